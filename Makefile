@@ -1,0 +1,26 @@
+# Two commands matter: `make reproduce` runs the main job, `make test` runs every check.
+# Each installs what it needs into .venv; nothing but python3 and make is expected of the machine.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: reproduce test bench clean
+
+.venv/installed: pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	touch $@
+
+reproduce: .venv/installed
+	$(BIN)/python -m reshuffle.figures.risk_over
+
+test: .venv/installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest
+
+bench: .venv/installed
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf .venv out dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

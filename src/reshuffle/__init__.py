@@ -1,0 +1,1 @@
+"""What mini-batch gradient descent does to a least-squares problem, exactly and without training."""

@@ -1,0 +1,1 @@
+"""The tests mirror src/; oracles/ holds the slow, obviously right versions."""
