@@ -1,0 +1,142 @@
+"""The mean iterate of a training recipe, for any number of epochs at once."""
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from reshuffle import bounds, limits, powers, stopping, validate
+from reshuffle.arrays import BoolArray, FloatArray
+from reshuffle.bounds import RiskInterval
+from reshuffle.epoch.epoch import Epoch
+from reshuffle.limits import LimitComparison
+from reshuffle.problem import LeastSquares
+from reshuffle.schemes import Scheme
+from reshuffle.stability import Stability, stability
+from reshuffle.stopping import BestEpoch
+from reshuffle.trajectory import Trajectory
+
+
+class Descent(Trajectory):
+    """Mini-batch gradient descent on a least-squares problem, averaged over the random orders of visits.
+
+    beta_k - beta_* = A^k (beta_0 - beta_*) + (step B / n) (1 + A + ... + A^(k-1)) Xtilde' eta, with
+    A = I - B step Z (Theorem batch_dynamics, without its range assumption).
+
+    Made by `descend`; the eigendecomposition happens once, at the first question.
+
+    Attributes
+    ----------
+    epoch : Epoch
+        Z, Xtilde and the mean map of one epoch.
+    """
+
+    def __init__(self, epoch: Epoch, start: FloatArray):
+        self.epoch = epoch
+        self.problem = epoch.problem
+        self.start = start
+
+    def __repr__(self) -> str:
+        return f"Descent({self.problem}, {self.epoch.scheme}, step={self.epoch.step:g})"
+
+    @property
+    def modes(self) -> FloatArray:
+        """Q (r, r), the modes in row-space coordinates."""
+        return self.epoch.modes.vectors
+
+    @property
+    def frozen_modes(self) -> BoolArray:
+        """Which modes belong to the null space of Z; at step zero, all of them."""
+        return self.epoch.modes.frozen | (self.epoch.step == 0)
+
+    @cached_property
+    def _pull(self) -> FloatArray:
+        mean = self.epoch.mean
+        natural_rate = mean.rate / self.problem.row_space.scale
+        return natural_rate * (self.modes.T @ (mean.factor.T @ mean.pull))
+
+    @property
+    def _responses(self) -> FloatArray:
+        return self.epoch.blocks.response
+
+    def _clock(self, time: Any) -> FloatArray:
+        return validate.epochs(time)
+
+    def motion(self, time: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """(1 - x)^k and its geometric sum, for the rates x of the modes."""
+        return powers.power_and_sum(self.epoch.rates, time * self.epoch.mean.repeats)
+
+    @property
+    def converges(self) -> bool:
+        """Whether the mean iterate has a limit from every start."""
+        return self.stability().converges
+
+    def stability(self) -> Stability:
+        """Whether and how fast the mean iterate converges."""
+        return stability(
+            self.epoch.rates[~self.frozen_modes], self.epoch.mean.repeats, self.range_assumption.holds
+        )
+
+    def best_epoch(self) -> BestEpoch:
+        """The epoch with the smallest risk, certified."""
+        return stopping.best_epoch(self.motion, self.risk_forms, self.epoch.rates, self.epoch.mean.repeats)
+
+    def risk_interval(self, epochs: Any) -> RiskInterval:
+        """Bounds on the risk of two-batch descent from Z alone (Proposition twobatch_generr_Zonly)."""
+        _, drift = self.motion(validate.epochs(epochs))
+        return bounds.two_batch_interval(self.epoch, self.risk(epochs), drift)
+
+    def compare_limit(self) -> LimitComparison:
+        """The limit beside the minimum-norm solution that full-batch descent from the same start ends in."""
+        return limits.compare(self.problem, self.start, self.limit())
+
+
+def descend(
+    problem: LeastSquares,
+    scheme: Scheme,
+    step: float | None = None,
+    *,
+    alpha: float | None = None,
+    start: Any = None,
+) -> Descent:
+    """Describe gradient descent on a problem: what follows is exact, and no training happens.
+
+    Parameters
+    ----------
+    problem : LeastSquares
+    scheme : Scheme
+        How the rows are visited: FullBatch(), RandomReshuffling(batches=4), WithReplacement(batches=4).
+    step : float
+        The step of one visit; or
+    alpha : float
+        the full-batch step it stands for under the linear scaling rule, step = alpha / B.
+    start : (p,), optional
+        beta_0; zero by default.
+
+    >>> import reshuffle as rs
+    >>> problem = rs.gaussian(100, 150, noise=0.5, seed=1)
+    >>> run = rs.descend(problem, rs.RandomReshuffling(batches=4), alpha=0.2)
+    >>> run.risk([0, 10, 300]).total.round(4)
+    array([1.    , 0.5801, 0.8588])
+    >>> run.best_epoch()
+    BestEpoch(epoch=7, risk=0.575587)
+    """
+    if not isinstance(problem, LeastSquares):
+        raise TypeError(f"problem must be a LeastSquares, but it is a {type(problem).__name__}.")
+    if not isinstance(scheme, Scheme):
+        raise TypeError(
+            f"scheme must be a scheme such as RandomReshuffling(batches=4), but it is {scheme!r}."
+        )
+    if (step is None) == (alpha is None):
+        raise TypeError(
+            f"exactly one of step and alpha must be given, but step is {step!r} and alpha is {alpha!r}."
+        )
+    if alpha is not None:
+        step = validate.nonnegative("alpha", alpha) / scheme.batches
+    else:
+        step = validate.nonnegative("step", step)
+    if start is None:
+        start = np.zeros(problem.p)
+    start = validate.vector("start", start, problem.p, "one entry a parameter")
+    scheme.partition(problem.n)
+    return Descent(Epoch(problem, scheme, step), start)

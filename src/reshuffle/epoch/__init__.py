@@ -1,0 +1,1 @@
+"""The mean of one epoch over the orders of visits: an affine map."""

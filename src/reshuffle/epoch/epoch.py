@@ -1,0 +1,105 @@
+"""One epoch as the user sees it: Z, Xtilde, Pi_b and the mean map, in the coordinates of the problem."""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from reshuffle import modes, validate
+from reshuffle.arrays import FloatArray
+from reshuffle.epoch.mean_map import MeanMap
+from reshuffle.modes import Modes
+from reshuffle.problem import LeastSquares
+from reshuffle.row_space import Blocks
+from reshuffle.schemes.base import Scheme
+
+
+@dataclass(frozen=True, eq=False)
+class Epoch:
+    """The mean of an epoch: beta -> beta - B step (Z beta - Xtilde' y / n) (Theorem batch_dynamics).
+
+    The matrices are made when they are asked for; those of size p x p are meant for moderate p.
+
+    Attributes
+    ----------
+    error : float
+        Bound on the relative error of the map beyond rounding: 0, for it is exact.
+    """
+
+    problem: LeastSquares
+    scheme: Scheme
+    step: float
+    error: float = 0.0
+
+    def __repr__(self) -> str:
+        return f"Epoch({self.scheme}, step={self.step:g}, error={self.error:g})"
+
+    @cached_property
+    def blocks(self) -> Blocks:
+        """The per-batch statistics."""
+        return self.problem.blocks(self.scheme.partition(self.problem.n))
+
+    @cached_property
+    def mean(self) -> MeanMap:
+        """The map in row-space coordinates, for features divided by their scale."""
+        scale = self.problem.row_space.scale
+        scaled_step = self.step * scale * scale
+        if not math.isfinite(scaled_step):
+            raise OverflowError(
+                f"step is {self.step:g}, but for features of size {scale:.1g} steps must be below "
+                f"{np.finfo(np.float64).max / scale / scale:.1g} to be computed with at all; "
+                "try critical_step(problem, scheme)."
+            )
+        return self.scheme.mean_map(self.blocks, scaled_step)
+
+    @cached_property
+    def modes(self) -> Modes:
+        """The modes of one application of the mean map."""
+        return modes.modes(self.mean)
+
+    @cached_property
+    def rates(self) -> FloatArray:
+        """X (r,): one application multiplies mode i by 1 - x_i; the epoch does so `mean.repeats` times."""
+        with np.errstate(over="ignore"):
+            return self.mean.rate * self.modes.values
+
+    @property
+    def Z(self) -> FloatArray:
+        """The sample cross-covariance Z = Xtilde'X / n (p, p), symmetric (Lemma batch_Z_symmetric)."""
+        return self._lift_matrix(self._inner_Z) * self.problem.row_space.scale**2
+
+    @property
+    def matrix(self) -> FloatArray:
+        """I - B step Z (p, p), which the mean error is multiplied by in an epoch."""
+        inside = (self.mean.rate * self.mean.repeats) * self._inner_Z
+        return np.eye(self.problem.p) - self._lift_matrix(inside)
+
+    @property
+    def modified_features(self) -> FloatArray:
+        """Xtilde (n, p): row i of batch b is Pi_b x_i, times n / (B m_b) if the batches are not equal."""
+        problem, space = self.problem, self.problem.row_space
+        modified = np.empty((problem.n, problem.p))
+        for batch, members in enumerate(self.scheme.partition(problem.n)):
+            weight = problem.n / (self.scheme.batches * len(members))
+            inside = space.coordinates(problem.X[members].T)
+            modified[members] = weight * space.lift(self.mean.modifier(batch) @ inside).T
+        return modified
+
+    def modifier(self, batch: int) -> FloatArray:
+        """Pi_b (p, p), the mean of the product of I - step W_j over the batches j visited before b."""
+        batch = validate.whole_number("batch", batch, 0, self.scheme.batches - 1)
+        inside = self.mean.modifier(batch) - np.eye(self.problem.rank)
+        return np.eye(self.problem.p) + self._lift_matrix(inside)
+
+    @property
+    def _inner_Z(self) -> FloatArray:
+        mean = self.mean
+        Z = mean.factor.T @ mean.kernel @ mean.factor
+        if mean.repeats > 1:
+            Z = Z @ mean.modifier(0)
+        return (Z + Z.T) / 2
+
+    def _lift_matrix(self, inside: FloatArray) -> FloatArray:
+        space = self.problem.row_space
+        return space.lift(space.lift(inside).T)

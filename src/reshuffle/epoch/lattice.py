@@ -1,0 +1,61 @@
+"""The exact mean of an epoch of random reshuffling, by whichever lattice needs fewer operations."""
+
+import os
+
+import numpy as np
+
+from reshuffle.arrays import FloatArray
+from reshuffle.epoch import parameter_lattice, sample_lattice
+from reshuffle.epoch.mean_map import MeanMap
+from reshuffle.epoch.parameter_lattice import ParameterLattice
+from reshuffle.epoch.sample_lattice import SampleLattice
+from reshuffle.row_space import Blocks
+
+
+def reshuffled_mean_map(blocks: Blocks, step: float) -> MeanMap:
+    """The mean over all B! orders of the batches, from 2^B matrices (section 3.1, Lemma batch_Z_symmetric)."""
+    batches, rank = blocks.batches, blocks.rows.shape[1]
+    over_samples = sample_lattice.flops(blocks.sizes) <= parameter_lattice.flops(batches, rank)
+    _require_memory(
+        batches,
+        sample_lattice.peak_bytes(blocks.sizes)
+        if over_samples
+        else parameter_lattice.peak_bytes(batches, rank),
+    )
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = _over_samples(blocks, step) if over_samples else _over_parameters(blocks, step)
+    if not (np.isfinite(mean.kernel).all() and np.isfinite(mean.pull).all()):
+        raise OverflowError(
+            f"step is so large for these data that products over {batches} batches leave the range of "
+            "floating-point numbers; the iterates diverge. Try a step near critical_step(problem, scheme)."
+        )
+    return mean
+
+
+def _over_samples(blocks: Blocks, step: float) -> MeanMap:
+    lattice = SampleLattice(blocks, step)
+    rows, kernel = blocks.rows, lattice.kernel()
+
+    def modifier(batch: int) -> FloatArray:
+        return np.eye(rows.shape[1]) - step * (rows.T @ lattice.prefix_mean(batch) @ rows)
+
+    return MeanMap(rows, kernel, kernel, blocks.batches * step, 1, modifier)
+
+
+def _over_parameters(blocks: Blocks, step: float) -> MeanMap:
+    lattice = ParameterLattice(blocks, step)
+    factor = lattice.factor
+
+    def modifier(batch: int) -> FloatArray:
+        return np.eye(factor.shape[1]) - step * (factor.T @ lattice.prefix_means[batch] @ factor)
+
+    return MeanMap(factor, lattice.kernel, lattice.pull, blocks.batches * step, 1, modifier)
+
+
+def _require_memory(batches: int, needed: float) -> None:
+    available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if needed > 0.8 * available:
+        raise MemoryError(
+            f"batches is {batches}, and the exact mean over their orders needs {needed / 2**30:.1f} GiB of the "
+            f"{available / 2**30:.1f} GiB of this machine; try fewer batches."
+        )

@@ -1,0 +1,87 @@
+"""Where descent ends, and how that differs from the minimum-norm solution."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+
+from reshuffle.arrays import FloatArray
+from reshuffle.problem import LeastSquares
+from reshuffle.risk import Risk
+
+
+@dataclass(frozen=True, eq=False)
+class Limit:
+    """The mean iterate after infinitely many epochs (Corollaries batch_limit_vector and batch_limit_risk).
+
+    Attributes
+    ----------
+    converges : bool
+        Whether there is a limit from every start. If not, what grows is inf.
+    parameters : (p,)
+        P_{Z,0} beta_0 + (Xtilde'X)^+ Xtilde'y.
+    training_loss : float
+    risk : Risk or None
+        None when the problem does not know the truth.
+    """
+
+    converges: bool
+    parameters: FloatArray
+    training_loss: float
+    risk: Risk | None
+
+    def __repr__(self) -> str:
+        risk = "unknown" if self.risk is None else f"{float(self.risk.total):.6g}"
+        return f"Limit(converges={self.converges}, training_loss={self.training_loss:.6g}, risk={risk})"
+
+
+@dataclass(frozen=True, eq=False)
+class LimitComparison:
+    """The limit of a run beside the shifted minimum-norm solution, the limit of full-batch descent.
+
+    Attributes
+    ----------
+    regime : str
+        "overparameterized" when X has rank n, so that the data can be interpolated: then the limits agree
+        whenever Xtilde has full rank too, whatever the noise. "underparameterized" otherwise: then they differ
+        by (Xtilde'X)^+ Xtilde' xi, with xi the part of y that no parameters explain, and that depends on the step.
+    minimum_norm : (p,)
+        P_{X,0} beta_0 + (X'X)^+ X'y.
+    difference : (p,)
+        Limit minus minimum norm; inf where the run diverges.
+    distance : float
+        Its Euclidean norm.
+    """
+
+    regime: str
+    minimum_norm: FloatArray
+    difference: FloatArray
+    distance: float
+
+    def __repr__(self) -> str:
+        return f"LimitComparison({self.regime}, distance={self.distance:.6g})"
+
+
+def minimum_norm(problem: LeastSquares, start: FloatArray) -> FloatArray:
+    """P_{X,0} beta_0 + (X'X)^+ X'y: of all least-squares solutions the nearest to the start.
+
+    >>> minimum_norm(LeastSquares([[1.0, 1.0]], [2.0]), np.zeros(2))
+    array([1., 1.])
+    """
+    reduction, space = problem.reduction, problem.row_space
+    if space.dimension == 0:
+        return start.copy()
+    solution = scipy.linalg.lstsq(reduction.rows, reduction.response, cond=0.0, check_finite=False)[0]
+    return space.outside(start) + space.lift(solution / space.scale)
+
+
+def compare(problem: LeastSquares, start: FloatArray, limit: Limit) -> LimitComparison:
+    """Put a limit beside the minimum-norm solution from the same start."""
+    reference = minimum_norm(problem, start)
+    difference = limit.parameters - reference
+    return LimitComparison(
+        regime="overparameterized" if problem.rank == problem.n else "underparameterized",
+        minimum_norm=reference,
+        difference=difference,
+        distance=float(np.linalg.norm(difference)),
+    )

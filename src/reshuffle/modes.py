@@ -1,0 +1,66 @@
+"""The eigenvalues and eigenvectors of Z in the row space, small ones included."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+
+from reshuffle.arrays import BoolArray, FloatArray
+from reshuffle.epoch.mean_map import MeanMap
+from reshuffle.orthogonal import thin_qr
+
+_EPS = float(np.finfo(np.float64).eps)
+_WELL_CONDITIONED = 1e-6
+"""Above this ratio of extreme eigenvalues those of Z itself have at least nine digits."""
+
+
+@dataclass(frozen=True, eq=False)
+class Modes:
+    """Z = Q diag(values) Q' on the row space, r x r.
+
+    `values` ascend; those of the null space of Z are exactly zero.
+    """
+
+    values: FloatArray
+    vectors: FloatArray
+
+    @property
+    def frozen(self) -> BoolArray:
+        """The modes in which nothing moves."""
+        return np.equal(self.values, 0.0)
+
+
+def modes(mean: MeanMap) -> Modes:
+    """Decompose Z = F'K F.
+
+    The eigenvalues of Z are known to about eps |Z|, which is nothing for those of ill-conditioned features: they
+    may come out negative, and a converging mode would look divergent. Then the factors are used: with
+    F = U R and U'K U = L L', the eigenvalues are the squares of the singular values of L'R, as accurate as the
+    singular values of X itself.
+    """
+    Z = mean.factor.T @ mean.kernel @ mean.factor
+    values, vectors = scipy.linalg.eigh((Z + Z.T) / 2, check_finite=False)
+    size = float(np.abs(values).max(initial=0.0))
+    if np.abs(values).min(initial=np.inf) < _WELL_CONDITIONED * size:
+        factored = _from_factors(mean)
+        if factored is not None:
+            return factored
+        values = np.where(np.abs(values) <= _EPS * len(mean.factor) * size, 0.0, values)
+    return Modes(values, vectors)
+
+
+def whitened(mean: MeanMap) -> tuple[FloatArray, FloatArray]:
+    """R (r, r) and the kernel U'K U (r, r), for F = U R; by Sylvester's law it has the signs of Z."""
+    orthonormal, triangle = thin_qr(mean.factor)
+    kernel = orthonormal.T @ mean.kernel @ orthonormal
+    return triangle, (kernel + kernel.T) / 2
+
+
+def _from_factors(mean: MeanMap) -> Modes | None:
+    triangle, kernel = whitened(mean)
+    spread = scipy.linalg.eigvalsh(kernel, check_finite=False)
+    if spread[0] <= _EPS * len(mean.factor) * abs(spread[-1]):
+        return None
+    lower = scipy.linalg.cholesky(kernel, lower=True, check_finite=False)
+    _, singular, right = scipy.linalg.svd(lower.T @ triangle, check_finite=False)
+    return Modes(singular[::-1] ** 2, right[::-1].T)

@@ -1,0 +1,195 @@
+"""The row space of X, the only place where anything moves, and the data seen from inside it.
+
+Outside Range(X') every W_b, Z and Xtilde' vanish and the error stays frozen, so the dynamics live in
+r = rank X <= min(n, p) coordinates and no p x p matrix is ever needed when p > n.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+from scipy.linalg import lapack
+
+from reshuffle.arrays import FloatArray, IntArray
+from reshuffle.orthogonal import thin_qr, triangle
+
+_CHUNK = 1 << 21
+"""Entries of X that are copied at a time."""
+
+
+@dataclass(frozen=True, eq=False)
+class RowSpace:
+    """An orthonormal basis V (p, r) of Range(X'), and the power of two that X is measured in.
+
+    `basis` is None when the row space is all of R^p, where V = I costs nothing. Dividing X by `scale`
+    (about its largest entry) is exact and keeps products of many features within the range of float64.
+    """
+
+    p: int
+    dimension: int
+    scale: float
+    basis: FloatArray | None
+
+    def coordinates(self, vectors: FloatArray) -> FloatArray:
+        """V' v, for a vector (p,) or the columns of (p, m)."""
+        return vectors if self.basis is None else self.basis.T @ vectors
+
+    def lift(self, coordinates: FloatArray) -> FloatArray:
+        """V c, for a vector (r,) or the columns of (r, m)."""
+        return coordinates if self.basis is None else self.basis @ coordinates
+
+    def outside(self, vector: FloatArray) -> FloatArray:
+        """(I - V V') v, the part that X does not see."""
+        if self.basis is None:
+            return np.zeros_like(vector)
+        # Projecting twice: once leaves a remainder of size eps |v|, which matters when v is nearly inside.
+        for _ in range(2):
+            vector = vector - self.lift(self.coordinates(vector))
+        return vector
+
+
+@dataclass(frozen=True, eq=False)
+class Reduction:
+    """The data in the coordinates of the row space: |y - X b|^2 = |response - scale rows V' b|^2.
+
+    `rows` (q, r) are the rows of X V / scale themselves when X is wide; when X is tall they are the
+    triangular factor of a QR decomposition, q = p + 1 rows that carry the same information.
+    """
+
+    space: RowSpace
+    rows: FloatArray
+    response: FloatArray
+
+
+def reduce(X: FloatArray, y: FloatArray) -> Reduction:
+    """Find the row space of X (n, p) and the data in it, with no matrix of size p x p when p > n.
+
+    The rank is numerical, with the tolerance of numpy.linalg.matrix_rank: max(n, p) eps times the
+    largest singular value.
+    """
+    scale = _scale(X)
+    return _reduce_wide(X, y, scale) if X.shape[1] > X.shape[0] else _reduce_tall(X, y, scale)
+
+
+def _scale(X: FloatArray) -> float:
+    largest = max(float(X.max()), -float(X.min()))
+    return float(np.ldexp(1.0, np.frexp(largest)[1])) if largest > 0 else 1.0
+
+
+def _reduce_wide(X: FloatArray, y: FloatArray, scale: float) -> Reduction:
+    p = X.shape[1]
+    basis, upper = thin_qr(X.T / scale, overwrite=True)
+    rows = np.ascontiguousarray(upper.T)
+    if not _clearly_full_rank(upper, p):
+        left, values, right = scipy.linalg.svd(upper, check_finite=False)
+        kept = values > _tolerance(values, p)
+        basis = basis @ left[:, kept]
+        rows = right[kept].T * values[kept]
+    return Reduction(RowSpace(p, rows.shape[1], scale, basis), rows, y)
+
+
+def _reduce_tall(X: FloatArray, y: FloatArray, scale: float) -> Reduction:
+    n, p = X.shape
+    table = triangle(compress(_chunks(X, y, scale, None)))
+    rows, response = table[:, :p], table[:, p]
+    basis = None
+    if not _clearly_full_rank(rows[:p], n):
+        _, values, right = scipy.linalg.svd(rows[:p], check_finite=False)
+        kept = values > _tolerance(values, n)
+        if not kept.all():
+            basis = np.ascontiguousarray(right[kept].T)
+            rows = rows @ basis
+    return Reduction(RowSpace(p, rows.shape[1], scale, basis), np.ascontiguousarray(rows), response)
+
+
+def _tolerance(values: FloatArray, size: int) -> float:
+    return size * float(np.finfo(np.float64).eps) * float(values[0])
+
+
+def _clearly_full_rank(upper: FloatArray, size: int) -> bool:
+    # LAPACK's estimate of the condition number costs O(r^2) and is trusted only when it leaves no doubt;
+    # the singular values, at O(r^3), decide the rest.
+    reciprocal, _ = lapack.dtrcon(np.asfortranarray(upper), norm="1", uplo="U")
+    return bool(reciprocal > 100 * size**2 * np.finfo(np.float64).eps)
+
+
+def compress(tables: Iterable[FloatArray]) -> FloatArray:
+    """The triangular factor of the tables stacked on one another: at most as many rows as columns.
+
+    Any orthogonal change of rows keeps X_b'X_b, X_b'y_b and y_b'y_b; through QR they keep the accuracy
+    of X itself, where the products would square its condition number.
+    """
+    kept: FloatArray | None = None
+    for table in tables:
+        stacked = table if kept is None else np.vstack([kept, table])
+        kept = stacked if len(stacked) <= stacked.shape[1] else triangle(stacked)
+    assert kept is not None
+    return kept
+
+
+def _chunks(X: FloatArray, y: FloatArray, scale: float, members: IntArray | None) -> Iterator[FloatArray]:
+    n = len(X) if members is None else len(members)
+    height = max(_CHUNK // (X.shape[1] + 1), 4 * (X.shape[1] + 1))
+    for start in range(0, n, height):
+        part = slice(start, min(start + height, n))
+        chosen = part if members is None else members[part]
+        yield np.column_stack([X[chosen] / scale, y[chosen]])
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """The per-batch statistics: each batch's rows and responses, in row-space coordinates.
+
+    Batch b holds rows[offsets[b]:offsets[b + 1]] and stands for counts[b] = m_b rows of the data, so that
+    W_b = scale^2 V rows_b' rows_b V' / m_b. A batch of more than r + 1 rows is kept as its triangular factor:
+    memory is bounded by B (r + 1)^2 however many rows there are.
+    """
+
+    rows: FloatArray
+    response: FloatArray
+    offsets: IntArray
+    counts: IntArray
+
+    @property
+    def batches(self) -> int:
+        """How many batches there are."""
+        return len(self.counts)
+
+    @property
+    def sizes(self) -> IntArray:
+        """Rows kept of each batch."""
+        return np.diff(self.offsets)
+
+    def of(self, batch: int) -> slice:
+        """Where one batch's rows are."""
+        return slice(int(self.offsets[batch]), int(self.offsets[batch + 1]))
+
+
+def split(X: FloatArray, y: FloatArray, reduction: Reduction, partition: list[IntArray]) -> Blocks:
+    """Cut the data into the batches of a partition, given as row indices."""
+    space = reduction.space
+    is_whole_and_tall = len(partition) == 1 and X.shape[0] >= X.shape[1]
+    if is_whole_and_tall:
+        tables = [np.column_stack([reduction.rows, reduction.response])]
+    elif X.shape[1] > X.shape[0]:
+        table = np.column_stack([reduction.rows, reduction.response])
+        tables = [compress([table[members]]) for members in partition]
+    else:
+        tables = [_tall_block(X, y, space, members) for members in partition]
+    stacked = np.vstack(tables)
+    return Blocks(
+        rows=np.ascontiguousarray(stacked[:, :-1]),
+        response=np.ascontiguousarray(stacked[:, -1]),
+        offsets=np.concatenate([[0], np.cumsum([len(table) for table in tables])]).astype(np.int64),
+        counts=np.array([len(members) for members in partition], dtype=np.int64),
+    )
+
+
+def _tall_block(X: FloatArray, y: FloatArray, space: RowSpace, members: IntArray) -> FloatArray:
+    def in_coordinates(table: FloatArray) -> FloatArray:
+        if space.basis is None:
+            return table
+        return np.column_stack([table[:, :-1] @ space.basis, table[:, -1]])
+
+    return compress(in_coordinates(table) for table in _chunks(X, y, space.scale, members))

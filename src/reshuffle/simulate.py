@@ -1,0 +1,214 @@
+"""Real mini-batch gradient descent, many runs at once: what the exact answers are checked against."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from reshuffle import validate
+from reshuffle.arrays import FloatArray, IntArray
+from reshuffle.problem import LeastSquares
+from reshuffle.progress import track
+from reshuffle.schemes import Scheme
+
+_BLOCK_ENTRIES = 1 << 24
+"""Parameters of all runs that are held at a time. Fixed, so that results do not depend on the machine."""
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """A mean over simulated runs and its standard error, of the same shape."""
+
+    mean: FloatArray
+    standard_error: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Simulation:
+    """What simulated runs did.
+
+    Attributes
+    ----------
+    epochs : array
+        As asked for; the estimates carry its shape.
+    iterate : Estimate
+        The mean iterate, epochs.shape + (p,), over orders (and over noise, if that was drawn anew).
+    risk : Estimate or None
+        |b - beta_star|_Sigma^2 of a single run, on average: the risk of the mean iterate plus the spread.
+    mean_iterate_risk : Estimate or None
+        The risk of the mean iterate, without bias: from pairs of runs that share their noise but not
+        their orders, (b - beta_star)' Sigma (b' - beta_star).
+    runs : int
+    """
+
+    epochs: FloatArray
+    iterate: Estimate
+    risk: Estimate | None
+    mean_iterate_risk: Estimate | None
+    runs: int
+
+    def __repr__(self) -> str:
+        return f"Simulation(runs={self.runs}, epochs of shape {self.epochs.shape})"
+
+
+def simulate(
+    problem: LeastSquares,
+    scheme: Scheme,
+    *,
+    step: float,
+    epochs: Any,
+    runs: int,
+    seed: int | np.random.Generator = 0,
+    start: Any = None,
+    fresh_noise: bool = False,
+    progress: bool | None = None,
+) -> Simulation:
+    """Train `runs` times, each with its own random orders, and average.
+
+    Parameters
+    ----------
+    problem, scheme, step, start
+        As in `descend`.
+    epochs : int or array of int
+        When to look; finite.
+    runs : int
+        At least 4. Runs come in pairs that share their noise.
+    seed : int or numpy Generator
+        The same seed gives the same runs, whatever the number of threads.
+    fresh_noise : bool
+        Draw y = X beta_star + noise * N(0, 1) anew for every pair, as the risk averages over; otherwise all
+        runs use the y of the problem.
+    progress : bool, optional
+        Whether to show a bar; by default on a terminal, once it takes longer than two seconds.
+
+    >>> import reshuffle as rs
+    >>> problem = rs.gaussian(20, 5, seed=3)
+    >>> result = rs.simulate(problem, rs.RandomReshuffling(batches=4), step=0.05, epochs=[1, 10], runs=100)
+    >>> result.iterate.mean.shape
+    (2, 5)
+    """
+    step = validate.nonnegative("step", step)
+    when = validate.epochs(epochs)
+    if not np.isfinite(when).all():
+        raise ValueError(
+            "epochs must be finite to be simulated, but one is inf; descend(...).limit() is exact."
+        )
+    runs = validate.whole_number("runs", runs, 4)
+    rng = validate.generator("seed", seed)
+    if start is None:
+        start = np.zeros(problem.p)
+    start = validate.vector("start", start, problem.p, "one entry a parameter")
+    if fresh_noise:
+        problem.truth("fresh_noise")
+    stops, positions = np.unique(when.ravel(), return_inverse=True)
+    tally = _Tally(problem, len(stops))
+    height = 2 * max(2, _BLOCK_ENTRIES // (2 * problem.p))
+    sizes = [min(height, runs - done) for done in range(0, runs, height)]
+    for size, stream in zip(sizes, rng.spawn(len(sizes)), strict=True):
+        block = _Block(problem, scheme, step, start, size, stream, fresh_noise)
+        last = int(stops[-1]) if len(stops) else 0
+        for epoch, state in track(block.epochs(last), last + 1, "simulating", progress):
+            for stop in np.flatnonzero(stops == epoch):
+                tally.add(int(stop), state)
+    return tally.result(when, positions, runs)
+
+
+class _Block:
+    """Runs that are trained together, as matrix products over those at the same batch."""
+
+    def __init__(
+        self,
+        problem: LeastSquares,
+        scheme: Scheme,
+        step: float,
+        start: FloatArray,
+        runs: int,
+        rng: np.random.Generator,
+        fresh_noise: bool,
+    ):
+        self.problem, self.scheme, self.step, self.rng = problem, scheme, step, rng
+        self.partition = scheme.partition(problem.n)
+        self.state = np.tile(start, (runs, 1))
+        self.responses = problem.y[np.newaxis]
+        if fresh_noise:
+            beta_star, _, noise = problem.truth("fresh_noise")
+            draws = rng.standard_normal(((runs + 1) // 2, problem.n))
+            self.responses = problem.X @ beta_star + noise * draws
+
+    def epochs(self, last: int) -> Iterator[tuple[int, FloatArray]]:
+        """Yield the parameters (runs, p) after 0, 1, ..., last epochs."""
+        yield 0, self.state
+        for epoch in range(1, last + 1):
+            orders = self.scheme.orders(self.rng, len(self.state))
+            for visit in orders.T:
+                for batch, members in enumerate(self.partition):
+                    self._visit(np.flatnonzero(visit == batch), members)
+            yield epoch, self.state
+
+    def _visit(self, runs: IntArray, members: IntArray) -> None:
+        if not len(runs):
+            return
+        is_contiguous = members[-1] - members[0] + 1 == len(members) and (np.diff(members) == 1).all()
+        rows = slice(members[0], members[-1] + 1) if is_contiguous else members
+        features = self.problem.X[rows]
+        shared = len(self.responses) == 1
+        responses = self.responses[:, rows] if shared else self.responses[runs // 2][:, rows]
+        with np.errstate(over="ignore", invalid="ignore"):
+            current = self.state if len(runs) == len(self.state) else self.state[runs]
+            residuals = current @ features.T - responses
+            self.state[runs] = current - (self.step / len(members)) * (residuals @ features)
+
+
+class _Tally:
+    """Sums over runs of what is reported, at each of the stops."""
+
+    def __init__(self, problem: LeastSquares, stops: int):
+        self.problem = problem
+        self.knows_truth = problem.beta_star is not None
+        self.runs = np.zeros(stops)
+        self.mean = np.zeros((stops, problem.p))
+        self.squares = np.zeros((stops, problem.p))
+        self.risks: list[list[FloatArray]] = [[] for _ in range(stops)]
+        self.products: list[list[FloatArray]] = [[] for _ in range(stops)]
+
+    def add(self, stop: int, state: FloatArray) -> None:
+        """Take in the parameters (runs, p) of a block of runs, by the update of Chan, Golub and LeVeque."""
+        count = self.runs[stop]
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean = state.mean(axis=0)
+            shift = mean - self.mean[stop]
+            share = len(state) / (count + len(state))
+            self.squares[stop] += np.square(state - mean).sum(axis=0) + shift**2 * count * share
+            self.mean[stop] += shift * share
+            self.runs[stop] += len(state)
+            if self.knows_truth:
+                errors = state - np.asarray(self.problem.beta_star)
+                weighted = self.problem.covariance.apply(errors.T).T
+                self.risks[stop].append(np.einsum("ij,ij->i", errors, weighted))
+                paired = len(state) // 2 * 2
+                self.products[stop].append(np.einsum("ij,ij->i", errors[0:paired:2], weighted[1:paired:2]))
+
+    def result(self, epochs: FloatArray, positions: IntArray, runs: int) -> Simulation:
+        """Spread the tallies over the epochs as they were asked for."""
+
+        def shaped(values: FloatArray) -> FloatArray:
+            return values[positions].reshape(*epochs.shape, *values.shape[1:])
+
+        deviation = np.sqrt(self.squares / (runs - 1) / runs)
+        return Simulation(
+            epochs=epochs,
+            iterate=Estimate(shaped(self.mean), shaped(deviation)),
+            risk=_estimate(self.risks, shaped) if self.knows_truth else None,
+            mean_iterate_risk=_estimate(self.products, shaped) if self.knows_truth else None,
+            runs=runs,
+        )
+
+
+def _estimate(samples: list[list[FloatArray]], shaped: Any) -> Estimate:
+    values = np.array([np.concatenate(parts) for parts in samples])
+    if not len(samples):
+        values = np.zeros((0, 2))
+    with np.errstate(over="ignore", invalid="ignore"):
+        error = values.std(axis=1, ddof=1) / np.sqrt(values.shape[1])
+    return Estimate(shaped(values.mean(axis=1)), shaped(error))

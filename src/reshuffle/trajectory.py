@@ -1,0 +1,191 @@
+"""What descent and gradient flow share: modes that fade at their own rates, and a frozen rest."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from reshuffle import validate
+from reshuffle.arrays import BoolArray, FloatArray
+from reshuffle.limits import Limit
+from reshuffle.problem import LeastSquares
+from reshuffle.risk import Risk, RiskForms
+from reshuffle.row_space import RowSpace
+
+_CHUNK = 1 << 17
+"""Entries of (times, modes) arrays that are worked on at a time, so that they stay in the cache."""
+_FORGIVEN = 1e-10
+"""Share of Xtilde' in the null space of Z that is put down to rounding."""
+
+
+@dataclass(frozen=True)
+class RangeAssumption:
+    """Whether Range(Xtilde') lies in Range(Z), as Theorem batch_dynamics assumes.
+
+    `violation` is the share of Xtilde' outside, |P_0 Xtilde'| / |Xtilde'|. Where the assumption fails the noise
+    in those directions adds up without end, k times after k epochs.
+    """
+
+    holds: bool
+    violation: float
+
+
+@dataclass(frozen=True, eq=False)
+class FrozenSubspace:
+    """The null space of Z, in which the iterate never moves from where it started."""
+
+    dimension: int
+    _space: RowSpace
+    _modes: FloatArray
+
+    def __repr__(self) -> str:
+        return f"FrozenSubspace(dimension={self.dimension})"
+
+    def project(self, vector: Any) -> FloatArray:
+        """P_{Z,0} v, for v of shape (p,), without a p x p matrix."""
+        vector = validate.vector("vector", vector, self._space.p, "one entry a parameter")
+        inside = self._modes @ (self._modes.T @ self._space.coordinates(vector))
+        return self._space.outside(vector) + self._space.lift(inside)
+
+
+class Trajectory(ABC):
+    """The mean iterate as a function of time, from one eigendecomposition.
+
+    In the modes of Z the iterate is decay(t) start + drift(t) pull, and the error
+    decay(t) (start - beta_star) + drift(t) pull of the noise.
+    """
+
+    problem: LeastSquares
+    start: FloatArray
+
+    @property
+    @abstractmethod
+    def modes(self) -> FloatArray:
+        """Q (r, r), the modes in row-space coordinates."""
+
+    @property
+    @abstractmethod
+    def frozen_modes(self) -> BoolArray:
+        """Which modes belong to the null space of Z."""
+
+    @property
+    @abstractmethod
+    def converges(self) -> bool:
+        """Whether the mean iterate has a limit from every start."""
+
+    @property
+    @abstractmethod
+    def _pull(self) -> FloatArray:
+        """Q'F'A (r, rows): how responses enter each mode."""
+
+    @property
+    @abstractmethod
+    def _responses(self) -> FloatArray:
+        """The responses of the rows that the pull speaks of."""
+
+    @abstractmethod
+    def _clock(self, time: Any) -> FloatArray:
+        """Check the user's times."""
+
+    @abstractmethod
+    def motion(self, time: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """What is left of each mode's start, and what the pull on it is multiplied by: decay, drift (..., r)."""
+
+    @cached_property
+    def range_assumption(self) -> RangeAssumption:
+        """The paper's assumption Range(Xtilde') in Range(Z), checked."""
+        norms = np.linalg.norm(self._pull, axis=1)
+        total = float(np.linalg.norm(norms))
+        violation = float(np.linalg.norm(norms[self.frozen_modes])) / total if total else 0.0
+        return RangeAssumption(violation <= _FORGIVEN, violation)
+
+    @property
+    def frozen(self) -> FrozenSubspace:
+        """The frozen subspace of weights."""
+        chosen = self.modes[:, self.frozen_modes]
+        space = self.problem.row_space
+        return FrozenSubspace(space.p - space.dimension + chosen.shape[1], space, chosen)
+
+    @cached_property
+    def pull(self) -> FloatArray:
+        """(rows -> r,) The pull with what is rounding in frozen modes taken away."""
+        if not self.range_assumption.holds:
+            return self._pull
+        return np.where(self.frozen_modes[:, np.newaxis], 0.0, self._pull)
+
+    @cached_property
+    def _start_inside(self) -> FloatArray:
+        return self.modes.T @ self.problem.row_space.coordinates(self.start)
+
+    def _coordinates(self, time: FloatArray) -> FloatArray:
+        """The iterate in the modes, (..., r)."""
+        decay, drift = self.motion(time)
+        return times_finite(decay, self._start_inside) + times_finite(drift, self.pull @ self._responses)
+
+    def iterate(self, time: Any) -> FloatArray:
+        """The mean iterate after each of the given times, of shape time.shape + (p,).
+
+        `time` is a number or an array of any shape, and may be math.inf. Entries that grow without bound
+        are inf.
+        """
+        clock, space = self._clock(time), self.problem.row_space
+        coordinates = self._coordinates(clock.ravel())
+        grows = np.isinf(coordinates)
+        inside = np.where(grows, 0.0, coordinates) @ self.modes.T
+        parameters = space.outside(self.start) + space.lift(inside.T).T
+        if grows.any():
+            reach = np.abs(space.lift(self.modes)) > 0
+            parameters[grows.astype(np.float64) @ reach.T > 0] = np.inf
+        return parameters.reshape(*clock.shape, space.p)
+
+    def training_loss(self, time: Any) -> FloatArray:
+        """|y - X b|^2 / (2n) at the mean iterate b, of the shape of `time`."""
+        coordinates = self._coordinates(self._clock(time))
+        reduction = self.problem.reduction
+        with np.errstate(over="ignore", invalid="ignore"):
+            fitted = (reduction.space.scale * coordinates) @ (reduction.rows @ self.modes).T
+            loss = np.square(fitted - reduction.response).sum(axis=-1) / (2 * self.problem.n)
+        return np.where(np.isfinite(loss), loss, np.inf)
+
+    @cached_property
+    def risk_forms(self) -> RiskForms:
+        """The quadratic forms of the risk in the modes."""
+        beta_star, covariance, noise = self.problem.truth("the risk")
+        return RiskForms.of(
+            space=self.problem.row_space,
+            modes=self.modes,
+            frozen_modes=self.frozen_modes,
+            error=self.start - beta_star,
+            pull=self.pull,
+            covariance=covariance,
+            noise=noise,
+        )
+
+    def risk(self, time: Any) -> Risk:
+        """The risk of the mean iterate, E |b - beta_star|_Sigma^2 over the noise, and its parts."""
+        clock = self._clock(time)
+        flat = clock.ravel()
+        height = max(1, _CHUNK // max(1, self.problem.rank))
+        parts = [
+            self.risk_forms.parts(*self.motion(flat[start : start + height]))
+            for start in range(0, len(flat), height)
+        ]
+        return Risk(clock, *np.concatenate([np.zeros((4, 0)), *parts], axis=1).reshape(4, *clock.shape))
+
+    def limit(self) -> Limit:
+        """Where the mean iterate ends, and its risk there if the truth is known."""
+        knows_truth = self.problem.beta_star is not None and self.problem.noise is not None
+        return Limit(
+            converges=self.converges,
+            parameters=self.iterate(np.inf),
+            training_loss=float(self.training_loss(np.inf)),
+            risk=self.risk(np.inf) if knows_truth else None,
+        )
+
+
+def times_finite(factor: FloatArray, amount: FloatArray) -> FloatArray:
+    """`factor * amount`, where nothing times infinity is nothing: an absent mode cannot diverge."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.where(amount == 0, 0.0, factor * amount)

@@ -1,0 +1,168 @@
+"""Checks at the door: each returns the cleaned value, or names the argument, the allowed range and the value.
+
+Inside the package values are trusted; nothing is checked twice.
+"""
+
+import math
+import numbers
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from reshuffle.arrays import AnyArray, FloatArray
+
+
+class MissingTruthError(ValueError):
+    """A question about the test error was asked of a problem that does not know the truth."""
+
+
+def real_array(name: str, value: Any) -> FloatArray:
+    """Return `value` as finite float64, without a copy where it is that already.
+
+    Lists, integers, float32 and pandas frames are accepted; text, complex numbers, sparse matrices,
+    NaN and infinity are refused.
+
+    >>> real_array("y", [1, 2])
+    array([1., 2.])
+    >>> real_array("y", [1.0, float("nan")])
+    Traceback (most recent call last):
+    ...
+    ValueError: y must be finite, but y[1] is nan; drop or impute such rows first.
+    """
+    if scipy.sparse.issparse(value):
+        raise TypeError(f"{name} must be a dense array, but it is sparse; pass {name}.toarray().")
+    if np.ma.is_masked(value):
+        raise ValueError(f"{name} must have no masked entries; drop or impute them first.")
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise ValueError(f"{name} must be a rectangular array of numbers: {error}.") from None
+    if array.dtype.kind == "O" and all(isinstance(entry, numbers.Real) for entry in array.flat):
+        array = array.astype(np.float64)
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"{name} must hold real numbers, but its dtype is {array.dtype}; convert it first.")
+    with np.errstate(over="ignore"):
+        # A long double beyond the range of float64 becomes infinite, and is refused as such below.
+        array = array.astype(np.float64, copy=False)
+    _require_finite(name, array)
+    return array
+
+
+def _require_finite(name: str, array: FloatArray) -> None:
+    # The extremes show a NaN or an infinity without the mask of n * p bytes that isfinite would make.
+    if array.size == 0 or (math.isfinite(array.min()) and math.isfinite(array.max())):
+        return
+    where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
+    index = ", ".join(map(str, where))
+    raise ValueError(
+        f"{name} must be finite, but {name}[{index}] is {array[where]}; drop or impute such rows first."
+    )
+
+
+def matrix(name: str, value: Any) -> FloatArray:
+    """Return a two-dimensional array with at least one row and one column.
+
+    >>> matrix("X", [1.0, 2.0])
+    Traceback (most recent call last):
+    ...
+    ValueError: X must be two-dimensional, (rows, columns), but its shape is (2,); try X.reshape(-1, 1).
+    """
+    array = real_array(name, value)
+    if array.ndim != 2:
+        raise ValueError(
+            f"{name} must be two-dimensional, (rows, columns), but its shape is {array.shape}; "
+            f"try {name}.reshape(-1, 1)."
+        )
+    if array.size == 0:
+        raise ValueError(f"{name} must have at least one row and one column, but its shape is {array.shape}.")
+    return array
+
+
+def vector(name: str, value: Any, length: int, meaning: str) -> FloatArray:
+    """Return a vector of the given length; a single column counts as a vector.
+
+    >>> vector("y", [1, 2, 3], 2, "one entry a row of X")
+    Traceback (most recent call last):
+    ...
+    ValueError: y must have shape (2,), one entry a row of X, but its shape is (3,).
+    """
+    array = real_array(name, value)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.shape != (length,):
+        raise ValueError(f"{name} must have shape ({length},), {meaning}, but its shape is {array.shape}.")
+    return array
+
+
+def whole_number(name: str, value: Any, low: int, high: int | None = None, hint: str = "") -> int:
+    """Return an int between `low` and `high`.
+
+    >>> whole_number("batches", 0, 1, 10)
+    Traceback (most recent call last):
+    ...
+    ValueError: batches must be a whole number between 1 and 10, but it is 0.
+    """
+    allowed = f"of at least {low}" if high is None else f"between {low} and {high}"
+    is_number = isinstance(value, numbers.Real) and not isinstance(value, (bool, np.bool_))
+    if not (is_number and float(value).is_integer() and low <= value and (high is None or value <= high)):
+        raise ValueError(f"{name} must be a whole number {allowed}, but it is {value!r}. {hint}".rstrip())
+    return int(value)
+
+
+def nonnegative(name: str, value: Any) -> float:
+    """Return a finite float that is zero or more.
+
+    >>> nonnegative("step", -0.1)
+    Traceback (most recent call last):
+    ...
+    ValueError: step must be a finite number >= 0, but it is -0.1.
+    """
+    is_number = isinstance(value, numbers.Real) and not isinstance(value, (bool, np.bool_))
+    if not (is_number and math.isfinite(value) and value >= 0):
+        raise ValueError(f"{name} must be a finite number >= 0, but it is {value!r}.")
+    return float(value)
+
+
+def epochs(value: Any) -> FloatArray:
+    """Return whole numbers of epochs >= 0 as float64, of any shape; infinity asks for the limit.
+
+    >>> epochs([0, 10, math.inf])
+    array([ 0., 10., inf])
+    >>> epochs(2.5)
+    Traceback (most recent call last):
+    ...
+    ValueError: epochs must be whole numbers >= 0 or math.inf, but one is 2.5.
+    """
+    return _clock("epochs", value, whole=True)
+
+
+def times(value: Any) -> FloatArray:
+    """Return times >= 0 as float64, of any shape; infinity asks for the limit."""
+    return _clock("times", value, whole=False)
+
+
+def _clock(name: str, value: Any, whole: bool) -> FloatArray:
+    try:
+        array: AnyArray = np.asarray(value)
+    except ValueError as error:
+        raise ValueError(f"{name} must be a number or a rectangular array: {error}.") from None
+    if array.dtype.kind not in "iuf":
+        raise TypeError(f"{name} must be numbers, but their dtype is {array.dtype}.")
+    ticks = array.astype(np.float64)
+    wrong = ~(ticks >= 0)
+    if whole:
+        wrong |= ticks != np.floor(ticks)
+    if wrong.any():
+        kind = "whole numbers" if whole else "numbers"
+        raise ValueError(f"{name} must be {kind} >= 0 or math.inf, but one is {float(ticks[wrong][0])}.")
+    return ticks
+
+
+def generator(name: str, value: Any) -> np.random.Generator:
+    """Return a numpy Generator from a seed >= 0, a SeedSequence or a Generator."""
+    if isinstance(value, np.random.Generator):
+        return value
+    if isinstance(value, np.random.SeedSequence):
+        return np.random.default_rng(value)
+    return np.random.default_rng(whole_number(name, value, 0, hint="Or pass a numpy Generator."))

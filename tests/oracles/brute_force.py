@@ -1,0 +1,117 @@
+"""Mini-batch descent by enumeration: plain p x p matrices, every order of the batches, straight from Section 2."""
+
+from dataclasses import dataclass
+from functools import reduce
+from itertools import permutations, product
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A tiny problem cut into batches."""
+
+    X: np.ndarray
+    y: np.ndarray
+    partition: list
+    step: float
+
+    @property
+    def W(self):
+        """The batch covariances X_b'X_b / m_b."""
+        return [self.X[rows].T @ self.X[rows] / len(rows) for rows in self.partition]
+
+    @property
+    def identity(self):
+        return np.eye(self.X.shape[1])
+
+    def visit(self, batch):
+        return self.identity - self.step * self.W[batch]
+
+    def orders(self):
+        return list(permutations(range(len(self.partition))))
+
+
+def chain(matrices, identity):
+    """The product of the matrices, the first applied first, hence rightmost."""
+    return reduce(lambda done, following: following @ done, matrices, identity)
+
+
+def affine_maps(setting, sequences):
+    """For each sequence of visits the pair (A, N): e -> A e + N eta."""
+    maps = []
+    for sequence in sequences:
+        A = setting.identity
+        N = np.zeros((setting.X.shape[1], setting.X.shape[0]))
+        for batch in sequence:
+            rows = setting.partition[batch]
+            visit = setting.visit(batch)
+            A, N = visit @ A, visit @ N
+            N[:, rows] += setting.step / len(rows) * setting.X[rows].T
+        maps.append((A, N))
+    return maps
+
+
+def sequences(setting, scheme):
+    """All equally likely sequences of visits in an epoch."""
+    batches = range(len(setting.partition))
+    if scheme == "full":
+        return [(0,)]
+    if scheme == "reshuffling":
+        return setting.orders()
+    return list(product(batches, repeat=len(setting.partition)))
+
+
+def mean_map(setting, scheme):
+    """E A and E N of an epoch."""
+    maps = affine_maps(setting, sequences(setting, scheme))
+    return sum(A for A, _ in maps) / len(maps), sum(N for _, N in maps) / len(maps)
+
+
+def modifier_before(setting, batch):
+    """Pi_b by its definition: the mean product over the batches visited before b."""
+    orders = setting.orders()
+    return sum(
+        chain([setting.visit(j) for j in order[: order.index(batch)]], setting.identity) for order in orders
+    ) / len(orders)
+
+
+def modifier_after(setting, batch):
+    """Pi_b by its second form: the mean product over the batches visited after b."""
+    orders = setting.orders()
+    return sum(
+        chain([setting.visit(j) for j in order[order.index(batch) + 1 :]], setting.identity)
+        for order in orders
+    ) / len(orders)
+
+
+def modifier_expanded(setting, batch):
+    """Pi_b by its third form: signed sums over ordered distinct batches, with coefficients 1 / (i + 1)!."""
+    others = [j for j in range(len(setting.partition)) if j != batch]
+    total, factorial = setting.identity, 1
+    for length in range(1, len(others) + 1):
+        factorial *= length + 1
+        words = sum(
+            chain([setting.W[j] for j in word], setting.identity) for word in permutations(others, length)
+        )
+        total = total + (-setting.step) ** length / factorial * words
+    return total
+
+
+def iterate(setting, scheme, start, epochs):
+    """The mean iterate, epoch by epoch."""
+    A, N = mean_map(setting, scheme)
+    beta = start
+    for _ in range(epochs):
+        beta = A @ beta + N @ setting.y
+    return beta
+
+
+def risk(setting, scheme, start, beta_star, covariance, noise, epochs):
+    """E over the noise of |mean iterate - beta_star|_Sigma^2, by carrying the linear map of the noise along."""
+    A, N = mean_map(setting, scheme)
+    error, noise_map = start - beta_star, np.zeros_like(N)
+    for _ in range(epochs):
+        error, noise_map = A @ error, A @ noise_map + N
+    bias = error @ covariance @ error
+    return bias + noise**2 * np.trace(noise_map.T @ covariance @ noise_map)
