@@ -11,7 +11,7 @@ from reshuffle.limits import Limit, LimitComparison
 from reshuffle.problem import LeastSquares, gaussian
 from reshuffle.risk import Risk
 from reshuffle.schemes import FullBatch, RandomReshuffling, Scheme, WithReplacement
-from reshuffle.simulate import Estimate, Simulation, simulate
+from reshuffle.simulation import Estimate, Simulation, simulate
 from reshuffle.stability import Stability, critical_step
 from reshuffle.stopping import BestEpoch
 from reshuffle.validate import MissingTruthError

@@ -1,6 +1,5 @@
 """The mean iterate of a training recipe, for any number of epochs at once."""
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -49,11 +48,13 @@ class Descent(Trajectory):
         """Which modes belong to the null space of Z; at step zero, all of them."""
         return self.epoch.modes.frozen | (self.epoch.step == 0)
 
-    @cached_property
+    @property
     def _pull(self) -> FloatArray:
-        mean = self.epoch.mean
-        natural_rate = mean.rate / self.problem.row_space.scale
-        return natural_rate * (self.modes.T @ (mean.factor.T @ mean.pull))
+        return self.epoch.pull
+
+    @property
+    def _pull_size(self) -> float:
+        return self.epoch.pull_size
 
     @property
     def _responses(self) -> FloatArray:

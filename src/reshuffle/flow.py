@@ -1,6 +1,5 @@
 """Gradient flow, the limit of every scheme as its step goes to zero."""
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -38,10 +37,13 @@ class GradientFlow(Trajectory):
         """None: W has no null space within the row space."""
         return self._epoch.modes.frozen
 
-    @cached_property
+    @property
     def _pull(self) -> FloatArray:
-        mean = self._epoch.mean
-        return mean.rate / self.problem.row_space.scale * (self.modes.T @ (mean.factor.T @ mean.pull))
+        return self._epoch.pull
+
+    @property
+    def _pull_size(self) -> float:
+        return self._epoch.pull_size
 
     @property
     def _responses(self) -> FloatArray:

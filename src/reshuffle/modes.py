@@ -40,7 +40,9 @@ def modes(mean: MeanMap) -> Modes:
     """
     Z = mean.factor.T @ mean.kernel @ mean.factor
     values, vectors = scipy.linalg.eigh((Z + Z.T) / 2, check_finite=False)
-    size = float(np.abs(values).max(initial=0.0))
+    # Where visits cancel each other Z is all rounding, so its size is not read off its eigenvalues alone.
+    mean_size = mean.weight * float(np.square(mean.factor).sum()) / max(1, len(values))
+    size = float(np.abs(values).max(initial=mean_size))
     if np.abs(values).min(initial=np.inf) < _WELL_CONDITIONED * size:
         factored = _from_factors(mean)
         if factored is not None:
@@ -59,7 +61,7 @@ def whitened(mean: MeanMap) -> tuple[FloatArray, FloatArray]:
 def _from_factors(mean: MeanMap) -> Modes | None:
     triangle, kernel = whitened(mean)
     spread = scipy.linalg.eigvalsh(kernel, check_finite=False)
-    if spread[0] <= _EPS * len(mean.factor) * abs(spread[-1]):
+    if spread[0] <= _EPS * len(mean.factor) * max(mean.weight, spread[-1]):
         return None
     lower = scipy.linalg.cholesky(kernel, lower=True, check_finite=False)
     _, singular, right = scipy.linalg.svd(lower.T @ triangle, check_finite=False)

@@ -30,7 +30,7 @@ class LeastSquares:
 
     >>> problem = LeastSquares([[1, 0], [1, 1], [1, 2]], [1, 2, 2])
     >>> problem
-    LeastSquares(n=3, p=2, rank=2, truth unknown)
+    LeastSquares(n=3, p=2, truth unknown)
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class LeastSquares:
     def __repr__(self) -> str:
         known = [name for name in ("beta_star", "noise") if getattr(self, name) is not None]
         truth = "truth unknown" if not known else "truth known" if len(known) == 2 else f"{known[0]} known"
-        return f"LeastSquares(n={self.n}, p={self.p}, rank={self.rank}, {truth})"
+        return f"LeastSquares(n={self.n}, p={self.p}, {truth})"
 
     @cached_property
     def reduction(self) -> Reduction:
@@ -118,7 +118,7 @@ def gaussian(
         Where the randomness comes from.
 
     >>> gaussian(100, 150, noise=0.5, seed=1)
-    LeastSquares(n=100, p=150, rank=100, truth known)
+    LeastSquares(n=100, p=150, truth known)
     """
     n = validate.whole_number("n", n, 1)
     p = validate.whole_number("p", p, 1)

@@ -58,6 +58,11 @@ class QuadraticForm:
 
     matrix: FloatArray
 
+    @property
+    def diagonal(self) -> FloatArray:
+        """The diagonal of S, zero for entries that S does not see."""
+        return self.matrix if self.matrix.ndim == 1 else np.diagonal(self.matrix)
+
     def __call__(self, vectors: FloatArray) -> FloatArray:
         """Evaluate at each vector of (..., r); infinite entries give inf unless S does not see them."""
         if self.matrix.ndim == 1:
@@ -70,7 +75,7 @@ class QuadraticForm:
         value = np.maximum((unit * self.gradient(unit)).sum(axis=-1), 0.0)
         with np.errstate(over="ignore", invalid="ignore"):
             value = np.where(value == 0, 0.0, size * (size * value))
-        return np.where((grows & (np.diagonal(self.matrix) > 0)).any(axis=-1), np.inf, value)
+        return np.where((grows & (self.diagonal > 0)).any(axis=-1), np.inf, value)
 
     def _diagonal(self, vectors: FloatArray) -> FloatArray:
         seen = self.matrix > 0

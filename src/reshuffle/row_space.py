@@ -66,10 +66,14 @@ def reduce(X: FloatArray, y: FloatArray) -> Reduction:
     """Find the row space of X (n, p) and the data in it, with no matrix of size p x p when p > n.
 
     The rank is numerical, with the tolerance of numpy.linalg.matrix_rank: max(n, p) eps times the
-    largest singular value.
+    largest singular value. What it discards must be rounding: a row or a column that is small but has a
+    direction of its own is refused, since its fate after many epochs cannot be told.
     """
     scale = _scale(X)
-    return _reduce_wide(X, y, scale) if X.shape[1] > X.shape[0] else _reduce_tall(X, y, scale)
+    reduction = _reduce_wide(X, y, scale) if X.shape[1] > X.shape[0] else _reduce_tall(X, y, scale)
+    if reduction.space.dimension < min(X.shape):
+        _require_one_scale(X, reduction.space.dimension)
+    return reduction
 
 
 def _scale(X: FloatArray) -> float:
@@ -103,6 +107,35 @@ def _reduce_tall(X: FloatArray, y: FloatArray, scale: float) -> Reduction:
     return Reduction(RowSpace(p, rows.shape[1], scale, basis), np.ascontiguousarray(rows), response)
 
 
+def _require_one_scale(X: FloatArray, rank: int) -> None:
+    """Refuse X if its rank grows once its rows, or its columns, are brought to one size."""
+    tall = X if X.shape[0] >= X.shape[1] else X.T
+    kinds = ("column", "row") if tall is X else ("row", "column")
+    height = _height(tall.shape[1])
+    parts = [slice(start, start + height) for start in range(0, len(tall), height)]
+    across = np.max([np.abs(tall[part]).max(axis=0) for part in parts], axis=0)
+    along = np.concatenate([np.abs(tall[part]).max(axis=1) for part in parts])
+    across_rank = _rank((tall[part] / _or_one(across) for part in parts), len(tall))
+    along_rank = _rank((tall[part] / _or_one(along[part, np.newaxis]) for part in parts), len(tall))
+    for kind, sizes, other in ((kinds[0], across, across_rank), (kinds[1], along, along_rank)):
+        if other > rank:
+            smallest = int(np.argmin(np.where(sizes > 0, sizes, np.inf)))
+            raise ValueError(
+                f"X mixes scales too far apart for double precision: {kind} {smallest} has entries of at most "
+                f"{sizes[smallest]:.1g}, which are lost beside those of {sizes.max():.1g}; "
+                f"rescale or drop such {kind}s."
+            )
+
+
+def _or_one(sizes: FloatArray) -> FloatArray:
+    return np.where(sizes > 0, sizes, 1.0)
+
+
+def _rank(tables: Iterable[FloatArray], size: int) -> int:
+    values = scipy.linalg.svdvals(compress(tables), check_finite=False)
+    return int((values > _tolerance(values, size)).sum())
+
+
 def _tolerance(values: FloatArray, size: int) -> float:
     return size * float(np.finfo(np.float64).eps) * float(values[0])
 
@@ -128,9 +161,13 @@ def compress(tables: Iterable[FloatArray]) -> FloatArray:
     return kept
 
 
+def _height(columns: int) -> int:
+    return max(_CHUNK // (columns + 1), 4 * (columns + 1))
+
+
 def _chunks(X: FloatArray, y: FloatArray, scale: float, members: IntArray | None) -> Iterator[FloatArray]:
     n = len(X) if members is None else len(members)
-    height = max(_CHUNK // (X.shape[1] + 1), 4 * (X.shape[1] + 1))
+    height = _height(X.shape[1])
     for start in range(0, n, height):
         part = slice(start, min(start + height, n))
         chosen = part if members is None else members[part]
@@ -160,6 +197,11 @@ class Blocks:
     def sizes(self) -> IntArray:
         """Rows kept of each batch."""
         return np.diff(self.offsets)
+
+    @property
+    def weight(self) -> float:
+        """The largest weight 1 / (B m_b) that a row has in the mean gradient of the batches."""
+        return 1 / (self.batches * int(self.counts.min()))
 
     def of(self, batch: int) -> slice:
         """Where one batch's rows are."""

@@ -104,7 +104,9 @@ class _Window:
 
     def _kernel(self, step: float) -> FloatArray:
         node = 2 * (step - self.low) / (self.high - self.low) - 1
-        return np.tensordot(chebyshev.chebvander(node, len(self.coefficients) - 1), self.coefficients, axes=1)
+        return np.tensordot(
+            chebyshev.chebvander(node, len(self.coefficients) - 1)[0], self.coefficients, axes=1
+        )
 
     def _gaps(self, step: float) -> FloatArray:
         """How far the two matrices are from losing their definiteness; negative beyond it."""

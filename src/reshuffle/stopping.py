@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reshuffle.arrays import FloatArray
-from reshuffle.risk import QuadraticForm, RiskForms
+from reshuffle.arrays import BoolArray, FloatArray
+from reshuffle.risk import QuadraticForm, Risk, RiskForms
 
 _Motion = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 
 _TOLERANCE = 1e-12
 """Relative improvement of the risk that is not worth looking for."""
-_BUDGET = 1 << 27
+_BUDGET = 1 << 25
 """Entries of (intervals, modes) arrays after which the search stops and reports what is still open."""
 _LAST_EPOCH = 2.0**53
 
@@ -44,84 +44,93 @@ class BestEpoch:
 def best_epoch(motion: _Motion, forms: RiskForms, rates: FloatArray, repeats: int) -> BestEpoch:
     """Minimise the risk over all epochs 0, 1, 2, ... and infinity, by branch and bound.
 
-    Between two epochs every mode stays between its values there (up to sign, when 1 - x is negative), and a
-    convex quadratic form on a box lies above its tangent plane: intervals whose bound exceeds the best risk seen
-    cannot hold the minimum and are dropped, the others are halved until single epochs are left.
+    Between two epochs every mode stays between its values there (even and odd epochs apart, when some 1 - x are
+    negative), and a convex quadratic form on a box lies above its tangent plane: intervals whose bound exceeds
+    the best risk seen cannot hold the minimum and are dropped, the others are halved until single epochs are left.
     """
+    alternates = (rates > 1) & (repeats % 2 == 1)
+    signs = (1.0, -1.0) if alternates.any() else (1.0,)
     ends = _grid(rates, repeats)
-    risks = _total(motion, forms, ends)
-    best = int(np.argmin(risks))
-    epoch, risk = float(ends[best]), float(risks[best])
+    epoch, risk = _best(ends, _total(motion, forms, ends))
     low, high = ends[:-1], ends[1:]
     spent, error = 0, 0.0
     while len(low):
-        bounds = _lower_bounds(motion, forms, rates, repeats, low, high)
-        open_ = (bounds < risk * (1 - _TOLERANCE)) & (high - low > 1)
-        low, high, bounds = low[open_], high[open_], bounds[open_]
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            boxes = [_boxes(motion(low), motion(high), rates, alternates, sign) for sign in signs]
+            bounds = np.min([_lower_bounds(forms, *box) for box in boxes], axis=0)
+        is_open = (bounds < risk * (1 - _TOLERANCE)) & (high - low > 1) & (low < _LAST_EPOCH)
+        low, high, bounds = low[is_open], high[is_open], bounds[is_open]
         spent += len(low) * max(1, len(rates))
         if spent > _BUDGET:
             error = risk - float(bounds.min())
             break
         middle = np.where(np.isinf(high), 2 * np.maximum(low, 1), np.floor((low + high) / 2))
-        ends_here = middle >= _LAST_EPOCH
-        low, high, middle = low[~ends_here], high[~ends_here], middle[~ends_here]
-        if not len(middle):
-            break
-        risks = _total(motion, forms, middle)
-        if risks.min() < risk:
-            epoch, risk = float(middle[np.argmin(risks)]), float(risks.min())
+        if len(middle):
+            found, lowest = _best(middle, _total(motion, forms, middle))
+            epoch, risk = (found, lowest) if lowest < risk else (epoch, risk)
         low, high = np.concatenate([low, middle]), np.concatenate([middle, high])
     return BestEpoch(epoch if math.isinf(epoch) else int(epoch), risk, max(error, 0.0))
 
 
+def _best(epochs: FloatArray, risks: FloatArray) -> tuple[float, float]:
+    at = int(np.argmin(risks))
+    return float(epochs[at]), float(risks[at])
+
+
 def _grid(rates: FloatArray, repeats: int) -> FloatArray:
     """Epochs from 0 to infinity, twice as far each time, until the slowest mode has settled or overflowed."""
-    with np.errstate(divide="ignore"):
-        slowness = np.abs(np.log1p(-np.minimum(np.abs(rates[rates != 0]), 0.5))).min(initial=1.0)
-    last = min(1000 / (repeats * max(float(slowness), 1e-300)), _LAST_EPOCH)
+    slowest = float(np.abs(np.log1p(-np.minimum(np.abs(rates[rates != 0]), 0.5))).min(initial=1.0))
+    last = min(1000 / (repeats * max(slowest, 1e-300)), _LAST_EPOCH)
     doublings = 2.0 ** np.arange(0, math.ceil(math.log2(max(last, 2))) + 1)
     return np.concatenate([[0.0], doublings, [np.inf]])
 
 
 def _total(motion: _Motion, forms: RiskForms, epochs: FloatArray) -> FloatArray:
-    frozen, bias, cross, variance = forms.parts(*motion(epochs))
-    infinite = np.isinf(bias) | np.isinf(variance)
-    return np.asarray(frozen + bias + np.where(infinite, 0.0, cross) + variance)
+    return Risk(epochs, *forms.parts(*motion(epochs))).total
+
+
+def _boxes(
+    start: tuple[FloatArray, FloatArray],
+    end: tuple[FloatArray, FloatArray],
+    rates: FloatArray,
+    alternates: BoolArray,
+    sign: float,
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """The least and largest decay and drift of each mode between two epochs, (intervals, r) each.
+
+    `sign` is that of an odd or even power of a negative 1 - x, so both ends are taken as if of one parity.
+    """
+    decays, drifts = [], []
+    for decay, drift in (start, end):
+        decays.append(np.where(alternates, sign * np.abs(decay), decay))
+        drifts.append(np.where(alternates, (1 - decays[-1]) / rates, drift))
+    return np.minimum(*decays), np.maximum(*decays), np.minimum(*drifts), np.maximum(*drifts)
 
 
 def _lower_bounds(
-    motion: _Motion, forms: RiskForms, rates: FloatArray, repeats: int, low: FloatArray, high: FloatArray
+    forms: RiskForms,
+    least_decay: FloatArray,
+    largest_decay: FloatArray,
+    least_drift: FloatArray,
+    largest_drift: FloatArray,
 ) -> FloatArray:
-    """A number below the risk at every epoch from low to high, for each interval."""
-    starts, ends = motion(low), motion(high)
-    # With 1 - x < 0 an even number of steps keeps the sign; an odd one alternates between the two envelopes.
-    alternates = (rates > 1) & (repeats % 2 == 1)
-    boxes = []
-    for start, end, centre in zip(
-        starts, ends, (np.zeros_like(rates), 1 / np.where(rates == 0, 1, rates)), strict=True
-    ):
-        reach = np.maximum(np.abs(start - centre), np.abs(end - centre))
-        lower = np.where(alternates, centre - reach, np.minimum(start, end))
-        upper = np.where(alternates, centre + reach, np.maximum(start, end))
-        boxes.append((lower, upper))
-    bias = _form_bound(forms.bias, *boxes[0])
-    variance = _form_bound(forms.variance, *boxes[1])
-    with np.errstate(invalid="ignore"):
-        ends_of_cross = [np.where(forms.cross == 0, 0.0, side * forms.cross) for side in boxes[0]]
-    cross = np.minimum(*ends_of_cross).sum(axis=-1)
-    with np.errstate(invalid="ignore"):
-        total = forms.frozen + bias + cross + variance
-    return np.where(np.isnan(total), -np.inf, np.maximum(total, 0.0))
+    """A number below the risk everywhere in each box."""
+    bias = _form_bound(forms.bias, least_decay, largest_decay)
+    variance = _form_bound(forms.variance, least_drift, largest_drift)
+    crosses = [np.where(forms.cross == 0, 0.0, side * forms.cross) for side in (least_decay, largest_decay)]
+    total = forms.frozen + bias + np.minimum(*crosses).sum(axis=-1) + variance
+    # The cross term grows like the root of the bias, and cannot make up for one beyond the range of numbers.
+    total = np.where((bias == np.inf) | (variance == np.inf), np.inf, total)
+    return np.where(np.isnan(total), -np.inf, total)
 
 
 def _form_bound(form: QuadraticForm, lower: FloatArray, upper: FloatArray) -> FloatArray:
     """The tangent at the point of each box that is nearest to zero, minimised over the box."""
     nearest = np.clip(0.0, lower, upper)
-    nearest = np.where(np.isfinite(nearest), nearest, 0.0)
-    slope = 2 * form.gradient(nearest)
-    with np.errstate(invalid="ignore"):
-        change = np.minimum(
-            np.where(slope == 0, 0.0, slope * (lower - nearest)),
-            np.where(slope == 0, 0.0, slope * (upper - nearest)),
-        )
-    return np.asarray(form(nearest) + change.sum(axis=-1))
+    escaped = np.isinf(nearest)
+    finite = np.where(escaped, 0.0, nearest)
+    slope = 2 * form.gradient(finite)
+    ends = [np.where(slope == 0, 0.0, slope * (side - finite)) for side in (lower, upper)]
+    bound = form(finite) + np.minimum(*ends).sum(axis=-1)
+    # Once a mode that the form sees has left the range of numbers, so has the form.
+    return np.where((escaped & (form.diagonal > 0)).any(axis=-1), np.inf, bound)

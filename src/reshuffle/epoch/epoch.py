@@ -64,6 +64,18 @@ class Epoch:
         with np.errstate(over="ignore"):
             return self.mean.rate * self.modes.values
 
+    @cached_property
+    def pull(self) -> FloatArray:
+        """(r, rows): how the responses of the rows of the blocks enter each mode in one application."""
+        natural_rate = self.mean.rate / self.problem.row_space.scale
+        return natural_rate * (self.modes.vectors.T @ (self.mean.factor.T @ self.mean.pull))
+
+    @property
+    def pull_size(self) -> float:
+        """The norm that the pull has before anything cancels in it."""
+        natural_rate = self.mean.rate / self.problem.row_space.scale
+        return natural_rate * self.mean.weight * float(np.linalg.norm(self.mean.factor))
+
     @property
     def Z(self) -> FloatArray:
         """The sample cross-covariance Z = Xtilde'X / n (p, p), symmetric (Lemma batch_Z_symmetric)."""

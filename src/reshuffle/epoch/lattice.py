@@ -39,7 +39,7 @@ def _over_samples(blocks: Blocks, step: float) -> MeanMap:
     def modifier(batch: int) -> FloatArray:
         return np.eye(rows.shape[1]) - step * (rows.T @ lattice.prefix_mean(batch) @ rows)
 
-    return MeanMap(rows, kernel, kernel, blocks.batches * step, 1, modifier)
+    return MeanMap(rows, kernel, kernel, blocks.batches * step, 1, blocks.weight, modifier)
 
 
 def _over_parameters(blocks: Blocks, step: float) -> MeanMap:
@@ -49,7 +49,7 @@ def _over_parameters(blocks: Blocks, step: float) -> MeanMap:
     def modifier(batch: int) -> FloatArray:
         return np.eye(factor.shape[1]) - step * (factor.T @ lattice.prefix_means[batch] @ factor)
 
-    return MeanMap(factor, lattice.kernel, lattice.pull, blocks.batches * step, 1, modifier)
+    return MeanMap(factor, lattice.kernel, lattice.pull, blocks.batches * step, 1, blocks.weight, modifier)
 
 
 def _require_memory(batches: int, needed: float) -> None:

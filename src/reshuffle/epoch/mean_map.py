@@ -25,6 +25,8 @@ class MeanMap:
         What Z is multiplied by in one application: B step for an epoch of random reshuffling.
     repeats : int
         Applications in an epoch.
+    weight : float
+        The largest weight of a row in the gradient, which is the size of K before anything cancels in it.
     modifier : callable
         b -> Pi_b (r, r), computed when asked for.
     """
@@ -34,4 +36,5 @@ class MeanMap:
     pull: FloatArray
     rate: float
     repeats: int
+    weight: float
     modifier: Callable[[int], FloatArray]

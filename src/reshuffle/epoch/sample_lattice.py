@@ -47,10 +47,11 @@ class SampleLattice:
         """
         batches = self.blocks.batches
         everything = (1 << batches) - 1
-        shorter: _Layer = {0: np.zeros((0, 0))}
-        longer = shorter
+        longer: _Layer = {0: np.zeros((0, 0))}
         for size in range(1, batches - batches // 2 + 1):
-            shorter, longer = longer, self._next_layer(list(range(batches)), size, longer)
+            # In two statements, so that the layer before is freed before the next is made.
+            shorter = longer
+            longer = self._next_layer(list(range(batches)), size, shorter)
         if batches % 2 == 0:
             shorter = longer
         total = np.zeros_like(self.gram)

@@ -23,7 +23,7 @@ class FullBatch(Scheme):
     def mean_map(self, blocks: Blocks, step: float) -> MeanMap:
         """Z = W: the kernel is I / n."""
         kernel = np.eye(len(blocks.rows)) / blocks.counts[0]
-        return MeanMap(blocks.rows, kernel, kernel, step, 1, lambda batch: _identity(blocks))
+        return MeanMap(blocks.rows, kernel, kernel, step, 1, blocks.weight, lambda batch: _identity(blocks))
 
     def orders(self, rng: np.random.Generator, runs: int) -> IntArray:
         """Only one order exists."""

@@ -193,7 +193,7 @@ class _Tally:
         """Spread the tallies over the epochs as they were asked for."""
 
         def shaped(values: FloatArray) -> FloatArray:
-            return values[positions].reshape(*epochs.shape, *values.shape[1:])
+            return values[positions].reshape(epochs.shape + values.shape[1:])
 
         deviation = np.sqrt(self.squares / (runs - 1) / runs)
         return Simulation(

@@ -1,0 +1,102 @@
+"""The two lattices against enumeration of all orders, and against each other."""
+
+import tracemalloc
+from itertools import pairwise
+from math import comb
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+import reshuffle as rs
+from reshuffle.epoch import lattice
+from reshuffle.epoch.parameter_lattice import ParameterLattice
+from reshuffle.epoch.sample_lattice import SampleLattice
+from tests.oracles import brute_force
+from tests.problems import SCHEMES, case, cases, close
+
+
+@pytest.mark.parametrize("batches", [1, 2, 3, 4, 5, 6])
+@pytest.mark.parametrize(("n", "p"), [(12, 18), (12, 5), (13, 13)])
+@pytest.mark.parametrize("equal", [True, False])
+def test_both_lattices_equal_the_enumeration_of_all_orders(n, p, batches, equal):
+    tiny = case(n, p, batches, equal=equal, step=0.2)
+    setting = tiny.setting("reshuffling")
+    A, N = brute_force.mean_map(setting, "reshuffling")
+    blocks = tiny.problem.blocks(rs.RandomReshuffling(tiny.partition).partition(n))
+    space = tiny.problem.row_space
+    step = tiny.step * space.scale**2
+    for mean in (lattice._over_samples(blocks, step), lattice._over_parameters(blocks, step)):
+        Z = space.lift(space.lift(mean.factor.T @ mean.kernel @ mean.factor).T)
+        close(np.eye(p) - mean.rate * Z, A)
+        close(
+            mean.rate / space.scale * space.lift(mean.factor.T @ (mean.pull @ blocks.response)),
+            N @ tiny.problem.y,
+        )
+        for batch in range(batches):
+            modifier = np.eye(p) + space.lift(space.lift(mean.modifier(batch) - np.eye(space.dimension)).T)
+            close(modifier, brute_force.modifier_before(setting, batch))
+
+
+@given(cases())
+def test_the_epoch_of_every_scheme_equals_enumeration(tiny):
+    for scheme in SCHEMES:
+        run, setting = tiny.run(scheme), tiny.setting(scheme)
+        A, N = brute_force.mean_map(setting, scheme)
+        close(run.epoch.matrix, A)
+        batches = run.epoch.scheme.batches
+        close(batches * tiny.step / tiny.problem.n * run.epoch.modified_features.T, N)
+        close(run.epoch.Z, run.epoch.modified_features.T @ tiny.problem.X / tiny.problem.n)
+        assert run.epoch.error == 0
+
+
+def test_large_blocks_are_compressed_and_nothing_changes():
+    wide_blocks = case(60, 3, 3, equal=False)
+    run = wide_blocks.run("reshuffling")
+    assert len(run.epoch.blocks.rows) == 3 * 4
+    A, _ = brute_force.mean_map(wide_blocks.setting("reshuffling"), "reshuffling")
+    close(run.epoch.matrix, A)
+
+
+def test_tiny_steps_keep_every_digit_of_z():
+    tiny = case(12, 8, 4, step=1e-14)
+    W = tiny.problem.X.T @ tiny.problem.X / 12
+    close(tiny.run("reshuffling").epoch.Z, W, 1e-12)
+
+
+@pytest.mark.parametrize("kind", [SampleLattice, ParameterLattice])
+def test_layers_are_freed_as_they_are_used(kind):
+    batches, n, p = 8, 160, 80
+    problem = rs.gaussian(n, p, seed=0)
+    blocks = problem.blocks(rs.RandomReshuffling(batches).partition(n))
+    tracemalloc.start()
+    if kind is SampleLattice:
+        lattice_ = SampleLattice(blocks, 0.01)
+        lattice_.kernel()
+        layers = [comb(batches, size) * (size * n // batches) ** 2 for size in range(batches // 2 + 1)]
+        extra = 3 * n**2
+    else:
+        ParameterLattice(blocks, 0.01)
+        layers = [comb(batches, size) * p**2 for size in range(batches + 1)]
+        # Each batch has its statistics, its visit and its prefix mean; the rows U are two matrices more,
+        # and R, RR' and I another three.
+        extra = (3 * batches + 2 + 3 + 3) * p**2
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    largest = max(first + second for first, second in pairwise(layers))
+    assert peak <= 8 * (largest + extra)
+
+
+def test_too_many_batches_are_refused_before_memory_runs_out():
+    problem = rs.gaussian(4000, 40, seed=0)
+    run = rs.descend(problem, rs.RandomReshuffling(batches=40), step=0.01)
+    with pytest.raises(MemoryError, match=r"batches is 40, .* try fewer batches"):
+        run.risk(1)
+
+
+def test_a_step_that_overflows_says_so():
+    problem = rs.gaussian(8, 4, seed=0)
+    with pytest.raises(OverflowError, match=r"step is so large .* critical_step"):
+        rs.descend(problem, rs.RandomReshuffling(8), step=1e60).risk(1)
+    with pytest.raises(OverflowError, match="steps must be below"):
+        rs.descend(rs.LeastSquares(problem.X * 1e150, problem.y), rs.FullBatch(), step=1e60).iterate(1)

@@ -1,0 +1,1 @@
+"""Every theorem, lemma, corollary, proposition and remark of the paper, by its label."""

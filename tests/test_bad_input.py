@@ -1,0 +1,289 @@
+"""Bad input: an error that names the argument, the allowed range and the value."""
+
+import math
+from itertools import permutations, product
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from scipy.sparse.linalg import aslinearoperator
+
+import reshuffle as rs
+
+X = np.arange(12.0).reshape(6, 2)
+y = np.ones(6)
+problem = rs.LeastSquares(X, y)
+known = rs.LeastSquares(X, y, beta_star=[1, 1], noise=1.0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"X": [[1.0, math.nan]], "y": [1.0]}, r"X must be finite, but X\[0, 1\] is nan"),
+        ({"X": [[1.0, math.inf]], "y": [1.0]}, r"X must be finite, but X\[0, 1\] is inf"),
+        ({"X": [1.0, 2.0], "y": [1.0, 2.0]}, r"X must be two-dimensional, .* shape is \(2,\)"),
+        ({"X": np.zeros((0, 3)), "y": []}, r"X must have at least one row and one column, .* \(0, 3\)"),
+        ({"X": np.zeros((3, 0)), "y": [1, 2, 3]}, r"X must have at least one row and one column"),
+        ({"X": X, "y": np.ones(5)}, r"y must have shape \(6,\), one entry a row of X, .* \(5,\)"),
+        ({"X": X, "y": [1, 2, 3, 4, 5, math.nan]}, r"y must be finite, but y\[5\] is nan"),
+        ({"X": X, "y": y, "beta_star": [1.0]}, r"beta_star must have shape \(2,\)"),
+        ({"X": X, "y": y, "beta_star": [1.0, math.inf]}, r"beta_star must be finite"),
+        ({"X": X, "y": y, "noise": -1.0}, r"noise must be a finite number >= 0, but it is -1.0"),
+        ({"X": X, "y": y, "noise": math.nan}, r"noise must be a finite number >= 0, but it is nan"),
+        ({"X": X, "y": y, "covariance": np.eye(3)}, r"covariance must be .* but its shape is \(3, 3\)"),
+        ({"X": X, "y": y, "covariance": [1, 2, 3]}, r"covariance must be .* but its shape is \(3,\)"),
+        ({"X": X, "y": y, "covariance": [[1, 2], [0, 1]]}, r"covariance must be symmetric, .* by up to 2"),
+        ({"X": X, "y": y, "covariance": [[1, 2], [2, 1]]}, r"positive semidefinite, .* eigenvalue is -1"),
+        ({"X": X, "y": y, "covariance": [1, -1]}, r"positive semidefinite, but its diagonal holds -1.0"),
+        ({"X": X, "y": y, "covariance": -2.0}, r"covariance must be a finite number >= 0, but it is -2.0"),
+        ({"X": X, "y": y, "covariance": aslinearoperator(np.eye(3))}, r"must map R\^2 to itself .* \(3, 3\)"),
+        (
+            {"X": X, "y": y, "covariance": aslinearoperator(np.array([[1.0, 9], [0, 1]]))},
+            r"must be symmetric",
+        ),
+        ({"X": X, "y": y, "covariance": aslinearoperator(-np.eye(2))}, r"must be positive semidefinite"),
+        ({"X": [[1, 2], [3]], "y": [1, 2]}, r"X must be a rectangular array of numbers"),
+        ({"X": np.ma.masked_equal(X, 3), "y": y}, r"X must have no masked entries"),
+    ],
+)
+def test_a_problem_that_is_none(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        rs.LeastSquares(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (X.astype(complex), "X must hold real numbers, but its dtype is complex128"),
+        ([["a", "b"]], "X must hold real numbers"),
+        ([["1", "2"]], "X must hold real numbers"),
+        (pd.DataFrame({"a": [1.0, 2.0], "b": ["x", "y"]}), "X must hold real numbers"),
+        (scipy.sparse.eye(3), "X must be a dense array, but it is sparse"),
+        (None, "X must hold real numbers"),
+    ],
+)
+def test_features_that_are_not_numbers(value, message):
+    with pytest.raises(TypeError, match=message):
+        rs.LeastSquares(value, [1.0, 2.0])
+
+
+@pytest.mark.parametrize("kind", [rs.RandomReshuffling, rs.WithReplacement])
+@pytest.mark.parametrize(
+    ("batches", "message"),
+    [
+        (0, "batches must be a whole number of at least 1, but it is 0"),
+        (-3, "batches must be a whole number of at least 1, but it is -3"),
+        (2.5, r"batches must be a whole number of at least 1, but it is 2.5"),
+        (math.nan, "batches must be a whole number of at least 1, but it is nan"),
+        (True, "batches must be a whole number of at least 1, but it is True"),
+        ("4", "batches must be a whole number of at least 1, but it is '4'"),
+        (None, "batches must be a whole number of at least 1, but it is None"),
+        (7, "batches must be a whole number between 1 and 6, the number of rows, but it is 7"),
+        ([], "batches must hold at least one index array"),
+        ([[0, 1, 2], []], r"batches\[1\] must be a one-dimensional, non-empty array of row indices"),
+        ([[0, 1, 2], [3.0, 4, 5]], r"batches\[1\] must be .* dtype float64"),
+        ([[0, 1, 2], [2, 3, 4, 5]], "exactly once, but row 2 is in 2 places"),
+        ([[0, 1, 2], [3, 4]], "exactly once, but row 5 is in none of them"),
+        ([[0, 1, 2], [3, 4, 6]], "row indices in 0..5, but one is 6"),
+        ([[0, 1, 2], [3, 4, -1]], "row indices in 0..5, but one is -1"),
+    ],
+)
+def test_batches_that_are_none(kind, batches, message):
+    with pytest.raises(ValueError, match=message):
+        rs.descend(problem, kind(batches), step=0.1)
+
+
+@pytest.mark.parametrize("name", ["step", "alpha"])
+@pytest.mark.parametrize("value", [-0.1, math.nan, math.inf, "0.1", True, 1j])
+def test_steps_that_are_none(name, value):
+    with pytest.raises(ValueError, match=f"{name} must be a finite number >= 0, but it is"):
+        rs.descend(problem, rs.FullBatch(), **{name: value})
+
+
+def test_step_and_alpha_exclude_each_other():
+    for arguments in ({}, {"step": 0.1, "alpha": 0.1}):
+        with pytest.raises(TypeError, match="exactly one of step and alpha must be given"):
+            rs.descend(problem, rs.FullBatch(), **arguments)
+
+
+def test_things_of_the_wrong_kind():
+    with pytest.raises(TypeError, match="problem must be a LeastSquares, but it is a ndarray"):
+        rs.descend(X, rs.FullBatch(), 0.1)
+    with pytest.raises(TypeError, match=r"scheme must be a scheme such as .* but it is 4"):
+        rs.descend(problem, 4, 0.1)
+    with pytest.raises(ValueError, match=r"start must have shape \(2,\), one entry a parameter"):
+        rs.descend(problem, rs.FullBatch(), 0.1, start=[1.0])
+    with pytest.raises(ValueError, match="seed must be a whole number of at least 0, but it is -1"):
+        rs.gaussian(3, 2, seed=-1)
+    with pytest.raises(ValueError, match="batch must be a whole number between 0 and 0, but it is 1"):
+        rs.descend(problem, rs.FullBatch(), 0.1).epoch.modifier(1)
+    with pytest.raises(TypeError, match=r"covariance must be .* to draw features .* LinearOperator"):
+        rs.gaussian(3, 2, covariance=aslinearoperator(np.eye(2)))
+
+
+@pytest.mark.parametrize("question", ["iterate", "risk", "training_loss"])
+@pytest.mark.parametrize("value", [-1, 0.5, math.nan, [3, -2], -math.inf])
+def test_epochs_that_are_none(question, value):
+    with pytest.raises(ValueError, match=r"epochs must be whole numbers >= 0 or math.inf, but one is"):
+        getattr(rs.descend(known, rs.FullBatch(), 0.01), question)(value)
+
+
+@pytest.mark.parametrize("value", ["3", None, [True], 3j, [[1], [2, 3]]])
+def test_epochs_that_are_not_numbers(value):
+    with pytest.raises((TypeError, ValueError), match="epochs must be"):
+        rs.descend(known, rs.FullBatch(), 0.01).risk(value)
+
+
+@pytest.mark.parametrize(
+    ("truth", "missing"),
+    [({}, "beta_star and noise"), ({"noise": 1.0}, "beta_star,"), ({"beta_star": [1, 1]}, "noise,")],
+)
+def test_asking_for_the_risk_without_the_truth(truth, missing):
+    run = rs.descend(rs.LeastSquares(X, y, **truth), rs.FullBatch(), 0.01)
+    with pytest.raises(rs.MissingTruthError, match=f"the risk needs {missing}"):
+        run.risk(3)
+    with pytest.raises(rs.MissingTruthError, match=f"the risk needs {missing}"):
+        run.best_epoch()
+    assert run.limit().risk is None
+    assert np.isfinite(run.iterate(3)).all()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"runs": 3}, "runs must be a whole number of at least 4, but it is 3"),
+        ({"epochs": math.inf}, "epochs must be finite to be simulated"),
+        ({"step": -1}, "step must be a finite number >= 0"),
+        ({"seed": 1.5}, "seed must be a whole number of at least 0, but it is 1.5"),
+    ],
+)
+def test_simulations_that_are_none(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        rs.simulate(known, rs.FullBatch(), **{"step": 0.1, "epochs": 3, "runs": 10, **arguments})
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [
+        lambda a: a.astype(np.float32),
+        lambda a: a.astype(np.int16),
+        lambda a: a.tolist(),
+        pd.DataFrame,
+        np.asfortranarray,
+        lambda a: np.repeat(a, 2, axis=0)[::2],
+        lambda a: a.astype(object),
+        lambda a: a.astype(np.longdouble),
+    ],
+)
+def test_every_kind_of_table_is_accepted_and_left_alone(convert):
+    table = convert(X)
+    before = pd.DataFrame(table).copy()
+    run = rs.descend(rs.LeastSquares(table, pd.Series(y)), rs.RandomReshuffling(3), step=0.001)
+    expected = rs.descend(problem, rs.RandomReshuffling(3), step=0.001)
+    np.testing.assert_allclose(run.iterate(20), expected.iterate(20), rtol=1e-12)
+    assert pd.DataFrame(table).equals(before)
+
+
+def test_a_column_is_a_vector():
+    assert rs.LeastSquares(X, y[:, np.newaxis]).y.shape == (6,)
+
+
+entries = st.one_of(
+    st.floats(-10, 10),
+    st.sampled_from([0.0, 1.0, 1e-150, -1e-150, 1e150, 1e-8, 1e8, -1e75]),
+)
+
+
+@given(st.data())
+def test_any_finite_data_gives_numbers_or_a_clear_error(data):
+    """Rank-deficient, duplicated, constant, tiny and badly scaled data: never nan, and right where it is finite."""
+    n, p = data.draw(st.integers(1, 6)), data.draw(st.integers(1, 6))
+    features = data.draw(hnp.arrays(np.float64, (n, p), elements=entries))
+    if n > 1 and data.draw(st.booleans()):
+        features[-1] = features[0]
+    responses = data.draw(hnp.arrays(np.float64, n, elements=st.floats(-10, 10)))
+    batches = data.draw(st.integers(1, n))
+    size = float(np.abs(features).max())
+    share = data.draw(st.sampled_from([0.01, 0.3, 1.0, 3.0]))
+    # A step that suits the data, so that there is something to see.
+    step = share / max(size, 1e-150) / max(size, 1e-150) / p
+    tiny = rs.LeastSquares(features, responses, beta_star=np.zeros(p), noise=1.0)
+    if _is_refused_for_its_scales(tiny):
+        return
+    for scheme in (rs.FullBatch(), rs.RandomReshuffling(batches), rs.WithReplacement(batches)):
+        run = rs.descend(tiny, scheme, step)
+        epochs = np.array([0, 1, 5, 1000, math.inf])
+        for answer in (run.iterate(epochs), run.training_loss(epochs), run.risk(epochs).total):
+            assert not np.isnan(answer).any()
+        best = run.best_epoch()
+        assert not math.isnan(best.risk)
+        critical = rs.critical_step(tiny, scheme)
+        assert critical > 0
+        if tiny.rank:
+            assert run.stability().converges == (step < critical) or abs(step / critical - 1) < 1e-8
+        first = _one_epoch(features, responses, scheme, step)
+        unit = max(float(np.abs(first).max()), np.finfo(float).tiny)
+        np.testing.assert_allclose(run.iterate(1) / unit, first / unit, atol=1e-9)
+
+
+def _is_refused_for_its_scales(problem):
+    try:
+        return problem.rank < 0
+    except ValueError as error:
+        if "X mixes scales too far apart for double precision" in str(error):
+            return True
+        raise
+
+
+def _one_epoch(X, y, scheme, step):
+    """The mean iterate after one epoch from zero, in extended precision, by enumeration of at most 720 orders."""
+    members = scheme.partition(len(X))
+    batches = range(len(members))
+    if isinstance(scheme, rs.WithReplacement):
+        mean = np.zeros(X.shape[1], dtype=np.longdouble)
+        for _ in batches:
+            gradients = [
+                X[rows].astype(np.longdouble).T @ (X[rows] @ mean - y[rows]) / len(rows) for rows in members
+            ]
+            mean = mean - np.longdouble(step) * sum(gradients) / len(members)
+        return mean.astype(np.float64)
+    total = np.zeros(X.shape[1], dtype=np.longdouble)
+    orders = list(permutations(batches)) if not isinstance(scheme, rs.FullBatch) else list(product(batches))
+    for order in orders:
+        beta = np.zeros(X.shape[1], dtype=np.longdouble)
+        for batch in order:
+            rows = members[batch]
+            features = X[rows].astype(np.longdouble)
+            beta = beta - np.longdouble(step) * (features.T @ (features @ beta - y[rows])) / len(rows)
+        total += beta
+    return (total / len(orders)).astype(np.float64)
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        (np.diag([1.0, 1e-150]), r"column 1 has entries of at most 1e-150"),
+        (
+            np.column_stack([np.arange(5.0), 1e-30 * np.arange(5.0) ** 2]),
+            r"column 1 has entries of at most 2e-29, which are lost beside those of 4",
+        ),
+        (np.vstack([np.eye(2, 3), [0, 0, 1e-40]]), r"column 2 has entries of at most 1e-40"),
+    ],
+)
+def test_scales_that_cannot_be_held_together_are_refused(table, message):
+    with pytest.raises(ValueError, match=message):
+        rs.descend(rs.LeastSquares(table, np.ones(len(table))), rs.FullBatch(), 0.1).iterate(1)
+
+
+@pytest.mark.parametrize("size", [1e-12, 1.0, 1e100])
+def test_dependent_rows_and_columns_of_any_size_are_accepted(size):
+    rng = np.random.default_rng(0)
+    table = rng.standard_normal((9, 3))
+    table = np.column_stack([table, 1e-12 * table[:, 0], table @ [1, 2, 3], np.zeros(9)])
+    table = np.vstack([table, 1e-12 * table[0], table[1]]) * size
+    for data in (table, table.T):
+        assert rs.LeastSquares(data, np.ones(len(data))).rank == 3

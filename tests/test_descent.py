@@ -1,0 +1,110 @@
+"""Iterates and training loss against epoch-by-epoch enumeration."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import reshuffle as rs
+from tests.oracles import brute_force
+from tests.problems import SCHEMES, case, cases, close
+
+
+@given(cases(), st.integers(0, 12))
+def test_iterates_and_losses_equal_the_recursion(tiny, epochs):
+    X, y = tiny.problem.X, tiny.problem.y
+    for scheme in SCHEMES:
+        expected = brute_force.iterate(tiny.setting(scheme), scheme, tiny.start, epochs)
+        run = tiny.run(scheme)
+        close(run.iterate(epochs), expected)
+        loss = np.sum((y - X @ expected) ** 2) / (2 * len(y))
+        assert run.training_loss(epochs) == pytest.approx(loss, rel=1e-10, abs=1e-12)
+
+
+def test_answers_carry_the_shape_of_the_question():
+    run = case(8, 5, 2).run("reshuffling")
+    grid = np.array([[0, 1, 2], [3, 10, math.inf]])
+    assert run.iterate(grid).shape == (2, 3, 5)
+    assert run.training_loss(grid).shape == (2, 3)
+    assert run.risk(grid).total.shape == (2, 3)
+    assert run.risk(7).total.shape == ()
+    assert run.risk([]).total.shape == (0,)
+    for row, column in np.ndindex(grid.shape):
+        close(run.iterate(grid)[row, column], run.iterate(grid[row, column]))
+        assert run.risk(grid).variance[row, column] == pytest.approx(run.risk(grid[row, column]).variance)
+
+
+def test_a_billion_epochs_equal_the_limit():
+    run = case(12, 5, 3).run("reshuffling")
+    close(run.iterate(10**9), run.limit().parameters)
+
+
+def test_alpha_is_the_linear_scaling_rule():
+    problem = case(12, 5, 4).problem
+    scheme = rs.RandomReshuffling(4)
+    close(rs.descend(problem, scheme, alpha=0.4).iterate(3), rs.descend(problem, scheme, step=0.1).iterate(3))
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_divergence_is_an_answer(scheme):
+    tiny = case(10, 15, 3, step=30.0)
+    run = tiny.run(scheme)
+    assert not run.stability().converges
+    assert run.stability().rate > 1
+    limit = run.limit()
+    assert not limit.converges
+    assert np.isinf(limit.parameters).all()
+    assert limit.training_loss == math.inf
+    assert limit.risk.total == math.inf
+    for epochs in (1, 2, 10, 1000, 10**6):
+        assert not np.isnan(run.iterate(epochs)).any()
+        assert not np.isnan(run.risk(epochs).total)
+    assert run.best_epoch().epoch == 0
+
+
+def test_a_start_on_the_solution_stays_there_even_when_the_step_diverges():
+    problem = rs.LeastSquares(np.eye(2), [1.0, 0.0], beta_star=[1.0, 0.0], noise=0.0)
+    run = rs.descend(problem, rs.FullBatch(), step=100.0, start=[1.0, 0.0])
+    assert run.risk(math.inf).bias == 0
+
+
+def test_step_zero_goes_nowhere():
+    tiny = case(6, 4, 2, step=0.0)
+    run = tiny.run("reshuffling")
+    close(run.iterate([0, 5, math.inf]), np.tile(tiny.start, (3, 1)))
+    assert run.frozen.dimension == 4
+    assert run.risk(math.inf).total == pytest.approx(run.risk(0).total)
+
+
+def test_features_that_are_all_zero_freeze_everything():
+    problem = rs.LeastSquares(np.zeros((4, 3)), np.ones(4), beta_star=[1, 0, 0], noise=1.0)
+    run = rs.descend(problem, rs.RandomReshuffling(2), step=0.1, start=[1, 2, 3])
+    close(run.iterate(math.inf), [1, 2, 3])
+    assert run.frozen.dimension == 3
+    assert run.limit().converges
+    assert run.risk(5).total == pytest.approx(13.0)
+    assert run.best_epoch().epoch == 0
+    assert rs.critical_step(problem, rs.RandomReshuffling(2)) == math.inf
+
+
+@pytest.mark.parametrize("size", [1e-150, 1e-75, 1.0, 1e75, 1e150])
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_the_units_of_the_data_do_not_matter(size, scheme):
+    plain = case(9, 12, 3, step=0.05)
+    problem = rs.LeastSquares(
+        plain.problem.X * size,
+        plain.problem.y,
+        beta_star=plain.problem.beta_star / size,
+        covariance=plain.covariance,
+        noise=0.5,
+    )
+    step = plain.step / size / size
+    run = rs.descend(problem, plain.scheme(scheme), step, start=plain.start / size)
+    for epochs in (1, 10, math.inf):
+        close(run.iterate(epochs) * size, plain.run(scheme).iterate(epochs))
+        if abs(math.log10(size)) < 100:
+            close(run.risk(epochs).total * size * size, plain.run(scheme).risk(epochs).total)
+    critical = rs.critical_step(plain.problem, plain.scheme(scheme))
+    assert rs.critical_step(problem, plain.scheme(scheme)) * size * size == pytest.approx(critical, rel=2e-9)

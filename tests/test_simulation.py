@@ -1,0 +1,123 @@
+"""The simulator against the exact answers, within four standard errors, and its reproducibility."""
+
+import numpy as np
+import pytest
+import threadpoolctl
+
+import reshuffle as rs
+from reshuffle import simulation as simulator
+from tests.oracles import brute_force
+from tests.problems import SCHEMES, case, close
+
+EPOCHS = [0, 1, 2, 5, 20]
+
+
+def within_four_standard_errors(estimate, exact):
+    deviation = np.abs(estimate.mean - exact)
+    # A deterministic quantity has no spread but still its rounding.
+    allowed = 4 * estimate.standard_error + 1e-12 * (1 + np.abs(exact))
+    assert (deviation <= allowed).all(), f"{(deviation / allowed).max() * 4:.2f} standard errors away"
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize(("n", "p", "equal"), [(12, 18, True), (20, 6, False)])
+def test_the_mean_iterate_of_many_runs_is_the_exact_one(scheme, n, p, equal):
+    middle = case(n, p, 4, equal=equal, step=0.08)
+    result = rs.simulate(
+        middle.problem,
+        middle.scheme(scheme),
+        step=middle.step,
+        epochs=EPOCHS,
+        runs=4000,
+        seed=3,
+        start=middle.start,
+    )
+    within_four_standard_errors(result.iterate, middle.run(scheme).iterate(EPOCHS))
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_the_risk_of_the_mean_iterate_is_the_exact_one(scheme):
+    middle = case(16, 24, 4, step=0.05, noise=1.0)
+    result = rs.simulate(
+        middle.problem,
+        middle.scheme(scheme),
+        step=middle.step,
+        epochs=EPOCHS,
+        runs=8000,
+        seed=1,
+        start=middle.start,
+        fresh_noise=True,
+    )
+    exact = middle.run(scheme).risk(EPOCHS).total
+    within_four_standard_errors(result.mean_iterate_risk, exact)
+    assert (result.risk.mean >= exact - 4 * result.risk.standard_error - 1e-12).all()
+
+
+def test_one_run_is_the_recursion_itself():
+    tiny = case(6, 4, 3, equal=False)
+    block = simulator._Block(
+        tiny.problem, tiny.scheme("reshuffling"), tiny.step, tiny.start, 1, np.random.default_rng(5), False
+    )
+    *_, (_, state) = block.epochs(2)
+    rng = np.random.default_rng(5)
+    beta = tiny.start
+    for _ in range(2):
+        for batch in tiny.scheme("reshuffling").orders(rng, 1)[0]:
+            (affine,) = brute_force.affine_maps(tiny.setting("reshuffling"), [(batch,)])
+            beta = affine[0] @ beta + affine[1] @ tiny.problem.y
+    close(state[0], beta)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_same_seed_gives_the_same_runs_whatever_the_threads(threads):
+    problem = rs.gaussian(60, 90, seed=0)
+    arguments = {"step": 0.05, "epochs": [3, 10], "runs": 50, "seed": 7, "fresh_noise": True}
+    expected = rs.simulate(problem, rs.RandomReshuffling(4), **arguments)
+    with threadpoolctl.threadpool_limits(threads):
+        again = rs.simulate(problem, rs.RandomReshuffling(4), **arguments)
+    np.testing.assert_allclose(again.iterate.mean, expected.iterate.mean, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(again.risk.standard_error, expected.risk.standard_error, rtol=1e-10)
+
+
+def test_blocks_of_runs_are_averaged_as_one(monkeypatch):
+    tiny = case(8, 5, 2)
+    arguments = {"step": 0.05, "epochs": [4], "runs": 30, "seed": 2}
+    whole = rs.simulate(tiny.problem, rs.FullBatch(), **arguments)
+    monkeypatch.setattr(simulator, "_BLOCK_ENTRIES", 20)
+    cut = rs.simulate(tiny.problem, rs.FullBatch(), **arguments)
+    close(cut.iterate.mean, whole.iterate.mean)
+    close(cut.risk.mean, whole.risk.mean)
+    random = rs.simulate(tiny.problem, rs.RandomReshuffling(2), **{**arguments, "runs": 4000})
+    within_four_standard_errors(
+        random.iterate, rs.descend(tiny.problem, rs.RandomReshuffling(2), 0.05).iterate([4])
+    )
+
+
+def test_order_and_repetition_of_epochs_do_not_matter():
+    tiny = case(8, 5, 2)
+    result = rs.simulate(
+        tiny.problem, tiny.scheme("reshuffling"), step=0.05, epochs=[[5, 0], [5, 2]], runs=10
+    )
+    assert result.iterate.mean.shape == (2, 2, 5)
+    close(result.iterate.mean[0, 0], result.iterate.mean[1, 0])
+    close(result.iterate.mean[0, 1], np.zeros(5))
+
+
+def test_divergence_does_not_crash():
+    tiny = case(8, 5, 2)
+    result = rs.simulate(tiny.problem, tiny.scheme("full"), step=1e6, epochs=[200], runs=4)
+    assert not np.isfinite(result.risk.mean).any()
+
+
+def test_without_the_truth_only_iterates_are_reported():
+    problem = rs.LeastSquares([[1.0], [2.0]], [1.0, 2.0])
+    result = rs.simulate(problem, rs.RandomReshuffling(2), step=0.1, epochs=3, runs=10)
+    assert result.risk is None
+    with pytest.raises(rs.MissingTruthError, match="fresh_noise needs beta_star and noise"):
+        rs.simulate(problem, rs.FullBatch(), step=0.1, epochs=3, runs=10, fresh_noise=True)
+
+
+def test_the_progress_bar_is_drawn_when_asked_for(capsys):
+    tiny = case(8, 5, 2)
+    rs.simulate(tiny.problem, tiny.scheme("full"), step=0.1, epochs=3, runs=4, progress=True)
+    assert capsys.readouterr().out == ""
