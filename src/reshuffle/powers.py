@@ -4,7 +4,7 @@ import numpy as np
 
 from reshuffle.arrays import FloatArray
 
-_LOG_OF_ZERO = -1e300
+_LOG_OF_ZERO = -1e250
 """Stands for log(0): its exponential is 0, and 0 times it is 0."""
 _NEAR = 0.5
 """Exponents nearer to zero than this need expm1; beyond, 1 - exp(e) loses at most a bit."""

@@ -78,7 +78,14 @@ def reduce(X: FloatArray, y: FloatArray) -> Reduction:
 
 def _scale(X: FloatArray) -> float:
     largest = max(float(X.max()), -float(X.min()))
-    return float(np.ldexp(1.0, np.frexp(largest)[1])) if largest > 0 else 1.0
+    if largest == 0:
+        return 1.0
+    if not 1e-152 <= largest <= 1e152:
+        raise ValueError(
+            f"X must have its largest entry between 1e-152 and 1e152, so that its squares are numbers, "
+            f"but that is {largest:.3g}; rescale X."
+        )
+    return float(np.ldexp(1.0, np.frexp(largest)[1]))
 
 
 def _reduce_wide(X: FloatArray, y: FloatArray, scale: float) -> Reduction:

@@ -1,0 +1,43 @@
+"""What the documentation points at exists."""
+
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAPER = (ROOT / "docs" / "paper.md").read_text()
+
+
+@pytest.mark.parametrize("name", sorted(set(re.findall(r"`(reshuffle\.[\w.]+)`", PAPER))))
+def test_every_name_in_the_map_of_the_paper_can_be_imported(name):
+    parts = name.split(".")
+    for cut in range(len(parts), 0, -1):
+        try:
+            found = importlib.import_module(".".join(parts[:cut]))
+        except ModuleNotFoundError:
+            continue
+        for attribute in parts[cut:]:
+            found = getattr(found, attribute)
+        return
+    pytest.fail(f"{name} does not exist")
+
+
+@pytest.mark.parametrize("test", sorted(set(re.findall(r"`(tests/[\w/]+\.py::\w+)`", PAPER))))
+def test_every_test_in_the_map_of_the_paper_exists(test):
+    path, name = test.split("::")
+    assert f"def {name}(" in (ROOT / path).read_text()
+
+
+def test_every_test_of_the_paper_is_in_the_map():
+    for path in sorted((ROOT / "tests" / "paper").glob("test_*.py")):
+        for name in re.findall(r"^def (test_\w+)\(", path.read_text(), re.MULTILINE):
+            if name not in {"test_risk_interval_is_for_two_batches"}:
+                assert f"{path.relative_to(ROOT)}::{name}" in PAPER, name
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/architecture.md"])
+def test_every_file_that_a_page_names_exists(page):
+    for name in re.findall(r"`((?:src/|docs/|tests/|benchmarks/)[\w/.]*)`", (ROOT / page).read_text()):
+        assert (ROOT / name).exists(), name
