@@ -61,7 +61,7 @@ class Covariance:
     def colour(self, white: FloatArray) -> FloatArray:
         """Rows with covariance Sigma from rows (n, p) of independent standard entries."""
         if isinstance(self.value, float):
-            return math.sqrt(self.value) * white
+            return white if self.value == 1.0 else math.sqrt(self.value) * white
         if isinstance(self.value, LinearOperator):
             raise TypeError(
                 "covariance must be a number, a vector or a matrix to draw features from it, "

@@ -39,7 +39,7 @@ class Descent(Trajectory):
         return f"Descent({self.problem}, {self.epoch.scheme}, step={self.epoch.step:g})"
 
     @property
-    def modes(self) -> FloatArray:
+    def directions(self) -> FloatArray:
         """Q (r, r), the modes in row-space coordinates."""
         return self.epoch.modes.vectors
 
@@ -49,7 +49,7 @@ class Descent(Trajectory):
         return self.epoch.modes.frozen | (self.epoch.step == 0)
 
     @property
-    def _pull(self) -> FloatArray:
+    def _raw_pull(self) -> FloatArray:
         return self.epoch.pull
 
     @property

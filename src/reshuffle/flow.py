@@ -28,7 +28,7 @@ class GradientFlow(Trajectory):
         return f"GradientFlow({self.problem})"
 
     @property
-    def modes(self) -> FloatArray:
+    def directions(self) -> FloatArray:
         """Q (r, r), the modes of W in row-space coordinates."""
         return self._epoch.modes.vectors
 
@@ -38,7 +38,7 @@ class GradientFlow(Trajectory):
         return self._epoch.modes.frozen
 
     @property
-    def _pull(self) -> FloatArray:
+    def _raw_pull(self) -> FloatArray:
         return self._epoch.pull
 
     @property

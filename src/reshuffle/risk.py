@@ -44,6 +44,8 @@ class Risk:
         return self.frozen + self.bias + cross + self.variance
 
     def __repr__(self) -> str:
+        if self.time.size == 0:
+            return f"Risk(shape={self.time.shape})"
         if self.time.ndim:
             return (
                 f"Risk(shape={self.time.shape}, total from {self.total.min():.6g} to {self.total.max():.6g})"

@@ -62,7 +62,7 @@ class Trajectory(ABC):
 
     @property
     @abstractmethod
-    def modes(self) -> FloatArray:
+    def directions(self) -> FloatArray:
         """Q (r, r), the modes in row-space coordinates."""
 
     @property
@@ -77,7 +77,7 @@ class Trajectory(ABC):
 
     @property
     @abstractmethod
-    def _pull(self) -> FloatArray:
+    def _raw_pull(self) -> FloatArray:
         """Q'F'A (r, rows): how responses enter each mode."""
 
     @property
@@ -101,27 +101,27 @@ class Trajectory(ABC):
     @cached_property
     def range_assumption(self) -> RangeAssumption:
         """The paper's assumption Range(Xtilde') in Range(Z), checked."""
-        stuck = float(np.linalg.norm(self._pull[self.frozen_modes]))
+        stuck = float(np.linalg.norm(self._raw_pull[self.frozen_modes]))
         violation = stuck / self._pull_size if stuck else 0.0
         return RangeAssumption(violation <= _FORGIVEN, violation)
 
     @property
     def frozen(self) -> FrozenSubspace:
         """The frozen subspace of weights."""
-        chosen = self.modes[:, self.frozen_modes]
+        chosen = self.directions[:, self.frozen_modes]
         space = self.problem.row_space
         return FrozenSubspace(space.p - space.dimension + chosen.shape[1], space, chosen)
 
     @cached_property
     def pull(self) -> FloatArray:
-        """(rows -> r,) The pull with what is rounding in frozen modes taken away."""
+        """The pull (r, rows), with what is mere rounding in frozen modes taken away."""
         if not self.range_assumption.holds:
-            return self._pull
-        return np.where(self.frozen_modes[:, np.newaxis], 0.0, self._pull)
+            return self._raw_pull
+        return np.where(self.frozen_modes[:, np.newaxis], 0.0, self._raw_pull)
 
     @cached_property
     def _start_inside(self) -> FloatArray:
-        return self.modes.T @ self.problem.row_space.coordinates(self.start)
+        return self.directions.T @ self.problem.row_space.coordinates(self.start)
 
     def _coordinates(self, time: FloatArray) -> FloatArray:
         """The iterate in the modes, (..., r)."""
@@ -144,10 +144,10 @@ class Trajectory(ABC):
         clock, space = self._clock(time), self.problem.row_space
         coordinates = self._coordinates(clock.ravel())
         grows = np.isinf(coordinates)
-        inside = np.where(grows, 0.0, coordinates) @ self.modes.T
+        inside = np.where(grows, 0.0, coordinates) @ self.directions.T
         parameters = space.outside(self.start) + space.lift(inside.T).T
         if grows.any():
-            reach = np.abs(space.lift(self.modes)) > 0
+            reach = np.abs(space.lift(self.directions)) > 0
             parameters[grows.astype(np.float64) @ reach.T > 0] = np.inf
         return parameters.reshape(*clock.shape, space.p)
 
@@ -156,7 +156,7 @@ class Trajectory(ABC):
         coordinates = self._coordinates(self._clock(time))
         reduction = self.problem.reduction
         with np.errstate(over="ignore", invalid="ignore"):
-            fitted = (reduction.space.scale * coordinates) @ (reduction.rows @ self.modes).T
+            fitted = (reduction.space.scale * coordinates) @ (reduction.rows @ self.directions).T
             loss = np.square(fitted - reduction.response).sum(axis=-1) / (2 * self.problem.n)
         return np.where(np.isfinite(loss), loss, np.inf)
 
@@ -166,7 +166,7 @@ class Trajectory(ABC):
         beta_star, covariance, noise = self.problem.truth("the risk")
         return RiskForms.of(
             space=self.problem.row_space,
-            modes=self.modes,
+            modes=self.directions,
             frozen_modes=self.frozen_modes,
             error=self.start - beta_star,
             pull=self.pull,

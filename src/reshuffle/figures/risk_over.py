@@ -28,7 +28,7 @@ def compute(n: int = 1000, p: int = 1500, noise: float = 0.5, seed: int = 0) -> 
     """The exact curves at step alpha / B, for one draw of the data.
 
     >>> [curve.best.epoch for curve in compute(n=40, p=60)]
-    [6, 6, 5]
+    [5, 5, 5]
     """
     problem = rs.gaussian(n, p, noise=noise, seed=seed)
     curves = []
