@@ -1,7 +1,7 @@
 """Does the mean iterate converge, how fast, and up to which step."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -108,14 +108,15 @@ class _Window:
             chebyshev.chebvander(node, len(self.coefficients) - 1)[0], self.coefficients, axes=1
         )
 
-    def _gaps(self, step: float) -> FloatArray:
-        """How far the two matrices are from losing their definiteness; negative beyond it."""
-        kernel = self._kernel(step)
-        Z = self.triangle.T @ kernel @ self.triangle
+    def _kernel_gap(self, step: float) -> float:
+        """The smallest eigenvalue of the kernel; negative once Z is not positive definite."""
+        return float(scipy.linalg.eigvalsh(self._kernel(step), subset_by_index=[0, 0])[0])
+
+    def _norm_gap(self, step: float) -> float:
+        """2 minus the largest eigenvalue of B step Z."""
+        Z = self.triangle.T @ self._kernel(step) @ self.triangle
         last = len(Z) - 1
-        lowest = scipy.linalg.eigvalsh(kernel, subset_by_index=[0, 0])[0]
-        highest = scipy.linalg.eigvalsh(Z, subset_by_index=[last, last])[0]
-        return np.array([lowest, 2 - self.batches * step * highest])
+        return 2 - self.batches * step * float(scipy.linalg.eigvalsh(Z, subset_by_index=[last, last])[0])
 
     def _derivative_bounds(self) -> FloatArray:
         """Bounds on the derivatives of the two gaps in the step, from |T_j'| <= j^2."""
@@ -131,27 +132,34 @@ class _Window:
 
     def first_crossing(self) -> float | None:
         """The smallest step in the window at which a gap closes, or None."""
-        return _first_zero(self._gaps, self._slopes, self.low, self.high)
+        return _first_zero((self._kernel_gap, self._norm_gap), self._slopes, self.low, self.high)
 
 
 def _first_zero(
-    gaps: Callable[[float], FloatArray], slopes: FloatArray, low: float, high: float
+    functions: Sequence[Callable[[float], float]], slopes: FloatArray, low: float, high: float
 ) -> float | None:
     """The first zero of any of several functions with |derivative| <= slope, by certified bisection."""
-    waiting = [(low, gaps(low), high, gaps(high))]
+
+    def values(point: float, chosen: Iterable[int]) -> dict[int, float]:
+        return {number: functions[number](point) for number in chosen}
+
+    every = range(len(functions))
+    waiting = [(low, values(low, every), high, values(high, every))]
     while waiting:
         left, at_left, right, at_right = waiting.pop()
-        if (at_left <= 0).any():
+        if min(at_left.values()) <= 0:
             return left
-        if ((at_left + at_right) > slopes * (right - left)).all():
+        # Two values whose sum exceeds what the slope could undo leave no room for a zero between them.
+        unsure = [i for i in at_left if at_left[i] + at_right[i] <= slopes[i] * (right - left)]
+        if not unsure:
             continue
-        if right - left <= _PRECISION * right:
-            # A gap that has not closed but is this small is a crossing to the promised precision.
-            return (left + right) / 2
         middle = (left + right) / 2
-        at_middle = gaps(middle)
-        # The left half is looked at first. If it already holds a crossing, the right half is never needed.
-        if (at_middle > 0).all():
-            waiting.append((middle, at_middle, right, at_right))
-        waiting.append((left, at_left, middle, at_middle))
+        if right - left <= _PRECISION * right:
+            # A function that has not crossed but is this near to it has, to the promised precision.
+            return middle
+        at_middle = values(middle, unsure)
+        if min(at_middle.values()) > 0:
+            waiting.append((middle, at_middle, right, {i: at_right[i] for i in unsure}))
+        # The left half is looked at first, and alone if it holds a crossing.
+        waiting.append((left, {i: at_left[i] for i in unsure}, middle, at_middle))
     return None
