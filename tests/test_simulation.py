@@ -115,9 +115,3 @@ def test_without_the_truth_only_iterates_are_reported():
     assert result.risk is None
     with pytest.raises(rs.MissingTruthError, match="fresh_noise needs beta_star and noise"):
         rs.simulate(problem, rs.FullBatch(), step=0.1, epochs=3, runs=10, fresh_noise=True)
-
-
-def test_the_progress_bar_is_drawn_when_asked_for(capsys):
-    tiny = case(8, 5, 2)
-    rs.simulate(tiny.problem, tiny.scheme("full"), step=0.1, epochs=3, runs=4, progress=True)
-    assert capsys.readouterr().out == ""
