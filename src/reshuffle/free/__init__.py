@@ -1,7 +1,8 @@
 """From an expression of free random variables to its law.
 
 >>> from reshuffle import free
->>> x, y = free.variables(free.MarchenkoPastur(ratio=0.5, variance=0.2), free.MarchenkoPastur(ratio=0.5, variance=0.2))
+>>> law = free.MarchenkoPastur(ratio=0.5, variance=0.2)
+>>> x, y = free.variables(law, law)
 >>> s = free.spectrum(x + y - (x * y + y * x) / 2)
 >>> [tuple(round(end, 8) for end in interval) for interval in s.support]
 [(0.09987126, 0.72195051)]

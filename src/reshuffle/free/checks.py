@@ -1,4 +1,7 @@
-"""Validators that return the cleaned value, or say which argument is wrong, what is allowed and what to try."""
+"""Validators that return the cleaned value, or say which argument is wrong.
+
+What is allowed and what to try.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,15 +9,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Real = NDArray[np.float64]
-Complex = NDArray[np.complex128]
+# What an array holds, for the reader; numpy's own stubs widen most results, so the checker is told less.
+Real = NDArray[Any]
+Complex = NDArray[Any]
 
 
 class ConvergenceError(ArithmeticError):
     """A quantity could not be computed to the accuracy that was asked for; the message says what to try."""
 
 
-def number(name: str, value: float, low: float = -np.inf, high: float = np.inf, *, open_low: bool = False) -> float:
+def number(
+    name: str, value: float, low: float = -np.inf, high: float = np.inf, *, open_low: bool = False
+) -> float:
     """Return ``value`` as a float inside ``[low, high]`` (``(low, high]`` with ``open_low``).
 
     >>> number("ratio", 0.5, low=0.0, open_low=True)
@@ -73,7 +79,9 @@ def refuse_infinite(name: str, points: NDArray[Any]) -> None:
     bad = ~np.isfinite(points)
     if bad.any():
         where = tuple(int(i) for i in np.argwhere(bad)[0])
-        raise ValueError(f"{name} must be finite, got {points[bad].flat[0]} at index {where}; drop that point")
+        raise ValueError(
+            f"{name} must be finite, got {points[bad].flat[0]} at index {where}; drop that point"
+        )
 
 
 def probabilities(name: str, value: ArrayLike) -> Real:
@@ -105,19 +113,23 @@ def weights(name: str, value: ArrayLike) -> Real:
 
 def cauchy_transform(function: Callable[[Complex], Any], scale: float, center: float) -> None:
     """Raise unless ``function`` maps the upper half-plane down and decays like 1/z."""
-    ladder = center + scale * np.concatenate([np.linspace(-2, 2, 9) + 1j * height for height in (0.01, 0.3, 2.0)])
+    ladder = center + scale * np.concatenate(
+        [np.linspace(-2, 2, 9) + 1j * height for height in (0.01, 0.3, 2.0)]
+    )
     values = np.asarray(function(ladder), dtype=np.complex128)
     refuse_infinite("cauchy(z)", values)
     if values.imag.max() > 0:
         where = ladder[int(np.argmax(values.imag))]
         raise ValueError(
-            f"cauchy must map the upper half-plane to Im <= 0, got {values[values.imag.argmax()]:.6g} at z = {where:.6g};"
+            f"cauchy must map the upper half-plane to Im <= 0, got"
+            f" {values[values.imag.argmax()]:.6g} at z = {where:.6g};"
             " a Stieltjes transform needs its sign flipped: pass lambda z: -m(z)"
         )
     far = center + scale * 1e6 * np.exp(1j * np.array([0.3, 1.5, 2.8]))
     decay = np.asarray(function(far), dtype=np.complex128) * (far - center)
     if np.abs(decay - 1).max() > 1e-4:
         raise ValueError(
-            f"cauchy must decay like 1/z, got z cauchy(z) = {decay[np.abs(decay - 1).argmax()]:.6g} far away (should be 1);"
+            f"cauchy must decay like 1/z, got z cauchy(z) ="
+            f" {decay[np.abs(decay - 1).argmax()]:.6g} far away (should be 1);"
             " check the branch of its square root, sqrt(z - a) * sqrt(z - b), and its normalisation"
         )

@@ -17,7 +17,8 @@ class Comparison:
 
     Attributes
     ----------
-    eigenvalues : sorted, shape (n,); edges, heights : histogram with area 1; expected : the law's mean height per bin.
+    eigenvalues : sorted, shape (n,); edges, heights : histogram with area 1; expected : the law's mean
+        height per bin.
     distance : the largest difference of the two cdfs (Kolmogorov).
     """
 

@@ -21,7 +21,8 @@ class Solution:
 
     Attributes
     ----------
-    resolvent : shape (points, k, k), nan where not converged; error : absolute, shape (points,); converged : flags.
+    resolvent : shape (points, k, k), nan where not converged; error : absolute, shape (points,); converged
+        : flags.
     """
 
     resolvent: Complex
@@ -32,9 +33,10 @@ class Solution:
 def follow(system: System, z: Complex) -> Solution:
     """Return the resolvent at points z with ``Im z >= 0``, shape (points,).
 
-    The path is ``b(tau) = z direction + i tau - b_0`` from large tau to 0. For tau > 0 the solution with ``Im G < 0`` is
-    unique (Helton, Rashidi Far and Speicher, 2007), so each step is checked; Newton corrects a tangent prediction, and
-    the last step to tau = 0 is taken only when the prediction is already good, so no smoothing is left in the answer.
+    The path is ``b(tau) = z direction + i tau - b_0`` from large tau to 0. For tau > 0 the solution with
+    ``Im G < 0`` is unique (Helton, Rashidi Far and Speicher, 2007), so each step is checked; Newton corrects
+    a tangent prediction, and the last step to tau = 0 is taken only when the prediction is already good, so
+    no smoothing is left in the answer.
     """
     path = _Path(system, z)
     path.enter()
@@ -96,7 +98,8 @@ class _Path:
         size = np.linalg.norm(found.unknowns, axis=1)
         surprise = np.linalg.norm(found.unknowns - predicted, axis=1) / np.maximum(moved, 1e-12 * (1 + size))
         good = found.good & _points_down(found.resolvent)
-        # High up the sign of Im G alone singles out the solution; near the axis and on it the path must be smooth too.
+        # High up the sign of Im G alone singles out the solution; near the axis and on it the
+        # path must be smooth too.
         high = new > 1e-6 * self.top
         good &= surprise < np.where(landing, 0.3, np.where(high, 50.0, 2.0))
         self._accept(index[good], new[good], found.take(good), surprise[good])
@@ -128,8 +131,8 @@ class _Path:
     def _correct(self, index: NDArray[np.int_], height: Real, guess: Complex, moved: Real) -> _Corrected:
         """Run Newton from ``guess``: to rounding where the height is 0, loosely on the way there.
 
-        Near an edge two solutions lie as close together as the path's own steps are long, so "loosely" means a small
-        part of the predicted move, never a fixed tolerance.
+        Near an edge two solutions lie as close together as the path's own steps are long, so "loosely" means
+        a small part of the predicted move, never a fixed tolerance.
         """
         base = self.system.base(self.z[index], height)
         result = _Corrected(
@@ -155,7 +158,10 @@ class _Path:
         return result
 
     def _newton(self, base: Complex, working: NDArray[np.int_], result: _Corrected) -> tuple[Real, Real]:
-        """Take one Newton step of the working points; return how far unknowns and resolvent moved, relatively."""
+        """Take one Newton step of the working points.
+
+        Return how far unknowns and resolvent moved, relatively.
+        """
         unknowns = result.unknowns[working]
         state = self.system.evaluate(base[working], unknowns)
         pushed = self.system.shift_tangent(state, 1j * np.eye(self.system.size))
@@ -165,7 +171,8 @@ class _Path:
         result.unknowns[working] = unknowns + change
         result.slope[working] = solved[:, 1]
         result.resolvent[working] = state.resolvent + moved
-        # The pivots of G amplify a rounding of the unknowns twice, and the Jacobian amplifies it once more near edges.
+        # The pivots of G amplify a rounding of the unknowns twice, and the Jacobian amplifies it
+        # once more near edges.
         size = np.abs(result.resolvent[working]).max(axis=(1, 2))
         stiffness = np.linalg.norm(solved[:, 1], axis=1) / np.maximum(np.linalg.norm(pushed, axis=1), 1e-300)
         rounding = 2e-16 * size**2 * (1 + np.linalg.norm(unknowns, axis=1)) * np.maximum(stiffness, 1)
@@ -181,8 +188,8 @@ class _Path:
 
 def _points_down(resolvent: Complex) -> NDArray[np.bool_]:
     """Return whether ``Im G <= 0`` as a matrix, up to rounding."""
-    finite = np.isfinite(resolvent).all(axis=(1, 2))
+    finite = np.asarray(np.isfinite(resolvent).all(axis=(1, 2)))
     safe = np.where(finite[:, None, None], resolvent, 0)
     imaginary = (safe - safe.conj().transpose(0, 2, 1)) / 2j
     largest = np.linalg.eigvalsh(imaginary)[:, -1]
-    return finite & (largest <= 1e-9 * (1 + np.abs(safe).max(axis=(1, 2))))
+    return np.asarray(finite & (largest <= 1e-9 * (1 + np.abs(safe).max(axis=(1, 2)))))

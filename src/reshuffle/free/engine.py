@@ -23,7 +23,8 @@ class Resolved:
 
     Attributes
     ----------
-    value : nan where the point failed; error : an estimate of its absolute error; converged : False where it failed.
+    value : nan where the point failed; error : an estimate of its absolute error; converged : False where
+        it failed.
     """
 
     value: NDArray[Any]
@@ -49,11 +50,17 @@ class Engine:
     def system(self) -> System:
         """The joint fixed-point system of all variables, each scaled to norm one."""
         family = self.expression.family
-        laws = [law / scale for law, scale in zip(family.laws, self.pencil.scales, strict=True)] if family else []
+        laws = (
+            [law / scale for law, scale in zip(family.laws, self.pencil.scales, strict=True)]
+            if family
+            else []
+        )
         return System(self.pencil.coefficients, laws, self.direction)
 
     def resolvent(self, z: Complex, strict: bool = True) -> Resolved:
-        """Return the first block of the resolvent at z of shape (points,); value has shape (points, corner, corner).
+        """Return the first block of the resolvent at z of shape (points,).
+
+        Value has shape (points, corner, corner).
 
         A strict answer is nan where its own error estimate says that no digit can be trusted.
         """
@@ -83,10 +90,15 @@ class Engine:
         """Return the normalised trace of the first block at points of any shape."""
         solved = self.resolvent(z.ravel(), strict)
         values = np.trace(solved.value, axis1=1, axis2=2) / self.pencil.corner
-        return Resolved(values.reshape(z.shape), solved.error.reshape(z.shape), solved.converged.reshape(z.shape))
+        return Resolved(
+            values.reshape(z.shape), solved.error.reshape(z.shape), solved.converged.reshape(z.shape)
+        )
 
     def sample(self, size: int, seed: int | None) -> Complex:
-        """Return the expression at Haar-rotated matrices, one per variable; shape (corner size, corner size)."""
+        """Return the expression at Haar-rotated matrices, one per variable.
+
+        Shape (corner size, corner size).
+        """
         family = self.expression.family
         laws = family.laws if family else ()
         seeds = np.random.SeedSequence(seed).spawn(len(laws))

@@ -51,8 +51,9 @@ Operand = Union["Expression", Number, NDArray[Any], float, complex]
 class Expression:
     """A sum of ``coefficient * word``; words are products of variables and inverses of expressions.
 
-    Made by `variables` and by arithmetic: ``+ - * /``, powers (negative ones invert), ``adjoint``. Coefficients are
-    numbers, or square matrices ``A`` for ``A (x) word``; numbers of any exact type are kept as they are.
+    Made by `variables` and by arithmetic: ``+ - * /``, powers (negative ones invert), ``adjoint``.
+    Coefficients are numbers, or square matrices ``A`` for ``A (x) word``; numbers of any exact type are kept
+    as they are.
 
     >>> from reshuffle import free
     >>> x, y = free.variables(free.Semicircle(), free.Semicircle())
@@ -76,7 +77,9 @@ class Expression:
         inner = {letter.of.dimension for word in self.terms for letter in word if isinstance(letter, Inverse)}
         sizes |= inner - {1}
         if len(sizes) > 1:
-            raise ValueError(f"matrix coefficients must all have one size, got sizes {sorted(sizes)}; pad or split them")
+            raise ValueError(
+                f"matrix coefficients must all have one size, got sizes {sorted(sizes)}; pad or split them"
+            )
         return sizes.pop() if sizes else 1
 
     @property
@@ -140,7 +143,9 @@ class Expression:
 
     def __pow__(self, exponent: int) -> "Expression":
         if isinstance(exponent, bool) or int(exponent) != exponent:
-            raise ValueError(f"exponent must be an integer, got {exponent!r}; roots are not rational expressions")
+            raise ValueError(
+                f"exponent must be an integer, got {exponent!r}; roots are not rational expressions"
+            )
         if exponent < 0:
             return self.inverse() ** -exponent
         result = Expression({(): 1}, self.family)
@@ -157,7 +162,8 @@ class Expression:
             return Expression({(): np.linalg.inv(value) if np.ndim(value) else 1 / value}, self.family)
         (word, value), *others = self.terms.items()
         if not others and not np.ndim(value) and len(word) == 1 and isinstance(word[0], Inverse):
-            return word[0].of / value
+            scaled: Expression = word[0].of / value
+            return scaled
         return Expression({(Inverse(self),): 1}, self.family)
 
     def adjoint(self) -> "Expression":
@@ -191,7 +197,9 @@ class Expression:
         if np.ndim(value):  # type: ignore[arg-type]
             value = np.asarray(value)
             if value.ndim != 2 or value.shape[0] != value.shape[1]:
-                raise ValueError(f"a matrix coefficient must be square, got shape {value.shape}; pad it with zeros")
+                raise ValueError(
+                    f"a matrix coefficient must be square, got shape {value.shape}; pad it with zeros"
+                )
         elif not isinstance(value, Number):
             raise TypeError(f"coefficient must be a number, a square matrix or an expression, got {other!r}")
         if not np.all(np.isfinite(np.asarray(value, dtype=complex))):
@@ -215,7 +223,9 @@ def variables(*laws: Law, names: Sequence[str] | None = None) -> tuple[Expressio
     """
     for law in laws:
         if not isinstance(law, Law):
-            raise TypeError(f"variables needs laws such as Semicircle(), got {law!r}; wrap points in Discrete(points)")
+            raise TypeError(
+                f"variables needs laws such as Semicircle(), got {law!r}; wrap points in Discrete(points)"
+            )
     chosen = tuple(names) if names is not None else tuple(f"x{i + 1}" for i in range(len(laws)))
     if len(chosen) != len(laws) or len(set(chosen)) != len(chosen):
         raise ValueError(f"names must be {len(laws)} different names, got {chosen!r}; pass one for each law")
@@ -233,7 +243,9 @@ def block(rows: Sequence[Sequence[Operand]]) -> Expression:
     """
     size = len(rows)
     if any(len(row) != size for row in rows):
-        raise ValueError(f"rows must form a square array, got lengths {[len(row) for row in rows]}; pad with zeros")
+        raise ValueError(
+            f"rows must form a square array, got lengths {[len(row) for row in rows]}; pad with zeros"
+        )
     total = Expression({(): np.zeros((size, size))}, None)
     for i, row in enumerate(rows):
         for j, entry in enumerate(row):
@@ -246,7 +258,8 @@ def block(rows: Sequence[Sequence[Operand]]) -> Expression:
 def _common(left: Expression, right: Expression) -> Family | None:
     if left.family is not None and right.family is not None and left.family is not right.family:
         raise ValueError(
-            f"an expression must use variables of one family, got {left!r} and {right!r} from two calls of variables;"
+            f"an expression must use variables of one family, got {left!r} and {right!r}"
+            f" from two calls of variables;"
             " make all variables in one call: x, y = variables(law_1, law_2)"
         )
     return left.family or right.family

@@ -6,10 +6,12 @@ from reshuffle.free.checks import Complex, ConvergenceError
 
 
 def limit(values: Complex) -> Complex:
-    """Return the limit of each row by Wynn's epsilon algorithm; rows are taken at geometrically falling steps.
+    """Return the limit of each row by Wynn's epsilon algorithm.
 
-    Of all entries of the table the one that agrees best with its neighbour is taken, so that rounding in the late
-    columns is not mistaken for progress. Source: Wynn (1956).
+    Rows are taken at geometrically falling steps.
+
+    Of all entries of the table the one that agrees best with its neighbour is taken, so that rounding in the
+    late columns is not mistaken for progress. Source: Wynn (1956).
 
     >>> steps = 10.0 ** -np.arange(9)
     >>> row = 0.25 + steps**0.5 + 3 * steps
@@ -17,7 +19,9 @@ def limit(values: Complex) -> Complex:
     True
     """
     if np.isnan(values).any():
-        raise ConvergenceError("a limit towards the real axis did not converge; an atom lies too close to an edge")
+        raise ConvergenceError(
+            "a limit towards the real axis did not converge; an atom lies too close to an edge"
+        )
     older = np.zeros((values.shape[0], values.shape[1] + 1), dtype=complex)
     newer = np.asarray(values, dtype=complex)
     best, spread = newer[:, -1], np.abs(newer[:, -1] - newer[:, -2])

@@ -21,8 +21,10 @@ def require(expression: Expression, spectrum: Callable[[Expression], "Spectrum"]
         for low, high in _spectrum(law):
             if low <= tolerance and high >= -tolerance:
                 raise ZeroDivisionError(
-                    f"division by {divisor!r}: the divisor must be invertible, got 0 in the part [{low:.6g}, {high:.6g}]"
-                    " of its spectrum (or of its squared modulus); add a constant that moves the spectrum off 0"
+                    f"division by {divisor!r}: the divisor must be invertible, got 0 in the"
+                    f" part [{low:.6g}, {high:.6g}]"
+                    " of its spectrum (or of its squared modulus); add a constant that"
+                    " moves the spectrum off 0"
                 )
 
 

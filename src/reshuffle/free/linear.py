@@ -1,4 +1,7 @@
-"""Solve Newton's linear system for many points at once: densely when it is small, by GMRES when it is large."""
+"""Solve Newton's linear system for many points at once.
+
+Densely when it is small, by GMRES when it is large.
+"""
 
 import numpy as np
 
@@ -61,7 +64,7 @@ def _gmres(system: System, state: State, right: Complex) -> Complex:
 
 
 def _least_squares(hessenberg: Complex, norm: Complex) -> tuple[Complex, Complex]:
-    finite = np.isfinite(hessenberg).all(axis=(1, 2))
+    finite = np.asarray(np.isfinite(hessenberg).all(axis=(1, 2)))
     safe = np.where(finite[:, None, None], hessenberg, 0)
     target = np.zeros(hessenberg.shape[:2], dtype=complex)
     target[:, 0] = norm

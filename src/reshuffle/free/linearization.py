@@ -1,4 +1,4 @@
-"""From an expression to a self-adjoint matrix that is affine in the variables and has it as a Schur complement."""
+"""Linearization: an expression as a Schur complement of a self-adjoint matrix affine in the variables."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +14,9 @@ from reshuffle.free.minimization import minimise
 
 @dataclass(frozen=True)
 class Pencil:
-    """``L = b_0 + sum_j b_j (x) x_j/scales_j`` with ``L_00 - L_01 L_11^-1 L_10 = (expression - shift)/factor``.
+    """A self-adjoint pencil whose Schur complement onto its first block is the expression.
+
+    ``L = b_0 + sum_j b_j (x) x_j/scales_j``, ``L_00 - L_01 L_11^-1 L_10 = (expression - shift)/factor``.
 
     Attributes
     ----------
@@ -45,16 +47,23 @@ class Pencil:
         for b, scale, x in zip(self.coefficients[1:], self.scales, matrices, strict=True):
             total = total + np.kron(b, np.asarray(x) / scale)
         cut = self.corner * size
-        inner = np.linalg.solve(total[cut:, cut:], total[cut:, :cut]) if cut < len(total) else 0 * total[cut:, :cut]
-        return np.asarray(self.factor * (total[:cut, :cut] - total[:cut, cut:] @ inner) + self.shift * np.eye(cut))
+        inner = (
+            np.linalg.solve(total[cut:, cut:], total[cut:, :cut])
+            if cut < len(total)
+            else 0 * total[cut:, :cut]
+        )
+        return np.asarray(
+            self.factor * (total[:cut, :cut] - total[:cut, cut:] @ inner) + self.shift * np.eye(cut)
+        )
 
 
 def linearize(expression: Expression) -> Pencil:
     """Return the minimal self-adjoint pencil of a self-adjoint expression.
 
-    The expression is read from the left, ``p = c + sum over first letters of letter * rest``; each different rest is
-    one state, so that products over all orders share the states of their subsets. Then ``(p + p*)/2`` is written as
-    a Hermitian pencil of twice the size, and reduced. Sources: Schuetzenberger (1961); Helton, Mai and Speicher (2018).
+    The expression is read from the left, ``p = c + sum over first letters of letter * rest``; each different
+    rest is one state, so that products over all orders share the states of their subsets. Then ``(p +
+    p*)/2`` is written as a Hermitian pencil of twice the size, and reduced. Sources: Schuetzenberger (1961);
+    Helton, Mai and Speicher (2018).
 
     >>> from reshuffle import free
     >>> x, y = free.variables(free.Semicircle(), free.Semicircle())
@@ -75,7 +84,10 @@ def linearize(expression: Expression) -> Pencil:
 
 
 class _Builder:
-    """Collects rows ``coefficient * column`` of states; every state is normalised to the size of its expression."""
+    """Collects rows ``coefficient * column`` of states.
+
+    Every state is normalised to the size of its expression.
+    """
 
     def __init__(self, scales: tuple[float, ...], dimension: int):
         self.scales = scales
@@ -108,7 +120,7 @@ class _Builder:
 
     def _rows(self, expression: Expression, column: int) -> dict[int, Complex]:
         """Return the row whose value is ``expression/magnitude`` applied to ``column``."""
-        unit = self.magnitude(expression)
+        unit = self.magnitude(expression) or 1.0
         entries: dict[int, Complex] = {column: self._entry(expression.constant, 0) / unit}
         for letter, rest in _by_first_letter(expression).items():
             weight = self.magnitude(rest) * self._letter_size(letter) / unit
@@ -121,13 +133,18 @@ class _Builder:
         return entries
 
     def _state(self, rest: Expression, column: int) -> tuple[int, Any]:
-        """Return the column holding ``rest/magnitude`` applied to ``column``, and the matrix to multiply it by."""
+        """Return the column holding ``rest/magnitude`` applied to ``column``.
+
+        And the matrix to multiply it by.
+        """
         if set(rest.terms) == {()}:
             return column, np.asarray(rest.constant) / self.magnitude(rest)
         key = (rest, column)
         if key not in self.states:
             self.states[key] = self._new()
-            self._equate(self.states[key], self._rows(rest, column), self.states[key], -np.eye(self.dimension))
+            self._equate(
+                self.states[key], self._rows(rest, column), self.states[key], -np.eye(self.dimension)
+            )
         return self.states[key], 1.0
 
     def _solve(self, of: Expression, column: int, factor: Any) -> int:

@@ -1,4 +1,7 @@
-"""A measure on the line as panels of Chebyshev interpolants, aware of how its density behaves at the edges."""
+"""A measure on the line as panels of Chebyshev interpolants.
+
+Aware of how its density behaves at the edges.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,7 +25,10 @@ _WEIGHTS = _INTEGRALS @ _TO_COEFFICIENTS
 
 @dataclass(frozen=True)
 class Panels:
-    """Pieces ``x = anchor + direction s^power``, ``low <= s <= high``, with the Chebyshev series of density dx/ds."""
+    """Pieces ``x = anchor + direction s^power``, ``low <= s <= high``.
+
+    With the Chebyshev series of density dx/ds.
+    """
 
     anchor: Real
     direction: Real
@@ -50,7 +56,8 @@ class Panels:
 def edge_power(density: Callable[[Real], Any], edge: float, inward: float) -> int:
     """Return the smallest m for which ``x = edge + s^m`` makes the density a power series in s.
 
-    A density like ``d^a`` at distance d needs ``m a`` to be an integer: 2 for square-root edges, 3 for cubic ones.
+    A density like ``d^a`` at distance d needs ``m a`` to be an integer: 2 for square-root edges, 3 for
+    cubic ones.
 
     >>> edge_power(lambda x: np.sqrt(x), 0.0, 1.0)
     2
@@ -72,7 +79,8 @@ class Measure:
 
     Parameters
     ----------
-    density : callable, array -> array, or -> (array, error estimates); intervals : pairs (low, high); atoms : pairs (location, mass).
+    density : callable, array -> array, or -> (array, error estimates); intervals : pairs (low, high); atoms
+        : pairs (location, mass).
 
     >>> square = Measure(lambda x: np.sqrt(4 - x**2) / (2 * np.pi), [(-2.0, 2.0)], [])
     >>> round(float(square.expectation(lambda x: x**2)), 12), round(float(square.cdf(0.0)), 12)
@@ -107,20 +115,24 @@ class Measure:
             good = tail <= self.tolerance * scale + noise * width[:, 0]
             done.append(waiting.take(np.flatnonzero(good)))
             waiting = _halved(waiting.take(np.flatnonzero(~good)))
-        # What still waits after DEEPEST halvings is narrower than any double can resolve; its mass is negligible.
+        # What still waits after DEEPEST halvings is narrower than any double can resolve; its
+        # mass is negligible.
         every = done if not len(waiting.low) else [*done, self._interpolate(waiting)[0]]
-        merged = Panels(*(np.concatenate([getattr(p, name) for p in every]) for name in Panels.__dataclass_fields__))
+        merged = Panels(
+            *(np.concatenate([getattr(p, name) for p in every]) for name in Panels.__dataclass_fields__)
+        )
         return merged.take(np.argsort(merged.ends()[0]))
 
     def _halves(self) -> Panels:
-        rows = []
+        rows: list[tuple[float, ...]] = []
         for low, high in self.intervals:
             half = (high - low) / 2
             for edge, sign in ((low, 1.0), (high, -1.0)):
                 power = edge_power(lambda x: self._sampled(x)[0], edge, sign * half)
                 rows.append((edge, sign, power, 0.0, half ** (1 / power)))
         table = np.array(rows, dtype=float).reshape(-1, 5)
-        return Panels(*table.T, series=np.zeros((len(table), NODES)))
+        empty = np.zeros((len(table), NODES))
+        return Panels(table[:, 0], table[:, 1], table[:, 2], table[:, 3], table[:, 4], empty)
 
     def _interpolate(self, panels: Panels) -> tuple[Panels, Real]:
         s, x = panels.nodes()
@@ -139,7 +151,7 @@ class Measure:
     @cached_property
     def quadrature(self) -> tuple[Real, Real]:
         """Points and weights of the continuous part, each of shape (points,)."""
-        s, x = self.panels.nodes()
+        _s, x = self.panels.nodes()
         values = self.panels.series @ chebyshev.chebvander(_GRID, NODES - 1).T
         half = (self.panels.high - self.panels.low)[:, None] / 2
         return x.ravel(), (values * _WEIGHTS * half).ravel()
@@ -148,6 +160,10 @@ class Measure:
     def _masses(self) -> Real:
         half = (self.panels.high - self.panels.low) / 2
         return np.asarray(self.panels.series @ _INTEGRALS * half)
+
+    @cached_property
+    def _primitives(self) -> Real:
+        return np.asarray(chebyshev.chebint(self.panels.series, lbnd=-1, axis=1))
 
     @property
     def mass(self) -> float:
@@ -180,19 +196,21 @@ class Measure:
         index = np.clip(np.searchsorted(low, t, side="right") - 1, 0, len(low) - 1)
         inside = np.clip(t, low[index], high[index])
         partial = self._partial(index, self._local(index, inside))
-        return np.where(t < low[0], 0.0, before[index] + partial)
+        return np.asarray(np.where(t < low[0], 0.0, before[index] + partial))
 
     def _local(self, index: NDArray[Any], x: Real) -> Real:
         panels = self.panels
         s = np.abs(x - panels.anchor[index]) ** (1 / panels.power[index])
-        return np.clip(2 * (s - panels.low[index]) / (panels.high[index] - panels.low[index]) - 1, -1, 1)
+        return np.asarray(
+            np.clip(2 * (s - panels.low[index]) / (panels.high[index] - panels.low[index]) - 1, -1, 1)
+        )
 
     def _partial(self, index: NDArray[Any], local: Real) -> Real:
         # The series runs in s, which falls as x grows on the right half of an interval.
-        primitive = chebyshev.chebint(self.panels.series, lbnd=-1, axis=1)[index]
+        primitive = self._primitives[index]
         half = (self.panels.high - self.panels.low)[index] / 2
         value = np.einsum("pk,pk->p", chebyshev.chebvander(local, NODES), primitive) * half
-        return np.where(self.panels.direction[index] > 0, value, self._masses[index] - value)
+        return np.asarray(np.where(self.panels.direction[index] > 0, value, self._masses[index] - value))
 
     def quantile(self, q: ArrayLike) -> Real:
         """Return the smallest x with ``cdf(x) >= q``, with the shape of ``q``."""

@@ -10,8 +10,8 @@ TOLERANCE = 1e-11
 def minimise(pencil: Complex, corner: int) -> Complex:
     """Return the smallest Hermitian pencil with the same Schur complement onto the first ``corner`` rows.
 
-    Two reductions alternate until neither shrinks it: states that the first block never reaches (by symmetry also
-    those that never reach it) are dropped, and rows without any variable are solved for.
+    Two reductions alternate until neither shrinks it: states that the first block never reaches (by symmetry
+    also those that never reach it) are dropped, and rows without any variable are solved for.
 
     Parameters
     ----------
@@ -28,9 +28,9 @@ def minimise(pencil: Complex, corner: int) -> Complex:
 def _drop_unreachable(pencil: Complex, corner: int) -> Complex:
     """Restrict to the states reached from the first block, modulo the radical of the form on them.
 
-    With M the states' block at a scalar point, the reachable space is the smallest one that holds ``M^-1 v_j`` and is
-    invariant under ``M^-1 Q_j``. A vector of it that is M-orthogonal to all of it is orthogonal to every ``v_j`` and
-    ``Q_j`` image as well, so it drops out of the Schur complement.
+    With M the states' block at a scalar point, the reachable space is the smallest one that holds ``M^-1
+    v_j`` and is invariant under ``M^-1 Q_j``. A vector of it that is M-orthogonal to all of it is orthogonal
+    to every ``v_j`` and ``Q_j`` image as well, so it drops out of the Schur complement.
     """
     states = pencil.shape[1] - corner
     if states == 0:
@@ -63,7 +63,7 @@ def _regular_point(blocks: Complex) -> Complex | None:
 
 
 def _krylov(start: Complex, maps: Complex) -> Complex:
-    """Return an orthonormal basis of the smallest space that holds ``start`` and is invariant under ``maps``."""
+    """Return an orthonormal basis of the smallest space that holds ``start`` and that ``maps`` preserve."""
     basis = np.zeros((len(start), 0), dtype=complex)
     fresh = start
     while fresh.shape[1]:
@@ -80,8 +80,8 @@ def _krylov(start: Complex, maps: Complex) -> Complex:
 def _solve_constant_rows(pencil: Complex, corner: int) -> Complex:
     """Eliminate the combinations of rows in which no variable occurs.
 
-    If ``E* b_j = 0`` for all variables then ``E* b_0 w = 0`` is a linear constraint on the solution w. Restricted to it,
-    the pencil loses also the directions of E that satisfy the constraint themselves.
+    If ``E* b_j = 0`` for all variables then ``E* b_0 w = 0`` is a linear constraint on the solution w.
+    Restricted to it, the pencil loses also the directions of E that satisfy the constraint themselves.
     """
     states = pencil.shape[1] - corner
     if states == 0:
@@ -101,7 +101,7 @@ def _solve_constant_rows(pencil: Complex, corner: int) -> Complex:
 
 def _away_from(basis: Complex) -> Complex:
     """Return the orthogonal projection away from an orthonormal basis."""
-    return np.eye(len(basis)) - basis @ basis.conj().T
+    return np.asarray(np.eye(len(basis)) - basis @ basis.conj().T)
 
 
 def _null_space(matrix: Complex) -> Complex:

@@ -25,9 +25,10 @@ def is_polynomial(expression: Expression) -> bool:
 def polynomial_moments(expression: Expression, order: int, weight: Expression | None = None) -> list[Any]:
     """Return ``[tau(p), ..., tau(p^order)]``, or ``[tau(w), tau(p w), ..., tau(p^order w)]`` with a weight w.
 
-    Alternating products ``P_n1(x_j1) P_n2(x_j2) ...`` of orthogonal polynomials of free variables, neighbouring indices
-    different and all degrees >= 1, are orthogonal: that is the definition of freeness. In this basis a variable acts
-    by its three-term recurrence on the first factor, and tau reads off the coefficient of the empty product.
+    Alternating products ``P_n1(x_j1) P_n2(x_j2) ...`` of orthogonal polynomials of free variables,
+    neighbouring indices different and all degrees >= 1, are orthogonal: that is the definition of freeness.
+    In this basis a variable acts by its three-term recurrence on the first factor, and tau reads off the
+    coefficient of the empty product.
 
     >>> from reshuffle import free
     >>> x, y = free.variables(free.Semicircle(), free.Semicircle())

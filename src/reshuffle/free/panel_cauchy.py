@@ -10,10 +10,11 @@ _NODES, _WEIGHTS = legendre.leggauss(48)
 
 
 def panel_cauchy(panels: Panels, z: Complex) -> Complex:
-    """Return ``sum over panels of the integral of f(s)/(z - x(s)) ds`` at points z with ``Im z >= 0``, shape (n,).
+    """Return the integral of ``f(s)/(z - x(s)) ds`` over all panels, at points z with ``Im z >= 0``.
 
-    With ``x = anchor + d s^m`` the kernel splits into m simple poles, ``1/(z - x) = sum_r s_r^(1-m)/(m d (s_r - s))``
-    over the roots ``s_r^m = (z - anchor)/d``, so each panel needs only the transform of a polynomial on [-1, 1].
+    With ``x = anchor + d s^m`` the kernel splits into m simple poles,
+    ``1/(z - x) = sum_r s_r^(1-m)/(m d (s_r - s))`` over the roots ``s_r^m = (z - anchor)/d``, so each panel
+    needs only the transform of a polynomial on [-1, 1]. ``z`` and the answer have shape (points,).
     """
     # On the cut the side is "above"; a shift far below rounding of z tells the roots so.
     spread = float(np.max(np.abs(panels.ends())))
@@ -27,7 +28,12 @@ def panel_cauchy(panels: Panels, z: Complex) -> Complex:
         middle, half = (panels.low[k] + panels.high[k]) / 2, (panels.high[k] - panels.low[k]) / 2
         for r in range(power):
             root = first * np.exp(2j * np.pi * r / power)
-            total += direction * root ** (1 - power) / power * _of_polynomial(panels.series[k], (root - middle) / half)
+            total += (
+                direction
+                * root ** (1 - power)
+                / power
+                * _of_polynomial(panels.series[k], (root - middle) / half)
+            )
     return total
 
 

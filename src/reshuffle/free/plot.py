@@ -10,7 +10,9 @@ if TYPE_CHECKING:
     from reshuffle.free.spectrum import Spectrum
 
 
-def plot(law: "Spectrum", ax: "Axes | None" = None, *, sample: int | None = None, seed: int | None = 0) -> "Axes":
+def plot(
+    law: "Spectrum", ax: "Axes | None" = None, *, sample: int | None = None, seed: int | None = 0
+) -> "Axes":
     """Draw the density, atoms as arrows of their mass, and optionally a histogram of ``sample`` eigenvalues.
 
     Returns ``ax``, a new one unless given; nothing is shown or saved.
@@ -36,7 +38,12 @@ def plot(law: "Spectrum", ax: "Axes | None" = None, *, sample: int | None = None
         ax.plot(t, y, color="#1b3a6b", lw=1.8, label="limiting law" if k == 0 else None)
     tallest = tallest or 1.0
     for place, mass in law.atoms:
-        ax.annotate("", xy=(place, 0.9 * tallest), xytext=(place, 0), arrowprops={"arrowstyle": "->", "color": "#b5482a"})
+        ax.annotate(
+            "",
+            xy=(place, 0.9 * tallest),
+            xytext=(place, 0),
+            arrowprops={"arrowstyle": "->", "color": "#b5482a"},
+        )
         ax.text(place, 0.93 * tallest, f"{mass:.3g}", color="#b5482a", ha="center", va="bottom")
     ax.set_ylim(0, 1.15 * tallest)
     ax.set_xlabel("eigenvalue")

@@ -1,4 +1,4 @@
-"""Moments, free cumulants and three-term recurrences of one law, each from the others, in any exact or float numbers."""
+"""Moments, free cumulants and recurrences of one law, each from the others, in any kind of numbers."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -108,7 +108,8 @@ def recurrence_of_points(points: Any, weights: Any, depth: int) -> tuple[Numbers
     for _ in range(depth):
         image = x * basis[-1]
         alpha.append(float(image @ basis[-1]))
-        # Full reorthogonalisation, twice: the short recurrence alone loses orthogonality within a dozen steps.
+        # Full reorthogonalisation, twice: the short recurrence alone loses orthogonality within a
+        # dozen steps.
         for _ in range(2):
             for vector in basis:
                 image = image - (image @ vector) * vector

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from reshuffle.free.checks import Complex
 from reshuffle.free.expression import Expression
 from reshuffle.free.moments import is_polynomial
 
@@ -9,8 +10,8 @@ from reshuffle.free.moments import is_polynomial
 def require(expression: Expression) -> None:
     """Raise unless the expression equals its adjoint.
 
-    Polynomials are compared word by word. Rational expressions have many forms, ``x (1 + y x)^-1 = (1 + x y)^-1 x``, and
-    are compared at random Hermitian matrices, where different ones differ.
+    Polynomials are compared word by word. Rational expressions have many forms, ``x (1 + y x)^-1 = (1 + x
+    y)^-1 x``, and are compared at random Hermitian matrices, where different ones differ.
 
     >>> from reshuffle import free
     >>> x, y = free.variables(free.Semicircle(), free.Semicircle())
@@ -30,7 +31,7 @@ def require(expression: Expression) -> None:
     )
 
 
-def _point(expression: Expression, seed: int) -> list[np.ndarray]:  # type: ignore[type-arg]
+def _point(expression: Expression, seed: int) -> list[Complex]:
     generator = np.random.default_rng(seed)
     laws = expression.family.laws if expression.family else ()
     result = []

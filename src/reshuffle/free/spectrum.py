@@ -35,7 +35,9 @@ def spectrum(expression: Expression) -> "Spectrum":
     True
     """
     if not isinstance(expression, Expression):
-        raise TypeError(f"expression must be made of variables(...), got {expression!r}; start from x, = variables(law)")
+        raise TypeError(
+            f"expression must be made of variables(...), got {expression!r}; start from x, = variables(law)"
+        )
     selfadjoint.require(expression)
     invertibility.require(expression, spectrum)
     return Spectrum(expression)
@@ -44,8 +46,9 @@ def spectrum(expression: Expression) -> "Spectrum":
 class Spectrum:
     """The law of an expression: made by `spectrum`, everything computed when first asked for.
 
-    Points t, z and levels q have any shape and answers keep it. Real points mean the limit from the upper half-plane
-    itself; a point that could not be solved is nan, and `resolve` tells its error estimate and flag.
+    Points t, z and levels q have any shape and answers keep it. Real points mean the limit from the upper
+    half-plane itself; a point that could not be solved is nan, and `resolve` tells its error estimate and
+    flag.
     """
 
     def __init__(self, expression: Expression):
@@ -61,9 +64,11 @@ class Spectrum:
         solved = self.engine.trace(real_points("t", t).astype(complex))
         density, error = -solved.value.imag / np.pi, solved.error / np.pi
         # Close to an atom |G| is large and so is its error, even where the density is small.
-        trusted = solved.converged & (error <= RELIABLE * np.maximum(np.abs(density), 1 / self.engine.pencil.factor))
+        trusted = solved.converged & (
+            error <= RELIABLE * np.maximum(np.abs(density), 1 / self.engine.pencil.factor)
+        )
         # Outside the support the imaginary part is a rounding of either sign.
-        density = np.where(trusted, np.maximum(density, 0.0), np.nan)
+        density = np.where(trusted, np.where(density > error, density, 0.0), np.nan)
         return Resolved(density, np.where(trusted, error, np.inf), trusted)
 
     def density(self, t: ArrayLike) -> Real:
@@ -71,7 +76,10 @@ class Spectrum:
         return np.asarray(self.resolve(t).value)
 
     def _untested(self, t: Real) -> tuple[Real, Real]:
-        """Return densities and their error estimates, also where the error is large; the total mass is their test."""
+        """Return densities and their error estimates, also where the error is large.
+
+        The total mass is their test.
+        """
         solved = self.engine.trace(t.astype(complex), strict=False)
         found = solved.converged
         density = np.where(found, np.maximum(-solved.value.imag / np.pi, 0.0), 0.0)
@@ -82,13 +90,14 @@ class Spectrum:
         """Support, atoms and measure, found on finer and finer samples until the total mass is 1."""
         for size in (100, 400, 1000):
             eigenvalues = np.linalg.eigvalsh(self.engine.sample(size, seed=size))
-            found = atoms_.atoms(self.engine, eigenvalues)
+            found = atoms_.atoms(self.engine, size)
             intervals = self._intervals(eigenvalues, found, 3 * size)
             measure = Measure(self._untested, intervals, found, tolerance=1e-11)
             if abs(measure.mass - 1) < 1e-7:
                 return intervals, found, measure
         raise ConvergenceError(
-            f"the law of {self.expression!r} has mass {measure.mass:.9f} on {intervals} and atoms {found}, should be 1;"
+            f"the law of {self.expression!r} has mass {measure.mass:.9f} on {intervals} and"
+            f" atoms {found}, should be 1;"
             " it has parts too narrow to be found: use density(t) and resolve(t) at chosen points"
         )
 
@@ -99,7 +108,7 @@ class Spectrum:
         away = np.ones(len(eigenvalues), dtype=bool)
         for place, _ in found:
             away &= np.abs(eigenvalues - place) > distance
-        return edges.intervals(self.density, eigenvalues[away], resolution)
+        return edges.intervals(lambda t: self._untested(t)[0], eigenvalues[away], resolution)
 
     @property
     def support(self) -> Pairs:
@@ -129,9 +138,12 @@ class Spectrum:
         return self.measure.expectation(function)
 
     def moments(self, order: int) -> Real:
-        """Return ``[tau(p), ..., tau(p^order)]``: by freeness for polynomials, which uses neither G nor the density.
+        """Return ``[tau(p), ..., tau(p^order)]``.
 
-        For rational expressions they are ``(1/2 pi i)`` times the integral of ``z^k G(z)`` around the spectrum.
+        By freeness for polynomials, which uses neither G nor the density.
+
+        For rational expressions they are ``(1/2 pi i)`` times the integral of ``z^k G(z)`` around the
+        spectrum.
         """
         order = count("order", order)
         if is_polynomial(self.expression):
@@ -165,10 +177,15 @@ class Spectrum:
         return compare(self, count("size", size), seed)
 
     def plot(self, ax: "Axes | None" = None, *, sample: int | None = None, seed: int | None = 0) -> "Axes":
-        """Draw the density, and the histogram of a sampled matrix of size ``sample``, on ``ax``, and return it."""
+        """Draw the density, and the histogram of a sampled matrix of size ``sample``, on ``ax``.
+
+        And return it.
+        """
         from reshuffle.free.plot import plot
 
         return plot(self, ax, sample=sample, seed=seed)
 
     def __repr__(self) -> str:
-        return f"Spectrum of {self.expression!r}, pencil {self.engine.pencil.size} x {self.engine.pencil.size}"
+        return (
+            f"Spectrum of {self.expression!r}, pencil {self.engine.pencil.size} x {self.engine.pencil.size}"
+        )

@@ -1,5 +1,6 @@
 """The joint fixed-point system of all variables, reduced to the ranges of their coefficients."""
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +14,10 @@ from reshuffle.free.transforms import inverse, transform_of
 
 @dataclass(frozen=True)
 class State:
-    """One evaluation of the map: the resolvent G, its compression, the next unknowns and what tangents need."""
+    """One evaluation of the map.
+
+    The resolvent G, its compression, the next unknowns and what tangents need.
+    """
 
     resolvent: Complex
     compressed: Complex
@@ -22,10 +26,11 @@ class State:
 
 
 class System:
-    """``G = (b + sum_j U_j H_j U_j*)^-1`` with ``H_j = G_j(omega_j)^-1 - omega_j`` on the range of ``b_j = U_j C_j U_j*``.
+    """The joint system of all variables' subordination terms.
 
-    The unknowns are the blocks H_j alone. When the pencil is real they are symmetric, since a free family has the same
-    law when all words are reversed, and only their upper triangles are unknown.
+    ``G = (b + sum_j U_j H_j U_j*)^-1`` with ``H_j = G_j(omega_j)^-1 - omega_j`` on the range of
+    ``b_j = U_j C_j U_j*``. The unknowns are the blocks H_j alone. When the pencil is real they are symmetric,
+    since a free family has the same law when all words are reversed, and only upper triangles are unknown.
 
     Parameters
     ----------
@@ -47,17 +52,19 @@ class System:
         ranks = [frame.shape[1] for frame in self.frames]
         self.frame = np.concatenate([*self.frames, np.zeros((self.size, 0))], axis=1)
         ends = np.cumsum([0, *ranks])
-        self.blocks = [slice(int(a), int(b)) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+        self.blocks = [slice(int(a), int(b)) for a, b in itertools.pairwise(ends)]
         self.norm = float(sum(np.linalg.norm(b, 2) for b in coefficients)) or 1.0
         self._layout(ranks)
 
     def _layout(self, ranks: Sequence[int]) -> None:
-        """Number the unknowns: for each the block and entry it fills, and for each entry its unknown."""
+        """Lay out the unknowns: for each the block and entry it fills, and for each entry its unknown."""
         self.indices, self.rows, self.columns = [], [], []
         start = 0
         for rank in ranks:
             index = np.zeros((rank, rank), dtype=int)
-            rows, columns = np.triu_indices(rank) if self.symmetric else np.indices((rank, rank)).reshape(2, -1)
+            rows, columns = (
+                np.triu_indices(rank) if self.symmetric else np.indices((rank, rank)).reshape(2, -1)
+            )
             index[rows, columns] = start + np.arange(len(rows))
             if self.symmetric:
                 index[columns, rows] = index[rows, columns]
@@ -114,7 +121,10 @@ class System:
         return self.pack(images)
 
     def shift_tangent(self, state: State, direction: Complex) -> Complex:
-        """Return the derivative of the map when ``base`` moves along a constant matrix, shape (points, unknowns)."""
+        """Return the derivative of the map when ``base`` moves along a constant matrix.
+
+        Shape (points, unknowns).
+        """
         moved = -(state.resolvent @ direction @ state.resolvent)
         moved = self.frame.conj().T @ moved @ self.frame
         images = []
@@ -124,7 +134,7 @@ class System:
         return self.pack(images)[:, 0]
 
     def resolvent_tangent(self, state: State, direction: Any, unknowns: Complex) -> Complex:
-        """Return the derivative of G when ``base`` moves along ``direction`` and the unknowns along ``unknowns``."""
+        """Return the derivative of G as ``base`` moves along ``direction`` and the unknowns along theirs."""
         total = np.zeros_like(state.resolvent) + direction
         for frame, h in zip(self.frames, self.unpack(unknowns), strict=True):
             total = total + frame @ h @ frame.conj().T

@@ -1,7 +1,7 @@
 """Operator-valued transforms of ``C (x) x`` for one variable, reduced to the range of its coefficient.
 
-With ``g`` the compressed resolvent and ``H`` the current subordination term, each transform returns the next H and
-how it moves; none of them integrates over the law.
+With ``g`` the compressed resolvent and ``H`` the current subordination term, each transform returns the next
+H and how it moves; none of them integrates over the law.
 """
 
 from abc import ABC, abstractmethod
@@ -25,7 +25,10 @@ class Transform(ABC):
 
     @abstractmethod
     def tangent(self, known: Any, dg: Complex, dh: Complex) -> Complex:
-        """Return the derivative of the next H along ``(dg, dh)``, each of shape (points, directions, rank, rank)."""
+        """Return the derivative of the next H along ``(dg, dh)``, each of shape (points.
+
+        Directions, rank, rank).
+        """
 
 
 class RationalR(Transform):
@@ -115,7 +118,7 @@ class ScalarTransform(_Subordinated):
 
 
 class Diagonalised(_Subordinated):
-    """For every other law: ``E[(A - C x)^-1] = G(T) C^-1`` with ``T = C^-1 A`` diagonalised, ``T = V diag(t) V^-1``."""
+    """For every other law: ``E[(A - C x)^-1] = G(T) C^-1``, with ``T = C^-1 A`` diagonalised."""
 
     def __init__(self, coefficient: Complex, law: Law):
         super().__init__(coefficient)
@@ -153,7 +156,10 @@ def divided_differences(points: Complex, values: Complex, derivatives: Complex) 
 
 
 def separated(t: Complex) -> Complex:
-    """Return the matrices, those that are exactly defective moved by a few roundings so that they diagonalise."""
+    """Return the matrices.
+
+    Those that are exactly defective moved by a few roundings so that they diagonalise.
+    """
     size = t.shape[-1]
     nudge = np.diag(np.arange(size)) * np.abs(t).max(axis=(1, 2))[:, None, None] * 1e-15
     return np.asarray(t + nudge)

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 class Weighted:
     """The measure ``f -> tau(f(p) q)`` for any q, real when q is self-adjoint.
 
-    The entry (1, 3) of the inverse of ``[[z - p, -q, 0], [-q*, 0, 1], [0, 1, 0]]`` is ``(z - p)^-1 q``; the matrix is
-    self-adjoint for real z, so its own linearization gives ``G_q(z) = tau((z - p)^-1 q)`` like any other law.
+    The entry (1, 3) of the inverse of ``[[z - p, -q, 0], [-q*, 0, 1], [0, 1, 0]]`` is ``(z - p)^-1 q``; the
+    matrix is self-adjoint for real z, so its own linearization gives ``G_q(z) = tau((z - p)^-1 q)`` like any
+    other law.
 
     >>> from reshuffle import free
     >>> x, y = free.variables(free.Semicircle(), free.Semicircle())
@@ -35,7 +36,8 @@ class Weighted:
             weight = p._coerce(weight)
         if p.dimension > 1 or weight.dimension > 1:
             raise ValueError(
-                f"weight and expression must have scalar coefficients, got sizes {weight.dimension} and {p.dimension};"
+                f"weight and expression must have scalar coefficients, got sizes"
+                f" {weight.dimension} and {p.dimension};"
                 " take mixed expectations entry by entry"
             )
         # Raises for two families, whose joint law does not exist.
@@ -48,7 +50,10 @@ class Weighted:
 
     @cached_property
     def engine(self) -> Engine:
-        """The solver of the extended pencil; p and q enter it at size one, so that neither drowns the other."""
+        """The solver of the extended pencil.
+
+        P and q enter it at size one, so that neither drowns the other.
+        """
         p, q = self.law.expression, self.weight / self._size
         centre = self._centre
         scaled = (p - centre) / self._scale
@@ -78,7 +83,10 @@ class Weighted:
         return self._entries(complex_points("z", z))[0]
 
     def density(self, t: ArrayLike) -> NDArray[Any]:
-        """Return the density of the weighted measure, with the shape of t; complex unless q is self-adjoint."""
+        """Return the density of the weighted measure, with the shape of t.
+
+        Complex unless q is self-adjoint.
+        """
         right, left = self._entries(real_points("t", t).astype(complex))
         # Below the axis G_q is the conjugate of G_{q*} above it; the jump between them is the density.
         values = (left.conj() - right) / (2j * np.pi)
@@ -95,7 +103,9 @@ class Weighted:
         if not len(places):
             return ()
         limits = residues(self.cauchy, places, self._scale)
-        return tuple((float(x), v.real if self._is_real else complex(v)) for x, v in zip(places, limits, strict=True))
+        return tuple(
+            (float(x), v.real if self._is_real else complex(v)) for x, v in zip(places, limits, strict=True)
+        )
 
     @cached_property
     def _quadrature(self) -> tuple[Real, NDArray[Any]]:
@@ -104,7 +114,9 @@ class Weighted:
         plain, ours = self.law.density(x), self.density(x)
         if np.isnan(ours).any():
             bad = x[np.isnan(ours)][0]
-            raise ConvergenceError(f"the weighted density did not converge at {bad}; use cauchy off the real axis")
+            raise ConvergenceError(
+                f"the weighted density did not converge at {bad}; use cauchy off the real axis"
+            )
         # Where the density itself vanishes the node has no weight to share.
         return x, np.where(plain > 0, w / np.where(plain > 0, plain, 1.0), 0.0) * ours
 

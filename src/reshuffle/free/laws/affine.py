@@ -20,12 +20,14 @@ class Affine(Law):
     def __init__(self, base: Law, scale: float, shift: float = 0.0):
         a, c = number("scale", scale), number("shift", shift)
         if a == 0:
-            raise ValueError("scale must be a non-zero real number, got 0; a constant is a Discrete law of one point")
+            raise ValueError(
+                "scale must be a non-zero real number, got 0; a constant is a Discrete law of one point"
+            )
         # Images of images collapse, so that a law normalised many times keeps one rounding.
         inner = base if isinstance(base, Affine) else None
         self.base: Law = inner.base if inner else base
-        self.factor = a * inner.factor if inner else a
-        self.shift = a * inner.shift + c if inner else c
+        self.factor: float = a * inner.factor if inner else a
+        self.shift: float = a * inner.shift + c if inner else c
 
     @property
     def support(self) -> Pairs:

@@ -12,7 +12,7 @@ from reshuffle.free.measure import Measure
 from reshuffle.free.recurrence import cumulants_from_moments, moments_from_recurrence, recurrence_of_points
 
 if TYPE_CHECKING:
-    from reshuffle.free.laws.affine import Affine
+    pass
 
 Pairs = tuple[tuple[float, float], ...]
 
@@ -20,8 +20,8 @@ Pairs = tuple[tuple[float, float], ...]
 class Law(ABC):
     """A compactly supported probability law on the line.
 
-    A new law needs `support`, `atoms`, `_cauchy` and `_density`; everything else follows from them, and may be
-    overridden by a closed form.
+    A new law needs `support`, `atoms`, `_cauchy` and `_density`; everything else follows from them, and may
+    be overridden by a closed form.
     """
 
     @property
@@ -76,7 +76,10 @@ class Law(ABC):
         return max([*ends, *(abs(place) for place, _ in self.atoms)])
 
     def recurrence(self, depth: int) -> tuple[list[Any], list[Any]]:
-        """Return ``(alpha, beta)`` of ``x P_n = P_{n+1} + alpha_n P_n + beta_n P_{n-1}`` down to ``depth``."""
+        """Return ``(alpha.
+
+        Beta)`` of ``x P_n = P_{n+1} + alpha_n P_n + beta_n P_{n-1}`` down to ``depth``.
+        """
         x, w = self.measure.quadrature
         places = [place for place, _ in self.atoms]
         masses = [mass for _, mass in self.atoms]
@@ -94,7 +97,9 @@ class Law(ABC):
 
     def r_transform(self, g: ArrayLike) -> Complex:
         """Return ``R(g) = G^{-1}(g) - 1/g`` near 0, where the law has one in closed form."""
-        raise NotImplementedError(f"{self!r} has no closed R-transform; use cauchy, or cumulants for its series")
+        raise NotImplementedError(
+            f"{self!r} has no closed R-transform; use cauchy, or cumulants for its series"
+        )
 
     @property
     def rational_r(self) -> tuple[float, float, float] | None:
@@ -108,8 +113,8 @@ class Law(ABC):
     def matrix(self, size: int, seed: int | None = 0) -> Real:
         """Return a symmetric matrix with this limiting law, whose eigenvectors are Haar distributed.
 
-        Its eigenvalues are the quantiles at ``(k - 1/2)/size``, so that nothing but the eigenvectors is random and
-        independent seeds give asymptotically free matrices.
+        Its eigenvalues are the quantiles at ``(k - 1/2)/size``, so that nothing but the eigenvectors is
+        random and independent seeds give asymptotically free matrices.
         """
         eigenvalues = self.quantile((np.arange(count("size", size)) + 0.5) / size)
         basis = haar(size, np.random.default_rng(seed))

@@ -139,7 +139,9 @@ def _atoms(atoms: Sequence[tuple[float, float]]) -> Pairs:
 def _hull(support: Pairs, atoms: Pairs) -> tuple[float, float]:
     ends = [end for interval in support for end in interval] + [place for place, _ in atoms]
     if not ends:
-        raise ValueError("support must have an interval or atoms must have a point, got neither; pass one of them")
+        raise ValueError(
+            "support must have an interval or atoms must have a point, got neither; pass one of them"
+        )
     return min(ends), max(ends)
 
 

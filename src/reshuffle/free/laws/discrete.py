@@ -11,17 +11,20 @@ from reshuffle.free.recurrence import recurrence_of_points
 class Discrete(Law):
     """The law ``sum_k weights_k delta(points_k)``, ``G(z) = sum_k weights_k/(z - points_k)``.
 
-    >>> Discrete([0.0, 3.0], [0.75, 0.25]).moments(2).tolist()
+    >>> Discrete([0.0, 3.0], [0.75, 0.25]).moments(2).round(12).tolist()
     [0.75, 2.25]
     """
 
-    def __init__(self, points: ArrayLike, weights_: ArrayLike | None = None, /, *, weights: ArrayLike | None = None):
+    def __init__(
+        self, points: ArrayLike, weights_: ArrayLike | None = None, /, *, weights: ArrayLike | None = None
+    ):
         places = np.atleast_1d(real_points("points", points))
         given = weights_ if weights is None else weights
         masses = np.full(places.shape, 1 / places.size) if given is None else _checked(given)
         if masses.shape != places.shape:
             raise ValueError(
-                f"weights must have the shape of points {places.shape}, got {masses.shape}; pass one weight per point"
+                f"weights must have the shape of points {places.shape}, got {masses.shape};"
+                f" pass one weight per point"
             )
         self._points, inverse = np.unique(places, return_inverse=True)
         self._weights = np.bincount(inverse.ravel(), masses)
@@ -35,7 +38,9 @@ class Discrete(Law):
         """
         a = np.asarray(matrix)
         if a.ndim != 2 or a.shape[0] != a.shape[1] or not np.allclose(a, a.conj().T):
-            raise ValueError(f"matrix must be square and Hermitian, got shape {a.shape}; pass (a + a.conj().T)/2")
+            raise ValueError(
+                f"matrix must be square and Hermitian, got shape {a.shape}; pass (a + a.conj().T)/2"
+            )
         return cls(np.linalg.eigvalsh(a))
 
     @property
@@ -61,7 +66,9 @@ class Discrete(Law):
     def cdf(self, t: ArrayLike) -> Real:
         """Return the mass of ``(-inf, t]``, with the shape of ``t``."""
         sums = np.concatenate([[0.0], np.cumsum(self._weights)])
-        return np.asarray(np.minimum(sums[np.searchsorted(self._points, real_points("t", t), side="right")], 1.0))
+        return np.asarray(
+            np.minimum(sums[np.searchsorted(self._points, real_points("t", t), side="right")], 1.0)
+        )
 
     def quantile(self, q: ArrayLike) -> Real:
         """Return the smallest x with ``cdf(x) >= q``, with the shape of ``q``."""

@@ -19,9 +19,7 @@ class KestenMcKay(FreeMeixner):
         d = number("degree", degree, low=2.0)
         self.degree = d
         radius = 2 * np.sqrt(d - 1)
-        super().__init__(
-            first=(0.0, d), tail=(0.0, d - 1), edges=(-radius, radius), roots=(-1.0, (-d, d))
-        )
+        super().__init__(first=(0.0, d), tail=(0.0, d - 1), edges=(-radius, radius), roots=(-1.0, (-d, d)))
 
     def __repr__(self) -> str:
         return f"KestenMcKay({self.degree:g})"

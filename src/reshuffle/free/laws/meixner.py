@@ -10,7 +10,8 @@ from reshuffle.free.laws.base import Law, Pairs
 class FreeMeixner(Law):
     """A law with recurrence ``alpha_0, alpha, alpha, ...`` and ``beta_1, beta, beta, ...``.
 
-    With ``S = sqrt(z - low) sqrt(z - high)`` and ``B(z) = (2 beta - beta_1) z - 2 beta alpha_0 + beta_1 alpha``,
+    With ``S = sqrt(z - low) sqrt(z - high)`` and ``B(z) = (2 beta - beta_1) z - 2 beta alpha_0 + beta_1
+    alpha``,
 
         G(z) = 2 beta / (B + beta_1 S) = (B - beta_1 S) / (2 q(z)),   q = (B^2 - beta_1^2 S^2) / (4 beta).
 
@@ -19,7 +20,8 @@ class FreeMeixner(Law):
 
     Parameters
     ----------
-    first : (alpha_0, beta_1); tail : (alpha, beta); edges : (low, high); roots : leading coefficient and roots of q.
+    first : (alpha_0, beta_1); tail : (alpha, beta); edges : (low, high); roots : leading coefficient and
+        roots of q.
     """
 
     def __init__(
@@ -32,8 +34,9 @@ class FreeMeixner(Law):
     ):
         self._first = first
         self._tail = tail
-        # Edges and roots come from the law's own formula: a hard edge at 0 must be 0 exactly, not a rounding of it.
-        self._edges = edges
+        # Edges and roots come from the law's own formula: a hard edge at 0 must be 0 exactly, not
+        # a rounding of it.
+        self._edges = (float(edges[0]), float(edges[1]))
         self._roots = roots
         self._atoms = tuple((place, mass) for place, mass in sorted(atoms) if mass > 0)
 

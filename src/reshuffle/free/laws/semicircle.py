@@ -9,7 +9,8 @@ from reshuffle.free.laws.meixner import FreeMeixner
 class Semicircle(FreeMeixner):
     """The semicircle law, density ``sqrt(4 v - (t - m)^2) / (2 pi v)``.
 
-    ``G(z) = 2/(z - m + sqrt(z - m - 2 sqrt v) sqrt(z - m + 2 sqrt v))``, ``R(g) = m + v g``. Source: Wigner (1955).
+    ``G(z) = 2/(z - m + sqrt(z - m - 2 sqrt v) sqrt(z - m + 2 sqrt v))``, ``R(g) = m + v g``. Source: Wigner
+    (1955).
 
     >>> Semicircle(variance=1.0).moments(6).tolist()
     [0.0, 1.0, 0.0, 2.0, 0.0, 5.0]

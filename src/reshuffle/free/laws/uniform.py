@@ -29,7 +29,8 @@ class Uniform(Law):
         return ()
 
     def _cauchy(self, z: Complex) -> Complex:
-        # log((z - low)/(z - high)) through atanh of the reciprocal: exact decay far away, cut on [low, high] alone.
+        # log((z - low)/(z - high)) through atanh of the reciprocal: exact decay far away, cut on
+        # [low, high] alone.
         middle, half = (self.low + self.high) / 2, (self.high - self.low) / 2
         with np.errstate(divide="ignore", invalid="ignore"):
             near = (np.log(z - self.low) - np.log(z - self.high)) / (2 * half)

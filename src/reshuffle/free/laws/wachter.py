@@ -7,10 +7,11 @@ from reshuffle.free.laws.meixner import FreeMeixner
 
 
 class Wachter(FreeMeixner):
-    """The limiting law of ``A (A + B)^-1`` for p x p Wishart A, B of ``n_1, n_2`` degrees, ``n_i/p -> first, second``.
+    """The limiting law of ``A (A + B)^-1`` for Wishart A, B with ``n_1, n_2`` degrees of freedom.
 
-    Density ``(a + b) sqrt((t - l)(h - t)) / (2 pi t (1 - t))`` with ``l, h = (sqrt(a (a+b-1)) -+ sqrt b)^2/(a+b)^2``,
-    atoms ``1 - a`` at 0 and ``1 - b`` at 1 where positive. Source: Wachter (1980).
+    For p x p matrices with ``n_1/p -> first = a``, ``n_2/p -> second = b``: density
+    ``(a + b) sqrt((t - l)(h - t)) / (2 pi t (1 - t))``, ``l, h = (sqrt(a (a+b-1)) -+ sqrt b)^2/(a+b)^2``,
+    and atoms ``1 - a`` at 0 and ``1 - b`` at 1 where positive. Source: Wachter (1980).
 
     >>> Wachter(first=1.0, second=1.0).support
     ((0.0, 1.0),)
@@ -20,7 +21,9 @@ class Wachter(FreeMeixner):
         a = number("first", first, low=0.0, open_low=True)
         b = number("second", second, low=0.0, open_low=True)
         if a + b <= 1:
-            raise ValueError(f"first + second must be > 1, got {a + b:g}; with fewer degrees A + B is not invertible")
+            raise ValueError(
+                f"first + second must be > 1, got {a + b:g}; with fewer degrees A + B is not invertible"
+            )
         self.first, self.second = a, b
         total = a + b
         centre, reach = np.sqrt(a * (total - 1)) / total, np.sqrt(b) / total

@@ -1,0 +1,1 @@
+"""Measurements: ours against peers and against closed forms, in one run."""
