@@ -34,7 +34,8 @@ def plot(
         angle = np.linspace(0, np.pi, 302)[1:-1]
         t = (low + high) / 2 - (high - low) / 2 * np.cos(angle)
         y = law.density(t)
-        tallest = max(tallest, float(np.quantile(y, 0.98)))
+        # A hard edge goes to infinity; what is shown must leave room for the rest of the curve.
+        tallest = max(tallest, min(float(np.nanmax(y)), 5 * float(np.nanmedian(y))))
         ax.plot(t, y, color="#1b3a6b", lw=1.8, label="limiting law" if k == 0 else None)
     tallest = tallest or 1.0
     for place, mass in law.atoms:
@@ -45,8 +46,8 @@ def plot(
             arrowprops={"arrowstyle": "->", "color": "#b5482a"},
         )
         ax.text(place, 0.93 * tallest, f"{mass:.3g}", color="#b5482a", ha="center", va="bottom")
-    ax.set_ylim(0, 1.15 * tallest)
+    ax.set_ylim(0, 1.3 * tallest)
     ax.set_xlabel("eigenvalue")
     ax.set_ylabel("density")
-    ax.legend(frameon=False)
+    ax.legend(frameon=False, loc="upper center", ncols=2)
     return ax
