@@ -39,8 +39,8 @@ def operator_cauchy(b, coefficient, ratio, variance):
             REACH,
             points=[0.0, upper],
             limit=200,
-            epsabs=1e-8,
-            epsrel=1e-8,
+            epsabs=1e-6,
+            epsrel=1e-6,
             complex_func=True,
         )
     return result

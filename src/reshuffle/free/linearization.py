@@ -133,10 +133,7 @@ class _Builder:
         return entries
 
     def _state(self, rest: Expression, column: int) -> tuple[int, Any]:
-        """Return the column holding ``rest/magnitude`` applied to ``column``.
-
-        And the matrix to multiply it by.
-        """
+        """Return the column holding ``rest/magnitude`` of ``column``, and the matrix to multiply it by."""
         if set(rest.terms) == {()}:
             return column, np.asarray(rest.constant) / self.magnitude(rest)
         key = (rest, column)

@@ -25,9 +25,9 @@ class Transform(ABC):
 
     @abstractmethod
     def tangent(self, known: Any, dg: Complex, dh: Complex) -> Complex:
-        """Return the derivative of the next H along ``(dg, dh)``, each of shape (points.
+        """Return the derivative of the next H along ``(dg, dh)``.
 
-        Directions, rank, rank).
+        Each has shape (points, directions, rank, rank).
         """
 
 

@@ -52,7 +52,7 @@ class Weighted:
     def engine(self) -> Engine:
         """The solver of the extended pencil.
 
-        P and q enter it at size one, so that neither drowns the other.
+        Both p and q enter it at size one, so that neither drowns the other.
         """
         p, q = self.law.expression, self.weight / self._size
         centre = self._centre

@@ -10,9 +10,8 @@ from reshuffle.free.laws.discrete import Discrete
 class Bernoulli(Discrete):
     """The law ``(1 - probability) delta(low) + probability delta(high)``.
 
-    With mean m, half distance h and ``c = 1 - 2 probability``,
-    ``R(g) = (low + high)/2 + (sqrt(1 - 2 h' g + g'^2) - 1)/(2 g)`` where ``h' = c (high - low)``, ``g' =
-    (high - low) g``.
+    With ``w = high - low`` and ``l = (2 probability - 1) w``,
+    ``R(g) = (low + high)/2 + (sqrt(1 + 2 l g + (w g)^2) - 1)/(2 g)``.
 
     >>> [round(x, 12) for x in Bernoulli().cumulants(4).tolist()]
     [0.0, 1.0, 0.0, -1.0]
