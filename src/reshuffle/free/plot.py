@@ -41,11 +41,11 @@ def plot(
     for place, mass in law.atoms:
         ax.annotate(
             "",
-            xy=(place, 0.9 * tallest),
+            xy=(place, tallest),
             xytext=(place, 0),
             arrowprops={"arrowstyle": "->", "color": "#b5482a"},
         )
-        ax.text(place, 0.93 * tallest, f"{mass:.3g}", color="#b5482a", ha="center", va="bottom")
+        ax.text(place, 1.03 * tallest, f"{mass:.3g}", color="#b5482a", ha="center", va="bottom")
     ax.set_ylim(0, 1.3 * tallest)
     ax.set_xlabel("eigenvalue")
     ax.set_ylabel("density")
