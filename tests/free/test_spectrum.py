@@ -39,6 +39,16 @@ def test_two_batch_with_a_hard_edge():
     )
 
 
+def test_a_strong_singularity_is_followed_to_its_edge():
+    x, w = free.variables(free.Semicircle(), free.MarchenkoPastur(1.0))
+    t = 10.0 ** -np.arange(5, 9)
+    answer = free.spectrum(x * w * x).resolve(t)
+    assert answer.converged.all()
+    # The density grows like t^(-2/3); the constant settles like t^(1/3).
+    scaled = answer.value * t ** (2 / 3)
+    assert np.ptp(scaled) < 0.01 * scaled[-1]
+
+
 def test_anticommutator_of_semicirculars_against_its_cubic():
     x, y = free.variables(free.Semicircle(), free.Semicircle())
     s = free.spectrum(x * y + y * x)

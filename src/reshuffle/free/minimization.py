@@ -1,6 +1,10 @@
 """Reduce a Hermitian pencil to its smallest size, by congruences that keep its Schur complement."""
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import qr
 
 from reshuffle.free.checks import Complex
 
@@ -44,12 +48,27 @@ def _drop_unreachable(pencil: Complex, corner: int) -> Complex:
     reached = _krylov(inputs, images[1:, :, corner:])
     if reached.shape[1] == 0:
         return pencil[:, :corner, :corner]
+    # Echelon bases keep the pencil sparse. Close to a strong singularity the resolvent's entries differ by many
+    # orders of size, and a rotation of the states would drown the small ones in the rounding of the large ones.
+    reached = _echelon(reached)
     form = reached.conj().T @ middle @ reached
-    values, vectors = np.linalg.eigh((form + form.conj().T) / 2)
-    kept = np.abs(values) > TOLERANCE * np.abs(values).max()
-    # Dividing by the square root turns the form into signs, so the pencil stays balanced.
-    basis = reached @ (vectors[:, kept] / np.sqrt(np.abs(values[kept])))
+    basis = reached[:, _independent((form + form.conj().T) / 2)]
     return _congruent(pencil, corner, basis, np.zeros((states, corner)))
+
+
+def _echelon(basis: Complex) -> Complex:
+    """Return the basis of the same space that is the identity on well chosen rows."""
+    _, _, pivots = qr(basis.conj().T, mode="economic", pivoting=True)
+    chosen = pivots[: basis.shape[1]]
+    result = basis @ np.linalg.inv(basis[np.sort(chosen)])
+    return np.asarray(np.where(np.abs(result) < 1e-13, 0.0, result))
+
+
+def _independent(form: Complex) -> NDArray[Any]:
+    """Return indices of a largest nonsingular principal block of a Hermitian form."""
+    _, r, pivots = qr(form, mode="economic", pivoting=True)
+    sizes = np.abs(np.diag(r))
+    return np.sort(pivots[: int(np.sum(sizes > TOLERANCE * sizes[0]))])
 
 
 def _regular_point(blocks: Complex) -> Complex | None:
@@ -94,6 +113,7 @@ def _solve_constant_rows(pencil: Complex, corner: int) -> Complex:
     rows = constant.conj().T @ pencil[0, corner:, :]
     lift = -np.linalg.lstsq(rows[:, corner:], rows[:, :corner], rcond=None)[0]
     allowed = _null_space(rows[:, corner:])
+    allowed = _echelon(allowed) if allowed.shape[1] else allowed
     spare = allowed @ _null_space(_away_from(constant) @ allowed)
     basis = allowed @ _null_space(spare.conj().T @ allowed)
     return _congruent(pencil, corner, basis, lift)

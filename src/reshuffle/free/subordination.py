@@ -143,6 +143,13 @@ class System:
 
 def _range(b: Complex) -> tuple[Complex, Complex]:
     """Return an orthonormal frame U of the range of a Hermitian b, and the core C with ``b = U C U*``."""
-    values, vectors = np.linalg.eigh(b.real if not np.any(b.imag) else b)
-    kept = np.abs(values) > 1e-12 * max(float(np.abs(values).max()), 1e-300)
-    return vectors[:, kept], np.diag(values[kept]).astype(complex)
+    occupied = np.flatnonzero(np.abs(b).sum(axis=1) > 0)
+    core = b[np.ix_(occupied, occupied)]
+    values, vectors = np.linalg.eigh(core.real if not np.any(core.imag) else core)
+    kept = np.abs(values) > 1e-12 * max(float(np.abs(values).max(initial=0.0)), 1e-300)
+    frame = np.zeros((len(b), len(occupied)))
+    frame[occupied, np.arange(len(occupied))] = 1.0
+    # Unit vectors as a frame keep entries of different size apart; a rotation would mix them.
+    if kept.all():
+        return frame, core
+    return frame @ vectors[:, kept], np.diag(values[kept]).astype(complex)
