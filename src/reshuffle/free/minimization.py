@@ -48,8 +48,8 @@ def _drop_unreachable(pencil: Complex, corner: int) -> Complex:
     reached = _krylov(inputs, images[1:, :, corner:])
     if reached.shape[1] == 0:
         return pencil[:, :corner, :corner]
-    # Echelon bases keep the pencil sparse. Close to a strong singularity the resolvent's entries differ by many
-    # orders of size, and a rotation of the states would drown the small ones in the rounding of the large ones.
+    # Echelon bases keep the pencil sparse. Close to a strong singularity the resolvent's entries differ by
+    # many orders of size, and rotating the states would drown the small ones in the rounding of the large.
     reached = _echelon(reached)
     form = reached.conj().T @ middle @ reached
     basis = reached[:, _independent((form + form.conj().T) / 2)]
