@@ -1,0 +1,135 @@
+"""Validators that return the cleaned value, or say which argument is wrong.
+
+What is allowed and what to try.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+# What an array holds, for the reader; numpy's own stubs widen most results, so the checker is told less.
+Real = NDArray[Any]
+Complex = NDArray[Any]
+
+
+class ConvergenceError(ArithmeticError):
+    """A quantity could not be computed to the accuracy that was asked for; the message says what to try."""
+
+
+def number(
+    name: str, value: float, low: float = -np.inf, high: float = np.inf, *, open_low: bool = False
+) -> float:
+    """Return ``value`` as a float inside ``[low, high]`` (``(low, high]`` with ``open_low``).
+
+    >>> number("ratio", 0.5, low=0.0, open_low=True)
+    0.5
+    """
+    bracket = "(" if open_low else "["
+    allowed = f"{name} must be a finite real number in {bracket}{low:g}, {high:g}]"
+    try:
+        result = float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{allowed}, got {value!r}; pass a plain number") from None
+    inside = low < result <= high if open_low else low <= result <= high
+    if not (inside and np.isfinite(result)):
+        raise ValueError(f"{allowed}, got {value!r}; check its sign and its units")
+    return result
+
+
+def count(name: str, value: int, low: int = 1) -> int:
+    """Return ``value`` as an integer of at least ``low``.
+
+    >>> count("size", 3)
+    3
+    """
+    if isinstance(value, bool) or int(value) != value or value < low:
+        raise ValueError(f"{name} must be an integer >= {low}, got {value!r}; pass a larger whole number")
+    return int(value)
+
+
+def real_points(name: str, value: ArrayLike) -> Real:
+    """Return ``value`` as an array of finite floats, any shape.
+
+    >>> real_points("t", [0, 1]).tolist()
+    [0.0, 1.0]
+    """
+    points = np.asarray(value)
+    if np.iscomplexobj(points):
+        raise TypeError(f"{name} must be real, got a complex array; use cauchy for complex points")
+    points = points.astype(np.float64)
+    refuse_infinite(name, points)
+    return points
+
+
+def complex_points(name: str, value: ArrayLike) -> Complex:
+    """Return ``value`` as an array of finite complex numbers, any shape.
+
+    >>> complex_points("z", 1j).item()
+    1j
+    """
+    points = np.asarray(value, dtype=np.complex128)
+    refuse_infinite(name, points)
+    return points
+
+
+def refuse_infinite(name: str, points: NDArray[Any]) -> None:
+    """Raise if any entry is nan or infinite, and show the first one."""
+    bad = ~np.isfinite(points)
+    if bad.any():
+        where = tuple(int(i) for i in np.argwhere(bad)[0])
+        raise ValueError(
+            f"{name} must be finite, got {points[bad].flat[0]} at index {where}; drop that point"
+        )
+
+
+def probabilities(name: str, value: ArrayLike) -> Real:
+    """Return ``value`` as an array of numbers in [0, 1].
+
+    >>> probabilities("q", 0.5).item()
+    0.5
+    """
+    points = real_points(name, value)
+    if points.size and (points.min() < 0 or points.max() > 1):
+        worst = points.flat[int(np.argmax(np.abs(points - 0.5)))]
+        raise ValueError(f"{name} must lie in [0, 1], got {worst}; pass probabilities, not percentages")
+    return points
+
+
+def weights(name: str, value: ArrayLike) -> Real:
+    """Return ``value`` as non-negative weights that sum to one.
+
+    >>> weights("weights", [0.25, 0.75]).tolist()
+    [0.25, 0.75]
+    """
+    result = np.atleast_1d(real_points(name, value))
+    if result.min() < 0:
+        raise ValueError(f"{name} must be >= 0, got {result.min()}; drop or correct that weight")
+    if abs(result.sum() - 1) > 1e-9:
+        raise ValueError(f"{name} must sum to 1, got a sum of {result.sum()}; divide them by their sum")
+    return np.asarray(result / result.sum(), dtype=np.float64)
+
+
+def cauchy_transform(function: Callable[[Complex], Any], scale: float, center: float) -> None:
+    """Raise unless ``function`` maps the upper half-plane down and decays like 1/z."""
+    ladder = center + scale * np.concatenate(
+        [np.linspace(-2, 2, 9) + 1j * height for height in (0.01, 0.3, 2.0)]
+    )
+    values = np.asarray(function(ladder), dtype=np.complex128)
+    refuse_infinite("cauchy(z)", values)
+    if values.imag.max() > 0:
+        where = ladder[int(np.argmax(values.imag))]
+        raise ValueError(
+            f"cauchy must map the upper half-plane to Im <= 0, got"
+            f" {values[values.imag.argmax()]:.6g} at z = {where:.6g};"
+            " a Stieltjes transform needs its sign flipped: pass lambda z: -m(z)"
+        )
+    far = center + scale * 1e6 * np.exp(1j * np.array([0.3, 1.5, 2.8]))
+    decay = np.asarray(function(far), dtype=np.complex128) * (far - center)
+    if np.abs(decay - 1).max() > 1e-4:
+        raise ValueError(
+            f"cauchy must decay like 1/z, got z cauchy(z) ="
+            f" {decay[np.abs(decay - 1).argmax()]:.6g} far away (should be 1);"
+            " check the branch of its square root, sqrt(z - a) * sqrt(z - b), and its normalisation"
+        )

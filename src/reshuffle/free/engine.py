@@ -1,0 +1,107 @@
+"""An expression made ready to be solved: its pencil, its joint system, and resolvents at any points."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reshuffle.free.checks import Complex, Real
+from reshuffle.free.continuation import follow
+from reshuffle.free.expression import Expression
+from reshuffle.free.linearization import linearize
+from reshuffle.free.subordination import System
+
+RELIABLE = 1e-5
+MEMORY = 3_000_000
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """An answer at each point, with what is known about it.
+
+    Attributes
+    ----------
+    value : nan where the point failed; error : an estimate of its absolute error; converged : False where
+        it failed.
+    """
+
+    value: NDArray[Any]
+    error: Real
+    converged: NDArray[np.bool_]
+
+
+class Engine:
+    """Solves ``(id (x) tau)(z direction - L)^-1`` for the pencil L of an expression.
+
+    Parameters
+    ----------
+    expression : self-adjoint; direction : which rows of its own matrix block z multiplies, all unless given.
+    """
+
+    def __init__(self, expression: Expression, direction: NDArray[Any] | None = None):
+        self.expression = expression
+        self.pencil = linearize(expression)
+        rows = np.ones(self.pencil.corner) if direction is None else np.asarray(direction, dtype=float)
+        self.direction = np.concatenate([rows, np.zeros(self.pencil.size - self.pencil.corner)])
+
+    @cached_property
+    def system(self) -> System:
+        """The joint fixed-point system of all variables, each scaled to norm one."""
+        family = self.expression.family
+        laws = (
+            [law / scale for law, scale in zip(family.laws, self.pencil.scales, strict=True)]
+            if family
+            else []
+        )
+        return System(self.pencil.coefficients, laws, self.direction)
+
+    def resolvent(self, z: Complex, strict: bool = True) -> Resolved:
+        """Return the first block of the resolvent at z of shape (points,).
+
+        Value has shape (points, corner, corner).
+
+        A strict answer is nan where its own error estimate says that no digit can be trusted.
+        """
+        pencil = self.pencil
+        inner = (z - pencil.shift) / pencil.factor
+        mirrored = inner.imag < 0
+        values, errors, flags = self._chunks(np.where(mirrored, inner.conj(), inner), strict)
+        values = np.where(mirrored[:, None, None], values.conj().transpose(0, 2, 1), values)
+        return Resolved(values / pencil.factor, errors / pencil.factor, flags)
+
+    def _chunks(self, inner: Complex, strict: bool) -> tuple[Complex, Real, NDArray[np.bool_]]:
+        corner = self.pencil.corner
+        width = self.system.unknowns * min(max(self.system.unknowns, 1), 60) + self.pencil.size**2
+        step = max(16, MEMORY // width)
+        parts = [follow(self.system, inner[i : i + step]) for i in range(0, len(inner), step)]
+        if not parts:
+            return np.zeros((0, corner, corner), dtype=complex), np.zeros(0), np.zeros(0, dtype=bool)
+        values = np.concatenate([part.resolvent[:, :corner, :corner] for part in parts])
+        errors = np.concatenate([part.error for part in parts])
+        flags = np.concatenate([part.converged for part in parts])
+        if strict:
+            flags = flags & (errors <= RELIABLE * np.maximum(1.0, np.abs(values).max(axis=(1, 2))))
+        values[~flags] = np.nan
+        return values, np.where(flags, errors, np.inf), flags
+
+    def trace(self, z: Complex, strict: bool = True) -> Resolved:
+        """Return the normalised trace of the first block at points of any shape."""
+        solved = self.resolvent(z.ravel(), strict)
+        values = np.trace(solved.value, axis1=1, axis2=2) / self.pencil.corner
+        return Resolved(
+            values.reshape(z.shape), solved.error.reshape(z.shape), solved.converged.reshape(z.shape)
+        )
+
+    def sample(self, size: int, seed: int | None) -> Complex:
+        """Return the expression at Haar-rotated matrices, one per variable.
+
+        Shape (corner size, corner size).
+        """
+        family = self.expression.family
+        laws = family.laws if family else ()
+        seeds = np.random.SeedSequence(seed).spawn(len(laws))
+        matrices = [law.matrix(size, int(s.generate_state(1)[0])) for law, s in zip(laws, seeds, strict=True)]
+        value = self.expression.evaluate(matrices or [np.zeros((size, size))])
+        return np.asarray((value + value.conj().T) / 2)

@@ -1,0 +1,91 @@
+"""Laws with finitely many points: given, or read off the spectrum of a matrix."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from reshuffle.free.checks import Complex, Real, probabilities, real_points, weights
+from reshuffle.free.laws.base import Law, Pairs
+from reshuffle.free.recurrence import recurrence_of_points
+
+
+class Discrete(Law):
+    """The law ``sum_k weights_k delta(points_k)``, ``G(z) = sum_k weights_k/(z - points_k)``.
+
+    >>> Discrete([0.0, 3.0], [0.75, 0.25]).moments(2).round(12).tolist()
+    [0.75, 2.25]
+    """
+
+    def __init__(
+        self, points: ArrayLike, weights_: ArrayLike | None = None, /, *, weights: ArrayLike | None = None
+    ):
+        places = np.atleast_1d(real_points("points", points))
+        given = weights_ if weights is None else weights
+        masses = np.full(places.shape, 1 / places.size) if given is None else _checked(given)
+        if masses.shape != places.shape:
+            raise ValueError(
+                f"weights must have the shape of points {places.shape}, got {masses.shape};"
+                f" pass one weight per point"
+            )
+        self._points, inverse = np.unique(places, return_inverse=True)
+        self._weights = np.bincount(inverse.ravel(), masses)
+
+    @classmethod
+    def of_matrix(cls, matrix: ArrayLike) -> "Discrete":
+        """Return the empirical spectrum of a Hermitian matrix.
+
+        >>> Discrete.of_matrix([[0.0, 1.0], [1.0, 0.0]]).atoms
+        ((-1.0, 0.5), (1.0, 0.5))
+        """
+        a = np.asarray(matrix)
+        if a.ndim != 2 or a.shape[0] != a.shape[1] or not np.allclose(a, a.conj().T):
+            raise ValueError(
+                f"matrix must be square and Hermitian, got shape {a.shape}; pass (a + a.conj().T)/2"
+            )
+        return cls(np.linalg.eigvalsh(a))
+
+    @property
+    def support(self) -> Pairs:
+        """No interval: the law is all atoms."""
+        return ()
+
+    @property
+    def atoms(self) -> Pairs:
+        """Pairs (location, mass), from left to right."""
+        return tuple((float(x), float(w)) for x, w in zip(self._points, self._weights, strict=True))
+
+    def _cauchy(self, z: Complex) -> Complex:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray((1 / (z[..., None] - self._points)) @ self._weights)
+
+    def _cauchy_derivative(self, z: Complex) -> Complex:
+        return np.asarray(-((z[..., None] - self._points) ** -2.0) @ self._weights)
+
+    def _density(self, t: Real) -> Real:
+        return np.zeros(t.shape)
+
+    def cdf(self, t: ArrayLike) -> Real:
+        """Return the mass of ``(-inf, t]``, with the shape of ``t``."""
+        sums = np.concatenate([[0.0], np.cumsum(self._weights)])
+        return np.asarray(
+            np.minimum(sums[np.searchsorted(self._points, real_points("t", t), side="right")], 1.0)
+        )
+
+    def quantile(self, q: ArrayLike) -> Real:
+        """Return the smallest x with ``cdf(x) >= q``, with the shape of ``q``."""
+        sums = np.cumsum(self._weights)
+        index = np.searchsorted(sums - 1e-13, probabilities("q", q))
+        return np.asarray(self._points[np.minimum(index, len(self._points) - 1)])
+
+    def recurrence(self, depth: int) -> tuple[list[float], list[float]]:
+        """Return ``(alpha, beta)``, which end after as many steps as there are points."""
+        return recurrence_of_points(self._points, self._weights, depth)
+
+    def __repr__(self) -> str:
+        if len(self._points) > 6:
+            return f"Discrete({len(self._points)} points in [{self._points[0]:g}, {self._points[-1]:g}])"
+        points = ", ".join(f"{x:g}" for x in self._points)
+        return f"Discrete([{points}], [{', '.join(f'{w:g}' for w in self._weights)}])"
+
+
+def _checked(value: ArrayLike) -> Real:
+    return weights("weights", value)

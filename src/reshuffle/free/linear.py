@@ -1,0 +1,74 @@
+"""Solve Newton's linear system for many points at once.
+
+Densely when it is small, by GMRES when it is large.
+"""
+
+import numpy as np
+
+from reshuffle.free.checks import Complex
+from reshuffle.free.subordination import State, System
+
+DENSE = 60
+KRYLOV = 40
+
+
+def solve(system: System, state: State, right: Complex) -> Complex:
+    """Return x with ``(1 - D) x = right``, D the derivative of the map at ``state``.
+
+    ``right`` and the answer have shape (points, sides, unknowns): several right-hand sides share the work.
+    """
+    if system.unknowns <= DENSE:
+        return _dense(system, state, right)
+    return np.stack([_gmres(system, state, right[:, side]) for side in range(right.shape[1])], axis=1)
+
+
+def _dense(system: System, state: State, right: Complex) -> Complex:
+    identity = np.eye(system.unknowns, dtype=complex)
+    # Row u of the tangent is the image of direction u: the transpose of the derivative.
+    matrix = identity - system.tangent(state, identity[None]).transpose(0, 2, 1)
+    finite = np.isfinite(matrix).all(axis=(1, 2))
+    if not finite.all():
+        matrix[~finite] = identity
+    columns = right.transpose(0, 2, 1)
+    try:
+        answer = np.linalg.solve(matrix, columns)
+    except np.linalg.LinAlgError:
+        # One exactly singular point must not stop the others; the least-norm step is as good as any there.
+        answer = np.linalg.pinv(matrix) @ columns
+    if not finite.all():
+        answer[~finite] = np.nan
+    return np.asarray(answer.transpose(0, 2, 1))
+
+
+def _gmres(system: System, state: State, right: Complex) -> Complex:
+    """Arnoldi for all points together; D contracts, so a few dozen directions are enough."""
+    norm = np.linalg.norm(right, axis=1)
+    safe = np.where(norm > 0, norm, 1.0)
+    basis = [right / safe[:, None]]
+    hessenberg = np.zeros((len(right), KRYLOV + 1, KRYLOV), dtype=complex)
+    for k in range(KRYLOV):
+        image = basis[k] - system.tangent(state, basis[k][:, None])[:, 0]
+        for _ in range(2):
+            for i, vector in enumerate(basis):
+                overlap = np.einsum("nu,nu->n", vector.conj(), image)
+                hessenberg[:, i, k] += overlap
+                image = image - overlap[:, None] * vector
+        size = np.linalg.norm(image, axis=1)
+        hessenberg[:, k + 1, k] = size
+        basis.append(image / np.where(size > 0, size, 1.0)[:, None])
+        if k % 5 == 4 or k == KRYLOV - 1:
+            weights, residual = _least_squares(hessenberg[:, : k + 2, : k + 1], norm)
+            if np.nanmax(residual / safe, initial=0.0) < 1e-9:
+                break
+    return np.asarray(np.einsum("nk,knu->nu", weights, np.array(basis[:-1])))
+
+
+def _least_squares(hessenberg: Complex, norm: Complex) -> tuple[Complex, Complex]:
+    finite = np.asarray(np.isfinite(hessenberg).all(axis=(1, 2)))
+    safe = np.where(finite[:, None, None], hessenberg, 0)
+    target = np.zeros(hessenberg.shape[:2], dtype=complex)
+    target[:, 0] = norm
+    weights = (np.linalg.pinv(safe) @ target[..., None])[..., 0]
+    weights[~finite] = np.nan
+    residual = np.linalg.norm((safe @ weights[..., None])[..., 0] - target, axis=1)
+    return weights, np.asarray(residual)

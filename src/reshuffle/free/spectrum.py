@@ -1,0 +1,191 @@
+"""The law of a self-adjoint expression of free variables."""
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from reshuffle.free import atoms as atoms_
+from reshuffle.free import edges, invertibility, selfadjoint
+from reshuffle.free.checks import Complex, ConvergenceError, Real, complex_points, count, real_points
+from reshuffle.free.compare import Comparison, compare
+from reshuffle.free.engine import RELIABLE, Engine, Resolved
+from reshuffle.free.expression import Expression
+from reshuffle.free.measure import Measure
+from reshuffle.free.moments import is_polynomial, polynomial_moments
+from reshuffle.free.weighted import Weighted
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Pairs = tuple[tuple[float, float], ...]
+
+
+def spectrum(expression: Expression) -> "Spectrum":
+    """Return the law of a self-adjoint polynomial or rational expression of free variables.
+
+    With matrix coefficients the law is that of the trace ``tr (x) tau``.
+
+    >>> from reshuffle import free
+    >>> x, y = free.variables(free.Semicircle(), free.Semicircle())
+    >>> s = spectrum(x + y)
+    >>> round(float(s.density(0.0)), 12) == round(1 / (np.pi * 2**0.5), 12)
+    True
+    """
+    if not isinstance(expression, Expression):
+        raise TypeError(
+            f"expression must be made of variables(...), got {expression!r}; start from x, = variables(law)"
+        )
+    selfadjoint.require(expression)
+    invertibility.require(expression, spectrum)
+    return Spectrum(expression)
+
+
+class Spectrum:
+    """The law of an expression: made by `spectrum`, everything computed when first asked for.
+
+    Points t, z and levels q have any shape and answers keep it. Real points mean the limit from the upper
+    half-plane itself; a point that could not be solved is nan, and `resolve` tells its error estimate and
+    flag.
+    """
+
+    def __init__(self, expression: Expression):
+        self.expression = expression
+        self.engine = Engine(expression)
+
+    def cauchy(self, z: ArrayLike) -> Complex:
+        """Return ``G(z) = tau((z - p)^-1)``; real z means the limit from above, nan at an atom."""
+        return self.engine.trace(complex_points("z", z)).value
+
+    def resolve(self, t: ArrayLike) -> Resolved:
+        """Return the density at t with error estimates and convergence flags."""
+        solved = self.engine.trace(real_points("t", t).astype(complex))
+        density, error = -solved.value.imag / np.pi, solved.error / np.pi
+        # Close to an atom |G| is large and so is its error, even where the density is small.
+        trusted = solved.converged & (
+            error <= RELIABLE * np.maximum(np.abs(density), 1 / self.engine.pencil.factor)
+        )
+        # Outside the support the imaginary part is a rounding of either sign.
+        density = np.where(trusted, np.where(density > error, density, 0.0), np.nan)
+        return Resolved(density, np.where(trusted, error, np.inf), trusted)
+
+    def density(self, t: ArrayLike) -> Real:
+        """Return the density of the continuous part, ``-Im G(t + i0)/pi``."""
+        return np.asarray(self.resolve(t).value)
+
+    def _untested(self, t: Real) -> tuple[Real, Real]:
+        """Return densities and their error estimates, also where the error is large.
+
+        The total mass is their test.
+        """
+        solved = self.engine.trace(t.astype(complex), strict=False)
+        found = solved.converged
+        density = np.where(found, np.maximum(-solved.value.imag / np.pi, 0.0), 0.0)
+        return density, np.where(found, solved.error / np.pi, np.inf)
+
+    @cached_property
+    def _structure(self) -> tuple[Pairs, Pairs, Measure]:
+        """Support, atoms and measure, found on finer and finer samples until the total mass is 1."""
+        for size in (100, 400, 1000):
+            eigenvalues = np.linalg.eigvalsh(self.engine.sample(size, seed=size))
+            found = atoms_.atoms(self.engine, size)
+            intervals = self._intervals(eigenvalues, found, 3 * size)
+            measure = Measure(self._untested, intervals, found, tolerance=1e-11)
+            if abs(measure.mass - 1) < 1e-7:
+                return intervals, found, measure
+        raise ConvergenceError(
+            f"the law of {self.expression!r} has mass {measure.mass:.9f} on {intervals} and"
+            f" atoms {found}, should be 1;"
+            " it has parts too narrow to be found: use density(t) and resolve(t) at chosen points"
+        )
+
+    def _intervals(self, eigenvalues: Real, found: Pairs, resolution: int) -> Pairs:
+        if sum(mass for _, mass in found) > 1 - 1e-8:
+            return ()
+        distance = 1e-7 * max(float(np.abs(eigenvalues).max()), 1e-300)
+        away = np.ones(len(eigenvalues), dtype=bool)
+        for place, _ in found:
+            away &= np.abs(eigenvalues - place) > distance
+        return edges.intervals(lambda t: self._untested(t)[0], eigenvalues[away], resolution)
+
+    @property
+    def support(self) -> Pairs:
+        """The intervals of the continuous part, from left to right, with ends to 1e-8 of the largest."""
+        return self._structure[0]
+
+    @property
+    def atoms(self) -> Pairs:
+        """Pairs (location, mass), from left to right."""
+        return self._structure[1]
+
+    @property
+    def measure(self) -> Measure:
+        """The law as quadrature panels."""
+        return self._structure[2]
+
+    def cdf(self, t: ArrayLike) -> Real:
+        """Return the mass of ``(-inf, t]``."""
+        return self.measure.cdf(t)
+
+    def quantile(self, q: ArrayLike) -> Real:
+        """Return the smallest x with ``cdf(x) >= q``."""
+        return self.measure.quantile(q)
+
+    def expectation(self, function: Callable[[Real], Any]) -> Any:
+        """Return ``tau(f(p))`` for a vectorised f, real or complex."""
+        return self.measure.expectation(function)
+
+    def moments(self, order: int) -> Real:
+        """Return ``[tau(p), ..., tau(p^order)]``.
+
+        By freeness for polynomials, which uses neither G nor the density.
+
+        For rational expressions they are ``(1/2 pi i)`` times the integral of ``z^k G(z)`` around the
+        spectrum.
+        """
+        order = count("order", order)
+        if is_polynomial(self.expression):
+            values = polynomial_moments(self.expression, order)
+            return np.array([complex(value).real for value in values])
+        return self._contour_moments(order)
+
+    def _contour_moments(self, order: int) -> Real:
+        low = min([a for a, _ in self.support] + [x for x, _ in self.atoms])
+        high = max([b for _, b in self.support] + [x for x, _ in self.atoms])
+        middle, radius = (low + high) / 2, 0.75 * (high - low) or 1.0
+        # The trapezoidal rule converges like (2/3)^n on this circle, and its lower half is the conjugate.
+        points = middle + radius * np.exp(1j * np.pi * (np.arange(100) + 0.5) / 100)
+        weights = self.cauchy(points) * (points - middle) / 100
+        return np.array([(weights * points**k).sum().real for k in range(1, order + 1)])
+
+    def weighted(self, weight: Expression) -> Weighted:
+        """Return the spectral measure of p weighted by another expression, ``f -> tau(f(p) weight)``."""
+        return Weighted(self, weight)
+
+    def mixed(self, function: Callable[[Real], Any], weight: Expression) -> Any:
+        """Return ``tau(f(p) weight)`` for a vectorised f and any expression of the same family."""
+        return self.weighted(weight).expectation(function)
+
+    def matrix(self, size: int, seed: int | None = 0) -> NDArray[Any]:
+        """Return the expression at random matrices of ``size`` whose limit is this law."""
+        return self.engine.sample(count("size", size), seed)
+
+    def compare(self, size: int, seed: int | None = 0) -> Comparison:
+        """Return the eigenvalues of `matrix` beside the law: histogram, and largest distance of the cdfs."""
+        return compare(self, count("size", size), seed)
+
+    def plot(self, ax: "Axes | None" = None, *, sample: int | None = None, seed: int | None = 0) -> "Axes":
+        """Draw the density, and the histogram of a sampled matrix of size ``sample``, on ``ax``.
+
+        And return it.
+        """
+        from reshuffle.free.plot import plot
+
+        return plot(self, ax, sample=sample, seed=seed)
+
+    def __repr__(self) -> str:
+        return (
+            f"Spectrum of {self.expression!r}, pencil {self.engine.pencil.size} x {self.engine.pencil.size}"
+        )

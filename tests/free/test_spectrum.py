@@ -1,0 +1,221 @@
+"""Spectra against closed forms, exact moments and sampled matrices."""
+
+import numpy as np
+import pytest
+
+from reshuffle import free
+from tests.free import oracles
+
+
+def two_batch(ratio, variance):
+    x, y = free.variables(*[free.MarchenkoPastur(ratio, variance)] * 2)
+    return free.spectrum(x + y - (x * y + y * x) / 2)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "variance", "edges", "atom"),
+    [(0.5, 0.2, (0.09987126, 0.72195051), 0.0), (3.0, 0.1, (0.01079049, 0.82682557), 1 / 3)],
+)
+def test_two_batch_law_against_its_curve(ratio, variance, edges, atom):
+    s = two_batch(ratio, variance)
+    t = np.linspace(edges[0] + 1e-3, edges[1] - 1e-3, 120)
+    np.testing.assert_allclose(s.density(t), oracles.TwoBatchCurve(ratio, variance).density(t), atol=1e-9)
+    np.testing.assert_allclose(s.support[0], edges, atol=1e-8)
+    assert sum(mass for _, mass in s.atoms) == pytest.approx(atom, abs=1e-8)
+    assert s.measure.mass == pytest.approx(1, abs=1e-7)
+    z = np.array([[0.3 + 0.2j, 0.5 + 1e-4j]])
+    np.testing.assert_allclose(s.cauchy(z), oracles.TwoBatchCurve(ratio, variance).cauchy(z), rtol=1e-10)
+    np.testing.assert_allclose(
+        s.moments(8), [s.expectation(lambda x, k=k: x**k) for k in range(1, 9)], rtol=1e-9
+    )
+
+
+def test_two_batch_with_a_hard_edge():
+    s = two_batch(2.0, 0.3)
+    assert s.support[0][0] == 0.0
+    assert s.measure.mass == pytest.approx(1, abs=1e-7)
+    np.testing.assert_allclose(
+        s.moments(4), [s.expectation(lambda x, k=k: x**k) for k in range(1, 5)], rtol=1e-8
+    )
+
+
+def test_a_strong_singularity_is_followed_to_its_edge():
+    x, w = free.variables(free.Semicircle(), free.MarchenkoPastur(1.0))
+    t = 10.0 ** -np.arange(3, 6)
+    answer = free.spectrum(x * w * x).resolve(t)
+    assert answer.converged.all()
+    # The density grows like t^(-2/3); the constant settles like t^(1/3).
+    scaled = answer.value * t ** (2 / 3)
+    steps = np.diff(scaled)
+    assert steps[1] / steps[0] == pytest.approx(10 ** (-1 / 3), rel=0.02)
+
+
+def test_anticommutator_of_semicirculars_against_its_cubic():
+    x, y = free.variables(free.Semicircle(), free.Semicircle())
+    s = free.spectrum(x * y + y * x)
+    t = np.linspace(-3.29, 3.3, 150)
+    np.testing.assert_allclose(s.density(t), oracles.anticommutator_density(t), atol=1e-10)
+    assert s.support[0][1] == pytest.approx(np.sqrt((11 + 5 * np.sqrt(5)) / 2), abs=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("laws", "sum_law"),
+    [
+        ((free.Semicircle(1.0), free.Semicircle(2.0, 0.5)), free.Semicircle(3.0, 0.5)),
+        ((free.FreePoisson(0.5, 2.0), free.FreePoisson(1.2, 2.0)), free.FreePoisson(1.7, 2.0)),
+        ((free.Bernoulli(), free.Bernoulli()), free.Arcsine(-2.0, 2.0)),
+        ((free.Arcsine(), free.Arcsine()), free.KestenMcKay(4)),
+        ((free.Projection(0.5), free.Projection(0.5)), free.Arcsine(0.0, 2.0)),
+    ],
+    ids=repr,
+)
+def test_free_sums_with_closed_forms(laws, sum_law):
+    s = free.spectrum(sum(free.variables(*laws)))
+    low, high = sum_law.support[0]
+    t = np.linspace(low, high, 34)[1:-1]
+    np.testing.assert_allclose(s.density(t), sum_law.density(t), atol=1e-12, rtol=1e-12)
+    np.testing.assert_allclose(s.support[0], (low, high), atol=1e-8)
+
+
+def test_product_of_projections_is_wachter():
+    p, q = free.variables(free.Projection(0.3), free.Projection(0.4))
+    s = free.spectrum(p * q * p)
+    middle, reach = 0.46, np.sqrt(4 * 0.12 * 0.42)
+    np.testing.assert_allclose(s.support[0], (middle - reach, middle + reach), atol=1e-10)
+    assert s.atoms == ((0.0, pytest.approx(0.7, abs=1e-12)),)
+    t = np.linspace(0.02, 0.9, 20)
+    exact = np.sqrt((t - middle + reach) * (middle + reach - t)) / (2 * np.pi * t * (1 - t))
+    np.testing.assert_allclose(s.density(t), exact, rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("laws", "make", "atoms"),
+    [
+        ((free.Projection(0.3), free.Projection(0.4)), lambda x, y: x + y, {0.0: 0.3, 1.0: 0.1}),
+        ((free.Projection(0.3), free.Projection(0.4)), lambda x, y: x * y + y * x, {0.0: 0.4}),
+        (
+            (free.Bernoulli(0.7, 0.0, 1.0), free.Discrete([0.0, 1.0, 5.0], [0.6, 0.3, 0.1])),
+            lambda x, y: x + y,
+            {1.0: 0.3},
+        ),
+        ((free.Projection(0.5), free.Semicircle()), lambda x, y: x * y * x, {0.0: 0.5}),
+        ((free.MarchenkoPastur(4.0), free.MarchenkoPastur(5.0)), lambda x, y: x + y, {0.0: 0.55}),
+        ((free.Projection(0.8), free.Projection(0.9)), lambda x, y: x * y * x, {0.0: 0.2, 1.0: 0.7}),
+    ],
+)
+def test_atoms_of_combined_laws(laws, make, atoms):
+    s = free.spectrum(make(*free.variables(*laws)))
+    assert {round(place, 9): pytest.approx(mass, abs=1e-8) for place, mass in s.atoms} == atoms
+    assert s.measure.mass == pytest.approx(1, abs=1e-7)
+
+
+def test_a_discrete_law_comes_back():
+    (x,) = free.variables(free.Discrete([-1.0, 0.5, 2.0], [0.2, 0.3, 0.5]))
+    s = free.spectrum(x**2)
+    assert s.support == ()
+    np.testing.assert_allclose(np.array(s.atoms), [[0.25, 0.3], [1.0, 0.2], [4.0, 0.5]], atol=1e-12)
+    assert s.quantile(0.9) == pytest.approx(4.0)
+
+
+def test_several_intervals():
+    x, y = free.variables(free.Semicircle(), free.Discrete([-5.0, 0.0, 5.0], [0.3, 0.3, 0.4]))
+    s = free.spectrum(x + y)
+    assert len(s.support) == 3
+    inside = [float(s.cdf(high) - s.cdf(low)) for low, high in s.support]
+    np.testing.assert_allclose(inside, [0.3, 0.3, 0.4], atol=1e-9)
+    gap = (s.support[0][1] + s.support[1][0]) / 2
+    assert s.density(gap) == 0.0
+
+
+def test_answers_keep_the_shape_of_their_argument():
+    s = two_batch(0.5, 0.2)
+    assert s.density(0.3).shape == ()
+    assert s.density(np.full((2, 3), 0.3)).shape == (2, 3)
+    assert s.cauchy(np.full((2, 1), 0.3 + 1j)).shape == (2, 1)
+    assert s.cdf([[0.3]]).shape == (1, 1)
+    assert s.quantile([0.1, 0.2]).shape == (2,)
+    np.testing.assert_allclose(s.cdf(s.quantile([0.1, 0.5, 0.9])), [0.1, 0.5, 0.9], atol=1e-10)
+
+
+def test_lower_half_plane_is_the_conjugate():
+    s = two_batch(0.5, 0.2)
+    assert s.cauchy(0.3 - 0.1j) == pytest.approx(np.conj(s.cauchy(0.3 + 0.1j)))
+
+
+def test_points_carry_errors_and_flags():
+    s = two_batch(3.0, 0.1)
+    answer = s.resolve([0.3, 0.0, 5.0])
+    assert answer.converged.tolist() == [True, False, True]
+    assert np.isnan(answer.value[1])
+    assert answer.error[0] < 1e-11
+    assert answer.value[2] == 0.0
+    with pytest.raises(ValueError, match="finite"):
+        s.density([0.3, np.nan])
+
+
+def test_error_estimates_are_honest_near_an_edge():
+    (x,) = free.variables(free.MarchenkoPastur(1.0))
+    s = free.spectrum(x)
+    t = 4 - 10.0 ** -np.arange(1, 14)
+    answer = s.resolve(t)
+    assert answer.converged.all()
+    assert (np.abs(answer.value - free.MarchenkoPastur(1.0).density(t)) <= 10 * answer.error + 1e-15).all()
+
+
+@pytest.mark.parametrize("scale", [1e-8, 1e8])
+def test_scales_keep_relative_accuracy(scale):
+    plain = free.variables(free.MarchenkoPastur(0.5), free.Semicircle())
+    scaled = free.variables(free.MarchenkoPastur(0.5, scale), free.Semicircle(scale**2))
+    a, b = (free.spectrum(x * y + y * x + x) for x, y in (plain, (scaled[0], scaled[1] / scale)))
+    t = np.linspace(-2.0, 3.0, 7)
+    np.testing.assert_allclose(b.density(scale * t) * scale, a.density(t), rtol=1e-10)
+    np.testing.assert_allclose(np.array(b.support) / scale, a.support, rtol=1e-9)
+
+
+def test_laws_without_r_transform_share_the_machinery():
+    x, y = free.variables(free.Uniform(), free.Arcsine(-1.0, 1.0))
+    for p in (x + y, x * y + y * x, x * x + y * x * y):
+        s = free.spectrum(p)
+        assert s.measure.mass == pytest.approx(1, abs=1e-7)
+        exact = [s.expectation(lambda t, k=k: t**k) for k in range(1, 7)]
+        np.testing.assert_allclose(s.moments(6), exact, atol=1e-9)
+
+
+def test_a_users_own_law_gives_the_same_spectrum():
+    own = free.FromCauchy(lambda z: 2 / (z + np.sqrt(z - 2) * np.sqrt(z + 2)), [(-2.0, 2.0)])
+    t = np.linspace(-3, 3, 9)
+    densities = []
+    for law in (own, free.Semicircle()):
+        x, y = free.variables(law, free.Semicircle())
+        densities.append(free.spectrum(x * y + y * x).density(t))
+    np.testing.assert_allclose(densities[0], densities[1], atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x, y, p: 1j * (x * y - y * x),
+        lambda x, y, p: p * (x + y) * p,
+        lambda x, y, p: x * p * x + y * p * y,
+        lambda x, y, p: 1 / (4 + x * p + p * x),
+        lambda x, y, p: free.block([[x, p], [p, -1]]),
+    ],
+)
+def test_laws_agree_with_sampled_matrices(make):
+    s = free.spectrum(
+        make(*free.variables(free.Semicircle(), free.MarchenkoPastur(0.5), free.Projection(0.6)))
+    )
+    comparison = s.compare(400, seed=1)
+    assert comparison.distance < 0.02
+    assert (comparison.heights * np.diff(comparison.edges)).sum() == pytest.approx(1)
+
+
+def test_spectrum_of_a_constant():
+    (x,) = free.variables(free.Semicircle())
+    s = free.spectrum(x - x + 3)
+    assert s.atoms == ((3.0, pytest.approx(1.0)),)
+    assert s.support == ()
+
+
+def test_repr_names_the_expression():
+    assert repr(two_batch(0.5, 0.2)) == "Spectrum of x1 + x2 - 0.5 x1 x2 - 0.5 x2 x1, pencil 3 x 3"
