@@ -293,3 +293,40 @@ def test_dependent_rows_and_columns_of_any_size_are_accepted(size):
 def test_features_whose_squares_are_no_numbers_are_refused(size):
     with pytest.raises(ValueError, match=r"X must have its largest entry between 1e-152 and 1e152"):
         rs.descend(rs.LeastSquares(size * np.eye(2), [1.0, 1.0]), rs.FullBatch(), 0.1).iterate(1)
+
+
+def test_every_entry_point_checks_what_it_is_given():
+    for call in (
+        lambda: rs.simulate(X, rs.FullBatch(), step=0.1, epochs=1, runs=4),
+        lambda: rs.critical_step(X, rs.FullBatch()),
+        lambda: rs.gradient_flow(X),
+    ):
+        with pytest.raises(TypeError, match="problem must be a LeastSquares, but it is a ndarray"):
+            call()
+    for call in (
+        lambda: rs.simulate(problem, 4, step=0.1, epochs=1, runs=4),
+        lambda: rs.critical_step(problem, 4),
+    ):
+        with pytest.raises(TypeError, match=r"scheme must be a scheme such as .* but it is 4"):
+            call()
+    with pytest.raises(ValueError, match=r"runs must be even, .* but it is 5"):
+        rs.simulate(problem, rs.FullBatch(), step=0.1, epochs=1, runs=5)
+
+
+def test_numbers_beyond_every_range():
+    run = rs.descend(known, rs.FullBatch(), 0.01)
+    np.testing.assert_allclose(run.iterate(10**20), run.limit().parameters)
+    with pytest.raises(ValueError, match="step must be a finite number >= 0"):
+        rs.descend(problem, rs.FullBatch(), 10**400)
+    with pytest.raises(ValueError, match="batches must be a whole number of at least 1"):
+        rs.RandomReshuffling(10**400)
+    with pytest.raises(TypeError, match="batches must be a whole number >= 1 or a list of index arrays"):
+        rs.RandomReshuffling([[0, [1]], [2]])
+    with pytest.raises(ValueError, match=r"batches\[1\] must hold row indices"):
+        rs.RandomReshuffling([np.array([0, 1]), np.array([2**63 + 1], dtype=np.uint64)])
+    assert rs.descend(problem, rs.FullBatch(), np.array(0.1)).epoch.step == 0.1
+
+
+def test_a_step_of_zero_has_a_risk_interval():
+    interval = rs.descend(known, rs.RandomReshuffling(2), 0.0).risk_interval([0, 5, math.inf])
+    np.testing.assert_allclose(interval.upper, interval.lower)

@@ -34,7 +34,7 @@ def test_every_test_in_the_map_of_the_paper_exists(test):
 def test_every_test_of_the_paper_is_in_the_map():
     for path in sorted((ROOT / "tests" / "paper").glob("test_*.py")):
         for name in re.findall(r"^def (test_\w+)\(", path.read_text(), re.MULTILINE):
-            if name not in {"test_risk_interval_is_for_two_batches"}:
+            if name not in {"test_risk_interval_is_for_two_batches", "test_the_regime_is_that_of_the_rank"}:
                 assert f"{path.relative_to(ROOT)}::{name}" in PAPER, name
 
 

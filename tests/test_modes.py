@@ -42,3 +42,39 @@ def test_a_null_space_inside_the_row_space_is_found():
     assert run.frozen.dimension == 2
     np.testing.assert_allclose(run.iterate([0, 1, 7, np.inf]), 0, atol=1e-15)
     assert run.range_assumption.holds
+
+
+@pytest.mark.parametrize(("points", "degree"), [(16, 5), (16, 8), (16, 11), (30, 14)])
+@pytest.mark.parametrize("batches", [1, 2, 3])
+def test_the_limit_on_polynomial_features_is_as_accurate_as_least_squares(points, degree, batches):
+    X = np.vander(np.linspace(0, 1, points), degree)
+    truth = np.ones(degree)
+    condition = np.linalg.cond(X)
+    scheme = rs.RandomReshuffling(batches)
+    problem = rs.LeastSquares(X, X @ truth, beta_star=truth, noise=0.0)
+    run = rs.descend(problem, scheme, 0.2 * rs.critical_step(problem, scheme), start=truth)
+    allowed = 1e-14 * condition * np.sqrt(degree)
+    assert np.linalg.norm(run.limit().parameters - truth) < 20 * allowed
+    assert run.compare_limit().distance < 20 * allowed
+    assert run.limit().converges
+
+
+def test_a_mode_that_grows_too_slowly_to_be_resolved_still_diverges():
+    X = np.array([[0.43, 7e-12], [-1.18, -6.6e-12]])
+    problem, scheme = rs.LeastSquares(X, [1.0, 2.0]), rs.RandomReshuffling(2)
+    critical = rs.critical_step(problem, scheme)
+    for factor in (1 + 1e-7, 1.5, 3):
+        run = rs.descend(problem, scheme, factor * critical)
+        assert not run.converges
+        assert np.isinf(run.limit().parameters).any()
+    assert rs.descend(problem, scheme, (1 - 1e-7) * critical).converges
+
+
+def test_a_small_violation_of_the_range_assumption_is_a_violation():
+    # W_1 = 1, W_2 = w: Z vanishes at step (1 + w) / w, and Xtilde is smaller the nearer w is to 1.
+    for gap in (1e-1, 1e-3, 1e-5):
+        w = 1 + gap
+        X = np.array([[1.0], [np.sqrt(w)]])
+        run = rs.descend(rs.LeastSquares(X, [1.0, -1.0]), rs.RandomReshuffling(2), step=(1 + w) / w)
+        assert not run.range_assumption.holds
+        assert run.range_assumption.violation == pytest.approx(gap / 2, rel=0.5)

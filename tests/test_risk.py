@@ -72,13 +72,35 @@ def test_ten_thousand_epochs_at_once_equal_one_at_a_time():
 
 
 def test_a_quadratic_form_at_infinity():
-    form = QuadraticForm(np.array([[1.0, -1.0, 0.0], [-1.0, 1.0, 0.0], [0.0, 0.0, 0.0]]))
+    form = QuadraticForm(np.ones(3), np.array([[1.0, -1.0, 0.0], [-1.0, 1.0, 0.0], [0.0, 0.0, 0.0]]))
     points = np.array([[1e200, -1e200, 0], [np.inf, np.inf, 0], [1.0, 1.0, np.inf], [2.0, 0.0, 0.0]])
     np.testing.assert_array_equal(form(points), [np.inf, np.inf, 0, 4])
-    assert QuadraticForm(np.array([1e-300, 0.0]))(np.array([1e200, np.inf])) == pytest.approx(1e100)
+    assert QuadraticForm(np.array([1e-150, 0.0]))(np.array([1e200, np.inf])) == pytest.approx(1e100)
 
 
 def test_a_linear_form_at_infinity():
     weights = np.array([1.0, -2.0, 0.0])
     points = np.array([[1.0, 1.0, np.inf], [np.inf, 1.0, 0.0], [1.0, np.inf, 0.0]])
     np.testing.assert_array_equal(linear_form(weights, points), [-1, np.inf, -np.inf])
+
+
+def test_amplitudes_beyond_the_range_of_squares_are_harmless_where_nothing_has_happened_yet():
+    problem = rs.gaussian(30, 5, noise=3.0, seed=0)
+    run = rs.descend(problem, rs.RandomReshuffling(3), 1e60)
+    np.testing.assert_array_equal(run.risk([0, 1]).total, [run.risk(0).total, np.inf])
+    assert run.risk(0).total == pytest.approx(1.0)
+    assert run.best_epoch().epoch == 0
+    far = rs.LeastSquares(np.eye(2), [1e160, 0], beta_star=[1e160, 0], noise=1.0)
+    expected = rs.descend(
+        rs.LeastSquares(np.eye(2), [0, 0], beta_star=[0, 0], noise=1.0), rs.FullBatch(), 0.5
+    )
+    assert rs.descend(far, rs.FullBatch(), 0.5).risk(np.inf).total == expected.risk(np.inf).total
+
+
+def test_a_singular_covariance_never_gives_a_negative_risk():
+    tiny = case(5, 8, 2)
+    v = np.arange(1.0, 9.0)
+    problem = rs.LeastSquares(
+        tiny.problem.X, tiny.problem.y, beta_star=tiny.problem.beta_star, covariance=np.outer(v, v), noise=0.0
+    )
+    assert (rs.descend(problem, rs.RandomReshuffling(2), 0.05).risk(np.arange(500)).total >= 0).all()

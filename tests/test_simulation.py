@@ -106,7 +106,9 @@ def test_order_and_repetition_of_epochs_do_not_matter():
 def test_divergence_does_not_crash():
     tiny = case(8, 5, 2)
     result = rs.simulate(tiny.problem, tiny.scheme("full"), step=1e6, epochs=[200], runs=4)
-    assert not np.isfinite(result.risk.mean).any()
+    for estimate in (result.risk, result.iterate, result.mean_iterate_risk):
+        assert (estimate.mean == np.inf).all()
+        assert (estimate.standard_error == np.inf).all()
 
 
 def test_without_the_truth_only_iterates_are_reported():
@@ -115,3 +117,35 @@ def test_without_the_truth_only_iterates_are_reported():
     assert result.risk is None
     with pytest.raises(rs.MissingTruthError, match="fresh_noise needs beta_star and noise"):
         rs.simulate(problem, rs.FullBatch(), step=0.1, epochs=3, runs=10, fresh_noise=True)
+
+
+def test_standard_errors_are_those_of_independent_pairs():
+    """Full batch is linear in the noise, so the spread of its iterates is known: noise^2 times the map's square."""
+    tiny = case(10, 4, 1, noise=1.0)
+    arguments = {"step": tiny.step, "epochs": [7], "runs": 4000, "fresh_noise": True}
+    result = rs.simulate(tiny.problem, rs.FullBatch(), **arguments)
+    A, N = brute_force.mean_map(tiny.setting("full"), "full")
+    noise_map = sum(np.linalg.matrix_power(A, j) @ N for j in range(7))
+    # The two runs of a pair coincide, so there are half as many independent ones.
+    expected = np.sqrt(np.square(noise_map).sum(axis=1) / 2000)
+    np.testing.assert_allclose(result.iterate.standard_error[0], expected, rtol=0.07)
+    estimates = [
+        rs.simulate(tiny.problem, rs.FullBatch(), **{**arguments, "runs": 20, "seed": seed}).risk
+        for seed in range(300)
+    ]
+    spread = np.std([float(estimate.mean[0]) for estimate in estimates])
+    reported = np.sqrt(np.mean([float(estimate.standard_error[0]) ** 2 for estimate in estimates]))
+    assert reported == pytest.approx(spread, rel=0.15)
+
+
+def test_tallies_of_blocks_add_up():
+    problem = case(5, 3, 1).problem
+    rng = np.random.default_rng(0)
+    states = [rng.standard_normal((6, 3)), 5 + rng.standard_normal((10, 3))]
+    tally = simulator._Tally(problem, 1)
+    for state in states:
+        tally.add(0, state)
+    pairs = np.concatenate([(state[0::2] + state[1::2]) / 2 for state in states])
+    result = tally.result(np.array([1.0]), np.array([0]), 16)
+    close(result.iterate.mean[0], pairs.mean(axis=0))
+    close(result.iterate.standard_error[0], pairs.std(axis=0, ddof=1) / np.sqrt(8))

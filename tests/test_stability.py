@@ -105,3 +105,10 @@ def test_the_rate_is_the_spectral_radius_on_the_range():
     moving = eigenvalues[np.abs(eigenvalues - 1) > 1e-9]
     assert run.stability().rate == pytest.approx(np.abs(moving).max(), rel=1e-12)
     assert len(moving) == 8
+
+
+def test_a_mode_that_flips_for_ever_does_not_converge():
+    run = rs.descend(rs.LeastSquares([[1.0]], [1.0]), rs.FullBatch(), step=2.0)
+    assert not run.stability().converges
+    assert run.stability().rate == 1.0
+    np.testing.assert_array_equal(run.iterate([0, 1, 2, 3]).ravel(), [0, 2, 0, 2])

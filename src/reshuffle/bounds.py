@@ -13,9 +13,9 @@ from reshuffle.schemes import RandomReshuffling, WithReplacement
 
 @dataclass(frozen=True, eq=False)
 class RiskInterval:
-    """The risk lies between `lower` and `upper`, each of the shape of `time`."""
+    """The risk lies between `lower` and `upper`, each of the shape of `epochs`."""
 
-    time: FloatArray
+    epochs: FloatArray
     lower: FloatArray
     upper: FloatArray
 
@@ -51,7 +51,7 @@ def two_batch_interval(epoch: Epoch, risk: Risk, drift: FloatArray) -> RiskInter
     spread = _noise_through_inverse(epoch, drift)
     rest = risk.frozen + risk.bias + risk.cross
     return RiskInterval(
-        time=risk.time,
+        epochs=risk.epochs,
         lower=rest + max(1 - reach, 0.0) * weights.min() * spread,
         upper=rest + (1 + reach) * weights.max() * spread,
     )
@@ -70,5 +70,6 @@ def _noise_through_inverse(epoch: Epoch, drift: FloatArray) -> FloatArray:
     lifted = problem.row_space.lift(epoch.modes.vectors)
     sizes = np.einsum("ij,ij->j", lifted, covariance.apply(lifted))
     # G^2 / z = rate^2 z drift^2 for an eigenvalue z of Z: no division, so frozen modes take care of themselves.
-    amplitude = noise * epoch.mean.rate / problem.row_space.scale * drift
+    moving = np.where(epoch.rates == 0, 0.0, drift)
+    amplitude = noise * epoch.mean.rate / problem.row_space.scale * moving
     return np.asarray(amplitude**2 @ (sizes * epoch.modes.values) / problem.n)

@@ -2,9 +2,7 @@
 
 from typing import Any
 
-import numpy as np
-
-from reshuffle import bounds, limits, powers, stopping, validate
+from reshuffle import bounds, door, limits, powers, stopping, validate
 from reshuffle.arrays import BoolArray, FloatArray
 from reshuffle.bounds import RiskInterval
 from reshuffle.epoch.epoch import Epoch
@@ -60,12 +58,12 @@ class Descent(Trajectory):
     def _responses(self) -> FloatArray:
         return self.epoch.blocks.response
 
-    def _clock(self, time: Any) -> FloatArray:
-        return validate.epochs(time)
+    def _clock(self, epochs: Any) -> FloatArray:
+        return validate.epochs(epochs)
 
-    def motion(self, time: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def motion(self, epochs: FloatArray) -> tuple[FloatArray, FloatArray]:
         """(1 - x)^k and its geometric sum, for the rates x of the modes."""
-        return powers.power_and_sum(self.epoch.rates, time * self.epoch.mean.repeats)
+        return powers.power_and_sum(self.epoch.rates, epochs * self.epoch.mean.repeats)
 
     @property
     def converges(self) -> bool:
@@ -122,12 +120,8 @@ def descend(
     >>> run.best_epoch()
     BestEpoch(epoch=7, risk=0.575587)
     """
-    if not isinstance(problem, LeastSquares):
-        raise TypeError(f"problem must be a LeastSquares, but it is a {type(problem).__name__}.")
-    if not isinstance(scheme, Scheme):
-        raise TypeError(
-            f"scheme must be a scheme such as RandomReshuffling(batches=4), but it is {scheme!r}."
-        )
+    problem = door.problem(problem)
+    scheme = door.scheme(scheme, problem)
     if (step is None) == (alpha is None):
         raise TypeError(
             f"exactly one of step and alpha must be given, but step is {step!r} and alpha is {alpha!r}."
@@ -136,8 +130,4 @@ def descend(
         step = validate.nonnegative("alpha", alpha) / scheme.batches
     else:
         step = validate.nonnegative("step", step)
-    if start is None:
-        start = np.zeros(problem.p)
-    start = validate.vector("start", start, problem.p, "one entry a parameter")
-    scheme.partition(problem.n)
-    return Descent(Epoch(problem, scheme, step), start)
+    return Descent(Epoch(problem, scheme, step), door.start(start, problem))

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from reshuffle import validate
+from reshuffle import door, validate
 from reshuffle.arrays import BoolArray, FloatArray
 from reshuffle.epoch.epoch import Epoch
 from reshuffle.problem import LeastSquares
@@ -21,8 +21,9 @@ class GradientFlow(Trajectory):
     def __init__(self, problem: LeastSquares, start: FloatArray):
         self.problem = problem
         self.start = start
-        # At a full-batch step of one the mean map holds W itself.
-        self._epoch = Epoch(problem, FullBatch(), 1.0)
+        # The modes of W come from an epoch of full batch, at the step that is one in the units of the features.
+        scale = problem.row_space.scale
+        self._epoch = Epoch(problem, FullBatch(), 1 / scale / scale)
 
     def __repr__(self) -> str:
         return f"GradientFlow({self.problem})"
@@ -49,24 +50,23 @@ class GradientFlow(Trajectory):
     def _responses(self) -> FloatArray:
         return self._epoch.blocks.response
 
-    def _clock(self, time: Any) -> FloatArray:
-        return validate.times(time)
+    def _clock(self, epochs: Any) -> FloatArray:
+        return validate.times(epochs)
 
     @property
     def converges(self) -> bool:
         """Always."""
         return True
 
-    def motion(self, time: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def motion(self, epochs: FloatArray) -> tuple[FloatArray, FloatArray]:
         """exp(-t w) and (1 - exp(-t w)) / w, for the eigenvalues w of W."""
-        values = self._epoch.rates
-        # A time of 1e300 stands for infinity: it settles every mode without an undefined 0 * inf.
-        exponent = np.minimum(time, 1e300)[..., np.newaxis] * values
-        still = values == 0
-        drift = -np.expm1(-exponent) / np.where(still, 1.0, values)
-        drift[..., still] = time[..., np.newaxis]
-        with np.errstate(under="ignore"):
-            return np.exp(-exponent), drift
+        values, scale = self._epoch.rates, self.problem.row_space.scale
+        forever = np.isinf(epochs)
+        with np.errstate(over="ignore", under="ignore"):
+            exponent = np.where(forever, 0.0, epochs * scale * scale)[..., np.newaxis] * values
+            decay, drift = np.exp(-exponent), -np.expm1(-exponent) / values
+        decay[forever], drift[forever] = 0.0, 1 / values
+        return decay, drift
 
 
 def gradient_flow(problem: LeastSquares, *, start: Any = None) -> GradientFlow:
@@ -77,6 +77,5 @@ def gradient_flow(problem: LeastSquares, *, start: Any = None) -> GradientFlow:
     >>> flow.iterate([0.0, 0.25, float("inf")]).ravel().round(4)
     array([0.    , 1.8964, 3.    ])
     """
-    if start is None:
-        start = np.zeros(problem.p)
-    return GradientFlow(problem, validate.vector("start", start, problem.p, "one entry a parameter"))
+    problem = door.problem(problem)
+    return GradientFlow(problem, door.start(start, problem))

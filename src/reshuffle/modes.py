@@ -18,11 +18,19 @@ _WELL_CONDITIONED = 1e-6
 class Modes:
     """Z = Q diag(values) Q' on the row space, r x r.
 
-    `values` ascend; those of the null space of Z are exactly zero.
+    Attributes
+    ----------
+    values : (r,)
+        Ascending; those of the null space of Z are exactly zero.
+    vectors : (r, r)
+        Q.
+    images : (q, r)
+        F Q. Where the features are ill-conditioned the product itself would lose the digits of the small modes.
     """
 
     values: FloatArray
     vectors: FloatArray
+    images: FloatArray
 
     @property
     def frozen(self) -> BoolArray:
@@ -44,25 +52,37 @@ def modes(mean: MeanMap) -> Modes:
     mean_size = mean.weight * float(np.square(mean.factor).sum()) / max(1, len(values))
     size = float(np.abs(values).max(initial=mean_size))
     if np.abs(values).min(initial=np.inf) < _WELL_CONDITIONED * size:
-        factored = _from_factors(mean)
-        if factored is not None:
-            return factored
-        values = np.where(np.abs(values) <= _EPS * len(mean.factor) * size, 0.0, values)
-    return Modes(values, vectors)
+        return _from_factors(mean, values, vectors, _EPS * len(mean.factor) * size)
+    return Modes(values, vectors, mean.factor @ vectors)
 
 
-def whitened(mean: MeanMap) -> tuple[FloatArray, FloatArray]:
-    """R (r, r) and the kernel U'K U (r, r), for F = U R; by Sylvester's law it has the signs of Z."""
+def whitened(mean: MeanMap) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """U (q, r), R (r, r) and the kernel U'K U (r, r), for F = U R; by Sylvester's law it has the signs of Z."""
     orthonormal, triangle = thin_qr(mean.factor)
     kernel = orthonormal.T @ mean.kernel @ orthonormal
-    return triangle, (kernel + kernel.T) / 2
+    return orthonormal, triangle, (kernel + kernel.T) / 2
 
 
-def _from_factors(mean: MeanMap) -> Modes | None:
-    triangle, kernel = whitened(mean)
+def _from_factors(mean: MeanMap, values: FloatArray, vectors: FloatArray, blur: float) -> Modes:
+    """The modes of a Z whose own eigenvalues are only known up to `blur`."""
+    orthonormal, triangle, kernel = whitened(mean)
     spread = scipy.linalg.eigvalsh(kernel, check_finite=False)
-    if spread[0] <= _EPS * len(mean.factor) * max(mean.weight, spread[-1]):
-        return None
+    tolerance = _EPS * len(mean.factor) * max(mean.weight, float(spread[-1]))
+    if spread[0] <= tolerance:
+        negative = int((spread < -tolerance).sum())
+        return Modes(_with_signs(values, blur, negative), vectors, mean.factor @ vectors)
     lower = scipy.linalg.cholesky(kernel, lower=True, check_finite=False)
-    _, singular, right = scipy.linalg.svd(lower.T @ triangle, check_finite=False)
-    return Modes(singular[::-1] ** 2, right[::-1].T)
+    left, singular, right = scipy.linalg.svd(lower.T @ triangle, check_finite=False)
+    # F q = s U L^-T u for each singular triple (u, s, q), without a difference of large numbers.
+    images = orthonormal @ scipy.linalg.solve_triangular(lower, left, lower=True, trans="T") * singular
+    return Modes(singular[::-1] ** 2, right[::-1].T, images[:, ::-1])
+
+
+def _with_signs(values: FloatArray, blur: float, negative: int) -> FloatArray:
+    """Put what is blurred to zero, but keep as many values negative as the kernel has negative eigenvalues.
+
+    How fast those modes grow is lost in rounding; that they do, in the end, is not.
+    """
+    signed = np.where(np.abs(values) <= blur, 0.0, values)
+    growing = np.arange(len(values)) < negative
+    return np.where(growing & (signed == 0), -np.finfo(np.float64).tiny, signed)

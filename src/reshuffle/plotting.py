@@ -28,7 +28,7 @@ def axes(ax: "Axes | None" = None) -> "Axes":
 def risk_curve(risk: Risk, *, label: str, colour: str = COLOURS[0], ax: "Axes | None" = None) -> "Axes":
     """Draw the total risk against the epochs it was asked for."""
     ax = axes(ax)
-    ax.plot(risk.time, risk.total, color=colour, label=label, linewidth=1.6)
+    ax.plot(risk.epochs, risk.total, color=colour, label=label, linewidth=1.6)
     ax.set_xlabel("epochs")
     ax.set_ylabel("risk of the mean iterate")
     ax.spines[["top", "right"]].set_visible(False)

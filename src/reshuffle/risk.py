@@ -13,11 +13,11 @@ from reshuffle.row_space import RowSpace
 class Risk:
     """R = frozen + bias + cross + variance (Theorem batch_generr_exact, with the cross term it lacks).
 
-    Each part has the shape of `time`; a part that grows without bound is inf, and so is the total.
+    Each part has the shape of `epochs`; a part that grows without bound is inf, and so is the total.
 
     Attributes
     ----------
-    time :
+    epochs :
         The epochs (or, for gradient flow, the times) asked for.
     frozen :
         e_0' P_0 Sigma P_0 e_0, of the components that are never learned.
@@ -29,7 +29,7 @@ class Risk:
         What the noise in the responses adds.
     """
 
-    time: FloatArray
+    epochs: FloatArray
     frozen: FloatArray
     bias: FloatArray
     cross: FloatArray
@@ -41,54 +41,75 @@ class Risk:
         infinite = np.isinf(self.bias) | np.isinf(self.variance)
         # The cross term grows like the root of the bias: where both are infinite it cannot turn the sign.
         cross = np.where(infinite, 0.0, self.cross)
-        return self.frozen + self.bias + cross + self.variance
+        # The parts of a risk of zero may cancel to just below it.
+        return np.maximum(self.frozen + self.bias + cross + self.variance, 0.0)
 
     def __repr__(self) -> str:
-        if self.time.size == 0:
-            return f"Risk(shape={self.time.shape})"
-        if self.time.ndim:
-            return (
-                f"Risk(shape={self.time.shape}, total from {self.total.min():.6g} to {self.total.max():.6g})"
-            )
+        if self.epochs.size == 0:
+            return f"Risk(shape={self.epochs.shape})"
+        if self.epochs.ndim:
+            return f"Risk(shape={self.epochs.shape}, total from {self.total.min():.6g} to {self.total.max():.6g})"
         parts = ", ".join(f"{part.name}={float(getattr(self, part.name)):.6g}" for part in fields(self)[1:])
         return f"Risk(total={float(self.total):.6g}: {parts})"
 
 
 @dataclass(frozen=True, eq=False)
 class QuadraticForm:
-    """a -> a' S a with S positive semidefinite, kept as its diagonal where it is diagonal."""
+    """a -> (d a)' S (d a), with amplitudes d (r,) >= 0 and S positive semidefinite, or the identity if None.
 
-    matrix: FloatArray
+    Amplitudes are kept apart from S so that their squares, which may leave the range of numbers, are only taken
+    together with those of what they multiply.
+    """
+
+    amplitude: FloatArray
+    matrix: FloatArray | None = None
 
     @property
-    def diagonal(self) -> FloatArray:
-        """The diagonal of S, zero for entries that S does not see."""
-        return self.matrix if self.matrix.ndim == 1 else np.diagonal(self.matrix)
+    def sees(self) -> BoolArray:
+        """Which entries of `a` the form depends on."""
+        return (
+            self.amplitude > 0
+            if self.matrix is None
+            else (self.amplitude > 0) & (np.diagonal(self.matrix) > 0)
+        )
 
     def __call__(self, vectors: FloatArray) -> FloatArray:
-        """Evaluate at each vector of (..., r); infinite entries give inf unless S does not see them."""
-        if self.matrix.ndim == 1:
-            return self._diagonal(vectors)
+        """Evaluate at each vector of (..., r); infinite entries give inf unless the form does not see them."""
+        if self.matrix is None:
+            return self._sum_of_squares(vectors)
         grows = np.isinf(vectors)
-        finite = np.where(grows, 0.0, vectors)
+        with np.errstate(over="ignore"):
+            weighted = np.where(grows, 0.0, vectors) * self.amplitude
+        grows |= np.isinf(weighted)
+        weighted = np.where(grows, 0.0, weighted)
         # Dividing by the largest entry keeps the squares in range: no inf - inf in the sums.
-        size = np.abs(finite).max(axis=-1, initial=0.0)
-        unit = finite / np.where(size == 0, 1.0, size)[..., np.newaxis]
-        value = np.maximum((unit * self.gradient(unit)).sum(axis=-1), 0.0)
+        size = np.abs(weighted).max(axis=-1, initial=0.0)
+        unit = weighted / np.where(size == 0, 1.0, size)[..., np.newaxis]
+        value = np.maximum((unit * (unit @ self.matrix)).sum(axis=-1), 0.0)
         with np.errstate(over="ignore", invalid="ignore"):
             value = np.where(value == 0, 0.0, size * (size * value))
-        return np.where((grows & (self.diagonal > 0)).any(axis=-1), np.inf, value)
+        return np.where((grows & self.sees).any(axis=-1), np.inf, value)
 
-    def _diagonal(self, vectors: FloatArray) -> FloatArray:
-        seen = self.matrix > 0
+    def _sum_of_squares(self, vectors: FloatArray) -> FloatArray:
+        seen = self.sees
         chosen = vectors if seen.all() else vectors[..., seen]
         with np.errstate(over="ignore", under="ignore"):
-            weighted = chosen * np.sqrt(self.matrix[seen])
+            weighted = chosen * self.amplitude[seen]
             return np.asarray(np.einsum("...i,...i->...", weighted, weighted))
 
     def gradient(self, vectors: FloatArray) -> FloatArray:
-        """S a, half the gradient, at each finite vector of (..., r)."""
-        return vectors * self.matrix if self.matrix.ndim == 1 else vectors @ self.matrix
+        """Half the gradient, d S (d a), at each finite vector of (..., r)."""
+        weighted = vectors * self.amplitude
+        if self.matrix is not None:
+            weighted = weighted @ self.matrix
+        return weighted * self.amplitude
+
+
+def row_norms(matrix: FloatArray) -> FloatArray:
+    """The Euclidean norms of the rows, without squares that leave the range of numbers."""
+    sizes = np.abs(matrix).max(axis=1, initial=0.0)
+    units = matrix / np.where(sizes == 0, 1.0, sizes)[:, np.newaxis]
+    return np.asarray(sizes * np.linalg.norm(units, axis=1))
 
 
 def linear_form(weights: FloatArray, vectors: FloatArray) -> FloatArray:
@@ -142,20 +163,22 @@ class RiskForms:
         inside = modes.T @ space.coordinates(error)
         moving = np.where(frozen_modes, 0.0, inside)
         stuck = space.outside(error) + space.lift(modes @ np.where(frozen_modes, inside, 0.0))
-        noisy = noise * pull
+        norms = noise * row_norms(pull)
+        frozen = covariance.norm_squared(stuck)
         if covariance.is_isotropic:
-            sigma = float(covariance.apply(np.ones(1))[0])
-            with np.errstate(over="ignore", under="ignore"):
-                bias, variance = sigma * moving**2, sigma * np.square(noisy).sum(axis=1)
-            cross = np.zeros_like(moving)
-        else:
-            lifted = space.lift(modes)
-            gram = covariance.gram(lifted)
-            with np.errstate(over="ignore", under="ignore"):
-                bias = gram * np.outer(moving, moving)
-                variance = gram * (noisy @ noisy.T)
-            cross = 2 * moving * (lifted.T @ covariance.apply(stuck))
-        return cls(covariance.norm_squared(stuck), QuadraticForm(bias), cross, QuadraticForm(variance))
+            root = float(np.sqrt(covariance.apply(np.ones(1))[0]))
+            bias, variance = QuadraticForm(root * np.abs(moving)), QuadraticForm(root * norms)
+            return cls(frozen, bias, np.zeros_like(moving), variance)
+        lifted = space.lift(modes)
+        gram = covariance.gram(lifted)
+        signs = np.sign(moving)
+        units = noise * pull / np.where(norms == 0, 1.0, norms)[:, np.newaxis]
+        return cls(
+            frozen=frozen,
+            bias=QuadraticForm(np.abs(moving), gram * np.outer(signs, signs)),
+            cross=2 * moving * (lifted.T @ covariance.apply(stuck)),
+            variance=QuadraticForm(norms, gram * (units @ units.T)),
+        )
 
     def parts(self, decay: FloatArray, drift: FloatArray) -> FloatArray:
         """Frozen, bias, cross and variance, (4, times), at decay and drift of shape (times, r)."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from reshuffle import validate
+from reshuffle import door, validate
 from reshuffle.arrays import FloatArray, IntArray
 from reshuffle.problem import LeastSquares
 from reshuffle.progress import track
@@ -73,7 +73,7 @@ def simulate(
     epochs : int or array of int
         When to look; finite.
     runs : int
-        At least 4. Runs come in pairs that share their noise.
+        Even, at least 4. Runs come in pairs that share their noise; standard errors are those over pairs.
     seed : int or numpy Generator
         The same seed gives the same runs, whatever the number of threads.
     fresh_noise : bool
@@ -88,6 +88,8 @@ def simulate(
     >>> result.iterate.mean.shape
     (2, 5)
     """
+    problem = door.problem(problem)
+    scheme = door.scheme(scheme, problem)
     step = validate.nonnegative("step", step)
     when = validate.epochs(epochs)
     if not np.isfinite(when).all():
@@ -95,15 +97,18 @@ def simulate(
             "epochs must be finite to be simulated, but one is inf; descend(...).limit() is exact."
         )
     runs = validate.whole_number("runs", runs, 4)
+    if runs % 2:
+        raise ValueError(
+            f"runs must be even, since runs come in pairs that share their noise, but it is {runs}."
+        )
     rng = validate.generator("seed", seed)
-    if start is None:
-        start = np.zeros(problem.p)
-    start = validate.vector("start", start, problem.p, "one entry a parameter")
+    start = door.start(start, problem)
     if fresh_noise:
         problem.truth("fresh_noise")
     stops, positions = np.unique(when.ravel(), return_inverse=True)
     tally = _Tally(problem, len(stops))
-    height = 2 * max(2, _BLOCK_ENTRIES // (2 * problem.p))
+    widest = max(problem.p, problem.n if fresh_noise else 1)
+    height = 2 * max(2, _BLOCK_ENTRIES // (2 * widest))
     sizes = [min(height, runs - done) for done in range(0, runs, height)]
     for size, stream in zip(sizes, rng.spawn(len(sizes)), strict=True):
         block = _Block(problem, scheme, step, start, size, stream, fresh_noise)
@@ -133,7 +138,7 @@ class _Block:
         self.responses = problem.y[np.newaxis]
         if fresh_noise:
             beta_star, _, noise = problem.truth("fresh_noise")
-            draws = rng.standard_normal(((runs + 1) // 2, problem.n))
+            draws = rng.standard_normal((runs // 2, problem.n))
             self.responses = problem.X @ beta_star + noise * draws
 
     def epochs(self, last: int) -> Iterator[tuple[int, FloatArray]]:
@@ -161,12 +166,12 @@ class _Block:
 
 
 class _Tally:
-    """Sums over runs of what is reported, at each of the stops."""
+    """What is reported, at each of the stops, from the averages of pairs: runs of a pair share their noise."""
 
     def __init__(self, problem: LeastSquares, stops: int):
         self.problem = problem
         self.knows_truth = problem.beta_star is not None
-        self.runs = np.zeros(stops)
+        self.pairs = np.zeros(stops)
         self.mean = np.zeros((stops, problem.p))
         self.squares = np.zeros((stops, problem.p))
         self.risks: list[list[FloatArray]] = [[] for _ in range(stops)]
@@ -174,41 +179,42 @@ class _Tally:
 
     def add(self, stop: int, state: FloatArray) -> None:
         """Take in the parameters (runs, p) of a block of runs, by the update of Chan, Golub and LeVeque."""
-        count = self.runs[stop]
+        count = self.pairs[stop]
         with np.errstate(over="ignore", invalid="ignore"):
-            mean = state.mean(axis=0)
+            pairs = (state[0::2] + state[1::2]) / 2
+            mean = pairs.mean(axis=0)
             shift = mean - self.mean[stop]
-            share = len(state) / (count + len(state))
-            self.squares[stop] += np.square(state - mean).sum(axis=0) + shift**2 * count * share
+            share = len(pairs) / (count + len(pairs))
+            self.squares[stop] += np.square(pairs - mean).sum(axis=0) + shift**2 * count * share
             self.mean[stop] += shift * share
-            self.runs[stop] += len(state)
+            self.pairs[stop] += len(pairs)
             if self.knows_truth:
                 errors = state - np.asarray(self.problem.beta_star)
                 weighted = self.problem.covariance.apply(errors.T).T
-                self.risks[stop].append(np.einsum("ij,ij->i", errors, weighted))
-                paired = len(state) // 2 * 2
-                self.products[stop].append(np.einsum("ij,ij->i", errors[0:paired:2], weighted[1:paired:2]))
+                risks = np.einsum("ij,ij->i", errors, weighted)
+                self.risks[stop].append((risks[0::2] + risks[1::2]) / 2)
+                self.products[stop].append(np.einsum("ij,ij->i", errors[0::2], weighted[1::2]))
 
     def result(self, epochs: FloatArray, positions: IntArray, runs: int) -> Simulation:
         """Spread the tallies over the epochs as they were asked for."""
 
-        def shaped(values: FloatArray) -> FloatArray:
-            return values[positions].reshape(epochs.shape + values.shape[1:])
+        def estimate(mean: FloatArray, variance: FloatArray) -> Estimate:
+            # Beyond the range of numbers a run has diverged, and so has the mean; nothing is known of its error.
+            mean = np.where(np.isfinite(mean), mean, np.inf)
+            error = np.where(np.isfinite(mean) & np.isfinite(variance), np.sqrt(np.abs(variance)), np.inf)
+            shape = epochs.shape + mean.shape[1:]
+            return Estimate(mean[positions].reshape(shape), error[positions].reshape(shape))
 
-        deviation = np.sqrt(self.squares / (runs - 1) / runs)
+        def of_samples(samples: list[list[FloatArray]]) -> Estimate:
+            values = np.array([np.concatenate(parts) for parts in samples]).reshape(len(samples), runs // 2)
+            with np.errstate(over="ignore", invalid="ignore"):
+                return estimate(values.mean(axis=1), values.var(axis=1, ddof=1) / (runs // 2))
+
+        pairs = runs // 2
         return Simulation(
             epochs=epochs,
-            iterate=Estimate(shaped(self.mean), shaped(deviation)),
-            risk=_estimate(self.risks, shaped) if self.knows_truth else None,
-            mean_iterate_risk=_estimate(self.products, shaped) if self.knows_truth else None,
+            iterate=estimate(self.mean, self.squares / (pairs - 1) / pairs),
+            risk=of_samples(self.risks) if self.knows_truth else None,
+            mean_iterate_risk=of_samples(self.products) if self.knows_truth else None,
             runs=runs,
         )
-
-
-def _estimate(samples: list[list[FloatArray]], shaped: Any) -> Estimate:
-    values = np.array([np.concatenate(parts) for parts in samples])
-    if not len(samples):
-        values = np.zeros((0, 2))
-    with np.errstate(over="ignore", invalid="ignore"):
-        error = values.std(axis=1, ddof=1) / np.sqrt(values.shape[1])
-    return Estimate(shaped(values.mean(axis=1)), shaped(error))

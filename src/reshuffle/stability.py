@@ -8,7 +8,7 @@ import numpy as np
 import scipy.linalg
 from numpy.polynomial import chebyshev
 
-from reshuffle import modes
+from reshuffle import door, modes
 from reshuffle.arrays import FloatArray
 from reshuffle.problem import LeastSquares
 from reshuffle.row_space import Blocks
@@ -56,7 +56,8 @@ def critical_step(problem: LeastSquares, scheme: Scheme) -> float:
     >>> round(rs.critical_step(problem, rs.FullBatch()), 12)  # 2 / ((1 + 9) / 2)
     0.4
     """
-    blocks = problem.blocks(scheme.partition(problem.n))
+    problem = door.problem(problem)
+    blocks = problem.blocks(door.scheme(scheme, problem).partition(problem.n))
     if problem.rank == 0:
         return math.inf
     scaled = _critical_scaled_step(blocks, scheme)
@@ -93,8 +94,8 @@ class _Window:
         means = [scheme.mean_map(blocks, self._step(node)) for node in nodes]
         # The factor does not depend on the step, so one orthonormal basis whitens every kernel.
         whitened = [modes.whitened(mean) for mean in means]
-        self.triangle = whitened[0][0]
-        kernels = np.stack([kernel for _, kernel in whitened])
+        self.triangle = whitened[0][1]
+        kernels = np.stack([kernel for *_, kernel in whitened])
         transform = np.linalg.inv(chebyshev.chebvander(nodes, scheme.degree))
         self.coefficients = np.tensordot(transform, kernels, axes=1)
         self._slopes = self._derivative_bounds()

@@ -13,8 +13,8 @@ _Motion = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 
 _TOLERANCE = 1e-12
 """Relative improvement of the risk that is not worth looking for."""
-_BUDGET = 1 << 25
-"""Entries of (intervals, modes) arrays after which the search stops and reports what is still open."""
+_BUDGET = 1 << 27
+"""Work, in entries of (intervals, modes) arrays, after which the search stops and reports what is still open."""
 _LAST_EPOCH = 2.0**53
 
 
@@ -29,8 +29,8 @@ class BestEpoch:
     risk : float
         The total risk there.
     error : float
-        How much smaller the risk could at most be at any other epoch: within rounding of 0 when the search
-        was exhaustive.
+        How much smaller the risk could at most be at any other epoch: 0 when the search was exhaustive. Epochs
+        beyond 2^53, which are not whole numbers in float64 any more, are not searched.
     """
 
     epoch: float
@@ -58,18 +58,19 @@ def best_epoch(motion: _Motion, forms: RiskForms, rates: FloatArray, repeats: in
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             boxes = [_boxes(motion(low), motion(high), rates, alternates, sign) for sign in signs]
             bounds = np.min([_lower_bounds(forms, *box) for box in boxes], axis=0)
-        is_open = (bounds < risk * (1 - _TOLERANCE)) & (high - low > 1) & (low < _LAST_EPOCH)
+        is_open = (bounds < risk * (1 - _TOLERANCE)) & (high - low > 1)
         low, high, bounds = low[is_open], high[is_open], bounds[is_open]
-        spent += len(low) * max(1, len(rates))
-        if spent > _BUDGET:
-            error = risk - float(bounds.min())
-            break
+        # Every interval has a price of its own beside that of its modes.
+        spent += len(low) * (64 + len(rates))
+        given_up = np.full(len(low), spent > _BUDGET) | (low >= _LAST_EPOCH)
+        error = max(error, risk - float(bounds[given_up].min(initial=risk)))
+        low, high = low[~given_up], high[~given_up]
         middle = np.where(np.isinf(high), 2 * np.maximum(low, 1), np.floor((low + high) / 2))
         if len(middle):
             found, lowest = _best(middle, _total(motion, forms, middle))
             epoch, risk = (found, lowest) if lowest < risk else (epoch, risk)
         low, high = np.concatenate([low, middle]), np.concatenate([middle, high])
-    return BestEpoch(epoch if math.isinf(epoch) else int(epoch), risk, max(error, 0.0))
+    return BestEpoch(epoch if math.isinf(epoch) else int(epoch), risk, error)
 
 
 def _best(epochs: FloatArray, risks: FloatArray) -> tuple[float, float]:
@@ -133,4 +134,4 @@ def _form_bound(form: QuadraticForm, lower: FloatArray, upper: FloatArray) -> Fl
     ends = [np.where(slope == 0, 0.0, slope * (side - finite)) for side in (lower, upper)]
     bound = form(finite) + np.minimum(*ends).sum(axis=-1)
     # Once a mode that the form sees has left the range of numbers, so has the form.
-    return np.where((escaped & (form.diagonal > 0)).any(axis=-1), np.inf, bound)
+    return np.where((escaped & form.sees).any(axis=-1), np.inf, bound)

@@ -91,11 +91,11 @@ class Trajectory(ABC):
         """The responses of the rows that the pull speaks of."""
 
     @abstractmethod
-    def _clock(self, time: Any) -> FloatArray:
+    def _clock(self, epochs: Any) -> FloatArray:
         """Check the user's times."""
 
     @abstractmethod
-    def motion(self, time: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def motion(self, epochs: FloatArray) -> tuple[FloatArray, FloatArray]:
         """What is left of each mode's start, and what the pull on it is multiplied by: decay, drift (..., r)."""
 
     @cached_property
@@ -123,9 +123,9 @@ class Trajectory(ABC):
     def _start_inside(self) -> FloatArray:
         return self.directions.T @ self.problem.row_space.coordinates(self.start)
 
-    def _coordinates(self, time: FloatArray) -> FloatArray:
+    def _coordinates(self, epochs: FloatArray) -> FloatArray:
         """The iterate in the modes, (..., r)."""
-        decay, drift = self.motion(time)
+        decay, drift = self.motion(epochs)
         left, gained = (
             times_finite(decay, self._start_inside),
             times_finite(drift, self.pull @ self._responses),
@@ -135,13 +135,13 @@ class Trajectory(ABC):
         # Start and pull may escape in opposite directions; what is left of their race still grows.
         return np.where(np.isnan(total), np.inf, total)
 
-    def iterate(self, time: Any) -> FloatArray:
-        """The mean iterate after each of the given times, of shape time.shape + (p,).
+    def iterate(self, epochs: Any) -> FloatArray:
+        """The mean iterate after each of the given epochs, of shape epochs.shape + (p,).
 
-        `time` is a number or an array of any shape, and may be math.inf. Entries that grow without bound
+        `epochs` is a number or an array of any shape, and may be math.inf. Entries that grow without bound
         are inf.
         """
-        clock, space = self._clock(time), self.problem.row_space
+        clock, space = self._clock(epochs), self.problem.row_space
         coordinates = self._coordinates(clock.ravel())
         grows = np.isinf(coordinates)
         inside = np.where(grows, 0.0, coordinates) @ self.directions.T
@@ -151,9 +151,9 @@ class Trajectory(ABC):
             parameters[grows.astype(np.float64) @ reach.T > 0] = np.inf
         return parameters.reshape(*clock.shape, space.p)
 
-    def training_loss(self, time: Any) -> FloatArray:
-        """|y - X b|^2 / (2n) at the mean iterate b, of the shape of `time`."""
-        coordinates = self._coordinates(self._clock(time))
+    def training_loss(self, epochs: Any) -> FloatArray:
+        """|y - X b|^2 / (2n) at the mean iterate b, of the shape of `epochs`."""
+        coordinates = self._coordinates(self._clock(epochs))
         reduction = self.problem.reduction
         with np.errstate(over="ignore", invalid="ignore"):
             fitted = (reduction.space.scale * coordinates) @ (reduction.rows @ self.directions).T
@@ -174,9 +174,9 @@ class Trajectory(ABC):
             noise=noise,
         )
 
-    def risk(self, time: Any) -> Risk:
+    def risk(self, epochs: Any) -> Risk:
         """The risk of the mean iterate, E |b - beta_star|_Sigma^2 over the noise, and its parts."""
-        clock = self._clock(time)
+        clock = self._clock(epochs)
         flat = clock.ravel()
         height = max(1, _CHUNK // max(1, self.problem.rank))
         parts = [

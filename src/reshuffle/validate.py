@@ -38,7 +38,7 @@ def real_array(name: str, value: Any) -> FloatArray:
         array = np.asarray(value)
     except ValueError as error:
         raise ValueError(f"{name} must be a rectangular array of numbers: {error}.") from None
-    if array.dtype.kind == "O" and all(isinstance(entry, numbers.Real) for entry in array.flat):
+    if array.dtype.kind == "O" and all(_real_number(entry) is not None for entry in array.flat):
         array = array.astype(np.float64)
     if array.dtype.kind not in "biuf":
         raise TypeError(f"{name} must hold real numbers, but its dtype is {array.dtype}; convert it first.")
@@ -104,10 +104,12 @@ def whole_number(name: str, value: Any, low: int, high: int | None = None, hint:
     ValueError: batches must be a whole number between 1 and 10, but it is 0.
     """
     allowed = f"of at least {low}" if high is None else f"between {low} and {high}"
-    is_number = isinstance(value, numbers.Real) and not isinstance(value, (bool, np.bool_))
-    if not (is_number and float(value).is_integer() and low <= value and (high is None or value <= high)):
+    number = _real_number(value)
+    if not (
+        number is not None and number.is_integer() and low <= number and (high is None or number <= high)
+    ):
         raise ValueError(f"{name} must be a whole number {allowed}, but it is {value!r}. {hint}".rstrip())
-    return int(value)
+    return int(number)
 
 
 def nonnegative(name: str, value: Any) -> float:
@@ -118,10 +120,22 @@ def nonnegative(name: str, value: Any) -> float:
     ...
     ValueError: step must be a finite number >= 0, but it is -0.1.
     """
-    is_number = isinstance(value, numbers.Real) and not isinstance(value, (bool, np.bool_))
-    if not (is_number and math.isfinite(value) and value >= 0):
+    number = _real_number(value)
+    if not (number is not None and math.isfinite(number) and number >= 0):
         raise ValueError(f"{name} must be a finite number >= 0, but it is {value!r}.")
-    return float(value)
+    return number
+
+
+def _real_number(value: Any) -> float | None:
+    """A float if `value` is a real number (or a zero-dimensional array of one) within its range, else None."""
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value.item()
+    if not isinstance(value, numbers.Real) or isinstance(value, (bool, np.bool_)):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return None
 
 
 def epochs(value: Any) -> FloatArray:
@@ -147,6 +161,9 @@ def _clock(name: str, value: Any, whole: bool) -> FloatArray:
         array: AnyArray = np.asarray(value)
     except ValueError as error:
         raise ValueError(f"{name} must be a number or a rectangular array: {error}.") from None
+    if array.dtype.kind == "O" and all(isinstance(entry, int) for entry in array.flat):
+        # Whole numbers beyond 2^63, which numpy keeps as objects.
+        array = np.array([_real_number(entry) or math.inf for entry in array.flat]).reshape(array.shape)
     if array.dtype.kind not in "iuf":
         raise TypeError(f"{name} must be numbers, but their dtype is {array.dtype}.")
     ticks = array.astype(np.float64)

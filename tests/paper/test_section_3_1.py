@@ -193,3 +193,9 @@ def test_where_the_range_assumption_fails_the_noise_adds_up():
     assert not run.stability().converges
     assert run.limit().risk.variance == math.inf
     assert np.isinf(run.limit().parameters).all()
+
+
+def test_the_regime_is_that_of_the_rank():
+    X = np.vstack([np.eye(3, 5), np.eye(1, 5)])
+    run = rs.descend(rs.LeastSquares(X, np.ones(4)), rs.RandomReshuffling(2), 0.1)
+    assert run.compare_limit().regime == "underparameterized"

@@ -1,6 +1,5 @@
 """One epoch as the user sees it: Z, Xtilde, Pi_b and the mean map, in the coordinates of the problem."""
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -45,10 +44,10 @@ class Epoch:
         """The map in row-space coordinates, for features divided by their scale."""
         scale = self.problem.row_space.scale
         scaled_step = self.step * scale * scale
-        if not math.isfinite(scaled_step):
+        if scaled_step and not 1e-280 < scaled_step < 1e300:
             raise OverflowError(
-                f"step is {self.step:g}, but for features of size {scale:.1g} steps must be below "
-                f"{np.finfo(np.float64).max / scale / scale:.1g} to be computed with at all; "
+                f"step is {self.step:g}, but for features of size {scale:.1g} steps must be between "
+                f"{1e-280 / scale / scale:.1g} and {1e300 / scale / scale:.1g} to be computed with at all; "
                 "try critical_step(problem, scheme)."
             )
         return self.scheme.mean_map(self.blocks, scaled_step)
@@ -68,7 +67,14 @@ class Epoch:
     def pull(self) -> FloatArray:
         """(r, rows): how the responses of the rows of the blocks enter each mode in one application."""
         natural_rate = self.mean.rate / self.problem.row_space.scale
-        return natural_rate * (self.modes.vectors.T @ (self.mean.factor.T @ self.mean.pull))
+        with np.errstate(over="ignore", invalid="ignore"):
+            pull = natural_rate * (self.modes.images.T @ self.mean.pull)
+        if not np.isfinite(pull).all():
+            raise OverflowError(
+                f"step is {self.step:g}, so large that a single epoch leaves the range of floating-point numbers; "
+                "the iterates diverge. Try a step near critical_step(problem, scheme)."
+            )
+        return pull
 
     @property
     def pull_size(self) -> float:

@@ -11,10 +11,18 @@ from reshuffle.epoch.parameter_lattice import ParameterLattice
 from reshuffle.epoch.sample_lattice import SampleLattice
 from reshuffle.row_space import Blocks
 
+_MOST_BATCHES = 20
+"""Beyond, 2^B averages take longer than anyone waits."""
+
 
 def reshuffled_mean_map(blocks: Blocks, step: float) -> MeanMap:
     """The mean over all B! orders of the batches, from 2^B matrices (section 3.1, Lemma batch_Z_symmetric)."""
     batches, rank = blocks.batches, blocks.rows.shape[1]
+    if batches > _MOST_BATCHES:
+        raise MemoryError(
+            f"batches is {batches}, but the exact mean over their orders takes 2^batches averages and is computed "
+            f"for at most {_MOST_BATCHES}; try fewer batches."
+        )
     over_samples = sample_lattice.flops(blocks.sizes) <= parameter_lattice.flops(batches, rank)
     _require_memory(
         batches,
@@ -53,6 +61,8 @@ def _over_parameters(blocks: Blocks, step: float) -> MeanMap:
 
 
 def _require_memory(batches: int, needed: float) -> None:
+    if not hasattr(os, "sysconf"):
+        return
     available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if needed > 0.8 * available:
         raise MemoryError(

@@ -40,7 +40,7 @@ class Partition:
         """The row indices of each batch, for n rows."""
         if self._explicit is not None:
             _require_cover(self._explicit, n)
-            return self._explicit
+            return list(self._explicit)
         if self.batches > n:
             raise ValueError(
                 f"batches must be a whole number between 1 and {n}, the number of rows, "
@@ -52,7 +52,7 @@ class Partition:
 def _index_arrays(batches: Iterable[Any]) -> list[IntArray]:
     try:
         parts = [np.asarray(part) for part in batches]
-    except TypeError:
+    except (TypeError, ValueError):
         raise TypeError(
             f"batches must be a whole number >= 1 or a list of index arrays, but it is {batches!r}."
         ) from None
@@ -64,6 +64,8 @@ def _index_arrays(batches: Iterable[Any]) -> list[IntArray]:
                 f"batches[{number}] must be a one-dimensional, non-empty array of row indices, "
                 f"but it has shape {part.shape} and dtype {part.dtype}."
             )
+        if part.max() > np.iinfo(np.int64).max:
+            raise ValueError(f"batches[{number}] must hold row indices, but one is {part.max()}.")
     return [part.astype(np.int64) for part in parts]
 
 
