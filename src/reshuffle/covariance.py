@@ -131,6 +131,7 @@ def _checked_matrix(matrix: FloatArray) -> FloatArray:
 
 
 def _checked_operator(operator: LinearOperator, p: int) -> LinearOperator:
+    """Probe an operator with a few random vectors; that is evidence of symmetry and definiteness, not proof."""
     if operator.shape != (p, p):
         raise ValueError(
             f"covariance must map R^{p} to itself for p = {p} features, but its shape is {operator.shape}."

@@ -8,6 +8,9 @@ from reshuffle.arrays import BoolArray, FloatArray
 from reshuffle.covariance import Covariance
 from reshuffle.row_space import RowSpace
 
+_ROOT_OF_RANGE = 1e140
+"""Numbers below this have squares, and sums of many of them, within the range of float64."""
+
 
 @dataclass(frozen=True, eq=False)
 class Risk:
@@ -81,14 +84,32 @@ class QuadraticForm:
         with np.errstate(over="ignore"):
             weighted = np.where(grows, 0.0, vectors) * self.amplitude
         grows |= np.isinf(weighted)
-        weighted = np.where(grows, 0.0, weighted)
-        # Dividing by the largest entry keeps the squares in range: no inf - inf in the sums.
-        size = np.abs(weighted).max(axis=-1, initial=0.0)
-        unit = weighted / np.where(size == 0, 1.0, size)[..., np.newaxis]
-        value = np.maximum((unit * (unit @ self.matrix)).sum(axis=-1), 0.0)
-        with np.errstate(over="ignore", invalid="ignore"):
-            value = np.where(value == 0, 0.0, size * (size * value))
+        flat = np.where(grows, 0.0, weighted).reshape(-1, len(self.amplitude))
+        in_range = np.abs(flat).max(initial=0.0) < _ROOT_OF_RANGE
+        value = (self._product if in_range else self._scaled_product)(flat).reshape(grows.shape[:-1])
         return np.where((grows & self.sees).any(axis=-1), np.inf, value)
+
+    def _product(self, rows: FloatArray) -> FloatArray:
+        """The form w' S w at each row w. Entries that are the same in all rows, as those of settled modes, are done once."""
+        assert self.matrix is not None
+        if not len(rows):
+            return np.zeros(0)
+        moving = (rows != rows[0]).any(axis=0)
+        still = np.where(moving, 0.0, rows[0])
+        shared = self.matrix @ still
+        active = rows[:, moving]
+        among = self.matrix if moving.all() else self.matrix[np.ix_(moving, moving)]
+        value = still @ shared + 2 * (active @ shared[moving]) + np.einsum("ij,ij->i", active @ among, active)
+        return np.asarray(np.maximum(value, 0.0))
+
+    def _scaled_product(self, rows: FloatArray) -> FloatArray:
+        """The same where squares might overflow: dividing each row by its largest entry avoids inf - inf."""
+        assert self.matrix is not None
+        size = np.abs(rows).max(axis=1, initial=0.0)
+        unit = rows / np.where(size == 0, 1.0, size)[:, np.newaxis]
+        value = np.maximum((unit * (unit @ self.matrix)).sum(axis=1), 0.0)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.where(value == 0, 0.0, size * (size * value))
 
     def _sum_of_squares(self, vectors: FloatArray) -> FloatArray:
         seen = self.sees

@@ -16,6 +16,8 @@ from reshuffle.row_space import RowSpace
 
 _CHUNK = 1 << 17
 """Entries of (times, modes) arrays that are worked on at a time, so that they stay in the cache."""
+_LARGE_CHUNK = 1 << 20
+"""The same where products with an (r, r) matrix are to be shared by many times."""
 _FORGIVEN = 1e-10
 """Share of Xtilde' in the null space of Z that is put down to rounding."""
 
@@ -34,7 +36,10 @@ class RangeAssumption:
 
 @dataclass(frozen=True, eq=False)
 class FrozenSubspace:
-    """The null space of Z, in which the iterate never moves from where it started."""
+    """The null space of Z, in which the error never fades.
+
+    Under the range assumption the iterate does not move there at all; without it the noise drifts on.
+    """
 
     dimension: int
     _space: RowSpace
@@ -178,7 +183,8 @@ class Trajectory(ABC):
         """The risk of the mean iterate, E |b - beta_star|_Sigma^2 over the noise, and its parts."""
         clock = self._clock(epochs)
         flat = clock.ravel()
-        height = max(1, _CHUNK // max(1, self.problem.rank))
+        entries = _CHUNK if self.problem.covariance.is_isotropic else _LARGE_CHUNK
+        height = max(1, entries // max(1, self.problem.rank))
         parts = [
             self.risk_forms.parts(*self.motion(flat[start : start + height]))
             for start in range(0, len(flat), height)

@@ -26,7 +26,7 @@ class MeanMap:
     repeats : int
         Applications in an epoch.
     weight : float
-        The largest weight of a row in the gradient, which is the size of K before anything cancels in it.
+        The largest weight of a row in the gradient: the size of K at small steps, before anything cancels.
     modifier : callable
         b -> Pi_b (r, r), computed when asked for.
     """
