@@ -149,7 +149,7 @@ def many_epochs() -> Table:
     for name, covariance in (("identity", None), ("diagonal", np.linspace(0.5, 2.0, 1500))):
         problem = rs.gaussian(1000, 1500, noise=0.5, seed=0, covariance=covariance)
         run = rs.descend(problem, rs.RandomReshuffling(2), alpha=0.1)
-        Z = run.epoch.mean.factor.T @ run.epoch.mean.kernel @ run.epoch.mean.factor
+        Z = run.epoch.mean.factor.T @ run.epoch.mean.weigh(run.epoch.mean.factor)
         decomposition, _ = timing.timed(lambda matrix=Z: np.linalg.eigh(matrix), 3)
         run.risk(0)
         epochs, _ = timing.timed(lambda run=run: run.risk(np.arange(10_000)), 3)

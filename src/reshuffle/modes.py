@@ -46,8 +46,8 @@ def modes(mean: MeanMap) -> Modes:
     F = U R and U'K U = L L', the eigenvalues are the squares of the singular values of L'R, as accurate as the
     singular values of X itself.
     """
-    Z = mean.factor.T @ mean.kernel @ mean.factor
-    values, vectors = scipy.linalg.eigh((Z + Z.T) / 2, check_finite=False)
+    Z = mean.factor.T @ mean.weigh(mean.factor)
+    values, vectors = scipy.linalg.eigh((Z + Z.T) / 2, driver="evd", check_finite=False)
     # Where visits cancel each other Z is all rounding, so its size is not read off its eigenvalues alone.
     mean_size = mean.weight * float(np.square(mean.factor).sum()) / max(1, len(values))
     size = float(np.abs(values).max(initial=mean_size))
@@ -59,7 +59,7 @@ def modes(mean: MeanMap) -> Modes:
 def whitened(mean: MeanMap) -> tuple[FloatArray, FloatArray, FloatArray]:
     """U (q, r), R (r, r) and the kernel U'K U (r, r), for F = U R; by Sylvester's law it has the signs of Z."""
     orthonormal, triangle = thin_qr(mean.factor)
-    kernel = orthonormal.T @ mean.kernel @ orthonormal
+    kernel = orthonormal.T @ mean.weigh(orthonormal)
     return orthonormal, triangle, (kernel + kernel.T) / 2
 
 

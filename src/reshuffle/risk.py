@@ -90,7 +90,7 @@ class QuadraticForm:
         return np.where((grows & self.sees).any(axis=-1), np.inf, value)
 
     def _product(self, rows: FloatArray) -> FloatArray:
-        """The form w' S w at each row w. Entries that are the same in all rows, as those of settled modes, are done once."""
+        """The form w' S w at each row w. Entries alike in all rows (settled modes) are done once."""
         assert self.matrix is not None
         if not len(rows):
             return np.zeros(0)

@@ -27,10 +27,10 @@ def test_both_lattices_equal_the_enumeration_of_all_orders(n, p, batches, equal)
     space = tiny.problem.row_space
     step = tiny.step * space.scale**2
     for mean in (lattice._over_samples(blocks, step), lattice._over_parameters(blocks, step)):
-        Z = space.lift(space.lift(mean.factor.T @ mean.kernel @ mean.factor).T)
+        Z = space.lift(space.lift(mean.factor.T @ mean.weigh(mean.factor)).T)
         close(np.eye(p) - mean.rate * Z, A)
         close(
-            mean.rate / space.scale * space.lift(mean.factor.T @ (mean.pull @ blocks.response)),
+            mean.rate / space.scale * space.lift(mean.pulled(mean.factor) @ blocks.response),
             N @ tiny.problem.y,
         )
         for batch in range(batches):

@@ -68,7 +68,7 @@ class Epoch:
         """(r, rows): how the responses of the rows of the blocks enter each mode in one application."""
         natural_rate = self.mean.rate / self.problem.row_space.scale
         with np.errstate(over="ignore", invalid="ignore"):
-            pull = natural_rate * (self.modes.images.T @ self.mean.pull)
+            pull = natural_rate * self.mean.pulled(self.modes.images)
         if not np.isfinite(pull).all():
             raise OverflowError(
                 f"step is {self.step:g}, so large that a single epoch leaves the range of floating-point numbers; "
@@ -113,7 +113,7 @@ class Epoch:
     @property
     def _inner_Z(self) -> FloatArray:
         mean = self.mean
-        Z = mean.factor.T @ mean.kernel @ mean.factor
+        Z = mean.factor.T @ mean.weigh(mean.factor)
         if mean.repeats > 1:
             Z = Z @ mean.modifier(0)
         return (Z + Z.T) / 2

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
 from reshuffle.arrays import FloatArray
 
 
@@ -17,10 +19,10 @@ class MeanMap:
     ----------
     factor : (q, r)
         F, the features or their triangular factor.
-    kernel : (q, q)
-        K, symmetric.
-    pull : (q, rows)
-        A, through which the responses of the (compressed) rows enter: Xtilde' = n F'A.
+    kernel : (q, q) or (q,)
+        K, symmetric; a vector stands for a diagonal.
+    pull : (q, rows) or (q,)
+        A, through which the responses of the (compressed) rows enter: Xtilde' = n F'A; a vector for a diagonal.
     rate : float
         What Z is multiplied by in one application: B step for an epoch of random reshuffling.
     repeats : int
@@ -38,3 +40,13 @@ class MeanMap:
     repeats: int
     weight: float
     modifier: Callable[[int], FloatArray]
+
+    def weigh(self, matrix: FloatArray) -> FloatArray:
+        """K M, for M of shape (q, m)."""
+        return np.asarray(
+            self.kernel @ matrix if self.kernel.ndim == 2 else self.kernel[:, np.newaxis] * matrix
+        )
+
+    def pulled(self, images: FloatArray) -> FloatArray:
+        """M'A (m, rows), for M of shape (q, m)."""
+        return np.asarray(images.T @ self.pull if self.pull.ndim == 2 else images.T * self.pull)

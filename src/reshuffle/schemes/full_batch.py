@@ -22,7 +22,7 @@ class FullBatch(Scheme):
 
     def mean_map(self, blocks: Blocks, step: float) -> MeanMap:
         """Z = W: the kernel is I / n."""
-        kernel = np.eye(len(blocks.rows)) / blocks.counts[0]
+        kernel = np.full(len(blocks.rows), 1 / blocks.counts[0])
         return MeanMap(blocks.rows, kernel, kernel, step, 1, blocks.weight, lambda batch: _identity(blocks))
 
     def orders(self, rng: np.random.Generator, runs: int) -> IntArray:

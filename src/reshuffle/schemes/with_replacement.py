@@ -43,7 +43,8 @@ class WithReplacement(Scheme):
                 mean = identity + one_step @ mean
             return mean / blocks.batches
 
-        return MeanMap(factor, identity, (orthonormal * roots).T, step, blocks.batches, 1.0, modifier)
+        kernel = np.ones(len(factor))
+        return MeanMap(factor, kernel, (orthonormal * roots).T, step, blocks.batches, 1.0, modifier)
 
     def orders(self, rng: np.random.Generator, runs: int) -> IntArray:
         """Independent uniformly random batches."""
