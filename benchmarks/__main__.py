@@ -1,5 +1,6 @@
 """Run every benchmark: `python -m benchmarks`."""
 
-from benchmarks import core
+from benchmarks import core, free_spectrum
 
 core.main()
+free_spectrum.main()

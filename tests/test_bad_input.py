@@ -210,7 +210,7 @@ def test_any_finite_data_gives_numbers_or_a_clear_error(data):
     size = float(np.abs(features).max())
     share = data.draw(st.sampled_from([0.01, 0.3, 1.0, 3.0]))
     # A step that suits the data, so that there is something to see.
-    step = share / max(size, 1e-150) / max(size, 1e-150) / p
+    step = share / (size or 1.0) / (size or 1.0) / p
     tiny = rs.LeastSquares(features, responses, beta_star=np.zeros(p), noise=1.0)
     if _is_refused_for_its_scales(tiny):
         return
