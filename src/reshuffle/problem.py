@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from reshuffle import row_space, validate
+from reshuffle import blocks, row_space, validate
 from reshuffle.arrays import FloatArray, IntArray
+from reshuffle.blocks import Blocks
 from reshuffle.covariance import Covariance, CovarianceLike, covariance
-from reshuffle.row_space import Blocks, Reduction, RowSpace
+from reshuffle.row_space import Reduction, RowSpace
 
 
 class LeastSquares:
@@ -74,7 +75,7 @@ class LeastSquares:
 
     def blocks(self, partition: list[IntArray]) -> Blocks:
         """The per-batch statistics of a partition of the rows."""
-        return row_space.split(self.X, self.y, self.reduction, partition)
+        return blocks.split(self.X, self.y, self.reduction, partition)
 
     def truth(self, purpose: str) -> tuple[FloatArray, Covariance, float]:
         """Return beta_star, the covariance and the noise, or say which is missing for `purpose`."""

@@ -102,7 +102,7 @@ def _reduce_wide(X: FloatArray, y: FloatArray, scale: float) -> Reduction:
 
 def _reduce_tall(X: FloatArray, y: FloatArray, scale: float) -> Reduction:
     n, p = X.shape
-    table = triangle(compress(_chunks(X, y, scale, None)))
+    table = triangle(compress(chunks(X, y, scale, None)))
     rows, response = table[:, :p], table[:, p]
     basis = None
     if not _clearly_full_rank(rows[:p], n):
@@ -172,73 +172,11 @@ def _height(columns: int) -> int:
     return max(_CHUNK // (columns + 1), 4 * (columns + 1))
 
 
-def _chunks(X: FloatArray, y: FloatArray, scale: float, members: IntArray | None) -> Iterator[FloatArray]:
+def chunks(X: FloatArray, y: FloatArray, scale: float, members: IntArray | None) -> Iterator[FloatArray]:
+    """Tables [X / scale, y] of some thousand rows at a time, of all rows or of the given members."""
     n = len(X) if members is None else len(members)
     height = _height(X.shape[1])
     for start in range(0, n, height):
         part = slice(start, min(start + height, n))
         chosen = part if members is None else members[part]
         yield np.column_stack([X[chosen] / scale, y[chosen]])
-
-
-@dataclass(frozen=True, eq=False)
-class Blocks:
-    """The per-batch statistics: each batch's rows and responses, in row-space coordinates.
-
-    Batch b holds rows[offsets[b]:offsets[b + 1]] and stands for counts[b] = m_b rows of the data, so that
-    W_b = scale^2 V rows_b' rows_b V' / m_b. A batch of more than r + 1 rows is kept as its triangular factor:
-    memory is bounded by B (r + 1)^2 however many rows there are.
-    """
-
-    rows: FloatArray
-    response: FloatArray
-    offsets: IntArray
-    counts: IntArray
-
-    @property
-    def batches(self) -> int:
-        """How many batches there are."""
-        return len(self.counts)
-
-    @property
-    def sizes(self) -> IntArray:
-        """Rows kept of each batch."""
-        return np.diff(self.offsets)
-
-    @property
-    def weight(self) -> float:
-        """The largest weight 1 / (B m_b) that a row has in the mean gradient of the batches."""
-        return 1 / (self.batches * int(self.counts.min()))
-
-    def of(self, batch: int) -> slice:
-        """Where one batch's rows are."""
-        return slice(int(self.offsets[batch]), int(self.offsets[batch + 1]))
-
-
-def split(X: FloatArray, y: FloatArray, reduction: Reduction, partition: list[IntArray]) -> Blocks:
-    """Cut the data into the batches of a partition, given as row indices."""
-    space = reduction.space
-    is_whole_and_tall = len(partition) == 1 and X.shape[0] >= X.shape[1]
-    if is_whole_and_tall:
-        tables = [np.column_stack([reduction.rows, reduction.response])]
-    elif X.shape[1] > X.shape[0]:
-        table = np.column_stack([reduction.rows, reduction.response])
-        tables = [compress([table[members]]) for members in partition]
-    else:
-        tables = [_tall_block(X, y, space, members) for members in partition]
-    stacked = np.vstack(tables)
-    return Blocks(
-        rows=np.ascontiguousarray(stacked[:, :-1]),
-        response=np.ascontiguousarray(stacked[:, -1]),
-        offsets=np.concatenate([[0], np.cumsum([len(table) for table in tables])]).astype(np.int64),
-        counts=np.array([len(members) for members in partition], dtype=np.int64),
-    )
-
-
-def _tall_block(X: FloatArray, y: FloatArray, space: RowSpace, members: IntArray) -> FloatArray:
-    def in_coordinates(table: FloatArray) -> FloatArray:
-        if space.basis is None:
-            return table
-        return np.column_stack([table[:, :-1] @ space.basis, table[:, -1]])
-
-    return compress(in_coordinates(table) for table in _chunks(X, y, space.scale, members))

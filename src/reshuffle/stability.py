@@ -10,8 +10,8 @@ from numpy.polynomial import chebyshev
 
 from reshuffle import door, modes
 from reshuffle.arrays import FloatArray
+from reshuffle.blocks import Blocks
 from reshuffle.problem import LeastSquares
-from reshuffle.row_space import Blocks
 from reshuffle.schemes import Scheme
 
 _PRECISION = 1e-9

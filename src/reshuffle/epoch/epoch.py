@@ -7,10 +7,10 @@ import numpy as np
 
 from reshuffle import modes, validate
 from reshuffle.arrays import FloatArray
+from reshuffle.blocks import Blocks
 from reshuffle.epoch.mean_map import MeanMap
 from reshuffle.modes import Modes
 from reshuffle.problem import LeastSquares
-from reshuffle.row_space import Blocks
 from reshuffle.schemes.base import Scheme
 
 

@@ -5,11 +5,11 @@ import os
 import numpy as np
 
 from reshuffle.arrays import FloatArray
+from reshuffle.blocks import Blocks
 from reshuffle.epoch import parameter_lattice, sample_lattice
 from reshuffle.epoch.mean_map import MeanMap
 from reshuffle.epoch.parameter_lattice import ParameterLattice
 from reshuffle.epoch.sample_lattice import SampleLattice
-from reshuffle.row_space import Blocks
 
 _MOST_BATCHES = 20
 """Beyond, 2^B averages take longer than anyone waits."""

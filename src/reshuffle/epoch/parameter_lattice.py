@@ -13,9 +13,9 @@ from math import comb
 import numpy as np
 
 from reshuffle.arrays import FloatArray
+from reshuffle.blocks import Blocks
 from reshuffle.epoch.subsets import elements, layer, prefix_weights
 from reshuffle.orthogonal import thin_qr
-from reshuffle.row_space import Blocks
 
 
 class ParameterLattice:

@@ -17,8 +17,8 @@ from math import comb
 import numpy as np
 
 from reshuffle.arrays import FloatArray, IntArray
+from reshuffle.blocks import Blocks
 from reshuffle.epoch.subsets import elements, layer, prefix_weights
-from reshuffle.row_space import Blocks
 
 _Layer = dict[int, FloatArray]
 

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from reshuffle.arrays import IntArray
+from reshuffle.blocks import Blocks
 from reshuffle.epoch.mean_map import MeanMap
-from reshuffle.row_space import Blocks
 from reshuffle.schemes.partition import Partition
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 
 from reshuffle.arrays import FloatArray, IntArray
+from reshuffle.blocks import Blocks
 from reshuffle.epoch.mean_map import MeanMap
-from reshuffle.row_space import Blocks
 from reshuffle.schemes.base import Scheme
 
 

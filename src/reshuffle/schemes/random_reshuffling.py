@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 
 from reshuffle.arrays import IntArray
+from reshuffle.blocks import Blocks
 from reshuffle.epoch.lattice import reshuffled_mean_map
 from reshuffle.epoch.mean_map import MeanMap
-from reshuffle.row_space import Blocks
 from reshuffle.schemes.base import Scheme
 
 

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 
 from reshuffle.arrays import FloatArray, IntArray
+from reshuffle.blocks import Blocks
 from reshuffle.epoch.mean_map import MeanMap
 from reshuffle.orthogonal import thin_qr
-from reshuffle.row_space import Blocks
 from reshuffle.schemes.base import Scheme
 
 

@@ -1,0 +1,71 @@
+"""The per-batch statistics: all that a scheme needs to know of the data."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from reshuffle.arrays import FloatArray, IntArray
+from reshuffle.row_space import Reduction, RowSpace, chunks, compress
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """The per-batch statistics: each batch's rows and responses, in row-space coordinates.
+
+    Batch b holds rows[offsets[b]:offsets[b + 1]] and stands for counts[b] = m_b rows of the data, so that
+    W_b = scale^2 V rows_b' rows_b V' / m_b. A batch of more than r + 1 rows is kept as its triangular factor:
+    memory is bounded by B (r + 1)^2 however many rows there are.
+    """
+
+    rows: FloatArray
+    response: FloatArray
+    offsets: IntArray
+    counts: IntArray
+
+    @property
+    def batches(self) -> int:
+        """How many batches there are."""
+        return len(self.counts)
+
+    @property
+    def sizes(self) -> IntArray:
+        """Rows kept of each batch."""
+        return np.diff(self.offsets)
+
+    @property
+    def weight(self) -> float:
+        """The largest weight 1 / (B m_b) that a row has in the mean gradient of the batches."""
+        return 1 / (self.batches * int(self.counts.min()))
+
+    def of(self, batch: int) -> slice:
+        """Where one batch's rows are."""
+        return slice(int(self.offsets[batch]), int(self.offsets[batch + 1]))
+
+
+def split(X: FloatArray, y: FloatArray, reduction: Reduction, partition: list[IntArray]) -> Blocks:
+    """Cut the data into the batches of a partition, given as row indices."""
+    space = reduction.space
+    is_whole_and_tall = len(partition) == 1 and X.shape[0] >= X.shape[1]
+    if is_whole_and_tall:
+        tables = [np.column_stack([reduction.rows, reduction.response])]
+    elif X.shape[1] > X.shape[0]:
+        table = np.column_stack([reduction.rows, reduction.response])
+        tables = [compress([table[members]]) for members in partition]
+    else:
+        tables = [_tall_block(X, y, space, members) for members in partition]
+    stacked = np.vstack(tables)
+    return Blocks(
+        rows=np.ascontiguousarray(stacked[:, :-1]),
+        response=np.ascontiguousarray(stacked[:, -1]),
+        offsets=np.concatenate([[0], np.cumsum([len(table) for table in tables])]).astype(np.int64),
+        counts=np.array([len(members) for members in partition], dtype=np.int64),
+    )
+
+
+def _tall_block(X: FloatArray, y: FloatArray, space: RowSpace, members: IntArray) -> FloatArray:
+    def in_coordinates(table: FloatArray) -> FloatArray:
+        if space.basis is None:
+            return table
+        return np.column_stack([table[:, :-1] @ space.basis, table[:, -1]])
+
+    return compress(in_coordinates(table) for table in chunks(X, y, space.scale, members))
