@@ -1,6 +1,9 @@
 """Pictures: what is drawn is what was computed."""
 
+import sys
+
 import numpy as np
+import pytest
 
 import reshuffle as rs
 from reshuffle import plotting
@@ -39,3 +42,9 @@ def test_the_figure_of_the_overparameterized_setting(tmp_path, monkeypatch, caps
     risk_over.main()
     assert (tmp_path / "out" / "risk_over.png").stat().st_size > 10_000
     assert f"{curves[2].best.risk:.6f}" in capsys.readouterr().out
+
+
+def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(ModuleNotFoundError, match=r"pictures need matplotlib, .*reshuffle\[plot\]"):
+        plotting.axes()

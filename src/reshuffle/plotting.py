@@ -10,6 +10,7 @@ from reshuffle.simulation import Estimate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """The palette of Okabe and Ito, which colour-blind readers can tell apart."""
@@ -17,12 +18,18 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 
 def axes(ax: "Axes | None" = None) -> "Axes":
     """Return `ax`, or new axes on a figure of their own."""
-    if ax is not None:
-        return ax
-    # Not pyplot: a figure of our own is freed with its axes, and needs no display.
-    from matplotlib.figure import Figure
+    return figure(6.4, 4.0).add_subplot() if ax is None else ax
 
-    return Figure(figsize=(6.4, 4.0), dpi=150, layout="constrained").add_subplot()
+
+def figure(width: float, height: float) -> "Figure":
+    """A new figure, in inches. Not one of pyplot's: it is freed with its axes, and needs no display."""
+    try:
+        from matplotlib.figure import Figure
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError(
+            "pictures need matplotlib, which is not installed; try pip install 'reshuffle[plot]'."
+        ) from None
+    return Figure(figsize=(width, height), dpi=150, layout="constrained")
 
 
 def risk_curve(risk: Risk, *, label: str, colour: str = COLOURS[0], ax: "Axes | None" = None) -> "Axes":

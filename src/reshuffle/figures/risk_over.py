@@ -49,9 +49,7 @@ def compute(n: int = 1000, p: int = 1500, noise: float = 0.5, seed: int = 0) -> 
 
 def draw(curves: list[Curve], path: Path) -> None:
     """The whole trajectory beside its last fifty epochs."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9.6, 3.8), dpi=150, layout="constrained")
+    figure = plotting.figure(9.6, 3.8)
     whole, end = figure.subplots(1, 2, width_ratios=(1.4, 1))
     for curve, colour in zip(curves, plotting.COLOURS, strict=False):
         label = "full batch" if curve.batches == 1 else f"{curve.batches} batches"
