@@ -81,6 +81,47 @@ def _norm(blocks: Blocks, batch: int) -> float:
     return float(scipy.linalg.svdvals(blocks.rows[blocks.of(batch)])[0]) ** 2 / float(blocks.counts[batch])
 
 
+class _MatrixPolynomial:
+    """A symmetric matrix, polynomial in the step, from its values at the Chebyshev nodes of an interval."""
+
+    def __init__(self, values: list[FloatArray], low: float, high: float):
+        self.low, self.high = low, high
+        nodes = chebyshev.chebpts1(len(values))
+        transform = np.linalg.inv(chebyshev.chebvander(nodes, len(values) - 1))
+        self.coefficients = [_combination(weights, values) for weights in transform]
+        self._norms = np.array([np.abs(scipy.linalg.eigvalsh(matrix)).max() for matrix in self.coefficients])
+
+    @staticmethod
+    def nodes(count: int, low: float, high: float) -> FloatArray:
+        """The steps at which to give values."""
+        return low + (high - low) * (chebyshev.chebpts1(count) + 1) / 2
+
+    def eigenvalue(self, step: float, number: int) -> float:
+        """One eigenvalue at a step, counted from the smallest, or from the largest if negative."""
+        node = 2 * (step - self.low) / (self.high - self.low) - 1
+        weights = chebyshev.chebvander(node, len(self.coefficients) - 1)[0]
+        matrix = _combination(weights, self.coefficients)
+        index = number % len(matrix)
+        return float(scipy.linalg.eigvalsh(matrix, subset_by_index=[index, index])[0])
+
+    @property
+    def bound(self) -> float:
+        """A bound on the norm in the interval, from |T_j| <= 1."""
+        return float(self._norms.sum())
+
+    @property
+    def derivative_bound(self) -> float:
+        """A bound on the norm of the derivative in the interval, from |T_j'| <= j^2."""
+        return float(np.arange(len(self._norms)) ** 2 @ self._norms) * 2 / (self.high - self.low)
+
+
+def _combination(weights: FloatArray, matrices: list[FloatArray]) -> FloatArray:
+    total = np.zeros_like(matrices[0])
+    for weight, matrix in zip(weights, matrices, strict=True):
+        total += weight * matrix
+    return total
+
+
 class _Window:
     """Steps from `low` to `high`, on which the whitened kernel of Z is interpolated exactly.
 
@@ -90,54 +131,29 @@ class _Window:
 
     def __init__(self, blocks: Blocks, scheme: Scheme, low: float, high: float):
         self.low, self.high, self.batches = low, high, scheme.batches
-        nodes = chebyshev.chebpts1(scheme.degree + 1)
-        means = [scheme.mean_map(blocks, self._step(node)) for node in nodes]
-        # The factor does not depend on the step, so one orthonormal basis whitens every kernel.
-        whitened = [modes.whitened(mean) for mean in means]
-        self.triangle = whitened[0][1]
-        kernels = np.stack([kernel for *_, kernel in whitened])
-        transform = np.linalg.inv(chebyshev.chebvander(nodes, scheme.degree))
-        self.coefficients = np.tensordot(transform, kernels, axes=1)
-        self._slopes = self._derivative_bounds()
-
-    def _step(self, node: float) -> float:
-        return float(self.low + (self.high - self.low) * (node + 1) / 2)
-
-    def _kernel(self, step: float) -> FloatArray:
-        node = 2 * (step - self.low) / (self.high - self.low) - 1
-        return np.tensordot(
-            chebyshev.chebvander(node, len(self.coefficients) - 1)[0], self.coefficients, axes=1
-        )
-
-    def _kernel_gap(self, step: float) -> float:
-        """The smallest eigenvalue of the kernel; negative once Z is not positive definite."""
-        return float(scipy.linalg.eigvalsh(self._kernel(step), subset_by_index=[0, 0])[0])
-
-    def _norm_gap(self, step: float) -> float:
-        """2 minus the largest eigenvalue of B step Z."""
-        Z = self.triangle.T @ self._kernel(step) @ self.triangle
-        last = len(Z) - 1
-        return 2 - self.batches * step * float(scipy.linalg.eigvalsh(Z, subset_by_index=[last, last])[0])
-
-    def _derivative_bounds(self) -> FloatArray:
-        """Bounds on the derivatives of the two gaps in the step, from |T_j'| <= j^2."""
-        orders = np.arange(len(self.coefficients)) ** 2 * 2 / (self.high - self.low)
-        in_kernel = [np.abs(scipy.linalg.eigvalsh(matrix)).max() for matrix in self.coefficients]
-        in_Z = [
-            np.abs(scipy.linalg.eigvalsh(self.triangle.T @ matrix @ self.triangle)).max()
-            for matrix in self.coefficients
-        ]
-        return np.array(
-            [orders @ in_kernel, self.batches * (float(np.sum(in_Z)) + self.high * (orders @ in_Z))]
-        )
+        steps = _MatrixPolynomial.nodes(scheme.degree + 1, low, high)
+        # The factor does not depend on the step, and neither does its QR decomposition.
+        whitened = [modes.whitened(scheme.mean_map(blocks, float(step))) for step in steps]
+        kernels = [kernel for *_, kernel in whitened]
+        triangle = whitened[0][1]
+        self.kernel = _MatrixPolynomial(kernels, low, high)
+        self.Z = _MatrixPolynomial([triangle.T @ kernel @ triangle for kernel in kernels], low, high)
 
     def first_crossing(self) -> float | None:
-        """The smallest step in the window at which a gap closes, or None."""
-        return _first_zero((self._kernel_gap, self._norm_gap), self._slopes, self.low, self.high)
+        """The smallest step in the window at which one of the two stops being positive definite, or None."""
+        gaps = (
+            lambda step: self.kernel.eigenvalue(step, 0),
+            lambda step: 2 - self.batches * step * self.Z.eigenvalue(step, -1),
+        )
+        slopes = (
+            self.kernel.derivative_bound,
+            self.batches * (self.Z.bound + self.high * self.Z.derivative_bound),
+        )
+        return _first_zero(gaps, slopes, self.low, self.high)
 
 
 def _first_zero(
-    functions: Sequence[Callable[[float], float]], slopes: FloatArray, low: float, high: float
+    functions: Sequence[Callable[[float], float]], slopes: Sequence[float], low: float, high: float
 ) -> float | None:
     """The first zero of any of several functions with |derivative| <= slope, by certified bisection."""
 
