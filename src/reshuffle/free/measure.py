@@ -13,6 +13,7 @@ from numpy.polynomial import chebyshev
 from numpy.typing import ArrayLike, NDArray
 
 from reshuffle.free.checks import Real, probabilities, real_points
+from reshuffle.free.singularities import exponent
 
 NODES = 20
 DEEPEST = 40
@@ -62,14 +63,8 @@ def edge_power(density: Callable[[Real], Any], edge: float, inward: float) -> in
     >>> edge_power(lambda x: np.sqrt(x), 0.0, 1.0)
     2
     """
-    # The nearest probe stays above the rounding of the edge itself, or the slope would be noise.
-    distance = np.abs(inward) * np.array([1e-6, 1e-7]) + 1e-9 * abs(edge)
-    near, nearer = np.asarray(density(edge + np.sign(inward) * distance), dtype=float)
-    if not (0 < near < np.inf and 0 < nearer < np.inf):
-        return 2
-    slope = np.log(near / nearer) / np.log(distance[0] / distance[1])
-    fits = [m for m in (2, 3, 4, 5, 6) if abs(m * slope - round(m * slope)) < 0.03 * m]
-    return fits[0] if fits else 2
+    power = exponent(density, edge, inward)
+    return 2 if power is None else power[1]
 
 
 class Measure:
