@@ -75,7 +75,7 @@ class Engine:
         corner = self.pencil.corner
         width = self.system.unknowns * min(max(self.system.unknowns, 1), 60) + self.pencil.size**2
         step = max(16, MEMORY // width)
-        parts = [follow(self.system, inner[i : i + step]) for i in range(0, len(inner), step)]
+        parts = [follow(self.system, inner[i : i + step], corner) for i in range(0, len(inner), step)]
         if not parts:
             return np.zeros((0, corner, corner), dtype=complex), np.zeros(0), np.zeros(0, dtype=bool)
         values = np.concatenate([part.resolvent[:, :corner, :corner] for part in parts])

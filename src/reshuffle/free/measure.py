@@ -17,6 +17,7 @@ from reshuffle.free.singularities import exponent
 
 NODES = 20
 DEEPEST = 40
+VISIBLE = 1e-9
 _ANGLES = (np.arange(NODES) + 0.5) * np.pi / NODES
 _GRID = -np.cos(_ANGLES)
 _TO_COEFFICIENTS = np.linalg.inv(chebyshev.chebvander(_GRID, NODES - 1))
@@ -132,9 +133,9 @@ class Measure:
     def _interpolate(self, panels: Panels) -> tuple[Panels, Real]:
         s, x = panels.nodes()
         speed = panels.power[:, None] * s ** (panels.power[:, None] - 1)
-        values, errors = self._sampled(x.ravel())
-        series = (values.reshape(x.shape) * speed) @ _TO_COEFFICIENTS.T
-        noise = (errors.reshape(x.shape) * speed).max(axis=1, initial=0.0)
+        values, errors = (array.reshape(x.shape) * speed for array in self._sampled(x.ravel()))
+        values, noise = _repaired(values, errors)
+        series = values @ _TO_COEFFICIENTS.T
         return Panels(panels.anchor, panels.direction, panels.power, panels.low, panels.high, series), noise
 
     def _sampled(self, x: Real) -> tuple[Real, Real]:
@@ -232,6 +233,23 @@ class Measure:
 
     def _below(self, x: float) -> float:
         return float(self.cdf(x)) - sum(mass for place, mass in self.atoms if place == x)
+
+
+def _repaired(values: Real, errors: Real) -> tuple[Real, Real]:
+    """Return panels' values with the few bad ones of each replaced by the polynomial through the others.
+
+    Next to a strong singularity the first nodes lie closer to it than the density can be computed, although
+    ``density dx/ds`` is smooth there. The noise of a replaced value is that of the others, amplified.
+    """
+    bad = ~(errors <= VISIBLE * np.abs(values).max(axis=1, initial=0.0)[:, None])
+    values, errors = values.copy(), np.where(bad, 0.0, errors)
+    for row in np.flatnonzero(bad.any(axis=1) & (bad.sum(axis=1) <= NODES // 3)):
+        kept, lost = _GRID[~bad[row]], _GRID[bad[row]]
+        degree = len(kept) - 1
+        through = chebyshev.chebvander(lost, degree) @ np.linalg.inv(chebyshev.chebvander(kept, degree))
+        values[row, bad[row]] = through @ values[row, ~bad[row]]
+        errors[row, bad[row]] = np.abs(through) @ errors[row, ~bad[row]]
+    return values, errors.max(axis=1, initial=0.0)
 
 
 def _halved(panels: Panels) -> Panels:
