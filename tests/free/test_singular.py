@@ -104,3 +104,59 @@ def test_a_smooth_or_narrow_peak_is_not_singular():
         peak = free.Semicircle(width**2).density
         assert len(singularities.peaks(peak, grid, peak(grid), 1e-9)) == 0
     assert singularities.locate(np.exp, 0.0, 1.0, 1.0) is None
+
+
+def test_a_point_where_only_the_joint_system_is_singular():
+    p, q = halves()
+    s = free.spectrum(p + q)
+    exact = free.Arcsine(0.0, 2.0)
+    t = np.array([1.0, 1 + 1e-12, 1 + 1e-9, 1 - 1e-6, 0.5, 3.0])
+    answer = s.resolve(t)
+    assert answer.converged.all()
+    np.testing.assert_allclose(answer.value, exact.density(t), rtol=1e-11)
+    assert (np.abs(answer.value - exact.density(t)) <= answer.error + 1e-15).all()
+    assert s.cauchy(1.0) == pytest.approx(-1j, abs=1e-11)
+
+
+@pytest.mark.parametrize(
+    ("make", "places"),
+    [
+        (lambda p, q: p + q, [0.0, 2.0]),
+        (lambda p, q: p * q + q * p, [-0.25, 0.0, 2.0]),
+        (lambda p, q: p * q * p, [0.0, 1.0]),
+    ],
+)
+def test_neighbours_do_not_hide_a_singularity_or_an_atom(make, places):
+    answer = free.spectrum(make(*halves())).resolve(places)
+    assert not answer.converged.any()
+    assert np.isnan(answer.value).all()
+
+
+def test_a_singularity_of_power_four_fifths_keeps_its_mass():
+    w, v = free.variables(free.MarchenkoPastur(1.0), free.MarchenkoPastur(1.0))
+    s = free.spectrum(w * v * w)
+    assert s.support[0][0] == 0.0
+    # A hundredth of all mass lies below 1e-9.
+    assert s.measure.mass == pytest.approx(1, abs=1e-10)
+    exact = [s.expectation(lambda t, k=k: t**k) for k in range(1, 5)]
+    np.testing.assert_allclose(exact, s.moments(4), rtol=1e-10)
+
+
+@pytest.mark.parametrize("shift", [0.0, 1.0])
+def test_error_estimates_are_honest_and_sharp_near_a_strong_singularity(shift):
+    x, w = free.variables(free.Semicircle(), free.MarchenkoPastur(1.0))
+    t = 2.0 ** -np.arange(1, 30)
+    answer = free.spectrum(x * w * x + shift).resolve(shift + t)
+    exact = fuss_catalan_density(t)
+    assert answer.converged.all()
+    assert (np.abs(answer.value - exact) <= answer.error + 1e-14 * exact).all()
+    assert (answer.error < 1e-6 * exact).all()
+
+
+def test_error_estimates_are_honest_at_a_hard_edge():
+    (x,) = free.variables(free.MarchenkoPastur(1.0))
+    t = np.geomspace(1e-9, 3.9, 60)
+    answer = free.spectrum(x).resolve(t)
+    exact = free.MarchenkoPastur(1.0).density(t)
+    assert answer.converged.all()
+    assert (np.abs(answer.value - exact) <= answer.error + 1e-14 * exact).all()

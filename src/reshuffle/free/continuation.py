@@ -204,9 +204,11 @@ class _Path:
         shaken = ROUNDING * (signs + signs.T) / 2**0.5 * np.abs(base)
         alternating = 1 - 2 * (np.arange(self.system.unknowns) % 2)
         moved = ROUNDING * (np.abs(state.image) + np.abs(unknowns)) * alternating
-        right = moved + self.system.shift_tangent(state, shaken)
-        solved = linear.solve(self.system, state, right[:, None])[:, 0]
-        return self._largest(self.system.resolvent_tangent(state, shaken, solved))
+        right = np.stack([moved, self.system.shift_tangent(state, shaken)], axis=1)
+        solved = linear.solve(self.system, state, right)
+        # Apart, since the two could cancel by chance.
+        inner = self._largest(self.system.resolvent_tangent(state, 0.0, solved[:, 0]))
+        return inner + self._largest(self.system.resolvent_tangent(state, shaken, solved[:, 1]))
 
 
 def _points_down(resolvent: Complex) -> NDArray[np.bool_]:
