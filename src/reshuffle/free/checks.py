@@ -4,6 +4,7 @@ What is allowed and what to try.
 """
 
 from collections.abc import Callable
+from numbers import Real as RealNumber
 from typing import Any
 
 import numpy as np
@@ -26,8 +27,9 @@ def number(
     >>> number("ratio", 0.5, low=0.0, open_low=True)
     0.5
     """
-    bracket = "(" if open_low else "["
-    allowed = f"{name} must be a finite real number in {bracket}{low:g}, {high:g}]"
+    start = "(" if open_low or low == -np.inf else "["
+    end = ")" if high == np.inf else "]"
+    allowed = f"{name} must be a finite real number in {start}{low:g}, {high:g}{end}"
     try:
         result = float(value)
     except (TypeError, ValueError):
@@ -44,9 +46,18 @@ def count(name: str, value: int, low: int = 1) -> int:
     >>> count("size", 3)
     3
     """
-    if isinstance(value, bool) or int(value) != value or value < low:
+    if not is_whole(value) or value < low:
         raise ValueError(f"{name} must be an integer >= {low}, got {value!r}; pass a larger whole number")
     return int(value)
+
+
+def is_whole(value: Any) -> bool:
+    """Return whether ``value`` is a number without fraction; True and False are not numbers here.
+
+    >>> [is_whole(value) for value in (3, 3.0, 2.5, "3", True)]
+    [True, True, False, False, False]
+    """
+    return isinstance(value, RealNumber) and not isinstance(value, bool) and value % 1 == 0
 
 
 def real_points(name: str, value: ArrayLike) -> Real:
@@ -58,7 +69,7 @@ def real_points(name: str, value: ArrayLike) -> Real:
     points = np.asarray(value)
     if np.iscomplexobj(points):
         raise TypeError(f"{name} must be real, got a complex array; use cauchy for complex points")
-    points = points.astype(np.float64)
+    points = _numbers(name, points, np.float64)
     refuse_infinite(name, points)
     return points
 
@@ -69,9 +80,16 @@ def complex_points(name: str, value: ArrayLike) -> Complex:
     >>> complex_points("z", 1j).item()
     1j
     """
-    points = np.asarray(value, dtype=np.complex128)
+    points = _numbers(name, value, np.complex128)
     refuse_infinite(name, points)
     return points
+
+
+def _numbers(name: str, value: ArrayLike, kind: type) -> NDArray[Any]:
+    try:
+        return np.asarray(value).astype(kind)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be a number or an array of numbers, got {value!r}") from None
 
 
 def refuse_infinite(name: str, points: NDArray[Any]) -> None:
@@ -104,6 +122,8 @@ def weights(name: str, value: ArrayLike) -> Real:
     [0.25, 0.75]
     """
     result = np.atleast_1d(real_points(name, value))
+    if not result.size:
+        raise ValueError(f"{name} must hold at least one number, got {value!r}; a law needs a point")
     if result.min() < 0:
         raise ValueError(f"{name} must be >= 0, got {result.min()}; drop or correct that weight")
     if abs(result.sum() - 1) > 1e-9:
@@ -111,8 +131,15 @@ def weights(name: str, value: ArrayLike) -> Real:
     return np.asarray(result / result.sum(), dtype=np.float64)
 
 
+def callable_or_raise(name: str, function: Any) -> None:
+    """Raise unless ``function`` can be called."""
+    if not callable(function):
+        raise TypeError(f"{name} must be a function of an array, got {function!r}; pass lambda z: ...")
+
+
 def cauchy_transform(function: Callable[[Complex], Any], scale: float, center: float) -> None:
     """Raise unless ``function`` maps the upper half-plane down and decays like 1/z."""
+    callable_or_raise("cauchy", function)
     ladder = center + scale * np.concatenate(
         [np.linspace(-2, 2, 9) + 1j * height for height in (0.01, 0.3, 2.0)]
     )
@@ -123,7 +150,8 @@ def cauchy_transform(function: Callable[[Complex], Any], scale: float, center: f
         raise ValueError(
             f"cauchy must map the upper half-plane to Im <= 0, got"
             f" {values[values.imag.argmax()]:.6g} at z = {where:.6g};"
-            " a Stieltjes transform needs its sign flipped: pass lambda z: -m(z)"
+            " a Stieltjes transform needs its sign flipped, lambda z: -m(z), and a square root its branch,"
+            " sqrt(z - a) * sqrt(z - b)"
         )
     far = center + scale * 1e6 * np.exp(1j * np.array([0.3, 1.5, 2.8]))
     decay = np.asarray(function(far), dtype=np.complex128) * (far - center)

@@ -13,6 +13,8 @@ LOWEST = 1e-14
 ON_THE_WAY = 1e-4
 AT_THE_END = 1e-13
 ITERATIONS = 12
+# What one evaluation of the map loses, in units of its own size; set so that no known law exceeds it.
+ROUNDING = 32 * 2.2e-16
 
 
 @dataclass(frozen=True)
@@ -30,15 +32,17 @@ class Solution:
     converged: NDArray[np.bool_]
 
 
-def follow(system: System, z: Complex) -> Solution:
+def follow(system: System, z: Complex, corner: int) -> Solution:
     """Return the resolvent at points z with ``Im z >= 0``, shape (points,).
+
+    Errors are those of its first ``corner`` rows and columns.
 
     The path is ``b(tau) = z direction + i tau - b_0`` from large tau to 0. For tau > 0 the solution with
     ``Im G < 0`` is unique (Helton, Rashidi Far and Speicher, 2007), so each step is checked; Newton corrects
     a tangent prediction, and the last step to tau = 0 is taken only when the prediction is already good, so
     no smoothing is left in the answer.
     """
-    path = _Path(system, z)
+    path = _Path(system, z, corner)
     path.enter()
     while path.active.any():
         path.step()
@@ -63,8 +67,8 @@ class _Corrected:
 class _Path:
     """The points' unknowns, heights and step factors; only the active ones are worked on."""
 
-    def __init__(self, system: System, z: Complex):
-        self.system, self.z = system, z
+    def __init__(self, system: System, z: Complex, corner: int):
+        self.system, self.z, self.corner = system, z, corner
         n = len(z)
         self.top = 2 * system.norm
         self.height = np.full(n, self.top)
@@ -107,11 +111,11 @@ class _Path:
 
     def _accept(self, index: NDArray[np.int_], new: Real, found: _Corrected, surprise: Real) -> None:
         landed = new == 0
+        self.height[index] = new
         self._settle(index[landed], found.take(landed))
         going, ahead = index[~landed], found.take(~landed)
         drift = np.linalg.norm(ahead.unknowns - self.unknowns[going], axis=1)
         self.unknowns[going], self.slope[going] = ahead.unknowns, ahead.slope
-        self.height[going] = new[~landed]
         self.trust[going] = surprise[~landed] < 0.15
         self.factor[going] = np.where(surprise[~landed] < 0.3, 0.1, self.factor[going])
         # At an edge the height reaches rounding level first; the last move then bounds what is left.
@@ -126,6 +130,7 @@ class _Path:
 
     def _settle(self, index: NDArray[np.int_], found: _Corrected) -> None:
         self.active[index], self.reached[index] = False, True
+        self.unknowns[index] = found.unknowns
         self.resolvent[index], self.error[index] = found.resolvent, found.error
 
     def _correct(self, index: NDArray[np.int_], height: Real, guess: Complex, moved: Real) -> _Corrected:
@@ -171,19 +176,39 @@ class _Path:
         result.unknowns[working] = unknowns + change
         result.slope[working] = solved[:, 1]
         result.resolvent[working] = state.resolvent + moved
-        # The pivots of G amplify a rounding of the unknowns twice, and the Jacobian amplifies it
-        # once more near edges.
         size = np.abs(result.resolvent[working]).max(axis=(1, 2))
-        stiffness = np.linalg.norm(solved[:, 1], axis=1) / np.maximum(np.linalg.norm(pushed, axis=1), 1e-300)
-        rounding = 2e-16 * size**2 * (1 + np.linalg.norm(unknowns, axis=1)) * np.maximum(stiffness, 1)
         step = np.abs(moved).max(axis=(1, 2))
-        result.error[working] = step + rounding
+        # Where Newton stalls its last step is one draw of the noise, and the next may be a few times larger.
+        result.error[working] = 8 * self._largest(moved)
         length = np.linalg.norm(change, axis=1) / (1 + np.linalg.norm(result.unknowns[working], axis=1))
         return np.asarray(np.where(np.isfinite(length), length, np.inf)), np.asarray(step / size)
 
+    def _largest(self, resolvent: Complex) -> Real:
+        return np.asarray(np.abs(resolvent[:, : self.corner, : self.corner]).max(axis=(1, 2), initial=0.0))
+
     def finish(self) -> Solution:
         """Return what was reached; the rest stays nan with its flag down."""
+        index = np.flatnonzero(self.reached)
+        self.error[index] += self._rounding(index)
         return Solution(self.resolvent, self.error, self.reached)
+
+    def _rounding(self, index: NDArray[np.int_]) -> Real:
+        """Return how far G moves when every number that enters the last step is rounded.
+
+        Each entry is moved in proportion to itself, since those of one pencil differ by many orders near a
+        strong singularity, and the joint system carries the moves on.
+        """
+        base, unknowns = self.system.base(self.z[index], self.height[index]), self.unknowns[index]
+        state = self.system.evaluate(base, unknowns)
+        signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(self.system.size, self.system.size))
+        shaken = ROUNDING * (signs + signs.T) / 2**0.5 * np.abs(base)
+        alternating = 1 - 2 * (np.arange(self.system.unknowns) % 2)
+        moved = ROUNDING * (np.abs(state.image) + np.abs(unknowns)) * alternating
+        right = np.stack([moved, self.system.shift_tangent(state, shaken)], axis=1)
+        solved = linear.solve(self.system, state, right)
+        # Apart, since the two could cancel by chance.
+        inner = self._largest(self.system.resolvent_tangent(state, 0.0, solved[:, 0]))
+        return inner + self._largest(self.system.resolvent_tangent(state, shaken, solved[:, 1]))
 
 
 def _points_down(resolvent: Complex) -> NDArray[np.bool_]:

@@ -1,19 +1,35 @@
 """Find every interval of the support by where the density is positive."""
 
+import itertools
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.polynomial import Chebyshev
 
 from reshuffle.free.checks import Real
+from reshuffle.free.singularities import locate, peaks
 
 SECTIONS = 25
 
+Pairs = tuple[tuple[float, float], ...]
 
-def intervals(
-    density: Callable[[Real], Any], seeds: Real, resolution: int
-) -> tuple[tuple[float, float], ...]:
+
+@dataclass(frozen=True)
+class Support:
+    """Where a density is positive.
+
+    Attributes
+    ----------
+    intervals : pairs (low, high); pieces : the same, cut where the density is infinite inside them.
+    """
+
+    intervals: Pairs
+    pieces: Pairs
+
+
+def support(density: Callable[[Real], Any], seeds: Real, resolution: int) -> Support:
     """Return the intervals on which ``density`` is positive, their ends to rounding.
 
     A grid through ``seeds`` (sampled eigenvalues) and between them finds the sign changes, dips of the grid
@@ -41,22 +57,45 @@ def intervals(
         polish(density, float(edge), float(width), scale) for edge, width in zip(edges, widths, strict=True)
     ]
     ends = [0.0 if abs(edge) < 1e-11 * scale else edge for edge in ends]
-    return tuple(zip(ends[::2], ends[1::2], strict=True))
+    found = tuple(zip(ends[::2], ends[1::2], strict=True))
+    return Support(found, _pieces(density, found, peaks(density, grid, values, threshold)))
+
+
+def _pieces(density: Callable[[Real], Any], found: Pairs, near: Real) -> Pairs:
+    """Return the intervals cut at the singular points close to ``near``."""
+    pieces: list[tuple[float, float]] = []
+    for low, high in found:
+        inside = near[(near > low + 1e-7 * (high - low)) & (near < high - 1e-7 * (high - low))]
+        places = [_singular(density, place, low, high) for place in np.sort(inside)]
+        cuts = [low, *(place for place in places if place is not None), high]
+        pieces += list(itertools.pairwise(cuts))
+    return tuple(pieces)
+
+
+def _singular(density: Callable[[Real], Any], near: float, low: float, high: float) -> float | None:
+    """Return the singular point close to ``near``, from the side on which the density is larger."""
+    width, scale = high - low, max(abs(low), abs(high), high - low)
+    sides = _values(density, near + 1e-6 * width * np.array([-1.0, 1.0]))
+    place = locate(density, near, width if sides[1] > sides[0] else -width, scale)
+    return 0.0 if place is not None and abs(place) < 1e-11 * scale else place
 
 
 def polish(density: Callable[[Real], Any], edge: float, inward: float, scale: float) -> float:
-    """Return a square-root edge to rounding, from densities that are far enough inside to be exact.
+    """Return an edge to rounding, from densities that are far enough inside to be exact.
 
     At such an edge ``density^2`` (or ``density^-2`` at a hard one) is analytic with a simple zero: a
-    polynomial through twelve points at a ten-thousandth of the interval finds it. Any other edge is returned
-    as it came.
+    polynomial through twelve points at a ten-thousandth of the interval finds it. Other fractional powers are
+    fitted by `locate`, and what neither explains is returned as it came.
 
     >>> round(polish(lambda x: np.sqrt(x - 1.0), 1.0 + 1e-9, 1.0, 1.0), 12)
     1.0
     """
     found = [_zero_of_square(density, edge, inward * step) for step in (2e-4, 1e-4)]
     agree = abs(found[0] - found[1]) < 1e-10 * scale and abs(found[1] - edge) < 1e-5 * scale
-    return found[1] if agree else edge
+    if agree:
+        return found[1]
+    located = locate(density, edge, inward, scale)
+    return edge if located is None else located
 
 
 def _zero_of_square(density: Callable[[Real], Any], edge: float, reach: float) -> float:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.free.bridge import bridge
 from reshuffle.free.checks import Complex, Real
 from reshuffle.free.continuation import follow
 from reshuffle.free.expression import Expression
@@ -62,29 +63,38 @@ class Engine:
 
         Value has shape (points, corner, corner).
 
-        A strict answer is nan where its own error estimate says that no digit can be trusted.
+        A strict answer is nan where its own error estimate says that no digit can be trusted, after the
+        neighbours were asked too.
         """
         pencil = self.pencil
         inner = (z - pencil.shift) / pencil.factor
         mirrored = inner.imag < 0
-        values, errors, flags = self._chunks(np.where(mirrored, inner.conj(), inner), strict)
+        upper = np.where(mirrored, inner.conj(), inner)
+        values, errors = self._chunks(upper)
+        flags = np.isfinite(errors)
+        if strict:
+            flags = self._bridge(upper, values, errors)
+        values[~flags], errors[~flags] = np.nan, np.inf
         values = np.where(mirrored[:, None, None], values.conj().transpose(0, 2, 1), values)
         return Resolved(values / pencil.factor, errors / pencil.factor, flags)
 
-    def _chunks(self, inner: Complex, strict: bool) -> tuple[Complex, Real, NDArray[np.bool_]]:
+    def _bridge(self, inner: Complex, values: Complex, errors: Real) -> NDArray[np.bool_]:
+        """Replace what cannot be trusted by its neighbours' limit, and return what can be trusted then."""
+        lost = np.flatnonzero(~_trusted(values, errors))
+        if len(lost):
+            values[lost], errors[lost] = bridge(self._chunks, inner[lost])
+        return _trusted(values, errors)
+
+    def _chunks(self, inner: Complex) -> tuple[Complex, Real]:
         corner = self.pencil.corner
         width = self.system.unknowns * min(max(self.system.unknowns, 1), 60) + self.pencil.size**2
         step = max(16, MEMORY // width)
-        parts = [follow(self.system, inner[i : i + step]) for i in range(0, len(inner), step)]
+        parts = [follow(self.system, inner[i : i + step], corner) for i in range(0, len(inner), step)]
         if not parts:
-            return np.zeros((0, corner, corner), dtype=complex), np.zeros(0), np.zeros(0, dtype=bool)
+            return np.zeros((0, corner, corner), dtype=complex), np.zeros(0)
         values = np.concatenate([part.resolvent[:, :corner, :corner] for part in parts])
-        errors = np.concatenate([part.error for part in parts])
-        flags = np.concatenate([part.converged for part in parts])
-        if strict:
-            flags = flags & (errors <= RELIABLE * np.maximum(1.0, np.abs(values).max(axis=(1, 2))))
-        values[~flags] = np.nan
-        return values, np.where(flags, errors, np.inf), flags
+        errors = np.concatenate([np.where(part.converged, part.error, np.inf) for part in parts])
+        return values, errors
 
     def trace(self, z: Complex, strict: bool = True) -> Resolved:
         """Return the normalised trace of the first block at points of any shape."""
@@ -105,3 +115,8 @@ class Engine:
         matrices = [law.matrix(size, int(s.generate_state(1)[0])) for law, s in zip(laws, seeds, strict=True)]
         value = self.expression.evaluate(matrices or [np.zeros((size, size))])
         return np.asarray((value + value.conj().T) / 2)
+
+
+def _trusted(values: Complex, errors: Real) -> NDArray[np.bool_]:
+    size = np.abs(np.nan_to_num(values)).max(axis=(1, 2), initial=0.0)
+    return np.asarray(errors <= RELIABLE * np.maximum(1.0, size))

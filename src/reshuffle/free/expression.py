@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.free import printing
-from reshuffle.free.checks import count
+from reshuffle.free.checks import count, is_whole
 from reshuffle.free.laws import Law
 
 
@@ -132,8 +132,12 @@ class Expression:
     def __truediv__(self, other: Operand) -> "Expression":
         if isinstance(other, Expression):
             return self * other.inverse()
+        self._coerce(other)  # Refuses what is neither a finite number nor a square matrix.
         if np.ndim(other):  # type: ignore[arg-type]
-            return self * np.linalg.inv(np.asarray(other))
+            matrix = np.asarray(other)
+            if np.linalg.matrix_rank(matrix) < len(matrix):
+                raise ZeroDivisionError(f"division by a matrix: it must be invertible, got {matrix.tolist()}")
+            return self * np.linalg.inv(matrix)
         if other == 0:
             raise ZeroDivisionError("division by 0: the divisor must be an invertible expression, got 0")
         return Expression({word: value / other for word, value in self.terms.items()}, self.family)
@@ -142,7 +146,7 @@ class Expression:
         return self._coerce(other) * self.inverse()
 
     def __pow__(self, exponent: int) -> "Expression":
-        if isinstance(exponent, bool) or int(exponent) != exponent:
+        if not is_whole(exponent):
             raise ValueError(
                 f"exponent must be an integer, got {exponent!r}; roots are not rational expressions"
             )
@@ -221,6 +225,8 @@ def variables(*laws: Law, names: Sequence[str] | None = None) -> tuple[Expressio
     >>> free.variables(free.Semicircle(), free.Projection(0.5), names=["s", "p"])
     (s, p)
     """
+    if not laws:
+        raise TypeError("variables needs at least one law, got none; pass laws such as Semicircle()")
     for law in laws:
         if not isinstance(law, Law):
             raise TypeError(

@@ -13,9 +13,12 @@ from numpy.polynomial import chebyshev
 from numpy.typing import ArrayLike, NDArray
 
 from reshuffle.free.checks import Real, probabilities, real_points
+from reshuffle.free.singularities import exponent
 
 NODES = 20
 DEEPEST = 40
+# Replacing a value amplifies the errors of the others, so only clearly worse ones are replaced.
+VISIBLE = 1e-7
 _ANGLES = (np.arange(NODES) + 0.5) * np.pi / NODES
 _GRID = -np.cos(_ANGLES)
 _TO_COEFFICIENTS = np.linalg.inv(chebyshev.chebvander(_GRID, NODES - 1))
@@ -62,14 +65,8 @@ def edge_power(density: Callable[[Real], Any], edge: float, inward: float) -> in
     >>> edge_power(lambda x: np.sqrt(x), 0.0, 1.0)
     2
     """
-    # The nearest probe stays above the rounding of the edge itself, or the slope would be noise.
-    distance = np.abs(inward) * np.array([1e-6, 1e-7]) + 1e-9 * abs(edge)
-    near, nearer = np.asarray(density(edge + np.sign(inward) * distance), dtype=float)
-    if not (0 < near < np.inf and 0 < nearer < np.inf):
-        return 2
-    slope = np.log(near / nearer) / np.log(distance[0] / distance[1])
-    fits = [m for m in (2, 3, 4, 5, 6) if abs(m * slope - round(m * slope)) < 0.03 * m]
-    return fits[0] if fits else 2
+    power = exponent(density, edge, inward)
+    return 2 if power is None else power[1]
 
 
 class Measure:
@@ -137,9 +134,9 @@ class Measure:
     def _interpolate(self, panels: Panels) -> tuple[Panels, Real]:
         s, x = panels.nodes()
         speed = panels.power[:, None] * s ** (panels.power[:, None] - 1)
-        values, errors = self._sampled(x.ravel())
-        series = (values.reshape(x.shape) * speed) @ _TO_COEFFICIENTS.T
-        noise = (errors.reshape(x.shape) * speed).max(axis=1, initial=0.0)
+        values, errors = (array.reshape(x.shape) * speed for array in self._sampled(x.ravel()))
+        values, noise = _repaired(values, errors)
+        series = values @ _TO_COEFFICIENTS.T
         return Panels(panels.anchor, panels.direction, panels.power, panels.low, panels.high, series), noise
 
     def _sampled(self, x: Real) -> tuple[Real, Real]:
@@ -237,6 +234,23 @@ class Measure:
 
     def _below(self, x: float) -> float:
         return float(self.cdf(x)) - sum(mass for place, mass in self.atoms if place == x)
+
+
+def _repaired(values: Real, errors: Real) -> tuple[Real, Real]:
+    """Return panels' values with the few bad ones of each replaced by the polynomial through the others.
+
+    Next to a strong singularity the first nodes lie closer to it than the density can be computed, although
+    ``density dx/ds`` is smooth there. The noise of a replaced value is that of the others, amplified.
+    """
+    bad = ~(errors <= VISIBLE * np.abs(values).max(axis=1, initial=0.0)[:, None])
+    values, errors = values.copy(), np.where(bad, 0.0, errors)
+    for row in np.flatnonzero(bad.any(axis=1) & (bad.sum(axis=1) <= NODES // 3)):
+        kept, lost = _GRID[~bad[row]], _GRID[bad[row]]
+        degree = len(kept) - 1
+        through = chebyshev.chebvander(lost, degree) @ np.linalg.inv(chebyshev.chebvander(kept, degree))
+        values[row, bad[row]] = through @ values[row, ~bad[row]]
+        errors[row, bad[row]] = np.abs(through) @ errors[row, ~bad[row]]
+    return values, errors.max(axis=1, initial=0.0)
 
 
 def _halved(panels: Panels) -> Panels:

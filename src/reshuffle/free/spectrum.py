@@ -91,24 +91,24 @@ class Spectrum:
         for size in (100, 400, 1000):
             eigenvalues = np.linalg.eigvalsh(self.engine.sample(size, seed=size))
             found = atoms_.atoms(self.engine, size)
-            intervals = self._intervals(eigenvalues, found, 3 * size)
-            measure = Measure(self._untested, intervals, found, tolerance=1e-11)
+            support = self._support(eigenvalues, found, 3 * size)
+            measure = Measure(self._untested, support.pieces, found, tolerance=1e-11)
             if abs(measure.mass - 1) < 1e-7:
-                return intervals, found, measure
+                return support.intervals, found, measure
         raise ConvergenceError(
-            f"the law of {self.expression!r} has mass {measure.mass:.9f} on {intervals} and"
+            f"the law of {self.expression!r} has mass {measure.mass:.9f} on {support.intervals} and"
             f" atoms {found}, should be 1;"
             " it has parts too narrow to be found: use density(t) and resolve(t) at chosen points"
         )
 
-    def _intervals(self, eigenvalues: Real, found: Pairs, resolution: int) -> Pairs:
+    def _support(self, eigenvalues: Real, found: Pairs, resolution: int) -> edges.Support:
         if sum(mass for _, mass in found) > 1 - 1e-8:
-            return ()
+            return edges.Support((), ())
         distance = 1e-7 * max(float(np.abs(eigenvalues).max()), 1e-300)
         away = np.ones(len(eigenvalues), dtype=bool)
         for place, _ in found:
             away &= np.abs(eigenvalues - place) > distance
-        return edges.intervals(lambda t: self._untested(t)[0], eigenvalues[away], resolution)
+        return edges.support(lambda t: self._untested(t)[0], eigenvalues[away], resolution)
 
     @property
     def support(self) -> Pairs:

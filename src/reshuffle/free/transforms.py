@@ -32,7 +32,7 @@ class Transform(ABC):
 
 
 class RationalR(Transform):
-    """For ``R(t) = a + b t/(1 + c t)``: ``H' = -C R(g C) = -(a C + b C g C (1 + c g C)^-1)``.
+    """For ``R(t) = a + b t/(1 + c t)``: ``H' = -C R(g C) = -(a + (a c + b) C g) C (1 + c g C)^-1``.
 
     The semicircle (c = 0) and Marchenko-Pastur laws; no eigenvalues, no branches, one small inverse.
     """
@@ -40,12 +40,15 @@ class RationalR(Transform):
     def __init__(self, coefficient: Complex, r: tuple[float, float, float]):
         self.coefficient = coefficient
         self.a, self.b, self.c = r
+        both = self.a * self.c + self.b
+        # It vanishes for Marchenko-Pastur laws; the sum a + b t/(1 + c t) would cancel at their hard edge.
+        self.slope = both if abs(both) > 1e-15 * abs(self.b) else 0.0
 
     def apply(self, g: Complex, h: Complex) -> tuple[Complex, Any]:
         """Return the next H, and ``C (1 + c g C)^-1``."""
         c = self.coefficient
         factor = c @ inverse(np.eye(len(c)) + self.c * (g @ c))
-        return -(self.a * c + self.b * (factor @ g @ c)), factor
+        return -(self.a * factor + self.slope * (c @ g @ factor)), factor
 
     def tangent(self, known: Any, dg: Complex, dh: Complex) -> Complex:
         """Return ``-b X dg X`` with ``X = C (1 + c g C)^-1``."""

@@ -86,10 +86,16 @@ class FromDensity(Law):
         atoms: Sequence[tuple[float, float]] = (),
     ):
         self._support, self._atoms = _intervals(support), _atoms(atoms)
+        checks.callable_or_raise("density", density)
         self._function = density
         self.measure = Measure(self._density, self._support, self._atoms)
-        if self.measure.quadrature[1].min() < -1e-12:
-            raise ValueError("density must be >= 0, got negative values inside support; check its formula")
+        points, masses = self.measure.quadrature
+        if masses.min(initial=0.0) < -1e-12:
+            where = points[int(np.argmin(masses))]
+            raise ValueError(
+                f"density must be >= 0, got the negative value {float(self._density(where[None])[0]):.6g} at"
+                f" {where:.6g}; check its formula"
+            )
         _refuse_wrong_mass(self.measure, "density")
 
     @property

@@ -19,6 +19,8 @@ class Discrete(Law):
         self, points: ArrayLike, weights_: ArrayLike | None = None, /, *, weights: ArrayLike | None = None
     ):
         places = np.atleast_1d(real_points("points", points))
+        if not places.size:
+            raise ValueError(f"points must hold at least one number, got {points!r}; a law needs a point")
         given = weights_ if weights is None else weights
         masses = np.full(places.shape, 1 / places.size) if given is None else _checked(given)
         if masses.shape != places.shape:
@@ -37,7 +39,8 @@ class Discrete(Law):
         ((-1.0, 0.5), (1.0, 0.5))
         """
         a = np.asarray(matrix)
-        if a.ndim != 2 or a.shape[0] != a.shape[1] or not np.allclose(a, a.conj().T):
+        square = a.ndim == 2 and a.shape[0] == a.shape[1]
+        if not square or np.abs(a - a.conj().T).max(initial=0.0) > 1e-9 * np.abs(a).max(initial=0.0):
             raise ValueError(
                 f"matrix must be square and Hermitian, got shape {a.shape}; pass (a + a.conj().T)/2"
             )
