@@ -6,6 +6,8 @@ from reshuffle.arrays import FloatArray
 
 _LOG_OF_ZERO = -1e250
 """Stands for log(0): its exponential is 0, and 0 times it is 0."""
+_FADED = -750.0
+"""Exponents below have an exponential of zero."""
 _NEAR = 0.5
 """Exponents nearer to zero than this need expm1; beyond, 1 - exp(e) loses at most a bit."""
 
@@ -48,7 +50,18 @@ def _power_and_rest(x: FloatArray, count: FloatArray) -> tuple[FloatArray, Float
     with np.errstate(divide="ignore"):
         # x - 2 and 1 - x are exact where their logarithms are near zero.
         logarithm = np.where(x < 1, np.log1p(-np.minimum(x, 1.0)), np.log1p(np.maximum(x, 1.0) - 2))
-    exponent = count[..., np.newaxis] * np.maximum(logarithm, _LOG_OF_ZERO)
+    logarithm = np.maximum(logarithm, _LOG_OF_ZERO)
+    power, rest = np.zeros(count.shape + x.shape), np.ones(count.shape + x.shape)
+    # Modes that have faded out before the first count are not worth an exponential, a slow one at that.
+    alive = logarithm * count.min(initial=np.inf if count.size else 0.0) > _FADED
+    power[..., alive], rest[..., alive] = _alive_power_and_rest(x[alive], logarithm[alive], count)
+    return power, rest
+
+
+def _alive_power_and_rest(
+    x: FloatArray, logarithm: FloatArray, count: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    exponent = count[..., np.newaxis] * logarithm
     with np.errstate(over="ignore", under="ignore"):
         power = np.exp(exponent)
     rest = 1 - power
