@@ -24,13 +24,14 @@ class Modes:
         Ascending; those of the null space of Z are exactly zero.
     vectors : (r, r)
         Q.
-    images : (q, r)
-        F Q. Where the features are ill-conditioned the product itself would lose the digits of the small modes.
+    pull : (r, rows)
+        Q'F'A, through which responses enter the modes. Where the features are ill-conditioned the product itself
+        would lose the digits of the small modes.
     """
 
     values: FloatArray
     vectors: FloatArray
-    images: FloatArray
+    pull: FloatArray
 
     @property
     def frozen(self) -> BoolArray:
@@ -46,14 +47,16 @@ def modes(mean: MeanMap) -> Modes:
     F = U R and U'K U = L L', the eigenvalues are the squares of the singular values of L'R, as accurate as the
     singular values of X itself.
     """
-    Z = mean.factor.T @ mean.weigh(mean.factor)
+    weighed = mean.weigh(mean.factor)
+    Z = mean.factor.T @ weighed
     values, vectors = scipy.linalg.eigh((Z + Z.T) / 2, driver="evd", check_finite=False)
     # Where visits cancel each other Z is all rounding, so its size is not read off its eigenvalues alone.
     mean_size = mean.weight * float(np.square(mean.factor).sum()) / max(1, len(values))
     size = float(np.abs(values).max(initial=mean_size))
     if np.abs(values).min(initial=np.inf) < _WELL_CONDITIONED * size:
         return _from_factors(mean, values, vectors, _EPS * len(mean.factor) * size)
-    return Modes(values, vectors, mean.factor @ vectors)
+    entry = weighed.T if mean.pull is mean.kernel else mean.pulled(mean.factor)
+    return Modes(values, vectors, vectors.T @ entry)
 
 
 def whitened(mean: MeanMap) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -70,12 +73,12 @@ def _from_factors(mean: MeanMap, values: FloatArray, vectors: FloatArray, blur: 
     tolerance = _EPS * len(mean.factor) * max(mean.weight, float(spread[-1]))
     if spread[0] <= tolerance:
         negative = int((spread < -tolerance).sum())
-        return Modes(_with_signs(values, blur, negative), vectors, mean.factor @ vectors)
+        return Modes(_with_signs(values, blur, negative), vectors, mean.pulled(mean.factor @ vectors))
     lower = scipy.linalg.cholesky(kernel, lower=True, check_finite=False)
     left, singular, right = scipy.linalg.svd(lower.T @ triangle, check_finite=False)
     # F q = s U L^-T u for each singular triple (u, s, q), without a difference of large numbers.
     images = orthonormal @ scipy.linalg.solve_triangular(lower, left, lower=True, trans="T") * singular
-    return Modes(singular[::-1] ** 2, right[::-1].T, images[:, ::-1])
+    return Modes(singular[::-1] ** 2, right[::-1].T, mean.pulled(images[:, ::-1]))
 
 
 def _with_signs(values: FloatArray, blur: float, negative: int) -> FloatArray:

@@ -128,6 +128,11 @@ class QuadraticForm:
 
 def row_norms(matrix: FloatArray) -> FloatArray:
     """The Euclidean norms of the rows, without squares that leave the range of numbers."""
+    with np.errstate(over="ignore", under="ignore"):
+        squares = np.einsum("ij,ij->i", matrix, matrix)
+    smallest, largest = squares.min(initial=np.inf), squares.max(initial=0.0)
+    if smallest > _ROOT_OF_RANGE**-2 and largest < _ROOT_OF_RANGE**2:
+        return np.asarray(np.sqrt(squares))
     sizes = np.abs(matrix).max(axis=1, initial=0.0)
     units = matrix / np.where(sizes == 0, 1.0, sizes)[:, np.newaxis]
     return np.asarray(sizes * np.linalg.norm(units, axis=1))

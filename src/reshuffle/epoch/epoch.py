@@ -68,7 +68,7 @@ class Epoch:
         """(r, rows): how the responses of the rows of the blocks enter each mode in one application."""
         natural_rate = self.mean.rate / self.problem.row_space.scale
         with np.errstate(over="ignore", invalid="ignore"):
-            pull = natural_rate * self.mean.pulled(self.modes.images)
+            pull = natural_rate * self.modes.pull
         if not np.isfinite(pull).all():
             raise OverflowError(
                 f"step is {self.step:g}, so large that a single epoch leaves the range of floating-point numbers; "
