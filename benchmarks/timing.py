@@ -21,7 +21,7 @@ def timed(work: Callable[[], Result], repeats: int = 1) -> tuple[float, Result]:
     return best, result
 
 
-def product_rate(rows: int, inner: int, columns: int, repeats: int = 5) -> float:
+def product_rate(rows: int, inner: int, columns: int, repeats: int = 50) -> float:
     """Operations per second of a matrix product of this shape."""
     rng = np.random.default_rng(0)
     left, right = rng.standard_normal((rows, inner)), rng.standard_normal((inner, columns))
