@@ -19,4 +19,4 @@ def test_plot_returns_its_axes_with_density_histogram_and_atom():
     np.testing.assert_allclose(curve.get_ydata(), s.density(curve.get_xdata()))
     plt.close(figure)
     own = s.plot()
-    plt.close(own.figure)
+    assert len(own.lines) == len(s.support)

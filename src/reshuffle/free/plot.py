@@ -17,10 +17,7 @@ def plot(
 
     Returns ``ax``, a new one unless given; nothing is shown or saved.
     """
-    if ax is None:
-        import matplotlib.pyplot as plt
-
-        ax = plt.subplots(layout="constrained")[1]
+    ax = _new_axes() if ax is None else ax
     tallest = 0.0
     if sample is not None:
         eigenvalues = np.linalg.eigvalsh(law.matrix(sample, seed))
@@ -51,3 +48,13 @@ def plot(
     ax.set_ylabel("density")
     ax.legend(frameon=False, loc="upper center", ncols=2)
     return ax
+
+
+def _new_axes() -> "Axes":
+    try:
+        from matplotlib.figure import Figure
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError(
+            "pictures need matplotlib, which is not installed; try pip install 'reshuffle[plot]'"
+        ) from None
+    return Figure(layout="constrained").add_subplot()
