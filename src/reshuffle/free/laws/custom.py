@@ -1,5 +1,6 @@
 """Laws from a user's own Cauchy transform or density."""
 
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,7 +13,36 @@ from reshuffle.free.measure import Measure
 from reshuffle.free.panel_cauchy import panel_cauchy
 
 
-class FromCauchy(Law):
+class _Custom(Law):
+    """A law whose support and atoms are the user's own."""
+
+    _support: Pairs
+    _atoms: Pairs
+
+    @property
+    def support(self) -> Pairs:
+        """The intervals of the continuous part, as given."""
+        return self._support
+
+    @property
+    def atoms(self) -> Pairs:
+        """Pairs (location, mass), as given."""
+        return self._atoms
+
+    def _density(self, t: Real) -> Real:
+        inside = np.zeros(t.shape, dtype=bool)
+        for low, high in self._support:
+            inside |= (t >= low) & (t <= high)
+        values = np.zeros(t.shape)
+        values[inside] = self._density_inside(t[inside])
+        return values
+
+    @abstractmethod
+    def _density_inside(self, t: Real) -> Real:
+        """The density at points of the support."""
+
+
+class FromCauchy(_Custom):
     """The law with a given Cauchy transform, density ``-Im G(t + i0)/pi``.
 
     Parameters
@@ -37,35 +67,20 @@ class FromCauchy(Law):
         self._function = cauchy
         _refuse_wrong_mass(self.measure, "cauchy")
 
-    @property
-    def support(self) -> Pairs:
-        """The intervals of the continuous part, as given."""
-        return self._support
-
-    @property
-    def atoms(self) -> Pairs:
-        """Pairs (location, mass), as given."""
-        return self._atoms
-
     def _cauchy(self, z: Complex) -> Complex:
         # The user promises the upper half-plane only; the lower one follows by reflection.
         above = np.where(z.imag < 0, np.conj(z), z)
         values = np.asarray(self._function(above), dtype=np.complex128)
         return np.where(z.imag < 0, np.conj(values), values)
 
-    def _density(self, t: Real) -> Real:
-        inside = np.zeros(t.shape, dtype=bool)
-        for low, high in self._support:
-            inside |= (t >= low) & (t <= high)
-        values = np.zeros(t.shape)
-        values[inside] = np.maximum(-self._cauchy(t[inside] + 0j).imag / np.pi, 0.0)
-        return values
+    def _density_inside(self, t: Real) -> Real:
+        return np.maximum(-self._cauchy(t + 0j).imag / np.pi, 0.0)
 
     def __repr__(self) -> str:
         return f"FromCauchy(support={self._support})"
 
 
-class FromDensity(Law):
+class FromDensity(_Custom):
     """The law with a given density; its Cauchy transform is that of the density's own interpolants.
 
     Each panel's Chebyshev series is integrated against ``1/(z - x)`` in closed form, up to the real axis.
@@ -98,23 +113,8 @@ class FromDensity(Law):
             )
         _refuse_wrong_mass(self.measure, "density")
 
-    @property
-    def support(self) -> Pairs:
-        """The intervals of the continuous part, as given."""
-        return self._support
-
-    @property
-    def atoms(self) -> Pairs:
-        """Pairs (location, mass), as given."""
-        return self._atoms
-
-    def _density(self, t: Real) -> Real:
-        inside = np.zeros(t.shape, dtype=bool)
-        for low, high in self._support:
-            inside |= (t >= low) & (t <= high)
-        values = np.zeros(t.shape)
-        values[inside] = np.asarray(self._function(t[inside]), dtype=float)
-        return values
+    def _density_inside(self, t: Real) -> Real:
+        return np.asarray(self._function(t), dtype=float)
 
     def _cauchy(self, z: Complex) -> Complex:
         flat = np.where(z.imag < 0, np.conj(z), z).ravel()
