@@ -1,4 +1,4 @@
-"""The averaged map of an epoch, as the four small matrices that determine it."""
+"""The averaged map of an epoch, as the few small matrices that determine it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -133,7 +133,7 @@ class Expression:
         if isinstance(other, Expression):
             return self * other.inverse()
         self._coerce(other)  # Refuses what is neither a finite number nor a square matrix.
-        if np.ndim(other):  # type: ignore[arg-type]
+        if np.asarray(other).ndim:
             matrix = np.asarray(other)
             if np.linalg.matrix_rank(matrix) < len(matrix):
                 raise ZeroDivisionError(f"division by a matrix: it must be invertible, got {matrix.tolist()}")
@@ -198,7 +198,7 @@ class Expression:
         if isinstance(other, Expression):
             return other
         value = other
-        if np.ndim(value):  # type: ignore[arg-type]
+        if np.asarray(value).ndim:
             value = np.asarray(value)
             if value.ndim != 2 or value.shape[0] != value.shape[1]:
                 raise ValueError(
