@@ -1,6 +1,7 @@
 """Run every benchmark: `python -m benchmarks`."""
 
-from benchmarks import core, free_spectrum
+from benchmarks import asymptotics, core, free_spectrum
 
 core.main()
 free_spectrum.main()
+asymptotics.main()
