@@ -59,10 +59,10 @@ def test_one_run_is_the_recursion_itself():
         tiny.problem, tiny.scheme("reshuffling"), tiny.step, tiny.start, 1, np.random.default_rng(5), False
     )
     *_, (_, state) = block.epochs(2)
-    rng = np.random.default_rng(5)
+    orders = tiny.scheme("reshuffling").orders(np.random.default_rng(5), 1, 3)
     beta = tiny.start
     for _ in range(2):
-        for batch in tiny.scheme("reshuffling").orders(rng, 1)[0]:
+        for batch in next(orders)[0]:
             (affine,) = brute_force.affine_maps(tiny.setting("reshuffling"), [(batch,)])
             beta = affine[0] @ beta + affine[1] @ tiny.problem.y
     close(state[0], beta)

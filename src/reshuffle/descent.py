@@ -127,7 +127,7 @@ def descend(
             f"exactly one of step and alpha must be given, but step is {step!r} and alpha is {alpha!r}."
         )
     if alpha is not None:
-        step = validate.nonnegative("alpha", alpha) / scheme.batches
+        step = validate.nonnegative("alpha", alpha) / scheme.steps(problem.n)
     else:
         step = validate.nonnegative("step", step)
     return Descent(Epoch(problem, scheme, step), door.start(start, problem))

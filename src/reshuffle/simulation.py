@@ -11,6 +11,7 @@ from reshuffle.arrays import FloatArray, IntArray
 from reshuffle.problem import LeastSquares
 from reshuffle.progress import track
 from reshuffle.schemes import Scheme
+from reshuffle.schemes.base import Visit
 
 _BLOCK_ENTRIES = 1 << 24
 """Parameters of all runs that are held at a time. Fixed, so that results do not depend on the machine."""
@@ -133,7 +134,6 @@ class _Block:
         fresh_noise: bool,
     ):
         self.problem, self.scheme, self.step, self.rng = problem, scheme, step, rng
-        self.partition = scheme.partition(problem.n)
         self.state = np.tile(start, (runs, 1))
         self.responses = problem.y[np.newaxis]
         if fresh_noise:
@@ -144,25 +144,42 @@ class _Block:
     def epochs(self, last: int) -> Iterator[tuple[int, FloatArray]]:
         """Yield the parameters (runs, p) after 0, 1, ..., last epochs."""
         yield 0, self.state
+        training = self.scheme.visits(self.problem.n, self.rng, len(self.state))
         for epoch in range(1, last + 1):
-            orders = self.scheme.orders(self.rng, len(self.state))
-            for visit in orders.T:
-                for batch, members in enumerate(self.partition):
-                    self._visit(np.flatnonzero(visit == batch), members)
+            for visit in next(training):
+                self._visit(visit)
             yield epoch, self.state
 
-    def _visit(self, runs: IntArray, members: IntArray) -> None:
-        if not len(runs):
-            return
+    def _visit(self, visit: Visit) -> None:
+        with np.errstate(over="ignore", invalid="ignore"):
+            if visit.rows.ndim == 1:
+                self._step_together(visit)
+            else:
+                self._step_apart(visit)
+
+    def _step_together(self, visit: Visit) -> None:
+        """Several runs at the same rows, in two matrix products."""
+        runs, members = visit.runs, visit.rows
         is_contiguous = members[-1] - members[0] + 1 == len(members) and (np.diff(members) == 1).all()
         rows = slice(members[0], members[-1] + 1) if is_contiguous else members
         features = self.problem.X[rows]
         shared = len(self.responses) == 1
         responses = self.responses[:, rows] if shared else self.responses[runs // 2][:, rows]
-        with np.errstate(over="ignore", invalid="ignore"):
-            current = self.state if len(runs) == len(self.state) else self.state[runs]
-            residuals = current @ features.T - responses
-            self.state[runs] = current - (self.step / len(members)) * (residuals @ features)
+        current = self.state if len(runs) == len(self.state) else self.state[runs]
+        residuals = current @ features.T - responses
+        self.state[runs] = current - (self.step / visit.divisor) * (residuals @ features)
+
+    def _step_apart(self, visit: Visit) -> None:
+        """Several runs at rows of their own, as many at a time as the copies of those rows allow."""
+        height = max(1, _BLOCK_ENTRIES // (visit.rows.shape[1] * self.problem.p))
+        for first in range(0, len(visit.runs), height):
+            runs, rows = visit.runs[first : first + height], visit.rows[first : first + height]
+            features = self.problem.X[rows]
+            noise = np.zeros_like(runs) if len(self.responses) == 1 else runs // 2
+            residuals = (features @ self.state[runs, :, np.newaxis])[..., 0]
+            residuals -= self.responses[noise[:, np.newaxis], rows]
+            gradients = (residuals[:, np.newaxis, :] @ features)[:, 0, :]
+            self.state[runs] -= (self.step / visit.divisor) * gradients
 
 
 class _Tally:

@@ -15,11 +15,20 @@ class Setting:
     y: np.ndarray
     partition: list
     step: float
+    divisors: list | None = None
+
+    @property
+    def lengths(self):
+        """What the sum of each batch's gradients is divided by: its number of rows, unless given."""
+        return [len(rows) for rows in self.partition] if self.divisors is None else self.divisors
 
     @property
     def W(self):
         """The batch covariances X_b'X_b / m_b."""
-        return [self.X[rows].T @ self.X[rows] / len(rows) for rows in self.partition]
+        return [
+            self.X[rows].T @ self.X[rows] / length
+            for rows, length in zip(self.partition, self.lengths, strict=True)
+        ]
 
     @property
     def identity(self):
@@ -47,7 +56,7 @@ def affine_maps(setting, sequences):
             rows = setting.partition[batch]
             visit = setting.visit(batch)
             A, N = visit @ A, visit @ N
-            N[:, rows] += setting.step / len(rows) * setting.X[rows].T
+            N[:, rows] += setting.step / setting.lengths[batch] * setting.X[rows].T
         maps.append((A, N))
     return maps
 

@@ -37,7 +37,9 @@ class Epoch:
     @cached_property
     def blocks(self) -> Blocks:
         """The per-batch statistics."""
-        return self.problem.blocks(self.scheme.partition(self.problem.n))
+        return self.problem.blocks(
+            self.scheme.partition(self.problem.n), self.scheme.divisors(self.problem.n)
+        )
 
     @cached_property
     def mean(self) -> MeanMap:
@@ -95,18 +97,21 @@ class Epoch:
 
     @property
     def modified_features(self) -> FloatArray:
-        """Xtilde (n, p): row i of batch b is Pi_b x_i, times n / (B m_b) if the batches are not equal."""
+        """Xtilde (n, p): row i of batch b is Pi_b x_i, times n / (B m_b) if the batches are not equal.
+
+        Rows that are never visited are zero.
+        """
         problem, space = self.problem, self.problem.row_space
-        modified = np.empty((problem.n, problem.p))
+        modified = np.zeros((problem.n, problem.p))
         for batch, members in enumerate(self.scheme.partition(problem.n)):
-            weight = problem.n / (self.scheme.batches * len(members))
+            weight = problem.n / (self.blocks.batches * self.blocks.divisors[batch])
             inside = space.coordinates(problem.X[members].T)
             modified[members] = weight * space.lift(self.mean.modifier(batch) @ inside).T
         return modified
 
     def modifier(self, batch: int) -> FloatArray:
         """Pi_b (p, p), the mean of the product of I - step W_j over the batches j visited before b."""
-        batch = validate.whole_number("batch", batch, 0, self.scheme.batches - 1)
+        batch = validate.whole_number("batch", batch, 0, self.blocks.batches - 1)
         inside = self.mean.modifier(batch) - np.eye(self.problem.rank)
         return np.eye(self.problem.p) + self._lift_matrix(inside)
 

@@ -1,5 +1,8 @@
 """One step on all rows an epoch."""
 
+from collections.abc import Iterator
+from itertools import repeat
+
 import numpy as np
 
 from reshuffle.arrays import FloatArray, IntArray
@@ -15,19 +18,21 @@ class FullBatch(Scheme):
     FullBatch(batches=1)
     """
 
-    degree = 0
-
     def __init__(self) -> None:
         super().__init__(1)
 
     def mean_map(self, blocks: Blocks, step: float) -> MeanMap:
         """Z = W: the kernel is I / n."""
-        kernel = np.full(len(blocks.rows), 1 / blocks.counts[0])
+        kernel = np.full(len(blocks.rows), 1 / blocks.divisors[0])
         return MeanMap(blocks.rows, kernel, kernel, step, 1, blocks.weight, lambda batch: _identity(blocks))
 
-    def orders(self, rng: np.random.Generator, runs: int) -> IntArray:
+    def degree(self, n: int) -> int:
+        """Z does not depend on the step."""
+        return 0
+
+    def orders(self, rng: np.random.Generator, runs: int, batches: int) -> Iterator[IntArray]:
         """Only one order exists."""
-        return np.zeros((runs, 1), dtype=np.int64)
+        return repeat(np.zeros((runs, 1), dtype=np.int64))
 
 
 def _identity(blocks: Blocks) -> FloatArray:

@@ -1,5 +1,6 @@
 """Every batch once an epoch, in a fresh random order."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -17,27 +18,34 @@ class RandomReshuffling(Scheme):
     Parameters
     ----------
     batches : int or list of index arrays
-        B, for contiguous blocks that differ by at most one row; or the rows of each batch. Each batch's
-        gradient is the mean over its own rows, also when the batches are not equal. Then
-        Z = (1/B) sum_b Pi_b W_b with W_b = X_b'X_b / m_b, and the rows of Xtilde_b = X_b Pi_b carry the weight
-        n / (B m_b), which is 1 for equal batches; every formula holds with these.
+        B, for contiguous blocks that differ by at most one row; or the rows of each batch.
+    batch_size, drop_last, normalize
+        Instead of `batches`, blocks of this many rows, with or without a shorter last one: see `Partition`.
+        Batches need not be equal: with W_b = X_b'X_b / m_b, m_b the rows of the batch (or their mean number, with
+        normalize="equal"), Z = (1/B) sum_b Pi_b W_b, and the rows of Xtilde_b = X_b Pi_b carry the weight
+        n / (B m_b), which is 1 for equal batches. With drop_last=True the same last rows are left out in every
+        epoch: they weigh 0.
 
     >>> RandomReshuffling(batches=4)
     RandomReshuffling(batches=4)
+    >>> RandomReshuffling(batch_size=32, drop_last=True)
+    RandomReshuffling(batch_size=32, drop_last=True)
     """
 
-    def __init__(self, batches: Any):
-        super().__init__(batches)
+    def __init__(
+        self, batches: Any = None, *, batch_size: Any = None, drop_last: bool = False, normalize: str = "own"
+    ):
+        super().__init__(batches, batch_size=batch_size, drop_last=drop_last, normalize=normalize)
 
-    @property
-    def degree(self) -> int:
+    def degree(self, n: int) -> int:
         """Z is a polynomial of degree B - 1 in the step."""
-        return self.batches - 1
+        return self.steps(n) - 1
 
     def mean_map(self, blocks: Blocks, step: float) -> MeanMap:
         """The exact mean over the B! orders."""
         return reshuffled_mean_map(blocks, step)
 
-    def orders(self, rng: np.random.Generator, runs: int) -> IntArray:
+    def orders(self, rng: np.random.Generator, runs: int, batches: int) -> Iterator[IntArray]:
         """Independent uniformly random permutations."""
-        return rng.permuted(np.tile(np.arange(self.batches), (runs, 1)), axis=1)
+        while True:
+            yield rng.permuted(np.tile(np.arange(batches), (runs, 1)), axis=1)

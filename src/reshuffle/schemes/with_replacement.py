@@ -1,5 +1,6 @@
 """A batch drawn at random for every step."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ class WithReplacement(Scheme):
     Parameters
     ----------
     batches : int or list of index arrays
+    batch_size, drop_last, normalize
         As in RandomReshuffling. With unequal batches the mean step is that of least squares in which a row
         of batch b has the weight n / (B m_b).
 
@@ -24,16 +26,16 @@ class WithReplacement(Scheme):
     WithReplacement(an explicit partition, batches=2)
     """
 
-    degree = 0
-
-    def __init__(self, batches: Any):
-        super().__init__(batches)
+    def __init__(
+        self, batches: Any = None, *, batch_size: Any = None, drop_last: bool = False, normalize: str = "own"
+    ):
+        super().__init__(batches, batch_size=batch_size, drop_last=drop_last, normalize=normalize)
 
     def mean_map(self, blocks: Blocks, step: float) -> MeanMap:
         """The mean of one step, (I - step W), B times an epoch."""
-        roots = np.sqrt(np.repeat(1 / (blocks.batches * blocks.counts), blocks.sizes))[:, np.newaxis]
+        roots = np.sqrt(np.repeat(1 / (blocks.batches * blocks.divisors), blocks.sizes))[:, np.newaxis]
         orthonormal, factor = thin_qr(roots * blocks.rows)
-        identity = np.eye(len(factor))
+        identity = np.eye(factor.shape[1])
 
         def modifier(batch: int) -> FloatArray:
             one_step = identity - step * (factor.T @ factor)
@@ -46,6 +48,11 @@ class WithReplacement(Scheme):
         kernel = np.ones(len(factor))
         return MeanMap(factor, kernel, (orthonormal * roots).T, step, blocks.batches, 1.0, modifier)
 
-    def orders(self, rng: np.random.Generator, runs: int) -> IntArray:
+    def degree(self, n: int) -> int:
+        """The mean of one step is linear in the step."""
+        return 0
+
+    def orders(self, rng: np.random.Generator, runs: int, batches: int) -> Iterator[IntArray]:
         """Independent uniformly random batches."""
-        return rng.integers(self.batches, size=(runs, self.batches))
+        while True:
+            yield rng.integers(batches, size=(runs, batches))
