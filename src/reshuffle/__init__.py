@@ -3,14 +3,24 @@
 problem -> scheme -> epoch -> descent -> risk, limit, stability, stopping
 """
 
+from reshuffle.affine_descent import AffineDescent
 from reshuffle.bounds import RiskInterval
 from reshuffle.descent import Descent, descend
 from reshuffle.epoch.epoch import Epoch
+from reshuffle.expected_risk import ExpectedRisk
 from reshuffle.flow import GradientFlow, gradient_flow
 from reshuffle.limits import Limit, LimitComparison
 from reshuffle.problem import LeastSquares, gaussian
 from reshuffle.risk import Risk
-from reshuffle.schemes import FullBatch, RandomReshuffling, Scheme, WithReplacement
+from reshuffle.schemes import (
+    Cyclic,
+    FullBatch,
+    RandomReshuffling,
+    SampleWithReplacement,
+    Scheme,
+    ShuffleOnce,
+    WithReplacement,
+)
 from reshuffle.simulation import Estimate, Simulation, simulate
 from reshuffle.stability import Stability, critical_step
 from reshuffle.stopping import BestEpoch
@@ -19,10 +29,13 @@ from reshuffle.validate import MissingTruthError
 __version__ = "0.1.0"
 
 __all__ = [
+    "AffineDescent",
     "BestEpoch",
+    "Cyclic",
     "Descent",
     "Epoch",
     "Estimate",
+    "ExpectedRisk",
     "FullBatch",
     "GradientFlow",
     "LeastSquares",
@@ -32,7 +45,9 @@ __all__ = [
     "RandomReshuffling",
     "Risk",
     "RiskInterval",
+    "SampleWithReplacement",
     "Scheme",
+    "ShuffleOnce",
     "Simulation",
     "Stability",
     "WithReplacement",

@@ -1,9 +1,9 @@
 """What every way of visiting the data has in common."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import scipy.linalg
@@ -12,6 +12,8 @@ from reshuffle.arrays import FloatArray, IntArray
 from reshuffle.blocks import Blocks
 from reshuffle.epoch.mean_map import MeanMap
 from reshuffle.schemes.partition import Partition
+
+State = TypeVar("State")
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +44,11 @@ class Scheme(ABC):
 
     `batches`, `batch_size`, `drop_last` and `normalize` are those of `Partition`.
     """
+
+    is_symmetric: ClassVar[bool] = True
+    """Whether every order is as likely as its reverse, so that the mean of an epoch is symmetric."""
+    is_random: ClassVar[bool] = True
+    """Whether runs differ at all."""
 
     def __init__(
         self, batches: Any = None, *, batch_size: Any = None, drop_last: bool = False, normalize: str = "own"
@@ -101,3 +108,28 @@ class Scheme(ABC):
 
         for orders in self.orders(rng, runs, len(members)):
             yield epoch(orders)
+
+    def walk(
+        self,
+        n: int,
+        visit: Callable[[int, State], State],
+        mean: Callable[[Sequence[State]], State],
+        start: State,
+    ) -> State:
+        """The mean over the orders of one epoch of any linear process, without enumerating orders.
+
+        Parameters
+        ----------
+        n : int
+            Rows.
+        visit : callable
+            (b, state) -> the state after a visit to batch b; linear, up to a constant.
+        mean : callable
+            The mean of a list of equally likely states.
+        start : state
+        """
+        raise NotImplementedError(f"{self!r} does not visit the batches of a fixed partition.")
+
+    def courses(self, n: int) -> Sequence["Scheme"]:
+        """The equally likely schemes between which a run chooses at its start, once; most choose afresh every epoch."""
+        return [self]

@@ -1,6 +1,6 @@
 """One step on all rows an epoch."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import repeat
 
 import numpy as np
@@ -8,7 +8,7 @@ import numpy as np
 from reshuffle.arrays import FloatArray, IntArray
 from reshuffle.blocks import Blocks
 from reshuffle.epoch.mean_map import MeanMap
-from reshuffle.schemes.base import Scheme
+from reshuffle.schemes.base import Scheme, State
 
 
 class FullBatch(Scheme):
@@ -17,6 +17,8 @@ class FullBatch(Scheme):
     >>> FullBatch()
     FullBatch(batches=1)
     """
+
+    is_random = False
 
     def __init__(self) -> None:
         super().__init__(1)
@@ -33,6 +35,16 @@ class FullBatch(Scheme):
     def orders(self, rng: np.random.Generator, runs: int, batches: int) -> Iterator[IntArray]:
         """Only one order exists."""
         return repeat(np.zeros((runs, 1), dtype=np.int64))
+
+    def walk(
+        self,
+        n: int,
+        visit: Callable[[int, State], State],
+        mean: Callable[[Sequence[State]], State],
+        start: State,
+    ) -> State:
+        """One visit."""
+        return visit(0, start)
 
 
 def _identity(blocks: Blocks) -> FloatArray:

@@ -1,6 +1,6 @@
 """Every batch once an epoch, in a fresh random order."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,8 @@ from reshuffle.arrays import IntArray
 from reshuffle.blocks import Blocks
 from reshuffle.epoch.lattice import reshuffled_mean_map
 from reshuffle.epoch.mean_map import MeanMap
-from reshuffle.schemes.base import Scheme
+from reshuffle.epoch.subsets import elements, layer
+from reshuffle.schemes.base import Scheme, State
 
 
 class RandomReshuffling(Scheme):
@@ -49,3 +50,22 @@ class RandomReshuffling(Scheme):
         """Independent uniformly random permutations."""
         while True:
             yield rng.permuted(np.tile(np.arange(batches), (runs, 1)), axis=1)
+
+    def walk(
+        self,
+        n: int,
+        visit: Callable[[int, State], State],
+        mean: Callable[[Sequence[State]], State],
+        start: State,
+    ) -> State:
+        """Up the subset lattice: the mean over the orders of S is that over which batch of S comes last."""
+        batches = list(range(self.steps(n)))
+        current = {0: start}
+        for size in batches:
+            previous = current
+            current = {
+                subset: mean([visit(batch, previous[subset ^ (1 << batch)]) for batch in elements(subset)])
+                for subset in layer(batches, size + 1)
+            }
+        (end,) = current.values()
+        return end

@@ -1,6 +1,6 @@
 """A batch drawn at random for every step."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,7 @@ from reshuffle.arrays import FloatArray, IntArray
 from reshuffle.blocks import Blocks
 from reshuffle.epoch.mean_map import MeanMap
 from reshuffle.orthogonal import thin_qr
-from reshuffle.schemes.base import Scheme
+from reshuffle.schemes.base import Scheme, State
 
 
 class WithReplacement(Scheme):
@@ -20,7 +20,8 @@ class WithReplacement(Scheme):
     batches : int or list of index arrays
     batch_size, drop_last, normalize
         As in RandomReshuffling. With unequal batches the mean step is that of least squares in which a row
-        of batch b has the weight n / (B m_b).
+        of batch b has the weight n / (B m_b). With batch_size=1 every step takes a single sample; for several
+        samples drawn independently of each other for every step see SampleWithReplacement.
 
     >>> WithReplacement(batches=[[0, 1], [2]])
     WithReplacement(an explicit partition, batches=2)
@@ -56,3 +57,16 @@ class WithReplacement(Scheme):
         """Independent uniformly random batches."""
         while True:
             yield rng.integers(batches, size=(runs, batches))
+
+    def walk(
+        self,
+        n: int,
+        visit: Callable[[int, State], State],
+        mean: Callable[[Sequence[State]], State],
+        start: State,
+    ) -> State:
+        """Every step is the mean over the batches."""
+        batches = self.steps(n)
+        for _ in range(batches):
+            start = mean([visit(batch, start) for batch in range(batches)])
+        return start
