@@ -6,6 +6,7 @@ import threadpoolctl
 
 import reshuffle as rs
 from reshuffle import simulation as simulator
+from reshuffle.recipe import Recipe
 from tests.oracles import brute_force
 from tests.problems import SCHEMES, case, close
 
@@ -56,7 +57,13 @@ def test_the_risk_of_the_mean_iterate_is_the_exact_one(scheme):
 def test_one_run_is_the_recursion_itself():
     tiny = case(6, 4, 3, equal=False)
     block = simulator._Block(
-        tiny.problem, tiny.scheme("reshuffling"), tiny.step, tiny.start, 1, np.random.default_rng(5), False
+        tiny.problem,
+        tiny.scheme("reshuffling"),
+        Recipe(tiny.step),
+        tiny.start,
+        1,
+        np.random.default_rng(5),
+        False,
     )
     *_, (_, state) = block.epochs(2)
     orders = tiny.scheme("reshuffling").orders(np.random.default_rng(5), 1, 3)

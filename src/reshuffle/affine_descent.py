@@ -1,40 +1,15 @@
 """Runs whose epochs are not one symmetric map: fixed orders, momentum, penalties, step schedules."""
 
-import math
-from collections.abc import Iterator
-from functools import cached_property
 from typing import Any
 
-import numpy as np
-
-from reshuffle import limits
-from reshuffle.arrays import FloatArray
-from reshuffle.blocks import Blocks
-from reshuffle.expected_risk import ExpectedRisk, deterministic, of_courses, of_moments
-from reshuffle.limits import Limit, LimitComparison
-from reshuffle.moments.course import Course
-from reshuffle.moments.inputs import Inputs
-from reshuffle.moments.readout import Readout
-from reshuffle.moments.streams import general
-from reshuffle.problem import LeastSquares
-from reshuffle.recipe import Recipe
-from reshuffle.risk import Risk
-from reshuffle.row_space import RowSpace
-from reshuffle.schemes import Scheme
-from reshuffle.schemes.sample_with_replacement import SampleWithReplacement
-from reshuffle.stability import Stability
-from reshuffle.stopping import BestEpoch
-from reshuffle.trajectory import FrozenSubspace
-
-_LONGEST_SEARCH = 20_000
-"""Epochs that `best_epoch` looks at."""
+from reshuffle import run_risk
+from reshuffle.affine_mean import AffineMean
+from reshuffle.expected_risk import ExpectedRisk
+from reshuffle.mean_square import MeanSquareStability, mean_square_stability
 
 
-class AffineDescent:
-    """Mini-batch gradient descent as an affine recursion on a state: the parameters, and the momentum buffer if any.
-
-    Every visit is an affine map on the state, z -> G_b z + H_b y_b; the mean over the orders of an epoch is one too,
-    though not symmetric in general, and is repeated by squaring. Made by `descend`.
+class AffineDescent(AffineMean):
+    """What `descend` returns where the mean of an epoch is not a symmetric map; it answers the same questions.
 
     Attributes
     ----------
@@ -43,230 +18,18 @@ class AffineDescent:
     recipe : Recipe
         Step schedule, penalty, momentum.
     start : (p,)
+
+    >>> import reshuffle as rs
+    >>> problem = rs.gaussian(100, 20, noise=0.5, seed=1)
+    >>> run = rs.descend(problem, rs.Cyclic(batches=4), alpha=0.5, momentum=0.5)
+    >>> run.risk([0, 10, 100]).total.round(4)
+    array([1.    , 0.0641, 0.065 ])
+    >>> run.expected_risk(10)
+    ExpectedRisk(total=0.057627: mean=0.057627, spread=0, error=0)
     """
 
-    def __init__(self, problem: LeastSquares, scheme: Scheme, recipe: Recipe, start: FloatArray):
-        self.problem, self.scheme, self.recipe, self.start = problem, scheme, recipe, start
-
-    def __repr__(self) -> str:
-        return f"AffineDescent({self.problem}, {self.scheme}, {self.recipe})"
-
-    @cached_property
-    def visited(self) -> LeastSquares:
-        """The problem without rows that are never visited: outside the row space of the others nothing moves."""
-        problem = self.problem
-        rows = np.concatenate(self.scheme.partition(problem.n))
-        if len(rows) == problem.n:
-            return problem
-        # A partition that leaves rows out leaves out the last ones.
-        return LeastSquares(
-            problem.X[: len(rows)],
-            problem.y[: len(rows)],
-            beta_star=problem.beta_star,
-            covariance=problem.covariance.value,
-            noise=problem.noise,
-        )
-
-    @property
-    def space(self) -> RowSpace:
-        """The row space of what is visited."""
-        return self.visited.row_space
-
-    @cached_property
-    def blocks(self) -> Blocks:
-        """The per-batch statistics."""
-        visited, n = self.visited, self.problem.n
-        if isinstance(self.scheme, SampleWithReplacement):
-            rows = self.space.coordinates(visited.X.T).T / self.space.scale
-            return Blocks(np.ascontiguousarray(rows), visited.y, np.array([0, n]), np.array([float(n)]))
-        return visited.blocks(self.scheme.partition(n), self.scheme.divisors(n))
-
-    def inside(self, parameters: FloatArray) -> FloatArray:
-        """U = scale V'beta (r,)."""
-        return self.space.scale * self.space.coordinates(parameters)
-
-    def courses(self, truth: FloatArray | None = None) -> list[Course]:
-        """The mean states along each of the courses between which the start of a run chooses."""
-        n = self.problem.n
-        return [
-            Course(scheme, n, self.blocks, self.space, self.recipe, truth) for scheme in self.scheme.courses(n)
-        ]
-
-    @cached_property
-    def _courses(self) -> list[Course]:
-        return self.courses()
-
-    def fades(self, epochs: FloatArray) -> FloatArray:
-        """What is left, outside the row space, of the start after each of the ascending epochs."""
-        state, done, fades = np.eye(self._courses[0].visits(0).outside().shape[0])[:, 0], 0, []
-        steps = self.scheme.steps(self.problem.n)
-        for epoch in epochs:
-            if self.recipe.penalty == 0:
-                fades.append(1.0)
-                continue
-            if np.isinf(epoch):
-                fades.append(self._final_fade())
-                continue
-            if self.recipe.is_constant:
-                power = np.linalg.matrix_power(self._courses[0].visits(0).outside(), steps * int(epoch - done))
-                state = power @ state
-            else:
-                for passed in range(done, int(epoch)):
-                    state = np.linalg.matrix_power(self._courses[0].visits(passed).outside(), steps) @ state
-            done = int(epoch)
-            fades.append(float(state[0]))
-        return np.array(fades)
-
-    def _final_fade(self) -> float:
-        hyper = self.recipe.at(0)
-        if hyper.step * hyper.penalty == 0:
-            return 1.0
-        return 0.0 if self._outside_rate < 1 else math.inf
-
-    @property
-    def _outside_rate(self) -> float:
-        """The spectral radius of an epoch outside the row space, where a penalty acts."""
-        matrix = self._courses[0].visits(0).outside()
-        return float(np.abs(np.linalg.eigvals(matrix)).max()) ** self.scheme.steps(self.problem.n)
-
-    def _means(self, start: FloatArray, epochs: FloatArray, truth: FloatArray | None) -> Iterator[FloatArray]:
-        """The states (r, 1 + rows) averaged over courses, at each of the ascending epochs."""
-        courses = self._courses if truth is None else self.courses(truth)
-        rank = self.space.dimension
-        streams = [course.states(start, epochs) for course in courses]
-        for states in zip(*streams, strict=True):
-            with np.errstate(invalid="ignore"):
-                mean = sum(state[:rank] for state in states) / len(states)
-            yield np.where(np.isfinite(mean), mean, np.inf)
-
-    def _iterates(self, epochs: FloatArray) -> FloatArray:
-        """The mean iterate in row-space coordinates u (times, r), at ascending epochs."""
-        inputs = np.concatenate([[1.0], self.blocks.response])
-        iterates = []
-        for state in self._means(self.inside(self.start), epochs, None):
-            grows = np.isinf(state).any(axis=1)
-            iterates.append(np.where(grows, np.inf, np.where(np.isinf(state), 0.0, state) @ inputs))
-        return np.array(iterates).reshape(len(epochs), self.space.dimension)
-
-    def iterate(self, epochs: Any) -> FloatArray:
-        """The mean iterate after each of the given epochs, of shape epochs.shape + (p,); inf where it grows."""
-        clock = self.recipe.clock(epochs)
-        when, back = np.unique(clock.ravel(), return_inverse=True)
-        coordinates, space = self._iterates(when), self.space
-        grows = np.isinf(coordinates).any(axis=1)
-        inside = np.where(np.isinf(coordinates), 0.0, coordinates) / space.scale
-        outside = space.outside(self.start)
-        fades = self.fades(when)
-        with np.errstate(invalid="ignore"):
-            faded = np.where(outside == 0, 0.0, fades[:, np.newaxis] * outside)
-        parameters = faded + space.lift(inside.T).T
-        parameters[grows] = np.inf
-        return parameters[back].reshape(*clock.shape, space.p)
-
-    def training_loss(self, epochs: Any) -> FloatArray:
-        """|y - X b|^2 / (2n) at the mean iterate b, of the shape of `epochs`, over all rows and without the penalty."""
-        parameters = self.iterate(epochs)
-        flat = parameters.reshape(-1, self.problem.p)
-        finite = np.isfinite(flat).all(axis=1)
-        loss = np.full(len(flat), np.inf)
-        with np.errstate(over="ignore"):
-            residuals = flat[finite] @ self.problem.X.T - self.problem.y
-            loss[finite] = np.square(residuals).sum(axis=1) / (2 * self.problem.n)
-        return loss.reshape(parameters.shape[:-1])
-
-    @cached_property
-    def readout(self) -> Readout:
-        """The risk as a function of the error."""
-        beta_star = self.problem.parameters("the risk")
-        return Readout(self.space, self.problem.covariance, self.start, beta_star)
-
-    def risk(self, epochs: Any) -> Risk:
-        """The risk of the mean iterate, E |b - beta_star|_Sigma^2 over the noise, and its parts.
-
-        Under a penalty nothing is frozen, and all that is not noise is in the bias.
-        """
-        beta_star, _, noise = self.problem.truth("the risk")
-        clock = self.recipe.clock(epochs)
-        when, back = np.unique(clock.ravel(), return_inverse=True)
-        parts = np.zeros((4, len(when)))
-        error = self.inside(self.start - beta_star)
-        states = self._means(error, when, self.inside(beta_star))
-        for number, (state, fade) in enumerate(zip(states, self.fades(when), strict=True)):
-            parts[:, number] = self._risk_parts(state, float(fade), noise)
-        return Risk(clock, *parts[:, back].reshape(4, *clock.shape))
-
-    def _risk_parts(self, state: FloatArray, fade: float, noise: float) -> tuple[float, float, float, float]:
-        readout = self.readout
-        variance = readout.inside_of(noise * state[:, 1:]) if noise else 0.0
-        bias = readout.inside_of(state[:, :1])
-        frozen = readout.outside(fade)
-        cross = readout.between(state[:, 0], fade) if np.isfinite(bias) else 0.0
-        if self.recipe.penalty:
-            return 0.0, max(frozen + bias + cross, 0.0), 0.0, variance
-        return frozen, bias, cross, variance
-
-    @property
-    def converges(self) -> bool:
-        """Whether the mean iterate has a limit from every start."""
-        return self.stability().converges
-
-    def stability(self) -> Stability:
-        """Whether and how fast the mean iterate converges."""
-        if not self.recipe.is_constant:
-            raise ValueError("stability is that of a constant step, but a step schedule was given.")
-        settles, rate = True, 0.0
-        for course in self._courses:
-            settles, rate = settles and course.settles, max(rate, course.rate)
-        if self.recipe.penalty and self.space.dimension < self.problem.p:
-            rate = max(rate, self._outside_rate)
-            settles = settles and (self._outside_rate < 1 or self.recipe.at(0).step == 0)
-        return Stability(settles, 0.0 if self.recipe.at(0).step == 0 else rate)
-
-    def limit(self) -> Limit:
-        """Where the mean iterate ends, and its risk there if the truth is known."""
-        knows_truth = self.problem.beta_star is not None and self.problem.noise is not None
-        return Limit(
-            converges=self.converges,
-            parameters=self.iterate(np.inf),
-            training_loss=float(self.training_loss(np.inf)),
-            risk=self.risk(np.inf) if knows_truth else None,
-        )
-
-    def compare_limit(self) -> LimitComparison:
-        """The limit beside the minimum-norm solution that full-batch descent from the same start ends in."""
-        return limits.compare(self.problem, self.start, self.limit())
-
-    @property
-    def frozen(self) -> FrozenSubspace:
-        """The subspace in which nothing moves: all that no visited row sees, unless a penalty acts there."""
-        space = self.space
-        if self.recipe.penalty:
-            everything = RowSpace(space.p, space.p, 1.0, None)
-            return FrozenSubspace(0, everything, np.zeros((space.p, 0)))
-        return FrozenSubspace(space.p - space.dimension, space, np.zeros((space.dimension, 0)))
-
-    def best_epoch(self) -> BestEpoch:
-        """The epoch with the smallest risk of the mean iterate, among all epochs until it has settled.
-
-        Epochs are looked at one by one, up to the end of a step schedule or 20,000 of them. If the risk has not
-        settled to twelve digits by then `error` is the whole risk: later epochs are unknown, but for the limit.
-        """
-        last = self.recipe.horizon
-        best, lowest, searched, settled = 0, math.inf, 0, False
-        end = float(self.risk(np.inf).total) if self.recipe.is_constant else math.nan
-        while searched <= min(last, _LONGEST_SEARCH) and not settled:
-            stop = min(max(64, 2 * searched), last + 1, _LONGEST_SEARCH + 1)
-            risks = self.risk(np.arange(searched, stop)).total
-            if risks.min() < lowest:
-                best, lowest = searched + int(np.argmin(risks)), float(risks.min())
-            settled = bool(np.abs(risks[-32:] - end).max() <= 1e-12 * abs(end)) or bool(np.isinf(risks).all())
-            searched = int(stop)
-        if end < lowest:
-            return BestEpoch(math.inf, end, 0.0 if settled else end)
-        return BestEpoch(best, lowest, 0.0 if settled or searched > last else lowest)
-
     def expected_risk(self, epochs: Any, *, given_responses: bool = False) -> ExpectedRisk:
-        """The risk of the run itself, E |beta_k - beta_star|_Sigma^2, and how much of it is spread from shuffling.
+        """The risk of the run itself, E |beta_k - beta_star|_Sigma^2 over orders and noise, and its spread.
 
         Parameters
         ----------
@@ -275,46 +38,8 @@ class AffineDescent:
         given_responses : bool
             Average over the orders alone, with the responses y of the problem, in place of orders and noise.
         """
-        clock = self.recipe.clock(epochs)
-        when = np.unique(clock.ravel())
-        inputs = self.inputs(given_responses)
-        mean = self._mean_risk(when, given_responses)
-        courses = self.courses(inputs.truth)
-        error = self.inside(self.start - np.asarray(self.problem.beta_star))
-        if len(courses) > 1:
-            risks = np.array([self._course_risk(course, inputs, error, when) for course in courses])
-            return of_courses(clock, risks, mean, getattr(self.scheme, "is_sampled", lambda n: False)(self.problem.n))
-        if not getattr(courses[0].scheme, "is_random", True):
-            return deterministic(clock, mean)
-        snapshots = general(courses[0], inputs, error, when)
-        return of_moments(clock, snapshots, self.fades(when), self.readout, mean)
+        return run_risk.of_affine(self, self.recipe.clock(epochs), given_responses)
 
-    def inputs(self, given_responses: bool) -> Inputs:
-        """What enters the run beside its state."""
-        beta_star, noise = self.problem.beta_star, self.problem.noise
-        if given_responses:
-            beta_star = self.problem.parameters("the risk given the responses")
-            truth = self.inside(beta_star)
-            return Inputs(truth, given=self.blocks.response - self.blocks.rows @ truth)
-        beta_star, _, noise = self.problem.truth("the expected risk")
-        return Inputs(self.inside(beta_star), noise=noise)
-
-    def _mean_risk(self, when: FloatArray, given_responses: bool) -> FloatArray:
-        if not given_responses:
-            return self.risk(when).total
-        errors = self.iterate(when) - np.asarray(self.problem.beta_star)
-        covariance = self.problem.covariance
-        return np.array([covariance.norm_squared(e) if np.isfinite(e).all() else np.inf for e in errors])
-
-    def _course_risk(self, course: Course, inputs: Inputs, error: FloatArray, when: FloatArray) -> FloatArray:
-        """The risk along one course on which nothing is random but the noise."""
-        rank, risks = self.space.dimension, []
-        for state, fade in zip(course.states(error, when), self.fades(when), strict=True):
-            inside = state[:rank]
-            if inputs.given is not None:
-                with np.errstate(invalid="ignore"):
-                    inside = inside[:, :1] + inside[:, 1:] @ inputs.given[:, np.newaxis]
-                inside = np.where(np.isfinite(inside), inside, np.inf)
-            parts = self._risk_parts(inside, float(fade), inputs.noise)
-            risks.append(sum(parts) if np.isfinite(parts).all() else np.inf)
-        return np.maximum(np.array(risks), 0.0)
+    def mean_square_stability(self) -> MeanSquareStability:
+        """Whether the mean square of a run converges too, on which its expected risk depends."""
+        return mean_square_stability(self)

@@ -85,9 +85,7 @@ def deterministic(clock: FloatArray, mean: FloatArray) -> ExpectedRisk:
     return _spread_over(clock, back, mean, mean, np.zeros(len(mean)))
 
 
-def of_courses(
-    clock: FloatArray, risks: FloatArray, mean: FloatArray, sampled: bool
-) -> ExpectedRisk:
+def of_courses(clock: FloatArray, risks: FloatArray, mean: FloatArray, sampled: bool) -> ExpectedRisk:
     """Average the risks (courses, distinct epochs) of runs that differ in their first draw alone.
 
     Sampled courses come in pairs of an order and its reverse; the error is three standard errors over pairs.

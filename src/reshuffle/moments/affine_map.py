@@ -1,30 +1,14 @@
 """The mean of an epoch as an affine map that need not be symmetric, and its powers."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
 
 import numpy as np
 import scipy.linalg
 
 from reshuffle.arrays import FloatArray
 from reshuffle.moments.visits import Visits
-
-State = TypeVar("State")
-
-
-class Walk(Protocol):
-    """How a scheme goes through an epoch: the mean of any linear process over its random orders."""
-
-    def walk(
-        self,
-        n: int,
-        visit: Callable[[int, State], State],
-        mean: Callable[[Sequence[State]], State],
-        start: State,
-    ) -> State:
-        """The mean state after an epoch."""
-        ...
+from reshuffle.schemes import Scheme
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,9 +27,7 @@ class AffineMap:
 
     def twice(self) -> "AffineMap":
         """The map done two times: I - A^2 = 2 D - D^2."""
-        return AffineMap(
-            2 * self.loss - self.loss @ self.loss, 2 * self.entries - self.loss @ self.entries
-        )
+        return AffineMap(2 * self.loss - self.loss @ self.loss, 2 * self.entries - self.loss @ self.entries)
 
     @property
     def radius(self) -> float:
@@ -67,7 +49,7 @@ class AffineMap:
         return np.asarray(scipy.linalg.solve(self.loss, self.entries, check_finite=False))
 
 
-def mean_map(scheme: Walk, n: int, visits: Visits, force: FloatArray) -> AffineMap:
+def mean_map(scheme: Scheme, n: int, visits: Visits, force: FloatArray) -> AffineMap:
     """The mean over the orders of an epoch, with inputs zeta = (1, y of the rows of the blocks).
 
     Parameters

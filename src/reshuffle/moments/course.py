@@ -7,11 +7,11 @@ import numpy as np
 
 from reshuffle.arrays import FloatArray
 from reshuffle.blocks import Blocks
-from reshuffle.moments.affine_map import AffineMap, Powers, Walk, mean_map
+from reshuffle.moments.affine_map import AffineMap, Powers, mean_map
 from reshuffle.moments.visits import DrawnVisits, Visits
 from reshuffle.recipe import Recipe
 from reshuffle.row_space import RowSpace
-from reshuffle.schemes.sample_with_replacement import SampleWithReplacement
+from reshuffle.schemes import SampleWithReplacement, Scheme
 
 
 class Course:
@@ -31,7 +31,7 @@ class Course:
 
     def __init__(
         self,
-        scheme: Walk,
+        scheme: Scheme,
         n: int,
         blocks: Blocks,
         space: RowSpace,

@@ -1,14 +1,15 @@
 """The second moment of random reshuffling, where most of the work is matrix products through the rows of a batch.
 
-M(S) is the mean of E e e' over the orders of the batches in S. With D = E e eta_b' before the visit to b, and h = step / m_b,
+M(S) is the mean of E e e' over the orders of the batches in S. With D = E e eta_b' before the visit to b and
+h = step / m_b,
 
     G M G' + G D H' + H D'G' + noise^2 H H' = M - C'L - L'C,
     L = h (T - D') - (h^2 / 2) ((T - 2 D') C' + noise^2) C,    T = C M,    C = X_b,
 
-so that no product is larger than (m_b, r) by (r, r), and all last visits to a subset share one. What the noise of a batch
-has to do with the error before the visit is what the mean over the orders of S makes of it, D = F(S) E e_k eta_b', so only
-F(S) is needed and nothing of the noise travels through the lattice. The coordinates are those in which the
-largest batch is diagonal: visits to it cost no product at all.
+so that no product is larger than (m_b, r) by (r, r), and all last visits to a subset share one. What the noise of a
+batch has to do with the error before the visit is what the mean over the orders of S makes of it,
+D = F(S) E e_k eta_b', so only F(S) is needed and nothing of the noise travels through the lattice. The coordinates
+are those in which the largest batch is diagonal: visits to it change entries one by one.
 """
 
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ import scipy.linalg
 from reshuffle.arrays import FloatArray
 from reshuffle.blocks import Blocks
 from reshuffle.epoch.subsets import elements, layer
+from reshuffle.moments.affine_map import average
 
 
 class ReshuffledMoment:
@@ -43,7 +45,9 @@ class ReshuffledMoment:
         )
         self._left = left
         self.basis = right.T
-        self._rows = [np.ascontiguousarray(blocks.rows[blocks.of(b)] @ self.basis) for b in range(self.batches)]
+        self._rows = [
+            np.ascontiguousarray(blocks.rows[blocks.of(b)] @ self.basis) for b in range(self.batches)
+        ]
         self._places = [blocks.of(b) for b in range(self.batches)]
         self._shares = step / blocks.divisors
         self._prepare(self.basis.T @ modes)
@@ -63,7 +67,7 @@ class ReshuffledMoment:
             following = {}
             for subset in layer(list(range(self.batches)), size):
                 members = elements(subset)
-                following[subset] = sum(self._visited(b, means[subset ^ (1 << b)]) for b in members) / size
+                following[subset] = average([self._visited(b, means[subset ^ (1 << b)]) for b in members])
                 self._means[subset] = np.ascontiguousarray(following[subset].T)
             self._layers.append([self._arrival(subset) for subset in following])
             means = following
@@ -83,7 +87,7 @@ class ReshuffledMoment:
         return np.asarray(columns - rows.T @ (self._shares[batch] * (rows @ columns)))
 
     def inlet(self, noise_map: FloatArray) -> FloatArray:
-        """The transposed E e_k eta' (rows, r) that `epoch` takes, from the (r, rows) of the mean iterate in the modes."""
+        """The transposed E e_k eta' (rows, r) that `epoch` takes, from E e_k eta' (r, rows) in the modes."""
         source = np.ascontiguousarray(noise_map.T)
         places = self._places[self._aligned]
         source[places] = self._left.T @ source[places]
@@ -118,9 +122,7 @@ class ReshuffledMoment:
         total /= len(arrival.members) + arrival.has_aligned
         return total
 
-    def _push(
-        self, batch: int, before: int, second: FloatArray, source: FloatArray, out: FloatArray
-    ) -> None:
+    def _push(self, batch: int, before: int, second: FloatArray, source: FloatArray, out: FloatArray) -> None:
         """Write L / h (m_b, r) into `out`."""
         rows = self._rows[batch]
         np.matmul(rows, second, out=out)

@@ -10,15 +10,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from reshuffle.arrays import FloatArray
-from reshuffle.moments.affine_map import Walk, average
+from reshuffle.moments.affine_map import average
 from reshuffle.moments.inputs import Inputs
 from reshuffle.moments.visits import Visits
+from reshuffle.schemes import Scheme
 
 
 class SecondMoment:
     """One epoch of the joint second moments, kept side by side as [M, C], (d, d + z)."""
 
-    def __init__(self, scheme: Walk, n: int, visits: Visits, inputs: Inputs):
+    def __init__(self, scheme: Scheme, n: int, visits: Visits, inputs: Inputs):
         self.scheme, self.n, self.visits, self.inputs = scheme, n, visits, inputs
         self._entries = [inputs.entry(visits, batch) for batch in range(visits.blocks.batches)]
 
@@ -70,7 +71,7 @@ class DrawnSecondMoment(SecondMoment):
         Of one block of all rows, uncompressed.
     """
 
-    def __init__(self, scheme: Walk, n: int, visits: Visits, inputs: Inputs, sizes: Sequence[int]):
+    def __init__(self, scheme: Scheme, n: int, visits: Visits, inputs: Inputs, sizes: Sequence[int]):
         super().__init__(scheme, n, visits, inputs)
         self.sizes = sizes
 

@@ -1,9 +1,10 @@
 """Second moments in the long run: the fixed point, and whether there is one.
 
-T(M) = E[A M A'] is a positive map, and so are both parts of T(M) = Abar M Abar' + E(M), where E(M) = E[(A - Abar) M (A - Abar)']
-is what the spread of the orders adds. Where the mean converges, M - Abar M Abar' = R is solved directly, and
-I - T = (I - Abar . Abar') - E is a regular splitting: by the theorem of Varga the mean square converges exactly when
-the *gain* of the spread, the spectral radius of (I - Abar . Abar')^-1 E, is below one.
+T(M) = E[A M A'] is a positive map, and so are both parts of T(M) = Abar M Abar' + E(M), where
+E(M) = E[(A - Abar) M (A - Abar)'] is what the spread of the orders adds. Where the mean converges,
+M - Abar M Abar' = R is solved directly, and I - T = (I - Abar . Abar') - E is a regular splitting: by the theorem
+of Varga the mean square converges exactly when the *gain* of the spread, the spectral radius of
+(I - Abar . Abar')^-1 E, is below one.
 """
 
 from collections.abc import Callable
@@ -16,8 +17,10 @@ from reshuffle.arrays import FloatArray
 
 Map = Callable[[FloatArray], FloatArray]
 
-_ROUNDS = 2000
+_ROUNDS = 500
 """Applications of an epoch after which a fixed point or a spectral radius is reported as far as it is known."""
+_TIGHT = 1e-8
+"""Relative width of bounds on a spectral radius that are not improved any more."""
 _SETTLED = 1e-14
 
 
@@ -30,7 +33,9 @@ class MeanPart:
         if np.array_equal(loss, loss.T):
             rates, self._vectors = scipy.linalg.eigh(loss, check_finite=False)
             # 1 - (1 - x)(1 - y) without a difference of nearly equal numbers.
-            self._diagonal = rates[:, np.newaxis] + rates - np.outer(rates, rates)
+            self._diagonal = np.asarray(
+                rates[:, np.newaxis] + rates - np.outer(rates, rates), dtype=np.float64
+            )
 
     def congruence(self, matrix: FloatArray) -> FloatArray:
         """Abar M Abar'."""
@@ -52,7 +57,7 @@ class MeanPart:
 def fixed_point(epoch: Map, mean: MeanPart) -> tuple[FloatArray, float]:
     """M = T(M) + R for epoch(M) = T(M) + R, and its relative error; (inf, 0) if the mean square diverges.
 
-    The iteration M -> M + (I - Abar . Abar')^-1 (epoch(M) - M) climbs from below, and its increments shrink by the gain.
+    M -> M + (I - Abar . Abar')^-1 (epoch(M) - M) climbs from below, with increments that shrink by the gain.
     """
     matrix = np.zeros_like(mean.loss)
     last, ratio = np.inf, 1.0
@@ -108,7 +113,7 @@ def positive_radius(positive: Map, dimension: int, decided: float | None = None)
             return Enclosure(0.0, 0.0, 0.0)
         ratios = scipy.linalg.eigh(image, matrix, eigvals_only=True, check_finite=False)
         lower, upper = max(lower, float(ratios[0])), min(upper, float(ratios[-1]))
-        tight = upper - lower <= 1e-10 * upper
+        tight = upper - lower <= _TIGHT * upper
         if tight or (decided is not None and (lower > decided or upper < decided)):
             break
         # A trace of the identity keeps the matrix definite where the map does not; the bounds hold all the same.

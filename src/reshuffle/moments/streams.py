@@ -13,7 +13,7 @@ from reshuffle.moments.reshuffled_moment import ReshuffledMoment
 from reshuffle.moments.second_moment import DrawnSecondMoment, SecondMoment
 from reshuffle.moments.stationary import MeanPart, fixed_point
 from reshuffle.powers import power_and_sum
-from reshuffle.schemes.sample_with_replacement import SampleWithReplacement
+from reshuffle.schemes import SampleWithReplacement
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +68,7 @@ def _end(course: Course, inputs: Inputs, current: FloatArray) -> Snapshot:
         if inputs.given is not None
         else np.hstack([ends[:, :1], inputs.noise * ends[:, 1:]])
     )
-    symmetric = course.recipe.momentum == 0 and getattr(course.scheme, "is_symmetric", False)
+    symmetric = course.recipe.momentum == 0 and course.scheme.is_symmetric
     loss = (mean.loss + mean.loss.T) / 2 if symmetric else mean.loss
     second, error = fixed_point(
         lambda matrix: recursion.epoch(np.hstack([matrix, cross]))[:, :d], MeanPart(loss)
@@ -76,9 +76,7 @@ def _end(course: Course, inputs: Inputs, current: FloatArray) -> Snapshot:
     return Snapshot(second[:rank, :rank], cross[:rank, 0], error)
 
 
-def reshuffled(
-    epoch: Epoch, start: FloatArray, noise: float, epochs: FloatArray
-) -> Iterator[Snapshot]:
+def reshuffled(epoch: Epoch, start: FloatArray, noise: float, epochs: FloatArray) -> Iterator[Snapshot]:
     """The same for random reshuffling with nothing but a step, from the modes of its mean."""
     space, rates, modes = epoch.problem.row_space, epoch.rates, epoch.modes.vectors
     lattice = ReshuffledMoment(epoch.blocks, epoch.step * space.scale * space.scale, modes, noise)

@@ -45,7 +45,7 @@ class Visits:
     def __init__(self, blocks: Blocks, scaled: Hyperparameters):
         self.blocks = blocks
         self.step, self.penalty, self.momentum = scaled.step, scaled.penalty, scaled.momentum
-        self.rank = blocks.rows.shape[1]
+        self.rank: int = blocks.rows.shape[1]
 
     @property
     def dimension(self) -> int:

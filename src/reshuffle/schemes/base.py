@@ -131,5 +131,5 @@ class Scheme(ABC):
         raise NotImplementedError(f"{self!r} does not visit the batches of a fixed partition.")
 
     def courses(self, n: int) -> Sequence["Scheme"]:
-        """The equally likely schemes between which a run chooses at its start, once; most choose afresh every epoch."""
+        """The equally likely schemes between which a run chooses at its start; most draw afresh in every epoch."""
         return [self]

@@ -16,8 +16,8 @@ from reshuffle.schemes.partition import Partition
 class SampleWithReplacement(Scheme):
     """Batches of m rows, each drawn uniformly from all rows and independently of the others.
 
-    This is torch's DataLoader(sampler=RandomSampler(data, replacement=True), batch_size=m): an epoch takes as many
-    steps as there are batches of m in n rows. The mean of one step is I - step W, as for the full batch, whatever m.
+    This is torch's DataLoader(sampler=RandomSampler(data, replacement=True), batch_size=m): an epoch takes as
+    many steps as there are batches of m in n rows. The mean of one step is I - step W, as for the full batch.
 
     Parameters
     ----------
@@ -59,9 +59,7 @@ class SampleWithReplacement(Scheme):
                 mean = identity + one_step @ mean
             return mean / steps
 
-        return MeanMap(
-            factor, np.ones(len(factor)), orthonormal.T / np.sqrt(n), step, steps, 1.0, modifier
-        )
+        return MeanMap(factor, np.ones(len(factor)), orthonormal.T / np.sqrt(n), step, steps, 1.0, modifier)
 
     def degree(self, n: int) -> int:
         """The mean of one step is linear in the step."""
