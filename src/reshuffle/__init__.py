@@ -10,7 +10,7 @@ from reshuffle.flow import GradientFlow, gradient_flow
 from reshuffle.limits import Limit, LimitComparison
 from reshuffle.problem import LeastSquares, gaussian
 from reshuffle.risk import Risk
-from reshuffle.schemes import FullBatch, RandomReshuffling, Scheme, WithReplacement
+from reshuffle.schemes import FullBatch, RandomReshuffling, SampleReshuffling, Scheme, WithReplacement
 from reshuffle.simulation import Estimate, Simulation, simulate
 from reshuffle.stability import Stability, critical_step
 from reshuffle.stopping import BestEpoch
@@ -32,6 +32,7 @@ __all__ = [
     "RandomReshuffling",
     "Risk",
     "RiskInterval",
+    "SampleReshuffling",
     "Scheme",
     "Simulation",
     "Stability",

@@ -1,13 +1,21 @@
 """The mean iterate of a training recipe, for any number of epochs at once."""
 
+import math
+from functools import cached_property
 from typing import Any
 
-from reshuffle import bounds, door, limits, powers, stopping, validate
+import numpy as np
+
+from reshuffle import bounds, door, limits, perturbation, powers, stopping, validate
 from reshuffle.arrays import BoolArray, FloatArray
 from reshuffle.bounds import RiskInterval
+from reshuffle.epoch.accuracy import accuracy
 from reshuffle.epoch.epoch import Epoch
+from reshuffle.epoch.sampling import STANDARD_ERRORS
 from reshuffle.limits import LimitComparison
+from reshuffle.perturbation import Perturbation
 from reshuffle.problem import LeastSquares
+from reshuffle.risk import Risk
 from reshuffle.schemes import Scheme
 from reshuffle.stability import Stability, stability
 from reshuffle.stopping import BestEpoch
@@ -61,6 +69,58 @@ class Descent(Trajectory):
     def _clock(self, epochs: Any) -> FloatArray:
         return validate.epochs(epochs)
 
+    def iterate_error(self, epochs: Any) -> FloatArray:
+        """How far the mean iterate may be off because the mean over orders is not exact, in Euclidean norm.
+
+        Of the shape of `epochs`: 0 for the exact mean, a proven bound for the series, three standard errors for
+        sampling.
+        """
+        clock = self._clock(epochs)
+        if self.epoch.method == "exact":
+            return np.zeros(clock.shape)
+        if self.epoch.method == "sampling":
+            iterates = np.array([replica.iterate(clock) for replica in self._replicas])
+            # Coordinates add up like their variances.
+            spread = np.linalg.norm(perturbation.jackknife(iterates), axis=-1)
+            return np.asarray(STANDARD_ERRORS * spread)
+        pulled = (self.pull @ self._responses)[:, np.newaxis]
+        with np.errstate(invalid="ignore"):
+            of_start = self._bounds.of_powers(clock) * np.linalg.norm(self._moving(self._start_inside))
+            size = float(np.linalg.norm(self._responses))
+            total = of_start + self._bounds.of_drifts(clock, self.motion(clock)[1], pulled, size)
+        return np.where(np.isnan(total), np.inf, total)
+
+    def _risk_error(self, risk: Risk) -> FloatArray:
+        epochs, total = risk.epochs, risk.total
+        if self.epoch.method == "exact":
+            return np.zeros(epochs.shape)
+        if self.epoch.method == "sampling":
+            totals = np.array([replica._risk(epochs).total for replica in self._replicas])
+            return STANDARD_ERRORS * perturbation.jackknife(totals)
+        beta_star, covariance, noise = self.problem.truth("the risk")
+        inside = self.directions.T @ self.problem.row_space.coordinates(self.start - beta_star)
+        lifted = self.problem.row_space.lift(self.directions)
+        # The risk is the squared Sigma-norm of the error of the start and the map of the noise, side by side.
+        with np.errstate(invalid="ignore"):
+            of_start = self._bounds.of_powers(epochs) * np.linalg.norm(self._moving(inside))
+            of_noise = noise * self._bounds.of_drifts(epochs, self.motion(epochs)[1], self.pull, 1.0)
+            size = math.sqrt(covariance.norm(lifted)) * np.hypot(of_start, of_noise)
+            error = np.where(size == 0, 0.0, 2 * np.sqrt(total) * size + size**2)
+        return np.where(np.isnan(error), np.inf, error)
+
+    def _moving(self, coordinates: FloatArray) -> FloatArray:
+        return np.where(self.frozen_modes, 0.0, coordinates)
+
+    @cached_property
+    def _bounds(self) -> Perturbation:
+        mean = self.epoch.mean
+        pull_error = mean.pull_error / self.problem.row_space.scale
+        return Perturbation(self.epoch.rates, self.frozen_modes, mean.error, pull_error)
+
+    @cached_property
+    def _replicas(self) -> "list[Descent]":
+        return [Descent(epoch, self.start) for epoch in self.epoch.replicas]
+
     def motion(self, epochs: FloatArray) -> tuple[FloatArray, FloatArray]:
         """(1 - x)^k and its geometric sum, for the rates x of the modes."""
         return powers.power_and_sum(self.epoch.rates, epochs * self.epoch.mean.repeats)
@@ -97,8 +157,12 @@ def descend(
     *,
     alpha: float | None = None,
     start: Any = None,
+    method: str = "auto",
+    rtol: float = 1e-4,
+    budget: float = 1e12,
+    seed: int = 0,
 ) -> Descent:
-    """Describe gradient descent on a problem: what follows is exact, and no training happens.
+    """Describe gradient descent on a problem: nothing is trained, and what is not exact carries its error.
 
     Parameters
     ----------
@@ -111,6 +175,19 @@ def descend(
         the full-batch step it stands for under the linear scaling rule, step = alpha / B.
     start : (p,), optional
         beta_0; zero by default.
+    method : str
+        How the mean over orders is taken: "exact" (a handful of batches), "series" (with a proven bound),
+        "sampling" (of orders, with a standard error), or "auto": exact if that fits the budget, else the series if
+        it reaches rtol, else sampling. `run.epoch.method` tells which it was, `run.epoch.error` how far off it may
+        be.
+    rtol : float
+        The relative error that the rate of a mode may have where the mean is not exact. The error of a risk curve
+        is then about as small, relative to its start; `run.risk(epochs).error` tells it.
+    budget : float
+        Floating-point operations that may be spent on the mean of an epoch; 1e12 is a minute or so. If that is not
+        enough for rtol a warning says so, and the answers carry their error.
+    seed : int
+        Of sampled orders.
 
     >>> import reshuffle as rs
     >>> problem = rs.gaussian(100, 150, noise=0.5, seed=1)
@@ -130,4 +207,6 @@ def descend(
         step = validate.nonnegative("alpha", alpha) / scheme.steps(problem.n)
     else:
         step = validate.nonnegative("step", step)
-    return Descent(Epoch(problem, scheme, step), door.start(start, problem))
+    return Descent(
+        Epoch(problem, scheme, step, accuracy(method, rtol, budget, seed)), door.start(start, problem)
+    )

@@ -31,6 +31,15 @@ class MeanMap:
         The largest weight of a row in the gradient: the size of K at small steps, before anything cancels.
     modifier : callable
         b -> Pi_b (r, r), computed when asked for.
+    method : str
+        "exact", "series" or "sampling".
+    error : float
+        How far Z may be off, relative to Z itself: |v'(Z - true) v| <= error v'Z v for every v, so that the rate of
+        each mode is off by at most that share. A bound for the series; so many standard errors for sampling.
+    pull_error : float
+        A bound on the Frobenius norm of the error of rate F'A, for the series.
+    replicas : tuple of MeanMap
+        For sampling: the map without each group of draws in turn, from which errors of all answers follow.
     """
 
     factor: FloatArray
@@ -40,6 +49,10 @@ class MeanMap:
     repeats: int
     weight: float
     modifier: Callable[[int], FloatArray]
+    method: str = "exact"
+    error: float = 0.0
+    pull_error: float = 0.0
+    replicas: tuple["MeanMap", ...] = ()
 
     def weigh(self, matrix: FloatArray) -> FloatArray:
         """K M, for M of shape (q, m)."""

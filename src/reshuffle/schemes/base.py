@@ -10,6 +10,7 @@ import scipy.linalg
 
 from reshuffle.arrays import FloatArray, IntArray
 from reshuffle.blocks import Blocks
+from reshuffle.epoch.accuracy import Accuracy
 from reshuffle.epoch.mean_map import MeanMap
 from reshuffle.schemes.partition import Partition
 
@@ -70,7 +71,11 @@ class Scheme(ABC):
 
     @abstractmethod
     def mean_map(self, blocks: Blocks, step: float) -> MeanMap:
-        """The mean of an epoch over the orders of visits, in row-space coordinates."""
+        """The exact mean of an epoch over the orders of visits, in row-space coordinates."""
+
+    def estimated_map(self, blocks: Blocks, step: float, accuracy: Accuracy) -> MeanMap:
+        """The mean of an epoch by the method asked for. Schemes whose exact mean is cheap know no other."""
+        return self.mean_map(blocks, step)
 
     @abstractmethod
     def degree(self, n: int) -> int:
