@@ -13,6 +13,7 @@ from reshuffle.epoch.accuracy import accuracy
 from reshuffle.epoch.epoch import Epoch
 from reshuffle.epoch.sampling import STANDARD_ERRORS
 from reshuffle.limits import LimitComparison
+from reshuffle.map_error import MapError
 from reshuffle.perturbation import Perturbation
 from reshuffle.problem import LeastSquares
 from reshuffle.risk import Risk
@@ -83,12 +84,7 @@ class Descent(Trajectory):
             # Coordinates add up like their variances.
             spread = np.linalg.norm(perturbation.jackknife(iterates), axis=-1)
             return np.asarray(STANDARD_ERRORS * spread)
-        pulled = (self.pull @ self._responses)[:, np.newaxis]
-        with np.errstate(invalid="ignore"):
-            of_start = self._bounds.of_powers(clock) * np.linalg.norm(self._moving(self._start_inside))
-            size = float(np.linalg.norm(self._responses))
-            total = of_start + self._bounds.of_drifts(clock, self.motion(clock)[1], pulled, size)
-        return np.where(np.isnan(total), np.inf, total)
+        return self._map_error.of_iterate(clock, self.motion(clock)[1], self._start_inside)
 
     def _risk_error(self, risk: Risk) -> FloatArray:
         epochs, total = risk.epochs, risk.total
@@ -101,21 +97,22 @@ class Descent(Trajectory):
         inside = self.directions.T @ self.problem.row_space.coordinates(self.start - beta_star)
         lifted = self.problem.row_space.lift(self.directions)
         # The risk is the squared Sigma-norm of the error of the start and the map of the noise, side by side.
+        of_start = self._map_error.of_start(epochs, inside)
+        of_noise = noise * self._map_error.of_noise(epochs, self.motion(epochs)[1]) if noise else 0.0
         with np.errstate(invalid="ignore"):
-            of_start = self._bounds.of_powers(epochs) * np.linalg.norm(self._moving(inside))
-            of_noise = noise * self._bounds.of_drifts(epochs, self.motion(epochs)[1], self.pull, 1.0)
             size = math.sqrt(covariance.norm(lifted)) * np.hypot(of_start, of_noise)
             error = np.where(size == 0, 0.0, 2 * np.sqrt(total) * size + size**2)
         return np.where(np.isnan(error), np.inf, error)
 
-    def _moving(self, coordinates: FloatArray) -> FloatArray:
-        return np.where(self.frozen_modes, 0.0, coordinates)
-
     @cached_property
-    def _bounds(self) -> Perturbation:
-        mean = self.epoch.mean
-        pull_error = mean.pull_error / self.problem.row_space.scale
-        return Perturbation(self.epoch.rates, self.frozen_modes, mean.error, pull_error)
+    def _map_error(self) -> MapError:
+        mean, blocks, scale = self.epoch.mean, self.epoch.blocks, self.problem.row_space.scale
+        return MapError(
+            Perturbation(self.epoch.rates, self.frozen_modes, mean.error, mean.pull_error / scale),
+            rows=scale * blocks.rows @ self.directions,
+            response=blocks.response,
+            pull=self.pull,
+        )
 
     @cached_property
     def _replicas(self) -> "list[Descent]":

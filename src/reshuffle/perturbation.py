@@ -94,7 +94,7 @@ class Perturbation:
         half = np.where(self.rates <= 1, roots * np.where(self.frozen, 0.0, drift), roots)
         through_powers = self._of_half_sums(epochs) * np.linalg.norm(half * row_norms(pull), axis=-1)
         sums = np.minimum(epochs, max(1 / self.slowest, 1.0))
-        return np.asarray(through_powers + sums * self.pull_error * size)
+        return np.asarray(through_powers + sums * (self.pull_error * size))
 
     def _of_half_sums(self, epochs: FloatArray) -> FloatArray:
         """A bound on e sum_{j<k-1} |A^j H~^(1/2)|."""
@@ -111,6 +111,6 @@ def jackknife(values: FloatArray) -> FloatArray:
     1.1547
     """
     groups = len(values)
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):
         spread = np.square(values - values.mean(axis=0)).sum(axis=0)
     return np.where(np.isfinite(spread), np.sqrt((groups - 1) / groups * spread), np.inf)

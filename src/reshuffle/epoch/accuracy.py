@@ -5,6 +5,8 @@ from typing import Any
 
 from reshuffle import validate
 
+CALL = 2e5
+"""Operations that could have been done in the time that a call with small matrices takes anyway."""
 METHODS = ("auto", "exact", "series", "sampling")
 
 

@@ -42,10 +42,10 @@ class Epoch:
 
     @property
     def error(self) -> float:
-        """How far Z may be off beyond rounding, relative to itself: |v'(Z - true Z) v| <= error v'Z v for every v.
+        """How far the rate B step z of each mode may be off beyond rounding, relative to that rate.
 
-        So the rate B step z of each mode is off by at most this share. 0 for the exact mean, a proven bound for the
-        series, three standard errors for sampling (there of the worst mode, see `sampling`).
+        0 for the exact mean. For the series a proven bound, |v'(Z - true Z) v| <= error v'Z v for every v; for
+        sampling three standard errors of the worst mode.
         """
         return self.mean.error
 

@@ -8,6 +8,7 @@ import numpy as np
 from reshuffle.arrays import FloatArray
 from reshuffle.blocks import Blocks
 from reshuffle.epoch import parameter_lattice, sample_lattice
+from reshuffle.epoch.accuracy import CALL
 from reshuffle.epoch.mean_map import MeanMap
 from reshuffle.epoch.parameter_lattice import ParameterLattice
 from reshuffle.epoch.sample_lattice import SampleLattice
@@ -17,10 +18,10 @@ _MOST_BATCHES = 20
 
 
 def flops(blocks: Blocks) -> float:
-    """Operations of the cheaper lattice; infinite if there are too many batches, or too little memory."""
+    """Operations of the cheaper lattice, calls included; infinite with too many batches or too little memory."""
     if blocks.batches > _MOST_BATCHES or _needed_bytes(blocks) > _available_bytes():
         return math.inf
-    return min(_flops_of_both(blocks))
+    return min(_flops_of_both(blocks)) + CALL * blocks.batches * 2.0 ** (blocks.batches - 1)
 
 
 def reshuffled_mean_map(blocks: Blocks, step: float) -> MeanMap:

@@ -34,8 +34,8 @@ class MeanMap:
     method : str
         "exact", "series" or "sampling".
     error : float
-        How far Z may be off, relative to Z itself: |v'(Z - true) v| <= error v'Z v for every v, so that the rate of
-        each mode is off by at most that share. A bound for the series; so many standard errors for sampling.
+        How far the rate of each mode may be off, relative to that rate. For the series a bound, in the strong
+        sense |v'(Z - true Z) v| <= error v'Z v for every v; for sampling so many standard errors of the worst mode.
     pull_error : float
         A bound on the Frobenius norm of the error of rate F'A, for the series.
     replicas : tuple of MeanMap

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from reshuffle.arrays import FloatArray, IntArray
+from reshuffle.epoch.accuracy import CALL
 from reshuffle.epoch.whitened import Whitened
 
 GROUPS = 8
@@ -40,7 +41,7 @@ DrawOrder = Callable[[np.random.Generator], Order]
 
 @dataclass(frozen=True, eq=False)
 class Sampled:
-    """The pull (q, k), those of the groups (GROUPS, q, k), and the error of the kernel relative to its size."""
+    """The pull (q, k), those of the groups (GROUPS, q, k), the error of the rates, and the number of orders."""
 
     pull: FloatArray
     groups: FloatArray
@@ -61,7 +62,10 @@ def sample(
     budget: float,
     rng: np.random.Generator,
 ) -> Sampled:
-    """Draw orders until the relative error of the kernel is below `rtol`, or `budget` operations are spent.
+    """Draw orders until the rate of every mode is known to `rtol`, or `budget` operations are spent.
+
+    A first round goes without the control variate, which makes an order three times as expensive; if that was not
+    enough, a second one tells whether it pays.
 
     Parameters
     ----------
@@ -70,90 +74,78 @@ def sample(
     low_degrees : (q, k)
         The mean over all orders of the pull up to second degree.
     """
-    tally = _Tally(whitened, low_degrees)
-    tally.draw(draw, rng, rounds=1, with_control=True)
-    with_control = tally.control_pays
-    each = 2 * GROUPS * order_flops(whitened, with_control)
-    affordable = int((budget - 2 * GROUPS * order_flops(whitened, True)) / each)
-    if not with_control:
-        tally = _Tally(whitened, low_degrees)
-    while affordable > 0:
-        missing = 2.0 if tally.rounds == 0 else tally.rounds * ((tally.error() / rtol) ** 2 - 1)
-        if missing <= 0:
-            break
+    tally = _Tally(whitened, low_degrees, with_control=False)
+    left = budget - tally.draw(draw, rng, rounds=1)
+    if tally.error() > rtol:
+        controlled = _Tally(whitened, low_degrees, with_control=True)
+        left -= controlled.draw(draw, rng, rounds=1)
+        if controlled.expense_of(rtol) < tally.expense_of(rtol):
+            tally = controlled
+    while tally.error() > rtol and left >= tally.expense:
+        missing = tally.expense_of(rtol) / tally.expense - tally.rounds
         # A few more than the estimate says, but never so many that a poor estimate costs much.
-        rounds = int(np.clip(np.ceil(1.05 * missing), 1, max(2, 3 * tally.rounds)))
-        rounds = min(rounds, affordable)
-        tally.draw(draw, rng, rounds, with_control)
-        affordable -= rounds
+        rounds = min(int(np.ceil(1.05 * missing)) + 1, 3 * tally.rounds, int(left / tally.expense))
+        left -= tally.draw(draw, rng, rounds)
     return tally.result()
 
 
-def order_flops(whitened: Whitened, with_control: bool) -> float:
-    """Operations of following one order."""
-    return (12.0 if with_control else 4.0) * len(whitened.orthonormal) * len(whitened.rates) ** 2
-
-
 class _Tally:
-    """The sums of the groups."""
+    """The sums of the groups, with or without the control variate."""
 
-    def __init__(self, whitened: Whitened, low_degrees: FloatArray):
-        self.whitened, self.low_degrees = whitened, low_degrees
+    def __init__(self, whitened: Whitened, low_degrees: FloatArray, with_control: bool):
+        self.whitened, self.low_degrees, self.with_control = whitened, low_degrees, with_control
         shape = (GROUPS, *whitened.orthonormal.shape)
-        self.full, self.control = np.zeros(shape), np.zeros(shape)
-        self.rounds, self.has_control = 0, False
+        self.full = np.zeros(shape)
+        self.control = np.zeros(shape if with_control else (GROUPS, 0, 0))
+        self.rounds, self.steps = 0, 0
 
-    def draw(self, draw: DrawOrder, rng: np.random.Generator, rounds: int, with_control: bool) -> None:
-        """Add a pair of orders to every group, `rounds` times."""
+    @property
+    def expense(self) -> float:
+        """Operations of a round: a pair of orders for every group."""
+        products = 4.0 * len(self.whitened.orthonormal) * len(self.whitened.rates) ** 2
+        each = (3 if self.with_control else 1) * (products + CALL * self.steps)
+        return 2 * GROUPS * each
+
+    def expense_of(self, rtol: float) -> float:
+        """Operations until the error is `rtol`, as far as can be told by now."""
+        return self.expense * self.rounds * (self.error() / rtol) ** 2
+
+    def draw(self, draw: DrawOrder, rng: np.random.Generator, rounds: int) -> float:
+        """Add so many rounds, and return what they cost."""
         for _ in range(rounds):
             for group in range(GROUPS):
                 order = draw(rng)
+                self.steps = len(order.shares)
                 for each in (order, order.reversed()):
-                    follow(
-                        self.whitened, each, self.full[group], self.control[group] if with_control else None
-                    )
+                    control = self.control[group] if self.with_control else None
+                    follow(self.whitened, each, self.full[group], control)
             self.rounds += 1
-        self.has_control = with_control
+        return rounds * self.expense
 
-    @property
-    def control_pays(self) -> bool:
-        """Whether the control variate saves more draws than it costs."""
-        with_it, without = (self._spread(self._groups(factor)) for factor in (self._factor(), 0.0))
-        return bool(
-            with_it**2 * order_flops(self.whitened, True) < without**2 * order_flops(self.whitened, False)
-        )
-
-    def _factor(self) -> float:
-        """The multiple of the control variate that leaves the least variance, from the groups themselves."""
-        if not self.has_control:
-            return 0.0
-        full, control = self.full - self.full.mean(axis=0), self.control - self.control.mean(axis=0)
-        size = float(np.vdot(control, control))
-        return float(np.vdot(full, control)) / size if size else 1.0
-
-    def _groups(self, factor: float) -> FloatArray:
+    def _groups(self) -> FloatArray:
+        """The mean pull of each group, less the multiple of the control variate that leaves the least variance."""
         means = self.full / (2 * self.rounds)
-        if factor:
-            means -= factor * (self.control / (2 * self.rounds) - self.low_degrees)
+        if self.with_control:
+            off = self.control / (2 * self.rounds) - self.low_degrees
+            among, beside = off - off.mean(axis=0), means - means.mean(axis=0)
+            size = float(np.vdot(among, among))
+            means -= (float(np.vdot(beside, among)) / size if size else 1.0) * off
         return means
 
-    def _spread(self, groups: FloatArray) -> float:
-        """The standard error of the rows of the kernel, relative to its diagonal, of the worst mode."""
-        kernels = np.array([group.T @ self.whitened.orthonormal for group in groups])
-        kernels = (kernels + kernels.transpose(0, 2, 1)) / 2
-        scales = np.sqrt(np.abs(np.diagonal(kernels.mean(axis=0))))
-        variances = kernels.var(axis=0, ddof=1) / GROUPS / np.maximum(np.outer(scales, scales), 1e-300) ** 2
-        return float(np.sqrt(variances.sum(axis=1)).max(initial=0.0))
-
     def error(self) -> float:
-        """The relative error of the kernel: so many standard errors."""
-        return STANDARD_ERRORS * self._spread(self._groups(self._factor()))
+        """The error of the rate of the worst mode, relative to that rate."""
+        rates = np.array(
+            [np.einsum("ij,ij->j", group, self.whitened.orthonormal) for group in self._groups()]
+        )
+        mean = np.abs(rates.mean(axis=0))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            shares = rates.std(axis=0, ddof=1) / np.sqrt(GROUPS) / mean
+        return STANDARD_ERRORS * float(np.nan_to_num(shares, posinf=np.inf).max(initial=0.0))
 
     def result(self) -> Sampled:
         """The estimate, as far as it has come."""
-        groups = self._groups(self._factor())
-        error = STANDARD_ERRORS * self._spread(groups)
-        return Sampled(groups.mean(axis=0), groups, error, 2 * GROUPS * self.rounds)
+        groups = self._groups()
+        return Sampled(groups.mean(axis=0), groups, self.error(), 2 * GROUPS * self.rounds)
 
 
 def modifier(

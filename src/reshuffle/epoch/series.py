@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from reshuffle.arrays import FloatArray
+from reshuffle.epoch.accuracy import CALL
 from reshuffle.epoch.whitened import Whitened
 
 _MOST_TERMS = 170
@@ -89,6 +90,8 @@ def error(whitened: Whitened, coefficients: FloatArray, *, contracts: bool) -> S
     `contracts` says that what happens between coincidences never enlarges anything, as for batches.
     """
     norms = whitened.norms
+    if whitened.fastest == 0:
+        return SeriesError(0.0, 0.0)
     if whitened.fastest > _LARGEST_RATE or norms.max(initial=0.0) > _LARGEST_VISIT:
         return SeriesError(np.inf, np.inf)
     # Terms beyond these are below rounding: a visit is at most one half, and factorials do the rest.
@@ -112,7 +115,8 @@ def flops(whitened: Whitened) -> float:
     """Operations of `pull`: products over atoms for each pair of modes, and sums over triples of modes."""
     k, q = len(whitened.rates), len(whitened.orthonormal)
     terms = _terms(whitened.fastest)
-    return 2.0 * whitened.atoms * k**3 + 8.0 * q * k**2 + 10.0 * terms * k**3
+    calls = CALL * (whitened.atoms + terms * k)
+    return 2.0 * whitened.atoms * k**3 + 8.0 * q * k**2 + 10.0 * terms * k**3 + calls
 
 
 def _left_out(norms: FloatArray, propagator: float, terms: int) -> FloatArray:
