@@ -10,15 +10,16 @@ import numpy as np
 from reshuffle import limits
 from reshuffle.arrays import FloatArray
 from reshuffle.blocks import Blocks
+from reshuffle.epoch.sampling import STANDARD_ERRORS
 from reshuffle.limits import Limit, LimitComparison
+from reshuffle.moments.affine_map import average
 from reshuffle.moments.course import Course
 from reshuffle.moments.readout import Readout
 from reshuffle.problem import LeastSquares
 from reshuffle.recipe import Recipe
 from reshuffle.risk import Risk
 from reshuffle.row_space import RowSpace
-from reshuffle.schemes import Scheme
-from reshuffle.schemes.sample_with_replacement import SampleWithReplacement
+from reshuffle.schemes import SampleWithReplacement, Scheme, ShuffleOnce
 from reshuffle.stability import Stability
 from reshuffle.stopping import BestEpoch
 from reshuffle.trajectory import FrozenSubspace
@@ -129,21 +130,32 @@ class AffineMean:
         matrix = self._courses[0].visits(0).outside()
         return float(np.abs(np.linalg.eigvals(matrix)).max()) ** self.scheme.steps(self.problem.n)
 
-    def _means(self, start: FloatArray, epochs: FloatArray, truth: FloatArray | None) -> Iterator[FloatArray]:
-        """The states (r, 1 + rows) averaged over courses, at each of the ascending epochs."""
+    @property
+    def _is_sampled(self) -> bool:
+        return isinstance(self.scheme, ShuffleOnce) and self.scheme.is_sampled(self.problem.n)
+
+    def _means(
+        self, start: FloatArray, epochs: FloatArray, truth: FloatArray | None
+    ) -> Iterator[tuple[FloatArray, list[FloatArray]]]:
+        """The states (r, 1 + rows) averaged over courses, at each of the ascending epochs.
+
+        Beside them, if the courses are a sample, what each pair of an order and its reverse deviates by.
+        """
         courses = self._courses if truth is None else self.courses(truth)
         rank = self.space.dimension
         streams = [course.states(start, epochs) for course in courses]
         for states in zip(*streams, strict=True):
             with np.errstate(invalid="ignore"):
-                mean = sum(state[:rank] for state in states) / len(states)
-            yield np.where(np.isfinite(mean), mean, np.inf)
+                mean = average([state[:rank] for state in states])
+                pairs = zip(states[0::2], states[1::2], strict=True) if self._is_sampled else ()
+                deviations = [(one[:rank] + other[:rank]) / 2 - mean for one, other in pairs]
+            yield np.where(np.isfinite(mean), mean, np.inf), deviations
 
     def _iterates(self, epochs: FloatArray) -> FloatArray:
         """The mean iterate in row-space coordinates u (times, r), at ascending epochs."""
         inputs = np.concatenate([[1.0], self.blocks.response])
         iterates = []
-        for state in self._means(self.inside(self.start), epochs, None):
+        for state, _ in self._means(self.inside(self.start), epochs, None):
             grows = np.isinf(state).any(axis=1)
             iterates.append(np.where(grows, np.inf, np.where(np.isinf(state), 0.0, state) @ inputs))
         return np.array(iterates).reshape(len(epochs), self.space.dimension)
@@ -188,12 +200,36 @@ class AffineMean:
         beta_star, _, noise = self.problem.truth("the risk")
         clock = self.recipe.clock(epochs)
         when, back = np.unique(clock.ravel(), return_inverse=True)
-        parts = np.zeros((4, len(when)))
+        parts = np.zeros((5, len(when)))
         error = self.inside(self.start - beta_star)
         states = self._means(error, when, self.inside(beta_star))
-        for number, (state, fade) in enumerate(zip(states, self.fades(when), strict=True)):
-            parts[:, number] = self.risk_parts(state, float(fade), noise)
-        return Risk(clock, *parts[:, back].reshape(4, *clock.shape))
+        for number, ((state, deviations), fade) in enumerate(zip(states, self.fades(when), strict=True)):
+            parts[:4, number] = self.risk_parts(state, float(fade), noise)
+            parts[4, number] = self._sampling_error(float(parts[:4, number].sum()), deviations, noise)
+        return Risk(clock, *parts[:, back].reshape(5, *clock.shape))
+
+    def _sampling_error(self, risk: float, deviations: list[FloatArray], noise: float) -> float:
+        """Three standard errors of the risk at a mean over sampled pairs, at most (Cauchy and Schwarz)."""
+        if not deviations:
+            return 0.0
+        scales = np.concatenate([[1.0], np.full(len(self.blocks.rows), noise)])
+        squares = sum(self.readout.inside_of(deviation * scales) for deviation in deviations)
+        size = STANDARD_ERRORS * math.sqrt(squares / (len(deviations) * (len(deviations) - 1)))
+        return 2 * math.sqrt(max(risk, 0.0)) * size + size**2
+
+    def iterate_error(self, epochs: Any) -> FloatArray:
+        """How far the mean iterate may be off in Euclidean norm: 0, or three standard errors of sampled orders."""
+        clock = self.recipe.clock(epochs)
+        if not self._is_sampled:
+            return np.zeros(clock.shape)
+        when, back = np.unique(clock.ravel(), return_inverse=True)
+        inputs = np.concatenate([[1.0], self.blocks.response]) / self.space.scale
+        errors = []
+        for _, deviations in self._means(self.inside(self.start), when, None):
+            squares = sum(float(np.square(deviation @ inputs).sum()) for deviation in deviations)
+            pairs = len(deviations)
+            errors.append(STANDARD_ERRORS * math.sqrt(squares / (pairs * (pairs - 1))))
+        return np.array(errors)[back].reshape(clock.shape)
 
     def risk_parts(self, state: FloatArray, fade: float, noise: float) -> tuple[float, float, float, float]:
         """Frozen, bias, cross and variance of states (r, 1 + rows): of the mean, and of the noise in each row."""
@@ -231,6 +267,7 @@ class AffineMean:
             parameters=self.iterate(np.inf),
             training_loss=float(self.training_loss(np.inf)),
             risk=self.risk(np.inf) if knows_truth else None,
+            error=float(self.iterate_error(np.inf)),
         )
 
     def compare_limit(self) -> LimitComparison:

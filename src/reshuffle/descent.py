@@ -1,19 +1,26 @@
 """The mean iterate of a training recipe, for any number of epochs at once."""
 
+import math
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from reshuffle import bounds, door, limits, powers, recipe, run_risk, stopping, validate
+from reshuffle import bounds, door, limits, perturbation, powers, recipe, run_risk, stopping, validate
 from reshuffle.affine_descent import AffineDescent
 from reshuffle.arrays import BoolArray, FloatArray
 from reshuffle.bounds import RiskInterval
+from reshuffle.epoch.accuracy import accuracy
 from reshuffle.epoch.epoch import Epoch
+from reshuffle.epoch.sampling import STANDARD_ERRORS
 from reshuffle.expected_risk import ExpectedRisk
 from reshuffle.limits import LimitComparison
+from reshuffle.map_error import MapError
 from reshuffle.mean_square import MeanSquareStability, mean_square_stability
+from reshuffle.perturbation import Perturbation
 from reshuffle.problem import LeastSquares
-from reshuffle.schemes import RandomReshuffling, Scheme
+from reshuffle.risk import Risk
+from reshuffle.schemes import SampleReshuffling, Scheme
 from reshuffle.stability import Stability, stability
 from reshuffle.stopping import BestEpoch
 from reshuffle.trajectory import Trajectory
@@ -65,6 +72,54 @@ class Descent(Trajectory):
 
     def _clock(self, epochs: Any) -> FloatArray:
         return validate.epochs(epochs)
+
+    def iterate_error(self, epochs: Any) -> FloatArray:
+        """How far the mean iterate may be off because the mean over orders is not exact, in Euclidean norm.
+
+        Of the shape of `epochs`: 0 for the exact mean, a proven bound for the series, three standard errors for
+        sampling.
+        """
+        clock = self._clock(epochs)
+        if self.epoch.method == "exact":
+            return np.zeros(clock.shape)
+        if self.epoch.method == "sampling":
+            iterates = np.array([replica.iterate(clock) for replica in self._replicas])
+            # Coordinates add up like their variances.
+            spread = np.linalg.norm(perturbation.jackknife(iterates), axis=-1)
+            return np.asarray(STANDARD_ERRORS * spread)
+        return self._map_error.of_iterate(clock, self.motion(clock)[1], self._start_inside)
+
+    def _risk_error(self, risk: Risk) -> FloatArray:
+        epochs, total = risk.epochs, risk.total
+        if self.epoch.method == "exact":
+            return np.zeros(epochs.shape)
+        if self.epoch.method == "sampling":
+            totals = np.array([replica._risk(epochs).total for replica in self._replicas])
+            return STANDARD_ERRORS * perturbation.jackknife(totals)
+        beta_star, covariance, noise = self.problem.truth("the risk")
+        inside = self.directions.T @ self.problem.row_space.coordinates(self.start - beta_star)
+        lifted = self.problem.row_space.lift(self.directions)
+        # The risk is the squared Sigma-norm of the error of the start and the map of the noise, side by side.
+        of_start = self._map_error.of_start(epochs, inside)
+        of_noise = noise * self._map_error.of_noise(epochs, self.motion(epochs)[1]) if noise else 0.0
+        with np.errstate(invalid="ignore"):
+            size = math.sqrt(covariance.norm(lifted)) * np.hypot(of_start, of_noise)
+            error = np.where(size == 0, 0.0, 2 * np.sqrt(total) * size + size**2)
+        return np.where(np.isnan(error), np.inf, error)
+
+    @cached_property
+    def _map_error(self) -> MapError:
+        mean, blocks, scale = self.epoch.mean, self.epoch.blocks, self.problem.row_space.scale
+        return MapError(
+            Perturbation(self.epoch.rates, self.frozen_modes, mean.error, mean.pull_error / scale),
+            rows=scale * blocks.rows @ self.directions,
+            response=blocks.response,
+            pull=self.pull,
+        )
+
+    @cached_property
+    def _replicas(self) -> "list[Descent]":
+        return [Descent(epoch, self.start) for epoch in self.epoch.replicas]
 
     def motion(self, epochs: FloatArray) -> tuple[FloatArray, FloatArray]:
         """(1 - x)^k and its geometric sum, for the rates x of the modes."""
@@ -118,12 +173,23 @@ class Descent(Trajectory):
         ExpectedRisk(total=0.0682156: mean=0.0646408, spread=0.00357473, error=0)
         """
         clock = validate.epochs(epochs)
-        problem, scheme = self.problem, self.epoch.scheme
-        visits_all = sum(len(rows) for rows in scheme.partition(problem.n)) == problem.n
-        if isinstance(scheme, RandomReshuffling) and visits_all and self.epoch.step and not given_responses:
-            mean = self.risk(np.unique(clock.ravel())).total
-            return run_risk.of_reshuffling(self.epoch, self.start, clock, mean)
+        distinct = np.unique(clock.ravel())
+        way = run_risk.way(self.epoch, distinct, given_responses)
+        if way == "sampling":
+            mean = self._given_risk(distinct) if given_responses else self.risk(distinct)
+            return run_risk.by_sampling(self.epoch, self.start, clock, mean, given_responses)
+        if way == "reshuffling":
+            return run_risk.of_reshuffling(self.epoch, self.start, clock, self.risk(distinct).total)
         return run_risk.of_affine(self._affine, clock, given_responses)
+
+    def _given_risk(self, epochs: FloatArray) -> Risk:
+        """|b - beta_star|_Sigma^2 at the mean iterate b itself, as a risk of bias alone."""
+        errors = self.iterate(epochs) - self.problem.parameters("the risk given the responses")
+        value = np.array([self.problem.covariance.norm_squared(error) for error in errors])
+        off = np.sqrt(self.problem.covariance.norm(self.problem.row_space.lift(np.eye(self.problem.rank))))
+        error = off * self.iterate_error(epochs)
+        nothing = np.zeros_like(value)
+        return Risk(epochs, nothing, value, nothing, nothing, 2 * np.sqrt(value) * error + error**2)
 
     @property
     def _affine(self) -> AffineDescent:
@@ -140,8 +206,12 @@ def descend(
     start: Any = None,
     penalty: float = 0.0,
     momentum: float = 0.0,
+    method: str = "auto",
+    rtol: float = 1e-4,
+    budget: float = 1e12,
+    seed: int = 0,
 ) -> Descent | AffineDescent:
-    """Describe gradient descent on a problem: what follows is exact, and no training happens.
+    """Describe gradient descent on a problem: nothing is trained, and what is not exact carries its error.
 
     Parameters
     ----------
@@ -161,6 +231,19 @@ def descend(
     momentum : float
         Of the heavy ball, in [0, 1), with a buffer that is kept from visit to visit and from epoch to epoch, as in
         torch's SGD: v -> momentum v + gradient, beta -> beta - step v.
+    method : str
+        How the mean over orders is taken: "exact" (a handful of batches), "series" (with a proven bound),
+        "sampling" (of orders, with a standard error), or "auto": exact if that fits the budget, else the series if
+        it reaches rtol, else sampling. `run.epoch.method` tells which it was, `run.epoch.error` how far off it may
+        be.
+    rtol : float
+        The relative error that the rate of a mode may have where the mean is not exact. The error of a risk curve
+        is then about as small, relative to its start; `run.risk(epochs).error` tells it.
+    budget : float
+        Floating-point operations that may be spent on the mean of an epoch; 1e12 is a minute or so. If that is not
+        enough for rtol a warning says so, and the answers carry their error.
+    seed : int
+        Of sampled orders.
 
     >>> import reshuffle as rs
     >>> problem = rs.gaussian(100, 150, noise=0.5, seed=1)
@@ -174,6 +257,12 @@ def descend(
     scheme = door.scheme(scheme, problem)
     made = recipe.recipe(step, alpha, penalty, momentum, scheme.steps(problem.n))
     start = door.start(start, problem)
+    wanted = accuracy(method, rtol, budget, seed)
     if made.is_plain and scheme.is_symmetric:
-        return Descent(Epoch(problem, scheme, made.at(0).step), start)
+        return Descent(Epoch(problem, scheme, made.at(0).step, wanted), start)
+    if isinstance(scheme, SampleReshuffling):
+        raise TypeError(
+            "scheme must visit fixed batches to be followed with a penalty, momentum or a step schedule, "
+            f"but it is {scheme}; try RandomReshuffling, or simulate(...), which does all of this."
+        )
     return AffineDescent(problem, scheme, made, start)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from reshuffle.arrays import FloatArray, IntArray
+from reshuffle.epoch.sampling import STANDARD_ERRORS
 from reshuffle.moments.readout import Readout
 from reshuffle.moments.streams import Snapshot
 
@@ -27,8 +28,8 @@ class ExpectedRisk:
     spread :
         What shuffling adds: E |beta_k - E beta_k|_Sigma^2 over the orders.
     error :
-        Of the total: a standard error where orders were sampled, a bound on what is left of an iteration, and
-        otherwise 0 for exact up to rounding.
+        Of the total: three standard errors where orders were sampled, an estimate of what is left of the
+        iteration for a fixed point, and 0 where all is exact up to rounding.
     """
 
     epochs: FloatArray
@@ -95,9 +96,15 @@ def of_courses(clock: FloatArray, risks: FloatArray, mean: FloatArray, sampled: 
     if sampled:
         with np.errstate(invalid="ignore"):
             pairs = (risks[0::2] + risks[1::2]) / 2
-            errors = 3 * pairs.std(axis=0, ddof=1) / np.sqrt(len(pairs))
+            errors = STANDARD_ERRORS * pairs.std(axis=0, ddof=1) / np.sqrt(len(pairs))
         errors = np.where(np.isfinite(errors), errors, np.inf)
     return _spread_over(clock, back, risks.mean(axis=0), mean, errors)
+
+
+def of_estimate(clock: FloatArray, mean: FloatArray, spread: FloatArray, errors: FloatArray) -> ExpectedRisk:
+    """A spread that was estimated, at the distinct epochs."""
+    _, back = np.unique(clock.ravel(), return_inverse=True)
+    return _spread_over(clock, back, mean + spread, mean, errors)
 
 
 def _spread_over(

@@ -6,12 +6,82 @@ from reshuffle import expected_risk as parts
 from reshuffle.affine_mean import AffineMean
 from reshuffle.arrays import FloatArray
 from reshuffle.epoch.epoch import Epoch
+from reshuffle.epoch.sampling import STANDARD_ERRORS
 from reshuffle.expected_risk import ExpectedRisk
 from reshuffle.moments import streams
 from reshuffle.moments.course import Course
 from reshuffle.moments.inputs import Inputs
 from reshuffle.moments.readout import Readout
-from reshuffle.schemes.shuffle_once import ShuffleOnce
+from reshuffle.risk import Risk
+from reshuffle.schemes import RandomReshuffling, SampleReshuffling, ShuffleOnce
+from reshuffle.simulation import simulate
+
+_EXACT_FLOPS = 4e12
+"""Operations beyond which second moments are sampled: a few minutes."""
+_EXACT_BYTES = 4e9
+_SAMPLED_FLOPS = 4e10
+_FEWEST_RUNS, _MOST_RUNS = 100, 4000
+
+
+def way(epoch: Epoch, epochs: FloatArray, given_responses: bool) -> str:
+    """How the expected risk of a plain run is computed: "reshuffling" or "affine" recursion, or "sampling"."""
+    scheme, problem, rank = epoch.scheme, epoch.problem, epoch.problem.rank
+    if isinstance(scheme, SampleReshuffling) or epoch.method != "exact":
+        return "sampling"
+    if not isinstance(scheme, RandomReshuffling):
+        return "affine"
+    steps = scheme.steps(problem.n)
+    finite = epochs[np.isfinite(epochs)]
+    rounds = float(finite.max(initial=0.0)) + 100 * (len(finite) < len(epochs))
+    flops = rounds * 2.0 ** (steps - 1) * 8 * len(epoch.blocks.rows) * rank**2
+    if flops > _EXACT_FLOPS or 2.0**steps * 8 * rank**2 > _EXACT_BYTES:
+        return "sampling"
+    visits_all = sum(len(rows) for rows in scheme.partition(problem.n)) == problem.n
+    return "reshuffling" if visits_all and epoch.step and not given_responses else "affine"
+
+
+def by_sampling(
+    epoch: Epoch, start: FloatArray, clock: FloatArray, mean: Risk, given_responses: bool
+) -> ExpectedRisk:
+    """The mean iterate's risk as it is known, plus the spread of simulated runs, with its standard error.
+
+    Runs come in pairs that share their noise: half their squared distance has the spread for its mean, and the
+    noise, by far the larger part of what varies, cancels in it.
+
+    Parameters
+    ----------
+    epoch, start
+        The run.
+    clock : any shape
+        Epochs, finite.
+    mean : Risk
+        Of the mean iterate, at the distinct epochs.
+    given_responses : bool
+    """
+    problem, when = epoch.problem, np.unique(clock.ravel())
+    if np.isinf(when).any():
+        raise ValueError(
+            f"epochs must be finite for {epoch.scheme}, whose spread is estimated from simulated runs, "
+            "but one is inf; try RandomReshuffling with few batches, where the limit is exact."
+        )
+    problem.parameters("the expected risk")
+    a_run = 4.0 * problem.n * problem.p * max(1.0, float(when.max(initial=0.0)))
+    runs = 2 * int(np.clip(_SAMPLED_FLOPS / a_run, _FEWEST_RUNS, _MOST_RUNS) / 2)
+    simulated = simulate(
+        problem,
+        epoch.scheme,
+        step=epoch.step,
+        epochs=when,
+        runs=runs,
+        start=start,
+        seed=epoch.accuracy.seed,
+        fresh_noise=not given_responses,
+    )
+    assert simulated.spread is not None
+    spread = simulated.spread
+    return parts.of_estimate(
+        clock, mean.total, spread.mean, np.hypot(STANDARD_ERRORS * spread.standard_error, mean.error)
+    )
 
 
 def of_affine(run: AffineMean, clock: FloatArray, given_responses: bool) -> ExpectedRisk:

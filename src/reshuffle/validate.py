@@ -127,6 +127,20 @@ def nonnegative(name: str, value: Any) -> float:
     return number
 
 
+def positive(name: str, value: Any) -> float:
+    """Return a finite float above zero.
+
+    >>> positive("rtol", 0)
+    Traceback (most recent call last):
+    ...
+    ValueError: rtol must be a finite number > 0, but it is 0.
+    """
+    number = _real_number(value)
+    if not (number is not None and math.isfinite(number) and number > 0):
+        raise ValueError(f"{name} must be a finite number > 0, but it is {value!r}.")
+    return number
+
+
 def choice(name: str, value: Any, allowed: Sequence[str]) -> str:
     """Return one of a few words.
 

@@ -36,10 +36,10 @@ def test_shuffling_samples(n, batch_size, drop_last):
     ends = torch_runs(
         least_squares,
         load(batch_size=batch_size, shuffle=True, drop_last=drop_last),
-        epochs=EPOCHS, runs=400, lr=0.1,
+        epochs=EPOCHS, runs=400, lr=0.15,
     )  # fmt: skip
     scheme = rs.SampleReshuffling(batch_size=batch_size, drop_last=drop_last)
-    risks, expected = agree(least_squares, ends, rs.descend(least_squares, scheme, step=0.2), EPOCHS)
+    risks, expected = agree(least_squares, ends, rs.descend(least_squares, scheme, step=0.3), EPOCHS)
     # The agreement would mean little if runs did not differ.
     assert float(expected.spread) > 1e-3
     assert risks.std() > 1e-3

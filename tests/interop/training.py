@@ -40,7 +40,9 @@ def batch_loader(data, seed, *, batch_size):
     return DataLoader(whole, batch_size=None, shuffle=True, generator=torch.Generator().manual_seed(seed))
 
 
-def torch_runs(least_squares, make_loader, *, epochs, runs, lr, momentum=0.0, weight_decay=0.0, schedule=None):
+def torch_runs(
+    least_squares, make_loader, *, epochs, runs, lr, momentum=0.0, weight_decay=0.0, schedule=None
+):
     """The parameters (runs, p) that torch.optim.SGD ends with; its MSELoss has no factor 1/2."""
     data = TensorDataset(torch.tensor(least_squares.X), torch.tensor(least_squares.y))
     ends = []

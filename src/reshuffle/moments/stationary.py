@@ -31,11 +31,10 @@ class MeanPart:
         self.loss = loss
         self._diagonal: FloatArray | None = None
         if np.array_equal(loss, loss.T):
-            rates, self._vectors = scipy.linalg.eigh(loss, check_finite=False)
+            values, vectors = scipy.linalg.eigh(loss, check_finite=False)
+            rates, self._vectors = np.asarray(values), np.asarray(vectors)
             # 1 - (1 - x)(1 - y) without a difference of nearly equal numbers.
-            self._diagonal = np.asarray(
-                rates[:, np.newaxis] + rates - np.outer(rates, rates), dtype=np.float64
-            )
+            self._diagonal = rates[:, np.newaxis] + rates - np.outer(rates, rates)
 
     def congruence(self, matrix: FloatArray) -> FloatArray:
         """Abar M Abar'."""
@@ -49,7 +48,8 @@ class MeanPart:
             solution = self._vectors @ inside @ self._vectors.T
         else:
             A = np.eye(len(right)) - self.loss
-            solution = scipy.linalg.solve_discrete_lyapunov(A, right, method="bilinear")
+            found = scipy.linalg.solve_discrete_lyapunov(A, right, method="bilinear")
+            solution = np.asarray(found, dtype=np.float64)
         # An epoch makes everything symmetric: what is not would be taken for a residual, and grow.
         return np.asarray((solution + solution.T) / 2)
 

@@ -10,6 +10,7 @@ import scipy.linalg
 
 from reshuffle.arrays import FloatArray, IntArray
 from reshuffle.blocks import Blocks
+from reshuffle.epoch.accuracy import Accuracy
 from reshuffle.epoch.mean_map import MeanMap
 from reshuffle.schemes.partition import Partition
 
@@ -77,7 +78,11 @@ class Scheme(ABC):
 
     @abstractmethod
     def mean_map(self, blocks: Blocks, step: float) -> MeanMap:
-        """The mean of an epoch over the orders of visits, in row-space coordinates."""
+        """The exact mean of an epoch over the orders of visits, in row-space coordinates."""
+
+    def estimated_map(self, blocks: Blocks, step: float, accuracy: Accuracy) -> MeanMap:
+        """The mean of an epoch by the method asked for. Schemes whose exact mean is cheap know no other."""
+        return self.mean_map(blocks, step)
 
     @abstractmethod
     def degree(self, n: int) -> int:
@@ -128,7 +133,10 @@ class Scheme(ABC):
             The mean of a list of equally likely states.
         start : state
         """
-        raise NotImplementedError(f"{self!r} does not visit the batches of a fixed partition.")
+        raise TypeError(
+            f"scheme must visit fixed batches for this question, but it is {self!r}; "
+            "try RandomReshuffling, or simulate(...)."
+        )
 
     def courses(self, n: int) -> Sequence["Scheme"]:
         """The equally likely schemes between which a run chooses at its start; most draw afresh in every epoch."""

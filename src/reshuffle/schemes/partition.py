@@ -76,6 +76,11 @@ class Partition:
         words += [f"normalize={self.normalize!r}"] if self.normalize != "own" else []
         return ", ".join(words)
 
+    @property
+    def is_explicit(self) -> bool:
+        """Whether the rows of each batch were given."""
+        return self._explicit is not None
+
     def members(self, n: int) -> list[IntArray]:
         """The row indices of each batch, for n rows."""
         if self._explicit is not None:

@@ -1,15 +1,19 @@
 """Every batch once an epoch, in a fresh random order."""
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from reshuffle.arrays import IntArray
 from reshuffle.blocks import Blocks
-from reshuffle.epoch.lattice import reshuffled_mean_map
+from reshuffle.epoch import choice, lattice, series
+from reshuffle.epoch.accuracy import Accuracy
 from reshuffle.epoch.mean_map import MeanMap
+from reshuffle.epoch.sampling import DrawOrder, Order
 from reshuffle.epoch.subsets import elements, layer
+from reshuffle.epoch.whitened import Whitened
 from reshuffle.schemes.base import Scheme, State
 
 
@@ -44,7 +48,20 @@ class RandomReshuffling(Scheme):
 
     def mean_map(self, blocks: Blocks, step: float) -> MeanMap:
         """The exact mean over the B! orders."""
-        return reshuffled_mean_map(blocks, step)
+        return lattice.reshuffled_mean_map(blocks, step)
+
+    def estimated_map(self, blocks: Blocks, step: float, accuracy: Accuracy) -> MeanMap:
+        """The mean over orders: exact for a handful of batches, else by the series or from sampled orders."""
+        weights = np.repeat(1 / (blocks.batches * blocks.divisors), blocks.sizes)
+        task = choice.Task(
+            exact=lambda: self.mean_map(blocks, step),
+            exact_flops=lattice.flops(blocks),
+            whitened=lambda: Whitened.of(blocks.rows, weights, blocks.batches * step, blocks.offsets),
+            coefficients=series.batch_coefficients(),
+            contracts=True,
+            draw=_batch_orders,
+        )
+        return choice.mean_map(task, accuracy)
 
     def orders(self, rng: np.random.Generator, runs: int, batches: int) -> Iterator[IntArray]:
         """Independent uniformly random permutations."""
@@ -69,3 +86,16 @@ class RandomReshuffling(Scheme):
             }
         (end,) = current.values()
         return end
+
+
+def _batch_orders(whitened: Whitened) -> DrawOrder:
+    """Draw the rows of all batches, batch after batch in random order."""
+    places = [np.arange(*ends) for ends in pairwise(whitened.offsets)]
+    shares = np.ones(whitened.atoms)
+
+    def draw(rng: np.random.Generator) -> Order:
+        order = rng.permutation(whitened.atoms)
+        offsets = np.concatenate([[0], np.cumsum(whitened.sizes[order])])
+        return Order(np.concatenate([places[atom] for atom in order]), offsets, shares)
+
+    return draw
