@@ -12,6 +12,7 @@ from reshuffle.moments import streams
 from reshuffle.moments.course import Course
 from reshuffle.moments.inputs import Inputs
 from reshuffle.moments.readout import Readout
+from reshuffle.moments.reshuffled_moment import ReshuffledMoment
 from reshuffle.risk import Risk
 from reshuffle.schemes import RandomReshuffling, SampleReshuffling, ShuffleOnce
 from reshuffle.simulation import simulate
@@ -107,11 +108,13 @@ def of_reshuffling(epoch: Epoch, start: FloatArray, clock: FloatArray, mean: Flo
     beta_star, covariance, noise = problem.truth("the expected risk")
     when = np.unique(clock.ravel())
     error = space.scale * space.coordinates(start - beta_star)
+    step = epoch.step * space.scale * space.scale
+    lattice = ReshuffledMoment(epoch.blocks, step, epoch.modes.vectors, noise)
     return parts.of_moments(
         clock,
-        streams.reshuffled(epoch, error, noise, when),
+        streams.reshuffled(epoch, lattice, error, when),
         np.ones(len(when)),
-        Readout(space, covariance, start, beta_star),
+        Readout(space, covariance, start, beta_star).turned(lattice.basis),
         mean,
     )
 

@@ -1,5 +1,7 @@
 """The risk of an error that is known by its moments inside the row space, and by itself outside."""
 
+from copy import copy
+
 import numpy as np
 
 from reshuffle.arrays import FloatArray
@@ -26,6 +28,13 @@ class Readout:
         weighted = covariance.apply(self._ends.T)
         self._outer = self._ends @ weighted
         self._inner = space.coordinates(weighted)
+
+    def turned(self, basis: FloatArray) -> "Readout":
+        """The same for errors in the coordinates of an orthonormal basis (r, r) of the row space."""
+        turned = copy(self)
+        turned.gram = basis.T @ self.gram @ basis
+        turned._inner = basis.T @ self._inner
+        return turned
 
     def outside(self, fade: float) -> float:
         """|o|_Sigma^2."""

@@ -11,7 +11,7 @@ from reshuffle.moments.course import Course
 from reshuffle.moments.inputs import Inputs
 from reshuffle.moments.reshuffled_moment import ReshuffledMoment
 from reshuffle.moments.second_moment import DrawnSecondMoment, SecondMoment
-from reshuffle.moments.stationary import MeanPart, fixed_point
+from reshuffle.moments.stationary import Map, MeanPart, fixed_point
 from reshuffle.powers import power_and_sum
 from reshuffle.schemes import SampleWithReplacement
 
@@ -76,31 +76,35 @@ def _end(course: Course, inputs: Inputs, current: FloatArray) -> Snapshot:
     return Snapshot(second[:rank, :rank], cross[:rank, 0], error)
 
 
-def reshuffled(epoch: Epoch, start: FloatArray, noise: float, epochs: FloatArray) -> Iterator[Snapshot]:
-    """The same for random reshuffling with nothing but a step, from the modes of its mean."""
-    space, rates, modes = epoch.problem.row_space, epoch.rates, epoch.modes.vectors
-    lattice = ReshuffledMoment(epoch.blocks, epoch.step * space.scale * space.scale, modes, noise)
-    pull = noise**2 * space.scale * epoch.pull
-    basis, inside = lattice.basis, modes.T @ start
-    second, done = np.outer(basis.T @ start, basis.T @ start), 0
+def reshuffled(
+    epoch: Epoch, lattice: ReshuffledMoment, start: FloatArray, epochs: FloatArray
+) -> Iterator[Snapshot]:
+    """The same for random reshuffling with nothing but a step, in the coordinates of the lattice."""
+    space, rates = epoch.problem.row_space, epoch.rates
+    modes = lattice.basis.T @ epoch.modes.vectors
+    inlet = lattice.inlet((lattice.noise**2 * space.scale) * epoch.pull)
+    begin = lattice.basis.T @ start
+    second, done = np.outer(begin, begin), 0
 
     def after(count: float, matrix: FloatArray) -> FloatArray:
         _, drift = power_and_sum(rates, np.array(count))
-        return lattice.epoch(matrix, lattice.inlet(drift[:, np.newaxis] * pull))
+        return lattice.epoch(matrix, inlet * drift)
 
     for when in epochs:
-        decay, _ = power_and_sum(rates, np.array(when))
         if np.isinf(when):
-            converges = bool(((rates > 0) & (rates < 2)).all())
-            if not converges:
-                yield Snapshot(np.full_like(second, np.inf), np.full_like(start, np.inf))
-                return
-            mean = (basis.T @ modes * rates) @ (basis.T @ modes).T
-            second, error = fixed_point(lambda matrix: after(np.inf, matrix), MeanPart((mean + mean.T) / 2))
-            yield Snapshot(basis @ second @ basis.T, np.zeros_like(start), error)
+            yield _settled(modes, rates, lambda matrix: after(np.inf, matrix))
             return
         with np.errstate(over="ignore", invalid="ignore"):
             for passed in range(done, int(when)):
                 second = after(float(passed), second)
         done = int(when)
-        yield Snapshot(basis @ second @ basis.T, modes @ (decay * inside))
+        decay, _ = power_and_sum(rates, np.array(when))
+        yield Snapshot(second, modes @ (decay * (modes.T @ begin)))
+
+
+def _settled(modes: FloatArray, rates: FloatArray, epoch: Map) -> Snapshot:
+    if not ((rates > 0) & (rates < 2)).all():
+        return Snapshot(np.full_like(modes, np.inf), np.full_like(rates, np.inf))
+    loss = (modes * rates) @ modes.T
+    second, error = fixed_point(epoch, MeanPart((loss + loss.T) / 2))
+    return Snapshot(second, np.zeros_like(rates), error)
