@@ -1,6 +1,7 @@
 """Run every benchmark: `python -m benchmarks`."""
 
-from benchmarks import core, free_spectrum
+from benchmarks import core, expected_risk, free_spectrum
 
 core.main()
+expected_risk.main()
 free_spectrum.main()

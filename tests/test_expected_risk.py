@@ -45,13 +45,24 @@ def test_simulated_runs_agree_within_four_standard_errors(scheme, recipe):
             assert (np.abs(estimate.mean - value) <= allowed).all()
 
 
-@pytest.mark.parametrize("scheme", [s for s in SCHEMES if not isinstance(s, rs.Cyclic)], ids=repr)
+@pytest.mark.parametrize(
+    "scheme",
+    [
+        rs.RandomReshuffling(batch_size=5),
+        rs.RandomReshuffling(batch_size=5, drop_last=True),
+        rs.WithReplacement(3),
+        rs.ShuffleOnce(3),
+        rs.SampleWithReplacement(batch_size=5),
+    ],
+    ids=repr,
+)
 @pytest.mark.parametrize("recipe", RECIPES[:3])
 def test_the_limit_is_that_of_many_epochs(scheme, recipe):
-    problem = rs.gaussian(30, 6, noise=0.7, seed=3)
+    problem = rs.gaussian(12, 2, noise=0.7, seed=3)
     run = rs.descend(problem, scheme, **recipe)
+    assert run.stability().rate ** 300 < 1e-11
     for given_responses in (False, True):
-        end = run.expected_risk([2000, math.inf], given_responses=given_responses)
+        end = run.expected_risk([300, math.inf], given_responses=given_responses)
         assert end.total[1] == pytest.approx(float(end.total[0]), rel=1e-10)
         assert end.spread[1] == pytest.approx(float(end.spread[0]), rel=1e-7)
         assert end.error[1] <= 1e-12 * end.total[1]
@@ -102,7 +113,7 @@ def test_given_responses_need_no_noise_level():
     known = rs.LeastSquares(X, y, beta_star=np.ones(4))
     run = rs.descend(known, rs.RandomReshuffling(3), 0.1)
     assert float(run.expected_risk(3, given_responses=True).spread) > 0
-    with pytest.raises(rs.MissingTruthError, match="the expected risk needs noise"):
+    with pytest.raises(rs.MissingTruthError, match="risk needs noise"):
         run.expected_risk(3)
     nothing = rs.LeastSquares(X, y)
     for scheme in (rs.RandomReshuffling(3), rs.Cyclic(3), rs.SampleReshuffling(3)):
@@ -126,7 +137,7 @@ def test_shuffled_samples_are_estimated_with_an_error_that_covers_the_truth(give
     found = run.expected_risk(2, given_responses=given_responses)
     assert float(found.mean) == pytest.approx(mean, rel=1e-12)
     assert abs(float(found.total) - total) <= float(found.error)
-    assert 0 < float(found.error) < 0.1 * (total - mean)
+    assert 0 < float(found.error) < 0.2 * (total - mean)
 
 
 def test_too_many_batches_are_sampled():

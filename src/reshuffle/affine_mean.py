@@ -297,7 +297,7 @@ class AffineMean:
             risks = self.risk(np.arange(searched, stop)).total
             if risks.min() < lowest:
                 best, lowest = searched + int(np.argmin(risks)), float(risks.min())
-            settled = bool(np.abs(risks[-32:] - end).max() <= 1e-12 * abs(end)) or bool(np.isinf(risks).all())
+            settled = bool((risks[-32:] == end).all()) or bool(np.allclose(risks[-32:], end, 1e-12, 0.0))
             searched = int(stop)
         if end < lowest:
             return BestEpoch(math.inf, end, 0.0 if settled else end)

@@ -7,8 +7,8 @@ h = step / m_b,
     L = T - D' - (h / 2) ((T - 2 D') C' + noise^2) C,    T = C M,    C = X_b,
 
 so that no product is larger than (m_b, r) by (r, r). What the noise of a batch has to do with the error before the
-visit is what the mean over the orders of S makes of it, D = F(S) E e_k eta_b', so only F(S) is needed and nothing of
-the noise travels through the lattice. In the coordinates of `aligned` a visit to the largest batch needs no product.
+visit is what the mean over the orders of S makes of it, D = F(S) E e_k eta_b', so nothing of it travels through the
+lattice. In the coordinates of `aligned` the largest batch needs no product.
 """
 
 from dataclasses import dataclass
