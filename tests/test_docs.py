@@ -46,7 +46,9 @@ def test_every_file_that_a_page_names_exists(page):
 
 def test_the_examples_of_the_page_on_many_batches_print_what_they_say():
     result = doctest.testfile(
-        str(ROOT / "docs" / "many_batches.md"), module_relative=False, optionflags=doctest.NORMALIZE_WHITESPACE
+        str(ROOT / "docs" / "many_batches.md"),
+        module_relative=False,
+        optionflags=doctest.NORMALIZE_WHITESPACE,
     )
     assert result.attempted >= 6
     assert result.failed == 0
