@@ -1,7 +1,8 @@
 """Run every benchmark: `python -m benchmarks`."""
 
-from benchmarks import core, expected_risk, free_spectrum
+from benchmarks import core, expected_risk, free_spectrum, schemes
 
 core.main()
+schemes.main()
 expected_risk.main()
 free_spectrum.main()

@@ -55,6 +55,8 @@ def split(
     is_whole_and_tall = len(partition) == 1 and len(partition[0]) == X.shape[0] >= X.shape[1]
     if is_whole_and_tall:
         tables = [np.column_stack([reduction.rows, reduction.response])]
+    elif all(len(members) == 1 for members in partition):
+        tables = _single_rows(X, y, reduction, np.concatenate(partition))
     elif X.shape[1] > X.shape[0]:
         table = np.column_stack([reduction.rows, reduction.response])
         tables = [compress([table[members]]) for members in partition]
@@ -69,6 +71,17 @@ def split(
         if divisors is None
         else divisors,
     )
+
+
+def _single_rows(X: FloatArray, y: FloatArray, reduction: Reduction, members: IntArray) -> list[FloatArray]:
+    """Batches of one row each: many, and nothing to compress."""
+    if X.shape[1] > X.shape[0]:
+        table = np.column_stack([reduction.rows, reduction.response])[members]
+    else:
+        rows = X[members] / reduction.space.scale
+        basis = reduction.space.basis
+        table = np.column_stack([rows if basis is None else rows @ basis, y[members]])
+    return list(table[:, np.newaxis])
 
 
 def _tall_block(X: FloatArray, y: FloatArray, space: RowSpace, members: IntArray) -> FloatArray:

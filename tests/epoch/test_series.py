@@ -58,6 +58,37 @@ def test_the_bound_covers_what_is_left_out(n, p, batches, equal, step):
     assert in_pull <= run.epoch.mean.pull_error / tiny.problem.row_space.scale + 1e-14
 
 
+@pytest.mark.parametrize("propagator", [0.0, 0.7])
+def test_the_bound_counts_what_is_not_kept(propagator):
+    """exp(u z + l(z)) / (1 - w z) less what is kept, against its Taylor coefficients in thirty digits."""
+    mpmath.mp.dps = 30
+    norms = [0.3, 0.1, 0.25]
+    left_out = series._left_out(np.array(norms), propagator, 9)
+    pairs = sum(norm**2 for norm in norms) / 2
+    for atom, own in enumerate(norms):
+
+        def everything(z, own=own):
+            coincidences = mpmath.fprod(mpmath.exp(-norm * z) / (1 - norm * z) for norm in norms)
+            kept = 1 + own * z + pairs * z**2
+            return mpmath.exp(propagator * z) * (coincidences / (1 - own * z) - kept)
+
+        expected = [float(value) for value in mpmath.taylor(everything, 0, 8)]
+        np.testing.assert_allclose(left_out[:, atom], expected, atol=1e-13)
+
+
+def test_shuffled_samples_have_no_contracting_propagator():
+    problem = rs.gaussian(60, 4, seed=0)
+    rows = whitened(problem, [[row] for row in range(60)], 1e-3)
+    coefficients = series.sample_coefficients(np.ones(20), 60)
+    careful, careless = (series.error(rows, coefficients, contracts=contracts) for contracts in (False, True))
+    assert careful.share > 1.01 * careless.share
+    scheme = rs.SampleReshuffling(20)
+    run = rs.descend(problem, scheme, 3e-3, method="series")
+    mean = scheme._whitened(run.epoch.blocks, 3e-3 * problem.row_space.scale**2)
+    bound = series.error(mean, scheme._coefficients(60), contracts=False)
+    assert bound.share <= run.epoch.error <= 1.2 * bound.share
+
+
 def test_the_bound_is_not_far_from_the_truth():
     problem = rs.gaussian(240, 12, seed=1)
     run, exact = descents(problem, rs.RandomReshuffling(12), 0.01, "series", **LOOSE)

@@ -93,6 +93,23 @@ def test_rows_that_are_never_visited_teach_nothing(n, p):
         assert run.training_loss(4) == pytest.approx(loss)
 
 
+def test_directions_that_only_dropped_rows_have_are_frozen():
+    """Nine visited rows in three dimensions, two more outside: the rank that counts is that of what is visited."""
+    rng = np.random.default_rng(0)
+    X = np.vstack([rng.standard_normal((9, 3)) @ rng.standard_normal((3, 6)), rng.standard_normal((2, 6))])
+    problem = rs.LeastSquares(X, rng.standard_normal(11), beta_star=np.zeros(6), noise=0.5)
+    start = rng.standard_normal(6)
+    for scheme in (
+        rs.RandomReshuffling(batch_size=3, drop_last=True),
+        rs.WithReplacement(batch_size=3, drop_last=True),
+    ):
+        run = rs.descend(problem, scheme, 0.02, start=start)
+        assert problem.rank == 5
+        assert run.frozen.dimension == 3
+        assert run.stability().converges
+        close(run.frozen.project(run.iterate(math.inf)), run.frozen.project(start))
+
+
 def test_alpha_is_divided_by_the_number_of_steps():
     problem = case(11, 4, 1).problem
     for arguments, steps in (({"batch_size": 4}, 3), ({"batch_size": 4, "drop_last": True}, 2)):

@@ -33,6 +33,8 @@ class Task:
         Whether the atoms are batches, between whose visits nothing is enlarged.
     draw : callable
         whitened -> a way to draw orders.
+    steps : int
+        The visits of an epoch.
     """
 
     exact: Callable[[], MeanMap]
@@ -41,6 +43,7 @@ class Task:
     coefficients: FloatArray
     contracts: bool
     draw: Callable[[Whitened], DrawOrder]
+    steps: int
 
 
 def mean_map(task: Task, accuracy: Accuracy) -> MeanMap:
@@ -52,16 +55,20 @@ def mean_map(task: Task, accuracy: Accuracy) -> MeanMap:
     method = accuracy.method
     if method == "exact" or (method == "auto" and task.exact_flops <= accuracy.budget):
         return task.exact()
-    whitened = task.whitened()
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = _approximate(task, accuracy).require_finite(task.steps)
+    return _told(mean, accuracy)
+
+
+def _approximate(task: Task, accuracy: Accuracy) -> MeanMap:
+    method, whitened = accuracy.method, task.whitened()
     summed = None
     if method == "series" or (method == "auto" and _may_reach(whitened, task, accuracy)):
         summed = by_series(whitened, task)
         if method == "series" or summed.error <= accuracy.rtol:
-            return _told(summed, accuracy)
+            return summed
     sampled = by_sampling(whitened, task, accuracy)
-    if summed is not None and summed.error < sampled.error:
-        return _told(summed, accuracy)
-    return _told(sampled, accuracy)
+    return summed if summed is not None and summed.error < sampled.error else sampled
 
 
 def _may_reach(whitened: Whitened, task: Task, accuracy: Accuracy) -> bool:
@@ -98,7 +105,8 @@ def by_series(whitened: Whitened, task: Task) -> MeanMap:
     pull = series.pull(whitened, task.coefficients)
     bound = series.error(whitened, task.coefficients, contracts=task.contracts)
     kernel = _kernel(whitened, pull)
-    least = float(scipy.linalg.eigvalsh(kernel)[0]) if len(kernel) else 1.0
+    bounded = len(kernel) and np.isfinite(bound.share)
+    least = float(scipy.linalg.eigvalsh(kernel)[0]) if bounded else 1.0
     share = bound.share / least if least > 0 else np.inf
 
     def modifier(atom: int) -> FloatArray:

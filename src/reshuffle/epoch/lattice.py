@@ -44,12 +44,7 @@ def reshuffled_mean_map(blocks: Blocks, step: float) -> MeanMap:
         mean = (
             _over_samples(blocks, step) if over_samples <= over_parameters else _over_parameters(blocks, step)
         )
-    if not (np.isfinite(mean.kernel).all() and np.isfinite(mean.pull).all()):
-        raise OverflowError(
-            f"step is so large for these data that products over {batches} batches leave the range of "
-            "floating-point numbers; the iterates diverge. Try a step near critical_step(problem, scheme)."
-        )
-    return mean
+    return mean.require_finite(batches)
 
 
 def _over_samples(blocks: Blocks, step: float) -> MeanMap:

@@ -54,6 +54,15 @@ class MeanMap:
     pull_error: float = 0.0
     replicas: tuple["MeanMap", ...] = ()
 
+    def require_finite(self, steps: int) -> "MeanMap":
+        """Return the map itself, or say that its step makes no sense for a product over so many batches."""
+        if not (np.isfinite(self.kernel).all() and np.isfinite(self.pull).all()):
+            raise OverflowError(
+                f"step is so large for these data that products over {steps} batches leave the range of "
+                "floating-point numbers; the iterates diverge. Try a step near critical_step(problem, scheme)."
+            )
+        return self
+
     def weigh(self, matrix: FloatArray) -> FloatArray:
         """K M, for M of shape (q, m)."""
         return np.asarray(

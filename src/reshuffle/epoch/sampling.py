@@ -6,7 +6,7 @@ mean over all orders is known (`low_degrees`), and only what the higher degrees 
 Draws are spread over a few groups, whose differences tell the standard error of this and of everything derived.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -122,30 +122,39 @@ class _Tally:
             self.rounds += 1
         return rounds * self.expense
 
-    def _groups(self) -> FloatArray:
-        """The mean pull of each group, less the multiple of the control variate that leaves the least variance."""
-        means = self.full / (2 * self.rounds)
-        if self.with_control:
-            off = self.control / (2 * self.rounds) - self.low_degrees
-            among, beside = off - off.mean(axis=0), means - means.mean(axis=0)
-            size = float(np.vdot(among, among))
-            means -= (float(np.vdot(beside, among)) / size if size else 1.0) * off
-        return means
+    @property
+    def _factor(self) -> float:
+        """The multiple of the control variate that leaves the least variance among the groups."""
+        if not self.with_control:
+            return 0.0
+        beside, among = self.full.mean(axis=0), self.control.mean(axis=0)
+        size = sum(float(np.square(control - among).sum()) for control in self.control)
+        along = sum(
+            float(np.vdot(full - beside, control - among))
+            for full, control in zip(self.full, self.control, strict=True)
+        )
+        return along / size if size else 1.0
+
+    def groups(self) -> Iterator[FloatArray]:
+        """The mean pull of each group, (q, k), one at a time: all of them at once are large."""
+        factor, orders = self._factor, 2 * self.rounds
+        for full, control in zip(self.full, self.control, strict=True):
+            yield (full - factor * control) / orders + factor * self.low_degrees if factor else full / orders
 
     def error(self) -> float:
         """The error of the rate of the worst mode, relative to that rate."""
-        rates = np.array(
-            [np.einsum("ij,ij->j", group, self.whitened.orthonormal) for group in self._groups()]
-        )
+        rates = np.array([np.einsum("ij,ij->j", group, self.whitened.orthonormal) for group in self.groups()])
         mean = np.abs(rates.mean(axis=0))
         with np.errstate(divide="ignore", invalid="ignore"):
             shares = rates.std(axis=0, ddof=1) / np.sqrt(GROUPS) / mean
         return STANDARD_ERRORS * float(np.nan_to_num(shares, posinf=np.inf).max(initial=0.0))
 
     def result(self) -> Sampled:
-        """The estimate, as far as it has come."""
-        groups = self._groups()
-        return Sampled(groups.mean(axis=0), groups, self.error(), 2 * GROUPS * self.rounds)
+        """The estimate, as far as it has come; the sums are used up."""
+        error = self.error()
+        for number, group in enumerate(self.groups()):
+            self.full[number] = group
+        return Sampled(self.full.mean(axis=0), self.full, error, 2 * GROUPS * self.rounds)
 
 
 def modifier(

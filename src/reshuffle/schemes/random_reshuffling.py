@@ -60,6 +60,7 @@ class RandomReshuffling(Scheme):
             coefficients=series.batch_coefficients(),
             contracts=True,
             draw=_batch_orders,
+            steps=blocks.batches,
         )
         return choice.mean_map(task, accuracy)
 

@@ -52,7 +52,7 @@ class SampleReshuffling(Scheme):
     def partition(self, n: int) -> list[IntArray]:
         """Single rows: no two are always visited together."""
         self._partition.sizes(n)
-        return [np.array([row], dtype=np.int64) for row in range(n)]
+        return list(np.arange(n, dtype=np.int64)[:, np.newaxis])
 
     def divisors(self, n: int) -> FloatArray:
         """One: a sample stands for itself."""
@@ -101,6 +101,7 @@ class SampleReshuffling(Scheme):
             coefficients=self._coefficients(n),
             contracts=False,
             draw=self._sample_orders,
+            steps=steps,
         )
         return choice.mean_map(task, accuracy)
 
