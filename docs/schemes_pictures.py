@@ -49,7 +49,9 @@ def draw_schemes(path):
     whole, spread = figure.subplots(1, 2)
     for (name, risk), colour in zip(curves().items(), plotting.COLOURS, strict=True):
         # Those that nearly coincide are drawn with gaps, so that both can be seen.
-        style = {"full batch (step x 4)": ":", "shuffled once": "--", "samples reshuffled": "--"}.get(name, "-")
+        style = {"full batch (step x 4)": ":", "shuffled once": "--", "samples reshuffled": "--"}.get(
+            name, "-"
+        )
         whole.plot(risk.epochs, risk.total, style, color=colour, label=name, linewidth=1.5)
         shown = risk.spread > 1e-12
         if shown.any():

@@ -396,9 +396,3 @@ def test_an_order_that_does_not_fit_the_rows():
         rs.ShuffleOnce(3, draws=2)
     with pytest.raises(ValueError, match="batch_size must be a whole number between 1 and 6"):
         rs.descend(problem, rs.SampleWithReplacement(batch_size=7), 0.1)
-
-
-@pytest.mark.parametrize("arguments", [{"momentum": 0.5}, {"penalty": 0.5}])
-def test_shuffled_samples_are_followed_with_nothing_but_a_step(arguments):
-    with pytest.raises(TypeError, match=r"scheme must visit fixed batches .* but it is SampleReshuffling"):
-        rs.descend(problem, rs.SampleReshuffling(2), 0.1, **arguments)

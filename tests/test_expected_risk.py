@@ -140,6 +140,37 @@ def test_shuffled_samples_are_estimated_with_an_error_that_covers_the_truth(give
     assert 0 < float(found.error) < 0.2 * (total - mean)
 
 
+@pytest.mark.parametrize(
+    "recipe",
+    [{"step": 0.3, "penalty": 0.4}, {"step": 0.2, "momentum": 0.6}, {"step": [0.4, 0.1]}],
+)
+def test_shuffled_samples_with_a_recipe_are_sampled_with_an_error_that_covers_the_truth(recipe):
+    tiny = case(5, 3, 2, step=0.4)
+    steps = recipe["step"] if isinstance(recipe["step"], list) else [recipe["step"]] * 2
+    training = every_order.Training(
+        tiny.problem.X,
+        tiny.problem.y,
+        steps,
+        tiny.start,
+        recipe.get("penalty", 0.0),
+        recipe.get("momentum", 0.0),
+    )
+    orders = list(every_order.permutations(range(5)))
+    cut = [[(list(o[:3]), 3), (list(o[3:]), 2)] for o in orders]
+    runs = every_order.all_runs(training, cut)
+    run = rs.descend(tiny.problem, rs.SampleReshuffling(batch_size=3), start=tiny.start, **recipe)
+    distance = np.linalg.norm(run.iterate(2) - every_order.mean_iterate(training, runs))
+    assert 0 < distance <= run.iterate_error(2)
+    beta_star, noise = tiny.problem.beta_star, tiny.problem.noise
+    total, mean = every_order.expected_risk(training, runs, beta_star, tiny.covariance, noise)
+    risk, found = run.risk(2), run.expected_risk(2)
+    assert abs(float(risk.total) - mean) <= float(risk.error) < 0.2 * mean
+    assert abs(float(found.total) - total) <= float(found.error) < 0.2 * total
+    total, _ = every_order.expected_risk_given(training, runs, beta_star, tiny.covariance)
+    found = run.expected_risk(2, given_responses=True)
+    assert abs(float(found.total) - total) <= float(found.error) < 0.2 * total
+
+
 def test_too_many_batches_are_sampled():
     problem = rs.gaussian(60, 5, noise=0.5, seed=2)
     found = rs.descend(problem, rs.RandomReshuffling(30), alpha=0.5).expected_risk([1, 5])

@@ -25,7 +25,7 @@ class AffineDescent(AffineMean):
     >>> run.risk([0, 10, 100]).total.round(4)
     array([1.    , 0.0641, 0.065 ])
     >>> run.expected_risk(10)
-    ExpectedRisk(total=0.057627: mean=0.057627, spread=0, error=0)
+    ExpectedRisk(total=0.0641029: mean=0.0641029, spread=0, error=0)
     """
 
     def expected_risk(self, epochs: Any, *, given_responses: bool = False) -> ExpectedRisk:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from copy import copy
 from functools import cached_property
 from typing import Any
 
@@ -12,14 +13,16 @@ from reshuffle.arrays import FloatArray
 from reshuffle.blocks import Blocks
 from reshuffle.epoch.sampling import STANDARD_ERRORS
 from reshuffle.limits import Limit, LimitComparison
-from reshuffle.moments.affine_map import average
+from reshuffle.moments.affine_map import AffineMap, average
 from reshuffle.moments.course import Course
 from reshuffle.moments.readout import Readout
+from reshuffle.moments.sampled_course import GROUPS, SampledCourse
+from reshuffle.perturbation import jackknife
 from reshuffle.problem import LeastSquares
 from reshuffle.recipe import Recipe
 from reshuffle.risk import Risk
 from reshuffle.row_space import RowSpace
-from reshuffle.schemes import SampleWithReplacement, Scheme, ShuffleOnce
+from reshuffle.schemes import SampleReshuffling, SampleWithReplacement, Scheme, ShuffleOnce
 from reshuffle.stability import Stability
 from reshuffle.stopping import BestEpoch
 from reshuffle.trajectory import FrozenSubspace
@@ -45,6 +48,8 @@ class AffineMean:
 
     def __init__(self, problem: LeastSquares, scheme: Scheme, recipe: Recipe, start: FloatArray):
         self.problem, self.scheme, self.recipe, self.start = problem, scheme, recipe, start
+        self._left_out: int | None = None
+        self._groups: dict[bool, dict[float, list[AffineMap]]] = {}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.problem}, {self.scheme}, {self.recipe})"
@@ -74,9 +79,11 @@ class AffineMean:
     def blocks(self) -> Blocks:
         """The per-batch statistics."""
         visited, n = self.visited, self.problem.n
-        if isinstance(self.scheme, SampleWithReplacement):
-            rows = self.space.coordinates(visited.X.T).T / self.space.scale
-            return Blocks(np.ascontiguousarray(rows), visited.y, np.array([0, n]), np.array([float(n)]))
+        if isinstance(self.scheme, SampleReshuffling | SampleWithReplacement):
+            rows = np.ascontiguousarray(self.space.coordinates(visited.X.T).T / self.space.scale)
+            single = isinstance(self.scheme, SampleReshuffling)
+            offsets = np.arange(n + 1) if single else np.array([0, n])
+            return Blocks(rows, visited.y, offsets, self.scheme.divisors(n))
         return visited.blocks(self.scheme.partition(n), self.scheme.divisors(n))
 
     def inside(self, parameters: FloatArray) -> FloatArray:
@@ -86,6 +93,13 @@ class AffineMean:
     def courses(self, truth: FloatArray | None = None) -> list[Course]:
         """The mean states along each of the courses between which the start of a run chooses."""
         n = self.problem.n
+        if isinstance(self.scheme, SampleReshuffling):
+            groups = self._groups.setdefault(truth is None, {})
+            return [
+                SampledCourse(
+                    self.scheme, n, self.blocks, self.space, self.recipe, truth, groups, self._left_out
+                )
+            ]
         return [
             Course(scheme, n, self.blocks, self.space, self.recipe, truth)
             for scheme in self.scheme.courses(n)
@@ -133,6 +147,16 @@ class AffineMean:
     @property
     def _is_sampled(self) -> bool:
         return isinstance(self.scheme, ShuffleOnce) and self.scheme.is_sampled(self.problem.n)
+
+    def _replicas(self) -> "list[AffineMean]":
+        """The same run without each group of sampled orders in turn; none unless samples are shuffled."""
+        if not isinstance(self.scheme, SampleReshuffling) or self._left_out is not None:
+            return []
+        made = [copy(self) for _ in range(GROUPS)]
+        for group, replica in enumerate(made):
+            replica._left_out = group
+            replica.__dict__.pop("_courses", None)
+        return made
 
     def _means(
         self, start: FloatArray, epochs: FloatArray, truth: FloatArray | None
@@ -206,6 +230,11 @@ class AffineMean:
         for number, ((state, deviations), fade) in enumerate(zip(states, self.fades(when), strict=True)):
             parts[:4, number] = self.risk_parts(state, float(fade), noise)
             parts[4, number] = self._sampling_error(float(parts[:4, number].sum()), deviations, noise)
+        replicas = self._replicas()
+        if replicas:
+            parts[4] = STANDARD_ERRORS * jackknife(
+                np.array([replica.risk(when).total for replica in replicas])
+            )
         return Risk(clock, *parts[:, back].reshape(5, *clock.shape))
 
     def _sampling_error(self, risk: float, deviations: list[FloatArray], noise: float) -> float:
@@ -220,6 +249,10 @@ class AffineMean:
     def iterate_error(self, epochs: Any) -> FloatArray:
         """How far the mean iterate may be off in Euclidean norm: 0, or three standard errors of sampled orders."""
         clock = self.recipe.clock(epochs)
+        replicas = self._replicas()
+        if replicas:
+            iterates = np.array([replica.iterate(clock) for replica in replicas])
+            return np.asarray(STANDARD_ERRORS * np.linalg.norm(jackknife(iterates), axis=-1))
         if not self._is_sampled:
             return np.zeros(clock.shape)
         when, back = np.unique(clock.ravel(), return_inverse=True)

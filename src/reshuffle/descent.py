@@ -20,7 +20,7 @@ from reshuffle.mean_square import MeanSquareStability, mean_square_stability
 from reshuffle.perturbation import Perturbation
 from reshuffle.problem import LeastSquares
 from reshuffle.risk import Risk
-from reshuffle.schemes import SampleReshuffling, Scheme
+from reshuffle.schemes import Scheme
 from reshuffle.stability import Stability, stability
 from reshuffle.stopping import BestEpoch
 from reshuffle.trajectory import Trajectory
@@ -176,20 +176,13 @@ class Descent(Trajectory):
         distinct = np.unique(clock.ravel())
         way = run_risk.way(self.epoch, distinct, given_responses)
         if way == "sampling":
-            mean = self._given_risk(distinct) if given_responses else self.risk(distinct)
-            return run_risk.by_sampling(self.epoch, self.start, clock, mean, given_responses)
+            risk = None if given_responses else self.risk(distinct)
+            mean, error = run_risk.given_risk(self, distinct) if risk is None else (risk.total, risk.error)
+            seed = self.epoch.accuracy.seed
+            return run_risk.by_sampling(self._affine, clock, mean, error, seed, given_responses)
         if way == "reshuffling":
             return run_risk.of_reshuffling(self.epoch, self.start, clock, self.risk(distinct).total)
         return run_risk.of_affine(self._affine, clock, given_responses)
-
-    def _given_risk(self, epochs: FloatArray) -> Risk:
-        """|b - beta_star|_Sigma^2 at the mean iterate b itself, as a risk of bias alone."""
-        errors = self.iterate(epochs) - self.problem.parameters("the risk given the responses")
-        value = np.array([self.problem.covariance.norm_squared(error) for error in errors])
-        off = np.sqrt(self.problem.covariance.norm(self.problem.row_space.lift(np.eye(self.problem.rank))))
-        error = off * self.iterate_error(epochs)
-        nothing = np.zeros_like(value)
-        return Risk(epochs, nothing, value, nothing, nothing, 2 * np.sqrt(value) * error + error**2)
 
     @property
     def _affine(self) -> AffineDescent:
@@ -260,9 +253,4 @@ def descend(
     wanted = accuracy(method, rtol, budget, seed)
     if made.is_plain and scheme.is_symmetric:
         return Descent(Epoch(problem, scheme, made.at(0).step, wanted), start)
-    if isinstance(scheme, SampleReshuffling):
-        raise TypeError(
-            "scheme must visit fixed batches to be followed with a penalty, momentum or a step schedule, "
-            f"but it is {scheme}; try RandomReshuffling, or simulate(...), which does all of this."
-        )
     return AffineDescent(problem, scheme, made, start)

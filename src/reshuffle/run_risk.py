@@ -13,9 +13,9 @@ from reshuffle.moments.course import Course
 from reshuffle.moments.inputs import Inputs
 from reshuffle.moments.readout import Readout
 from reshuffle.moments.reshuffled_moment import ReshuffledMoment
-from reshuffle.risk import Risk
 from reshuffle.schemes import RandomReshuffling, SampleReshuffling, ShuffleOnce
 from reshuffle.simulation import simulate
+from reshuffle.trajectory import Trajectory
 
 _EXACT_FLOPS = 4e12
 """Operations beyond which second moments are sampled: a few minutes."""
@@ -42,7 +42,12 @@ def way(epoch: Epoch, epochs: FloatArray, given_responses: bool) -> str:
 
 
 def by_sampling(
-    epoch: Epoch, start: FloatArray, clock: FloatArray, mean: Risk, given_responses: bool
+    run: AffineMean,
+    clock: FloatArray,
+    mean: FloatArray,
+    mean_error: FloatArray,
+    seed: int,
+    given_responses: bool,
 ) -> ExpectedRisk:
     """The mean iterate's risk as it is known, plus the spread of simulated runs, with its standard error.
 
@@ -51,18 +56,18 @@ def by_sampling(
 
     Parameters
     ----------
-    epoch, start
-        The run.
+    run : AffineMean
     clock : any shape
         Epochs, finite.
-    mean : Risk
-        Of the mean iterate, at the distinct epochs.
+    mean, mean_error : (distinct epochs,)
+        The risk of the mean iterate, and its error.
+    seed : int
     given_responses : bool
     """
-    problem, when = epoch.problem, np.unique(clock.ravel())
+    problem, made, when = run.problem, run.recipe, np.unique(clock.ravel())
     if np.isinf(when).any():
         raise ValueError(
-            f"epochs must be finite for {epoch.scheme}, whose spread is estimated from simulated runs, "
+            f"epochs must be finite for {run.scheme}, whose spread is estimated from simulated runs, "
             "but one is inf; try RandomReshuffling with few batches, where the limit is exact."
         )
     problem.parameters("the expected risk")
@@ -70,26 +75,29 @@ def by_sampling(
     runs = 2 * int(np.clip(_SAMPLED_FLOPS / a_run, _FEWEST_RUNS, _MOST_RUNS) / 2)
     simulated = simulate(
         problem,
-        epoch.scheme,
-        step=epoch.step,
+        run.scheme,
+        step=lambda epoch: made.at(epoch).step,
+        penalty=made.penalty,
+        momentum=made.momentum,
         epochs=when,
         runs=runs,
-        start=start,
-        seed=epoch.accuracy.seed,
+        start=run.start,
+        seed=seed,
         fresh_noise=not given_responses,
     )
     assert simulated.spread is not None
     spread = simulated.spread
-    return parts.of_estimate(
-        clock, mean.total, spread.mean, np.hypot(STANDARD_ERRORS * spread.standard_error, mean.error)
-    )
+    errors = np.hypot(STANDARD_ERRORS * spread.standard_error, mean_error)
+    return parts.of_estimate(clock, mean, spread.mean, errors)
 
 
 def of_affine(run: AffineMean, clock: FloatArray, given_responses: bool) -> ExpectedRisk:
     """Any scheme and recipe: along each course by itself, or by the general recursion of second moments."""
     when = np.unique(clock.ravel())
     inputs = _inputs(run, given_responses)
-    mean = _mean_risk(run, when, given_responses)
+    mean, mean_error = _mean_risk(run, when, given_responses)
+    if isinstance(run.scheme, SampleReshuffling):
+        return by_sampling(run, clock, mean, mean_error, 0, given_responses)
     courses = run.courses(inputs.truth)
     error = run.inside(run.start - run.problem.parameters("the expected risk"))
     if len(courses) > 1:
@@ -128,12 +136,24 @@ def _inputs(run: AffineMean, given_responses: bool) -> Inputs:
     return Inputs(run.inside(beta_star), noise=noise)
 
 
-def _mean_risk(run: AffineMean, when: FloatArray, given_responses: bool) -> FloatArray:
+def _mean_risk(run: AffineMean, when: FloatArray, given_responses: bool) -> tuple[FloatArray, FloatArray]:
+    """The risk of the mean iterate, and its error."""
     if not given_responses:
-        return run.risk(when).total
-    errors = run.iterate(when) - run.problem.parameters("the risk given the responses")
-    covariance = run.problem.covariance
-    return np.array([covariance.norm_squared(e) if np.isfinite(e).all() else np.inf for e in errors])
+        risk = run.risk(when)
+        return risk.total, risk.error
+    return given_risk(run, when)
+
+
+def given_risk(run: AffineMean | Trajectory, when: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """|b - beta_star|_Sigma^2 at the mean iterate b itself, and how far the error of b may put it off."""
+    problem, covariance = run.problem, run.problem.covariance
+    errors = run.iterate(when) - problem.parameters("the risk given the responses")
+    value = np.array([covariance.norm_squared(e) if np.isfinite(e).all() else np.inf for e in errors])
+    off = run.iterate_error(when)
+    if off.any():
+        off = off * np.sqrt(covariance.norm(problem.row_space.lift(np.eye(problem.rank))))
+    with np.errstate(invalid="ignore"):
+        return value, np.where(off == 0, 0.0, 2 * np.sqrt(value) * off + off**2)
 
 
 def _course_risk(

@@ -45,6 +45,18 @@ def test_shuffling_samples(n, batch_size, drop_last):
     assert risks.std() > 1e-3
 
 
+def test_shuffling_samples_with_momentum_and_weight_decay():
+    least_squares = problem(10, 3)
+    ends = torch_runs(
+        least_squares,
+        load(batch_size=4, shuffle=True),
+        epochs=EPOCHS, runs=300, lr=0.1, momentum=0.5, weight_decay=0.2,
+    )  # fmt: skip
+    scheme = rs.SampleReshuffling(batch_size=4)
+    run = rs.descend(least_squares, scheme, step=0.2, momentum=0.5, penalty=0.1)
+    agree(least_squares, ends, run, EPOCHS)
+
+
 @pytest.mark.parametrize(("n", "batch_size"), [(12, 3), (11, 3)])
 @pytest.mark.parametrize(("momentum", "weight_decay"), [(0.0, 0.0), (0.7, 0.0), (0.6, 0.2)])
 def test_shuffling_batches_of_a_fixed_partition(n, batch_size, momentum, weight_decay):

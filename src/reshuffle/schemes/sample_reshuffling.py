@@ -58,6 +58,14 @@ class SampleReshuffling(Scheme):
         """One: a sample stands for itself."""
         return np.ones(n)
 
+    def sizes(self, n: int) -> IntArray:
+        """How many rows each step takes."""
+        return self._partition.sizes(n)
+
+    def batch_divisors(self, n: int) -> FloatArray:
+        """What the sum of the gradients of the rows of each step is divided by."""
+        return self._partition.divisors(n)
+
     def degree(self, n: int) -> int:
         """Z is a polynomial of degree B - 1 in the step."""
         return self.steps(n) - 1
