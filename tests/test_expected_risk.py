@@ -68,6 +68,14 @@ def test_the_limit_is_that_of_many_epochs(scheme, recipe):
         assert end.error[1] <= 1e-12 * end.total[1]
 
 
+@pytest.mark.parametrize("scheme", [rs.RandomReshuffling(3), rs.WithReplacement(3)], ids=repr)
+def test_a_billion_epochs_take_no_longer_than_it_takes_to_settle(scheme):
+    run = rs.descend(rs.gaussian(12, 2, noise=0.7, seed=3), scheme, 0.1)
+    found = run.expected_risk([10**6, 10**9, math.inf])
+    assert found.total[:2] == pytest.approx(float(found.total[2]), rel=1e-12)
+    assert (found.error <= 1e-12 * found.total).all()
+
+
 def test_the_parts_and_the_shapes():
     run = rs.descend(rs.gaussian(20, 30, noise=0.5, seed=0), rs.RandomReshuffling(4), alpha=0.3)
     found = run.expected_risk([[0, 3], [3, 50]])
@@ -182,3 +190,5 @@ def test_too_many_batches_are_sampled():
     assert (np.abs(simulated.spread.mean - found.spread) <= allowed).all()
     with pytest.raises(ValueError, match=r"epochs must be finite for RandomReshuffling\(batches=30\)"):
         rs.descend(problem, rs.RandomReshuffling(30), alpha=0.5).expected_risk(math.inf)
+    with pytest.raises(ValueError, match=r"epochs must be at most .* for RandomReshuffling\(batches=30\)"):
+        rs.descend(problem, rs.RandomReshuffling(30), alpha=0.5).expected_risk(10**12)

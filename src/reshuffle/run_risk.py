@@ -21,6 +21,7 @@ _EXACT_FLOPS = 4e12
 """Operations beyond which second moments are sampled: a few minutes."""
 _EXACT_BYTES = 4e9
 _SAMPLED_FLOPS = 4e10
+_MOST_SAMPLED_FLOPS = 1e14
 _FEWEST_RUNS, _MOST_RUNS = 100, 4000
 
 
@@ -33,12 +34,20 @@ def way(epoch: Epoch, epochs: FloatArray, given_responses: bool) -> str:
         return "affine"
     steps = scheme.steps(problem.n)
     finite = epochs[np.isfinite(epochs)]
-    rounds = float(finite.max(initial=0.0)) + 100 * (len(finite) < len(epochs))
+    rounds = min(float(finite.max(initial=0.0)), _settling(epoch)) + 100 * (len(finite) < len(epochs))
     flops = rounds * 2.0 ** (steps - 1) * 8 * len(epoch.blocks.rows) * rank**2
     if flops > _EXACT_FLOPS or 2.0**steps * 8 * rank**2 > _EXACT_BYTES:
         return "sampling"
     visits_all = sum(len(rows) for rows in scheme.partition(problem.n)) == problem.n
     return "reshuffling" if visits_all and epoch.step and not given_responses else "affine"
+
+
+def _settling(epoch: Epoch) -> float:
+    """About how many epochs the recursion is followed before nothing changes any more, or all has overflowed."""
+    moving = epoch.rates[epoch.rates != 0]
+    with np.errstate(divide="ignore"):
+        speed = np.abs(np.log(np.abs(1 - moving))).min(initial=np.inf)
+    return float(800 / speed) if speed else np.inf
 
 
 def by_sampling(
@@ -72,6 +81,11 @@ def by_sampling(
         )
     problem.parameters("the expected risk")
     a_run = 4.0 * problem.n * problem.p * max(1.0, float(when.max(initial=0.0)))
+    if a_run * _FEWEST_RUNS > _MOST_SAMPLED_FLOPS:
+        raise ValueError(
+            f"epochs must be at most {when.max() * _MOST_SAMPLED_FLOPS / (a_run * _FEWEST_RUNS):.1g} for "
+            f"{run.scheme}, whose spread is estimated from simulated runs, but one is {when.max():g}."
+        )
     runs = 2 * int(np.clip(_SAMPLED_FLOPS / a_run, _FEWEST_RUNS, _MOST_RUNS) / 2)
     simulated = simulate(
         problem,

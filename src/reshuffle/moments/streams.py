@@ -1,6 +1,6 @@
 """The moments of a run's error at the epochs that were asked for, infinity included."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +14,9 @@ from reshuffle.moments.second_moment import DrawnSecondMoment, SecondMoment
 from reshuffle.moments.stationary import Map, MeanPart, fixed_point
 from reshuffle.powers import power_and_sum
 from reshuffle.schemes import SampleWithReplacement
+
+_STILL = 1e-15
+"""Relative change in an epoch below which the next ones are not worth their time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,17 +45,53 @@ def general(course: Course, inputs: Inputs, start: FloatArray, epochs: FloatArra
     state = np.zeros(course.visits(0).dimension)
     state[:rank] = start
     recursion = second_moment(course, inputs, 0)
-    moments, done = recursion.start(state), 0
+    moments, d = recursion.start(state), len(state)
+
+    def advance(passed: int, current: FloatArray) -> FloatArray:
+        made = recursion if course.recipe.is_constant else second_moment(course, inputs, passed)
+        return made.epoch(current)
+
+    pace = _Pace(advance, moments, course.recipe.is_constant)
     for epoch in epochs:
         if np.isinf(epoch):
-            yield _end(course, inputs, moments)
+            yield _end(course, inputs, pace.state)
             return
-        for passed in range(done, int(epoch)):
-            if not course.recipe.is_constant:
-                recursion = second_moment(course, inputs, passed)
-            moments = recursion.epoch(moments)
-        done = int(epoch)
-        yield Snapshot(moments[:rank, :rank], moments[:rank, len(moments)])
+        current = pace.at(int(epoch))
+        error = 0.0
+        if pace.has_settled:
+            error = _distance(current[:rank, :rank], _end(course, inputs, current))
+        yield Snapshot(current[:rank, :rank], current[:rank, d], error)
+
+
+class _Pace:
+    """A recursion that is followed epoch by epoch, until nothing changes any more or all has left the range."""
+
+    def __init__(self, advance: Callable[[int, FloatArray], FloatArray], state: FloatArray, constant: bool):
+        self._advance, self.state, self._constant = advance, state, constant
+        self._done, self._stands = 0, False
+
+    @property
+    def has_settled(self) -> bool:
+        """Whether epochs were left out because the last one changed next to nothing."""
+        return self._stands and bool(np.isfinite(self.state).all())
+
+    def at(self, epoch: int) -> FloatArray:
+        """The state after an epoch that is not before the last one asked for."""
+        while self._done < epoch and not self._stands:
+            with np.errstate(over="ignore", invalid="ignore"):
+                following = self._advance(self._done, self.state)
+                change = float(np.abs(following - self.state).max(initial=0.0))
+            size = float(np.abs(following).max(initial=0.0))
+            self.state, self._done = following, self._done + 1
+            self._stands = not np.isfinite(size) or (self._constant and change <= _STILL * size)
+        return self.state
+
+
+def _distance(second: FloatArray, end: Snapshot) -> float:
+    """How far, relative to its size, a second moment that seems to stand still is from where it ends."""
+    size = float(np.abs(second).max(initial=0.0))
+    gap = float(np.abs(second - end.second).max(initial=0.0))
+    return gap / size if size else 0.0
 
 
 def _end(course: Course, inputs: Inputs, current: FloatArray) -> Snapshot:
@@ -84,22 +123,23 @@ def reshuffled(
     modes = lattice.basis.T @ epoch.modes.vectors
     inlet = lattice.inlet((lattice.noise**2 * space.scale) * epoch.pull)
     begin = lattice.basis.T @ start
-    second, done = np.outer(begin, begin), 0
 
     def after(count: float, matrix: FloatArray) -> FloatArray:
-        _, drift = power_and_sum(rates, np.array(count))
+        _, drift = power_and_sum(rates, np.array(float(count)))
         return lattice.epoch(matrix, inlet * drift)
 
+    pace = _Pace(after, np.outer(begin, begin), constant=True)
+    end: Snapshot | None = None
     for when in epochs:
-        if np.isinf(when):
-            yield _settled(modes, rates, lambda matrix: after(np.inf, matrix))
+        second = pace.at(int(when)) if np.isfinite(when) else pace.state
+        if end is None and (np.isinf(when) or pace.has_settled):
+            end = _settled(modes, rates, lambda matrix: after(np.inf, matrix))
+        if end is not None and np.isinf(when):
+            yield end
             return
-        with np.errstate(over="ignore", invalid="ignore"):
-            for passed in range(done, int(when)):
-                second = after(float(passed), second)
-        done = int(when)
         decay, _ = power_and_sum(rates, np.array(when))
-        yield Snapshot(second, modes @ (decay * (modes.T @ begin)))
+        error = 0.0 if end is None else _distance(second, end)
+        yield Snapshot(second, modes @ (decay * (modes.T @ begin)), error)
 
 
 def _settled(modes: FloatArray, rates: FloatArray, epoch: Map) -> Snapshot:
