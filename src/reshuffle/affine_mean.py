@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from reshuffle import limits
+from reshuffle import limits, stopping
 from reshuffle.arrays import FloatArray
 from reshuffle.blocks import Blocks
 from reshuffle.epoch.sampling import STANDARD_ERRORS
@@ -26,9 +26,6 @@ from reshuffle.schemes import SampleReshuffling, SampleWithReplacement, Scheme, 
 from reshuffle.stability import Stability
 from reshuffle.stopping import BestEpoch
 from reshuffle.trajectory import FrozenSubspace
-
-_LONGEST_SEARCH = 20_000
-"""Epochs that `best_epoch` looks at."""
 
 
 class AffineMean:
@@ -322,16 +319,5 @@ class AffineMean:
         Epochs are looked at one by one, up to the end of a step schedule or 20,000 of them. If the risk has not
         settled to twelve digits by then `error` is the whole risk: later epochs are unknown, but for the limit.
         """
-        last = self.recipe.horizon
-        best, lowest, searched, settled = 0, math.inf, 0, False
         end = float(self.risk(np.inf).total) if self.recipe.is_constant else math.nan
-        while searched <= min(last, _LONGEST_SEARCH) and not settled:
-            stop = min(max(64, 2 * searched), last + 1, _LONGEST_SEARCH + 1)
-            risks = self.risk(np.arange(searched, stop)).total
-            if risks.min() < lowest:
-                best, lowest = searched + int(np.argmin(risks)), float(risks.min())
-            settled = bool((risks[-32:] == end).all()) or bool(np.allclose(risks[-32:], end, 1e-12, 0.0))
-            searched = int(stop)
-        if end < lowest:
-            return BestEpoch(math.inf, end, 0.0 if settled else end)
-        return BestEpoch(best, lowest, 0.0 if settled or searched > last else lowest)
+        return stopping.first_search(lambda epochs: self.risk(epochs).total, end, self.recipe.horizon)

@@ -56,7 +56,7 @@ class Risk:
             return f"Risk(shape={self.epochs.shape})"
         if self.epochs.ndim:
             return f"Risk(shape={self.epochs.shape}, total from {self.total.min():.6g} to {self.total.max():.6g})"
-        parts = ", ".join(f"{part.name}={float(getattr(self, part.name)):.6g}" for part in fields(self)[1:5])
+        parts = ", ".join(f"{part.name}={float(getattr(self, part.name)):.6g}" for part in fields(Risk)[1:5])
         error = f" +- {float(self.error):.2g}" if self.error.any() else ""
         return f"Risk(total={float(self.total):.6g}{error}: {parts})"
 

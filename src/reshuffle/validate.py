@@ -127,17 +127,22 @@ def nonnegative(name: str, value: Any) -> float:
     return number
 
 
-def positive(name: str, value: Any) -> float:
+def positive(name: str, value: Any, meaning: str = "") -> float:
     """Return a finite float above zero.
 
     >>> positive("rtol", 0)
     Traceback (most recent call last):
     ...
     ValueError: rtol must be a finite number > 0, but it is 0.
+    >>> positive("aspect", -1, "the limit of p/n")
+    Traceback (most recent call last):
+    ...
+    ValueError: aspect must be a finite number > 0, the limit of p/n, but it is -1.
     """
     number = _real_number(value)
     if not (number is not None and math.isfinite(number) and number > 0):
-        raise ValueError(f"{name} must be a finite number > 0, but it is {value!r}.")
+        allowed = f"a finite number > 0, {meaning}" if meaning else "a finite number > 0"
+        raise ValueError(f"{name} must be {allowed}, but it is {value!r}.")
     return number
 
 
