@@ -15,6 +15,7 @@ from reshuffle.epoch.sampling import STANDARD_ERRORS
 from reshuffle.limits import Limit, LimitComparison
 from reshuffle.moments.affine_map import AffineMap, average
 from reshuffle.moments.course import Course
+from reshuffle.moments.outside import Outside
 from reshuffle.moments.readout import Readout
 from reshuffle.moments.sampled_course import GROUPS, SampledCourse
 from reshuffle.perturbation import jackknife
@@ -106,40 +107,13 @@ class AffineMean:
     def _courses(self) -> list[Course]:
         return self.courses()
 
+    @cached_property
+    def _outside(self) -> Outside:
+        return Outside(self.recipe, self.scheme.steps(self.problem.n), self.space)
+
     def fades(self, epochs: FloatArray) -> FloatArray:
         """What is left, outside the row space, of the start after each of the ascending epochs."""
-        state, done, fades = np.eye(self._courses[0].visits(0).outside().shape[0])[:, 0], 0, []
-        steps = self.scheme.steps(self.problem.n)
-        for epoch in epochs:
-            if self.recipe.penalty == 0:
-                fades.append(1.0)
-                continue
-            if np.isinf(epoch):
-                fades.append(self._final_fade())
-                continue
-            if self.recipe.is_constant:
-                power = np.linalg.matrix_power(
-                    self._courses[0].visits(0).outside(), steps * int(epoch - done)
-                )
-                state = power @ state
-            else:
-                for passed in range(done, int(epoch)):
-                    state = np.linalg.matrix_power(self._courses[0].visits(passed).outside(), steps) @ state
-            done = int(epoch)
-            fades.append(float(state[0]))
-        return np.array(fades)
-
-    def _final_fade(self) -> float:
-        hyper = self.recipe.at(0)
-        if hyper.step * hyper.penalty == 0:
-            return 1.0
-        return 0.0 if self._outside_rate < 1 else math.inf
-
-    @property
-    def _outside_rate(self) -> float:
-        """The spectral radius of an epoch outside the row space, where a penalty acts."""
-        matrix = self._courses[0].visits(0).outside()
-        return float(np.abs(np.linalg.eigvals(matrix)).max()) ** self.scheme.steps(self.problem.n)
+        return self._outside.fades(epochs)
 
     @property
     def _is_sampled(self) -> bool:
@@ -285,8 +259,8 @@ class AffineMean:
         for course in self._courses:
             settles, rate = settles and course.settles, max(rate, course.rate)
         if self.recipe.penalty and self.space.dimension < self.problem.p:
-            rate = max(rate, self._outside_rate)
-            settles = settles and (self._outside_rate < 1 or self.recipe.at(0).step == 0)
+            rate = max(rate, self._outside.rate)
+            settles = settles and (self._outside.rate < 1 or self.recipe.at(0).step == 0)
         return Stability(settles, 0.0 if self.recipe.at(0).step == 0 else rate)
 
     def limit(self) -> Limit:
@@ -320,4 +294,4 @@ class AffineMean:
         settled to twelve digits by then `error` is the whole risk: later epochs are unknown, but for the limit.
         """
         end = float(self.risk(np.inf).total) if self.recipe.is_constant else math.nan
-        return stopping.first_search(lambda epochs: self.risk(epochs).total, end, self.recipe.horizon)
+        return stopping.search_one_by_one(lambda epochs: self.risk(epochs).total, end, self.recipe.horizon)

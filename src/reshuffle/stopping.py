@@ -75,7 +75,7 @@ def best_epoch(motion: _Motion, forms: RiskForms, rates: FloatArray, repeats: in
     return BestEpoch(epoch if math.isinf(epoch) else int(epoch), risk, error)
 
 
-def first_search(risks_at: Callable[[FloatArray], FloatArray], end: float, last: float) -> BestEpoch:
+def search_one_by_one(risks_at: Callable[[FloatArray], FloatArray], end: float, last: float) -> BestEpoch:
     """Look at epochs one by one until the risk has settled to twelve digits, where nothing is known of its shape.
 
     Parameters

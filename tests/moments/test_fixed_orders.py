@@ -134,3 +134,14 @@ def test_a_given_draw_is_that_cyclic_order():
     assert not np.allclose(
         one.iterate(3), rs.descend(tiny.problem, rs.Cyclic(tiny.partition), 0.1).iterate(3)
     )
+
+
+def test_a_penalty_may_diverge_outside_the_row_space_if_anything_starts_there():
+    tiny = case(3, 5, 2, covariance="identity")
+    for start in (np.zeros(5), tiny.start):
+        run = rs.descend(tiny.problem, rs.Cyclic(tiny.partition), 0.001, penalty=3000.0, start=start)
+        assert not run.stability().converges
+        assert np.isfinite(run.risk(1).total)
+        assert np.isinf(run.risk(math.inf).total)
+        assert (np.abs(run.frozen.project(tiny.start)) == 0).all()
+        assert np.isfinite(run.iterate(1)).all()

@@ -38,13 +38,18 @@ class Readout:
 
     def outside(self, fade: float) -> float:
         """|o|_Sigma^2."""
-        weights = np.array([fade, -1.0])
+        if np.isinf(fade) and self._outer[0, 0] > 0:
+            return np.inf
+        weights = self._weights(fade)
         return max(float(weights @ self._outer @ weights), 0.0)
+
+    def _weights(self, fade: float) -> FloatArray:
+        """Of start and beta_star; where nothing starts outside nothing can grow there."""
+        return np.array([fade if np.isfinite(fade) else 0.0, -1.0])
 
     def between(self, mean: FloatArray, fade: float) -> float:
         """2 o'Sigma V u / scale, for the mean u of the errors."""
-        weights = np.array([fade, -1.0])
-        return 2 * float((self._inner @ weights) @ (mean / self.space.scale))
+        return 2 * float((self._inner @ self._weights(fade)) @ (mean / self.space.scale))
 
     def inside(self, second: FloatArray) -> float:
         """The trace of Sigma and the second moment V E[u u'] V' / scale^2."""

@@ -96,14 +96,6 @@ class Visits:
         """Where the responses of the batch are among those of the blocks."""
         return np.arange(self.blocks.offsets[batch], self.blocks.offsets[batch + 1])
 
-    def outside(self) -> FloatArray:
-        """What a visit does outside the row space, to each coordinate and its buffer: (1, 1) or (2, 2)."""
-        if self.momentum == 0:
-            return np.array([[1 - self.step * self.penalty]])
-        return np.array(
-            [[1 - self.step * self.penalty, -self.step * self.momentum], [self.penalty, self.momentum]]
-        )
-
 
 class DrawnVisits(Visits):
     """The mean of steps that draw their rows from one block of all rows: the same for every step."""
