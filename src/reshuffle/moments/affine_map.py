@@ -29,6 +29,13 @@ class AffineMap:
         """The map done two times: I - A^2 = 2 D - D^2."""
         return AffineMap(2 * self.loss - self.loss @ self.loss, 2 * self.entries - self.loss @ self.entries)
 
+    def then(self, later: "AffineMap") -> "AffineMap":
+        """The map followed by another: I - A_2 A_1 = D_1 + D_2 - D_2 D_1."""
+        return AffineMap(
+            self.loss + later.loss - later.loss @ self.loss,
+            self.entries + later.entries - later.loss @ self.entries,
+        )
+
     @property
     def radius(self) -> float:
         """The spectral radius of A."""
@@ -91,17 +98,30 @@ def average(states: Sequence[FloatArray]) -> FloatArray:
 
 
 class Powers:
-    """A map repeated any number of times, by the bits of that number: the map done 2^j times is made once."""
+    """A map repeated any number of times, by the bits of that number; only the last power is remembered."""
 
     def __init__(self, once: AffineMap):
-        self._doublings = [once]
+        self._once = once
+        self._last, self._power = 1, once
 
     def after(self, count: float, states: FloatArray) -> FloatArray:
         """The states (d, z) after `count` more applications; inf where they grow out of the range of numbers."""
+        times = int(count)
+        if not times:
+            return states
         with np.errstate(over="ignore", invalid="ignore"):
-            for bit in range(int(count).bit_length()):
-                while len(self._doublings) <= bit:
-                    self._doublings.append(self._doublings[-1].twice())
-                if int(count) >> bit & 1:
-                    states = self._doublings[bit](states)
+            if times != self._last:
+                self._last, self._power = times, self._repeated(times)
+            states = self._power(states)
         return np.where(np.isfinite(states), states, np.inf)
+
+    def _repeated(self, times: int) -> AffineMap:
+        doubled, made = self._once, None
+        while True:
+            if times & 1:
+                made = doubled if made is None else made.then(doubled)
+            times >>= 1
+            if not times:
+                assert made is not None
+                return made
+            doubled = doubled.twice()

@@ -52,14 +52,15 @@ def general(course: Course, inputs: Inputs, start: FloatArray, epochs: FloatArra
         return made.epoch(current)
 
     pace = _Pace(advance, moments, course.recipe.is_constant)
+    end: Snapshot | None = None
     for epoch in epochs:
-        if np.isinf(epoch):
-            yield _end(course, inputs, pace.state)
+        current = pace.at(int(epoch)) if np.isfinite(epoch) else pace.state
+        if end is None and (np.isinf(epoch) or pace.has_settled):
+            end = _end(course, inputs, current)
+        if end is not None and np.isinf(epoch):
+            yield end
             return
-        current = pace.at(int(epoch))
-        error = 0.0
-        if pace.has_settled:
-            error = _distance(current[:rank, :rank], _end(course, inputs, current))
+        error = 0.0 if end is None else _distance(current[:rank, :rank], end)
         yield Snapshot(current[:rank, :rank], current[:rank, d], error)
 
 
