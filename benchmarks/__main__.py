@@ -1,7 +1,9 @@
 """Run every benchmark: `python -m benchmarks`."""
 
-from benchmarks import asymptotics, core, free_spectrum
+from benchmarks import asymptotics, core, expected_risk, free_spectrum, schemes
 
 core.main()
+schemes.main()
+expected_risk.main()
 free_spectrum.main()
 asymptotics.main()

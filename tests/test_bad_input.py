@@ -330,3 +330,69 @@ def test_numbers_beyond_every_range():
 def test_a_step_of_zero_has_a_risk_interval():
     interval = rs.descend(known, rs.RandomReshuffling(2), 0.0).risk_interval([0, 5, math.inf])
     np.testing.assert_allclose(interval.upper, interval.lower)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"step": [0.1, -0.2, 0.1]}, r"step must hold numbers >= 0, but step\[1\] is -0.2"),
+        ({"step": []}, r"step must be a number, a list .* shape is \(0,\)"),
+        ({"step": [[0.1]]}, r"step must be a number, a list .* shape is \(1, 1\)"),
+        ({"step": [0.1, math.nan]}, r"step must be finite, but step\[1\] is nan"),
+        ({"alpha": [0.1, -0.2]}, r"alpha must hold numbers >= 0, but alpha\[1\] is -0.2"),
+        ({"step": 0.1, "penalty": -1.0}, "penalty must be a finite number >= 0, but it is -1.0"),
+        ({"step": 0.1, "penalty": math.inf}, "penalty must be a finite number >= 0, but it is inf"),
+        ({"step": 0.1, "momentum": 1.0}, "momentum must be at least 0 and below 1, but it is 1.0"),
+        ({"step": 0.1, "momentum": -0.1}, "momentum must be a finite number >= 0, but it is -0.1"),
+        ({"step": 0.1, "momentum": math.nan}, "momentum must be a finite number >= 0, but it is nan"),
+    ],
+)
+def test_recipes_that_are_none(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        rs.descend(problem, rs.RandomReshuffling(2), **arguments)
+    if "alpha" not in arguments:
+        with pytest.raises(ValueError, match=message):
+            rs.simulate(problem, rs.RandomReshuffling(2), epochs=1, runs=4, **arguments)
+
+
+def test_schedules_that_are_too_short():
+    run = rs.descend(known, rs.RandomReshuffling(2), step=[0.1, 0.05])
+    for ask in (run.iterate, run.risk, run.training_loss, run.expected_risk):
+        with pytest.raises(ValueError, match="epochs must be at most 2, the length of the step schedule"):
+            ask([1, 3])
+    with pytest.raises(ValueError, match="epochs must be at most 2, the length of the step schedule"):
+        rs.simulate(known, rs.RandomReshuffling(2), step=[0.1, 0.05], epochs=3, runs=4)
+    endless = rs.descend(known, rs.RandomReshuffling(2), step=lambda epoch: 0.1 / (1 + epoch))
+    with pytest.raises(ValueError, match=r"epochs must be finite under a step schedule, .* but one is inf"):
+        endless.risk(math.inf)
+    with pytest.raises(ValueError, match="stability is that of a constant step"):
+        endless.stability()
+    wrong = rs.descend(known, rs.RandomReshuffling(2), step=lambda epoch: -1.0)
+    with pytest.raises(ValueError, match=r"step\(0\) must be a finite number >= 0, but it is -1.0"):
+        wrong.risk(1)
+
+
+@pytest.mark.parametrize("kind", [rs.Cyclic, rs.ShuffleOnce])
+@pytest.mark.parametrize(
+    ("order", "message"),
+    [
+        ([0, 0, 1], r"order must hold each of the numbers 0..2 of the batches once, but it is \[0, 0, 1\]"),
+        ([0, 1], r"order must hold each of the numbers 0..2 of the batches once, but it is \[0, 1\]"),
+        ([0.5, 1, 2], "order must be a one-dimensional sequence of the numbers of the batches"),
+        ("abc", "order must be a one-dimensional sequence of the numbers of the batches"),
+    ],
+)
+def test_orders_that_are_none(kind, order, message):
+    with pytest.raises(ValueError, match=message):
+        kind(3, order)
+
+
+def test_an_order_that_does_not_fit_the_rows():
+    with pytest.raises(ValueError, match=r"order must hold each of the numbers 0..2 of the batches once"):
+        rs.descend(problem, rs.Cyclic(batch_size=2, order=[1, 0]), 0.1)
+    with pytest.raises(ValueError, match="draws must be even"):
+        rs.ShuffleOnce(3, draws=5)
+    with pytest.raises(ValueError, match="draws must be a whole number of at least 4"):
+        rs.ShuffleOnce(3, draws=2)
+    with pytest.raises(ValueError, match="batch_size must be a whole number between 1 and 6"):
+        rs.descend(problem, rs.SampleWithReplacement(batch_size=7), 0.1)

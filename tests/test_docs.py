@@ -38,10 +38,23 @@ def test_every_test_of_the_paper_is_in_the_map():
                 assert f"{path.relative_to(ROOT)}::{name}" in PAPER, name
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/architecture.md"])
+@pytest.mark.parametrize(
+    "page", ["README.md", "docs/architecture.md", "docs/many_batches.md", "docs/schemes.md"]
+)
 def test_every_file_that_a_page_names_exists(page):
     for name in re.findall(r"`((?:src/|docs/|tests/|benchmarks/)[\w/.]*)`", (ROOT / page).read_text()):
         assert (ROOT / name).exists(), name
+
+
+@pytest.mark.parametrize("page", ["many_batches.md", "schemes.md"])
+def test_the_examples_of_a_page_print_what_they_say(page):
+    result = doctest.testfile(
+        str(ROOT / "docs" / page),
+        module_relative=False,
+        optionflags=doctest.NORMALIZE_WHITESPACE,
+    )
+    assert result.attempted >= 6
+    assert result.failed == 0
 
 
 def test_the_example_of_the_readme_prints_what_it_says():

@@ -6,6 +6,7 @@ import threadpoolctl
 
 import reshuffle as rs
 from reshuffle import simulation as simulator
+from reshuffle.recipe import Recipe
 from tests.oracles import brute_force
 from tests.problems import SCHEMES, case, close
 
@@ -56,13 +57,19 @@ def test_the_risk_of_the_mean_iterate_is_the_exact_one(scheme):
 def test_one_run_is_the_recursion_itself():
     tiny = case(6, 4, 3, equal=False)
     block = simulator._Block(
-        tiny.problem, tiny.scheme("reshuffling"), tiny.step, tiny.start, 1, np.random.default_rng(5), False
+        tiny.problem,
+        tiny.scheme("reshuffling"),
+        Recipe(tiny.step),
+        tiny.start,
+        1,
+        np.random.default_rng(5),
+        False,
     )
     *_, (_, state) = block.epochs(2)
-    rng = np.random.default_rng(5)
+    orders = tiny.scheme("reshuffling").orders(np.random.default_rng(5), 1, 3)
     beta = tiny.start
     for _ in range(2):
-        for batch in tiny.scheme("reshuffling").orders(rng, 1)[0]:
+        for batch in next(orders)[0]:
             (affine,) = brute_force.affine_maps(tiny.setting("reshuffling"), [(batch,)])
             beta = affine[0] @ beta + affine[1] @ tiny.problem.y
     close(state[0], beta)
@@ -149,3 +156,32 @@ def test_tallies_of_blocks_add_up():
     result = tally.result(np.array([1.0]), np.array([0]), 16)
     close(result.iterate.mean[0], pairs.mean(axis=0))
     close(result.iterate.standard_error[0], pairs.std(axis=0, ddof=1) / np.sqrt(8))
+
+
+def test_torchs_update_with_momentum_weight_decay_and_a_schedule():
+    """Two steps of a single run by hand: v = momentum v + gradient + penalty b, b = b - step v."""
+    tiny = case(6, 4, 1)
+    problem, steps = tiny.problem, [0.1, 0.03]
+    simulated = rs.simulate(
+        problem, rs.FullBatch(), step=steps, penalty=0.3, momentum=0.6, epochs=2, runs=4, start=tiny.start
+    )
+    beta, buffer = tiny.start, np.zeros(4)
+    for step in steps:
+        gradient = problem.X.T @ (problem.X @ beta - problem.y) / 6 + 0.3 * beta
+        buffer = 0.6 * buffer + gradient
+        beta = beta - step * buffer
+    close(simulated.iterate.mean, beta)
+
+
+def test_an_order_drawn_once_is_kept():
+    orders = rs.ShuffleOnce(6).orders(np.random.default_rng(0), 50, 6)
+    first, second = next(orders), next(orders)
+    assert (first == second).all()
+    assert len({tuple(order) for order in first.tolist()}) > 40
+
+
+def test_the_spread_is_the_risk_minus_that_of_the_mean_iterate():
+    problem = rs.gaussian(12, 4, noise=0.5, seed=0)
+    found = rs.simulate(problem, rs.RandomReshuffling(3), step=0.2, epochs=[0, 3], runs=40, fresh_noise=True)
+    close(found.spread.mean, found.risk.mean - found.mean_iterate_risk.mean)
+    assert found.spread.standard_error[1] < 0.2 * found.risk.standard_error[1]

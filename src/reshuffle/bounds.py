@@ -36,7 +36,7 @@ def two_batch_interval(epoch: Epoch, risk: Risk, drift: FloatArray) -> RiskInter
     drift : (..., r)
         The geometric sums of the modes at the same epochs.
     """
-    if not (isinstance(epoch.scheme, RandomReshuffling) and epoch.scheme.batches == 2):
+    if not (isinstance(epoch.scheme, RandomReshuffling) and epoch.blocks.batches == 2):
         raise ValueError(
             f"risk_interval holds for RandomReshuffling with 2 batches, but the scheme is {epoch.scheme}; "
             "risk(epochs) is exact for every scheme."
@@ -47,7 +47,7 @@ def two_batch_interval(epoch: Epoch, risk: Risk, drift: FloatArray) -> RiskInter
             f"risk_interval needs step <= 1 / |W| = {epoch.step / reach:.6g}, but step is {epoch.step:.6g}; "
             "risk(epochs) is exact for every step."
         )
-    weights = epoch.problem.n / (2 * epoch.blocks.counts)
+    weights = epoch.problem.n / (2 * epoch.blocks.divisors)
     spread = _noise_through_inverse(epoch, drift)
     rest = risk.frozen + risk.bias + risk.cross
     return RiskInterval(

@@ -58,6 +58,15 @@ class Covariance:
         product = vectors.T @ self.apply(vectors)
         return (product + product.T) / 2
 
+    def norm(self, vectors: FloatArray) -> float:
+        """The largest v'Sigma v over unit vectors v in the span of orthonormal columns (p, m)."""
+        if isinstance(self.value, float):
+            return self.value
+        if not vectors.shape[1]:
+            return 0.0
+        last = vectors.shape[1] - 1
+        return float(scipy.linalg.eigvalsh(self.gram(vectors), subset_by_index=[last, last])[0])
+
     def colour(self, white: FloatArray) -> FloatArray:
         """Rows with covariance Sigma from rows (n, p) of independent standard entries."""
         if isinstance(self.value, float):

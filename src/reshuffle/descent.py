@@ -1,13 +1,25 @@
 """The mean iterate of a training recipe, for any number of epochs at once."""
 
+import math
+from functools import cached_property
 from typing import Any
 
-from reshuffle import bounds, door, limits, powers, stopping, validate
+import numpy as np
+
+from reshuffle import bounds, door, limits, perturbation, powers, recipe, run_risk, stopping, validate
+from reshuffle.affine_descent import AffineDescent
 from reshuffle.arrays import BoolArray, FloatArray
 from reshuffle.bounds import RiskInterval
+from reshuffle.epoch.accuracy import accuracy
 from reshuffle.epoch.epoch import Epoch
+from reshuffle.epoch.sampling import STANDARD_ERRORS
+from reshuffle.expected_risk import ExpectedRisk
 from reshuffle.limits import LimitComparison
+from reshuffle.map_error import MapError
+from reshuffle.mean_square import MeanSquareStability, mean_square_stability
+from reshuffle.perturbation import Perturbation
 from reshuffle.problem import LeastSquares
+from reshuffle.risk import Risk
 from reshuffle.schemes import Scheme
 from reshuffle.stability import Stability, stability
 from reshuffle.stopping import BestEpoch
@@ -61,6 +73,54 @@ class Descent(Trajectory):
     def _clock(self, epochs: Any) -> FloatArray:
         return validate.epochs(epochs)
 
+    def iterate_error(self, epochs: Any) -> FloatArray:
+        """How far the mean iterate may be off because the mean over orders is not exact, in Euclidean norm.
+
+        Of the shape of `epochs`: 0 for the exact mean, a proven bound for the series, three standard errors for
+        sampling.
+        """
+        clock = self._clock(epochs)
+        if self.epoch.method == "exact":
+            return np.zeros(clock.shape)
+        if self.epoch.method == "sampling":
+            iterates = np.array([replica.iterate(clock) for replica in self._replicas])
+            # Coordinates add up like their variances.
+            spread = np.linalg.norm(perturbation.jackknife(iterates), axis=-1)
+            return np.asarray(STANDARD_ERRORS * spread)
+        return self._map_error.of_iterate(clock, self.motion(clock)[1], self._start_inside)
+
+    def _risk_error(self, risk: Risk) -> FloatArray:
+        epochs, total = risk.epochs, risk.total
+        if self.epoch.method == "exact":
+            return np.zeros(epochs.shape)
+        if self.epoch.method == "sampling":
+            totals = np.array([replica._risk(epochs).total for replica in self._replicas])
+            return STANDARD_ERRORS * perturbation.jackknife(totals)
+        beta_star, covariance, noise = self.problem.truth("the risk")
+        inside = self.directions.T @ self.problem.row_space.coordinates(self.start - beta_star)
+        lifted = self.problem.row_space.lift(self.directions)
+        # The risk is the squared Sigma-norm of the error of the start and the map of the noise, side by side.
+        of_start = self._map_error.of_start(epochs, inside)
+        of_noise = noise * self._map_error.of_noise(epochs, self.motion(epochs)[1]) if noise else 0.0
+        with np.errstate(invalid="ignore"):
+            size = math.sqrt(covariance.norm(lifted)) * np.hypot(of_start, of_noise)
+            error = np.where(size == 0, 0.0, 2 * np.sqrt(total) * size + size**2)
+        return np.where(np.isnan(error), np.inf, error)
+
+    @cached_property
+    def _map_error(self) -> MapError:
+        mean, blocks, scale = self.epoch.mean, self.epoch.blocks, self.problem.row_space.scale
+        return MapError(
+            Perturbation(self.epoch.rates, self.frozen_modes, mean.error, mean.pull_error / scale),
+            rows=scale * blocks.rows @ self.directions,
+            response=blocks.response,
+            pull=self.pull,
+        )
+
+    @cached_property
+    def _replicas(self) -> "list[Descent]":
+        return [Descent(epoch, self.start) for epoch in self.epoch.replicas]
+
     def motion(self, epochs: FloatArray) -> tuple[FloatArray, FloatArray]:
         """(1 - x)^k and its geometric sum, for the rates x of the modes."""
         return powers.power_and_sum(self.epoch.rates, epochs * self.epoch.mean.repeats)
@@ -76,6 +136,10 @@ class Descent(Trajectory):
             self.epoch.rates[~self.frozen_modes], self.epoch.mean.repeats, self.range_assumption.holds
         )
 
+    def mean_square_stability(self) -> MeanSquareStability:
+        """Whether the mean square of a run converges too, on which its expected risk depends."""
+        return mean_square_stability(self._affine)
+
     def best_epoch(self) -> BestEpoch:
         """The epoch with the smallest risk, certified."""
         return stopping.best_epoch(self.motion, self.risk_forms, self.epoch.rates, self.epoch.mean.repeats)
@@ -89,28 +153,90 @@ class Descent(Trajectory):
         """The limit beside the minimum-norm solution that full-batch descent from the same start ends in."""
         return limits.compare(self.problem, self.start, self.limit())
 
+    def expected_risk(self, epochs: Any, *, given_responses: bool = False) -> ExpectedRisk:
+        """The risk of the run itself, E |beta_k - beta_star|_Sigma^2 over orders and noise, and its spread.
+
+        The mean iterate's risk is what averaging many runs would have; a single run has the spread from shuffling
+        on top (closing remark of Section 3.2). Exact by the recursion of second moments on the subset lattice.
+
+        Parameters
+        ----------
+        epochs : number or array of any shape
+            Every epoch costs one step of the recursion; math.inf asks for its fixed point.
+        given_responses : bool
+            Average over the orders alone, with the responses y of the problem, in place of orders and noise. Needs
+            no noise level.
+
+        >>> import reshuffle as rs
+        >>> problem = rs.gaussian(100, 20, noise=0.5, seed=1)
+        >>> rs.descend(problem, rs.RandomReshuffling(batches=4), alpha=1.0).expected_risk(50)
+        ExpectedRisk(total=0.0682156: mean=0.0646408, spread=0.00357473, error=0)
+        """
+        clock = validate.epochs(epochs)
+        distinct = np.unique(clock.ravel())
+        way = run_risk.way(self.epoch, distinct, given_responses)
+        if way == "sampling":
+            risk = None if given_responses else self.risk(distinct)
+            mean, error = run_risk.given_risk(self, distinct) if risk is None else (risk.total, risk.error)
+            seed = self.epoch.accuracy.seed
+            return run_risk.by_sampling(self._affine, clock, mean, error, seed, given_responses)
+        if way == "reshuffling":
+            return run_risk.of_reshuffling(self.epoch, self.start, clock, self.risk(distinct).total)
+        return run_risk.of_affine(self._affine, clock, given_responses)
+
+    @property
+    def _affine(self) -> AffineDescent:
+        """The same run, as one that is not known to be symmetric."""
+        return AffineDescent(self.problem, self.epoch.scheme, recipe.Recipe(self.epoch.step), self.start)
+
 
 def descend(
     problem: LeastSquares,
     scheme: Scheme,
-    step: float | None = None,
+    step: Any = None,
     *,
-    alpha: float | None = None,
+    alpha: Any = None,
     start: Any = None,
-) -> Descent:
-    """Describe gradient descent on a problem: what follows is exact, and no training happens.
+    penalty: float = 0.0,
+    momentum: float = 0.0,
+    method: str = "auto",
+    rtol: float = 1e-4,
+    budget: float = 1e12,
+    seed: int = 0,
+) -> Descent | AffineDescent:
+    """Describe gradient descent on a problem: nothing is trained, and what is not exact carries its error.
 
     Parameters
     ----------
     problem : LeastSquares
     scheme : Scheme
         How the rows are visited: FullBatch(), RandomReshuffling(batches=4), WithReplacement(batches=4).
-    step : float
-        The step of one visit; or
-    alpha : float
-        the full-batch step it stands for under the linear scaling rule, step = alpha / B.
+    step : float, list or callable
+        The step of one visit, torch's lr; or
+    alpha : float, list or callable
+        the full-batch step it stands for under the linear scaling rule, step = alpha / B. A list has one step an
+        epoch, and nothing is known beyond; a function is called with 0, 1, 2, ..., the epochs done before it.
     start : (p,), optional
         beta_0; zero by default.
+    penalty : float
+        lambda of an l2 penalty, torch's weight_decay: the gradient of every visit gets lambda * beta added. The
+        loss is |y - X beta|^2 / (2n) + lambda |beta|^2 / 2: ridge regression with n * lambda in the usual scaling.
+    momentum : float
+        Of the heavy ball, in [0, 1), with a buffer that is kept from visit to visit and from epoch to epoch, as in
+        torch's SGD: v -> momentum v + gradient, beta -> beta - step v.
+    method : str
+        How the mean over orders is taken: "exact" (a handful of batches), "series" (with a proven bound),
+        "sampling" (of orders, with a standard error), or "auto": exact if that fits the budget, else the series if
+        it reaches rtol, else sampling. `run.epoch.method` tells which it was, `run.epoch.error` how far off it may
+        be.
+    rtol : float
+        The relative error that the rate of a mode may have where the mean is not exact. The error of a risk curve
+        is then about as small, relative to its start; `run.risk(epochs).error` tells it.
+    budget : float
+        Floating-point operations that may be spent on the mean of an epoch; 1e12 is a minute or so. If that is not
+        enough for rtol a warning says so, and the answers carry their error.
+    seed : int
+        Of sampled orders.
 
     >>> import reshuffle as rs
     >>> problem = rs.gaussian(100, 150, noise=0.5, seed=1)
@@ -122,12 +248,9 @@ def descend(
     """
     problem = door.problem(problem)
     scheme = door.scheme(scheme, problem)
-    if (step is None) == (alpha is None):
-        raise TypeError(
-            f"exactly one of step and alpha must be given, but step is {step!r} and alpha is {alpha!r}."
-        )
-    if alpha is not None:
-        step = validate.nonnegative("alpha", alpha) / scheme.batches
-    else:
-        step = validate.nonnegative("step", step)
-    return Descent(Epoch(problem, scheme, step), door.start(start, problem))
+    made = recipe.recipe(step, alpha, penalty, momentum, scheme.steps(problem.n))
+    start = door.start(start, problem)
+    wanted = accuracy(method, rtol, budget, seed)
+    if made.is_plain and scheme.is_symmetric:
+        return Descent(Epoch(problem, scheme, made.at(0).step, wanted), start)
+    return AffineDescent(problem, scheme, made, start)

@@ -23,12 +23,15 @@ class Limit:
     training_loss : float
     risk : Risk or None
         None when the problem does not know the truth.
+    error : float
+        How far the parameters may be off, in Euclidean norm, where the mean over orders is not exact.
     """
 
     converges: bool
     parameters: FloatArray
     training_loss: float
     risk: Risk | None
+    error: float = 0.0
 
     def __repr__(self) -> str:
         risk = "unknown" if self.risk is None else f"{float(self.risk.total):.6g}"

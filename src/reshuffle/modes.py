@@ -76,9 +76,18 @@ def _from_factors(mean: MeanMap, values: FloatArray, vectors: FloatArray, blur: 
         return Modes(_with_signs(values, blur, negative), vectors, mean.pulled(mean.factor @ vectors))
     lower = scipy.linalg.cholesky(kernel, lower=True, check_finite=False)
     left, singular, right = scipy.linalg.svd(lower.T @ triangle, check_finite=False)
+    singular[_rank(triangle) :] = 0.0
     # F q = s U L^-T u for each singular triple (u, s, q), without a difference of large numbers.
     images = orthonormal @ scipy.linalg.solve_triangular(lower, left, lower=True, trans="T") * singular
-    return Modes(singular[::-1] ** 2, right[::-1].T, mean.pulled(images[:, ::-1]))
+    missing = len(right) - len(singular)
+    values, images = np.pad(singular**2, (0, missing)), np.pad(images, ((0, 0), (0, missing)))
+    return Modes(values[::-1], right[::-1].T, mean.pulled(images[:, ::-1]))
+
+
+def _rank(triangle: FloatArray) -> int:
+    """The rank of the features that are visited: less than r if some rows never are."""
+    values = scipy.linalg.svdvals(triangle, check_finite=False)
+    return int((values > _EPS * len(values) * values[0]).sum())
 
 
 def _with_signs(values: FloatArray, blur: float, negative: int) -> FloatArray:

@@ -73,9 +73,17 @@ class LeastSquares:
         """The numerical rank of X."""
         return self.row_space.dimension
 
-    def blocks(self, partition: list[IntArray]) -> Blocks:
-        """The per-batch statistics of a partition of the rows."""
-        return blocks.split(self.X, self.y, self.reduction, partition)
+    def blocks(self, partition: list[IntArray], divisors: FloatArray | None = None) -> Blocks:
+        """The per-batch statistics of a partition, gradients divided by its parts' lengths or by divisors."""
+        return blocks.split(self.X, self.y, self.reduction, partition, divisors)
+
+    def parameters(self, purpose: str) -> FloatArray:
+        """Return beta_star, or say that `purpose` needs it."""
+        if self.beta_star is None:
+            raise validate.MissingTruthError(
+                f"{purpose} needs beta_star, which this problem does not know; pass beta_star=... to LeastSquares."
+            )
+        return self.beta_star
 
     def truth(self, purpose: str) -> tuple[FloatArray, Covariance, float]:
         """Return beta_star, the covariance and the noise, or say which is missing for `purpose`."""

@@ -1,6 +1,6 @@
 """The test error of the mean iterate, as quadratic forms in its modes."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 
@@ -30,6 +30,9 @@ class Risk:
         2 e_0' P_0 Sigma A^k P_Z e_0; zero when Sigma is a multiple of the identity.
     variance :
         What the noise in the responses adds.
+    error :
+        How far the total may be off because the mean over orders is not exact: 0 where it is, a proven bound for
+        the series, three standard errors for sampling.
     """
 
     epochs: FloatArray
@@ -37,6 +40,7 @@ class Risk:
     bias: FloatArray
     cross: FloatArray
     variance: FloatArray
+    error: FloatArray = field(default_factory=lambda: np.zeros(()))
 
     @property
     def total(self) -> FloatArray:
@@ -52,8 +56,9 @@ class Risk:
             return f"Risk(shape={self.epochs.shape})"
         if self.epochs.ndim:
             return f"Risk(shape={self.epochs.shape}, total from {self.total.min():.6g} to {self.total.max():.6g})"
-        parts = ", ".join(f"{part.name}={float(getattr(self, part.name)):.6g}" for part in fields(Risk)[1:])
-        return f"Risk(total={float(self.total):.6g}: {parts})"
+        parts = ", ".join(f"{part.name}={float(getattr(self, part.name)):.6g}" for part in fields(Risk)[1:5])
+        error = f" +- {float(self.error):.2g}" if self.error.any() else ""
+        return f"Risk(total={float(self.total):.6g}{error}: {parts})"
 
 
 @dataclass(frozen=True, eq=False)

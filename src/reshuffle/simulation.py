@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from reshuffle import door, validate
+from reshuffle import door, recipe, validate
 from reshuffle.arrays import FloatArray, IntArray
 from reshuffle.problem import LeastSquares
 from reshuffle.progress import track
+from reshuffle.recipe import Recipe
 from reshuffle.schemes import Scheme
+from reshuffle.schemes.base import Visit
 
 _BLOCK_ENTRIES = 1 << 24
 """Parameters of all runs that are held at a time. Fixed, so that results do not depend on the machine."""
@@ -39,6 +41,9 @@ class Simulation:
     mean_iterate_risk : Estimate or None
         The risk of the mean iterate, without bias: from pairs of runs that share their noise but not
         their orders, (b - beta_star)' Sigma (b' - beta_star).
+    spread : Estimate or None
+        What shuffling adds to the risk of the mean iterate: half the squared distance |b - b'|_Sigma^2 of such a
+        pair. The noise that the two share cancels, so this is known far better than the risk itself.
     runs : int
     """
 
@@ -46,6 +51,7 @@ class Simulation:
     iterate: Estimate
     risk: Estimate | None
     mean_iterate_risk: Estimate | None
+    spread: Estimate | None
     runs: int
 
     def __repr__(self) -> str:
@@ -56,19 +62,21 @@ def simulate(
     problem: LeastSquares,
     scheme: Scheme,
     *,
-    step: float,
+    step: Any,
     epochs: Any,
     runs: int,
     seed: int | np.random.Generator = 0,
     start: Any = None,
     fresh_noise: bool = False,
+    penalty: float = 0.0,
+    momentum: float = 0.0,
     progress: bool | None = None,
 ) -> Simulation:
     """Train `runs` times, each with its own random orders, and average.
 
     Parameters
     ----------
-    problem, scheme, step, start
+    problem, scheme, step, start, penalty, momentum
         As in `descend`.
     epochs : int or array of int
         When to look; finite.
@@ -90,12 +98,13 @@ def simulate(
     """
     problem = door.problem(problem)
     scheme = door.scheme(scheme, problem)
-    step = validate.nonnegative("step", step)
+    made = recipe.recipe(step, None, penalty, momentum, scheme.steps(problem.n))
     when = validate.epochs(epochs)
     if not np.isfinite(when).all():
         raise ValueError(
             "epochs must be finite to be simulated, but one is inf; descend(...).limit() is exact."
         )
+    made.clock(when)
     runs = validate.whole_number("runs", runs, 4)
     if runs % 2:
         raise ValueError(
@@ -111,7 +120,7 @@ def simulate(
     height = 2 * max(2, _BLOCK_ENTRIES // (2 * widest))
     sizes = [min(height, runs - done) for done in range(0, runs, height)]
     for size, stream in zip(sizes, rng.spawn(len(sizes)), strict=True):
-        block = _Block(problem, scheme, step, start, size, stream, fresh_noise)
+        block = _Block(problem, scheme, made, start, size, stream, fresh_noise)
         last = int(stops[-1]) if len(stops) else 0
         for epoch, state in track(block.epochs(last), last + 1, "simulating", progress):
             for stop in np.flatnonzero(stops == epoch):
@@ -126,15 +135,15 @@ class _Block:
         self,
         problem: LeastSquares,
         scheme: Scheme,
-        step: float,
+        made: Recipe,
         start: FloatArray,
         runs: int,
         rng: np.random.Generator,
         fresh_noise: bool,
     ):
-        self.problem, self.scheme, self.step, self.rng = problem, scheme, step, rng
-        self.partition = scheme.partition(problem.n)
+        self.problem, self.scheme, self.recipe, self.rng = problem, scheme, made, rng
         self.state = np.tile(start, (runs, 1))
+        self.buffer = np.zeros_like(self.state) if made.momentum else self.state
         self.responses = problem.y[np.newaxis]
         if fresh_noise:
             beta_star, _, noise = problem.truth("fresh_noise")
@@ -144,25 +153,52 @@ class _Block:
     def epochs(self, last: int) -> Iterator[tuple[int, FloatArray]]:
         """Yield the parameters (runs, p) after 0, 1, ..., last epochs."""
         yield 0, self.state
+        training = self.scheme.visits(self.problem.n, self.rng, len(self.state))
         for epoch in range(1, last + 1):
-            orders = self.scheme.orders(self.rng, len(self.state))
-            for visit in orders.T:
-                for batch, members in enumerate(self.partition):
-                    self._visit(np.flatnonzero(visit == batch), members)
+            self.now = self.recipe.at(epoch - 1)
+            for visit in next(training):
+                self._visit(visit)
             yield epoch, self.state
 
-    def _visit(self, runs: IntArray, members: IntArray) -> None:
-        if not len(runs):
-            return
+    def _visit(self, visit: Visit) -> None:
+        with np.errstate(over="ignore", invalid="ignore"):
+            if visit.rows.ndim == 1:
+                self._step_together(visit)
+            else:
+                self._step_apart(visit)
+
+    def _step_together(self, visit: Visit) -> None:
+        """Several runs at the same rows, in two matrix products."""
+        runs, members = visit.runs, visit.rows
         is_contiguous = members[-1] - members[0] + 1 == len(members) and (np.diff(members) == 1).all()
         rows = slice(members[0], members[-1] + 1) if is_contiguous else members
         features = self.problem.X[rows]
         shared = len(self.responses) == 1
         responses = self.responses[:, rows] if shared else self.responses[runs // 2][:, rows]
-        with np.errstate(over="ignore", invalid="ignore"):
-            current = self.state if len(runs) == len(self.state) else self.state[runs]
-            residuals = current @ features.T - responses
-            self.state[runs] = current - (self.step / len(members)) * (residuals @ features)
+        current = self.state if len(runs) == len(self.state) else self.state[runs]
+        residuals = current @ features.T - responses
+        self._descend(runs, current, (residuals @ features) / visit.divisor)
+
+    def _step_apart(self, visit: Visit) -> None:
+        """Several runs at rows of their own, as many at a time as the copies of those rows allow."""
+        height = max(1, _BLOCK_ENTRIES // (visit.rows.shape[1] * self.problem.p))
+        for first in range(0, len(visit.runs), height):
+            runs, rows = visit.runs[first : first + height], visit.rows[first : first + height]
+            features = self.problem.X[rows]
+            noise = np.zeros_like(runs) if len(self.responses) == 1 else runs // 2
+            residuals = (features @ self.state[runs, :, np.newaxis])[..., 0]
+            residuals -= self.responses[noise[:, np.newaxis], rows]
+            gradients = (residuals[:, np.newaxis, :] @ features)[:, 0, :]
+            self._descend(runs, self.state[runs], gradients / visit.divisor)
+
+    def _descend(self, runs: IntArray, current: FloatArray, gradients: FloatArray) -> None:
+        """One step of torch's SGD with weight decay and momentum."""
+        if self.now.penalty:
+            gradients += self.now.penalty * current
+        if self.now.momentum:
+            gradients += self.now.momentum * self.buffer[runs]
+            self.buffer[runs] = gradients
+        self.state[runs] = current - self.now.step * gradients
 
 
 class _Tally:
@@ -176,6 +212,7 @@ class _Tally:
         self.squares = np.zeros((stops, problem.p))
         self.risks: list[list[FloatArray]] = [[] for _ in range(stops)]
         self.products: list[list[FloatArray]] = [[] for _ in range(stops)]
+        self.distances: list[list[FloatArray]] = [[] for _ in range(stops)]
 
     def add(self, stop: int, state: FloatArray) -> None:
         """Take in the parameters (runs, p) of a block of runs, by the update of Chan, Golub and LeVeque."""
@@ -194,6 +231,8 @@ class _Tally:
                 risks = np.einsum("ij,ij->i", errors, weighted)
                 self.risks[stop].append((risks[0::2] + risks[1::2]) / 2)
                 self.products[stop].append(np.einsum("ij,ij->i", errors[0::2], weighted[1::2]))
+                apart, weighted_apart = errors[0::2] - errors[1::2], weighted[0::2] - weighted[1::2]
+                self.distances[stop].append(np.einsum("ij,ij->i", apart, weighted_apart) / 2)
 
     def result(self, epochs: FloatArray, positions: IntArray, runs: int) -> Simulation:
         """Spread the tallies over the epochs as they were asked for."""
@@ -216,5 +255,6 @@ class _Tally:
             iterate=estimate(self.mean, self.squares / (pairs - 1) / pairs),
             risk=of_samples(self.risks) if self.knows_truth else None,
             mean_iterate_risk=of_samples(self.products) if self.knows_truth else None,
+            spread=of_samples(self.distances) if self.knows_truth else None,
             runs=runs,
         )

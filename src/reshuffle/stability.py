@@ -57,28 +57,29 @@ def critical_step(problem: LeastSquares, scheme: Scheme) -> float:
     0.4
     """
     problem = door.problem(problem)
-    blocks = problem.blocks(door.scheme(scheme, problem).partition(problem.n))
+    scheme = door.scheme(scheme, problem)
+    visited = np.concatenate(scheme.partition(problem.n))
+    if len(visited) < problem.n:
+        # Rows that are never visited must not count as directions to be learned. Those that are come first.
+        problem = LeastSquares(problem.X[visited], problem.y[visited])
+    blocks = problem.blocks(scheme.partition(problem.n), scheme.divisors(problem.n))
     if problem.rank == 0:
         return math.inf
-    scaled = _critical_scaled_step(blocks, scheme)
+    scaled = _critical_scaled_step(blocks, scheme, scheme.degree(problem.n))
     return scaled / problem.row_space.scale / problem.row_space.scale
 
 
-def _critical_scaled_step(blocks: Blocks, scheme: Scheme) -> float:
-    if scheme.degree == 0:
+def _critical_scaled_step(blocks: Blocks, scheme: Scheme, degree: int) -> float:
+    if degree == 0:
         mean = scheme.mean_map(blocks, 1.0)
         return 2 / (mean.rate * float(modes.modes(mean).values[-1]))
-    low = 2 / max(_norm(blocks, batch) for batch in range(blocks.batches))
+    low = scheme.contracting_step(blocks)
     while True:
         high = 1.25 * low
-        crossing = _Window(blocks, scheme, low, high).first_crossing()
+        crossing = _Window(blocks, scheme, degree, low, high).first_crossing()
         if crossing is not None:
             return crossing
         low = high
-
-
-def _norm(blocks: Blocks, batch: int) -> float:
-    return float(scipy.linalg.svdvals(blocks.rows[blocks.of(batch)])[0]) ** 2 / float(blocks.counts[batch])
 
 
 class _MatrixPolynomial:
@@ -129,11 +130,13 @@ class _Window:
     the eigenvalues of Z however badly X is conditioned, and 2 I - B step Z.
     """
 
-    def __init__(self, blocks: Blocks, scheme: Scheme, low: float, high: float):
-        self.low, self.high, self.batches = low, high, scheme.batches
-        steps = _MatrixPolynomial.nodes(scheme.degree + 1, low, high)
+    def __init__(self, blocks: Blocks, scheme: Scheme, degree: int, low: float, high: float):
+        self.low, self.high = low, high
+        steps = _MatrixPolynomial.nodes(degree + 1, low, high)
+        means = [scheme.mean_map(blocks, float(step)) for step in steps]
+        self.batches = means[0].rate / float(steps[0])
         # The factor does not depend on the step, and neither does its QR decomposition.
-        whitened = [modes.whitened(scheme.mean_map(blocks, float(step))) for step in steps]
+        whitened = [modes.whitened(mean) for mean in means]
         kernels = [kernel for *_, kernel in whitened]
         triangle = whitened[0][1]
         self.kernel = _MatrixPolynomial(kernels, low, high)

@@ -16,6 +16,8 @@ _TOLERANCE = 1e-12
 _BUDGET = 1 << 27
 """Work, in entries of (intervals, modes) arrays, after which the search stops and reports what is still open."""
 _LAST_EPOCH = 2.0**53
+_LONGEST_SEARCH = 20_000
+"""Epochs that are looked at one by one."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,31 @@ def best_epoch(motion: _Motion, forms: RiskForms, rates: FloatArray, repeats: in
             epoch, risk = (found, lowest) if lowest < risk else (epoch, risk)
         low, high = np.concatenate([low, middle]), np.concatenate([middle, high])
     return BestEpoch(epoch if math.isinf(epoch) else int(epoch), risk, error)
+
+
+def search_one_by_one(risks_at: Callable[[FloatArray], FloatArray], end: float, last: float) -> BestEpoch:
+    """Look at epochs one by one until the risk has settled to twelve digits, where nothing is known of its shape.
+
+    Parameters
+    ----------
+    risks_at : callable
+        The risk at epochs (k,).
+    end : float
+        Its limit, or nan.
+    last : float
+        The last epoch there is.
+    """
+    best, lowest, searched, settled = 0, math.inf, 0, False
+    while searched <= min(last, _LONGEST_SEARCH) and not settled:
+        stop = min(max(64, 2 * searched), last + 1, _LONGEST_SEARCH + 1)
+        risks = risks_at(np.arange(searched, stop))
+        if risks.min() < lowest:
+            best, lowest = searched + int(np.argmin(risks)), float(risks.min())
+        settled = bool((risks[-32:] == end).all()) or bool(np.allclose(risks[-32:], end, 1e-12, 0.0))
+        searched = int(stop)
+    if end < lowest:
+        return BestEpoch(math.inf, end, 0.0 if settled else end)
+    return BestEpoch(best, lowest, 0.0 if settled or searched > last else lowest)
 
 
 def _best(epochs: FloatArray, risks: FloatArray) -> tuple[float, float]:

@@ -1,7 +1,7 @@
 """What descent and gradient flow share: modes that fade at their own rates, and a frozen rest."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -156,6 +156,14 @@ class Trajectory(ABC):
             parameters[grows.astype(np.float64) @ reach.T > 0] = np.inf
         return parameters.reshape(*clock.shape, space.p)
 
+    def iterate_error(self, epochs: Any) -> FloatArray:
+        """How far the mean iterate may be off beyond rounding, in Euclidean norm, of the shape of `epochs`."""
+        return np.zeros(self._clock(epochs).shape)
+
+    def _risk_error(self, risk: Risk) -> FloatArray:
+        """How far the total risk may be off beyond rounding."""
+        return np.zeros(risk.epochs.shape)
+
     def training_loss(self, epochs: Any) -> FloatArray:
         """|y - X b|^2 / (2n) at the mean iterate b, of the shape of `epochs`."""
         coordinates = self._coordinates(self._clock(epochs))
@@ -182,6 +190,10 @@ class Trajectory(ABC):
     def risk(self, epochs: Any) -> Risk:
         """The risk of the mean iterate, E |b - beta_star|_Sigma^2 over the noise, and its parts."""
         clock = self._clock(epochs)
+        risk = self._risk(clock)
+        return replace(risk, error=self._risk_error(risk))
+
+    def _risk(self, clock: FloatArray) -> Risk:
         flat = clock.ravel()
         entries = _CHUNK if self.problem.covariance.is_isotropic else _LARGE_CHUNK
         height = max(1, entries // max(1, self.problem.rank))
@@ -199,6 +211,7 @@ class Trajectory(ABC):
             parameters=self.iterate(np.inf),
             training_loss=float(self.training_loss(np.inf)),
             risk=self.risk(np.inf) if knows_truth else None,
+            error=float(self.iterate_error(np.inf)),
         )
 
 

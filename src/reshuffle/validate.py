@@ -5,6 +5,7 @@ Inside the package values are trusted; nothing is checked twice.
 
 import math
 import numbers
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -126,9 +127,13 @@ def nonnegative(name: str, value: Any) -> float:
     return number
 
 
-def positive(name: str, value: Any, meaning: str) -> float:
+def positive(name: str, value: Any, meaning: str = "") -> float:
     """Return a finite float above zero.
 
+    >>> positive("rtol", 0)
+    Traceback (most recent call last):
+    ...
+    ValueError: rtol must be a finite number > 0, but it is 0.
     >>> positive("aspect", -1, "the limit of p/n")
     Traceback (most recent call last):
     ...
@@ -136,8 +141,36 @@ def positive(name: str, value: Any, meaning: str) -> float:
     """
     number = _real_number(value)
     if not (number is not None and math.isfinite(number) and number > 0):
-        raise ValueError(f"{name} must be a finite number > 0, {meaning}, but it is {value!r}.")
+        allowed = f"a finite number > 0, {meaning}" if meaning else "a finite number > 0"
+        raise ValueError(f"{name} must be {allowed}, but it is {value!r}.")
     return number
+
+
+def choice(name: str, value: Any, allowed: Sequence[str]) -> str:
+    """Return one of a few words.
+
+    >>> choice("normalize", "mean", ("own", "equal"))
+    Traceback (most recent call last):
+    ...
+    ValueError: normalize must be "own" or "equal", but it is 'mean'.
+    """
+    if not isinstance(value, str) or value not in allowed:
+        words = [f'"{word}"' for word in allowed]
+        raise ValueError(f"{name} must be {', '.join(words[:-1])} or {words[-1]}, but it is {value!r}.")
+    return value
+
+
+def flag(name: str, value: Any) -> bool:
+    """Return True or False.
+
+    >>> flag("drop_last", 1)
+    Traceback (most recent call last):
+    ...
+    ValueError: drop_last must be True or False, but it is 1.
+    """
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{name} must be True or False, but it is {value!r}.")
+    return bool(value)
 
 
 def _real_number(value: Any) -> float | None:

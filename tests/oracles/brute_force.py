@@ -15,11 +15,20 @@ class Setting:
     y: np.ndarray
     partition: list
     step: float
+    divisors: list | None = None
+
+    @property
+    def lengths(self):
+        """What the sum of each batch's gradients is divided by: its number of rows, unless given."""
+        return [len(rows) for rows in self.partition] if self.divisors is None else self.divisors
 
     @property
     def W(self):
         """The batch covariances X_b'X_b / m_b."""
-        return [self.X[rows].T @ self.X[rows] / len(rows) for rows in self.partition]
+        return [
+            self.X[rows].T @ self.X[rows] / length
+            for rows, length in zip(self.partition, self.lengths, strict=True)
+        ]
 
     @property
     def identity(self):
@@ -47,7 +56,7 @@ def affine_maps(setting, sequences):
             rows = setting.partition[batch]
             visit = setting.visit(batch)
             A, N = visit @ A, visit @ N
-            N[:, rows] += setting.step / len(rows) * setting.X[rows].T
+            N[:, rows] += setting.step / setting.lengths[batch] * setting.X[rows].T
         maps.append((A, N))
     return maps
 
@@ -115,3 +124,19 @@ def risk(setting, scheme, start, beta_star, covariance, noise, epochs):
         error, noise_map = A @ error, A @ noise_map + N
     bias = error @ covariance @ error
     return bias + noise**2 * np.trace(noise_map.T @ covariance @ noise_map)
+
+
+def sample_mean_map(X, sizes, divisors, step):
+    """E A and E N of an epoch in which all samples are permuted and then cut into batches."""
+    n, p = X.shape
+    A_mean, N_mean, count = np.zeros((p, p)), np.zeros((p, n)), 0
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    for order in permutations(range(n)):
+        A, N = np.eye(p), np.zeros((p, n))
+        for batch, divisor in enumerate(divisors):
+            rows = list(order[starts[batch] : starts[batch + 1]])
+            visit = np.eye(p) - step / divisor * X[rows].T @ X[rows]
+            A, N = visit @ A, visit @ N
+            N[:, rows] += step / divisor * X[rows].T
+        A_mean, N_mean, count = A_mean + A, N_mean + N, count + 1
+    return A_mean / count, N_mean / count

@@ -137,6 +137,8 @@ def test_closing_remark_the_mean_iterate_bounds_the_expected_risk_from_below():
     exact = float(tiny.run("reshuffling").risk(2).total)
     assert exact + spread == pytest.approx(expected, rel=1e-12)
     assert spread > 1e-4
+    found = tiny.run("reshuffling").expected_risk(2)
+    close([found.total, found.mean, found.spread], [expected, exact, spread])
 
 
 def test_risk_interval_is_for_two_batches():

@@ -11,7 +11,7 @@ from reshuffle.asymptotics import door
 from reshuffle.asymptotics.batch_system import BatchSystem, State
 from reshuffle.asymptotics.epoch_law import EpochLaw
 from reshuffle.asymptotics.population import population
-from reshuffle.descent import descend
+from reshuffle.epoch.epoch import Epoch
 from reshuffle.free import edges
 from reshuffle.free.checks import Complex, ConvergenceError, Real
 from reshuffle.free.continuation import follow
@@ -124,8 +124,8 @@ class BatchLaw(EpochLaw):
         order = np.searchsorted(np.cumsum(spectrum.weights), levels)
         diagonal = spectrum.eigenvalues[np.minimum(order, len(spectrum.eigenvalues) - 1)]
         problem = gaussian(n, p, covariance=diagonal, seed=0)
-        run = descend(problem, RandomReshuffling(batches), alpha=self.alpha)
-        return np.sort(run.epoch.rates[~run.frozen_modes])
+        epoch = Epoch(problem, RandomReshuffling(batches), self.alpha / batches)
+        return np.sort(epoch.rates[~epoch.modes.frozen])
 
     @property
     def support(self) -> tuple[tuple[float, float], ...]:

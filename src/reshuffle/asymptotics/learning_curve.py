@@ -117,7 +117,7 @@ class LearningCurve:
             bias.reshape(clock.shape),
             np.zeros(clock.shape),
             variance.reshape(clock.shape),
-            self.stability.diverges,
+            diverges=self.stability.diverges,
         )
 
     def _integrals(self, epochs: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -1,6 +1,6 @@
 """One epoch as the user sees it: Z, Xtilde, Pi_b and the mean map, in the coordinates of the problem."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -8,6 +8,7 @@ import numpy as np
 from reshuffle import modes, validate
 from reshuffle.arrays import FloatArray
 from reshuffle.blocks import Blocks
+from reshuffle.epoch.accuracy import Accuracy
 from reshuffle.epoch.mean_map import MeanMap
 from reshuffle.modes import Modes
 from reshuffle.problem import LeastSquares
@@ -22,22 +23,38 @@ class Epoch:
 
     Attributes
     ----------
-    error : float
-        Bound on the relative error of the map beyond rounding: 0, for it is exact.
+    accuracy : Accuracy
+        How the mean over orders is to be taken.
     """
 
     problem: LeastSquares
     scheme: Scheme
     step: float
-    error: float = 0.0
+    accuracy: Accuracy = field(default_factory=Accuracy)
 
     def __repr__(self) -> str:
-        return f"Epoch({self.scheme}, step={self.step:g}, error={self.error:g})"
+        return f"Epoch({self.scheme}, step={self.step:g}, method={self.accuracy.method})"
+
+    @property
+    def method(self) -> str:
+        """How the mean over orders was taken: "exact", "series" or "sampling"."""
+        return self.mean.method
+
+    @property
+    def error(self) -> float:
+        """How far the rate B step z of each mode may be off beyond rounding, relative to that rate.
+
+        0 for the exact mean. For the series a proven bound, |v'(Z - true Z) v| <= error v'Z v for every v; for
+        sampling three standard errors of the worst mode.
+        """
+        return self.mean.error
 
     @cached_property
     def blocks(self) -> Blocks:
         """The per-batch statistics."""
-        return self.problem.blocks(self.scheme.partition(self.problem.n))
+        return self.problem.blocks(
+            self.scheme.partition(self.problem.n), self.scheme.divisors(self.problem.n)
+        )
 
     @cached_property
     def mean(self) -> MeanMap:
@@ -50,7 +67,12 @@ class Epoch:
                 f"{1e-280 / scale / scale:.1g} and {1e300 / scale / scale:.1g} to be computed with at all; "
                 "try critical_step(problem, scheme)."
             )
-        return self.scheme.mean_map(self.blocks, scaled_step)
+        return self.scheme.estimated_map(self.blocks, scaled_step, self.accuracy)
+
+    @property
+    def replicas(self) -> "list[Epoch]":
+        """The same epoch without each group of sampled orders in turn; none unless orders were sampled."""
+        return [_with_mean(self, mean) for mean in self.mean.replicas]
 
     @cached_property
     def modes(self) -> Modes:
@@ -95,18 +117,28 @@ class Epoch:
 
     @property
     def modified_features(self) -> FloatArray:
-        """Xtilde (n, p): row i of batch b is Pi_b x_i, times n / (B m_b) if the batches are not equal."""
+        """Xtilde (n, p): row i of batch b is Pi_b x_i, times n / (B m_b) if the batches are not equal.
+
+        Rows that are never visited are zero.
+        """
         problem, space = self.problem, self.problem.row_space
-        modified = np.empty((problem.n, problem.p))
-        for batch, members in enumerate(self.scheme.partition(problem.n)):
-            weight = problem.n / (self.scheme.batches * len(members))
+        modified = np.zeros((problem.n, problem.p))
+        partition = self.scheme.partition(problem.n)
+        # Blocks as long as their batches hold the rows themselves; a single one may be a triangular factor.
+        is_plain = len(partition) > 1 and all(self.blocks.sizes == [len(members) for members in partition])
+        if self.mean.repeats == 1 and is_plain:
+            inside = problem.n * space.scale * self.mean.pulled(self.mean.factor)
+            modified[np.concatenate(partition)] = space.lift(inside).T
+            return modified
+        for batch, members in enumerate(partition):
+            weight = problem.n / (self.blocks.batches * self.blocks.divisors[batch])
             inside = space.coordinates(problem.X[members].T)
             modified[members] = weight * space.lift(self.mean.modifier(batch) @ inside).T
         return modified
 
     def modifier(self, batch: int) -> FloatArray:
         """Pi_b (p, p), the mean of the product of I - step W_j over the batches j visited before b."""
-        batch = validate.whole_number("batch", batch, 0, self.scheme.batches - 1)
+        batch = validate.whole_number("batch", batch, 0, self.blocks.batches - 1)
         inside = self.mean.modifier(batch) - np.eye(self.problem.rank)
         return np.eye(self.problem.p) + self._lift_matrix(inside)
 
@@ -121,3 +153,10 @@ class Epoch:
     def _lift_matrix(self, inside: FloatArray) -> FloatArray:
         space = self.problem.row_space
         return space.lift(space.lift(inside).T)
+
+
+def _with_mean(epoch: Epoch, mean: MeanMap) -> Epoch:
+    """The epoch with its mean map, and the statistics it shares, filled in beforehand."""
+    copy = replace(epoch)
+    copy.__dict__.update(mean=mean, blocks=epoch.blocks)
+    return copy

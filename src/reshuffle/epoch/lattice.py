@@ -1,5 +1,6 @@
 """The exact mean of an epoch of random reshuffling, by whichever lattice needs fewer operations."""
 
+import math
 import os
 
 import numpy as np
@@ -7,6 +8,7 @@ import numpy as np
 from reshuffle.arrays import FloatArray
 from reshuffle.blocks import Blocks
 from reshuffle.epoch import parameter_lattice, sample_lattice
+from reshuffle.epoch.accuracy import CALL
 from reshuffle.epoch.mean_map import MeanMap
 from reshuffle.epoch.parameter_lattice import ParameterLattice
 from reshuffle.epoch.sample_lattice import SampleLattice
@@ -15,29 +17,34 @@ _MOST_BATCHES = 20
 """Beyond, 2^B averages take longer than anyone waits."""
 
 
+def flops(blocks: Blocks) -> float:
+    """Operations of the cheaper lattice, calls included; infinite with too many batches or too little memory."""
+    if blocks.batches > _MOST_BATCHES or _needed_bytes(blocks) > _available_bytes():
+        return math.inf
+    return min(_flops_of_both(blocks)) + CALL * blocks.batches * 2.0 ** (blocks.batches - 1)
+
+
 def reshuffled_mean_map(blocks: Blocks, step: float) -> MeanMap:
     """The mean over all B! orders of the batches, from 2^B matrices (section 3.1, Lemma batch_Z_symmetric)."""
-    batches, rank = blocks.batches, blocks.rows.shape[1]
+    batches = blocks.batches
     if batches > _MOST_BATCHES:
         raise MemoryError(
             f"batches is {batches}, but the exact mean over their orders takes 2^batches averages and is computed "
-            f"for at most {_MOST_BATCHES}; try fewer batches."
+            f'for at most {_MOST_BATCHES}; try fewer batches, or descend(..., method="auto").'
         )
-    over_samples = sample_lattice.flops(blocks.sizes) <= parameter_lattice.flops(batches, rank)
-    _require_memory(
-        batches,
-        sample_lattice.peak_bytes(blocks.sizes)
-        if over_samples
-        else parameter_lattice.peak_bytes(batches, rank),
-    )
+    needed, available = _needed_bytes(blocks), _available_bytes()
+    if needed > available:
+        raise MemoryError(
+            f"batches is {batches}, and the exact mean over their orders needs {needed / 2**30:.1f} GiB of the "
+            f"{available / 2**30:.1f} GiB that this machine can spare; "
+            'try fewer batches, or descend(..., method="auto").'
+        )
+    over_samples, over_parameters = _flops_of_both(blocks)
     with np.errstate(over="ignore", invalid="ignore"):
-        mean = _over_samples(blocks, step) if over_samples else _over_parameters(blocks, step)
-    if not (np.isfinite(mean.kernel).all() and np.isfinite(mean.pull).all()):
-        raise OverflowError(
-            f"step is so large for these data that products over {batches} batches leave the range of "
-            "floating-point numbers; the iterates diverge. Try a step near critical_step(problem, scheme)."
+        mean = (
+            _over_samples(blocks, step) if over_samples <= over_parameters else _over_parameters(blocks, step)
         )
-    return mean
+    return mean.require_finite(batches)
 
 
 def _over_samples(blocks: Blocks, step: float) -> MeanMap:
@@ -60,12 +67,18 @@ def _over_parameters(blocks: Blocks, step: float) -> MeanMap:
     return MeanMap(factor, lattice.kernel, lattice.pull, blocks.batches * step, 1, blocks.weight, modifier)
 
 
-def _require_memory(batches: int, needed: float) -> None:
+def _flops_of_both(blocks: Blocks) -> tuple[float, float]:
+    return sample_lattice.flops(blocks.sizes), parameter_lattice.flops(blocks.batches, blocks.rows.shape[1])
+
+
+def _needed_bytes(blocks: Blocks) -> float:
+    over_samples, over_parameters = _flops_of_both(blocks)
+    if over_samples <= over_parameters:
+        return sample_lattice.peak_bytes(blocks.sizes)
+    return parameter_lattice.peak_bytes(blocks.batches, blocks.rows.shape[1])
+
+
+def _available_bytes() -> float:
     if not hasattr(os, "sysconf"):
-        return
-    available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if needed > 0.8 * available:
-        raise MemoryError(
-            f"batches is {batches}, and the exact mean over their orders needs {needed / 2**30:.1f} GiB of the "
-            f"{available / 2**30:.1f} GiB of this machine; try fewer batches."
-        )
+        return math.inf
+    return 0.8 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -31,6 +31,15 @@ class MeanMap:
         The largest weight of a row in the gradient: the size of K at small steps, before anything cancels.
     modifier : callable
         b -> Pi_b (r, r), computed when asked for.
+    method : str
+        "exact", "series" or "sampling".
+    error : float
+        How far the rate of each mode may be off, relative to that rate. For the series a bound, in the strong
+        sense |v'(Z - true Z) v| <= error v'Z v for every v; for sampling so many standard errors of the worst mode.
+    pull_error : float
+        A bound on the Frobenius norm of the error of rate F'A, for the series.
+    replicas : tuple of MeanMap
+        For sampling: the map without each group of draws in turn, from which errors of all answers follow.
     """
 
     factor: FloatArray
@@ -40,6 +49,19 @@ class MeanMap:
     repeats: int
     weight: float
     modifier: Callable[[int], FloatArray]
+    method: str = "exact"
+    error: float = 0.0
+    pull_error: float = 0.0
+    replicas: tuple["MeanMap", ...] = ()
+
+    def require_finite(self, steps: int) -> "MeanMap":
+        """Return the map itself, or say that its step makes no sense for a product over so many batches."""
+        if not (np.isfinite(self.kernel).all() and np.isfinite(self.pull).all()):
+            raise OverflowError(
+                f"step is so large for these data that products over {steps} batches leave the range of "
+                "floating-point numbers; the iterates diverge. Try a step near critical_step(problem, scheme)."
+            )
+        return self
 
     def weigh(self, matrix: FloatArray) -> FloatArray:
         """K M, for M of shape (q, m)."""

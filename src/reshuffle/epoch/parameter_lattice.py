@@ -37,7 +37,7 @@ class ParameterLattice:
         orthonormal, self.factor = thin_qr(blocks.rows)
         parts = [orthonormal[blocks.of(batch)] for batch in range(blocks.batches)]
         self._shares: list[FloatArray] = [
-            part.T @ part / count for part, count in zip(parts, blocks.counts, strict=True)
+            part.T @ part / count for part, count in zip(parts, blocks.divisors, strict=True)
         ]
         gram = self.factor @ self.factor.T
         identity = np.eye(len(gram))
@@ -48,7 +48,7 @@ class ParameterLattice:
         self.pull = np.hstack(
             [
                 (identity - step * (mean @ gram)) @ part.T / (blocks.batches * count)
-                for mean, part, count in zip(self.prefix_means, parts, blocks.counts, strict=True)
+                for mean, part, count in zip(self.prefix_means, parts, blocks.divisors, strict=True)
             ]
         )
 

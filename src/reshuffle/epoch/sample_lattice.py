@@ -86,7 +86,7 @@ class SampleLattice:
         for batch in members:
             stop = start + int(sizes[batch])
             before = subset ^ (1 << batch)
-            earlier, share = previous[before], 1 / self.blocks.counts[batch]
+            earlier, share = previous[before], 1 / self.blocks.divisors[batch]
             rows = self.gram[self.blocks.of(batch)][:, self._rows(before)] @ earlier
             rows *= self.step * share
             for here, there in _around(start, stop, len(mean)):

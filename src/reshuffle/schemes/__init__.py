@@ -1,8 +1,21 @@
 """Ways of visiting the data, one a file."""
 
 from reshuffle.schemes.base import Scheme
+from reshuffle.schemes.cyclic import Cyclic
 from reshuffle.schemes.full_batch import FullBatch
 from reshuffle.schemes.random_reshuffling import RandomReshuffling
+from reshuffle.schemes.sample_reshuffling import SampleReshuffling
+from reshuffle.schemes.sample_with_replacement import SampleWithReplacement
+from reshuffle.schemes.shuffle_once import ShuffleOnce
 from reshuffle.schemes.with_replacement import WithReplacement
 
-__all__ = ["FullBatch", "RandomReshuffling", "Scheme", "WithReplacement"]
+__all__ = [
+    "Cyclic",
+    "FullBatch",
+    "RandomReshuffling",
+    "SampleReshuffling",
+    "SampleWithReplacement",
+    "Scheme",
+    "ShuffleOnce",
+    "WithReplacement",
+]

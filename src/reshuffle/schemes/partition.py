@@ -6,30 +6,75 @@ from typing import Any
 import numpy as np
 
 from reshuffle import validate
-from reshuffle.arrays import IntArray
+from reshuffle.arrays import FloatArray, IntArray
+
+_NORMALIZATIONS = ("own", "equal")
 
 
 class Partition:
-    """A division of rows 0 .. n-1 into B batches: a number of contiguous blocks, or explicit row indices.
+    """A division of rows 0 .. n-1 into batches, and what the sum of each batch's gradients is divided by.
 
-    Blocks need not be equal. When B does not divide n the first n mod B blocks have one row more, and in
-    every case a batch's gradient is the mean over its own rows.
+    Parameters
+    ----------
+    batches : int or list of index arrays
+        B, for contiguous blocks of which the first n mod B have one row more than the others; or the rows of
+        each batch.
+    batch_size : int
+        Instead of `batches`: contiguous blocks of this many rows, as torch's DataLoader cuts them. Unless it
+        divides n the last block is shorter.
+    drop_last : bool
+        With `batch_size`: leave that shorter block out. Of a fixed partition its rows are never visited.
+    normalize : "own" or "equal"
+        "own": a batch's gradient is the mean over its own rows, as in torch and scikit-learn. "equal": the sum is
+        divided by the mean length of the batches (n / B where no row is left out): every row weighs the same.
 
     >>> [block.tolist() for block in Partition(2).members(5)]
     [[0, 1, 2], [3, 4]]
+    >>> [block.tolist() for block in Partition(batch_size=2).members(5)]
+    [[0, 1], [2, 3], [4]]
+    >>> Partition(batch_size=2, normalize="equal").divisors(5).round(3)
+    array([1.667, 1.667, 1.667])
     >>> Partition([[0, 2], [1]]).members(4)
     Traceback (most recent call last):
     ...
     ValueError: batches must cover every row of 0..3 exactly once, but row 3 is in none of them.
     """
 
-    def __init__(self, batches: Any):
+    def __init__(
+        self, batches: Any = None, *, batch_size: Any = None, drop_last: bool = False, normalize: str = "own"
+    ):
+        self.batches: int | None = None
+        self.batch_size: int | None = None
         self._explicit: list[IntArray] | None = None
-        if isinstance(batches, Iterable) and not isinstance(batches, str):
+        if batch_size is not None:
+            if batches is not None:
+                raise TypeError(
+                    "exactly one of batches and batch_size must be given, "
+                    f"but batches is {batches!r} and batch_size is {batch_size!r}."
+                )
+            self.batch_size = validate.whole_number("batch_size", batch_size, 1)
+        elif isinstance(batches, Iterable) and not isinstance(batches, str):
             self._explicit = _index_arrays(batches)
             self.batches = len(self._explicit)
         else:
-            self.batches = validate.whole_number("batches", batches, 1)
+            hint = "Or give batch_size." if batches is None else ""
+            self.batches = validate.whole_number("batches", batches, 1, hint=hint)
+        self.drop_last = validate.flag("drop_last", drop_last)
+        if self.drop_last and self.batch_size is None:
+            raise ValueError(
+                "drop_last must come with batch_size, since a given number of batches has no shorter last one, "
+                "but batch_size is None."
+            )
+        self.normalize = validate.choice("normalize", normalize, _NORMALIZATIONS)
+
+    def __repr__(self) -> str:
+        words = ["an explicit partition"] if self._explicit is not None else []
+        words.append(
+            f"batches={self.batches}" if self.batch_size is None else f"batch_size={self.batch_size}"
+        )
+        words += ["drop_last=True"] if self.drop_last else []
+        words += [f"normalize={self.normalize!r}"] if self.normalize != "own" else []
+        return ", ".join(words)
 
     @property
     def is_explicit(self) -> bool:
@@ -41,12 +86,36 @@ class Partition:
         if self._explicit is not None:
             _require_cover(self._explicit, n)
             return list(self._explicit)
+        return np.split(np.arange(n, dtype=np.int64)[: self.sizes(n).sum()], np.cumsum(self.sizes(n))[:-1])
+
+    def sizes(self, n: int) -> IntArray:
+        """How many rows each batch has, (B,)."""
+        if self._explicit is not None:
+            return np.array([len(part) for part in self._explicit], dtype=np.int64)
+        if self.batch_size is not None:
+            return _blocks_of(self.batch_size, n, self.drop_last)
+        assert self.batches is not None
         if self.batches > n:
             raise ValueError(
                 f"batches must be a whole number between 1 and {n}, the number of rows, "
                 f"but it is {self.batches}."
             )
-        return [part.astype(np.int64) for part in np.array_split(np.arange(n), self.batches)]
+        return (n + np.arange(self.batches, dtype=np.int64)[::-1]) // self.batches
+
+    def divisors(self, n: int) -> FloatArray:
+        """What the sum of the gradients of each batch's rows is divided by, (B,)."""
+        sizes = self.sizes(n).astype(np.float64)
+        return sizes if self.normalize == "own" else np.full(len(sizes), sizes.mean())
+
+
+def _blocks_of(batch_size: int, n: int, drop_last: bool) -> IntArray:
+    if batch_size > n:
+        raise ValueError(
+            f"batch_size must be a whole number between 1 and {n}, the number of rows, but it is {batch_size}"
+            + (", and drop_last leaves nothing." if drop_last else ".")
+        )
+    whole, rest = divmod(n, batch_size)
+    return np.array([batch_size] * whole + [rest] * (rest > 0 and not drop_last), dtype=np.int64)
 
 
 def _index_arrays(batches: Iterable[Any]) -> list[IntArray]:

@@ -1,5 +1,6 @@
 """A batch drawn at random for every step."""
 
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ from reshuffle.arrays import FloatArray, IntArray
 from reshuffle.blocks import Blocks
 from reshuffle.epoch.mean_map import MeanMap
 from reshuffle.orthogonal import thin_qr
-from reshuffle.schemes.base import Scheme
+from reshuffle.schemes.base import Scheme, State
 
 
 class WithReplacement(Scheme):
@@ -17,23 +18,25 @@ class WithReplacement(Scheme):
     Parameters
     ----------
     batches : int or list of index arrays
+    batch_size, drop_last, normalize
         As in RandomReshuffling. With unequal batches the mean step is that of least squares in which a row
-        of batch b has the weight n / (B m_b).
+        of batch b has the weight n / (B m_b). With batch_size=1 every step takes a single sample; for several
+        samples drawn independently of each other for every step see SampleWithReplacement.
 
     >>> WithReplacement(batches=[[0, 1], [2]])
     WithReplacement(an explicit partition, batches=2)
     """
 
-    degree = 0
-
-    def __init__(self, batches: Any):
-        super().__init__(batches)
+    def __init__(
+        self, batches: Any = None, *, batch_size: Any = None, drop_last: bool = False, normalize: str = "own"
+    ):
+        super().__init__(batches, batch_size=batch_size, drop_last=drop_last, normalize=normalize)
 
     def mean_map(self, blocks: Blocks, step: float) -> MeanMap:
         """The mean of one step, (I - step W), B times an epoch."""
-        roots = np.sqrt(np.repeat(1 / (blocks.batches * blocks.counts), blocks.sizes))[:, np.newaxis]
+        roots = np.sqrt(np.repeat(1 / (blocks.batches * blocks.divisors), blocks.sizes))[:, np.newaxis]
         orthonormal, factor = thin_qr(roots * blocks.rows)
-        identity = np.eye(len(factor))
+        identity = np.eye(factor.shape[1])
 
         def modifier(batch: int) -> FloatArray:
             one_step = identity - step * (factor.T @ factor)
@@ -46,6 +49,24 @@ class WithReplacement(Scheme):
         kernel = np.ones(len(factor))
         return MeanMap(factor, kernel, (orthonormal * roots).T, step, blocks.batches, 1.0, modifier)
 
-    def orders(self, rng: np.random.Generator, runs: int) -> IntArray:
+    def degree(self, n: int) -> int:
+        """The mean of one step is linear in the step."""
+        return 0
+
+    def orders(self, rng: np.random.Generator, runs: int, batches: int) -> Iterator[IntArray]:
         """Independent uniformly random batches."""
-        return rng.integers(self.batches, size=(runs, self.batches))
+        while True:
+            yield rng.integers(batches, size=(runs, batches))
+
+    def walk(
+        self,
+        n: int,
+        visit: Callable[[int, State], State],
+        mean: Callable[[Sequence[State]], State],
+        start: State,
+    ) -> State:
+        """Every step is the mean over the batches."""
+        batches = self.steps(n)
+        for _ in range(batches):
+            start = mean([visit(batch, start) for batch in range(batches)])
+        return start

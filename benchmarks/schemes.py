@@ -1,0 +1,132 @@
+"""Many batches and shuffled samples: against the floor, against simulation, and how they grow."""
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+import reshuffle as rs
+from benchmarks import timing
+from benchmarks.core import table
+from reshuffle.epoch import lattice, parameter_lattice, sample_lattice
+
+EPOCHS = np.arange(21)
+ACCURACY = 1e-4
+
+
+def twelve_batches_against_their_floor() -> Table:
+    """The exact mean at n = 1200, p = 200, B = 12, against the operations of the lattice and those through X_b."""
+    n, p, batches = 1200, 200, 12
+    blocks = rs.gaussian(n, p, seed=0).blocks(rs.RandomReshuffling(batches).partition(n))
+    rate = timing.product_rate(p, p, p)
+    seconds, _ = timing.timed(lambda: lattice.reshuffled_mean_map(blocks, 0.01))
+    cheaper = min(sample_lattice.flops(blocks.sizes), parameter_lattice.flops(batches, p))
+    through_features = batches * 2 ** (batches - 1) * 4 * (n // batches) * p**2
+    made = table("Twelve batches exactly, n = 1200, p = 200", "quantity", "measured", "target")
+    made.add_row(
+        "time / (operations of the cheaper lattice / product rate)", f"{seconds * rate / cheaper:.2f}", "<= 3"
+    )
+    made.add_row(
+        "time / (operations through X_b / product rate)", f"{seconds * rate / through_features:.2f}", "<= 3"
+    )
+    made.add_row("  seconds; rate of products beside it", f"{seconds:.1f} s; {rate / 1e9:.0f} Gflop/s", "")
+    return made
+
+
+def thousand_batches_against_simulation(runs: int = 20) -> Table:
+    """The risk curve of 1,000 batches to a relative error of 1e-4, against simulating to that standard error.
+
+    Simulated runs average over orders and noise. The harder rival is spared the noise: it keeps the responses
+    fixed, and only has to average over orders. Both are scaled up from a few runs by their own standard errors.
+    """
+    problem = rs.gaussian(10_000, 100, noise=0.5, seed=0)
+    made = table(
+        f"1,000 batches, n = 10,000, p = 100, alpha = 0.5: the risk of {EPOCHS[-1]} epochs to {ACCURACY:g}",
+        "way", "seconds", "relative error", "slower by", "target",
+    )  # fmt: skip
+    for scheme in (rs.RandomReshuffling(1000), rs.SampleReshuffling(1000)):
+        seconds, (run, risk) = timing.timed(
+            lambda scheme=scheme: _curve(problem, scheme, 0.5, rtol=ACCURACY / 5), 2
+        )
+        error = float(np.max(risk.error / risk.total))
+        made.add_row(
+            f"{type(scheme).__name__}, {run.epoch.method}", f"{seconds:.2f}", f"{error:.1e}", "", "<= 1e-4"
+        )
+        for name, fresh_noise in (("orders alone", False), ("orders and noise", True)):
+            rival = _simulation_seconds(problem, scheme, 0.5, runs, fresh_noise)
+            slower = f"{rival / seconds:,.0f} x"
+            made.add_row(
+                f"  simulating {name} (from {runs} runs)", f"{rival:,.0f}", "1.0e-04", slower, ">= 20 x"
+            )
+    return made
+
+
+def _simulation_seconds(
+    problem: rs.LeastSquares, scheme: rs.Scheme, alpha: float, runs: int, fresh_noise: bool
+) -> float:
+    """The time after which simulation would know every point of the curve to a relative standard error of 1e-4."""
+    seconds, result = timing.timed(
+        lambda: rs.simulate(
+            problem, scheme, step=alpha / scheme.steps(problem.n), epochs=EPOCHS, runs=runs,
+            fresh_noise=fresh_noise, seed=1, progress=False,
+        )
+    )  # fmt: skip
+    relative = result.mean_iterate_risk.standard_error / result.mean_iterate_risk.mean
+    return seconds * (float(relative.max()) / ACCURACY) ** 2
+
+
+def _curve(
+    problem: rs.LeastSquares, scheme: rs.Scheme, alpha: float, **wishes: float
+) -> tuple[rs.Descent, rs.Risk]:
+    fresh = rs.LeastSquares(problem.X, problem.y, beta_star=problem.beta_star, noise=problem.noise)
+    run = rs.descend(fresh, scheme, alpha=alpha, **wishes)
+    return run, run.risk(EPOCHS)
+
+
+def growth() -> Table:
+    """How the time of one risk curve grows with B, n and p beyond the lattice, and for shuffled samples."""
+    made = table(
+        "Growth of one risk curve, alpha = 0.3, rtol = 1e-4",
+        "varied",
+        "values",
+        "seconds",
+        "method",
+        "exponent",
+    )
+    fixed, samples = rs.RandomReshuffling, rs.SampleReshuffling
+    sweeps = [
+        ("B, at n = 10,000, p = 50", [30, 100, 300, 1000, 3000, 10_000], lambda B: (10_000, 50, fixed(B))),
+        ("n, at p = 50, B = 100", [1000, 3000, 10_000, 30_000], lambda n: (n, 50, fixed(100))),
+        ("p, at n = 3000, B = 100", [25, 50, 100, 200], lambda p: (3000, p, fixed(100))),
+        ("B, samples, n = 3000, p = 50", [5, 30, 300, 3000], lambda B: (3000, 50, samples(B))),
+        ("n, samples, B = 4, p = 50", [1000, 2000, 4000, 8000], lambda n: (n, 50, samples(4))),
+        ("p, samples, n = 2000, B = 4", [50, 100, 200, 400], lambda p: (2000, p, samples(4))),
+    ]
+    for name, values, shape in sweeps:
+        times, methods = [], []
+        for value in values:
+            n, p, scheme = shape(value)
+            problem = rs.gaussian(n, p, noise=0.5, seed=0)
+            seconds, (run, _) = timing.timed(
+                lambda problem=problem, scheme=scheme: _curve(problem, scheme, 0.3)
+            )
+            times.append(seconds)
+            methods.append(run.epoch.method)
+        made.add_row(
+            name,
+            ", ".join(map(str, values)),
+            ", ".join(f"{seconds:.2f}" for seconds in times),
+            ", ".join(dict.fromkeys(methods)),
+            f"{timing.exponent(values, times):.2f}",
+        )
+    return made
+
+
+def main() -> None:
+    """Print every table as soon as it is there."""
+    console = Console(width=118)
+    for part in (twelve_batches_against_their_floor, thousand_batches_against_simulation, growth):
+        console.print(part())
+
+
+if __name__ == "__main__":
+    main()

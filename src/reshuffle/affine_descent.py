@@ -1,0 +1,45 @@
+"""Runs whose epochs are not one symmetric map: fixed orders, momentum, penalties, step schedules."""
+
+from typing import Any
+
+from reshuffle import run_risk
+from reshuffle.affine_mean import AffineMean
+from reshuffle.expected_risk import ExpectedRisk
+from reshuffle.mean_square import MeanSquareStability, mean_square_stability
+
+
+class AffineDescent(AffineMean):
+    """What `descend` returns where the mean of an epoch is not a symmetric map; it answers the same questions.
+
+    Attributes
+    ----------
+    problem : LeastSquares
+    scheme : Scheme
+    recipe : Recipe
+        Step schedule, penalty, momentum.
+    start : (p,)
+
+    >>> import reshuffle as rs
+    >>> problem = rs.gaussian(100, 20, noise=0.5, seed=1)
+    >>> run = rs.descend(problem, rs.Cyclic(batches=4), alpha=0.5, momentum=0.5)
+    >>> run.risk([0, 10, 100]).total.round(4)
+    array([1.    , 0.0641, 0.065 ])
+    >>> run.expected_risk(10)
+    ExpectedRisk(total=0.0641029: mean=0.0641029, spread=0, error=0)
+    """
+
+    def expected_risk(self, epochs: Any, *, given_responses: bool = False) -> ExpectedRisk:
+        """The risk of the run itself, E |beta_k - beta_star|_Sigma^2 over orders and noise, and its spread.
+
+        Parameters
+        ----------
+        epochs : number or array of any shape
+            Every epoch costs one step of the recursion of second moments; math.inf asks for its fixed point.
+        given_responses : bool
+            Average over the orders alone, with the responses y of the problem, in place of orders and noise.
+        """
+        return run_risk.of_affine(self, self.recipe.clock(epochs), given_responses)
+
+    def mean_square_stability(self) -> MeanSquareStability:
+        """Whether the mean square of a run converges too, on which its expected risk depends."""
+        return mean_square_stability(self)

@@ -1,0 +1,297 @@
+"""Runs whose epochs are not one symmetric map: fixed orders, momentum, penalties, step schedules."""
+
+import math
+from collections.abc import Iterator
+from copy import copy
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from reshuffle import limits, stopping
+from reshuffle.arrays import FloatArray
+from reshuffle.blocks import Blocks
+from reshuffle.epoch.sampling import STANDARD_ERRORS
+from reshuffle.limits import Limit, LimitComparison
+from reshuffle.moments.affine_map import AffineMap, average
+from reshuffle.moments.course import Course
+from reshuffle.moments.outside import Outside
+from reshuffle.moments.readout import Readout
+from reshuffle.moments.sampled_course import GROUPS, SampledCourse
+from reshuffle.perturbation import jackknife
+from reshuffle.problem import LeastSquares
+from reshuffle.recipe import Recipe
+from reshuffle.risk import Risk
+from reshuffle.row_space import RowSpace
+from reshuffle.schemes import SampleReshuffling, SampleWithReplacement, Scheme, ShuffleOnce
+from reshuffle.stability import Stability
+from reshuffle.stopping import BestEpoch
+from reshuffle.trajectory import FrozenSubspace
+
+
+class AffineMean:
+    """Mini-batch gradient descent as an affine recursion on a state: the parameters and the momentum buffer.
+
+    Every visit is an affine map on the state, z -> G_b z + H_b y_b; the mean over the orders of an epoch is one
+    too, though not symmetric in general, and is repeated by squaring. What `descend` returns wraps this.
+
+    Attributes
+    ----------
+    problem : LeastSquares
+    scheme : Scheme
+    recipe : Recipe
+        Step schedule, penalty, momentum.
+    start : (p,)
+    """
+
+    def __init__(self, problem: LeastSquares, scheme: Scheme, recipe: Recipe, start: FloatArray):
+        self.problem, self.scheme, self.recipe, self.start = problem, scheme, recipe, start
+        self._left_out: int | None = None
+        self._groups: dict[bool, dict[float, list[AffineMap]]] = {}
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.problem}, {self.scheme}, {self.recipe})"
+
+    @cached_property
+    def visited(self) -> LeastSquares:
+        """The problem without rows that are never visited: outside the row space of the others nothing moves."""
+        problem = self.problem
+        rows = np.concatenate(self.scheme.partition(problem.n))
+        if len(rows) == problem.n:
+            return problem
+        # A partition that leaves rows out leaves out the last ones.
+        return LeastSquares(
+            problem.X[: len(rows)],
+            problem.y[: len(rows)],
+            beta_star=problem.beta_star,
+            covariance=problem.covariance.value,
+            noise=problem.noise,
+        )
+
+    @property
+    def space(self) -> RowSpace:
+        """The row space of what is visited."""
+        return self.visited.row_space
+
+    @cached_property
+    def blocks(self) -> Blocks:
+        """The per-batch statistics."""
+        visited, n = self.visited, self.problem.n
+        if isinstance(self.scheme, SampleReshuffling | SampleWithReplacement):
+            rows = np.ascontiguousarray(self.space.coordinates(visited.X.T).T / self.space.scale)
+            single = isinstance(self.scheme, SampleReshuffling)
+            offsets = np.arange(n + 1) if single else np.array([0, n])
+            return Blocks(rows, visited.y, offsets, self.scheme.divisors(n))
+        return visited.blocks(self.scheme.partition(n), self.scheme.divisors(n))
+
+    def inside(self, parameters: FloatArray) -> FloatArray:
+        """U = scale V'beta (r,)."""
+        return self.space.scale * self.space.coordinates(parameters)
+
+    def courses(self, truth: FloatArray | None = None) -> list[Course]:
+        """The mean states along each of the courses between which the start of a run chooses."""
+        n = self.problem.n
+        if isinstance(self.scheme, SampleReshuffling):
+            groups = self._groups.setdefault(truth is None, {})
+            return [
+                SampledCourse(
+                    self.scheme, n, self.blocks, self.space, self.recipe, truth, groups, self._left_out
+                )
+            ]
+        return [
+            Course(scheme, n, self.blocks, self.space, self.recipe, truth)
+            for scheme in self.scheme.courses(n)
+        ]
+
+    @cached_property
+    def _courses(self) -> list[Course]:
+        return self.courses()
+
+    @cached_property
+    def _outside(self) -> Outside:
+        return Outside(self.recipe, self.scheme.steps(self.problem.n), self.space)
+
+    def fades(self, epochs: FloatArray) -> FloatArray:
+        """What is left, outside the row space, of the start after each of the ascending epochs."""
+        return self._outside.fades(epochs)
+
+    @property
+    def _is_sampled(self) -> bool:
+        return isinstance(self.scheme, ShuffleOnce) and self.scheme.is_sampled(self.problem.n)
+
+    def _replicas(self) -> "list[AffineMean]":
+        """The same run without each group of sampled orders in turn; none unless samples are shuffled."""
+        if not isinstance(self.scheme, SampleReshuffling) or self._left_out is not None:
+            return []
+        made = [copy(self) for _ in range(GROUPS)]
+        for group, replica in enumerate(made):
+            replica._left_out = group
+            replica.__dict__.pop("_courses", None)
+        return made
+
+    def _means(
+        self, start: FloatArray, epochs: FloatArray, truth: FloatArray | None
+    ) -> Iterator[tuple[FloatArray, list[FloatArray]]]:
+        """The states (r, 1 + rows) averaged over courses, at each of the ascending epochs.
+
+        Beside them, if the courses are a sample, what each pair of an order and its reverse deviates by.
+        """
+        courses = self._courses if truth is None else self.courses(truth)
+        rank = self.space.dimension
+        streams = [course.states(start, epochs) for course in courses]
+        for states in zip(*streams, strict=True):
+            with np.errstate(invalid="ignore"):
+                mean = average([state[:rank] for state in states])
+                pairs = zip(states[0::2], states[1::2], strict=True) if self._is_sampled else ()
+                deviations = [(one[:rank] + other[:rank]) / 2 - mean for one, other in pairs]
+            yield np.where(np.isfinite(mean), mean, np.inf), deviations
+
+    def _iterates(self, epochs: FloatArray) -> FloatArray:
+        """The mean iterate in row-space coordinates u (times, r), at ascending epochs."""
+        inputs = np.concatenate([[1.0], self.blocks.response])
+        iterates = []
+        for state, _ in self._means(self.inside(self.start), epochs, None):
+            grows = np.isinf(state).any(axis=1)
+            iterates.append(np.where(grows, np.inf, np.where(np.isinf(state), 0.0, state) @ inputs))
+        return np.array(iterates).reshape(len(epochs), self.space.dimension)
+
+    def iterate(self, epochs: Any) -> FloatArray:
+        """The mean iterate after each of the given epochs, of shape epochs.shape + (p,); inf where it grows."""
+        clock = self.recipe.clock(epochs)
+        when, back = np.unique(clock.ravel(), return_inverse=True)
+        coordinates, space = self._iterates(when), self.space
+        grows = np.isinf(coordinates).any(axis=1)
+        inside = np.where(np.isinf(coordinates), 0.0, coordinates) / space.scale
+        outside = space.outside(self.start)
+        fades = self.fades(when)
+        with np.errstate(invalid="ignore"):
+            faded = np.where(outside == 0, 0.0, fades[:, np.newaxis] * outside)
+        parameters = faded + space.lift(inside.T).T
+        parameters[grows] = np.inf
+        return parameters[back].reshape(*clock.shape, space.p)
+
+    def training_loss(self, epochs: Any) -> FloatArray:
+        """|y - X b|^2 / (2n) at the mean iterate b, over all rows and without the penalty, as `epochs` in shape."""
+        parameters = self.iterate(epochs)
+        flat = parameters.reshape(-1, self.problem.p)
+        finite = np.isfinite(flat).all(axis=1)
+        loss = np.full(len(flat), np.inf)
+        with np.errstate(over="ignore"):
+            residuals = flat[finite] @ self.problem.X.T - self.problem.y
+            loss[finite] = np.square(residuals).sum(axis=1) / (2 * self.problem.n)
+        return loss.reshape(parameters.shape[:-1])
+
+    @cached_property
+    def readout(self) -> Readout:
+        """The risk as a function of the error."""
+        beta_star = self.problem.parameters("the risk")
+        return Readout(self.space, self.problem.covariance, self.start, beta_star)
+
+    def risk(self, epochs: Any) -> Risk:
+        """The risk of the mean iterate, E |b - beta_star|_Sigma^2 over the noise, and its parts.
+
+        Under a penalty nothing is frozen, and all that is not noise is in the bias.
+        """
+        beta_star, _, noise = self.problem.truth("the risk")
+        clock = self.recipe.clock(epochs)
+        when, back = np.unique(clock.ravel(), return_inverse=True)
+        parts = np.zeros((5, len(when)))
+        error = self.inside(self.start - beta_star)
+        states = self._means(error, when, self.inside(beta_star))
+        for number, ((state, deviations), fade) in enumerate(zip(states, self.fades(when), strict=True)):
+            parts[:4, number] = self.risk_parts(state, float(fade), noise)
+            parts[4, number] = self._sampling_error(float(parts[:4, number].sum()), deviations, noise)
+        replicas = self._replicas()
+        if replicas:
+            parts[4] = STANDARD_ERRORS * jackknife(
+                np.array([replica.risk(when).total for replica in replicas])
+            )
+        return Risk(clock, *parts[:, back].reshape(5, *clock.shape))
+
+    def _sampling_error(self, risk: float, deviations: list[FloatArray], noise: float) -> float:
+        """Three standard errors of the risk at a mean over sampled pairs, at most (Cauchy and Schwarz)."""
+        if not deviations:
+            return 0.0
+        scales = np.concatenate([[1.0], np.full(len(self.blocks.rows), noise)])
+        squares = sum(self.readout.inside_of(deviation * scales) for deviation in deviations)
+        size = STANDARD_ERRORS * math.sqrt(squares / (len(deviations) * (len(deviations) - 1)))
+        return 2 * math.sqrt(max(risk, 0.0)) * size + size**2
+
+    def iterate_error(self, epochs: Any) -> FloatArray:
+        """How far the mean iterate may be off in Euclidean norm: 0, or three standard errors of sampled orders."""
+        clock = self.recipe.clock(epochs)
+        replicas = self._replicas()
+        if replicas:
+            iterates = np.array([replica.iterate(clock) for replica in replicas])
+            return np.asarray(STANDARD_ERRORS * np.linalg.norm(jackknife(iterates), axis=-1))
+        if not self._is_sampled:
+            return np.zeros(clock.shape)
+        when, back = np.unique(clock.ravel(), return_inverse=True)
+        inputs = np.concatenate([[1.0], self.blocks.response]) / self.space.scale
+        errors = []
+        for _, deviations in self._means(self.inside(self.start), when, None):
+            squares = sum(float(np.square(deviation @ inputs).sum()) for deviation in deviations)
+            pairs = len(deviations)
+            errors.append(STANDARD_ERRORS * math.sqrt(squares / (pairs * (pairs - 1))))
+        return np.array(errors)[back].reshape(clock.shape)
+
+    def risk_parts(self, state: FloatArray, fade: float, noise: float) -> tuple[float, float, float, float]:
+        """Frozen, bias, cross and variance of states (r, 1 + rows): of the mean, and of the noise in each row."""
+        readout = self.readout
+        variance = readout.inside_of(noise * state[:, 1:]) if noise else 0.0
+        bias = readout.inside_of(state[:, :1])
+        frozen = readout.outside(fade)
+        cross = readout.between(state[:, 0], fade) if np.isfinite(bias) else 0.0
+        if self.recipe.penalty:
+            return 0.0, max(frozen + bias + cross, 0.0), 0.0, variance
+        return frozen, bias, cross, variance
+
+    @property
+    def converges(self) -> bool:
+        """Whether the mean iterate has a limit from every start."""
+        return self.stability().converges
+
+    def stability(self) -> Stability:
+        """Whether and how fast the mean iterate converges."""
+        if not self.recipe.is_constant:
+            raise ValueError("stability is that of a constant step, but a step schedule was given.")
+        settles, rate = True, 0.0
+        for course in self._courses:
+            settles, rate = settles and course.settles, max(rate, course.rate)
+        if self.recipe.penalty and self.space.dimension < self.problem.p:
+            rate = max(rate, self._outside.rate)
+            settles = settles and (self._outside.rate < 1 or self.recipe.at(0).step == 0)
+        return Stability(settles, 0.0 if self.recipe.at(0).step == 0 else rate)
+
+    def limit(self) -> Limit:
+        """Where the mean iterate ends, and its risk there if the truth is known."""
+        knows_truth = self.problem.beta_star is not None and self.problem.noise is not None
+        return Limit(
+            converges=self.converges,
+            parameters=self.iterate(np.inf),
+            training_loss=float(self.training_loss(np.inf)),
+            risk=self.risk(np.inf) if knows_truth else None,
+            error=float(self.iterate_error(np.inf)),
+        )
+
+    def compare_limit(self) -> LimitComparison:
+        """The limit beside the minimum-norm solution that full-batch descent from the same start ends in."""
+        return limits.compare(self.problem, self.start, self.limit())
+
+    @property
+    def frozen(self) -> FrozenSubspace:
+        """The subspace in which nothing moves: all that no visited row sees, unless a penalty acts there."""
+        space = self.space
+        if self.recipe.penalty:
+            everything = RowSpace(space.p, space.p, 1.0, None)
+            return FrozenSubspace(0, everything, np.zeros((space.p, 0)))
+        return FrozenSubspace(space.p - space.dimension, space, np.zeros((space.dimension, 0)))
+
+    def best_epoch(self) -> BestEpoch:
+        """The epoch with the smallest risk of the mean iterate, among all epochs until it has settled.
+
+        Epochs are looked at one by one, up to the end of a step schedule or 20,000 of them. If the risk has not
+        settled to twelve digits by then `error` is the whole risk: later epochs are unknown, but for the limit.
+        """
+        end = float(self.risk(np.inf).total) if self.recipe.is_constant else math.nan
+        return stopping.search_one_by_one(lambda epochs: self.risk(epochs).total, end, self.recipe.horizon)

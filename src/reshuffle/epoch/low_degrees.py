@@ -1,0 +1,132 @@
+"""The lowest degrees of an epoch, exactly: sums over words of distinct batches, or distinct samples.
+
+In the coordinates of `Whitened` a word of atoms a_1 .. a_j before atom b is P_a1 X ... P_aj X o for each row o of
+b, where X = diag(x) and all P add up to I. E_j is the sum over ordered tuples of j distinct atoms other than b.
+Expanding the distinctness (Moebius inversion on set partitions) leaves sums that need no loop over tuples, since
+a sum over all atoms is I and repeated atoms meet themselves through small Gram matrices. Functions return rows
+(q, k).
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from reshuffle.arrays import FloatArray
+from reshuffle.epoch.whitened import Whitened
+
+_CHUNK = 1 << 22
+"""Entries of the Gram matrix of the samples that are held at a time."""
+
+
+def degree_one(whitened: Whitened) -> FloatArray:
+    """E_1: X o - P_b X o."""
+    x, rows = whitened.rates, whitened.orthonormal
+    result = rows * x
+    for place, own in _atoms(whitened):
+        result[place] -= (own * x) @ own.T @ own
+    return result
+
+
+def degree_two(whitened: Whitened) -> FloatArray:
+    """E_2: (X^2 - X P_b X - P_b X^2 + 2 (P_b X)^2 - Q) o, with Q = sum_a P_a X P_a X."""
+    x, rows = whitened.rates, whitened.orthonormal
+    pairs = np.zeros((len(x), len(x)))
+    result = rows * x**2
+    for place, own in _atoms(whitened):
+        gram = (own * x) @ own.T
+        met = gram @ own
+        pairs += own.T @ met
+        result[place] -= met * x + ((own * x**2) @ own.T - 2 * gram @ gram) @ own
+    return np.asarray(result - (rows * x) @ pairs)
+
+
+def degree_three_of_samples(whitened: Whitened) -> FloatArray:
+    """E_3, for atoms that are single rows: S'^3 - Q'S' - S'Q' - sum_a P_a X S' P_a X + 2 sum_a (P_a X)^3.
+
+    Primes leave out the row's own atom. The third sum meets pairs of samples, as cubes of their Gram matrix.
+    """
+    x, rows = whitened.rates, whitened.orthonormal
+    own, own_square = whitened.row_norms, np.asarray(rows**2 @ x**2)
+    pairs, triples, squares = (
+        rows.T @ (weight[:, np.newaxis] * rows) for weight in (own, own**2, own_square)
+    )
+
+    def along(vectors: FloatArray) -> FloatArray:
+        return np.asarray(np.einsum("ij,ij->i", rows * x, vectors)[:, np.newaxis])
+
+    def all_others(vectors: FloatArray) -> FloatArray:
+        return vectors * x - rows * along(vectors)
+
+    def pairs_of_others(vectors: FloatArray) -> FloatArray:
+        return np.asarray((vectors * x) @ pairs - own[:, np.newaxis] * rows * along(vectors))
+
+    first = all_others(rows)
+    around = (rows * x) @ squares - _cubes(whitened) - (own_square * own - own**3)[:, np.newaxis] * rows
+    thrice = (rows * x) @ triples - (own**3)[:, np.newaxis] * rows
+    return np.asarray(
+        all_others(all_others(first))
+        - pairs_of_others(first)
+        - all_others(pairs_of_others(rows))
+        - around
+        + 2 * thrice
+    )
+
+
+def up_to_two(whitened: Whitened, coefficients: FloatArray) -> FloatArray:
+    """The pull up to second degree, (q, k): the first three degrees of the map."""
+    return np.asarray(
+        coefficients[1] * whitened.orthonormal
+        - (coefficients[2] * degree_one(whitened) if len(coefficients) > 2 else 0.0)
+        + (coefficients[3] * degree_two(whitened) if len(coefficients) > 3 else 0.0)
+    )
+
+
+def modifier_of_sample(whitened: Whitened, coefficients: FloatArray, sample: int) -> FloatArray:
+    """Pi_i in the basis V (k, k), for atoms that are single rows and up to four batches.
+
+    The same sums as above, as matrices: E_1 = S', E_2 = S'^2 - Q', E_3 as in `degree_three_of_samples`, where every
+    word P X P X ... P is left without its last X, and L stands at both ends.
+    """
+    x, own = whitened.rates, whitened.orthonormal[sample]
+    others = np.delete(whitened.orthonormal, sample, axis=0)
+    met = np.einsum("ij,j,ij->i", others, x, others)[:, np.newaxis]
+    single = np.eye(len(x)) - np.outer(own, own)
+    pairs = others.T @ (met * others)
+    words = [single]
+    if len(coefficients) > 3:
+        words.append((single * x) @ single - pairs)
+    if len(coefficients) > 4:
+        around = np.einsum("ij,ij->i", (others * x) @ single, others * x)[:, np.newaxis]
+        words.append(
+            ((single * x) @ single * x) @ single
+            - (pairs * x) @ single
+            - (single * x) @ pairs
+            - others.T @ (around * others)
+            + 2 * others.T @ (met**2 * others)
+        )
+    inside = sum(
+        ((-1) ** degree * coefficients[degree + 1]) * word
+        for degree, word in enumerate(words, start=1)
+        if degree + 1 < len(coefficients)
+    )
+    root = np.sqrt(x)
+    return np.asarray(coefficients[1] * np.eye(len(x)) + root[:, np.newaxis] * inside * root)
+
+
+def _atoms(whitened: Whitened) -> Iterator[tuple[slice, FloatArray]]:
+    """The rows of each atom, and where they are."""
+    for start, stop in zip(whitened.offsets[:-1], whitened.offsets[1:], strict=True):
+        place = slice(int(start), int(stop))
+        yield place, whitened.orthonormal[place]
+
+
+def _cubes(whitened: Whitened) -> FloatArray:
+    """G^3 O with the entries of G = O X O' cubed one by one, a few of its rows at a time."""
+    rows = whitened.orthonormal
+    height = max(1, _CHUNK // max(1, len(rows)))
+    result = np.empty_like(rows)
+    for start in range(0, len(rows), height):
+        part = slice(start, start + height)
+        gram = (rows[part] * whitened.rates) @ rows.T
+        result[part] = (gram**3) @ rows
+    return result

@@ -1,0 +1,212 @@
+"""The mean of an epoch from sampled orders, where neither the lattice nor the series reaches.
+
+Orders are drawn in pairs, each with its reverse: the estimate of Z is then symmetric, as Z is, and what is
+antisymmetric in the order cancels exactly. The lowest degrees of each order's pull are a control variate: their
+mean over all orders is known (`low_degrees`), and only what the higher degrees add is left to chance.
+Draws are spread over a few groups, whose differences tell the standard error of this and of everything derived.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from reshuffle.arrays import FloatArray, IntArray
+from reshuffle.epoch.accuracy import CALL
+from reshuffle.epoch.whitened import Whitened
+
+GROUPS = 8
+"""Groups of draws. More would tell the error better, and be more to remember."""
+STANDARD_ERRORS = 3.0
+"""How many standard errors an error is."""
+
+
+@dataclass(frozen=True, eq=False)
+class Order:
+    """One random order: rows[offsets[t]:offsets[t+1]] are visited at step t, their gradients times shares[t]."""
+
+    rows: IntArray
+    offsets: IntArray
+    shares: FloatArray
+
+    def reversed(self) -> "Order":
+        """The same visits, the last first."""
+        sizes = np.diff(self.offsets)[::-1]
+        parts = np.split(self.rows, self.offsets[1:-1])[::-1]
+        return Order(np.concatenate(parts), np.concatenate([[0], np.cumsum(sizes)]), self.shares[::-1])
+
+
+DrawOrder = Callable[[np.random.Generator], Order]
+
+
+@dataclass(frozen=True, eq=False)
+class Sampled:
+    """The pull (q, k), those of the groups (GROUPS, q, k), the error of the rates, and the number of orders."""
+
+    pull: FloatArray
+    groups: FloatArray
+    error: float
+    orders: int
+
+    def without(self, group: int) -> FloatArray:
+        """The pull as it would be without one group."""
+        return np.asarray(self.pull + (self.pull - self.groups[group]) / (GROUPS - 1))
+
+
+def sample(
+    whitened: Whitened,
+    draw: DrawOrder,
+    low_degrees: FloatArray,
+    *,
+    rtol: float,
+    budget: float,
+    rng: np.random.Generator,
+) -> Sampled:
+    """Draw orders until the rate of every mode is known to `rtol`, or `budget` operations are spent.
+
+    A first round goes without the control variate, which makes an order three times as expensive; if that was not
+    enough, a second one tells whether it pays.
+
+    Parameters
+    ----------
+    draw : callable
+        Draws an order.
+    low_degrees : (q, k)
+        The mean over all orders of the pull up to second degree.
+    """
+    tally = _Tally(whitened, low_degrees, with_control=False)
+    left = budget - tally.draw(draw, rng, rounds=1)
+    if tally.error() > rtol:
+        controlled = _Tally(whitened, low_degrees, with_control=True)
+        left -= controlled.draw(draw, rng, rounds=1)
+        if controlled.expense_of(rtol) < tally.expense_of(rtol):
+            tally = controlled
+    while tally.error() > rtol and left >= tally.expense:
+        missing = tally.expense_of(rtol) / tally.expense - tally.rounds
+        # A few more than the estimate says, but never so many that a poor estimate costs much.
+        rounds = min(int(np.ceil(1.05 * missing)) + 1, 3 * tally.rounds, int(left / tally.expense))
+        left -= tally.draw(draw, rng, rounds)
+    return tally.result()
+
+
+class _Tally:
+    """The sums of the groups, with or without the control variate."""
+
+    def __init__(self, whitened: Whitened, low_degrees: FloatArray, with_control: bool):
+        self.whitened, self.low_degrees, self.with_control = whitened, low_degrees, with_control
+        shape = (GROUPS, *whitened.orthonormal.shape)
+        self.full = np.zeros(shape)
+        self.control = np.zeros(shape if with_control else (GROUPS, 0, 0))
+        self.rounds, self.steps = 0, 0
+
+    @property
+    def expense(self) -> float:
+        """Operations of a round: a pair of orders for every group."""
+        products = 4.0 * len(self.whitened.orthonormal) * len(self.whitened.rates) ** 2
+        each = (3 if self.with_control else 1) * (products + CALL * self.steps)
+        return 2 * GROUPS * each
+
+    def expense_of(self, rtol: float) -> float:
+        """Operations until the error is `rtol`, as far as can be told by now."""
+        return self.expense * self.rounds * (self.error() / rtol) ** 2
+
+    def draw(self, draw: DrawOrder, rng: np.random.Generator, rounds: int) -> float:
+        """Add so many rounds, and return what they cost."""
+        for _ in range(rounds):
+            for group in range(GROUPS):
+                order = draw(rng)
+                self.steps = len(order.shares)
+                for each in (order, order.reversed()):
+                    control = self.control[group] if self.with_control else None
+                    follow(self.whitened, each, self.full[group], control)
+            self.rounds += 1
+        return rounds * self.expense
+
+    @property
+    def _factor(self) -> float:
+        """The multiple of the control variate that leaves the least variance among the groups."""
+        if not self.with_control:
+            return 0.0
+        beside, among = self.full.mean(axis=0), self.control.mean(axis=0)
+        size = sum(float(np.square(control - among).sum()) for control in self.control)
+        along = sum(
+            float(np.vdot(full - beside, control - among))
+            for full, control in zip(self.full, self.control, strict=True)
+        )
+        return along / size if size else 1.0
+
+    def groups(self) -> Iterator[FloatArray]:
+        """The mean pull of each group, (q, k), one at a time: all of them at once are large."""
+        factor, orders = self._factor, 2 * self.rounds
+        for full, control in zip(self.full, self.control, strict=True):
+            yield (full - factor * control) / orders + factor * self.low_degrees if factor else full / orders
+
+    def error(self) -> float:
+        """The error of the rate of the worst mode, relative to that rate."""
+        rates = np.array([np.einsum("ij,ij->j", group, self.whitened.orthonormal) for group in self.groups()])
+        mean = np.abs(rates.mean(axis=0))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            shares = rates.std(axis=0, ddof=1) / np.sqrt(GROUPS) / mean
+        return STANDARD_ERRORS * float(np.nan_to_num(shares, posinf=np.inf).max(initial=0.0))
+
+    def result(self) -> Sampled:
+        """The estimate, as far as it has come; the sums are used up."""
+        error = self.error()
+        for number, group in enumerate(self.groups()):
+            self.full[number] = group
+        return Sampled(self.full.mean(axis=0), self.full, error, 2 * GROUPS * self.rounds)
+
+
+def modifier(
+    whitened: Whitened, draw: DrawOrder, atom: int, orders: int, rng: np.random.Generator
+) -> FloatArray:
+    """Pi_b in the basis V (k, k), from as many orders as given and their reverses."""
+    x, root = whitened.rates, np.sqrt(whitened.rates)
+    first_row = int(whitened.offsets[atom])
+    total, visits = np.zeros((len(x), len(x))), 0.0
+    for _ in range(max(1, orders // 2)):
+        order = draw(rng)
+        for each in (order, order.reversed()):
+            position = np.flatnonzero(each.rows == first_row)
+            for at in position:
+                step = int(np.searchsorted(each.offsets, at, side="right")) - 1
+                total += each.shares[step] * _words_after(whitened, each, step)
+                visits += each.shares[step]
+    return np.asarray(np.eye(len(x)) - root[:, np.newaxis] * (total / (visits or 1.0)) * root)
+
+
+def _words_after(whitened: Whitened, order: Order, step: int) -> FloatArray:
+    """E (k, k) with I - L E L the product of the visits after a step."""
+    x = whitened.rates
+    words = np.zeros((len(x), len(x)))
+    for later in range(step + 1, len(order.shares)):
+        rows = whitened.orthonormal[order.rows[order.offsets[later] : order.offsets[later + 1]]]
+        share = order.shares[later]
+        # (I - L P L)(I - L E L) = I - L (E + P - P X E) L.
+        words += share * (rows.T @ (rows - (rows * x) @ words))
+    return words
+
+
+def follow(whitened: Whitened, order: Order, full: FloatArray, control: FloatArray | None) -> None:
+    """Add the pull of one order to `full` (q, k), and its part up to second degree to `control`.
+
+    From the last visit to the first: what happens after a visit is M = L^-1 prod (I - step W) L, and each visit's
+    pull is M o. Transposes are kept, so that rows stay rows.
+    """
+    x = whitened.rates
+    rows = whitened.orthonormal[order.rows]
+    after = np.eye(len(x))
+    linear, quadratic = np.zeros_like(after), np.zeros_like(after)
+    for step in range(len(order.shares) - 1, -1, -1):
+        place = slice(order.offsets[step], order.offsets[step + 1])
+        members = order.rows[place]
+        own = rows[place] * order.shares[step]
+        weighted = (rows[place] * x).T
+        pulled = own @ after
+        full[members] += pulled
+        after -= weighted @ pulled
+        if control is not None:
+            first = own @ linear
+            control[members] += own + first + own @ quadratic
+            quadratic -= weighted @ first
+            linear -= weighted @ own

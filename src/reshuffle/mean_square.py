@@ -1,0 +1,83 @@
+"""Does the mean square of a run converge, beside its mean, and up to which step."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from reshuffle.affine_mean import AffineMean
+from reshuffle.arrays import FloatArray
+from reshuffle.moments.course import Course
+from reshuffle.moments.inputs import Inputs
+from reshuffle.moments.reshuffled_moment import ReshuffledMoment
+from reshuffle.moments.stationary import MeanPart, positive_radius
+from reshuffle.moments.streams import second_moment
+from reshuffle.schemes import RandomReshuffling
+
+
+@dataclass(frozen=True)
+class MeanSquareStability:
+    """Whether E |beta_k - limit|^2 converges from every start, on which the expected risk depends.
+
+    Attributes
+    ----------
+    converges : bool
+        The mean converges, and the gain is below one: then so is the rate.
+    rate : float
+        The spectral radius of M -> E[A M A'] on symmetric matrices over the row space; never below the square of
+        the rate of the mean.
+    bounds : (float, float)
+        Certified bounds on the rate (Collatz and Wielandt).
+    gain : float
+        How much the spread feeds itself: the spectral radius of (I - Abar . Abar')^-1 E, where E is what the
+        differences between orders add to an epoch; infinite where the mean diverges.
+    """
+
+    converges: bool
+    rate: float
+    bounds: tuple[float, float]
+    gain: float
+
+
+def mean_square_stability(run: AffineMean) -> MeanSquareStability:
+    """Decide for a run with a constant step."""
+    mean = run.stability()
+    courses = run._courses
+    if len(courses) > 1 or not courses[0].scheme.is_random or run.recipe.at(0).step == 0:
+        square = mean.rate**2
+        return MeanSquareStability(
+            mean.converges, square, (square, square), 0.0 if mean.converges else np.inf
+        )
+    course = courses[0]
+    rate = positive_radius(congruence(course), course.visits(0).dimension)
+    lower = max(rate.lower, min(course.rate**2, rate.upper))
+    gain = spread_gain(course) if mean.converges else np.inf
+    return MeanSquareStability(gain < 1, max(rate.estimate, lower), (lower, rate.upper), gain)
+
+
+def spread_gain(course: Course, decided: float | None = None) -> float:
+    """The spectral radius of (I - Abar . Abar')^-1 E; only which side of `decided` it is on, if that is given."""
+    loss = course.map(0).loss
+    if course.scheme.is_symmetric and course.recipe.momentum == 0:
+        loss = (loss + loss.T) / 2
+    part, epoch = MeanPart(loss), congruence(course)
+
+    def positive(matrix: FloatArray) -> FloatArray:
+        return part.solve(epoch(matrix) - part.congruence(matrix))
+
+    return positive_radius(positive, len(loss), decided).estimate
+
+
+def congruence(course: Course) -> Callable[[FloatArray], FloatArray]:
+    """M -> E[A M A'] over the orders of an epoch."""
+    visits = course.visits(0)
+    if isinstance(course.scheme, RandomReshuffling) and not (visits.penalty or visits.momentum):
+        lattice = ReshuffledMoment(course.blocks, visits.step, np.eye(visits.rank), 0.0)
+        basis, nothing = lattice.basis, np.zeros((0, visits.rank))
+
+        def fast(matrix: FloatArray) -> FloatArray:
+            after = basis @ lattice.epoch(basis.T @ matrix @ basis, nothing) @ basis.T
+            return np.asarray((after + after.T) / 2)
+
+        return fast
+    return second_moment(course, Inputs(np.zeros(visits.rank)), 0).congruence

@@ -1,0 +1,1 @@
+"""An epoch as a random affine map on a state, and its first two moments."""

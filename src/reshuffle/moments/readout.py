@@ -1,0 +1,65 @@
+"""The risk of an error that is known by its moments inside the row space, and by itself outside."""
+
+from copy import copy
+
+import numpy as np
+
+from reshuffle.arrays import FloatArray
+from reshuffle.covariance import Covariance
+from reshuffle.row_space import RowSpace
+
+
+class Readout:
+    """|V u / scale + o|_Sigma^2 for the error u (r,) inside the row space and o (p,) outside.
+
+    Outside, nothing but a penalty acts: o = fade start - beta_star, both without what X sees of them.
+
+    Parameters
+    ----------
+    space : RowSpace
+    covariance : Covariance
+    start, beta_star : (p,)
+    """
+
+    def __init__(self, space: RowSpace, covariance: Covariance, start: FloatArray, beta_star: FloatArray):
+        self.space = space
+        self.gram = covariance.gram(space.lift(np.eye(space.dimension)))
+        self._ends = np.stack([space.outside(start), space.outside(beta_star)])
+        weighted = covariance.apply(self._ends.T)
+        self._outer = self._ends @ weighted
+        self._inner = space.coordinates(weighted)
+
+    def turned(self, basis: FloatArray) -> "Readout":
+        """The same for errors in the coordinates of an orthonormal basis (r, r) of the row space."""
+        turned = copy(self)
+        turned.gram = basis.T @ self.gram @ basis
+        turned._inner = basis.T @ self._inner
+        return turned
+
+    def outside(self, fade: float) -> float:
+        """|o|_Sigma^2."""
+        if np.isinf(fade) and self._outer[0, 0] > 0:
+            return np.inf
+        weights = self._weights(fade)
+        return max(float(weights @ self._outer @ weights), 0.0)
+
+    def _weights(self, fade: float) -> FloatArray:
+        """Of start and beta_star; where nothing starts outside nothing can grow there."""
+        return np.array([fade if np.isfinite(fade) else 0.0, -1.0])
+
+    def between(self, mean: FloatArray, fade: float) -> float:
+        """2 o'Sigma V u / scale, for the mean u of the errors."""
+        return 2 * float((self._inner @ self._weights(fade)) @ (mean / self.space.scale))
+
+    def inside(self, second: FloatArray) -> float:
+        """The trace of Sigma and the second moment V E[u u'] V' / scale^2."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            value = float(np.vdot(self.gram, second / self.space.scale / self.space.scale))
+        return value if np.isfinite(value) else np.inf
+
+    def inside_of(self, columns: FloatArray) -> float:
+        """The sum of |V u / scale|_Sigma^2 over the columns u of (r, c)."""
+        unit = columns / self.space.scale
+        with np.errstate(over="ignore", invalid="ignore"):
+            value = float(np.vdot(unit, self.gram @ unit))
+        return max(value, 0.0) if np.isfinite(value) else np.inf

@@ -1,0 +1,186 @@
+"""The expected risk of a run, by whichever recursion its scheme allows."""
+
+import numpy as np
+
+from reshuffle import expected_risk as parts
+from reshuffle.affine_mean import AffineMean
+from reshuffle.arrays import FloatArray
+from reshuffle.epoch.epoch import Epoch
+from reshuffle.epoch.sampling import STANDARD_ERRORS
+from reshuffle.expected_risk import ExpectedRisk
+from reshuffle.moments import streams
+from reshuffle.moments.course import Course
+from reshuffle.moments.inputs import Inputs
+from reshuffle.moments.readout import Readout
+from reshuffle.moments.reshuffled_moment import ReshuffledMoment
+from reshuffle.schemes import RandomReshuffling, SampleReshuffling, ShuffleOnce
+from reshuffle.simulation import simulate
+from reshuffle.trajectory import Trajectory
+
+_EXACT_FLOPS = 4e12
+"""Operations beyond which second moments are sampled: a few minutes."""
+_EXACT_BYTES = 4e9
+_SAMPLED_FLOPS = 4e10
+_MOST_SAMPLED_FLOPS = 1e14
+_FEWEST_RUNS, _MOST_RUNS = 100, 4000
+
+
+def way(epoch: Epoch, epochs: FloatArray, given_responses: bool) -> str:
+    """How the expected risk of a plain run is computed: "reshuffling" or "affine" recursion, or "sampling"."""
+    scheme, problem, rank = epoch.scheme, epoch.problem, epoch.problem.rank
+    if isinstance(scheme, SampleReshuffling) or epoch.method != "exact":
+        return "sampling"
+    if not isinstance(scheme, RandomReshuffling):
+        return "affine"
+    steps = scheme.steps(problem.n)
+    finite = epochs[np.isfinite(epochs)]
+    rounds = min(float(finite.max(initial=0.0)), _settling(epoch)) + 100 * (len(finite) < len(epochs))
+    flops = rounds * 2.0 ** (steps - 1) * 8 * len(epoch.blocks.rows) * rank**2
+    if flops > _EXACT_FLOPS or 2.0**steps * 8 * rank**2 > _EXACT_BYTES:
+        return "sampling"
+    visits_all = sum(len(rows) for rows in scheme.partition(problem.n)) == problem.n
+    return "reshuffling" if visits_all and epoch.step and not given_responses else "affine"
+
+
+def _settling(epoch: Epoch) -> float:
+    """About how many epochs the recursion is followed before nothing changes any more, or all has overflowed."""
+    moving = epoch.rates[epoch.rates != 0]
+    with np.errstate(divide="ignore"):
+        speed = np.abs(np.log(np.abs(1 - moving))).min(initial=np.inf)
+    return float(800 / speed) if speed else np.inf
+
+
+def by_sampling(
+    run: AffineMean,
+    clock: FloatArray,
+    mean: FloatArray,
+    mean_error: FloatArray,
+    seed: int,
+    given_responses: bool,
+) -> ExpectedRisk:
+    """The mean iterate's risk as it is known, plus the spread of simulated runs, with its standard error.
+
+    Runs come in pairs that share their noise: half their squared distance has the spread for its mean, and the
+    noise, by far the larger part of what varies, cancels in it.
+
+    Parameters
+    ----------
+    run : AffineMean
+    clock : any shape
+        Epochs, finite.
+    mean, mean_error : (distinct epochs,)
+        The risk of the mean iterate, and its error.
+    seed : int
+    given_responses : bool
+    """
+    problem, made, when = run.problem, run.recipe, np.unique(clock.ravel())
+    if np.isinf(when).any():
+        raise ValueError(
+            f"epochs must be finite for {run.scheme}, whose spread is estimated from simulated runs, "
+            "but one is inf; try RandomReshuffling with few batches, where the limit is exact."
+        )
+    problem.parameters("the expected risk")
+    a_run = 4.0 * problem.n * problem.p * max(1.0, float(when.max(initial=0.0)))
+    if a_run * _FEWEST_RUNS > _MOST_SAMPLED_FLOPS:
+        raise ValueError(
+            f"epochs must be at most {when.max() * _MOST_SAMPLED_FLOPS / (a_run * _FEWEST_RUNS):.1g} for "
+            f"{run.scheme}, whose spread is estimated from simulated runs, but one is {when.max():g}."
+        )
+    runs = 2 * int(np.clip(_SAMPLED_FLOPS / a_run, _FEWEST_RUNS, _MOST_RUNS) / 2)
+    simulated = simulate(
+        problem,
+        run.scheme,
+        step=lambda epoch: made.at(epoch).step,
+        penalty=made.penalty,
+        momentum=made.momentum,
+        epochs=when,
+        runs=runs,
+        start=run.start,
+        seed=seed,
+        fresh_noise=not given_responses,
+    )
+    assert simulated.spread is not None
+    spread = simulated.spread
+    errors = np.hypot(STANDARD_ERRORS * spread.standard_error, mean_error)
+    return parts.of_estimate(clock, mean, spread.mean, errors)
+
+
+def of_affine(run: AffineMean, clock: FloatArray, given_responses: bool) -> ExpectedRisk:
+    """Any scheme and recipe: along each course by itself, or by the general recursion of second moments."""
+    when = np.unique(clock.ravel())
+    inputs = _inputs(run, given_responses)
+    mean, mean_error = _mean_risk(run, when, given_responses)
+    if isinstance(run.scheme, SampleReshuffling):
+        return by_sampling(run, clock, mean, mean_error, 0, given_responses)
+    courses = run.courses(inputs.truth)
+    error = run.inside(run.start - run.problem.parameters("the expected risk"))
+    if len(courses) > 1:
+        risks = np.array([_course_risk(run, course, inputs, error, when) for course in courses])
+        sampled = isinstance(run.scheme, ShuffleOnce) and run.scheme.is_sampled(run.problem.n)
+        return parts.of_courses(clock, risks, mean, sampled)
+    if not courses[0].scheme.is_random:
+        return parts.deterministic(clock, mean)
+    snapshots = streams.general(courses[0], inputs, error, when)
+    return parts.of_moments(clock, snapshots, run.fades(when), run.readout, mean)
+
+
+def of_reshuffling(epoch: Epoch, start: FloatArray, clock: FloatArray, mean: FloatArray) -> ExpectedRisk:
+    """Random reshuffling of all rows with nothing but a step, where `mean` is the risk of the mean iterate."""
+    problem, space = epoch.problem, epoch.problem.row_space
+    beta_star, covariance, noise = problem.truth("the expected risk")
+    when = np.unique(clock.ravel())
+    error = space.scale * space.coordinates(start - beta_star)
+    step = epoch.step * space.scale * space.scale
+    lattice = ReshuffledMoment(epoch.blocks, step, epoch.modes.vectors, noise)
+    return parts.of_moments(
+        clock,
+        streams.reshuffled(epoch, lattice, error, when),
+        np.ones(len(when)),
+        Readout(space, covariance, start, beta_star).turned(lattice.basis),
+        mean,
+    )
+
+
+def _inputs(run: AffineMean, given_responses: bool) -> Inputs:
+    """What enters the run beside its state."""
+    if given_responses:
+        truth = run.inside(run.problem.parameters("the risk given the responses"))
+        return Inputs(truth, given=run.blocks.response - run.blocks.rows @ truth)
+    beta_star, _, noise = run.problem.truth("the expected risk")
+    return Inputs(run.inside(beta_star), noise=noise)
+
+
+def _mean_risk(run: AffineMean, when: FloatArray, given_responses: bool) -> tuple[FloatArray, FloatArray]:
+    """The risk of the mean iterate, and its error."""
+    if not given_responses:
+        risk = run.risk(when)
+        return risk.total, risk.error
+    return given_risk(run, when)
+
+
+def given_risk(run: AffineMean | Trajectory, when: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """|b - beta_star|_Sigma^2 at the mean iterate b itself, and how far the error of b may put it off."""
+    problem, covariance = run.problem, run.problem.covariance
+    errors = run.iterate(when) - problem.parameters("the risk given the responses")
+    value = np.array([covariance.norm_squared(e) if np.isfinite(e).all() else np.inf for e in errors])
+    off = run.iterate_error(when)
+    if off.any():
+        off = off * np.sqrt(covariance.norm(problem.row_space.lift(np.eye(problem.rank))))
+    with np.errstate(invalid="ignore"):
+        return value, np.where(off == 0, 0.0, 2 * np.sqrt(value) * off + off**2)
+
+
+def _course_risk(
+    run: AffineMean, course: Course, inputs: Inputs, error: FloatArray, when: FloatArray
+) -> FloatArray:
+    """The risk along one course, on which nothing is random but the noise."""
+    rank, risks = run.space.dimension, []
+    for state, fade in zip(course.states(error, when), run.fades(when), strict=True):
+        inside = state[:rank]
+        if inputs.given is not None:
+            with np.errstate(invalid="ignore"):
+                inside = inside[:, :1] + inside[:, 1:] @ inputs.given[:, np.newaxis]
+            inside = np.where(np.isfinite(inside), inside, np.inf)
+        pieces = run.risk_parts(inside, float(fade), inputs.noise)
+        risks.append(max(sum(pieces), 0.0) if np.isfinite(pieces).all() else np.inf)
+    return np.array(risks)

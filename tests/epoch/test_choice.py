@@ -1,0 +1,102 @@
+"""Which method auto takes, and that it just works from one batch to thousands."""
+
+import math
+
+import numpy as np
+import pytest
+
+import reshuffle as rs
+from tests.problems import case
+
+
+@pytest.mark.parametrize(
+    ("scheme", "alpha", "method"),
+    [
+        (rs.RandomReshuffling(1), 0.1, "exact"),
+        (rs.RandomReshuffling(8), 0.1, "exact"),
+        (rs.RandomReshuffling(100), 1e-3, "series"),
+        (rs.RandomReshuffling(100), 0.5, "sampling"),
+        (rs.RandomReshuffling(400), 0.1, "series"),
+        (rs.SampleReshuffling(4), 0.1, "exact"),
+        (rs.SampleReshuffling(40), 1e-3, "series"),
+        (rs.SampleReshuffling(batch_size=10), 0.5, "sampling"),
+        (rs.FullBatch(), 0.1, "exact"),
+        (rs.WithReplacement(100), 0.1, "exact"),
+    ],
+)
+def test_auto_takes_the_method_that_fits(scheme, alpha, method):
+    problem = rs.gaussian(400, 5, noise=0.5, seed=0)
+    run = rs.descend(problem, scheme, alpha=alpha)
+    assert run.epoch.method == method
+    assert run.epoch.error <= 1e-4
+    assert (run.epoch.error == 0) == (method == "exact")
+    risk = run.risk([0, 1, 10, math.inf])
+    assert (risk.error <= 2e-3 * risk.total.max()).all()
+    assert risk.error[0] <= 1e-12
+    assert run.limit().error == pytest.approx(float(run.iterate_error(math.inf)))
+
+
+def test_auto_is_exact_only_within_its_budget():
+    problem = rs.gaussian(400, 5, noise=0.5, seed=0)
+    exact = rs.descend(problem, rs.RandomReshuffling(10), alpha=0.3)
+    cheaper = rs.descend(problem, rs.RandomReshuffling(10), alpha=0.3, budget=1e7, rtol=1e-2)
+    assert exact.epoch.method == "exact"
+    assert cheaper.epoch.method == "sampling"
+    assert np.abs(cheaper.risk(5).total - exact.risk(5).total) <= 2 * cheaper.risk(5).error
+
+
+def test_methods_agree():
+    problem = rs.gaussian(90, 8, noise=0.5, seed=2)
+    epochs = np.array([1, 5, 50, math.inf])
+    risks = [
+        rs.descend(problem, rs.RandomReshuffling(9), alpha=0.05, method=method, rtol=1e-2).risk(epochs)
+        for method in ("exact", "series", "sampling")
+    ]
+    for risk in risks[1:]:
+        assert (np.abs(risk.total - risks[0].total) <= risk.error + 1e-14).all()
+
+
+def test_the_simulator_confirms_many_batches():
+    problem = rs.gaussian(120, 6, noise=0.5, seed=0)
+    for scheme in (rs.RandomReshuffling(40), rs.SampleReshuffling(batch_size=7), rs.SampleReshuffling(30)):
+        step, epochs = 0.02, [1, 3, 10]
+        run = rs.descend(problem, scheme, step)
+        result = rs.simulate(problem, scheme, step=step, epochs=epochs, runs=2000)
+        deviation = np.abs(result.iterate.mean - run.iterate(epochs))
+        allowed = 4 * result.iterate.standard_error + run.iterate_error(epochs)[:, np.newaxis]
+        assert (deviation <= allowed).all()
+
+
+def test_answers_say_how_far_they_may_be_off():
+    run = rs.descend(rs.gaussian(400, 5, noise=0.5, seed=0), rs.RandomReshuffling(100), alpha=0.5)
+    assert " +- " in repr(run.risk(3))
+    assert run.risk(np.ones((2, 3))).error.shape == (2, 3)
+    assert run.iterate_error(np.ones((2, 3))).shape == (2, 3)
+    exact = rs.descend(rs.gaussian(40, 5, seed=0), rs.RandomReshuffling(4), alpha=0.5)
+    assert " +- " not in repr(exact.risk(3))
+    assert exact.risk([1, 2]).error.tolist() == [0, 0]
+    assert exact.iterate_error([1, 2]).tolist() == [0, 0]
+
+
+def test_rows_that_are_never_visited_are_frozen_in_every_method():
+    tiny = case(23, 40, 1)
+    for method in ("exact", "series", "sampling"):
+        scheme = rs.RandomReshuffling(batch_size=4, drop_last=True)
+        run = rs.descend(tiny.problem, scheme, 1e-4, method=method, start=tiny.start)
+        assert run.frozen.dimension == 40 - 20
+        assert np.isfinite(run.risk(math.inf).error)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"method": "guess"}, r'method must be "auto", "exact", "series" or "sampling", but it is \'guess\''),
+        ({"rtol": 0}, r"rtol must be a finite number > 0, but it is 0"),
+        ({"rtol": math.nan}, r"rtol must be a finite number > 0, but it is nan"),
+        ({"budget": -1}, r"budget must be a finite number > 0, but it is -1"),
+        ({"seed": 0.5}, r"seed must be a whole number of at least 0, but it is 0.5"),
+    ],
+)
+def test_wishes_that_are_none(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        rs.descend(rs.gaussian(20, 3, seed=0), rs.RandomReshuffling(4), 0.1, **arguments)

@@ -1,0 +1,111 @@
+"""Many seeded runs of real torch and scikit-learn, and how far their means are from exact answers."""
+
+import warnings
+
+import numpy as np
+import torch
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.neural_network import MLPRegressor
+from torch.utils.data import DataLoader, RandomSampler, TensorDataset
+
+import reshuffle as rs
+
+torch.set_num_threads(1)
+
+
+def problem(n, p, *, seed=0, noise=0.5, intercept=False):
+    """A least-squares problem; with an intercept its last feature is 1."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, p))
+    if intercept:
+        X = np.column_stack([X, np.ones(n)])
+    beta_star = rng.standard_normal(X.shape[1])
+    y = X @ beta_star + noise * rng.standard_normal(n)
+    return rs.LeastSquares(X, y, beta_star=beta_star, noise=noise)
+
+
+def loader(data, seed, *, batch_size, shuffle, drop_last=False, replacement=False):
+    """A DataLoader with a generator of its own."""
+    generator = torch.Generator().manual_seed(seed)
+    arguments = {"batch_size": batch_size, "drop_last": drop_last, "generator": generator}
+    if replacement:
+        sampler = RandomSampler(data, replacement=True, generator=generator)
+        return DataLoader(data, sampler=sampler, **arguments)
+    return DataLoader(data, shuffle=shuffle, **arguments)
+
+
+def batch_loader(data, seed, *, batch_size):
+    """A DataLoader over whole batches that were cut beforehand: a fixed partition in random order."""
+    whole = [data[start : start + batch_size] for start in range(0, len(data), batch_size)]
+    return DataLoader(whole, batch_size=None, shuffle=True, generator=torch.Generator().manual_seed(seed))
+
+
+def torch_runs(
+    least_squares, make_loader, *, epochs, runs, lr, momentum=0.0, weight_decay=0.0, schedule=None
+):
+    """The parameters (runs, p) that torch.optim.SGD ends with; its MSELoss has no factor 1/2."""
+    data = TensorDataset(torch.tensor(least_squares.X), torch.tensor(least_squares.y))
+    ends = []
+    for seed in range(runs):
+        weights = torch.zeros(least_squares.p, dtype=torch.float64, requires_grad=True)
+        optimizer = torch.optim.SGD([weights], lr=lr, momentum=momentum, weight_decay=weight_decay)
+        scheduler = schedule and torch.optim.lr_scheduler.LambdaLR(optimizer, schedule)
+        batches = make_loader(data, seed)
+        for _ in range(epochs):
+            for features, responses in batches:
+                optimizer.zero_grad()
+                torch.nn.functional.mse_loss(features @ weights, responses).backward()
+                optimizer.step()
+            if scheduler:
+                scheduler.step()
+        ends.append(weights.detach().numpy().copy())
+    return np.array(ends)
+
+
+class FromZero(MLPRegressor):
+    """Scikit-learn's own training loop, started at zero in place of a random point."""
+
+    def _init_coef(self, fan_in, fan_out, dtype):
+        return np.zeros((fan_in, fan_out), dtype), np.zeros(fan_out, dtype)
+
+
+def mlp_runs(least_squares, *, epochs, runs, lr, batch_size, shuffle, momentum=0.0):
+    """The coefficients and the intercept (runs, p) of an MLPRegressor with no hidden layer."""
+    ends = []
+    for seed in range(runs):
+        model = FromZero(
+            hidden_layer_sizes=(),
+            solver="sgd",
+            alpha=0.0,
+            batch_size=batch_size,
+            learning_rate_init=lr,
+            momentum=momentum,
+            nesterovs_momentum=False,
+            shuffle=shuffle,
+            max_iter=epochs,
+            tol=0.0,
+            n_iter_no_change=10 * epochs,
+            random_state=seed,
+        )
+        with warnings.catch_warnings():
+            # It is stopped on purpose.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model.fit(least_squares.X[:, :-1], least_squares.y)
+        ends.append(np.concatenate([model.coefs_[0].ravel(), model.intercepts_[0]]))
+    return np.array(ends)
+
+
+def agree(least_squares, ends, run, epochs):
+    """Mean iterate and expected risk given the responses within four standard errors of the runs."""
+    count = len(ends)
+    exact = run.iterate(epochs)
+    error = ends.std(axis=0, ddof=1) / np.sqrt(count)
+    # Rounding, and what an answer that is not exact says of itself.
+    slack = 1e-10 + getattr(run, "iterate_error", lambda when: 0.0)(epochs)
+    assert (np.abs(ends.mean(axis=0) - exact) <= 4 * error + slack).all()
+    expected = run.expected_risk(epochs, given_responses=True)
+    risks = np.square(ends - least_squares.beta_star).sum(axis=1)
+    error = risks.std(ddof=1) / np.sqrt(count)
+    allowed = 4 * np.hypot(error, float(expected.error) / 3) + 1e-10
+    assert abs(risks.mean() - float(expected.total)) <= allowed
+    return risks, expected

@@ -1,0 +1,147 @@
+"""Fixed orders: maps that are not symmetric, for any number of epochs, and the average over one draw."""
+
+import math
+
+import mpmath
+import numpy as np
+import pytest
+
+import reshuffle as rs
+from tests.oracles import brute_force
+from tests.problems import case, close
+
+
+def exact_iterate(problem, partition, step, start, epochs):
+    """The iterate of a fixed order in 60 digits, by powers of the affine map of an epoch."""
+    with mpmath.workdps(60):
+        p = problem.p
+        A, b = mpmath.eye(p), mpmath.zeros(p, 1)
+        for rows in partition:
+            X, y = mpmath.matrix(problem.X[rows].tolist()), mpmath.matrix(problem.y[rows].tolist())
+            visit = mpmath.eye(p) - mpmath.mpf(step) / len(rows) * (X.T * X)
+            A, b = visit * A, visit * b + mpmath.mpf(step) / len(rows) * (X.T * y)
+        joint = mpmath.zeros(p + 1)
+        joint[:p, :p], joint[:p, p], joint[p, p] = A, b, 1
+        power = joint ** int(epochs)
+        end = power[:p, :p] * mpmath.matrix(start.tolist()) + power[:p, p]
+        return np.array([float(entry) for entry in end])
+
+
+@pytest.mark.parametrize("epochs", [1, 7, 1000, 10**6, 10**9])
+@pytest.mark.parametrize("scales", [(1.0, 1.0, 1.0), (1.0, 0.1, 1e-3)])
+def test_cyclic_descent_in_many_digits(epochs, scales):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((7, 3)) * scales
+    problem = rs.LeastSquares(X, rng.standard_normal(7))
+    scheme, start = rs.Cyclic(batch_size=3), np.ones(3)
+    run = rs.descend(problem, scheme, 0.2, start=start)
+    expected = exact_iterate(problem, [p.tolist() for p in scheme.partition(7)], 0.2, start, epochs)
+    # The slowest mode is known as well as least squares knows it: to eps times the condition number of X'X.
+    condition = np.linalg.cond(X) ** 2
+    np.testing.assert_allclose(run.iterate(epochs), expected, rtol=1e-14 * condition, atol=1e-13)
+
+
+def test_a_defective_epoch():
+    """At cos^2 = 4 (step - 1) / step^2 the two eigenvalues of two unit samples coincide: there is no eigenbasis."""
+    step = 1.2
+    cosine = math.sqrt(4 * (step - 1)) / step
+    X = np.array([[1.0, 0.0], [cosine, math.sqrt(1 - cosine**2)]])
+    problem, start = rs.LeastSquares(X, [1.0, -2.0]), np.array([3.0, 1.0])
+    run = rs.descend(problem, rs.Cyclic(2), step, start=start)
+    assert run.stability().rate == pytest.approx(0.2, abs=1e-7)
+    for epochs in (1, 2, 5, 20):
+        expected = exact_iterate(problem, [[0], [1]], step, start, epochs)
+        np.testing.assert_allclose(run.iterate(epochs), expected, rtol=1e-13)
+
+
+def test_the_limit_is_that_of_many_epochs_and_interpolates_when_it_can():
+    tiny = case(8, 3, 3, step=0.2)
+    run = rs.descend(tiny.problem, rs.Cyclic(tiny.partition), 0.2, start=tiny.start)
+    limit = run.limit()
+    assert limit.converges
+    close(limit.parameters, run.iterate(10**9), 1e-12)
+    assert limit.risk.total == pytest.approx(float(run.risk(10**9).total), rel=1e-12)
+    wide = case(4, 9, 2, step=0.1)
+    run = rs.descend(wide.problem, rs.Cyclic(wide.partition), 0.1, start=wide.start)
+    close(run.limit().parameters, run.compare_limit().minimum_norm, 1e-12)
+    assert run.frozen.dimension == 5
+    assert run.limit().training_loss < 1e-25
+
+
+def test_divergence_is_an_answer():
+    tiny = case(8, 3, 3)
+    run = rs.descend(tiny.problem, rs.Cyclic(tiny.partition), 50.0)
+    assert not run.stability().converges
+    assert run.stability().rate > 1
+    assert np.isinf(run.iterate([10**6, math.inf])).all()
+    assert np.isinf(run.risk([10**9, math.inf]).total).all()
+    assert np.isinf(run.training_loss(math.inf))
+    assert np.isfinite(run.risk(1).total)
+    assert np.isinf(run.expected_risk(math.inf).total)
+    assert run.best_epoch().epoch == 0
+
+
+def test_the_average_over_one_draw_is_not_a_power_of_the_average():
+    tiny = case(6, 4, 3, step=0.3)
+    once = rs.descend(tiny.problem, rs.ShuffleOnce(tiny.partition), 0.3, start=tiny.start)
+    afresh = rs.descend(tiny.problem, rs.RandomReshuffling(tiny.partition), 0.3, start=tiny.start)
+    close(once.iterate(1), afresh.iterate(1))
+    assert np.abs(once.iterate(2) - afresh.iterate(2)).max() > 1e-3
+    setting = brute_force.Setting(tiny.problem.X, tiny.problem.y, tiny.partition, 0.3)
+    maps = brute_force.affine_maps(setting, setting.orders())
+    ends = [A @ (A @ tiny.start + N @ tiny.problem.y) + N @ tiny.problem.y for A, N in maps]
+    close(once.iterate(2), np.mean(ends, axis=0))
+
+
+def test_sampled_orders_carry_an_error_that_covers_the_truth():
+    tiny = case(10, 4, 5, step=0.25)
+    every = rs.descend(tiny.problem, rs.ShuffleOnce(tiny.partition), 0.25, start=tiny.start)
+    some = rs.descend(tiny.problem, rs.ShuffleOnce(tiny.partition, draws=40, seed=1), 0.25, start=tiny.start)
+    epochs = [0, 1, 3, 30, math.inf]
+    assert (every.risk(epochs).error == 0).all()
+    for exact, found in (
+        (every.risk(epochs), some.risk(epochs)),
+        (every.expected_risk(epochs), some.expected_risk(epochs)),
+        (every.expected_risk(epochs, given_responses=True), some.expected_risk(epochs, given_responses=True)),
+    ):
+        assert (np.abs(found.total - exact.total) <= found.error + 1e-12).all()
+        assert (found.error[1:] > 0).all()
+        assert (found.error < 0.3 * exact.total).all()
+    distance = np.linalg.norm(some.iterate(epochs) - every.iterate(epochs), axis=-1)
+    assert (distance <= some.iterate_error(epochs) + 1e-12).all()
+    assert some.limit().error == some.iterate_error(math.inf)
+    many = rs.ShuffleOnce(batch_size=1)
+    assert many.is_sampled(10)
+    assert len(many.courses(10)) == 256
+
+
+def test_best_epoch_of_a_fixed_order_is_the_best_of_all():
+    tiny = case(20, 12, 4, step=0.1, noise=2.0, covariance="identity")
+    run = rs.descend(tiny.problem, rs.Cyclic(tiny.partition), 0.1)
+    risks = run.risk(np.arange(3000)).total
+    assert run.best_epoch().epoch == int(np.argmin(risks))
+    assert run.best_epoch().risk == pytest.approx(float(risks.min()), rel=1e-12)
+    assert run.best_epoch().error == 0
+    scheduled = rs.descend(tiny.problem, rs.Cyclic(tiny.partition), step=[0.1] * 5)
+    assert scheduled.best_epoch().epoch == int(np.argmin(risks[:6]))
+
+
+def test_a_given_draw_is_that_cyclic_order():
+    tiny = case(6, 4, 3)
+    one = rs.descend(tiny.problem, rs.ShuffleOnce(tiny.partition, order=[2, 0, 1]), 0.1)
+    other = rs.descend(tiny.problem, rs.Cyclic(tiny.partition, order=[2, 0, 1]), 0.1)
+    close(one.iterate([3, math.inf]), other.iterate([3, math.inf]), 0)
+    assert not np.allclose(
+        one.iterate(3), rs.descend(tiny.problem, rs.Cyclic(tiny.partition), 0.1).iterate(3)
+    )
+
+
+def test_a_penalty_may_diverge_outside_the_row_space_if_anything_starts_there():
+    tiny = case(3, 5, 2, covariance="identity")
+    for start in (np.zeros(5), tiny.start):
+        run = rs.descend(tiny.problem, rs.Cyclic(tiny.partition), 0.001, penalty=3000.0, start=start)
+        assert not run.stability().converges
+        assert np.isfinite(run.risk(1).total)
+        assert np.isinf(run.risk(math.inf).total)
+        assert (np.abs(run.frozen.project(tiny.start)) == 0).all()
+        assert np.isfinite(run.iterate(1)).all()

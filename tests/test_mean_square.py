@@ -1,0 +1,105 @@
+"""Mean-square stability against dense Kronecker products, closed forms, and critical steps of every recipe."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import reshuffle as rs
+from tests.oracles import brute_force
+from tests.problems import case
+
+
+def two_samples(degrees):
+    angle = math.radians(degrees)
+    X = [[1.0, 0.0], [math.cos(angle), math.sin(angle)]]
+    return rs.LeastSquares(X, [0.0, 0.0], beta_star=[1.0, 1.0], noise=0.0)
+
+
+def radius(matrix):
+    return float(np.abs(np.linalg.eigvals(matrix)).max())
+
+
+@given(
+    st.integers(2, 7), st.integers(1, 4), st.integers(2, 3), st.integers(0, 10**6), st.floats(0.01, 2.0),
+    st.sampled_from(["reshuffling", "replacement"]),
+)  # fmt: skip
+def test_the_rate_is_that_of_the_kronecker_products(n, p, batches, seed, step, name):
+    n = max(n, p)
+    tiny = case(n, p, min(batches, n), seed=seed, step=step, equal=False)
+    setting = tiny.setting(name)
+    maps = brute_force.affine_maps(setting, brute_force.sequences(setting, name))
+    exact = radius(np.mean([np.kron(A, A) for A, _ in maps], axis=0))
+    found = tiny.run(name).mean_square_stability()
+    lower, upper = found.bounds
+    assert lower <= exact * (1 + 1e-7)
+    assert exact <= upper * (1 + 1e-7)
+    assert lower <= found.rate <= upper
+    if abs(exact - 1) > 1e-6:
+        assert found.converges == (exact < 1)
+    mean_rate = radius(np.mean([A for A, _ in maps], axis=0))
+    assert found.rate >= mean_rate**2 * (1 - 1e-7)
+
+
+def test_the_mean_converges_where_the_mean_square_does_not():
+    """Two unit samples 50 degrees apart: visits beyond step 2 expand, but their orders cancel in the mean."""
+    problem, scheme = two_samples(50), rs.RandomReshuffling(2)
+    run = rs.descend(problem, scheme, 2.5)
+    assert run.stability().converges
+    assert run.stability().rate == pytest.approx(0.611, abs=1e-3)
+    square = run.mean_square_stability()
+    assert not square.converges
+    assert square.rate == pytest.approx(2.5787, abs=1e-4)
+    assert square.gain > 1
+    assert rs.critical_step(problem, scheme) == pytest.approx(2.8986, abs=1e-4)
+    # At step 2 every visit is a reflection, which keeps all lengths.
+    assert rs.critical_step(problem, scheme, mean_square=True) == pytest.approx(2.0, rel=2e-6)
+
+
+def test_with_replacement_in_one_dimension():
+    """The means of (1 - s) and (1 - 9s), 1 - 5s, and of their squares, 1 - 10 s + 41 s^2."""
+    problem, scheme = rs.LeastSquares([[1.0], [3.0]], [0.0, 0.0]), rs.WithReplacement(2)
+    assert rs.critical_step(problem, scheme) == pytest.approx(0.4)
+    assert rs.critical_step(problem, scheme, mean_square=True) == pytest.approx(10 / 41, rel=2e-6)
+    samples = rs.SampleWithReplacement(batch_size=1)
+    assert rs.critical_step(problem, samples, mean_square=True) == pytest.approx(10 / 41, rel=2e-6)
+    # Two rows at a time: E G^2 = 1 - 10 s + (25 + 16 / 2) s^2.
+    pairs = rs.SampleWithReplacement(batch_size=2)
+    assert rs.critical_step(problem, pairs, mean_square=True) == pytest.approx(10 / 33, rel=2e-6)
+
+
+def test_commuting_batches_have_one_critical_step():
+    problem, scheme = rs.LeastSquares([[1.0, 0.0], [0.0, 2.0]], [0.0, 0.0]), rs.RandomReshuffling(2)
+    one, other = rs.critical_step(problem, scheme), rs.critical_step(problem, scheme, mean_square=True)
+    assert one == pytest.approx(0.5, rel=1e-6)
+    assert other == pytest.approx(0.5, rel=2e-6)
+
+
+def test_critical_steps_with_momentum_and_penalty():
+    problem = rs.gaussian(20, 6, seed=0)
+    largest = np.linalg.norm(problem.X, 2) ** 2 / 20
+    full = rs.FullBatch()
+    found = rs.critical_step(problem, full, momentum=0.5)
+    assert found == pytest.approx(2 * 1.5 / largest, rel=1e-7)
+    assert rs.critical_step(problem, full, penalty=0.3) == pytest.approx(2 / (largest + 0.3), rel=1e-7)
+    both = rs.critical_step(problem, full, momentum=0.5, penalty=0.3)
+    assert both == pytest.approx(3 / (largest + 0.3), rel=1e-7)
+
+
+def test_the_critical_step_of_a_fixed_order():
+    tiny = case(9, 4, 3)
+    found = rs.critical_step(tiny.problem, rs.Cyclic(tiny.partition))
+    for factor, stable in ((1 - 1e-6, True), (1 + 1e-6, False)):
+        setting = brute_force.Setting(tiny.problem.X, tiny.problem.y, tiny.partition, factor * found)
+        ((A, _),) = brute_force.affine_maps(setting, [(0, 1, 2)])
+        assert (radius(A) < 1) == stable
+    once = rs.critical_step(tiny.problem, rs.ShuffleOnce(tiny.partition))
+    assert once <= found * (1 + 1e-6)
+
+
+def test_mean_square_stability_needs_fixed_batches():
+    run = rs.descend(rs.gaussian(8, 3, seed=0), rs.SampleReshuffling(2), 0.1)
+    with pytest.raises(TypeError, match=r"scheme must visit fixed batches .* SampleReshuffling\(batches=2\)"):
+        run.mean_square_stability()
