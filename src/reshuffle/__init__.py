@@ -3,42 +3,72 @@
 problem -> scheme -> epoch -> descent -> risk, limit, stability, stopping
 """
 
-from reshuffle.bounds import RiskInterval
-from reshuffle.descent import Descent, descend
-from reshuffle.epoch.epoch import Epoch
-from reshuffle.flow import GradientFlow, gradient_flow
-from reshuffle.limits import Limit, LimitComparison
-from reshuffle.problem import LeastSquares, gaussian
-from reshuffle.risk import Risk
-from reshuffle.schemes import FullBatch, RandomReshuffling, Scheme, WithReplacement
-from reshuffle.simulation import Estimate, Simulation, simulate
-from reshuffle.stability import Stability, critical_step
-from reshuffle.stopping import BestEpoch
-from reshuffle.validate import MissingTruthError
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from reshuffle.bounds import RiskInterval as RiskInterval
+    from reshuffle.descent import Descent as Descent
+    from reshuffle.descent import descend as descend
+    from reshuffle.epoch.epoch import Epoch as Epoch
+    from reshuffle.flow import GradientFlow as GradientFlow
+    from reshuffle.flow import gradient_flow as gradient_flow
+    from reshuffle.limits import Limit as Limit
+    from reshuffle.limits import LimitComparison as LimitComparison
+    from reshuffle.problem import LeastSquares as LeastSquares
+    from reshuffle.problem import gaussian as gaussian
+    from reshuffle.risk import Risk as Risk
+    from reshuffle.schemes import FullBatch as FullBatch
+    from reshuffle.schemes import RandomReshuffling as RandomReshuffling
+    from reshuffle.schemes import Scheme as Scheme
+    from reshuffle.schemes import WithReplacement as WithReplacement
+    from reshuffle.simulation import Estimate as Estimate
+    from reshuffle.simulation import Simulation as Simulation
+    from reshuffle.simulation import simulate as simulate
+    from reshuffle.stability import Stability as Stability
+    from reshuffle.stability import critical_step as critical_step
+    from reshuffle.stopping import BestEpoch as BestEpoch
+    from reshuffle.validate import MissingTruthError as MissingTruthError
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "BestEpoch",
-    "Descent",
-    "Epoch",
-    "Estimate",
-    "FullBatch",
-    "GradientFlow",
-    "LeastSquares",
-    "Limit",
-    "LimitComparison",
-    "MissingTruthError",
-    "RandomReshuffling",
-    "Risk",
-    "RiskInterval",
-    "Scheme",
-    "Simulation",
-    "Stability",
-    "WithReplacement",
-    "critical_step",
-    "descend",
-    "gaussian",
-    "gradient_flow",
-    "simulate",
-]
+# A name is imported when it is first asked for, so that `reshuffle --help` does not wait for numpy and scipy.
+# The lines above say the same to type checkers and editors; a test compares the two.
+_HOMES = {
+    "BestEpoch": "reshuffle.stopping",
+    "Descent": "reshuffle.descent",
+    "Epoch": "reshuffle.epoch.epoch",
+    "Estimate": "reshuffle.simulation",
+    "FullBatch": "reshuffle.schemes",
+    "GradientFlow": "reshuffle.flow",
+    "LeastSquares": "reshuffle.problem",
+    "Limit": "reshuffle.limits",
+    "LimitComparison": "reshuffle.limits",
+    "MissingTruthError": "reshuffle.validate",
+    "RandomReshuffling": "reshuffle.schemes",
+    "Risk": "reshuffle.risk",
+    "RiskInterval": "reshuffle.bounds",
+    "Scheme": "reshuffle.schemes",
+    "Simulation": "reshuffle.simulation",
+    "Stability": "reshuffle.stability",
+    "WithReplacement": "reshuffle.schemes",
+    "critical_step": "reshuffle.stability",
+    "descend": "reshuffle.descent",
+    "gaussian": "reshuffle.problem",
+    "gradient_flow": "reshuffle.flow",
+    "simulate": "reshuffle.simulation",
+}
+
+__all__ = list(_HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])
