@@ -4,7 +4,7 @@ problem -> scheme -> epoch -> descent -> risk, limit, stability, stopping
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from reshuffle.bounds import RiskInterval as RiskInterval
@@ -61,14 +61,15 @@ _HOMES = {
 
 __all__ = list(_HOMES)
 
+if not TYPE_CHECKING:
+    # Type checkers must not see this, or they would believe in every name.
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(_HOMES[name]), name)
-    globals()[name] = value
-    return value
+    def __getattr__(name: str) -> object:
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(import_module(_HOMES[name]), name)
+        globals()[name] = value
+        return value
 
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOMES])
+    def __dir__() -> list[str]:
+        return sorted([*globals(), *_HOMES])
