@@ -12,6 +12,7 @@ from reshuffle.cli.options import (
     TERMINAL,
     Alpha,
     Batches,
+    Epochs,
     OutputOptions,
     ProblemOptions,
     Schemes,
@@ -26,10 +27,6 @@ if TYPE_CHECKING:
     import reshuffle as rs
     from reshuffle.arrays import FloatArray
 
-MOST_EPOCHS = 2**53
-EVERY_EPOCH = 1000
-"""Up to here the curve has every epoch; beyond, as many, spaced logarithmically."""
-
 
 def curve(
     *,
@@ -38,8 +35,10 @@ def curve(
     step: Step = None,
     batches: Batches = "1,2,4",
     scheme: Schemes = "reshuffling",
-    epochs: Annotated[int, Parameter(help="How far the curves go; best epoch and limit look at all.")] = 300,
-    simulate: Annotated[int, Parameter(help="Also train this many real runs, an even number.")] = 0,
+    epochs: Epochs = 300,
+    simulate: Annotated[
+        int, Parameter(help="Also train this many real runs, an even number.", converter=options.whole_number)
+    ] = 0,
     test: Annotated[
         str | None, Parameter(help="Held-out data, in the format of --data: adds its loss.")
     ] = None,
@@ -59,11 +58,9 @@ def curve(
     output.check(outputs)
     options.exactly_one(alpha=alpha, step=step)
     recipes = options.recipes(scheme, batches)
-    if not 0 <= epochs <= MOST_EPOCHS:
-        raise InputError(f"--epochs must be a whole number between 0 and 2^53, but it is {epochs}.")
+    when = options.epochs_up_to(epochs)
     posed = data.problem(problem)
     held_out = None if test is None else _held_out(test, problem.target, posed)
-    when = _epochs(epochs)
     curves = [
         _curve(posed, name, made, alpha, step, when, simulate, problem.seed, held_out)
         for name, _, made in recipes
@@ -98,15 +95,6 @@ class Curve:
         if self.held_out_loss is not None:
             return "held-out loss of the mean iterate", self.held_out_loss
         return "training loss of the mean iterate", self.training_loss
-
-
-def _epochs(last: int) -> "FloatArray":
-    import numpy as np
-
-    if last <= EVERY_EPOCH:
-        return np.arange(last + 1, dtype=np.float64)
-    spaced = np.unique(np.geomspace(1, last, EVERY_EPOCH).round())
-    return np.concatenate([[0.0], spaced])
 
 
 def _held_out(path: str, target: str | None, problem: "rs.LeastSquares") -> "rs.LeastSquares":
@@ -333,7 +321,7 @@ def _picture(curves: list[Curve]) -> "Picture":
         if curve.best is not None and curve.best.epoch <= curve.epochs[-1]:
             plotting.mark_best(curve.best.epoch, curve.best.risk, colour=colour, ax=ax)
     plotting.scale_values(ax)
-    if curves[0].epochs[-1] > EVERY_EPOCH:
+    if curves[0].epochs[-1] > options.EVERY_EPOCH:
         ax.set_xscale("symlog")
     ax.legend(frameon=False, fontsize=9)
     return picture

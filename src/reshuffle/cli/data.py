@@ -103,8 +103,8 @@ def _load(path: str) -> Any:
     import numpy as np
 
     try:
-        with open(path, "rb"):
-            loaded = np.load(path, allow_pickle=False)
+        with open(path, "rb") as file:
+            loaded = np.load(file, allow_pickle=False)
             return dict(loaded) if isinstance(loaded, np.lib.npyio.NpzFile) else loaded
     except (ValueError, EOFError, zipfile.BadZipFile) as error:
         raise InputError(f"{path} is not a readable numpy file of numbers: {error}") from None

@@ -58,6 +58,9 @@ def explain(error: Exception) -> tuple[str, int]:
         return f"not enough memory: {error or 'the problem is too large.'}", FAILED
     # numpy's and scipy's LinAlgError is a ValueError, but it is a computation that failed.
     computation = isinstance(error, ArithmeticError) or type(error).__name__ == "LinAlgError"
+    if isinstance(error, ZeroDivisionError):
+        # An expression that divides by what has no inverse.
+        return str(error), BAD_INPUT
     if isinstance(error, (ValueError, TypeError, ModuleNotFoundError)) and not computation:
         return str(error), BAD_INPUT
     if computation:

@@ -5,9 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from reshuffle.cli import options, output
-from reshuffle.cli.curve import EVERY_EPOCH, MOST_EPOCHS, _epochs
-from reshuffle.cli.errors import InputError
-from reshuffle.cli.options import TERMINAL, Batches, OutputOptions
+from reshuffle.cli.options import TERMINAL, Batches, Epochs, OutputOptions
 from reshuffle.cli.output import Answer, number
 from reshuffle.cli.terminal import Series
 
@@ -25,7 +23,7 @@ def limits(
     batches: Batches = "1,2,4",
     noise: Annotated[float, Parameter(help="Standard deviation of the label noise.")] = 1.0,
     signal: Annotated[float, Parameter(help="The norm of the true parameters.")] = 1.0,
-    epochs: Annotated[int, Parameter(help="How far the curves go; best epoch and limit look at all.")] = 300,
+    epochs: Epochs = 300,
     outputs: OutputOptions = TERMINAL,
 ) -> None:
     """Learning curves in the proportional limit, with no data at all.
@@ -38,15 +36,14 @@ def limits(
     """
     output.check(outputs)
     counts = options.whole_numbers("--batches", batches)
-    if not 0 <= epochs <= MOST_EPOCHS:
-        raise InputError(f"--epochs must be a whole number between 0 and 2^53, but it is {epochs}.")
+    when = options.epochs_up_to(epochs)
     from reshuffle import asymptotics
 
     curves = [
         asymptotics.learning_curve(aspect, alpha, count, noise=noise, signal=signal) for count in counts
     ]
     asked = {"aspect": aspect, "alpha": alpha, "noise": noise, "signal": signal}
-    output.deliver(_answer(asked, counts, curves, _epochs(epochs)), outputs)
+    output.deliver(_answer(asked, counts, curves, when), outputs)
 
 
 def _answer(
@@ -133,7 +130,7 @@ def _picture(counts: list[int], when: "FloatArray", risks: list[Any], best: list
         if stop.epoch <= when[-1]:
             plotting.mark_best(stop.epoch, stop.risk, colour=colour, ax=ax)
     plotting.scale_values(ax)
-    if when[-1] > EVERY_EPOCH:
+    if when[-1] > options.EVERY_EPOCH:
         ax.set_xscale("symlog")
     ax.legend(frameon=False, fontsize=9)
     return picture

@@ -1,5 +1,6 @@
 """The options that several commands share, and how their text is read."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,6 +11,7 @@ from reshuffle.cli.errors import InputError
 
 if TYPE_CHECKING:
     import reshuffle as rs
+    from reshuffle.arrays import FloatArray
 
 SCHEMES: dict[str, Callable[[Any, int], "rs.Scheme"]] = {
     "reshuffling": lambda rs, batches: rs.RandomReshuffling(batches) if batches > 1 else rs.FullBatch(),
@@ -18,10 +20,27 @@ SCHEMES: dict[str, Callable[[Any, int], "rs.Scheme"]] = {
 }
 """How --scheme makes a scheme from the package and a number of batches: one line each."""
 
+
+MOST_EPOCHS = 2**53
+EVERY_EPOCH = 1000
+"""Up to here a curve has every epoch."""
+
+
+def whole_number(_: Any, tokens: Any) -> int:
+    """A whole number from what was typed; fractions are refused, not rounded."""
+    text = tokens[0].value
+    if not re.fullmatch(r"[+-]?\d{1,18}", text, re.ASCII):
+        raise ValueError(f"it must be a whole number, but it is {text}.")
+    return int(text)
+
+
 Batches = Annotated[str, Parameter(help="Numbers of batches B, separated by commas.")]
 Schemes = Annotated[str, Parameter(help=f"How rows are visited, separated by commas: {', '.join(SCHEMES)}.")]
 Alpha = Annotated[
     float | None, Parameter(help="The full-batch step; each visit takes alpha / B (linear scaling).")
+]
+Epochs = Annotated[
+    int, Parameter(help="How far the curves go; best epoch and limit look at all.", converter=whole_number)
 ]
 Step = Annotated[float | None, Parameter(help="The step of each visit, instead of --alpha.")]
 
@@ -31,15 +50,15 @@ Step = Annotated[float | None, Parameter(help="The step of each visit, instead o
 class ProblemOptions:
     """The least-squares problem: drawn at random, or read from a file."""
 
-    n: Annotated[int | None, Parameter(help="Samples to draw.")] = None
-    p: Annotated[int | None, Parameter(help="Features of each.")] = None
+    n: Annotated[int | None, Parameter(help="Samples to draw.", converter=whole_number)] = None
+    p: Annotated[int | None, Parameter(help="Features of each.", converter=whole_number)] = None
     noise: Annotated[float | None, Parameter(help="Standard deviation of the label noise; 1 if drawn.")] = (
         None
     )
     covariance: Annotated[
         str, Parameter(help="Of the features: identity, powerlaw:EXP (k^-EXP for the k-th) or a FILE.")
     ] = "identity"
-    seed: Annotated[int, Parameter(help="Of everything random.")] = 0
+    seed: Annotated[int, Parameter(help="Of everything random.", converter=whole_number)] = 0
     data: Annotated[
         str | None,
         Parameter(help="Your own X and y: FILE.npz, .npy, .csv or .parquet, instead of --n and --p."),
@@ -83,6 +102,21 @@ def whole_numbers(option: str, text: str) -> list[int]:
     if not all(part.isascii() and part.isdigit() and 0 < len(part) < 10 and int(part) > 0 for part in parts):
         raise InputError(f"{option} must be whole numbers of at least 1, such as 1,2,4, but it is {text!r}.")
     return list(dict.fromkeys(int(part) for part in parts))
+
+
+def epochs_up_to(last: int) -> "FloatArray":
+    """Every epoch up to `last`, or a thousand of them spaced logarithmically.
+
+    >>> epochs_up_to(3)
+    array([0., 1., 2., 3.])
+    """
+    import numpy as np
+
+    if not 0 <= last <= MOST_EPOCHS:
+        raise InputError(f"--epochs must be a whole number between 0 and 2^53, but it is {last}.")
+    if last <= EVERY_EPOCH:
+        return np.arange(last + 1, dtype=np.float64)
+    return np.concatenate([[0.0], np.unique(np.geomspace(1, last, EVERY_EPOCH).round())])
 
 
 def scheme_names(text: str) -> list[str]:

@@ -36,9 +36,14 @@ def spectrum(
         tuple[str, ...],
         Parameter(help="The law of a variable, such as x=mp(0.5,0.2); once for each.", negative=""),
     ] = (),
-    moments: Annotated[int, Parameter(help="How many moments to give.")] = 4,
-    sample: Annotated[int, Parameter(help="Also draw a random matrix of this size beside the law.")] = 0,
-    seed: Annotated[int, Parameter(help="Of that matrix.")] = 0,
+    moments: Annotated[int, Parameter(help="How many moments to give.", converter=options.whole_number)] = 4,
+    sample: Annotated[
+        int,
+        Parameter(
+            help="Also draw a random matrix of this size beside the law.", converter=options.whole_number
+        ),
+    ] = 0,
+    seed: Annotated[int, Parameter(help="Of that matrix.", converter=options.whole_number)] = 0,
     outputs: OutputOptions = TERMINAL,
 ) -> None:
     """Limiting spectra: of mini-batch descent, or of any expression.

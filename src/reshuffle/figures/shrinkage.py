@@ -50,7 +50,7 @@ class Numbers:
 def compute(p: int, alpha: float, sizes: tuple[int, ...], seed: int) -> Numbers:
     """Draw more and more rows of a Gaussian with a spread-out spectrum, alpha |Sigma| = 1."""
     eigenvalues = np.linspace(0.1, 1.0, p) / alpha
-    exact = np.array([_limit(batches, alpha)(eigenvalues) for batches in BATCHES])
+    exact = np.array([asymptotics.shrinkage(batches, alpha)(eigenvalues) for batches in BATCHES])
     distances = np.zeros((len(BATCHES), len(sizes)))
     modifiers = np.zeros(len(sizes))
     simulated = np.zeros_like(exact)
@@ -67,10 +67,6 @@ def compute(p: int, alpha: float, sizes: tuple[int, ...], seed: int) -> Numbers:
     return Numbers(
         alpha, eigenvalues, simulated, exact, claimed, np.array(sizes, float), distances, modifiers
     )
-
-
-def _limit(batches: int, alpha: float) -> asymptotics.Shrinkage:
-    return asymptotics.shrinkage(batches, alpha)
 
 
 def printed(batches: int, alpha: float, x: FloatArray) -> FloatArray:
@@ -169,7 +165,7 @@ def claims(numbers: Numbers) -> list[Claim]:
             "Section 3.3.1",
             "Z is not a consistent estimator of Sigma, unlike W",
             f"at n = {n:.0f}, |W - Sigma| = {last[0]:.3f}; Z of two batches tends to a distance of {bias:.3f}",
-            bias > 5 * last[0],
+            bias > 5 * float(last[0]),
         ),
         Claim(
             "Section 3.3.1",

@@ -9,6 +9,7 @@ import reshuffle as rs
 from reshuffle import asymptotics, plotting
 from reshuffle.arrays import FloatArray
 from reshuffle.figures.figure import Claim, Table
+from reshuffle.free import Law
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
@@ -33,13 +34,13 @@ class Spectrum:
 
     batches: int
     simulated: FloatArray
-    exact: asymptotics.BatchSpectrum
+    exact: Law
     distance: float
 
 
 @dataclass(frozen=True, eq=False)
 class Numbers:
-    """Both spectra, and what the paper claims of the atom."""
+    """Both spectra, the atom at zero that the paper claims, and the ratios of the quantiles of the two laws."""
 
     n: int
     p: int
@@ -75,7 +76,7 @@ def _learned_levels(aspect: float) -> FloatArray:
     return atom + (1 - atom) * QUANTILES
 
 
-def _distance(eigenvalues: FloatArray, law: asymptotics.BatchSpectrum) -> float:
+def _distance(eigenvalues: FloatArray, law: Law) -> float:
     """Kolmogorov's distance, of the eigenvalues away from zero: the atom is compared by itself."""
     moving = eigenvalues[np.abs(eigenvalues) > 1e-9 * np.abs(eigenvalues).max()]
     below = len(eigenvalues) - len(moving)
@@ -119,6 +120,7 @@ def claims(numbers: Numbers) -> list[Claim]:
     edges = numbers.alpha * (1 + np.array([-1, 1]) * np.sqrt(numbers.aspect)) ** 2
     worst = max(full.distance, two.distance)
     ratio = numbers.shrinkage
+    means = [float(spectrum.exact.moments(1)[0]) for spectrum in numbers.spectra]
     return [
         Claim(
             "Section 3.3.2",
@@ -139,8 +141,8 @@ def claims(numbers: Numbers) -> list[Claim]:
         Claim(
             "Section 3.3.2, Figure 1",
             "batching results in a non-linear shrinkage of the spectrum of alpha W",
-            f"quantiles of alpha Z are {ratio.min():.4f} to {ratio.max():.4f} of those of alpha W "
-            f"(support {ends[1]} against {ends[0]})",
-            bool((ratio < 1).all() and np.ptp(ratio) > 1e-3),
+            f"the mean falls from {means[0]:.6f} to {means[1]:.6f}; quantiles of alpha Z are {ratio.max():.3f} "
+            f"(low ones) to {ratio.min():.3f} (high ones) of those of alpha W; support {ends[1]} against {ends[0]}",
+            bool(means[1] < means[0] and ratio[-1] < 1 and np.ptp(ratio) > 1e-3),
         ),
     ]
