@@ -47,7 +47,7 @@ def test_every_figure_leaves_its_files_and_the_report(capsys, tmp_path):
         f"{name.replace('-', '_')}.{kind}" for name in CHOSEN for kind in ("png", "svg", "csv", "json")
     }
     assert {path.name for path in folder.iterdir()} == expected | {"report.html"}
-    assert "6 claims: 2 agree, 4 do not" in outcome.out
+    assert "8 claims: 4 agree, 4 do not" in outcome.out
     assert f"Open {folder / 'report.html'}" in outcome.out
 
 

@@ -228,7 +228,7 @@ def _table(curves: list[Curve]) -> tuple[list[str], list[list[str]]]:
             row += [
                 number(float(curve.training_loss[-1])),
                 number(curve.limit.training_loss),
-                number(distance),
+                number(distance, 3),
             ]
     return headings, rows
 

@@ -59,6 +59,8 @@ def check(options: OutputOptions) -> None:
         raise InputError("--csv - and --json - cannot both write to standard output.")
     if options.plot is not None and Path(options.plot).suffix.lower() not in PICTURES:
         raise InputError(f"--plot must end in {', '.join(PICTURES)}, but it is {options.plot!r}.")
+    if options.plot is not None:
+        require_pictures()
     for name in ("plot", "csv", "json"):
         destination = getattr(options, name)
         if destination is None or destination == "-":
@@ -70,6 +72,13 @@ def check(options: OutputOptions) -> None:
             raise InputError(f"--{name} must name a file, but {destination!r} is a folder.")
         if not path.parent.is_dir():
             raise InputError(f"--{name} {destination}: there is no folder {path.parent}; make it first.")
+
+
+def require_pictures() -> None:
+    """Fail now, not after minutes of work, if matplotlib is not installed."""
+    from reshuffle import plotting
+
+    plotting.figure(1.0, 1.0)
 
 
 def deliver(answer: Answer, options: OutputOptions) -> None:

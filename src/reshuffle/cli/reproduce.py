@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from reshuffle.cli import output
 from reshuffle.cli.errors import InputError
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ def reproduce(
     folder = Path(out)
     if folder.exists() and not folder.is_dir():
         raise InputError(f"--out must be a folder, but {out} is a file.")
+    output.require_pictures()
     begin = time.perf_counter()
     try:
         records = _run(list(dict.fromkeys(names)) or list(figures.NAMES), folder, quick)

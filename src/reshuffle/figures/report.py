@@ -73,7 +73,8 @@ def _head(records: Sequence[Record], quick: bool) -> str:
 def _claims(records: Sequence[Record]) -> str:
     rows = [_claim_row(claim, record) for record in records for claim in record.claims]
     return (
-        "<h2>Claims</h2>\n<table><thead><tr><th>place</th><th>claim in the paper</th><th>what we computed</th>"
+        '<h2>Claims</h2>\n<table><colgroup><col style="width: 15%"><col style="width: 33%"><col style="width: 45%">'
+        "<col></colgroup><thead><tr><th>place</th><th>claim in the paper</th><th>what we computed</th>"
         "<th>agrees?</th></tr></thead>\n<tbody>" + "\n".join(rows) + "</tbody></table>"
     )
 

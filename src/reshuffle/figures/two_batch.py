@@ -24,8 +24,10 @@ class Numbers:
     epochs, exact, low, high : (k,)
     widths : (a,)
         The largest relative width of the interval, at alpha, alpha/2, alpha/4, ...
-    rates : (draws,)
-        The spectral radius of two-batch descent at 0.999 of the step that the proposition allows.
+    rates, norm_ratios : (draws,)
+        The spectral radius of two-batch descent at 0.999 of the step that the proposition allows, and |Z| / |W|.
+    smallest : float
+        The smallest eigenvalue of Z in the detailed problem, at 1.1 times its critical step.
     norm_where_tight, excess_where_tight : float
         |Z| where the upper bound is said to be tight, and how many times the step exceeds what is assumed.
     """
@@ -37,6 +39,8 @@ class Numbers:
     high: FloatArray
     widths: FloatArray
     rates: FloatArray
+    norm_ratios: FloatArray
+    smallest: float
     norm_where_tight: float
     excess_where_tight: float
 
@@ -58,19 +62,28 @@ def compute(n: int, p: int, draws: int, seed: int) -> Numbers:
         intervals[0].lower,
         intervals[0].upper,
         np.array([float(((i.upper - i.lower) / (i.upper + i.lower)).max()) for i in intervals]),
-        np.array([_rate(rng) for _ in range(draws)]),
+        *np.array([_at_the_allowed_step(rng) for _ in range(draws)]).T,
+        _smallest_eigenvalue(problem),
         *_where_said_to_be_tight(),
     )
 
 
-def _rate(rng: np.random.Generator) -> float:
+def _smallest_eigenvalue(problem: rs.LeastSquares) -> float:
+    scheme = rs.RandomReshuffling(2)
+    run = rs.descend(problem, scheme, step=1.1 * rs.critical_step(problem, scheme))
+    return float(run.epoch.rates.min()) / (2 * run.epoch.step)
+
+
+def _at_the_allowed_step(rng: np.random.Generator) -> tuple[float, float]:
     # Equal batches, as the paper has them.
     shape = 2 * rng.integers(1, 15), rng.integers(1, 30)
     X = rng.standard_normal(shape) * rng.lognormal(size=shape[1])
     problem = rs.LeastSquares(X, np.zeros(shape[0]))
     # Full batch must converge at twice the step of a visit.
-    step = 0.999 * rs.critical_step(problem, rs.FullBatch()) / 2
-    return rs.descend(problem, rs.RandomReshuffling(2), step=step).stability().rate
+    largest = rs.critical_step(problem, rs.FullBatch())
+    run = rs.descend(problem, rs.RandomReshuffling(2), step=0.999 * largest / 2)
+    Z_norm, W_norm = float(np.abs(run.epoch.rates).max()) / (2 * run.epoch.step), 2 / largest
+    return run.stability().rate, Z_norm / W_norm
 
 
 def _where_said_to_be_tight() -> tuple[float, float]:
@@ -128,6 +141,18 @@ def claims(numbers: Numbers) -> list[Claim]:
             f"spectral radius at most {numbers.rates.max():.6f} in {len(numbers.rates)} random problems, "
             "at 0.999 of that step",
             bool((numbers.rates < 1).all()),
+        ),
+        Claim(
+            "after Proposition twobatch_step_cond",
+            "Z has some sort of shrinkage effect on the operator norm, compared to W",
+            f"|Z| / |W| is between {numbers.norm_ratios.min():.4f} and {numbers.norm_ratios.max():.4f} there",
+            bool((numbers.norm_ratios <= 1 + 1e-12).all()),
+        ),
+        Claim(
+            "after Proposition twobatch_step_cond",
+            "Z may have negative eigenvalues if alpha is large enough",
+            f"at 1.1 times the critical step of the problem drawn, the smallest is {numbers.smallest:.4f}",
+            numbers.smallest < 0,
         ),
         Claim(
             "Proposition twobatch_generr_Zonly",
