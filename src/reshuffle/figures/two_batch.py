@@ -27,7 +27,7 @@ class Numbers:
     rates, norm_ratios : (draws,)
         The spectral radius of two-batch descent at 0.999 of the step that the proposition allows, and |Z| / |W|.
     smallest : float
-        The smallest eigenvalue of Z in the detailed problem, at 1.1 times its critical step.
+        The smallest eigenvalue of Z in the detailed problem, at 3 times its critical step.
     norm_where_tight, excess_where_tight : float
         |Z| where the upper bound is said to be tight, and how many times the step exceeds what is assumed.
     """
@@ -55,6 +55,7 @@ def compute(n: int, p: int, draws: int, seed: int) -> Numbers:
     ]
     exact = rs.descend(problem, rs.RandomReshuffling(2), alpha=alpha).risk(when).total
     rng = np.random.default_rng(seed)
+    rates, norm_ratios = np.array([_at_the_allowed_step(rng) for _ in range(draws)]).T
     return Numbers(
         alpha,
         when,
@@ -62,7 +63,8 @@ def compute(n: int, p: int, draws: int, seed: int) -> Numbers:
         intervals[0].lower,
         intervals[0].upper,
         np.array([float(((i.upper - i.lower) / (i.upper + i.lower)).max()) for i in intervals]),
-        *np.array([_at_the_allowed_step(rng) for _ in range(draws)]).T,
+        rates,
+        norm_ratios,
         _smallest_eigenvalue(problem),
         *_where_said_to_be_tight(),
     )
@@ -70,7 +72,7 @@ def compute(n: int, p: int, draws: int, seed: int) -> Numbers:
 
 def _smallest_eigenvalue(problem: rs.LeastSquares) -> float:
     scheme = rs.RandomReshuffling(2)
-    run = rs.descend(problem, scheme, step=1.1 * rs.critical_step(problem, scheme))
+    run = rs.descend(problem, scheme, step=3 * rs.critical_step(problem, scheme))
     return float(run.epoch.rates.min()) / (2 * run.epoch.step)
 
 
@@ -138,7 +140,7 @@ def claims(numbers: Numbers) -> list[Claim]:
         Claim(
             "Proposition twobatch_step_cond",
             "if full batch converges at twice the step, two batches converge",
-            f"spectral radius at most {numbers.rates.max():.6f} in {len(numbers.rates)} random problems, "
+            f"spectral radius at least {1 - numbers.rates.max():.1e} below 1 in {len(numbers.rates)} random problems, "
             "at 0.999 of that step",
             bool((numbers.rates < 1).all()),
         ),
@@ -151,7 +153,7 @@ def claims(numbers: Numbers) -> list[Claim]:
         Claim(
             "after Proposition twobatch_step_cond",
             "Z may have negative eigenvalues if alpha is large enough",
-            f"at 1.1 times the critical step of the problem drawn, the smallest is {numbers.smallest:.4f}",
+            f"at 3 times the critical step of the problem drawn, the smallest is {numbers.smallest:.4f}",
             numbers.smallest < 0,
         ),
         Claim(
