@@ -314,9 +314,8 @@ def _picture(curves: list[Curve]) -> "Picture":
         colour = plotting.scheme_colour(curve.name, curve.batches)
         ylabel, values = curve.shown
         if "risk" in (estimates := _estimates(curve)):
-            plotting.simulated_band(
-                curve.epochs, estimates["risk"], label=f"{label}, simulated ± 2 s.e.", colour=colour, ax=ax
-            )
+            band = "simulated ± 2 s.e." if curve is curves[0] else ""
+            plotting.simulated_band(curve.epochs, estimates["risk"], label=band, colour=colour, ax=ax)
         plotting.curve(curve.epochs, values, label=label, colour=colour, ylabel=ylabel, ax=ax)
         if curve.best is not None and curve.best.epoch <= curve.epochs[-1]:
             plotting.mark_best(curve.best.epoch, curve.best.risk, colour=colour, ax=ax)

@@ -127,15 +127,13 @@ def _picture(where: str, found: list[Threshold]) -> "Picture":
     picture = plotting.figure(6.4, 4.0)
     ax = picture.add_subplot()
     for name in dict.fromkeys(one.name for one in found):
+        colour, label = plotting.SCHEME_COLOURS.get(name, "#000000"), name.replace("-", " ")
         points = sorted((one.batches, one.alpha) for one in found if one.name == name)
-        ax.plot(
-            [batches for batches, _ in points],
-            [alpha for _, alpha in points],
-            "o-",
-            markersize=5,
-            color=plotting.SCHEME_COLOURS.get(name, "#000000"),
-            label=name.replace("-", " "),
-        )
+        if name == "full-batch":
+            ax.axhline(points[0][1], color=colour, linestyle="--", label=label)
+            continue
+        batches, alphas = zip(*points, strict=True)
+        ax.plot(batches, alphas, "o-", markersize=5, color=colour, label=label)
     plotting.plain(ax, "batches", "largest α that converges (step α/B)")
     ax.set_ylim(bottom=0)
     ax.set_title(where, fontsize=10)

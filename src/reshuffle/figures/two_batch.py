@@ -140,7 +140,7 @@ def claims(numbers: Numbers) -> list[Claim]:
         Claim(
             "Proposition twobatch_step_cond",
             "if full batch converges at twice the step, two batches converge",
-            f"spectral radius at least {1 - numbers.rates.max():.1e} below 1 in {len(numbers.rates)} random problems, "
+            f"spectral radius {1 - numbers.rates.max():.1e} or more below 1 in {len(numbers.rates)} problems, "
             "at 0.999 of that step",
             bool((numbers.rates < 1).all()),
         ),
