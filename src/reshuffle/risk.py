@@ -52,7 +52,7 @@ class Risk:
             return f"Risk(shape={self.epochs.shape})"
         if self.epochs.ndim:
             return f"Risk(shape={self.epochs.shape}, total from {self.total.min():.6g} to {self.total.max():.6g})"
-        parts = ", ".join(f"{part.name}={float(getattr(self, part.name)):.6g}" for part in fields(self)[1:])
+        parts = ", ".join(f"{part.name}={float(getattr(self, part.name)):.6g}" for part in fields(Risk)[1:])
         return f"Risk(total={float(self.total):.6g}: {parts})"
 
 

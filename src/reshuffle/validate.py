@@ -126,6 +126,20 @@ def nonnegative(name: str, value: Any) -> float:
     return number
 
 
+def positive(name: str, value: Any, meaning: str) -> float:
+    """Return a finite float above zero.
+
+    >>> positive("aspect", -1, "the limit of p/n")
+    Traceback (most recent call last):
+    ...
+    ValueError: aspect must be a finite number > 0, the limit of p/n, but it is -1.
+    """
+    number = _real_number(value)
+    if not (number is not None and math.isfinite(number) and number > 0):
+        raise ValueError(f"{name} must be a finite number > 0, {meaning}, but it is {value!r}.")
+    return number
+
+
 def _real_number(value: Any) -> float | None:
     """A float if `value` is a real number (or a zero-dimensional array of one) within its range, else None."""
     if isinstance(value, np.ndarray) and value.ndim == 0:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from reshuffle.free import linear
 from reshuffle.free.checks import Complex, Real
-from reshuffle.free.subordination import System
+from reshuffle.free.fixed_point import FixedPoint
 
 LOWEST = 1e-14
 ON_THE_WAY = 1e-4
@@ -24,15 +24,16 @@ class Solution:
     Attributes
     ----------
     resolvent : shape (points, k, k), nan where not converged; error : absolute, shape (points,); converged
-        : flags.
+        : flags; unknowns : of the system, where they ended, shape (points, unknowns).
     """
 
     resolvent: Complex
     error: Real
     converged: NDArray[np.bool_]
+    unknowns: Complex
 
 
-def follow(system: System, z: Complex, corner: int) -> Solution:
+def follow(system: FixedPoint, z: Complex, corner: int) -> Solution:
     """Return the resolvent at points z with ``Im z >= 0``, shape (points,).
 
     Errors are those of its first ``corner`` rows and columns.
@@ -67,7 +68,7 @@ class _Corrected:
 class _Path:
     """The points' unknowns, heights and step factors; only the active ones are worked on."""
 
-    def __init__(self, system: System, z: Complex, corner: int):
+    def __init__(self, system: FixedPoint, z: Complex, corner: int):
         self.system, self.z, self.corner = system, z, corner
         n = len(z)
         self.top = 2 * system.norm
@@ -190,7 +191,7 @@ class _Path:
         """Return what was reached; the rest stays nan with its flag down."""
         index = np.flatnonzero(self.reached)
         self.error[index] += self._rounding(index)
-        return Solution(self.resolvent, self.error, self.reached)
+        return Solution(self.resolvent, self.error, self.reached, self.unknowns)
 
     def _rounding(self, index: NDArray[np.int_]) -> Real:
         """Return how far G moves when every number that enters the last step is rounded.

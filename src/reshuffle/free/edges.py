@@ -7,11 +7,15 @@ from typing import Any
 
 import numpy as np
 from numpy.polynomial import Chebyshev
+from numpy.typing import NDArray
 
 from reshuffle.free.checks import Real
 from reshuffle.free.singularities import locate, peaks
 
 SECTIONS = 25
+# Of the scale: near enough for the square of the density to lead to the end.
+ROUGH = 1e-7
+REACHES = (2e-4, 1e-4, 3e-5, 1e-5)
 
 Pairs = tuple[tuple[float, float], ...]
 
@@ -33,8 +37,8 @@ def support(density: Callable[[Real], Any], seeds: Real, resolution: int) -> Sup
     """Return the intervals on which ``density`` is positive, their ends to rounding.
 
     A grid through ``seeds`` (sampled eigenvalues) and between them finds the sign changes, dips of the grid
-    are looked into for narrow gaps, and each change is cut into sections until it is as narrow as doubles
-    allow.
+    are looked into for narrow gaps, and each change is cut into sections until the end can be told from the
+    densities inside.
 
     Parameters
     ----------
@@ -51,12 +55,10 @@ def support(density: Callable[[Real], Any], seeds: Real, resolution: int) -> Sup
         grid, values = _look_into_dips(density, grid, values)
     threshold = 1e-9 / (high - low + margin)
     positive = values > threshold
-    edges = _cut(density, grid, positive, threshold, scale)
-    widths = np.repeat(np.diff(edges)[::2], 2) * np.tile([1.0, -1.0], len(edges) // 2)
     ends = [
-        polish(density, float(edge), float(width), scale) for edge, width in zip(edges, widths, strict=True)
+        0.0 if abs(edge) < 1e-11 * scale else edge
+        for edge in _ends(density, grid, positive, threshold, scale)
     ]
-    ends = [0.0 if abs(edge) < 1e-11 * scale else edge for edge in ends]
     found = tuple(zip(ends[::2], ends[1::2], strict=True))
     return Support(found, _pieces(density, found, peaks(density, grid, values, threshold)))
 
@@ -80,22 +82,56 @@ def _singular(density: Callable[[Real], Any], near: float, low: float, high: flo
     return 0.0 if place is not None and abs(place) < 1e-11 * scale else place
 
 
-def polish(density: Callable[[Real], Any], edge: float, inward: float, scale: float) -> float:
-    """Return an edge to rounding, from densities that are far enough inside to be exact.
+def _ends(
+    density: Callable[[Real], Any], grid: Real, positive: Any, threshold: float, scale: float
+) -> list[float]:
+    """Return where the density starts and stops: the usual square roots soon, all others by cutting on."""
+    change = np.flatnonzero(positive[1:] != positive[:-1])
+    brackets = _Brackets(grid[change], grid[change + 1], positive[change + 1])
+    brackets = _cut(density, brackets, threshold, ROUGH * scale)
+    rough = brackets.edges
+    widths = np.repeat(np.diff(rough)[::2], 2) * np.tile([1.0, -1.0], len(rough) // 2)
+    ends = [
+        square_root_end(density, float(edge), float(width), scale)
+        for edge, width in zip(rough, widths, strict=True)
+    ]
+    other = np.array([end is None for end in ends], dtype=bool)
+    rest = _Brackets(brackets.low[other], brackets.high[other], brackets.rising[other])
+    fine = iter(_cut(density, rest, threshold, 4e-15 * scale).edges)
+    return [
+        polish(density, float(next(fine)), float(width), scale) if end is None else end
+        for end, width in zip(ends, widths, strict=True)
+    ]
+
+
+def square_root_end(density: Callable[[Real], Any], edge: float, inward: float, scale: float) -> float | None:
+    """Return an edge to rounding, from densities that are far enough inside to be exact, or None.
 
     At such an edge ``density^2`` (or ``density^-2`` at a hard one) is analytic with a simple zero: a
-    polynomial through twelve points at a ten-thousandth of the interval finds it. Other fractional powers are
-    fitted by `locate`, and what neither explains is returned as it came.
+    polynomial through twelve points at a ten-thousandth of the interval finds it, or closer where a pole of
+    the density lies just outside.
 
-    >>> round(polish(lambda x: np.sqrt(x - 1.0), 1.0 + 1e-9, 1.0, 1.0), 12)
+    >>> round(square_root_end(lambda x: np.sqrt(x - 1.0), 1.0 + 1e-7, 1.0, 1.0), 12)
     1.0
     """
-    found = [_zero_of_square(density, edge, inward * step) for step in (2e-4, 1e-4)]
-    agree = abs(found[0] - found[1]) < 1e-10 * scale and abs(found[1] - edge) < 1e-5 * scale
-    if agree:
-        return found[1]
-    located = locate(density, edge, inward, scale)
-    return edge if located is None else located
+    last = np.inf
+    for step in REACHES:
+        found = _zero_of_square(density, edge, inward * step)
+        if abs(found - last) < 1e-10 * scale and abs(found - edge) < 1e-5 * scale:
+            return found
+        last = found
+    return None
+
+
+def polish(density: Callable[[Real], Any], edge: float, inward: float, scale: float) -> float:
+    """Return an edge to rounding: a square root, or another fractional power fitted by `locate`.
+
+    What neither explains is returned as it came.
+    """
+    found = square_root_end(density, edge, inward, scale)
+    if found is None:
+        found = locate(density, edge, inward, scale)
+    return edge if found is None else found
 
 
 def _zero_of_square(density: Callable[[Real], Any], edge: float, reach: float) -> float:
@@ -133,12 +169,28 @@ def _look_into_dips(density: Callable[[Real], Any], grid: Real, values: Real) ->
     return merged[order], np.concatenate([values, _values(density, extra)])[order]
 
 
-def _cut(density: Callable[[Real], Any], grid: Real, positive: Any, threshold: float, scale: float) -> Real:
-    change = np.flatnonzero(positive[1:] != positive[:-1])
-    low, high, rising = grid[change], grid[change + 1], positive[change + 1]
+@dataclass(frozen=True)
+class _Brackets:
+    """Intervals in each of which the density starts or stops; `rising` tells which."""
+
+    low: Real
+    high: Real
+    rising: NDArray[np.bool_]
+
+    @property
+    def edges(self) -> Real:
+        """The end of each that lies inside the support."""
+        return np.asarray(np.where(self.rising, self.high, self.low))
+
+
+def _cut(
+    density: Callable[[Real], Any], brackets: _Brackets, threshold: float, precision: float
+) -> _Brackets:
+    """Return brackets cut into sections until they are no wider than ``precision``."""
+    low, high, rising = brackets.low, brackets.high, brackets.rising
     fractions = np.arange(1, SECTIONS) / SECTIONS
     for _ in range(12):
-        if not len(low) or np.max(high - low) <= 4e-15 * scale:
+        if not len(low) or np.max(high - low) <= precision:
             break
         points = low[:, None] + (high - low)[:, None] * fractions
         inside = _values(density, points.ravel()).reshape(points.shape) > threshold
@@ -148,4 +200,4 @@ def _cut(density: Callable[[Real], Any], grid: Real, positive: Any, threshold: f
         ends = np.concatenate([low[:, None], points, high[:, None]], axis=1)
         pick = np.arange(len(low))
         low, high = ends[pick, section], ends[pick, section + 1]
-    return np.asarray(np.where(rising, high, low))
+    return _Brackets(low, high, rising)

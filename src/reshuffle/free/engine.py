@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reshuffle.free.bridge import bridge
+from reshuffle.free.bridge import Solve, bridge
 from reshuffle.free.checks import Complex, Real
 from reshuffle.free.continuation import follow
 from reshuffle.free.expression import Expression
@@ -67,23 +67,8 @@ class Engine:
         neighbours were asked too.
         """
         pencil = self.pencil
-        inner = (z - pencil.shift) / pencil.factor
-        mirrored = inner.imag < 0
-        upper = np.where(mirrored, inner.conj(), inner)
-        values, errors = self._chunks(upper)
-        flags = np.isfinite(errors)
-        if strict:
-            flags = self._bridge(upper, values, errors)
-        values[~flags], errors[~flags] = np.nan, np.inf
-        values = np.where(mirrored[:, None, None], values.conj().transpose(0, 2, 1), values)
-        return Resolved(values / pencil.factor, errors / pencil.factor, flags)
-
-    def _bridge(self, inner: Complex, values: Complex, errors: Real) -> NDArray[np.bool_]:
-        """Replace what cannot be trusted by its neighbours' limit, and return what can be trusted then."""
-        lost = np.flatnonzero(~_trusted(values, errors))
-        if len(lost):
-            values[lost], errors[lost] = bridge(self._chunks, inner[lost])
-        return _trusted(values, errors)
+        solved = resolved(self._chunks, (z - pencil.shift) / pencil.factor, strict)
+        return Resolved(solved.value / pencil.factor, solved.error / pencil.factor, solved.converged)
 
     def _chunks(self, inner: Complex) -> tuple[Complex, Real]:
         corner = self.pencil.corner
@@ -115,6 +100,29 @@ class Engine:
         matrices = [law.matrix(size, int(s.generate_state(1)[0])) for law, s in zip(laws, seeds, strict=True)]
         value = self.expression.evaluate(matrices or [np.zeros((size, size))])
         return np.asarray((value + value.conj().T) / 2)
+
+
+def resolved(solve: Solve, z: Complex, strict: bool = True) -> Resolved:
+    """Return matrices at points of either half-plane, from a solver for the upper one.
+
+    Parameters
+    ----------
+    solve : points (n,) with ``Im z >= 0`` -> values (n, k, k) and errors (n,), inf where it failed.
+    z : shape (points,), in units in which the spectrum has size one; strict : ask the neighbours of what
+        cannot be trusted, and drop what still cannot.
+    """
+    mirrored = z.imag < 0
+    upper = np.where(mirrored, z.conj(), z)
+    values, errors = solve(upper)
+    flags = np.isfinite(errors)
+    if strict:
+        lost = np.flatnonzero(~_trusted(values, errors))
+        if len(lost):
+            values[lost], errors[lost] = bridge(solve, upper[lost])
+        flags = _trusted(values, errors)
+    values[~flags], errors[~flags] = np.nan, np.inf
+    values = np.where(mirrored[:, None, None], values.conj().transpose(0, 2, 1), values)
+    return Resolved(values, errors, flags)
 
 
 def _trusted(values: Complex, errors: Real) -> NDArray[np.bool_]:

@@ -3,16 +3,18 @@
 Densely when it is small, by GMRES when it is large.
 """
 
+from typing import Any
+
 import numpy as np
 
 from reshuffle.free.checks import Complex
-from reshuffle.free.subordination import State, System
+from reshuffle.free.fixed_point import FixedPoint
 
 DENSE = 60
 KRYLOV = 40
 
 
-def solve(system: System, state: State, right: Complex) -> Complex:
+def solve(system: FixedPoint, state: Any, right: Complex) -> Complex:
     """Return x with ``(1 - D) x = right``, D the derivative of the map at ``state``.
 
     ``right`` and the answer have shape (points, sides, unknowns): several right-hand sides share the work.
@@ -22,7 +24,7 @@ def solve(system: System, state: State, right: Complex) -> Complex:
     return np.stack([_gmres(system, state, right[:, side]) for side in range(right.shape[1])], axis=1)
 
 
-def _dense(system: System, state: State, right: Complex) -> Complex:
+def _dense(system: FixedPoint, state: Any, right: Complex) -> Complex:
     identity = np.eye(system.unknowns, dtype=complex)
     # Row u of the tangent is the image of direction u: the transpose of the derivative.
     matrix = identity - system.tangent(state, identity[None]).transpose(0, 2, 1)
@@ -40,7 +42,7 @@ def _dense(system: System, state: State, right: Complex) -> Complex:
     return np.asarray(answer.transpose(0, 2, 1))
 
 
-def _gmres(system: System, state: State, right: Complex) -> Complex:
+def _gmres(system: FixedPoint, state: Any, right: Complex) -> Complex:
     """Arnoldi for all points together; D contracts, so a few dozen directions are enough."""
     norm = np.linalg.norm(right, axis=1)
     safe = np.where(norm > 0, norm, 1.0)

@@ -1,0 +1,137 @@
+"""The limiting spectrum of alpha Z(alpha/B) for any number of batches and any discrete spectrum of Sigma."""
+
+import math
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from reshuffle.arrays import FloatArray
+from reshuffle.asymptotics import door
+from reshuffle.asymptotics.batch_system import BatchSystem, State
+from reshuffle.asymptotics.epoch_law import EpochLaw
+from reshuffle.asymptotics.population import population
+from reshuffle.asymptotics.spectral_grid import SpectralGrid
+from reshuffle.descent import descend
+from reshuffle.free import edges
+from reshuffle.free.checks import Complex, ConvergenceError, Real
+from reshuffle.free.continuation import follow
+from reshuffle.free.engine import resolved
+from reshuffle.problem import gaussian
+from reshuffle.schemes import RandomReshuffling
+
+_ENTRIES = 60_000
+"""Of the sampled X whose eigenvalues tell where to look for the support."""
+_CHUNK = 2_000_000
+"""Numbers that the Jacobians of the points solved together may hold."""
+
+
+class BatchLaw(EpochLaw):
+    """The limiting law of alpha Z(alpha/B) for Gaussian data with p/n -> aspect.
+
+    Z is the symmetrised product of B free Marchenko-Pastur variables (ratio B aspect, variance alpha/B), with
+    Sigma^(1/2) on both sides of each; `reshuffle.free` follows its fixed point, in the form of `BatchSystem`.
+
+    Parameters
+    ----------
+    aspect, alpha : float > 0
+    batches : int >= 1
+    covariance : None, free.Discrete or (m,)
+        The spectrum of Sigma.
+
+    >>> law = BatchLaw(aspect=0.25, alpha=0.4, batches=4)
+    >>> [(round(low, 6), round(high, 6)) for low, high in law.support]
+    [(0.099672, 0.663094)]
+    """
+
+    def __init__(self, aspect: float, alpha: float, batches: int, covariance: Any = None):
+        self.aspect, self.alpha = door.aspect(aspect), door.alpha(alpha)
+        self.batches = door.batches(batches)
+        self.population = population(covariance)
+
+    @cached_property
+    def system(self) -> BatchSystem:
+        """The fixed-point equations."""
+        spectrum = self.population
+        return BatchSystem(self.batches, self.aspect, self.alpha, spectrum.eigenvalues, spectrum.weights)
+
+    @cached_property
+    def frozen(self) -> tuple[float, float]:
+        """The masses of law and signal at zero."""
+        return self.population.frozen(self.aspect)
+
+    def transforms(self, z: Complex) -> Complex:
+        """The Cauchy transforms of law, signal and noise, (3, points); nan where a point could not be solved."""
+        return np.asarray(np.diagonal(resolved(self._solve, z).value, axis1=1, axis2=2).T)
+
+    def _solve(self, z: Complex) -> tuple[Complex, Real]:
+        """The three transforms as diagonal matrices (points, 3, 3), and their errors (points,)."""
+        system = self.system
+        height = max(16, _CHUNK // (system.unknowns**2 * len(system.eigenvalues) + system.size**2))
+        values, errors = np.zeros((len(z), 3, 3), dtype=complex), np.full(len(z), np.inf)
+        for start in range(0, len(z), height):
+            part = slice(start, start + height)
+            solution = follow(system, z[part], 1)
+            state = self._state(z[part], solution.unknowns)
+            signal = system.average(state.blocks[:1], 1)[0][:, 0, 0]
+            parts = (solution.resolvent[:, 0, 0], signal, system.noise_transform(state))
+            for row, transform in enumerate(parts):
+                values[part, row, row] = transform
+            errors[part] = np.where(solution.converged, solution.error, np.inf)
+        return values, errors
+
+    def _state(self, z: Complex, unknowns: Complex) -> State:
+        return self.system.evaluate(self.system.base(z, np.zeros(len(z))), unknowns)
+
+    def states(self, z: Complex) -> State:
+        """The system solved at points (n,) off the real axis."""
+        solution = follow(self.system, z, 1)
+        if not solution.converged.all():
+            bad = z[~solution.converged][0]
+            raise ConvergenceError(
+                f"{self!r} could not be solved at {bad:.6g}, {abs(bad.imag):.2g} off the axis"
+            )
+        return self._state(z, solution.unknowns)
+
+    def _untested(self, t: Real) -> Real:
+        values, errors = self._solve(t + 0j)
+        return np.asarray(np.where(np.isfinite(errors), np.maximum(-values[:, 0, 0].imag / np.pi, 0.0), 0.0))
+
+    @cached_property
+    def _structure(self) -> tuple[tuple[tuple[float, float], ...], SpectralGrid]:
+        """The support and the measures on it, looked for on finer and finer grids until no mass is missing."""
+        seeds = self._sampled_eigenvalues()
+        for resolution in (60, 300, 1500):
+            chosen = seeds[:: max(1, len(seeds) // resolution)]
+            found = edges.support(self._untested, chosen, resolution).intervals
+            grid = SpectralGrid.of(self.densities, found)
+            missing = 1 - self.frozen[0] - grid.mass
+            if abs(missing) < 1e-7:
+                return found, grid
+        raise ConvergenceError(
+            f"the intervals {found} hold all but {missing:.2g} of the spectrum of {self!r}: there is one too narrow"
+            " to be found; use density(t) at chosen points"
+        )
+
+    def _sampled_eigenvalues(self) -> FloatArray:
+        """The nonzero eigenvalues of alpha Z for a sampled X; eight batches stand for more."""
+        batches = min(self.batches, 8)
+        n = max(4 * batches, round(math.sqrt(_ENTRIES / self.aspect)))
+        p = max(8, round(self.aspect * n))
+        levels = (np.arange(p) + 0.5) / p
+        spectrum = self.population
+        order = np.searchsorted(np.cumsum(spectrum.weights), levels)
+        diagonal = spectrum.eigenvalues[np.minimum(order, len(spectrum.eigenvalues) - 1)]
+        problem = gaussian(n, p, covariance=diagonal, seed=0)
+        run = descend(problem, RandomReshuffling(batches), alpha=self.alpha)
+        return np.sort(run.epoch.rates[~run.frozen_modes])
+
+    @property
+    def support(self) -> tuple[tuple[float, float], ...]:
+        """The intervals of the continuous part, from left to right."""
+        return self._structure[0]
+
+    @cached_property
+    def grid(self) -> SpectralGrid:
+        """The three measures as quadrature rules."""
+        return self._structure[1]

@@ -1,0 +1,242 @@
+"""The fixed-point system of one epoch of random reshuffling, in the proportional limit."""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from reshuffle.arrays import FloatArray, IntArray
+from reshuffle.asymptotics.subset_symmetry import SubsetSymmetry
+from reshuffle.free.checks import Complex
+from reshuffle.free.laws import MarchenkoPastur
+from reshuffle.free.transforms import RationalR, inverse
+
+Blocks = list[Any]
+"""One matrix for each type, (..., sizes, sizes)."""
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """One evaluation of the map.
+
+    Attributes
+    ----------
+    resolvent : (points, k, k)
+        The mean of G over the spectrum of Sigma.
+    image : (points, unknowns)
+        The next unknowns.
+    blocks : for each type (points, eigenvalues, sizes, sizes)
+        G at each eigenvalue of Sigma.
+    restricted : for each inner type (points, sizes, sizes)
+        The mean of lambda G, on the subsets without a given batch.
+    factors : for each inner type
+        beta (1 - c g beta)^-1, which tangents need.
+    """
+
+    resolvent: Complex
+    image: Complex
+    blocks: Blocks
+    restricted: Blocks
+    factors: Blocks
+
+    def with_conjugates(self) -> "State":
+        """The same points followed by their conjugates, where everything is conjugate."""
+
+        def both(array: Complex) -> Complex:
+            return np.concatenate([array, array.conj()])
+
+        return State(
+            both(self.resolvent),
+            both(self.image),
+            [both(block) for block in self.blocks],
+            [both(block) for block in self.restricted],
+            [both(block) for block in self.factors],
+        )
+
+
+class BatchSystem:
+    """G(lambda) = (b + lambda sum_b H_b)^-1, one matrix over subsets for each eigenvalue lambda of Sigma.
+
+    H_b = -v beta_b (1 - c g beta_b)^-1 is the R-transform of a Marchenko-Pastur variable of variance
+    v = alpha/B and ratio B aspect (c = alpha aspect) at g, the mean of lambda G(lambda) on the subsets without b:
+    for Sigma = I this is the system of `reshuffle.free`, and Sigma^(1/2) between the
+    factors is averaged over by its conditional expectation. All batches are alike, so one H (in symmetric blocks)
+    is unknown: 13 numbers for B = 4, where the general engine has 144.
+
+    Parameters
+    ----------
+    batches : int
+    aspect, alpha : float
+    eigenvalues, weights : (m,)
+        The spectrum of Sigma.
+    """
+
+    def __init__(
+        self, batches: int, aspect: float, alpha: float, eigenvalues: FloatArray, weights: FloatArray
+    ):
+        self.symmetry = SubsetSymmetry(batches)
+        self.eigenvalues, self.weights = eigenvalues, weights
+        law = MarchenkoPastur(batches * aspect, alpha / batches)
+        r = law.rational_r
+        assert r is not None
+        self.transforms = [RationalR(block.astype(complex), r) for block in self.symmetry.coefficients]
+        ends = np.cumsum([0, *(len(sizes) for sizes in self.symmetry.sizes)])
+        self.outer = [slice(int(a), int(b)) for a, b in itertools.pairwise(ends)]
+        self.size = int(ends[-1])
+        self.triangles = [np.triu_indices(len(sizes)) for sizes in self.symmetry.inner_sizes]
+        self.unknowns = sum(len(rows) for rows, _ in self.triangles)
+        self.indices = self._layout()
+        self.constant = self._constant()
+        self.norm = 2.0 + batches * law.scale * float(eigenvalues.max())
+
+    def _layout(self) -> list[IntArray]:
+        """For each inner type, the unknown that fills each entry."""
+        indices, start = [], 0
+        for sizes, (rows, columns) in zip(self.symmetry.inner_sizes, self.triangles, strict=True):
+            index = np.zeros((len(sizes), len(sizes)), dtype=np.int64)
+            index[rows, columns] = index[columns, rows] = start + np.arange(len(rows))
+            indices.append(index)
+            start += len(rows)
+        return indices
+
+    def _constant(self) -> FloatArray:
+        total = np.zeros((self.size, self.size))
+        total[0, 0] = 1.0
+        ones = self.spread(self.symmetry.coefficients)
+        for where, pairing, one in zip(self.outer, self.symmetry.pairing, ones, strict=True):
+            total[where, where] += pairing - one
+        return total
+
+    def spread(self, inner: Sequence[Any]) -> Blocks:
+        """Sum over b of a matrix on the subsets without b, in the outer types."""
+        outer: list[Any] = [0.0] * len(self.outer)
+        for block, links in zip(inner, self.symmetry.links, strict=True):
+            for link in links:
+                outer[link.outer] = outer[link.outer] + link.weight * (
+                    link.embedding @ block @ link.embedding.T
+                )
+        return outer
+
+    def restrict(self, outer: Sequence[Any]) -> Blocks:
+        """A matrix on all subsets, seen from those without a given batch, in the inner types."""
+        return [
+            sum(link.embedding.T @ outer[link.outer] @ link.embedding for link in links)
+            for links in self.symmetry.links
+        ]
+
+    def unpack(self, vector: Complex) -> Blocks:
+        """The blocks of H, one for each inner type, from vectors (..., unknowns)."""
+        return [vector[..., index] for index in self.indices]
+
+    def pack(self, blocks: Sequence[Complex]) -> Complex:
+        """The inverse of `unpack`."""
+        pieces = [
+            block[..., rows, columns] for block, (rows, columns) in zip(blocks, self.triangles, strict=True)
+        ]
+        return np.concatenate(pieces, axis=-1)
+
+    def base(self, z: Complex, height: Complex) -> Complex:
+        """B = z e_0 e_0' + i height - constant, (points, k, k)."""
+        total = 1j * height[:, np.newaxis, np.newaxis] * np.eye(self.size) - self.constant
+        total[:, 0, 0] += z
+        return np.asarray(total)
+
+    def start(self, points: int) -> Complex:
+        """The unknowns far up in the half-plane, where H vanishes to first order."""
+        return np.zeros((points, self.unknowns), dtype=complex)
+
+    def evaluate(self, base: Complex, unknowns: Complex) -> State:
+        """The map at unknowns (points, unknowns) for a base (points, k, k)."""
+        spread = self.spread(self.unpack(unknowns))
+        scale = self.eigenvalues[:, np.newaxis, np.newaxis]
+        blocks = [
+            inverse(base[:, np.newaxis, where, where] + scale * h[:, np.newaxis])
+            for where, h in zip(self.outer, spread, strict=True)
+        ]
+        restricted = self.restrict(self.average(blocks, 1))
+        pairs = [transform.apply(g, g) for transform, g in zip(self.transforms, restricted, strict=True)]
+        images, factors = zip(*pairs, strict=True)
+        return State(
+            self._assemble(self.average(blocks, 0)), self.pack(images), blocks, restricted, list(factors)
+        )
+
+    def average(self, blocks: Sequence[Complex], power: int) -> Blocks:
+        """The mean of lambda^power G(lambda) over the spectrum of Sigma."""
+        weights = self.weights * self.eigenvalues**power
+        return [np.einsum("l,nlij->nij", weights, block) for block in blocks]
+
+    def _assemble(self, blocks: Sequence[Complex]) -> Complex:
+        total = np.zeros((len(blocks[0]), self.size, self.size), dtype=complex)
+        for where, block in zip(self.outer, blocks, strict=True):
+            total[:, where, where] = block
+        return total
+
+    def _disassemble(self, matrix: Any, points: int) -> Blocks:
+        full = np.broadcast_to(matrix, (points, self.size, self.size))
+        return [full[:, np.newaxis, where, where] for where in self.outer]
+
+    def _moved(self, state: State, moves: Sequence[Any], power: int) -> Blocks:
+        """The mean of -lambda^power G(lambda) move G(lambda), for moves (points, directions, ...)."""
+        weights = self.weights * self.eigenvalues**power
+        result = []
+        for block, move in zip(state.blocks, moves, strict=True):
+            pieces = (
+                weight * (block[:, number, np.newaxis] @ move @ block[:, number, np.newaxis])
+                for number, weight in enumerate(weights)
+            )
+            result.append(-sum(pieces))
+        return result
+
+    def _image_tangent(self, state: State, moved: Sequence[Any]) -> Complex:
+        pairs = zip(self.transforms, state.factors, self.restrict(moved), strict=True)
+        return self.pack([transform.tangent(factor, dg, dg) for transform, factor, dg in pairs])
+
+    def tangent(self, state: State, directions: Complex) -> Complex:
+        """The derivative of the map along directions (points, count, unknowns)."""
+        return self._image_tangent(state, self._moved(state, self.spread(self.unpack(directions)), 2))
+
+    def shift_tangent(self, state: State, direction: Complex) -> Complex:
+        """The derivative of the map when the base moves along a matrix, (points, unknowns)."""
+        moves = self._disassemble(direction, len(state.resolvent))
+        return np.asarray(self._image_tangent(state, self._moved(state, moves, 1))[:, 0])
+
+    def resolvent_tangent(self, state: State, direction: Any, unknowns: Complex) -> Complex:
+        """The derivative of G as the base moves along `direction` and the unknowns along theirs."""
+        inner = self.unpack(unknowns[:, np.newaxis])
+        first = self._moved(state, self.spread(inner), 1)
+        second = self._moved(state, self._disassemble(direction, len(unknowns)), 0)
+        return self._assemble([(a + b)[:, 0] for a, b in zip(first, second, strict=True)])
+
+    def noise_vectors(self, state: State) -> Complex:
+        """(1 - c beta g)^-1 pi, (points, sizes): Pi_b as the resolvent of b's own batch sees it."""
+        weights = np.linalg.solve(self.symmetry.coefficients[0], self.symmetry.modifier)
+        return np.asarray(state.factors[0] @ weights)
+
+    def noise_transform(self, state: State) -> Complex:
+        """The Cauchy transform tau((z - alpha Z)^-1 M) of the noise, M = Xtilde' Xtilde / n.
+
+        M is the mean of Pi_b W_b Pi_b over b, and Pi_b a combination of the states F(S). With g the restricted G
+        it is pi' g (1 - c beta g)^-1 pi, because beta (id (x) tau)(A^-1 w_b) = -H g.
+        """
+        return np.asarray(
+            np.einsum("i,nij,nj->n", self.symmetry.modifier, state.restricted[0], self.noise_vectors(state))
+        )
+
+    @property
+    def entries(self) -> int:
+        """Of all inner blocks, where they are not symmetric."""
+        return sum(index.size for index in self.indices)
+
+    def unpack_all(self, vector: Complex) -> Blocks:
+        """Inner blocks from vectors (..., entries) of all their entries."""
+        ends = np.cumsum([0, *(index.size for index in self.indices)])
+        return [
+            vector[..., low:high].reshape(*vector.shape[:-1], *index.shape)
+            for low, high, index in zip(ends, ends[1:], self.indices, strict=False)
+        ]
+
+    def pack_all(self, blocks: Sequence[Complex]) -> Complex:
+        """The inverse of `unpack_all`."""
+        return np.concatenate([block.reshape(*block.shape[:-2], -1) for block in blocks], axis=-1)

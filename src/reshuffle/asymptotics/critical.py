@@ -1,0 +1,79 @@
+"""The largest full-batch step for which the mean iterate converges, in the proportional limit."""
+
+import math
+
+import numpy as np
+import scipy.optimize
+
+from reshuffle.asymptotics import door
+from reshuffle.asymptotics.batch_law import BatchLaw
+from reshuffle.asymptotics.two_batch_law import TwoBatchLaw
+from reshuffle.free import edges
+from reshuffle.free.checks import ConvergenceError
+
+_STRIDE = 1.06
+"""Ratio of neighbouring steps at which the ends of the spectrum are looked at."""
+_VISIBLE = 1e-9
+"""Densities above this are not rounding."""
+_ROUGH = 1e-7
+"""Relative width of the bracket from which the square of the density leads to the crossing."""
+
+
+def critical_alpha(aspect: float, batches: int) -> float:
+    """The alpha at which the spectrum of alpha Z(alpha/B), frozen modes aside, first leaves (0, 2).
+
+    For B = 1 it is 2 / (1 + aspect^(1/2))^2. For B = 2 the ends of the spectrum are those of the closed form.
+    For more batches the density at 2, and at 0 if aspect < 1, is followed until it is first positive; beyond, its
+    square grows linearly, which gives the crossing to about nine digits.
+
+    Parameters
+    ----------
+    aspect : float > 0
+    batches : int >= 1
+
+    >>> critical_alpha(1.0, 1), round(critical_alpha(1.5, 2), 6)
+    (0.5, 0.612366)
+    """
+    ratio, number = door.aspect(aspect), door.batches(batches)
+    full_batch = 2 / (1 + math.sqrt(ratio)) ** 2
+    if number == 1:
+        return full_batch
+    return _two_batches(ratio, full_batch) if number == 2 else _many_batches(ratio, number, full_batch)
+
+
+def _two_batches(aspect: float, start: float) -> float:
+    def gaps(alpha: float) -> tuple[float, float]:
+        support = TwoBatchLaw(aspect, alpha).support
+        return support[0][0], 2 - support[-1][1]
+
+    alpha = start / 2
+    while min(gaps(_STRIDE * alpha)) >= 0:
+        alpha *= _STRIDE
+    # At aspect 1 the lower end is zero on this side of the crossing: the smaller gap would be flat there.
+    end = int(np.argmin(gaps(_STRIDE * alpha)))
+    return float(
+        scipy.optimize.brentq(lambda a: gaps(a)[end], alpha, _STRIDE * alpha, xtol=1e-15, rtol=1e-14)
+    )
+
+
+def _many_batches(aspect: float, batches: int, start: float) -> float:
+    # With aspect >= 1 frozen modes sit at zero; the others have been found to leave at 2 first, for every B.
+    ends = np.array([2.0] if aspect >= 1 else [0.0, 2.0])
+
+    def density(alpha: float) -> float:
+        return float(BatchLaw(aspect, alpha, batches).densities(ends)[0].max())
+
+    low = start
+    while not density(_STRIDE * low) > _VISIBLE:
+        low *= _STRIDE
+    width, high = (_STRIDE - 1) * low, _STRIDE * low
+    while high - low > _ROUGH * high:
+        middle = (low + high) / 2
+        low, high = (low, middle) if density(middle) > _VISIBLE else (middle, high)
+    found = edges.square_root_end(lambda points: np.array([density(a) for a in points]), high, width, high)
+    if found is None:
+        raise ConvergenceError(
+            f"the spectrum of {batches} batches leaves (0, 2) between alpha = {low:.8g} and {high:.8g} at aspect"
+            f" {aspect:g}, but not like a square root; use stability of learning_curve on both sides"
+        )
+    return found

@@ -1,0 +1,110 @@
+"""Fixed dimension, many rows: trajectories and risk when every Pi_b is the same function of W."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from reshuffle import door, validate
+from reshuffle.arrays import FloatArray
+from reshuffle.asymptotics.shrinkage import Shrinkage, shrinkage
+from reshuffle.powers import power_and_sum
+from reshuffle.problem import LeastSquares
+from reshuffle.risk import Risk, RiskForms
+
+
+@dataclass(frozen=True, eq=False)
+class FixedDimension:
+    """Mini-batch descent as n grows with p fixed, on a problem's own W (Proposition fixedp_error_limit).
+
+    Each Pi_b tends to I - p(W), p the polynomial of `shrinkage`, so in the eigenbasis V of W = V diag(lambda) V'
+
+        [V'(beta_k - beta_*)]_i = d_i^k [V'(beta_0 - beta_*)]_i + (1 - d_i^k) [U' eta]_i / s_i,
+        d_i = 1 - alpha lambda_i (1 - p(lambda_i)) = (1 - alpha lambda_i/B)^B,
+
+    with s_i = (n lambda_i)^(1/2) the singular values of X. Full batch is B = 1.
+
+    Parameters
+    ----------
+    problem : LeastSquares
+        With rank p.
+    map : Shrinkage
+    start : (p,)
+    """
+
+    problem: LeastSquares
+    map: Shrinkage
+    start: FloatArray
+
+    @cached_property
+    def _decomposition(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Singular values s (p,), right vectors V (p, p), and U'y (p,)."""
+        reduction = self.problem.reduction
+        left, values, right = scipy.linalg.svd(reduction.rows, full_matrices=False, check_finite=False)
+        vectors = reduction.space.lift(right.T)
+        return values * reduction.space.scale, vectors, left.T @ reduction.response
+
+    @cached_property
+    def rates(self) -> FloatArray:
+        """What an epoch takes off each mode, 1 - d_i (p,)."""
+        values, _, _ = self._decomposition
+        return self.map.alpha * self.map(values**2 / self.problem.n)
+
+    def iterate(self, epochs: Any) -> FloatArray:
+        """The limiting mean iterate, of shape epochs.shape + (p,)."""
+        clock = validate.epochs(epochs)
+        values, vectors, responses = self._decomposition
+        decay, _ = power_and_sum(self.rates, clock)
+        least_squares = responses / values
+        modes = least_squares + decay * (vectors.T @ self.start - least_squares)
+        return np.asarray(modes @ vectors.T)
+
+    def risk(self, epochs: Any) -> Risk:
+        """The limiting risk of the mean iterate for any Sigma, of the shape of `epochs`."""
+        clock = validate.epochs(epochs)
+        beta_star, covariance, noise = self.problem.truth("the risk")
+        values, vectors, _ = self._decomposition
+        space = self.problem.row_space
+        decay, drift = power_and_sum(self.rates, clock.ravel())
+        forms = RiskForms.of(
+            space=space,
+            modes=space.coordinates(vectors),
+            frozen_modes=np.zeros(len(values), dtype=bool),
+            error=self.start - beta_star,
+            pull=np.diag(self.rates / values),
+            covariance=covariance,
+            noise=noise,
+        )
+        return Risk(clock, *forms.parts(decay, drift).reshape(4, *clock.shape))
+
+
+def fixed_dimension(problem: LeastSquares, batches: int, alpha: float, start: Any = None) -> FixedDimension:
+    """What mini-batch descent tends to on a problem as its rows become many and its dimension stays.
+
+    The exact answer of `descend` differs from it by O(n^(-1/2)), the distance of the batches' covariances.
+
+    Parameters
+    ----------
+    problem : LeastSquares
+        With n >= p rows that span all directions.
+    batches : int >= 1
+        1 gives full batch, exactly.
+    alpha : float > 0
+    start : (p,), optional
+
+    >>> import reshuffle as rs
+    >>> problem = rs.gaussian(n=4000, p=3, noise=1.0, seed=0)
+    >>> limit = fixed_dimension(problem, batches=4, alpha=0.5)
+    >>> exact = rs.descend(problem, rs.RandomReshuffling(4), alpha=0.5)
+    >>> bool(abs(limit.risk(5).total / exact.risk(5).total - 1) < 1e-3)
+    True
+    """
+    problem = door.problem(problem)
+    if problem.rank < problem.p:
+        raise ValueError(
+            f"problem must have rank p = {problem.p} in the limit of many rows, but its rank is {problem.rank};"
+            " the proportional limit, learning_curve(aspect=p/n, ...), has no such condition."
+        )
+    return FixedDimension(problem, shrinkage(batches, alpha), door.start(start, problem))

@@ -1,0 +1,88 @@
+"""The limiting spectrum of the feature covariance Sigma."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.optimize
+
+from reshuffle import validate
+from reshuffle.arrays import FloatArray
+from reshuffle.free.laws import Discrete
+
+
+@dataclass(frozen=True, eq=False)
+class Population:
+    """A discrete spectrum of Sigma: distinct eigenvalues >= 0 and the share of each, both (m,)."""
+
+    eigenvalues: FloatArray
+    weights: FloatArray
+
+    @property
+    def is_isotropic(self) -> bool:
+        """Whether Sigma is a multiple of the identity."""
+        return len(self.eigenvalues) == 1
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether Sigma is the identity."""
+        return self.is_isotropic and float(self.eigenvalues[0]) == 1.0
+
+    @property
+    def null(self) -> float:
+        """The share of zero eigenvalues."""
+        return float(self.weights[self.eigenvalues == 0].sum())
+
+    def frozen(self, aspect: float) -> tuple[float, float]:
+        """The masses tau(P_0) and tau(P_0 Sigma) of the null space of X, in the limit p/n -> aspect.
+
+        P_0 acts like (1 + theta Sigma)^-1, with theta such that aspect tau(theta Sigma (1 + theta Sigma)^-1) = 1,
+        for the rank of X is n. With aspect (1 - null) <= 1 only the null space of Sigma itself is frozen.
+
+        >>> Population(np.array([1.0]), np.array([1.0])).frozen(4.0)
+        (0.75, 0.75)
+        """
+        if aspect * (1 - self.null) <= 1:
+            return self.null, 0.0
+        if self.is_isotropic:
+            mass = 1 - 1 / aspect
+            return mass, mass * float(self.eigenvalues[0])
+
+        def excess(logarithm: float) -> float:
+            scaled = np.exp(logarithm) * self.eigenvalues
+            return float(aspect * (self.weights @ (scaled / (1 + scaled))) - 1)
+
+        positive = self.eigenvalues[self.eigenvalues > 0]
+        low, high = -np.log(positive.max()) - 50.0, -np.log(positive.min()) + 50.0
+        theta = np.exp(scipy.optimize.brentq(excess, low, high, xtol=1e-15, rtol=8.9e-16))
+        return 1 - 1 / aspect, float(self.weights @ (self.eigenvalues / (1 + theta * self.eigenvalues)))
+
+
+IDENTITY = Population(np.ones(1), np.ones(1))
+
+
+def population(covariance: Any) -> Population:
+    """Check a covariance: None (the identity), a `free.Discrete` law, or eigenvalues (m,) of equal shares.
+
+    >>> population([1.0, 4.0, 1.0, 1.0]).weights
+    array([0.75, 0.25])
+    """
+    if covariance is None:
+        return IDENTITY
+    if isinstance(covariance, Discrete):
+        points, weights = np.array(covariance.atoms).T
+    else:
+        eigenvalues = np.atleast_1d(validate.real_array("covariance", covariance))
+        if eigenvalues.ndim != 1 or not eigenvalues.size:
+            raise ValueError(
+                "covariance must be None, a free.Discrete law or a vector of eigenvalues, but its shape is"
+                f" {eigenvalues.shape}; try np.linalg.eigvalsh(Sigma)."
+            )
+        points, counts = np.unique(eigenvalues, return_counts=True)
+        weights = counts / counts.sum()
+    if points.min() < 0 or points.max() == 0:
+        raise ValueError(
+            f"covariance must have eigenvalues >= 0, not all zero, but they go from {points.min():g} to"
+            f" {points.max():g}."
+        )
+    return Population(np.asarray(points, dtype=float), np.asarray(weights, dtype=float))
