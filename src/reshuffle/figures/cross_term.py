@@ -74,6 +74,7 @@ def draw(numbers: Numbers) -> "Picture":
         ax=ax,
     )
     ax.set_xscale("log")
+    ax.set_xlim(0.9, numbers.epochs[-1])
     ax.legend(frameon=False, fontsize=9)
     return picture
 
