@@ -237,9 +237,9 @@ class _Tally:
         stops, runs, p = history.shape
         # Test features are z Sigma^(1/2) with z white: the root is taken once, to the errors' side.
         coloured = covariance.colour((history - beta_star).reshape(-1, p)).reshape(stops, runs, p)
-        errors = np.empty((stops, runs))
+        errors, white = np.empty((stops, runs)), np.empty((samples, p))
         for run in range(runs):
-            white = rng.standard_normal((samples, p))
+            rng.standard_normal(out=white)
             with np.errstate(over="ignore", invalid="ignore"):
                 errors[:, run] = np.square(coloured[:, run] @ white.T).mean(axis=1)
         for stop, values in enumerate(errors):

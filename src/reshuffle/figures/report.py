@@ -20,7 +20,8 @@ body { font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto
 h1, h2 { line-height: 1.2; } h2 { margin-top: 2.5rem; }
 img { max-width: 100%; height: auto; }
 table { border-collapse: collapse; width: 100%; font-size: 0.9rem; margin: 1rem 0; }
-th, td { text-align: left; vertical-align: top; padding: 0.35rem 0.6rem; border-bottom: 1px solid #ddd; }
+th, td { text-align: left; vertical-align: top; padding: 0.35rem 0.6rem; border-bottom: 1px solid #ddd; overflow-wrap: anywhere; }
+table.claims { table-layout: fixed; }
 td.verdict { white-space: nowrap; font-weight: 600; }
 .yes { color: #00684a; } .no { color: #a34700; } .open { color: #a00000; }
 .small { color: #555; font-size: 0.9rem; } code { background: #f3f3f3; padding: 0 0.2rem; }
@@ -37,9 +38,8 @@ def write(folder: Path, records: Sequence[Record], quick: bool) -> Path:
 
 def page(folder: Path, records: Sequence[Record], quick: bool) -> str:
     """The page as text."""
-    parts = [_head(records, quick), _claims(records), _corrections(records)]
-    parts += [_figure(folder, record) for record in records]
-    parts.append(_origins(records))
+    pictures = [_figure(folder, record) for record in records]
+    parts = [_head(records, quick), *pictures, _claims(records), _corrections(records), _origins(records)]
     body = "\n".join(parts)
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -58,7 +58,8 @@ def _head(records: Sequence[Record], quick: bool) -> str:
         "<p>Every figure of the paper by Lok, Sonthalia and Rebrova, and what it says in words, computed exactly "
         "and simulated. "
         f"Of {len(claims)} claims {agree} agree with what was computed, {slips} need a correction, and "
-        f"{len(claims) - agree - slips} disagree without one.</p>",
+        f'{len(claims) - agree - slips} disagree without one: see the <a href="#claims">claims</a> and the '
+        '<a href="#corrections">corrections</a> below the pictures.</p>',
     ]
     if quick:
         lines.append(
@@ -73,8 +74,8 @@ def _head(records: Sequence[Record], quick: bool) -> str:
 def _claims(records: Sequence[Record]) -> str:
     rows = [_claim_row(claim, record) for record in records for claim in record.claims]
     return (
-        '<h2>Claims</h2>\n<table><colgroup><col style="width: 15%"><col style="width: 33%"><col style="width: 45%">'
-        "<col></colgroup><thead><tr><th>place</th><th>claim in the paper</th><th>what we computed</th>"
+        '<h2 id="claims">Claims</h2>\n<table class="claims"><thead><tr><th style="width: 19%">place</th>'
+        '<th style="width: 31%">claim in the paper</th><th style="width: 42%">what we computed</th>'
         "<th>agrees?</th></tr></thead>\n<tbody>" + "\n".join(rows) + "</tbody></table>"
     )
 
@@ -100,7 +101,7 @@ def _corrections(records: Sequence[Record]) -> str:
         if claim.correction and not claim.agrees
     ]
     return (
-        "<h2>Corrections</h2>\n<p>Each is demonstrated by numbers in the table above.</p>\n"
+        '<h2 id="corrections">Corrections</h2>\n<p>Each is demonstrated by numbers in the table above.</p>\n'
         "<table><thead><tr><th>place</th><th>as printed</th><th>correct</th></tr></thead>\n<tbody>"
         + "\n".join(rows)
         + "</tbody></table>"
