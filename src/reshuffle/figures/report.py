@@ -20,7 +20,8 @@ body { font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto
 h1, h2 { line-height: 1.2; } h2 { margin-top: 2.5rem; }
 img { max-width: 100%; height: auto; }
 table { border-collapse: collapse; width: 100%; font-size: 0.9rem; margin: 1rem 0; }
-th, td { text-align: left; vertical-align: top; padding: 0.35rem 0.6rem; border-bottom: 1px solid #ddd; overflow-wrap: anywhere; }
+th, td { text-align: left; vertical-align: top; padding: 0.35rem 0.6rem; border-bottom: 1px solid #ddd; }
+td { overflow-wrap: anywhere; }
 table.claims { table-layout: fixed; }
 td.verdict { white-space: nowrap; font-weight: 600; }
 .yes { color: #00684a; } .no { color: #a34700; } .open { color: #a00000; }
