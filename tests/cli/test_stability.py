@@ -77,7 +77,6 @@ def test_learning_curves_in_the_limit_are_the_library_s(capsys):
         assert one["best_epoch"]["epoch"] == exact.best_epoch().epoch
         assert one["limit"] == pytest.approx(float(exact.limit().total), rel=1e-9)
         assert one["converges"] is True
-        assert one["critical_alpha"] == pytest.approx(asymptotics.critical_alpha(1.5, batches), rel=1e-8)
 
 
 def test_the_table_and_the_files_of_limits(capsys, tmp_path, monkeypatch):

@@ -52,20 +52,18 @@ def _answer(
     import numpy as np
 
     import reshuffle as rs
-    from reshuffle import asymptotics, plotting
+    from reshuffle import plotting
 
     risks = [curve.risk(when) for curve in curves]
     best = [curve.best_epoch() for curve in curves]
     ends = [float(curve.limit().total) for curve in curves]
-    largest = [asymptotics.critical_alpha(asked["aspect"], count) for count in counts]
     parts = ("frozen", "bias", "cross", "variance")
     records: list[dict[str, Any]] = []
-    for count, curve, risk, stop, end, bound in zip(counts, curves, risks, best, ends, largest, strict=True):
+    for count, curve, risk, stop, end in zip(counts, curves, risks, best, ends, strict=True):
         records.append(
             {
                 "batches": count,
                 "converges": curve.converges,
-                "critical_alpha": bound,
                 "best_epoch": vars(stop),
                 "limit": end,
                 "epochs": when,
@@ -80,14 +78,7 @@ def _answer(
     return Answer(
         title="p / n = {aspect:g}, alpha = {alpha:g}, noise {noise:g}, signal {signal:g}: "
         "the proportional limit, no data".format(**asked),
-        headings=[
-            "batches",
-            "converges",
-            "best epoch",
-            "risk there",
-            "limit",
-            "converges up to alpha",
-        ],
+        headings=["batches", "converges", "best epoch", "risk there", "limit"],
         rows=[
             [
                 str(record["batches"]),
@@ -95,7 +86,6 @@ def _answer(
                 number(record["best_epoch"]["epoch"]),
                 number(record["best_epoch"]["risk"]),
                 number(record["limit"]),
-                number(record["critical_alpha"]),
             ]
             for record in records
         ],
