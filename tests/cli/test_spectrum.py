@@ -57,6 +57,14 @@ def test_a_sampled_matrix_has_the_mean_of_the_law(capsys):
     assert np.mean(found["sampled_eigenvalues"]) == pytest.approx(found["moments"][0], rel=0.05)
 
 
+def test_the_sketch_reaches_from_zero_to_the_top_of_the_density(capsys):
+    arguments = ("spectrum", "--expression", "x*y + y*x", "--law", "x=sc(1)", "--law", "y=sc(1)")
+    (found,) = laws(capsys, *arguments)
+    shown = run(capsys, *arguments).out
+    assert f"{max(found['density']):.4g} │" in shown
+    assert "\n        0 │" in shown
+
+
 def test_the_csv_holds_the_density(capsys):
     lines = run(capsys, *TWO_BATCH, "--csv", "-").out.splitlines()
     assert lines[0] == "law,eigenvalue,density"

@@ -157,4 +157,6 @@ def test_the_printed_shrinkage_is_right_up_to_three_batches_only():
         np.testing.assert_allclose(
             shrinkage.printed(batches, 0.4, x), (1 - (1 - 0.4 * x / batches) ** batches) / 0.4, rtol=1e-12
         )
+    # (3! 2! / 2!) / 10 - (3! 1! / 3!) / 100 + (3! 0! / 4!) / 1000, as the proposition has it.
+    assert shrinkage.printed(4, 0.4, np.array([1.0]))[0] == pytest.approx(1 - 0.59025, rel=1e-12)
     assert abs(shrinkage.printed(4, 0.4, x) - (1 - (1 - 0.1 * x) ** 4) / 0.4).max() > 0.1
