@@ -11,17 +11,19 @@ from reshuffle.asymptotics import door
 from reshuffle.asymptotics.batch_system import BatchSystem, State
 from reshuffle.asymptotics.epoch_law import EpochLaw
 from reshuffle.asymptotics.population import population
-from reshuffle.asymptotics.spectral_grid import SpectralGrid
 from reshuffle.descent import descend
 from reshuffle.free import edges
 from reshuffle.free.checks import Complex, ConvergenceError, Real
 from reshuffle.free.continuation import follow
 from reshuffle.free.engine import resolved
+from reshuffle.free.measure import Measure
 from reshuffle.problem import gaussian
 from reshuffle.schemes import RandomReshuffling
 
 _ENTRIES = 60_000
 """Of the sampled X whose eigenvalues tell where to look for the support."""
+_FOREVER = 2.0**53
+"""Epochs after which the last mode has faded."""
 _CHUNK = 2_000_000
 """Numbers that the Jacobians of the points solved together may hold."""
 
@@ -60,7 +62,7 @@ class BatchLaw(EpochLaw):
         """The masses of law and signal at zero."""
         return self.population.frozen(self.aspect)
 
-    def transforms(self, z: Complex) -> Complex:
+    def _transforms(self, z: Complex) -> Complex:
         """The Cauchy transforms of law, signal and noise, (3, points); nan where a point could not be solved."""
         return np.asarray(np.diagonal(resolved(self._solve, z).value, axis1=1, axis2=2).T)
 
@@ -98,19 +100,18 @@ class BatchLaw(EpochLaw):
         return np.asarray(np.where(np.isfinite(errors), np.maximum(-values[:, 0, 0].imag / np.pi, 0.0), 0.0))
 
     @cached_property
-    def _structure(self) -> tuple[tuple[tuple[float, float], ...], SpectralGrid]:
-        """The support and the measures on it, looked for on finer and finer grids until no mass is missing."""
+    def _structure(self) -> tuple[tuple[tuple[float, float], ...], Measure]:
+        """The support and the law on it, looked for on finer and finer grids until no mass is missing."""
         seeds = self._sampled_eigenvalues()
         for resolution in (60, 300, 1500):
             chosen = seeds[:: max(1, len(seeds) // resolution)]
             found = edges.support(self._untested, chosen, resolution).intervals
-            grid = SpectralGrid.of(self.densities, found)
-            missing = 1 - self.frozen[0] - grid.mass
-            if abs(missing) < 1e-7:
-                return found, grid
+            measure = self._measure_on(found)
+            if abs(measure.mass - 1) < 1e-7:
+                return found, measure
         raise ConvergenceError(
-            f"the intervals {found} hold all but {missing:.2g} of the spectrum of {self!r}: there is one too narrow"
-            " to be found; use density(t) at chosen points"
+            f"the intervals {found} hold all but {1 - measure.mass:.2g} of the spectrum of {self!r}: there is one"
+            " too narrow to be found; use density(t) at chosen points"
         )
 
     def _sampled_eigenvalues(self) -> FloatArray:
@@ -132,6 +133,10 @@ class BatchLaw(EpochLaw):
         return self._structure[0]
 
     @cached_property
-    def grid(self) -> SpectralGrid:
-        """The three measures as quadrature rules."""
+    def measure(self) -> Measure:
+        """The law as quadrature panels."""
         return self._structure[1]
+
+    def _limiting_noise(self) -> float:
+        x, weights = self.grid.rule(_FOREVER)
+        return float(weights[2] @ x**-2)

@@ -88,12 +88,3 @@ def evaluate(coefficients: FloatArray, x: FloatArray, low: float, high: float) -
     """The series at x (n,), as (rows, n)."""
     unit = np.clip((2 * x - low - high) / (high - low), -1.0, 1.0)
     return np.asarray(np.polynomial.chebyshev.chebval(unit, coefficients.T))
-
-
-def resample(coefficients: FloatArray, count: int) -> FloatArray:
-    """The series at `points(count, ...)`, (rows, count); count is at least the number of coefficients."""
-    padded = np.zeros((len(coefficients), count))
-    padded[:, : coefficients.shape[1]] = coefficients
-    padded[:, 1::2] *= -1
-    padded[:, 1:] /= 2
-    return np.asarray(scipy.fft.dct(padded, type=3, axis=1))

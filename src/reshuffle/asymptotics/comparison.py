@@ -33,6 +33,8 @@ class SpectrumComparison:
         return self.batched / self.full
 
     def __repr__(self) -> str:
+        if not len(self.levels):
+            return "SpectrumComparison(no quantiles)"
         return (
             f"SpectrumComparison({len(self.levels)} quantiles, ratio from {self.ratio.min():.4g}"
             f" to {self.ratio.max():.4g})"
@@ -61,6 +63,8 @@ def compare_spectra(
 
 
 def _moving(law: EpochLaw, levels: FloatArray) -> FloatArray:
-    """The quantiles of the part that moves: levels above the mass at zero, as long as nothing lies below zero."""
+    """The quantiles of the part that moves: those below zero come before the mass at zero, the others after."""
     frozen = law.frozen[0]
-    return law.quantile(frozen + (1 - frozen) * levels)
+    below = float(law.cdf(0.0)) - frozen
+    moving = (1 - frozen) * levels
+    return law.quantile(np.minimum(np.where(moving <= below, moving, moving + frozen), 1.0))

@@ -11,8 +11,8 @@ from reshuffle.asymptotics.two_batch_law import TwoBatchLaw
 from reshuffle.free import edges
 from reshuffle.free.checks import ConvergenceError
 
-_STRIDE = 1.06
-"""Ratio of neighbouring steps at which the ends of the spectrum are looked at."""
+_STRIDE = 0.06
+"""Relative distance of neighbouring steps at which the ends of the spectrum are looked at."""
 _VISIBLE = 1e-9
 """Densities above this are not rounding."""
 _ROUGH = 1e-7
@@ -38,25 +38,29 @@ def critical_alpha(aspect: float, batches: int) -> float:
     full_batch = 2 / (1 + math.sqrt(ratio)) ** 2
     if number == 1:
         return full_batch
-    return _two_batches(ratio, full_batch) if number == 2 else _many_batches(ratio, number, full_batch)
+    # With few parameters the spectrum is narrow, and leaves near 2B as fixed dimension has it.
+    width = math.sqrt(number * ratio)
+    start = max(full_batch, 2 * number * (1 - 8 * width))
+    stride = 1 + min(_STRIDE, 0.3 * width)
+    if number == 2:
+        return _two_batches(ratio, start, stride)
+    return _many_batches(ratio, number, start, stride)
 
 
-def _two_batches(aspect: float, start: float) -> float:
+def _two_batches(aspect: float, start: float, stride: float) -> float:
     def gaps(alpha: float) -> tuple[float, float]:
         support = TwoBatchLaw(aspect, alpha).support
         return support[0][0], 2 - support[-1][1]
 
-    alpha = start / 2
-    while min(gaps(_STRIDE * alpha)) >= 0:
-        alpha *= _STRIDE
+    alpha = start
+    while min(gaps(stride * alpha)) >= 0:
+        alpha *= stride
     # At aspect 1 the lower end is zero on this side of the crossing: the smaller gap would be flat there.
-    end = int(np.argmin(gaps(_STRIDE * alpha)))
-    return float(
-        scipy.optimize.brentq(lambda a: gaps(a)[end], alpha, _STRIDE * alpha, xtol=1e-15, rtol=1e-14)
-    )
+    end = int(np.argmin(gaps(stride * alpha)))
+    return float(scipy.optimize.brentq(lambda a: gaps(a)[end], alpha, stride * alpha, xtol=1e-15, rtol=1e-14))
 
 
-def _many_batches(aspect: float, batches: int, start: float) -> float:
+def _many_batches(aspect: float, batches: int, start: float, stride: float) -> float:
     # With aspect >= 1 frozen modes sit at zero; the others have been found to leave at 2 first, for every B.
     ends = np.array([2.0] if aspect >= 1 else [0.0, 2.0])
 
@@ -64,9 +68,14 @@ def _many_batches(aspect: float, batches: int, start: float) -> float:
         return float(BatchLaw(aspect, alpha, batches).densities(ends)[0].max())
 
     low = start
-    while not density(_STRIDE * low) > _VISIBLE:
-        low *= _STRIDE
-    width, high = (_STRIDE - 1) * low, _STRIDE * low
+    while not density(stride * low) > _VISIBLE:
+        low *= stride
+        if low > 4 * batches:
+            raise ConvergenceError(
+                f"the spectrum of {batches} batches was not seen to leave (0, 2) up to alpha = {low:.4g} at aspect"
+                f" {aspect:g}, although fixed dimension ends at {2 * batches}"
+            )
+    width, high = (stride - 1) * low, stride * low
     while high - low > _ROUGH * high:
         middle = (low + high) / 2
         low, high = (low, middle) if density(middle) > _VISIBLE else (middle, high)

@@ -51,38 +51,30 @@ class CrossVariance:
 
     def variance(self, epochs: FloatArray) -> FloatArray:
         """The variance at noise one after each of the epochs (n,)."""
-        low, high = self._ends
         result = np.full(len(epochs), np.inf)
         finite = np.isfinite(epochs)
-        settles = low > 0 and high < 2
-        if settles:
-            # One contour, between the spectrum and zero, serves all epochs.
-            radius = math.sqrt(_radius_at(0.0, low, high))
-            shared = _growth(low, high, radius) <= 0
-            chosen = np.ones(len(epochs), dtype=bool) if shared else ~finite
-            result[chosen] = self._integral(epochs[chosen], radius, math.log(radius))
-            if shared:
-                return result
+        low, high = self._ends
+        if low > 0 and high < 2:
+            result[~finite] = self._integral(epochs[~finite], _radius_at(0.0, low, high))
         if finite.any():
-            largest = float(epochs[finite].max())
-            radius = self._radius(largest)
-            result[finite] = self._integral(epochs[finite], radius, math.log(radius))
+            result[finite] = self._integral(epochs[finite], self._reach(float(epochs[finite].max())))
         return result
 
-    def _radius(self, epochs: float) -> float:
-        """The largest radius up to 3 on which no (1 - z)^k is large."""
-        low, high = self._ends
-        smaller, larger = 1.0, 3.0
+    def _reach(self, epochs: float) -> float:
+        """The largest radius up to 9 within which no (1 - z)^k is large: how far out f_k is tame."""
+        smaller, larger = 1.0, 9.0
         for _ in range(60):
             middle = (smaller + larger) / 2
-            if epochs * _growth(low, high, middle) <= _GROWTH:
+            if epochs * _growth(*self._ends, middle) <= _GROWTH:
                 smaller = middle
             else:
                 larger = middle
         return smaller
 
-    def _integral(self, epochs: FloatArray, radius: float, rate: float) -> FloatArray:
-        count = 8 + math.ceil(_DIGITS / rate / 2)
+    def _integral(self, epochs: FloatArray, reach: float) -> FloatArray:
+        # Half way, in the logarithm, between the spectrum and where f_k ends: the rule's two errors are equal there.
+        radius = math.sqrt(reach)
+        count = 8 + math.ceil(_DIGITS / math.log(radius) / 2)
         if not len(epochs):
             return np.zeros(0)
         if count > _LARGEST:

@@ -1,6 +1,9 @@
 """What every limiting spectrum of alpha Z offers: the law itself, and the measures that the risk is made of."""
 
+import itertools
+import math
 from abc import abstractmethod
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
@@ -8,10 +11,15 @@ from numpy.typing import ArrayLike
 
 from reshuffle.arrays import FloatArray
 from reshuffle.asymptotics.population import Population
-from reshuffle.asymptotics.spectral_grid import SpectralGrid
-from reshuffle.free.checks import Complex, Real, real_points
+from reshuffle.asymptotics.spectral_grid import SpectralGrid, first_density
+from reshuffle.free.checks import Complex, ConvergenceError, Real, complex_points, count, real_points
 from reshuffle.free.laws import Law
 from reshuffle.free.measure import Measure
+
+_TOLERANCE = 1e-12
+"""Relative size of what a panel may leave out."""
+_WHOLE = 1e-7
+"""What the mass may differ from one."""
 
 
 class EpochLaw(Law):
@@ -35,8 +43,16 @@ class EpochLaw(Law):
     population: Population
 
     @abstractmethod
-    def transforms(self, z: Complex) -> Complex:
+    def _transforms(self, z: Complex) -> Complex:
         """The Cauchy transforms of law, signal and noise, (3, points), at z (points,) with Im z >= 0."""
+
+    def transforms(self, z: ArrayLike) -> Complex:
+        """The Cauchy transforms of law, signal and noise, (3,) + z.shape; real z means the limit from above."""
+        points = complex_points("z", z)
+        flat = points.ravel()
+        mirrored = flat.imag < 0
+        values = self._transforms(np.where(mirrored, flat.conj(), flat))
+        return np.where(mirrored, values.conj(), values).reshape(3, *points.shape)
 
     @property
     @abstractmethod
@@ -49,27 +65,64 @@ class EpochLaw(Law):
         return ((0.0, self.frozen[0]),) if self.frozen[0] > 0 else ()
 
     @cached_property
-    def grid(self) -> SpectralGrid:
-        """The three measures as quadrature rules."""
-        return SpectralGrid.of(self.densities, self.support)
+    def measure(self) -> Measure:
+        """The law as quadrature panels, cut at zero, where it may be infinite inside its support."""
+        return self._measure_on(self.support)
+
+    def _measure_on(self, support: Sequence[tuple[float, float]]) -> Measure:
+        cuts = [
+            (a, b)
+            for low, high in support
+            for a, b in itertools.pairwise([low, 0.0, high] if low < 0 < high else [low, high])
+        ]
+        return Measure(lambda t: first_density(self.transforms, t), cuts, self.atoms, tolerance=_TOLERANCE)
 
     @cached_property
-    def measure(self) -> Measure:
-        """The law as quadrature panels."""
-        return Measure(self.grid.density, self.support, self.atoms)
+    def grid(self) -> SpectralGrid:
+        """The three measures as quadrature rules."""
+        grid = SpectralGrid.of(self.measure, self.transforms)
+        missing = 1 - self.frozen[0] - grid.mass
+        if not abs(missing) < _WHOLE:
+            raise ConvergenceError(
+                f"all but {missing:.2g} of the spectrum of {self!r} was found: it is nearly singular; try another"
+                " alpha, or density(t) at chosen points"
+            )
+        return grid
+
+    def moments(self, order: int) -> Real:
+        """The moments [m_1, ..., m_order]."""
+        x, weights = self.measure.quadrature
+        return np.array([weights @ x**k for k in range(1, count("order", order) + 1)])
+
+    def limiting_noise(self) -> float:
+        """The integral of x^-2 over the noise: the limiting variance is noise^2 aspect alpha^2 times it.
+
+        Overparameterized descent ends in the minimum-norm solution whatever the batches, so that Sigma = I gives
+        1 / (alpha^2 aspect (aspect - 1)).
+        """
+        if self.support[0][0] <= 0:
+            return math.inf
+        if self.aspect > 1:
+            return 1 / (self.alpha**2 * self.aspect * (self.aspect - 1))
+        return self._limiting_noise()
+
+    @abstractmethod
+    def _limiting_noise(self) -> float:
+        """The same for aspect < 1."""
 
     def densities(self, t: ArrayLike) -> FloatArray:
-        """The densities of law, signal and noise, (3, points), at t (points,) off zero."""
+        """The densities of law, signal and noise, (3,) + t.shape, off zero."""
         return np.asarray(-self.transforms(real_points("t", t) + 0j).imag / np.pi)
 
     def _cauchy(self, z: Complex) -> Complex:
-        flat = z.ravel()
-        mirrored = flat.imag < 0
-        values = self.transforms(np.where(mirrored, flat.conj(), flat))[0]
-        return np.asarray(np.where(mirrored, values.conj(), values).reshape(z.shape))
+        return np.asarray(self.transforms(z)[0])
 
     def _density(self, t: Real) -> Real:
-        return np.asarray(np.maximum(self.densities(t.ravel())[0], 0.0).reshape(t.shape))
+        return np.asarray(np.maximum(self.densities(t)[0], 0.0))
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(aspect={self.aspect:g}, alpha={self.alpha:g}, batches={self.batches})"
+        covariance = "" if self.population.is_identity else f", covariance of {self.population}"
+        return (
+            f"{type(self).__name__}(aspect={self.aspect:g}, alpha={self.alpha:g}, batches={self.batches}"
+            f"{covariance})"
+        )

@@ -13,6 +13,7 @@ from reshuffle.asymptotics.shrinkage import Shrinkage, shrinkage
 from reshuffle.powers import power_and_sum
 from reshuffle.problem import LeastSquares
 from reshuffle.risk import Risk, RiskForms
+from reshuffle.trajectory import times_finite
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,8 +59,11 @@ class FixedDimension:
         values, vectors, responses = self._decomposition
         decay, _ = power_and_sum(self.rates, clock)
         least_squares = responses / values
-        modes = least_squares + decay * (vectors.T @ self.start - least_squares)
-        return np.asarray(modes @ vectors.T)
+        modes = least_squares + times_finite(decay, vectors.T @ self.start - least_squares)
+        grows = np.isinf(modes)
+        parameters = np.where(grows, 0.0, modes) @ vectors.T
+        reached = grows.astype(np.float64) @ (np.abs(vectors) > 0).T > 0
+        return np.where(reached, np.inf, parameters)
 
     def risk(self, epochs: Any) -> Risk:
         """The limiting risk of the mean iterate for any Sigma, of the shape of `epochs`."""
@@ -83,7 +87,8 @@ class FixedDimension:
 def fixed_dimension(problem: LeastSquares, batches: int, alpha: float, start: Any = None) -> FixedDimension:
     """What mini-batch descent tends to on a problem as its rows become many and its dimension stays.
 
-    The exact answer of `descend` differs from it by O(n^(-1/2)), the distance of the batches' covariances.
+    The exact answer of `descend` differs from it by O(1/n): the batches' covariances are n^(-1/2) away from W, but
+    these distances sum to zero.
 
     Parameters
     ----------

@@ -46,12 +46,15 @@ class FullBatchLaw(EpochLaw):
         """The one interval of the continuous part."""
         return self.marchenko_pastur.support
 
-    def transforms(self, z: Complex) -> Complex:
+    def _transforms(self, z: Complex) -> Complex:
         """The Cauchy transforms of law, signal and noise, (3, points)."""
         g = self.marchenko_pastur.cauchy(z)
         # (z G - 1)/alpha = G / (1 - alpha aspect G) keeps its digits far out.
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.array([g, g, g / (1 - self.alpha * self.aspect * g)])
+
+    def _limiting_noise(self) -> float:
+        return 1 / (self.alpha**2 * (1 - self.aspect))
 
     def _density(self, t: Real) -> Real:
         return self.marchenko_pastur.density(t)

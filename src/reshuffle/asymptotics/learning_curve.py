@@ -18,8 +18,8 @@ from reshuffle.powers import power_and_sum
 from reshuffle.risk import QuadraticForm, Risk, RiskForms
 from reshuffle.stopping import BestEpoch
 
-_FADED = 40.0
-"""Epochs times distance from zero (or two) beyond which a mode has faded out."""
+_LAST_EPOCH = 2.0**53
+"""Up to which the best epoch is searched."""
 _CHUNK = 1 << 20
 """Entries of (epochs, points) arrays that are worked on at a time."""
 
@@ -38,6 +38,7 @@ class LimitingRisk(Risk):
 
     def __repr__(self) -> str:
         text = super().__repr__()
+        text = text.replace("Risk", type(self).__name__, 1)
         return text if self.diverges is None else f"{text[:-1]}; diverges at {self.diverges:.6g})"
 
 
@@ -48,8 +49,8 @@ class SpectralStability:
     Attributes
     ----------
     converges : bool
-        Whether the spectrum of alpha Z, frozen modes aside, lies in (0, 2); at aspect 1 it reaches 0, and
-        the iterate converges, if slower than any exponential.
+        Whether the spectrum of alpha Z, frozen modes aside, lies in [0, 2]; where it reaches an end, as it does
+        at aspect 1, the iterate converges slower than any exponential.
     rate : float
         What the slowest mode is multiplied by in an epoch.
     diverges : float or None
@@ -84,7 +85,7 @@ class LearningCurve:
     def stability(self) -> SpectralStability:
         """Whether and how fast the mean iterate converges."""
         low, high = self.spectrum.support[0][0], self.spectrum.support[-1][1]
-        beyond = [end for end, outside in ((low, low < 0), (high, high >= 2)) if outside]
+        beyond = [end for end, outside in ((low, low < 0), (high, high > 2)) if outside]
         diverges = max(beyond, key=lambda end: abs(1 - end), default=None)
         return SpectralStability(not beyond, max(abs(1 - low), abs(1 - high)), diverges)
 
@@ -103,12 +104,12 @@ class LearningCurve:
         clock = validate.epochs(epochs)
         flat = clock.ravel()
         bias, variance = np.zeros(len(flat)), np.zeros(len(flat))
-        # Epochs of one size share a rule that is as fine as they need.
-        with np.errstate(divide="ignore"):
-            sizes = np.where(np.isinf(flat), 1e9, np.ceil(np.log2(flat + 1) / 2))
-        for size in np.unique(sizes):
-            chosen = np.flatnonzero(sizes == size)
-            bias[chosen], variance[chosen] = self._integrals(flat[chosen])
+        forever = np.isinf(flat)
+        if not forever.all():
+            bias[~forever], variance[~forever] = self._integrals(flat[~forever])
+        bias[forever], variance[forever] = self._limit_integrals()
+        if self.noise and not self.spectrum.population.is_isotropic:
+            variance = self.noise**2 * self._cross.variance(flat)
         frozen = np.full(clock.shape, self.frozen)
         return LimitingRisk(
             clock,
@@ -120,7 +121,7 @@ class LearningCurve:
         )
 
     def _integrals(self, epochs: FloatArray) -> tuple[FloatArray, FloatArray]:
-        x, weights = self._rule(float(epochs.max()))
+        x, weights = self.spectrum.grid.rule(float(epochs.max()))
         bias, variance = np.zeros(len(epochs)), np.zeros(len(epochs))
         height = max(1, _CHUNK // len(x))
         for start in range(0, len(epochs), height):
@@ -128,12 +129,17 @@ class LearningCurve:
             decay, drift = power_and_sum(x, epochs[part])
             bias[part] = self._sum(decay, self.signal**2 * weights[1])
             variance[part] = self._sum(drift, self._price * weights[2])
-        if not self.spectrum.population.is_isotropic:
-            variance = self.noise**2 * self._cross.variance(epochs) if self.noise else variance
-        # At a hard edge of the spectrum the limiting variance is infinite, though no point of the rule says so.
-        if self.noise and self.spectrum.support[0][0] == 0:
-            variance[np.isinf(epochs)] = np.inf
         return bias, variance
+
+    def _limit_integrals(self) -> tuple[float, float]:
+        """Bias and variance after infinitely many epochs."""
+        diverges = not self.converges
+        bias = math.inf if diverges and self.signal else 0.0
+        if not self.noise:
+            return bias, 0.0
+        if diverges or self.spectrum.support[0][0] == 0:
+            return bias, math.inf
+        return bias, self._price * self.spectrum.limiting_noise()
 
     @staticmethod
     def _sum(factors: FloatArray, weights: FloatArray) -> FloatArray:
@@ -152,16 +158,6 @@ class LearningCurve:
         assert isinstance(self.spectrum, BatchLaw)
         return CrossVariance(self.spectrum)
 
-    def _rule(self, epochs: float) -> tuple[FloatArray, FloatArray]:
-        """Points and weights fine enough for (1 - x)^(2k): a bump of width (k half)^(-1/2) in the angle."""
-        low, high = self.spectrum.support[0][0], self.spectrum.support[-1][1]
-        distance = min(low, 2 - high) if self.converges and low > 0 else 0.0
-        if distance > 0:
-            epochs = min(epochs, _FADED / distance)
-        elif math.isinf(epochs):
-            epochs = 1e6
-        return self.spectrum.grid.rule(64 + int(8 * math.sqrt(epochs * (high - low))))
-
     def limit(self) -> LimitingRisk:
         """The risk after infinitely many epochs."""
         return self.risk(math.inf)
@@ -169,8 +165,15 @@ class LearningCurve:
     def best_epoch(self) -> BestEpoch:
         """The epoch with the smallest risk, by the certified search that finite problems use."""
         if self.noise and not self.spectrum.population.is_isotropic:
-            return _search(lambda epochs: self.risk(epochs).total)
-        x, weights = self._rule(math.inf)
+            low = max(self.spectrum.support[0][0], 1e-4)
+            return _search(lambda epochs: self.risk(epochs).total, 20 / low)
+        if not self.noise:
+            # What is left fades for ever.
+            return BestEpoch(math.inf, self.frozen, 0.0) if self.converges else self._certified_search()
+        return self._certified_search()
+
+    def _certified_search(self) -> BestEpoch:
+        x, weights = self.spectrum.grid.rule(_LAST_EPOCH)
         amplitudes = np.sqrt(np.maximum(weights, 0.0))
         forms = RiskForms(
             frozen=self.frozen,
@@ -181,17 +184,20 @@ class LearningCurve:
         return stopping.best_epoch(lambda epochs: power_and_sum(x, epochs), forms, x, 1)
 
 
-def _search(risk: Callable[[FloatArray], FloatArray]) -> BestEpoch:
-    """The best of a geometric grid of epochs, then of all epochs between its neighbours; not certified."""
-    grid = np.unique(np.round(np.geomspace(1, 1e4, 60)))
-    epochs = np.concatenate([[0.0], grid, [math.inf]])
-    values = risk(epochs)
-    best = int(np.argmin(values))
-    if not math.isinf(epochs[best]):
-        low, high = epochs[max(best - 1, 0)], epochs[min(best + 1, len(grid))]
-        epochs = np.arange(low, high + 1)
+def _search(risk: Callable[[FloatArray], FloatArray], horizon: float) -> BestEpoch:
+    """The best of a geometric grid of epochs, narrowed down between neighbours: not certified, error is nan."""
+    epochs = np.unique(np.round(np.geomspace(1, horizon, 60)))
+    epochs = np.concatenate([[0.0], epochs])
+    while True:
         values = risk(epochs)
         best = int(np.argmin(values))
+        low, high = epochs[max(best - 1, 0)], epochs[min(best + 1, len(epochs) - 1)]
+        if high - low <= 2 or best == len(epochs) - 1:
+            break
+        epochs = np.unique(np.round(np.linspace(low, high, 40)))
+    at_the_end = float(risk(np.array([math.inf]))[0])
+    if at_the_end <= values[best]:
+        return BestEpoch(math.inf, at_the_end, math.nan)
     return BestEpoch(float(epochs[best]), float(values[best]), math.nan)
 
 
@@ -237,6 +243,6 @@ def risk(
     epochs : whole numbers of any shape, or math.inf
 
     >>> risk(aspect=0.25, alpha=0.4, batches=2, epochs=math.inf)
-    Risk(total=0.333996: frozen=0, bias=0, cross=0, variance=0.333996)
+    LimitingRisk(total=0.333996: frozen=0, bias=0, cross=0, variance=0.333996)
     """
     return learning_curve(aspect, alpha, batches, noise=noise, signal=signal).risk(epochs)

@@ -33,6 +33,11 @@ class Population:
         """The share of zero eigenvalues."""
         return float(self.weights[self.eigenvalues == 0].sum())
 
+    def __str__(self) -> str:
+        if self.is_isotropic:
+            return f"{self.eigenvalues[0]:g}"
+        return f"{len(self.eigenvalues)} eigenvalues from {self.eigenvalues[0]:g} to {self.eigenvalues[-1]:g}"
+
     def frozen(self, aspect: float) -> tuple[float, float]:
         """The masses tau(P_0) and tau(P_0 Sigma) of the null space of X, in the limit p/n -> aspect.
 
@@ -73,7 +78,7 @@ def population(covariance: Any) -> Population:
         points, weights = np.array(covariance.atoms).T
     else:
         eigenvalues = np.atleast_1d(validate.real_array("covariance", covariance))
-        if eigenvalues.ndim != 1 or not eigenvalues.size:
+        if eigenvalues.ndim != 1 or not eigenvalues.size or np.asarray(covariance).dtype.kind == "b":
             raise ValueError(
                 "covariance must be None, a free.Discrete law or a vector of eigenvalues, but its shape is"
                 f" {eigenvalues.shape}; try np.linalg.eigvalsh(Sigma)."

@@ -31,19 +31,23 @@ class RationalCurve:
     def __init__(self, aspect: float, alpha: float):
         self.c, self.v = alpha * aspect, alpha / 2
         c, v = self.c, self.v
-        self.upper = polynomial.polymul([4 * v, 4.0, c - v, -1.0], [2 * c, 4 + c - 2 * v, v, -1.0])
+        self.factors = [4 * v, 4.0, c - v, -1.0], [2 * c, 4 + c - 2 * v, v, -1.0]
+        self.upper = polynomial.polymul(*self.factors)
         self.lower = polynomial.polyfromroots([0.0, -1.0, -1.0, 2.0, 2.0, -2.0])
 
     def z(self, q: Any) -> Any:
         """The point of the spectral plane that q belongs to."""
-        return polynomial.polyval(q, self.upper) / polynomial.polyval(q, self.lower)
+        # In factors: at aspect 1 both vanish at the lower end of the spectrum, and their product would cancel.
+        first, second = (polynomial.polyval(q, factor) for factor in self.factors)
+        return first * second / polynomial.polyval(q, self.lower)
 
     def slope(self, q: Any) -> Any:
         """dz/dq."""
+        first, second = (polynomial.polyval(q, factor) for factor in self.factors)
+        rises = [polynomial.polyval(q, polynomial.polyder(factor)) for factor in self.factors]
         lower = polynomial.polyval(q, self.lower)
-        rising = polynomial.polyval(q, polynomial.polyder(self.upper))
-        falling = polynomial.polyval(q, polynomial.polyder(self.lower))
-        return (rising - self.z(q) * falling) / lower
+        falls = polynomial.polyval(q, polynomial.polyder(self.lower))
+        return (rises[0] * second + first * rises[1] - first * second / lower * falls) / lower
 
     def cauchy(self, q: Any) -> Any:
         """tau(R), the Cauchy transform at z(q)."""
@@ -64,11 +68,19 @@ class RationalCurve:
         denominator = 4 * c * v * (1 + q) ** 2 * (2 - q) ** 2 * (2 + q)
         return q * polynomial.polyval(q, numerator) / denominator
 
-    def noise_slope(self, q: float) -> float:
-        """The derivative of `noise` along z, at a real q."""
+    def noise_slope_at_zero(self) -> float:
+        """The derivative of `noise` along z at z = 0, for aspect < 1."""
+        c, v = self.c, self.v
+        cubic = [2 * c, 4 + c - 2 * v, v, -1.0]
+        # Of three real roots the one nearest to zero, near -c/2, lies on the right branch.
+        roots = polynomial.polyroots(cubic)
+        q = float(roots[np.argmin(np.abs(roots))].real)
+        # The cubic is a factor of z, so that only its own slope counts where it vanishes.
+        rest = ((v + q) * (4 - q * q) + c * q * q) / polynomial.polyval(q, self.lower)
+        slope = rest * polynomial.polyval(q, polynomial.polyder(cubic))
         # A complex step differentiates a rational function to the last digit.
         tiny = 1e-30
-        return float(self.noise(q + 1j * tiny).imag / tiny / self.slope(q))
+        return float(self.noise(q + 1j * tiny).imag / tiny / slope)
 
     def critical_points(self) -> FloatArray:
         """The real q at which dz/dq = 0, from left to right."""

@@ -35,11 +35,15 @@ class Shrinkage:
 
     def _lost(self, scaled: FloatArray) -> FloatArray:
         """1 - (1 - t)^B, without losing digits at small t."""
-        small = np.abs(scaled) < 0.5
-        with np.errstate(over="ignore"):
-            near = -np.expm1(self.batches * np.log1p(-np.where(small, scaled, 0.0)))
-            far = 1 - (1 - np.where(small, 0.0, scaled)) ** self.batches
-        return np.where(small, near, far)
+        with np.errstate(over="ignore", divide="ignore"):
+            power = (1 - scaled) ** self.batches
+            # 1 - t and t - 2 are exact where the power is near one.
+            near = np.where(
+                scaled < 0.5, np.log1p(-np.minimum(scaled, 0.5)), np.log1p(np.maximum(scaled, 1.5) - 2)
+            )
+            rest = -np.expm1(self.batches * near)
+        close = (np.abs(scaled) < 0.5) | ((scaled > 1.5) & (self.batches % 2 == 0))
+        return np.where(close, rest, 1 - power)
 
     @property
     def coefficients(self) -> FloatArray:
@@ -66,7 +70,10 @@ class Shrinkage:
         total = Fraction(0)
         for coefficient in reversed(self._exact_coefficients):
             total = (total + coefficient) * eigenvalue
-        return float(total)
+        try:
+            return float(total)
+        except OverflowError:
+            return math.inf if total > 0 else -math.inf
 
 
 def shrinkage(batches: int, alpha: float) -> Shrinkage:

@@ -1,83 +1,117 @@
-"""Quadrature with the measures of an epoch's law, as fine as the integrand needs."""
+"""Quadrature with the measures of an epoch's law, as fine as the number of epochs needs."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.polynomial import chebyshev
 
-from reshuffle.arrays import FloatArray
-from reshuffle.asymptotics import chebyshev_fit
+from reshuffle.arrays import FloatArray, IntArray
+from reshuffle.free.checks import Complex
+from reshuffle.free.measure import NODES, Measure, Panels
 
-_TOLERANCE = 1e-12
+Transforms = Callable[[Complex], Complex]
+"""Points (n,) of the closed upper half-plane -> the Cauchy transforms of all measures there, (rows, n)."""
+
+_ROUNDING = 1e-14
+_STEEP = 12.0
+"""Largest change of the logarithm of (1 - x)^(2k) within one panel of 20 points."""
+_FADED = 80.0
+"""Logarithm below which (1 - x)^(2k) is nothing."""
+_OVERFLOW = 800.0
+_GRID = -np.cos((np.arange(NODES) + 0.5) * np.pi / NODES)
+_TO_SERIES = np.linalg.inv(chebyshev.chebvander(_GRID, NODES - 1))
+_LEGENDRE = np.polynomial.legendre.leggauss(NODES)
+
+
+def first_density(transforms: Transforms, t: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The density of the first measure at t (n,), and what rounding may do to it: close to an atom |G| is large."""
+    g = transforms(t + 0j)[0]
+    density = np.nan_to_num(np.maximum(-g.imag / np.pi, 0.0))
+    return density, np.nan_to_num(_ROUNDING * np.abs(g), nan=np.inf)
 
 
 @dataclass(frozen=True, eq=False)
 class SpectralGrid:
-    """Densities on intervals, as Chebyshev series of density * sine of the angle (* x).
+    """The measures of a law on the panels of its `free.Measure`, which adapt to edges, poles and near-cusps.
 
-    With x = middle - half cos(angle) a density with square-root edges, soft or hard, becomes smooth; times x it
-    is so however close the interval comes to zero. The series is then sampled on as many points as a
-    function to be integrated needs: the densities themselves are computed only once.
+    The densities are computed once, as Chebyshev series on each panel; for a given number of epochs the panels
+    are then cut where (1 - x)^(2k) is steep, which is geometrically towards 0 and 2.
 
     Attributes
     ----------
-    intervals : pairs (low, high)
-    series : for each interval (rows, degrees)
-    tilted : for each interval, whether its series carries the factor x.
+    panels : Panels
+    series : (rows, panels, degrees)
+        Of density dx/ds of each measure.
     """
 
-    intervals: tuple[tuple[float, float], ...]
-    series: tuple[FloatArray, ...]
-    tilted: tuple[bool, ...]
+    panels: Panels
+    series: FloatArray
 
     @classmethod
-    def of(
-        cls, densities: Callable[[FloatArray], FloatArray], intervals: Sequence[tuple[float, float]]
-    ) -> "SpectralGrid":
-        """Fit the densities, (n,) -> (rows, n), on the intervals of their support."""
-        tilted = tuple(low >= 0 for low, _ in intervals)
-        series = []
-        for (low, high), tilt in zip(intervals, tilted, strict=True):
+    def of(cls, measure: Measure, transforms: Transforms) -> "SpectralGrid":
+        """Sample all measures on the panels that the first one needs."""
+        panels = measure.panels
+        s, x = panels.nodes()
+        values = -transforms(x.ravel() + 0j).imag.reshape(-1, *x.shape) / np.pi
+        first = panels.series @ chebyshev.chebvander(_GRID, NODES - 1).T
+        ratio = values / values[:1]
+        speed = panels.power[:, np.newaxis] * s ** (panels.power[:, np.newaxis] - 1)
+        for row, panel in zip(*np.nonzero(~np.isfinite(ratio).all(axis=2)), strict=True):
+            good = np.isfinite(ratio[row, panel])
+            # A few points too close to a singularity to be solved: the measure bridges them, and so does the ratio.
+            fill = np.interp(_GRID, _GRID[good], ratio[row, panel, good]) if good.any() else 0.0
+            ratio[row, panel] = np.where(good, ratio[row, panel], fill)
+        smooth = np.where(np.isfinite(values[0]), values * speed, first * ratio)
+        smooth[0] = first
+        return cls(panels, smooth @ _TO_SERIES.T)
 
-            def smooth(x: FloatArray, sines: FloatArray, tilt: bool = tilt) -> FloatArray:
-                values = densities(x) * sines
-                return values * x if tilt else values
+    def rule(self, epochs: float) -> tuple[FloatArray, FloatArray]:
+        """Points (n,) and the weights of each measure there (rows, n), fine enough for every k <= epochs."""
+        index, low, high = self._cut(epochs)
+        panels = self.panels
+        middle, half = (low + high) / 2, (high - low) / 2
+        s = middle[:, np.newaxis] + half[:, np.newaxis] * _LEGENDRE[0]
+        x = panels.anchor[index, np.newaxis] + panels.direction[index, np.newaxis] * (
+            s ** panels.power[index, np.newaxis]
+        )
+        whole = panels.high[index] - panels.low[index]
+        local = (2 * s - (panels.low[index] + panels.high[index])[:, np.newaxis]) / whole[:, np.newaxis]
+        basis = chebyshev.chebvander(np.clip(local, -1.0, 1.0), NODES - 1)
+        values = np.einsum("pnd,rpd->rpn", basis, self.series[:, index])
+        weights = values * (half[:, np.newaxis] * _LEGENDRE[1])
+        return x.ravel(), weights.reshape(len(self.series), -1)
 
-            series.append(chebyshev_fit.fit(smooth, low, high, _TOLERANCE))
-        return cls(tuple(intervals), tuple(series), tilted)
-
-    def rule(self, count: int) -> tuple[FloatArray, FloatArray]:
-        """Points (n,) and the weights of each measure there (rows, n), from `count` points an interval."""
-        points, weights = [], []
-        for (low, high), series, tilt in zip(self.intervals, self.series, self.tilted, strict=True):
-            size = max(count, series.shape[1])
-            x, _ = chebyshev_fit.points(size, low, high)
-            weight = chebyshev_fit.resample(series, size) * ((high - low) / 2 * np.pi / size)
-            points.append(x)
-            weights.append(weight / x if tilt else weight)
-        return np.concatenate(points), np.concatenate(weights, axis=1)
-
-    def density(self, t: FloatArray) -> FloatArray:
-        """The first measure's density at t (n,), from its series."""
-        result = np.zeros(len(t))
-        for (low, high), series, tilt in zip(self.intervals, self.series, self.tilted, strict=True):
-            inside = (t > low) & (t < high)
-            x = t[inside]
-            sines = 2 * np.sqrt((x - low) * (high - x)) / (high - low)
-            values = chebyshev_fit.evaluate(series[:1], x, low, high)[0] / sines
-            result[inside] = np.maximum(values / x if tilt else values, 0.0)
-        return result
+    def _cut(self, epochs: float) -> tuple[IntArray, FloatArray, FloatArray]:
+        """The panel of each piece, and its ends in the panel's own variable."""
+        panels = self.panels
+        index = np.arange(len(panels.low), dtype=np.int64)
+        low, high = panels.low.copy(), panels.high.copy()
+        done: list[tuple[IntArray, FloatArray, FloatArray]] = []
+        while len(index):
+            logs = [_log_factor(panels, index, end) for end in (low, high)]
+            largest, change = np.maximum(*logs), np.abs(logs[0] - logs[1])
+            # Of all k up to the last, those matter here that have not faded.
+            with np.errstate(divide="ignore", over="ignore"):
+                seen = np.minimum(epochs, np.where(largest < 0, -_FADED / 2 / largest, np.inf))
+                steep = (2 * seen * change > _STEEP) & ~(2 * epochs * largest > _OVERFLOW)
+            # The logarithm is infinite at x = 1, where everything has faded at once.
+            steep &= (np.minimum(*logs) > -1) & (high - low > 1e-14 * np.abs(high))
+            done.append((index[~steep], low[~steep], high[~steep]))
+            middle = (low + high)[steep] / 2
+            index = np.tile(index[steep], 2)
+            low, high = np.concatenate([low[steep], middle]), np.concatenate([middle, high[steep]])
+        owners, starts, ends = zip(*done, strict=True)
+        return np.concatenate(owners), np.concatenate(starts), np.concatenate(ends)
 
     @property
     def mass(self) -> float:
-        """The total mass of the first measure."""
-        nearest = min(
-            (
-                low / high
-                for (low, high), tilt in zip(self.intervals, self.tilted, strict=True)
-                if tilt and high > 0 and low > 0
-            ),
-            default=1.0,
-        )
-        _, weights = self.rule(64 + int(40 / np.sqrt(max(nearest, 1e-10))))
-        return float(weights[0].sum())
+        """The mass of the first measure, without atoms."""
+        return float(self.rule(0.0)[1][0].sum())
+
+
+def _log_factor(panels: Panels, index: IntArray, s: FloatArray) -> FloatArray:
+    """The logarithm of |1 - x| at ends of panels."""
+    x = panels.anchor[index] + panels.direction[index] * s ** panels.power[index]
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.where(x < 1, np.log1p(-np.minimum(x, 1.0)), np.log1p(np.maximum(x, 1.0) - 2)))

@@ -65,7 +65,12 @@ class TwoBatchLaw(EpochLaw):
         places = [(float(self.curve.z(q)), float(q)) for q in critical if q not in outer]
         inside = sorted(pair for pair in places if low < pair[0] < high)
         pairs = [(low, float(outer[0])), *inside, (high, float(outer[1]))]
+        pairs = [(self._without_rounding(x, high), q) for x, q in pairs]
         return self._without_mere_crossings(pairs)
+
+    def _without_rounding(self, edge: float, scale: float) -> float:
+        # At aspect 1 the lower end is 0 exactly, up to rounding in units of the whole spectrum.
+        return 0.0 if self.aspect == 1 and abs(edge) < 1e-13 * scale else edge
 
     def _without_mere_crossings(self, pairs: list[tuple[float, float]]) -> list[tuple[float, float]]:
         """Keep the ends of intervals: critical values of other sheets lie inside the support or a gap."""
@@ -83,12 +88,7 @@ class TwoBatchLaw(EpochLaw):
     @property
     def support(self) -> tuple[tuple[float, float], ...]:
         """The intervals of the continuous part: one, or at steps far beyond convergence two."""
-        ends = [self._without_rounding(x) for x, _ in self._edges]
-        return tuple(zip(ends[::2], ends[1::2], strict=True))
-
-    def _without_rounding(self, edge: float) -> float:
-        # At aspect 1 the lower end is 0 exactly, up to rounding in units of the whole spectrum.
-        return 0.0 if self.aspect == 1 and abs(edge) < 1e-13 * self._edges[-1][0] else edge
+        return tuple(self._intervals)
 
     def _physical_root(self, z: Complex) -> Complex:
         """The parameter at z (points,) with Im z >= 0, as the one root with Im G <= 0 as a matrix."""
@@ -168,12 +168,16 @@ class TwoBatchLaw(EpochLaw):
             q[~near] = self._physical_root(z[~near])
         return q
 
-    def transforms(self, z: Complex) -> Complex:
+    def _transforms(self, z: Complex) -> Complex:
         """The Cauchy transforms of law, signal and noise, (3, points)."""
         q = self.parameter(z)
         with np.errstate(divide="ignore", invalid="ignore"):
             g = self.curve.cauchy(q)
             return np.array([g, g, self.curve.noise(q)])
+
+    def _limiting_noise(self) -> float:
+        # z = 0 is left of the spectrum: -d/dz tau(R M) there is the integral of x^-2.
+        return -self.curve.noise_slope_at_zero()
 
     def _density(self, t: Real) -> Real:
         flat = t.ravel()

@@ -120,7 +120,8 @@ def resolved(solve: Solve, z: Complex, strict: bool = True) -> Resolved:
         if len(lost):
             values[lost], errors[lost] = bridge(solve, upper[lost])
         flags = _trusted(values, errors)
-    values[~flags], errors[~flags] = np.nan, np.inf
+    # Both parts: a density is read off the imaginary one.
+    values[~flags], errors[~flags] = complex(np.nan, np.nan), np.inf
     values = np.where(mirrored[:, None, None], values.conj().transpose(0, 2, 1), values)
     return Resolved(values, errors, flags)
 

@@ -86,23 +86,37 @@ class _Subordinated(Transform):
         return np.asarray(-moved - da)
 
 
-class PointSum(_Subordinated):
-    """For discrete laws: ``E[(A - C x)^-1]`` is a finite sum of inverses."""
+class PointSum(Transform):
+    """For discrete laws, with ``Y = H + C x``: ``S = E[Y (1 - g Y)^-1]`` and ``H' = H - (1 + S g)^-1 S``.
+
+    A finite sum that never inverts g, which is singular on the real axis when a row of the pencil serves a
+    weight alone.
+    """
 
     def __init__(self, coefficient: Complex, points: Real, weights: Real):
-        super().__init__(coefficient)
+        self.coefficient = coefficient
         self.points, self.weights = points, weights
 
-    def _resolvent(self, a: Complex) -> tuple[Complex, Any]:
-        pieces = inverse(a[:, None] - self.points[:, None, None] * self.coefficient)
-        return np.einsum("k,nkij->nij", self.weights, pieces), pieces
+    def apply(self, g: Complex, h: Complex) -> tuple[Complex, Any]:
+        """Return the next H, and the inverses that its derivative needs."""
+        identity = np.eye(g.shape[-1])
+        y = h[:, None] + self.points[:, None, None] * self.coefficient
+        right = inverse(identity - g[:, None] @ y)
+        total = np.einsum("k,nkij->nij", self.weights, y @ right)
+        outer = inverse(identity + total @ g)
+        change = outer @ total
+        left = inverse(identity - y @ g[:, None])
+        return h - change, (y, left, right, outer, change, identity - g @ change)
 
-    def _resolvent_tangent(self, known: Any, da: Complex) -> Complex:
-        total = np.zeros_like(da)
+    def tangent(self, known: Any, dg: Complex, dh: Complex) -> Complex:
+        """Return ``dH - (1 + S g)^-1 dS (1 + g S)^-1 + U dg U`` with ``U = (1 + S g)^-1 S``."""
+        y, left, right, outer, change, inner = known
+        moved = np.zeros_like(dg)
         for k, weight in enumerate(self.weights):
-            piece = known[:, k][:, None]
-            total -= weight * (piece @ da @ piece)
-        return total
+            point = y[:, k][:, None]
+            moved = moved + weight * (left[:, k][:, None] @ (dh + point @ dg @ point) @ right[:, k][:, None])
+        bent = change[:, None] @ dg @ change[:, None]
+        return np.asarray(dh - outer[:, None] @ moved @ inner[:, None] + bent)
 
 
 class ScalarTransform(_Subordinated):

@@ -1,0 +1,52 @@
+"""The largest step in the limit, against the ends of the spectrum and finite problems."""
+
+import numpy as np
+import pytest
+
+import reshuffle as rs
+from reshuffle.asymptotics import BatchLaw, TwoBatchLaw, critical_alpha, learning_curve
+
+
+@pytest.mark.parametrize("aspect", [0.1, 1.0, 1.5, 20.0])
+def test_one_batch_is_the_known_threshold(aspect):
+    assert critical_alpha(aspect, 1) == pytest.approx(2 / (1 + aspect**0.5) ** 2, rel=1e-14)
+
+
+@pytest.mark.parametrize("aspect", [0.05, 0.25, 0.5, 1.0, 1.5, 8.0])
+def test_two_batches_leave_where_the_closed_form_says(aspect):
+    alpha = critical_alpha(aspect, 2)
+    (low, _), (_, high) = TwoBatchLaw(aspect, alpha).support[0], TwoBatchLaw(aspect, alpha).support[-1]
+    assert min(abs(low) if aspect < 1 else np.inf, abs(high - 2)) < 1e-10
+    assert learning_curve(aspect, 0.999 * alpha, 2).converges
+    assert not learning_curve(aspect, 1.001 * alpha, 2).converges
+
+
+@pytest.mark.parametrize(("aspect", "batches"), [(0.25, 3), (0.25, 4), (1.5, 4), (3.0, 3)])
+def test_many_batches_leave_where_their_spectrum_does(aspect, batches):
+    alpha = critical_alpha(aspect, batches)
+    inside, outside = (BatchLaw(aspect, factor * alpha, batches) for factor in (1 - 1e-6, 1 + 1e-6))
+    ends = np.array([2.0] if aspect >= 1 else [0.0, 2.0])
+    assert inside.densities(ends)[0].max() < 1e-9
+    assert outside.densities(ends)[0].max() > 1e-5
+
+
+def test_two_batches_through_the_general_search():
+    from reshuffle.asymptotics.critical import _many_batches
+
+    assert _many_batches(0.7, 2, 0.5, 1.06) == pytest.approx(critical_alpha(0.7, 2), rel=1e-9)
+
+
+@pytest.mark.parametrize(("aspect", "batches"), [(0.25, 2), (1.5, 2), (1.5, 3)])
+def test_finite_problems_have_the_same_threshold(aspect, batches):
+    n = 400
+    steps = [
+        batches
+        * rs.critical_step(rs.gaussian(n, round(aspect * n), seed=seed), rs.RandomReshuffling(batches))
+        for seed in range(2)
+    ]
+    assert np.mean(steps) == pytest.approx(critical_alpha(aspect, batches), rel=0.06)
+
+
+def test_more_batches_can_step_further():
+    steps = [critical_alpha(0.5, batches) for batches in (1, 2, 3, 4)]
+    assert (np.diff(steps) > 0).all()

@@ -1,0 +1,138 @@
+"""The closed form of two batches, against the engine, high precision and freeness."""
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reshuffle import free
+from reshuffle.asymptotics import BatchLaw, TwoBatchLaw, critical_alpha
+from tests.asymptotics.oracles import expression
+
+CASES = [(0.25, 0.4), (1.5, 0.2), (1.5, 0.5), (1.0, 0.3), (0.8, 1.5), (0.02, 3.0), (8.0, 0.1), (0.999, 0.25)]
+aspects = st.floats(-1.5, 1.5).map(lambda x: 10**x)
+alphas = st.floats(-2.0, 1.0).map(lambda x: 10**x)
+convergent = st.floats(0.01, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("aspect", "alpha", "low", "high"),
+    [(0.25, 0.4, 0.09987126, 0.72195051), (1.5, 0.2, 0.01079049, 0.82682557), (1.5, 0.5, None, 1.68431642)],
+)
+def test_the_ends_of_the_support_are_the_known_ones(aspect, alpha, low, high):
+    ((found_low, found_high),) = TwoBatchLaw(aspect, alpha).support
+    assert low is None or found_low == pytest.approx(low, abs=5e-9)
+    assert found_high == pytest.approx(high, abs=5e-9)
+
+
+@pytest.mark.parametrize(("aspect", "alpha"), CASES)
+def test_it_agrees_with_the_engine(aspect, alpha):
+    law = TwoBatchLaw(aspect, alpha)
+    engine = free.spectrum(expression(aspect, alpha, 2)[0])
+    low, high = law.support[0][0], law.support[-1][1]
+    x = low + (high - low) * np.linspace(0.003, 0.997, 60)
+    z = np.concatenate([x + 0.03j, x - 0.2j, [low - 1.0, high + 0.1, high + 5.0]])
+    scale = law.density(x).max()
+    assert np.abs(law.density(x) - engine.density(x)).max() < 1e-9 * scale
+    assert np.abs(law.cauchy(z) - engine.cauchy(z)).max() < 1e-9 * scale
+
+
+@pytest.mark.parametrize(("aspect", "alpha"), CASES)
+def test_its_noise_agrees_with_the_engine(aspect, alpha):
+    law = TwoBatchLaw(aspect, alpha)
+    p, m, _ = expression(aspect, alpha, 2)
+    z = np.array([0.1 + 0.1j, 0.5 + 0.02j, 1.0 + 1j, -2.0 + 0.5j])
+    reference = free.spectrum(p).weighted(m).cauchy(z) / alpha
+    assert np.abs(law.transforms(z)[2] / reference - 1).max() < 1e-9
+
+
+@pytest.mark.parametrize(("aspect", "alpha"), CASES)
+def test_its_mass_is_one_and_its_moments_are_those_of_freeness(aspect, alpha):
+    law = TwoBatchLaw(aspect, alpha)
+    assert law.measure.mass == pytest.approx(1, abs=1e-12)
+    exact = free.spectrum(expression(aspect, alpha, 2)[0]).moments(6)
+    assert law.moments(6) == pytest.approx(exact, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("aspect", "alpha"), [(0.25, 0.4), (1.5, 0.2), (0.25, 1e-6), (1000.0, 1e-4), (1e-3, 1e-3)]
+)
+def test_it_keeps_its_digits_at_every_scale(aspect, alpha):
+    law = TwoBatchLaw(aspect, alpha)
+    low, high = law.support[0]
+    x = low + (high - low) * np.linspace(0.01, 0.99, 9)
+    for place, density in zip(x, law.density(x), strict=True):
+        with mpmath.workdps(40):
+            exact = _precise_density(aspect, alpha, place, complex(law.parameter(np.array([place + 0j]))[0]))
+        assert density == pytest.approx(exact, rel=1e-11)
+
+
+def _precise_density(aspect, alpha, place, start):
+    """The density from the curve in its other form, with s = -q/c, solved in 40 digits near a given q."""
+    c, v = mpmath.mpf(alpha) * mpmath.mpf(aspect), mpmath.mpf(alpha) / 2
+
+    def cubic(s):
+        return c**3 * s**3 + c**2 * (c - v) * s**2 - 4 * c * s + 4 * v
+
+    def z(s):
+        other = c**2 * s**3 + c * v * s**2 - (c - 2 * v + 4) * s + 2
+        return cubic(s) * other / (s * (c * s - 2) * (c * s - 1) ** 2 * (c * s + 2) ** 2)
+
+    s = mpmath.findroot(lambda t: z(t) - mpmath.mpf(place), mpmath.mpc(-start) / c)
+    return float(abs(mpmath.im(s * (c * s - 2) * (c * s - 1) * (c * s + 2) / cubic(s))) / mpmath.pi)
+
+
+@pytest.mark.parametrize(("aspect", "mass"), [(0.5, 0.0), (1.0, 0.0), (1.5, 1 / 3), (4.0, 0.75)])
+def test_frozen_modes_are_an_atom_at_zero(aspect, mass):
+    law = TwoBatchLaw(aspect, 0.2)
+    assert dict(law.atoms).get(0.0, 0.0) == pytest.approx(mass, abs=1e-15)
+    assert (1e-12j * law.cauchy(1e-12j)).real == pytest.approx(mass, abs=1e-5)
+    assert law.cdf(law.support[-1][1]) == pytest.approx(1, abs=1e-12)
+
+
+@given(aspects, alphas)
+def test_a_single_root_has_the_right_sign(aspect, alpha):
+    law = TwoBatchLaw(aspect, alpha)
+    low, high = law.support[0][0], law.support[-1][1]
+    z = low + (high - low) * np.array([-0.5, 0.2, 0.5, 0.9, 1.3]) + 0.05j * (high - low)
+    candidates = law.curve.newton(law.curve.roots(z), np.repeat(z[:, np.newaxis], 6, axis=1))
+    for point, roots in zip(z, candidates, strict=True):
+        right = roots[law.curve.margin(roots) > 0]
+        assert len(right) > 0
+        assert np.ptp(right.real) + np.ptp(right.imag) < 1e-6 * np.abs(right).max()
+        assert abs(law.curve.z(right[0]) - point) < 1e-8 * abs(point)
+
+
+@given(aspects, convergent)
+def test_it_is_a_probability_law_wherever_descent_converges(aspect, share):
+    alpha = share * critical_alpha(aspect, 2)
+    law = TwoBatchLaw(aspect, alpha)
+    scale = law.support[-1][1] - law.support[0][0]
+    assert law.measure.mass == pytest.approx(1, abs=1e-9)
+    assert law.moments(1)[0] == pytest.approx(alpha - alpha**2 / 4, rel=1e-9, abs=1e-9 * scale)
+
+
+def test_real_points_are_limits_from_above():
+    law = TwoBatchLaw(1.5, 0.2)
+    edges = np.array(law.support[0])
+    x = np.array([-0.3, 0.005, *edges, 0.011, 0.5, 0.8, 0.9, 1.0, 3.0])
+    above = law.cauchy(x + 1e-10j)
+    assert law.cauchy(x) == pytest.approx(above, rel=1e-3)
+    away = np.abs(x[:, np.newaxis] - edges).min(axis=1) > 1e-3
+    assert law.cauchy(x[away]) == pytest.approx(above[away], rel=1e-7)
+
+
+def test_ten_thousand_points_have_any_shape():
+    law = TwoBatchLaw(0.25, 0.4)
+    grid = np.linspace(0, 1, 12).reshape(3, 4)
+    assert law.density(grid).shape == law.cauchy(grid + 0j).shape == (3, 4)
+    assert law.density(grid)[0, 0] == 0
+    assert law.density(0.3) == law.density([0.3])[0]
+
+
+def test_the_general_system_finds_the_same_law_and_noise():
+    law, general = TwoBatchLaw(0.6, 0.7), BatchLaw(0.6, 0.7, 2)
+    assert np.array(general.support) == pytest.approx(np.array(law.support), abs=1e-11)
+    x = np.linspace(*law.support[0], 40)[1:-1]
+    assert general.densities(x) == pytest.approx(law.densities(x), abs=1e-11)
