@@ -72,7 +72,7 @@ class CrossVariance:
         return smaller
 
     def _integral(self, epochs: FloatArray, reach: float) -> FloatArray:
-        # Half way, in the logarithm, between the spectrum and where f_k ends: the rule's two errors are equal there.
+        # Half way, in the logarithm, from the spectrum to where f_k ends: there the rule's two errors are equal.
         radius = math.sqrt(reach)
         count = 8 + math.ceil(_DIGITS / math.log(radius) / 2)
         if not len(epochs):
