@@ -1,0 +1,100 @@
+"""The proportional limit: speed in units of one eigenvalue computation, and distance from exact finite results.
+
+Run with ``python -m benchmarks.asymptotics``.
+"""
+
+import math
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from tests.asymptotics.oracles import finite_risk
+
+import reshuffle as rs
+from benchmarks.timing import exponent, timed
+from reshuffle import asymptotics
+
+SETTINGS = ((0.25, 0.4), (1.5, 0.2))
+ASPECTS = (0.25, 1.0, 1.5, 3.0)
+EPOCHS = np.array([1, 3, 10, 30, 100])
+SIZES = {60: 96, 120: 48, 250: 24, 500: 12}
+"""Rows, and the draws that are averaged; twice the rows have half the noise."""
+
+
+def unit():
+    """The time of the eigenvalues of one symmetric 1000 x 1000 matrix."""
+    matrix = np.random.default_rng(0).standard_normal((1000, 1000))
+    matrix = matrix + matrix.T
+    return timed(lambda: np.linalg.eigvalsh(matrix), repeats=5)[0]
+
+
+def speed(table):
+    """Measure every target, in units, at both of the paper's settings."""
+    one = unit()
+    for aspect, alpha in SETTINGS:
+        points = np.linspace(0.001, 1.0, 10_000)
+        seconds, _ = timed(lambda a=aspect, b=alpha, t=points: asymptotics.TwoBatchLaw(a, b).density(t), 3)
+        _row(table, aspect, "TwoBatchLaw, density at 10,000 points", seconds / one, 1)
+        for batches, target in ((3, None), (4, 20), (6, 200), (8, None)):
+            law = asymptotics.BatchLaw(aspect, alpha, batches)
+            seconds, density = timed(lambda law=law: law.density(np.linspace(0.02, 0.7, 400)))
+            assert np.isfinite(density).all()
+            _row(
+                table, aspect, f"batch_spectrum, density at 400 points, B = {batches}", seconds / one, target
+            )
+            seconds, _ = timed(lambda a=aspect, b=alpha, n=batches: asymptotics.BatchLaw(a, b, n).support)
+            _row(table, aspect, f"batch_spectrum, support and mass, B = {batches}", seconds / one, None)
+        seconds, _ = timed(lambda a=aspect, b=alpha: asymptotics.risk(a, b, 2, np.arange(1001)), 3)
+        _row(table, aspect, "risk curve of 1,000 epochs, B = 2", seconds / one, 5)
+        seconds, _ = timed(lambda a=aspect, b=alpha: asymptotics.risk(a, b, 4, np.arange(1001)))
+        _row(table, aspect, "risk curve of 1,000 epochs, B = 4", seconds / one, None)
+    return one
+
+
+def _row(table, aspect, what, units, target):
+    table.add_row(f"{aspect:g}", what, f"{units:.2f}", "" if target is None else f"<= {target}")
+
+
+def finite_sizes(table):
+    """Compare with exact results at finite n: the mean over draws, its largest relative distance, and its slope."""
+    for aspect in ASPECTS:
+        for batches in (1, 2, 3, 4):
+            alpha = 0.6 * asymptotics.critical_alpha(aspect, 1)
+            limit = asymptotics.risk(aspect, alpha, batches, EPOCHS).total
+            distances, noise = [], 0.0
+            for n, draws in SIZES.items():
+                totals = np.array([_total(n, aspect, batches, alpha, seed) for seed in range(draws)])
+                distances.append(float(np.abs(totals.mean(axis=0) / limit - 1).max()))
+                noise = float((totals.std(axis=0) / math.sqrt(draws) / limit).max())
+            slope = exponent(list(SIZES), distances)
+            cells = [f"{100 * distance:.2f}%" for distance in distances]
+            table.add_row(f"{aspect:g}", str(batches), *cells, f"{100 * noise:.2f}%", f"{slope:.2f}")
+
+
+def _total(n, aspect, batches, alpha, seed):
+    p = round(aspect * n)
+    bias, variance = finite_risk(rs.gaussian(n, p, seed=seed), batches, alpha, EPOCHS)
+    return max(0.0, 1 - n / p) + bias + variance
+
+
+def main():
+    """Print both tables."""
+    console = Console(width=130)
+    first = Table("aspect", "what", "units", "target", title="asymptotics: speed")
+    one = speed(first)
+    console.print(first)
+    console.print(f"one unit: eigenvalues of a 1000 x 1000 matrix, {one:.3f} s")
+    second = Table(
+        "aspect",
+        "B",
+        *(f"n = {n}" for n in SIZES),
+        "standard error at 500",
+        "slope in n",
+        title="asymptotics: largest relative distance of exact finite risk from the limit (target 2% at n = 500)",
+    )
+    finite_sizes(second)
+    console.print(second)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+"""Draw the pictures of docs/asymptotics.md and docs/two_batch_law.md.
+
+Run with ``python docs/asymptotics_pictures.py``.
+"""
+
+import math
+from pathlib import Path
+
+import numpy as np
+
+import reshuffle as rs
+from reshuffle import asymptotics, plotting
+
+PICTURES = Path(__file__).parent / "pictures"
+BATCHES = (1, 2, 3, 4, 8)
+COLOURS = dict(zip(BATCHES, plotting.COLOURS, strict=False))
+
+
+def name(batches):
+    """What a number of batches is called in a legend."""
+    return "full batch" if batches == 1 else f"{batches} batches"
+
+
+def spectra():
+    """The law of alpha Z for five numbers of batches at the paper's two settings, over one sampled X."""
+    figure = plotting.figure(11.0, 4.6)
+    rows = figure.subplots(2, len(BATCHES), sharey="row")
+    for row, (aspect, alpha, n) in zip(rows, ((0.25, 0.4, 2400), (1.5, 0.2, 600)), strict=True):
+        problem = rs.gaussian(n, round(aspect * n), seed=0)
+        full = asymptotics.marchenko_pastur(aspect, alpha)
+        x = np.linspace(1e-4, 1.02 * full.support[0][1], 400)
+        for ax, batches in zip(row, BATCHES, strict=True):
+            run = rs.descend(problem, rs.RandomReshuffling(batches), alpha=alpha)
+            eigenvalues = run.epoch.rates[~run.frozen_modes]
+            law = asymptotics.batch_spectrum(aspect, alpha, batches)
+            share = len(eigenvalues) / problem.p
+            heights, edges = np.histogram(eigenvalues, bins=40, range=(0, x[-1]), density=True)
+            ax.stairs(share * heights, edges, fill=True, color="#D0D0D0", label="sampled")
+            ax.plot(x, full.density(x), color="#888888", linestyle=":", linewidth=1.2, label="full batch")
+            ax.plot(x, law.density(x), color=COLOURS[batches], linewidth=1.6, label=name(batches))
+            ax.set_title(f"{name(batches)}, p/n = {aspect:g}", fontsize=9)
+            ax.set_ylim(0, 1.15 * max(law.density(x).max(), (share * heights).max()))
+            ax.tick_params(labelsize=8)
+        row[0].set_ylabel("density")
+    for ax in rows[-1]:
+        ax.set_xlabel("eigenvalue of αZ")
+    return figure
+
+
+def learning_curves():
+    """The limit on top of exact curves of finite problems, drawn at random."""
+    figure = plotting.figure(10.0, 3.8)
+    panels = figure.subplots(1, 2)
+    epochs = np.arange(1, 301)
+    settings = ((0.25, 0.4, 1000, 1.0), (1.5, 0.2, 400, 0.5))
+    for ax, (aspect, alpha, n, noise) in zip(panels, settings, strict=True):
+        for batches in (1, 2, 4):
+            for seed in range(4):
+                problem = rs.gaussian(n, round(aspect * n), noise=noise, seed=seed)
+                run = rs.descend(problem, rs.RandomReshuffling(batches), alpha=alpha)
+                ax.plot(epochs, run.risk(epochs).total, color=COLOURS[batches], linewidth=0.5, alpha=0.6)
+            curve = asymptotics.learning_curve(aspect, alpha, batches, noise=noise)
+            plotting.risk_curve(curve.risk(epochs), label=name(batches), colour=COLOURS[batches], ax=ax)
+            best = curve.best_epoch()
+            ax.plot(best.epoch, best.risk, "o", color=COLOURS[batches], markersize=4)
+        ax.set_xscale("log")
+        ax.set_title(f"p/n = {aspect:g}, α = {alpha:g}, noise {noise:g}; thin: four problems of n = {n}", fontsize=9)
+        ax.legend()
+    return figure
+
+
+def critical_steps():
+    """How far each number of batches can step, over the aspect."""
+    figure = plotting.figure(10.0, 3.8)
+    left, right = figure.subplots(1, 2)
+    for batches in BATCHES:
+        count = 9 if batches == 8 else 17
+        aspects = np.geomspace(0.02, 20, count)
+        steps = np.array([asymptotics.critical_alpha(aspect, batches) for aspect in aspects])
+        full = 2 / (1 + np.sqrt(aspects)) ** 2
+        left.plot(aspects, steps, color=COLOURS[batches], label=name(batches), marker=".", markersize=4)
+        right.plot(
+            aspects, steps / full, color=COLOURS[batches], label=name(batches), marker=".", markersize=4
+        )
+        print(f"critical alpha, B = {batches}:", dict(zip(aspects.round(3), steps.round(4), strict=True)))
+    for ax, title in ((left, "largest α that converges"), (right, "times the full-batch one")):
+        ax.set(xscale="log", yscale="log", xlabel="p/n", title=title)
+        ax.legend()
+        ax.grid(which="both", alpha=0.2)
+    return figure
+
+
+def price_of_batches():
+    """The limiting risk above that of full batch, in units of its leading term."""
+    figure = plotting.figure(6.4, 4.0)
+    ax = figure.add_subplot()
+    for batches in (2, 3, 4):
+        for aspect, style in ((0.25, "-"), (0.5, "--"), (0.8, ":")):
+            largest = min(1.0, asymptotics.critical_alpha(aspect, batches))
+            alphas = np.linspace(0.05, largest, 10 if batches > 2 else 40)
+            full = aspect / (1 - aspect)
+            price = [asymptotics.risk(aspect, alpha, batches, math.inf).total - full for alpha in alphas]
+            leading = (batches - 1) / (4 * batches**2) * aspect**2 * alphas**2
+            label = f"{name(batches)}, p/n = {aspect:g}"
+            ax.plot(
+                alphas, price / leading, color=COLOURS[batches], linestyle=style, label=label, linewidth=1.4
+            )
+    ax.set(xlabel="α", ylabel="price / leading term", ylim=(0, None), xlim=(0, None))
+    ax.axhline(1.0, color="#888888", linewidth=0.8)
+    ax.legend(fontsize=8, ncols=3)
+    return figure
+
+
+if __name__ == "__main__":
+    for draw in (spectra, learning_curves, critical_steps, price_of_batches):
+        draw().savefig(PICTURES / f"{draw.__name__}.png")
