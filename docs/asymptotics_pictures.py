@@ -64,7 +64,9 @@ def learning_curves():
             best = curve.best_epoch()
             ax.plot(best.epoch, best.risk, "o", color=COLOURS[batches], markersize=4)
         ax.set_xscale("log")
-        ax.set_title(f"p/n = {aspect:g}, α = {alpha:g}, noise {noise:g}; thin: four problems of n = {n}", fontsize=9)
+        ax.set_title(
+            f"p/n = {aspect:g}, α = {alpha:g}, noise {noise:g}; thin: four problems of n = {n}", fontsize=9
+        )
         ax.legend()
     return figure
 
