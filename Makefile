@@ -1,4 +1,4 @@
-# Two commands matter: `make reproduce` runs the main job, `make test` runs every check.
+# Two commands matter: `make reproduce` re-creates the paper in out/, `make test` runs every check.
 # Each installs what it needs into .venv; nothing but python3 and make is expected of the machine.
 PYTHON ?= python3
 BIN := .venv/bin
@@ -11,7 +11,7 @@ BIN := .venv/bin
 	touch $@
 
 reproduce: .venv/installed
-	$(BIN)/python -m reshuffle.figures.risk_over
+	$(BIN)/reshuffle reproduce --out out
 
 test: .venv/installed
 	$(BIN)/ruff check .

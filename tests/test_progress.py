@@ -25,3 +25,16 @@ def test_a_bar_is_drawn_on_standard_error_once_it_takes_long(monkeypatch, capsys
 def test_nothing_is_drawn_when_it_is_quick_or_not_a_terminal(capsys):
     list(progress.track(range(3), 3, "counting", None))
     assert capsys.readouterr() == ("", "")
+
+
+def test_bars_inside_a_display_join_it_and_leave_when_they_are_done(monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    with progress.display() as outer:
+        outer.add_task("figures", total=2)
+        for _ in progress.track(range(3), 3, "simulating", True):
+            assert [task.description for task in outer.tasks] == ["figures", "simulating"]
+        assert [task.description for task in outer.tasks] == ["figures"]
+        with progress.display() as inner:
+            assert inner is outer
+    with progress.display() as another:
+        assert another is not outer

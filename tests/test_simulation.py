@@ -185,3 +185,38 @@ def test_the_spread_is_the_risk_minus_that_of_the_mean_iterate():
     found = rs.simulate(problem, rs.RandomReshuffling(3), step=0.2, epochs=[0, 3], runs=40, fresh_noise=True)
     close(found.spread.mean, found.risk.mean - found.mean_iterate_risk.mean)
     assert found.spread.standard_error[1] < 0.2 * found.risk.standard_error[1]
+
+
+@pytest.mark.parametrize("covariance", [None, "dense"])
+def test_the_test_error_is_the_risk_of_a_run(covariance):
+    """What each run measures on its own test samples is, on average, the closed form of its risk."""
+    if covariance == "dense":
+        root = np.random.default_rng(2).standard_normal((6, 6))
+        covariance = root @ root.T / 6
+    problem = rs.gaussian(12, 6, covariance=covariance, seed=4)
+    options = {"step": 0.05, "epochs": [0, 3, 20], "runs": 400, "fresh_noise": True}
+    result = rs.simulate(problem, rs.RandomReshuffling(3), test_samples=300, seed=1, **options)
+    closed = rs.simulate(problem, rs.RandomReshuffling(3), seed=1, **options)
+    assert closed.test_error is None
+    np.testing.assert_array_equal(closed.risk.mean, result.risk.mean)
+    # The runs are the same, so that only the sampling of the tests is left: chi^2 with 300 degrees of freedom.
+    spread = closed.risk.mean * np.sqrt(2 / (300 * 400)) * 2
+    assert (np.abs(result.test_error.mean - closed.risk.mean) < 4 * spread).all()
+    assert (result.test_error.standard_error > 0).all()
+
+
+def test_runs_in_several_blocks_are_all_tested(monkeypatch):
+    monkeypatch.setattr(simulator, "_HISTORY_ENTRIES", 60)
+    problem = rs.gaussian(6, 5, seed=0)
+    result = rs.simulate(problem, rs.RandomReshuffling(2), step=0.1, epochs=[1, 2], runs=10, test_samples=50)
+    assert result.test_error.mean.shape == (2,)
+    assert np.isfinite(result.test_error.standard_error).all()
+
+
+def test_test_samples_need_the_truth():
+    with pytest.raises(rs.MissingTruthError, match="test_samples needs beta_star and noise"):
+        rs.simulate(
+            rs.LeastSquares([[1.0]], [1.0]), rs.FullBatch(), step=0.1, epochs=1, runs=4, test_samples=5
+        )
+    with pytest.raises(ValueError, match="test_samples must be a whole number of at least 0"):
+        rs.simulate(rs.gaussian(3, 2), rs.FullBatch(), step=0.1, epochs=1, runs=4, test_samples=-5)

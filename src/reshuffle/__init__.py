@@ -3,62 +3,87 @@
 problem -> scheme -> epoch -> descent -> risk, limit, stability, stopping
 """
 
-from reshuffle.affine_descent import AffineDescent
-from reshuffle.bounds import RiskInterval
-from reshuffle.critical import critical_step
-from reshuffle.descent import Descent, descend
-from reshuffle.epoch.epoch import Epoch
-from reshuffle.expected_risk import ExpectedRisk
-from reshuffle.flow import GradientFlow, gradient_flow
-from reshuffle.limits import Limit, LimitComparison
-from reshuffle.mean_square import MeanSquareStability
-from reshuffle.problem import LeastSquares, gaussian
-from reshuffle.risk import Risk
-from reshuffle.schemes import (
-    Cyclic,
-    FullBatch,
-    RandomReshuffling,
-    SampleReshuffling,
-    SampleWithReplacement,
-    Scheme,
-    ShuffleOnce,
-    WithReplacement,
-)
-from reshuffle.simulation import Estimate, Simulation, simulate
-from reshuffle.stability import Stability
-from reshuffle.stopping import BestEpoch
-from reshuffle.validate import MissingTruthError
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from reshuffle.affine_descent import AffineDescent as AffineDescent
+    from reshuffle.bounds import RiskInterval as RiskInterval
+    from reshuffle.critical import critical_step as critical_step
+    from reshuffle.descent import Descent as Descent
+    from reshuffle.descent import descend as descend
+    from reshuffle.epoch.epoch import Epoch as Epoch
+    from reshuffle.expected_risk import ExpectedRisk as ExpectedRisk
+    from reshuffle.flow import GradientFlow as GradientFlow
+    from reshuffle.flow import gradient_flow as gradient_flow
+    from reshuffle.limits import Limit as Limit
+    from reshuffle.limits import LimitComparison as LimitComparison
+    from reshuffle.mean_square import MeanSquareStability as MeanSquareStability
+    from reshuffle.problem import LeastSquares as LeastSquares
+    from reshuffle.problem import gaussian as gaussian
+    from reshuffle.risk import Risk as Risk
+    from reshuffle.schemes import Cyclic as Cyclic
+    from reshuffle.schemes import FullBatch as FullBatch
+    from reshuffle.schemes import RandomReshuffling as RandomReshuffling
+    from reshuffle.schemes import SampleReshuffling as SampleReshuffling
+    from reshuffle.schemes import SampleWithReplacement as SampleWithReplacement
+    from reshuffle.schemes import Scheme as Scheme
+    from reshuffle.schemes import ShuffleOnce as ShuffleOnce
+    from reshuffle.schemes import WithReplacement as WithReplacement
+    from reshuffle.simulation import Estimate as Estimate
+    from reshuffle.simulation import Simulation as Simulation
+    from reshuffle.simulation import simulate as simulate
+    from reshuffle.stability import Stability as Stability
+    from reshuffle.stopping import BestEpoch as BestEpoch
+    from reshuffle.validate import MissingTruthError as MissingTruthError
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "AffineDescent",
-    "BestEpoch",
-    "Cyclic",
-    "Descent",
-    "Epoch",
-    "Estimate",
-    "ExpectedRisk",
-    "FullBatch",
-    "GradientFlow",
-    "LeastSquares",
-    "Limit",
-    "LimitComparison",
-    "MeanSquareStability",
-    "MissingTruthError",
-    "RandomReshuffling",
-    "Risk",
-    "RiskInterval",
-    "SampleReshuffling",
-    "SampleWithReplacement",
-    "Scheme",
-    "ShuffleOnce",
-    "Simulation",
-    "Stability",
-    "WithReplacement",
-    "critical_step",
-    "descend",
-    "gaussian",
-    "gradient_flow",
-    "simulate",
-]
+# A name is imported when it is first asked for, so that `reshuffle --help` does not wait for numpy and scipy.
+# The lines above say the same to type checkers and editors; a test compares the two.
+_HOMES = {
+    "AffineDescent": "reshuffle.affine_descent",
+    "BestEpoch": "reshuffle.stopping",
+    "Cyclic": "reshuffle.schemes",
+    "Descent": "reshuffle.descent",
+    "Epoch": "reshuffle.epoch.epoch",
+    "Estimate": "reshuffle.simulation",
+    "ExpectedRisk": "reshuffle.expected_risk",
+    "FullBatch": "reshuffle.schemes",
+    "GradientFlow": "reshuffle.flow",
+    "LeastSquares": "reshuffle.problem",
+    "Limit": "reshuffle.limits",
+    "LimitComparison": "reshuffle.limits",
+    "MeanSquareStability": "reshuffle.mean_square",
+    "MissingTruthError": "reshuffle.validate",
+    "RandomReshuffling": "reshuffle.schemes",
+    "Risk": "reshuffle.risk",
+    "RiskInterval": "reshuffle.bounds",
+    "SampleReshuffling": "reshuffle.schemes",
+    "SampleWithReplacement": "reshuffle.schemes",
+    "Scheme": "reshuffle.schemes",
+    "ShuffleOnce": "reshuffle.schemes",
+    "Simulation": "reshuffle.simulation",
+    "Stability": "reshuffle.stability",
+    "WithReplacement": "reshuffle.schemes",
+    "critical_step": "reshuffle.critical",
+    "descend": "reshuffle.descent",
+    "gaussian": "reshuffle.problem",
+    "gradient_flow": "reshuffle.flow",
+    "simulate": "reshuffle.simulation",
+}
+
+__all__ = list(_HOMES)
+
+if not TYPE_CHECKING:
+    # Type checkers must not see this, or they would believe in every name.
+
+    def __getattr__(name: str) -> object:
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(import_module(_HOMES[name]), name)
+        globals()[name] = value
+        return value
+
+    def __dir__() -> list[str]:
+        return sorted([*globals(), *_HOMES])

@@ -1,6 +1,8 @@
 """Pictures of results: functions that take results and an optional `ax`, and return `ax`."""
 
-from typing import TYPE_CHECKING
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -14,6 +16,31 @@ if TYPE_CHECKING:
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """The palette of Okabe and Ito, which colour-blind readers can tell apart."""
+
+SCHEME_COLOURS = {
+    "full-batch": "#0072B2",
+    "reshuffling": "#D55E00",
+    "with-replacement": "#009E73",
+    "sample-reshuffling": "#CC79A7",
+    "shuffle-once": "#E69F00",
+    "cyclic": "#56B4E9",
+}
+"""One hue a scheme, in every picture; more batches make it darker."""
+
+
+class SpectralLaw(Protocol):
+    """What a picture of a spectrum needs to know of a law."""
+
+    @property
+    def support(self) -> Sequence[tuple[float, float]]:
+        """The intervals of the continuous part."""
+
+    @property
+    def atoms(self) -> Sequence[tuple[float, float]]:
+        """Pairs (location, mass)."""
+
+    def density(self, t: Any, /) -> FloatArray:
+        """The density of the continuous part."""
 
 
 def axes(ax: "Axes | None" = None) -> "Axes":
@@ -32,14 +59,72 @@ def figure(width: float, height: float) -> "Figure":
     return Figure(figsize=(width, height), dpi=150, layout="constrained")
 
 
-def risk_curve(risk: Risk, *, label: str, colour: str = COLOURS[0], ax: "Axes | None" = None) -> "Axes":
-    """Draw the total risk against the epochs it was asked for."""
-    ax = axes(ax)
-    ax.plot(risk.epochs, risk.total, color=colour, label=label, linewidth=1.6)
-    ax.set_xlabel("epochs")
-    ax.set_ylabel("risk of the mean iterate")
+def scheme_colour(scheme: str, batches: int) -> str:
+    """The colour of a scheme: its hue, the darker the more batches, and blue for one batch in any scheme.
+
+    >>> [scheme_colour("reshuffling", batches) for batches in (1, 2, 4, 8)]
+    ['#0072b2', '#dd7e33', '#954200', '#552600']
+    """
+    if batches == 1:
+        scheme = "full-batch"
+    hue = SCHEME_COLOURS.get(scheme, "#000000")
+    channels = [int(hue[k : k + 2], 16) for k in (1, 3, 5)]
+    if batches > 1:
+        doublings = min(math.log2(batches), 4.0)
+        white, shade = max(0.0, 0.2 * (2 - doublings)), 1 - 0.3 * max(0.0, doublings - 1)
+        channels = [round((channel + white * (255 - channel)) * max(shade, 0.2)) for channel in channels]
+    return "#" + "".join(f"{channel:02x}" for channel in channels)
+
+
+def scheme_label(scheme: str, batches: int) -> str:
+    """How legends name a scheme.
+
+    >>> scheme_label("reshuffling", 1), scheme_label("reshuffling", 4), scheme_label("cyclic", 4)
+    ('full batch', '4 batches', '4 batches, cyclic')
+    """
+    if batches == 1 or scheme == "full-batch":
+        return "full batch"
+    return f"{batches} batches" + ("" if scheme == "reshuffling" else f", {scheme.replace('-', ' ')}")
+
+
+def plain(ax: "Axes", xlabel: str, ylabel: str) -> "Axes":
+    """Label the axes and leave out what carries no information."""
+    ax.set_xlabel(xlabel)
+    ax.set_ylabel(ylabel)
     ax.spines[["top", "right"]].set_visible(False)
     return ax
+
+
+def risk_curve(
+    risk: Risk, *, label: str, colour: str = COLOURS[0], style: str = "-", ax: "Axes | None" = None
+) -> "Axes":
+    """Draw the total risk against the epochs it was asked for."""
+    return curve(
+        risk.epochs,
+        risk.total,
+        label=label,
+        colour=colour,
+        style=style,
+        ylabel="risk of the mean iterate",
+        ax=ax,
+    )
+
+
+def curve(
+    epochs: FloatArray,
+    values: FloatArray,
+    *,
+    label: str,
+    colour: str = COLOURS[0],
+    style: str = "-",
+    ylabel: str = "loss",
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Draw any quantity against the epochs; what diverges leaves the picture."""
+    ax = axes(ax)
+    shown = np.where(np.isfinite(values), values, np.nan)
+    ax.plot(epochs, shown, color=colour, label=label, linewidth=1.6, linestyle=style)
+    return plain(ax, "epochs", ylabel)
 
 
 def simulated_band(
@@ -58,4 +143,57 @@ def mark_best(epoch: float, risk: float, *, colour: str = COLOURS[0], ax: "Axes 
     ax = axes(ax)
     if np.isfinite(epoch):
         ax.plot([epoch], [risk], marker="o", markersize=5, color=colour, zorder=3)
+    return ax
+
+
+def spectrum_points(law: SpectralLaw, count: int = 300) -> tuple[FloatArray, FloatArray]:
+    """Points and densities on the support, closest at its edges, with nan between its intervals."""
+    points: list[FloatArray] = []
+    values: list[FloatArray] = []
+    for low, high in law.support:
+        angle = np.linspace(0, np.pi, count + 2)[1:-1]
+        t = (low + high) / 2 - (high - low) / 2 * np.cos(angle)
+        points += [t, np.array([np.nan])]
+        values += [np.asarray(law.density(t)), np.array([np.nan])]
+    if not points:
+        return np.zeros(0), np.zeros(0)
+    return np.concatenate(points[:-1]), np.concatenate(values[:-1])
+
+
+def spectrum_curve(
+    law: SpectralLaw, *, label: str, colour: str = COLOURS[0], style: str = "-", ax: "Axes | None" = None
+) -> "Axes":
+    """Draw the density of a law; name the mass of its atoms, which have none, in the label."""
+    ax = axes(ax)
+    t, density = spectrum_points(law)
+    masses = ", ".join(f"mass {mass:.3g} at {place:.3g}" for place, mass in law.atoms)
+    ax.plot(
+        t,
+        density,
+        color=colour,
+        linewidth=1.6,
+        linestyle=style,
+        label=f"{label} ({masses})" if masses else label,
+    )
+    return plain(ax, "eigenvalue", "density")
+
+
+def spectrum_histogram(
+    eigenvalues: FloatArray, *, label: str, colour: str = COLOURS[0], bins: int = 60, ax: "Axes | None" = None
+) -> "Axes":
+    """Draw the eigenvalues of a matrix as a density over all of them; those at zero are left out, not forgotten."""
+    ax = axes(ax)
+    moving = eigenvalues[np.abs(eigenvalues) > 1e-9 * np.abs(eigenvalues).max(initial=1e-300)]
+    heights, cuts = np.histogram(moving, bins=bins)
+    share = heights / len(eigenvalues) / np.diff(cuts)
+    ax.stairs(share, cuts, fill=True, color=colour, alpha=0.3, label=label)
+    return plain(ax, "eigenvalue", "density")
+
+
+def scale_values(ax: "Axes") -> "Axes":
+    """Make the values' axis logarithmic where the curves span more than 300 times, as those that diverge do."""
+    values = np.concatenate([np.asarray(line.get_ydata(), dtype=np.float64) for line in ax.get_lines()])
+    known = values[np.isfinite(values)]
+    if known.size and known.min() > 0 and known.max() > 300 * known.min():
+        ax.set_yscale("log")
     return ax

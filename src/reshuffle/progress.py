@@ -1,14 +1,21 @@
-"""A progress bar for what takes long, on a terminal only."""
+"""Progress bars for what takes long, on a terminal only."""
 
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from typing import TypeVar
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 Item = TypeVar("Item")
 
 _PATIENCE = 2.0
 """Seconds without a bar."""
+
+_shown: "Progress | None" = None
+"""The display that is open, if any; a terminal has room for one, and more bars join it."""
 
 
 def track(items: Iterable[Item], total: int, description: str, show: bool | None = None) -> Iterator[Item]:
@@ -21,16 +28,30 @@ def track(items: Iterable[Item], total: int, description: str, show: bool | None
     if not show:
         yield from items
         return
-    yield from _with_bar(items, total, description)
-
-
-def _with_bar(items: Iterable[Item], total: int, description: str) -> Iterator[Item]:
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(description, total=total, visible=False)
+    joins = _shown is not None
+    with display() as bars:
+        task = bars.add_task(description, total=total, visible=False)
         begin = time.monotonic()
         for item in items:
             yield item
-            bar.update(task, advance=1, visible=time.monotonic() - begin > _PATIENCE)
+            bars.update(task, advance=1, visible=time.monotonic() - begin > _PATIENCE)
+        if joins:
+            bars.remove_task(task)
+
+
+@contextmanager
+def display() -> Iterator["Progress"]:
+    """The open display of bars, or a new one on standard error for as long as this lasts."""
+    global _shown
+    if _shown is not None:
+        yield _shown
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bars:
+        _shown = bars
+        try:
+            yield bars
+        finally:
+            _shown = None

@@ -16,6 +16,8 @@ from reshuffle.schemes.base import Visit
 
 _BLOCK_ENTRIES = 1 << 24
 """Parameters of all runs that are held at a time. Fixed, so that results do not depend on the machine."""
+_HISTORY_ENTRIES = 1 << 26
+"""The same where every run is kept at all of the stops, to be tried on test samples of its own."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +46,9 @@ class Simulation:
     spread : Estimate or None
         What shuffling adds to the risk of the mean iterate: half the squared distance |b - b'|_Sigma^2 of such a
         pair. The noise that the two share cancels, so this is known far better than the risk itself.
+    test_error : Estimate or None
+        The mean of (x'b - x'beta_star)^2 over test samples that each run draws for itself: the risk of a
+        single run as one would measure it.
     runs : int
     """
 
@@ -52,6 +57,7 @@ class Simulation:
     risk: Estimate | None
     mean_iterate_risk: Estimate | None
     spread: Estimate | None
+    test_error: Estimate | None
     runs: int
 
     def __repr__(self) -> str:
@@ -70,6 +76,7 @@ def simulate(
     fresh_noise: bool = False,
     penalty: float = 0.0,
     momentum: float = 0.0,
+    test_samples: int = 0,
     progress: bool | None = None,
 ) -> Simulation:
     """Train `runs` times, each with its own random orders, and average.
@@ -87,6 +94,9 @@ def simulate(
     fresh_noise : bool
         Draw y = X beta_star + noise * N(0, 1) anew for every pair, as the risk averages over; otherwise all
         runs use the y of the problem.
+    test_samples : int
+        How many Gaussian test samples, x ~ N(0, Sigma), each run draws to measure its test error; none by
+        default.
     progress : bool, optional
         Whether to show a bar; by default on a terminal, once it takes longer than two seconds.
 
@@ -112,20 +122,45 @@ def simulate(
         )
     rng = validate.generator("seed", seed)
     start = door.start(start, problem)
-    if fresh_noise:
-        problem.truth("fresh_noise")
+    test_samples = validate.whole_number("test_samples", test_samples, 0)
+    for wanted, purpose in ((fresh_noise, "fresh_noise"), (test_samples, "test_samples")):
+        if wanted:
+            problem.truth(purpose)
     stops, positions = np.unique(when.ravel(), return_inverse=True)
     tally = _Tally(problem, len(stops))
     widest = max(problem.p, problem.n if fresh_noise else 1)
     height = 2 * max(2, _BLOCK_ENTRIES // (2 * widest))
+    if test_samples:
+        height = min(height, 2 * max(2, _HISTORY_ENTRIES // (2 * problem.p * max(1, len(stops)))))
     sizes = [min(height, runs - done) for done in range(0, runs, height)]
+    last = int(stops[-1]) if len(stops) else 0
+    trained = _trained_blocks(problem, scheme, made, start, sizes, rng, fresh_noise, last)
+    history = np.empty((len(stops), max(sizes), problem.p)) if test_samples else None
+    for stream, epoch, state in track(trained, len(sizes) * (last + 1), "simulating", progress):
+        for stop in np.flatnonzero(stops == epoch):
+            tally.add(int(stop), state)
+            if history is not None:
+                history[stop, : len(state)] = state
+        if history is not None and epoch == last:
+            tally.add_tests(history[:, : len(state)], test_samples, stream)
+    return tally.result(when, positions, runs)
+
+
+def _trained_blocks(
+    problem: LeastSquares,
+    scheme: Scheme,
+    made: Recipe,
+    start: FloatArray,
+    sizes: list[int],
+    rng: np.random.Generator,
+    fresh_noise: bool,
+    last: int,
+) -> Iterator[tuple[np.random.Generator, int, FloatArray]]:
+    """Every block after each of its epochs, with the randomness it may go on with."""
     for size, stream in zip(sizes, rng.spawn(len(sizes)), strict=True):
         block = _Block(problem, scheme, made, start, size, stream, fresh_noise)
-        last = int(stops[-1]) if len(stops) else 0
-        for epoch, state in track(block.epochs(last), last + 1, "simulating", progress):
-            for stop in np.flatnonzero(stops == epoch):
-                tally.add(int(stop), state)
-    return tally.result(when, positions, runs)
+        for epoch, state in block.epochs(last):
+            yield stream, epoch, state
 
 
 class _Block:
@@ -213,6 +248,7 @@ class _Tally:
         self.risks: list[list[FloatArray]] = [[] for _ in range(stops)]
         self.products: list[list[FloatArray]] = [[] for _ in range(stops)]
         self.distances: list[list[FloatArray]] = [[] for _ in range(stops)]
+        self.tests: list[list[FloatArray]] = [[] for _ in range(stops)]
 
     def add(self, stop: int, state: FloatArray) -> None:
         """Take in the parameters (runs, p) of a block of runs, by the update of Chan, Golub and LeVeque."""
@@ -233,6 +269,20 @@ class _Tally:
                 self.products[stop].append(np.einsum("ij,ij->i", errors[0::2], weighted[1::2]))
                 apart, weighted_apart = errors[0::2] - errors[1::2], weighted[0::2] - weighted[1::2]
                 self.distances[stop].append(np.einsum("ij,ij->i", apart, weighted_apart) / 2)
+
+    def add_tests(self, history: FloatArray, samples: int, rng: np.random.Generator) -> None:
+        """Try each run of (stops, runs, p) on test samples of its own, the same ones at every stop."""
+        beta_star, covariance, _ = self.problem.truth("test_samples")
+        stops, runs, p = history.shape
+        # Test features are z Sigma^(1/2) with z white: the root is taken once, to the errors' side.
+        coloured = covariance.colour((history - beta_star).reshape(-1, p)).reshape(stops, runs, p)
+        errors, white = np.empty((stops, runs)), np.empty((samples, p))
+        for run in range(runs):
+            rng.standard_normal(out=white)
+            with np.errstate(over="ignore", invalid="ignore"):
+                errors[:, run] = np.square(coloured[:, run] @ white.T).mean(axis=1)
+        for stop, values in enumerate(errors):
+            self.tests[stop].append((values[0::2] + values[1::2]) / 2)
 
     def result(self, epochs: FloatArray, positions: IntArray, runs: int) -> Simulation:
         """Spread the tallies over the epochs as they were asked for."""
@@ -256,5 +306,6 @@ class _Tally:
             risk=of_samples(self.risks) if self.knows_truth else None,
             mean_iterate_risk=of_samples(self.products) if self.knows_truth else None,
             spread=of_samples(self.distances) if self.knows_truth else None,
+            test_error=of_samples(self.tests) if any(self.tests) else None,
             runs=runs,
         )
