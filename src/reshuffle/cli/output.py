@@ -16,6 +16,7 @@ from reshuffle.cli.terminal import Series
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
+    from rich.console import JustifyMethod
 
 PICTURES = (".png", ".svg", ".pdf")
 
@@ -145,13 +146,14 @@ def _print(answer: Answer, options: OutputOptions) -> None:
     from reshuffle.cli.terminal import sketch
 
     console = Console(highlight=False, soft_wrap=False)
-    # Few rules and no wrapping: every digit must fit into 80 columns.
+    # Few rules, and columns as wide as their numbers: no digit may be lost in 80 columns.
     table = Table(
-        title=answer.title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False
+        title=answer.title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0)
     )
-    for heading in answer.headings:
-        names = heading in ("scheme", "")
-        table.add_column(heading, justify="left" if names else "right", no_wrap=True)
+    for number_of, heading in enumerate(answer.headings):
+        justify: JustifyMethod = "left" if heading in ("scheme", "") else "right"
+        words = [*heading.split(), *(row[number_of] for row in answer.rows)]
+        table.add_column(heading, justify=justify, min_width=max(map(len, words), default=0))
     for row in answer.rows:
         table.add_row(*row)
     console.print(table)
