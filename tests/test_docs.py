@@ -39,14 +39,22 @@ def test_every_test_of_the_paper_is_in_the_map():
 
 
 @pytest.mark.parametrize(
-    "page", ["README.md", "docs/architecture.md", "docs/many_batches.md", "docs/schemes.md"]
+    "page",
+    [
+        "README.md",
+        "docs/architecture.md",
+        "docs/many_batches.md",
+        "docs/schemes.md",
+        "docs/asymptotics.md",
+        "docs/two_batch_law.md",
+    ],
 )
 def test_every_file_that_a_page_names_exists(page):
     for name in re.findall(r"`((?:src/|docs/|tests/|benchmarks/)[\w/.]*)`", (ROOT / page).read_text()):
         assert (ROOT / name).exists(), name
 
 
-@pytest.mark.parametrize("page", ["many_batches.md", "schemes.md"])
+@pytest.mark.parametrize("page", ["many_batches.md", "schemes.md", "asymptotics.md"])
 def test_the_examples_of_a_page_print_what_they_say(page):
     result = doctest.testfile(
         str(ROOT / "docs" / page),

@@ -248,3 +248,11 @@ def test_epochs_have_any_shape():
     assert curve.risk(grid).total[1, 1] == pytest.approx(curve.risk(300).total, rel=1e-13)
     assert curve.risk([]).total.shape == (0,)
     assert curve.risk(0).total == pytest.approx(1)
+
+
+def test_curves_side_by_side():
+    comparison = asymptotics.compare_curves(0.25, 0.4, 2, noise=2.0)
+    assert comparison.price == pytest.approx(4 * (0.33399558 - 1 / 3), abs=4e-8)
+    assert comparison.best[0].risk > comparison.best[1].risk
+    assert asymptotics.compare_curves(1.5, 0.5, 2).price == -math.inf
+    assert math.isnan(asymptotics.compare_curves(1.5, 0.9, 2).price)

@@ -6,7 +6,12 @@ array([0.468 , 0.2833, 0.334 ])
 """
 
 from reshuffle.asymptotics.batch_law import BatchLaw
-from reshuffle.asymptotics.comparison import SpectrumComparison, compare_spectra
+from reshuffle.asymptotics.comparison import (
+    CurveComparison,
+    SpectrumComparison,
+    compare_curves,
+    compare_spectra,
+)
 from reshuffle.asymptotics.critical import critical_alpha
 from reshuffle.asymptotics.epoch_law import EpochLaw
 from reshuffle.asymptotics.fixed_dimension import FixedDimension, fixed_dimension
@@ -24,6 +29,7 @@ from reshuffle.asymptotics.two_batch_law import TwoBatchLaw
 
 __all__ = [
     "BatchLaw",
+    "CurveComparison",
     "EpochLaw",
     "FixedDimension",
     "FullBatchLaw",
@@ -34,6 +40,7 @@ __all__ = [
     "SpectrumComparison",
     "TwoBatchLaw",
     "batch_spectrum",
+    "compare_curves",
     "compare_spectra",
     "critical_alpha",
     "fixed_dimension",

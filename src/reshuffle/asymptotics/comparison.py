@@ -1,14 +1,17 @@
-"""Full batch against B batches at equal alpha, quantile by quantile."""
+"""Full batch against B batches at equal alpha: spectra quantile by quantile, and learning curves."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from reshuffle.arrays import FloatArray
 from reshuffle.asymptotics.epoch_law import EpochLaw
+from reshuffle.asymptotics.learning_curve import LearningCurve, learning_curve
 from reshuffle.asymptotics.spectra import batch_spectrum
 from reshuffle.free.checks import probabilities
+from reshuffle.stopping import BestEpoch
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +63,62 @@ def compare_spectra(
     full = batch_spectrum(aspect, alpha, 1, covariance)
     batched = batch_spectrum(aspect, alpha, batches, covariance)
     return SpectrumComparison(chosen, _moving(full, chosen), _moving(batched, chosen))
+
+
+@dataclass(frozen=True, eq=False)
+class CurveComparison:
+    """The learning curves of full batch and of B batches at equal alpha.
+
+    Attributes
+    ----------
+    full, batched : LearningCurve
+    """
+
+    full: LearningCurve
+    batched: LearningCurve
+
+    @cached_property
+    def best(self) -> tuple[BestEpoch, BestEpoch]:
+        """When to stop each."""
+        return self.full.best_epoch(), self.batched.best_epoch()
+
+    @cached_property
+    def price(self) -> float:
+        """How much larger the limiting risk of the batches is; infinite if one of the two diverges, nan if both do."""
+        with np.errstate(invalid="ignore"):
+            return float(self.batched.limit().total - self.full.limit().total)
+
+    def __repr__(self) -> str:
+        full, batched = self.best
+        return (
+            f"CurveComparison(best epoch {full.epoch:g} and {batched.epoch:g}, risk there {full.risk:.6g} and"
+            f" {batched.risk:.6g}, price in the limit {self.price:.3g})"
+        )
+
+
+def compare_curves(
+    aspect: float,
+    alpha: float,
+    batches: int,
+    *,
+    noise: float = 1.0,
+    signal: float = 1.0,
+    covariance: Any = None,
+) -> CurveComparison:
+    """Full batch against B batches at equal alpha: when to stop, the risk there, and in the limit.
+
+    Parameters
+    ----------
+    aspect, alpha, batches, noise, signal, covariance
+        As in `learning_curve`.
+
+    >>> compare_curves(0.25, 0.4, 2)
+    CurveComparison(best epoch 4 and 4, risk there 0.247411 and 0.245908, price in the limit 0.000662)
+    """
+    options = {"noise": noise, "signal": signal, "covariance": covariance}
+    return CurveComparison(
+        learning_curve(aspect, alpha, 1, **options), learning_curve(aspect, alpha, batches, **options)
+    )
 
 
 def _moving(law: EpochLaw, levels: FloatArray) -> FloatArray:
