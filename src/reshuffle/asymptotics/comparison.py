@@ -84,7 +84,7 @@ class CurveComparison:
 
     @cached_property
     def price(self) -> float:
-        """How much larger the limiting risk of the batches is; infinite if one of the two diverges, nan if both do."""
+        """How much larger the limiting risk of the batches is; infinite if one diverges, nan if both do."""
         with np.errstate(invalid="ignore"):
             return float(self.batched.limit().total - self.full.limit().total)
 
