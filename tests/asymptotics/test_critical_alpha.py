@@ -38,13 +38,13 @@ def test_two_batches_through_the_general_search():
 
 @pytest.mark.parametrize(("aspect", "batches"), [(0.25, 2), (1.5, 2), (1.5, 3)])
 def test_finite_problems_have_the_same_threshold(aspect, batches):
-    n = 400
+    n = 240
     steps = [
         batches
         * rs.critical_step(rs.gaussian(n, round(aspect * n), seed=seed), rs.RandomReshuffling(batches))
         for seed in range(2)
     ]
-    assert np.mean(steps) == pytest.approx(critical_alpha(aspect, batches), rel=0.06)
+    assert np.mean(steps) == pytest.approx(critical_alpha(aspect, batches), rel=0.08)
 
 
 def test_more_batches_can_step_further():

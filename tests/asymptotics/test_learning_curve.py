@@ -94,7 +94,7 @@ def test_exact_finite_curves_approach_the_limit_like_one_over_n(batches, aspect)
     alpha, errors = 0.25, []
     curve = learning_curve(aspect, alpha, batches)
     limit = curve.risk(EPOCHS)
-    for n, draws in ((60, 40), (240, 10)):
+    for n, draws in ((40, 60), (160, 15)):
         p = round(aspect * n)
         parts = [finite_risk(rs.gaussian(n, p, seed=s), batches, alpha, EPOCHS) for s in range(draws)]
         bias, variance = np.mean(parts, axis=0)

@@ -78,7 +78,7 @@ def folder(tmp_path, monkeypatch):
         (f"{CURVE} --batches two", "such as 1,2,4, but it is 'two'"),
         (f"{CURVE} --batches 2.5", "but it is '2.5'"),
         (f"{CURVE} --batches 21", "batches must be a whole number between 1 and 20, the number of rows"),
-        (f"{CURVE} --scheme bogosort", "--scheme must be among reshuffling, with-replacement"),
+        (f"{CURVE} --scheme bogosort", "--scheme must be among reshuffling, sample-reshuffling, cyclic"),
         (f"{CURVE} --simulate 3", "runs must be a whole number of at least 4"),
         (f"{CURVE} --simulate 5", "runs must be even"),
         (f"{CURVE} --simulate -2", "runs must be a whole number of at least 4"),

@@ -76,4 +76,4 @@ def test_a_terminal_without_unicode_gets_ascii(monkeypatch):
     )
     assert found.returncode == 0
     assert found.stdout.isascii()
-    assert b"| full-batch" in found.stdout
+    assert b"|full-batch" in found.stdout

@@ -86,9 +86,9 @@ def _curve(
 ) -> Curve:
     import reshuffle as rs
 
+    run = rs.descend(problem, scheme, step, alpha=alpha)
     visits = scheme.steps(problem.n)
     step = (alpha or 0.0) / visits if step is None else step
-    run = rs.descend(problem, scheme, step)
     knows_truth = problem.beta_star is not None and problem.noise is not None
     simulation = None
     if runs:
