@@ -55,7 +55,9 @@ def explain(error: Exception) -> tuple[str, int]:
     if isinstance(error, OSError):
         return f"{error.filename or 'file'}: {error.strerror or error}.", BAD_INPUT
     if isinstance(error, MemoryError):
-        return str(error) or "not enough memory: the problem is too large.", FAILED
+        # Our own say what to try; numpy's only how much it wanted.
+        ours = type(error) is MemoryError and bool(error.args)
+        return str(error) if ours else f"not enough memory: {error or 'the problem is too large.'}", FAILED
     # numpy's and scipy's LinAlgError is a ValueError, but it is a computation that failed.
     computation = isinstance(error, ArithmeticError) or type(error).__name__ == "LinAlgError"
     if isinstance(error, ZeroDivisionError):
