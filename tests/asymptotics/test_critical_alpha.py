@@ -36,9 +36,8 @@ def test_two_batches_through_the_general_search():
     assert _many_batches(0.7, 2, 0.5, 1.06) == pytest.approx(critical_alpha(0.7, 2), rel=1e-9)
 
 
-@pytest.mark.parametrize(("aspect", "batches"), [(0.25, 2), (1.5, 2), (1.5, 3)])
-def test_finite_problems_have_the_same_threshold(aspect, batches):
-    n = 240
+@pytest.mark.parametrize(("aspect", "batches", "n"), [(0.25, 2, 400), (1.5, 2, 240), (1.5, 3, 240)])
+def test_finite_problems_have_the_same_threshold(aspect, batches, n):
     steps = [
         batches
         * rs.critical_step(rs.gaussian(n, round(aspect * n), seed=seed), rs.RandomReshuffling(batches))
