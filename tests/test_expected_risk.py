@@ -201,7 +201,7 @@ def test_too_many_batches_are_sampled():
 
 @pytest.mark.parametrize("fraction", [0.5, 0.7, 0.9, 0.97])
 def test_hundreds_of_epochs_agree_with_the_general_recursion(fraction):
-    """Rounding must not grow on its own: at 0.7 of the critical step the mean square converges, beyond 0.9 it grows."""
+    """Rounding must not grow on its own: at 0.7 of the critical step the mean square still converges."""
     problem, scheme = rs.gaussian(60, 20, noise=0.7, seed=1), rs.RandomReshuffling(4)
     step = fraction * rs.critical_step(problem, scheme)
     epochs = [10, 100, 400, 600]

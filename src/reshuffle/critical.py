@@ -7,7 +7,7 @@ import numpy as np
 
 from reshuffle import door, recipe, stability
 from reshuffle.affine_mean import AffineMean
-from reshuffle.mean_square import spread_gain
+from reshuffle.mean_square import settles
 from reshuffle.problem import LeastSquares
 from reshuffle.recipe import Recipe
 from reshuffle.schemes import SampleWithReplacement, Scheme
@@ -76,7 +76,7 @@ def _converges_in_mean_square(run: AffineMean) -> bool:
         return False
     (course, *others) = run.courses()
     # On a fixed course nothing is spread.
-    return bool(others) or not course.scheme.is_random or spread_gain(course, decided=1.0) < 1
+    return bool(others) or not course.scheme.is_random or settles(course)
 
 
 def _safe_step(run: AffineMean) -> float:
