@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reshuffle as rs
+from reshuffle import critical
 from tests.oracles import brute_force
 from tests.problems import case
 
@@ -189,3 +190,55 @@ def test_next_to_no_spread_is_no_spread():
     critical = rs.critical_step(few, scheme, mean_square=True, momentum=0.5)
     assert rs.descend(few, scheme, step=critical * 0.999, momentum=0.5).mean_square_stability().converges
     assert not rs.descend(few, scheme, step=critical * 1.001, momentum=0.5).mean_square_stability().converges
+
+
+def resonant(n=100):
+    X = np.sqrt(1 + np.cos(2 * np.pi * np.arange(n) / n))[:, np.newaxis]
+    return rs.LeastSquares(X, np.zeros(n), beta_star=[1.0], noise=0.0)
+
+
+def heavy_ball_radius(curvatures, step, momentum):
+    """Of one epoch in a fixed order of visits to one parameter and its momentum buffer."""
+    epoch = np.eye(2)
+    for w in curvatures:
+        epoch = np.array([[1 - step * w, -step * momentum], [w, momentum]]) @ epoch
+    return radius(epoch)
+
+
+def test_a_fixed_order_may_drive_what_momentum_lets_oscillate():
+    """Parametric resonance: the curvature of the visits swings once an epoch, twice as fast as the heavy ball."""
+    problem, momentum = resonant(), 0.999
+    curvatures = np.square(problem.X[:, 0])
+    found = rs.critical_step(problem, rs.Cyclic(batch_size=1), momentum=momentum)
+    assert 6e-4 < found < 8e-4
+    for step in np.append(np.geomspace(found / 1000, found * (1 - 1e-6), 200), found):
+        assert heavy_ball_radius(curvatures, step, momentum) < 1
+    assert heavy_ball_radius(curvatures, found * (1 + 1e-6), momentum) > 1
+
+
+def test_a_start_that_is_not_stable_is_halved():
+    assert critical._first_failure(lambda step: step < 0.3, 1.0, 1e-9) == pytest.approx(0.3, rel=2e-9)
+    with pytest.raises(ArithmeticError, match=r"no step between .* is stable up to rounding"):
+        critical._first_failure(lambda step: False, 1.0, 1e-9)
+
+
+def test_critical_steps_take_any_real_number():
+    problem, scheme = rs.gaussian(8, 3, seed=0), rs.RandomReshuffling(2)
+    one = rs.critical_step(problem, scheme, penalty=np.float32(0.125), momentum=np.float32(0.5))
+    assert one == rs.critical_step(problem, scheme, penalty=0.125, momentum=0.5)
+    with pytest.raises(ValueError, match=r"mean_square must be True or False, but it is 'no'"):
+        rs.critical_step(problem, scheme, mean_square="no")
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_mean_square_fails_no_later_than_the_mean(seed):
+    problem = rs.gaussian(8, 2, seed=seed)
+    for scheme in (
+        rs.RandomReshuffling(1),
+        rs.RandomReshuffling(2),
+        rs.WithReplacement(1),
+        rs.ShuffleOnce(2),
+    ):
+        for recipe in ({}, {"penalty": 0.1}, {"momentum": 0.3}):
+            mean = rs.critical_step(problem, scheme, **recipe)
+            assert rs.critical_step(problem, scheme, mean_square=True, **recipe) <= mean
