@@ -6,6 +6,11 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
+from reshuffle.affine_descent import AffineDescent
+from reshuffle.expected_risk import of_moments
+from reshuffle.moments.readout import Readout
+from reshuffle.moments.streams import Snapshot
+from reshuffle.recipe import Recipe
 from tests.oracles import every_order
 from tests.problems import case, close
 
@@ -192,3 +197,25 @@ def test_too_many_batches_are_sampled():
         rs.descend(problem, rs.RandomReshuffling(30), alpha=0.5).expected_risk(math.inf)
     with pytest.raises(ValueError, match=r"epochs must be at most .* for RandomReshuffling\(batches=30\)"):
         rs.descend(problem, rs.RandomReshuffling(30), alpha=0.5).expected_risk(10**12)
+
+
+@pytest.mark.parametrize("fraction", [0.5, 0.7, 0.9, 0.97])
+def test_hundreds_of_epochs_agree_with_the_general_recursion(fraction):
+    """Rounding must not grow on its own: at 0.7 of the critical step the mean square still converges."""
+    problem, scheme = rs.gaussian(60, 20, noise=0.7, seed=1), rs.RandomReshuffling(4)
+    step = fraction * rs.critical_step(problem, scheme)
+    epochs = [10, 100, 400, 600]
+    found = rs.descend(problem, scheme, step=step).expected_risk(epochs)
+    general = AffineDescent(problem, scheme, Recipe(step), np.zeros(20)).expected_risk(epochs)
+    np.testing.assert_allclose(found.total, general.total, rtol=1e-10)
+    if fraction == 0.7:
+        np.testing.assert_allclose(found.total[:3], [0.98237, 0.98288, 0.98288], atol=1e-5)
+
+
+@pytest.mark.parametrize("second", [-1.0, -1e-6])
+def test_a_negative_expected_risk_is_a_bug_that_is_named(second):
+    problem = rs.LeastSquares([[1.0]], [0.0], beta_star=[1.0], noise=0.0)
+    readout = Readout(problem.row_space, problem.covariance, np.zeros(1), np.ones(1))
+    snapshots = iter([Snapshot(np.array([[second]]), np.zeros(1))])
+    with pytest.raises(ArithmeticError, match=r"expected risk after 3 epochs .* below zero"):
+        of_moments(np.array(3.0), snapshots, np.ones(1), readout, np.zeros(1))

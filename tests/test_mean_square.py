@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reshuffle as rs
+from reshuffle import critical
 from tests.oracles import brute_force
 from tests.problems import case
 
@@ -103,3 +104,141 @@ def test_mean_square_stability_needs_fixed_batches():
     run = rs.descend(rs.gaussian(8, 3, seed=0), rs.SampleReshuffling(2), 0.1)
     with pytest.raises(TypeError, match=r"scheme must visit fixed batches .* SampleReshuffling\(batches=2\)"):
         run.mean_square_stability()
+
+
+TWO_BATCHES = [
+    [0.34558419, 0.82161814],
+    [0.33043708, -1.30315723],
+    [0.90535587, 0.44637457],
+    [-0.53695324, 0.5811181],
+]
+
+
+def two_batch_radius(X, step):
+    """Of the mean of A (x) A over the orders 1, 2 and 2, 1 of two batches of equally many rows."""
+    one, two = (np.eye(X.shape[1]) - step * half.T @ half / len(half) for half in np.split(X, 2))
+    return radius((np.kron(two @ one, two @ one) + np.kron(one @ two, one @ two)) / 2)
+
+
+def first_failure(X, low, high):
+    """By bisection, between a step at which the mean square of two batches converges and one where it does not."""
+    assert two_batch_radius(X, low) < 1 < two_batch_radius(X, high)
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if two_batch_radius(X, middle) < 1 else (low, middle)
+    return low
+
+
+def test_two_batches_whose_gain_has_its_negative_beside_it():
+    """A power iteration that cycles between the two would take the gain for half of what it is."""
+    X = np.array(TWO_BATCHES)
+    problem = rs.LeastSquares(X, np.zeros(4), beta_star=[1.0, 1.0], noise=0.7)
+    scheme = rs.RandomReshuffling(2)
+    for step in (4.0, 4.5, 4.6, 4.602, 4.603, 4.6085, 4.61):
+        exact, run = two_batch_radius(X, step), rs.descend(problem, scheme, step=step)
+        found = run.mean_square_stability()
+        assert found.rate == pytest.approx(exact, rel=1e-7)
+        assert found.converges == (found.gain < 1) == (exact < 1)
+        assert np.isfinite(run.expected_risk(math.inf).total) == (exact < 1)
+    assert rs.descend(problem, scheme, step=4.6085).mean_square_stability().gain == pytest.approx(
+        1.935, abs=1e-3
+    )
+    critical = rs.critical_step(problem, scheme, mean_square=True)
+    assert critical == pytest.approx(first_failure(X, 4.5, 4.6085), rel=2e-6)
+
+
+@given(st.integers(0, 10**6), st.floats(0.8, 1.0))
+def test_two_batches_close_to_their_critical_step(seed, fraction):
+    X = np.random.default_rng(seed).standard_normal((4, 2))
+    problem = rs.LeastSquares(X, np.zeros(4), beta_star=[1.0, 1.0], noise=0.7)
+    scheme = rs.RandomReshuffling(2)
+    step = fraction * rs.critical_step(problem, scheme)
+    run = rs.descend(problem, scheme, step=step)
+    exact, found = two_batch_radius(X, step), run.mean_square_stability()
+    assert found.bounds[0] <= exact * (1 + 1e-7)
+    assert exact <= found.bounds[1] * (1 + 1e-7)
+    if abs(exact - 1) > 1e-6:
+        assert found.converges == (exact < 1)
+    if abs(exact - 1) > 1e-2:
+        assert np.isfinite(run.expected_risk(math.inf).total) == (exact < 1)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_critical_step_of_the_mean_square_of_two_batches(seed):
+    X = np.random.default_rng(seed).standard_normal((4, 2))
+    problem, scheme = rs.LeastSquares(X, np.zeros(4)), rs.RandomReshuffling(2)
+    found = rs.critical_step(problem, scheme, mean_square=True)
+    assert found <= rs.critical_step(problem, scheme)
+    assert two_batch_radius(X, found * (1 - 2e-6)) < 1
+    assert two_batch_radius(X, found * (1 + 2e-6)) >= 1 - 1e-9
+
+
+def test_next_to_no_spread_is_no_spread():
+    """Where all orders are the same map, rounding is all that is left of the spread."""
+    problem = rs.gaussian(30, 5, noise=0.5, seed=1)
+    for scheme in (rs.RandomReshuffling(1), rs.WithReplacement(1)):
+        found = rs.descend(problem, scheme, step=0.1).mean_square_stability()
+        rate = rs.descend(problem, rs.FullBatch(), step=0.1).stability().rate
+        assert found.converges
+        assert found.gain <= 1e-9
+        assert found.rate == pytest.approx(rate**2, rel=1e-7)
+    orthogonal = rs.LeastSquares(np.diag([1.0, 2.0, 3.0, 4.0]), np.zeros(4))
+    found = rs.descend(orthogonal, rs.RandomReshuffling(batch_size=1), step=0.02).mean_square_stability()
+    assert found.converges
+    assert found.rate == pytest.approx(0.98**2, rel=1e-7)
+    few, scheme = rs.gaussian(5, 3, seed=1), rs.RandomReshuffling(batch_size=2, drop_last=True)
+    critical = rs.critical_step(few, scheme, mean_square=True, momentum=0.5)
+    assert rs.descend(few, scheme, step=critical * 0.999, momentum=0.5).mean_square_stability().converges
+    assert not rs.descend(few, scheme, step=critical * 1.001, momentum=0.5).mean_square_stability().converges
+
+
+def resonant(n=100):
+    X = np.sqrt(1 + np.cos(2 * np.pi * np.arange(n) / n))[:, np.newaxis]
+    return rs.LeastSquares(X, np.zeros(n), beta_star=[1.0], noise=0.0)
+
+
+def heavy_ball_radius(curvatures, step, momentum):
+    """Of one epoch in a fixed order of visits to one parameter and its momentum buffer."""
+    epoch = np.eye(2)
+    for w in curvatures:
+        epoch = np.array([[1 - step * w, -step * momentum], [w, momentum]]) @ epoch
+    return radius(epoch)
+
+
+def test_a_fixed_order_may_drive_what_momentum_lets_oscillate():
+    """Parametric resonance: the curvature of the visits swings once an epoch, twice as fast as the heavy ball."""
+    problem, momentum = resonant(), 0.999
+    curvatures = np.square(problem.X[:, 0])
+    found = rs.critical_step(problem, rs.Cyclic(batch_size=1), momentum=momentum)
+    assert 6e-4 < found < 8e-4
+    for step in np.append(np.geomspace(found / 1000, found * (1 - 1e-6), 200), found):
+        assert heavy_ball_radius(curvatures, step, momentum) < 1
+    assert heavy_ball_radius(curvatures, found * (1 + 1e-6), momentum) > 1
+
+
+def test_a_start_that_is_not_stable_is_halved():
+    assert critical._first_failure(lambda step: step < 0.3, 1.0, 1e-9) == pytest.approx(0.3, rel=2e-9)
+    with pytest.raises(ArithmeticError, match=r"no step between .* is stable up to rounding"):
+        critical._first_failure(lambda step: False, 1.0, 1e-9)
+
+
+def test_critical_steps_take_any_real_number():
+    problem, scheme = rs.gaussian(8, 3, seed=0), rs.RandomReshuffling(2)
+    one = rs.critical_step(problem, scheme, penalty=np.float32(0.125), momentum=np.float32(0.5))
+    assert one == rs.critical_step(problem, scheme, penalty=0.125, momentum=0.5)
+    with pytest.raises(ValueError, match=r"mean_square must be True or False, but it is 'no'"):
+        rs.critical_step(problem, scheme, mean_square="no")
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_mean_square_fails_no_later_than_the_mean(seed):
+    problem = rs.gaussian(8, 2, seed=seed)
+    for scheme in (
+        rs.RandomReshuffling(1),
+        rs.RandomReshuffling(2),
+        rs.WithReplacement(1),
+        rs.ShuffleOnce(2),
+    ):
+        for recipe in ({}, {"penalty": 0.1}, {"momentum": 0.3}):
+            mean = rs.critical_step(problem, scheme, **recipe)
+            assert rs.critical_step(problem, scheme, mean_square=True, **recipe) <= mean

@@ -1,21 +1,23 @@
 """Up to which step a run converges: its mean, or its mean square."""
 
+import math
 from collections.abc import Callable
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
-from reshuffle import door, recipe, stability
+from reshuffle import door, recipe, stability, validate
 from reshuffle.affine_mean import AffineMean
-from reshuffle.mean_square import spread_gain
+from reshuffle.mean_square import settles
 from reshuffle.problem import LeastSquares
-from reshuffle.recipe import Recipe
 from reshuffle.schemes import SampleWithReplacement, Scheme
 
 _GROWTH = 1.02
 """Steps are first tried on a grid this fine."""
 _PRECISION = 1e-9
 _MEAN_SQUARE_PRECISION = 1e-6
+_HALVINGS = 40
+"""How often a start that is not stable is halved."""
 
 
 def critical_step(
@@ -30,8 +32,9 @@ def critical_step(
 
     For the mean iterate of schemes whose epochs are symmetric, without penalty or momentum, it is followed
     rigorously to a relative precision of 1e-9 (see `reshuffle.stability`). Otherwise steps are tried on a grid 2%
-    apart, upwards from where every visit is a contraction, and the first step that fails is refined by bisection; a
-    gap of instability narrower than that would be missed.
+    apart, upwards from where every visit is a contraction (far below that with momentum), and the first step that
+    fails is refined by bisection: what is returned was found stable; a gap of instability narrower than 2% would be
+    missed.
 
     Parameters
     ----------
@@ -54,47 +57,68 @@ def critical_step(
     problem = door.problem(problem)
     scheme = door.scheme(scheme, problem)
     made = recipe.recipe(1.0, None, penalty, momentum, 1)
+    validate.flag("mean_square", mean_square)
     if made.is_plain and scheme.is_symmetric and not mean_square:
         return stability.critical_step(problem, scheme)
 
     def run(step: float) -> AffineMean:
-        return AffineMean(problem, scheme, Recipe(step, penalty, momentum), np.zeros(problem.p))
+        return AffineMean(problem, scheme, replace(made, schedule=step), np.zeros(problem.p))
 
-    if run(0.0).space.dimension == 0 and not (penalty and problem.p):
+    at_rest = run(0.0)
+    if at_rest.space.dimension == 0 and not (made.penalty and problem.p):
         return np.inf
-    is_stable = _converges_in_mean_square if mean_square else _converges
-    precision = _MEAN_SQUARE_PRECISION if mean_square else _PRECISION
-    return _first_failure(lambda step: is_stable(run(step)), _safe_step(run(0.0)), precision)
+    safe = _safe_step(at_rest)
+    if not (mean_square and _spreads(at_rest)):
+        return _first_failure(lambda step: run(step).converges, safe, _PRECISION)
+    found = _first_failure(lambda step: _converges_in_mean_square(run(step)), safe, _MEAN_SQUARE_PRECISION)
+    # The mean, whose critical step is known to more digits, never fails before its square.
+    return min(found, critical_step(problem, scheme, penalty=made.penalty, momentum=made.momentum))
 
 
-def _converges(run: AffineMean) -> bool:
-    return run.stability().converges
+def _spreads(run: AffineMean) -> bool:
+    """Whether orders differ along a course; if not, the mean square along it is the square of the mean."""
+    (course, *others) = run.courses()
+    return not others and course.scheme.is_random
 
 
 def _converges_in_mean_square(run: AffineMean) -> bool:
-    if not run.stability().converges:
-        return False
-    (course, *others) = run.courses()
-    # On a fixed course nothing is spread.
-    return bool(others) or not course.scheme.is_random or spread_gain(course, decided=1.0) < 1
+    return run.converges and settles(run.courses()[0])
 
 
 def _safe_step(run: AffineMean) -> float:
-    """A step at which every visit shrinks what it sees; a hundredth of it where momentum makes that no proof."""
+    """A step at which every visit shrinks what it sees.
+
+    Momentum makes that no proof, since B visits that differ drive what oscillates by half a turn an epoch or more:
+    sqrt(step w) >= pi / B. So the start is a hundredth of it, over B^2.
+    """
     rows, space = run.blocks.rows, run.space
     if isinstance(run.scheme, SampleWithReplacement):
         inverse = float(np.square(rows).sum(axis=1).max(initial=0.0)) / 2
     else:
         inverse = 1 / run.scheme.contracting_step(run.blocks) if space.dimension else 0.0
     inverse = inverse * space.scale * space.scale + run.recipe.penalty / 2
-    return (1.0 if run.recipe.momentum == 0 else 0.01) / inverse * (1 - 1e-9)
+    caution = 1.0 if run.recipe.momentum == 0 else 0.01 / run.scheme.steps(run.problem.n) ** 2
+    return caution / inverse * (1 - 1e-9)
 
 
-def _first_failure(is_stable: Callable[[float], bool], low: float, precision: float) -> float:
-    high: Any = low
+def _first_failure(is_stable: Callable[[float], bool], start: float, precision: float) -> float:
+    """The last step that was found stable, before the first that was not."""
+    low = _stable_step(is_stable, start)
+    high = low * _GROWTH
     while is_stable(high):
         low, high = high, high * _GROWTH
     while high - low > precision * high:
         middle = (low + high) / 2
         low, high = (middle, high) if is_stable(middle) else (low, middle)
-    return float((low + high) / 2)
+    return low
+
+
+def _stable_step(is_stable: Callable[[float], bool], start: float) -> float:
+    """A step that was found stable: the start, or the first of its halves that is."""
+    for halvings in range(_HALVINGS):
+        step = math.ldexp(start, -halvings)
+        if is_stable(step):
+            return step
+    raise ArithmeticError(
+        f"no step between {step:.3g} and {start:.3g} is stable up to rounding; try a smaller momentum or penalty."
+    )

@@ -10,6 +10,9 @@ from reshuffle.epoch.sampling import STANDARD_ERRORS
 from reshuffle.moments.readout import Readout
 from reshuffle.moments.streams import Snapshot
 
+_ROUNDING = 1e-8
+"""Relative to the terms that are added: what many epochs of rounding may do to a sum of them."""
+
 
 @dataclass(frozen=True, eq=False)
 class ExpectedRisk:
@@ -73,11 +76,23 @@ def of_moments(
         inside = readout.inside(snapshot.second)
         if np.isfinite(inside):
             cross = readout.between(snapshot.mean, float(fade))
-            totals[number] = max(inside + cross + readout.outside(float(fade)), 0.0)
+            outside = readout.outside(float(fade))
+            rounding = _ROUNDING * (readout.size(snapshot.second) + abs(cross) + outside)
+            totals[number] = _nonnegative(inside + cross + outside, rounding, when[number])
         else:
             totals[number] = np.inf
         errors[number] = snapshot.error * inside if snapshot.error else 0.0
     return _spread_over(clock, back, totals, mean, errors)
+
+
+def _nonnegative(total: float, rounding: float, epoch: float) -> float:
+    """A mean of squares; below zero, but for rounding, it is no answer."""
+    if total < -rounding:
+        raise ArithmeticError(
+            f"the expected risk after {epoch:g} epochs came out as {total:g}, below zero by more than rounding "
+            f"({rounding:.1g}): the recursion of second moments has lost its accuracy; try a smaller step."
+        )
+    return max(total, 0.0)
 
 
 def deterministic(clock: FloatArray, mean: FloatArray) -> ExpectedRisk:

@@ -10,9 +10,12 @@ from reshuffle.arrays import FloatArray
 from reshuffle.moments.course import Course
 from reshuffle.moments.inputs import Inputs
 from reshuffle.moments.reshuffled_moment import ReshuffledMoment
-from reshuffle.moments.stationary import MeanPart, positive_radius
+from reshuffle.moments.stationary import Enclosure, MeanPart, positive_radius
 from reshuffle.moments.streams import second_moment
 from reshuffle.schemes import RandomReshuffling
+
+_ROUNDING = 1e-14
+"""Relative size of a difference of two epochs that is nothing but rounding."""
 
 
 @dataclass(frozen=True)
@@ -49,13 +52,37 @@ def mean_square_stability(run: AffineMean) -> MeanSquareStability:
             mean.converges, square, (square, square), 0.0 if mean.converges else np.inf
         )
     course = courses[0]
-    rate = positive_radius(congruence(course), course.visits(0).dimension)
+    rate = _rate(course)
     lower = max(rate.lower, min(course.rate**2, rate.upper))
-    gain = spread_gain(course) if mean.converges else np.inf
-    return MeanSquareStability(gain < 1, max(rate.estimate, lower), (lower, rate.upper), gain)
+    gain = spread_gain(course) if mean.converges else Enclosure(np.inf, np.inf, np.inf)
+    converges = mean.converges and _settles(gain, rate)
+    return MeanSquareStability(converges, max(rate.estimate, lower), (lower, rate.upper), gain.estimate)
 
 
-def spread_gain(course: Course, decided: float | None = None) -> float:
+def settles(course: Course) -> bool:
+    """Whether the mean square converges along a course of random orders on which the mean does."""
+    gain = spread_gain(course, decided=1.0)
+    decided = gain.is_below(1.0)
+    return _settles(gain, _rate(course, decided=1.0)) if decided is None else decided
+
+
+def _settles(gain: Enclosure, rate: Enclosure) -> bool:
+    """By whichever bounds are on one side of one; both radii are, so the rate speaks where the gain cannot."""
+    if rate.lower > 1:
+        return False
+    for radius in (gain, rate):
+        decided = radius.is_below(1.0)
+        if decided is not None:
+            return decided
+    return gain.estimate < 1
+
+
+def _rate(course: Course, decided: float | None = None) -> Enclosure:
+    """The spectral radius of M -> E[A M A']."""
+    return positive_radius(congruence(course), course.visits(0).dimension, decided)
+
+
+def spread_gain(course: Course, decided: float | None = None) -> Enclosure:
     """The spectral radius of (I - Abar . Abar')^-1 E; only which side of `decided` it is on, if that is given."""
     loss = course.map(0).loss
     if course.scheme.is_symmetric and course.recipe.momentum == 0:
@@ -63,9 +90,13 @@ def spread_gain(course: Course, decided: float | None = None) -> float:
     part, epoch = MeanPart(loss), congruence(course)
 
     def positive(matrix: FloatArray) -> FloatArray:
-        return part.solve(epoch(matrix) - part.congruence(matrix))
+        after = epoch(matrix)
+        spread = after - part.congruence(matrix)
+        if np.abs(spread).max(initial=0.0) <= _ROUNDING * np.abs(after).max(initial=0.0):
+            return np.zeros_like(matrix)
+        return part.solve(spread)
 
-    return positive_radius(positive, len(loss), decided).estimate
+    return positive_radius(positive, len(loss), decided)
 
 
 def congruence(course: Course) -> Callable[[FloatArray], FloatArray]:

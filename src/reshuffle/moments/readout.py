@@ -57,6 +57,11 @@ class Readout:
             value = float(np.vdot(self.gram, second / self.space.scale / self.space.scale))
         return value if np.isfinite(value) else np.inf
 
+    def size(self, second: FloatArray) -> float:
+        """The sum of the sizes of the terms of `inside`, to which its rounding is relative."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return float(np.vdot(np.abs(self.gram), np.abs(second / self.space.scale / self.space.scale)))
+
     def inside_of(self, columns: FloatArray) -> float:
         """The sum of |V u / scale|_Sigma^2 over the columns u of (r, c)."""
         unit = columns / self.space.scale

@@ -94,12 +94,14 @@ class ReshuffledMoment:
     def epoch(self, second: FloatArray, source: FloatArray) -> FloatArray:
         """E e e' (r, r) after one more epoch."""
         moments = {0: second}
-        # In the coordinates of the second moments, in which the first batch is diagonal.
-        turned = source @ self._means[0] if self.noise else source
-        for arrivals in self._layers:
-            moments = {way.subset: self._arrive(way, moments, source, turned) for way in arrivals}
-        (end,) = moments.values()
-        return end
+        with np.errstate(over="ignore", invalid="ignore"):
+            # In the coordinates of the second moments, in which the first batch is diagonal.
+            turned = source @ self._means[0] if self.noise else source
+            for arrivals in self._layers:
+                moments = {way.subset: self._arrive(way, moments, source, turned) for way in arrivals}
+            (end,) = moments.values()
+            # Visits take M for symmetric: a skew part, if only of rounding, would grow epoch by epoch.
+            return np.asarray((end + end.T) / 2)
 
     def _arrive(
         self, way: "_Arrival", moments: dict[int, FloatArray], source: FloatArray, turned: FloatArray

@@ -22,6 +22,12 @@ _ROUNDS = 500
 _TIGHT = 1e-8
 """Relative width of bounds on a spectral radius that are not improved any more."""
 _SETTLED = 1e-14
+_CYCLE = 12
+"""Rounds over which growth is measured: a multiple of the periods with which increments may come and go."""
+_KEPT = 0.25
+"""Share of the matrix before in that after a round, without which a power iteration may cycle for ever."""
+_NOTHING = 1e-12
+"""Relative size of what rounding makes of nothing."""
 
 
 class MeanPart:
@@ -57,10 +63,11 @@ class MeanPart:
 def fixed_point(epoch: Map, mean: MeanPart) -> tuple[FloatArray, float]:
     """M = T(M) + R for epoch(M) = T(M) + R, and its relative error; (inf, 0) if the mean square diverges.
 
-    M -> M + (I - Abar . Abar')^-1 (epoch(M) - M) climbs from below, with increments that shrink by the gain.
+    M -> M + (I - Abar . Abar')^-1 (epoch(M) - M) climbs from below, with increments that shrink by the gain: not in
+    every round (with two batches the map of the gain has -gain among its eigenvalues too), but over a cycle.
     """
     matrix = np.zeros_like(mean.loss)
-    last, ratio = np.inf, 1.0
+    changes: list[float] = []
     for _ in range(_ROUNDS):
         with np.errstate(over="ignore", invalid="ignore"):
             increment = mean.solve(epoch(matrix) - matrix)
@@ -70,11 +77,12 @@ def fixed_point(epoch: Map, mean: MeanPart) -> tuple[FloatArray, float]:
             return np.full_like(matrix, np.inf), 0.0
         if change <= _SETTLED * size:
             return matrix, max(_SETTLED, change / max(size, np.finfo(float).tiny))
-        ratio = change / last if np.isfinite(last) and last else 1.0
-        last = change
-    if ratio >= 1 - 1e-9:
+        changes.append(change)
+    growth = changes[-1] / changes[-1 - _CYCLE]
+    if growth >= 1 - _CYCLE * 1e-9:
         return np.full_like(matrix, np.inf), 0.0
-    return matrix, float(last * ratio / (1 - ratio) / max(size, np.finfo(float).tiny))
+    left = sum(changes[-_CYCLE:]) * growth / (1 - growth)
+    return matrix, float(left / max(size, np.finfo(float).tiny))
 
 
 @dataclass(frozen=True)
@@ -85,12 +93,19 @@ class Enclosure:
     estimate: float
     upper: float
 
+    def is_below(self, number: float) -> bool | None:
+        """Whether the radius is below a number, if the bounds say so."""
+        if self.upper < number:
+            return True
+        return False if self.lower >= number else None
+
 
 def positive_radius(positive: Map, dimension: int, decided: float | None = None) -> Enclosure:
     """Enclose the spectral radius of a positive map on symmetric matrices (Collatz and Wielandt).
 
     For any positive definite M it lies between the least and the largest c with c M touching the image of M:
-    the extreme eigenvalues of M^-1/2 P(M) M^-1/2. Power iteration makes the two meet.
+    the extreme eigenvalues of M^-1/2 P(M) M^-1/2. Power iteration on a mean of I and P makes the two meet; on P
+    alone it would cycle where -radius, or the radius times another root of one, is an eigenvalue too.
 
     Parameters
     ----------
@@ -109,13 +124,22 @@ def positive_radius(positive: Map, dimension: int, decided: float | None = None)
         if not np.isfinite(image).all():
             return Enclosure(max(lower, 1.0), np.inf, np.inf)
         estimate = float(np.trace(image) / np.trace(matrix))
-        if estimate == 0:
-            return Enclosure(0.0, 0.0, 0.0)
+        if estimate <= _NOTHING:
+            return Enclosure(0.0, 0.0, min(upper, _NOTHING * dimension))
         ratios = scipy.linalg.eigh(image, matrix, eigvals_only=True, check_finite=False)
         lower, upper = max(lower, float(ratios[0])), min(upper, float(ratios[-1]))
         tight = upper - lower <= _TIGHT * upper
         if tight or (decided is not None and (lower > decided or upper < decided)):
             break
-        # A trace of the identity keeps the matrix definite where the map does not; the bounds hold all the same.
-        matrix = image / np.trace(image) + 1e-12 * np.eye(dimension) / dimension
+        matrix = _KEPT * matrix + (1 - _KEPT) * _definite(image)
     return Enclosure(min(lower, upper), min(max(estimate, lower), upper), upper)
+
+
+def _definite(image: FloatArray) -> FloatArray:
+    """An image of trace one that is definite where the map, or rounding, does not keep it so.
+
+    The bounds of Collatz and Wielandt hold for any definite matrix.
+    """
+    values, vectors = scipy.linalg.eigh(image, check_finite=False)
+    values = np.maximum(values, _NOTHING * values[-1])
+    return np.asarray((vectors * (values / values.sum())) @ vectors.T)
