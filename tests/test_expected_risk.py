@@ -219,3 +219,41 @@ def test_a_negative_expected_risk_is_a_bug_that_is_named(second):
     snapshots = iter([Snapshot(np.array([[second]]), np.zeros(1))])
     with pytest.raises(ArithmeticError, match=r"expected risk after 3 epochs .* below zero"):
         of_moments(np.array(3.0), snapshots, np.ones(1), readout, np.zeros(1))
+
+
+@pytest.mark.parametrize("value", ["no", 1])
+def test_given_responses_is_a_flag(value):
+    run = rs.descend(rs.gaussian(8, 3, noise=0.5, seed=0), rs.Cyclic(2), step=0.1)
+    with pytest.raises(ValueError, match=r"given_responses must be True or False, but it is "):
+        run.expected_risk(3, given_responses=value)
+
+
+def test_one_row_of_one_feature():
+    """E |e_k|^2 = a^2k + noise^2 (1 - a^k)^2 / x^2 for a = 1 - step x^2, the same for all schemes of one batch."""
+    x, step, noise = 1.7, 0.1, 0.5
+    problem = rs.LeastSquares([[x]], [0.0], beta_star=[1.0], noise=noise)
+    kept = (1 - step * x**2) ** np.array([0, 5, math.inf])
+    expected = kept**2 + noise**2 * (1 - kept) ** 2 / x**2
+    for scheme in (rs.RandomReshuffling(1), rs.WithReplacement(1), rs.SampleWithReplacement(batch_size=1)):
+        run = rs.descend(problem, scheme, step=step)
+        np.testing.assert_allclose(run.expected_risk([0, 5, math.inf]).total, expected, rtol=1e-12)
+        assert run.mean_square_stability().rate == pytest.approx((1 - step * x**2) ** 2, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    "scheme",
+    [rs.RandomReshuffling(2), rs.WithReplacement(2), rs.SampleWithReplacement(batch_size=2)],
+    ids=repr,
+)
+def test_features_that_are_all_zero_teach_nothing(scheme):
+    problem = rs.LeastSquares(np.zeros((4, 3)), np.zeros(4), beta_star=np.ones(3), noise=0.5)
+    run = rs.descend(problem, scheme, step=0.1)
+    assert (run.expected_risk([0, 5, math.inf]).total == 3.0).all()
+    assert run.mean_square_stability().converges
+    assert rs.critical_step(problem, scheme, mean_square=True) == np.inf
+    shrunk = rs.descend(problem, scheme, step=0.1, penalty=0.2, start=np.full(3, 2.0))
+    # From 1 away to the other side: every visit multiplies the parameters by 0.98.
+    np.testing.assert_allclose(
+        shrunk.expected_risk([1, math.inf]).total, [3 * (2 * 0.98**2 - 1) ** 2, 3.0], rtol=1e-12
+    )
+    assert shrunk.mean_square_stability().rate == pytest.approx(0.98**4, rel=1e-12)

@@ -242,3 +242,48 @@ def test_the_mean_square_fails_no_later_than_the_mean(seed):
         for recipe in ({}, {"penalty": 0.1}, {"momentum": 0.3}):
             mean = rs.critical_step(problem, scheme, **recipe)
             assert rs.critical_step(problem, scheme, mean_square=True, **recipe) <= mean
+
+
+def test_the_rate_knows_what_a_penalty_does_outside_the_row_space():
+    run = rs.descend(rs.gaussian(5, 9, noise=0.5, seed=1), rs.RandomReshuffling(2), step=0.1, penalty=0.01)
+    found = run.mean_square_stability()
+    # Two visits an epoch multiply by 1 - step * penalty there, and nothing inside is slower.
+    assert found.rate == pytest.approx(0.999**4, rel=1e-12)
+    assert found.bounds[0] <= found.rate <= found.bounds[1]
+
+
+HUGE = [1e5, 1e20, 1e100, 1e200]
+DRAWN = rs.SampleWithReplacement(batch_size=2)
+HUGE_RUNS = [
+    # Beyond 1e20 a single epoch of this one cannot be held, and that is said.
+    *((rs.RandomReshuffling(4), step, {}) for step in HUGE[:2]),
+    *((DRAWN, step, {}) for step in HUGE),
+    *(
+        (scheme, step, recipe)
+        for scheme in (rs.RandomReshuffling(4), DRAWN)
+        for step in HUGE
+        for recipe in ({"penalty": 0.2}, {"momentum": 0.5}, {"penalty": 0.2, "momentum": 0.5})
+    ),
+]
+
+
+@pytest.mark.parametrize(("scheme", "step", "recipe"), HUGE_RUNS)
+def test_huge_steps_diverge_without_a_warning(scheme, step, recipe):
+    for problem in (rs.gaussian(30, 5, noise=0.5, seed=1), rs.gaussian(5, 9, noise=0.5, seed=1)):
+        run = rs.descend(problem, scheme, step=step, **recipe)
+        assert not run.stability().converges
+        assert not run.mean_square_stability().converges
+        assert run.risk(math.inf).total == np.inf
+        assert (run.expected_risk([50, math.inf]).total == np.inf).all()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_limit_is_infinite_exactly_where_the_mean_square_diverges(seed):
+    """With momentum, where solvers scale down what comes near to the largest numbers there are."""
+    X = np.random.default_rng(seed).standard_normal((6, 3))
+    problem = rs.LeastSquares(X, np.zeros(6), beta_star=np.ones(3), noise=0.3)
+    largest = max(np.linalg.norm(batch, 2) ** 2 / 2 for batch in np.split(X, 3))
+    for times in (1.5, 2.3, 2.5):
+        run = rs.descend(problem, rs.RandomReshuffling(3), step=times / largest, momentum=0.5)
+        finite = np.isfinite(run.expected_risk(math.inf).total)
+        assert finite == run.mean_square_stability().converges

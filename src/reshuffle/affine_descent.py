@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from reshuffle import run_risk
+from reshuffle import run_risk, validate
 from reshuffle.affine_mean import AffineMean
 from reshuffle.expected_risk import ExpectedRisk
 from reshuffle.mean_square import MeanSquareStability, mean_square_stability
@@ -38,7 +38,8 @@ class AffineDescent(AffineMean):
         given_responses : bool
             Average over the orders alone, with the responses y of the problem, in place of orders and noise.
         """
-        return run_risk.of_affine(self, self.recipe.clock(epochs), given_responses)
+        given = validate.flag("given_responses", given_responses)
+        return run_risk.of_affine(self, self.recipe.clock(epochs), given)
 
     def mean_square_stability(self) -> MeanSquareStability:
         """Whether the mean square of a run converges too, on which its expected risk depends."""

@@ -27,8 +27,8 @@ class MeanSquareStability:
     converges : bool
         The mean converges, and the gain is below one: then so is the rate.
     rate : float
-        The spectral radius of M -> E[A M A'] on symmetric matrices over the row space; never below the square of
-        the rate of the mean.
+        The spectral radius of M -> E[A M A'] on symmetric matrices, over the row space and, under a penalty,
+        outside of it; never below the square of the rate of the mean.
     bounds : (float, float)
         Certified bounds on the rate (Collatz and Wielandt).
     gain : float
@@ -45,18 +45,20 @@ class MeanSquareStability:
 def mean_square_stability(run: AffineMean) -> MeanSquareStability:
     """Decide for a run with a constant step."""
     mean = run.stability()
+    with np.errstate(over="ignore"):
+        square = float(np.square(mean.rate))
     courses = run._courses
     if len(courses) > 1 or not courses[0].scheme.is_random or run.recipe.at(0).step == 0:
-        square = mean.rate**2
         return MeanSquareStability(
             mean.converges, square, (square, square), 0.0 if mean.converges else np.inf
         )
     course = courses[0]
     rate = _rate(course)
-    lower = max(rate.lower, min(course.rate**2, rate.upper))
+    # The mean knows of what a penalty does outside the row space, too.
+    bounds = max(rate.lower, square), max(rate.upper, square)
     gain = spread_gain(course) if mean.converges else Enclosure(np.inf, np.inf, np.inf)
     converges = mean.converges and _settles(gain, rate)
-    return MeanSquareStability(converges, max(rate.estimate, lower), (lower, rate.upper), gain.estimate)
+    return MeanSquareStability(converges, max(rate.estimate, square), bounds, gain.estimate)
 
 
 def settles(course: Course) -> bool:

@@ -33,7 +33,8 @@ class Outside:
     @property
     def rate(self) -> float:
         """The spectral radius of an epoch."""
-        return float(np.abs(np.linalg.eigvals(self._visit(0))).max()) ** self.steps
+        with np.errstate(over="ignore"):
+            return float(np.power(np.abs(np.linalg.eigvals(self._visit(0))).max(), self.steps))
 
     def fades(self, epochs: FloatArray) -> FloatArray:
         """What is left of the start after each of the ascending epochs."""

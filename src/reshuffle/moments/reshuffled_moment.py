@@ -52,11 +52,13 @@ class ReshuffledMoment:
         singular, h = alignment.singular, self._shares[self._first]
         self._diagonal = np.ones(len(self.basis))
         self._diagonal[: len(singular)] -= h * singular**2
-        self._scales = np.outer(self._diagonal, self._diagonal)
+        with np.errstate(over="ignore"):
+            self._scales = np.outer(self._diagonal, self._diagonal)
         self._inlet = h * singular
         self._layers: list[list[_Arrival]] = []
         self._means: dict[int, FloatArray] = {}
-        self._climb(self.basis.T @ modes)
+        with np.errstate(over="ignore", invalid="ignore"):
+            self._climb(self.basis.T @ modes)
 
     def _climb(self, modes: FloatArray) -> None:
         """The transposed F(S) Q of every subset, and the ways into it."""

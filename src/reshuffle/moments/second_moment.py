@@ -39,8 +39,9 @@ class SecondMoment:
 
     def congruence(self, matrix: FloatArray) -> FloatArray:
         """E[A M A'] (d, d) alone: what an epoch makes of a second moment when nothing enters."""
-        after = self.scheme.walk(self.n, self._conjugate, average, matrix)
-        return np.asarray((after + after.T) / 2)
+        with np.errstate(over="ignore", invalid="ignore"):
+            after = self.scheme.walk(self.n, self._conjugate, average, matrix)
+            return np.asarray((after + after.T) / 2)
 
     def _conjugate(self, batch: int, matrix: FloatArray) -> FloatArray:
         # The matrix is symmetric, so that moving the columns of (G M)' gives G M G'.
@@ -111,6 +112,6 @@ class DrawnSecondMoment(SecondMoment):
         rows = self.visits.blocks.rows
         covariance = (rows.T @ (squares[:, np.newaxis] * rows) / n - mean) / size
         if self.visits.momentum == 0:
-            return np.asarray(self.visits.step**2 * covariance)
-        signs = np.array([[self.visits.step**2, -self.visits.step], [-self.visits.step, 1.0]])
+            return np.asarray(np.square(self.visits.step) * covariance)
+        signs = np.array([[np.square(self.visits.step), -self.visits.step], [-self.visits.step, 1.0]])
         return np.kron(signs, covariance)

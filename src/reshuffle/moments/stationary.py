@@ -24,6 +24,8 @@ _TIGHT = 1e-8
 _SETTLED = 1e-14
 _CYCLE = 12
 """Rounds over which growth is measured: a multiple of the periods with which increments may come and go."""
+_GROWN = 1e100
+"""Growth over the first increment from which no gain below one would return."""
 _KEPT = 0.25
 """Share of the matrix before in that after a round, without which a power iteration may cycle for ever."""
 _NOTHING = 1e-12
@@ -73,11 +75,12 @@ def fixed_point(epoch: Map, mean: MeanPart) -> tuple[FloatArray, float]:
             increment = mean.solve(epoch(matrix) - matrix)
             matrix = matrix + increment
         size, change = float(np.abs(matrix).max(initial=0.0)), float(np.abs(increment).max(initial=0.0))
-        if not np.isfinite(size):
+        changes.append(change)
+        # Nearer to overflow the solver of Lyapunov scales its answer down, and seems to have settled.
+        if not np.isfinite(size) or size > _GROWN * changes[0]:
             return np.full_like(matrix, np.inf), 0.0
         if change <= _SETTLED * size:
             return matrix, max(_SETTLED, change / max(size, np.finfo(float).tiny))
-        changes.append(change)
     growth = changes[-1] / changes[-1 - _CYCLE]
     if growth >= 1 - _CYCLE * 1e-9:
         return np.full_like(matrix, np.inf), 0.0

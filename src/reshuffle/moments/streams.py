@@ -140,7 +140,9 @@ def reshuffled(
             return
         decay, _ = power_and_sum(rates, np.array(when))
         error = 0.0 if end is None else _distance(second, end)
-        yield Snapshot(second, modes @ (decay * (modes.T @ begin)), error)
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean = modes @ (decay * (modes.T @ begin))
+        yield Snapshot(second, mean, error)
 
 
 def _settled(modes: FloatArray, rates: FloatArray, epoch: Map) -> Snapshot:
