@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from reshuffle import affine_method
 from reshuffle import expected_risk as parts
 from reshuffle.affine_mean import AffineMean
 from reshuffle.arrays import FloatArray
@@ -28,10 +29,12 @@ _FEWEST_RUNS, _MOST_RUNS = 100, 4000
 def way(epoch: Epoch, epochs: FloatArray, given_responses: bool) -> str:
     """How the expected risk of a plain run is computed: "reshuffling" or "affine" recursion, or "sampling"."""
     scheme, problem, rank = epoch.scheme, epoch.problem, epoch.problem.rank
-    if isinstance(scheme, SampleReshuffling) or epoch.method != "exact":
-        return "sampling"
+    if isinstance(scheme, SampleReshuffling):
+        return "sampling" if scheme.equivalent(problem.n) is scheme else "affine"
     if not isinstance(scheme, RandomReshuffling):
         return "affine"
+    if epoch.method != "exact":
+        return "sampling"
     steps = scheme.steps(problem.n)
     finite = epochs[np.isfinite(epochs)]
     rounds = min(float(finite.max(initial=0.0)), _settling(epoch)) + 100 * (len(finite) < len(epochs))
@@ -110,8 +113,8 @@ def of_affine(run: AffineMean, clock: FloatArray, given_responses: bool) -> Expe
     when = np.unique(clock.ravel())
     inputs = _inputs(run, given_responses)
     mean, mean_error = _mean_risk(run, when, given_responses)
-    if isinstance(run.scheme, SampleReshuffling):
-        return by_sampling(run, clock, mean, mean_error, 0, given_responses)
+    if not isinstance(run.scheme, ShuffleOnce) and _is_too_much(run, when, given_responses):
+        return by_sampling(run, clock, mean, mean_error, run.accuracy.seed, given_responses)
     courses = run.courses(inputs.truth)
     error = run.inside(run.start - run.problem.parameters("the expected risk"))
     if len(courses) > 1:
@@ -122,6 +125,28 @@ def of_affine(run: AffineMean, clock: FloatArray, given_responses: bool) -> Expe
         return parts.deterministic(clock, mean)
     snapshots = streams.general(courses[0], inputs, error, when)
     return parts.of_moments(clock, snapshots, run.fades(when), run.readout, mean)
+
+
+def _is_too_much(run: AffineMean, epochs: FloatArray, given_responses: bool) -> bool:
+    """Whether the recursion of second moments is out of reach, or longer than anyone waits."""
+    if run.method == "sampling":
+        return True
+    if not run.scheme.is_random or run.accuracy.method == "exact":
+        return False
+    inputs = 1 if given_responses else None
+    epoch = affine_method.walk_flops(run.scheme, run.problem.n, run.blocks, run.dimension, inputs)
+    finite = epochs[np.isfinite(epochs)]
+    rounds = float(finite.max(initial=0.0))
+    if run.recipe.is_constant and rounds * epoch > run.accuracy.budget:
+        rounds = min(rounds, _epochs_to_settle(run.stability().rate))
+    return (rounds + 100 * (len(finite) < len(epochs))) * epoch > run.accuracy.budget
+
+
+def _epochs_to_settle(rate: float) -> float:
+    """About how many epochs change anything: until all has faded into rounding, or has overflowed."""
+    if rate in (0.0, np.inf):
+        return 1.0
+    return float((40 if rate < 1 else 800) / abs(np.log(rate))) if rate != 1 else np.inf
 
 
 def of_reshuffling(epoch: Epoch, start: FloatArray, clock: FloatArray, mean: FloatArray) -> ExpectedRisk:
