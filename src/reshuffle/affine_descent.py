@@ -54,7 +54,7 @@ class AffineDescent(AffineMean):
         if affine_method.walk_flops(self.scheme, n, self.blocks, self.dimension) > self.accuracy.budget:
             raise MemoryError(
                 f"the mean square over the orders of {self.scheme.steps(n)} batches takes 2^batches averages, and "
-                f"more than the budget of {self.accuracy.budget:.1g} operations; try fewer batches, a larger budget, "
+                f"more than the budget of {self.accuracy.budget:.1g} operations; try fewer batches, more budget, "
                 "or expected_risk at the epochs of interest."
             )
         wanted = replace(self.accuracy, method="exact")

@@ -150,7 +150,7 @@ class AffineMean:
         return isinstance(self.scheme, ShuffleOnce) and self.scheme.is_sampled(self.problem.n)
 
     def _replicas(self) -> "list[AffineMean]":
-        """The same run without each group of drawn orders in turn; none unless the map of an epoch is their mean."""
+        """The same run without each group of drawn orders in turn; none unless orders are drawn."""
         if not self._draws_orders or self._left_out is not None:
             return []
         made = [copy(self) for _ in range(GROUPS)]

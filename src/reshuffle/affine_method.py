@@ -52,8 +52,10 @@ def walk_flops(scheme: Scheme, n: int, blocks: Blocks, dimension: int, inputs: i
     """
     rows, rank = blocks.rows.shape
     columns = dimension + (1 + rows if inputs is None else inputs)
-    if isinstance(scheme, RandomReshuffling) and not fits_in_memory(blocks.batches, 8.0 * dimension * columns):
+    if isinstance(scheme, RandomReshuffling) and not fits_in_memory(
+        blocks.batches, 8.0 * dimension * columns
+    ):
         return float("inf")
     visited = rows / blocks.batches
     each = 4.0 * min(visited, rank) * rank * columns + 6.0 * dimension * columns + _CALLS * CALL
-    return scheme.walked(n) * each
+    return float(scheme.walked(n) * each)

@@ -246,8 +246,8 @@ def descend(
     method : str
         How the mean over orders is taken: "exact" (a handful of batches), "series" (with a proven bound),
         "sampling" (of orders, with a standard error), or "auto": exact if that fits the budget, else the series if
-        it reaches rtol, else sampling. `run.method` tells which it was. There is no series with momentum, a penalty,
-        a schedule or a fixed order; how many orders of ShuffleOnce are drawn is up to the scheme.
+        it reaches rtol, else sampling. `run.method` tells which it was. There is no series with momentum,
+        a penalty, a schedule or a fixed order; how many orders of ShuffleOnce are drawn is up to the scheme.
     rtol : float
         The relative error that the rate of a mode may have where the mean is not exact. The error of a risk curve
         is then about as small, relative to its start; `run.risk(epochs).error` tells it.

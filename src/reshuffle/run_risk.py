@@ -6,6 +6,7 @@ from reshuffle import affine_method
 from reshuffle import expected_risk as parts
 from reshuffle.affine_mean import AffineMean
 from reshuffle.arrays import FloatArray
+from reshuffle.epoch.accuracy import CALL
 from reshuffle.epoch.epoch import Epoch
 from reshuffle.epoch.sampling import STANDARD_ERRORS
 from reshuffle.expected_risk import ExpectedRisk
@@ -14,7 +15,7 @@ from reshuffle.moments.course import Course
 from reshuffle.moments.inputs import Inputs
 from reshuffle.moments.readout import Readout
 from reshuffle.moments.reshuffled_moment import ReshuffledMoment
-from reshuffle.schemes import RandomReshuffling, SampleReshuffling, ShuffleOnce
+from reshuffle.schemes import RandomReshuffling, SampleReshuffling, ShuffleOnce, WithReplacement
 from reshuffle.simulation import simulate
 from reshuffle.trajectory import Trajectory
 
@@ -24,6 +25,8 @@ _EXACT_BYTES = 4e9
 _SAMPLED_FLOPS = 4e10
 _MOST_SAMPLED_FLOPS = 1e14
 _FEWEST_RUNS, _MOST_RUNS = 100, 4000
+_BY_BATCHES = (RandomReshuffling, WithReplacement)
+"""Schemes whose runs are simulated batch by batch."""
 
 
 def way(epoch: Epoch, epochs: FloatArray, given_responses: bool) -> str:
@@ -89,7 +92,13 @@ def by_sampling(
             f"epochs must be at most {when.max() * _MOST_SAMPLED_FLOPS / (a_run * _FEWEST_RUNS):.1g} for "
             f"{run.scheme}, whose spread is estimated from simulated runs, but one is {when.max():g}."
         )
-    runs = 2 * int(np.clip(_SAMPLED_FLOPS / a_run, _FEWEST_RUNS, _MOST_RUNS) / 2)
+    affordable = _SAMPLED_FLOPS / a_run
+    batches = len(run.scheme.partition(problem.n)) if isinstance(run.scheme, _BY_BATCHES) else 1
+    calls = CALL * run.scheme.steps(problem.n) * max(1.0, float(when.max(initial=0.0)))
+    if batches * calls > _SAMPLED_FLOPS:
+        # Hardly two runs are at the same batch at once, so each visit is a call.
+        affordable = min(affordable, _SAMPLED_FLOPS / calls)
+    runs = 2 * int(np.clip(affordable, _FEWEST_RUNS, _MOST_RUNS) / 2)
     simulated = simulate(
         problem,
         run.scheme,

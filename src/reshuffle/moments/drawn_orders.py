@@ -76,7 +76,7 @@ class _Tally:
         """Operations of a round: a stack of pairs for every group."""
         d, (rows, rank) = self._visits.dimension, self._visits.blocks.rows.shape
         each = 4.0 * rows * d * rank + 10.0 * self._steps * d * d
-        return GROUPS * (2 * self._pairs * each + 8 * CALL * self._steps)
+        return float(GROUPS * (2 * self._pairs * each + 8 * CALL * self._steps))
 
     @property
     def maps(self) -> list[AffineMap]:
@@ -129,7 +129,7 @@ def follow(visits: Visits, force: FloatArray, orders: Orders) -> tuple[FloatArra
 
 
 def rate_error(losses: FloatArray) -> float:
-    """Three standard errors of the rates x of D = mean of `losses` (groups, d, d), relative to x, at the worst mode.
+    """Three standard errors of the rates x of D = mean of `losses` (groups, d, d), relative to x, for the worst.
 
     To first order a rate moves by l'(dD) r / l'r, with l and r its eigenvectors. A mode counts by |1 - x|, what an
     epoch leaves of it: the buffers of momentum make many that fade at once, with eigenvectors that are nearly

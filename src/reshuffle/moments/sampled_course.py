@@ -1,7 +1,7 @@
 """The mean over orders that are too many for a lattice, with momentum, a penalty or a schedule: from drawn orders.
 
-Orders are drawn once, in pairs with their reverses, and an epoch's map is the mean of theirs; they are spread over a
-few groups, and the answers without each group in turn tell the standard error of whatever is asked.
+Orders are drawn once, in pairs with their reverses, and an epoch's map is the mean of theirs; they are spread over
+a few groups, and the answers without each group in turn tell the standard error of whatever is asked.
 """
 
 import numpy as np
