@@ -1,11 +1,13 @@
 """Runs whose epochs are not one symmetric map: fixed orders, momentum, penalties, step schedules."""
 
+from dataclasses import replace
 from typing import Any
 
-from reshuffle import run_risk, validate
+from reshuffle import affine_method, run_risk, validate
 from reshuffle.affine_mean import AffineMean
 from reshuffle.expected_risk import ExpectedRisk
 from reshuffle.mean_square import MeanSquareStability, mean_square_stability
+from reshuffle.schemes import RandomReshuffling
 
 
 class AffineDescent(AffineMean):
@@ -43,4 +45,18 @@ class AffineDescent(AffineMean):
 
     def mean_square_stability(self) -> MeanSquareStability:
         """Whether the mean square of a run converges too, on which its expected risk depends."""
-        return mean_square_stability(self)
+        return mean_square_stability(self.exact())
+
+    def exact(self) -> "AffineDescent":
+        """The same run with the mean over all orders, where the budget allows for it."""
+        if self.method == "exact" or not isinstance(self.scheme, RandomReshuffling):
+            return self
+        n = self.problem.n
+        if affine_method.walk_flops(self.scheme, n, self.blocks, self.dimension) > self.accuracy.budget:
+            raise MemoryError(
+                f"the mean square over the orders of {self.scheme.steps(n)} batches takes 2^batches averages, and "
+                f"more than the budget of {self.accuracy.budget:.1g} operations; try fewer batches, more budget, "
+                "or expected_risk at the epochs of interest."
+            )
+        wanted = replace(self.accuracy, method="exact")
+        return AffineDescent(self.problem, self.scheme, self.recipe, self.start, wanted)

@@ -8,16 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from reshuffle import limits, stopping
+from reshuffle import affine_method, limits, stopping
 from reshuffle.arrays import FloatArray
 from reshuffle.blocks import Blocks
-from reshuffle.epoch.sampling import STANDARD_ERRORS
+from reshuffle.epoch.accuracy import Accuracy
+from reshuffle.epoch.sampling import GROUPS, STANDARD_ERRORS
 from reshuffle.limits import Limit, LimitComparison
 from reshuffle.moments.affine_map import AffineMap, average
 from reshuffle.moments.course import Course
 from reshuffle.moments.outside import Outside
 from reshuffle.moments.readout import Readout
-from reshuffle.moments.sampled_course import GROUPS, SampledCourse
+from reshuffle.moments.sampled_course import SampledCourse
 from reshuffle.perturbation import jackknife
 from reshuffle.problem import LeastSquares
 from reshuffle.recipe import Recipe
@@ -27,6 +28,8 @@ from reshuffle.schemes import SampleReshuffling, SampleWithReplacement, Scheme, 
 from reshuffle.stability import Stability
 from reshuffle.stopping import BestEpoch
 from reshuffle.trajectory import FrozenSubspace
+
+_ANY_ACCURACY = Accuracy(rtol=math.inf)
 
 
 class AffineMean:
@@ -42,15 +45,35 @@ class AffineMean:
     recipe : Recipe
         Step schedule, penalty, momentum.
     start : (p,)
+    accuracy : Accuracy
+        How the mean over orders is to be taken; by default whatever the first draws give, where they are drawn.
     """
 
-    def __init__(self, problem: LeastSquares, scheme: Scheme, recipe: Recipe, start: FloatArray):
-        self.problem, self.scheme, self.recipe, self.start = problem, scheme, recipe, start
+    def __init__(
+        self,
+        problem: LeastSquares,
+        scheme: Scheme,
+        recipe: Recipe,
+        start: FloatArray,
+        accuracy: Accuracy = _ANY_ACCURACY,
+    ):
+        self.problem, self.recipe, self.start, self.accuracy = problem, recipe, start, accuracy
+        self._given_scheme, self.scheme = scheme, scheme.equivalent(problem.n)
         self._left_out: int | None = None
         self._groups: dict[bool, dict[float, list[AffineMap]]] = {}
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.problem}, {self.scheme}, {self.recipe})"
+        return f"{type(self).__name__}({self.problem}, {self._given_scheme}, {self.recipe})"
+
+    @cached_property
+    def method(self) -> str:
+        """How the mean over orders is taken: "exact" or "sampling"."""
+        return affine_method.chosen(self.scheme, self.problem.n, self.blocks, self.dimension, self.accuracy)
+
+    @property
+    def dimension(self) -> int:
+        """The length of the state."""
+        return self.space.dimension * (1 if self.recipe.momentum == 0 else 2)
 
     @cached_property
     def visited(self) -> LeastSquares:
@@ -91,13 +114,15 @@ class AffineMean:
     def courses(self, truth: FloatArray | None = None) -> list[Course]:
         """The mean states along each of the courses between which the start of a run chooses."""
         n = self.problem.n
-        if isinstance(self.scheme, SampleReshuffling):
-            groups = self._groups.setdefault(truth is None, {})
+        if self._draws_orders:
+            # Only a penalty makes the map of the error another than that of the parameters.
+            groups = self._groups.setdefault(truth is None or self.recipe.penalty == 0, {})
             return [
                 SampledCourse(
-                    self.scheme, n, self.blocks, self.space, self.recipe, truth, groups, self._left_out
+                    self.scheme, n, self.blocks, self.space, self.recipe, truth,
+                    self.accuracy, groups, self._left_out,
                 )
-            ]
+            ]  # fmt: skip
         return [
             Course(scheme, n, self.blocks, self.space, self.recipe, truth)
             for scheme in self.scheme.courses(n)
@@ -116,12 +141,17 @@ class AffineMean:
         return self._outside.fades(epochs)
 
     @property
+    def _draws_orders(self) -> bool:
+        """Whether the map of an epoch is the mean of drawn orders."""
+        return self.method == "sampling" and not isinstance(self.scheme, ShuffleOnce)
+
+    @property
     def _is_sampled(self) -> bool:
         return isinstance(self.scheme, ShuffleOnce) and self.scheme.is_sampled(self.problem.n)
 
     def _replicas(self) -> "list[AffineMean]":
-        """The same run without each group of sampled orders in turn; none unless samples are shuffled."""
-        if not isinstance(self.scheme, SampleReshuffling) or self._left_out is not None:
+        """The same run without each group of drawn orders in turn; none unless orders are drawn."""
+        if not self._draws_orders or self._left_out is not None:
             return []
         made = [copy(self) for _ in range(GROUPS)]
         for group, replica in enumerate(made):

@@ -1,12 +1,24 @@
 """The mean iterate of a training recipe, for any number of epochs at once."""
 
 import math
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from reshuffle import bounds, door, limits, perturbation, powers, recipe, run_risk, stopping, validate
+from reshuffle import (
+    affine_method,
+    bounds,
+    door,
+    limits,
+    perturbation,
+    powers,
+    recipe,
+    run_risk,
+    stopping,
+    validate,
+)
 from reshuffle.affine_descent import AffineDescent
 from reshuffle.arrays import BoolArray, FloatArray
 from reshuffle.bounds import RiskInterval
@@ -47,6 +59,11 @@ class Descent(Trajectory):
 
     def __repr__(self) -> str:
         return f"Descent({self.problem}, {self.epoch.scheme}, step={self.epoch.step:g})"
+
+    @property
+    def method(self) -> str:
+        """How the mean over orders was taken: "exact", "series" or "sampling"."""
+        return self.epoch.method
 
     @property
     def directions(self) -> FloatArray:
@@ -138,7 +155,7 @@ class Descent(Trajectory):
 
     def mean_square_stability(self) -> MeanSquareStability:
         """Whether the mean square of a run converges too, on which its expected risk depends."""
-        return mean_square_stability(self._affine)
+        return mean_square_stability(self._affine.exact())
 
     def best_epoch(self) -> BestEpoch:
         """The epoch with the smallest risk, certified."""
@@ -172,6 +189,7 @@ class Descent(Trajectory):
         >>> rs.descend(problem, rs.RandomReshuffling(batches=4), alpha=1.0).expected_risk(50)
         ExpectedRisk(total=0.0682156: mean=0.0646408, spread=0.00357473, error=0)
         """
+        given_responses = validate.flag("given_responses", given_responses)
         clock = validate.epochs(epochs)
         distinct = np.unique(clock.ravel())
         way = run_risk.way(self.epoch, distinct, given_responses)
@@ -187,7 +205,9 @@ class Descent(Trajectory):
     @property
     def _affine(self) -> AffineDescent:
         """The same run, as one that is not known to be symmetric."""
-        return AffineDescent(self.problem, self.epoch.scheme, recipe.Recipe(self.epoch.step), self.start)
+        epoch = self.epoch
+        wanted = replace(epoch.accuracy, method="auto")
+        return AffineDescent(self.problem, epoch.scheme, recipe.Recipe(epoch.step), self.start, wanted)
 
 
 def descend(
@@ -227,8 +247,8 @@ def descend(
     method : str
         How the mean over orders is taken: "exact" (a handful of batches), "series" (with a proven bound),
         "sampling" (of orders, with a standard error), or "auto": exact if that fits the budget, else the series if
-        it reaches rtol, else sampling. `run.epoch.method` tells which it was, `run.epoch.error` how far off it may
-        be.
+        it reaches rtol, else sampling. `run.method` tells which it was. There is no series with momentum,
+        a penalty, a schedule or a fixed order; how many orders of ShuffleOnce are drawn is up to the scheme.
     rtol : float
         The relative error that the rate of a mode may have where the mean is not exact. The error of a risk curve
         is then about as small, relative to its start; `run.risk(epochs).error` tells it.
@@ -253,4 +273,5 @@ def descend(
     wanted = accuracy(method, rtol, budget, seed)
     if made.is_plain and scheme.is_symmetric:
         return Descent(Epoch(problem, scheme, made.at(0).step, wanted), start)
-    return AffineDescent(problem, scheme, made, start)
+    affine_method.require_known(scheme, problem.n, wanted.method)
+    return AffineDescent(problem, scheme, made, start, wanted)

@@ -110,7 +110,7 @@ def _schedule(name: str, value: Any) -> Schedule:
         return function
     if np.ndim(value) == 0:
         return validate.nonnegative(name, value)
-    steps = validate.real_array(name, value)
+    steps = validate.real_array(name, value, advice="give a number >= 0 for every epoch")
     if steps.ndim != 1 or steps.size == 0:
         raise ValueError(
             f"{name} must be a number, a list with one entry an epoch or a function of the epoch, "

@@ -2,9 +2,11 @@
 
 import numpy as np
 
+from reshuffle import affine_method
 from reshuffle import expected_risk as parts
 from reshuffle.affine_mean import AffineMean
 from reshuffle.arrays import FloatArray
+from reshuffle.epoch.accuracy import CALL
 from reshuffle.epoch.epoch import Epoch
 from reshuffle.epoch.sampling import STANDARD_ERRORS
 from reshuffle.expected_risk import ExpectedRisk
@@ -13,7 +15,7 @@ from reshuffle.moments.course import Course
 from reshuffle.moments.inputs import Inputs
 from reshuffle.moments.readout import Readout
 from reshuffle.moments.reshuffled_moment import ReshuffledMoment
-from reshuffle.schemes import RandomReshuffling, SampleReshuffling, ShuffleOnce
+from reshuffle.schemes import RandomReshuffling, SampleReshuffling, ShuffleOnce, WithReplacement
 from reshuffle.simulation import simulate
 from reshuffle.trajectory import Trajectory
 
@@ -23,15 +25,19 @@ _EXACT_BYTES = 4e9
 _SAMPLED_FLOPS = 4e10
 _MOST_SAMPLED_FLOPS = 1e14
 _FEWEST_RUNS, _MOST_RUNS = 100, 4000
+_BY_BATCHES = (RandomReshuffling, WithReplacement)
+"""Schemes whose runs are simulated batch by batch."""
 
 
 def way(epoch: Epoch, epochs: FloatArray, given_responses: bool) -> str:
     """How the expected risk of a plain run is computed: "reshuffling" or "affine" recursion, or "sampling"."""
     scheme, problem, rank = epoch.scheme, epoch.problem, epoch.problem.rank
-    if isinstance(scheme, SampleReshuffling) or epoch.method != "exact":
-        return "sampling"
+    if isinstance(scheme, SampleReshuffling):
+        return "sampling" if scheme.equivalent(problem.n) is scheme else "affine"
     if not isinstance(scheme, RandomReshuffling):
         return "affine"
+    if epoch.method != "exact":
+        return "sampling"
     steps = scheme.steps(problem.n)
     finite = epochs[np.isfinite(epochs)]
     rounds = min(float(finite.max(initial=0.0)), _settling(epoch)) + 100 * (len(finite) < len(epochs))
@@ -86,7 +92,13 @@ def by_sampling(
             f"epochs must be at most {when.max() * _MOST_SAMPLED_FLOPS / (a_run * _FEWEST_RUNS):.1g} for "
             f"{run.scheme}, whose spread is estimated from simulated runs, but one is {when.max():g}."
         )
-    runs = 2 * int(np.clip(_SAMPLED_FLOPS / a_run, _FEWEST_RUNS, _MOST_RUNS) / 2)
+    affordable = _SAMPLED_FLOPS / a_run
+    batches = len(run.scheme.partition(problem.n)) if isinstance(run.scheme, _BY_BATCHES) else 1
+    calls = CALL * run.scheme.steps(problem.n) * max(1.0, float(when.max(initial=0.0)))
+    if batches * calls > _SAMPLED_FLOPS:
+        # Hardly two runs are at the same batch at once, so each visit is a call.
+        affordable = min(affordable, _SAMPLED_FLOPS / calls)
+    runs = 2 * int(np.clip(affordable, _FEWEST_RUNS, _MOST_RUNS) / 2)
     simulated = simulate(
         problem,
         run.scheme,
@@ -110,8 +122,8 @@ def of_affine(run: AffineMean, clock: FloatArray, given_responses: bool) -> Expe
     when = np.unique(clock.ravel())
     inputs = _inputs(run, given_responses)
     mean, mean_error = _mean_risk(run, when, given_responses)
-    if isinstance(run.scheme, SampleReshuffling):
-        return by_sampling(run, clock, mean, mean_error, 0, given_responses)
+    if not isinstance(run.scheme, ShuffleOnce) and _is_too_much(run, when, given_responses):
+        return by_sampling(run, clock, mean, mean_error, run.accuracy.seed, given_responses)
     courses = run.courses(inputs.truth)
     error = run.inside(run.start - run.problem.parameters("the expected risk"))
     if len(courses) > 1:
@@ -122,6 +134,28 @@ def of_affine(run: AffineMean, clock: FloatArray, given_responses: bool) -> Expe
         return parts.deterministic(clock, mean)
     snapshots = streams.general(courses[0], inputs, error, when)
     return parts.of_moments(clock, snapshots, run.fades(when), run.readout, mean)
+
+
+def _is_too_much(run: AffineMean, epochs: FloatArray, given_responses: bool) -> bool:
+    """Whether the recursion of second moments is out of reach, or longer than anyone waits."""
+    if run.method == "sampling":
+        return True
+    if not run.scheme.is_random or run.accuracy.method == "exact":
+        return False
+    inputs = 1 if given_responses else None
+    epoch = affine_method.walk_flops(run.scheme, run.problem.n, run.blocks, run.dimension, inputs)
+    finite = epochs[np.isfinite(epochs)]
+    rounds = float(finite.max(initial=0.0))
+    if run.recipe.is_constant and rounds * epoch > run.accuracy.budget:
+        rounds = min(rounds, _epochs_to_settle(run.stability().rate))
+    return (rounds + 100 * (len(finite) < len(epochs))) * epoch > run.accuracy.budget
+
+
+def _epochs_to_settle(rate: float) -> float:
+    """About how many epochs change anything: until all has faded into rounding, or has overflowed."""
+    if rate in (0.0, np.inf):
+        return 1.0
+    return float((40 if rate < 1 else 800) / abs(np.log(rate))) if rate != 1 else np.inf
 
 
 def of_reshuffling(epoch: Epoch, start: FloatArray, clock: FloatArray, mean: FloatArray) -> ExpectedRisk:

@@ -18,7 +18,10 @@ class MissingTruthError(ValueError):
     """A question about the test error was asked of a problem that does not know the truth."""
 
 
-def real_array(name: str, value: Any) -> FloatArray:
+_DROP_ROWS = "drop or impute such rows first"
+
+
+def real_array(name: str, value: Any, advice: str = _DROP_ROWS) -> FloatArray:
     """Return `value` as finite float64, without a copy where it is that already.
 
     Lists, integers, float32 and pandas frames are accepted; text, complex numbers, sparse matrices,
@@ -46,19 +49,17 @@ def real_array(name: str, value: Any) -> FloatArray:
     with np.errstate(over="ignore"):
         # A long double beyond the range of float64 becomes infinite, and is refused as such below.
         array = array.astype(np.float64, copy=False)
-    _require_finite(name, array)
+    _require_finite(name, array, advice)
     return array
 
 
-def _require_finite(name: str, array: FloatArray) -> None:
+def _require_finite(name: str, array: FloatArray, advice: str) -> None:
     # The extremes show a NaN or an infinity without the mask of n * p bytes that isfinite would make.
     if array.size == 0 or (math.isfinite(array.min()) and math.isfinite(array.max())):
         return
     where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
     index = ", ".join(map(str, where))
-    raise ValueError(
-        f"{name} must be finite, but {name}[{index}] is {array[where]}; drop or impute such rows first."
-    )
+    raise ValueError(f"{name} must be finite, but {name}[{index}] is {array[where]}; {advice}.")
 
 
 def matrix(name: str, value: Any) -> FloatArray:

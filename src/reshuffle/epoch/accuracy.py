@@ -1,5 +1,7 @@
 """How an epoch is to be averaged: by which method, how accurately, at what expense."""
 
+import sys
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,4 +47,20 @@ def accuracy(method: Any, rtol: Any, budget: Any, seed: Any) -> Accuracy:
         rtol=validate.positive("rtol", rtol),
         budget=validate.positive("budget", budget),
         seed=validate.whole_number("seed", seed, 0),
+    )
+
+
+def warn_out_of_reach(error: float, method: str, rtol: float, advice: str) -> None:
+    """Say that rtol was not reached, at the line outside this package from which the question came."""
+    # Cached properties put frames of other modules in between, so the outermost frame of ours is looked for.
+    frame, depth, outermost = sys._getframe().f_back, 1, 1
+    while frame is not None:
+        depth += 1
+        if frame.f_globals.get("__name__", "").startswith("reshuffle."):
+            outermost = depth
+        frame = frame.f_back
+    warnings.warn(
+        f"the mean over orders is known to a relative error of {error:.1g} by {method}, "
+        f"but rtol is {rtol:.1g}; answers carry their error. To reach it, {advice}.",
+        stacklevel=outermost + 1,
     )

@@ -1,6 +1,5 @@
 """Which method averages an epoch: the exact one within the budget, else the series, else sampled orders."""
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -9,7 +8,7 @@ import scipy.linalg
 
 from reshuffle.arrays import FloatArray
 from reshuffle.epoch import low_degrees, sampling, series
-from reshuffle.epoch.accuracy import Accuracy
+from reshuffle.epoch.accuracy import Accuracy, warn_out_of_reach
 from reshuffle.epoch.mean_map import MeanMap
 from reshuffle.epoch.sampling import DrawOrder
 from reshuffle.epoch.whitened import Whitened
@@ -84,11 +83,7 @@ def _told(mean: MeanMap, accuracy: Accuracy) -> MeanMap:
             if mean.method == "sampling"
             else 'try a smaller step, or method="auto"'
         )
-        warnings.warn(
-            f"the mean over orders is known to a relative error of {mean.error:.1g} by {mean.method}, "
-            f"but rtol is {accuracy.rtol:.1g}; answers carry their error. To reach it, {advice}.",
-            stacklevel=2,
-        )
+        warn_out_of_reach(mean.error, mean.method, accuracy.rtol, advice)
     return mean
 
 

@@ -24,14 +24,27 @@ def flops(blocks: Blocks) -> float:
     return min(_flops_of_both(blocks)) + CALL * blocks.batches * 2.0 ** (blocks.batches - 1)
 
 
-def reshuffled_mean_map(blocks: Blocks, step: float) -> MeanMap:
-    """The mean over all B! orders of the batches, from 2^B matrices (section 3.1, Lemma batch_Z_symmetric)."""
-    batches = blocks.batches
+def fits_in_memory(batches: int, state_bytes: float) -> bool:
+    """Whether a walk up the lattice of so many batches, with states of this size, can be done at all."""
+    if batches > _MOST_BATCHES:
+        return False
+    # Two neighbouring layers at a time, none of them larger than the middle one.
+    return 2 * math.comb(batches, batches // 2) * state_bytes <= _available_bytes()
+
+
+def require_few(batches: int) -> None:
+    """Refuse a lattice that has no end."""
     if batches > _MOST_BATCHES:
         raise MemoryError(
             f"batches is {batches}, but the exact mean over their orders takes 2^batches averages and is computed "
             f'for at most {_MOST_BATCHES}; try fewer batches, or descend(..., method="auto").'
         )
+
+
+def reshuffled_mean_map(blocks: Blocks, step: float) -> MeanMap:
+    """The mean over all B! orders of the batches, from 2^B matrices (section 3.1, Lemma batch_Z_symmetric)."""
+    batches = blocks.batches
+    require_few(batches)
     needed, available = _needed_bytes(blocks), _available_bytes()
     if needed > available:
         raise MemoryError(

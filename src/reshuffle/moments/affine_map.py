@@ -53,7 +53,10 @@ class AffineMap:
 
     def fixed_point(self) -> FloatArray:
         """D^-1 N (d, z), where the states end if the map settles."""
-        return np.asarray(scipy.linalg.solve(self.loss, self.entries, check_finite=False))
+        # Parameters and buffer are of very different size where the step is extreme: rows are brought to the same.
+        sizes = np.abs(self.loss).max(axis=1, initial=0.0)[:, np.newaxis]
+        scale = np.where(sizes == 0, 1.0, sizes)
+        return np.asarray(scipy.linalg.solve(self.loss / scale, self.entries / scale, check_finite=False))
 
 
 def mean_map(scheme: Scheme, n: int, visits: Visits, force: FloatArray) -> AffineMap:

@@ -8,10 +8,10 @@ import numpy as np
 from reshuffle.arrays import FloatArray
 from reshuffle.blocks import Blocks
 from reshuffle.moments.affine_map import AffineMap, Powers, mean_map
-from reshuffle.moments.visits import DrawnVisits, Visits
+from reshuffle.moments.visits import DrawnVisits, MeanVisits, Visits
 from reshuffle.recipe import Recipe
 from reshuffle.row_space import RowSpace
-from reshuffle.schemes import SampleWithReplacement, Scheme
+from reshuffle.schemes import Cyclic, SampleWithReplacement, Scheme, WithReplacement
 
 
 class Course:
@@ -52,7 +52,12 @@ class Course:
         visits = self.visits(epoch)
         if visits.step not in self._maps:
             truth = np.zeros(visits.rank) if self.truth is None else self.truth
-            self._maps[visits.step] = mean_map(self.scheme, self.n, visits, visits.force(truth))
+            scheme, force = self.scheme, visits.force(truth)
+            if isinstance(scheme, WithReplacement):
+                # Independent visits: the mean of their product is that of B mean visits.
+                visits = MeanVisits(self.blocks, self.recipe.at(epoch).scaled(self.space))
+                scheme = Cyclic(self.blocks.batches)
+            self._maps[visits.step] = mean_map(scheme, self.n, visits, force)
         return self._maps[visits.step]
 
     @cached_property

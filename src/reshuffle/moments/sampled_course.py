@@ -1,46 +1,20 @@
-"""The mean over shuffled samples with momentum, a penalty or a schedule: from sampled orders, with their error.
+"""The mean over orders that are too many for a lattice, with momentum, a penalty or a schedule: from drawn orders.
 
-Batches of shuffled samples have no members of their own, so there is no lattice to climb. Orders are drawn once, in
-pairs with their reverses, and an epoch's map is the mean of theirs; they are spread over a few groups, and the
-answers without each group in turn tell the standard error of whatever is asked.
+Orders are drawn once, in pairs with their reverses, and an epoch's map is the mean of theirs; they are spread over
+a few groups, and the answers without each group in turn tell the standard error of whatever is asked.
 """
-
-from functools import cached_property
 
 import numpy as np
 
 from reshuffle.arrays import FloatArray, IntArray
 from reshuffle.blocks import Blocks
-from reshuffle.moments.affine_map import AffineMap, average, mean_map
+from reshuffle.epoch.accuracy import Accuracy
+from reshuffle.moments.affine_map import AffineMap, average
 from reshuffle.moments.course import Course
-from reshuffle.moments.visits import Hyperparameters, Visits
+from reshuffle.moments.drawn_orders import Orders, group_maps
 from reshuffle.recipe import Recipe
 from reshuffle.row_space import RowSpace
-from reshuffle.schemes import Cyclic, SampleReshuffling
-
-GROUPS = 8
-_MOST_PAIRS, _FEWEST_PAIRS = 32, 2
-_FLOPS = 2e11
-"""Operations that may be spent on the orders of an epoch."""
-
-
-class ListedVisits(Visits):
-    """Visits to batches that are lists of rows, one order after the other."""
-
-    def __init__(self, blocks: Blocks, scaled: Hyperparameters, order: list[IntArray], divisors: FloatArray):
-        super().__init__(blocks, scaled)
-        self.order, self.divisors = order, divisors
-
-    @cached_property
-    def _batches(self) -> list[tuple[FloatArray, float]]:
-        return [
-            (self.blocks.rows[rows], float(divisor))
-            for rows, divisor in zip(self.order, self.divisors, strict=True)
-        ]
-
-    def columns(self, batch: int) -> IntArray:
-        """The rows of the batch."""
-        return self.order[batch]
+from reshuffle.schemes import SampleReshuffling, Scheme
 
 
 class SampledCourse(Course):
@@ -48,8 +22,10 @@ class SampledCourse(Course):
 
     Parameters
     ----------
-    scheme, n, blocks, space, recipe, truth
-        As in `Course`; the blocks are single rows.
+    scheme : RandomReshuffling or SampleReshuffling
+    n, blocks, space, recipe, truth
+        As in `Course`; the blocks are the batches, or single rows if samples are shuffled.
+    accuracy : Accuracy
     groups : dict
         Where the maps of the groups are kept, by step, for all courses that share them.
     left_out : int, optional
@@ -58,47 +34,51 @@ class SampledCourse(Course):
 
     def __init__(
         self,
-        scheme: SampleReshuffling,
+        scheme: Scheme,
         n: int,
         blocks: Blocks,
         space: RowSpace,
         recipe: Recipe,
         truth: FloatArray | None,
+        accuracy: Accuracy,
         groups: dict[float, list[AffineMap]],
         left_out: int | None,
     ):
         super().__init__(scheme, n, blocks, space, recipe, truth)
-        self.shuffling, self.left_out, self._groups = scheme, left_out, groups
+        self.accuracy, self.left_out, self._groups = accuracy, left_out, groups
 
     def map(self, epoch: int) -> AffineMap:
         """The mean over the orders of the groups that count."""
         visits = self.visits(epoch)
         if visits.step not in self._groups:
-            rng = np.random.default_rng(0)
-            self._groups[visits.step] = [self._group_map(epoch, rng) for _ in range(GROUPS)]
+            truth = np.zeros(visits.rank) if self.truth is None else self.truth
+            self._groups[visits.step] = group_maps(visits, visits.force(truth), self._draw, self.accuracy)
         if visits.step not in self._maps:
             counted = [m for g, m in enumerate(self._groups[visits.step]) if g != self.left_out]
-            self._maps[visits.step] = AffineMap(
-                average([m.loss for m in counted]), average([m.entries for m in counted])
-            )
+            with np.errstate(over="ignore", invalid="ignore"):
+                self._maps[visits.step] = AffineMap(
+                    average([m.loss for m in counted]), average([m.entries for m in counted])
+                )
         return self._maps[visits.step]
 
-    def _group_map(self, epoch: int, rng: np.random.Generator) -> AffineMap:
-        scaled = self.recipe.at(epoch).scaled(self.space)
-        sizes, divisors = self.shuffling.sizes(self.n), self.shuffling.batch_divisors(self.n)
-        truth = np.zeros(self.blocks.rows.shape[1]) if self.truth is None else self.truth
-        maps = []
-        for _ in range(self._pairs):
-            samples = rng.permutation(self.n)
-            for order in (samples, samples[::-1]):
-                drawn = np.split(order[: sizes.sum()], np.cumsum(sizes)[:-1])
-                visits = ListedVisits(self.blocks, scaled, drawn, divisors)
-                maps.append(mean_map(Cyclic(len(drawn)), self.n, visits, visits.force(truth)))
-        return AffineMap(average([m.loss for m in maps]), average([m.entries for m in maps]))
+    def _draw(self, rng: np.random.Generator, pairs: int) -> Orders:
+        if isinstance(self.scheme, SampleReshuffling):
+            samples = rng.permuted(np.tile(np.arange(self.n), (pairs, 1)), axis=1)
+            divisors = np.tile(self.scheme.batch_divisors(self.n), (2 * pairs, 1))
+            both = np.concatenate([samples, samples[:, ::-1]])
+            return Orders(_cut(both, self.scheme.sizes(self.n), self.n), divisors)
+        blocks = self.blocks
+        batches = rng.permuted(np.tile(np.arange(blocks.batches), (pairs, 1)), axis=1)
+        batches = np.concatenate([batches, batches[:, ::-1]])
+        rows = len(blocks.rows)
+        members = _cut(np.arange(rows)[np.newaxis], np.asarray(blocks.sizes), rows)[0]
+        return Orders(members[batches], np.asarray(blocks.divisors)[batches])
 
-    @property
-    def _pairs(self) -> int:
-        """Pairs of orders in a group."""
-        d = self.visits(0).dimension
-        one = 4.0 * self.n * self.blocks.rows.shape[1] * (d + 1 + self.n)
-        return int(np.clip(_FLOPS / (2 * GROUPS * one), _FEWEST_PAIRS, _MOST_PAIRS))
+
+def _cut(samples: IntArray, sizes: IntArray, padding: int) -> IntArray:
+    """Cut each of the orders (k, n) into pieces of the given sizes, (k, steps, m), padded to the longest."""
+    places = np.full((len(sizes), int(sizes.max())), samples.shape[1])
+    inside = np.arange(places.shape[1]) < sizes[:, np.newaxis]
+    places[inside] = np.arange(sizes.sum())
+    padded = np.hstack([samples, np.full((len(samples), 1), padding)])
+    return np.asarray(padded[:, places])

@@ -12,7 +12,7 @@ import numpy as np
 from reshuffle.arrays import FloatArray
 from reshuffle.moments.affine_map import average
 from reshuffle.moments.inputs import Inputs
-from reshuffle.moments.visits import Visits
+from reshuffle.moments.visits import DrawnVisits, Visits
 from reshuffle.schemes import Scheme
 
 
@@ -68,12 +68,13 @@ class DrawnSecondMoment(SecondMoment):
     ----------
     sizes : sequence of int
         How many rows each step draws.
-    visits : Visits
+    visits : DrawnVisits
         Of one block of all rows, uncompressed.
     """
 
-    def __init__(self, scheme: Scheme, n: int, visits: Visits, inputs: Inputs, sizes: Sequence[int]):
+    def __init__(self, scheme: Scheme, n: int, visits: DrawnVisits, inputs: Inputs, sizes: Sequence[int]):
         super().__init__(scheme, n, visits, inputs)
+        self.visits: DrawnVisits = visits
         self.sizes = sizes
 
     def _visit(self, batch: int, moments: FloatArray) -> FloatArray:
@@ -86,19 +87,17 @@ class DrawnSecondMoment(SecondMoment):
         return after
 
     def _conjugate(self, batch: int, matrix: FloatArray) -> FloatArray:
-        visits, r = self.visits, self.visits.rank
+        visits, r, W = self.visits, self.visits.rank, self.visits.gram
         rows = visits.blocks.rows
         second = matrix[:r, :r]
         squares = np.einsum("ij,ij->i", rows @ second, rows)
-        W = rows.T @ rows / self.n
         return super()._conjugate(0, matrix) + self._spread(
             W @ second @ W, squares, self.sizes[batch], self.n
         )
 
     def _mean_gradient(self, second: FloatArray, cross: FloatArray) -> FloatArray:
         """E g g' (r, r), for the gradient of the loss on all rows."""
-        rows, inputs = self.visits.blocks.rows, self.inputs
-        W = rows.T @ rows / self.n
+        rows, inputs, W = self.visits.blocks.rows, self.inputs, self.visits.gram
         if inputs.given is not None:
             pushed = rows.T @ inputs.given / self.n
             mixed = np.outer(W @ cross[:, 0], pushed)

@@ -12,6 +12,7 @@ from reshuffle.moments.inputs import Inputs
 from reshuffle.moments.reshuffled_moment import ReshuffledMoment
 from reshuffle.moments.second_moment import DrawnSecondMoment, SecondMoment
 from reshuffle.moments.stationary import Map, MeanPart, fixed_point
+from reshuffle.moments.visits import DrawnVisits
 from reshuffle.powers import power_and_sum
 from reshuffle.schemes import SampleWithReplacement
 
@@ -34,7 +35,7 @@ class Snapshot:
 def second_moment(course: Course, inputs: Inputs, epoch: int) -> SecondMoment:
     """The recursion that belongs to a course, in the epoch after `epoch` others."""
     scheme, visits = course.scheme, course.visits(epoch)
-    if isinstance(scheme, SampleWithReplacement):
+    if isinstance(scheme, SampleWithReplacement) and isinstance(visits, DrawnVisits):
         return DrawnSecondMoment(scheme, course.n, visits, inputs, scheme.sizes(course.n).tolist())
     return SecondMoment(scheme, course.n, visits, inputs)
 

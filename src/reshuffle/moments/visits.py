@@ -62,9 +62,8 @@ class Visits:
 
     def loss(self, batch: int, columns: FloatArray) -> FloatArray:
         """(I - G_b) M for M (d, c): what a visit takes away, small when the step is."""
-        rows, divisor = self._batches[batch]
         position = columns[: self.rank]
-        gradient = rows.T @ ((rows @ position) / divisor)
+        gradient = self.gradient(batch, position)
         if self.penalty:
             gradient += self.penalty * position
         if self.momentum == 0:
@@ -73,6 +72,11 @@ class Visits:
         return np.concatenate(
             [self.step * (self.momentum * buffer + gradient), (1 - self.momentum) * buffer - gradient]
         )
+
+    def gradient(self, batch: int, position: FloatArray) -> FloatArray:
+        """X_b'X_b u / m_b for u (r, c)."""
+        rows, divisor = self._batches[batch]
+        return np.asarray(rows.T @ ((rows @ position) / divisor))
 
     def move(self, batch: int, columns: FloatArray) -> FloatArray:
         """G_b M for M (d, c)."""
@@ -100,9 +104,15 @@ class Visits:
 class DrawnVisits(Visits):
     """The mean of steps that draw their rows from one block of all rows: the same for every step."""
 
-    def loss(self, batch: int, columns: FloatArray) -> FloatArray:
-        """(I - E G) M for M (d, c)."""
-        return super().loss(0, columns)
+    @cached_property
+    def gram(self) -> FloatArray:
+        """W (r, r), of the mean loss of all rows: smaller than the rows where n > r."""
+        rows, divisor = self._batches[0]
+        return np.asarray(rows.T @ rows / divisor)
+
+    def gradient(self, batch: int, position: FloatArray) -> FloatArray:
+        """W u for u (r, c)."""
+        return np.asarray(self.gram @ position)
 
     def entry(self, batch: int) -> FloatArray:
         """The mean of H (d, n)."""
@@ -111,3 +121,25 @@ class DrawnVisits(Visits):
     def columns(self, batch: int) -> IntArray:
         """All rows."""
         return super().columns(0)
+
+
+class MeanVisits(DrawnVisits):
+    """The mean over the batches of a visit to one of them, each as likely as the others."""
+
+    @cached_property
+    def _weights(self) -> FloatArray:
+        return np.repeat(1 / (self.blocks.batches * self.blocks.divisors), self.blocks.sizes)
+
+    @cached_property
+    def gram(self) -> FloatArray:
+        """The mean of W_b (r, r)."""
+        rows = self.blocks.rows
+        return np.asarray(rows.T @ (self._weights[:, np.newaxis] * rows))
+
+    def entry(self, batch: int) -> FloatArray:
+        """The mean of H_b (d, rows)."""
+        return self._pushed(self.blocks.rows.T * self._weights)
+
+    def columns(self, batch: int) -> IntArray:
+        """All rows."""
+        return np.arange(len(self.blocks.rows))

@@ -138,6 +138,14 @@ class Scheme(ABC):
             "try RandomReshuffling, or simulate(...)."
         )
 
+    def walked(self, n: int) -> float:
+        """How many visits a walk makes."""
+        return self.steps(n)
+
+    def equivalent(self, n: int) -> "Scheme":
+        """The same runs of n rows as a scheme of which more is known, if there is one; else this one."""
+        return self
+
     def courses(self, n: int) -> Sequence["Scheme"]:
         """The equally likely schemes between which a run chooses at its start; most draw afresh in every epoch."""
         return [self]

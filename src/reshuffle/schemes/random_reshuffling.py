@@ -69,6 +69,10 @@ class RandomReshuffling(Scheme):
         while True:
             yield rng.permuted(np.tile(np.arange(batches), (runs, 1)), axis=1)
 
+    def walked(self, n: int) -> float:
+        """Every subset is reached from each of its members: B 2^(B-1)."""
+        return self.steps(n) * 2.0 ** (self.steps(n) - 1)
+
     def walk(
         self,
         n: int,
@@ -77,6 +81,7 @@ class RandomReshuffling(Scheme):
         start: State,
     ) -> State:
         """Up the subset lattice: the mean over the orders of S is that over which batch of S comes last."""
+        lattice.require_few(self.steps(n))
         batches = list(range(self.steps(n)))
         current = {0: start}
         for size in batches:

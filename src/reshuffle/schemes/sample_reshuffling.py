@@ -15,6 +15,8 @@ from reshuffle.epoch.mean_map import MeanMap
 from reshuffle.epoch.sampling import DrawOrder, Order
 from reshuffle.epoch.whitened import Whitened
 from reshuffle.schemes.base import Scheme, Visit
+from reshuffle.schemes.full_batch import FullBatch
+from reshuffle.schemes.random_reshuffling import RandomReshuffling
 
 _MOST_BATCHES = 4
 """Degrees beyond the fourth have crossing pairs of pairs, and no sum of polynomial cost is known to us for them."""
@@ -125,6 +127,15 @@ class SampleReshuffling(Scheme):
         offsets = np.concatenate([[0], np.cumsum(self._partition.sizes(n))])
         shares = n / (self.steps(n) * self._partition.divisors(n))
         return lambda rng: Order(rng.permutation(n)[: offsets[-1]], offsets, shares)
+
+    def equivalent(self, n: int) -> Scheme:
+        """All rows in one batch are the full batch; one row a batch, those batches in random order."""
+        sizes, divisors = self.sizes(n), self.batch_divisors(n)
+        if not np.array_equal(sizes, divisors):
+            return self
+        if len(sizes) == 1 and sizes[0] == n:
+            return FullBatch()
+        return RandomReshuffling(batch_size=1) if len(sizes) == n else self
 
     def orders(self, rng: np.random.Generator, runs: int, batches: int) -> Iterator[IntArray]:
         """The order of the samples, whole permutations."""

@@ -31,6 +31,8 @@ class SampleWithReplacement(Scheme):
     """
 
     def __init__(self, batch_size: Any, *, drop_last: bool = False):
+        if batch_size is None:
+            raise ValueError("batch_size must be a whole number of at least 1, but it is None.")
         super().__init__(batch_size=batch_size, drop_last=drop_last)
 
     def partition(self, n: int) -> list[IntArray]:

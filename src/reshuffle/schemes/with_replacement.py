@@ -10,6 +10,7 @@ from reshuffle.blocks import Blocks
 from reshuffle.epoch.mean_map import MeanMap
 from reshuffle.orthogonal import thin_qr
 from reshuffle.schemes.base import Scheme, State
+from reshuffle.schemes.sample_with_replacement import SampleWithReplacement
 
 
 class WithReplacement(Scheme):
@@ -57,6 +58,15 @@ class WithReplacement(Scheme):
         """Independent uniformly random batches."""
         while True:
             yield rng.integers(batches, size=(runs, batches))
+
+    def walked(self, n: int) -> float:
+        """B^2: every batch in every step."""
+        return float(self.steps(n)) ** 2
+
+    def equivalent(self, n: int) -> Scheme:
+        """Single rows drawn one at a time are SampleWithReplacement(batch_size=1), and all alike."""
+        covers = len(self.divisors(n)) == n
+        return SampleWithReplacement(batch_size=1) if covers and (self.divisors(n) == 1).all() else self
 
     def walk(
         self,

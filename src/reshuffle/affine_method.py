@@ -1,0 +1,61 @@
+"""How the mean of an epoch that is not symmetric is taken: by the walk over all orders, or from drawn orders."""
+
+from reshuffle.blocks import Blocks
+from reshuffle.epoch.accuracy import CALL, Accuracy
+from reshuffle.epoch.lattice import fits_in_memory
+from reshuffle.schemes import RandomReshuffling, SampleReshuffling, Scheme, ShuffleOnce
+
+_CALLS = 6
+"""Calls with small matrices that a visit takes."""
+
+
+def require_known(scheme: Scheme, n: int, method: str) -> None:
+    """Refuse a method that the scheme has not got where epochs are not symmetric.
+
+    >>> import reshuffle as rs
+    >>> require_known(rs.Cyclic(2), 10, "series")
+    Traceback (most recent call last):
+    ...
+    ValueError: method must be "auto" or "exact" for Cyclic(batches=2) with this recipe, but it is 'series'.
+    """
+    known = ["auto", *_methods(scheme.equivalent(n), n)]
+    if method not in known:
+        words = [f'"{word}"' for word in known]
+        raise ValueError(
+            f"method must be {', '.join(words[:-1])} or {words[-1]} for {scheme} with this recipe, "
+            f"but it is {method!r}."
+        )
+
+
+def _methods(scheme: Scheme, n: int) -> list[str]:
+    if isinstance(scheme, RandomReshuffling):
+        return ["exact", "sampling"]
+    if isinstance(scheme, SampleReshuffling) or (isinstance(scheme, ShuffleOnce) and scheme.is_sampled(n)):
+        return ["sampling"]
+    return ["exact"]
+
+
+def chosen(scheme: Scheme, n: int, blocks: Blocks, dimension: int, wanted: Accuracy) -> str:
+    """Return "exact" or "sampling"."""
+    known = _methods(scheme, n)
+    if wanted.method in known:
+        return wanted.method
+    if len(known) == 1:
+        return known[0]
+    return "exact" if walk_flops(scheme, n, blocks, dimension) <= wanted.budget else "sampling"
+
+
+def walk_flops(scheme: Scheme, n: int, blocks: Blocks, dimension: int, inputs: int | None = None) -> float:
+    """Operations of one epoch's walk over all orders, calls included; infinite if its memory is out of reach.
+
+    `dimension` is that of the state; `inputs` are those beside it, by default one a row of the blocks and one more.
+    """
+    rows, rank = blocks.rows.shape
+    columns = dimension + (1 + rows if inputs is None else inputs)
+    if isinstance(scheme, RandomReshuffling) and not fits_in_memory(
+        blocks.batches, 8.0 * dimension * columns
+    ):
+        return float("inf")
+    visited = rows / blocks.batches
+    each = 4.0 * min(visited, rank) * rank * columns + 6.0 * dimension * columns + _CALLS * CALL
+    return float(scheme.walked(n) * each)

@@ -1,0 +1,149 @@
+"""The mean map of an epoch from drawn orders, many of them at once.
+
+An order is followed from its last visit to its first: with P the product of the later visits, a batch enters as
+P H_b and P -> P G_b. So the rows of a batch meet a (d, d) matrix, and never the entries of all the other rows.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+
+from reshuffle.arrays import FloatArray, IntArray
+from reshuffle.epoch.accuracy import CALL, Accuracy, warn_out_of_reach
+from reshuffle.epoch.sampling import GROUPS, STANDARD_ERRORS
+from reshuffle.moments.affine_map import AffineMap
+from reshuffle.moments.visits import Visits
+
+_STACKED_BYTES = 2e7
+_MOST_STACKED = 256
+
+
+@dataclass(frozen=True, eq=False)
+class Orders:
+    """Orders side by side: row indices (k, steps, m), padded with the number of rows, and divisors (k, steps)."""
+
+    rows: IntArray
+    divisors: FloatArray
+
+
+DrawPairs = Callable[[np.random.Generator, int], Orders]
+"""Draws as many pairs of an order and its reverse."""
+
+
+def group_maps(visits: Visits, force: FloatArray, draw: DrawPairs, wanted: Accuracy) -> list[AffineMap]:
+    """The mean maps of the groups of draws, until the rates of all modes are known to rtol or the budget is spent.
+
+    Parameters
+    ----------
+    visits : Visits
+        Which rows there are, and what a visit does with some of them.
+    force : (d,)
+        What enters at every visit with the constant input 1.
+    draw : callable
+    wanted : Accuracy
+    """
+    tally = _Tally(visits, force, draw, wanted)
+    left = wanted.budget - tally.more(1)
+    while wanted.rtol < tally.error < np.inf and left >= tally.expense:
+        missing = tally.rounds * ((tally.error / wanted.rtol) ** 2 - 1)
+        # A few more than the estimate says, but never so many that a poor estimate costs much.
+        left -= tally.more(int(min(np.ceil(1.05 * missing) + 1, 3 * tally.rounds, left / tally.expense)))
+    if wanted.rtol < tally.error < np.inf:
+        advice = "try a larger budget, a larger rtol or a smaller step"
+        warn_out_of_reach(tally.error, "sampling", wanted.rtol, advice)
+    return tally.maps
+
+
+class _Tally:
+    """The sums of the maps of each group."""
+
+    def __init__(self, visits: Visits, force: FloatArray, draw: DrawPairs, wanted: Accuracy):
+        self._visits, self._force, self._draw = visits, force, draw
+        self._rng = np.random.default_rng(wanted.seed)
+        d, rows = visits.dimension, len(visits.blocks.rows)
+        self._loss, self._entries = np.zeros((GROUPS, d, d)), np.zeros((GROUPS, d, 1 + rows))
+        self._steps = draw(np.random.default_rng(0), 1).rows.shape[1]
+        each = 8.0 * d * (4 * d + 2 * rows)
+        self._pairs = max(1, int(min(_STACKED_BYTES / each, _MOST_STACKED) / 2))
+        while self._pairs > 1 and self.expense > wanted.budget:
+            self._pairs //= 2
+        self.rounds, self.error = 0, np.inf
+
+    @property
+    def expense(self) -> float:
+        """Operations of a round: a stack of pairs for every group."""
+        d, (rows, rank) = self._visits.dimension, self._visits.blocks.rows.shape
+        each = 4.0 * rows * d * rank + 10.0 * self._steps * d * d
+        return float(GROUPS * (2 * self._pairs * each + 8 * CALL * self._steps))
+
+    @property
+    def maps(self) -> list[AffineMap]:
+        """The mean of each group."""
+        return [
+            AffineMap(loss / self.rounds, entries / self.rounds)
+            for loss, entries in zip(self._loss, self._entries, strict=True)
+        ]
+
+    def more(self, rounds: int) -> float:
+        """Add so many rounds, and return what they cost."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            for _ in range(rounds):
+                for group in range(GROUPS):
+                    loss, entries = follow(self._visits, self._force, self._draw(self._rng, self._pairs))
+                    self._loss[group] += loss
+                    self._entries[group] += entries
+            self.rounds += rounds
+            self.error = rate_error(self._loss / self.rounds)
+        return rounds * self.expense
+
+
+def follow(visits: Visits, force: FloatArray, orders: Orders) -> tuple[FloatArray, FloatArray]:
+    """D (d, d) and N (d, 1 + rows), averaged over the orders."""
+    rank, d, step = visits.rank, visits.dimension, visits.step
+    count, steps, _ = orders.rows.shape
+    padded = np.vstack([visits.blocks.rows, np.zeros(rank)])
+    loss, constant = np.zeros((count, d, d)), np.zeros((count, d))
+    entries = np.zeros((count, len(padded), d))
+    every = np.arange(count)[:, np.newaxis]
+    for visit in reversed(range(steps)):
+        index = orders.rows[:, visit]
+        rows = padded[index]
+        kept = np.eye(d) - loss
+        # P H_b = S C_b' / divisor, for a gradient that moves the parameters by -step and the buffer by 1.
+        pushed = step * kept[:, :, :rank]
+        if visits.momentum:
+            pushed -= kept[:, :, rank:]
+        entry = pushed @ rows.transpose(0, 2, 1) / orders.divisors[:, visit, np.newaxis, np.newaxis]
+        entries[every, index] = entry.transpose(0, 2, 1)
+        constant += kept @ force
+        loss[:, :, :rank] += entry @ rows
+        if visits.penalty:
+            loss[:, :, :rank] += visits.penalty * pushed
+        if visits.momentum:
+            stays = (1 - visits.momentum) * kept[:, :, rank:]
+            loss[:, :, rank:] += visits.momentum * step * kept[:, :, :rank] + stays
+    inputs = [constant.mean(axis=0)[:, np.newaxis], entries[:, :-1].mean(axis=0).T]
+    return loss.mean(axis=0), np.hstack(inputs)
+
+
+def rate_error(losses: FloatArray) -> float:
+    """Three standard errors of the rates x of D = mean of `losses` (groups, d, d), relative to x, for the worst.
+
+    To first order a rate moves by l'(dD) r / l'r, with l and r its eigenvectors. A mode counts by |1 - x|, what an
+    epoch leaves of it: the buffers of momentum make many that fade at once, with eigenvectors that are nearly
+    parallel. Infinite if anything is.
+    """
+    mean = losses.mean(axis=0)
+    if not np.isfinite(mean).all():
+        return np.inf
+    if not mean.any():
+        return 0.0
+    values, left, right = scipy.linalg.eig(mean, left=True, right=True, check_finite=False)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        along = np.einsum("ij,gik,kj->gj", left.conj(), losses, right, optimize=True)
+        rates = along.mean(axis=0)
+        spread = np.sqrt(np.square(np.abs(along - rates)).sum(axis=0) / (GROUPS * (GROUPS - 1)))
+        shares = spread / np.abs(rates) * np.minimum(np.abs(1 - values), 1.0)
+    return STANDARD_ERRORS * float(np.where(spread == 0, 0.0, shares).max())
