@@ -287,3 +287,9 @@ def test_the_limit_is_infinite_exactly_where_the_mean_square_diverges(seed):
         run = rs.descend(problem, rs.RandomReshuffling(3), step=times / largest, momentum=0.5)
         finite = np.isfinite(run.expected_risk(math.inf).total)
         assert finite == run.mean_square_stability().converges
+
+
+@pytest.mark.parametrize("options", [{"mean_square": True}, {"momentum": 0.5}, {"penalty": 0.1}])
+def test_a_critical_step_of_too_many_batches_is_refused_and_not_searched_for_ever(options):
+    with pytest.raises(MemoryError, match="batches is 30, but the exact mean over their orders"):
+        rs.critical_step(rs.gaussian(30, 5, seed=1), rs.RandomReshuffling(30), **options)

@@ -8,9 +8,10 @@ import numpy as np
 
 from reshuffle import door, recipe, stability, validate
 from reshuffle.affine_mean import AffineMean
+from reshuffle.epoch import lattice
 from reshuffle.mean_square import settles
 from reshuffle.problem import LeastSquares
-from reshuffle.schemes import SampleWithReplacement, Scheme
+from reshuffle.schemes import RandomReshuffling, SampleWithReplacement, Scheme
 
 _GROWTH = 1.02
 """Steps are first tried on a grid this fine."""
@@ -60,6 +61,9 @@ def critical_step(
     validate.flag("mean_square", mean_square)
     if made.is_plain and scheme.is_symmetric and not mean_square:
         return stability.critical_step(problem, scheme)
+    if isinstance(scheme.equivalent(problem.n), RandomReshuffling):
+        # Drawn orders would make the end of stability a matter of chance.
+        lattice.require_few(scheme.steps(problem.n))
 
     def run(step: float) -> AffineMean:
         return AffineMean(problem, scheme, replace(made, schedule=step), np.zeros(problem.p))
