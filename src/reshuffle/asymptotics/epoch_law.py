@@ -95,15 +95,16 @@ class EpochLaw(Law):
         return np.array([weights @ x**k for k in range(1, count("order", order) + 1)])
 
     def limiting_noise(self) -> float:
-        """The integral of x^-2 over the noise: the limiting variance is noise^2 aspect alpha^2 times it.
+        """The integral of x^-2 over the noise, for Sigma = s I; noise^2 aspect alpha^2 s times it is the variance.
 
-        Overparameterized descent ends in the minimum-norm solution whatever the batches, so that Sigma = I gives
-        1 / (alpha^2 aspect (aspect - 1)).
+        Overparameterized descent ends in the minimum-norm solution whatever the batches, so that it is
+        1 / (s alpha^2 aspect (aspect - 1)).
         """
         if self.support[0][0] <= 0:
             return math.inf
         if self.aspect > 1:
-            return 1 / (self.alpha**2 * self.aspect * (self.aspect - 1))
+            scale = float(self.population.eigenvalues[0])
+            return 1 / (scale * self.alpha**2 * self.aspect * (self.aspect - 1))
         return self._limiting_noise()
 
     @abstractmethod
