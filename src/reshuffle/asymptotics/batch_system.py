@@ -138,7 +138,7 @@ class BatchSystem:
         return np.concatenate(pieces, axis=-1)
 
     def base(self, z: Complex, height: Complex) -> Complex:
-        """B = z e_0 e_0' + i height - constant, (points, k, k)."""
+        """The base z e_0 e_0' + i height - constant, (points, k, k)."""
         total = 1j * height[:, np.newaxis, np.newaxis] * np.eye(self.size) - self.constant
         total[:, 0, 0] += z
         return np.asarray(total)

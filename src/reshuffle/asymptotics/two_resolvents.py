@@ -58,7 +58,7 @@ class TwoResolvents:
         return self.system.restrict(outer)
 
     def _weigh(self, factors: Any, inner: Any) -> Any:
-        """V c X g X', the corner of the R-transform's derivative."""
+        """The corner v c X g X' of the R-transform's derivative."""
         slope = self.system.transforms[0].b
         return [
             slope * (a[:, np.newaxis] @ g @ b[:, np.newaxis])
