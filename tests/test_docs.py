@@ -1,6 +1,5 @@
 """What the documentation points at exists."""
 
-import doctest
 import importlib
 import re
 from pathlib import Path
@@ -52,22 +51,3 @@ def test_every_test_of_the_paper_is_in_the_map():
 def test_every_file_that_a_page_names_exists(page):
     for name in re.findall(r"`((?:src/|docs/|tests/|benchmarks/)[\w/.]*)`", (ROOT / page).read_text()):
         assert (ROOT / name).exists(), name
-
-
-@pytest.mark.parametrize("page", ["many_batches.md", "schemes.md", "asymptotics.md"])
-def test_the_examples_of_a_page_print_what_they_say(page):
-    result = doctest.testfile(
-        str(ROOT / "docs" / page),
-        module_relative=False,
-        optionflags=doctest.NORMALIZE_WHITESPACE,
-    )
-    assert result.attempted >= 6
-    assert result.failed == 0
-
-
-def test_the_example_of_the_readme_prints_what_it_says():
-    result = doctest.testfile(
-        str(ROOT / "README.md"), module_relative=False, optionflags=doctest.NORMALIZE_WHITESPACE
-    )
-    assert result.attempted >= 6
-    assert result.failed == 0

@@ -291,5 +291,5 @@ def test_the_limit_is_infinite_exactly_where_the_mean_square_diverges(seed):
 
 @pytest.mark.parametrize("options", [{"mean_square": True}, {"momentum": 0.5}, {"penalty": 0.1}])
 def test_a_critical_step_of_too_many_batches_is_refused_and_not_searched_for_ever(options):
-    with pytest.raises(MemoryError, match="batches is 30, but the exact mean over their orders"):
+    with pytest.raises(rs.BudgetError, match="batches is 30, but the exact mean over their orders"):
         rs.critical_step(rs.gaussian(30, 5, seed=1), rs.RandomReshuffling(30), **options)

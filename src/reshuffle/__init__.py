@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from reshuffle.descent import Descent as Descent
     from reshuffle.descent import descend as descend
     from reshuffle.epoch.epoch import Epoch as Epoch
+    from reshuffle.errors import AccuracyWarning as AccuracyWarning
+    from reshuffle.errors import BudgetError as BudgetError
+    from reshuffle.errors import MissingTruthError as MissingTruthError
     from reshuffle.expected_risk import ExpectedRisk as ExpectedRisk
     from reshuffle.flow import GradientFlow as GradientFlow
     from reshuffle.flow import gradient_flow as gradient_flow
@@ -35,15 +38,16 @@ if TYPE_CHECKING:
     from reshuffle.simulation import simulate as simulate
     from reshuffle.stability import Stability as Stability
     from reshuffle.stopping import BestEpoch as BestEpoch
-    from reshuffle.validate import MissingTruthError as MissingTruthError
 
 __version__ = "0.1.0"
 
 # A name is imported when it is first asked for, so that `reshuffle --help` does not wait for numpy and scipy.
 # The lines above say the same to type checkers and editors; a test compares the two.
 _HOMES = {
+    "AccuracyWarning": "reshuffle.errors",
     "AffineDescent": "reshuffle.affine_descent",
     "BestEpoch": "reshuffle.stopping",
+    "BudgetError": "reshuffle.errors",
     "Cyclic": "reshuffle.schemes",
     "Descent": "reshuffle.descent",
     "Epoch": "reshuffle.epoch.epoch",
@@ -55,7 +59,7 @@ _HOMES = {
     "Limit": "reshuffle.limits",
     "LimitComparison": "reshuffle.limits",
     "MeanSquareStability": "reshuffle.mean_square",
-    "MissingTruthError": "reshuffle.validate",
+    "MissingTruthError": "reshuffle.errors",
     "RandomReshuffling": "reshuffle.schemes",
     "Risk": "reshuffle.risk",
     "RiskInterval": "reshuffle.bounds",

@@ -5,6 +5,7 @@ from typing import Any
 
 from reshuffle import affine_method, run_risk, validate
 from reshuffle.affine_mean import AffineMean
+from reshuffle.errors import BudgetError
 from reshuffle.expected_risk import ExpectedRisk
 from reshuffle.mean_square import MeanSquareStability, mean_square_stability
 from reshuffle.schemes import RandomReshuffling
@@ -53,7 +54,7 @@ class AffineDescent(AffineMean):
             return self
         n = self.problem.n
         if affine_method.walk_flops(self.scheme, n, self.blocks, self.dimension) > self.accuracy.budget:
-            raise MemoryError(
+            raise BudgetError(
                 f"the mean square over the orders of {self.scheme.steps(n)} batches takes 2^batches averages, and "
                 f"more than the budget of {self.accuracy.budget:.1g} operations; try fewer batches, more budget, "
                 "or expected_risk at the epochs of interest."

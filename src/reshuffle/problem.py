@@ -9,6 +9,7 @@ from reshuffle import blocks, row_space, validate
 from reshuffle.arrays import FloatArray, IntArray
 from reshuffle.blocks import Blocks
 from reshuffle.covariance import Covariance, CovarianceLike, covariance
+from reshuffle.errors import MissingTruthError
 from reshuffle.row_space import Reduction, RowSpace
 
 
@@ -80,7 +81,7 @@ class LeastSquares:
     def parameters(self, purpose: str) -> FloatArray:
         """Return beta_star, or say that `purpose` needs it."""
         if self.beta_star is None:
-            raise validate.MissingTruthError(
+            raise MissingTruthError(
                 f"{purpose} needs beta_star, which this problem does not know; pass beta_star=... to LeastSquares."
             )
         return self.beta_star
@@ -89,7 +90,7 @@ class LeastSquares:
         """Return beta_star, the covariance and the noise, or say which is missing for `purpose`."""
         missing = [name for name in ("beta_star", "noise") if getattr(self, name) is None]
         if missing:
-            raise validate.MissingTruthError(
+            raise MissingTruthError(
                 f"{purpose} needs {' and '.join(missing)}, which this problem does not know; "
                 f"pass {', '.join(name + '=...' for name in missing)} to LeastSquares."
             )

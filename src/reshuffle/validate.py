@@ -13,11 +13,6 @@ import scipy.sparse
 
 from reshuffle.arrays import AnyArray, FloatArray
 
-
-class MissingTruthError(ValueError):
-    """A question about the test error was asked of a problem that does not know the truth."""
-
-
 _DROP_ROWS = "drop or impute such rows first"
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from reshuffle.cli import errors
+from reshuffle.errors import BudgetError
 from tests.cli.terminal import run
 
 CURVE = "curve --n 20 --p 10 --alpha 0.1"
@@ -210,6 +211,7 @@ def test_a_computation_that_fails_is_one_line_and_exit_code_one(capsys, line, me
         (np.linalg.LinAlgError("singular"), errors.FAILED),
         (OverflowError("far"), errors.FAILED),
         (MemoryError(), errors.FAILED),
+        (BudgetError("try fewer batches"), errors.FAILED),
         (RuntimeError("what"), errors.FAILED),
         (KeyError("what"), errors.FAILED),
         (ValueError("no"), errors.BAD_INPUT),

@@ -95,7 +95,7 @@ def test_too_many_batches_are_refused_before_memory_runs_out():
         (2000, "at most 20"),
     ):
         run = rs.descend(problem, rs.RandomReshuffling(batches), step=0.01, method="exact")
-        with pytest.raises(MemoryError, match=rf"batches is {batches}, .*{message}.*; try fewer batches"):
+        with pytest.raises(rs.BudgetError, match=rf"batches is {batches}, .*{message}.*; try fewer batches"):
             run.risk(1)
 
 

@@ -145,5 +145,5 @@ def test_batches_of_shuffled_samples_have_no_members():
 
 def test_too_many_batches_for_the_exact_mean():
     problem = rs.gaussian(20, 3, seed=0)
-    with pytest.raises(MemoryError, match=r"batches is 5, but .* at most 4; .*method=\"auto\""):
+    with pytest.raises(rs.BudgetError, match=r"batches is 5, but .* at most 4; .*method=\"auto\""):
         rs.descend(problem, rs.SampleReshuffling(5), 0.01, method="exact").risk(1)

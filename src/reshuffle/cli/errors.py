@@ -5,6 +5,8 @@ import sys
 import warnings
 from typing import TYPE_CHECKING, Any
 
+from reshuffle.errors import BudgetError
+
 if TYPE_CHECKING:
     from cyclopts import App
 
@@ -55,9 +57,7 @@ def explain(error: Exception) -> tuple[str, int]:
     if isinstance(error, OSError):
         return f"{error.filename or 'file'}: {error.strerror or error}.", BAD_INPUT
     if isinstance(error, MemoryError):
-        # Our own say what to try; numpy's only how much it wanted.
-        ours = type(error) is MemoryError and bool(error.args)
-        return str(error) if ours else f"not enough memory: {error or 'the problem is too large.'}", FAILED
+        return f"not enough memory: {error or 'the problem is too large.'}", FAILED
     # numpy's and scipy's LinAlgError is a ValueError, but it is a computation that failed.
     computation = isinstance(error, ArithmeticError) or type(error).__name__ == "LinAlgError"
     if isinstance(error, ZeroDivisionError):
@@ -65,7 +65,7 @@ def explain(error: Exception) -> tuple[str, int]:
         return str(error), BAD_INPUT
     if isinstance(error, (ValueError, TypeError, ModuleNotFoundError)) and not computation:
         return str(error), BAD_INPUT
-    if computation:
+    if computation or isinstance(error, BudgetError):
         return str(error), FAILED
     return f"unexpected {type(error).__name__}: {error}", FAILED
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from reshuffle import validate
+from reshuffle.errors import AccuracyWarning
 
 CALL = 2e5
 """Operations that could have been done in the time that a call with small matrices takes anyway."""
@@ -62,5 +63,6 @@ def warn_out_of_reach(error: float, method: str, rtol: float, advice: str) -> No
     warnings.warn(
         f"the mean over orders is known to a relative error of {error:.1g} by {method}, "
         f"but rtol is {rtol:.1g}; answers carry their error. To reach it, {advice}.",
+        AccuracyWarning,
         stacklevel=outermost + 1,
     )

@@ -12,6 +12,7 @@ from reshuffle.epoch.accuracy import CALL
 from reshuffle.epoch.mean_map import MeanMap
 from reshuffle.epoch.parameter_lattice import ParameterLattice
 from reshuffle.epoch.sample_lattice import SampleLattice
+from reshuffle.errors import BudgetError
 
 _MOST_BATCHES = 20
 """Beyond, 2^B averages take longer than anyone waits."""
@@ -35,7 +36,7 @@ def fits_in_memory(batches: int, state_bytes: float) -> bool:
 def require_few(batches: int) -> None:
     """Refuse a lattice that has no end."""
     if batches > _MOST_BATCHES:
-        raise MemoryError(
+        raise BudgetError(
             f"batches is {batches}, but the exact mean over their orders takes 2^batches averages and is computed "
             f'for at most {_MOST_BATCHES}; try fewer batches, or descend(..., method="auto").'
         )
@@ -47,7 +48,7 @@ def reshuffled_mean_map(blocks: Blocks, step: float) -> MeanMap:
     require_few(batches)
     needed, available = _needed_bytes(blocks), _available_bytes()
     if needed > available:
-        raise MemoryError(
+        raise BudgetError(
             f"batches is {batches}, and the exact mean over their orders needs {needed / 2**30:.1f} GiB of the "
             f"{available / 2**30:.1f} GiB that this machine can spare; "
             'try fewer batches, or descend(..., method="auto").'

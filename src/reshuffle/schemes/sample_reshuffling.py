@@ -14,6 +14,7 @@ from reshuffle.epoch.accuracy import Accuracy
 from reshuffle.epoch.mean_map import MeanMap
 from reshuffle.epoch.sampling import DrawOrder, Order
 from reshuffle.epoch.whitened import Whitened
+from reshuffle.errors import BudgetError
 from reshuffle.schemes.base import Scheme, Visit
 from reshuffle.schemes.full_batch import FullBatch
 from reshuffle.schemes.random_reshuffling import RandomReshuffling
@@ -87,7 +88,7 @@ class SampleReshuffling(Scheme):
         """The exact mean over the n! orders."""
         steps = self.steps(blocks.batches)
         if steps > _MOST_BATCHES:
-            raise MemoryError(
+            raise BudgetError(
                 f"batches is {steps}, but the exact mean over shuffled samples is computed for at most "
                 f'{_MOST_BATCHES}; try fewer batches, or descend(..., method="auto").'
             )

@@ -1,0 +1,13 @@
+"""What can go wrong beyond a bad argument: each error says what is missing and what to try."""
+
+
+class MissingTruthError(ValueError):
+    """A question about the test error was asked of a problem that does not know the truth."""
+
+
+class BudgetError(RuntimeError):
+    """An answer would cost more time or memory than is allowed; the message says how much, and what costs less."""
+
+
+class AccuracyWarning(UserWarning):
+    """An answer is less accurate than was asked for; it carries its error."""
