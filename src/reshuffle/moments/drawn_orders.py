@@ -1,7 +1,7 @@
 """The mean map of an epoch from drawn orders, many of them at once.
 
 An order is followed from its last visit to its first: with P the product of the later visits, a batch enters as
-P L E_b and P -> P (I - L K_b R). So the rows of a batch meet a (d, d) matrix, and never the entries of the other rows.
+P L E_b and P -> P (I - L K_b R). So the rows of a batch meet a (d, d) matrix, and never the entries of other rows.
 """
 
 from collections.abc import Callable

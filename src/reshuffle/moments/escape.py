@@ -1,8 +1,8 @@
 """What becomes of states under an affine map that does not settle: which grow, where, and what the others do.
 
-The eigenvalues x of D with |1 - x| >= 1 have a right and a left invariant subspace, D W = W T and Y D = T Y, Y W = I.
-What a state has of them is Y z; D - W T Y is the map without them. In the factors of `AffineMap`, W is L times and Y
-is R times something of ordinary size, and the kernel of the remaining map loses no digits of ill-conditioned features.
+The eigenvalues x of D with |1 - x| >= 1 have a right and a left invariant subspace: D W = W T, Y D = T Y, Y W = I.
+What a state has of them is Y z; D - W T Y is the map without them. In the factors of `AffineMap` W is L times, and
+Y is R times, something of ordinary size, so that the kernel of the remaining map loses no digits either.
 """
 
 from dataclasses import replace

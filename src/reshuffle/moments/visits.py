@@ -36,7 +36,7 @@ class Visits:
     The state z is u (r,), or (u, v / g) with momentum, where g^2 = s^2 + penalty are the sizes of the gradient's
     coordinates. A visit sends it to z - L K_b R z + L E_b y_b with L = (step g, 1), R = (g, 1),
 
-        K_b = [[H, momentum], [-H, 1 - momentum]],  E_b = [[U_b'], [-U_b']] / m_b,  H = U_b'U_b / m_b + penalty / g^2,
+        K_b = [[H, momentum], [-H, 1 - momentum]], E_b = [[U_b'], [-U_b']] / m_b, H = U_b'U_b / m_b + penalty / g^2,
 
     where U_b are the rows of the batch divided by g: K_b knows neither the step nor how X is conditioned.
     In the error u - u_star the visit is z - L K_b R z + L (E_b eta_b + f), where only a penalty makes a force f.
