@@ -1,6 +1,5 @@
 """Does the mean square of a run converge, beside its mean, and up to which step."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,12 +9,14 @@ from reshuffle.arrays import FloatArray
 from reshuffle.moments.course import Course
 from reshuffle.moments.inputs import Inputs
 from reshuffle.moments.reshuffled_moment import ReshuffledMoment
-from reshuffle.moments.stationary import Enclosure, MeanPart, positive_radius
+from reshuffle.moments.stationary import Enclosure, Map, mean_part, positive_radius
 from reshuffle.moments.streams import second_moment
 from reshuffle.schemes import RandomReshuffling
 
-_ROUNDING = 1e-14
-"""Relative size of a difference of two epochs that is nothing but rounding."""
+_ROUNDING = 1e-12
+"""Relative size of a difference of two changes that is nothing but rounding."""
+_WELL_CONDITIONED = 1e-3
+"""Ratio of singular values above which the coordinates of the fast recursion are as good as any."""
 
 
 @dataclass(frozen=True)
@@ -81,36 +82,43 @@ def _settles(gain: Enclosure, rate: Enclosure) -> bool:
 
 def _rate(course: Course, decided: float | None = None) -> Enclosure:
     """The spectral radius of M -> E[A M A']."""
-    return positive_radius(congruence(course), course.visits(0).dimension, decided)
+    change = congruence_change(course)
+    return positive_radius(lambda matrix: matrix + change(matrix), course.visits(0).dimension, decided)
 
 
 def spread_gain(course: Course, decided: float | None = None) -> Enclosure:
     """The spectral radius of (I - Abar . Abar')^-1 E; only which side of `decided` it is on, if that is given."""
-    loss = course.map(0).loss
-    if course.scheme.is_symmetric and course.recipe.momentum == 0:
-        loss = (loss + loss.T) / 2
-    part, epoch = MeanPart(loss), congruence(course)
+    symmetric = course.scheme.is_symmetric and course.recipe.momentum == 0
+    part, change = mean_part(course.map(0), symmetric), congruence_change(course)
+    scales = np.outer(part.units, part.units)
 
-    def positive(matrix: FloatArray) -> FloatArray:
-        after = epoch(matrix)
-        spread = after - part.congruence(matrix)
-        if np.abs(spread).max(initial=0.0) <= _ROUNDING * np.abs(after).max(initial=0.0):
+    def positive(scaled: FloatArray) -> FloatArray:
+        # In units in which slow modes, too, have a spread of ordinary size.
+        matrix = scaled / scales
+        by_the_mean = part.change(matrix)
+        spread = change(matrix) - by_the_mean
+        if np.abs(spread).max(initial=0.0) <= _ROUNDING * np.abs(by_the_mean).max(initial=0.0):
             return np.zeros_like(matrix)
-        return part.solve(spread)
+        return scales * part.solve(spread)
 
-    return positive_radius(positive, len(loss), decided)
+    return positive_radius(positive, len(scales), decided)
 
 
-def congruence(course: Course) -> Callable[[FloatArray], FloatArray]:
-    """M -> E[A M A'] over the orders of an epoch."""
-    visits = course.visits(0)
-    if isinstance(course.scheme, RandomReshuffling) and not (visits.penalty or visits.momentum):
+def congruence_change(course: Course) -> Map:
+    """M -> E[A M A'] - M over the orders of an epoch."""
+    visits, singular = course.visits(0), course.blocks.singular
+    well_conditioned = singular[-1] > _WELL_CONDITIONED * singular[0] if len(singular) else True
+    if (
+        isinstance(course.scheme, RandomReshuffling)
+        and well_conditioned
+        and not (visits.penalty or visits.momentum)
+    ):
         lattice = ReshuffledMoment(course.blocks, visits.step, np.eye(visits.rank), 0.0)
         basis, nothing = lattice.basis, np.zeros((0, visits.rank))
 
         def fast(matrix: FloatArray) -> FloatArray:
             after = basis @ lattice.epoch(basis.T @ matrix @ basis, nothing) @ basis.T
-            return np.asarray((after + after.T) / 2)
+            return np.asarray((after + after.T) / 2 - matrix)
 
         return fast
-    return second_moment(course, Inputs(np.zeros(visits.rank)), 0).congruence
+    return second_moment(course, Inputs(np.zeros(visits.rank)), 0).congruence_change

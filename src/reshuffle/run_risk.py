@@ -22,6 +22,8 @@ from reshuffle.trajectory import Trajectory
 _EXACT_FLOPS = 4e12
 """Operations beyond which second moments are sampled: a few minutes."""
 _EXACT_BYTES = 4e9
+_SLOW = 1e-3
+"""Rates relative to the largest, below which a limit is taken in graded coordinates."""
 _SAMPLED_FLOPS = 4e10
 _MOST_SAMPLED_FLOPS = 1e14
 _FEWEST_RUNS, _MOST_RUNS = 100, 4000
@@ -45,7 +47,10 @@ def way(epoch: Epoch, epochs: FloatArray, given_responses: bool) -> str:
     if flops > _EXACT_FLOPS or 2.0**steps * 8 * rank**2 > _EXACT_BYTES:
         return "sampling"
     visits_all = sum(len(rows) for rows in scheme.partition(problem.n)) == problem.n
-    return "reshuffling" if visits_all and epoch.step and not given_responses else "affine"
+    # The coordinates of the fast recursion lose what slow modes add up to in the long run.
+    slow = float(epoch.rates.min(initial=1.0)) < _SLOW * float(epoch.rates.max(initial=1.0))
+    exact = len(finite) == len(epochs) or not slow
+    return "reshuffling" if visits_all and epoch.step and exact and not given_responses else "affine"
 
 
 def _settling(epoch: Epoch) -> float:

@@ -92,3 +92,15 @@ def test_visits_that_undo_each_other_leave_what_they_agree_on():
     torn = rs.descend(rs.LeastSquares([[1.0], [1.0]], [1.0, 2.0]), scheme, 2.0)
     assert torn.iterate(math.inf)[0] == math.inf
     np.testing.assert_allclose(torn.iterate([1, 2, 1000])[:, 0], [2, 4, 2000], rtol=1e-12)
+
+
+@pytest.mark.parametrize("condition", [1.0, 1e3, 1e6, 1e9, 1e12])
+@pytest.mark.parametrize("momentum", [0.0, 0.5])
+def test_the_expected_risk_of_the_limit_keeps_its_digits(condition, momentum):
+    rng = np.random.default_rng(5)
+    X, batches = rng.normal(size=(4, 2)) * [1, 1 / condition], [[0, 1], [2, 3]]
+    problem = rs.LeastSquares(X, np.zeros(4), beta_star=[0.0, 0.0], noise=1.0)
+    run = rs.descend(problem, rs.RandomReshuffling(batches), 0.1, momentum=momentum)
+    true = Extended.stationary_square(X, batches, 0.1, momentum)
+    assert float(run.expected_risk(math.inf).total) == pytest.approx(true, rel=1e-11)
+    assert run.mean_square_stability().converges

@@ -59,3 +59,45 @@ class Extended:
         with mpmath.workdps(DIGITS):
             end = mpmath.lu_solve(mpmath.eye(2 * self.p) - self.A, self.g)
             return [float(value) for value in end[: self.p, 0]]
+
+    @staticmethod
+    def stationary_square(X, batches, step, momentum):
+        """E |beta - beta_star|^2 in the long run, over orders and noise of variance one: all moments solved for."""
+        p, n, d = len(X[0]), len(X), 2 * len(X[0])
+        with mpmath.workdps(DIGITS):
+            visits = []
+            for rows in batches:
+                features = mpmath.matrix([[mpmath.mpf(float(value)) for value in X[row]] for row in rows])
+                G, H = mpmath.zeros(d), mpmath.zeros(d, n)
+                gram = features.T * features / len(rows)
+                G[:p, :p], G[:p, p:] = (
+                    mpmath.eye(p) - step * gram,
+                    -mpmath.mpf(step) * momentum * mpmath.eye(p),
+                )
+                G[p:, :p], G[p:, p:] = gram, mpmath.mpf(momentum) * mpmath.eye(p)
+                for place, row in enumerate(rows):
+                    H[:p, row] = mpmath.mpf(step) * features[place, :].T / len(rows)
+                    H[p:, row] = -features[place, :].T / len(rows)
+                visits.append((G, H))
+            maps = []
+            for order in permutations(range(len(batches))):
+                A, N = mpmath.eye(d), mpmath.zeros(d, n)
+                for batch in order:
+                    A, N = visits[batch][0] * A, visits[batch][0] * N + visits[batch][1]
+                maps.append((A, N))
+            if not momentum:
+                maps = [(A[:p, :p], N[:p, :]) for A, N in maps]
+                d = p
+            mean_A = sum((A for A, _ in maps), mpmath.zeros(d)) / len(maps)
+            mean_N = sum((N for _, N in maps), mpmath.zeros(d, n)) / len(maps)
+            C = mpmath.inverse(mpmath.eye(d) - mean_A) * mean_N
+            R, T = mpmath.zeros(d), mpmath.zeros(d * d)
+            for A, N in maps:
+                R += (A * C * N.T + N * C.T * A.T + N * N.T) / len(maps)
+                for row in range(d * d):
+                    for column in range(d * d):
+                        i, j, k, m = row // d, row % d, column // d, column % d
+                        T[row, column] += A[i, k] * A[j, m] / len(maps)
+            flat = mpmath.matrix([R[i, j] for i in range(d) for j in range(d)])
+            M = mpmath.lu_solve(mpmath.eye(d * d) - T, flat)
+            return float(sum(M[i * d + i] for i in range(p)))

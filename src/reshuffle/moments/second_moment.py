@@ -32,31 +32,46 @@ class SecondMoment:
 
     def epoch(self, moments: FloatArray) -> FloatArray:
         """[M, C] after one more epoch."""
-        d = self.visits.dimension
         with np.errstate(over="ignore", invalid="ignore"):
-            after = self.scheme.walk(self.n, self._visit, average, moments)
-            after[:, :d] = (after[:, :d] + after[:, :d].T) / 2
-        return after
+            return np.asarray(moments + self.change(moments))
 
-    def congruence(self, matrix: FloatArray) -> FloatArray:
-        """E[A M A'] (d, d) alone: what an epoch makes of a second moment when nothing enters."""
+    def change(self, moments: FloatArray) -> FloatArray:
+        """What one more epoch adds to [M, C], as a sum of what its visits do: small where the epoch does little."""
+        d = self.visits.dimension
+
+        def visit(batch: int, change: FloatArray) -> FloatArray:
+            return change + self._visit(batch, moments + change)
+
         with np.errstate(over="ignore", invalid="ignore"):
-            after = self.scheme.walk(self.n, self._conjugate, average, matrix)
-            return np.asarray((after + after.T) / 2)
+            change = self.scheme.walk(self.n, visit, average, np.zeros_like(moments))
+            change[:, :d] = (change[:, :d] + change[:, :d].T) / 2
+        return change
+
+    def congruence_change(self, matrix: FloatArray) -> FloatArray:
+        """E[A M A'] - M (d, d) alone: what an epoch does to a second moment when nothing enters."""
+
+        def visit(batch: int, change: FloatArray) -> FloatArray:
+            return change + self._conjugate(batch, matrix + change)
+
+        with np.errstate(over="ignore", invalid="ignore"):
+            change = self.scheme.walk(self.n, visit, average, np.zeros_like(matrix))
+            return np.asarray((change + change.T) / 2)
 
     def _conjugate(self, batch: int, matrix: FloatArray) -> FloatArray:
-        # The matrix is symmetric, so that moving the columns of (G M)' gives G M G'.
-        return self.visits.move(batch, self.visits.move(batch, matrix).T)
+        """G M G' - M = -D M - (D (G M)')', for symmetric M."""
+        lost = self.visits.loss(batch, matrix)
+        return -lost - self.visits.loss(batch, (matrix - lost).T).T
 
     def _visit(self, batch: int, moments: FloatArray) -> FloatArray:
         d = self.visits.dimension
         columns, entry = self._entries[batch]
-        after = self.visits.move(batch, moments)
+        change = -self.visits.loss(batch, moments)
+        after = moments + change
         mixed = after[:, d + columns] @ entry.T
-        after[:, :d] = self.visits.move(batch, after[:, :d].T)
-        after[:, :d] += mixed + mixed.T + entry @ entry.T
-        after[:, d + columns] += entry
-        return after
+        change[:, :d] -= self.visits.loss(batch, after[:, :d].T).T
+        change[:, :d] += mixed + mixed.T + entry @ entry.T
+        change[:, d + columns] += entry
+        return change
 
 
 class DrawnSecondMoment(SecondMoment):
@@ -82,9 +97,9 @@ class DrawnSecondMoment(SecondMoment):
         r, d = self.visits.rank, self.visits.dimension
         second, cross = moments[:r, :r], moments[:r, d:]
         squares = self.inputs.residual_squares(self.visits.blocks.rows, second, cross)
-        after = super()._visit(0, moments)
-        after[:, :d] += self._spread(self._mean_gradient(second, cross), squares, self.sizes[batch])
-        return after
+        change = super()._visit(0, moments)
+        change[:, :d] += self._spread(self._mean_gradient(second, cross), squares, self.sizes[batch])
+        return change
 
     def _conjugate(self, batch: int, matrix: FloatArray) -> FloatArray:
         rows, r = self.visits.blocks.rows, self.visits.rank

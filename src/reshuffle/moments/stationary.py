@@ -7,6 +7,7 @@ of Varga the mean square converges exactly when the *gain* of the spread, the sp
 (I - Abar . Abar')^-1 E, is below one.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -14,6 +15,8 @@ import numpy as np
 import scipy.linalg
 
 from reshuffle.arrays import FloatArray
+from reshuffle.moments.affine_map import AffineMap
+from reshuffle.orthogonal import graded_svd
 
 Map = Callable[[FloatArray], FloatArray]
 
@@ -28,59 +31,113 @@ _GROWN = 1e100
 """Growth over the first increment from which no gain below one would return."""
 _KEPT = 0.25
 """Share of the matrix before in that after a round, without which a power iteration may cycle for ever."""
+_DOUBLINGS = 1100
+_FADED = 1e-9
+"""Size of a power of Abar whose square changes no digit any more."""
 _NOTHING = 1e-12
 """Relative size of what rounding makes of nothing."""
 
 
-class MeanPart:
-    """(I - Abar . Abar')^-1, from D = I - Abar (d, d)."""
+class MeanPart(ABC):
+    """What an epoch does to a second moment M (d, d) through its mean alone: M -> Abar M Abar'.
 
-    def __init__(self, loss: FloatArray):
-        self.loss = loss
-        self._diagonal: FloatArray | None = None
-        if np.array_equal(loss, loss.T):
-            values, vectors = scipy.linalg.eigh(loss, check_finite=False)
-            rates, self._vectors = np.asarray(values), np.asarray(vectors)
-            # 1 - (1 - x)(1 - y) without a difference of nearly equal numbers.
-            self._diagonal = rates[:, np.newaxis] + rates - np.outer(rates, rates)
+    Attributes
+    ----------
+    loss : (d, d)
+        D = I - Abar.
+    units : (d,)
+        In which coordinates all parts of a second moment are of ordinary size: M times them from both sides.
+    """
 
-    def congruence(self, matrix: FloatArray) -> FloatArray:
-        """Abar M Abar'."""
-        half = matrix - self.loss @ matrix
-        return half - half @ self.loss.T
+    loss: FloatArray
+    units: FloatArray
+
+    def change(self, matrix: FloatArray) -> FloatArray:
+        """Abar M Abar' - M, for symmetric M, without a difference of nearly equal numbers."""
+        lost = self.loss @ matrix
+        return -lost - (self.loss @ (matrix - lost).T).T
+
+    @abstractmethod
+    def solve(self, right: FloatArray) -> FloatArray:
+        """M with M - Abar M Abar' = R, symmetric as R is."""
+
+
+class ModePart(MeanPart):
+    """The mean part of a symmetric map with rates x (r,) and orthonormal modes Q (r, r): D = Q diag(x) Q'."""
+
+    def __init__(self, rates: FloatArray, modes: FloatArray):
+        self.loss = (modes * rates) @ modes.T
+        self.units, self._modes = np.ones(len(rates)), modes
+        # 1 - (1 - x)(1 - y) without a difference of nearly equal numbers.
+        self._diagonal = rates[:, np.newaxis] + rates - np.outer(rates, rates)
 
     def solve(self, right: FloatArray) -> FloatArray:
         """M with M - Abar M Abar' = R."""
-        if self._diagonal is not None:
-            inside = self._vectors.T @ right @ self._vectors / self._diagonal
-            solution = self._vectors @ inside @ self._vectors.T
-        else:
-            A = np.eye(len(right)) - self.loss
-            found = scipy.linalg.solve_discrete_lyapunov(A, right, method="bilinear")
-            solution = np.asarray(found, dtype=np.float64)
+        inside = self._modes.T @ right @ self._modes / self._diagonal
         # An epoch makes everything symmetric: what is not would be taken for a residual, and grow.
-        return np.asarray((solution + solution.T) / 2)
+        return _symmetric(self._modes @ inside @ self._modes.T)
 
 
-def fixed_point(epoch: Map, mean: MeanPart) -> tuple[FloatArray, float]:
-    """M = T(M) + R for epoch(M) = T(M) + R, and its relative error; (inf, 0) if the mean square diverges.
+class DoubledPart(MeanPart):
+    """The mean part of any map that settles, by doubling: sum of A^j R A'^j over j < 2k from that over j < k.
 
-    M -> M + (I - Abar . Abar')^-1 (epoch(M) - M) climbs from below, with increments that shrink by the gain: not in
+    In the units R of `AffineMap`, D = R L K: its rows are as small as the modes are slow, and sums of
+    squares grow to ordinary size from there, whatever the condition number of the features (Smith's method).
+    """
+
+    def __init__(self, once: AffineMap):
+        self.loss, self.units = once.loss, once.right
+        self._grades = once.grades[:, np.newaxis]
+        self._kernels = [once.kernel]
+        roots, identity = np.sqrt(once.left) * np.sqrt(once.right), np.eye(len(once.kernel))
+        for _ in range(_DOUBLINGS):
+            kernel = self._kernels[-1]
+            if np.abs(identity - roots[:, np.newaxis] * kernel * roots).max(initial=0.0) < _FADED:
+                return
+            self._kernels.append(2 * kernel - (kernel * once.grades) @ kernel)
+
+    def solve(self, right: FloatArray) -> FloatArray:
+        """M with M - Abar M Abar' = R."""
+        scales = np.outer(self.units, self.units)
+        total = scales * right
+        for kernel in self._kernels:
+            half = total - self._grades * (kernel @ total)
+            total = total + half - (self._grades * (kernel @ half.T)).T
+        return _symmetric(total / scales)
+
+
+def mean_part(once: AffineMap, symmetric: bool) -> MeanPart:
+    """The mean part of a map that settles, by its modes if it is known to be symmetric."""
+    if not symmetric:
+        return DoubledPart(once)
+    # D = T K T: with K = C C' its eigenvalues are the squared singular values of C'T, small ones included.
+    lower = scipy.linalg.cholesky(_symmetric(once.kernel), lower=True, check_finite=False)
+    _, singular, modes = graded_svd(lower.T * (np.sqrt(once.left) * np.sqrt(once.right)))
+    return ModePart(np.square(singular), modes)
+
+
+def _symmetric(matrix: FloatArray) -> FloatArray:
+    return np.asarray((matrix + matrix.T) / 2)
+
+
+def fixed_point(change: Map, mean: MeanPart) -> tuple[FloatArray, float]:
+    """M with T(M) + R = M for change(M) = T(M) + R - M, and its relative error; (inf, 0) if there is none.
+
+    M -> M + (I - Abar . Abar')^-1 change(M) climbs from below, with increments that shrink by the gain: not in
     every round (with two batches the map of the gain has -gain among its eigenvalues too), but over a cycle.
     """
-    matrix = np.zeros_like(mean.loss)
+    matrix, scales = np.zeros_like(mean.loss), np.outer(mean.units, mean.units)
     changes: list[float] = []
     for _ in range(_ROUNDS):
         with np.errstate(over="ignore", invalid="ignore"):
-            increment = mean.solve(epoch(matrix) - matrix)
+            increment = mean.solve(change(matrix))
             matrix = matrix + increment
-        size, change = float(np.abs(matrix).max(initial=0.0)), float(np.abs(increment).max(initial=0.0))
-        changes.append(change)
-        # Nearer to overflow the solver of Lyapunov scales its answer down, and seems to have settled.
+            size = float(np.abs(scales * matrix).max(initial=0.0))
+            changes.append(float(np.abs(scales * increment).max(initial=0.0)))
         if not np.isfinite(size) or size > _GROWN * changes[0]:
             return np.full_like(matrix, np.inf), 0.0
-        if change <= _SETTLED * size:
-            return matrix, max(_SETTLED, change / max(size, np.finfo(float).tiny))
+        if changes[-1] <= _SETTLED * size:
+            return matrix, max(_SETTLED, changes[-1] / max(size, np.finfo(float).tiny))
     growth = changes[-1] / changes[-1 - _CYCLE]
     if growth >= 1 - _CYCLE * 1e-9:
         return np.full_like(matrix, np.inf), 0.0

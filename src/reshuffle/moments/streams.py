@@ -11,7 +11,7 @@ from reshuffle.moments.course import Course
 from reshuffle.moments.inputs import Inputs
 from reshuffle.moments.reshuffled_moment import ReshuffledMoment
 from reshuffle.moments.second_moment import DrawnSecondMoment, SecondMoment
-from reshuffle.moments.stationary import Map, MeanPart, fixed_point
+from reshuffle.moments.stationary import Map, ModePart, fixed_point, mean_part
 from reshuffle.moments.visits import DrawnVisits
 from reshuffle.powers import power_and_sum
 from reshuffle.schemes import SampleWithReplacement
@@ -110,9 +110,8 @@ def _end(course: Course, inputs: Inputs, current: FloatArray) -> Snapshot:
         else np.hstack([ends[:, :1], inputs.noise * ends[:, 1:]])
     )
     symmetric = course.recipe.momentum == 0 and course.scheme.is_symmetric
-    loss = (mean.loss + mean.loss.T) / 2 if symmetric else mean.loss
     second, error = fixed_point(
-        lambda matrix: recursion.epoch(np.hstack([matrix, cross]))[:, :d], MeanPart(loss)
+        lambda matrix: recursion.change(np.hstack([matrix, cross]))[:, :d], mean_part(mean, symmetric)
     )
     return Snapshot(second[:rank, :rank], cross[:rank, 0], error)
 
@@ -149,6 +148,5 @@ def reshuffled(
 def _settled(modes: FloatArray, rates: FloatArray, epoch: Map) -> Snapshot:
     if not ((rates > 0) & (rates < 2)).all():
         return Snapshot(np.full_like(modes, np.inf), np.full_like(rates, np.inf))
-    loss = (modes * rates) @ modes.T
-    second, error = fixed_point(epoch, MeanPart((loss + loss.T) / 2))
+    second, error = fixed_point(lambda matrix: epoch(matrix) - matrix, ModePart(rates, modes))
     return Snapshot(second, np.zeros_like(rates), error)
