@@ -1,0 +1,235 @@
+"""How each answer is laid out beside the right one: a function per question, (oracle, case, answer) -> groups."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from flint import arb
+
+from fuzz import moments, thresholds
+from fuzz.case import Case
+from fuzz.groups import Group, flat, yes_or_no
+from fuzz.oracle import Oracle
+from fuzz.values import Values, size
+
+_CANCELS = 1e-13
+"""Relative to what is subtracted, the difference of which nothing is known."""
+
+
+def _asked(case: Case) -> list[float]:
+    return [float(epoch) if math.isinf(epoch) else epoch for epoch in _flat_list(case.options["epochs"])]
+
+
+def _flat_list(epochs: Any) -> list[float]:
+    if not isinstance(epochs, list):
+        return [epochs]
+    return [number for entry in epochs for number in _flat_list(entry)]
+
+
+def _shape(case: Case, answer: Any, extra: tuple[int, ...] = ()) -> list[Group]:
+    wanted = np.shape(np.array(case.options["epochs"], dtype=object)) + extra
+    return [yes_or_no("shape", np.shape(answer) == wanted, True)]
+
+
+def _largest(*columns: list[float] | None) -> float:
+    return max(abs(entry) for column in columns if column for entry in column)
+
+
+def _sizes(case: Case) -> tuple[float, float, float]:
+    """The largest parameter that is given, the largest entry of Sigma, p."""
+    problem = case.problem
+    given = _largest(case.recipe.start, problem.beta_star, [0.0])
+    return given, _largest(*problem.dense_sigma), problem.p
+
+
+def _risk_floor(case: Case, parameters: float = 0.0) -> float:
+    given, sigma, p = _sizes(case)
+    root = _CANCELS * (given + parameters) * p * math.sqrt(sigma)
+    return root * root if root < 1e150 else math.inf
+
+
+def _loss_floor(case: Case, parameters: Values) -> float:
+    largest = max((size(entry) for entry in parameters), default=0.0)
+    fitted = case.problem.p * _largest(*case.problem.X) * largest
+    root = _CANCELS * (fitted + _largest(case.problem.y))
+    return root * root if root < 1e150 else math.inf
+
+
+def iterate(oracle: Oracle, case: Case, answer: Any) -> list[Group]:
+    """The mean iterate."""
+    groups = _shape(case, answer, (case.problem.p,))
+    rows = np.reshape(answer, (-1, case.problem.p))
+    floor = _CANCELS * _largest(case.recipe.start, [0.0])
+    for epoch, row, right in zip(_asked(case), rows, oracle.iterates(_asked(case)), strict=True):
+        groups.append(Group(f"iterate({epoch})", flat(row), right, floor=floor))
+    return groups
+
+
+def training_loss(oracle: Oracle, case: Case, answer: Any) -> list[Group]:
+    """The loss at the mean iterate."""
+    asked, groups = _asked(case), _shape(case, answer)
+    every = zip(asked, flat(answer), oracle.losses(asked), oracle.iterates(asked), strict=True)
+    for epoch, loss, right, parameters in every:
+        groups.append(Group(f"training_loss({epoch})", [loss], right, floor=_loss_floor(case, parameters)))
+    return groups
+
+
+def risk(oracle: Oracle, case: Case, answer: Any) -> list[Group]:
+    """Total, frozen, bias, cross, variance."""
+    asked, groups = _asked(case), _shape(case, answer.total)
+    names = ("total", "frozen", "bias", "cross", "variance")
+    parts = [flat(getattr(answer, name)) for name in names]
+    errors = flat(np.broadcast_to(answer.error, np.shape(answer.total)))
+    for number, (epoch, right) in enumerate(zip(asked, oracle.risks(asked), strict=True)):
+        actual = [part[number] for part in parts]
+        if math.isinf(actual[0]):
+            # The cross term is of no interest where the bias is infinite.
+            actual[3], right = 0.0, [*right[:3], None, right[4]]
+        groups.append(
+            Group(f"risk({epoch})", actual, right, errors[number], floor=_risk_floor(case))
+        )
+    return groups
+
+
+def expected_risk(oracle: Oracle, case: Case, answer: Any) -> list[Group]:
+    """Total and mean; the spread is their difference."""
+    asked, groups = _asked(case), _shape(case, answer.total)
+    given = bool(case.options.get("given_responses"))
+    right = moments.expected_risks(oracle, asked, given)
+    parameters = [0.0] * len(asked)
+    if given:
+        parameters = [max(size(entry) for entry in row) for row in oracle.iterates(asked)]
+    every = zip(asked, flat(answer.total), flat(answer.mean), flat(answer.error), right, parameters, strict=True)
+    for epoch, total, mean, error, values, largest in every:
+        floor = _risk_floor(case, largest)
+        groups.append(Group(f"expected_risk({epoch})", [total, mean], values, error, floor=floor))
+    return groups
+
+
+def limit(oracle: Oracle, case: Case, answer: Any) -> list[Group]:
+    """Whether there is one, where, and what it costs."""
+    (right,), (loss,) = oracle.iterates([math.inf]), oracle.losses([math.inf])
+    start = _CANCELS * _largest(case.recipe.start, [0.0])
+    groups = [
+        yes_or_no("converges", answer.converges, oracle.converges()),
+        Group("parameters", flat(answer.parameters), right, answer.error, floor=start),
+        Group("training_loss", [answer.training_loss], loss, floor=_loss_floor(case, right)),
+    ]
+    if answer.risk is not None:
+        (values,) = oracle.risks([math.inf])
+        error, floor = float(answer.risk.error), _risk_floor(case)
+        groups.append(Group("risk", flat(answer.risk.total), values[:1], error, floor=floor))
+    return groups
+
+
+def compare_limit(oracle: Oracle, case: Case, answer: Any) -> list[Group]:
+    """The limit beside the minimum-norm solution."""
+    (right,), shortest = oracle.iterates([math.inf]), oracle.minimum_norm()
+    scale = max(size(entry) for entry in [*shortest, *right] if not isinstance(entry, float))
+    scale = max(scale, _largest(case.recipe.start, [0.0]))
+    apart: Values = [
+        entry if entry is None or isinstance(entry, float) else entry - other
+        for entry, other in zip(right, shortest, strict=True)
+    ]
+    if any(entry is None for entry in apart):
+        distance: Values = [None]
+    elif any(isinstance(entry, float) for entry in apart):
+        distance = [math.inf]
+    else:
+        distance = [sum((entry**2 for entry in apart), arb(0)).sqrt()]
+    over = oracle.setting.X.rank() == oracle.setting.n
+    return [
+        yes_or_no("regime", answer.regime == "overparameterized", over),
+        Group("minimum_norm", flat(answer.minimum_norm), shortest, scale=scale),
+        Group("difference", flat(answer.difference), apart, scale=scale),
+        Group("distance", [answer.distance], distance, scale=scale),
+    ]
+
+
+def stability(oracle: Oracle, case: Case, answer: Any) -> list[Group]:
+    """Whether the mean converges, and at what rate."""
+    return [
+        yes_or_no("converges", answer.converges, oracle.converges()),
+        Group("rate", [answer.rate], [arb(oracle.rate())], scale=1.0),
+    ]
+
+
+def mean_square_stability(oracle: Oracle, case: Case, answer: Any) -> list[Group]:
+    """Whether the mean square converges, and at what rate, with its bounds."""
+    rate, converges = oracle.rate() ** 2, oracle.converges()
+    if len(oracle.courses) == 1:
+        squared = moments.mean_square(oracle)
+        rate = max(rate, squared.rate())
+        shrinks = squared.shrinks()
+        converges = False if shrinks is False else converges if shrinks else None
+    low, high = answer.bounds
+    enclosed = min(max(rate, low), high)
+    return [
+        yes_or_no("converges", answer.converges, converges),
+        Group("rate", [answer.rate], [arb(rate)], error=high - low, scale=1.0),
+        Group("bounds", [enclosed], [arb(rate)], scale=1.0),
+    ]
+
+
+def best_epoch(oracle: Oracle, case: Case, answer: Any) -> list[Group]:
+    """The risk at the epoch that is named, and that no other that is tried has a smaller one."""
+    others: list[float] = [*range(33), *[2**power for power in range(6, 40, 3)], math.inf]
+    claimed: float = math.inf if math.isinf(answer.epoch) else int(answer.epoch)
+    (right,) = oracle.risks([claimed])
+    tried = [values[0] for values in oracle.risks(others)]
+    known = [value for value in tried if value is not None and not isinstance(value, float)]
+    lowest = min(known, key=lambda value: value.mid())
+    reached = max(answer.risk - answer.error, float(lowest.mid()))
+    return [
+        Group("risk", [answer.risk], right[:1], floor=_risk_floor(case)),
+        Group("lowest", [reached], [lowest], floor=_risk_floor(case)),
+    ]
+
+
+def critical_step(oracle: Oracle, case: Case, answer: Any) -> list[Group]:
+    """The end of stability, near to what was answered."""
+    squares = bool(case.options.get("mean_square"))
+    precision = 1e-5 if squares else 1e-8
+    right = thresholds.critical_step(oracle, float(answer), squares, precision, case.seed)
+    return [Group("critical_step", [float(answer)], [right], error=precision * abs(float(answer)))]
+
+
+def frozen(oracle: Oracle, case: Case, answer: Any) -> list[Group]:
+    """The dimension of what never moves."""
+    dimension = float(oracle.frozen_dimension)
+    return [Group("dimension", [float(answer.dimension)], [arb(dimension)], is_discrete=True)]
+
+
+def range_assumption(oracle: Oracle, case: Case, answer: Any) -> list[Group]:
+    """Whether Range(Xtilde') lies in Range(Z)."""
+    return [yes_or_no("holds", answer.holds, oracle.range_holds)]
+
+
+def Z(oracle: Oracle, case: Case, answer: Any) -> list[Group]:
+    """The sample cross-covariance of an epoch, known up to the method's error."""
+    right = oracle.Z()
+    loose = 0.0 if case.recipe.method in (None, "exact") else 1e-3 * max(map(size, right))
+    return [Group("Z", flat(answer), right, error=loose)]
+
+
+def simulate(oracle: Oracle, case: Case, answer: Any) -> list[Group]:
+    """The mean iterate of real runs, within eight standard errors."""
+    means = np.reshape(answer.iterate.mean, (-1, case.problem.p))
+    errors = np.reshape(answer.iterate.standard_error, means.shape)
+    rights = oracle.iterates(_asked(case))
+    floor = _CANCELS * _largest(case.recipe.start, [0.0])
+    return [
+        Group(f"simulate[{j}]", [float(mean[j])], [right[j]], error=8 / 3 * float(error[j]), floor=floor)
+        for mean, error, right in zip(means, errors, rights, strict=True)
+        for j in range(case.problem.p)
+    ]
+
+
+COMPARISONS: dict[str, Callable[[Oracle, Case, Any], list[Group]]] = {
+    function.__name__: function
+    for function in (
+        iterate, training_loss, risk, expected_risk, limit, compare_limit, stability,
+        mean_square_stability, best_epoch, critical_step, frozen, range_assumption, Z, simulate,
+    )
+}  # fmt: skip
