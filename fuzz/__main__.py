@@ -61,7 +61,9 @@ def report(seed: int, verdict: Verdict) -> str:
 def main(arguments: list[str] | None = None) -> int:
     """Return 0 if nothing failed."""
     parser = argparse.ArgumentParser(prog="python -m fuzz", description=__doc__)
-    parser.add_argument("--minutes", type=float, default=5.0, help="how long to go on, unless --inputs is given")
+    parser.add_argument(
+        "--minutes", type=float, default=5.0, help="how long to go on, unless --inputs is given"
+    )
     parser.add_argument("--inputs", type=int, help="how many inputs to try, however long that takes")
     parser.add_argument("--seed", type=int, default=0, help="of the first input")
     parser.add_argument("--jobs", type=int, default=1, help="processes")

@@ -75,7 +75,9 @@ def ask(case: Case) -> Verdict:
         verdict = Verdict("undecided", "the oracle failed: " + traceback.format_exc())
     if caught and verdict.kind.startswith("right"):
         first = caught[0]
-        return Verdict("warning", f"{first.category.__name__}: {first.message} ({first.filename}:{first.lineno})")
+        return Verdict(
+            "warning", f"{first.category.__name__}: {first.message} ({first.filename}:{first.lineno})"
+        )
     return verdict
 
 

@@ -89,6 +89,7 @@ class Recipe:
     momentum: float = 0.0
     start: list[float] | None = None
     method: str | None = None
+    budget: float | None = None
 
     @property
     def is_constant(self) -> bool:
@@ -110,6 +111,7 @@ class Recipe:
         words += [f"momentum={self.momentum!r}"] if self.momentum else []
         words += [f"start={literal(self.start)}"] if self.start is not None else []
         words += [f"method={self.method!r}"] if self.method is not None else []
+        words += [f"budget={self.budget!r}"] if self.budget is not None else []
         return ", ".join(words)
 
 
@@ -147,7 +149,11 @@ class Case:
             return f"{run}.{self.question}"
         if self.question == "Z":
             return f"{run}.epoch.Z"
-        return f"{run}.{self.question}({', '.join(words)})"
+        asked = f"{run}.{self.question}({', '.join(words)})"
+        if self.question in ("iterate", "training_loss"):
+            # What belongs to the iterate but is told apart from it: how far it may be off.
+            return f"{asked}, {run}.iterate_error({literal(self.options['epochs'])})"
+        return asked
 
     def _visit_options(self) -> list[tuple[str, float]]:
         return [("penalty", self.recipe.penalty), ("momentum", self.recipe.momentum)]

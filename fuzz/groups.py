@@ -45,6 +45,4 @@ def flat(numbers: Any) -> list[float]:
 
 def yes_or_no(label: str, actual: bool, expected: bool | None) -> Group:
     """A decision; None where it lies on the edge."""
-    return Group(
-        label, [float(actual)], [None if expected is None else float(expected)], is_discrete=True
-    )
+    return Group(label, [float(actual)], [None if expected is None else float(expected)], is_discrete=True)

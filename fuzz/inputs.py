@@ -42,7 +42,9 @@ def case(seed: int) -> Case:
     elif question == "expected_risk":
         d = problem.p * (2 if recipe.momentum else 1) + 1
         long = long and recipe.is_constant and d * (d + 1) // 2 <= moments.MOST_SQUARED
-        options["epochs"] = _epochs(rng, _EPOCHS if long else [0, 1, 2, 3, 5, 10][: 6 if recipe.is_constant else 4])
+        options["epochs"] = _epochs(
+            rng, _EPOCHS if long else [0, 1, 2, 3, 5, 10][: 6 if recipe.is_constant else 4]
+        )
         if rng.random() < 0.4:
             options["given_responses"] = True
     elif question == "critical_step" and squares:
@@ -74,8 +76,15 @@ def _makes_sense(drawn: Case) -> bool:
         return recipe.is_constant and recipe.schedule != 0.0 and small
     if drawn.question == "simulate":
         largest = max(abs(entry) for row in drawn.problem.X for entry in row)
-        step = recipe.step_of(0) / (1 if recipe.keyword == "step" else visits.count(drawn.scheme, drawn.problem.n))
-        return recipe.keyword == "step" and recipe.is_constant and step * largest**2 < 0.1 and recipe.method is None
+        step = recipe.step_of(0) / (
+            1 if recipe.keyword == "step" else visits.count(drawn.scheme, drawn.problem.n)
+        )
+        return (
+            recipe.keyword == "step"
+            and recipe.is_constant
+            and step * largest**2 < 0.1
+            and recipe.method is recipe.budget is None
+        )
     return recipe.is_constant or drawn.question in ("iterate", "training_loss", "risk", "expected_risk")
 
 

@@ -70,8 +70,9 @@ def _holds(group: Group, factor: float, moved: "list[list[Value]]") -> bool:
         finite = [value for value in group.expected if isinstance(value, arb)]
         scale = max([group.scale, *map(size, finite)])
         allowed = arb(_SMALLEST) + arb(_ROUNDING) * arb(scale if math.isfinite(scale) else 1e308)
-        allowed += arb(min(factor * group.error, 1e308)) if math.isfinite(group.error) else arb("inf")
-        allowed += arb(group.floor) if math.isfinite(group.floor) else arb("inf")
+        if not (math.isfinite(group.error) and math.isfinite(group.floor)):
+            return True
+        allowed += arb(factor) * arb(group.error) + arb(group.floor)
         allowed += _MOVEMENTS * _movement(group.expected, moved)
         return all(
             _entry_holds(actual, [value, *(values[place] for values in moved)], allowed)

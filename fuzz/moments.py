@@ -171,9 +171,7 @@ def _by_squaring(oracle: Oracle, epochs: list[float], columns: tuple[Matrix, Mat
 
 def mean_square(oracle: Oracle) -> LinearMap:
     """M -> E[A M A'] on symmetric matrices over the row space of what is visited; over everything under a penalty."""
-    stages = [
-        [oracle.maps.restricted(each.A) for each in stage] for stage in oracle.maps.alternatives(0, 0)
-    ]
+    stages = [[oracle.maps.restricted(each.A) for each in stage] for stage in oracle.maps.alternatives(0, 0)]
     square = _epoch_square(stages)
     return LinearMap(square, no_inputs(square.nrows(), 1)[0], square)
 

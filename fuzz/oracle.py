@@ -68,9 +68,10 @@ class Oracle:
         if self.setting.is_constant:
             return powers(self.linear(course), *columns, epochs)
         found, current, inputs = {}, exact.real(columns[0]), exact.real(columns[1])
-        for epoch in range(max(epochs, default=0) + 1):
+        last = max(epochs, default=0)
+        for epoch in range(last + 1):
             found[epoch] = current
-            if epoch < max(epochs):
+            if epoch < last:
                 once = self.maps.mean_map(course, epoch)
                 current = exact.real(once.A) * current + exact.real(once.N) * inputs
         return [found[epoch] for epoch in epochs]
@@ -97,9 +98,7 @@ class Oracle:
             drift = _sum([end[1] for end in ends if end is not None]) * share
             far = limit + drift * fmpq(1 << _FAR) if not exact.is_zero(drift) else limit
             return certified(lambda: [reading(exact.real(far))])[0]
-        late = certified(
-            lambda: [reading(state) for state in self.mean_states([_LATE, _LATE + 1], columns)]
-        )
+        late = certified(lambda: [reading(state) for state in self.mean_states([_LATE, _LATE + 1], columns)])
         return [_settled(one, other) for one, other in zip(*late, strict=True)]
 
     # Questions.

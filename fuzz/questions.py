@@ -57,22 +57,35 @@ def _loss_floor(case: Case, parameters: Values) -> float:
 
 
 def iterate(oracle: Oracle, case: Case, answer: Any) -> list[Group]:
-    """The mean iterate."""
+    """The mean iterate, which is asked for together with its error."""
+    answer, errors = answer[0], flat(answer[1])
     groups = _shape(case, answer, (case.problem.p,))
     rows = np.reshape(answer, (-1, case.problem.p))
     floor = _CANCELS * _largest(case.recipe.start, [0.0])
-    for epoch, row, right in zip(_asked(case), rows, oracle.iterates(_asked(case)), strict=True):
-        groups.append(Group(f"iterate({epoch})", flat(row), right, floor=floor))
+    rights = oracle.iterates(_asked(case))
+    for epoch, row, error, right in zip(_asked(case), rows, errors, rights, strict=True):
+        groups.append(Group(f"iterate({epoch})", flat(row), right, error, floor=floor))
     return groups
 
 
 def training_loss(oracle: Oracle, case: Case, answer: Any) -> list[Group]:
-    """The loss at the mean iterate."""
+    """The loss at the mean iterate, known as well as the iterate is."""
+    answer, errors = answer[0], flat(answer[1])
     asked, groups = _asked(case), _shape(case, answer)
-    every = zip(asked, flat(answer), oracle.losses(asked), oracle.iterates(asked), strict=True)
-    for epoch, loss, right, parameters in every:
-        groups.append(Group(f"training_loss({epoch})", [loss], right, floor=_loss_floor(case, parameters)))
+    every = zip(asked, flat(answer), errors, oracle.losses(asked), oracle.iterates(asked), strict=True)
+    for epoch, loss, error, right, parameters in every:
+        floor = _loss_floor(case, parameters)
+        groups.append(
+            Group(f"training_loss({epoch})", [loss], right, _loss_error(case, error, right), floor=floor)
+        )
     return groups
+
+
+def _loss_error(case: Case, error: float, loss: Values) -> float:
+    """What an error of the iterate makes of the loss |y - X b|^2 / (2n), at most."""
+    fitted = error * math.sqrt(sum(entry * entry for row in case.problem.X for entry in row))
+    residual = math.sqrt(2 * case.problem.n * size(loss[0])) if error else 0.0
+    return fitted * (2 * residual + fitted) / (2 * case.problem.n)
 
 
 def risk(oracle: Oracle, case: Case, answer: Any) -> list[Group]:
@@ -86,9 +99,7 @@ def risk(oracle: Oracle, case: Case, answer: Any) -> list[Group]:
         if math.isinf(actual[0]):
             # The cross term is of no interest where the bias is infinite.
             actual[3], right = 0.0, [*right[:3], None, right[4]]
-        groups.append(
-            Group(f"risk({epoch})", actual, right, errors[number], floor=_risk_floor(case))
-        )
+        groups.append(Group(f"risk({epoch})", actual, right, errors[number], floor=_risk_floor(case)))
     return groups
 
 
@@ -100,7 +111,9 @@ def expected_risk(oracle: Oracle, case: Case, answer: Any) -> list[Group]:
     parameters = [0.0] * len(asked)
     if given:
         parameters = [max(size(entry) for entry in row) for row in oracle.iterates(asked)]
-    every = zip(asked, flat(answer.total), flat(answer.mean), flat(answer.error), right, parameters, strict=True)
+    every = zip(
+        asked, flat(answer.total), flat(answer.mean), flat(answer.error), right, parameters, strict=True
+    )
     for epoch, total, mean, error, values, largest in every:
         floor = _risk_floor(case, largest)
         groups.append(Group(f"expected_risk({epoch})", [total, mean], values, error, floor=floor))
@@ -114,7 +127,13 @@ def limit(oracle: Oracle, case: Case, answer: Any) -> list[Group]:
     groups = [
         yes_or_no("converges", answer.converges, oracle.converges()),
         Group("parameters", flat(answer.parameters), right, answer.error, floor=start),
-        Group("training_loss", [answer.training_loss], loss, floor=_loss_floor(case, right)),
+        Group(
+            "training_loss",
+            [answer.training_loss],
+            loss,
+            _loss_error(case, answer.error, loss),
+            floor=_loss_floor(case, right),
+        ),
     ]
     if answer.risk is not None:
         (values,) = oracle.risks([math.inf])
@@ -137,7 +156,7 @@ def compare_limit(oracle: Oracle, case: Case, answer: Any) -> list[Group]:
     elif any(isinstance(entry, float) for entry in apart):
         distance = [math.inf]
     else:
-        distance = [sum((entry**2 for entry in apart), arb(0)).sqrt()]
+        distance = [sum((entry.mid() ** 2 for entry in apart), arb(0)).sqrt()]
     over = oracle.setting.X.rank() == oracle.setting.n
     return [
         yes_or_no("regime", answer.regime == "overparameterized", over),
@@ -151,7 +170,7 @@ def stability(oracle: Oracle, case: Case, answer: Any) -> list[Group]:
     """Whether the mean converges, and at what rate."""
     return [
         yes_or_no("converges", answer.converges, oracle.converges()),
-        Group("rate", [answer.rate], [arb(oracle.rate())], scale=1.0),
+        Group("rate", [answer.rate], [arb(oracle.rate())], getattr(answer, "error", 0.0), scale=1.0),
     ]
 
 

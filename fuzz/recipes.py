@@ -8,6 +8,9 @@ import numpy as np
 from fuzz.case import Problem, Recipe, Scheme
 
 
+_BUDGET = 1e8
+
+
 def recipe(rng: random.Random, problem: Problem, scheme: Scheme) -> Recipe:
     """Draw a recipe whose step has something to do with the problem."""
     largest = max(sum(entry * entry for entry in row) for row in problem.X) or 1.0
@@ -26,7 +29,9 @@ def recipe(rng: random.Random, problem: Problem, scheme: Scheme) -> Recipe:
     method = None
     if not (penalty or momentum) and rng.random() < 0.05:
         method = rng.choice(["exact", "series", "sampling"])
-    return Recipe(keyword, schedule, penalty, momentum, start, method)
+    # Orders are drawn there until the budget is spent: that of the default takes a minute.
+    draws = method == "sampling" or scheme.name == "SampleReshuffling"
+    return Recipe(keyword, schedule, penalty, momentum, start, method, _BUDGET if draws else None)
 
 
 def _step(rng: random.Random, largest: float) -> float:
