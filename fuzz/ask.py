@@ -1,14 +1,15 @@
 """One input from beginning to end: the library is asked, the oracle is asked, the two are compared."""
 
+import re
 import signal
 import traceback
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import reshuffle as rs
-
 from fuzz import setting as settings
 from fuzz.case import IMPORTS, Case
 from fuzz.groups import Group
@@ -96,8 +97,8 @@ def compare(case: Case, given: Any) -> Verdict:
 
 def _error(error: Exception) -> Verdict:
     told = f"{type(error).__name__}: {error}"
-    is_ours = type(error) in _CLEAR
-    if is_ours and any(name in str(error) for name in _ARGUMENTS):
-        return Verdict("clear error", told)
     place = traceback.extract_tb(error.__traceback__)[-1]
+    is_ours = type(error) in _CLEAR and Path(rs.__file__).parent in Path(place.filename).parents
+    if is_ours and set(re.findall(r"\w+", str(error))) & set(_ARGUMENTS):
+        return Verdict("clear error", told)
     return Verdict("crash", f"{told} ({place.filename}:{place.lineno})")

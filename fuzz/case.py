@@ -148,7 +148,7 @@ class Case:
         if self.question in ("frozen", "range_assumption"):
             return f"{run}.{self.question}"
         if self.question == "Z":
-            return f"{run}.epoch.Z"
+            return f"{run}.epoch.Z, {run}.epoch.error"
         asked = f"{run}.{self.question}({', '.join(words)})"
         if self.question in ("iterate", "training_loss"):
             # What belongs to the iterate but is told apart from it: how far it may be off.

@@ -1,7 +1,7 @@
 """One epoch as affine maps in R^p, by enumeration: of each alternative, and their mean.
 
-The state is beta, or (beta, v) with momentum, where the buffer v is measured in units of 1 / step. A map (A, N) sends
-the state z to A z + N y. With W = X_b'X_b / m and the penalty l a visit is
+The state is beta, or (beta, v) with momentum, where the buffer v is measured in units of 1 / step. A map (A, N)
+sends the state z to A z + N y. With W = X_b'X_b / m and the penalty l a visit is
 
     v -> momentum v + W beta - X_b'y_b / m + l beta,    beta -> beta - step v.
 """
@@ -25,7 +25,7 @@ class AffineMap:
     N: Matrix
 
     def then(self, later: "AffineMap") -> "AffineMap":
-        """This map, followed by another."""
+        """The map followed by another."""
         return AffineMap(later.A * self.A, later.A * self.N + later.N)
 
 

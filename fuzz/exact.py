@@ -1,12 +1,14 @@
 """Exact rational matrices and certified real ones: what the oracle computes with."""
 
 from collections.abc import Iterable, Sequence
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from flint import arb, arb_mat, fmpq, fmpq_mat
 
 Rational: TypeAlias = fmpq
 Matrix: TypeAlias = fmpq_mat
+Either = TypeVar("Either", fmpq_mat, arb_mat)
+Summand = TypeVar("Summand", fmpq_mat, arb_mat, arb)
 
 ZERO, ONE = fmpq(0), fmpq(1)
 
@@ -37,12 +39,12 @@ def zeros(rows: int, columns: int) -> Matrix:
     return fmpq_mat(rows, columns, [ZERO] * (rows * columns))
 
 
-def part(whole: Matrix, rows: Sequence[int], columns: Sequence[int]) -> Matrix:
+def part(whole: Either, rows: Sequence[int], columns: Sequence[int]) -> Either:
     """The chosen rows and columns, of a rational matrix or of a real one."""
     return type(whole)(len(rows), len(columns), [whole[i, j] for i in rows for j in columns])
 
 
-def top(whole: Matrix, rows: int) -> Matrix:
+def top(whole: Either, rows: int) -> Either:
     """The first rows."""
     return part(whole, range(rows), range(whole.ncols()))
 
@@ -94,6 +96,14 @@ def rank_factors(whole: Matrix) -> tuple[Matrix, Matrix]:
     reduced, rank = whole.rref()
     chosen = pivots(reduced, rank)
     return part(whole, range(whole.nrows()), chosen), top(reduced, rank)
+
+
+def total(parts: Sequence[Summand]) -> Summand:
+    """The sum of one or more."""
+    summed = parts[0]
+    for each in parts[1:]:
+        summed = summed + each
+    return summed
 
 
 def real(whole: Matrix) -> arb_mat:

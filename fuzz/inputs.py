@@ -33,18 +33,17 @@ def case(seed: int) -> Case:
     question = rng.choices(list(_QUESTIONS), list(_QUESTIONS.values()))[0]
     squares = question == "mean_square_stability" or (question == "critical_step" and rng.random() < 0.3)
     long = question == "expected_risk" and rng.random() < 0.4
-    problem = problems.problem(rng, _LARGEST_SQUARED if squares or long else 8)
+    largest = _LARGEST_SQUARED if squares or long else 4 if question == "critical_step" else 8
+    problem = problems.problem(rng, largest)
     scheme = schemes.scheme(rng, problem.n)
     recipe = recipes.recipe(rng, problem, scheme)
     options: dict[str, Any] = {}
     if question in ("iterate", "training_loss", "risk"):
-        options["epochs"] = _epochs(rng, _EPOCHS if recipe.is_constant else [0, 1, 2, 3])
+        options["epochs"] = _epochs(rng, _EPOCHS if recipe.is_constant else _EPOCHS[:4])
     elif question == "expected_risk":
         d = problem.p * (2 if recipe.momentum else 1) + 1
         long = long and recipe.is_constant and d * (d + 1) // 2 <= moments.MOST_SQUARED
-        options["epochs"] = _epochs(
-            rng, _EPOCHS if long else [0, 1, 2, 3, 5, 10][: 6 if recipe.is_constant else 4]
-        )
+        options["epochs"] = _epochs(rng, _EPOCHS if long else _EPOCHS[: 6 if recipe.is_constant else 4])
         if rng.random() < 0.4:
             options["given_responses"] = True
     elif question == "critical_step" and squares:
@@ -83,7 +82,8 @@ def _makes_sense(drawn: Case) -> bool:
             recipe.keyword == "step"
             and recipe.is_constant
             and step * largest**2 < 0.1
-            and recipe.method is recipe.budget is None
+            and recipe.method is None
+            and recipe.budget is None
         )
     return recipe.is_constant or drawn.question in ("iterate", "training_loss", "risk", "expected_risk")
 

@@ -1,16 +1,19 @@
-"""Is an answer right?
+"""Whether an answer is right.
 
-An answer is right if it lies within what it admits to be off by (`error`) and the rounding that its question deserves:
+It is if it lies within what it admits to be off by (`error`) and the rounding that its question deserves:
 
 - 1e-9, relative to the largest number of its group (an iterate, the parts of a risk), and
 - where the exact answer itself moves by more when the inputs move by 1e-15 (zeros and the rank of X kept): sixteen
-  times that movement, the largest of a few. A backward stable algorithm commits some tens of units in the last place.
+  times that movement, the largest of a few. A backward stable algorithm commits some tens of units in the last
+  place.
 
-Infinity is right where the exact answer grows, or is above 1e300, and nothing else is. Where it depends on those last
-units of the input whether something grows, either is. A discrete answer must be that of the inputs or of inputs moved so.
-A stated error is a bound, and taken at its word, for the series; for sampled orders it is three standard errors, of which
-one answer in some hundreds is outside by its nature: here, where thousands are asked, nine are allowed. (How often three
-suffice is measured elsewhere.)
+Infinity is right where the exact answer grows, or is above 1e300, and nothing else is. Where it depends on those
+last units of the inputs whether something grows, either is. A discrete answer must be that of the inputs, or of
+inputs that have moved so.
+
+A stated error is a bound, and taken at its word, for the series. For sampled orders it is three standard errors, of
+which one answer in some hundreds is outside by its nature: here, where thousands are asked, nine are allowed. How
+often three suffice is measured elsewhere.
 """
 
 import math

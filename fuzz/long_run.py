@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from flint import acb_mat, arb_mat, ctx, fmpq_mat
+from flint import acb_mat, arb, arb_mat, ctx, fmpq_mat
 
 from fuzz import exact
 from fuzz.exact import Matrix
@@ -58,10 +58,10 @@ class LinearMap:
                     answer = None
         return answer
 
-    def rate(self) -> float:
+    def rate(self) -> arb:
         """The largest |1 - x|."""
         with ctx.workprec(_SPECTRAL_PRECISION):
-            return max((float(abs(1 - x).mid()) for x in self.moving), default=0.0)
+            return max((abs(1 - x).mid() for x in self.moving), default=arb(0))
 
     @cached_property
     def _fixed(self) -> tuple[Matrix, Matrix] | None:

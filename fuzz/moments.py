@@ -6,9 +6,9 @@ from flint import arb, arb_mat, fmpq, fmpq_mat
 
 from fuzz import exact
 from fuzz.epoch_maps import AffineMap
-from fuzz.exact import Matrix
+from fuzz.exact import Matrix, total
 from fuzz.long_run import LinearMap, no_inputs, powers
-from fuzz.oracle import _LATE, Oracle, _settled, _sum
+from fuzz.oracle import LATE, Oracle, settled
 from fuzz.values import Values, certified
 
 MOST_STEPWISE = 16
@@ -30,7 +30,7 @@ def expected_risks(oracle: Oracle, epochs: list[float], given_responses: bool) -
         totals = certified(lambda: _stepwise(oracle, [int(epoch) for epoch in epochs], columns))
     else:
         totals = _by_squaring(oracle, epochs, columns)
-    return [total + mean for total, mean in zip(totals, means, strict=True)]
+    return [run + mean for run, mean in zip(totals, means, strict=True)]
 
 
 def _over_courses(
@@ -43,7 +43,7 @@ def _over_courses(
 
     def averaged(each: list[list[arb_mat]]) -> list[Values]:
         risks = [[reading(state)[0] for state in states] for states in each]
-        return [[_sum(list(found)) * arb(share)] for found in zip(*risks, strict=True)]
+        return [[total(list(found)) * arb(share)] for found in zip(*risks, strict=True)]
 
     def at(asked: list[int]) -> list[Values]:
         return certified(
@@ -58,8 +58,8 @@ def _over_courses(
             limits = [one[0] for one in ends if one is not None]
             end = certified(lambda: averaged([[exact.real(limit)] for limit in limits]))[0]
         else:
-            late = at([_LATE, _LATE + 1])
-            end = [_settled(*pair) for pair in zip(*late, strict=True)]
+            late = at([LATE, LATE + 1])
+            end = [settled(*pair) for pair in zip(*late, strict=True)]
     return [end if math.isinf(epoch) else known[int(epoch)] for epoch in epochs]
 
 
@@ -81,8 +81,8 @@ def _stepwise(oracle: Oracle, epochs: list[int], columns: tuple[Matrix, Matrix])
         for stage in oracle.maps.alternatives(0, epoch):
             whole = [_whole(each) for each in stage]
             share = arb(fmpq(1, len(whole)))
-            second = _sum([each * second * each.transpose() for each in whole]) * share
-            mean = _sum([each * mean for each in whole]) * share
+            second = total([each * second * each.transpose() for each in whole]) * share
+            mean = total([each * mean for each in whole]) * share
     return [found[epoch] for epoch in epochs]
 
 
@@ -108,17 +108,18 @@ def symmetric_square(matrix: Matrix) -> Matrix:
 
 def _epoch_square(stages: list[list[Matrix]]) -> Matrix:
     """The matrix of M -> E[T M T'] over the stages of an epoch."""
-    made: Matrix | None = None
-    for stage in stages:
-        mean = _sum([symmetric_square(each) for each in stage]) * fmpq(1, len(stage))
-        made = mean if made is None else mean * made
-    return made
+    first, *others = [
+        total([symmetric_square(each) for each in stage]) * fmpq(1, len(stage)) for stage in stages
+    ]
+    for other in others:
+        first = other * first
+    return first
 
 
 def _by_squaring(oracle: Oracle, epochs: list[float], columns: tuple[Matrix, Matrix]) -> list[Values]:
     """Many epochs: each column by itself, as a homogeneous map on the second moments of (state, 1)."""
-    setting, d = oracle.setting, oracle.maps.dimension
-    assert setting.beta_star is not None
+    setting, d, truth = oracle.setting, oracle.maps.dimension, oracle.setting.beta_star
+    assert truth is not None
     finite = [int(epoch) for epoch in epochs if not math.isinf(epoch)]
     systems = []
     for number in range(columns[0].ncols()):
@@ -137,18 +138,18 @@ def _by_squaring(oracle: Oracle, epochs: list[float], columns: tuple[Matrix, Mat
     nothing = no_inputs(0, 1)[1]
 
     def risk(each: list[arb_mat]) -> Values:
-        sigma, truth = setting.sigma, setting.beta_star
-        total = arb(0)
+        sigma = setting.sigma
+        summed = arb(0)
         for number, moments in enumerate(each):
             shift = truth if number == 0 else exact.zeros(setting.p, 1)
             for place, (i, j) in enumerate(_pairs(d + 1)):
                 if i < setting.p and j < setting.p:
-                    total += moments[place, 0] * arb(sigma[i, j]) * (1 if i == j else 2)
+                    summed += moments[place, 0] * arb(sigma[i, j]) * (1 if i == j else 2)
                 elif i < setting.p and j == d:
-                    total -= 2 * moments[place, 0] * arb((sigma * shift)[i, 0])
+                    summed -= 2 * moments[place, 0] * arb((sigma * shift)[i, 0])
                 elif i == d:
-                    total += moments[place, 0] * arb((shift.transpose() * sigma * shift)[0, 0])
-        return [total]
+                    summed += moments[place, 0] * arb((shift.transpose() * sigma * shift)[0, 0])
+        return [summed]
 
     def at(asked: list[int]) -> list[Values]:
         def compute() -> list[Values]:
@@ -164,13 +165,13 @@ def _by_squaring(oracle: Oracle, epochs: list[float], columns: tuple[Matrix, Mat
         if all(one is not None for one in ends):
             end = certified(lambda: [risk([exact.real(one[0]) for one in ends if one is not None])])[0]
         else:
-            late = at([_LATE, _LATE + 1])
-            end = [_settled(*pair) for pair in zip(*late, strict=True)]
+            late = at([LATE, LATE + 1])
+            end = [settled(*pair) for pair in zip(*late, strict=True)]
     return [end if math.isinf(epoch) else known[int(epoch)] for epoch in epochs]
 
 
 def mean_square(oracle: Oracle) -> LinearMap:
-    """M -> E[A M A'] on symmetric matrices over the row space of what is visited; over everything under a penalty."""
+    """M -> E[A M A'] on symmetric matrices, over the row space of what is visited, or everywhere if penalised."""
     stages = [[oracle.maps.restricted(each.A) for each in stage] for stage in oracle.maps.alternatives(0, 0)]
     square = _epoch_square(stages)
     return LinearMap(square, no_inputs(square.nrows(), 1)[0], square)

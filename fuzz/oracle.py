@@ -8,12 +8,12 @@ from flint import arb, arb_mat, ctx, fmpq
 
 from fuzz import exact
 from fuzz.epoch_maps import EpochMaps
-from fuzz.exact import Matrix
+from fuzz.exact import Matrix, total
 from fuzz.long_run import LinearMap, powers
 from fuzz.setting import Setting
 from fuzz.values import Value, Values, certified
 
-_LATE = 1 << 80
+LATE = 1 << 80
 """Epochs after which whatever grows has left the range of floats, unless it grows by less than 1e-21 per epoch."""
 _FAR = 4200
 """Powers of two by which a drift is followed."""
@@ -80,7 +80,7 @@ class Oracle:
         """The same, averaged over the courses."""
         each = [self.states(epochs, columns, course) for course in self.courses]
         share = arb(fmpq(1, len(each)))
-        return [_sum(found) * share for found in zip(*each, strict=True)]
+        return [total(found) * share for found in zip(*each, strict=True)]
 
     def read(self, epochs: list[float], columns: tuple[Matrix, Matrix], reading: Reading) -> list[Values]:
         """What is read off the mean states, an entry per epoch, infinity included."""
@@ -94,12 +94,12 @@ class Oracle:
         ends = [self.linear(course).end(*columns) for course in self.courses]
         if all(end is not None for end in ends):
             share = fmpq(1, len(ends))
-            limit = _sum([end[0] for end in ends if end is not None]) * share
-            drift = _sum([end[1] for end in ends if end is not None]) * share
+            limit = total([end[0] for end in ends if end is not None]) * share
+            drift = total([end[1] for end in ends if end is not None]) * share
             far = limit + drift * fmpq(1 << _FAR) if not exact.is_zero(drift) else limit
             return certified(lambda: [reading(exact.real(far))])[0]
-        late = certified(lambda: [reading(state) for state in self.mean_states([_LATE, _LATE + 1], columns)])
-        return [_settled(one, other) for one, other in zip(*late, strict=True)]
+        late = certified(lambda: [reading(state) for state in self.mean_states([LATE, LATE + 1], columns)])
+        return [settled(one, other) for one, other in zip(*late, strict=True)]
 
     # Questions.
 
@@ -120,7 +120,7 @@ class Oracle:
 
     @cached_property
     def frozen_error(self) -> Matrix:
-        """P_0 (start - beta_star), which never fades: P_0 projects on the null space of Z, or of what is visited."""
+        """P_0 (start - beta_star), which never fades; P_0 projects on the null space of Z, or of visited rows."""
         setting = self.setting
         assert setting.beta_star is not None
         error = setting.start - setting.beta_star
@@ -207,7 +207,7 @@ class Oracle:
             answer = None if shrinks is None else answer
         return answer
 
-    def rate(self) -> float:
+    def rate(self) -> arb:
         """What the slowest mode is multiplied by in an epoch."""
         return max(self.linear(course).rate() for course in self.courses)
 
@@ -234,14 +234,7 @@ class Oracle:
         return certified(lambda: [list(exact.real(solution).entries())])[0]
 
 
-def _sum(parts: "list[arb_mat] | tuple[arb_mat, ...]") -> arb_mat:
-    total = parts[0]
-    for each in parts[1:]:
-        total = total + each
-    return total
-
-
-def _settled(one: Value, other: Value) -> Value:
+def settled(one: Value, other: Value) -> Value:
     """The limit that two late epochs agree on; None if they do not."""
     if one is None or other is None:
         return None

@@ -5,6 +5,12 @@ import random
 import numpy as np
 
 from fuzz.case import Problem
+from reshuffle.arrays import AnyArray, FloatArray
+
+_KINDS = (
+    "gaussian", "gaussian", "integer", "integer", "collinear", "zeros", "copies", "columns", "rows",
+    "spectrum", "spectrum", "diagonal", "size", "nothing",
+)  # fmt: skip
 
 
 def problem(rng: random.Random, largest: int = 8) -> Problem:
@@ -37,11 +43,8 @@ def _length(rng: random.Random, largest: int) -> int:
     return min(largest, rng.choice([1, 2, 2, 3, 3, 4, 4, 5, 6, 8]))
 
 
-def _features(rng: random.Random, draw: np.random.Generator, n: int, p: int) -> np.ndarray:
-    kind = rng.choice(
-        ["gaussian", "gaussian", "integer", "integer", "collinear", "zeros", "copies", "columns", "rows"]
-        + ["spectrum", "spectrum", "diagonal", "size", "nothing"]
-    )
+def _features(rng: random.Random, draw: np.random.Generator, n: int, p: int) -> FloatArray:
+    kind = rng.choice(_KINDS)
     gaussian = draw.standard_normal((n, p))
     integer = draw.integers(-3, 4, (n, p)).astype(float)
     span = 10.0 ** -rng.uniform(0, 12)
@@ -49,8 +52,7 @@ def _features(rng: random.Random, draw: np.random.Generator, n: int, p: int) -> 
         return integer
     if kind == "collinear":
         rank = rng.randint(1, max(1, min(n, p) - 1))
-        left, right = draw.integers(-3, 4, (n, rank)), draw.integers(-2, 3, (rank, p))
-        return (left @ right).astype(float)
+        return _product(draw.integers(-3, 4, (n, rank)), draw.integers(-2, 3, (rank, p)))
     if kind == "zeros":
         gaussian[draw.random(n) < 0.4] = 0.0
         gaussian[:, draw.random(p) < 0.4] = 0.0
@@ -65,7 +67,7 @@ def _features(rng: random.Random, draw: np.random.Generator, n: int, p: int) -> 
         rank = min(n, p)
         left, _ = np.linalg.qr(draw.standard_normal((n, rank)))
         right, _ = np.linalg.qr(draw.standard_normal((p, rank)))
-        return (left * np.geomspace(1, span, rank)) @ right.T
+        return _product(left * np.geomspace(1, span, rank), right.T)
     if kind == "diagonal":
         diagonal = np.zeros((n, p))
         np.fill_diagonal(diagonal, np.geomspace(1, span, min(n, p)))
@@ -73,6 +75,10 @@ def _features(rng: random.Random, draw: np.random.Generator, n: int, p: int) -> 
     if kind == "size":
         return gaussian * 10.0 ** rng.uniform(-85, 85)
     return np.zeros((n, p)) if kind == "nothing" and rng.random() < 0.5 else gaussian
+
+
+def _product(left: AnyArray, right: AnyArray) -> FloatArray:
+    return np.asarray(left @ right, dtype=np.float64)
 
 
 def _sigma(rng: random.Random, draw: np.random.Generator, p: int) -> tuple[str, object]:

@@ -11,9 +11,9 @@ from fuzz import moments, thresholds
 from fuzz.case import Case
 from fuzz.groups import Group, flat, yes_or_no
 from fuzz.oracle import Oracle
-from fuzz.values import Values, size
+from fuzz.values import Value, Values, beyond_is_infinite, size
 
-_CANCELS = 1e-13
+_CANCELS = 1e-14
 """Relative to what is subtracted, the difference of which nothing is known."""
 
 
@@ -43,17 +43,22 @@ def _sizes(case: Case) -> tuple[float, float, float]:
     return given, _largest(*problem.dense_sigma), problem.p
 
 
-def _risk_floor(case: Case, parameters: float = 0.0) -> float:
+def _risk_floor(case: Case, risk: Values, parameters: float = 0.0) -> float:
     given, sigma, p = _sizes(case)
-    root = _CANCELS * (given + parameters) * p * math.sqrt(sigma)
-    return root * root if root < 1e150 else math.inf
+    return _square_floor(size(risk[0]), _CANCELS * (given + parameters) * p * math.sqrt(sigma))
 
 
-def _loss_floor(case: Case, parameters: Values) -> float:
+def _square_floor(square: float, rounding: float) -> float:
+    """What a rounding of the root makes of its square."""
+    if math.isinf(square):
+        return 0.0
+    return math.inf if rounding > 1e150 else rounding * (2 * math.sqrt(square) + rounding)
+
+
+def _loss_floor(case: Case, loss: Values, parameters: Values) -> float:
     largest = max((size(entry) for entry in parameters), default=0.0)
     fitted = case.problem.p * _largest(*case.problem.X) * largest
-    root = _CANCELS * (fitted + _largest(case.problem.y))
-    return root * root if root < 1e150 else math.inf
+    return _square_floor(size(loss[0]), _CANCELS * (fitted + _largest(case.problem.y)))
 
 
 def iterate(oracle: Oracle, case: Case, answer: Any) -> list[Group]:
@@ -74,7 +79,7 @@ def training_loss(oracle: Oracle, case: Case, answer: Any) -> list[Group]:
     asked, groups = _asked(case), _shape(case, answer)
     every = zip(asked, flat(answer), errors, oracle.losses(asked), oracle.iterates(asked), strict=True)
     for epoch, loss, error, right, parameters in every:
-        floor = _loss_floor(case, parameters)
+        floor = _loss_floor(case, right, parameters)
         groups.append(
             Group(f"training_loss({epoch})", [loss], right, _loss_error(case, error, right), floor=floor)
         )
@@ -99,7 +104,7 @@ def risk(oracle: Oracle, case: Case, answer: Any) -> list[Group]:
         if math.isinf(actual[0]):
             # The cross term is of no interest where the bias is infinite.
             actual[3], right = 0.0, [*right[:3], None, right[4]]
-        groups.append(Group(f"risk({epoch})", actual, right, errors[number], floor=_risk_floor(case)))
+        groups.append(Group(f"risk({epoch})", actual, right, errors[number], floor=_risk_floor(case, right)))
     return groups
 
 
@@ -115,7 +120,7 @@ def expected_risk(oracle: Oracle, case: Case, answer: Any) -> list[Group]:
         asked, flat(answer.total), flat(answer.mean), flat(answer.error), right, parameters, strict=True
     )
     for epoch, total, mean, error, values, largest in every:
-        floor = _risk_floor(case, largest)
+        floor = _risk_floor(case, values, largest)
         groups.append(Group(f"expected_risk({epoch})", [total, mean], values, error, floor=floor))
     return groups
 
@@ -132,12 +137,12 @@ def limit(oracle: Oracle, case: Case, answer: Any) -> list[Group]:
             [answer.training_loss],
             loss,
             _loss_error(case, answer.error, loss),
-            floor=_loss_floor(case, right),
+            floor=_loss_floor(case, loss, right),
         ),
     ]
     if answer.risk is not None:
         (values,) = oracle.risks([math.inf])
-        error, floor = float(answer.risk.error), _risk_floor(case)
+        error, floor = float(answer.risk.error), _risk_floor(case, values)
         groups.append(Group("risk", flat(answer.risk.total), values[:1], error, floor=floor))
     return groups
 
@@ -148,21 +153,20 @@ def compare_limit(oracle: Oracle, case: Case, answer: Any) -> list[Group]:
     scale = max(size(entry) for entry in [*shortest, *right] if not isinstance(entry, float))
     scale = max(scale, _largest(case.recipe.start, [0.0]))
     apart: Values = [
-        entry if entry is None or isinstance(entry, float) else entry - other
-        for entry, other in zip(right, shortest, strict=True)
+        one - other if isinstance(one, arb) and isinstance(other, arb) else one
+        for one, other in zip(right, shortest, strict=True)
     ]
-    if any(entry is None for entry in apart):
-        distance: Values = [None]
-    elif any(isinstance(entry, float) for entry in apart):
-        distance = [math.inf]
-    else:
-        distance = [sum((entry.mid() ** 2 for entry in apart), arb(0)).sqrt()]
+    distance: Value = sum((one.mid() ** 2 for one in apart if isinstance(one, arb)), arb(0)).sqrt()
+    if any(isinstance(one, float) for one in apart):
+        distance = math.inf
+    if any(one is None for one in apart):
+        distance = None
     over = oracle.setting.X.rank() == oracle.setting.n
     return [
         yes_or_no("regime", answer.regime == "overparameterized", over),
         Group("minimum_norm", flat(answer.minimum_norm), shortest, scale=scale),
         Group("difference", flat(answer.difference), apart, scale=scale),
-        Group("distance", [answer.distance], distance, scale=scale),
+        Group("distance", [answer.distance], [distance], scale=scale),
     ]
 
 
@@ -170,7 +174,13 @@ def stability(oracle: Oracle, case: Case, answer: Any) -> list[Group]:
     """Whether the mean converges, and at what rate."""
     return [
         yes_or_no("converges", answer.converges, oracle.converges()),
-        Group("rate", [answer.rate], [arb(oracle.rate())], getattr(answer, "error", 0.0), scale=1.0),
+        Group(
+            "rate",
+            [answer.rate],
+            [beyond_is_infinite(oracle.rate())],
+            getattr(answer, "error", 0.0),
+            scale=1.0,
+        ),
     ]
 
 
@@ -183,11 +193,12 @@ def mean_square_stability(oracle: Oracle, case: Case, answer: Any) -> list[Group
         shrinks = squared.shrinks()
         converges = False if shrinks is False else converges if shrinks else None
     low, high = answer.bounds
-    enclosed = min(max(rate, low), high)
+    enclosed = min(max(float(rate), low), high)
+    right = beyond_is_infinite(rate)
     return [
         yes_or_no("converges", answer.converges, converges),
-        Group("rate", [answer.rate], [arb(rate)], error=high - low, scale=1.0),
-        Group("bounds", [enclosed], [arb(rate)], scale=1.0),
+        Group("rate", [answer.rate], [right], error=high - low if high < math.inf else 0.0, scale=1.0),
+        Group("bounds", [enclosed], [right], scale=1.0),
     ]
 
 
@@ -201,8 +212,8 @@ def best_epoch(oracle: Oracle, case: Case, answer: Any) -> list[Group]:
     lowest = min(known, key=lambda value: value.mid())
     reached = max(answer.risk - answer.error, float(lowest.mid()))
     return [
-        Group("risk", [answer.risk], right[:1], floor=_risk_floor(case)),
-        Group("lowest", [reached], [lowest], floor=_risk_floor(case)),
+        Group("risk", [answer.risk], right[:1], floor=_risk_floor(case, right)),
+        Group("lowest", [reached], [lowest], floor=_risk_floor(case, [lowest])),
     ]
 
 
@@ -228,8 +239,9 @@ def range_assumption(oracle: Oracle, case: Case, answer: Any) -> list[Group]:
 def Z(oracle: Oracle, case: Case, answer: Any) -> list[Group]:
     """The sample cross-covariance of an epoch, known up to the method's error."""
     right = oracle.Z()
-    loose = 0.0 if case.recipe.method in (None, "exact") else 1e-3 * max(map(size, right))
-    return [Group("Z", flat(answer), right, error=loose)]
+    # |v'(Z - right) v| <= error v'Z v.
+    error = answer[1] * case.problem.p * max(map(size, right)) if answer[1] else 0.0
+    return [Group("Z", flat(answer[0]), right, error)]
 
 
 def simulate(oracle: Oracle, case: Case, answer: Any) -> list[Group]:

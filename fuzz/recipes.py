@@ -7,7 +7,6 @@ import numpy as np
 
 from fuzz.case import Problem, Recipe, Scheme
 
-
 _BUDGET = 1e8
 
 

@@ -13,8 +13,6 @@ Values: TypeAlias = list[Value]
 _PRECISIONS = (320, 900, 3000)
 _KNOWN = 1e-13
 """Relative to the largest number of an answer: the radius at which it counts as known."""
-_BEYOND = 1e309
-"""In powers of two below: what no float reaches."""
 
 
 def size(value: Value) -> float:
@@ -32,14 +30,15 @@ def certified(compute: Callable[[], list[Values]]) -> list[Values]:
     groups: list[Values] = []
     for precision in _PRECISIONS:
         with ctx.workprec(precision):
-            groups = [[_or_infinite(value) for value in group] for group in compute()]
+            groups = [[beyond_is_infinite(value) for value in group] for group in compute()]
             if all(_is_known(value, group) for group in groups for value in group):
                 return groups
     with ctx.workprec(_PRECISIONS[-1]):
         return [[value if _is_known(value, group) else None for value in group] for group in groups]
 
 
-def _or_infinite(value: Value) -> Value:
+def beyond_is_infinite(value: Value) -> Value:
+    """Infinity in place of an enclosure beyond the range of floats."""
     return math.inf if isinstance(value, arb) and value.is_finite() and is_beyond(value) else value
 
 

@@ -1,7 +1,7 @@
 """Every equally likely sequence of visits in an epoch, from the definitions of the schemes alone.
 
-A run chooses one of several *courses* at its start; an epoch of a course is a list of independent *stages*; a stage is
-a list of equally likely *alternatives*; an alternative is a list of visits (rows, divisor).
+A run chooses one of several *courses* at its start; an epoch of a course is a list of independent *stages*; a stage
+is a list of equally likely *alternatives*; an alternative is a list of visits (rows, divisor).
 """
 
 from itertools import combinations, permutations, product
