@@ -209,6 +209,9 @@ class Oracle:
 
     def rate(self) -> arb:
         """What the slowest mode is multiplied by in an epoch."""
+        if self.setting.step(0) == 0:
+            # A momentum buffer fades even then, but it is empty.
+            return arb(0)
         return max(self.linear(course).rate() for course in self.courses)
 
     def Z(self) -> Values:

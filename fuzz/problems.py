@@ -73,7 +73,7 @@ def _features(rng: random.Random, draw: np.random.Generator, n: int, p: int) -> 
         np.fill_diagonal(diagonal, np.geomspace(1, span, min(n, p)))
         return diagonal
     if kind == "size":
-        return gaussian * 10.0 ** rng.uniform(-85, 85)
+        return gaussian * float(10.0 ** rng.uniform(-85, 85))
     return np.zeros((n, p)) if kind == "nothing" and rng.random() < 0.5 else gaussian
 
 

@@ -162,11 +162,12 @@ def compare_limit(oracle: Oracle, case: Case, answer: Any) -> list[Group]:
     if any(one is None for one in apart):
         distance = None
     over = oracle.setting.X.rank() == oracle.setting.n
+    error = getattr(answer, "error", 0.0)
     return [
         yes_or_no("regime", answer.regime == "overparameterized", over),
         Group("minimum_norm", flat(answer.minimum_norm), shortest, scale=scale),
-        Group("difference", flat(answer.difference), apart, scale=scale),
-        Group("distance", [answer.distance], [distance], scale=scale),
+        Group("difference", flat(answer.difference), apart, error, scale=scale),
+        Group("distance", [answer.distance], [distance], error, scale=scale),
     ]
 
 
