@@ -66,12 +66,16 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--inputs", type=int, help="how many inputs to try, however long that takes")
     parser.add_argument("--seed", type=int, default=0, help="of the first input")
+    parser.add_argument("--again", type=int, help="judge the one input of a seed that was printed once more")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     given = parser.parse_args(arguments)
     until = float("inf") if given.inputs is not None else time.monotonic() + 60 * given.minutes
     counts: Counter[str] = Counter()
     questions: Counter[tuple[str, str]] = Counter()
-    for seed, verdict in verdicts(given.seed * 10**9, given.inputs, until, given.jobs):
+    first, inputs = given.seed * 10**9, given.inputs
+    if given.again is not None:
+        first, inputs = given.again, 1
+    for seed, verdict in verdicts(first, inputs, until, given.jobs):
         counts[verdict.kind] += 1
         questions[case(seed).question, verdict.kind] += 1
         if verdict.kind in FAILURES:

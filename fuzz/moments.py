@@ -24,7 +24,7 @@ def expected_risks(oracle: Oracle, epochs: list[float], given_responses: bool) -
     means = [values[:1] for values in oracle.read(epochs, columns, reading)]
     if len(oracle.courses) > 1:
         totals = _over_courses(oracle, epochs, columns, given_responses)
-    elif all(len(stage) == 1 for stage in oracle.maps.courses[0]):
+    elif not oracle.is_random:
         totals = means
     elif all(epoch <= MOST_STEPWISE for epoch in epochs):
         totals = certified(lambda: _stepwise(oracle, [int(epoch) for epoch in epochs], columns))

@@ -33,6 +33,11 @@ class Oracle:
         """The courses between which a run chooses."""
         return range(len(self.maps.courses))
 
+    @property
+    def is_random(self) -> bool:
+        """Whether epochs of one run differ."""
+        return len(self.maps.courses) == 1 and any(len(stage) > 1 for stage in self.maps.courses[0])
+
     def linear(self, course: int) -> LinearMap:
         """The mean of an epoch along a course."""
         if course not in self._linear:

@@ -96,6 +96,8 @@ def _loss_error(case: Case, error: float, loss: Values) -> float:
 def risk(oracle: Oracle, case: Case, answer: Any) -> list[Group]:
     """Total, frozen, bias, cross, variance."""
     asked, groups = _asked(case), _shape(case, answer.total)
+    if not asked:
+        return groups
     names = ("total", "frozen", "bias", "cross", "variance")
     parts = [flat(getattr(answer, name)) for name in names]
     errors = flat(np.broadcast_to(answer.error, np.shape(answer.total)))
@@ -111,6 +113,8 @@ def risk(oracle: Oracle, case: Case, answer: Any) -> list[Group]:
 def expected_risk(oracle: Oracle, case: Case, answer: Any) -> list[Group]:
     """Total and mean; the spread is their difference."""
     asked, groups = _asked(case), _shape(case, answer.total)
+    if not asked:
+        return groups
     given = bool(case.options.get("given_responses"))
     right = moments.expected_risks(oracle, asked, given)
     parameters = [0.0] * len(asked)
@@ -188,7 +192,7 @@ def stability(oracle: Oracle, case: Case, answer: Any) -> list[Group]:
 def mean_square_stability(oracle: Oracle, case: Case, answer: Any) -> list[Group]:
     """Whether the mean square converges, and at what rate, with its bounds."""
     rate, converges = oracle.rate() ** 2, oracle.converges()
-    if len(oracle.courses) == 1:
+    if oracle.is_random:
         squared = moments.mean_square(oracle)
         rate = max(rate, squared.rate())
         shrinks = squared.shrinks()

@@ -20,7 +20,7 @@ def is_stable(oracle: Oracle, step: Rational, mean_square: bool) -> bool:
     at = Oracle(replace(oracle.setting, step=lambda epoch: step))
     if at.converges() is not True:
         return False
-    if not mean_square or len(at.courses) > 1:
+    if not (mean_square and at.is_random):
         return True
     return moments.mean_square(at).shrinks() is True
 
