@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-
 from fuzz import moments
 from fuzz.__main__ import FAILURES, main, report
 from fuzz.ask import ask, compare
@@ -14,6 +13,7 @@ from fuzz.inputs import case
 from fuzz.judge import Verdict
 from fuzz.oracle import Oracle
 from fuzz.setting import moved, setting
+
 from reshuffle import RandomReshuffling
 from tests.oracles import brute_force, every_order
 
