@@ -15,6 +15,7 @@ from fuzz.values import Value, Values, certified
 
 LATE = 1 << 80
 """Epochs after which whatever grows has left the range of floats, unless it grows by less than 1e-21 per epoch."""
+_NOTHING = 1e-300
 _FAR = 4200
 """Powers of two by which a drift is followed."""
 
@@ -249,4 +250,5 @@ def settled(one: Value, other: Value) -> Value:
     if isinstance(one, float) or isinstance(other, float):
         return math.inf if isinstance(one, float) and isinstance(other, float) else None
     with ctx.workprec(900):
-        return one if abs(one - other) <= abs(one) * 1e-12 else None
+        apart = abs(one - other)
+        return one if apart <= abs(one) * 1e-12 or apart <= _NOTHING else None
