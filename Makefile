@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: reproduce test bench clean
+.PHONY: reproduce test bench fuzz clean
 
 .venv/installed: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -21,6 +21,12 @@ test: .venv/installed
 
 bench: .venv/installed
 	$(BIN)/python -m benchmarks
+
+# Random questions against an exact oracle for MINUTES; every failure is printed as three lines that reproduce it.
+MINUTES ?= 5
+SEED ?= 0
+fuzz: .venv/installed
+	$(BIN)/python -m fuzz --minutes $(MINUTES) --seed $(SEED)
 
 clean:
 	rm -rf .venv out dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

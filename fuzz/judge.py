@@ -1,0 +1,110 @@
+"""Whether an answer is right.
+
+It is if it lies within what it admits to be off by (`error`) and the rounding that its question deserves:
+
+- 1e-9, relative to the largest number of its group (an iterate, the parts of a risk), and
+- where the exact answer itself moves by more when the inputs move by 1e-15 (zeros and the rank of X kept): sixteen
+  times that movement, the largest of a few. A backward stable algorithm commits some tens of units in the last
+  place.
+
+Infinity is right where the exact answer grows, or is above 1e300, and nothing else is. Where it depends on those
+last units of the inputs whether something grows, either is. A discrete answer must be that of the inputs, or of
+inputs that have moved so.
+
+A stated error is a bound, and taken at its word, for the series. For sampled orders it is three standard errors, of
+which one answer in some hundreds is outside by its nature: here, where thousands are asked, nine are allowed. How
+often three suffice is measured elsewhere.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from flint import arb, ctx
+
+from fuzz.groups import Group
+from fuzz.values import Value, size
+
+_ROUNDING = 1e-9
+_MOVEMENTS = 16
+_NEARLY_BEYOND = 1e300
+_SMALLEST = 1e-305
+
+Again = Callable[[], Iterator[list[Group]]]
+"""The same groups, with what the oracle says for inputs that have moved."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`kind` is one of the counted words; `detail` says what is wrong."""
+
+    kind: str
+    detail: str = ""
+
+
+def judge(groups: list[Group], again: Again, sampled: bool) -> Verdict:
+    """Right, right by movement (its inputs do not determine it better), nan, or wrong."""
+    for group in groups:
+        if any(math.isnan(number) for number in group.actual):
+            return Verdict("nan", f"{group.label} is {group.actual}")
+    factor = 3.0 if sampled else 1.0
+    open_groups = [number for number, group in enumerate(groups) if not _holds(group, factor, [])]
+    if not open_groups:
+        return Verdict("right")
+    moved = list(again())
+    for number in open_groups:
+        if not _holds(groups[number], factor, [each[number].expected for each in moved]):
+            return Verdict("wrong", _explain(groups[number]))
+    return Verdict("right by movement")
+
+
+def _explain(group: Group) -> str:
+    expected = [value if not isinstance(value, arb) else float(value.mid()) for value in group.expected]
+    error = f" +- {group.error:.2g}" if group.error else ""
+    return f"{group.label} is {group.actual}{error}, but right is {expected}"
+
+
+def _holds(group: Group, factor: float, moved: "list[list[Value]]") -> bool:
+    if len(group.actual) != len(group.expected):
+        return False
+    with ctx.workprec(200):
+        if group.is_discrete:
+            return any(_equal(group.actual[0], values[0]) for values in [group.expected, *moved])
+        finite = [value for value in group.expected if isinstance(value, arb)]
+        scale = max([group.scale, *map(size, finite)])
+        allowed = arb(_SMALLEST) + arb(_ROUNDING) * arb(scale if math.isfinite(scale) else 1e308)
+        if not (math.isfinite(group.error) and math.isfinite(group.floor)):
+            return True
+        allowed += arb(factor) * arb(group.error) + arb(group.floor)
+        allowed += _MOVEMENTS * _movement(group.expected, moved)
+        return all(
+            _entry_holds(actual, [value, *(values[place] for values in moved)], allowed)
+            for place, (actual, value) in enumerate(zip(group.actual, group.expected, strict=True))
+        )
+
+
+def _equal(actual: float, value: Value) -> bool:
+    return value is None or (actual == value if isinstance(value, float) else bool(arb(actual) == value))
+
+
+def _movement(expected: list[Value], moved: "list[list[Value]]") -> arb:
+    largest = arb(0)
+    for values in moved:
+        for value, other in zip(expected, values, strict=True):
+            if isinstance(value, arb) and isinstance(other, arb):
+                largest = max(largest, abs(other - value).mid())
+    return largest
+
+
+def _entry_holds(actual: float, values: list[Value], allowed: arb) -> bool:
+    """`values` holds what is right, followed by what it moves to."""
+    if any(value is None for value in values):
+        return True
+    if math.isinf(actual):
+        return any(size(value) > _NEARLY_BEYOND for value in values)
+    right = values[0]
+    if isinstance(right, float):
+        finite = [value for value in values if isinstance(value, arb)]
+        return bool(finite) or abs(actual) > _NEARLY_BEYOND
+    assert isinstance(right, arb)
+    return bool(abs(arb(actual) - right.mid()) <= allowed)

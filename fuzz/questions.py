@@ -1,0 +1,271 @@
+"""How each answer is laid out beside the right one: a function per question, (oracle, case, answer) -> groups."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from flint import arb
+
+from fuzz import moments, thresholds
+from fuzz.case import Case
+from fuzz.groups import Group, flat, yes_or_no
+from fuzz.oracle import Oracle
+from fuzz.values import Value, Values, beyond_is_infinite, size
+
+_CANCELS = 1e-14
+"""Relative to what is subtracted, the difference of which nothing is known."""
+
+
+def _asked(case: Case) -> list[float]:
+    return [float(epoch) if math.isinf(epoch) else epoch for epoch in _flat_list(case.options["epochs"])]
+
+
+def _flat_list(epochs: Any) -> list[float]:
+    if not isinstance(epochs, list):
+        return [epochs]
+    return [number for entry in epochs for number in _flat_list(entry)]
+
+
+def _shape(case: Case, answer: Any, extra: tuple[int, ...] = ()) -> list[Group]:
+    wanted = np.shape(np.array(case.options["epochs"], dtype=object)) + extra
+    return [yes_or_no("shape", np.shape(answer) == wanted, True)]
+
+
+def _largest(*columns: list[float] | None) -> float:
+    return max(abs(entry) for column in columns if column for entry in column)
+
+
+def _sizes(case: Case) -> tuple[float, float, float]:
+    """The largest parameter that is given, the largest entry of Sigma, p."""
+    problem = case.problem
+    given = _largest(case.recipe.start, problem.beta_star, [0.0])
+    return given, _largest(*problem.dense_sigma), problem.p
+
+
+def _risk_floor(case: Case, risk: Values, parameters: float = 0.0) -> float:
+    given, sigma, p = _sizes(case)
+    return _square_floor(size(risk[0]), _CANCELS * (given + parameters) * p * math.sqrt(sigma))
+
+
+def _square_floor(square: float, rounding: float) -> float:
+    """What a rounding of the root makes of its square."""
+    if math.isinf(square):
+        return 0.0
+    return math.inf if rounding > 1e150 else rounding * (2 * math.sqrt(square) + rounding)
+
+
+def _loss_floor(case: Case, loss: Values, parameters: Values) -> float:
+    largest = max((size(entry) for entry in parameters), default=0.0)
+    fitted = case.problem.p * _largest(*case.problem.X) * largest
+    return _square_floor(size(loss[0]), _CANCELS * (fitted + _largest(case.problem.y)))
+
+
+def iterate(oracle: Oracle, case: Case, answer: Any) -> list[Group]:
+    """The mean iterate, which is asked for together with its error."""
+    answer, errors = answer[0], flat(answer[1])
+    groups = _shape(case, answer, (case.problem.p,))
+    rows = np.reshape(answer, (-1, case.problem.p))
+    floor = _CANCELS * _largest(case.recipe.start, [0.0])
+    rights = oracle.iterates(_asked(case))
+    for epoch, row, error, right in zip(_asked(case), rows, errors, rights, strict=True):
+        groups.append(Group(f"iterate({epoch})", flat(row), right, error, floor=floor))
+    return groups
+
+
+def training_loss(oracle: Oracle, case: Case, answer: Any) -> list[Group]:
+    """The loss at the mean iterate, known as well as the iterate is."""
+    answer, errors = answer[0], flat(answer[1])
+    asked, groups = _asked(case), _shape(case, answer)
+    every = zip(asked, flat(answer), errors, oracle.losses(asked), oracle.iterates(asked), strict=True)
+    for epoch, loss, error, right, parameters in every:
+        floor = _loss_floor(case, right, parameters)
+        groups.append(
+            Group(f"training_loss({epoch})", [loss], right, _loss_error(case, error, right), floor=floor)
+        )
+    return groups
+
+
+def _loss_error(case: Case, error: float, loss: Values) -> float:
+    """What an error of the iterate makes of the loss |y - X b|^2 / (2n), at most."""
+    fitted = error * math.sqrt(sum(entry * entry for row in case.problem.X for entry in row))
+    residual = math.sqrt(2 * case.problem.n * size(loss[0])) if error else 0.0
+    return fitted * (2 * residual + fitted) / (2 * case.problem.n)
+
+
+def risk(oracle: Oracle, case: Case, answer: Any) -> list[Group]:
+    """Total, frozen, bias, cross, variance."""
+    asked, groups = _asked(case), _shape(case, answer.total)
+    if not asked:
+        return groups
+    names = ("total", "frozen", "bias", "cross", "variance")
+    parts = [flat(getattr(answer, name)) for name in names]
+    errors = flat(np.broadcast_to(answer.error, np.shape(answer.total)))
+    for number, (epoch, right) in enumerate(zip(asked, oracle.risks(asked), strict=True)):
+        actual = [part[number] for part in parts]
+        if math.isinf(actual[0]):
+            # The cross term is of no interest where the bias is infinite.
+            actual[3], right = 0.0, [*right[:3], None, right[4]]
+        groups.append(Group(f"risk({epoch})", actual, right, errors[number], floor=_risk_floor(case, right)))
+    return groups
+
+
+def expected_risk(oracle: Oracle, case: Case, answer: Any) -> list[Group]:
+    """Total and mean; the spread is their difference."""
+    asked, groups = _asked(case), _shape(case, answer.total)
+    if not asked:
+        return groups
+    given = bool(case.options.get("given_responses"))
+    right = moments.expected_risks(oracle, asked, given)
+    parameters = [0.0] * len(asked)
+    if given:
+        parameters = [max(size(entry) for entry in row) for row in oracle.iterates(asked)]
+    every = zip(
+        asked, flat(answer.total), flat(answer.mean), flat(answer.error), right, parameters, strict=True
+    )
+    for epoch, total, mean, error, values, largest in every:
+        floor = _risk_floor(case, values, largest)
+        groups.append(Group(f"expected_risk({epoch})", [total, mean], values, error, floor=floor))
+    return groups
+
+
+def limit(oracle: Oracle, case: Case, answer: Any) -> list[Group]:
+    """Whether there is one, where, and what it costs."""
+    (right,), (loss,) = oracle.iterates([math.inf]), oracle.losses([math.inf])
+    start = _CANCELS * _largest(case.recipe.start, [0.0])
+    groups = [
+        yes_or_no("converges", answer.converges, oracle.converges()),
+        Group("parameters", flat(answer.parameters), right, answer.error, floor=start),
+        Group(
+            "training_loss",
+            [answer.training_loss],
+            loss,
+            _loss_error(case, answer.error, loss),
+            floor=_loss_floor(case, loss, right),
+        ),
+    ]
+    if answer.risk is not None:
+        (values,) = oracle.risks([math.inf])
+        error, floor = float(answer.risk.error), _risk_floor(case, values)
+        groups.append(Group("risk", flat(answer.risk.total), values[:1], error, floor=floor))
+    return groups
+
+
+def compare_limit(oracle: Oracle, case: Case, answer: Any) -> list[Group]:
+    """The limit beside the minimum-norm solution."""
+    (right,), shortest = oracle.iterates([math.inf]), oracle.minimum_norm()
+    scale = max(size(entry) for entry in [*shortest, *right] if not isinstance(entry, float))
+    scale = max(scale, _largest(case.recipe.start, [0.0]))
+    apart: Values = [
+        one - other if isinstance(one, arb) and isinstance(other, arb) else one
+        for one, other in zip(right, shortest, strict=True)
+    ]
+    distance: Value = sum((one.mid() ** 2 for one in apart if isinstance(one, arb)), arb(0)).sqrt()
+    if any(isinstance(one, float) for one in apart):
+        distance = math.inf
+    if any(one is None for one in apart):
+        distance = None
+    over = oracle.setting.X.rank() == oracle.setting.n
+    error = getattr(answer, "error", 0.0)
+    return [
+        yes_or_no("regime", answer.regime == "overparameterized", over),
+        Group("minimum_norm", flat(answer.minimum_norm), shortest, scale=scale),
+        Group("difference", flat(answer.difference), apart, error, scale=scale),
+        Group("distance", [answer.distance], [distance], error, scale=scale),
+    ]
+
+
+def stability(oracle: Oracle, case: Case, answer: Any) -> list[Group]:
+    """Whether the mean converges, and at what rate."""
+    return [
+        yes_or_no("converges", answer.converges, oracle.converges()),
+        Group(
+            "rate",
+            [answer.rate],
+            [beyond_is_infinite(oracle.rate())],
+            getattr(answer, "error", 0.0),
+            scale=1.0,
+        ),
+    ]
+
+
+def mean_square_stability(oracle: Oracle, case: Case, answer: Any) -> list[Group]:
+    """Whether the mean square converges, and at what rate, with its bounds."""
+    rate, converges = oracle.rate() ** 2, oracle.converges()
+    if oracle.is_random:
+        squared = moments.mean_square(oracle)
+        rate = max(rate, squared.rate())
+        shrinks = squared.shrinks()
+        converges = False if shrinks is False else converges if shrinks else None
+    low, high = answer.bounds
+    enclosed = min(max(float(rate), low), high)
+    right = beyond_is_infinite(rate)
+    return [
+        yes_or_no("converges", answer.converges, converges),
+        Group("rate", [answer.rate], [right], error=high - low if high < math.inf else 0.0, scale=1.0),
+        Group("bounds", [enclosed], [right], scale=1.0),
+    ]
+
+
+def best_epoch(oracle: Oracle, case: Case, answer: Any) -> list[Group]:
+    """The risk at the epoch that is named, and that no other that is tried has a smaller one."""
+    others: list[float] = [*range(33), *[2**power for power in range(6, 40, 3)], math.inf]
+    claimed: float = math.inf if math.isinf(answer.epoch) else int(answer.epoch)
+    (right,) = oracle.risks([claimed])
+    tried = [values[0] for values in oracle.risks(others)]
+    known = [value for value in tried if value is not None and not isinstance(value, float)]
+    lowest = min(known, key=lambda value: value.mid())
+    reached = max(answer.risk - answer.error, float(lowest.mid()))
+    return [
+        Group("risk", [answer.risk], right[:1], floor=_risk_floor(case, right)),
+        Group("lowest", [reached], [lowest], floor=_risk_floor(case, [lowest])),
+    ]
+
+
+def critical_step(oracle: Oracle, case: Case, answer: Any) -> list[Group]:
+    """The end of stability, near to what was answered."""
+    squares = bool(case.options.get("mean_square"))
+    precision = 1e-5 if squares else 1e-8
+    right = thresholds.critical_step(oracle, float(answer), squares, precision, case.seed)
+    return [Group("critical_step", [float(answer)], [right], error=precision * abs(float(answer)))]
+
+
+def frozen(oracle: Oracle, case: Case, answer: Any) -> list[Group]:
+    """The dimension of what never moves."""
+    dimension = float(oracle.frozen_dimension)
+    return [Group("dimension", [float(answer.dimension)], [arb(dimension)], is_discrete=True)]
+
+
+def range_assumption(oracle: Oracle, case: Case, answer: Any) -> list[Group]:
+    """Whether Range(Xtilde') lies in Range(Z)."""
+    return [yes_or_no("holds", answer.holds, oracle.range_holds)]
+
+
+def Z(oracle: Oracle, case: Case, answer: Any) -> list[Group]:
+    """The sample cross-covariance of an epoch, known up to the method's error."""
+    right = oracle.Z()
+    # |v'(Z - right) v| <= error v'Z v.
+    error = answer[1] * case.problem.p * max(map(size, right)) if answer[1] else 0.0
+    return [Group("Z", flat(answer[0]), right, error)]
+
+
+def simulate(oracle: Oracle, case: Case, answer: Any) -> list[Group]:
+    """The mean iterate of real runs, within eight standard errors."""
+    means = np.reshape(answer.iterate.mean, (-1, case.problem.p))
+    errors = np.reshape(answer.iterate.standard_error, means.shape)
+    rights = oracle.iterates(_asked(case))
+    floor = _CANCELS * _largest(case.recipe.start, [0.0])
+    return [
+        Group(f"simulate[{j}]", [float(mean[j])], [right[j]], error=8 / 3 * float(error[j]), floor=floor)
+        for mean, error, right in zip(means, errors, rights, strict=True)
+        for j in range(case.problem.p)
+    ]
+
+
+COMPARISONS: dict[str, Callable[[Oracle, Case, Any], list[Group]]] = {
+    function.__name__: function
+    for function in (
+        iterate, training_loss, risk, expected_risk, limit, compare_limit, stability,
+        mean_square_stability, best_epoch, critical_step, frozen, range_assumption, Z, simulate,
+    )
+}  # fmt: skip

@@ -1,0 +1,104 @@
+"""A case in exact rationals, and the same after its inputs have moved by a few units in the last place."""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from flint import fmpq, fmpq_mat
+
+from fuzz import exact, visits
+from fuzz.case import Case, Scheme
+from fuzz.exact import Matrix, Rational
+
+_MOVEMENT = 1e-15
+"""By how much inputs are moved, relative to the largest number beside them."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What the oracle works on. `beta_star` and `noise` are None where the truth is unknown."""
+
+    X: Matrix
+    y: Matrix
+    beta_star: Matrix | None
+    noise: Rational | None
+    sigma: Matrix
+    scheme: Scheme
+    step: Callable[[int], Rational]
+    is_constant: bool
+    penalty: Rational
+    momentum: Rational
+    start: Matrix
+
+    @property
+    def n(self) -> int:
+        """Rows."""
+        return int(self.X.nrows())
+
+    @property
+    def p(self) -> int:
+        """Columns."""
+        return int(self.X.ncols())
+
+
+def setting(case: Case) -> Setting:
+    """The case itself, without rounding."""
+    problem, recipe = case.problem, case.recipe
+    divisor = visits.count(case.scheme, problem.n) if recipe.keyword == "alpha" else 1
+    return Setting(
+        X=exact.matrix(problem.X),
+        y=exact.column(problem.y),
+        beta_star=None if problem.beta_star is None else exact.column(problem.beta_star),
+        noise=None if problem.noise is None else exact.rational(problem.noise),
+        sigma=exact.matrix(problem.dense_sigma),
+        scheme=case.scheme,
+        step=lambda epoch: exact.rational(recipe.step_of(epoch)) / divisor,
+        is_constant=recipe.is_constant,
+        penalty=exact.rational(recipe.penalty),
+        momentum=exact.rational(recipe.momentum),
+        start=exact.column(recipe.start or [0.0] * problem.p),
+    )
+
+
+def moved(given: Setting, seed: int) -> Setting:
+    """The setting after every input has moved by 1e-15: zeros stay, and so does the rank of X."""
+    rng = random.Random(seed)
+    factor = _factor(rng)
+    return replace(
+        given,
+        X=_moved_features(given.X, rng),
+        y=_moved(given.y, rng),
+        beta_star=None if given.beta_star is None else _moved(given.beta_star, rng),
+        noise=None if given.noise is None else given.noise * _factor(rng),
+        sigma=_moved_symmetric(given.sigma, rng),
+        step=lambda epoch: given.step(epoch) * factor,
+        penalty=given.penalty * _factor(rng),
+        momentum=given.momentum * _factor(rng),
+        start=_moved(given.start, rng),
+    )
+
+
+def _factor(rng: random.Random) -> Rational:
+    return 1 + exact.rational(_MOVEMENT * rng.uniform(-1, 1))
+
+
+def _moved(whole: Matrix, rng: random.Random) -> Matrix:
+    entries = list(whole.entries())
+    size = max(map(abs, entries), default=fmpq(0))
+    shifts = [size * exact.rational(_MOVEMENT * rng.uniform(-1, 1)) for _ in entries]
+    moved = [entry + shift if entry != 0 else entry for entry, shift in zip(entries, shifts, strict=True)]
+    return fmpq_mat(whole.nrows(), whole.ncols(), moved)
+
+
+def _moved_symmetric(whole: Matrix, rng: random.Random) -> Matrix:
+    moved = _moved(whole, rng)
+    return (moved + moved.transpose()) * fmpq(1, 2)
+
+
+def _moved_features(X: Matrix, rng: random.Random) -> Matrix:
+    if X.rank() == min(X.nrows(), X.ncols()):
+        return _moved(X, rng)
+    # Where the rank is smaller the factors move, so that what is exactly collinear stays so.
+    columns, combination = exact.rank_factors(X)
+    entries = [entry * _factor(rng) for entry in combination.entries()]
+    return _moved(columns, rng) * fmpq_mat(combination.nrows(), combination.ncols(), entries)
