@@ -7,7 +7,7 @@ import scipy.linalg
 
 from reshuffle.arrays import BoolArray, FloatArray
 from reshuffle.epoch.mean_map import MeanMap
-from reshuffle.orthogonal import thin_qr
+from reshuffle.orthogonal import graded_svd, thin_qr
 
 _EPS = float(np.finfo(np.float64).eps)
 _WELL_CONDITIONED = 1e-6
@@ -49,7 +49,11 @@ def modes(mean: MeanMap) -> Modes:
     """
     weighed = mean.weigh(mean.factor)
     Z = mean.factor.T @ weighed
-    values, vectors = scipy.linalg.eigh((Z + Z.T) / 2, driver="evd", check_finite=False)
+    # LAPACK squares what it is given: a step of 1e150 is answered in units in which it can be.
+    exponent = int(np.frexp(np.abs(Z).max(initial=0.0))[1])
+    scaled = np.ldexp((Z + Z.T) / 2, -exponent)
+    values, vectors = scipy.linalg.eigh(scaled, driver="evd", check_finite=False)
+    values = np.ldexp(values, exponent)
     # Where visits cancel each other Z is all rounding, so its size is not read off its eigenvalues alone.
     mean_size = mean.weight * float(np.square(mean.factor).sum()) / max(1, len(values))
     size = float(np.abs(values).max(initial=mean_size))
@@ -75,13 +79,21 @@ def _from_factors(mean: MeanMap, values: FloatArray, vectors: FloatArray, blur: 
         negative = int((spread < -tolerance).sum())
         return Modes(_with_signs(values, blur, negative), vectors, mean.pulled(mean.factor @ vectors))
     lower = scipy.linalg.cholesky(kernel, lower=True, check_finite=False)
-    left, singular, right = scipy.linalg.svd(lower.T @ triangle, check_finite=False)
+    left, singular, right = _singular_vectors(lower.T @ triangle)
     singular[_rank(triangle) :] = 0.0
     # F q = s U L^-T u for each singular triple (u, s, q), without a difference of large numbers.
     images = orthonormal @ scipy.linalg.solve_triangular(lower, left, lower=True, trans="T") * singular
     missing = len(right) - len(singular)
     values, images = np.pad(singular**2, (0, missing)), np.pad(images, ((0, 0), (0, missing)))
-    return Modes(values[::-1], right[::-1].T, mean.pulled(images[:, ::-1]))
+    return Modes(values[::-1], right[:, ::-1], mean.pulled(images[:, ::-1]))
+
+
+def _singular_vectors(product: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """U (q, q), s (q,) and V (r, r) complete, for q <= r rows."""
+    if len(product) == product.shape[1]:
+        return graded_svd(product)
+    left, values, right = scipy.linalg.svd(product, check_finite=False)
+    return left, values, right.T
 
 
 def _rank(triangle: FloatArray) -> int:

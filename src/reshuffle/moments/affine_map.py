@@ -97,9 +97,12 @@ class AffineMap:
         """The complex eigenvalues x of D (d,); an epoch multiplies what belongs to them by 1 - x."""
         if not len(self.kernel):
             return np.zeros(0, dtype=complex)
-        # The QR algorithm keeps most digits of the small eigenvalues if the large ones come first.
+        # The QR algorithm keeps most digits of the small eigenvalues if the large ones come first. LAPACK scales
+        # matrices beyond 1e138 down, and its eigenvalues not up again.
         order = np.argsort(-self.grades, kind="stable")
-        return np.asarray(scipy.linalg.eigvals(self.graded[np.ix_(order, order)], check_finite=False))
+        exponent = int(np.frexp(np.abs(self.graded).max())[1])
+        scaled = np.ldexp(self.graded[np.ix_(order, order)], -exponent)
+        return np.asarray(scipy.linalg.eigvals(scaled, check_finite=False) * 2.0**exponent)
 
     @property
     def radius(self) -> float:

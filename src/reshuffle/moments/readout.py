@@ -4,9 +4,12 @@ from copy import copy
 
 import numpy as np
 
-from reshuffle.arrays import FloatArray
+from reshuffle.arrays import BoolArray, FloatArray
 from reshuffle.covariance import Covariance
 from reshuffle.row_space import RowSpace
+
+_UNSEEN = 1e-14
+"""Weight of a coordinate, relative to the largest, that is mere rounding."""
 
 
 class Readout:
@@ -24,6 +27,8 @@ class Readout:
     def __init__(self, space: RowSpace, covariance: Covariance, start: FloatArray, beta_star: FloatArray):
         self.space = space
         self.gram = covariance.gram(space.lift(np.eye(space.dimension)))
+        sizes = np.abs(self.gram).max(axis=0, initial=0.0)
+        self._unseen: BoolArray = sizes <= _UNSEEN * sizes.max(initial=0.0)
         self._ends = np.stack([space.outside(start), space.outside(beta_star)])
         weighted = covariance.apply(self._ends.T)
         self._outer = self._ends @ weighted
@@ -33,6 +38,7 @@ class Readout:
         """The same for errors in the coordinates of an orthonormal basis (r, r) of the row space."""
         turned = copy(self)
         turned.gram = basis.T @ self.gram @ basis
+        turned._unseen = np.full(len(basis), not self.gram.any())
         turned._inner = basis.T @ self._inner
         return turned
 
@@ -49,12 +55,14 @@ class Readout:
 
     def between(self, mean: FloatArray, fade: float) -> float:
         """2 o'Sigma V u / scale, for the mean u of the errors."""
-        return 2 * float((self._inner @ self._weights(fade)) @ (mean / self.space.scale))
+        seen = np.where(self._unseen, 0.0, mean)
+        return 2 * float((self._inner @ self._weights(fade)) @ (seen / self.space.scale))
 
     def inside(self, second: FloatArray) -> float:
         """The trace of Sigma and the second moment V E[u u'] V' / scale^2."""
+        seen = np.where(self._unseen | self._unseen[:, np.newaxis], 0.0, second)
         with np.errstate(over="ignore", invalid="ignore"):
-            value = float(np.vdot(self.gram, second / self.space.scale / self.space.scale))
+            value = float(np.vdot(self.gram, seen / self.space.scale / self.space.scale))
         return value if np.isfinite(value) else np.inf
 
     def size(self, second: FloatArray) -> float:
@@ -64,7 +72,8 @@ class Readout:
 
     def inside_of(self, columns: FloatArray) -> float:
         """The sum of |V u / scale|_Sigma^2 over the columns u of (r, c)."""
-        unit = columns / self.space.scale
+        # What Sigma does not see may grow as it likes.
+        unit = np.where(self._unseen[:, np.newaxis], 0.0, columns) / self.space.scale
         with np.errstate(over="ignore", invalid="ignore"):
             value = float(np.vdot(unit, self.gram @ unit))
         return max(value, 0.0) if np.isfinite(value) else np.inf
