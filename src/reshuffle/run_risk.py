@@ -40,6 +40,8 @@ def way(epoch: Epoch, epochs: FloatArray, given_responses: bool) -> str:
         return "affine"
     if epoch.method != "exact":
         return "sampling"
+    if streams.leaps(rank * (rank + 1 + len(epoch.blocks.rows)), epochs):
+        return "affine"
     steps = scheme.steps(problem.n)
     finite = epochs[np.isfinite(epochs)]
     rounds = min(float(finite.max(initial=0.0)), _settling(epoch)) + 100 * (len(finite) < len(epochs))
@@ -151,6 +153,9 @@ def _is_too_much(run: AffineMean, epochs: FloatArray, given_responses: bool) -> 
     epoch = affine_method.walk_flops(run.scheme, run.problem.n, run.blocks, run.dimension, inputs)
     finite = epochs[np.isfinite(epochs)]
     rounds = float(finite.max(initial=0.0))
+    moments = run.dimension * (run.dimension + (1 if given_responses else 1 + len(run.blocks.rows)))
+    if run.recipe.is_constant and streams.leaps(moments, epochs):
+        rounds = float(moments)
     if run.recipe.is_constant and rounds * epoch > run.accuracy.budget:
         rounds = min(rounds, _epochs_to_settle(run.stability().rate))
     return (rounds + 100 * (len(finite) < len(epochs))) * epoch > run.accuracy.budget

@@ -11,6 +11,7 @@ from reshuffle.moments.course import Course
 from reshuffle.moments.inputs import Inputs
 from reshuffle.moments.reshuffled_moment import ReshuffledMoment
 from reshuffle.moments.second_moment import DrawnSecondMoment, SecondMoment
+from reshuffle.moments.squared_moments import MOST_MOMENTS, SquaredMoments
 from reshuffle.moments.stationary import Map, ModePart, fixed_point, mean_part
 from reshuffle.moments.visits import DrawnVisits
 from reshuffle.powers import power_and_sum
@@ -52,7 +53,10 @@ def general(course: Course, inputs: Inputs, start: FloatArray, epochs: FloatArra
         made = recursion if course.recipe.is_constant else second_moment(course, inputs, passed)
         return made.epoch(current)
 
-    pace = _Pace(advance, moments, course.recipe.is_constant)
+    leap = (
+        SquaredMoments(recursion).after if course.recipe.is_constant and leaps(moments.size, epochs) else None
+    )
+    pace = _Pace(advance, moments, course.recipe.is_constant, leap)
     end: Snapshot | None = None
     for epoch in epochs:
         current = pace.at(int(epoch)) if np.isfinite(epoch) else pace.state
@@ -65,11 +69,23 @@ def general(course: Course, inputs: Inputs, start: FloatArray, epochs: FloatArra
         yield Snapshot(current[:rank, :rank], current[:rank, d], error)
 
 
+def leaps(moments: int, epochs: FloatArray) -> bool:
+    """Whether the joint moments are few enough, and the epochs far enough, to square the map of an epoch."""
+    last = float(epochs[np.isfinite(epochs)].max(initial=0.0))
+    return moments <= MOST_MOMENTS and last > 4 * moments
+
+
 class _Pace:
     """A recursion that is followed epoch by epoch, until nothing changes any more or all has left the range."""
 
-    def __init__(self, advance: Callable[[int, FloatArray], FloatArray], state: FloatArray, constant: bool):
-        self._advance, self.state, self._constant = advance, state, constant
+    def __init__(
+        self,
+        advance: Callable[[int, FloatArray], FloatArray],
+        state: FloatArray,
+        constant: bool,
+        leap: Callable[[float, FloatArray], FloatArray] | None = None,
+    ):
+        self._advance, self.state, self._constant, self._leap = advance, state, constant, leap
         self._done, self._stands = 0, False
 
     @property
@@ -79,6 +95,8 @@ class _Pace:
 
     def at(self, epoch: int) -> FloatArray:
         """The state after an epoch that is not before the last one asked for."""
+        if self._leap is not None:
+            self.state, self._done = self._leap(epoch - self._done, self.state), epoch
         while self._done < epoch and not self._stands:
             with np.errstate(over="ignore", invalid="ignore"):
                 following = self._advance(self._done, self.state)

@@ -15,6 +15,7 @@ from reshuffle.epoch.sampling import DrawOrder, Order
 from reshuffle.epoch.subsets import elements, layer
 from reshuffle.epoch.whitened import Whitened
 from reshuffle.schemes.base import Scheme, State
+from reshuffle.schemes.cyclic import Cyclic
 
 
 class RandomReshuffling(Scheme):
@@ -68,6 +69,10 @@ class RandomReshuffling(Scheme):
         """Independent uniformly random permutations."""
         while True:
             yield rng.permuted(np.tile(np.arange(batches), (runs, 1)), axis=1)
+
+    def equivalent(self, n: int) -> Scheme:
+        """A single batch is always visited in the same order."""
+        return Cyclic.along(self._partition, np.arange(1)) if self.steps(n) == 1 else self
 
     def walked(self, n: int) -> float:
         """Every subset is reached from each of its members: B 2^(B-1)."""

@@ -10,6 +10,7 @@ from reshuffle.blocks import Blocks
 from reshuffle.epoch.mean_map import MeanMap
 from reshuffle.orthogonal import thin_qr
 from reshuffle.schemes.base import Scheme, State
+from reshuffle.schemes.cyclic import Cyclic
 from reshuffle.schemes.sample_with_replacement import SampleWithReplacement
 
 
@@ -64,7 +65,9 @@ class WithReplacement(Scheme):
         return float(self.steps(n)) ** 2
 
     def equivalent(self, n: int) -> Scheme:
-        """Single rows drawn one at a time are SampleWithReplacement(batch_size=1), and all alike."""
+        """Single rows drawn one by one are SampleWithReplacement(batch_size=1); of one batch nothing is random."""
+        if self.steps(n) == 1:
+            return Cyclic.along(self._partition, np.arange(1))
         covers = len(self.divisors(n)) == n
         return SampleWithReplacement(batch_size=1) if covers and (self.divisors(n) == 1).all() else self
 
