@@ -65,8 +65,9 @@ def guarded(app: "App", arguments: list[str]) -> int:
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
         try:
-            app(arguments, exit_on_error=False, print_error=False, result_action="return_none")
+            # Whatever is written to a file says so itself.
             with writing(STANDARD_OUTPUT):
+                app(arguments, exit_on_error=False, print_error=False, result_action="return_none")
                 sys.stdout.flush()
         except KeyboardInterrupt as interruption:
             return _complain(" ".join(map(str, interruption.args)) or "interrupted.", INTERRUPTED)
@@ -75,7 +76,7 @@ def guarded(app: "App", arguments: list[str]) -> int:
             _abandon_standard_output()
             return 0
         except Exception as error:
-            if isinstance(error, OSError) and error.filename in (None, STANDARD_OUTPUT):
+            if isinstance(error, OSError) and error.filename == STANDARD_OUTPUT:
                 _abandon_standard_output()
             return _complain(*explain(error))
     return 0
