@@ -54,7 +54,7 @@ def figure(width: float, height: float) -> "Figure":
         from matplotlib.figure import Figure
     except ModuleNotFoundError:
         raise ModuleNotFoundError(
-            "pictures need matplotlib, which is not installed; try pip install 'reshuffle[plot]'."
+            "pictures need matplotlib, which is not installed: install matplotlib."
         ) from None
     return Figure(figsize=(width, height), dpi=150, layout="constrained")
 

@@ -3,6 +3,8 @@
 import zipfile
 
 import numpy as np
+import pyarrow
+import pyarrow.parquet
 import pytest
 
 from reshuffle.cli import errors
@@ -33,6 +35,19 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "corrupt.npy").write_bytes(b"\x93NUMPY garbage")
     (tmp_path / "corrupt.parquet").write_bytes(b"PAR1 not really")
     (tmp_path / "file.txt").write_text("1 2 3")
+    (tmp_path / "link.csv").symlink_to("good.csv")
+    (tmp_path / "nameless.csv").write_text("1,2,3\n4,5,7\n7,8,8\n")
+    (tmp_path / "narrower.csv").write_text("1,2\n4,5\n")
+    (tmp_path / "twice.csv").write_text("a,y, y\n1,2,3\n4,5,7\n")
+    (tmp_path / "underscore.csv").write_text("a,y\n1,2\n1_0,3\n")
+    (tmp_path / "blank_lines.csv").write_text("a,y\n\n1,2\n\nx,3\n")
+    (tmp_path / "thousands.csv").write_text("a;y\n1,234;2\n3;4\n")
+    (tmp_path / "both_signs.csv").write_text("a;y\n1,5;2.5\n3;4\n")
+    (tmp_path / "commas.csv").write_text("a,b,y\n1,5,2,5,3,5\n")
+    np.savez(tmp_path / "good.npz", X=[[1, 2], [4, 5], [7, 8]], y=[3, 7, 8])
+    np.savez(tmp_path / "known.npz", X=[[1, 2], [4, 5], [7, 9]], y=[3, 7, 8], beta_star=[1, 0], noise=1)
+    table = pyarrow.table([[1.0], [2.0], [3.0]], names=["a", "a", "y"])
+    pyarrow.parquet.write_table(table, tmp_path / "twice.parquet")
     np.save(tmp_path / "objects.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
     np.save(tmp_path / "vector.npy", np.arange(5.0))
     np.save(tmp_path / "negative.npy", -np.ones(10))
@@ -123,15 +138,69 @@ def folder(tmp_path, monkeypatch):
         (f"{OWN} flat.npz --target y", "a npz file holds X and y"),
         (f"{OWN} vector.npy --target y", "a npy file has no names"),
         (f"{OWN} good.csv --n 5", "--data brings its own n and p"),
-        (f"{OWN} good.csv --test wide.csv", "--test must have 2 features as the data has, but it has 3"),
+        (
+            f"{OWN} good.csv --test wide.csv",
+            "must have the columns of good.csv, in any order, but it also has c",
+        ),
+        (
+            f"{OWN} wide.csv --test good.csv",
+            "must have the columns of wide.csv, in any order, but it lacks c",
+        ),
+        (f"{OWN} good.csv --test nameless.csv", "but good.csv does and nameless.csv does not"),
+        (f"{OWN} nameless.csv --test good.csv", "but good.csv does and nameless.csv does not"),
+        (f"{OWN} good.csv --test good.npz", "but good.csv does and good.npz does not"),
+        (
+            f"{OWN} nameless.csv --test narrower.csv",
+            "--test must have 2 features as the data has, but it has 1",
+        ),
+        (f"{CURVE} --test good.csv", "--test holds out rows of --data, which is not given"),
+        (f"{OWN} twice.csv", "these share one: columns 2 and 3 (y)"),
+        (f"{OWN} twice.csv --target y", "these share one: columns 2 and 3 (y)"),
+        (f"{OWN} twice.csv --target a", "these share one: columns 2 and 3 (y)"),
+        (f"{OWN} good.csv --test twice.csv", "these share one: columns 2 and 3 (y)"),
+        (f"{OWN} twice.parquet", "these share one: columns 1 and 2 (a)"),
+        (f"{OWN} underscore.csv", "line 3, column 'a' must be a number, but it is '1_0'"),
+        (f"{OWN} blank_lines.csv", "line 5, column 'a' must be a number, but it is 'x'"),
+        (f"{OWN} thousands.csv", "'1,234' has a comma, and may have one for thousands"),
+        (f"{OWN} both_signs.csv", "'1,5' has a comma, and stands beside '2.5'"),
+        (
+            f"{OWN} commas.csv",
+            "line 2 has 6 cells, but the first line has 3. If its numbers have decimal commas",
+        ),
+        (f"{CURVE} --intercept", "--intercept speaks of the columns of --data, which is not given"),
+        (f"{CURVE} --standardize", "--standardize speaks of the columns of --data, which is not given"),
+        (f"{OWN} known.npz --intercept", "but beta_star would stay those of the old ones"),
         (f"{OWN} good.csv --test missing.csv", "missing.csv: No such file"),
-        (f"{CURVE} --target y", "--target names a column of --data, which is not given"),
+        (f"{CURVE} --target y", "--target speaks of the columns of --data, which is not given"),
         # Destinations.
         (f"{CURVE} --plot picture.bmp", "--plot must end in .png, .svg, .pdf"),
         (f"{CURVE} --plot nowhere/picture.png", "there is no folder nowhere"),
         (f"{CURVE} --csv folder", "'folder' is a folder"),
         (f"{CURVE} --json --csv", "--json must name a file or be -"),
         (f"{CURVE} --json - --csv -", "cannot both write to standard output"),
+        (f"{CURVE} --csv a --json a", "--json must not overwrite --csv, but both are the file 'a'"),
+        (f"{CURVE} --csv a --json folder/../a", "--json must not overwrite --csv"),
+        (f"{CURVE} --csv good.csv --json link.csv", "--json must not overwrite --csv"),
+        (f"{CURVE} --plot a.png --csv ./a.png", "--csv must not overwrite --plot"),
+        (f"{OWN} good.csv --csv good.csv", "--csv must not overwrite --data"),
+        (f"{OWN} good.csv --test wide.csv --json wide.csv", "--json must not overwrite --test"),
+        (f"{CURVE} --covariance vector.npy --json vector.npy", "--json must not overwrite --covariance"),
+        # Options under the names that other programs have for them.
+        ("curve --n 5 --p 3 --lr 0.1", "Unknown option: --lr. Did you mean --step?"),
+        ("curve --n 5 --p 3 --weight-decay=0.1", "Unknown option: --weight-decay. Did you mean --penalty?"),
+        ("limits --aspect 1 --alpha 1 --lr 0.1", "Unknown option: --lr. Did you mean --alpha?"),
+        # Recipes.
+        (f"{CURVE} --batches 2 --batch-size 3", "exactly one of --batches and --batch-size may be given"),
+        (f"{CURVE} --drop-last", "--drop-last needs --batch-size"),
+        (f"{CURVE} --batch-size 0", "--batch-size must be whole numbers of at least 1"),
+        (f"{CURVE} --momentum 1", "momentum must be"),
+        (f"{CURVE} --penalty -1", "penalty must be"),
+        (f"{CURVE} --rtol 0", "rtol must be"),
+        (f"{CURVE} --budget -1", "budget must be"),
+        (f"{CURVE} --scheme sample-with-replacement --batches 11", "give --batch-size"),
+        ("stability --aspect 1 --momentum 0.5", "leave out the options of a problem and of a recipe"),
+        ("stability --aspect 1 --mean-square", "leave out the options of a problem and of a recipe"),
+        ("stability --n 20 --p 10 --penalty -1", "penalty must be"),
         # Spectra.
         ("spectrum", "give --aspect and --alpha, or --expression"),
         ("spectrum --aspect 0.5", "give --aspect and --alpha"),
@@ -156,6 +225,10 @@ def folder(tmp_path, monkeypatch):
         ("spectrum --expression x --law x=open('f')", "expected a law"),
         ("spectrum --expression x --law x", 'expected "="'),
         ("spectrum --expression x --law x=mp(-1)", "ratio must be a finite real number"),
+        (
+            "spectrum --expression x --law x=mp(ratio=.5,ratio=.2)",
+            "expected an argument that is not given yet",
+        ),
         # Stability and limits.
         ("stability", "give --n and --p"),
         ("stability --aspect 0", "aspect must be"),
@@ -217,6 +290,7 @@ def test_a_computation_that_fails_is_one_line_and_exit_code_one(capsys, line, me
         (ValueError("no"), errors.BAD_INPUT),
         (TypeError("no"), errors.BAD_INPUT),
         (FileNotFoundError(2, "No such file or directory", "x.csv"), errors.BAD_INPUT),
+        (OSError(28, "No space left on device"), errors.FAILED),
         (ModuleNotFoundError("pictures need matplotlib"), errors.BAD_INPUT),
     ],
 )
@@ -249,7 +323,8 @@ def test_without_pyarrow_the_error_says_what_to_install(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     outcome = run(capsys, "curve", "--step", "0.1", "--data", "corrupt.parquet")
     assert outcome.code == 2
-    assert "pip install 'reshuffle[parquet]'" in outcome.err
+    assert "install pyarrow" in outcome.err
+    assert "reshuffle[" not in outcome.err
 
 
 def test_a_parquet_file_with_text_in_it(capsys, folder):

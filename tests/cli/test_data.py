@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle.cli import data
+from reshuffle.cli import data, samples
 from tests.cli.terminal import run
 
 rng = np.random.default_rng(0)
@@ -61,10 +61,10 @@ def files(tmp_path):
     ],
 )
 def test_every_format_gives_the_same_problem(files, name, target):
-    features, responses, truth = data.read(str(files / name), target)
-    np.testing.assert_array_equal(features, X)
-    np.testing.assert_array_equal(responses, y)
-    assert truth == {}
+    found = samples.read(str(files / name), target)
+    np.testing.assert_array_equal(found.X, X)
+    np.testing.assert_array_equal(found.y, y)
+    assert found.truth == {}
 
 
 def test_the_truth_is_unknown_and_the_training_loss_is_not(capsys, files):
@@ -84,7 +84,7 @@ def test_the_truth_is_unknown_and_the_training_loss_is_not(capsys, files):
     header = run(
         capsys, "curve", "--data", str(files / "a.csv"), "--step", "0.05", "--csv", "-"
     ).out.splitlines()[0]
-    assert header == "scheme,batches,epoch,training_loss"
+    assert header == "scheme,batches,epoch,training_loss,training_loss_error"
 
 
 def test_held_out_rows_show_their_loss(capsys, files, tmp_path):
@@ -100,7 +100,7 @@ def test_held_out_rows_show_their_loss(capsys, files, tmp_path):
     expected = [np.mean((features @ b - responses) ** 2) / 2 for b in iterates]
     np.testing.assert_allclose(curve["held_out_loss"], expected, rtol=1e-10)
     assert run(capsys, *arguments, "--csv", "-").out.startswith(
-        "scheme,batches,epoch,training_loss,held_out_loss\n"
+        "scheme,batches,epoch,training_loss,training_loss_error,held_out_loss,held_out_loss_error\n"
     )
 
 
@@ -131,6 +131,6 @@ def test_the_noise_and_covariance_of_the_command_line_override_the_file_s(tmp_pa
 
     np.savez(tmp_path / "known.npz", X=X, y=y, beta_star=[1.0, -2.0, 0.5], noise=0.1)
     asked = ProblemOptions(data=str(tmp_path / "known.npz"), noise=0.3, covariance="powerlaw:1")
-    problem = data.problem(asked)
+    problem = data.problem(asked).problem
     assert problem.noise == 0.3
-    np.testing.assert_allclose(problem.covariance.value, [1, 1 / 2, 1 / 3])
+    np.testing.assert_allclose(problem.covariance.value, np.array([1, 1 / 2, 1 / 3]) * 18 / 11)

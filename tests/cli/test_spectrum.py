@@ -75,7 +75,10 @@ def test_laws_of_atoms_alone_are_shown(capsys, tmp_path):
     arguments = ("spectrum", "--expression", "p", "--law", "p=projection(0.25)")
     outcome = run(capsys, *arguments, "--plot", str(tmp_path / "atoms.png"))
     assert outcome.code == 0, outcome.err
-    assert "0.75 at 0, 0.25 at 1" in outcome.out
+    assert [line.split() for line in outcome.out.splitlines() if " at " in line] == [
+        ["atoms", "0.75", "at", "0"],
+        ["0.25", "at", "1"],
+    ]
     assert run(capsys, *arguments, "--csv", "-").out == "law,eigenvalue,density\n"
 
 

@@ -1,6 +1,7 @@
 """Sketches in the terminal."""
 
 import numpy as np
+import pytest
 
 from reshuffle.cli.terminal import Series, sketch
 
@@ -11,7 +12,7 @@ def dots(text):
 
 
 def test_a_falling_line_goes_from_the_upper_left_to_the_lower_right():
-    drawing = dots(sketch([Series("line", "#ff0000", np.arange(5.0), -np.arange(5.0))], "x", "y", 60))
+    drawing = dots(sketch([Series("line", np.arange(5.0), -np.arange(5.0))], "x", "y", 60))
     assert drawing[0].strip(" ")
     assert drawing[0].startswith(drawing[0].strip(" ")[0])
     assert drawing[-1].rstrip(" ") == drawing[-1]
@@ -20,7 +21,7 @@ def test_a_falling_line_goes_from_the_upper_left_to_the_lower_right():
 
 
 def test_what_spans_many_orders_is_logarithmic_and_zero_can_be_asked_for():
-    series = [Series("growth", "#ff0000", np.arange(5.0), 10.0 ** np.arange(5))]
+    series = [Series("growth", np.arange(5.0), 10.0 ** np.arange(5))]
     assert "(logarithmic)" in str(sketch(series, "x", "y", 60))
     text = str(sketch(series, "x", "y", 60, from_zero=True))
     assert "(logarithmic)" not in text
@@ -29,12 +30,57 @@ def test_what_spans_many_orders_is_logarithmic_and_zero_can_be_asked_for():
 
 def test_gaps_infinities_and_constants_are_drawn_as_they_are():
     gap = np.array([1.0, 2.0, np.nan, np.inf, 1.0])
-    assert any(
-        line.strip() for line in dots(sketch([Series("gap", "#ff0000", np.arange(5.0), gap)], "x", "y", 60))
-    )
-    flat = dots(sketch([Series("flat", "#ff0000", np.arange(3.0), np.zeros(3))], "x", "y", 60))
+    assert any(line.strip() for line in dots(sketch([Series("gap", np.arange(5.0), gap)], "x", "y", 60)))
+    flat = dots(sketch([Series("flat", np.arange(3.0), np.zeros(3))], "x", "y", 60))
     assert sum(bool(line.strip()) for line in flat) == 1
-    nothing = sketch([Series("none", "#ff0000", np.arange(2.0), np.full(2, np.inf))], "x", "y", 60)
+    nothing = sketch([Series("none", np.arange(2.0), np.full(2, np.inf))], "x", "y", 60)
     assert "nothing finite" in str(nothing)
-    one = sketch([Series("point", "#ff0000", np.zeros(1), np.ones(1))], "x", "y", 60)
+    one = sketch([Series("point", np.zeros(1), np.ones(1))], "x", "y", 60)
     assert sum(bool(line.strip()) for line in dots(one)) == 1
+
+
+def test_curves_are_told_apart_without_colour_even_on_top_of_each_other():
+    x = np.linspace(0.0, 1.0, 50)
+    series = [Series(name, x, np.sin(3 * x)) for name in ("first", "second", "third")]
+    text = str(sketch(series, "x", "y", 60))
+    assert text.splitlines()[0] == "o first   x second   + third"
+    drawing = "".join(dots(text))
+    assert [drawing.count(mark) for mark in "ox+"] == [5, 5, 5]
+    alone = str(sketch(series[:1], "x", "y", 60))
+    assert "o" not in "".join(dots(alone))
+
+
+def test_colours_are_the_terminal_s_own_and_never_black():
+    x = np.linspace(0.0, 1.0, 50)
+    styles = {
+        str(span.style)
+        for span in sketch([Series(str(k), x, x + k) for k in range(9)], "x", "y", 60).spans
+        if span.style
+    }
+    assert styles <= {"red", "bright_blue", "green", "magenta", "cyan", "dim"}
+    assert len(styles) == 6
+
+
+def test_a_mark_is_never_put_into_a_gap():
+    y = np.where(np.abs(np.linspace(0, 1, 101) - 0.5) < 0.3, np.nan, 1.0)
+    x = np.linspace(0.0, 1.0, 101)
+    lines = dots(sketch([Series("gap", x, y), Series("none", x, np.full(101, np.nan))], "x", "y", 71))
+    inside = [line[14:46].strip() for line in lines]
+    assert not any(inside)
+
+
+@pytest.mark.parametrize("top", [2.254e276, 1.7e308, 1e-300])
+def test_the_axis_stands_straight_however_long_its_numbers_are(top):
+    text = str(sketch([Series("grows", np.arange(5.0), np.geomspace(top / 1e7, top, 5))], "x", "y", 60))
+    columns = {line.index("│") for line in text.splitlines() if "│" in line}
+    assert len(columns) == 1
+    assert f"{top:.4g} │" in text
+    assert max(map(len, text.splitlines())) <= 60
+
+
+def test_far_points_have_an_axis_that_is_logarithmic():
+    x = np.concatenate([[0.0], np.geomspace(1, 1e9, 200)])
+    text = str(sketch([Series("far", x, np.linspace(1.0, 0.0, 201))], "epochs", "y", 60, far=True))
+    assert "epochs (logarithmic)" in text
+    # On a straight axis all but the last points would share the first cell.
+    assert sum(bool(line[:3].strip()) for line in dots(text)) < 5

@@ -1,19 +1,50 @@
 """Errors as one line on standard error and an exit code; never a traceback."""
 
+import errno
 import os
+import re
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from reshuffle.errors import BudgetError
 
 if TYPE_CHECKING:
-    from cyclopts import App
+    from cyclopts import App, CycloptsError
 
 FAILED = 1
 BAD_INPUT = 2
 INTERRUPTED = 130
 """128 + SIGINT, as shells have it."""
+
+STANDARD_OUTPUT = "standard output"
+_BAD_PATHS = {
+    errno.ENOENT, errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.EROFS,
+    errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL,
+}  # fmt: skip
+"""What the system says of a path that was badly chosen; all else, such as a full disk, is a failure."""
+
+_MEANT = {
+    "--lr": ("--step", "--alpha"),
+    "--learning-rate": ("--step", "--alpha"),
+    "--eta": ("--step", "--alpha"),
+    "--weight-decay": ("--penalty",),
+    "--lambda": ("--penalty",),
+    "--ridge": ("--penalty",),
+    "--runs": ("--simulate",),
+    "--sigma": ("--noise",),
+    "--label": ("--target",),
+    "--shuffle": ("--scheme",),
+    "--tolerance": ("--rtol",),
+}
+"""Names that other programs have for our options; those of a command are tried in turn."""
+
+_PYTHON_ADVICE = r',? or (descend\(\.\.\., )?method="auto"\)?|,? or expected_risk at the epochs of interest'
+"""What the library advises that has no counterpart here."""
+_ARGUMENTS = r"(?<![-\w])(rtol|budget|drop_last|batch_size|mean_square)\b(?!\()"
+"""Arguments of the library that are options here; words that are plain English as well are left alone."""
 
 
 class InputError(ValueError):
@@ -22,6 +53,11 @@ class InputError(ValueError):
 
 def guarded(app: "App", arguments: list[str]) -> int:
     """Run the application and turn whatever it raises into a line and an exit code."""
+    if sys.stderr is None:
+        # `2>&-`: without this, print(file=None) would send complaints to standard output.
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - for as long as the process lives
+    if sys.stdout is None:
+        return _complain(f"{STANDARD_OUTPUT} is closed; send it to a file, or to {os.devnull}.", FAILED)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             # A terminal that cannot show a sign gets a question mark, not an exception.
@@ -29,17 +65,37 @@ def guarded(app: "App", arguments: list[str]) -> int:
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
         try:
-            app(arguments, exit_on_error=False, print_error=False, result_action="return_none")
-            sys.stdout.flush()
+            # Whatever is written to a file says so itself.
+            with writing(STANDARD_OUTPUT):
+                app(arguments, exit_on_error=False, print_error=False, result_action="return_none")
+                sys.stdout.flush()
         except KeyboardInterrupt as interruption:
             return _complain(" ".join(map(str, interruption.args)) or "interrupted.", INTERRUPTED)
         except BrokenPipeError:
-            # The reader, such as `head`, has had enough. What is still buffered must not be flushed at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            # The reader, such as `head`, has had enough.
+            _abandon_standard_output()
             return 0
         except Exception as error:
+            if isinstance(error, OSError) and error.filename == STANDARD_OUTPUT:
+                _abandon_standard_output()
             return _complain(*explain(error))
     return 0
+
+
+@contextmanager
+def writing(path: str) -> Iterator[None]:
+    """Let errors of the system name what was written to: of a full disk they do not know it."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = path
+        raise
+
+
+def _abandon_standard_output() -> None:
+    """What is still buffered must not be flushed at exit, where it would fail once more."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def explain(error: Exception) -> tuple[str, int]:
@@ -49,25 +105,61 @@ def explain(error: Exception) -> tuple[str, int]:
     ('n must be a whole number of at least 1, but it is 0.', 2)
     >>> explain(OverflowError("too large"))
     ('too large', 1)
+    >>> explain(BudgetError("it takes 1e13 operations; try a larger budget."))
+    ('it takes 1e13 operations; try a larger --budget.', 1)
     """
     from cyclopts import CycloptsError
 
     if isinstance(error, CycloptsError):
-        return f"{error} Try --help.", BAD_INPUT
+        return f"{_suggestion(error) or error} Try --help.", BAD_INPUT
     if isinstance(error, OSError):
-        return f"{error.filename or 'file'}: {error.strerror or error}.", BAD_INPUT
+        where = "" if error.filename is None else f"{error.filename}: "
+        return f"{where}{error.strerror or error}.", BAD_INPUT if error.errno in _BAD_PATHS else FAILED
     if isinstance(error, MemoryError):
         return f"not enough memory: {error or 'the problem is too large.'}", FAILED
+    # What the command line itself says may quote the names of columns and files.
+    message = str(error) if isinstance(error, InputError) else in_options(str(error))
     # numpy's and scipy's LinAlgError is a ValueError, but it is a computation that failed.
     computation = isinstance(error, ArithmeticError) or type(error).__name__ == "LinAlgError"
     if isinstance(error, ZeroDivisionError):
         # An expression that divides by what has no inverse.
-        return str(error), BAD_INPUT
+        return message, BAD_INPUT
     if isinstance(error, (ValueError, TypeError, ModuleNotFoundError)) and not computation:
-        return str(error), BAD_INPUT
+        return message, BAD_INPUT
     if computation or isinstance(error, BudgetError):
-        return str(error), FAILED
+        return message, FAILED
     return f"unexpected {type(error).__name__}: {error}", FAILED
+
+
+def in_options(message: str) -> str:
+    """What the library says, with the options of the command line in place of arguments of Python.
+
+    >>> in_options('To reach it, try a larger budget, a larger rtol or a smaller step.')
+    'To reach it, try a larger --budget, a larger --rtol or a smaller step.'
+    >>> in_options('try fewer batches, or descend(..., method="auto").')
+    'try fewer batches.'
+    """
+    message = re.sub(_PYTHON_ADVICE, "", message)
+    return re.sub(_ARGUMENTS, lambda name: "--" + name[0].replace("_", "-"), message)
+
+
+def warn(message: str) -> None:
+    """Tell, on standard error, what may not be meant."""
+    print(f"reshuffle: warning: {' '.join(message.split())}", file=sys.stderr)
+
+
+def _suggestion(error: "CycloptsError") -> str | None:
+    """What is meant by an option of another program's, if this command has it."""
+    from cyclopts import UnknownOptionError
+
+    if not isinstance(error, UnknownOptionError):
+        return None
+    given = (error.token.keyword or error.token.value).partition("=")[0]
+    known = {name for argument in error.argument_collection for name in argument.names}
+    for meant in _MEANT.get(given.lower(), ()):
+        if meant in known:
+            return f"Unknown option: {given}. Did you mean {meant}?"
+    return None
 
 
 def _complain(message: str, code: int) -> int:
@@ -76,4 +168,4 @@ def _complain(message: str, code: int) -> int:
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    print(f"reshuffle: warning: {' '.join(str(message).split())}", file=sys.stderr)
+    warn(in_options(str(message)))

@@ -95,7 +95,6 @@ def _answer(
         series=[
             Series(
                 plotting.scheme_label("reshuffling", count),
-                plotting.scheme_colour("reshuffling", count),
                 when,
                 np.asarray(risk.total),
             )
@@ -103,6 +102,7 @@ def _answer(
         ],
         xlabel="epochs",
         ylabel="risk of the mean iterate",
+        far=bool(when[-1] > options.EVERY_EPOCH),
     )
 
 

@@ -1,7 +1,6 @@
 """The options that several commands share, and how their text is read."""
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,18 +12,18 @@ if TYPE_CHECKING:
     import reshuffle as rs
     from reshuffle.arrays import FloatArray
 
-SCHEMES: dict[str, Callable[[Any, int], "rs.Scheme"]] = {
-    "reshuffling": lambda rs, batches: rs.RandomReshuffling(batches) if batches > 1 else rs.FullBatch(),
-    "sample-reshuffling": lambda rs, batches: (
-        rs.SampleReshuffling(batches) if batches > 1 else rs.FullBatch()
-    ),
-    "cyclic": lambda rs, batches: rs.Cyclic(batches) if batches > 1 else rs.FullBatch(),
-    "shuffle-once": lambda rs, batches: rs.ShuffleOnce(batches) if batches > 1 else rs.FullBatch(),
-    "with-replacement": lambda rs, batches: rs.WithReplacement(batches),
-    "full-batch": lambda rs, batches: rs.FullBatch(),
+SCHEMES = {
+    "reshuffling": "RandomReshuffling",
+    "sample-reshuffling": "SampleReshuffling",
+    "cyclic": "Cyclic",
+    "shuffle-once": "ShuffleOnce",
+    "with-replacement": "WithReplacement",
+    "sample-with-replacement": "SampleWithReplacement",
+    "full-batch": "FullBatch",
 }
-"""How --scheme makes a scheme from the package and a number of batches: one line each."""
-
+"""What --scheme may be, and the class it stands for."""
+_DRAWN = ("with-replacement", "sample-with-replacement")
+"""Schemes that keep their name when there is one batch."""
 
 MOST_EPOCHS = 2**53
 EVERY_EPOCH = 1000
@@ -44,9 +43,7 @@ Schemes = Annotated[str, Parameter(help=f"How rows are visited, separated by com
 Alpha = Annotated[
     float | None, Parameter(help="The full-batch step; each visit takes alpha / B (linear scaling).")
 ]
-Epochs = Annotated[
-    int, Parameter(help="How far the curves go; best epoch and limit look at all.", converter=whole_number)
-]
+Epochs = Annotated[int, Parameter(help="How far the curves go.", converter=whole_number)]
 Step = Annotated[float | None, Parameter(help="The step of each visit, instead of --alpha.")]
 
 
@@ -61,7 +58,11 @@ class ProblemOptions:
         None
     )
     covariance: Annotated[
-        str, Parameter(help="Of the features: identity, powerlaw:EXP (k^-EXP for the k-th) or a FILE.")
+        str,
+        Parameter(
+            help="Of the features: identity, powerlaw:EXP (k^-EXP for the k-th, times what makes their sum p), "
+            "or a FILE."
+        ),
     ] = "identity"
     seed: Annotated[int, Parameter(help="Of everything random.", converter=whole_number)] = 0
     data: Annotated[
@@ -71,6 +72,26 @@ class ProblemOptions:
     target: Annotated[
         str | None, Parameter(help="The column of --data that is y; by default the one named y, or the last.")
     ] = None
+    intercept: Annotated[bool, Parameter(help="Add a column of ones to --data.", negative="")] = False
+    standardize: Annotated[
+        bool,
+        Parameter(help="Give each column of --data mean 0 and standard deviation 1.", negative=""),
+    ] = False
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class RecipeOptions:
+    """How the rows are cut into batches and what a visit does beside its step."""
+
+    batch_size: Annotated[
+        str | None, Parameter(help="Rows of a batch, separated by commas, instead of --batches.")
+    ] = None
+    drop_last: Annotated[
+        bool, Parameter(help="Leave out the last batch if it is shorter (with --batch-size).", negative="")
+    ] = False
+    momentum: Annotated[float, Parameter(help="Of the heavy ball, as in torch's SGD.")] = 0.0
+    penalty: Annotated[float, Parameter(help="The factor of an l2 penalty, torch's weight_decay.")] = 0.0
 
 
 @Parameter(name="*")
@@ -94,6 +115,7 @@ class OutputOptions:
 
 
 NO_PROBLEM = ProblemOptions()
+PLAIN = RecipeOptions()
 TERMINAL = OutputOptions()
 
 
@@ -137,17 +159,76 @@ def scheme_names(text: str) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def recipes(schemes: str, batches: str) -> list[tuple[str, int, "rs.Scheme"]]:
-    """Every scheme with every number of batches: its name, B and itself; full batch comes once."""
+@dataclass(frozen=True)
+class Visiting:
+    """A scheme under the name of the command line, with the number of visits of an epoch."""
+
+    name: str
+    batches: int
+    scheme: "rs.Scheme"
+
+
+def batch_counts(batches: str | None, default: str, n: int | None = None) -> list[int]:
+    """The numbers of batches asked for, or else those of the default that n rows can have.
+
+    >>> batch_counts(None, "1,2,4", 3), batch_counts("4", "1,2,4", 3)
+    ([1, 2], [4])
+    """
+    if batches is not None:
+        return whole_numbers("--batches", batches)
+    return [count for count in whole_numbers("--batches", default) if n is None or count <= n]
+
+
+def visitings(
+    schemes: str, batches: str | None, default: str, recipe: RecipeOptions, n: int
+) -> list[Visiting]:
+    """Every scheme with every number or size of batches, for n rows; the full batch comes once."""
+    if batches is not None and recipe.batch_size is not None:
+        raise InputError("exactly one of --batches and --batch-size may be given, but both are.")
+    if recipe.drop_last and recipe.batch_size is None:
+        raise InputError("--drop-last needs --batch-size: a given number of batches has no shorter last one.")
+    found: dict[tuple[str, int, str], Visiting] = {}
+    for name in scheme_names(schemes):
+        if recipe.batch_size is None:
+            made = [_of_count(name, count, n) for count in batch_counts(batches, default, n)]
+        else:
+            sizes = whole_numbers("--batch-size", recipe.batch_size)
+            made = [_of_size(name, size, recipe.drop_last, n) for size in sizes]
+        for one in made:
+            found.setdefault((one.name, one.batches, repr(one.scheme)), one)
+    return list(found.values())
+
+
+def _of_count(name: str, batches: int, n: int) -> Visiting:
     import reshuffle as rs
 
-    found: dict[tuple[str, int], rs.Scheme] = {}
-    for name in scheme_names(schemes):
-        for count in whole_numbers("--batches", batches):
-            made = SCHEMES[name](rs, count)
-            key = ("full-batch", 1) if isinstance(made, rs.FullBatch) else (name, count)
-            found.setdefault(key, made)
-    return [(name, count, scheme) for (name, count), scheme in found.items()]
+    if name == "full-batch" or (batches == 1 and name not in _DRAWN):
+        return Visiting("full-batch", 1, rs.FullBatch())
+    if name != "sample-with-replacement":
+        return _checked(name, getattr(rs, SCHEMES[name])(batches), n)
+    if batches > n:
+        # The library's own words for it.
+        rs.WithReplacement(batches).steps(n)
+    made = _checked(name, rs.SampleWithReplacement(-(-n // batches)), n)
+    if made.batches != batches:
+        raise InputError(
+            f"--batches must be the number of visits that some batch size needs for {n} rows with {name}, "
+            f"but it is {batches}; give --batch-size."
+        )
+    return made
+
+
+def _of_size(name: str, size: int, drop_last: bool, n: int) -> Visiting:
+    import reshuffle as rs
+
+    if name == "full-batch" or (size == n and name not in _DRAWN):
+        return Visiting("full-batch", 1, rs.FullBatch())
+    return _checked(name, getattr(rs, SCHEMES[name])(batch_size=size, drop_last=drop_last), n)
+
+
+def _checked(name: str, scheme: "rs.Scheme", n: int) -> Visiting:
+    """Ask for the visits of an epoch: batches that do not fit the rows are refused before anything is done."""
+    return Visiting(name, scheme.steps(n), scheme)
 
 
 def exactly_one(**given: Any) -> None:

@@ -4,19 +4,19 @@ import csv
 import io
 import json
 import math
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reshuffle.cli.errors import InputError
+from reshuffle.cli.errors import InputError, writing
 from reshuffle.cli.options import OutputOptions
 from reshuffle.cli.terminal import Series
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
-    from rich.console import JustifyMethod
 
 PICTURES = (".png", ".svg", ".pdf")
 
@@ -35,10 +35,13 @@ class Answer:
         The curves, for CSV: names and columns of equal length.
     draw : function
         Makes the picture, when one is wanted.
-    series, xlabel, ylabel, from_zero :
-        What is sketched in the terminal, and whether zero must be in sight.
-    notes : list of str
-        Lines below the table.
+    keys : int
+        How many of the first columns tell the rows apart: they stay in sight where a table is too wide.
+    series, xlabel, ylabel, from_zero, far :
+        What is sketched in the terminal, whether zero must be in sight, and whether the points reach so far that
+        their axis is logarithmic.
+    remarks, notes : lists of str
+        Lines above the table and below it.
     """
 
     title: str
@@ -50,18 +53,22 @@ class Answer:
     series: Sequence[Series]
     xlabel: str
     ylabel: str
+    keys: int = 1
+    remarks: Sequence[str] = field(default_factory=list)
     notes: Sequence[str] = field(default_factory=list)
     from_zero: bool = False
+    far: bool = False
 
 
-def check(options: OutputOptions) -> None:
-    """Refuse destinations that cannot work, before anything is computed."""
+def check(options: OutputOptions, **inputs: str | None) -> None:
+    """Refuse destinations that cannot work, or would overwrite each other or an input, before anything is done."""
     if options.csv == "-" and options.json == "-":
         raise InputError("--csv - and --json - cannot both write to standard output.")
     if options.plot is not None and Path(options.plot).suffix.lower() not in PICTURES:
         raise InputError(f"--plot must end in {', '.join(PICTURES)}, but it is {options.plot!r}.")
     if options.plot is not None:
         require_pictures()
+    taken = {f"--{name}": Path(path) for name, path in inputs.items() if path is not None}
     for name in ("plot", "csv", "json"):
         destination = getattr(options, name)
         if destination is None or destination == "-":
@@ -73,6 +80,20 @@ def check(options: OutputOptions) -> None:
             raise InputError(f"--{name} must name a file, but {destination!r} is a folder.")
         if not path.parent.is_dir():
             raise InputError(f"--{name} {destination}: there is no folder {path.parent}; make it first.")
+        for other, file in taken.items():
+            if _are_the_same(path, file):
+                raise InputError(
+                    f"--{name} must not overwrite {other}, but both are the file {destination!r}."
+                )
+        taken[f"--{name}"] = path
+
+
+def _are_the_same(first: Path, second: Path) -> bool:
+    """Whether two paths are one file, however they are spelled; devices such as /dev/null may be shared."""
+    if first.exists() and second.exists():
+        return first.samefile(second) and first.is_file()
+    # realpath, unlike Path.resolve before Python 3.13, returns from loops of links.
+    return os.path.realpath(first) == os.path.realpath(second)
 
 
 def require_pictures() -> None:
@@ -85,14 +106,14 @@ def require_pictures() -> None:
 def deliver(answer: Answer, options: OutputOptions) -> None:
     """Write the files, and print: JSON or CSV alone where asked for on standard output, else the table."""
     if options.plot is not None:
-        answer.draw().savefig(options.plot)
+        with writing(options.plot):
+            answer.draw().savefig(options.plot)
     for destination, text in ((options.csv, csv_text), (options.json, json_text)):
         if destination is not None and destination != "-":
-            Path(destination).write_text(text(answer), encoding="utf-8", newline="")
-    if options.json == "-":
-        sys.stdout.write(json_text(answer))
-    elif options.csv == "-":
-        sys.stdout.write(csv_text(answer))
+            with writing(destination):
+                Path(destination).write_text(text(answer), encoding="utf-8", newline="")
+    if options.json == "-" or options.csv == "-":
+        sys.stdout.write((json_text if options.json == "-" else csv_text)(answer))
     else:
         _print(answer, options)
 
@@ -138,31 +159,51 @@ def number(value: float, digits: int = 6) -> str:
     return "-" if math.isnan(value) else f"{value:.{digits}g}"
 
 
-def _print(answer: Answer, options: OutputOptions) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
+def uncertain(value: float, error: float) -> str:
+    """A number and how far it may be off; digits that are not known are not shown.
 
+    >>> uncertain(0.61478912, 0.0), uncertain(0.61478912, 0.0012), uncertain(123456.7, 30.0)
+    ('0.614789', '0.6148 ± 0.0012', '123457 ± 30')
+    """
+    if not error or not math.isfinite(value):
+        return number(value)
+    if not math.isfinite(error):
+        return "unknown"
+    size = math.floor(math.log10(abs(value))) if value else math.floor(math.log10(error))
+    digits = size - math.floor(math.log10(error)) + 2
+    return f"{number(value, min(max(digits, 1), 6))} ± {error:.2g}"
+
+
+def _print(answer: Answer, options: OutputOptions) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    from reshuffle.cli.layout import table
     from reshuffle.cli.terminal import sketch
 
-    console = Console(highlight=False, soft_wrap=False)
-    # Few rules, and columns as wide as their numbers: no digit may be lost in 80 columns.
-    table = Table(
-        title=answer.title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0)
-    )
-    for number_of, heading in enumerate(answer.headings):
-        justify: JustifyMethod = "left" if heading in ("scheme", "") else "right"
-        words = [*heading.split(), *(row[number_of] for row in answer.rows)]
-        table.add_column(heading, justify=justify, min_width=max(map(len, words), default=0))
-    for row in answer.rows:
-        table.add_row(*row)
-    console.print(table)
-    if answer.series and (console.encoding or "").lower().startswith("utf"):
+    # Names of files and columns may look like markup, and are not.
+    console = Console(highlight=False, markup=False, emoji=False)
+    signs = (console.encoding or "").lower().startswith("utf")
+    console.print(Text(answer.title, style="bold"))
+    for remark in answer.remarks:
+        console.print(remark)
+    console.print()
+    for line in table(answer.headings, answer.rows, answer.keys, console.width, "─" if signs else "-"):
+        console.print(line if signs else line.replace("±", "+-"), soft_wrap=True)
+    console.print()
+    if answer.series and signs:
         console.print(
-            sketch(answer.series, answer.xlabel, answer.ylabel, console.width - 1, from_zero=answer.from_zero)
+            sketch(
+                answer.series,
+                answer.xlabel,
+                answer.ylabel,
+                console.width - 1,
+                from_zero=answer.from_zero,
+                far=answer.far,
+            )
         )
     for note in answer.notes:
         console.print(note)
     for name in ("plot", "csv", "json"):
         if getattr(options, name) is not None:
-            console.print(f"{name}: {getattr(options, name)}", markup=False)
+            console.print(f"{name}: {getattr(options, name)}", soft_wrap=True)

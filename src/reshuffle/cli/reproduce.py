@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from reshuffle.cli import output
-from reshuffle.cli.errors import InputError
+from reshuffle.cli.errors import InputError, writing
 
 if TYPE_CHECKING:
     from reshuffle.figures.record import Record
@@ -47,7 +47,8 @@ def reproduce(
     output.require_pictures()
     begin = time.perf_counter()
     try:
-        records = _run(list(dict.fromkeys(names)) or list(figures.NAMES), folder, quick)
+        with writing(out):
+            records = _run(list(dict.fromkeys(names)) or list(figures.NAMES), folder, quick)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(
             f"interrupted; finished figures are kept in {out}, and the same command goes on with the missing ones."

@@ -164,7 +164,7 @@ def _answer(described: dict[str, Any], found: list[Found]) -> Answer:
             "density": np.concatenate([one.density[keep] for one, keep in zip(found, kept, strict=True)]),
         },
         draw=lambda: _picture(found),
-        series=[Series(one.label, one.colour, *_drawn(one)) for one in found if one.t.size],
+        series=[Series(one.label, *_drawn(one)) for one in found if one.t.size],
         xlabel="eigenvalue",
         ylabel="density",
         from_zero=True,
@@ -174,10 +174,10 @@ def _answer(described: dict[str, Any], found: list[Found]) -> Answer:
 def _rows(found: list[Found]) -> list[list[str]]:
     """A column a law; a line each for support, atoms and moments."""
     support = [
-        " ".join(f"[{low:.6f}, {high:.6f}]" for low, high in one.law.support) or "none" for one in found
+        "\n".join(f"[{low:.6f}, {high:.6f}]" for low, high in one.law.support) or "none" for one in found
     ]
     atoms = [
-        ", ".join(f"{mass:.6g} at {place:.6g}" for place, mass in one.law.atoms) or "none" for one in found
+        "\n".join(f"{mass:.6g} at {place:.6g}" for place, mass in one.law.atoms) or "none" for one in found
     ]
     moments = [
         [f"moment {order + 1}", *(number(float(one.moments[order])) for one in found)]
@@ -191,7 +191,8 @@ def _drawn(one: Found) -> tuple["FloatArray", "FloatArray"]:
     import numpy as np
 
     top = 6 * float(np.nanmedian(one.density)) or 1.0
-    x = np.where(np.isnan(one.t), np.nanmin(one.t), one.t)
+    # A gap ends where the interval before it does, so that the points ascend.
+    x = np.maximum.accumulate(np.where(np.isnan(one.t), -np.inf, one.t))
     return x, np.where(np.isnan(one.t), np.nan, np.minimum(one.density, top))
 
 

@@ -1,7 +1,7 @@
-"""Curves drawn in the terminal, with dots of Braille."""
+"""Curves drawn in the terminal, with dots of Braille, and marks that tell them apart without colour."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,14 +12,21 @@ if TYPE_CHECKING:
 
 _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 """The bit of each dot of a Braille cell, four rows of two."""
+_COLOURS = ("red", "bright_blue", "green", "magenta", "cyan")
+"""Of the terminal's own palette: readable on what its owner chose for a background, dark or light."""
+_MARKS = "ox+*#@%&abcdefghijklmnopqrstuvwyz"
+_REPEATS = 5
+"""How often each curve carries its mark."""
+_SHORTEST_TICK = 9
+_LARGEST_EXPONENT = 300
+"""Powers of ten below this are numbers."""
 
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """A curve: its name, colour, points and values; what is not finite is not drawn."""
+    """A curve: its name, points and values; what is not finite is not drawn."""
 
     label: str
-    colour: str
     x: "FloatArray"
     y: "FloatArray"
 
@@ -31,11 +38,13 @@ def sketch(
     width: int,
     *,
     from_zero: bool = False,
+    far: bool = False,
     height: int = 15,
 ) -> "Text":
     """Draw the curves into `height` lines of text.
 
-    On a logarithmic scale if they span more than 300 times; `from_zero` forbids that, and shows zero.
+    On a logarithmic scale if they span more than 300 times; `from_zero` forbids that, and shows zero. `far` makes
+    the other axis logarithmic, with room for zero.
     """
     import numpy as np
     from rich.text import Text
@@ -45,35 +54,87 @@ def sketch(
         return Text("(nothing finite to draw)\n")
     if from_zero:
         everything = np.append(everything, 0.0)
-    logarithmic = bool(everything.min() > 0 and everything.max() > 300 * everything.min())
+    logarithmic = bool(everything.min() > 0 and everything.max() / 300 > everything.min())
     scale = np.log10 if logarithmic else np.asarray
     low, high = float(scale(everything.min())), float(scale(everything.max()))
     if high - low < 1e-12 * max(abs(high), 1e-300):
         low, high = low - 0.5 * (abs(low) or 1.0), high + 0.5 * (abs(high) or 1.0)
+    along = np.log1p if far else np.asarray
     left = min(float(one.x.min()) for one in series if one.x.size)
     right = max(float(one.x.max()) for one in series if one.x.size)
     right = right if right > left else left + 1.0
-    margin = 11
-    canvas = _Canvas(max(20, min(width, 100) - margin), height)
+    ticks = _ticks(low, high, height, logarithmic)
+    margin = max(_SHORTEST_TICK, *map(len, ticks))
+    canvas = _Canvas(max(20, min(width, 100) - margin - 2), height)
+    start, end = float(along(left)), float(along(right))
+    curves = []
     for one in series:
         known = np.isfinite(one.y)
         with np.errstate(divide="ignore", invalid="ignore"):
             rows = (scale(np.where(known, one.y, 1.0)) - low) / (high - low)
-        canvas.curve((one.x - left) / (right - left), np.where(known, rows, np.nan), one.colour)
-    text = Text()
-    for name in series:
-        text.append("━━ ", style=name.colour).append(f"{name.label}   ")
-    text.append(f"\n{ylabel}{' (logarithmic)' if logarithmic else ''}\n", style="dim")
-    for row in range(height):
-        share = 1 - row / (height - 1)
-        value = low + share * (high - low)
-        tick = f"{10**value if logarithmic else value:.4g}" if row % 4 == 0 or row == height - 1 else ""
-        text.append(f"{tick:>9} │", style="dim").append_text(canvas.line(row)).append("\n")
-    text.append(" " * 10 + "└" + "─" * canvas.width + "\n", style="dim")
-    ends = f"{left:.4g}", xlabel, f"{right:.4g}"
+        curves.append(((along(one.x) - start) / (end - start), np.where(known, rows, np.nan)))
+    for number, (x, y) in enumerate(curves):
+        canvas.curve(x, y, _colour(number))
+    # Marks come last, each curve's at places of its own: not even curves on top of each other hide them.
+    for number, (x, y) in enumerate(curves if len(curves) > 1 else []):
+        for repeat in range(_REPEATS):
+            place = (repeat + (number + 0.5) / len(curves)) / _REPEATS
+            canvas.mark(x, y, place, _mark(number), _colour(number))
+    text = _legend(series, width)
+    text.append(f"{ylabel}{' (logarithmic)' if logarithmic else ''}\n", style="dim")
+    for row, tick in enumerate(ticks):
+        text.append(f"{tick:>{margin}} │", style="dim").append_text(canvas.line(row)).append("\n")
+    text.append(" " * (margin + 1) + "└" + "─" * canvas.width + "\n", style="dim")
+    ends = f"{left:.4g}", xlabel + " (logarithmic)" * far, f"{right:.4g}"
     gap = max(1, (canvas.width - sum(map(len, ends))) // 2)
-    text.append(" " * margin + ends[0] + " " * gap + ends[1] + " " * gap + ends[2] + "\n", style="dim")
+    text.append(" " * (margin + 2) + (" " * gap).join(ends) + "\n", style="dim")
     return text
+
+
+def _colour(number: int) -> str:
+    return _COLOURS[number % len(_COLOURS)]
+
+
+def _mark(number: int) -> str:
+    return _MARKS[number % len(_MARKS)]
+
+
+def _legend(series: Sequence[Series], width: int) -> "Text":
+    """The name of every curve beside its mark, in as many lines as that takes."""
+    from rich.text import Text
+
+    text, used = Text(), 0
+    for number, one in enumerate(series):
+        sign = f"{_mark(number)} " if len(series) > 1 else ""
+        length = len(sign) + len(one.label)
+        if used and used + 3 + length > width:
+            text.append("\n")
+            used = 0
+        elif used:
+            text.append("   ")
+            used += 3
+        text.append(sign + one.label, style=_colour(number))
+        used += length
+    return text.append("\n")
+
+
+def _ticks(low: float, high: float, height: int, logarithmic: bool) -> list[str]:
+    """What stands beside each row: a number at every fourth, and at the last."""
+    form: Callable[[float], str] = _power_of_ten if logarithmic else "{:.4g}".format
+    values = [low + (1 - row / (height - 1)) * (high - low) for row in range(height)]
+    return [form(value) if row % 4 == 0 or row == height - 1 else "" for row, value in enumerate(values)]
+
+
+def _power_of_ten(exponent: float) -> str:
+    """10^exponent, also where that is beyond the range of numbers.
+
+    >>> _power_of_ten(2), _power_of_ten(308.9)
+    ('100', '7.943e+308')
+    """
+    if abs(exponent) < _LARGEST_EXPONENT:
+        return f"{10**exponent:.4g}"
+    whole = math.floor(exponent)
+    return f"{10 ** (exponent - whole):.4g}e{whole:+d}"
 
 
 class _Canvas:
@@ -82,6 +143,7 @@ class _Canvas:
     def __init__(self, width: int, height: int):
         self.width, self.height = width, height
         self.bits = [[0] * width for _ in range(height)]
+        self.signs = [[""] * width for _ in range(height)]
         self.colours = [[""] * width for _ in range(height)]
 
     def curve(self, x: "FloatArray", y: "FloatArray", colour: str) -> None:
@@ -104,6 +166,17 @@ class _Canvas:
                 )
             previous = here
 
+    def mark(self, x: "FloatArray", y: "FloatArray", place: float, sign: str, colour: str) -> None:
+        """Put a sign on the curve of ascending x where it passes `place`, if it does."""
+        import numpy as np
+
+        # Beside a nan there is no curve, and so no mark.
+        up = float(np.interp(place, x, y, left=np.nan, right=np.nan)) if x.size else math.nan
+        if math.isnan(up):
+            return
+        row, column = round((1 - up) * (4 * self.height - 1)) // 4, round(place * (2 * self.width - 1)) // 2
+        self.signs[row][column], self.colours[row][column] = sign, colour
+
     def _dot(self, column: int, row: int, colour: str) -> None:
         cell, inside = divmod(row, 4)
         self.bits[cell][column // 2] |= _DOTS[inside][column % 2]
@@ -114,6 +187,6 @@ class _Canvas:
         from rich.text import Text
 
         text = Text()
-        for bits, colour in zip(self.bits[row], self.colours[row], strict=True):
-            text.append(chr(0x2800 + bits) if bits else " ", style=colour or None)
+        for bits, sign, colour in zip(self.bits[row], self.signs[row], self.colours[row], strict=True):
+            text.append(sign or (chr(0x2800 + bits) if bits else " "), style=colour or None)
         return text

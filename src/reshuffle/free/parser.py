@@ -105,6 +105,8 @@ def _law(reader: Reader) -> Law:
         if positional or named:
             reader.require(",")
         if reader.ahead.kind == "name" and reader.ahead.text.lower() not in LAWS:
+            if reader.ahead.text in named:
+                raise reader.error("an argument that is not given yet")
             key = reader.next().text
             reader.require("=")
             named[key] = _value(reader)

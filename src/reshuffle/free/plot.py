@@ -55,6 +55,6 @@ def _new_axes() -> "Axes":
         from matplotlib.figure import Figure
     except ModuleNotFoundError:
         raise ModuleNotFoundError(
-            "pictures need matplotlib, which is not installed; try pip install 'reshuffle[plot]'"
+            "pictures need matplotlib, which is not installed: install matplotlib."
         ) from None
     return Figure(layout="constrained").add_subplot()
