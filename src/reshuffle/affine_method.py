@@ -30,6 +30,8 @@ def require_known(scheme: Scheme, n: int, method: str) -> None:
 def _methods(scheme: Scheme, n: int) -> list[str]:
     if isinstance(scheme, RandomReshuffling):
         return ["exact", "sampling"]
+    if isinstance(scheme, SampleReshuffling) and scheme.is_enumerable(n):
+        return ["exact", "sampling"]
     if isinstance(scheme, SampleReshuffling) or (isinstance(scheme, ShuffleOnce) and scheme.is_sampled(n)):
         return ["sampling"]
     return ["exact"]

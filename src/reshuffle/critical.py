@@ -9,9 +9,10 @@ import numpy as np
 from reshuffle import door, recipe, stability, validate
 from reshuffle.affine_mean import AffineMean
 from reshuffle.epoch import lattice
+from reshuffle.errors import BudgetError
 from reshuffle.mean_square import settles
 from reshuffle.problem import LeastSquares
-from reshuffle.schemes import RandomReshuffling, SampleWithReplacement, Scheme
+from reshuffle.schemes import RandomReshuffling, SampleReshuffling, SampleWithReplacement, Scheme
 
 _GROWTH = 1.02
 """Steps are first tried on a grid this fine."""
@@ -64,6 +65,13 @@ def critical_step(
     if isinstance(scheme.equivalent(problem.n), RandomReshuffling):
         # Drawn orders would make the end of stability a matter of chance.
         lattice.require_few(scheme.steps(problem.n))
+    visited = scheme.equivalent(problem.n)
+    if isinstance(visited, SampleReshuffling) and not visited.is_enumerable(problem.n):
+        raise BudgetError(
+            f"the critical step of {scheme} with momentum or a penalty, or in mean square, is known for a handful "
+            f"of rows only, but there are {problem.n}: drawn orders would make it a matter of chance; try "
+            "RandomReshuffling with as many batches, or descend(...).stability() at the steps of interest."
+        )
 
     def run(step: float) -> AffineMean:
         return AffineMean(problem, scheme, replace(made, schedule=step), np.zeros(problem.p))

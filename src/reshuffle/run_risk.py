@@ -35,7 +35,8 @@ def way(epoch: Epoch, epochs: FloatArray, given_responses: bool) -> str:
     """How the expected risk of a plain run is computed: "reshuffling" or "affine" recursion, or "sampling"."""
     scheme, problem, rank = epoch.scheme, epoch.problem, epoch.problem.rank
     if isinstance(scheme, SampleReshuffling):
-        return "sampling" if scheme.equivalent(problem.n) is scheme else "affine"
+        known = scheme.is_enumerable(problem.n) or scheme.equivalent(problem.n) is not scheme
+        return "affine" if known else "sampling"
     if not isinstance(scheme, RandomReshuffling):
         return "affine"
     if epoch.method != "exact":

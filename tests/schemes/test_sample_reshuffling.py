@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from tests.oracles import brute_force
+from tests.oracles import brute_force, every_order
 from tests.problems import case, close
 
 CUTS = [
@@ -147,3 +147,41 @@ def test_too_many_batches_for_the_exact_mean():
     problem = rs.gaussian(20, 3, seed=0)
     with pytest.raises(rs.BudgetError, match=r"batches is 5, but .* at most 4; .*method=\"auto\""):
         rs.descend(problem, rs.SampleReshuffling(5), 0.01, method="exact").risk(1)
+
+
+@pytest.mark.parametrize(
+    "recipe", [{}, {"momentum": 0.5}, {"penalty": 0.3}, {"momentum": 0.4, "penalty": 0.2}], ids=repr
+)
+@pytest.mark.parametrize(("arguments", "sizes", "divisors"), CUTS[1:])
+def test_few_samples_are_followed_through_all_cuts(arguments, sizes, divisors, recipe):
+    tiny = case(6, 3, 1, step=0.2)
+    problem, scheme = tiny.problem, rs.SampleReshuffling(**arguments)
+    training = every_order.Training(
+        problem.X, problem.y, [0.2, 0.2], tiny.start, recipe.get("penalty", 0.0), recipe.get("momentum", 0.0)
+    )
+    ends = np.cumsum([0, *sizes])
+    cuts = [
+        [(list(order[low:high]), m) for low, high, m in zip(ends, ends[1:], divisors, strict=False)]
+        for order in every_order.permutations(range(6))
+    ]
+    # Orders within a batch do not matter: each cut once.
+    distinct = {tuple(tuple(sorted(rows)) for rows, _ in cut): cut for cut in cuts}
+    runs = every_order.all_runs(training, list(distinct.values()))
+    run = rs.descend(problem, scheme, 0.2, start=tiny.start, **recipe)
+    np.testing.assert_allclose(run.iterate(2), every_order.mean_iterate(training, runs), rtol=1e-11)
+    truth = (problem.beta_star, tiny.covariance)
+    for given, expected in (
+        (True, every_order.expected_risk_given(training, runs, *truth)),
+        (False, every_order.expected_risk(training, runs, *truth, problem.noise)),
+    ):
+        found = run.expected_risk(2, given_responses=given)
+        np.testing.assert_allclose([found.total, found.mean], expected, rtol=1e-10)
+        assert found.error == 0
+
+
+def test_the_critical_step_of_many_shuffled_samples_is_no_matter_of_chance():
+    problem = rs.gaussian(24, 3, seed=1)
+    with pytest.raises(
+        rs.BudgetError, match=r"handful of rows only, but there are 24: .* try RandomReshuffling"
+    ):
+        rs.critical_step(problem, rs.SampleReshuffling(4), momentum=0.5)

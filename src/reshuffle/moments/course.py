@@ -9,10 +9,10 @@ from reshuffle.arrays import FloatArray
 from reshuffle.moments.affine_map import AffineMap, Powers, mean_map
 from reshuffle.moments.escape import Escape
 from reshuffle.moments.graded import GradedBlocks
-from reshuffle.moments.visits import DrawnVisits, MeanVisits, Visits
+from reshuffle.moments.visits import DrawnVisits, MeanVisits, SubsetVisits, Visits
 from reshuffle.recipe import Recipe
 from reshuffle.row_space import RowSpace
-from reshuffle.schemes import Cyclic, SampleWithReplacement, Scheme, WithReplacement
+from reshuffle.schemes import Cyclic, SampleReshuffling, SampleWithReplacement, Scheme, WithReplacement
 
 
 class Course:
@@ -45,8 +45,11 @@ class Course:
 
     def visits(self, epoch: int) -> Visits:
         """The visits of the epoch after `epoch` others."""
+        scaled = self.recipe.at(epoch).scaled(self.space)
+        if isinstance(self.scheme, SampleReshuffling) and self.scheme.is_enumerable(self.n):
+            return SubsetVisits(self.blocks, scaled, self.scheme.draws(self.n))
         kind = DrawnVisits if isinstance(self.scheme, SampleWithReplacement) else Visits
-        return kind(self.blocks, self.recipe.at(epoch).scaled(self.space))
+        return kind(self.blocks, scaled)
 
     def map(self, epoch: int) -> AffineMap:
         """The mean map of the epoch after `epoch` others."""

@@ -22,7 +22,7 @@ class SecondMoment:
 
     def __init__(self, scheme: Scheme, n: int, visits: Visits, inputs: Inputs):
         self.scheme, self.n, self.visits, self.inputs = scheme, n, visits, inputs
-        self._entries = [inputs.entry(visits, batch) for batch in range(visits.blocks.batches)]
+        self._entries = [inputs.entry(visits, batch) for batch in range(visits.count)]
 
     def start(self, error: FloatArray) -> FloatArray:
         """[M, C] of a certain state (d,)."""

@@ -1,6 +1,7 @@
 """One visit to a batch as an affine map on the state: the parameters, and the momentum buffer if there is one."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -67,6 +68,11 @@ class Visits:
         return self.rank if self.momentum == 0 else 2 * self.rank
 
     @property
+    def count(self) -> int:
+        """How many batches there are to visit."""
+        return self.blocks.batches
+
+    @property
     def weight(self) -> float:
         """A bound on the entries of K_b."""
         of_rows = 1 / float(self.blocks.divisors.min())
@@ -129,6 +135,37 @@ class Visits:
     def columns(self, batch: int) -> IntArray:
         """Where the responses of the batch are among those of the blocks."""
         return np.arange(self.blocks.offsets[batch], self.blocks.offsets[batch + 1])
+
+
+class SubsetVisits(Visits):
+    """Visits to some of the rows of the blocks at a time, each a block of its own.
+
+    Parameters
+    ----------
+    blocks, scaled
+        As in `Visits`.
+    draws : list of (rows, divisor)
+        The batches.
+    """
+
+    def __init__(
+        self, blocks: GradedBlocks, scaled: Hyperparameters, draws: Sequence[tuple[tuple[int, ...], float]]
+    ):
+        super().__init__(blocks, scaled)
+        self._draws = draws
+
+    @property
+    def count(self) -> int:
+        """How many batches there are to visit."""
+        return len(self._draws)
+
+    @cached_property
+    def _batches(self) -> list[tuple[FloatArray, float]]:
+        return [(self.unit[list(rows)], divisor) for rows, divisor in self._draws]
+
+    def columns(self, batch: int) -> IntArray:
+        """Where the responses of the batch are among those of the blocks."""
+        return np.array(self._draws[batch][0], dtype=np.int64)
 
 
 class DrawnVisits(Visits):

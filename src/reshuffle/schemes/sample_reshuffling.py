@@ -1,7 +1,9 @@
 """A fresh permutation of the samples every epoch, cut into batches."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import combinations
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -15,10 +17,12 @@ from reshuffle.epoch.mean_map import MeanMap
 from reshuffle.epoch.sampling import DrawOrder, Order
 from reshuffle.epoch.whitened import Whitened
 from reshuffle.errors import BudgetError
-from reshuffle.schemes.base import Scheme, Visit
+from reshuffle.schemes.base import Scheme, State, Visit
 from reshuffle.schemes.full_batch import FullBatch
 from reshuffle.schemes.random_reshuffling import RandomReshuffling
 
+_MOST_WALKED = 5000
+"""Visits of a walk over all ways to cut the samples into batches: beyond, orders are drawn."""
 _MOST_BATCHES = 4
 """Degrees beyond the fourth have crossing pairs of pairs, and no sum of polynomial cost is known to us for them."""
 
@@ -128,6 +132,53 @@ class SampleReshuffling(Scheme):
         offsets = np.concatenate([[0], np.cumsum(self._partition.sizes(n))])
         shares = n / (self.steps(n) * self._partition.divisors(n))
         return lambda rng: Order(rng.permutation(n)[: offsets[-1]], offsets, shares)
+
+    def walked(self, n: int) -> float:
+        """Every set of samples is reached by each of the batches that may have come last."""
+        ends = np.cumsum(self.sizes(n))
+        return float(
+            sum(
+                comb(n, int(end)) * comb(int(end), int(m)) for end, m in zip(ends, self.sizes(n), strict=True)
+            )
+        )
+
+    def is_enumerable(self, n: int) -> bool:
+        """Whether so few samples can be cut into batches that all ways are looked at."""
+        return self.walked(n) <= _MOST_WALKED
+
+    def draws(self, n: int) -> list[tuple[tuple[int, ...], float]]:
+        """The rows and the divisor of every batch that a step may draw."""
+        kinds = dict(zip(self.sizes(n).tolist(), self.batch_divisors(n).tolist(), strict=True))
+        return [(rows, divisor) for m, divisor in kinds.items() for rows in combinations(range(n), m)]
+
+    def walk(
+        self,
+        n: int,
+        visit: Callable[[int, State], State],
+        mean: Callable[[Sequence[State]], State],
+        start: State,
+    ) -> State:
+        """Up the lattice of sets of samples: the mean over the ways into a set is that over its last batch.
+
+        Visits are to the batches of `draws`.
+        """
+        if not self.is_enumerable(n):
+            return super().walk(n, visit, mean, start)
+        numbers = {rows: number for number, (rows, _) in enumerate(self.draws(n))}
+        current: dict[frozenset[int], State] = {frozenset(): start}
+        taken = 0
+        for m in self.sizes(n).tolist():
+            taken, previous = taken + m, current
+            current = {
+                frozenset(samples): mean(
+                    [
+                        visit(numbers[last], previous[frozenset(samples).difference(last)])
+                        for last in combinations(samples, m)
+                    ]
+                )
+                for samples in combinations(range(n), taken)
+            }
+        return mean(list(current.values()))
 
     def equivalent(self, n: int) -> Scheme:
         """All rows in one batch are the full batch; one row a batch, those batches in random order."""
