@@ -138,9 +138,10 @@ def test_a_disk_that_is_full_leaves_the_old_figure(tmp_path, monkeypatch):
     def full(self, content):
         raise OSError(28, "No space left on device", str(self))
 
-    with monkeypatch.context() as patch, pytest.raises(OSError, match="No space left"):
+    with monkeypatch.context() as patch:
         patch.setattr(path, "write_bytes", full)
-        write(tmp_path, NEW)
+        with pytest.raises(OSError, match="No space left"):
+            write(tmp_path, NEW)
     assert contents(tmp_path) == before
     assert record.read(tmp_path, NAME, OLD) == written
 
