@@ -29,18 +29,26 @@ def spectra():
     for row, (aspect, alpha, n) in zip(rows, ((0.25, 0.4, 2400), (1.5, 0.2, 600)), strict=True):
         problem = rs.gaussian(n, round(aspect * n), seed=0)
         full = asymptotics.marchenko_pastur(aspect, alpha)
-        x = np.linspace(1e-4, 1.02 * full.support[0][1], 400)
+        end = 1.02 * full.support[0][1]
         for ax, batches in zip(row, BATCHES, strict=True):
             run = rs.descend(problem, rs.RandomReshuffling(batches), alpha=alpha)
             eigenvalues = run.epoch.rates[~run.frozen_modes]
             law = asymptotics.batch_spectrum(aspect, alpha, batches)
             share = len(eigenvalues) / problem.p
-            heights, edges = np.histogram(eigenvalues, bins=40, range=(0, x[-1]), density=True)
+            heights, edges = np.histogram(eigenvalues, bins=40, range=(0, end), density=True)
             ax.stairs(share * heights, edges, fill=True, color="#D0D0D0", label="sampled")
-            ax.plot(x, full.density(x), color="#888888", linestyle=":", linewidth=1.2, label="full batch")
-            ax.plot(x, law.density(x), color=COLOURS[batches], linewidth=1.6, label=name(batches))
+            ax.plot(
+                *plotting.spectrum_points(full),
+                color="#888888",
+                linestyle=":",
+                linewidth=1.2,
+                label="full batch",
+            )
+            t, density = plotting.spectrum_points(law)
+            ax.plot(t, density, color=COLOURS[batches], linewidth=1.6, label=name(batches))
             ax.set_title(f"{name(batches)}, p/n = {aspect:g}", fontsize=9)
-            ax.set_ylim(0, 1.15 * max(law.density(x).max(), (share * heights).max()))
+            ax.set_ylim(0, 1.15 * max(density.max(), (share * heights).max()))
+            ax.set_xlim(0, end)
             ax.tick_params(labelsize=8)
         row[0].set_ylabel("density")
     for ax in rows[-1]:
