@@ -48,7 +48,7 @@ def spectra():
             ax.plot(t, density, color=COLOURS[batches], linewidth=1.6, label=name(batches))
             ax.set_title(f"{name(batches)}, p/n = {aspect:g}", fontsize=9)
             ax.set_ylim(0, 1.15 * max(density.max(), (share * heights).max()))
-            ax.set_xlim(0, end)
+            ax.set_xlim(-0.03 * end, end)
             ax.tick_params(labelsize=8)
         row[0].set_ylabel("density")
     for ax in rows[-1]:

@@ -75,7 +75,7 @@ def draw(numbers: Numbers) -> "Picture":
     colour = plotting.scheme_colour("with-replacement", 4)
     ax.plot(numbers.alphas, nothing.max(axis=0), "s-", markersize=4, color=colour, label=names)
     plotting.plain(ax, "α / largest α of full batch", "|limit − minimum norm| / |minimum norm|, in %")
-    ax.margins(y=0.15)
+    ax.set_ylim(-2 * under.max(), 120 * under.max())
     ax.legend(frameon=False, fontsize=9, loc="upper left")
     return picture
 
@@ -140,8 +140,8 @@ def claims(numbers: Numbers) -> list[Claim]:
 
 FIGURE = Figure(
     title="Section 3.1: where descent ends",
-    caption="How far the limit of the mean iterate is from the minimum-norm solution: a distance that depends on the "
-    "step with reshuffling and more samples than parameters, and nothing but rounding otherwise.",
+    caption="How far the limit of the mean iterate is from the minimum-norm solution: a distance that depends on "
+    "the step with reshuffling and more samples than parameters, and nothing but rounding otherwise.",
     full={"n": 200, "p": 100, "count": 13, "seed": 0},
     quick={"n": 60, "p": 30, "count": 7, "seed": 0},
     compute=compute,

@@ -34,6 +34,8 @@ def plot(
         _atom(ax, place, mass, view)
     if view.decades:
         ax.set_xscale("log")
+    # An atom at the end of the support has its mass written above it, which needs room on both sides.
+    ax.margins(x=0.08)
     ax.set_ylim(0, 1.3 * (view.top or 1.0))
     ax.set_xlabel("eigenvalue")
     ax.set_ylabel(view.ylabel)
