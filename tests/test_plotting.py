@@ -1,12 +1,86 @@
 """Pictures: what is drawn is what was computed."""
 
+import subprocess
 import sys
 
+import matplotlib as mpl
 import numpy as np
 import pytest
 
 import reshuffle as rs
 from reshuffle import free, plotting
+
+mpl.use("Agg")
+from matplotlib import pyplot as plt
+
+ESTIMATE = rs.Estimate(np.array([1.0, 2.0]), np.array([0.1, 0.2]))
+RISK = rs.descend(rs.gaussian(8, 4, seed=0), rs.FullBatch(), 0.1).risk(np.arange(3))
+EVERY_FUNCTION = {
+    "axes": plotting.axes,
+    "risk_curve": lambda ax=None: plotting.risk_curve(RISK, label="", ax=ax),
+    "curve": lambda ax=None: plotting.curve(np.arange(2.0), np.ones(2), label="", ax=ax),
+    "simulated_band": lambda ax=None: plotting.simulated_band(np.arange(2.0), ESTIMATE, label="", ax=ax),
+    "mark_best": lambda ax=None: plotting.mark_best(3, 0.5, ax=ax),
+    "spectrum_curve": lambda ax=None: plotting.spectrum_curve(free.Semicircle(), label="", ax=ax),
+    "spectrum_histogram": lambda ax=None: plotting.spectrum_histogram(np.arange(9.0), label="", ax=ax),
+}
+
+
+@pytest.fixture(autouse=True)
+def no_figure_stays_open():
+    """Whatever a test draws with pyplot is closed behind it."""
+    yield
+    plt.close("all")
+
+
+@pytest.mark.parametrize("name", EVERY_FUNCTION)
+def test_without_ax_pyplot_s_current_axes_are_drawn_on_and_with_it_only_that(name):
+    draw = EVERY_FUNCTION[name]
+    _, (left, right) = plt.subplots(1, 2)
+    assert draw() is right
+    plt.sca(left)
+    assert draw() is left
+    assert draw(ax=right) is right
+    own = plotting.figure(2.0, 1.0).add_subplot()
+    assert draw(ax=own) is own
+    assert left.has_data() == right.has_data() == own.has_data() == (name != "axes")
+    assert len(plt.get_fignums()) == 1
+
+
+def test_the_library_s_own_figures_are_none_of_pyplot_s():
+    """They are freed with their axes: many of them in a worker are no leak."""
+    for _ in range(25):
+        plotting.figure(1.0, 1.0).add_subplot()
+    assert plt.get_fignums() == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["curve", "--n", "9", "--p", "6", "--alpha", "0.1", "--epochs", "3"],
+        ["spectrum", "--aspect", "0.5", "--alpha", "0.3", "--batches", "1", "--sample", "20"],
+        ["stability", "--n", "12", "--p", "6", "--batches", "1,2"],
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_the_command_line_draws_without_pyplot_and_so_without_a_display(arguments, tmp_path):
+    code = (
+        "import sys; from reshuffle.cli import main; code = main(sys.argv[1:]);"
+        "print('matplotlib.figure' in sys.modules, 'matplotlib.pyplot' in sys.modules, file=sys.stderr);"
+        "sys.exit(code)"
+    )
+    # A backend that would fail if anything asked for it.
+    environment = {"MPLBACKEND": "module://no_such_window", "PYTHONPATH": ":".join(sys.path)}
+    found = subprocess.run(
+        [sys.executable, "-c", code, *arguments, "--plot", str(tmp_path / "picture.png")],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment,
+    )
+    assert found.returncode == 0, found.stderr
+    assert found.stderr.strip() == "True False"
+    assert (tmp_path / "picture.png").stat().st_size > 5000
 
 
 def test_a_risk_curve_shows_the_total(tmp_path):
@@ -23,8 +97,7 @@ def test_a_risk_curve_shows_the_total(tmp_path):
 
 
 def test_a_band_is_two_standard_errors_wide():
-    estimate = rs.Estimate(np.array([1.0, 2.0]), np.array([0.1, 0.2]))
-    ax = plotting.simulated_band(np.array([0, 1]), estimate, label="simulated")
+    ax = plotting.simulated_band(np.array([0, 1]), ESTIMATE, label="simulated")
     heights = ax.collections[0].get_paths()[0].vertices[:, 1]
     assert heights.min() == 0.8
     assert heights.max() == 2.4
@@ -35,6 +108,7 @@ def test_what_diverges_leaves_the_picture_and_makes_it_logarithmic():
     ax = plotting.scale_values(plotting.curve(np.arange(4.0), values, label="diverges"))
     assert ax.get_yscale() == "log"
     assert np.isnan(ax.get_lines()[0].get_ydata()[-1])
+    plt.figure()
     steady = plotting.scale_values(plotting.curve(np.arange(2.0), np.ones(2), label="steady"))
     assert steady.get_yscale() == "linear"
 
@@ -78,7 +152,29 @@ def test_several_intervals_have_a_gap_between_them():
     assert plotting.spectrum_points(free.Discrete([1.0]))[0].size == 0
 
 
-def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(ModuleNotFoundError, match=r"pictures need matplotlib, .*reshuffle\[plot\]"):
-        plotting.axes()
+def test_a_law_that_spans_decades_is_drawn_with_its_area():
+    eigenvalues = np.geomspace(1e-4, 10, 101)
+    ax = plotting.spectrum_histogram(np.append(eigenvalues, 0.0), label="matrix", bins=10, decades=True)
+    values, cuts, _ = ax.patches[0].get_data()
+    assert (values * np.diff(np.log10(cuts))).sum() == pytest.approx(101 / 102)
+    assert ax.get_xscale() == "log"
+    assert ax.get_ylabel() == "density per decade"
+    law = free.MarchenkoPastur(0.9)
+    plotting.spectrum_curve(law, label="law", decades=True, ax=ax)
+    t, y = ax.get_lines()[0].get_data()
+    np.testing.assert_allclose(y, t * law.density(t) * np.log(10), atol=1e-12)
+    assert np.trapezoid(y, np.log10(t)) == pytest.approx(1, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("module", "draw"),
+    [
+        ("matplotlib.figure", lambda: plotting.figure(1.0, 1.0)),
+        ("matplotlib", plotting.axes),
+        ("matplotlib", lambda: free.spectrum(free.variables(free.Semicircle())[0]).plot()),
+    ],
+)
+def test_without_matplotlib_the_error_says_what_to_install(monkeypatch, module, draw):
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ModuleNotFoundError, match=r"pictures need matplotlib, .*: install matplotlib\."):
+        draw()

@@ -1,12 +1,14 @@
-"""Pictures of results: functions that take results and an optional `ax`, and return `ax`."""
+"""Pictures of results: functions that draw on `ax`, or on pyplot's current axes, and return them."""
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from reshuffle.arrays import FloatArray
+from reshuffle.free import view as layout
+from reshuffle.free.plot import current_axes
+from reshuffle.free.view import Drawable
 from reshuffle.risk import Risk
 from reshuffle.simulation import Estimate
 
@@ -28,24 +30,9 @@ SCHEME_COLOURS = {
 """One hue a scheme, in every picture; more batches make it darker."""
 
 
-class SpectralLaw(Protocol):
-    """What a picture of a spectrum needs to know of a law."""
-
-    @property
-    def support(self) -> Sequence[tuple[float, float]]:
-        """The intervals of the continuous part."""
-
-    @property
-    def atoms(self) -> Sequence[tuple[float, float]]:
-        """Pairs (location, mass)."""
-
-    def density(self, t: Any, /) -> FloatArray:
-        """The density of the continuous part."""
-
-
 def axes(ax: "Axes | None" = None) -> "Axes":
-    """Return `ax`, or new axes on a figure of their own."""
-    return figure(6.4, 4.0).add_subplot() if ax is None else ax
+    """Return `ax`, or pyplot's current axes."""
+    return current_axes() if ax is None else ax
 
 
 def figure(width: float, height: float) -> "Figure":
@@ -146,48 +133,57 @@ def mark_best(epoch: float, risk: float, *, colour: str = COLOURS[0], ax: "Axes 
     return ax
 
 
-def spectrum_points(law: SpectralLaw, count: int = 300) -> tuple[FloatArray, FloatArray]:
-    """Points and densities on the support, closest at its edges, with nan between its intervals."""
-    points: list[FloatArray] = []
-    values: list[FloatArray] = []
-    for low, high in law.support:
-        angle = np.linspace(0, np.pi, count + 2)[1:-1]
-        t = (low + high) / 2 - (high - low) / 2 * np.cos(angle)
-        points += [t, np.array([np.nan])]
-        values += [np.asarray(law.density(t)), np.array([np.nan])]
-    if not points:
-        return np.zeros(0), np.zeros(0)
-    return np.concatenate(points[:-1]), np.concatenate(values[:-1])
+spectrum_points = layout.points
 
 
 def spectrum_curve(
-    law: SpectralLaw, *, label: str, colour: str = COLOURS[0], style: str = "-", ax: "Axes | None" = None
+    law: Drawable,
+    *,
+    label: str,
+    colour: str = COLOURS[0],
+    style: str = "-",
+    decades: bool = False,
+    ax: "Axes | None" = None,
 ) -> "Axes":
-    """Draw the density of a law; name the mass of its atoms, which have none, in the label."""
+    """Draw the density of a law from end to end; name the mass of its atoms, which have none, in the label.
+
+    With `decades` on a logarithmic axis, and per decade: the area below the curve is the mass there too.
+    """
     ax = axes(ax)
-    t, density = spectrum_points(law)
+    t, density = layout.points(law)
     masses = ", ".join(f"mass {mass:.3g} at {place:.3g}" for place, mass in law.atoms)
     ax.plot(
         t,
-        density,
+        layout.heights(t, density, decades=decades),
         color=colour,
         linewidth=1.6,
         linestyle=style,
         label=f"{label} ({masses})" if masses else label,
     )
-    return plain(ax, "eigenvalue", "density")
+    return _spectral(ax, decades)
 
 
 def spectrum_histogram(
-    eigenvalues: FloatArray, *, label: str, colour: str = COLOURS[0], bins: int = 60, ax: "Axes | None" = None
+    eigenvalues: FloatArray,
+    *,
+    label: str,
+    colour: str = COLOURS[0],
+    bins: int = 60,
+    decades: bool = False,
+    ax: "Axes | None" = None,
 ) -> "Axes":
     """Draw the eigenvalues of a matrix as a density over all of them; those at zero are left out, not forgotten."""
     ax = axes(ax)
     moving = eigenvalues[np.abs(eigenvalues) > 1e-9 * np.abs(eigenvalues).max(initial=1e-300)]
-    heights, cuts = np.histogram(moving, bins=bins)
-    share = heights / len(eigenvalues) / np.diff(cuts)
-    ax.stairs(share, cuts, fill=True, color=colour, alpha=0.3, label=label)
-    return plain(ax, "eigenvalue", "density")
+    heights, cuts = layout.histogram(moving, len(eigenvalues), bins, decades=decades)
+    ax.stairs(heights, cuts, fill=True, color=colour, alpha=0.3, label=label)
+    return _spectral(ax, decades)
+
+
+def _spectral(ax: "Axes", decades: bool) -> "Axes":
+    if decades:
+        ax.set_xscale("log")
+    return plain(ax, "eigenvalue", layout.View(decades, 0.0).ylabel)
 
 
 def scale_values(ax: "Axes") -> "Axes":

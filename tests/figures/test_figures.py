@@ -1,5 +1,7 @@
 """The figures: their numbers are the library's, their claims come out as they should, their files hold them."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -48,20 +50,25 @@ HEADERS = {
 }
 
 
-@pytest.fixture(scope="module")
-def numbers():
-    """The numbers of every figure, computed once."""
-    return {name: figures.load(name).compute(**inputs) for name, inputs in SMALL.items()}
+@cache
+def numbers(name):
+    """The numbers of a figure, computed once."""
+    return figures.load(name).compute(**SMALL[name])
+
+
+@pytest.fixture(scope="module", params=figures.NAMES)
+def name(request):
+    """Each figure; pytest runs all tests of one before the next, so that few workers need its numbers."""
+    return request.param
 
 
 def test_every_figure_is_tried_here():
     assert set(SMALL) == set(HEADERS) == set(figures.NAMES)
 
 
-@pytest.mark.parametrize("name", figures.NAMES)
-def test_claims_come_out_as_they_should(name, numbers):
+def test_claims_come_out_as_they_should(name):
     """Whatever the paper has right agrees, and what it has wrong comes with its correction."""
-    claims = figures.load(name).claims(numbers[name])
+    claims = figures.load(name).claims(numbers(name))
     assert claims
     for claim in claims:
         assert isinstance(claim, Claim)
@@ -69,21 +76,18 @@ def test_claims_come_out_as_they_should(name, numbers):
         assert claim.agrees != bool(claim.correction), claim
 
 
-@pytest.mark.parametrize("name", figures.NAMES)
-def test_the_table_has_its_columns(name, numbers):
-    header, *rows = figures.load(name).table(numbers[name]).lines()
+def test_the_table_has_its_columns(name):
+    header, *rows = figures.load(name).table(numbers(name)).lines()
     assert ",".join(header) == HEADERS[name]
     assert rows
     assert {len(row) for row in rows} == {len(header)}
 
 
-@pytest.mark.parametrize("name", figures.NAMES)
-def test_the_picture_is_drawn(name, numbers, tmp_path):
-    figures.load(name).draw(numbers[name]).savefig(tmp_path / "figure.png")
+def test_the_picture_is_drawn(name, tmp_path):
+    figures.load(name).draw(numbers(name)).savefig(tmp_path / "figure.png")
     assert (tmp_path / "figure.png").stat().st_size > 10_000
 
 
-@pytest.mark.parametrize("name", figures.NAMES)
 def test_full_and_quick_are_the_same_computation(name):
     figure = figures.load(name)
     assert set(figure.full) == set(figure.quick) == set(SMALL[name])
@@ -92,7 +96,7 @@ def test_full_and_quick_are_the_same_computation(name):
 
 
 @pytest.mark.parametrize(
-    ("name", "caption"),
+    ("captioned", "caption"),
     [
         ("spectra-under", {"n": 4000, "p": 1000, "alpha": 0.4}),
         ("spectra-over", {"n": 1000, "p": 1500, "alpha": 0.2}),
@@ -109,8 +113,8 @@ def test_full_and_quick_are_the_same_computation(name):
         ),
     ],
 )  # fmt: skip
-def test_the_sizes_are_those_of_the_captions(name, caption):
-    full = figures.load(name).full
+def test_the_sizes_are_those_of_the_captions(captioned, caption):
+    full = figures.load(captioned).full
     assert {key: full[key] for key in caption} == caption
 
 
@@ -119,8 +123,8 @@ def test_a_figure_that_does_not_exist():
         figures.load("nine")
 
 
-def test_the_risk_curves_are_the_library_s(numbers):
-    found = numbers["risk-over"]
+def test_the_risk_curves_are_the_library_s():
+    found = numbers("risk-over")
     problem = rs.gaussian(60, 90, noise=0.5, seed=0)
     for curve, batches in zip(found.curves, risk_curves.BATCHES, strict=True):
         run = rs.descend(problem, rs.RandomReshuffling(batches), alpha=0.2)
@@ -129,22 +133,22 @@ def test_the_risk_curves_are_the_library_s(numbers):
         assert curve.simulated.test_error.mean.shape == (301,)
 
 
-def test_runs_of_different_schemes_share_their_noise(numbers):
+def test_runs_of_different_schemes_share_their_noise():
     """Differences between schemes are then not drowned by the noise of the responses."""
-    one, two, _ = (curve.simulated.mean_iterate_risk.mean[-1] for curve in numbers["risk-over"].curves)
-    error = numbers["risk-over"].curves[0].simulated.mean_iterate_risk.standard_error[-1]
+    one, two, _ = (curve.simulated.mean_iterate_risk.mean[-1] for curve in numbers("risk-over").curves)
+    error = numbers("risk-over").curves[0].simulated.mean_iterate_risk.standard_error[-1]
     assert abs(one - two) < error
 
 
-def test_the_eigenvalues_of_the_spectra_are_those_of_z(numbers):
-    found = numbers["spectra-over"]
+def test_the_eigenvalues_of_the_spectra_are_those_of_z():
+    found = numbers("spectra-over")
     problem = rs.gaussian(120, 180, seed=1)
     Z = rs.descend(problem, rs.RandomReshuffling(2), alpha=0.2).epoch.Z
     np.testing.assert_allclose(found.spectra[1].simulated, np.linalg.eigvalsh(0.2 * Z), atol=1e-12)
 
 
-def test_the_divergence_is_that_of_the_iterate(numbers):
-    full, two = numbers["divergence"].paths
+def test_the_divergence_is_that_of_the_iterate():
+    full, two = numbers("divergence").paths
     assert full.exact[-1] > 100 * full.exact[0]
     assert two.exact[-1] < two.exact[0]
     # Full batch has no orders to average over: the simulation is the recursion itself.

@@ -16,7 +16,12 @@ def xy():
 def test_printing_reads_like_mathematics(xy):
     x, y = xy
     assert repr(x + y - (x * y + y * x) / 2) == "x1 + x2 - 0.5 x1 x2 - 0.5 x2 x1"
-    assert repr(1j * (x * y - y * x)) == "(1i) x1 x2 + (-1i) x2 x1"
+    assert repr(1j * (x * y - y * x)) == "i (x1 x2 - x2 x1)"
+    assert repr(2j * (y * x - x * y)) == "i (2 x2 x1 - 2 x1 x2)"
+    assert repr(x - 1j * (x * y - y * x) / 2) == "x1 - 0.5i x1 x2 + 0.5i x2 x1"
+    assert repr((1 - 1j) * x * y + (1 + 1j) * y * x) == "(1-i) x1 x2 + (1+i) x2 x1"
+    assert repr(-1j * (x * y)) == "-i x1 x2"
+    assert repr(np.array([[0, 1j], [-1j, 0]]) * x) == "[0 i; -i 0] x1"
     assert repr(2 * x**3 - 1) == "-1 + 2 x1^3"
     assert repr(y / (2 + x)) == "x2 (2 + x1)^-1"
     assert repr(x - x) == "0"

@@ -1,7 +1,11 @@
-"""The plot draws on the axes it is given."""
+"""The plot draws on the axes it is given, or on pyplot's, and shows where the mass is."""
+
+import re
+from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
+import pytest
 
 from reshuffle import free
 
@@ -9,14 +13,77 @@ mpl.use("Agg")
 from matplotlib import pyplot as plt
 
 
-def test_plot_returns_its_axes_with_density_histogram_and_atom():
+@pytest.fixture(autouse=True)
+def no_figure_stays_open():
+    """Whatever a test draws with pyplot is closed behind it."""
+    yield
+    plt.close("all")
+
+
+def compressed():
     x, y = free.variables(free.Projection(0.5), free.Semicircle())
+    return free.spectrum(x * y * x)
+
+
+def product():
+    """A law over five decades: linear axes show a quarter of its mass, or nothing but its tail."""
+    x, y, z = free.variables(*[free.MarchenkoPastur(0.5, 1.0)] * 3)
+    return free.spectrum(x * y * z * y * x)
+
+
+def test_plot_returns_its_axes_with_density_histogram_and_atom():
     figure, ax = plt.subplots()
-    s = free.spectrum(x * y * x)
+    s = compressed()
     assert s.plot(ax, sample=60) is ax
     assert [text.get_text() for text in ax.texts if text.get_text()] == ["0.5"]
-    curve = ax.lines[0]
-    np.testing.assert_allclose(curve.get_ydata(), s.density(curve.get_xdata()))
-    plt.close(figure)
-    own = s.plot()
-    assert len(own.lines) == len(s.support)
+    t, y = ax.lines[0].get_data()
+    np.testing.assert_allclose(y[1:-1], s.density(t[1:-1]))
+    assert (t[0], t[-1]) == s.support[0]
+    assert (y[0], y[-1]) == (0.0, 0.0)
+    assert ax.patches[0].get_label() == "one matrix of size 60"
+    assert plt.get_fignums() == [figure.number]
+
+
+def test_without_ax_it_draws_on_pyplot_s_current_axes():
+    s = compressed()
+    assert s.plot() is plt.gca()
+    _, (left, _) = plt.subplots(1, 2)
+    plt.sca(left)
+    assert s.plot() is left
+    assert len(left.lines) == 1
+
+
+def test_a_second_law_does_not_cut_off_the_first():
+    (x,) = free.variables(free.Semicircle())
+    ax = free.spectrum(x).plot()
+    top = ax.get_ylim()[1]
+    assert free.spectrum(2 * x).plot() is ax
+    assert ax.get_ylim()[1] == pytest.approx(top)
+    free.spectrum(x / 2).plot()
+    assert ax.get_ylim()[1] == pytest.approx(2 * top)
+
+
+def test_all_of_a_law_over_many_decades_is_in_sight():
+    s = product()
+    ax = s.plot(sample=100)
+    (low, high), (bottom, top) = ax.get_xlim(), ax.get_ylim()
+    assert ax.get_xscale() == "log"
+    t, y = ax.lines[0].get_data()
+    assert low <= t[0] == s.support[0][0]
+    assert high >= t[-1] == s.support[0][1]
+    assert bottom == 0
+    assert y.max() < top
+    # The area that is drawn is the mass.
+    assert np.trapezoid(y, np.log10(t)) == pytest.approx(1, abs=2e-3)
+
+
+def test_the_example_of_the_documentation_shows_something():
+    page = (Path(__file__).parents[2] / "docs" / "free.md").read_text()
+    code = "\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL)[:2])
+    assert "s.plot(sample=800)" in code
+    shown = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plt, "show", lambda: shown.append(plt.gcf()))
+        exec(code.replace("800", "80"), {})
+    (figure,) = shown
+    assert len(figure.axes[0].lines) == len(figure.axes[0].patches) == 1

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
 
     from reshuffle.arrays import FloatArray
+    from reshuffle.free.view import View
 
 MOST_MOMENTS = 12
 LARGEST_SAMPLE = 4000
@@ -143,11 +144,13 @@ def _answer(described: dict[str, Any], found: list[Found]) -> Answer:
     import numpy as np
 
     import reshuffle as rs
+    from reshuffle.free.view import view
 
     of = described.get("expression") or "alpha Z(alpha/B), p / n = {aspect:g}, alpha = {alpha:g}".format_map(
         described
     )
     kept = [~np.isnan(one.t) for one in found]
+    axes = view([(one.t, one.density) for one in found])
     return Answer(
         title=f"Limiting law of {of}",
         headings=["", *("" if one.batches is None else one.label for one in found)],
@@ -163,10 +166,10 @@ def _answer(described: dict[str, Any], found: list[Found]) -> Answer:
             "eigenvalue": np.concatenate([one.t[keep] for one, keep in zip(found, kept, strict=True)]),
             "density": np.concatenate([one.density[keep] for one, keep in zip(found, kept, strict=True)]),
         },
-        draw=lambda: _picture(found),
-        series=[Series(one.label, *_drawn(one)) for one in found if one.t.size],
-        xlabel="eigenvalue",
-        ylabel="density",
+        draw=lambda: _picture(found, axes),
+        series=[Series(one.label, *_drawn(one, axes)) for one in found if one.t.size],
+        xlabel="log10 of the eigenvalue" if axes.decades else "eigenvalue",
+        ylabel=axes.ylabel,
         from_zero=True,
     )
 
@@ -186,14 +189,18 @@ def _rows(found: list[Found]) -> list[list[str]]:
     return [["support", *support], ["atoms", *atoms], *moments]
 
 
-def _drawn(one: Found) -> tuple["FloatArray", "FloatArray"]:
+def _drawn(one: Found, axes: "View") -> tuple["FloatArray", "FloatArray"]:
     """The curve with gaps between intervals, cut where a hard edge goes to infinity."""
     import numpy as np
 
-    top = 6 * float(np.nanmedian(one.density)) or 1.0
+    from reshuffle.free.view import heights
+
     # A gap ends where the interval before it does, so that the points ascend.
     x = np.maximum.accumulate(np.where(np.isnan(one.t), -np.inf, one.t))
-    return x, np.where(np.isnan(one.t), np.nan, np.minimum(one.density, top))
+    y = np.minimum(heights(one.t, one.density, decades=axes.decades), axes.top)
+    # Zero has no logarithm; no mass is there that could be drawn.
+    shown = x > 0 if axes.decades else np.full(len(x), True)
+    return (np.log10(x[shown]) if axes.decades else x), y[shown]
 
 
 def _record(one: Found) -> dict[str, Any]:
@@ -209,22 +216,17 @@ def _record(one: Found) -> dict[str, Any]:
     }
 
 
-def _picture(found: list[Found]) -> "Picture":
-    import numpy as np
-
+def _picture(found: list[Found], axes: "View") -> "Picture":
     from reshuffle import plotting
 
     picture = plotting.figure(6.8, 4.2)
     ax = picture.add_subplot()
-    tops = [0.0]
     for one in found:
+        style: dict[str, Any] = {"colour": one.colour, "decades": axes.decades, "ax": ax}
         if one.eigenvalues is not None:
-            label = f"{one.label}, one matrix"
-            plotting.spectrum_histogram(one.eigenvalues, label=label, colour=one.colour, ax=ax)
-        plotting.spectrum_curve(one.law, label=one.label, colour=one.colour, ax=ax)
-        if one.t.size:
-            tops.append(min(float(np.nanmax(one.density)), 6 * float(np.nanmedian(one.density))))
-    if max(tops) > 0:
-        ax.set_ylim(0, 1.2 * max(tops))
+            plotting.spectrum_histogram(one.eigenvalues, label=f"{one.label}, one matrix", **style)
+        plotting.spectrum_curve(one.law, label=one.label, **style)
+    if axes.top:
+        ax.set_ylim(0, 1.2 * axes.top)
     ax.legend(frameon=False, fontsize=9)
     return picture

@@ -196,6 +196,8 @@ def _precision(described: dict[str, Any], known: list[Threshold]) -> list[str]:
 
 
 def _picture(where: str, found: list[Threshold]) -> "Picture":
+    from matplotlib.ticker import MaxNLocator
+
     from reshuffle import plotting
 
     picture = plotting.figure(6.4, 4.0)
@@ -205,11 +207,14 @@ def _picture(where: str, found: list[Threshold]) -> "Picture":
         points = sorted((one.batches, one.alpha) for one in found if one.name == name)
         if name == "full-batch":
             ax.axhline(points[0][1], color=colour, linestyle="--", label=label)
+            ax.plot(1, points[0][1], "o", markersize=5, color=colour)
             continue
         batches, alphas = zip(*points, strict=True)
         ax.plot(batches, alphas, "o-", markersize=5, color=colour, label=label)
     plotting.plain(ax, "batches", "largest α that converges (step α/B)")
+    ax.margins(y=0.15)
     ax.set_ylim(bottom=0)
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     ax.set_title(where, fontsize=10)
     ax.legend(frameon=False, fontsize=9)
     return picture

@@ -47,35 +47,36 @@ def compute(n: int, p: int, epochs: int, runs: int, seed: int) -> Numbers:
 
 
 def draw(numbers: Numbers) -> "Picture":
-    """Simulation tells the two apart."""
-    picture = plotting.figure(6.4, 4.0)
-    ax = picture.add_subplot()
-    colour = plotting.scheme_colour("reshuffling", 2)
-    few = np.unique(np.geomspace(1, len(numbers.epochs) - 1, 20).round().astype(int))
-    ax.plot(
-        numbers.epochs[few],
-        numbers.simulated.mean[few],
+    """The risks, and beside them how far both formulas are from simulation, in its standard errors."""
+    picture = plotting.figure(9.6, 3.9)
+    risks, misses = picture.subplots(1, 2)
+    colour, epochs = plotting.scheme_colour("reshuffling", 2), numbers.epochs
+    few = np.unique(np.geomspace(1, len(epochs) - 1, 20).round().astype(int))
+    simulated, error = numbers.simulated.mean, numbers.simulated.standard_error
+    risks.plot(
+        epochs[few],
+        simulated[few],
         "o",
         color=colour,
         markersize=5,
         markerfacecolor="white",
         label="simulated; errors are smaller than the circles",
     )
-    plotting.curve(
-        numbers.epochs, numbers.exact, label="with the cross term", colour=colour, ylabel="risk", ax=ax
-    )
-    plotting.curve(
-        numbers.epochs,
-        numbers.claimed,
-        label="as printed",
-        colour="#555555",
-        style="--",
-        ylabel="risk",
-        ax=ax,
-    )
-    ax.set_xscale("log")
-    ax.set_xlim(0.9, numbers.epochs[-1])
-    ax.legend(frameon=False, fontsize=9)
+    for values, label, shade, style in (
+        (numbers.exact, "with the cross term", colour, "-"),
+        (numbers.claimed, "as printed", "#555555", "--"),
+    ):
+        plotting.curve(
+            epochs[1:], values[1:], label=label, colour=shade, style=style, ylabel="risk", ax=risks
+        )
+        off = np.abs(values - simulated)[1:] / error[1:]
+        plotting.curve(epochs[1:], off, label=label, colour=shade, style=style, ylabel="", ax=misses)
+    misses.axhline(2, color="grey", linewidth=0.8, linestyle=":", label="2 standard errors")
+    misses.set(ylabel="distance from simulation, in standard errors", yscale="log")
+    for ax in (risks, misses):
+        ax.set_xscale("log")
+        ax.set_xlim(1, epochs[-1])
+        ax.legend(frameon=False, fontsize=9)
     return picture
 
 

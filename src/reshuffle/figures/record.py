@@ -1,16 +1,20 @@
 """A finished figure on disk: its pictures, its table, and a small JSON file that says what they are."""
 
 import csv
+import hashlib
+import io
 import json
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+import secrets
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import reshuffle
-from reshuffle.figures.figure import Claim, Figure
+from reshuffle.figures.figure import Claim, Figure, Table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Picture
 
 KINDS = ("png", "svg", "csv")
 
@@ -29,6 +33,8 @@ class Record:
     seconds : float
         How long it took.
     claims : list of Claim
+    digests : dict
+        The SHA-256 of each file that belongs to it, by kind: files of another run, or cut off, do not match.
     """
 
     name: str
@@ -38,6 +44,7 @@ class Record:
     version: str
     seconds: float
     claims: list[Claim]
+    digests: dict[str, str]
 
     @property
     def slug(self) -> str:
@@ -56,14 +63,32 @@ def read(folder: Path, name: str, inputs: dict[str, Any]) -> Record | None:
         # Missing, cut off or from another age: it is computed again.
         return None
     current = record.inputs == _plain(inputs) and record.version == reshuffle.__version__
-    complete = all((folder / f"{record.slug}.{kind}").is_file() for kind in KINDS)
-    return record if current and complete and record.name == name else None
+    return record if current and record.name == name and _whole(folder, record) else None
+
+
+def _whole(folder: Path, record: Record) -> bool:
+    """Whether every file of the figure is there, and is the one that this record was written for."""
+    try:
+        found = {kind: _digest((folder / f"{record.slug}.{kind}").read_bytes()) for kind in KINDS}
+    except OSError:
+        return False
+    return found == record.digests
 
 
 def write(
     folder: Path, name: str, figure: Figure, inputs: dict[str, Any], numbers: Any, seconds: float
 ) -> Record:
-    """Draw the figure and write its files, the JSON file last: what has it is complete."""
+    """Draw the figure and write its files, the JSON file last: it names what it belongs to by its digest.
+
+    Wherever this is killed, and whoever else writes to the folder, a record never vouches for files of another run.
+    """
+    claims, slug = figure.claims(numbers), name.replace("-", "_")
+    picture = figure.draw(numbers)
+    files = {
+        "png": _drawn(picture, "png", slug),
+        "svg": _drawn(picture, "svg", slug),
+        "csv": _tabulated(figure.table(numbers)),
+    }
     record = Record(
         name,
         figure.title,
@@ -71,32 +96,43 @@ def write(
         _plain(inputs),
         reshuffle.__version__,
         seconds,
-        figure.claims(numbers),
+        claims,
+        {kind: _digest(content) for kind, content in files.items()},
     )
-    picture = figure.draw(numbers)
-    for kind in ("png", "svg"):
-        with replacing(folder / f"{record.slug}.{kind}") as path:
-            # The date would make every run differ.
-            picture.savefig(path, format=kind, metadata={"Date": None} if kind == "svg" else None)
-    with (
-        replacing(folder / f"{record.slug}.csv") as path,
-        path.open("w", encoding="utf-8", newline="") as file,
-    ):
-        csv.writer(file, lineterminator="\n").writerows(figure.table(numbers).lines())
-    with replacing(folder / f"{record.slug}.json") as path:
-        path.write_text(json.dumps(asdict(record), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    text = json.dumps(asdict(record), indent=1, ensure_ascii=False) + "\n"
+    for kind, content in (*files.items(), ("json", text.encode())):
+        replace(folder / f"{slug}.{kind}", content)
     return record
 
 
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """A path to write to, which takes the place of `path` only once it is whole."""
-    unfinished = path.with_name(f".{path.name}.part")
+def replace(path: Path, content: bytes) -> None:
+    """Put a file in its place at once, whole: beside it first, under a name that no other writer has."""
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
     try:
-        yield unfinished
+        unfinished.write_bytes(content)
         os.replace(unfinished, path)
     finally:
         unfinished.unlink(missing_ok=True)
+
+
+def _drawn(picture: "Picture", kind: str, slug: str) -> bytes:
+    from matplotlib import rc_context
+
+    file = io.BytesIO()
+    # The date and random names inside would make every run differ, and two runs in one folder disown each other.
+    with rc_context({"svg.hashsalt": slug}):
+        picture.savefig(file, format=kind, metadata={"Date": None} if kind == "svg" else None)
+    return file.getvalue()
+
+
+def _tabulated(table: Table) -> bytes:
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="\n").writerows(table.lines())
+    return text.getvalue().encode()
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def _plain(inputs: dict[str, Any]) -> dict[str, Any]:

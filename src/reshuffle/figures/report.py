@@ -11,7 +11,7 @@ from pathlib import Path
 import reshuffle
 from reshuffle import figures
 from reshuffle.figures.figure import Claim
-from reshuffle.figures.record import Record, replacing
+from reshuffle.figures.record import Record, replace
 
 FILE = "report.html"
 
@@ -32,8 +32,7 @@ td.verdict { white-space: nowrap; font-weight: 600; }
 def write(folder: Path, records: Sequence[Record], quick: bool) -> Path:
     """Write the page for the figures that are finished."""
     path = folder / FILE
-    with replacing(path) as unfinished:
-        unfinished.write_text(page(folder, records, quick), encoding="utf-8")
+    replace(path, page(folder, records, quick).encode())
     return path
 
 

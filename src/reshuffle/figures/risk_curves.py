@@ -101,25 +101,57 @@ def compute(
 
 
 def draw(numbers: Numbers) -> "Picture":
-    """The whole trajectory beside its last epochs."""
-    picture = plotting.figure(10.4, 4.4)
-    whole, end = picture.subplots(1, 2, width_ratios=(1.25, 1))
+    """The whole trajectory, its last epochs, and what batching changes."""
+    picture = plotting.figure(13.0, 4.2)
+    whole, end, difference = picture.subplots(1, 3, width_ratios=(1.25, 1, 1.25))
     for curve in numbers.curves:
         _draw_curve(curve, whole)
         colour = plotting.scheme_colour("reshuffling", curve.batches)
         plotting.mark_best(curve.best.epoch, curve.best.risk, colour=colour, ax=whole)
         _draw_curve(curve, end)
     # Colours tell the batches, these tell the kind of curve.
-    whole.plot([], [], color="grey", label="exact")
-    whole.plot([], [], color="grey", linestyle=":", label="expected, from p/n alone")
-    whole.fill_between([], [], color="grey", alpha=0.25, label="simulated ± 2 s.e.")
+    whole.plot([], [], color="grey", label="exact, on this X and β*")
+    whole.plot([], [], color="grey", linestyle=":", label="from p/n alone, for any X and β*")
+    whole.fill_between([], [], color="grey", alpha=0.25, label=f"{numbers.runs} runs: mean ± 2 s.e.")
     whole.set_title("the whole trajectory; dots: best stopping time", fontsize=10)
-    whole.legend(frameon=False, fontsize=9)
+    whole.legend(frameon=False, fontsize=8)
     end.set_title(f"the last {numbers.last} epochs", fontsize=10)
     end.set_xlim(numbers.epochs - numbers.last, numbers.epochs)
     end.set_ylim(*_span(numbers))
     end.set_ylabel("")
+    _draw_difference(numbers, difference)
     return picture
+
+
+def _draw_difference(numbers: Numbers, ax: "Axes") -> None:
+    """The risk above that of full batch: what X and beta_star have of their own cancels, and batching is left."""
+    full, *others = numbers.curves
+    few = np.unique(np.geomspace(1, numbers.epochs, 25).round().astype(int))
+    assert full.simulated.mean_iterate_risk is not None
+    for curve in others:
+        colour = plotting.scheme_colour("reshuffling", curve.batches)
+        epochs, runs = curve.exact.epochs, curve.simulated.mean_iterate_risk
+        assert runs is not None
+        gap = runs.mean - full.simulated.mean_iterate_risk.mean
+        ax.plot(epochs[few], gap[few], "o", color=colour, markersize=4, markerfacecolor="white")
+        plotting.curve(
+            epochs[1:], (curve.expected - full.expected)[1:], label="", colour=colour, style=":", ax=ax
+        )
+        plotting.curve(
+            epochs[1:],
+            (curve.exact.total - full.exact.total)[1:],
+            label=plotting.scheme_label("reshuffling", curve.batches),
+            colour=colour,
+            ax=ax,
+        )
+    ax.plot(
+        [], [], "o", color="grey", markersize=4, markerfacecolor="white", label="the same runs, mean iterate"
+    )
+    ax.axhline(0, color=plotting.scheme_colour("reshuffling", 1), linewidth=1.6)
+    ax.set_xscale("log")
+    ax.set_title("what batching changes", fontsize=10)
+    ax.set_ylabel("risk − risk of full batch")
+    ax.legend(frameon=False, fontsize=8)
 
 
 def _draw_curve(curve: Curve, ax: "Axes") -> None:

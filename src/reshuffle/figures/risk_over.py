@@ -36,8 +36,10 @@ def claims(numbers: risk_curves.Numbers) -> list[Claim]:
 
 FIGURE = Figure(
     title="Appendix D.2: the risk of 1, 2 and 4 batches, overparameterized",
-    caption="Step α/B. Solid: the exact risk of the mean iterate on this draw of X. Dotted: what data of this "
-    "shape is expected to give, from p/n alone. Bands: the mean test error of real runs, two standard errors wide.",
+    caption="Step α/B. Solid: the exact risk of the mean iterate on this draw of X and β*. Dotted: the limit for "
+    "data of this shape, from p/n alone; one draw of β* is off by about 1/√p, alike for all batches. Bands: the "
+    "mean test error of real runs on this draw, two standard errors wide. Right: the risk above that of full "
+    "batch, in which the draw cancels.",
     full={
         "n": 1000,
         "p": 1500,

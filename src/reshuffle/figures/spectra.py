@@ -10,6 +10,7 @@ from reshuffle import asymptotics, plotting
 from reshuffle.arrays import FloatArray
 from reshuffle.figures.figure import Claim, Table
 from reshuffle.free import Law
+from reshuffle.free.view import view
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
@@ -95,7 +96,7 @@ def draw(numbers: Numbers) -> "Picture":
         plotting.spectrum_histogram(spectrum.simulated, label=f"{name}, one matrix", colour=colour, ax=ax)
         plotting.spectrum_curve(spectrum.exact, label=f"{name}, limit", colour=colour, ax=ax)
     # The histogram of few eigenvalues may tower over the law; its top is not the message.
-    ax.set_ylim(0, 1.25 * max(np.nanmax(plotting.spectrum_points(s.exact)[1]) for s in numbers.spectra))
+    ax.set_ylim(0, 1.25 * view([plotting.spectrum_points(s.exact) for s in numbers.spectra]).top)
     ax.legend(frameon=False, fontsize=8)
     ax.set_title(f"n = {numbers.n}, p = {numbers.p}, α = {numbers.alpha:g}", fontsize=10)
     return picture

@@ -4,10 +4,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from reshuffle.free import view as layout
+from reshuffle.free.checks import Real
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from reshuffle.free.spectrum import Spectrum
+
+CURVE, MATRIX, ATOM = "#1b3a6b", "#c9d6e8", "#b5482a"
 
 
 def plot(
@@ -15,46 +20,64 @@ def plot(
 ) -> "Axes":
     """Draw the density, atoms as arrows of their mass, and optionally a histogram of ``sample`` eigenvalues.
 
-    Returns ``ax``, a new one unless given; nothing is shown or saved.
+    On ``ax``, or on pyplot's current axes, which are returned; nothing is shown or saved. A law whose mass would
+    be crowded into a corner is drawn on a logarithmic axis, with densities per decade.
     """
-    ax = _new_axes() if ax is None else ax
-    tallest = 0.0
+    ax = current_axes() if ax is None else ax
+    t, density = layout.points(law)
+    view = _view(ax, t, density)
     if sample is not None:
-        eigenvalues = np.linalg.eigvalsh(law.matrix(sample, seed))
-        scale = np.abs(eigenvalues).max()
-        for place, _ in law.atoms:
-            eigenvalues = eigenvalues[np.abs(eigenvalues - place) > 1e-9 * scale]
-        heights, cuts = np.histogram(eigenvalues, bins=70)
-        share = heights / (len(law.engine.sample(1, 0)) * sample) / np.diff(cuts)
-        ax.stairs(share, cuts, fill=True, color="#c9d6e8", label=f"one matrix of size {sample}")
-    for k, (low, high) in enumerate(law.support):
-        angle = np.linspace(0, np.pi, 302)[1:-1]
-        t = (low + high) / 2 - (high - low) / 2 * np.cos(angle)
-        y = law.density(t)
-        # A hard edge goes to infinity; what is shown must leave room for the rest of the curve.
-        tallest = max(tallest, min(float(np.nanmax(y)), 5 * float(np.nanmedian(y))))
-        ax.plot(t, y, color="#1b3a6b", lw=1.8, label="limiting law" if k == 0 else None)
-    tallest = tallest or 1.0
+        heights, cuts = _sampled(law, sample, seed, view.decades)
+        ax.stairs(heights, cuts, fill=True, color=MATRIX, label=f"one matrix of size {sample}")
+    ax.plot(t, layout.heights(t, density, decades=view.decades), color=CURVE, lw=1.8, label="limiting law")
     for place, mass in law.atoms:
-        ax.annotate(
-            "",
-            xy=(place, tallest),
-            xytext=(place, 0),
-            arrowprops={"arrowstyle": "->", "color": "#b5482a"},
-        )
-        ax.text(place, 1.03 * tallest, f"{mass:.3g}", color="#b5482a", ha="center", va="bottom")
-    ax.set_ylim(0, 1.3 * tallest)
+        _atom(ax, place, mass, view)
+    if view.decades:
+        ax.set_xscale("log")
+    # An atom at the end of the support has its mass written above it, which needs room on both sides.
+    ax.margins(x=0.08)
+    ax.set_ylim(0, 1.3 * (view.top or 1.0))
     ax.set_xlabel("eigenvalue")
-    ax.set_ylabel("density")
+    ax.set_ylabel(view.ylabel)
     ax.legend(frameon=False, loc="upper center", ncols=2)
     return ax
 
 
-def _new_axes() -> "Axes":
+def _view(ax: "Axes", t: Real, density: Real) -> layout.View:
+    """The axes that suit the law; those of what has been drawn there before stay as they are, or grow."""
+    found = layout.view([(t, density)])
+    if not ax.has_data():
+        return found
+    decades = ax.get_xscale() == "log"
+    drawn = layout.heights(t, density, decades=decades)
+    here = float(drawn[np.isfinite(drawn)].max(initial=0.0)) if decades else found.top
+    return layout.View(decades, max(here, ax.get_ylim()[1] / 1.3))
+
+
+def _sampled(law: "Spectrum", size: int, seed: int | None, decades: bool) -> tuple[Real, Real]:
+    eigenvalues = np.linalg.eigvalsh(law.matrix(size, seed))
+    total, scale = len(eigenvalues), np.abs(eigenvalues).max()
+    for place, _ in law.atoms:
+        eigenvalues = eigenvalues[np.abs(eigenvalues - place) > 1e-9 * scale]
+    return layout.histogram(eigenvalues, total, 70, decades=decades)
+
+
+def _atom(ax: "Axes", place: float, mass: float, view: layout.View) -> None:
+    """An arrow with the mass above it; what has no place on a logarithmic axis stands in the legend."""
+    if view.decades and place <= 0:
+        ax.plot([], [], " ", label=f"mass {mass:.3g} at {place:.3g}")
+        return
+    top = view.top or 1.0
+    ax.annotate("", xy=(place, top), xytext=(place, 0), arrowprops={"arrowstyle": "->", "color": ATOM})
+    ax.text(place, 1.03 * top, f"{mass:.3g}", color=ATOM, ha="center", va="bottom")
+
+
+def current_axes() -> "Axes":
+    """Return pyplot's current axes, as every plotting library does; imported only when asked for."""
     try:
-        from matplotlib.figure import Figure
+        from matplotlib import pyplot
     except ModuleNotFoundError:
         raise ModuleNotFoundError(
             "pictures need matplotlib, which is not installed: install matplotlib."
         ) from None
-    return Figure(layout="constrained").add_subplot()
+    return pyplot.gca()

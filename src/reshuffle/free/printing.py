@@ -8,7 +8,13 @@ import numpy as np
 
 
 def expression(terms: Mapping[Any, Any]) -> str:
-    """Return the sum of the terms, with signs between them."""
+    """Return the sum of the terms, with signs between them, and i before a bracket where all have it."""
+    if len(terms) > 1 and all(_imaginary(value) for value in terms.values()):
+        return f"i ({_sum({word: value / 1j for word, value in terms.items()})})"
+    return _sum(terms)
+
+
+def _sum(terms: Mapping[Any, Any]) -> str:
     if not terms:
         return "0"
     text = ""
@@ -20,25 +26,33 @@ def expression(terms: Mapping[Any, Any]) -> str:
     return text
 
 
+def _imaginary(value: Any) -> bool:
+    return not np.ndim(value) and complex(value).real == 0 != complex(value).imag
+
+
 def _split(value: Any) -> tuple[str, str]:
+    """The sign and the size of a coefficient; a complex one that has neither stands in brackets."""
     if np.ndim(value):
         return "+", "[" + "; ".join(" ".join(number(x) for x in row) for row in value) + "]"
-    if complex(value).imag:
-        return "+", f"({number(value)})"
-    negative = complex(value).real < 0
-    return ("-", number(-value)) if negative else ("+", number(value))
+    z = complex(value)
+    if z.real and z.imag:
+        return "+", f"({number(z)})"
+    return ("-", number(-z)) if z.real + z.imag < 0 else ("+", number(z))
 
 
 def number(value: Any) -> str:
     """Return a coefficient with no more digits than it needs.
 
-    >>> number(0.5), number(1 - 2j), number(1j)
-    ('0.5', '1-2i', '1i')
+    >>> number(0.5), number(1 - 2j), number(1j), number(2 - 1j)
+    ('0.5', '1-2i', 'i', '2-i')
     """
     z = complex(value)
     if not z.imag:
         return f"{z.real:.6g}"
-    return f"{z.imag:.6g}i" if not z.real else f"{z.real:.6g}{z.imag:+.6g}i"
+    size = "" if abs(z.imag) == 1 else f"{abs(z.imag):.6g}"
+    if not z.real:
+        return f"{'-' if z.imag < 0 else ''}{size}i"
+    return f"{z.real:.6g}{'-' if z.imag < 0 else '+'}{size}i"
 
 
 def _word(word: Any) -> str:

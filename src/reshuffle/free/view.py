@@ -1,0 +1,158 @@
+"""How laws are laid out in a picture: the points of their curves, the axis and the height that show their mass."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from reshuffle.free.checks import Real
+
+HIDDEN = 0.1
+"""The largest share of the mass that may lie above the top of a picture: the spikes at hard edges."""
+CROWDED = 0.05
+"""A curve that fills less than this share of its axes sits in a corner that nobody can read."""
+DECADES = 6
+"""How far down geometric points and a logarithmic axis follow a law that reaches zero."""
+
+
+class Drawable(Protocol):
+    """What a picture needs to know of a law."""
+
+    @property
+    def support(self) -> Sequence[tuple[float, float]]:
+        """The intervals of the continuous part."""
+
+    @property
+    def atoms(self) -> Sequence[tuple[float, float]]:
+        """Pairs (location, mass)."""
+
+    def density(self, t: Any, /) -> Real:
+        """The density of the continuous part."""
+
+
+@dataclass(frozen=True)
+class View:
+    """The axes of a picture.
+
+    Attributes
+    ----------
+    decades : bool
+        Whether the eigenvalues' axis is logarithmic, with densities per decade: areas are masses there too.
+    top : float
+        The height to show; 0 if there is no density at all.
+    """
+
+    decades: bool
+    top: float
+
+    @property
+    def ylabel(self) -> str:
+        """What is drawn against the eigenvalue."""
+        return "density per decade" if self.decades else "density"
+
+
+def points(law: Drawable, count: int = 300) -> tuple[Real, Real]:
+    """Return points and densities from end to end of the support, with nan between its intervals.
+
+    Points are closest at the ends, and geometric too where an interval spans decades. At an end the density is
+    zero, or inf at a hard edge.
+
+    >>> from reshuffle import free
+    >>> t, density = points(free.MarchenkoPastur(0.25, 0.4), 5)
+    >>> t
+    array([0.1       , 0.21715729, 0.5       , 0.78284271, 0.9       ])
+    >>> density
+    array([0.        , 2.07295914, 1.27323954, 0.57502976, 0.        ])
+    """
+    parts = []
+    for low, high in law.support:
+        t = _between(low, high, count)
+        density = np.zeros(len(t))
+        density[1:-1] = law.density(t[1:-1])
+        density[[0, -1]] = _at_end(law, low, high), _at_end(law, high, low)
+        parts += [np.stack([t, density]), np.full((2, 1), np.nan)]
+    if not parts:
+        return np.zeros(0), np.zeros(0)
+    t, density = np.concatenate(parts[:-1], axis=1)
+    return t, density
+
+
+def view(curves: Sequence[tuple[Real, Real]]) -> View:
+    """Return the axes on which all these curves (points, densities) can be read.
+
+    Linear ones where possible, with all of the mass in sight but ``HIDDEN`` of it; and where it would be crowded
+    into a corner, decades.
+    """
+    curves = [(t, density) for t, density in curves if t.size]
+    if not curves:
+        return View(False, 0.0)
+    tops = [_top(t, density) for t, density in curves]
+    crowded = any(_filled(*curve, top) < CROWDED for curve, top in zip(curves, tops, strict=True))
+    if crowded and all(np.nanmin(t) >= 0 for t, _ in curves):
+        return View(True, max(_highest(heights(*curve, decades=True)) for curve in curves))
+    return View(False, max(tops))
+
+
+def heights(t: Real, density: Real, *, decades: bool) -> Real:
+    """Return what is drawn at t: the density, or that of log10 of the eigenvalue, ``t density log(10)``."""
+    if not decades:
+        return density
+    # At zero, the left end of a logarithmic axis, t density vanishes or the mass would be infinite.
+    return np.asarray(np.multiply(t, density * np.log(10), out=np.zeros(len(t)), where=t != 0))
+
+
+def histogram(eigenvalues: Real, total: int, bins: int, *, decades: bool) -> tuple[Real, Real]:
+    """Return heights and cuts of the density of these among ``total`` eigenvalues, to go with `heights`."""
+    if not decades:
+        counts, cuts = np.histogram(eigenvalues, bins=bins)
+        return counts / total / np.diff(cuts), cuts
+    counts, cuts = np.histogram(np.log10(eigenvalues[eigenvalues > 0]), bins=bins)
+    return counts / total / np.diff(cuts), 10.0**cuts
+
+
+def _between(low: float, high: float, count: int) -> Real:
+    angle = np.linspace(0, np.pi, count)
+    share = (1 - np.cos(angle)) / 2
+    t = low + (high - low) * share
+    small, large = max(low, 10.0**-DECADES * high), high
+    if low < 0 or large < 100 * small:
+        t[-1] = high
+        return t
+    # Half of them geometric; both ends are in the other half, where rounding cannot move them outside.
+    inside = small * (large / small) ** share[1:-1:2]
+    return np.unique(np.concatenate([[low], t[1:-1:2], inside, [high]]))
+
+
+def _at_end(law: Drawable, end: float, other: float) -> float:
+    """0, or inf where the density grows towards the end: it is a negative power of the distance there."""
+    near, far = np.asarray(law.density(end + (other - end) * np.array([1e-6, 1e-5])))
+    return np.inf if near > 1.1 * far else 0.0
+
+
+def _top(t: Real, density: Real) -> float:
+    """All of the curve if it is then large enough to read, else the level with ``HIDDEN`` of the mass above it."""
+    highest, finite = _highest(density), np.isfinite(density)
+    if highest == np.nanmax(density) and _filled(t, density, highest) >= CROWDED:
+        return highest
+    order = np.argsort(density[finite])[::-1]
+    levels, widths = density[finite][order], _weights(t)[finite][order]
+    above = np.cumsum(widths * levels) - levels * np.cumsum(widths)
+    found = int(np.searchsorted(above, HIDDEN * (widths * levels).sum()))
+    return float(levels[min(found, len(levels) - 1)])
+
+
+def _highest(values: Real) -> float:
+    return float(values[np.isfinite(values)].max())
+
+
+def _filled(t: Real, density: Real, top: float) -> float:
+    """The share of a picture of this height that lies below the curve."""
+    area = float(np.nansum(_weights(t) * np.minimum(density, top)))
+    return area / (top * float(np.nanmax(t) - np.nanmin(t)) or 1.0)
+
+
+def _weights(t: Real) -> Real:
+    """The trapezoidal rule on each interval, 0 at the gaps."""
+    steps = np.nan_to_num(np.diff(t))
+    return np.asarray((np.append(steps, 0.0) + np.append(0.0, steps)) / 2)
