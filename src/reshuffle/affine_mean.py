@@ -306,7 +306,7 @@ class AffineMean:
             settles, rate = settles and course.settles, max(rate, course.rate)
         if self.recipe.penalty and self.space.dimension < self.problem.p:
             rate = max(rate, self._outside.rate)
-            settles = settles and (self._outside.rate < 1 or self.recipe.at(0).step == 0)
+            settles = settles and self._outside.settles
         return Stability(settles, 0.0 if self.recipe.at(0).step == 0 else rate)
 
     def limit(self) -> Limit:

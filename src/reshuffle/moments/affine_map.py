@@ -36,8 +36,8 @@ class AffineMap:
         E.
     weight : float
         The size of K before anything cancels in it: what visits undo of each other is known up to rounding of this.
-    input_size : float
-        That of the inputs: 1 where each column of E stands for one of them.
+    entry_sizes : (z,)
+        The sizes of the columns of E, likewise before anything cancels.
     """
 
     left: FloatArray
@@ -45,7 +45,7 @@ class AffineMap:
     kernel: FloatArray
     entries: FloatArray
     weight: float
-    input_size: float = 1.0
+    entry_sizes: FloatArray
 
     @property
     def loss(self) -> FloatArray:
@@ -82,8 +82,10 @@ class AffineMap:
 
     def fed(self, inputs: FloatArray) -> "AffineMap":
         """The map with given inputs zeta (z,): a single column enters."""
-        entries = self.entries @ inputs[:, np.newaxis]
-        return replace(self, entries=entries, input_size=float(np.abs(inputs).max(initial=0.0)))
+        sizes = np.abs(inputs) * self.entry_sizes
+        return replace(
+            self, entries=self.entries @ inputs[:, np.newaxis], entry_sizes=sizes.max(keepdims=True)
+        )
 
     @cached_property
     def graded(self) -> FloatArray:
@@ -183,7 +185,7 @@ def mean_map(scheme: Scheme, n: int, visits: Visits, force: FloatArray) -> Affin
     with np.errstate(over="ignore", invalid="ignore"):
         end = scheme.walk(n, visit, average, nothing)
     kernel, entries = np.ascontiguousarray(end[:, :d]), np.ascontiguousarray(end[:, d:])
-    return AffineMap(visits.left, visits.right, kernel, entries, scheme.steps(n) * visits.weight)
+    return AffineMap(visits.left, visits.right, kernel, entries, *visits.sizes_of(scheme.steps(n), force))
 
 
 def average(states: Sequence[FloatArray]) -> FloatArray:
@@ -210,7 +212,7 @@ class Powers:
     """A map repeated any number of times, by the bits of that number; only the last power is remembered."""
 
     def __init__(self, once: AffineMap):
-        self._once = once
+        self.map = once
         self._last, self._power = 1, once
 
     def after(self, count: float, states: FloatArray) -> FloatArray:
@@ -224,7 +226,7 @@ class Powers:
             return self._power(states)
 
     def _repeated(self, times: int) -> AffineMap:
-        doubled, made = self._once, None
+        doubled, made = self.map, None
         while True:
             if times & 1:
                 made = doubled if made is None else made.then(doubled)

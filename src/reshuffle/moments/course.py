@@ -117,14 +117,11 @@ class _Repeated:
         if not self.map.is_finite:
             return _answer(np.full_like(begin, np.inf), self.map, begin)
         # What has left took with it the coordinates that it does not even reach: the map without it leaves them.
-        following = Powers(self._escape.remaining).after(epoch, begin)
-        return np.where(self._escape.grown(begin) | ~np.isfinite(following), np.inf, following)
+        return _answer(self._escape.after(epoch, begin), self.map, begin)
 
     def end(self, begin: FloatArray) -> FloatArray:
         """The states after infinitely many epochs."""
-        if not self.map.is_finite:
-            return self.overflown(np.inf, begin)
-        return self.map.fixed_point() if self._course.settles else self._escape.end(begin)
+        return self.map.fixed_point() if self._course.settles else self.overflown(np.inf, begin)
 
 
 def _once_more(once: AffineMap, states: FloatArray) -> FloatArray:

@@ -81,9 +81,10 @@ class _Tally:
     @property
     def maps(self) -> list[AffineMap]:
         """The mean of each group."""
-        visits, weight = self._visits, self._steps * self._visits.weight
+        visits = self._visits
+        weight, sizes = visits.sizes_of(self._steps, self._force)
         return [
-            AffineMap(visits.left, visits.right, kernel / self.rounds, entries / self.rounds, weight)
+            AffineMap(visits.left, visits.right, kernel / self.rounds, entries / self.rounds, weight, sizes)
             for kernel, entries in zip(self._kernel, self._entries, strict=True)
         ]
 

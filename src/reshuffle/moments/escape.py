@@ -6,12 +6,13 @@ Y is R times, something of ordinary size, so that the kernel of the remaining ma
 """
 
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 import scipy.linalg
 
 from reshuffle.arrays import BoolArray, FloatArray
-from reshuffle.moments.affine_map import AffineMap, settling
+from reshuffle.moments.affine_map import AffineMap, Powers, settling
 
 _ROUNDING = 1e-12
 """Relative size of what rounding makes of nothing."""
@@ -67,25 +68,30 @@ class Escape:
         once = self.map
         seen = once.right[:, np.newaxis] * states
         part = self._left @ (once.grades[:, np.newaxis] * (once.kernel @ seen - once.entries))
-        size = once.weight * (np.abs(seen).max(axis=0, initial=0.0) + once.input_size)
+        size = once.weight * np.abs(seen).max(axis=0, initial=0.0) + once.entry_sizes
         floor = (np.abs(self._left) @ once.grades)[:, np.newaxis] * size
         return np.asarray((np.abs(part) > _ROUNDING * floor).any(axis=0))
 
-    def grown(self, states: FloatArray) -> BoolArray:
-        """Where (d, z) these states leave every bound."""
-        return self._reached[:, np.newaxis] & self._grows(states)
+    @cached_property
+    def _rest(self) -> Powers:
+        """The map in which what grows is forgotten at once, D - W T Y + W Y: no trace of it may be left to grow."""
+        return Powers(
+            replace(self.map, kernel=self._kernel + self._right @ self._left, entries=self._entries)
+        )
 
-    @property
-    def remaining(self) -> AffineMap:
-        """The map without what grows: there it does nothing."""
-        return replace(self.map, kernel=self._kernel, entries=self._entries)
-
-    def end(self, states: FloatArray) -> FloatArray:
-        """The states (d, z) after infinitely many applications; inf where they grow."""
+    def _staying(self, states: FloatArray) -> FloatArray:
+        """What is in the growing part of states (d, z) and is not displaced there."""
         once = self.map
-        # What is in the growing part and not displaced there stays.
         units = np.sqrt(once.right)[:, np.newaxis] / np.sqrt(once.left)[:, np.newaxis]
-        stays = (self._roots[:, np.newaxis] * self._right) @ ((self._left * self._roots) @ (units * states))
-        without = replace(self.remaining, kernel=self._kernel + self._right @ self._left)
-        ended = without.fixed_point() if without.settles else np.full_like(states, np.inf)
-        return np.where(self.grown(states), np.inf, ended + np.where(self._grows(states), 0.0, stays / units))
+        part = (self._left * self._roots) @ (units * states)
+        stays = (self._roots[:, np.newaxis] * self._right) @ part / units
+        return np.where(self._grows(states), 0.0, stays)
+
+    def after(self, count: float, states: FloatArray) -> FloatArray:
+        """The states (d, z) after so many applications, infinity included; inf where they grow."""
+        if np.isfinite(count):
+            rest = self._rest.after(count, states)
+        else:
+            rest = self._rest.map.fixed_point() if self._rest.map.settles else np.full_like(states, np.inf)
+        reached = self._reached[:, np.newaxis] & self._grows(states)
+        return np.where(reached, np.inf, rest + self._staying(states))

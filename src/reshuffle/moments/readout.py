@@ -47,7 +47,9 @@ class Readout:
         if np.isinf(fade) and self._outer[0, 0] > 0:
             return np.inf
         weights = self._weights(fade)
-        return max(float(weights @ self._outer @ weights), 0.0)
+        with np.errstate(over="ignore", invalid="ignore"):
+            value = float(weights @ self._outer @ weights)
+        return max(value, 0.0) if np.isfinite(value) else np.inf
 
     def _weights(self, fade: float) -> FloatArray:
         """Of start and beta_star; where nothing starts outside nothing can grow there."""

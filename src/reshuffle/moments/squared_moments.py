@@ -41,7 +41,7 @@ class SquaredMoments:
             columns.append(((recursion.change(moments) - enters) * -self._units / left).ravel())
         entries = (enters * self._units / left).reshape(-1, 1)
         ones = np.ones(nothing.size)
-        self._powers = Powers(AffineMap(left.ravel(), ones, np.array(columns).T, entries, 1.0))
+        self._powers = Powers(AffineMap(left.ravel(), ones, np.array(columns).T, entries, 1.0, np.ones(1)))
 
     def after(self, count: float, moments: FloatArray) -> FloatArray:
         """[M, C] after `count` more epochs; inf where they have left the range of numbers."""

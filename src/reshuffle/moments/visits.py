@@ -78,6 +78,12 @@ class Visits:
         of_rows = 1 / float(self.blocks.divisors.min())
         return max(of_rows + float(self.held.max(initial=0.0)), 1.0 if self.momentum else 0.0)
 
+    def sizes_of(self, steps: int, force: FloatArray) -> tuple[float, FloatArray]:
+        """Bounds on K and on the columns (1 + rows,) of E after so many visits, before anything cancels in them."""
+        constant = float(np.abs(force).max(initial=0.0))
+        of_rows = np.full(len(self.blocks.rows), self.weight)
+        return steps * self.weight, steps * np.concatenate([[constant], of_rows])
+
     @cached_property
     def _batches(self) -> list[tuple[FloatArray, float]]:
         parts = [self.unit[self.blocks.of(batch)] for batch in range(self.blocks.batches)]
