@@ -122,6 +122,8 @@ def simulate(
         )
     rng = validate.generator("seed", seed)
     start = door.start(start, problem)
+    fresh_noise = validate.flag("fresh_noise", fresh_noise)
+    progress = None if progress is None else validate.flag("progress", progress)
     test_samples = validate.whole_number("test_samples", test_samples, 0)
     for wanted, purpose in ((fresh_noise, "fresh_noise"), (test_samples, "test_samples")):
         if wanted:
