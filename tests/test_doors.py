@@ -39,7 +39,7 @@ def test_epochs_that_numpy_keeps_as_objects(value, expected):
 
 @pytest.mark.parametrize("value", [[0, -(10**400)], [-(2**70), 1], [2**70, 0.5], [Fraction(1, 2), 3]])
 def test_objects_that_are_no_epochs(value):
-    with pytest.raises(ValueError, match="epochs must be whole numbers >= 0 or math.inf, but one is"):
+    with pytest.raises(ValueError, match=r"epochs must be whole numbers >= 0 or math.inf, but one is"):
         validate.epochs(value)
 
 
@@ -71,9 +71,8 @@ def _public_callables():
     """Every function, constructor and method of the package that a user calls, as (name, callable)."""
     for name in rs.__all__:
         item = getattr(rs, name)
-        if not inspect.isclass(item):
-            yield name, item
-        elif issubclass(item, rs.Scheme) and not inspect.isabstract(item):
+        is_scheme = inspect.isclass(item) and issubclass(item, rs.Scheme) and not inspect.isabstract(item)
+        if is_scheme or not inspect.isclass(item):
             yield name, item
         elif name in _RUNS:
             run = rs.descend(known, _RUNS[name], step=0.1)

@@ -19,6 +19,7 @@ from reshuffle.moments.course import Course
 from reshuffle.moments.outside import Outside
 from reshuffle.moments.readout import Readout
 from reshuffle.moments.sampled_course import SampledCourse
+from reshuffle.norms import norm, norms
 from reshuffle.perturbation import jackknife
 from reshuffle.problem import LeastSquares
 from reshuffle.recipe import Recipe
@@ -190,8 +191,10 @@ class AffineMean:
         clock = self.recipe.clock(epochs)
         when, back = np.unique(clock.ravel(), return_inverse=True)
         coordinates, space = self._iterates(when), self.space
-        grows = np.isinf(coordinates).any(axis=1)
-        inside = np.where(np.isinf(coordinates), 0.0, coordinates) / space.scale
+        with np.errstate(over="ignore"):
+            inside = coordinates / space.scale
+        grows = np.isinf(inside).any(axis=1)
+        inside = np.where(np.isinf(inside), 0.0, inside)
         outside = space.outside(self.start)
         fades = self.fades(when)
         with np.errstate(invalid="ignore"):
@@ -229,8 +232,9 @@ class AffineMean:
         error = self.inside(self.start - beta_star)
         states = self._means(error, when, self.inside(beta_star))
         for number, ((state, deviations), fade) in enumerate(zip(states, self.fades(when), strict=True)):
-            parts[:4, number] = self.risk_parts(state, float(fade), noise)
-            parts[4, number] = self._sampling_error(float(parts[:4, number].sum()), deviations, noise)
+            pieces = self.risk_parts(state, float(fade), noise)
+            parts[:4, number] = pieces
+            parts[4, number] = self._sampling_error(sum(pieces), deviations, noise)
         replicas = self._replicas()
         if replicas:
             parts[4] = STANDARD_ERRORS * jackknife(
@@ -253,16 +257,16 @@ class AffineMean:
         replicas = self._replicas()
         if replicas:
             iterates = np.array([replica.iterate(clock) for replica in replicas])
-            return np.asarray(STANDARD_ERRORS * np.linalg.norm(jackknife(iterates), axis=-1))
+            return STANDARD_ERRORS * norms(jackknife(iterates))
         if not self._is_sampled:
             return np.zeros(clock.shape)
         when, back = np.unique(clock.ravel(), return_inverse=True)
         inputs = np.concatenate([[1.0], self.blocks.response]) / self.space.scale
         errors = []
         for _, deviations in self._means(self.inside(self.start), when, None):
-            squares = sum(float(np.square(deviation @ inputs).sum()) for deviation in deviations)
             pairs = len(deviations)
-            errors.append(STANDARD_ERRORS * math.sqrt(squares / (pairs * (pairs - 1))))
+            spread = norm(np.array([deviation @ inputs for deviation in deviations]))
+            errors.append(STANDARD_ERRORS * spread / math.sqrt(pairs * (pairs - 1)))
         return np.array(errors)[back].reshape(clock.shape)
 
     def risk_parts(self, state: FloatArray, fade: float, noise: float) -> tuple[float, float, float, float]:

@@ -24,9 +24,11 @@ class Readout:
     def __init__(self, space: RowSpace, covariance: Covariance, start: FloatArray, beta_star: FloatArray):
         self.space = space
         self.gram = covariance.gram(space.lift(np.eye(space.dimension)))
-        self._ends = np.stack([space.outside(start), space.outside(beta_star)])
-        weighted = covariance.apply(self._ends.T)
-        self._outer = self._ends @ weighted
+        ends = np.stack([space.outside(start), space.outside(beta_star)])
+        # In a unit of their own, so that their squares are numbers.
+        self._unit = float(np.abs(ends).max()) or 1.0
+        weighted = covariance.apply((ends / self._unit).T)
+        self._outer = (ends / self._unit) @ weighted
         self._inner = space.coordinates(weighted)
 
     def turned(self, basis: FloatArray) -> "Readout":
@@ -41,7 +43,7 @@ class Readout:
         if np.isinf(fade) and self._outer[0, 0] > 0:
             return np.inf
         weights = self._weights(fade)
-        return max(float(weights @ self._outer @ weights), 0.0)
+        return self._unit * (self._unit * max(float(weights @ self._outer @ weights), 0.0))
 
     def _weights(self, fade: float) -> FloatArray:
         """Of start and beta_star; where nothing starts outside nothing can grow there."""
@@ -49,7 +51,9 @@ class Readout:
 
     def between(self, mean: FloatArray, fade: float) -> float:
         """2 o'Sigma V u / scale, for the mean u of the errors."""
-        return 2 * float((self._inner @ self._weights(fade)) @ (mean / self.space.scale))
+        with np.errstate(over="ignore", invalid="ignore"):
+            along = float((self._inner @ self._weights(fade)) @ (mean / self.space.scale))
+        return 2 * self._unit * along
 
     def inside(self, second: FloatArray) -> float:
         """The trace of Sigma and the second moment V E[u u'] V' / scale^2."""
@@ -64,7 +68,7 @@ class Readout:
 
     def inside_of(self, columns: FloatArray) -> float:
         """The sum of |V u / scale|_Sigma^2 over the columns u of (r, c)."""
-        unit = columns / self.space.scale
         with np.errstate(over="ignore", invalid="ignore"):
+            unit = columns / self.space.scale
             value = float(np.vdot(unit, self.gram @ unit))
         return max(value, 0.0) if np.isfinite(value) else np.inf
