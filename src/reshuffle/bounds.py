@@ -74,4 +74,4 @@ def _noise_through_inverse(epoch: Epoch, drift: FloatArray) -> FloatArray:
     with np.errstate(over="ignore", invalid="ignore"):
         amplitude = noise * epoch.mean.rate / problem.row_space.scale * moving
         weighed = np.where(moving == 0, 0.0, amplitude * np.sqrt(sizes * epoch.modes.values / problem.n))
-        return np.square(weighed).sum(axis=-1)
+        return np.asarray(np.square(weighed).sum(axis=-1))

@@ -11,7 +11,9 @@ from numpy.polynomial import chebyshev
 from reshuffle import door, modes
 from reshuffle.arrays import FloatArray
 from reshuffle.blocks import Blocks
+from reshuffle.largest import largest_eigenvalue
 from reshuffle.problem import LeastSquares
+from reshuffle.row_space import scale_of
 from reshuffle.schemes import Scheme
 
 _PRECISION = 1e-9
@@ -58,6 +60,8 @@ def critical_step(problem: LeastSquares, scheme: Scheme) -> float:
     """
     problem = door.problem(problem)
     scheme = door.scheme(scheme, problem)
+    if scheme.degree(problem.n) == 0:
+        return _linear_critical_step(problem, scheme)
     visited = np.concatenate(scheme.partition(problem.n))
     if len(visited) < problem.n:
         # Rows that are never visited must not count as directions to be learned. Those that are come first.
@@ -69,10 +73,18 @@ def critical_step(problem: LeastSquares, scheme: Scheme) -> float:
     return scaled / problem.row_space.scale / problem.row_space.scale
 
 
+def _linear_critical_step(problem: LeastSquares, scheme: Scheme) -> float:
+    """2 / |W| where the mean of a visit is I - step W: of all of X only the largest singular value is needed."""
+    scale = scale_of(problem.X)
+    parts, divisors = scheme.partition(problem.n), scheme.divisors(problem.n)
+    weights = np.zeros(problem.n)
+    for part, divisor in zip(parts, divisors, strict=True):
+        weights[part] = 1 / (len(parts) * divisor)
+    top = largest_eigenvalue(problem.X, weights, scale)
+    return 2 / top / scale / scale if top else math.inf
+
+
 def _critical_scaled_step(blocks: Blocks, scheme: Scheme, degree: int) -> float:
-    if degree == 0:
-        mean = scheme.mean_map(blocks, 1.0)
-        return 2 / (mean.rate * float(modes.modes(mean).values[-1]))
     low = scheme.contracting_step(blocks)
     while True:
         high = 1.25 * low

@@ -12,7 +12,7 @@ from reshuffle.arrays import FloatArray
 from reshuffle.problem import LeastSquares
 
 _ORDINARY = 1e100
-"""Sizes between this and its inverse need no other unit than one: their squares, and products of a few, are numbers."""
+"""Sizes between this and its inverse need no other unit than one: their squares are numbers, times others too."""
 
 
 def unit(problem: LeastSquares, start: FloatArray) -> float:
