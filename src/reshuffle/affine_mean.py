@@ -28,6 +28,7 @@ from reshuffle.row_space import RowSpace
 from reshuffle.schemes import SampleReshuffling, SampleWithReplacement, Scheme, ShuffleOnce
 from reshuffle.stability import Stability
 from reshuffle.stopping import BestEpoch
+from reshuffle.threads import few_threads
 from reshuffle.trajectory import FrozenSubspace
 
 _ANY_ACCURACY = Accuracy(rtol=math.inf)
@@ -291,7 +292,8 @@ class AffineMean:
             raise ValueError("stability is that of a constant step, but a step schedule was given.")
         settles, rate = True, 0.0
         for course in self._courses:
-            settles, rate = settles and course.settles, max(rate, course.rate)
+            with few_threads(self.dimension):
+                settles, rate = settles and course.settles, max(rate, course.rate)
         if self.recipe.penalty and self.space.dimension < self.problem.p:
             rate = max(rate, self._outside.rate)
             settles = settles and (self._outside.rate < 1 or self.recipe.at(0).step == 0)

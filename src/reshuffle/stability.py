@@ -15,6 +15,7 @@ from reshuffle.largest import largest_eigenvalue
 from reshuffle.problem import LeastSquares
 from reshuffle.row_space import scale_of
 from reshuffle.schemes import Scheme
+from reshuffle.threads import few_threads
 
 _PRECISION = 1e-9
 """Relative width to which the critical step is enclosed."""
@@ -69,7 +70,8 @@ def critical_step(problem: LeastSquares, scheme: Scheme) -> float:
     blocks = problem.blocks(scheme.partition(problem.n), scheme.divisors(problem.n))
     if problem.rank == 0:
         return math.inf
-    scaled = _critical_scaled_step(blocks, scheme, scheme.degree(problem.n))
+    with few_threads(math.sqrt(blocks.rows.size)):
+        scaled = _critical_scaled_step(blocks, scheme, scheme.degree(problem.n))
     return scaled / problem.row_space.scale / problem.row_space.scale
 
 

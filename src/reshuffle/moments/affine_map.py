@@ -9,6 +9,7 @@ import scipy.linalg
 from reshuffle.arrays import FloatArray
 from reshuffle.moments.visits import Visits
 from reshuffle.schemes import Scheme
+from reshuffle.threads import few_threads
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +85,7 @@ def mean_map(scheme: Scheme, n: int, visits: Visits, force: FloatArray) -> Affin
         return following
 
     start = np.zeros((d, d + 1 + len(visits.blocks.rows)))
-    with np.errstate(over="ignore", invalid="ignore"):
+    with few_threads(d), np.errstate(over="ignore", invalid="ignore"):
         end = scheme.walk(n, visit, average, start)
     return AffineMap(np.ascontiguousarray(end[:, :d]), np.ascontiguousarray(end[:, d:]))
 
@@ -112,7 +113,7 @@ class Powers:
         times = int(count)
         if not times:
             return states
-        with np.errstate(over="ignore", invalid="ignore"):
+        with few_threads(len(states)), np.errstate(over="ignore", invalid="ignore"):
             if times != self._last:
                 self._last, self._power = times, self._repeated(times)
             states = self._power(states)

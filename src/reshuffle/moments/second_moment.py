@@ -14,6 +14,7 @@ from reshuffle.moments.affine_map import average
 from reshuffle.moments.inputs import Inputs
 from reshuffle.moments.visits import DrawnVisits, Visits
 from reshuffle.schemes import Scheme
+from reshuffle.threads import few_threads
 
 
 class SecondMoment:
@@ -32,14 +33,14 @@ class SecondMoment:
     def epoch(self, moments: FloatArray) -> FloatArray:
         """[M, C] after one more epoch."""
         d = self.visits.dimension
-        with np.errstate(over="ignore", invalid="ignore"):
+        with few_threads(d), np.errstate(over="ignore", invalid="ignore"):
             after = self.scheme.walk(self.n, self._visit, average, moments)
             after[:, :d] = (after[:, :d] + after[:, :d].T) / 2
         return after
 
     def congruence(self, matrix: FloatArray) -> FloatArray:
         """E[A M A'] (d, d) alone: what an epoch makes of a second moment when nothing enters."""
-        with np.errstate(over="ignore", invalid="ignore"):
+        with few_threads(len(matrix)), np.errstate(over="ignore", invalid="ignore"):
             after = self.scheme.walk(self.n, self._conjugate, average, matrix)
             return np.asarray((after + after.T) / 2)
 

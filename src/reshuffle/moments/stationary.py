@@ -14,6 +14,7 @@ import numpy as np
 import scipy.linalg
 
 from reshuffle.arrays import FloatArray
+from reshuffle.threads import few_threads
 
 Map = Callable[[FloatArray], FloatArray]
 
@@ -68,6 +69,11 @@ def fixed_point(epoch: Map, mean: MeanPart) -> tuple[FloatArray, float]:
     M -> M + (I - Abar . Abar')^-1 (epoch(M) - M) climbs from below, with increments that shrink by the gain: not in
     every round (with two batches the map of the gain has -gain among its eigenvalues too), but over a cycle.
     """
+    with few_threads(len(mean.loss)):
+        return _fixed_point(epoch, mean)
+
+
+def _fixed_point(epoch: Map, mean: MeanPart) -> tuple[FloatArray, float]:
     matrix = np.zeros_like(mean.loss)
     changes: list[float] = []
     for _ in range(_ROUNDS):
@@ -117,6 +123,11 @@ def positive_radius(positive: Map, dimension: int, decided: float | None = None)
     decided : float, optional
         Stop as soon as it is known to be above or below this number.
     """
+    with few_threads(dimension):
+        return _positive_radius(positive, dimension, decided)
+
+
+def _positive_radius(positive: Map, dimension: int, decided: float | None) -> Enclosure:
     if dimension == 0:
         return Enclosure(0.0, 0.0, 0.0)
     matrix = np.eye(dimension) / dimension
