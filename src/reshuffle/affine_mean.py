@@ -26,7 +26,7 @@ from reshuffle.recipe import Recipe
 from reshuffle.risk import Risk
 from reshuffle.row_space import RowSpace
 from reshuffle.schemes import SampleReshuffling, SampleWithReplacement, Scheme, ShuffleOnce
-from reshuffle.stability import Stability
+from reshuffle.stability import Stability, slowness
 from reshuffle.stopping import BestEpoch
 from reshuffle.threads import few_threads
 from reshuffle.trajectory import FrozenSubspace
@@ -297,7 +297,9 @@ class AffineMean:
         if self.recipe.penalty and self.space.dimension < self.problem.p:
             rate = max(rate, self._outside.rate)
             settles = settles and (self._outside.rate < 1 or self.recipe.at(0).step == 0)
-        return Stability(settles, 0.0 if self.recipe.at(0).step == 0 else rate)
+        if self.recipe.at(0).step == 0:
+            return Stability(settles, 0.0)
+        return Stability(settles, rate, slowness(self.problem.X, 1 - rate) if settles else "")
 
     def limit(self) -> Limit:
         """Where the mean iterate ends, and its risk there if the truth is known."""

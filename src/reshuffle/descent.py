@@ -151,7 +151,10 @@ class Descent(Trajectory):
     def stability(self) -> Stability:
         """Whether and how fast the mean iterate converges."""
         return stability(
-            self.epoch.rates[~self.frozen_modes], self.epoch.mean.repeats, self.range_assumption.holds
+            self.epoch.rates[~self.frozen_modes],
+            self.epoch.mean.repeats,
+            self.range_assumption.holds,
+            self.problem.X,
         )
 
     def mean_square_stability(self) -> MeanSquareStability:
