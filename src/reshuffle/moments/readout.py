@@ -7,6 +7,7 @@ import numpy as np
 from reshuffle.arrays import FloatArray
 from reshuffle.covariance import Covariance
 from reshuffle.row_space import RowSpace
+from reshuffle.threads import few_threads
 
 
 class Readout:
@@ -23,7 +24,8 @@ class Readout:
 
     def __init__(self, space: RowSpace, covariance: Covariance, start: FloatArray, beta_star: FloatArray):
         self.space = space
-        self.gram = covariance.gram(space.lift(np.eye(space.dimension)))
+        with few_threads(np.sqrt(space.p * space.dimension)):
+            self.gram = covariance.gram(space.lift(np.eye(space.dimension)))
         ends = np.stack([space.outside(start), space.outside(beta_star)])
         # In a unit of their own, so that their squares are numbers.
         self._unit = float(np.abs(ends).max()) or 1.0
@@ -68,7 +70,7 @@ class Readout:
 
     def inside_of(self, columns: FloatArray) -> float:
         """The sum of |V u / scale|_Sigma^2 over the columns u of (r, c)."""
-        with np.errstate(over="ignore", invalid="ignore"):
+        with few_threads(len(self.gram)), np.errstate(over="ignore", invalid="ignore"):
             unit = columns / self.space.scale
             value = float(np.vdot(unit, self.gram @ unit))
         return max(value, 0.0) if np.isfinite(value) else np.inf
