@@ -21,7 +21,8 @@ known = rs.LeastSquares(X, y, beta_star=[1, 1], noise=1.0)
 def test_epoch_zero_stays_where_it_is_beside_a_huge_one():
     run = rs.descend(rs.gaussian(20, 5, seed=0), rs.RandomReshuffling(2), step=0.1)
     huge = run.risk([0, 2**70]).total
-    assert huge.tolist() == [float(run.risk(0).total), float(run.risk(2.0**70).total)]
+    close(huge, [run.risk(0).total, run.risk(2.0**70).total])
+    assert huge[0] != huge[1]
 
 
 @pytest.mark.parametrize(

@@ -131,8 +131,9 @@ def degenerate():
 @pytest.mark.parametrize(
     "X", list(degenerate()), ids=lambda X: f"{X.shape[0]}x{X.shape[1]}-{np.abs(X).sum():g}"
 )
-@pytest.mark.parametrize("kind", ["I", "vector", "matrix"])
-@pytest.mark.parametrize("recipe", RECIPES, ids=str)
+@pytest.mark.parametrize(
+    ("kind", "recipe"), list(zip(["I", "vector", "matrix", "matrix"], RECIPES, strict=True))
+)
 def test_next_to_nothing_happens_in_every_scheme_and_question(X, kind, recipe):
     n, p = X.shape
     sigma = np.linspace(1.0, 2.0, p)
