@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: reproduce test bench fuzz clean
+.PHONY: reproduce test test-processors bench fuzz clean
 
 .venv/installed: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -18,6 +18,10 @@ test: .venv/installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n auto --dist worksteal
+
+# The core once more with the kernels of other processors, as far as this one can run them, and with one and two threads.
+test-processors: .venv/installed
+	$(BIN)/python -m tests.on_processors -n auto --dist worksteal
 
 bench: .venv/installed
 	$(BIN)/python -m benchmarks

@@ -1,10 +1,13 @@
 """Settings of every test: the same examples on every machine, no deadline and no threads on a shared one."""
 
+import os
+
 import threadpoolctl
 from hypothesis import settings
 
 settings.register_profile("reshuffle", deadline=None, derandomize=True, max_examples=60)
 settings.load_profile("reshuffle")
 
-# The matrices of the tests are small: threads would only wait for each other, for minutes on a busy machine.
-threadpoolctl.threadpool_limits(1)
+# The matrices of the tests are small: threads would only wait for each other, for minutes on a busy machine. As
+# many as are asked for are given, though: `make test-processors` runs with two as well.
+threadpoolctl.threadpool_limits(int(os.environ.get("OPENBLAS_NUM_THREADS", "1")))

@@ -1,8 +1,9 @@
 """Run every benchmark: `python -m benchmarks`."""
 
-from benchmarks import asymptotics, core, expected_risk, free_spectrum, schemes, startup
+from benchmarks import asymptotics, busy_cores, core, expected_risk, free_spectrum, schemes, startup
 
 core.main()
+busy_cores.main()
 schemes.main()
 expected_risk.main()
 free_spectrum.main()

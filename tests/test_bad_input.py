@@ -395,4 +395,4 @@ def test_an_order_that_does_not_fit_the_rows():
     with pytest.raises(ValueError, match="draws must be a whole number of at least 4"):
         rs.ShuffleOnce(3, draws=2)
     with pytest.raises(ValueError, match="batch_size must be a whole number between 1 and 6"):
-        rs.descend(problem, rs.SampleWithReplacement(batch_size=7), 0.1)
+        rs.descend(problem, rs.SampleWithReplacement(batch_size=7, drop_last=True), 0.1)

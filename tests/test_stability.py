@@ -112,3 +112,24 @@ def test_a_mode_that_flips_for_ever_does_not_converge():
     assert not run.stability().converges
     assert run.stability().rate == 1.0
     np.testing.assert_array_equal(run.iterate([0, 1, 2, 3]).ravel(), [0, 2, 0, 2])
+
+
+@pytest.mark.parametrize("recipe", [{}, {"momentum": 0.5}], ids=["plain", "momentum"])
+def test_convergence_that_nobody_will_see_comes_with_advice(recipe):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((30, 3)) * [1.0, 1.0, 1e6]
+    run = rs.descend(rs.LeastSquares(X, X[:, 0]), rs.RandomReshuffling(2), 1e-13, **recipe)
+    found = run.stability()
+    assert found.converges
+    assert "epochs; the columns of X differ in size by a factor of 1e+06: scale them" in found.advice
+    assert found.advice in repr(found)
+    scaled = rs.descend(rs.LeastSquares(X / [1.0, 1.0, 1e6], X[:, 0]), rs.RandomReshuffling(2), 0.1, **recipe)
+    assert scaled.stability().advice == ""
+    assert "advice" not in repr(scaled.stability())
+
+
+def test_how_long_a_factor_takes_is_told_where_the_rate_rounds_to_one():
+    run = rs.descend(rs.LeastSquares([[1.0, 0.0], [0.0, 1e9]], [1.0, 1.0]), rs.FullBatch(), 1e-18)
+    assert run.stability().rate == 1.0
+    # The first column: step w = 1e-18 / 2 an epoch.
+    assert "a factor 1/e takes about 2e+18 epochs; the columns of X differ" in run.stability().advice

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from reshuffle import affine_method, run_risk, validate
+from reshuffle import affine_method, run_risk, units, validate
 from reshuffle.affine_mean import AffineMean
 from reshuffle.errors import BudgetError
 from reshuffle.expected_risk import ExpectedRisk
@@ -42,7 +42,12 @@ class AffineDescent(AffineMean):
             Average over the orders alone, with the responses y of the problem, in place of orders and noise.
         """
         given = validate.flag("given_responses", given_responses)
-        return run_risk.of_affine(self, self.recipe.clock(epochs), given)
+        unit = units.unit(self.problem, self.start)
+        if unit == 1:
+            return run_risk.of_affine(self, self.recipe.clock(epochs), given)
+        problem = units.divided(self.problem, unit)
+        run = AffineDescent(problem, self._given_scheme, self.recipe, self.start / unit, self.accuracy)
+        return run_risk.of_affine(run, self.recipe.clock(epochs), given).enlarged(unit)
 
     def mean_square_stability(self) -> MeanSquareStability:
         """Whether the mean square of a run converges too, on which its expected risk depends."""

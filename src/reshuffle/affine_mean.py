@@ -21,14 +21,16 @@ from reshuffle.moments.graded import GradedBlocks
 from reshuffle.moments.outside import Outside
 from reshuffle.moments.readout import Readout
 from reshuffle.moments.sampled_course import SampledCourse
+from reshuffle.norms import norm, norms
 from reshuffle.perturbation import jackknife
 from reshuffle.problem import LeastSquares
 from reshuffle.recipe import Recipe
 from reshuffle.risk import Risk
 from reshuffle.row_space import RowSpace
 from reshuffle.schemes import SampleReshuffling, SampleWithReplacement, Scheme, ShuffleOnce
-from reshuffle.stability import Stability
+from reshuffle.stability import Stability, slowness
 from reshuffle.stopping import BestEpoch
+from reshuffle.threads import few_threads
 from reshuffle.trajectory import FrozenSubspace
 
 _ANY_ACCURACY = Accuracy(rtol=math.inf)
@@ -205,8 +207,10 @@ class AffineMean:
         clock = self.recipe.clock(epochs)
         when, back = np.unique(clock.ravel(), return_inverse=True)
         coordinates, space = self._iterates(when), self.space
-        grows = np.isinf(coordinates)
-        inside = np.where(np.isinf(coordinates), 0.0, coordinates) / space.scale
+        with np.errstate(over="ignore"):
+            inside = coordinates / space.scale
+        grows = np.isinf(inside)
+        inside = np.where(grows, 0.0, inside)
         outside = space.outside(self.start)
         fades = self.fades(when)
         with np.errstate(invalid="ignore"):
@@ -246,8 +250,9 @@ class AffineMean:
         error = self.inside(self.start - beta_star)
         states = self._means(error, when, self.inside(beta_star))
         for number, ((state, deviations), fade) in enumerate(zip(states, self.fades(when), strict=True)):
-            parts[:4, number] = self.risk_parts(state, float(fade), noise)
-            parts[4, number] = self._sampling_error(float(parts[:4, number].sum()), deviations, noise)
+            pieces = self.risk_parts(state, float(fade), noise)
+            parts[:4, number] = pieces
+            parts[4, number] = self._sampling_error(sum(pieces), deviations, noise)
         replicas = self._replicas()
         if replicas:
             parts[4] = STANDARD_ERRORS * jackknife(
@@ -270,15 +275,15 @@ class AffineMean:
         replicas = self._replicas()
         if replicas:
             iterates = np.array([replica.iterate(clock) for replica in replicas])
-            return np.asarray(STANDARD_ERRORS * np.linalg.norm(jackknife(iterates), axis=-1))
+            return STANDARD_ERRORS * norms(jackknife(iterates))
         if not self._is_sampled:
             return np.zeros(clock.shape)
         when, back = np.unique(clock.ravel(), return_inverse=True)
         errors = []
         for _, deviations in self._means(self.inside(self.start), when, None, self._responses):
-            squares = sum(float(np.square(deviation / self.space.scale).sum()) for deviation in deviations)
             pairs = len(deviations)
-            errors.append(STANDARD_ERRORS * math.sqrt(squares / (pairs * (pairs - 1))))
+            spread = norm(np.array(deviations) / self.space.scale)
+            errors.append(STANDARD_ERRORS * spread / math.sqrt(pairs * (pairs - 1)))
         return np.array(errors)[back].reshape(clock.shape)
 
     def risk_parts(self, state: FloatArray, fade: float, noise: float) -> tuple[float, float, float, float]:
@@ -303,11 +308,14 @@ class AffineMean:
             raise ValueError("stability is that of a constant step, but a step schedule was given.")
         settles, rate = True, 0.0
         for course in self._courses:
-            settles, rate = settles and course.settles, max(rate, course.rate)
+            with few_threads(self.dimension):
+                settles, rate = settles and course.settles, max(rate, course.rate)
         if self.recipe.penalty and self.space.dimension < self.problem.p:
             rate = max(rate, self._outside.rate)
             settles = settles and self._outside.settles
-        return Stability(settles, 0.0 if self.recipe.at(0).step == 0 else rate)
+        if self.recipe.at(0).step == 0:
+            return Stability(settles, 0.0)
+        return Stability(settles, rate, slowness(self.problem.X, 1 - rate) if settles else "")
 
     def limit(self) -> Limit:
         """Where the mean iterate ends, and its risk there if the truth is known."""

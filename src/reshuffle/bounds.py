@@ -71,5 +71,7 @@ def _noise_through_inverse(epoch: Epoch, drift: FloatArray) -> FloatArray:
     sizes = np.einsum("ij,ij->j", lifted, covariance.apply(lifted))
     # G^2 / z = rate^2 z drift^2 for an eigenvalue z of Z: no division, so frozen modes take care of themselves.
     moving = np.where(epoch.rates == 0, 0.0, drift)
-    amplitude = noise * epoch.mean.rate / problem.row_space.scale * moving
-    return np.asarray(amplitude**2 @ (sizes * epoch.modes.values) / problem.n)
+    with np.errstate(over="ignore", invalid="ignore"):
+        amplitude = noise * epoch.mean.rate / problem.row_space.scale * moving
+        weighed = np.where(moving == 0, 0.0, amplitude * np.sqrt(sizes * epoch.modes.values / problem.n))
+        return np.asarray(np.square(weighed).sum(axis=-1))

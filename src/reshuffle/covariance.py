@@ -56,7 +56,7 @@ class Covariance:
     def gram(self, vectors: FloatArray) -> FloatArray:
         """V' Sigma V for the columns of V (p, m), made exactly symmetric."""
         product = vectors.T @ self.apply(vectors)
-        return (product + product.T) / 2
+        return product / 2 + product.T / 2
 
     def norm(self, vectors: FloatArray) -> float:
         """The largest v'Sigma v over unit vectors v in the span of orthonormal columns (p, m)."""
@@ -119,13 +119,14 @@ def _checked_matrix(matrix: FloatArray) -> FloatArray:
     size = float(np.abs(matrix).max())
     if size == 0.0:
         return matrix
-    skew = float(np.abs(matrix - matrix.T).max())
+    # Half the matrix and its transpose: the sum of two entries may be beyond the range of numbers.
+    skew = 2 * float(np.abs(matrix / 2 - matrix.T / 2).max())
     if skew > 1e-8 * size:
         raise ValueError(
             f"covariance must be symmetric, but it differs from its transpose by up to {skew:.3g}; "
             "try (covariance + covariance.T) / 2 if that is rounding."
         )
-    symmetric = (matrix + matrix.T) / (2 * size)
+    symmetric = (matrix / 2 + matrix.T / 2) / size
     # A Cholesky factor of Sigma plus its own rounding error exists exactly when Sigma has no eigenvalue
     # below that error, at a tenth of the price of the eigenvalues.
     slack = 1e-10 * len(matrix)

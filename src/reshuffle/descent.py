@@ -17,6 +17,7 @@ from reshuffle import (
     recipe,
     run_risk,
     stopping,
+    units,
     validate,
 )
 from reshuffle.affine_descent import AffineDescent
@@ -29,6 +30,7 @@ from reshuffle.expected_risk import ExpectedRisk
 from reshuffle.limits import LimitComparison
 from reshuffle.map_error import MapError
 from reshuffle.mean_square import MeanSquareStability, mean_square_stability
+from reshuffle.norms import norms
 from reshuffle.perturbation import Perturbation
 from reshuffle.problem import LeastSquares
 from reshuffle.risk import Risk
@@ -102,8 +104,7 @@ class Descent(Trajectory):
         if self.epoch.method == "sampling":
             iterates = np.array([replica.iterate(clock) for replica in self._replicas])
             # Coordinates add up like their variances.
-            spread = np.linalg.norm(perturbation.jackknife(iterates), axis=-1)
-            return np.asarray(STANDARD_ERRORS * spread)
+            return STANDARD_ERRORS * norms(perturbation.jackknife(iterates))
         return self._map_error.of_iterate(clock, self.motion(clock)[1], self._start_inside)
 
     def _risk_error(self, risk: Risk) -> FloatArray:
@@ -150,7 +151,10 @@ class Descent(Trajectory):
     def stability(self) -> Stability:
         """Whether and how fast the mean iterate converges."""
         return stability(
-            self.epoch.rates[~self.frozen_modes], self.epoch.mean.repeats, self.range_assumption.holds
+            self.epoch.rates[~self.frozen_modes],
+            self.epoch.mean.repeats,
+            self.range_assumption.holds,
+            self.problem.X,
         )
 
     def mean_square_stability(self) -> MeanSquareStability:
@@ -191,6 +195,11 @@ class Descent(Trajectory):
         """
         given_responses = validate.flag("given_responses", given_responses)
         clock = validate.epochs(epochs)
+        unit = units.unit(self.problem, self.start)
+        if unit != 1:
+            epoch = replace(self.epoch, problem=units.divided(self.problem, unit))
+            run = Descent(epoch, self.start / unit)
+            return run.expected_risk(clock, given_responses=given_responses).enlarged(unit)
         distinct = np.unique(clock.ravel())
         way = run_risk.way(self.epoch, distinct, given_responses)
         if way == "sampling":

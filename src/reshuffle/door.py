@@ -7,7 +7,10 @@ import numpy as np
 from reshuffle import validate
 from reshuffle.arrays import FloatArray
 from reshuffle.problem import LeastSquares
-from reshuffle.schemes import Scheme
+from reshuffle.schemes import FullBatch, SampleWithReplacement, Scheme
+
+_EXAMPLES: dict[type, str] = {FullBatch: "", SampleWithReplacement: "batch_size=32"}
+"""What brackets hold for schemes that are not told a number of batches."""
 
 
 def problem(value: Any) -> LeastSquares:
@@ -21,6 +24,9 @@ def problem(value: Any) -> LeastSquares:
 
 def scheme(value: Any, for_problem: LeastSquares) -> Scheme:
     """Return `value` if it is a scheme whose batches fit the rows of the problem."""
+    if isinstance(value, type) and issubclass(value, Scheme):
+        made = f"{value.__name__}({_EXAMPLES.get(value, 'batches=4')})"
+        raise TypeError(f"scheme must be made before it is used: {made} in place of {value.__name__}.")
     if not isinstance(value, Scheme):
         raise TypeError(f"scheme must be a scheme such as RandomReshuffling(batches=4), but it is {value!r}.")
     value.partition(for_problem.n)

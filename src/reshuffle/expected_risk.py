@@ -41,6 +41,14 @@ class ExpectedRisk:
     spread: FloatArray
     error: FloatArray
 
+    def enlarged(self, unit: float) -> "ExpectedRisk":
+        """The same of parameters and responses that are so many times as large: squares grow by the square."""
+        with np.errstate(over="ignore"):
+            total, mean, spread, error = (
+                unit * (unit * part) for part in (self.total, self.mean, self.spread, self.error)
+            )
+        return ExpectedRisk(self.epochs, total, mean, spread, error)
+
     def __repr__(self) -> str:
         if self.epochs.ndim or self.epochs.size == 0:
             return f"ExpectedRisk(shape={self.epochs.shape})"

@@ -6,6 +6,7 @@ import numpy as np
 import scipy.linalg
 
 from reshuffle.arrays import FloatArray
+from reshuffle.norms import norm
 from reshuffle.problem import LeastSquares
 from reshuffle.risk import Risk
 
@@ -74,17 +75,23 @@ def minimum_norm(problem: LeastSquares, start: FloatArray) -> FloatArray:
     reduction, space = problem.reduction, problem.row_space
     if space.dimension == 0:
         return start.copy()
-    solution = scipy.linalg.lstsq(reduction.rows, reduction.response, cond=0.0, check_finite=False)[0]
-    return space.outside(start) + space.lift(solution / space.scale)
+    # The solver squares its residuals, which must be numbers.
+    unit = float(np.abs(reduction.response).max()) or 1.0
+    solution = scipy.linalg.lstsq(reduction.rows, reduction.response / unit, cond=0.0, check_finite=False)[0]
+    with np.errstate(over="ignore"):
+        return space.outside(start) + space.lift(solution) * unit / space.scale
 
 
 def compare(problem: LeastSquares, start: FloatArray, limit: Limit) -> LimitComparison:
     """Put a limit beside the minimum-norm solution from the same start."""
     reference = minimum_norm(problem, start)
-    difference = limit.parameters - reference
+    with np.errstate(invalid="ignore"):
+        difference = limit.parameters - reference
+    # Where both are beyond the range of numbers nothing is known of their difference.
+    difference = np.where(np.isnan(difference), np.inf, difference)
     return LimitComparison(
         regime="overparameterized" if problem.rank == problem.n else "underparameterized",
         minimum_norm=reference,
         difference=difference,
-        distance=float(np.linalg.norm(difference)),
+        distance=norm(difference),
     )

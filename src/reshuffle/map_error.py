@@ -7,6 +7,7 @@ import numpy as np
 import scipy.linalg
 
 from reshuffle.arrays import FloatArray
+from reshuffle.norms import norm
 from reshuffle.orthogonal import thin_qr
 from reshuffle.perturbation import Perturbation
 
@@ -47,14 +48,14 @@ class MapError:
     def of_start(self, epochs: FloatArray, inside: FloatArray) -> FloatArray:
         """Of A^k e, for e in the modes (r,)."""
         moving = np.where(self.perturbation.frozen, 0.0, inside)
-        return _product(self.perturbation.of_powers(epochs), float(np.linalg.norm(moving)))
+        return _product(self.perturbation.of_powers(epochs), norm(moving))
 
     def of_iterate(self, epochs: FloatArray, drift: FloatArray, start: FloatArray) -> FloatArray:
         """Of the iterate, from a start in the modes (r,)."""
 
         def bound(start: FloatArray, response: FloatArray) -> FloatArray:
             pulled = (self.pull @ response)[:, np.newaxis]
-            size = float(np.linalg.norm(response))
+            size = norm(response)
             return self.of_start(epochs, start) + self.perturbation.of_drifts(epochs, drift, pulled, size)
 
         whole = bound(start, self.response)
@@ -71,7 +72,7 @@ class MapError:
         if not self._splits:
             return whole
         basis, triangle = self._column_space
-        inverse = float(np.linalg.norm(1 / scipy.linalg.svdvals(triangle, check_finite=False)))
+        inverse = norm(1 / scipy.linalg.svdvals(triangle, check_finite=False))
         unexplained = self.pull - (self.pull @ basis) @ basis.T
         # As many rows as modes explain everything.
         size = 1.0 if len(self.rows) > len(triangle) else 0.0

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from reshuffle.arrays import BoolArray, FloatArray
-from reshuffle.risk import row_norms
+from reshuffle.norms import norms, row_norms
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +92,7 @@ class Perturbation:
         roots = np.sqrt(np.where(self.frozen, 0.0, self.rates))
         # H^(1/2) (1 + A + ... + A^(m-1)) at its largest over m <= k: sums that alternate exceed their end.
         half = np.where(self.rates <= 1, roots * np.where(self.frozen, 0.0, drift), roots)
-        through_powers = self._of_half_sums(epochs) * np.linalg.norm(half * row_norms(pull), axis=-1)
+        through_powers = self._of_half_sums(epochs) * norms(half * row_norms(pull))
         sums = np.minimum(epochs, max(1 / self.slowest, 1.0))
         return np.asarray(through_powers + sums * (self.pull_error * size))
 

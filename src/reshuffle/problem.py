@@ -1,5 +1,6 @@
 """What is being learned: a least-squares problem, with or without the truth behind it."""
 
+import math
 from functools import cached_property
 from typing import Any
 
@@ -11,6 +12,7 @@ from reshuffle.blocks import Blocks
 from reshuffle.covariance import Covariance, CovarianceLike, covariance
 from reshuffle.errors import MissingTruthError
 from reshuffle.row_space import Reduction, RowSpace
+from reshuffle.threads import few_threads
 
 
 class LeastSquares:
@@ -62,7 +64,8 @@ class LeastSquares:
     @cached_property
     def reduction(self) -> Reduction:
         """The data in the coordinates of its row space, computed once."""
-        return row_space.reduce(self.X, self.y)
+        with few_threads(math.sqrt(self.X.size)):
+            return row_space.reduce(self.X, self.y)
 
     @property
     def row_space(self) -> RowSpace:
@@ -76,7 +79,8 @@ class LeastSquares:
 
     def blocks(self, partition: list[IntArray], divisors: FloatArray | None = None) -> Blocks:
         """The per-batch statistics of a partition, gradients divided by its parts' lengths or by divisors."""
-        return blocks.split(self.X, self.y, self.reduction, partition, divisors)
+        with few_threads(math.sqrt(self.X.size)):
+            return blocks.split(self.X, self.y, self.reduction, partition, divisors)
 
     def parameters(self, purpose: str) -> FloatArray:
         """Return beta_star, or say that `purpose` needs it."""

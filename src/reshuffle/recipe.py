@@ -108,7 +108,7 @@ def _schedule(name: str, value: Any) -> Schedule:
     if callable(value):
         function: Callable[[int], Any] = value
         return function
-    if np.ndim(value) == 0:
+    if validate.any_array(name, value).ndim == 0:
         return validate.nonnegative(name, value)
     steps = validate.real_array(name, value, advice="give a number >= 0 for every epoch")
     if steps.ndim != 1 or steps.size == 0:

@@ -1,11 +1,13 @@
 """The test error of the mean iterate, as quadratic forms in its modes."""
 
+import math
 from dataclasses import dataclass, field, fields
 
 import numpy as np
 
 from reshuffle.arrays import BoolArray, FloatArray
 from reshuffle.covariance import Covariance
+from reshuffle.norms import row_norms
 from reshuffle.row_space import RowSpace
 
 _ROOT_OF_RANGE = 1e140
@@ -48,8 +50,10 @@ class Risk:
         infinite = np.isinf(self.bias) | np.isinf(self.variance)
         # The cross term grows like the root of the bias: where both are infinite it cannot turn the sign.
         cross = np.where(infinite, 0.0, self.cross)
+        with np.errstate(over="ignore"):
+            total = self.frozen + self.bias + cross + self.variance
         # The parts of a risk of zero may cancel to just below it.
-        return np.maximum(self.frozen + self.bias + cross + self.variance, 0.0)
+        return np.maximum(total, 0.0)
 
     def __repr__(self) -> str:
         if self.epochs.size == 0:
@@ -89,9 +93,15 @@ class QuadraticForm:
         with np.errstate(over="ignore"):
             weighted = np.where(grows, 0.0, vectors) * self.amplitude
         grows |= np.isinf(weighted)
-        flat = np.where(grows, 0.0, weighted).reshape(-1, len(self.amplitude))
-        in_range = np.abs(flat).max(initial=0.0) < _ROOT_OF_RANGE
-        value = (self._product if in_range else self._scaled_product)(flat).reshape(grows.shape[:-1])
+        # No -1 in the shape: of features that are all zero there are no modes to divide by.
+        flat = np.where(grows, 0.0, weighted).reshape(math.prod(grows.shape[:-1]), grows.shape[-1])
+        largest, entry = np.abs(flat).max(initial=0.0), np.abs(self.matrix).max(initial=0.0)
+        in_range = largest < _ROOT_OF_RANGE and entry < _ROOT_OF_RANGE
+        if in_range and max(largest, 1.0) * entry < _ROOT_OF_RANGE:
+            value = self._product(flat)
+        else:
+            value = self._scaled_product(flat, float(entry))
+        value = value.reshape(grows.shape[:-1])
         return np.where((grows & self.sees).any(axis=-1), np.inf, value)
 
     def _product(self, rows: FloatArray) -> FloatArray:
@@ -107,20 +117,21 @@ class QuadraticForm:
         value = still @ shared + 2 * (active @ shared[moving]) + np.einsum("ij,ij->i", active @ among, active)
         return np.asarray(np.maximum(value, 0.0))
 
-    def _scaled_product(self, rows: FloatArray) -> FloatArray:
-        """The same where squares might overflow: dividing each row by its largest entry avoids inf - inf."""
+    def _scaled_product(self, rows: FloatArray, entry: float) -> FloatArray:
+        """The same where squares might overflow: dividing rows and S by their largest entries avoids inf - inf."""
         assert self.matrix is not None
         size = np.abs(rows).max(axis=1, initial=0.0)
         unit = rows / np.where(size == 0, 1.0, size)[:, np.newaxis]
-        value = np.maximum((unit * (unit @ self.matrix)).sum(axis=1), 0.0)
+        value = np.maximum((unit * (unit @ (self.matrix / (entry or 1.0)))).sum(axis=1), 0.0)
         with np.errstate(over="ignore", invalid="ignore"):
-            return np.where(value == 0, 0.0, size * (size * value))
+            return np.where(value == 0, 0.0, (entry * size) * (size * value))
 
     def _sum_of_squares(self, vectors: FloatArray) -> FloatArray:
         seen = self.sees
         chosen = vectors if seen.all() else vectors[..., seen]
-        with np.errstate(over="ignore", under="ignore"):
-            weighted = chosen * self.amplitude[seen]
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            # An amplitude beyond the range of numbers makes nothing of nothing.
+            weighted = np.where(chosen == 0, 0.0, chosen * self.amplitude[seen])
             return np.asarray(np.einsum("...i,...i->...", weighted, weighted))
 
     def gradient(self, vectors: FloatArray) -> FloatArray:
@@ -129,18 +140,6 @@ class QuadraticForm:
         if self.matrix is not None:
             weighted = weighted @ self.matrix
         return weighted * self.amplitude
-
-
-def row_norms(matrix: FloatArray) -> FloatArray:
-    """The Euclidean norms of the rows, without squares that leave the range of numbers."""
-    with np.errstate(over="ignore", under="ignore"):
-        squares = np.einsum("ij,ij->i", matrix, matrix)
-    smallest, largest = squares.min(initial=np.inf), squares.max(initial=0.0)
-    if smallest > _ROOT_OF_RANGE**-2 and largest < _ROOT_OF_RANGE**2:
-        return np.asarray(np.sqrt(squares))
-    sizes = np.abs(matrix).max(axis=1, initial=0.0)
-    units = matrix / np.where(sizes == 0, 1.0, sizes)[:, np.newaxis]
-    return np.asarray(sizes * np.linalg.norm(units, axis=1))
 
 
 def linear_form(weights: FloatArray, vectors: FloatArray) -> FloatArray:
@@ -194,11 +193,13 @@ class RiskForms:
         inside = modes.T @ space.coordinates(error)
         moving = np.where(frozen_modes, 0.0, inside)
         stuck = space.outside(error) + space.lift(modes @ np.where(frozen_modes, inside, 0.0))
-        norms = noise * row_norms(pull)
+        with np.errstate(over="ignore"):
+            norms = noise * row_norms(pull)
         frozen = covariance.norm_squared(stuck)
         if covariance.is_isotropic:
             root = float(np.sqrt(covariance.apply(np.ones(1))[0]))
-            bias, variance = QuadraticForm(root * np.abs(moving)), QuadraticForm(root * norms)
+            with np.errstate(over="ignore"):
+                bias, variance = QuadraticForm(root * np.abs(moving)), QuadraticForm(root * norms)
             return cls(frozen, bias, np.zeros_like(moving), variance)
         lifted = space.lift(modes)
         gram = covariance.gram(lifted)

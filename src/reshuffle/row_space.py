@@ -73,14 +73,15 @@ def reduce(X: FloatArray, y: FloatArray) -> Reduction:
     largest singular value. What it discards must be rounding: a row or a column that is small but has a
     direction of its own is refused, since its fate after many epochs cannot be told.
     """
-    scale = _scale(X)
+    scale = scale_of(X)
     reduction = _reduce_wide(X, y, scale) if X.shape[1] > X.shape[0] else _reduce_tall(X, y, scale)
     if reduction.space.dimension < min(X.shape):
         _require_one_scale(X, reduction.space.dimension)
     return reduction
 
 
-def _scale(X: FloatArray) -> float:
+def scale_of(X: FloatArray) -> float:
+    """A power of two about as large as the largest entry of X."""
     largest = max(float(X.max()), -float(X.min()))
     if largest == 0:
         return 1.0

@@ -13,9 +13,12 @@ from reshuffle.progress import track
 from reshuffle.recipe import Recipe
 from reshuffle.schemes import Scheme
 from reshuffle.schemes.base import Visit
+from reshuffle.threads import each, one_thread
 
 _BLOCK_ENTRIES = 1 << 24
 """Parameters of all runs that are held at a time. Fixed, so that results do not depend on the machine."""
+_SLICE = 256
+"""Runs whose products one thread does. Fixed, for the same reason."""
 _HISTORY_ENTRIES = 1 << 26
 """The same where every run is kept at all of the stops, to be tried on test samples of its own."""
 
@@ -122,6 +125,8 @@ def simulate(
         )
     rng = validate.generator("seed", seed)
     start = door.start(start, problem)
+    fresh_noise = validate.flag("fresh_noise", fresh_noise)
+    progress = None if progress is None else validate.flag("progress", progress)
     test_samples = validate.whole_number("test_samples", test_samples, 0)
     for wanted, purpose in ((fresh_noise, "fresh_noise"), (test_samples, "test_samples")):
         if wanted:
@@ -136,14 +141,16 @@ def simulate(
     last = int(stops[-1]) if len(stops) else 0
     trained = _trained_blocks(problem, scheme, made, start, sizes, rng, fresh_noise, last)
     history = np.empty((len(stops), max(sizes), problem.p)) if test_samples else None
-    for stream, epoch, state in track(trained, len(sizes) * (last + 1), "simulating", progress):
-        for stop in np.flatnonzero(stops == epoch):
-            tally.add(int(stop), state)
-            if history is not None:
-                history[stop, : len(state)] = state
-        if history is not None and epoch == last:
-            tally.add_tests(history[:, : len(state)], test_samples, stream)
-    return tally.result(when, positions, runs)
+    # How a product rounds depends on how many threads share it.
+    with one_thread():
+        for stream, epoch, state in track(trained, len(sizes) * (last + 1), "simulating", progress):
+            for stop in np.flatnonzero(stops == epoch):
+                tally.add(int(stop), state)
+                if history is not None:
+                    history[stop, : len(state)] = state
+            if history is not None and epoch == last:
+                tally.add_tests(history[:, : len(state)], test_samples, stream)
+        return tally.result(when, positions, runs)
 
 
 def _trained_blocks(
@@ -211,8 +218,15 @@ class _Block:
         shared = len(self.responses) == 1
         responses = self.responses[:, rows] if shared else self.responses[runs // 2][:, rows]
         current = self.state if len(runs) == len(self.state) else self.state[runs]
-        residuals = current @ features.T - responses
-        self._descend(runs, current, (residuals @ features) / visit.divisor)
+        slices = [slice(start, start + _SLICE) for start in range(0, len(runs), _SLICE)]
+
+        def gradients(part: slice) -> FloatArray:
+            residuals = current[part] @ features.T - (responses if shared else responses[part])
+            return np.asarray(residuals @ features)
+
+        side = np.cbrt(float(_SLICE) * features.size)
+        summed = np.concatenate(each(gradients, slices, side)) if len(slices) > 1 else gradients(slices[0])
+        self._descend(runs, current, summed / visit.divisor)
 
     def _step_apart(self, visit: Visit) -> None:
         """Several runs at rows of their own, as many at a time as the copies of those rows allow."""

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import scipy.linalg
@@ -11,9 +11,17 @@ from numpy.polynomial import chebyshev
 from reshuffle import door, modes
 from reshuffle.arrays import FloatArray
 from reshuffle.blocks import Blocks
+from reshuffle.largest import largest_eigenvalue
 from reshuffle.problem import LeastSquares
+from reshuffle.row_space import scale_of
 from reshuffle.schemes import Scheme
+from reshuffle.threads import few_threads
 
+_EPS = float(np.finfo(np.float64).eps)
+_SLOW = 1e-8
+"""Convergence that is slower than this an epoch is worth a word."""
+_SCALED = 100.0
+"""Columns that differ in size by less are no reason for it."""
 _PRECISION = 1e-9
 """Relative width to which the critical step is enclosed."""
 
@@ -28,19 +36,50 @@ class Stability:
         The rate is below one, and the range assumption holds.
     rate : float
         The spectral radius of I - B step Z on the range of Z: what the slowest mode is multiplied by in an epoch.
+    advice : str
+        What to do about convergence that nobody will live to see; empty if it is faster.
     """
 
     converges: bool
     rate: float
+    advice: str = field(default="", compare=False)
+
+    def __repr__(self) -> str:
+        told = f", advice={self.advice!r}" if self.advice else ""
+        return f"Stability(converges={self.converges}, rate={self.rate}{told})"
 
 
-def stability(rates: FloatArray, repeats: int, range_assumption: bool) -> Stability:
+def stability(rates: FloatArray, repeats: int, range_assumption: bool, X: FloatArray) -> Stability:
     """Read the stability off the rates x of the modes in the range of Z, each multiplied by 1 - x."""
     with np.errstate(over="ignore"):
         factors = np.abs(1 - rates) ** repeats
     # 1 - x rounds to one for x below eps: such a mode still converges, if slowly.
     settles = bool(((rates > 0) & (rates < 2)).all())
-    return Stability(settles and range_assumption, float(factors.max(initial=0.0)))
+    converges = settles and range_assumption
+    # The distance from one, which the rate itself has lost to rounding.
+    gap = repeats * float(np.minimum(rates, 2 - rates).min(initial=np.inf))
+    return Stability(converges, float(factors.max(initial=0.0)), slowness(X, gap) if converges else "")
+
+
+def slowness(X: FloatArray, gap: float) -> str:
+    """Advice where the slowest mode is multiplied by 1 - gap in an epoch and gap is tiny; nothing otherwise.
+
+    >>> slowness(np.array([[1.0, 1e6], [2.0, -1e6]]), 1e-12)
+    'a factor 1/e takes about 1e+12 epochs; the columns of X differ in size by a factor of 5e+05: scale them'
+    """
+    if not gap < _SLOW:
+        return ""
+    sizes = np.abs(X).max(axis=0)
+    if not sizes.any():
+        return ""
+    spread = float(sizes.max() / sizes[sizes > 0].min())
+    epochs = f"about {1 / gap:.0e}" if gap > 0 else f"{1 / _EPS:.0e} or more"
+    cause = (
+        f"the columns of X differ in size by a factor of {spread:.0e}: scale them"
+        if spread > _SCALED
+        else "X is ill-conditioned or the step far too small: try another step, fewer columns or a penalty"
+    )
+    return f"a factor 1/e takes {epochs} epochs; {cause}"
 
 
 def critical_step(problem: LeastSquares, scheme: Scheme) -> float:
@@ -58,6 +97,8 @@ def critical_step(problem: LeastSquares, scheme: Scheme) -> float:
     """
     problem = door.problem(problem)
     scheme = door.scheme(scheme, problem)
+    if scheme.degree(problem.n) == 0:
+        return _linear_critical_step(problem, scheme)
     visited = np.concatenate(scheme.partition(problem.n))
     if len(visited) < problem.n:
         # Rows that are never visited must not count as directions to be learned. Those that are come first.
@@ -65,14 +106,23 @@ def critical_step(problem: LeastSquares, scheme: Scheme) -> float:
     blocks = problem.blocks(scheme.partition(problem.n), scheme.divisors(problem.n))
     if problem.rank == 0:
         return math.inf
-    scaled = _critical_scaled_step(blocks, scheme, scheme.degree(problem.n))
+    with few_threads(math.sqrt(blocks.rows.size)):
+        scaled = _critical_scaled_step(blocks, scheme, scheme.degree(problem.n))
     return scaled / problem.row_space.scale / problem.row_space.scale
 
 
+def _linear_critical_step(problem: LeastSquares, scheme: Scheme) -> float:
+    """2 / |W| where the mean of a visit is I - step W: of all of X only the largest singular value is needed."""
+    scale = scale_of(problem.X)
+    parts, divisors = scheme.partition(problem.n), scheme.divisors(problem.n)
+    weights = np.zeros(problem.n)
+    for part, divisor in zip(parts, divisors, strict=True):
+        weights[part] = 1 / (len(parts) * divisor)
+    top = largest_eigenvalue(problem.X, weights, scale)
+    return 2 / top / scale / scale if top else math.inf
+
+
 def _critical_scaled_step(blocks: Blocks, scheme: Scheme, degree: int) -> float:
-    if degree == 0:
-        mean = scheme.mean_map(blocks, 1.0)
-        return 2 / (mean.rate * float(modes.modes(mean).values[-1]))
     low = scheme.contracting_step(blocks)
     while True:
         high = 1.25 * low

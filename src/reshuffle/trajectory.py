@@ -10,6 +10,7 @@ import numpy as np
 from reshuffle import validate
 from reshuffle.arrays import BoolArray, FloatArray
 from reshuffle.limits import Limit
+from reshuffle.norms import norm
 from reshuffle.problem import LeastSquares
 from reshuffle.risk import Risk, RiskForms
 from reshuffle.row_space import RowSpace
@@ -106,7 +107,7 @@ class Trajectory(ABC):
     @cached_property
     def range_assumption(self) -> RangeAssumption:
         """The paper's assumption Range(Xtilde') in Range(Z), checked."""
-        stuck = float(np.linalg.norm(self._raw_pull[self.frozen_modes]))
+        stuck = norm(self._raw_pull[self.frozen_modes])
         violation = stuck / self._pull_size if stuck else 0.0
         return RangeAssumption(violation <= _FORGIVEN, violation)
 
@@ -131,12 +132,9 @@ class Trajectory(ABC):
     def _coordinates(self, epochs: FloatArray) -> FloatArray:
         """The iterate in the modes, (..., r)."""
         decay, drift = self.motion(epochs)
-        left, gained = (
-            times_finite(decay, self._start_inside),
-            times_finite(drift, self.pull @ self._responses),
-        )
-        with np.errstate(invalid="ignore"):
-            total = left + gained
+        with np.errstate(over="ignore", invalid="ignore"):
+            pulled = self.pull @ self._responses
+            total = times_finite(decay, self._start_inside) + times_finite(drift, pulled)
         # Start and pull may escape in opposite directions; what is left of their race still grows.
         return np.where(np.isnan(total), np.inf, total)
 

@@ -19,7 +19,7 @@ _DROP_ROWS = "drop or impute such rows first"
 def real_array(name: str, value: Any, advice: str = _DROP_ROWS) -> FloatArray:
     """Return `value` as finite float64, without a copy where it is that already.
 
-    Lists, integers, float32 and pandas frames are accepted; text, complex numbers, sparse matrices,
+    Lists, integers, float32, pandas frames and tensors are accepted; text, complex numbers, sparse matrices,
     NaN and infinity are refused.
 
     >>> real_array("y", [1, 2])
@@ -33,19 +33,42 @@ def real_array(name: str, value: Any, advice: str = _DROP_ROWS) -> FloatArray:
         raise TypeError(f"{name} must be a dense array, but it is sparse; pass {name}.toarray().")
     if np.ma.is_masked(value):
         raise ValueError(f"{name} must have no masked entries; drop or impute them first.")
-    try:
-        array = np.asarray(value)
-    except ValueError as error:
-        raise ValueError(f"{name} must be a rectangular array of numbers: {error}.") from None
-    if array.dtype.kind == "O" and all(_real_number(entry) is not None for entry in array.flat):
+    array = any_array(name, value)
+    if array.dtype.kind == "O" and all(map(_is_number_or_flag, array.flat)):
         array = array.astype(np.float64)
     if array.dtype.kind not in "biuf":
-        raise TypeError(f"{name} must hold real numbers, but its dtype is {array.dtype}; convert it first.")
+        raise TypeError(f"{name} must hold real numbers, but {_of_another_kind(value, array)}.")
     with np.errstate(over="ignore"):
         # A long double beyond the range of float64 becomes infinite, and is refused as such below.
         array = array.astype(np.float64, copy=False)
     _require_finite(name, array, advice)
     return array
+
+
+def any_array(name: str, value: Any) -> AnyArray:
+    """Return `value` as an array of whatever it holds, a tensor without its gradient."""
+    # torch refuses numpy a tensor that is part of a graph, and is not imported here to be asked.
+    if getattr(value, "requires_grad", False) is True:
+        value = value.detach()
+    try:
+        return np.asarray(value)
+    except (RuntimeError, TypeError, ValueError) as error:
+        message = f"{name} must be a rectangular array of numbers that numpy can read: {error}"
+    raise ValueError(message.rstrip(".") + ".")
+
+
+def _of_another_kind(value: Any, array: AnyArray) -> str:
+    """What is wrong with the type of the entries: which columns of a table hold them, if it has any."""
+    names = getattr(value, "columns", None)
+    kinds = getattr(value, "dtypes", None)
+    if names is None or kinds is None or np.ndim(kinds) != 1 or array.ndim != 2:
+        return f"its dtype is {array.dtype}; convert it first"
+    columns = zip(names, array.T, strict=True)
+    wrong = [repr(name) for name, entries in columns if not all(map(_is_number_or_flag, entries))]
+    if not wrong:
+        return f"its dtype is {array.dtype}; convert it first"
+    named = f"column {wrong[0]} does" if len(wrong) == 1 else f"columns {', '.join(wrong)} do"
+    return f"{named} not; drop such columns, or encode them as numbers first"
 
 
 def _require_finite(name: str, array: FloatArray, advice: str) -> None:
@@ -101,12 +124,10 @@ def whole_number(name: str, value: Any, low: int, high: int | None = None, hint:
     ValueError: batches must be a whole number between 1 and 10, but it is 0.
     """
     allowed = f"of at least {low}" if high is None else f"between {low} and {high}"
-    number = _real_number(value)
-    if not (
-        number is not None and number.is_integer() and low <= number and (high is None or number <= high)
-    ):
+    number = _whole_number(value)
+    if number is None or number < low or (high is not None and number > high):
         raise ValueError(f"{name} must be a whole number {allowed}, but it is {value!r}. {hint}".rstrip())
-    return int(number)
+    return number
 
 
 def nonnegative(name: str, value: Any) -> float:
@@ -173,12 +194,37 @@ def _real_number(value: Any) -> float | None:
     """A float if `value` is a real number (or a zero-dimensional array of one) within its range, else None."""
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value.item()
-    if not isinstance(value, numbers.Real) or isinstance(value, (bool, np.bool_)):
+    if not _is_real(value):
         return None
     try:
         return float(value)
     except OverflowError:
         return None
+
+
+def _is_real(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, (bool, np.bool_))
+
+
+def _is_number_or_flag(value: Any) -> bool:
+    """Whether an entry of a table counts as a number: a column of True and False does, alone or beside others."""
+    return isinstance(value, (bool, np.bool_)) or _real_number(value) is not None
+
+
+def _rounded(number: Any) -> float:
+    """The nearest float64, infinity beyond their range."""
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
+
+
+def _whole_number(value: Any) -> int | None:
+    """An int if `value` is a whole number within the range of float64, to its last digit, else None."""
+    number = _real_number(value)
+    if number is None or not number.is_integer():
+        return None
+    return int(value) if isinstance(value, numbers.Integral) else int(number)
 
 
 def epochs(value: Any) -> FloatArray:
@@ -200,13 +246,10 @@ def times(value: Any) -> FloatArray:
 
 
 def _clock(name: str, value: Any, whole: bool) -> FloatArray:
-    try:
-        array: AnyArray = np.asarray(value)
-    except ValueError as error:
-        raise ValueError(f"{name} must be a number or a rectangular array: {error}.") from None
-    if array.dtype.kind == "O" and all(isinstance(entry, int) for entry in array.flat):
-        # Whole numbers beyond 2^63, which numpy keeps as objects.
-        array = np.array([_real_number(entry) or math.inf for entry in array.flat]).reshape(array.shape)
+    array = any_array(name, value)
+    if array.dtype.kind == "O" and all(_is_real(entry) for entry in array.flat):
+        # Whole numbers beyond 2^63, which numpy keeps as objects, and whatever stands beside them.
+        array = np.array([_rounded(entry) for entry in array.flat]).reshape(array.shape)
     if array.dtype.kind not in "iuf":
         raise TypeError(f"{name} must be numbers, but their dtype is {array.dtype}.")
     ticks = array.astype(np.float64)

@@ -147,11 +147,6 @@ def test_the_simulator_cuts_in_the_same_way(drop_last, normalize):
         ({"batch_size": 0}, ValueError, r"batch_size must be a whole number of at least 1, but it is 0"),
         ({"batch_size": 2.5}, ValueError, r"batch_size must be a whole number of at least 1, but it is 2.5"),
         (
-            {"batch_size": 7},
-            ValueError,
-            r"batch_size must be a whole number between 1 and 6, the number of rows, but it is 7\.",
-        ),
-        (
             {"batch_size": 7, "drop_last": True},
             ValueError,
             r"batch_size must be .* between 1 and 6, .* it is 7, and drop_last leaves nothing",
@@ -169,6 +164,27 @@ def test_ways_of_cutting_that_are_none(kind, arguments, error, message):
     problem = rs.LeastSquares(np.arange(12.0).reshape(6, 2), np.ones(6))
     with pytest.raises(error, match=message):
         rs.descend(problem, kind(**arguments), step=0.1)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [rs.RandomReshuffling, rs.WithReplacement, rs.Cyclic, rs.ShuffleOnce, rs.SampleReshuffling],
+)
+@pytest.mark.parametrize("momentum", [0.0, 0.5])
+def test_more_rows_in_a_batch_than_there_are_make_one_batch(kind, momentum):
+    problem = rs.gaussian(6, 3, noise=0.5, seed=0)
+    run = rs.descend(problem, kind(batch_size=7), step=0.1, momentum=momentum)
+    full = rs.descend(problem, rs.FullBatch(), step=0.1, momentum=momentum)
+    close(run.iterate([1, 4, np.inf]), full.iterate([1, 4, np.inf]))
+    close(run.expected_risk(4).total, full.expected_risk(4).total)
+
+
+def test_more_draws_in_a_batch_than_there_are_rows_are_as_many_as_rows():
+    problem = rs.gaussian(6, 3, noise=0.5, seed=0)
+    many, all_of_them = (
+        rs.descend(problem, rs.SampleWithReplacement(batch_size=size), step=0.1) for size in (7, 6)
+    )
+    close(many.expected_risk(4).total, all_of_them.expected_risk(4).total)
 
 
 def test_schemes_say_how_they_cut():

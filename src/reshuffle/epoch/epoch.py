@@ -1,5 +1,6 @@
 """One epoch as the user sees it: Z, Xtilde, Pi_b and the mean map, in the coordinates of the problem."""
 
+import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -13,6 +14,7 @@ from reshuffle.epoch.mean_map import MeanMap
 from reshuffle.modes import Modes
 from reshuffle.problem import LeastSquares
 from reshuffle.schemes.base import Scheme
+from reshuffle.threads import few_threads
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +69,8 @@ class Epoch:
                 f"{1e-280 / scale / scale:.1g} and {1e300 / scale / scale:.1g} to be computed with at all; "
                 "try critical_step(problem, scheme)."
             )
-        return self.scheme.estimated_map(self.blocks, scaled_step, self.accuracy)
+        with few_threads(self._side):
+            return self.scheme.estimated_map(self.blocks, scaled_step, self.accuracy)
 
     @property
     def replicas(self) -> "list[Epoch]":
@@ -77,7 +80,13 @@ class Epoch:
     @cached_property
     def modes(self) -> Modes:
         """The modes of one application of the mean map."""
-        return modes.modes(self.mean)
+        with few_threads(self._side):
+            return modes.modes(self.mean)
+
+    @property
+    def _side(self) -> float:
+        """The side of a square matrix that costs about as much as the blocks do."""
+        return math.sqrt(self.blocks.rows.size)
 
     @cached_property
     def rates(self) -> FloatArray:

@@ -8,6 +8,7 @@ orderings of S is F(S) = I - step R' D(S) R with a symmetric (r, r) kernel, and
 Each batch enters through its statistics alone, at 2 r^3 operations a visit.
 """
 
+from functools import partial
 from math import comb
 
 import numpy as np
@@ -16,6 +17,7 @@ from reshuffle.arrays import FloatArray
 from reshuffle.blocks import Blocks
 from reshuffle.epoch.subsets import elements, layer, prefix_weights
 from reshuffle.orthogonal import thin_qr
+from reshuffle.threads import each
 
 
 class ParameterLattice:
@@ -42,6 +44,7 @@ class ParameterLattice:
         gram = self.factor @ self.factor.T
         identity = np.eye(len(gram))
         self._visits: list[FloatArray] = [identity - step * (share @ gram) for share in self._shares]
+        self._side = len(gram)
         self.prefix_means = [np.zeros_like(gram) for _ in parts]
         total = self._climb()
         self.kernel = (total + total.T) / (2 * blocks.batches)
@@ -61,8 +64,11 @@ class ParameterLattice:
             for subset, mean in current.items():
                 for batch in elements(everything ^ subset):
                     self.prefix_means[batch] += weight * mean
-            following = layer(list(range(batches)), size + 1)
-            current = {subset: self._average(subset, current) for subset in following}
+            following = list(layer(list(range(batches)), size + 1))
+            averages = each(
+                partial(self._average, previous=current), following, self._side * np.cbrt(size + 1)
+            )
+            current = dict(zip(following, averages, strict=True))
         return current[everything]
 
     def _average(self, subset: int, previous: dict[int, FloatArray]) -> FloatArray:

@@ -19,6 +19,7 @@ import numpy as np
 from reshuffle.arrays import FloatArray, IntArray
 from reshuffle.blocks import Blocks
 from reshuffle.epoch.subsets import elements, layer, prefix_weights
+from reshuffle.threads import each, workers
 
 _Layer = dict[int, FloatArray]
 
@@ -55,11 +56,14 @@ class SampleLattice:
         if batches % 2 == 0:
             shorter = longer
         total = np.zeros_like(self.gram)
-        for first, later in shorter.items():
-            rest = everything ^ first
-            # With two equal halves (S, rest) and (rest, S) are transposes of each other.
-            if batches % 2 or first < rest:
-                self._meet(total, first, later, rest, longer[rest])
+        # With two equal halves (S, rest) and (rest, S) are transposes of each other.
+        pairs = [(S, everything ^ S) for S in shorter if batches % 2 or everything ^ S > S]
+        side = float(np.mean(self.blocks.sizes)) * batches / 2
+        # A few at a time: all of the products together would be another layer.
+        for some in _batched(pairs, workers()):
+            bridges = each(lambda pair: self._bridge(shorter[pair[0]], longer[pair[1]], *pair), some, side)
+            for (first, second), bridge in zip(some, bridges, strict=True):
+                self._meet(total, first, shorter[first], second, longer[second], bridge)
         return (total + total.T) / (2 * batches * comb(batches, batches // 2) / (2 - batches % 2))
 
     def prefix_mean(self, batch: int) -> FloatArray:
@@ -76,7 +80,11 @@ class SampleLattice:
         return mean
 
     def _next_layer(self, members: list[int], size: int, previous: _Layer) -> _Layer:
-        return {subset: self._average(subset, previous) for subset in layer(members, size)}
+        subsets = list(layer(members, size))
+        # The products that make a kernel out of the layer before.
+        side = np.cbrt(size * np.mean(self.blocks.sizes) * ((size - 1) * np.mean(self.blocks.sizes)) ** 2)
+        averages = each(lambda subset: self._average(subset, previous), subsets, float(side))
+        return dict(zip(subsets, averages, strict=True))
 
     def _average(self, subset: int, previous: _Layer) -> FloatArray:
         members = elements(subset)
@@ -98,10 +106,22 @@ class SampleLattice:
         mean /= len(members)
         return mean
 
-    def _meet(self, total: FloatArray, first: int, early: FloatArray, second: int, late: FloatArray) -> None:
+    def _bridge(self, early: FloatArray, late: FloatArray, first: int, second: int) -> FloatArray:
+        """D(second) (C C') D(first)."""
+        rows, others = self._rows(first), self._rows(second)
+        return np.asarray(late @ (self.gram[np.ix_(others, rows)] @ early))
+
+    def _meet(
+        self,
+        total: FloatArray,
+        first: int,
+        early: FloatArray,
+        second: int,
+        late: FloatArray,
+        bridge: FloatArray,
+    ) -> None:
         """Add D(first) + D(second) - step D(second) (C C') D(first) to `total`, in place."""
         rows, others = self._rows(first), self._rows(second)
-        bridge = late @ (self.gram[np.ix_(others, rows)] @ early)
         total[np.ix_(rows, rows)] += early
         total[np.ix_(others, others)] += late
         total[np.ix_(others, rows)] -= self.step * bridge
@@ -110,6 +130,11 @@ class SampleLattice:
         return np.concatenate(
             [np.arange(0), *(np.r_[self.blocks.of(batch)] for batch in elements(subset))]
         ).astype(np.int64)
+
+
+def _batched(pairs: list[tuple[int, int]], size: int) -> Iterator[list[tuple[int, int]]]:
+    for start in range(0, len(pairs), size):
+        yield pairs[start : start + size]
 
 
 def _around(start: int, stop: int, end: int) -> Iterator[tuple[slice, slice]]:

@@ -11,6 +11,7 @@ from scipy.linalg import lapack
 from reshuffle.arrays import AnyArray, FloatArray
 from reshuffle.moments.visits import Visits
 from reshuffle.schemes import Scheme
+from reshuffle.threads import few_threads
 
 _EPS = float(np.finfo(np.float64).eps)
 _DOUBLINGS = 1100
@@ -182,7 +183,7 @@ def mean_map(scheme: Scheme, n: int, visits: Visits, force: FloatArray) -> Affin
         following[:, d + 1 + visits.columns(batch)] += visits.unit_entry(batch)
         return following
 
-    with np.errstate(over="ignore", invalid="ignore"):
+    with few_threads(d), np.errstate(over="ignore", invalid="ignore"):
         end = scheme.walk(n, visit, average, nothing)
     kernel, entries = np.ascontiguousarray(end[:, :d]), np.ascontiguousarray(end[:, d:])
     return AffineMap(visits.left, visits.right, kernel, entries, *visits.sizes_of(scheme.steps(n), force))
@@ -220,7 +221,7 @@ class Powers:
         times = int(count)
         if not times:
             return states
-        with np.errstate(over="ignore", invalid="ignore"):
+        with few_threads(len(states)), np.errstate(over="ignore", invalid="ignore"):
             if times != self._last:
                 self._last, self._power = times, self._repeated(times)
             return self._power(states)

@@ -65,7 +65,8 @@ class _Tally:
         d, rows = visits.dimension, len(visits.blocks.rows)
         self._kernel, self._entries = np.zeros((GROUPS, d, d)), np.zeros((GROUPS, d, 1 + rows))
         self._steps = draw(np.random.default_rng(0), 1).rows.shape[1]
-        each = 8.0 * d * (4 * d + 2 * rows)
+        # Of features that are all zero nothing is stacked.
+        each = max(8.0 * d * (4 * d + 2 * rows), 1.0)
         self._pairs = max(1, int(min(_STACKED_BYTES / each, _MOST_STACKED) / 2))
         while self._pairs > 1 and self.expense > wanted.budget:
             self._pairs //= 2

@@ -7,6 +7,7 @@ import numpy as np
 from reshuffle.arrays import BoolArray, FloatArray
 from reshuffle.covariance import Covariance
 from reshuffle.row_space import RowSpace
+from reshuffle.threads import few_threads
 
 _UNSEEN = 1e-14
 """Weight of a coordinate, relative to the largest, that is mere rounding."""
@@ -26,12 +27,15 @@ class Readout:
 
     def __init__(self, space: RowSpace, covariance: Covariance, start: FloatArray, beta_star: FloatArray):
         self.space = space
-        self.gram = covariance.gram(space.lift(np.eye(space.dimension)))
+        with few_threads(np.sqrt(space.p * space.dimension)):
+            self.gram = covariance.gram(space.lift(np.eye(space.dimension)))
         sizes = np.abs(self.gram).max(axis=0, initial=0.0)
         self._unseen: BoolArray = sizes <= _UNSEEN * sizes.max(initial=0.0)
-        self._ends = np.stack([space.outside(start), space.outside(beta_star)])
-        weighted = covariance.apply(self._ends.T)
-        self._outer = self._ends @ weighted
+        ends = np.stack([space.outside(start), space.outside(beta_star)])
+        # In a unit of their own, so that their squares are numbers.
+        self._unit = float(np.abs(ends).max()) or 1.0
+        weighted = covariance.apply((ends / self._unit).T)
+        self._outer = (ends / self._unit) @ weighted
         self._inner = space.coordinates(weighted)
 
     def turned(self, basis: FloatArray) -> "Readout":
@@ -48,8 +52,8 @@ class Readout:
             return np.inf
         weights = self._weights(fade)
         with np.errstate(over="ignore", invalid="ignore"):
-            value = float(weights @ self._outer @ weights)
-        return max(value, 0.0) if np.isfinite(value) else np.inf
+            value = self._unit * (self._unit * max(float(weights @ self._outer @ weights), 0.0))
+        return value if np.isfinite(value) else np.inf
 
     def _weights(self, fade: float) -> FloatArray:
         """Of start and beta_star; where nothing starts outside nothing can grow there."""
@@ -58,7 +62,9 @@ class Readout:
     def between(self, mean: FloatArray, fade: float) -> float:
         """2 o'Sigma V u / scale, for the mean u of the errors."""
         seen = np.where(self._unseen, 0.0, mean)
-        return 2 * float((self._inner @ self._weights(fade)) @ (seen / self.space.scale))
+        with np.errstate(over="ignore", invalid="ignore"):
+            along = float((self._inner @ self._weights(fade)) @ (seen / self.space.scale))
+        return 2 * self._unit * along
 
     def inside(self, second: FloatArray) -> float:
         """The trace of Sigma and the second moment V E[u u'] V' / scale^2."""
@@ -75,7 +81,8 @@ class Readout:
     def inside_of(self, columns: FloatArray) -> float:
         """The sum of |V u / scale|_Sigma^2 over the columns u of (r, c)."""
         # What Sigma does not see may grow as it likes.
-        unit = np.where(self._unseen[:, np.newaxis], 0.0, columns) / self.space.scale
-        with np.errstate(over="ignore", invalid="ignore"):
+        seen = np.where(self._unseen[:, np.newaxis], 0.0, columns)
+        with few_threads(len(self.gram)), np.errstate(over="ignore", invalid="ignore"):
+            unit = seen / self.space.scale
             value = float(np.vdot(unit, self.gram @ unit))
         return max(value, 0.0) if np.isfinite(value) else np.inf

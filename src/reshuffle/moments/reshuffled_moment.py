@@ -20,6 +20,7 @@ from reshuffle.blocks import Blocks
 from reshuffle.epoch.subsets import elements, layer
 from reshuffle.moments.affine_map import average
 from reshuffle.moments.aligned import Alignment
+from reshuffle.threads import few_threads
 
 
 class ReshuffledMoment:
@@ -42,7 +43,8 @@ class ReshuffledMoment:
 
     def __init__(self, blocks: Blocks, step: float, modes: FloatArray, noise: float):
         self.noise, self.batches = noise, blocks.batches
-        alignment = Alignment(blocks)
+        with few_threads(blocks.rows.shape[1]):
+            alignment = Alignment(blocks)
         self.basis, self._first, self._turns = alignment.basis, alignment.first, alignment.turns
         self._rows = alignment.rows
         self._places = [blocks.of(batch) for batch in range(self.batches)]
@@ -57,7 +59,7 @@ class ReshuffledMoment:
         self._inlet = h * singular
         self._layers: list[list[_Arrival]] = []
         self._means: dict[int, FloatArray] = {}
-        with np.errstate(over="ignore", invalid="ignore"):
+        with few_threads(len(self.basis)), np.errstate(over="ignore", invalid="ignore"):
             self._climb(self.basis.T @ modes)
 
     def _climb(self, modes: FloatArray) -> None:
@@ -96,7 +98,7 @@ class ReshuffledMoment:
     def epoch(self, second: FloatArray, source: FloatArray) -> FloatArray:
         """E e e' (r, r) after one more epoch."""
         moments = {0: second}
-        with np.errstate(over="ignore", invalid="ignore"):
+        with few_threads(len(self.basis)), np.errstate(over="ignore", invalid="ignore"):
             # In the coordinates of the second moments, in which the first batch is diagonal.
             turned = source @ self._means[0] if self.noise else source
             for arrivals in self._layers:

@@ -15,6 +15,7 @@ from reshuffle.moments.graded import GradedBlocks
 from reshuffle.recipe import Recipe
 from reshuffle.row_space import RowSpace
 from reshuffle.schemes import SampleReshuffling, Scheme
+from reshuffle.threads import few_threads
 
 
 class SampledCourse(Course):
@@ -52,9 +53,10 @@ class SampledCourse(Course):
         visits = self.visits(epoch)
         if visits.step not in self._groups:
             truth = np.zeros(visits.rank) if self.truth is None else self.truth
-            self._groups[visits.step] = group_maps(
-                visits, visits.unit_force(truth), self._draw, self.accuracy
-            )
+            with few_threads(visits.dimension):
+                self._groups[visits.step] = group_maps(
+                    visits, visits.unit_force(truth), self._draw, self.accuracy
+                )
         if visits.step not in self._maps:
             counted = [m for g, m in enumerate(self._groups[visits.step]) if g != self.left_out]
             with np.errstate(over="ignore", invalid="ignore"):

@@ -15,6 +15,7 @@ from reshuffle.moments.affine_map import average
 from reshuffle.moments.inputs import Inputs
 from reshuffle.moments.visits import DrawnVisits, Visits
 from reshuffle.schemes import Scheme
+from reshuffle.threads import few_threads
 
 
 class SecondMoment:
@@ -42,7 +43,7 @@ class SecondMoment:
         def visit(batch: int, change: FloatArray) -> FloatArray:
             return change + self._visit(batch, moments + change)
 
-        with np.errstate(over="ignore", invalid="ignore"):
+        with few_threads(d), np.errstate(over="ignore", invalid="ignore"):
             change = self.scheme.walk(self.n, visit, average, np.zeros_like(moments))
             change[:, :d] = (change[:, :d] + change[:, :d].T) / 2
         return change
@@ -53,7 +54,7 @@ class SecondMoment:
         def visit(batch: int, change: FloatArray) -> FloatArray:
             return change + self._conjugate(batch, matrix + change)
 
-        with np.errstate(over="ignore", invalid="ignore"):
+        with few_threads(len(matrix)), np.errstate(over="ignore", invalid="ignore"):
             change = self.scheme.walk(self.n, visit, average, np.zeros_like(matrix))
             return np.asarray((change + change.T) / 2)
 

@@ -17,6 +17,7 @@ import scipy.linalg
 from reshuffle.arrays import FloatArray
 from reshuffle.moments.affine_map import AffineMap
 from reshuffle.orthogonal import graded_svd
+from reshuffle.threads import few_threads
 
 Map = Callable[[FloatArray], FloatArray]
 
@@ -126,6 +127,11 @@ def fixed_point(change: Map, mean: MeanPart) -> tuple[FloatArray, float]:
     M -> M + (I - Abar . Abar')^-1 change(M) climbs from below, with increments that shrink by the gain: not in
     every round (with two batches the map of the gain has -gain among its eigenvalues too), but over a cycle.
     """
+    with few_threads(len(mean.loss)):
+        return _fixed_point(change, mean)
+
+
+def _fixed_point(change: Map, mean: MeanPart) -> tuple[FloatArray, float]:
     matrix, scales = np.zeros_like(mean.loss), np.outer(mean.units, mean.units)
     changes: list[float] = []
     for _ in range(_ROUNDS):
@@ -174,6 +180,11 @@ def positive_radius(positive: Map, dimension: int, decided: float | None = None)
     decided : float, optional
         Stop as soon as it is known to be above or below this number.
     """
+    with few_threads(dimension):
+        return _positive_radius(positive, dimension, decided)
+
+
+def _positive_radius(positive: Map, dimension: int, decided: float | None) -> Enclosure:
     if dimension == 0:
         return Enclosure(0.0, 0.0, 0.0)
     matrix = np.eye(dimension) / dimension

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from reshuffle import validate
 from reshuffle.arrays import FloatArray, IntArray
 from reshuffle.blocks import Blocks
 from reshuffle.epoch.mean_map import MeanMap
@@ -69,7 +70,7 @@ class FixedOrder(Scheme):
 
 
 def _numbers(order: Any) -> IntArray:
-    numbers = np.asarray(order)
+    numbers = validate.any_array("order", order)
     if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
         raise ValueError(
             f"order must be a one-dimensional sequence of the numbers of the batches, but it is {order!r}."

@@ -21,7 +21,7 @@ class Partition:
         each batch.
     batch_size : int
         Instead of `batches`: contiguous blocks of this many rows, as torch's DataLoader cuts them. Unless it
-        divides n the last block is shorter.
+        divides n the last block is shorter; with fewer rows than that there is one block.
     drop_last : bool
         With `batch_size`: leave that shorter block out. Of a fixed partition its rows are never visited.
     normalize : "own" or "equal"
@@ -109,10 +109,10 @@ class Partition:
 
 
 def _blocks_of(batch_size: int, n: int, drop_last: bool) -> IntArray:
-    if batch_size > n:
+    if batch_size > n and drop_last:
         raise ValueError(
-            f"batch_size must be a whole number between 1 and {n}, the number of rows, but it is {batch_size}"
-            + (", and drop_last leaves nothing." if drop_last else ".")
+            f"batch_size must be a whole number between 1 and {n}, the number of rows, but it is {batch_size}, "
+            "and drop_last leaves nothing."
         )
     whole, rest = divmod(n, batch_size)
     return np.array([batch_size] * whole + [rest] * (rest > 0 and not drop_last), dtype=np.int64)
@@ -120,7 +120,7 @@ def _blocks_of(batch_size: int, n: int, drop_last: bool) -> IntArray:
 
 def _index_arrays(batches: Iterable[Any]) -> list[IntArray]:
     try:
-        parts = [np.asarray(part) for part in batches]
+        parts = [validate.any_array(f"batches[{number}]", part) for number, part in enumerate(batches)]
     except (TypeError, ValueError):
         raise TypeError(
             f"batches must be a whole number >= 1 or a list of index arrays, but it is {batches!r}."

@@ -1,0 +1,162 @@
+"""The ends of what float64 can hold, and problems in which next to nothing happens: an answer, and no warning."""
+
+import math
+
+import numpy as np
+import pytest
+
+import reshuffle as rs
+from tests.problems import close
+
+TALL = np.array([[1.0, 0.3], [0.2, 1.0], [0.4, 0.5]])
+WIDE = np.array([[1.0, 0.2, 0.4, 0.1], [0.3, 1.0, 0.5, 0.7], [0.1, 0.4, 0.2, 1.0]])
+SCHEMES = [
+    rs.FullBatch(),
+    rs.RandomReshuffling(2),
+    rs.WithReplacement(2),
+    rs.Cyclic(2),
+    rs.ShuffleOnce(2),
+    rs.SampleReshuffling(2),
+    rs.SampleWithReplacement(2),
+]
+RECIPES = [{}, {"momentum": 0.5}, {"penalty": 0.1}, {"momentum": 0.5, "penalty": 0.1}]
+EPOCHS = [0, 1, 3, math.inf]
+FEW_DRAWS = {"rtol": 10.0}
+"""What is sampled need not be known well: the same draws are compared."""
+
+
+def sized(X, features=1.0, responses=1.0, **changes):
+    """A problem of which features and responses are multiples of ordinary ones, so that all answers are known."""
+    n, p = X.shape
+    known = {
+        "beta_star": np.linspace(1.0, 2.0, p) * responses / features,
+        "noise": 0.5 * responses,
+        "covariance": None,
+    }
+    return rs.LeastSquares(features * X, responses * np.cos(np.arange(n)), **{**known, **changes})
+
+
+@pytest.mark.parametrize("X", [TALL, WIDE], ids=["tall", "wide"])
+@pytest.mark.parametrize("scheme", SCHEMES, ids=str)
+@pytest.mark.parametrize("momentum", [0.0, 0.5])
+@pytest.mark.parametrize(("features", "responses"), [(1e100, 1e160), (1.0, 1e-160), (1e-20, 1e120)])
+def test_answers_are_those_of_ordinary_units(X, scheme, momentum, features, responses):
+    ordinary, extreme = (
+        rs.descend(problem, scheme, 0.1 / size / size, momentum=momentum, **FEW_DRAWS)
+        for problem, size in ((sized(X), 1.0), (sized(X, features, responses), features))
+    )
+    beta = responses / features
+    close(extreme.iterate(EPOCHS) / beta, ordinary.iterate(EPOCHS), 1e-9)
+    one, other = ordinary.compare_limit(), extreme.compare_limit()
+    close(other.distance / beta, one.distance, 1e-9)
+    close(other.difference / beta, one.difference, 1e-9)
+    if beta > 1e-100:
+        close(extreme.risk(EPOCHS).total / beta / beta, ordinary.risk(EPOCHS).total, 1e-9)
+        close(
+            extreme.expected_risk([1, 3]).total / beta / beta,
+            ordinary.expected_risk([1, 3]).total,
+            1e-9,
+        )
+
+
+def test_the_distance_of_limits_is_finite_where_the_vector_is():
+    run = rs.descend(rs.LeastSquares(TALL, [1e160, 2e160, -1e160]), rs.RandomReshuffling(3), 0.5)
+    found = run.compare_limit()
+    assert math.isclose(found.distance, math.hypot(*found.difference), rel_tol=1e-12)
+    assert 1e150 < found.distance < 1e161
+
+
+@pytest.mark.parametrize("scheme", SCHEMES, ids=str)
+@pytest.mark.parametrize("momentum", [0.0, 0.5])
+def test_beyond_the_range_of_numbers_is_infinite(scheme, momentum):
+    problem = rs.LeastSquares(1e-150 * TALL, [1e160, -1e160, 1e160], beta_star=[1.0, 1.0], noise=1e160)
+    run = rs.descend(problem, scheme, 1e299, momentum=momentum, **FEW_DRAWS)
+    assert np.isinf(run.iterate(math.inf)).all()
+    assert run.training_loss(math.inf) == math.inf
+    assert run.risk(math.inf).total == math.inf
+    assert run.compare_limit().distance == math.inf
+
+
+@pytest.mark.parametrize("scheme", SCHEMES, ids=str)
+@pytest.mark.parametrize("momentum", [0.0, 0.5])
+@pytest.mark.parametrize(
+    "covariance", [1e308, np.full(2, 1e308), 1e308 * np.array([[1.0, 0.5], [0.5, 1.0]])], ids=np.ndim
+)
+@pytest.mark.parametrize("noise", [0.5, 1e160])
+def test_a_covariance_at_the_end_of_the_range(scheme, momentum, covariance, noise):
+    # Errors of 1e-3: their squares bring the risk back into the range, unless the noise is far beyond.
+    size = 1e-3
+    unit = covariance / 1e308
+    small = {"beta_star": [size, size], "noise": size * noise}
+    runs = [
+        rs.descend(sized(TALL, covariance=sigma, **small), scheme, 0.1, momentum=momentum, **FEW_DRAWS)
+        for sigma in (unit, covariance)
+    ]
+    ordinary, extreme = (run.risk([0, 3, math.inf]).total for run in runs)
+    with np.errstate(over="ignore"):
+        np.testing.assert_allclose(extreme, ordinary * 1e308, rtol=1e-9)
+        mean, expected = (run.expected_risk([0, 3]).total for run in runs)
+        np.testing.assert_allclose(expected, mean * 1e308, rtol=1e-9)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.5])
+@pytest.mark.parametrize("scheme", [rs.Cyclic(1), rs.RandomReshuffling(1), rs.FullBatch()], ids=str)
+@pytest.mark.parametrize("recipe", RECIPES, ids=str)
+@pytest.mark.parametrize("covariance", [None, [1.0, 3.0]], ids=["I", "diagonal"])
+def test_a_run_that_diverges_says_so_in_silence(noise, scheme, recipe, covariance):
+    problem = rs.LeastSquares([[-0.6, 0.3]], [1.0], beta_star=[1.0, 1.0], noise=noise, covariance=covariance)
+    run = rs.descend(problem, scheme, 25.0, **recipe)
+    assert run.best_epoch().epoch == 0
+    # The last finite numbers and the first infinite ones are where parts overflow that are to be added.
+    risks = run.risk(np.arange(1000))
+    assert risks.total[-1] == math.inf
+    assert not np.isnan(risks.total).any()
+    assert not run.stability().converges
+
+
+def degenerate():
+    """Features that are all zero, that are one row or one column, of rank one, or of equal rows."""
+    line = np.array([1.0, -2.0, 0.5])
+    yield from (np.zeros(shape) for shape in ((4, 3), (3, 5), (1, 1)))
+    yield from (
+        line[np.newaxis],
+        line[:, np.newaxis],
+        np.tile(line, (4, 1)),
+        np.outer([1.0, 2.0, -1.0], line),
+    )
+    yield np.vstack([np.zeros((2, 3)), line])
+    yield np.column_stack([line, np.zeros(3)])
+
+
+@pytest.mark.parametrize(
+    "X", list(degenerate()), ids=lambda X: f"{X.shape[0]}x{X.shape[1]}-{np.abs(X).sum():g}"
+)
+@pytest.mark.parametrize(
+    ("kind", "recipe"), list(zip(["I", "vector", "matrix", "matrix"], RECIPES, strict=True))
+)
+def test_next_to_nothing_happens_in_every_scheme_and_question(X, kind, recipe):
+    n, p = X.shape
+    sigma = np.linspace(1.0, 2.0, p)
+    covariance = {"I": None, "vector": sigma, "matrix": np.diag(sigma)}[kind]
+    problem = rs.LeastSquares(X, np.cos(np.arange(n)), beta_star=np.ones(p), covariance=covariance, noise=0.5)
+    batches = min(2, n)
+    schemes = [
+        rs.FullBatch(), rs.SampleReshuffling(batch_size=2), rs.SampleWithReplacement(batch_size=2),
+        *(kind(count) for count in {batches, n}
+          for kind in (rs.RandomReshuffling, rs.WithReplacement, rs.Cyclic, rs.ShuffleOnce)),
+    ]  # fmt: skip
+    for scheme in schemes:
+        run = rs.descend(problem, scheme, 0.02, **recipe, **FEW_DRAWS)
+        start = float(run.risk(0).total)
+        close(start, sigma.sum() if kind != "I" else p)
+        answers = [
+            run.iterate(EPOCHS), run.training_loss(EPOCHS), run.risk(EPOCHS).total, run.risk(EPOCHS).error,
+            run.expected_risk([0, 2]).total, run.limit().parameters, run.compare_limit().distance,
+        ]  # fmt: skip
+        if not isinstance(scheme, rs.SampleReshuffling):
+            answers += [run.mean_square_stability().rate, run.expected_risk(math.inf).total]
+        assert all(np.isfinite(answer).all() for answer in answers)
+        if not X.any() and "penalty" not in recipe:
+            close(run.risk(EPOCHS).total, np.full(4, start))
+            assert not run.iterate(EPOCHS).any()
+        assert rs.critical_step(problem, rs.FullBatch()) == math.inf or X.any()
