@@ -66,6 +66,11 @@ class BatchSystem:
     factors is averaged over by its conditional expectation. All batches are alike, so one H (in symmetric blocks)
     is unknown: 13 numbers for B = 4, where the general engine has 144.
 
+    The equations are written in a basis in which 1 - (1 - w_1) ... (1 - w_B) does not cancel: without data every F(S)
+    is I, and the vector u of these takes the place of the empty set, divided by the root of `unit`, the size
+    of the spectrum. Its row of the pencil then holds z / unit and what is of first order in the w_b, with all digits
+    however small the step is, or z near a hard edge.
+
     Parameters
     ----------
     batches : int
@@ -82,7 +87,6 @@ class BatchSystem:
         law = MarchenkoPastur(batches * aspect, alpha / batches)
         r = law.rational_r
         assert r is not None
-        self.transforms = [RationalR(block.astype(complex), r) for block in self.symmetry.coefficients]
         ends = np.cumsum([0, *(len(sizes) for sizes in self.symmetry.sizes)])
         self.outer = [slice(int(a), int(b)) for a, b in itertools.pairwise(ends)]
         self.size = int(ends[-1])
@@ -90,7 +94,25 @@ class BatchSystem:
         self.unknowns = sum(len(rows) for rows, _ in self.triangles)
         self.indices = self._layout()
         self.constant = self._constant()
-        self.norm = 2.0 + batches * law.scale * float(eigenvalues.max())
+        largest = float(eigenvalues.max())
+        self.unit = min(1.0, alpha * largest * (1 + aspect**0.5) ** 2)
+        self._adapt(r)
+        size = max(np.linalg.norm(transform.coefficient, 2) for transform in self.transforms)
+        self.norm = float(np.linalg.norm(self._offset, 2) + batches * law.scale * largest * size)
+
+    def _adapt(self, r: tuple[float, float, float]) -> None:
+        """Pass to the basis of u: restricted to the subsets without a batch it is that of the inner type 0."""
+        # Without data every F(S) is I: u is 1 for every size, and so is its part in the inner type.
+        embedding = self.symmetry.links[0][0].embedding
+        inner = np.eye(embedding.shape[1])
+        inner[:, 0] = embedding.sum(axis=0) / self.unit**0.5
+        first, *others = self.symmetry.coefficients
+        coefficients = [inner.T @ first @ inner, *others]
+        self.transforms = [RationalR(block.astype(complex), r) for block in coefficients]
+        self.modifier = inner.T @ self.symmetry.modifier
+        # The constant times u vanishes.
+        self._offset = self.constant.copy()
+        self._offset[0, :] = self._offset[:, 0] = 0.0
 
     def _layout(self) -> list[IntArray]:
         """For each inner type, the unknown that fills each entry."""
@@ -139,8 +161,8 @@ class BatchSystem:
         return np.concatenate(pieces, axis=-1)
 
     def base(self, z: Complex, height: Complex) -> Complex:
-        """The base z e_0 e_0' + i height - constant, (points, k, k)."""
-        total = 1j * height[:, np.newaxis, np.newaxis] * np.eye(self.size) - self.constant
+        """The base z e_0 e_0' + i height - offset, (points, k, k), for z in units of `unit`."""
+        total = 1j * height[:, np.newaxis, np.newaxis] * np.eye(self.size) - self._offset
         total[:, 0, 0] += z
         return np.asarray(total)
 
@@ -287,7 +309,7 @@ class BatchSystem:
 
     def noise_vectors(self, state: State) -> Complex:
         """(1 - c beta g)^-1 pi, (points, sizes): Pi_b as the resolvent of b's own batch sees it."""
-        weights = np.linalg.solve(self.symmetry.coefficients[0], self.symmetry.modifier)
+        weights = np.linalg.solve(self.transforms[0].coefficient, self.modifier)
         return np.asarray(state.factors[0] @ weights)
 
     def noise_transform(self, state: State) -> Complex:
@@ -297,7 +319,7 @@ class BatchSystem:
         it is pi' g (1 - c beta g)^-1 pi, because beta (id (x) tau)(A^-1 w_b) = -H g.
         """
         return np.asarray(
-            np.einsum("i,nij,nj->n", self.symmetry.modifier, state.restricted[0], self.noise_vectors(state))
+            np.einsum("i,nij,nj->n", self.modifier, state.restricted[0], self.noise_vectors(state))
         )
 
     @property

@@ -40,4 +40,4 @@ class TwoResolvents:
         vectors = system.noise_vectors(state)
         size = vectors.shape[1]
         inner = corner[:, : size * size].reshape(-1, size, size)
-        return np.asarray(np.einsum("pi,pij,pj->p", vectors[first], inner, vectors[second]))
+        return np.asarray(np.einsum("pi,pij,pj->p", vectors[first], inner, vectors[second]) / system.unit)

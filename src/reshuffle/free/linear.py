@@ -10,7 +10,7 @@ import numpy as np
 from reshuffle.free.checks import Complex
 from reshuffle.free.fixed_point import FixedPoint
 
-DENSE = 60
+DENSE = 150
 KRYLOV = 40
 
 
