@@ -16,6 +16,10 @@ SECTIONS = 25
 # Of the scale: near enough for the square of the density to lead to the end.
 ROUGH = 1e-7
 REACHES = (2e-4, 1e-4, 3e-5, 1e-5)
+# Of the scale: how far inside an edge the density must be positive.
+INSIDE = 2e-12
+# Over the width: densities below are rounding.
+VANISHING = 1e-9
 
 Pairs = tuple[tuple[float, float], ...]
 
@@ -53,7 +57,7 @@ def support(density: Callable[[Real], Any], seeds: Real, resolution: int) -> Sup
     values = _values(density, grid)
     for _ in range(2):
         grid, values = _look_into_dips(density, grid, values)
-    threshold = 1e-9 / (high - low + margin)
+    threshold = VANISHING / (high - low + margin)
     positive = values > threshold
     ends = [
         0.0 if abs(edge) < 1e-11 * scale else edge
@@ -117,10 +121,20 @@ def square_root_end(density: Callable[[Real], Any], edge: float, inward: float, 
     last = np.inf
     for step in REACHES:
         found = _zero_of_square(density, edge, inward * step)
-        if abs(found - last) < 1e-10 * scale and abs(found - edge) < 1e-5 * scale:
+        agree = abs(found - last) < 1e-10 * scale and abs(found - edge) < 1e-5 * scale
+        if agree and _starts_at(density, found, inward, scale):
             return found
         last = found
     return None
+
+
+def _starts_at(density: Callable[[Real], Any], edge: float, inward: float, scale: float) -> bool:
+    """Return whether the density is positive on the inner side of an edge.
+
+    A soft edge so close to a hard one that it is narrower than the fit looks like the hard one from afar.
+    """
+    inside = edge + float(np.copysign(INSIDE * scale, inward))
+    return bool(_values(density, np.array([inside]))[0] > VANISHING / scale)
 
 
 def polish(density: Callable[[Real], Any], edge: float, inward: float, scale: float) -> float:
