@@ -102,7 +102,8 @@ class BatchLaw(EpochLaw):
         values, errors = self._solve(t / unit + 0j)
         size = -values[:, 0, 0].imag
         # Beside a hard edge the rounding of G alone would count as mass.
-        return np.asarray(np.where(size > errors, size, 0.0) / (np.pi * unit))
+        density = np.where(size > errors, size, 0.0) / (np.pi * unit)
+        return np.asarray(np.where(np.isfinite(errors), density, np.nan))
 
     @cached_property
     def _structure(self) -> tuple[tuple[tuple[float, float], ...], Measure]:

@@ -10,7 +10,7 @@ from numpy.polynomial import Chebyshev
 from numpy.typing import NDArray
 
 from reshuffle.free.checks import Real
-from reshuffle.free.singularities import locate, peaks
+from reshuffle.free.singularities import exponent, locate, peaks
 
 SECTIONS = 25
 # Of the scale: near enough for the square of the density to lead to the end.
@@ -46,7 +46,7 @@ def support(density: Callable[[Real], Any], seeds: Real, resolution: int) -> Sup
 
     Parameters
     ----------
-    density : callable, array -> array; seeds : points near the spectrum, shape (n,); resolution : extra
+    density : callable, array -> array, nan where it failed; seeds : points near the spectrum, shape (n,); resolution : extra
         grid points.
     """
     low, high = float(seeds.min()), float(seeds.max())
@@ -129,12 +129,29 @@ def square_root_end(density: Callable[[Real], Any], edge: float, inward: float, 
 
 
 def _starts_at(density: Callable[[Real], Any], edge: float, inward: float, scale: float) -> bool:
-    """Return whether the density is positive on the inner side of an edge.
+    """Return whether nothing speaks against an edge: just inside of it the density is positive, or failed.
 
     A soft edge so close to a hard one that it is narrower than the fit looks like the hard one from afar.
     """
     inside = edge + float(np.copysign(INSIDE * scale, inward))
-    return bool(_values(density, np.array([inside]))[0] > VANISHING / scale)
+    return not _vanishes(density, np.array([inside]), scale)
+
+
+def _misses(
+    density: Callable[[Real], Any], edge: float, found: float, inward: float, scale: float
+) -> bool:
+    """Return whether ``found`` lies outside of ``edge``, the density vanishes in between and does not rise slowly."""
+    if (edge - found) * inward <= 0:
+        return False
+    power = exponent(density, edge, inward)
+    if power is not None and power[0] > power[1] / 2:
+        return False
+    return _vanishes(density, found + (edge - found) * np.array([0.25, 0.5, 0.75]), scale)
+
+
+def _vanishes(density: Callable[[Real], Any], points: Real, scale: float) -> bool:
+    """Return whether the density is known to be zero at one of the points; nan is not known."""
+    return bool(np.any(np.asarray(density(points), dtype=float) <= VANISHING / scale))
 
 
 def polish(density: Callable[[Real], Any], edge: float, inward: float, scale: float) -> float:
@@ -145,7 +162,7 @@ def polish(density: Callable[[Real], Any], edge: float, inward: float, scale: fl
     found = square_root_end(density, edge, inward, scale)
     if found is None:
         found = locate(density, edge, inward, scale)
-    return edge if found is None else found
+    return edge if found is None or _misses(density, edge, found, inward, scale) else found
 
 
 def _zero_of_square(density: Callable[[Real], Any], edge: float, reach: float) -> float:
