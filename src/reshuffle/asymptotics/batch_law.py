@@ -64,10 +64,11 @@ class BatchLaw(EpochLaw):
 
     def _transforms(self, z: Complex) -> Complex:
         """The Cauchy transforms of law, signal and noise, (3, points); nan where a point could not be solved."""
-        return np.asarray(np.diagonal(resolved(self._solve, z).value, axis1=1, axis2=2).T)
+        unit = self.system.unit
+        return np.asarray(np.diagonal(resolved(self._solve, z / unit).value, axis1=1, axis2=2).T / unit)
 
     def _solve(self, z: Complex) -> tuple[Complex, Real]:
-        """The three transforms as diagonal matrices (points, 3, 3), and their errors (points,)."""
+        """The three transforms as diagonal matrices (points, 3, 3), and their errors (points,), in the system's unit."""
         system = self.system
         height = max(16, _CHUNK // (system.unknowns**2 * len(system.eigenvalues) + system.size**2))
         values, errors = np.zeros((len(z), 3, 3), dtype=complex), np.full(len(z), np.inf)
@@ -76,8 +77,8 @@ class BatchLaw(EpochLaw):
             solution = follow(system, z[part], 1)
             state = self._state(z[part], solution.unknowns)
             signal = system.average(state.blocks[:1], 1)[0][:, 0, 0]
-            parts = (solution.resolvent[:, 0, 0], signal, system.noise_transform(state))
-            for row, transform in enumerate(parts):
+            noise = system.unit * system.noise_transform(state)
+            for row, transform in enumerate((solution.resolvent[:, 0, 0], signal, noise)):
                 values[part, row, row] = transform
             errors[part] = np.where(solution.converged, solution.error, np.inf)
         return values, errors
@@ -87,17 +88,22 @@ class BatchLaw(EpochLaw):
 
     def states(self, z: Complex) -> State:
         """The system solved at points (n,) off the real axis."""
-        solution = follow(self.system, z, 1)
+        inner = z / self.system.unit
+        solution = follow(self.system, inner, 1)
         if not solution.converged.all():
             bad = z[~solution.converged][0]
             raise ConvergenceError(
                 f"{self!r} could not be solved at {bad:.6g}, {abs(bad.imag):.2g} off the axis"
             )
-        return self._state(z, solution.unknowns)
+        return self._state(inner, solution.unknowns)
 
     def _untested(self, t: Real) -> Real:
-        values, errors = self._solve(t + 0j)
-        return np.asarray(np.where(np.isfinite(errors), np.maximum(-values[:, 0, 0].imag / np.pi, 0.0), 0.0))
+        unit = self.system.unit
+        values, errors = self._solve(t / unit + 0j)
+        size = -values[:, 0, 0].imag
+        # Beside a hard edge the rounding of G alone would count as mass.
+        density = np.where(size > errors, size, 0.0) / (np.pi * unit)
+        return np.asarray(np.where(np.isfinite(errors), density, np.nan))
 
     @cached_property
     def _structure(self) -> tuple[tuple[tuple[float, float], ...], Measure]:

@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -65,6 +66,11 @@ class BatchSystem:
     factors is averaged over by its conditional expectation. All batches are alike, so one H (in symmetric blocks)
     is unknown: 13 numbers for B = 4, where the general engine has 144.
 
+    The equations are written in a basis in which 1 - (1 - w_1) ... (1 - w_B) does not cancel: without data every F(S)
+    is I, and the vector u of these takes the place of the empty set, divided by the root of `unit`, the size
+    of the spectrum. Its row of the pencil then holds z / unit and what is of first order in the w_b, with all digits
+    however small the step is, or z near a hard edge.
+
     Parameters
     ----------
     batches : int
@@ -81,7 +87,6 @@ class BatchSystem:
         law = MarchenkoPastur(batches * aspect, alpha / batches)
         r = law.rational_r
         assert r is not None
-        self.transforms = [RationalR(block.astype(complex), r) for block in self.symmetry.coefficients]
         ends = np.cumsum([0, *(len(sizes) for sizes in self.symmetry.sizes)])
         self.outer = [slice(int(a), int(b)) for a, b in itertools.pairwise(ends)]
         self.size = int(ends[-1])
@@ -89,7 +94,25 @@ class BatchSystem:
         self.unknowns = sum(len(rows) for rows, _ in self.triangles)
         self.indices = self._layout()
         self.constant = self._constant()
-        self.norm = 2.0 + batches * law.scale * float(eigenvalues.max())
+        largest = float(eigenvalues.max())
+        self.unit = min(1.0, alpha * largest * (1 + aspect**0.5) ** 2)
+        self._adapt(r)
+        size = max(np.linalg.norm(transform.coefficient, 2) for transform in self.transforms)
+        self.norm = float(np.linalg.norm(self._offset, 2) + batches * law.scale * largest * size)
+
+    def _adapt(self, r: tuple[float, float, float]) -> None:
+        """Pass to the basis of u: restricted to the subsets without a batch it is that of the inner type 0."""
+        # Without data every F(S) is I: u is 1 for every size, and so is its part in the inner type.
+        embedding = self.symmetry.links[0][0].embedding
+        inner = np.eye(embedding.shape[1])
+        inner[:, 0] = embedding.sum(axis=0) / self.unit**0.5
+        first, *others = self.symmetry.coefficients
+        coefficients = [inner.T @ first @ inner, *others]
+        self.transforms = [RationalR(block.astype(complex), r) for block in coefficients]
+        self.modifier = inner.T @ self.symmetry.modifier
+        # The constant times u vanishes.
+        self._offset = self.constant.copy()
+        self._offset[0, :] = self._offset[:, 0] = 0.0
 
     def _layout(self) -> list[IntArray]:
         """For each inner type, the unknown that fills each entry."""
@@ -138,8 +161,8 @@ class BatchSystem:
         return np.concatenate(pieces, axis=-1)
 
     def base(self, z: Complex, height: Complex) -> Complex:
-        """The base z e_0 e_0' + i height - constant, (points, k, k)."""
-        total = 1j * height[:, np.newaxis, np.newaxis] * np.eye(self.size) - self.constant
+        """The base z e_0 e_0' + i height - offset, (points, k, k), for z in units of `unit`."""
+        total = 1j * height[:, np.newaxis, np.newaxis] * np.eye(self.size) - self._offset
         total[:, 0, 0] += z
         return np.asarray(total)
 
@@ -177,25 +200,98 @@ class BatchSystem:
         full = np.broadcast_to(matrix, (points, self.size, self.size))
         return [full[:, np.newaxis, where, where] for where in self.outer]
 
+    def between(self, left: Blocks, right: Blocks, power: int) -> Blocks:
+        """The maps move -> mean of lambda^power G(lambda) move G'(lambda), (points, sizes^2, sizes^2) for each type.
+
+        Made once they serve every direction, and cost no more for fifty eigenvalues of Sigma than for one.
+        """
+        weights = self.weights * self.eigenvalues**power
+        maps = []
+        for a, b in zip(left, right, strict=True):
+            points, number, size = a.shape[:3]
+            rows = (weights[:, np.newaxis] * a.reshape(points, number, -1)).transpose(0, 2, 1)
+            whole = (rows @ b.reshape(points, number, -1)).reshape(points, size, size, size, size)
+            # G' is symmetric, so that (G move G')_ij is the sum of G_ia G'_jb move_ab.
+            maps.append(whole.transpose(0, 1, 3, 2, 4).reshape(points, size * size, size * size))
+        return maps
+
+    def through(self, maps: Blocks) -> Complex:
+        """Spread, move by the maps, restrict: one matrix over all entries of the inner blocks."""
+        total = np.zeros((len(maps[0]), self.entries, self.entries), dtype=complex)
+        for entries, places, down, up, whole in zip(*self._crossings, maps, strict=True):
+            total[:, entries[:, np.newaxis], entries] += (down[:, np.newaxis] * up) * whole[
+                :, places[:, np.newaxis], places
+            ]
+        return total
+
+    def from_corner(self, maps: Blocks) -> Complex:
+        """The image of e_0 e_0' under the maps, restricted, (points, entries, 1)."""
+        entries, places, down = (column[0] for column in self._crossings[:3])
+        result = np.zeros((len(maps[0]), self.entries, 1), dtype=complex)
+        result[:, entries, 0] = down * maps[0][:, places, 0]
+        return result
+
+    @cached_property
+    def _crossings(self) -> tuple[list[Any], list[Any], list[Any], list[Any]]:
+        """For each outer type the inner entries that meet it, where they lie in it, and their factors both ways."""
+        starts = np.cumsum([0, *(index.size for index in self.indices)])
+        columns: tuple[list[Any], ...] = ([], [], [], [])
+        for outer, sizes in enumerate(self.symmetry.sizes):
+            pieces: list[tuple[Any, ...]] = []
+            for start, index, links in zip(starts, self.indices, self.symmetry.links, strict=False):
+                for link in (link for link in links if link.outer == outer):
+                    row, share = np.argmax(link.embedding, axis=0), link.embedding.max(axis=0)
+                    factor = np.outer(share, share).ravel()
+                    place = (row[:, np.newaxis] * len(sizes) + row).ravel()
+                    pieces.append((start + np.arange(index.size), place, factor, link.weight * factor))
+            for column, parts in zip(columns, zip(*pieces, strict=True), strict=True):
+                column.append(np.concatenate(parts))
+        return columns
+
+    def weigh(self, left: Blocks, right: Blocks, inner: Complex) -> Complex:
+        """The R-transform's derivative v c X g X' for each column g of a matrix (points, entries, columns)."""
+        result = np.empty_like(inner)
+        start, count = 0, inner.shape[-1]
+        for transform, a, b in zip(self.transforms, left, right, strict=True):
+            points, size = a.shape[:2]
+            part = slice(start, start + size * size)
+            rows = (a @ inner[:, part].reshape(points, size, -1)).reshape(points, size, size, count)
+            # X' is symmetric, as everything here is.
+            turned = np.ascontiguousarray(rows.transpose(0, 2, 1, 3)).reshape(points, size, -1)
+            done = (b @ turned).reshape(points, size, size, count).transpose(0, 2, 1, 3)
+            result[:, part] = transform.b * done.reshape(points, size * size, count)
+            start += size * size
+        return result
+
+    @cached_property
+    def _folding(self) -> tuple[IntArray, FloatArray]:
+        """The entries above the diagonals, and the matrix from unknowns to all entries, (entries, unknowns)."""
+        every = np.concatenate([index.ravel() for index in self.indices])
+        first = np.unique(every, return_index=True)[1]
+        return first, (every[:, np.newaxis] == np.arange(self.unknowns)).astype(float)
+
+    def jacobian(self, state: State) -> Complex:
+        """The derivative of the map, (points, unknowns, unknowns)."""
+        first, fold = self._folding
+        inner = self.through(self.between(state.blocks, state.blocks, 2)) @ fold
+        # G moves by -G move G and H by -v c X dg X: the signs cancel.
+        return self.weigh(state.factors, state.factors, inner)[:, first]
+
+    def tangent(self, state: State, directions: Complex) -> Complex:
+        """The derivative of the map along directions (points, count, unknowns)."""
+        return self._image_tangent(state, self._moved(state, self.spread(self.unpack(directions)), 2))
+
     def _moved(self, state: State, moves: Sequence[Any], power: int) -> Blocks:
         """The mean of -lambda^power G(lambda) move G(lambda), for moves (points, directions, ...)."""
-        weights = self.weights * self.eigenvalues**power
         result = []
-        for block, move in zip(state.blocks, moves, strict=True):
-            pieces = (
-                weight * (block[:, number, np.newaxis] @ move @ block[:, number, np.newaxis])
-                for number, weight in enumerate(weights)
-            )
-            result.append(-sum(pieces))
+        for whole, move in zip(self.between(state.blocks, state.blocks, power), moves, strict=True):
+            flat = move.reshape(*move.shape[:2], -1)
+            result.append(-(flat @ whole.transpose(0, 2, 1)).reshape(len(whole), *move.shape[1:]))
         return result
 
     def _image_tangent(self, state: State, moved: Sequence[Any]) -> Complex:
         pairs = zip(self.transforms, state.factors, self.restrict(moved), strict=True)
         return self.pack([transform.tangent(factor, dg, dg) for transform, factor, dg in pairs])
-
-    def tangent(self, state: State, directions: Complex) -> Complex:
-        """The derivative of the map along directions (points, count, unknowns)."""
-        return self._image_tangent(state, self._moved(state, self.spread(self.unpack(directions)), 2))
 
     def shift_tangent(self, state: State, direction: Complex) -> Complex:
         """The derivative of the map when the base moves along a matrix, (points, unknowns)."""
@@ -205,13 +301,15 @@ class BatchSystem:
     def resolvent_tangent(self, state: State, direction: Any, unknowns: Complex) -> Complex:
         """The derivative of G as the base moves along `direction` and the unknowns along theirs."""
         inner = self.unpack(unknowns[:, np.newaxis])
-        first = self._moved(state, self.spread(inner), 1)
-        second = self._moved(state, self._disassemble(direction, len(unknowns)), 0)
-        return self._assemble([(a + b)[:, 0] for a, b in zip(first, second, strict=True)])
+        moved = self._moved(state, self.spread(inner), 1)
+        if np.any(direction):
+            shifted = self._moved(state, self._disassemble(direction, len(unknowns)), 0)
+            moved = [a + b for a, b in zip(moved, shifted, strict=True)]
+        return self._assemble([block[:, 0] for block in moved])
 
     def noise_vectors(self, state: State) -> Complex:
         """(1 - c beta g)^-1 pi, (points, sizes): Pi_b as the resolvent of b's own batch sees it."""
-        weights = np.linalg.solve(self.symmetry.coefficients[0], self.symmetry.modifier)
+        weights = np.linalg.solve(self.transforms[0].coefficient, self.modifier)
         return np.asarray(state.factors[0] @ weights)
 
     def noise_transform(self, state: State) -> Complex:
@@ -221,22 +319,10 @@ class BatchSystem:
         it is pi' g (1 - c beta g)^-1 pi, because beta (id (x) tau)(A^-1 w_b) = -H g.
         """
         return np.asarray(
-            np.einsum("i,nij,nj->n", self.symmetry.modifier, state.restricted[0], self.noise_vectors(state))
+            np.einsum("i,nij,nj->n", self.modifier, state.restricted[0], self.noise_vectors(state))
         )
 
     @property
     def entries(self) -> int:
         """Of all inner blocks, where they are not symmetric."""
         return sum(index.size for index in self.indices)
-
-    def unpack_all(self, vector: Complex) -> Blocks:
-        """Inner blocks from vectors (..., entries) of all their entries."""
-        ends = np.cumsum([0, *(index.size for index in self.indices)])
-        return [
-            vector[..., low:high].reshape(*vector.shape[:-1], *index.shape)
-            for low, high, index in zip(ends, ends[1:], self.indices, strict=False)
-        ]
-
-    def pack_all(self, blocks: Sequence[Complex]) -> Complex:
-        """The inverse of `unpack_all`."""
-        return np.concatenate([block.reshape(*block.shape[:-2], -1) for block in blocks], axis=-1)

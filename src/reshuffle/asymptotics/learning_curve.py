@@ -14,6 +14,7 @@ from reshuffle.asymptotics.batch_law import BatchLaw
 from reshuffle.asymptotics.cross_variance import CrossVariance
 from reshuffle.asymptotics.epoch_law import EpochLaw
 from reshuffle.asymptotics.spectra import batch_spectrum
+from reshuffle.free.checks import ConvergenceError
 from reshuffle.powers import power_and_sum
 from reshuffle.risk import QuadraticForm, Risk, RiskForms
 from reshuffle.stopping import BestEpoch
@@ -138,8 +139,18 @@ class LearningCurve:
         if not self.noise:
             return bias, 0.0
         if diverges or self.spectrum.support[0][0] == 0:
+            self._require_hard_edge()
             return bias, math.inf
         return bias, self._price * self.spectrum.limiting_noise()
+
+    def _require_hard_edge(self) -> None:
+        """Raise if the spectrum is taken to start at zero although it starts too close to it to be told."""
+        law = self.spectrum
+        if law.support[0][0] == 0 and law.aspect * (1 - law.population.null) != 1:
+            raise ConvergenceError(
+                f"the spectrum of {law!r} starts closer to zero than 1e-11 of its size, and with it the limiting risk"
+                " is not resolved; ask for finitely many epochs, or for an aspect farther from 1"
+            )
 
     @staticmethod
     def _sum(factors: FloatArray, weights: FloatArray) -> FloatArray:

@@ -8,7 +8,7 @@ from numpy.polynomial import chebyshev
 
 from reshuffle.arrays import FloatArray, IntArray
 from reshuffle.free.checks import Complex
-from reshuffle.free.measure import NODES, Measure, Panels
+from reshuffle.free.measure import NODES, Measure, Panels, repaired
 
 Transforms = Callable[[Complex], Complex]
 """Points (n,) of the closed upper half-plane -> the Cauchy transforms of all measures there, (rows, n)."""
@@ -19,6 +19,8 @@ _STEEP = 12.0
 _FADED = 80.0
 """Logarithm below which (1 - x)^(2k) is nothing."""
 _OVERFLOW = 800.0
+_NOTHING = -800.0
+"""The logarithm of |1 - x| at x = 1, where everything fades at once: finite, since no epochs times it is none."""
 _GRID = -np.cos((np.arange(NODES) + 0.5) * np.pi / NODES)
 _TO_SERIES = np.linalg.inv(chebyshev.chebvander(_GRID, NODES - 1))
 _LEGENDRE = np.polynomial.legendre.leggauss(NODES)
@@ -55,14 +57,8 @@ class SpectralGrid:
         s, x = panels.nodes()
         values = -transforms(x.ravel() + 0j).imag.reshape(-1, *x.shape) / np.pi
         first = panels.series @ chebyshev.chebvander(_GRID, NODES - 1).T
-        ratio = values / values[:1]
         speed = panels.power[:, np.newaxis] * s ** (panels.power[:, np.newaxis] - 1)
-        for row, panel in zip(*np.nonzero(~np.isfinite(ratio).all(axis=2)), strict=True):
-            good = np.isfinite(ratio[row, panel])
-            # A few points too close to a singularity to be solved: the measure bridges them, and so does the ratio.
-            fill = np.interp(_GRID, _GRID[good], ratio[row, panel, good]) if good.any() else 0.0
-            ratio[row, panel] = np.where(good, ratio[row, panel], fill)
-        smooth = np.where(np.isfinite(values[0]), values * speed, first * ratio)
+        smooth = np.array([_bridged(row, first) for row in values * speed])
         smooth[0] = first
         return cls(panels, smooth @ _TO_SERIES.T)
 
@@ -95,7 +91,7 @@ class SpectralGrid:
             with np.errstate(divide="ignore", over="ignore"):
                 seen = np.minimum(epochs, np.where(largest < 0, -_FADED / 2 / largest, np.inf))
                 steep = (2 * seen * change > _STEEP) & ~(2 * epochs * largest > _OVERFLOW)
-            # The logarithm is infinite at x = 1, where everything has faded at once.
+            # Around x = 1 everything has faded at once.
             steep &= (np.minimum(*logs) > -1) & (high - low > 1e-14 * np.abs(high))
             done.append((index[~steep], low[~steep], high[~steep]))
             middle = (low + high)[steep] / 2
@@ -110,8 +106,24 @@ class SpectralGrid:
         return float(self.rule(0.0)[1][0].sum())
 
 
+def _bridged(smooth: FloatArray, first: FloatArray) -> FloatArray:
+    """One measure on all panels, (panels, nodes), where points too close to a singularity to be solved are nan.
+
+    Few on a panel are bridged by the polynomial through the others. Where most are missing the measure is taken
+    to be a multiple of the first one, which has been told from its neighbours.
+    """
+    lost = ~np.isfinite(smooth)
+    known = np.where(lost, 0.0, smooth)
+    filled = repaired(known, np.where(lost, np.inf, 0.0))[0]
+    hopeless = lost.sum(axis=1) > NODES // 3
+    share = known.sum(axis=1) / np.maximum(np.where(lost, 0.0, first).sum(axis=1), 1e-300)
+    filled[hopeless] = np.where(lost, share[:, np.newaxis] * first, smooth)[hopeless]
+    return np.asarray(filled)
+
+
 def _log_factor(panels: Panels, index: IntArray, s: FloatArray) -> FloatArray:
     """The logarithm of |1 - x| at ends of panels."""
     x = panels.anchor[index] + panels.direction[index] * s ** panels.power[index]
+    distance = np.where(x < 1, -np.minimum(x, 1.0), np.maximum(x, 1.0) - 2)
     with np.errstate(divide="ignore"):
-        return np.asarray(np.where(x < 1, np.log1p(-np.minimum(x, 1.0)), np.log1p(np.maximum(x, 1.0) - 2)))
+        return np.asarray(np.maximum(np.log1p(distance), _NOTHING))

@@ -10,12 +10,16 @@ from numpy.polynomial import Chebyshev
 from numpy.typing import NDArray
 
 from reshuffle.free.checks import Real
-from reshuffle.free.singularities import locate, peaks
+from reshuffle.free.singularities import exponent, locate, peaks
 
 SECTIONS = 25
 # Of the scale: near enough for the square of the density to lead to the end.
 ROUGH = 1e-7
 REACHES = (2e-4, 1e-4, 3e-5, 1e-5)
+# Of the scale: how far inside an edge the density must be positive.
+INSIDE = 2e-12
+# Over the width: densities below are rounding.
+VANISHING = 1e-9
 
 Pairs = tuple[tuple[float, float], ...]
 
@@ -42,7 +46,7 @@ def support(density: Callable[[Real], Any], seeds: Real, resolution: int) -> Sup
 
     Parameters
     ----------
-    density : callable, array -> array; seeds : points near the spectrum, shape (n,); resolution : extra
+    density : callable, array -> array, nan where it failed; seeds : points near the spectrum, shape (n,); resolution : extra
         grid points.
     """
     low, high = float(seeds.min()), float(seeds.max())
@@ -53,7 +57,7 @@ def support(density: Callable[[Real], Any], seeds: Real, resolution: int) -> Sup
     values = _values(density, grid)
     for _ in range(2):
         grid, values = _look_into_dips(density, grid, values)
-    threshold = 1e-9 / (high - low + margin)
+    threshold = VANISHING / (high - low + margin)
     positive = values > threshold
     ends = [
         0.0 if abs(edge) < 1e-11 * scale else edge
@@ -117,10 +121,37 @@ def square_root_end(density: Callable[[Real], Any], edge: float, inward: float, 
     last = np.inf
     for step in REACHES:
         found = _zero_of_square(density, edge, inward * step)
-        if abs(found - last) < 1e-10 * scale and abs(found - edge) < 1e-5 * scale:
+        agree = abs(found - last) < 1e-10 * scale and abs(found - edge) < 1e-5 * scale
+        if agree and _starts_at(density, found, inward, scale):
             return found
         last = found
     return None
+
+
+def _starts_at(density: Callable[[Real], Any], edge: float, inward: float, scale: float) -> bool:
+    """Return whether nothing speaks against an edge: just inside of it the density is positive, or failed.
+
+    A soft edge so close to a hard one that it is narrower than the fit looks like the hard one from afar.
+    """
+    inside = edge + float(np.copysign(INSIDE * scale, inward))
+    return not _vanishes(density, np.array([inside]), scale)
+
+
+def _misses(
+    density: Callable[[Real], Any], edge: float, found: float, inward: float, scale: float
+) -> bool:
+    """Return whether ``found`` lies outside of ``edge``, the density vanishes in between and does not rise slowly."""
+    if (edge - found) * inward <= 0:
+        return False
+    power = exponent(density, edge, inward)
+    if power is not None and power[0] > power[1] / 2:
+        return False
+    return _vanishes(density, found + (edge - found) * np.array([0.25, 0.5, 0.75]), scale)
+
+
+def _vanishes(density: Callable[[Real], Any], points: Real, scale: float) -> bool:
+    """Return whether the density is known to be zero at one of the points; nan is not known."""
+    return bool(np.any(np.asarray(density(points), dtype=float) <= VANISHING / scale))
 
 
 def polish(density: Callable[[Real], Any], edge: float, inward: float, scale: float) -> float:
@@ -131,7 +162,7 @@ def polish(density: Callable[[Real], Any], edge: float, inward: float, scale: fl
     found = square_root_end(density, edge, inward, scale)
     if found is None:
         found = locate(density, edge, inward, scale)
-    return edge if found is None else found
+    return edge if found is None or _misses(density, edge, found, inward, scale) else found
 
 
 def _zero_of_square(density: Callable[[Real], Any], edge: float, reach: float) -> float:

@@ -32,6 +32,9 @@ class FixedPoint(Protocol):
     def tangent(self, state: Any, directions: Complex) -> Complex:
         """Return the derivative of the map along ``directions``, shape (points, count, unknowns)."""
 
+    def jacobian(self, state: Any) -> Complex:
+        """Return the derivative of the map as matrices, shape (points, unknowns, unknowns)."""
+
     def shift_tangent(self, state: Any, direction: Complex) -> Complex:
         """Return the derivative of the map when ``base`` moves along a matrix, shape (points, unknowns)."""
 

@@ -10,7 +10,7 @@ import numpy as np
 from reshuffle.free.checks import Complex
 from reshuffle.free.fixed_point import FixedPoint
 
-DENSE = 60
+DENSE = 150
 KRYLOV = 40
 
 
@@ -26,8 +26,7 @@ def solve(system: FixedPoint, state: Any, right: Complex) -> Complex:
 
 def _dense(system: FixedPoint, state: Any, right: Complex) -> Complex:
     identity = np.eye(system.unknowns, dtype=complex)
-    # Row u of the tangent is the image of direction u: the transpose of the derivative.
-    matrix = identity - system.tangent(state, identity[None]).transpose(0, 2, 1)
+    matrix = identity - system.jacobian(state)
     finite = np.isfinite(matrix).all(axis=(1, 2))
     if not finite.all():
         matrix[~finite] = identity

@@ -135,7 +135,7 @@ class Measure:
         s, x = panels.nodes()
         speed = panels.power[:, None] * s ** (panels.power[:, None] - 1)
         values, errors = (array.reshape(x.shape) * speed for array in self._sampled(x.ravel()))
-        values, noise = _repaired(values, errors)
+        values, noise = repaired(values, errors)
         series = values @ _TO_COEFFICIENTS.T
         return Panels(panels.anchor, panels.direction, panels.power, panels.low, panels.high, series), noise
 
@@ -236,7 +236,7 @@ class Measure:
         return float(self.cdf(x)) - sum(mass for place, mass in self.atoms if place == x)
 
 
-def _repaired(values: Real, errors: Real) -> tuple[Real, Real]:
+def repaired(values: Real, errors: Real) -> tuple[Real, Real]:
     """Return panels' values with the few bad ones of each replaced by the polynomial through the others.
 
     Next to a strong singularity the first nodes lie closer to it than the density can be computed, although

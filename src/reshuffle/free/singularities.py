@@ -1,5 +1,6 @@
 """Places where a density is a fractional power of the distance: how strong, and exactly where."""
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,8 @@ from reshuffle.free.checks import Real
 
 TERMS = 7
 SECTIONS = 25
+# Largest change of a logarithmic slope from one decade to the next that counts as none.
+STEADY = 0.02
 _REACH = np.geomspace(1e-7, 1e-5, 24)
 
 Density = Callable[[Real], Any]
@@ -27,14 +30,32 @@ def exponent(density: Density, place: float, inward: float) -> tuple[int, int] |
     >>> exponent(lambda x: x ** (-2 / 3), 0.0, 1.0)
     (-2, 3)
     """
-    # The nearest probe stays above the rounding of the place itself, or the slope would be noise.
-    distance = np.abs(inward) * np.array([1e-6, 1e-7]) + 1e-9 * abs(place)
-    near, nearer = np.asarray(density(place + np.sign(inward) * distance), dtype=float)
-    if not (0 < near < np.inf and 0 < nearer < np.inf):
+    slope = _settled_slope(density, place, inward)
+    if slope is None:
         return None
-    slope = float(np.log(near / nearer) / np.log(distance[0] / distance[1]))
     fits = [m for m in (2, 3, 4, 5, 6) if abs(m * slope - round(m * slope)) < 0.03 * m]
     return (round(fits[0] * slope), fits[0]) if fits else None
+
+
+def _settled_slope(density: Density, place: float, inward: float) -> float | None:
+    """Return the logarithmic slope of the density once a closer look no longer changes it.
+
+    Behind a soft edge that nearly touches a hard one the slope turns from 1/2 to -1/2 at a distance of its own.
+    """
+    # The nearest probe stays above the rounding of the place itself, or the slope would be noise.
+    distance = np.abs(inward) * 10.0 ** -np.arange(5, 12) + 1e-9 * abs(place)
+    values = np.asarray(density(place + np.sign(inward) * distance), dtype=float)
+    last = np.inf
+    for far, near in itertools.pairwise(range(len(distance))):
+        if not (0 < values[far] < np.inf and 0 < values[near] < np.inf):
+            return None
+        if distance[far] < 5 * distance[near]:
+            return float(last) if np.isfinite(last) else None
+        slope = np.log(values[far] / values[near]) / np.log(distance[far] / distance[near])
+        if abs(slope - last) < STEADY:
+            return float(slope)
+        last = slope
+    return None
 
 
 def locate(density: Density, place: float, inward: float, scale: float) -> float | None:

@@ -108,7 +108,12 @@ class Spectrum:
         away = np.ones(len(eigenvalues), dtype=bool)
         for place, _ in found:
             away &= np.abs(eigenvalues - place) > distance
-        return edges.support(lambda t: self._untested(t)[0], eigenvalues[away], resolution)
+        return edges.support(self._known, eigenvalues[away], resolution)
+
+    def _known(self, t: Real) -> Real:
+        """Return densities, nan where they failed."""
+        density, error = self._untested(t)
+        return np.asarray(np.where(np.isfinite(error), density, np.nan))
 
     @property
     def support(self) -> Pairs:

@@ -120,6 +120,12 @@ class System:
             images.append(self.transforms[i].tangent(state.known[i], dg, blocks[i]))
         return self.pack(images)
 
+    def jacobian(self, state: State) -> Complex:
+        """Return the derivative of the map as matrices, shape (points, unknowns, unknowns)."""
+        # Row u of the tangent is the image of direction u: the transpose of the derivative.
+        identity = np.eye(self.unknowns, dtype=complex)
+        return self.tangent(state, identity[None]).transpose(0, 2, 1)
+
     def shift_tangent(self, state: State, direction: Complex) -> Complex:
         """Return the derivative of the map when ``base`` moves along a constant matrix.
 
