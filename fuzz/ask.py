@@ -19,7 +19,7 @@ from fuzz.questions import COMPARISONS
 
 HANGS_AFTER = 20
 """Seconds."""
-_MOVED = 4
+_MOVED = 12
 _CLEAR = (ValueError, TypeError, OverflowError, rs.BudgetError, rs.MissingTruthError)
 _ARGUMENTS = (
     "X", "y", "beta_star", "covariance", "noise", "problem", "scheme", "step", "alpha", "start", "penalty",

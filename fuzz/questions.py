@@ -156,23 +156,21 @@ def compare_limit(oracle: Oracle, case: Case, answer: Any) -> list[Group]:
     (right,), shortest = oracle.iterates([math.inf]), oracle.minimum_norm()
     scale = max(size(entry) for entry in [*shortest, *right] if not isinstance(entry, float))
     scale = max(scale, _largest(case.recipe.start, [0.0]))
-    apart: Values = [
-        one - other if isinstance(one, arb) and isinstance(other, arb) else one
-        for one, other in zip(right, shortest, strict=True)
-    ]
-    distance: Value = sum((one.mid() ** 2 for one in apart if isinstance(one, arb)), arb(0)).sqrt()
-    if any(isinstance(one, float) for one in apart):
-        distance = math.inf
-    if any(one is None for one in apart):
-        distance = None
     over = oracle.setting.X.rank() == oracle.setting.n
     error = getattr(answer, "error", 0.0)
     return [
         yes_or_no("regime", answer.regime == "overparameterized", over),
         Group("minimum_norm", flat(answer.minimum_norm), shortest, scale=scale),
-        Group("difference", flat(answer.difference), apart, error, scale=scale),
-        Group("distance", [answer.distance], [distance], error, scale=scale),
+        # Both ends are known as well as they are determined, and so is what they differ by, be it nothing.
+        Group("limit", flat(answer.difference + answer.minimum_norm), right, error, scale=scale),
+        Group("distance", [answer.distance], [_length(flat(answer.difference))], scale=scale),
     ]
+
+
+def _length(entries: list[float]) -> Value:
+    if any(math.isinf(entry) for entry in entries):
+        return math.inf
+    return sum((arb(entry) ** 2 for entry in entries), arb(0)).sqrt()
 
 
 def stability(oracle: Oracle, case: Case, answer: Any) -> list[Group]:

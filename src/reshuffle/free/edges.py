@@ -137,9 +137,7 @@ def _starts_at(density: Callable[[Real], Any], edge: float, inward: float, scale
     return not _vanishes(density, np.array([inside]), scale)
 
 
-def _misses(
-    density: Callable[[Real], Any], edge: float, found: float, inward: float, scale: float
-) -> bool:
+def _misses(density: Callable[[Real], Any], edge: float, found: float, inward: float, scale: float) -> bool:
     """Return whether ``found`` lies outside of ``edge``, the density vanishes in between and does not rise slowly."""
     if (edge - found) * inward <= 0:
         return False

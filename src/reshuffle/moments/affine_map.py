@@ -68,10 +68,6 @@ class AffineMap:
         """R L (d,), the sizes of the eigenvalues of D."""
         return self.left * self.right
 
-    def twice(self) -> "AffineMap":
-        """The map done two times: I - A^2 = 2 D - D^2."""
-        return self.then(self)
-
     def then(self, later: "AffineMap") -> "AffineMap":
         """The map followed by another of the same step: I - A_2 A_1 = D_1 + D_2 - D_2 D_1."""
         after = later.kernel * self.grades
@@ -126,10 +122,10 @@ class AffineMap:
         roots = np.sqrt(self.left) * np.sqrt(self.right)
         for _ in range(_DOUBLINGS):
             with np.errstate(over="ignore", invalid="ignore"):
-                left_over = np.abs(identity - roots[:, np.newaxis] * kernel * roots).sum(axis=1).max()
-                if not left_over < _LOST:
+                left_over = identity - roots[:, np.newaxis] * kernel * roots
+                if not np.abs(left_over).max() < _LOST:
                     return False
-                if left_over < 0.5:
+                if has_faded(left_over):
                     return True
                 following = 2 * kernel - (kernel * self.grades) @ kernel
             if np.abs(following - kernel).max() <= _EPS * np.abs(kernel).max():
@@ -210,11 +206,16 @@ def mean_of(maps: Sequence[AffineMap]) -> AffineMap:
 
 
 class Powers:
-    """A map repeated any number of times, by the bits of that number; only the last power is remembered."""
+    """A map repeated any number of times, by the bits of that number; only the last power is remembered.
+
+    A power is I - L K R until all of A has faded by half; from then on it is what is left, A^k itself, so
+    that what has faded to 1e-30 is not lost in the rounding of what it was.
+    """
 
     def __init__(self, once: AffineMap):
         self.map = once
-        self._last, self._power = 1, once
+        self._units = (np.sqrt(once.right) / np.sqrt(once.left))[:, np.newaxis] if once.left.all() else None
+        self._last, self._power = 1, _Power(once, _left_over(once))
 
     def after(self, count: float, states: FloatArray) -> FloatArray:
         """The states (d, z) after `count` more applications; nan where they leave the range of numbers."""
@@ -224,10 +225,14 @@ class Powers:
         with few_threads(len(states)), np.errstate(over="ignore", invalid="ignore"):
             if times != self._last:
                 self._last, self._power = times, self._repeated(times)
-            return self._power(states)
+            power = self._power
+            if self._units is None or not has_faded(power.left_over):
+                return power.map(states)
+            faded = power.left_over @ (self._units * states) / self._units
+            return np.asarray(faded + power.map.left[:, np.newaxis] * power.map.entries)
 
-    def _repeated(self, times: int) -> AffineMap:
-        doubled, made = self.map, None
+    def _repeated(self, times: int) -> "_Power":
+        doubled, made = _Power(self.map, _left_over(self.map)), None
         while True:
             if times & 1:
                 made = doubled if made is None else made.then(doubled)
@@ -235,4 +240,27 @@ class Powers:
             if not times:
                 assert made is not None
                 return made
-            doubled = doubled.twice()
+            doubled = doubled.then(doubled)
+
+
+@dataclass(frozen=True, eq=False)
+class _Power:
+    """A power of a map, and A^k (d, d) in the coordinates of the graded D."""
+
+    map: AffineMap
+    left_over: FloatArray
+
+    def then(self, later: "_Power") -> "_Power":
+        both = self.map.then(later.map)
+        left_over = _left_over(both)
+        # Slow modes are known by what they have lost, faded ones by what is left of them.
+        return _Power(both, later.left_over @ self.left_over if has_faded(left_over) else left_over)
+
+
+def _left_over(once: AffineMap) -> FloatArray:
+    return np.eye(len(once.kernel)) - once.graded
+
+
+def has_faded(left_over: FloatArray) -> bool:
+    """Whether A (d, d) leaves less than half of anything."""
+    return bool(np.abs(left_over).sum(axis=1).max(initial=0.0) < 0.5)

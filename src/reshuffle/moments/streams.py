@@ -53,9 +53,8 @@ def general(course: Course, inputs: Inputs, start: FloatArray, epochs: FloatArra
         made = recursion if course.recipe.is_constant else second_moment(course, inputs, passed)
         return made.epoch(current)
 
-    leap = (
-        SquaredMoments(recursion).after if course.recipe.is_constant and leaps(moments.size, epochs) else None
-    )
+    moves = course.recipe.is_constant and course.recipe.at(0).step > 0
+    leap = SquaredMoments(recursion).after if moves and leaps(moments.size, epochs) else None
     pace = _Pace(advance, moments, course.recipe.is_constant, leap)
     end: Snapshot | None = None
     for epoch in epochs:
