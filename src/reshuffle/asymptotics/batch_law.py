@@ -68,7 +68,7 @@ class BatchLaw(EpochLaw):
         return np.asarray(np.diagonal(resolved(self._solve, z / unit).value, axis1=1, axis2=2).T / unit)
 
     def _solve(self, z: Complex) -> tuple[Complex, Real]:
-        """The three transforms as diagonal matrices (points, 3, 3), and their errors (points,), in the system's unit."""
+        """The transforms as diagonal matrices (points, 3, 3), and their errors (points,), in the system's unit."""
         system = self.system
         height = max(16, _CHUNK // (system.unknowns**2 * len(system.eigenvalues) + system.size**2))
         values, errors = np.zeros((len(z), 3, 3), dtype=complex), np.full(len(z), np.inf)

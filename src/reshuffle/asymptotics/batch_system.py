@@ -66,10 +66,10 @@ class BatchSystem:
     factors is averaged over by its conditional expectation. All batches are alike, so one H (in symmetric blocks)
     is unknown: 13 numbers for B = 4, where the general engine has 144.
 
-    The equations are written in a basis in which 1 - (1 - w_1) ... (1 - w_B) does not cancel: without data every F(S)
-    is I, and the vector u of these takes the place of the empty set, divided by the root of `unit`, the size
-    of the spectrum. Its row of the pencil then holds z / unit and what is of first order in the w_b, with all digits
-    however small the step is, or z near a hard edge.
+    The equations are written in a basis in which 1 - (1 - w_1) ... (1 - w_B) does not cancel: without data every
+    F(S) is I, and the vector u of these takes the place of the empty set, divided by the root of `unit`, the size
+    of the spectrum. Its row of the pencil then holds z / unit and what is of first order in the w_b, with all
+    digits however small the step is, or z near a hard edge.
 
     Parameters
     ----------
@@ -201,9 +201,9 @@ class BatchSystem:
         return [full[:, np.newaxis, where, where] for where in self.outer]
 
     def between(self, left: Blocks, right: Blocks, power: int) -> Blocks:
-        """The maps move -> mean of lambda^power G(lambda) move G'(lambda), (points, sizes^2, sizes^2) for each type.
+        """The maps move -> mean of lambda^power G(lambda) move G'(lambda) for each type.
 
-        Made once they serve every direction, and cost no more for fifty eigenvalues of Sigma than for one.
+        They are (points, sizes^2, sizes^2). Made once they serve every direction, and cost no more for fifty eigenvalues of Sigma than for one.
         """
         weights = self.weights * self.eigenvalues**power
         maps = []
@@ -235,7 +235,7 @@ class BatchSystem:
     def _crossings(self) -> tuple[list[Any], list[Any], list[Any], list[Any]]:
         """For each outer type the inner entries that meet it, where they lie in it, and their factors both ways."""
         starts = np.cumsum([0, *(index.size for index in self.indices)])
-        columns: tuple[list[Any], ...] = ([], [], [], [])
+        columns: tuple[list[Any], list[Any], list[Any], list[Any]] = ([], [], [], [])
         for outer, sizes in enumerate(self.symmetry.sizes):
             pieces: list[tuple[Any, ...]] = []
             for start, index, links in zip(starts, self.indices, self.symmetry.links, strict=False):

@@ -42,8 +42,8 @@ class Contour:
         gap = 2 / (math.exp(2 * half) + 1)
         if not gap > _NARROWEST:
             raise ConvergenceError(
-                f"no contour fits between the spectrum [{low:.3g}, {high:.3g}] and the circle of radius {radius:.9g}"
-                f" around {centre:.3g}; ask for fewer epochs"
+                f"no contour fits between the spectrum [{low:.3g}, {high:.3g}] and the circle of radius"
+                f" {radius:.9g} around {centre:.3g}; ask for fewer epochs"
             )
         length = 1 - gap
         complement = gap * (1 + length) * (1 + length * length)

@@ -148,8 +148,8 @@ class LearningCurve:
         law = self.spectrum
         if law.support[0][0] == 0 and law.aspect * (1 - law.population.null) != 1:
             raise ConvergenceError(
-                f"the spectrum of {law!r} starts closer to zero than 1e-11 of its size, and with it the limiting risk"
-                " is not resolved; ask for finitely many epochs, or for an aspect farther from 1"
+                f"the spectrum of {law!r} starts closer to zero than 1e-11 of its size, and with it the limiting"
+                " risk is not resolved; ask for finitely many epochs, or for an aspect farther from 1"
             )
 
     @staticmethod

@@ -56,7 +56,7 @@ class SpectralGrid:
         panels = measure.panels
         s, x = panels.nodes()
         values = -transforms(x.ravel() + 0j).imag.reshape(-1, *x.shape) / np.pi
-        first = panels.series @ chebyshev.chebvander(_GRID, NODES - 1).T
+        first = np.asarray(panels.series @ chebyshev.chebvander(_GRID, NODES - 1).T, dtype=float)
         speed = panels.power[:, np.newaxis] * s ** (panels.power[:, np.newaxis] - 1)
         smooth = np.array([_bridged(row, first) for row in values * speed])
         smooth[0] = first

@@ -31,11 +31,11 @@ class TwoResolvents:
         """T at pairs of points, given by two index arrays (pairs,)."""
         system, state = self.system, self.state
         left, right = ([block[index] for block in state.blocks] for index in (first, second))
-        factors = [[block[index] for block in state.factors] for index in (first, second)]
+        before, after = ([block[index] for block in state.factors] for index in (first, second))
         maps = system.between(left, right, 2)
         source, through = system.from_corner(maps), system.through(maps)
-        matrix = np.eye(system.entries) - system.weigh(*factors, through)
-        solved = np.linalg.solve(matrix, -system.weigh(*factors, source))
+        matrix = np.eye(system.entries) - system.weigh(before, after, through)
+        solved = np.linalg.solve(matrix, -system.weigh(before, after, source))
         corner = (source - through @ solved)[..., 0]
         vectors = system.noise_vectors(state)
         size = vectors.shape[1]

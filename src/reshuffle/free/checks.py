@@ -15,6 +15,12 @@ Real = NDArray[Any]
 Complex = NDArray[Any]
 
 
+SMALLEST, LARGEST = 1e-60, 1e60
+"""Sizes of laws: their cubes must be numbers."""
+NARROWEST = 1e-8
+"""Of its place: the smallest width of an interval."""
+
+
 class ConvergenceError(ArithmeticError):
     """A quantity could not be computed to the accuracy that was asked for; the message says what to try."""
 
@@ -38,6 +44,36 @@ def number(
     if not (inside and np.isfinite(result)):
         raise ValueError(f"{allowed}, got {value!r}; check its sign and its units")
     return result
+
+
+def location(name: str, value: float) -> float:
+    """Return ``value`` as a float whose square and cube are numbers too, so that no formula overflows.
+
+    >>> location("low", -2)
+    -2.0
+    """
+    return number(name, value, low=-LARGEST, high=LARGEST)
+
+
+def size(name: str, value: float, smallest: float = SMALLEST, largest: float = LARGEST) -> float:
+    """Return ``value`` as a float > 0, neither so small nor so large that formulas under- or overflow.
+
+    >>> size("variance", 2)
+    2.0
+    """
+    return number(name, value, low=smallest, high=largest)
+
+
+def require_width(name: str, low: float, high: float) -> None:
+    """Raise where ``[low, high]`` is too narrow for numbers inside of it to be told apart.
+
+    >>> require_width("Uniform(0, 1)", 0.0, 1.0)
+    """
+    if not high - low >= max(SMALLEST, NARROWEST * max(abs(low), abs(high))):
+        raise ValueError(
+            f"{name} lives on [{low:.17g}, {high:.17g}], which is narrower than {NARROWEST:g} of its distance from"
+            " 0; use Discrete([point]), or move the law to 0 and add the shift to the spectrum"
+        )
 
 
 def count(name: str, value: int, low: int = 1) -> int:

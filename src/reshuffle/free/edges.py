@@ -46,8 +46,8 @@ def support(density: Callable[[Real], Any], seeds: Real, resolution: int) -> Sup
 
     Parameters
     ----------
-    density : callable, array -> array, nan where it failed; seeds : points near the spectrum, shape (n,); resolution : extra
-        grid points.
+    density : callable, array -> array, nan where it failed; seeds : points near the spectrum, shape (n,);
+        resolution : extra grid points.
     """
     low, high = float(seeds.min()), float(seeds.max())
     margin = 0.3 * (high - low) + 1e-3 * max(abs(low), abs(high)) + 1e-300
@@ -138,7 +138,7 @@ def _starts_at(density: Callable[[Real], Any], edge: float, inward: float, scale
 
 
 def _misses(density: Callable[[Real], Any], edge: float, found: float, inward: float, scale: float) -> bool:
-    """Return whether ``found`` lies outside of ``edge``, the density vanishes in between and does not rise slowly."""
+    """Return whether ``found`` lies outside of ``edge`` and the density, not one that rises slowly, has a gap there."""
     if (edge - found) * inward <= 0:
         return False
     power = exponent(density, edge, inward)

@@ -5,7 +5,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reshuffle.free.checks import Complex, Real, complex_points, number, probabilities
+from reshuffle.free.checks import (
+    LARGEST,
+    SMALLEST,
+    Complex,
+    Real,
+    complex_points,
+    location,
+    number,
+    probabilities,
+    require_width,
+    size,
+)
 from reshuffle.free.laws.base import Law, Pairs
 
 
@@ -18,16 +29,19 @@ class Affine(Law):
     """
 
     def __init__(self, base: Law, scale: float, shift: float = 0.0):
-        a, c = number("scale", scale), number("shift", shift)
+        a, c = number("scale", scale), location("shift", shift)
         if a == 0:
             raise ValueError(
                 "scale must be a non-zero real number, got 0; a constant is a Discrete law of one point"
             )
+        size("abs(scale)", abs(a), SMALLEST**2, LARGEST**2)
         # Images of images collapse, so that a law normalised many times keeps one rounding.
         inner = base if isinstance(base, Affine) else None
         self.base: Law = inner.base if inner else base
         self.factor: float = a * inner.factor if inner else a
         self.shift: float = a * inner.shift + c if inner else c
+        for low, high in self.support:
+            require_width(repr(self), low, high)
 
     @property
     def support(self) -> Pairs:

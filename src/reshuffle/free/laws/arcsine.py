@@ -1,6 +1,6 @@
 """The arcsine law: the free sum of two symmetric Bernoulli laws."""
 
-from reshuffle.free.checks import number
+from reshuffle.free.checks import location, number
 from reshuffle.free.laws.meixner import FreeMeixner
 
 
@@ -14,8 +14,8 @@ class Arcsine(FreeMeixner):
     """
 
     def __init__(self, low: float = -2.0, high: float = 2.0):
-        self.low = number("low", low)
-        self.high = number("high", high, low=self.low, open_low=True)
+        self.low = location("low", low)
+        self.high = number("high", location("high", high), low=self.low, open_low=True)
         mean, radius = (self.low + self.high) / 2, (self.high - self.low) / 2
         beta = radius**2 / 4
         super().__init__(

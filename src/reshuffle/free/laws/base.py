@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reshuffle.free.checks import Complex, Real, complex_points, count, number, real_points
+from reshuffle.free.checks import (
+    LARGEST,
+    SMALLEST,
+    Complex,
+    Real,
+    complex_points,
+    count,
+    number,
+    real_points,
+    size,
+)
 from reshuffle.free.measure import Measure
 from reshuffle.free.recurrence import cumulants_from_moments, moments_from_recurrence, recurrence_of_points
 
@@ -132,7 +142,9 @@ class Law(ABC):
     __rmul__ = __mul__
 
     def __truediv__(self, divisor: float) -> "Law":
-        return self.affine(1 / number("divisor", divisor))
+        value = number("divisor", divisor)
+        size("abs(divisor)", abs(value), SMALLEST**2, LARGEST**2)
+        return self.affine(1 / value)
 
     def __add__(self, shift: float) -> "Law":
         return self.affine(1.0, number("shift", shift))

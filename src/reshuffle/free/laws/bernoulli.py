@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reshuffle.free.checks import Complex, complex_points, number
+from reshuffle.free.checks import Complex, complex_points, location, number
 from reshuffle.free.laws.discrete import Discrete
 
 
@@ -19,8 +19,8 @@ class Bernoulli(Discrete):
 
     def __init__(self, probability: float = 0.5, low: float = -1.0, high: float = 1.0):
         self.probability = number("probability", probability, low=0.0, high=1.0)
-        self.low = number("low", low)
-        self.high = number("high", high, low=self.low, open_low=True)
+        self.low = location("low", low)
+        self.high = number("high", location("high", high), low=self.low, open_low=True)
         kept = [(x, w) for x, w in ((self.low, 1 - self.probability), (self.high, self.probability)) if w > 0]
         super().__init__([x for x, _ in kept], [w for _, w in kept])
 

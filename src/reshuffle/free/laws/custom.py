@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from reshuffle.free import checks
-from reshuffle.free.checks import Complex, Real, number
+from reshuffle.free.checks import Complex, Real, location, number
 from reshuffle.free.laws.base import Law, Pairs
 from reshuffle.free.measure import Measure
 from reshuffle.free.panel_cauchy import panel_cauchy
@@ -129,16 +129,17 @@ class FromDensity(_Custom):
 
 
 def _intervals(support: Sequence[tuple[float, float]]) -> Pairs:
-    pairs = tuple((number("support", low), number("support", high)) for low, high in support)
+    pairs = tuple((location("support", low), location("support", high)) for low, high in support)
     for low, high in pairs:
         if not low < high:
             raise ValueError(f"support must be intervals with low < high, got ({low}, {high}); swap its ends")
+        checks.require_width("support", low, high)
     return tuple(sorted(pairs))
 
 
 def _atoms(atoms: Sequence[tuple[float, float]]) -> Pairs:
     return tuple(
-        sorted((number("atom location", x), number("atom mass", m, low=0.0, high=1.0)) for x, m in atoms)
+        sorted((location("atom location", x), number("atom mass", m, low=0.0, high=1.0)) for x, m in atoms)
     )
 
 

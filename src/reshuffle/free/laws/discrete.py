@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reshuffle.free.checks import Complex, Real, probabilities, real_points, weights
+from reshuffle.free.checks import Complex, Real, probabilities, real_points, size, weights
 from reshuffle.free.laws.base import Law, Pairs
 from reshuffle.free.recurrence import recurrence_of_points
 
@@ -21,6 +21,8 @@ class Discrete(Law):
         places = np.atleast_1d(real_points("points", points))
         if not places.size:
             raise ValueError(f"points must hold at least one number, got {points!r}; a law needs a point")
+        if places.any():
+            size("the largest of abs(points)", float(np.abs(places).max()))
         given = weights_ if weights is None else weights
         masses = np.full(places.shape, 1 / places.size) if given is None else _checked(given)
         if masses.shape != places.shape:

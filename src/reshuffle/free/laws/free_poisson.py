@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from reshuffle.free.checks import number
+from reshuffle.free.checks import location, size
 from reshuffle.free.laws.meixner import FreeMeixner
 
 
@@ -18,12 +18,13 @@ class FreePoisson(FreeMeixner):
     """
 
     def __init__(self, rate: float, jump: float = 1.0):
-        rate = number("rate", rate, low=0.0, open_low=True)
-        jump = number("jump", jump)
+        rate = size("rate", rate, 1e-15, 1e15)
+        jump = location("jump", jump)
         if jump == 0:
             raise ValueError(
                 "jump must be a non-zero real number, got 0; a free Poisson law of jump 0 is the point 0"
             )
+        size("abs(jump)", abs(jump))
         self.rate, self.jump = rate, jump
         ends = sorted((jump * (1 - np.sqrt(rate)) ** 2, jump * (1 + np.sqrt(rate)) ** 2))
         super().__init__(

@@ -16,7 +16,7 @@ class KestenMcKay(FreeMeixner):
     """
 
     def __init__(self, degree: float):
-        d = number("degree", degree, low=2.0)
+        d = number("degree", degree, low=2.0, high=1e15)
         self.degree = d
         radius = 2 * np.sqrt(d - 1)
         super().__init__(first=(0.0, d), tail=(0.0, d - 1), edges=(-radius, radius), roots=(-1.0, (-d, d)))

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from reshuffle.free.checks import number
+from reshuffle.free.checks import size
 from reshuffle.free.laws.meixner import FreeMeixner
 
 
@@ -18,8 +18,8 @@ class MarchenkoPastur(FreeMeixner):
     """
 
     def __init__(self, ratio: float, variance: float = 1.0):
-        r = number("ratio", ratio, low=0.0, open_low=True)
-        v = number("variance", variance, low=0.0, open_low=True)
+        r = size("ratio", ratio, 1e-15, 1e15)
+        v = size("variance", variance)
         self.ratio, self.variance = r, v
         super().__init__(
             first=(v, v * v * r),

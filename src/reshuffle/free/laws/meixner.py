@@ -1,10 +1,15 @@
 """The laws whose recurrence is constant after its first step: one formula for six classical laws."""
 
+from functools import cached_property
+
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reshuffle.free.checks import Complex, Real, complex_points
+from reshuffle.free.checks import Complex, Real, complex_points, require_width
 from reshuffle.free.laws.base import Law, Pairs
+from reshuffle.free.measure import Measure
+
+ROUNDING = float(np.finfo(float).eps)
 
 
 class FreeMeixner(Law):
@@ -37,6 +42,7 @@ class FreeMeixner(Law):
         # Edges and roots come from the law's own formula: a hard edge at 0 must be 0 exactly, not
         # a rounding of it.
         self._edges = (float(edges[0]), float(edges[1]))
+        require_width(f"this {type(self).__name__} law", *self._edges)
         self._roots = roots
         self._atoms = tuple((place, mass) for place, mass in sorted(atoms) if mass > 0)
 
@@ -86,6 +92,19 @@ class FreeMeixner(Law):
         x = np.where(inside, t, (low + high) / 2)
         root = self._first[1] * np.sqrt(x - low) * np.sqrt(high - x)
         return np.where(inside, root / (2 * np.pi * np.abs(self._quadratic(x + 0j).real)), 0.0)
+
+    @cached_property
+    def measure(self) -> Measure:
+        """The law as quadrature panels, which know what rounding a point beside an edge does to the density."""
+        return Measure(self._density_and_error, self.support, self.atoms)
+
+    def _density_and_error(self, t: Real) -> tuple[Real, Real]:
+        density = self._density(t)
+        low, high = self._edges
+        nearest = np.maximum(np.minimum(np.abs(t - low), np.abs(high - t)), np.finfo(float).tiny)
+        # A point that was rounded onto the edge itself has lost its density.
+        lost = ROUNDING * np.abs(t) / nearest
+        return density, np.where((t == low) | (t == high), np.inf, density * np.minimum(lost, 1.0))
 
     def recurrence(self, depth: int) -> tuple[list[float], list[float]]:
         """Return ``(alpha, beta)`` down to ``depth``."""

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from reshuffle.free.checks import number
+from reshuffle.free.checks import LARGEST, SMALLEST, location, size
 from reshuffle.free.laws.meixner import FreeMeixner
 
 
@@ -17,8 +17,8 @@ class Semicircle(FreeMeixner):
     """
 
     def __init__(self, variance: float = 1.0, mean: float = 0.0):
-        v = number("variance", variance, low=0.0, open_low=True)
-        m = number("mean", mean)
+        v = size("variance", variance, SMALLEST**2, LARGEST**2)
+        m = location("mean", mean)
         self.variance, self.mean = v, m
         radius = 2 * np.sqrt(v)
         super().__init__(first=(m, v), tail=(m, v), edges=(m - radius, m + radius), roots=(v * v, ()))

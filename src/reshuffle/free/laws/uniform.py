@@ -3,7 +3,16 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reshuffle.free.checks import Complex, Real, complex_points, number, probabilities, real_points
+from reshuffle.free.checks import (
+    Complex,
+    Real,
+    complex_points,
+    location,
+    number,
+    probabilities,
+    real_points,
+    require_width,
+)
 from reshuffle.free.laws.base import Law, Pairs
 
 
@@ -15,8 +24,9 @@ class Uniform(Law):
     """
 
     def __init__(self, low: float = -1.0, high: float = 1.0):
-        self.low = number("low", low)
-        self.high = number("high", high, low=self.low, open_low=True)
+        self.low = location("low", low)
+        self.high = number("high", location("high", high), low=self.low, open_low=True)
+        require_width(repr(self), self.low, self.high)
 
     @property
     def support(self) -> Pairs:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from reshuffle.free.checks import number
+from reshuffle.free.checks import size
 from reshuffle.free.laws.meixner import FreeMeixner
 
 
@@ -18,8 +18,8 @@ class Wachter(FreeMeixner):
     """
 
     def __init__(self, first: float, second: float):
-        a = number("first", first, low=0.0, open_low=True)
-        b = number("second", second, low=0.0, open_low=True)
+        a = size("first", first, 1e-6, 1e6)
+        b = size("second", second, 1e-6, 1e6)
         if a + b <= 1:
             raise ValueError(
                 f"first + second must be > 1, got {a + b:g}; with fewer degrees A + B is not invertible"
@@ -36,7 +36,8 @@ class Wachter(FreeMeixner):
             first=(a / total, beta_1),
             tail=tail,
             edges=(float(low), float(high)),
-            roots=(tail[1] - beta_1, (0.0, 1.0)),
+            # beta - beta_1, whose terms cancel when a or b is large.
+            roots=(-a * b / total**4, (0.0, 1.0)),
             atoms=((0.0, 1 - a), (1.0, 1 - b)),
         )
 
