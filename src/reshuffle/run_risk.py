@@ -2,13 +2,12 @@
 
 import numpy as np
 
-from reshuffle import affine_method
+from reshuffle import affine_method, confidence
 from reshuffle import expected_risk as parts
 from reshuffle.affine_mean import AffineMean
 from reshuffle.arrays import FloatArray
-from reshuffle.epoch.accuracy import CALL
+from reshuffle.epoch.accuracy import CALL, warn_of_no_answer
 from reshuffle.epoch.epoch import Epoch
-from reshuffle.epoch.sampling import STANDARD_ERRORS
 from reshuffle.expected_risk import ExpectedRisk
 from reshuffle.moments import streams
 from reshuffle.moments.course import Course
@@ -113,7 +112,9 @@ def by_sampling(
     )
     assert simulated.spread is not None
     spread = simulated.spread
-    errors = np.hypot(STANDARD_ERRORS * spread.standard_error, mean_error)
+    errors = np.hypot(confidence.quantile(runs // 2) * spread.standard_error, mean_error)
+    begin = problem.covariance.norm_squared(run.start - problem.parameters("the expected risk"))
+    warn_of_no_answer(when, mean + spread.mean, errors, begin)
     return parts.of_estimate(clock, mean, spread.mean, errors)
 
 
@@ -195,8 +196,16 @@ def _mean_risk(run: AffineMean, when: FloatArray, given_responses: bool) -> tupl
 def given_risk(run: AffineMean | Trajectory, when: FloatArray) -> tuple[FloatArray, FloatArray]:
     """|b - beta_star|_Sigma^2 at the mean iterate b itself, and how far the error of b may put it off."""
     problem, covariance = run.problem, run.problem.covariance
-    errors = run.iterate(when) - problem.parameters("the risk given the responses")
-    value = np.array([covariance.norm_squared(e) if np.isfinite(e).all() else np.inf for e in errors])
+    beta_star = problem.parameters("the risk given the responses")
+
+    def risk(run: AffineMean | Trajectory) -> FloatArray:
+        errors = run.iterate(when) - beta_star
+        return np.array([covariance.norm_squared(e) if np.isfinite(e).all() else np.inf for e in errors])
+
+    value = risk(run)
+    sampled = run.sampling_error(risk, value)
+    if sampled.any():
+        return value, sampled
     off = run.iterate_error(when)
     if off.any():
         off = off * np.sqrt(covariance.norm(problem.row_space.lift(np.eye(problem.rank))))

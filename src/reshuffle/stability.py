@@ -12,6 +12,7 @@ from reshuffle import door, modes
 from reshuffle.arrays import FloatArray
 from reshuffle.blocks import Blocks
 from reshuffle.problem import LeastSquares
+from reshuffle.risk import with_error
 from reshuffle.schemes import Scheme
 
 _PRECISION = 1e-9
@@ -28,19 +29,42 @@ class Stability:
         The rate is below one, and the range assumption holds.
     rate : float
         The spectral radius of I - B step Z on the range of Z: what the slowest mode is multiplied by in an epoch.
+    error : float
+        How far the rate may be off where the mean over orders is not exact. Infinite for `ShuffleOnce` with more
+        orders than can be followed: the slowest of them need not be among those drawn.
     """
 
     converges: bool
     rate: float
+    error: float = 0.0
+
+    def __repr__(self) -> str:
+        return f"Stability(converges={self.converges}, rate={with_error(self.rate, self.error)})"
 
 
-def stability(rates: FloatArray, repeats: int, range_assumption: bool) -> Stability:
-    """Read the stability off the rates x of the modes in the range of Z, each multiplied by 1 - x."""
+def stability(rates: FloatArray, repeats: int, range_assumption: bool, share: float = 0.0) -> Stability:
+    """Read the stability off the rates x of the modes in the range of Z, each multiplied by 1 - x.
+
+    `share` is how far each x may be off, relative to itself.
+    """
     with np.errstate(over="ignore"):
         factors = np.abs(1 - rates) ** repeats
     # 1 - x rounds to one for x below eps: such a mode still converges, if slowly.
     settles = bool(((rates > 0) & (rates < 2)).all())
-    return Stability(settles and range_assumption, float(factors.max(initial=0.0)))
+    rate = float(factors.max(initial=0.0))
+    return Stability(settles and range_assumption, rate, _rate_error(rates, repeats, share) if share else 0.0)
+
+
+def _rate_error(rates: FloatArray, repeats: int, share: float) -> float:
+    """How far the largest |1 - x|^repeats may be off if each x is known up to a share of itself."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        ends = np.abs(1 - rates * (1 + share * np.array([[-1.0], [1.0]])))
+        gaps = np.abs(1 - rates)
+        # A mode for which x = 1 is possible may vanish.
+        least = np.maximum(gaps - share * np.abs(rates), 0.0)
+        lowest, rate, largest = (float((values**repeats).max(initial=0.0)) for values in (least, gaps, ends))
+        error = max(largest - rate, rate - lowest)
+    return error if np.isfinite(error) else np.inf
 
 
 def critical_step(problem: LeastSquares, scheme: Scheme) -> float:

@@ -132,7 +132,7 @@ def by_sampling(whitened: Whitened, task: Task, accuracy: Accuracy) -> MeanMap:
             method="sampling", error=sampled.error, replicas=replicas,
         )  # fmt: skip
 
-    return made(sampled.pull, tuple(made(sampled.without(group)) for group in range(sampling.GROUPS)))
+    return made(sampled.pull, tuple(made(sampled.without(group)) for group in range(len(sampled.groups))))
 
 
 def _kernel(whitened: Whitened, pull: FloatArray) -> FloatArray:
