@@ -76,10 +76,10 @@ def duration(operations: float) -> str:
 def require_affordable(operations: float, budget: float, question: str, advice: str) -> None:
     """Refuse at the door what costs more than the budget, and more than a second.
 
-    >>> require_affordable(1e14, 1e12, "Z", "try 2")
+    >>> require_affordable(1e14, 1e12, "Z", "stop")
     Traceback (most recent call last):
     ...
-    reshuffle.errors.BudgetError: Z takes 1e+14 operations, about 2 hours, but budget is 1e+12, about a minute; try 2.
+    reshuffle.errors.BudgetError: Z takes 1e+14 operations, about 2 hours, but budget is 1e+12, about a minute; stop.
     """
     if operations > max(budget, A_SECOND):
         takes = f"{operations:.1g} operations, {duration(operations)}"
