@@ -76,10 +76,10 @@ def duration(operations: float) -> str:
 def require_affordable(operations: float, budget: float, question: str, advice: str) -> None:
     """Refuse at the door what costs more than the budget, and more than a second.
 
-    >>> require_affordable(1e14, 1e12, "Z", "stop")
+    >>> require_affordable(1e14, 1e12, "Z", "go")
     Traceback (most recent call last):
     ...
-    reshuffle.errors.BudgetError: Z takes 1e+14 operations, about 2 hours, but budget is 1e+12, about a minute; stop.
+    reshuffle.errors.BudgetError: Z takes 1e+14 operations, about 2 hours, but budget is 1e+12, about a minute; go.
     """
     if operations > max(budget, A_SECOND):
         takes = f"{operations:.1g} operations, {duration(operations)}"
