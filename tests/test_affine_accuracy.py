@@ -109,7 +109,8 @@ def test_single_rows_with_replacement_are_samples_with_replacement():
     walked = batches.scheme.walk(
         9, visits.move, lambda states: sum(states) / len(states), np.eye(visits.dimension)
     )
-    np.testing.assert_allclose(np.eye(len(walked)) - course.map(0).loss, walked, rtol=1e-12)
+    # In the coordinates of the singular vectors the mean step is diagonal: what is beside it is rounding.
+    np.testing.assert_allclose(np.eye(len(walked)) - course.map(0).loss, walked, rtol=1e-12, atol=1e-15)
 
 
 def test_too_many_batches_with_replacement_are_sampled():

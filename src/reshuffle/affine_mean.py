@@ -14,8 +14,10 @@ from reshuffle.arrays import FloatArray
 from reshuffle.blocks import Blocks
 from reshuffle.epoch.accuracy import Accuracy, warn_of_no_answer
 from reshuffle.limits import Limit, LimitComparison
+from reshuffle.moments import graded
 from reshuffle.moments.affine_map import AffineMap, average
 from reshuffle.moments.course import Course
+from reshuffle.moments.graded import GradedBlocks
 from reshuffle.moments.outside import Outside
 from reshuffle.moments.readout import Readout
 from reshuffle.moments.sampled_course import SampledCourse
@@ -29,6 +31,8 @@ from reshuffle.stopping import BestEpoch
 from reshuffle.trajectory import FrozenSubspace
 
 _ANY_ACCURACY = Accuracy(rtol=math.inf)
+_UNREACHED = 1e-12
+"""Share of a unit vector of the row space in a parameter that is mere rounding."""
 
 
 class AffineMean:
@@ -92,19 +96,24 @@ class AffineMean:
 
     @property
     def space(self) -> RowSpace:
-        """The row space of what is visited."""
-        return self.visited.row_space
+        """The row space of what is visited, turned to the singular vectors of the features."""
+        return self._graded[0]
+
+    @property
+    def blocks(self) -> GradedBlocks:
+        """The per-batch statistics in these coordinates."""
+        return self._graded[1]
 
     @cached_property
-    def blocks(self) -> Blocks:
-        """The per-batch statistics."""
+    def _graded(self) -> tuple[RowSpace, GradedBlocks]:
         visited, n = self.visited, self.problem.n
+        space, divisors = visited.row_space, self.scheme.divisors(n)
         if isinstance(self.scheme, SampleReshuffling | SampleWithReplacement):
-            rows = np.ascontiguousarray(self.space.coordinates(visited.X.T).T / self.space.scale)
+            rows = np.ascontiguousarray(space.coordinates(visited.X.T).T / space.scale)
             single = isinstance(self.scheme, SampleReshuffling)
             offsets = np.arange(n + 1) if single else np.array([0, n])
-            return Blocks(rows, visited.y, offsets, self.scheme.divisors(n))
-        return visited.blocks(self.scheme.partition(n), self.scheme.divisors(n))
+            return graded.graded(space, Blocks(rows, visited.y, offsets, divisors))
+        return graded.graded(space, visited.blocks(self.scheme.partition(n), divisors))
 
     def inside(self, parameters: FloatArray) -> FloatArray:
         """U = scale V'beta (r,)."""
@@ -168,15 +177,19 @@ class AffineMean:
         return confidence.jackknife(here, np.array([answer(replica) for replica in replicas]))
 
     def _means(
-        self, start: FloatArray, epochs: FloatArray, truth: FloatArray | None
+        self,
+        start: FloatArray,
+        epochs: FloatArray,
+        truth: FloatArray | None,
+        inputs: FloatArray | None = None,
     ) -> Iterator[tuple[FloatArray, list[FloatArray]]]:
-        """The states (r, 1 + rows) averaged over courses, at each of the ascending epochs.
+        """The states (r, 1 + rows), or (r, 1) for given inputs, averaged over courses, at the ascending epochs.
 
         Beside them, if the courses are a sample, what each pair of an order and its reverse deviates by.
         """
         courses = self._courses if truth is None else self.courses(truth)
         rank = self.space.dimension
-        streams = [course.states(start, epochs) for course in courses]
+        streams = [course.states(start, epochs, inputs) for course in courses]
         for states in zip(*streams, strict=True):
             with np.errstate(invalid="ignore"):
                 mean = average([state[:rank] for state in states])
@@ -186,26 +199,30 @@ class AffineMean:
 
     def _iterates(self, epochs: FloatArray) -> FloatArray:
         """The mean iterate in row-space coordinates u (times, r), at ascending epochs."""
-        inputs = np.concatenate([[1.0], self.blocks.response])
-        iterates = []
-        for state, _ in self._means(self.inside(self.start), epochs, None):
-            grows = np.isinf(state).any(axis=1)
-            iterates.append(np.where(grows, np.inf, np.where(np.isinf(state), 0.0, state) @ inputs))
+        states = self._means(self.inside(self.start), epochs, None, self._responses)
+        iterates = [state[:, 0] for state, _ in states]
         return np.array(iterates).reshape(len(epochs), self.space.dimension)
+
+    @property
+    def _responses(self) -> FloatArray:
+        """The inputs (1 + rows,) of the run that the data make."""
+        return np.concatenate([[1.0], self.blocks.response])
 
     def iterate(self, epochs: Any) -> FloatArray:
         """The mean iterate after each of the given epochs, of shape epochs.shape + (p,); inf where it grows."""
         clock = self.recipe.clock(epochs)
         when, back = np.unique(clock.ravel(), return_inverse=True)
         coordinates, space = self._iterates(when), self.space
-        grows = np.isinf(coordinates).any(axis=1)
+        grows = np.isinf(coordinates)
         inside = np.where(np.isinf(coordinates), 0.0, coordinates) / space.scale
         outside = space.outside(self.start)
         fades = self.fades(when)
         with np.errstate(invalid="ignore"):
             faded = np.where(outside == 0, 0.0, fades[:, np.newaxis] * outside)
         parameters = faded + space.lift(inside.T).T
-        parameters[grows] = np.inf
+        if grows.any():
+            reach = np.abs(space.lift(np.eye(space.dimension))) > _UNREACHED
+            parameters[grows.astype(np.float64) @ reach.T > 0] = np.inf
         return parameters[back].reshape(*clock.shape, space.p)
 
     def training_loss(self, epochs: Any) -> FloatArray:
@@ -281,11 +298,11 @@ class AffineMean:
 
     def _iterate_deviations(self, when: FloatArray) -> FloatArray:
         """What the iterate of each sampled pair deviates by, in coordinates V'beta: (pairs, times, r)."""
-        inputs = np.concatenate([[1.0], self.blocks.response]) / self.space.scale
-        means = self._means(self.inside(self.start), when, None)
+        means = self._means(self.inside(self.start), when, None, self._responses)
+        found = np.array([[deviation[:, 0] for deviation in deviations] for _, deviations in means])
         with np.errstate(invalid="ignore"):
-            found = [[deviation @ inputs for deviation in deviations] for _, deviations in means]
-        return np.array(found).reshape(len(when), -1, self.space.dimension).swapaxes(0, 1)
+            found = found.reshape(len(when), -1, self.space.dimension) / self.space.scale
+        return found.swapaxes(0, 1)
 
     def training_loss_error(self, epochs: Any) -> FloatArray:
         """How far the training loss may be off because orders were sampled, as `epochs` in shape."""

@@ -24,20 +24,24 @@ class RowSpace:
 
     `basis` is None when the row space is all of R^p, where V = I costs nothing. Dividing X by `scale`
     (about its largest entry) is exact and keeps products of many features within the range of float64.
+    With `turn` Q (r, r), orthogonal, the coordinates are those of V Q, which is never formed.
     """
 
     p: int
     dimension: int
     scale: float
     basis: FloatArray | None
+    turn: FloatArray | None = None
 
     def coordinates(self, vectors: FloatArray) -> FloatArray:
-        """V' v, for a vector (p,) or the columns of (p, m)."""
-        return vectors if self.basis is None else self.basis.T @ vectors
+        """Q'V' v, for a vector (p,) or the columns of (p, m)."""
+        inside = vectors if self.basis is None else self.basis.T @ vectors
+        return inside if self.turn is None else self.turn.T @ inside
 
     def lift(self, coordinates: FloatArray) -> FloatArray:
-        """V c, for a vector (r,) or the columns of (r, m)."""
-        return coordinates if self.basis is None else self.basis @ coordinates
+        """V Q c, for a vector (r,) or the columns of (r, m)."""
+        inside = coordinates if self.turn is None else self.turn @ coordinates
+        return inside if self.basis is None else self.basis @ inside
 
     def outside(self, vector: FloatArray) -> FloatArray:
         """(I - V V') v, the part that X does not see."""

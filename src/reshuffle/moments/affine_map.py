@@ -1,62 +1,155 @@
 """The mean of an epoch as an affine map that need not be symmetric, and its powers."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import scipy.linalg
+from scipy.linalg import lapack
 
-from reshuffle.arrays import FloatArray
+from reshuffle.arrays import AnyArray, FloatArray
 from reshuffle.moments.visits import Visits
 from reshuffle.schemes import Scheme
+
+_EPS = float(np.finfo(np.float64).eps)
+_DOUBLINGS = 1100
+"""A mode that has not faded after 2^1100 epochs moves by less than the smallest number."""
+_LOST = 1e150
+"""Size of a power beyond which it does not return."""
 
 
 @dataclass(frozen=True, eq=False)
 class AffineMap:
-    """z -> z - D z + N zeta, with D = I - A (d, d) kept in place of A: no digits are lost where A is near I.
+    """z -> z - D z + N zeta with D = L K R and N = L E, for diagonal L and R.
 
-    `entries` N is (d, z).
+    D = I - A is kept in place of A, so that no digits are lost where A is near I; and the kernel K in place of D,
+    so that none are lost where features are ill-conditioned: their sizes are in L and R alone.
+
+    Attributes
+    ----------
+    left, right : (d,)
+        L and R.
+    kernel : (d, d)
+        K.
+    entries : (d, z)
+        E.
+    weight : float
+        The size of K before anything cancels in it: what visits undo of each other is known up to rounding of this.
+    input_size : float
+        That of the inputs: 1 where each column of E stands for one of them.
     """
 
-    loss: FloatArray
+    left: FloatArray
+    right: FloatArray
+    kernel: FloatArray
     entries: FloatArray
+    weight: float
+    input_size: float = 1.0
+
+    @property
+    def loss(self) -> FloatArray:
+        """D (d, d)."""
+        return self.left[:, np.newaxis] * self.kernel * self.right
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether the map is within the range of numbers."""
+        return bool(np.isfinite(self.graded).all() and np.isfinite(self.left).all())
 
     def __call__(self, states: FloatArray) -> FloatArray:
         """Send states (d, z), one a column of the inputs, through the map."""
-        return states - self.loss @ states + self.entries
+        moved = self.kernel @ (self.right[:, np.newaxis] * states) - self.entries
+        return states - self.left[:, np.newaxis] * moved
+
+    @property
+    def grades(self) -> FloatArray:
+        """R L (d,), the sizes of the eigenvalues of D."""
+        return self.left * self.right
 
     def twice(self) -> "AffineMap":
         """The map done two times: I - A^2 = 2 D - D^2."""
-        return AffineMap(2 * self.loss - self.loss @ self.loss, 2 * self.entries - self.loss @ self.entries)
+        return self.then(self)
 
     def then(self, later: "AffineMap") -> "AffineMap":
-        """The map followed by another: I - A_2 A_1 = D_1 + D_2 - D_2 D_1."""
-        return AffineMap(
-            self.loss + later.loss - later.loss @ self.loss,
-            self.entries + later.entries - later.loss @ self.entries,
+        """The map followed by another of the same step: I - A_2 A_1 = D_1 + D_2 - D_2 D_1."""
+        after = later.kernel * self.grades
+        return replace(
+            self,
+            kernel=self.kernel + later.kernel - after @ self.kernel,
+            entries=self.entries + later.entries - after @ self.entries,
         )
+
+    def fed(self, inputs: FloatArray) -> "AffineMap":
+        """The map with given inputs zeta (z,): a single column enters."""
+        entries = self.entries @ inputs[:, np.newaxis]
+        return replace(self, entries=entries, input_size=float(np.abs(inputs).max(initial=0.0)))
+
+    @cached_property
+    def graded(self) -> FloatArray:
+        """D (d, d) where it is as small to the right as to the left: R^1/2 L^1/2 K L^1/2 R^1/2."""
+        roots = np.sqrt(self.left) * np.sqrt(self.right)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.asarray(roots[:, np.newaxis] * self.kernel * roots)
+
+    @cached_property
+    def eigenvalues(self) -> AnyArray:
+        """The complex eigenvalues x of D (d,); an epoch multiplies what belongs to them by 1 - x."""
+        if not len(self.kernel):
+            return np.zeros(0, dtype=complex)
+        # The QR algorithm keeps most digits of the small eigenvalues if the large ones come first.
+        order = np.argsort(-self.grades, kind="stable")
+        return np.asarray(scipy.linalg.eigvals(self.graded[np.ix_(order, order)], check_finite=False))
 
     @property
     def radius(self) -> float:
         """The spectral radius of A."""
-        if not len(self.loss):
-            return 0.0
-        return float(np.abs(1 - scipy.linalg.eigvals(self.loss, check_finite=False)).max())
+        return float(np.abs(1 - self.eigenvalues).max(initial=0.0))
+
+    @cached_property
+    def settles(self) -> bool:
+        """Whether every eigenvalue x of D has |1 - x| < 1: whether A^(2^j) fades as the map is doubled.
+
+        Doubling forgets its rounding errors where a mode has faded, and keeps all digits of those that hardly have.
+        """
+        if not len(self.kernel):
+            return True
+        if self._stands:
+            return False
+        kernel, identity = self.kernel, np.eye(len(self.kernel))
+        roots = np.sqrt(self.left) * np.sqrt(self.right)
+        for _ in range(_DOUBLINGS):
+            with np.errstate(over="ignore", invalid="ignore"):
+                left_over = np.abs(identity - roots[:, np.newaxis] * kernel * roots).sum(axis=1).max()
+                if not left_over < _LOST:
+                    return False
+                if left_over < 0.5:
+                    return True
+                following = 2 * kernel - (kernel * self.grades) @ kernel
+            if np.abs(following - kernel).max() <= _EPS * np.abs(kernel).max():
+                return False
+            kernel = following
+        return False
 
     @property
-    def settles(self) -> bool:
-        """Whether every eigenvalue x of D has |1 - x| < 1, told from x itself: 1 - x would round to one."""
-        x = scipy.linalg.eigvals(self.loss, check_finite=False) if len(self.loss) else np.zeros(0)
-        size = np.abs(x)
-        # |1 - x|^2 < 1 is |x|^2 < 2 Re x.
-        return bool((size * size < 2 * x.real).all() and (size > 0).all())
+    def _stands(self) -> bool:
+        """Whether visits undo each other in some direction, up to rounding: K is singular, nothing moves there."""
+        factors, *_ = lapack.dgetrf(self.kernel)
+        norm = float(np.abs(self.kernel).sum(axis=0).max())
+        reciprocal, _ = lapack.dgecon(factors, norm)
+        return bool(reciprocal * norm <= _EPS * len(self.kernel) * self.weight)
 
     def fixed_point(self) -> FloatArray:
-        """D^-1 N (d, z), where the states end if the map settles."""
-        # Parameters and buffer are of very different size where the step is extreme: rows are brought to the same.
-        sizes = np.abs(self.loss).max(axis=1, initial=0.0)[:, np.newaxis]
-        scale = np.where(sizes == 0, 1.0, sizes)
-        return np.asarray(scipy.linalg.solve(self.loss / scale, self.entries / scale, check_finite=False))
+        """D^-1 N = R^-1 K^-1 E (d, z), where the states end if the map settles."""
+        return np.asarray(np.linalg.solve(self.kernel, self.entries) / self.right[:, np.newaxis])
+
+
+def settling(x: AnyArray) -> AnyArray:
+    """Whether |1 - x| < 1, told from x itself: 1 - x would round to one."""
+    # |1 - x|^2 < 1 is |x| < 2 Re x / |x|.
+    size = np.abs(x)
+    cosine = np.divide(x.real, size, out=np.zeros(np.shape(size)), where=size > 0)
+    return np.asarray(size < 2 * cosine)
 
 
 def mean_map(scheme: Scheme, n: int, visits: Visits, force: FloatArray) -> AffineMap:
@@ -69,24 +162,25 @@ def mean_map(scheme: Scheme, n: int, visits: Visits, force: FloatArray) -> Affin
         Rows that the scheme is for.
     visits : Visits
     force : (d,)
-        What enters at every visit with the constant input 1.
+        What enters at every visit with the constant input 1, without the factor L.
     """
-    d = visits.dimension
-    identity = np.eye(d)
+    d, rows = visits.dimension, len(visits.blocks.rows)
+    grades = (visits.left * visits.right)[:, np.newaxis]
+    nothing = np.zeros((d, d + 1 + rows))
+    begin = nothing.copy()
+    begin[:, :d] = np.eye(d)
 
     def visit(batch: int, state: FloatArray) -> FloatArray:
-        # The first d columns are D itself: I - G (I - D) = D + (I - G)(I - D).
-        following = state.copy()
-        following[:, :d] += visits.loss(batch, identity - state[:, :d])
-        following[:, d:] -= visits.loss(batch, state[:, d:])
+        # [K, E] -> [K + K_b (I - R L K), E - K_b R L E + E_b].
+        following = state + visits.kernel(batch, begin - grades * state) if d else state.copy()
         following[:, d] += force
-        following[:, d + 1 + visits.columns(batch)] += visits.entry(batch)
+        following[:, d + 1 + visits.columns(batch)] += visits.unit_entry(batch)
         return following
 
-    start = np.zeros((d, d + 1 + len(visits.blocks.rows)))
     with np.errstate(over="ignore", invalid="ignore"):
-        end = scheme.walk(n, visit, average, start)
-    return AffineMap(np.ascontiguousarray(end[:, :d]), np.ascontiguousarray(end[:, d:]))
+        end = scheme.walk(n, visit, average, nothing)
+    kernel, entries = np.ascontiguousarray(end[:, :d]), np.ascontiguousarray(end[:, d:])
+    return AffineMap(visits.left, visits.right, kernel, entries, scheme.steps(n) * visits.weight)
 
 
 def average(states: Sequence[FloatArray]) -> FloatArray:
@@ -100,6 +194,15 @@ def average(states: Sequence[FloatArray]) -> FloatArray:
     return total
 
 
+def mean_of(maps: Sequence[AffineMap]) -> AffineMap:
+    """The mean of equally likely maps of the same step."""
+    return replace(
+        maps[0],
+        kernel=average([one.kernel for one in maps]),
+        entries=average([one.entries for one in maps]),
+    )
+
+
 class Powers:
     """A map repeated any number of times, by the bits of that number; only the last power is remembered."""
 
@@ -108,15 +211,14 @@ class Powers:
         self._last, self._power = 1, once
 
     def after(self, count: float, states: FloatArray) -> FloatArray:
-        """The states (d, z) after `count` more applications; inf where they grow out of the range of numbers."""
+        """The states (d, z) after `count` more applications; nan where they leave the range of numbers."""
         times = int(count)
         if not times:
             return states
         with np.errstate(over="ignore", invalid="ignore"):
             if times != self._last:
                 self._last, self._power = times, self._repeated(times)
-            states = self._power(states)
-        return np.where(np.isfinite(states), states, np.inf)
+            return self._power(states)
 
     def _repeated(self, times: int) -> AffineMap:
         doubled, made = self._once, None

@@ -6,8 +6,9 @@ from functools import cached_property
 import numpy as np
 
 from reshuffle.arrays import FloatArray
-from reshuffle.blocks import Blocks
 from reshuffle.moments.affine_map import AffineMap, Powers, mean_map
+from reshuffle.moments.escape import Escape
+from reshuffle.moments.graded import GradedBlocks
 from reshuffle.moments.visits import DrawnVisits, MeanVisits, Visits
 from reshuffle.recipe import Recipe
 from reshuffle.row_space import RowSpace
@@ -22,7 +23,7 @@ class Course:
     scheme : Scheme
     n : int
         Rows.
-    blocks : Blocks
+    blocks : GradedBlocks
     space : RowSpace
     recipe : Recipe
     truth : (r,), optional
@@ -33,7 +34,7 @@ class Course:
         self,
         scheme: Scheme,
         n: int,
-        blocks: Blocks,
+        blocks: GradedBlocks,
         space: RowSpace,
         recipe: Recipe,
         truth: FloatArray | None = None,
@@ -52,7 +53,7 @@ class Course:
         visits = self.visits(epoch)
         if visits.step not in self._maps:
             truth = np.zeros(visits.rank) if self.truth is None else self.truth
-            scheme, force = self.scheme, visits.force(truth)
+            scheme, force = self.scheme, visits.unit_force(truth)
             if isinstance(scheme, WithReplacement):
                 # Independent visits: the mean of their product is that of B mean visits.
                 visits = MeanVisits(self.blocks, self.recipe.at(epoch).scaled(self.space))
@@ -61,40 +62,74 @@ class Course:
         return self._maps[visits.step]
 
     @cached_property
-    def _powers(self) -> Powers:
-        return Powers(self.map(0))
-
-    @cached_property
     def settles(self) -> bool:
         """Whether the mean converges from every start."""
-        return self.recipe.at(0).step == 0 or (self._is_finite and self.map(0).settles)
-
-    @property
-    def _is_finite(self) -> bool:
-        return bool(np.isfinite(self.map(0).loss).all())
+        return self.recipe.at(0).step == 0 or (self.map(0).is_finite and self.map(0).settles)
 
     @property
     def rate(self) -> float:
         """The spectral radius of the epoch."""
-        return self.map(0).radius if self._is_finite else np.inf
+        return self.map(0).radius if self.map(0).is_finite else np.inf
 
-    def states(self, start: FloatArray, epochs: FloatArray) -> Iterator[FloatArray]:
-        """The states after each of the epochs, which are ascending, from u_0 or e_0 (r,)."""
-        current = np.zeros((self.visits(0).dimension, 1 + len(self.blocks.rows)))
-        current[: len(start), 0] = start
-        done = 0.0
+    def states(
+        self, start: FloatArray, epochs: FloatArray, inputs: FloatArray | None = None
+    ) -> Iterator[FloatArray]:
+        """The states after each of the epochs, which are ascending, from u_0 or e_0 (r,).
+
+        They are (d, 1 + rows), to be multiplied with the inputs, or (d, 1) if those (1 + rows,) are given.
+        """
+        begin = np.zeros((self.visits(0).dimension, 1 + len(self.blocks.rows) if inputs is None else 1))
+        begin[: len(start), 0] = start
+        current, done = begin, 0.0
+        once = _Repeated(self._fed(0, inputs), self)
         for epoch in epochs:
             if np.isinf(epoch):
-                current = self._end(current)
+                current = begin if self.recipe.at(0).step == 0 else once.end(begin)
             elif self.recipe.is_constant:
-                current = self._powers.after(epoch - done, current)
+                current = once.powers.after(epoch - done, current)
+                if not np.isfinite(current).all():
+                    current = once.overflown(epoch, begin)
             else:
                 for passed in range(int(done), int(epoch)):
-                    current = Powers(self.map(passed)).after(1, current)
+                    current = _once_more(self._fed(passed, inputs), current)
             done = epoch
             yield current
 
-    def _end(self, current: FloatArray) -> FloatArray:
-        if self.recipe.at(0).step == 0:
-            return current
-        return self.map(0).fixed_point() if self.settles else np.full_like(current, np.inf)
+    def _fed(self, epoch: int, inputs: FloatArray | None) -> AffineMap:
+        return self.map(epoch) if inputs is None else self.map(epoch).fed(inputs)
+
+
+class _Repeated:
+    """One map over and over, and what grows in it."""
+
+    def __init__(self, once: AffineMap, course: Course):
+        self.map, self.powers, self._course = once, Powers(once), course
+
+    @cached_property
+    def _escape(self) -> Escape:
+        return Escape(self.map)
+
+    def overflown(self, epoch: float, begin: FloatArray) -> FloatArray:
+        """The states after so many epochs, where some have left the range of numbers: they are inf."""
+        if not self.map.is_finite:
+            return _answer(np.full_like(begin, np.inf), self.map, begin)
+        # What has left took with it the coordinates that it does not even reach: the map without it leaves them.
+        following = Powers(self._escape.remaining).after(epoch, begin)
+        return np.where(self._escape.grown(begin) | ~np.isfinite(following), np.inf, following)
+
+    def end(self, begin: FloatArray) -> FloatArray:
+        """The states after infinitely many epochs."""
+        if not self.map.is_finite:
+            return self.overflown(np.inf, begin)
+        return self.map.fixed_point() if self._course.settles else self._escape.end(begin)
+
+
+def _once_more(once: AffineMap, states: FloatArray) -> FloatArray:
+    with np.errstate(over="ignore", invalid="ignore"):
+        return _answer(once(states), once, states)
+
+
+def _answer(following: FloatArray, once: AffineMap, before: FloatArray) -> FloatArray:
+    """The states after a map: what is no number has grown, but what was nothing, with no input, stays nothing."""
+    still = ~(before.any(axis=0) | once.entries.any(axis=0))
+    return np.where(still, 0.0, np.where(np.isfinite(following), following, np.inf))

@@ -1,7 +1,7 @@
 """The mean map of an epoch from drawn orders, many of them at once.
 
 An order is followed from its last visit to its first: with P the product of the later visits, a batch enters as
-P H_b and P -> P G_b. So the rows of a batch meet a (d, d) matrix, and never the entries of all the other rows.
+P L E_b and P -> P (I - L K_b R). So the rows of a batch meet a (d, d) matrix, and never the entries of other rows.
 """
 
 from collections.abc import Callable
@@ -41,7 +41,7 @@ def group_maps(visits: Visits, force: FloatArray, draw: DrawPairs, wanted: Accur
     visits : Visits
         Which rows there are, and what a visit does with some of them.
     force : (d,)
-        What enters at every visit with the constant input 1.
+        What enters at every visit with the constant input 1, without the factor L.
     draw : callable
     wanted : Accuracy
     """
@@ -76,7 +76,7 @@ class _Tally:
         self._pairs = max(1, int(min(_STACKED_BYTES / each, _MOST_STACKED) / 2))
         while self._pairs > 1 and self.expense > wanted.budget:
             self._pairs //= 2
-        self._loss, self._entries = np.zeros((self._groups, d, d)), np.zeros((self._groups, d, 1 + rows))
+        self._kernel, self._entries = np.zeros((self._groups, d, d)), np.zeros((self._groups, d, 1 + rows))
         self.rounds, self.error = 0, np.inf
 
     @property
@@ -93,9 +93,10 @@ class _Tally:
     @property
     def maps(self) -> list[AffineMap]:
         """The mean of each group."""
+        visits, weight = self._visits, self._steps * self._visits.weight
         return [
-            AffineMap(loss / self.rounds, entries / self.rounds)
-            for loss, entries in zip(self._loss, self._entries, strict=True)
+            AffineMap(visits.left, visits.right, kernel / self.rounds, entries / self.rounds, weight)
+            for kernel, entries in zip(self._kernel, self._entries, strict=True)
         ]
 
     def more(self, rounds: int) -> float:
@@ -103,41 +104,42 @@ class _Tally:
         with np.errstate(over="ignore", invalid="ignore"):
             for _ in track(range(rounds), rounds, "drawing orders"):
                 for group in range(self._groups):
-                    loss, entries = follow(self._visits, self._force, self._draw(self._rng, self._pairs))
-                    self._loss[group] += loss
+                    kernel, entries = follow(self._visits, self._force, self._draw(self._rng, self._pairs))
+                    self._kernel[group] += kernel
                     self._entries[group] += entries
             self.rounds += rounds
-            self.error = rate_error(self._loss / self.rounds)
+            self.error = rate_error(np.array([one.graded for one in self.maps]))
         return rounds * self.expense
 
 
 def follow(visits: Visits, force: FloatArray, orders: Orders) -> tuple[FloatArray, FloatArray]:
-    """D (d, d) and N (d, 1 + rows), averaged over the orders."""
-    rank, d, step = visits.rank, visits.dimension, visits.step
+    """K (d, d) and E (d, 1 + rows) of `AffineMap`, averaged over the orders."""
+    rank, d, grades = visits.rank, visits.dimension, visits.left * visits.right
     count, steps, _ = orders.rows.shape
-    padded = np.vstack([visits.blocks.rows, np.zeros(rank)])
-    loss, constant = np.zeros((count, d, d)), np.zeros((count, d))
+    padded = np.vstack([visits.unit, np.zeros(rank)])
+    kernel, constant = np.zeros((count, d, d)), np.zeros((count, d))
     entries = np.zeros((count, len(padded), d))
     every = np.arange(count)[:, np.newaxis]
     for visit in reversed(range(steps)):
         index = orders.rows[:, visit]
         rows = padded[index]
-        kept = np.eye(d) - loss
-        # P H_b = S C_b' / divisor, for a gradient that moves the parameters by -step and the buffer by 1.
-        pushed = step * kept[:, :, :rank]
+        # K -> K + (I - K L R) K_b: what was visited later stands to the left.
+        kept = np.eye(d) - kernel * grades
+        # A gradient moves the parameters by -1 and the buffer by 1, in their units.
+        pushed = kept[:, :, :rank].copy()
         if visits.momentum:
             pushed -= kept[:, :, rank:]
         entry = pushed @ rows.transpose(0, 2, 1) / orders.divisors[:, visit, np.newaxis, np.newaxis]
         entries[every, index] = entry.transpose(0, 2, 1)
         constant += kept @ force
-        loss[:, :, :rank] += entry @ rows
+        kernel[:, :, :rank] += entry @ rows
         if visits.penalty:
-            loss[:, :, :rank] += visits.penalty * pushed
+            kernel[:, :, :rank] += pushed * visits.held
         if visits.momentum:
             stays = (1 - visits.momentum) * kept[:, :, rank:]
-            loss[:, :, rank:] += visits.momentum * step * kept[:, :, :rank] + stays
+            kernel[:, :, rank:] += visits.momentum * kept[:, :, :rank] + stays
     inputs = [constant.mean(axis=0)[:, np.newaxis], entries[:, :-1].mean(axis=0).T]
-    return loss.mean(axis=0), np.hstack(inputs)
+    return kernel.mean(axis=0), np.hstack(inputs)
 
 
 def rate_error(losses: FloatArray) -> float:

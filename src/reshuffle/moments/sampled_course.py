@@ -7,11 +7,11 @@ a few groups, and the answers without each group in turn tell the error of whate
 import numpy as np
 
 from reshuffle.arrays import FloatArray, IntArray
-from reshuffle.blocks import Blocks
 from reshuffle.epoch.accuracy import Accuracy
-from reshuffle.moments.affine_map import AffineMap, average
+from reshuffle.moments.affine_map import AffineMap, mean_of
 from reshuffle.moments.course import Course
 from reshuffle.moments.drawn_orders import Orders, group_maps
+from reshuffle.moments.graded import GradedBlocks
 from reshuffle.recipe import Recipe
 from reshuffle.row_space import RowSpace
 from reshuffle.schemes import SampleReshuffling, Scheme
@@ -36,7 +36,7 @@ class SampledCourse(Course):
         self,
         scheme: Scheme,
         n: int,
-        blocks: Blocks,
+        blocks: GradedBlocks,
         space: RowSpace,
         recipe: Recipe,
         truth: FloatArray | None,
@@ -54,9 +54,7 @@ class SampledCourse(Course):
         if visits.step not in self._maps:
             counted = [m for g, m in enumerate(groups) if g != self.left_out]
             with np.errstate(over="ignore", invalid="ignore"):
-                self._maps[visits.step] = AffineMap(
-                    average([m.loss for m in counted]), average([m.entries for m in counted])
-                )
+                self._maps[visits.step] = mean_of(counted)
         return self._maps[visits.step]
 
     @property
@@ -68,7 +66,8 @@ class SampledCourse(Course):
         visits = self.visits(epoch)
         if visits.step not in self._groups:
             truth = np.zeros(visits.rank) if self.truth is None else self.truth
-            self._groups[visits.step] = group_maps(visits, visits.force(truth), self._draw, self.accuracy)
+            force = visits.unit_force(truth)
+            self._groups[visits.step] = group_maps(visits, force, self._draw, self.accuracy)
         return self._groups[visits.step]
 
     def _draw(self, rng: np.random.Generator, pairs: int) -> Orders:

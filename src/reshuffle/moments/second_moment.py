@@ -6,6 +6,7 @@ the scheme, with no order enumerated.
 """
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -78,39 +79,40 @@ class DrawnSecondMoment(SecondMoment):
         self.sizes = sizes
 
     def _visit(self, batch: int, moments: FloatArray) -> FloatArray:
-        visits, r, d = self.visits, self.visits.rank, self.visits.dimension
-        rows, n = visits.blocks.rows, self.n
+        r, d = self.visits.rank, self.visits.dimension
         second, cross = moments[:r, :r], moments[:r, d:]
-        squares = self.inputs.residual_squares(rows, second, cross)
+        squares = self.inputs.residual_squares(self.visits.blocks.rows, second, cross)
         after = super()._visit(0, moments)
-        after[:, :d] += self._spread(self._mean_gradient(second, cross), squares, self.sizes[batch], n)
+        after[:, :d] += self._spread(self._mean_gradient(second, cross), squares, self.sizes[batch])
         return after
 
     def _conjugate(self, batch: int, matrix: FloatArray) -> FloatArray:
-        visits, r, W = self.visits, self.visits.rank, self.visits.gram
-        rows = visits.blocks.rows
+        rows, r = self.visits.blocks.rows, self.visits.rank
         second = matrix[:r, :r]
         squares = np.einsum("ij,ij->i", rows @ second, rows)
-        return super()._conjugate(0, matrix) + self._spread(
-            W @ second @ W, squares, self.sizes[batch], self.n
-        )
+        W = self._gram
+        return super()._conjugate(0, matrix) + self._spread(W @ second @ W.T, squares, self.sizes[batch])
+
+    @cached_property
+    def _gram(self) -> FloatArray:
+        """g^-1 W (r, r), which makes gradients in their own units of errors."""
+        return np.asarray(self.visits.unit.T @ self.visits.blocks.rows / self.n)
 
     def _mean_gradient(self, second: FloatArray, cross: FloatArray) -> FloatArray:
-        """E g g' (r, r), for the gradient of the loss on all rows."""
-        rows, inputs, W = self.visits.blocks.rows, self.inputs, self.visits.gram
+        """E g g' (r, r), for the gradient of the loss on all rows, in its own units."""
+        unit, inputs, W = self.visits.unit, self.inputs, self._gram
         if inputs.given is not None:
-            pushed = rows.T @ inputs.given / self.n
+            pushed = unit.T @ inputs.given / self.n
             mixed = np.outer(W @ cross[:, 0], pushed)
             own = np.outer(pushed, pushed)
         else:
-            mixed = inputs.noise * (W @ cross[:, 1:] @ rows) / self.n
-            own = inputs.noise**2 * W / self.n
-        return np.asarray(W @ second @ W - mixed - mixed.T + own)
+            mixed = inputs.noise * (W @ cross[:, 1:] @ unit) / self.n
+            own = inputs.noise**2 * (unit.T @ unit) / self.n**2
+        return np.asarray(W @ second @ W.T - mixed - mixed.T + own)
 
-    def _spread(self, mean: FloatArray, squares: FloatArray, size: int, n: int) -> FloatArray:
-        rows = self.visits.blocks.rows
-        covariance = (rows.T @ (squares[:, np.newaxis] * rows) / n - mean) / size
-        if self.visits.momentum == 0:
-            return np.asarray(np.square(self.visits.step) * covariance)
-        signs = np.array([[np.square(self.visits.step), -self.visits.step], [-self.visits.step, 1.0]])
-        return np.kron(signs, covariance)
+    def _spread(self, mean: FloatArray, squares: FloatArray, size: int) -> FloatArray:
+        """What drawing so many rows adds to the second moment of the state (d, d)."""
+        visits, unit = self.visits, self.visits.unit
+        covariance = (unit.T @ (squares[:, np.newaxis] * unit) / self.n - mean) / size
+        signs = np.array([[1.0]]) if visits.momentum == 0 else np.array([[1.0, -1.0], [-1.0, 1.0]])
+        return np.asarray(visits.left[:, np.newaxis] * np.kron(signs, covariance) * visits.left)

@@ -1,12 +1,13 @@
 """One visit to a batch as an affine map on the state: the parameters, and the momentum buffer if there is one."""
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from reshuffle.arrays import FloatArray, IntArray
-from reshuffle.blocks import Blocks
+from reshuffle.moments.graded import GradedBlocks
 from reshuffle.row_space import RowSpace
 
 
@@ -30,71 +31,100 @@ class Hyperparameters:
 
 
 class Visits:
-    """The visits to the batches of `blocks`, in row-space coordinates u = scale V'beta.
+    """The visits to the batches of `blocks`, in graded row-space coordinates u = scale Q'V'beta.
 
-    The state z is u (r,), or (u, v) with momentum, and a visit sends it to G_b z + H_b y_b. In the error u - u_star
-    the same visit is G_b z + H_b eta_b + f, where only a penalty makes a force f.
+    The state z is u (r,), or (u, v / g) with momentum, where g^2 = s^2 + penalty are the sizes of the gradient's
+    coordinates. A visit sends it to z - L K_b R z + L E_b y_b with L = (step g, 1), R = (g, 1),
+
+        K_b = [[H, momentum], [-H, 1 - momentum]], E_b = [[U_b'], [-U_b']] / m_b, H = U_b'U_b / m_b + penalty / g^2,
+
+    where U_b are the rows of the batch divided by g: K_b knows neither the step nor how X is conditioned.
+    In the error u - u_star the visit is z - L K_b R z + L (E_b eta_b + f), where only a penalty makes a force f.
 
     Parameters
     ----------
-    blocks : Blocks
+    blocks : GradedBlocks
     scaled : Hyperparameters
         For features divided by their scale.
     """
 
-    def __init__(self, blocks: Blocks, scaled: Hyperparameters):
+    def __init__(self, blocks: GradedBlocks, scaled: Hyperparameters):
         self.blocks = blocks
         self.step, self.penalty, self.momentum = scaled.step, scaled.penalty, scaled.momentum
         self.rank: int = blocks.rows.shape[1]
+        root = math.sqrt(self.penalty)
+        self.sizes = np.hypot(blocks.singular, root)
+        self.unit = blocks.unit * (blocks.singular / self.sizes)
+        self.held = np.square(root / self.sizes)
+        self._force = root * (root / self.sizes)
+        buffers = np.ones(self.dimension - self.rank)
+        self.left = np.concatenate([self.step * self.sizes, buffers])
+        self.right = np.concatenate([self.sizes, buffers])
 
     @property
     def dimension(self) -> int:
         """The length of the state."""
         return self.rank if self.momentum == 0 else 2 * self.rank
 
+    @property
+    def weight(self) -> float:
+        """A bound on the entries of K_b."""
+        of_rows = 1 / float(self.blocks.divisors.min())
+        return max(of_rows + float(self.held.max(initial=0.0)), 1.0 if self.momentum else 0.0)
+
     @cached_property
     def _batches(self) -> list[tuple[FloatArray, float]]:
-        parts = [self.blocks.rows[self.blocks.of(batch)] for batch in range(self.blocks.batches)]
+        parts = [self.unit[self.blocks.of(batch)] for batch in range(self.blocks.batches)]
         return [
             (np.ascontiguousarray(part), float(divisor))
             for part, divisor in zip(parts, self.blocks.divisors, strict=True)
         ]
 
-    def loss(self, batch: int, columns: FloatArray) -> FloatArray:
-        """(I - G_b) M for M (d, c): what a visit takes away, small when the step is."""
+    def kernel(self, batch: int, columns: FloatArray) -> FloatArray:
+        """K_b M (d, c) for M (d, c)."""
         position = columns[: self.rank]
         gradient = self.gradient(batch, position)
         if self.penalty:
-            gradient += self.penalty * position
+            gradient += self.held[:, np.newaxis] * position
         if self.momentum == 0:
-            return np.asarray(self.step * gradient)
+            return gradient
         buffer = columns[self.rank :]
-        return np.concatenate(
-            [self.step * (self.momentum * buffer + gradient), (1 - self.momentum) * buffer - gradient]
-        )
+        return np.concatenate([gradient + self.momentum * buffer, (1 - self.momentum) * buffer - gradient])
 
     def gradient(self, batch: int, position: FloatArray) -> FloatArray:
-        """X_b'X_b u / m_b for u (r, c)."""
+        """U_b'U_b M / m_b for M (r, c)."""
         rows, divisor = self._batches[batch]
         return np.asarray(rows.T @ ((rows @ position) / divisor))
 
+    def loss(self, batch: int, columns: FloatArray) -> FloatArray:
+        """L K_b R M for M (d, c): what a visit takes away, small when the step is."""
+        return self.left[:, np.newaxis] * self.kernel(batch, self.right[:, np.newaxis] * columns)
+
     def move(self, batch: int, columns: FloatArray) -> FloatArray:
-        """G_b M for M (d, c)."""
+        """(I - L K_b R) M for M (d, c)."""
         return columns - self.loss(batch, columns)
 
-    def entry(self, batch: int) -> FloatArray:
-        """H_b (d, m_b), how the responses of the batch enter."""
+    def unit_entry(self, batch: int) -> FloatArray:
+        """E_b (d, m_b)."""
         rows, divisor = self._batches[batch]
         return self._pushed(rows.T / divisor)
 
-    def force(self, truth: FloatArray) -> FloatArray:
+    def entry(self, batch: int) -> FloatArray:
+        """L E_b (d, m_b), how the responses of the batch enter."""
+        return self.left[:, np.newaxis] * self.unit_entry(batch)
+
+    def unit_force(self, truth: FloatArray) -> FloatArray:
         """The force f (d,) of the penalty, which pulls the error towards -u_star."""
-        return self._pushed(-self.penalty * truth)
+        return self._pushed(-self._force * truth)
+
+    def force(self, truth: FloatArray) -> FloatArray:
+        """L f (d,)."""
+        return self.left * self.unit_force(truth)
 
     def _pushed(self, minus_gradient: FloatArray) -> FloatArray:
         if self.momentum == 0:
-            return np.asarray(self.step * minus_gradient)
-        return np.concatenate([self.step * minus_gradient, -minus_gradient])
+            return minus_gradient
+        return np.concatenate([minus_gradient, -minus_gradient])
 
     def columns(self, batch: int) -> IntArray:
         """Where the responses of the batch are among those of the blocks."""
@@ -106,17 +136,17 @@ class DrawnVisits(Visits):
 
     @cached_property
     def gram(self) -> FloatArray:
-        """W (r, r), of the mean loss of all rows: smaller than the rows where n > r."""
+        """U'U / n (r, r), of the mean loss of all rows: smaller than the rows where n > r."""
         rows, divisor = self._batches[0]
         return np.asarray(rows.T @ rows / divisor)
 
     def gradient(self, batch: int, position: FloatArray) -> FloatArray:
-        """W u for u (r, c)."""
+        """U'U M / n for M (r, c)."""
         return np.asarray(self.gram @ position)
 
-    def entry(self, batch: int) -> FloatArray:
-        """The mean of H (d, n)."""
-        return super().entry(0)
+    def unit_entry(self, batch: int) -> FloatArray:
+        """The mean of E_b (d, n)."""
+        return super().unit_entry(0)
 
     def columns(self, batch: int) -> IntArray:
         """All rows."""
@@ -132,13 +162,12 @@ class MeanVisits(DrawnVisits):
 
     @cached_property
     def gram(self) -> FloatArray:
-        """The mean of W_b (r, r)."""
-        rows = self.blocks.rows
-        return np.asarray(rows.T @ (self._weights[:, np.newaxis] * rows))
+        """The mean of U_b'U_b / m_b (r, r)."""
+        return np.asarray(self.unit.T @ (self._weights[:, np.newaxis] * self.unit))
 
-    def entry(self, batch: int) -> FloatArray:
-        """The mean of H_b (d, rows)."""
-        return self._pushed(self.blocks.rows.T * self._weights)
+    def unit_entry(self, batch: int) -> FloatArray:
+        """The mean of E_b (d, rows)."""
+        return self._pushed(self.unit.T * self._weights)
 
     def columns(self, batch: int) -> IntArray:
         """All rows."""

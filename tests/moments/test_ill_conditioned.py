@@ -1,0 +1,94 @@
+"""Momentum, penalties and fixed orders on features of any condition number, against arithmetic in 80 digits."""
+
+import math
+
+import numpy as np
+import pytest
+
+import reshuffle as rs
+from tests.oracles.extended import Extended
+
+BATCHES = [[0, 1], [2, 3], [4, 5, 6]]
+RECIPES = [{"momentum": 0.6}, {"penalty": 1e-11}, {"momentum": 0.9, "penalty": 1e-7}, {}]
+SCHEMES = [(rs.Cyclic(BATCHES), [(0, 1, 2)]), (rs.RandomReshuffling(BATCHES), None)]
+
+
+def features(condition, rng):
+    """Columns in units that are further and further apart: the answers are well determined all the same."""
+    return rng.normal(size=(7, 3)) * condition ** -np.linspace(0, 1, 3)
+
+
+@pytest.mark.parametrize("condition", [1.0, 1e4, 1e8, 1e12])
+@pytest.mark.parametrize("recipe", RECIPES, ids=repr)
+@pytest.mark.parametrize(("scheme", "orders"), SCHEMES, ids=["cyclic", "reshuffled"])
+def test_all_digits_survive(scheme, orders, recipe, condition):
+    rng = np.random.default_rng(3)
+    X, y = features(condition, rng), rng.normal(size=7)
+    true = Extended(X, y, BATCHES, 0.03, orders=orders, **recipe)
+    run = rs.descend(rs.LeastSquares(X, y), scheme, 0.03, **recipe)
+    assert run.stability().converges
+    for epochs in (1, 1000, 10**9, 10**15, 2**70):
+        np.testing.assert_allclose(run.iterate(epochs), true.iterate(epochs), rtol=1e-10, err_msg=str(epochs))
+    np.testing.assert_allclose(run.iterate(math.inf), true.limit(), rtol=1e-10)
+
+
+@pytest.mark.parametrize("small", [1e-4, 1e-8, 1e-9, 1e-12])
+def test_a_small_column_converges_and_its_limit_is_known(small):
+    problem = rs.LeastSquares(np.diag([1.0, small]), [1.0, 1.0], beta_star=[0.0, 0.0], noise=1.0)
+    run = rs.descend(problem, rs.FullBatch(), step=0.5, momentum=0.5)
+    assert run.stability().converges
+    assert float(run.risk(math.inf).total) == pytest.approx(1 + small**-2, rel=1e-12)
+
+
+@pytest.mark.parametrize("small", [1e-2, 1e-8, 1e-9, 1e-10, 1e-13])
+@pytest.mark.parametrize(("scheme", "true"), [(rs.FullBatch(), 6.0), (rs.RandomReshuffling(2), 2.0)])
+def test_the_critical_step_does_not_depend_on_a_small_column(scheme, true, small):
+    problem = rs.LeastSquares(np.diag([1.0, small]), [0.0, 0.0])
+    assert rs.critical_step(problem, scheme, momentum=0.5) == pytest.approx(true, rel=1e-8)
+
+
+def test_collinear_columns_are_answered():
+    X = np.array([[1.0, 2.0, 1.0], [2.0, 4.0, -1.0], [3.0, 6.0, 0.5], [-1.0, -2.0, 2.0]])
+    y = np.array([1.0, 2.0, 3.0, 4.0])
+    found = rs.descend(rs.LeastSquares(X, y), rs.Cyclic(2), 0.01, momentum=0.5).iterate(math.inf)
+    # Along (1, 2), all that is seen of the two columns, it is a problem of full rank.
+    seen = rs.LeastSquares(np.column_stack([X[:, 0] * math.sqrt(5), X[:, 2]]), y)
+    expected = rs.descend(seen, rs.Cyclic(2), 0.01, momentum=0.5).iterate(math.inf)
+    np.testing.assert_allclose(found @ [1, 2, 0], expected[0] * math.sqrt(5), rtol=1e-11)
+    np.testing.assert_allclose([found[0] * 2, found[2]], [found[1], expected[1]], rtol=1e-11)
+
+
+@pytest.mark.parametrize("recipe", [{}, {"momentum": 0.5}])
+def test_what_grows_does_not_take_the_rest_with_it(recipe):
+    run = rs.descend(rs.LeastSquares(np.diag([1.0, 1e-9]), [1.0, 1.0]), rs.Cyclic(2), 5.0, **recipe)
+    assert not run.stability().converges
+    early, late, end = run.iterate([5, 10**6, math.inf])
+    assert math.isfinite(early[0])
+    assert late[0] == end[0] == math.inf
+    slow = Extended([[0.0], [1e-9]], [1.0, 1.0], [[0], [1]], 5.0, orders=[(0, 1)], **recipe)
+    assert late[1] == pytest.approx(slow.iterate(10**6)[0], rel=1e-12)
+    assert end[1] == pytest.approx(1e9, rel=1e-12)
+
+
+def test_a_column_that_nothing_sees_stays_where_it_was():
+    X = np.random.default_rng(0).normal(size=(6, 3)) * [1, 0, 1]
+    run = rs.descend(rs.LeastSquares(X, np.ones(6)), rs.Cyclic(3), 5.0, start=[0.0, 7.0, 0.0])
+    for epochs in (10**5, math.inf):
+        assert run.iterate(epochs).tolist() == [math.inf, 7.0, math.inf]
+
+
+def test_nothing_grows_from_nothing():
+    X = np.random.default_rng(0).normal(size=(6, 3))
+    for step in (5.0, 1e200):
+        run = rs.descend(rs.LeastSquares(X, np.zeros(6)), rs.Cyclic(2), step)
+        assert not run.iterate([0, 1, 5, math.inf]).any()
+
+
+def test_visits_that_undo_each_other_leave_what_they_agree_on():
+    scheme = rs.Cyclic(2)
+    agreed = rs.descend(rs.LeastSquares([[1.0], [1.0]], [1.0, 1.0]), scheme, 2.0)
+    assert not agreed.stability().converges
+    assert abs(agreed.iterate(math.inf)).max() < 1e-12
+    torn = rs.descend(rs.LeastSquares([[1.0], [1.0]], [1.0, 2.0]), scheme, 2.0)
+    assert torn.iterate(math.inf)[0] == math.inf
+    np.testing.assert_allclose(torn.iterate([1, 2, 1000])[:, 0], [2, 4, 2000], rtol=1e-12)
