@@ -12,7 +12,7 @@ import numpy as np
 from reshuffle import affine_method, confidence, limits, stopping
 from reshuffle.arrays import FloatArray
 from reshuffle.blocks import Blocks
-from reshuffle.epoch.accuracy import Accuracy, warn_of_no_answer
+from reshuffle.epoch.accuracy import CALL, Accuracy, warn_of_no_answer
 from reshuffle.limits import Limit, LimitComparison
 from reshuffle.moments import graded
 from reshuffle.moments.affine_map import AffineMap, average
@@ -249,8 +249,10 @@ class AffineMean:
 
         Under a penalty nothing is frozen, and all that is not noise is in the bias.
         """
+        return self._risk(self.recipe.clock(epochs), with_error=True)
+
+    def _risk(self, clock: FloatArray, with_error: bool = False) -> Risk:
         beta_star, _, noise = self.problem.truth("the risk")
-        clock = self.recipe.clock(epochs)
         when, back = np.unique(clock.ravel(), return_inverse=True)
         parts = np.zeros((4, len(when)))
         errors = np.zeros(len(when))
@@ -258,10 +260,11 @@ class AffineMean:
         states = self._means(error, when, self.inside(beta_star))
         for number, ((state, deviations), fade) in enumerate(zip(states, self.fades(when), strict=True)):
             parts[:, number] = self.risk_parts(state, float(fade), noise)
-            errors[number] = self._pairs_error(state, deviations, float(fade), noise)
+            if with_error:
+                errors[number] = self._pairs_error(state, deviations, float(fade), noise)
         total = Risk(when, *parts).total
-        if self._draws_orders:
-            errors = self.sampling_error(lambda run: run.risk(when).total, total)
+        if with_error:
+            errors += self.sampling_error(lambda run: run._risk(when).total, total)
         if errors.any():
             begin = self.problem.covariance.norm_squared(self.start - beta_star)
             warn_of_no_answer(when, total, errors, begin)
@@ -384,8 +387,19 @@ class AffineMean:
     def best_epoch(self) -> BestEpoch:
         """The epoch with the smallest risk of the mean iterate, among all epochs until it has settled.
 
-        Epochs are looked at one by one, up to the end of a step schedule or 20,000 of them. If the risk has not
-        settled to twelve digits by then `error` is the whole risk: later epochs are unknown, but for the limit.
+        Epochs are looked at one by one, up to the end of a step schedule, 20,000 of them or the end of the budget.
+        If the risk has not settled to twelve digits by then `error` is the whole risk: later epochs are unknown, but
+        for the limit.
         """
-        end = float(self.risk(np.inf).total) if self.recipe.is_constant else math.nan
-        return stopping.search_one_by_one(lambda epochs: self.risk(epochs).total, end, self.recipe.horizon)
+        end = float(self._risk(np.asarray(np.inf)).total) if self.recipe.is_constant else math.nan
+        longest = min(stopping.LONGEST_SEARCH, max(64.0, self.accuracy.budget / self._epoch_flops // 1))
+        return stopping.search_one_by_one(
+            lambda epochs: self._risk(epochs).total, end, self.recipe.horizon, longest
+        )
+
+    @property
+    def _epoch_flops(self) -> float:
+        """Operations of taking the mean states of all courses one epoch further, and of their risk."""
+        rows, rank = self.blocks.rows.shape
+        state = 2.0 * (1 + rows) * (self.dimension**2 * len(self._courses) + rank**2)
+        return float(state + 4 * CALL * (1 + len(self._courses)))

@@ -222,10 +222,11 @@ class Descent(Trajectory):
         distinct = np.unique(clock.ravel())
         way = run_risk.way(self.epoch, distinct, given_responses)
         if way == "sampling":
+            affine = self._affine
+            runs = run_risk.affordable_runs(affine, distinct)
             risk = None if given_responses else self.risk(distinct)
             mean, error = run_risk.given_risk(self, distinct) if risk is None else (risk.total, risk.error)
-            seed = self.epoch.accuracy.seed
-            return run_risk.by_sampling(self._affine, clock, mean, error, seed, given_responses)
+            return run_risk.by_sampling(affine, clock, mean, error, runs, given_responses)
         if way == "reshuffling":
             return run_risk.of_reshuffling(self.epoch, self.start, clock, self.risk(distinct).total)
         return run_risk.of_affine(self._affine, clock, given_responses)

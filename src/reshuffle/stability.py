@@ -11,12 +11,17 @@ from numpy.polynomial import chebyshev
 from reshuffle import door, modes
 from reshuffle.arrays import FloatArray
 from reshuffle.blocks import Blocks
+from reshuffle.epoch import lattice
+from reshuffle.epoch.accuracy import require_affordable
 from reshuffle.problem import LeastSquares
+from reshuffle.progress import track
 from reshuffle.risk import with_error
-from reshuffle.schemes import Scheme
+from reshuffle.schemes import RandomReshuffling, Scheme
 
 _PRECISION = 1e-9
 """Relative width to which the critical step is enclosed."""
+BUDGET = 1e13
+"""Operations that may be spent on a critical step: ten minutes or so."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +94,12 @@ def critical_step(problem: LeastSquares, scheme: Scheme) -> float:
     blocks = problem.blocks(scheme.partition(problem.n), scheme.divisors(problem.n))
     if problem.rank == 0:
         return math.inf
+    price = lattice.flops(blocks) if isinstance(scheme, RandomReshuffling) else 0.0
+    if math.isfinite(price):
+        require_affordable(
+            (scheme.degree(problem.n) + 1) * price, BUDGET, f"the critical step of {blocks.batches} batches",
+            "try fewer batches, or stability() of descend(...) at the steps of interest",
+        )  # fmt: skip
     scaled = _critical_scaled_step(blocks, scheme, scheme.degree(problem.n))
     return scaled / problem.row_space.scale / problem.row_space.scale
 
@@ -157,7 +168,10 @@ class _Window:
     def __init__(self, blocks: Blocks, scheme: Scheme, degree: int, low: float, high: float):
         self.low, self.high = low, high
         steps = _MatrixPolynomial.nodes(degree + 1, low, high)
-        means = [scheme.mean_map(blocks, float(step)) for step in steps]
+        means = [
+            scheme.mean_map(blocks, float(step))
+            for step in track(steps, len(steps), "interpolating in the step")
+        ]
         self.batches = means[0].rate / float(steps[0])
         # The factor does not depend on the step, and neither does its QR decomposition.
         whitened = [modes.whitened(mean) for mean in means]

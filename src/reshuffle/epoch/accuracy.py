@@ -15,6 +15,8 @@ CALL = 2e5
 """Operations that could have been done in the time that a call with small matrices takes anyway."""
 A_SECOND = 1.6e10
 """Operations of a second or so, on one core; what takes no longer is done whatever the budget."""
+AT_ONCE = A_SECOND / 20
+"""Operations of first draws: nobody waits for these, and means of several are nearer to normal than single ones."""
 METHODS = ("auto", "exact", "series", "sampling")
 
 

@@ -19,6 +19,7 @@ import numpy as np
 from reshuffle.arrays import FloatArray, IntArray
 from reshuffle.blocks import Blocks
 from reshuffle.epoch.subsets import elements, layer, prefix_weights
+from reshuffle.progress import track
 
 _Layer = dict[int, FloatArray]
 
@@ -48,14 +49,15 @@ class SampleLattice:
         batches = self.blocks.batches
         everything = (1 << batches) - 1
         longer: _Layer = {0: np.zeros((0, 0))}
-        for size in range(1, batches - batches // 2 + 1):
+        half = batches - batches // 2
+        for size in track(range(1, half + 1), half, "averaging orders"):
             # In two statements, so that the layer before is freed before the next is made.
             shorter = longer
             longer = self._next_layer(list(range(batches)), size, shorter)
         if batches % 2 == 0:
             shorter = longer
         total = np.zeros_like(self.gram)
-        for first, later in shorter.items():
+        for first, later in track(shorter.items(), len(shorter), "averaging orders"):
             rest = everything ^ first
             # With two equal halves (S, rest) and (rest, S) are transposes of each other.
             if batches % 2 or first < rest:

@@ -14,9 +14,11 @@ import numpy as np
 
 from reshuffle.arrays import FloatArray, IntArray
 from reshuffle.confidence import error_of_mean, further_rounds, number_of_groups
-from reshuffle.epoch.accuracy import A_SECOND, CALL, require_affordable
+from reshuffle.epoch.accuracy import A_SECOND, AT_ONCE, CALL, require_affordable
 from reshuffle.epoch.whitened import Whitened
 from reshuffle.progress import track
+
+_FIRST_ROUNDS = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,10 +80,11 @@ def sample(
         tally.expense, budget, "the mean over a few sampled orders",
         "try a larger budget, or a smaller step, at which a series may reach rtol",
     )  # fmt: skip
-    left = budget - tally.draw(draw, rng, rounds=1)
+    first = int(np.clip(AT_ONCE / tally.expense, 1, _FIRST_ROUNDS))
+    left = budget - tally.draw(draw, rng, first)
     if tally.error() > rtol and 3 * tally.expense <= max(left, A_SECOND):
         controlled = _Tally(whitened, low_degrees, steps, budget, with_control=True)
-        left -= controlled.draw(draw, rng, rounds=1)
+        left -= controlled.draw(draw, rng, max(1, first // 2))
         if controlled.expense_of(rtol) < tally.expense_of(rtol):
             tally = controlled
     while rtol < tally.error() < np.inf and left >= tally.expense:

@@ -12,7 +12,7 @@ import scipy.linalg
 
 from reshuffle.arrays import FloatArray, IntArray
 from reshuffle.confidence import further_rounds, norm, number_of_groups, quantile
-from reshuffle.epoch.accuracy import A_SECOND, CALL, Accuracy, require_affordable, warn_out_of_reach
+from reshuffle.epoch.accuracy import A_SECOND, AT_ONCE, CALL, Accuracy, require_affordable, warn_out_of_reach
 from reshuffle.moments.affine_map import AffineMap
 from reshuffle.moments.visits import Visits
 from reshuffle.progress import track
@@ -74,7 +74,7 @@ class _Tally:
         self._groups = number_of_groups(self._stack_flops, size, max(wanted.budget, A_SECOND))
         each = 8.0 * d * (4 * d + 2 * rows)
         self._pairs = max(1, int(min(_STACKED_BYTES / each, _MOST_STACKED) / 2))
-        while self._pairs > 1 and self.expense > wanted.budget:
+        while self._pairs > 1 and self.expense > max(wanted.budget, AT_ONCE):
             self._pairs //= 2
         self._kernel, self._entries = np.zeros((self._groups, d, d)), np.zeros((self._groups, d, 1 + rows))
         self.rounds, self.error = 0, np.inf

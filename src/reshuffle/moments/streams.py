@@ -14,6 +14,7 @@ from reshuffle.moments.second_moment import DrawnSecondMoment, SecondMoment
 from reshuffle.moments.stationary import Map, MeanPart, fixed_point
 from reshuffle.moments.visits import DrawnVisits
 from reshuffle.powers import power_and_sum
+from reshuffle.progress import track
 from reshuffle.schemes import SampleWithReplacement
 
 _STILL = 1e-15
@@ -79,7 +80,9 @@ class _Pace:
 
     def at(self, epoch: int) -> FloatArray:
         """The state after an epoch that is not before the last one asked for."""
-        while self._done < epoch and not self._stands:
+        for _ in track(range(self._done, epoch), epoch - self._done, "second moments"):
+            if self._stands:
+                break
             with np.errstate(over="ignore", invalid="ignore"):
                 following = self._advance(self._done, self.state)
                 change = float(np.abs(following - self.state).max(initial=0.0))
