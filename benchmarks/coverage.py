@@ -102,9 +102,9 @@ def expected_risk_given_responses(run: Any) -> Answer:
     return found.total, found.error
 
 
-ANSWERS = (
-    risk, iterate, training_loss, limit, rate, compare_limit, expected_risk, expected_risk_given_responses,
-)  # fmt: skip
+MEAN = (risk, iterate, training_loss, limit, rate, compare_limit)
+"""What is asked of the mean iterate."""
+ANSWERS = (*MEAN, expected_risk, expected_risk_given_responses)
 
 
 def settings() -> Iterator[Setting]:
@@ -145,13 +145,7 @@ class LongRun:
     """A run of shuffled samples that knows its spread from very many simulated runs."""
 
     def __init__(self, run: Any, problem: Any, scheme: Any, recipe: Any):
-        self._run = run
-        self._simulated = [
-            rs.simulate(
-                problem, scheme, epochs=EPOCHS[:2], runs=400_000, seed=10**6, fresh_noise=fresh, **recipe
-            )
-            for fresh in (True, False)
-        ]
+        self._run, self._problem, self._scheme, self._recipe = run, problem, scheme, recipe
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._run, name)
@@ -159,7 +153,10 @@ class LongRun:
     def expected_risk(self, epochs: FloatArray, given_responses: bool = False) -> Any:
         """With the spread of the many."""
         found = self._run.expected_risk(epochs, given_responses=given_responses)
-        spread = self._simulated[given_responses].spread
+        spread = rs.simulate(
+            self._problem, self._scheme, epochs=epochs, runs=400_000, seed=10**6,
+            fresh_noise=not given_responses, **self._recipe,
+        ).spread  # fmt: skip
         assert spread is not None
         return replace(found, total=found.mean + spread.mean)
 
@@ -190,11 +187,11 @@ def one_shuffle(name: str, problem: Any, recipe: Any, draws: int) -> Setting:
     )
 
 
-def measured(setting: Setting, seeds: int) -> list[Coverage]:
+def measured(setting: Setting, seeds: int, answers: Any = ANSWERS) -> list[Coverage]:
     """Ask every seed the same questions."""
     # Whether the slowest of all orders was drawn is not a matter of standard errors.
     one_shuffle = setting.name.startswith("one shuffle")
-    answers = [answer for answer in ANSWERS if not (one_shuffle and answer is rate)]
+    answers = [answer for answer in answers if not (one_shuffle and answer is rate)]
     truth = setting.truth()
     truths = [np.asarray(answer(truth)[0]) for answer in answers]
     ratios: list[list[FloatArray]] = [[] for _ in answers]

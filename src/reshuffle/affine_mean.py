@@ -388,8 +388,8 @@ class AffineMean:
         """The epoch with the smallest risk of the mean iterate, among all epochs until it has settled.
 
         Epochs are looked at one by one, up to the end of a step schedule, 20,000 of them or the end of the budget.
-        If the risk has not settled to twelve digits by then `error` is the whole risk: later epochs are unknown, but
-        for the limit.
+        If the risk has not settled to twelve digits by then `error` is the whole risk: later epochs are unknown,
+        but for the limit.
         """
         end = float(self._risk(np.asarray(np.inf)).total) if self.recipe.is_constant else math.nan
         longest = min(stopping.LONGEST_SEARCH, max(64.0, self.accuracy.budget / self._epoch_flops // 1))

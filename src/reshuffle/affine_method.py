@@ -1,10 +1,8 @@
 """How the mean of an epoch that is not symmetric is taken: by the walk over all orders, or from drawn orders."""
 
-import math
-
 from reshuffle.blocks import Blocks
 from reshuffle.epoch.accuracy import CALL, Accuracy, require_affordable
-from reshuffle.epoch.lattice import fits_in_memory
+from reshuffle.epoch.lattice import fits_in_memory, require_few
 from reshuffle.schemes import RandomReshuffling, SampleReshuffling, Scheme, ShuffleOnce
 
 _CALLS = 6
@@ -41,10 +39,9 @@ def chosen(scheme: Scheme, n: int, blocks: Blocks, dimension: int, wanted: Accur
     """Return "exact" or "sampling"."""
     known = _methods(scheme, n)
     if len(known) > 1 and wanted.method == "exact":
-        price = walk_flops(scheme, n, blocks, dimension)
-        # What is infinite is refused by the walk itself, which knows what is missing.
+        require_few(scheme.steps(n))
         require_affordable(
-            price if math.isfinite(price) else 0.0, wanted.budget,
+            walk_flops(scheme, n, blocks, dimension), wanted.budget,
             f"the exact mean over the orders of {scheme.steps(n)} batches",
             'try fewer batches, a larger budget, or method="auto"',
         )  # fmt: skip

@@ -69,7 +69,7 @@ def critical_step(
     if made.is_plain and scheme.is_symmetric and not mean_square:
         return stability.critical_step(problem, scheme)
     # Drawn orders would make the end of stability a matter of chance.
-    require_fixed_batches(scheme, problem.n)
+    require_fixed_batches(scheme, problem.n, "the critical step with momentum or a penalty")
     if isinstance(scheme.equivalent(problem.n), RandomReshuffling):
         lattice.require_few(scheme.steps(problem.n))
 

@@ -22,6 +22,8 @@ _ROUNDING = 1e-14
 _FEWEST_ROUNDS = 20
 """Applications of an epoch without which there is no use to begin."""
 _REMEMBERED_BYTES = 4e9
+_OPEN = 1e-7
+"""Relative width of bounds on the rate that more rounds would improve."""
 
 
 @dataclass(frozen=True)
@@ -48,12 +50,12 @@ class MeanSquareStability:
     gain: float
 
 
-def require_fixed_batches(scheme: Scheme, n: int) -> None:
-    """Refuse shuffled samples, over whose orders no recursion of second moments is known."""
+def require_fixed_batches(scheme: Scheme, n: int, question: str = "the mean square") -> None:
+    """Refuse shuffled samples, over whose orders no exact recursion is known."""
     if isinstance(scheme.equivalent(n), SampleReshuffling):
         raise TypeError(
-            f"scheme must visit fixed batches for the mean square, but it is {scheme!r}; "
-            "try RandomReshuffling, or expected_risk at finite epochs, which is estimated from simulated runs."
+            f"scheme must visit fixed batches for {question}, but it is {scheme!r}; "
+            "try RandomReshuffling, or stability() and expected_risk at finite epochs, which are estimated."
         )
 
 
@@ -75,7 +77,8 @@ def mean_square_stability(run: AffineMean) -> MeanSquareStability:
     bounds = max(rate.lower, square), max(rate.upper, square)
     gain = spread_gain(course, rounds=rounds) if mean.converges else Enclosure(np.inf, np.inf, np.inf)
     converges = mean.converges and _settles(gain, rate)
-    if mean.converges and rounds < ROUNDS and _decided(gain, rate) is None:
+    is_open = rate.upper - rate.lower > _OPEN * rate.upper and _decided(gain, rate) is None
+    if mean.converges and rounds < ROUNDS and is_open:
         raise BudgetError(
             f"the budget of {run.accuracy.budget:.1g} operations, {duration(run.accuracy.budget)}, does not decide "
             f"whether the mean square converges: its rate is between {bounds[0]:.6g} and {bounds[1]:.6g}; "

@@ -83,11 +83,13 @@ def require_affordable(operations: float, budget: float, question: str, advice: 
     ...
     reshuffle.errors.BudgetError: Z takes 1e+14 operations, about 2 hours, but budget is 1e+12, about a minute; go.
     """
+    if np.isinf(operations):
+        raise BudgetError(f"{question} takes more memory than this machine can spare; {advice}.")
     if operations > max(budget, A_SECOND):
-        takes = f"{operations:.1g} operations, {duration(operations)}"
+        needed, allowed = apart(operations, budget)
         raise BudgetError(
-            f"{question} takes {takes if np.isfinite(operations) else 'more memory than there is'}, "
-            f"but budget is {budget:.1g}, {duration(budget)}; {advice}."
+            f"{question} takes {needed} operations, {duration(operations)}, "
+            f"but budget is {allowed}, {duration(budget)}; {advice}."
         )
 
 
