@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reshuffle as rs
-from reshuffle.perturbation import Perturbation, jackknife
+from reshuffle.confidence import jackknife, quantile
+from reshuffle.perturbation import Perturbation
 from tests.problems import case
 
 EPOCHS = np.array([0, 1, 2, 5, 30, 1000, math.inf])
@@ -85,5 +86,6 @@ def test_an_interpolating_limit_does_not_depend_on_the_order():
 def test_the_jackknife_of_a_mean_is_its_standard_error():
     values = np.random.default_rng(0).standard_normal(8)
     without = np.array([np.delete(values, group).mean() for group in range(8)])
-    assert jackknife(without) == pytest.approx(values.std(ddof=1) / math.sqrt(8))
-    assert jackknife(np.array([1.0, math.inf])) == math.inf
+    found = jackknife(np.asarray(values.mean()), without)
+    assert found == pytest.approx(quantile(8) * values.std(ddof=1) / math.sqrt(8))
+    assert jackknife(np.asarray(1.0), np.array([1.0, math.inf])) == math.inf

@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reshuffle as rs
-from reshuffle import critical
+from reshuffle import critical, mean_square
+from reshuffle.epoch import sampling
+from reshuffle.moments import sampled_course
 from tests.oracles import brute_force
 from tests.problems import case
 
@@ -106,12 +108,61 @@ def test_mean_square_stability_needs_fixed_batches():
         run.mean_square_stability()
 
 
+@pytest.mark.parametrize("scheme", [rs.SampleReshuffling(2), rs.SampleReshuffling(batch_size=3)], ids=repr)
+@pytest.mark.parametrize("options", [{}, {"momentum": 0.5}])
+def test_shuffled_samples_are_refused_before_anything_is_drawn(monkeypatch, scheme, options):
+    def work(*arguments, **settings):
+        raise AssertionError("orders were drawn")
+
+    monkeypatch.setattr(sampling, "sample", work)
+    monkeypatch.setattr(sampled_course, "group_maps", work)
+    problem = rs.gaussian(442, 10, noise=0.5, seed=0)
+    run = rs.descend(problem, scheme, 0.1, **options)
+    with pytest.raises(TypeError, match=r"fixed batches for the mean square, .* SampleReshuffling\("):
+        run.mean_square_stability()
+    with pytest.raises(TypeError, match=r"fixed batches for the mean square, .* SampleReshuffling\("):
+        rs.critical_step(problem, scheme, mean_square=True, **options)
+    with pytest.raises(ValueError, match=r"epochs must be finite for SampleReshuffling\("):
+        run.expected_risk([1, math.inf])
+
+
+@pytest.mark.parametrize("options", [{"momentum": 0.5}, {"penalty": 0.1}])
+def test_a_critical_step_is_no_matter_of_chance(options):
+    with pytest.raises(TypeError, match=r"fixed batches for the critical step with momentum or a penalty"):
+        rs.critical_step(rs.gaussian(12, 3, seed=0), rs.SampleReshuffling(3), **options)
+
+
+@pytest.mark.parametrize("options", [{}, {"momentum": 0.5}, {"penalty": 0.1}])
+def test_a_mean_square_beyond_the_budget_is_refused_with_its_price(options):
+    problem, scheme = rs.gaussian(442, 10, noise=0.5, seed=0), rs.RandomReshuffling(batch_size=32)
+    run = rs.descend(problem, scheme, 0.03, **options)
+    with pytest.raises(rs.BudgetError, match=r"14 batches takes .* operations, about .*; try fewer"):
+        run.mean_square_stability()
+    with pytest.raises(rs.BudgetError, match=r"critical step of 14 batches takes .* about .*; try fewer"):
+        rs.critical_step(problem, scheme, mean_square=True, **options)
+
+
 TWO_BATCHES = [
     [0.34558419, 0.82161814],
     [0.33043708, -1.30315723],
     [0.90535587, 0.44637457],
     [-0.53695324, 0.5811181],
 ]
+
+
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_bounds_hold_however_few_rounds_the_budget_allows(monkeypatch, rounds):
+    monkeypatch.setattr(mean_square, "_affordable_rounds", lambda course, budget: rounds)
+    X, scheme = np.array(TWO_BATCHES), rs.RandomReshuffling(2)
+    problem = rs.LeastSquares(X, np.zeros(4))
+    found = rs.descend(problem, scheme, 1.0).mean_square_stability()
+    lower, upper = found.bounds
+    assert found.converges
+    assert lower <= two_batch_radius(X, 1.0) * (1 + 1e-9)
+    assert two_batch_radius(X, 1.0) <= upper * (1 + 1e-9)
+    assert upper - lower > 1e-8
+    with pytest.raises(rs.BudgetError, match=r"does not decide whether the mean square converges"):
+        rs.descend(problem, scheme, 4.602).mean_square_stability()
 
 
 def two_batch_radius(X, step):

@@ -1,18 +1,18 @@
 """Runs whose epochs are not one symmetric map: fixed orders, momentum, penalties, step schedules."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import copy
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from reshuffle import affine_method, limits, stopping
+from reshuffle import affine_method, confidence, limits, stopping
 from reshuffle.arrays import FloatArray
 from reshuffle.blocks import Blocks
-from reshuffle.epoch.accuracy import Accuracy
-from reshuffle.epoch.sampling import GROUPS, STANDARD_ERRORS
+from reshuffle.epoch.accuracy import CALL, Accuracy, warn_of_no_answer
 from reshuffle.limits import Limit, LimitComparison
 from reshuffle.moments import graded
 from reshuffle.moments.affine_map import AffineMap, average
@@ -21,8 +21,7 @@ from reshuffle.moments.graded import GradedBlocks
 from reshuffle.moments.outside import Outside
 from reshuffle.moments.readout import Readout
 from reshuffle.moments.sampled_course import SampledCourse
-from reshuffle.norms import norm, norms
-from reshuffle.perturbation import jackknife
+from reshuffle.norms import norms
 from reshuffle.problem import LeastSquares
 from reshuffle.recipe import Recipe
 from reshuffle.risk import Risk
@@ -164,11 +163,20 @@ class AffineMean:
         """The same run without each group of drawn orders in turn; none unless orders are drawn."""
         if not self._draws_orders or self._left_out is not None:
             return []
-        made = [copy(self) for _ in range(GROUPS)]
+        (course,) = self._courses
+        assert isinstance(course, SampledCourse)
+        made = [copy(self) for _ in range(course.groups)]
         for group, replica in enumerate(made):
             replica._left_out = group
             replica.__dict__.pop("_courses", None)
         return made
+
+    def sampling_error(self, answer: Callable[[Any], FloatArray], here: FloatArray) -> FloatArray:
+        """How far an answer of this run, which is `here`, may be off because orders were sampled; 0 if not."""
+        replicas = self._replicas()
+        if not replicas:
+            return np.zeros_like(here)
+        return confidence.jackknife(here, np.array([answer(replica) for replica in replicas]))
 
     def _means(
         self,
@@ -223,7 +231,9 @@ class AffineMean:
 
     def training_loss(self, epochs: Any) -> FloatArray:
         """|y - X b|^2 / (2n) at the mean iterate b, over all rows and without the penalty, as `epochs` in shape."""
-        parameters = self.iterate(epochs)
+        return self._loss_at(self.iterate(epochs))
+
+    def _loss_at(self, parameters: FloatArray) -> FloatArray:
         flat = parameters.reshape(-1, self.problem.p)
         finite = np.isfinite(flat).all(axis=1)
         loss = np.full(len(flat), np.inf)
@@ -243,48 +253,79 @@ class AffineMean:
 
         Under a penalty nothing is frozen, and all that is not noise is in the bias.
         """
+        return self._risk(self.recipe.clock(epochs), with_error=True)
+
+    def _risk(self, clock: FloatArray, with_error: bool = False) -> Risk:
         beta_star, _, noise = self.problem.truth("the risk")
-        clock = self.recipe.clock(epochs)
         when, back = np.unique(clock.ravel(), return_inverse=True)
-        parts = np.zeros((5, len(when)))
+        parts = np.zeros((4, len(when)))
+        errors = np.zeros(len(when))
         error = self.inside(self.start - beta_star)
         states = self._means(error, when, self.inside(beta_star))
-        for number, ((state, deviations), fade) in enumerate(zip(states, self.fades(when), strict=True)):
-            pieces = self.risk_parts(state, float(fade), noise)
-            parts[:4, number] = pieces
-            parts[4, number] = self._sampling_error(sum(pieces), deviations, noise)
-        replicas = self._replicas()
-        if replicas:
-            parts[4] = STANDARD_ERRORS * jackknife(
-                np.array([replica.risk(when).total for replica in replicas])
-            )
-        return Risk(clock, *parts[:, back].reshape(5, *clock.shape))
+        # Threads are held once for all epochs: every state is a few small products.
+        with few_threads(self.dimension):
+            for number, ((state, deviations), fade) in enumerate(zip(states, self.fades(when), strict=True)):
+                parts[:, number] = self.risk_parts(state, float(fade), noise)
+                if with_error:
+                    errors[number] = self._pairs_error(state, deviations, float(fade), noise)
+        total = Risk(when, *parts).total
+        if with_error:
+            errors += self.sampling_error(lambda run: run._risk(when).total, total)
+        if errors.any():
+            begin = self.problem.covariance.norm_squared(self.start - beta_star)
+            warn_of_no_answer(when, total, errors, begin)
+        return Risk(clock, *np.vstack([parts, errors])[:, back].reshape(5, *clock.shape))
 
-    def _sampling_error(self, risk: float, deviations: list[FloatArray], noise: float) -> float:
-        """Three standard errors of the risk at a mean over sampled pairs, at most (Cauchy and Schwarz)."""
+    def _pairs_error(
+        self, state: FloatArray, deviations: list[FloatArray], fade: float, noise: float
+    ) -> float:
+        """How far the risk at a mean over sampled pairs may be off, from the means without each pair in turn."""
         if not deviations:
             return 0.0
-        scales = np.concatenate([[1.0], np.full(len(self.blocks.rows), noise)])
-        squares = sum(self.readout.inside_of(deviation * scales) for deviation in deviations)
-        size = STANDARD_ERRORS * math.sqrt(squares / (len(deviations) * (len(deviations) - 1)))
-        return 2 * math.sqrt(max(risk, 0.0)) * size + size**2
+        if not np.isfinite(state).all():
+            return np.inf
+        others = len(deviations) - 1
+        without = [sum(self.risk_parts(state - each / others, fade, noise)) for each in deviations]
+        here = sum(self.risk_parts(state, fade, noise))
+        return float(confidence.jackknife(np.asarray(here), np.array(without)))
 
     def iterate_error(self, epochs: Any) -> FloatArray:
-        """How far the mean iterate may be off in Euclidean norm: 0, or three standard errors of sampled orders."""
+        """How far the mean iterate may be off in Euclidean norm.
+
+        0 for the exact mean; for sampled orders so much that at least 99 of 100 seeds are within.
+        """
         clock = self.recipe.clock(epochs)
-        replicas = self._replicas()
-        if replicas:
-            iterates = np.array([replica.iterate(clock) for replica in replicas])
-            return STANDARD_ERRORS * norms(jackknife(iterates))
+        if self._draws_orders:
+            iterates = self.sampling_error(lambda run: run.iterate(clock), self.iterate(clock))
+            return norms(iterates)
         if not self._is_sampled:
             return np.zeros(clock.shape)
         when, back = np.unique(clock.ravel(), return_inverse=True)
-        errors = []
-        for _, deviations in self._means(self.inside(self.start), when, None, self._responses):
-            pairs = len(deviations)
-            spread = norm(np.array(deviations) / self.space.scale)
-            errors.append(STANDARD_ERRORS * spread / math.sqrt(pairs * (pairs - 1)))
-        return np.array(errors)[back].reshape(clock.shape)
+        deviations = self._iterate_deviations(when)
+        errors = norms(confidence.error_of_mean(deviations))
+        return np.asarray(errors)[back].reshape(clock.shape)
+
+    def _iterate_deviations(self, when: FloatArray) -> FloatArray:
+        """What the iterate of each sampled pair deviates by, in coordinates V'beta: (pairs, times, r)."""
+        means = self._means(self.inside(self.start), when, None, self._responses)
+        found = np.array([[deviation[:, 0] for deviation in deviations] for _, deviations in means])
+        with np.errstate(invalid="ignore"):
+            found = found.reshape(len(when), -1, self.space.dimension) / self.space.scale
+        return found.swapaxes(0, 1)
+
+    def training_loss_error(self, epochs: Any) -> FloatArray:
+        """How far the training loss may be off because orders were sampled, as `epochs` in shape."""
+        clock = self.recipe.clock(epochs)
+        if self._draws_orders:
+            return self.sampling_error(lambda run: run.training_loss(clock), self.training_loss(clock))
+        if not self._is_sampled:
+            return np.zeros(clock.shape)
+        when, back = np.unique(clock.ravel(), return_inverse=True)
+        deviations = self._iterate_deviations(when)
+        iterates, others = self.iterate(when), len(deviations) - 1
+        without = [iterates - self.space.lift(each.T).T / others for each in deviations]
+        errors = confidence.jackknife(self._loss_at(iterates), np.array(list(map(self._loss_at, without))))
+        return np.asarray(errors)[back].reshape(clock.shape)
 
     def risk_parts(self, state: FloatArray, fade: float, noise: float) -> tuple[float, float, float, float]:
         """Frozen, bias, cross and variance of states (r, 1 + rows): of the mean, and of the noise in each row."""
@@ -300,10 +341,20 @@ class AffineMean:
     @property
     def converges(self) -> bool:
         """Whether the mean iterate has a limit from every start."""
-        return self.stability().converges
+        return self._stability().converges
 
     def stability(self) -> Stability:
         """Whether and how fast the mean iterate converges."""
+        found = self._stability()
+        if self.recipe.at(0).step == 0:
+            return found
+        if self._is_sampled:
+            return replace(found, error=np.inf)
+        error = self.sampling_error(lambda run: np.asarray(run._stability().rate), np.asarray(found.rate))
+        return replace(found, error=float(error))
+
+    def _stability(self) -> Stability:
+        """The same without its error."""
         if not self.recipe.is_constant:
             raise ValueError("stability is that of a constant step, but a step schedule was given.")
         settles, rate = True, 0.0
@@ -315,7 +366,7 @@ class AffineMean:
             settles = settles and self._outside.settles
         if self.recipe.at(0).step == 0:
             return Stability(settles, 0.0)
-        return Stability(settles, rate, slowness(self.problem.X, 1 - rate) if settles else "")
+        return Stability(settles, rate, advice=slowness(self.problem.X, 1 - rate) if settles else "")
 
     def limit(self) -> Limit:
         """Where the mean iterate ends, and its risk there if the truth is known."""
@@ -326,6 +377,7 @@ class AffineMean:
             training_loss=float(self.training_loss(np.inf)),
             risk=self.risk(np.inf) if knows_truth else None,
             error=float(self.iterate_error(np.inf)),
+            training_loss_error=float(self.training_loss_error(np.inf)),
         )
 
     def compare_limit(self) -> LimitComparison:
@@ -344,8 +396,19 @@ class AffineMean:
     def best_epoch(self) -> BestEpoch:
         """The epoch with the smallest risk of the mean iterate, among all epochs until it has settled.
 
-        Epochs are looked at one by one, up to the end of a step schedule or 20,000 of them. If the risk has not
-        settled to twelve digits by then `error` is the whole risk: later epochs are unknown, but for the limit.
+        Epochs are looked at one by one, up to the end of a step schedule, 20,000 of them or the end of the budget.
+        If the risk has not settled to twelve digits by then `error` is the whole risk: later epochs are unknown,
+        but for the limit.
         """
-        end = float(self.risk(np.inf).total) if self.recipe.is_constant else math.nan
-        return stopping.search_one_by_one(lambda epochs: self.risk(epochs).total, end, self.recipe.horizon)
+        end = float(self._risk(np.asarray(np.inf)).total) if self.recipe.is_constant else math.nan
+        longest = min(stopping.LONGEST_SEARCH, max(64.0, self.accuracy.budget / self._epoch_flops // 1))
+        return stopping.search_one_by_one(
+            lambda epochs: self._risk(epochs).total, end, self.recipe.horizon, longest
+        )
+
+    @property
+    def _epoch_flops(self) -> float:
+        """Operations of taking the mean states of all courses one epoch further, and of their risk."""
+        rows, rank = self.blocks.rows.shape
+        state = 2.0 * (1 + rows) * (self.dimension**2 * len(self._courses) + rank**2)
+        return float(state + 4 * CALL * (1 + len(self._courses)))

@@ -1,8 +1,8 @@
 """How the mean of an epoch that is not symmetric is taken: by the walk over all orders, or from drawn orders."""
 
 from reshuffle.blocks import Blocks
-from reshuffle.epoch.accuracy import CALL, Accuracy
-from reshuffle.epoch.lattice import fits_in_memory
+from reshuffle.epoch.accuracy import CALL, Accuracy, require_affordable
+from reshuffle.epoch.lattice import fits_in_memory, require_few
 from reshuffle.schemes import RandomReshuffling, SampleReshuffling, Scheme, ShuffleOnce
 
 _CALLS = 6
@@ -40,6 +40,13 @@ def _methods(scheme: Scheme, n: int) -> list[str]:
 def chosen(scheme: Scheme, n: int, blocks: Blocks, dimension: int, wanted: Accuracy) -> str:
     """Return "exact" or "sampling"."""
     known = _methods(scheme, n)
+    if len(known) > 1 and wanted.method == "exact":
+        require_few(scheme.steps(n))
+        require_affordable(
+            walk_flops(scheme, n, blocks, dimension), wanted.budget,
+            f"the exact mean over the orders of {scheme.steps(n)} batches",
+            'try fewer batches, a larger budget, or method="auto"',
+        )  # fmt: skip
     if wanted.method in known:
         return wanted.method
     if len(known) == 1:

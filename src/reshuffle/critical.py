@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from reshuffle import door, recipe, stability, validate
+from reshuffle import affine_method, door, recipe, stability, validate
 from reshuffle.affine_mean import AffineMean
 from reshuffle.epoch import lattice
-from reshuffle.errors import BudgetError
-from reshuffle.mean_square import settles
+from reshuffle.epoch.accuracy import Accuracy, require_affordable
+from reshuffle.mean_square import epoch_flops, require_fixed_batches, settles
 from reshuffle.problem import LeastSquares
-from reshuffle.schemes import RandomReshuffling, SampleReshuffling, SampleWithReplacement, Scheme
+from reshuffle.schemes import RandomReshuffling, SampleWithReplacement, Scheme
 
 _GROWTH = 1.02
 """Steps are first tried on a grid this fine."""
@@ -20,6 +20,10 @@ _PRECISION = 1e-9
 _MEAN_SQUARE_PRECISION = 1e-6
 _HALVINGS = 40
 """How often a start that is not stable is halved."""
+_TRIES = 100
+"""About how many steps are tried, from one at which every visit shrinks what it sees."""
+_ROUNDS_OF_A_TRY = 10
+_ALL_ORDERS = Accuracy(method="exact", rtol=math.inf, budget=math.inf)
 
 
 def critical_step(
@@ -60,23 +64,20 @@ def critical_step(
     scheme = door.scheme(scheme, problem)
     made = recipe.recipe(1.0, None, penalty, momentum, 1)
     validate.flag("mean_square", mean_square)
+    if mean_square:
+        require_fixed_batches(scheme, problem.n)
     if made.is_plain and scheme.is_symmetric and not mean_square:
         return stability.critical_step(problem, scheme)
+    # Drawn orders would make the end of stability a matter of chance.
+    require_fixed_batches(scheme, problem.n, "the critical step with momentum or a penalty")
     if isinstance(scheme.equivalent(problem.n), RandomReshuffling):
-        # Drawn orders would make the end of stability a matter of chance.
         lattice.require_few(scheme.steps(problem.n))
-    visited = scheme.equivalent(problem.n)
-    if isinstance(visited, SampleReshuffling) and not visited.is_enumerable(problem.n):
-        raise BudgetError(
-            f"the critical step of {scheme} with momentum or a penalty, or in mean square, is known for a handful "
-            f"of rows only, but there are {problem.n}: drawn orders would make it a matter of chance; try "
-            "RandomReshuffling with as many batches, or descend(...).stability() at the steps of interest."
-        )
 
     def run(step: float) -> AffineMean:
-        return AffineMean(problem, scheme, replace(made, schedule=step), np.zeros(problem.p))
+        return AffineMean(problem, scheme, replace(made, schedule=step), np.zeros(problem.p), _ALL_ORDERS)
 
     at_rest = run(0.0)
+    _require_affordable(at_rest, mean_square)
     if at_rest.space.dimension == 0 and not (made.penalty and problem.p):
         return np.inf
     safe = _safe_step(at_rest)
@@ -85,6 +86,21 @@ def critical_step(
     found = _first_failure(lambda step: _converges_in_mean_square(run(step)), safe, _MEAN_SQUARE_PRECISION)
     # The mean, whose critical step is known to more digits, never fails before its square.
     return min(found, critical_step(problem, scheme, penalty=made.penalty, momentum=made.momentum))
+
+
+def _require_affordable(run: AffineMean, mean_square: bool) -> None:
+    """Refuse a search that takes longer than `stability.BUDGET`, told from the price of trying one step."""
+    n, steps = run.problem.n, run.scheme.steps(run.problem.n)
+    if not isinstance(run.scheme, RandomReshuffling):
+        return
+    tried = affine_method.walk_flops(run.scheme, n, run.blocks, run.dimension)
+    if mean_square:
+        tried += _ROUNDS_OF_A_TRY * epoch_flops(run.courses()[0])
+    tries = _TRIES + (math.log(100 * steps**2) / math.log(_GROWTH) if run.recipe.momentum else 0)
+    require_affordable(
+        tries * tried, stability.BUDGET, f"the critical step of {steps} batches",
+        "try fewer batches, or stability() of descend(...) at the steps of interest",
+    )  # fmt: skip
 
 
 def _spreads(run: AffineMean) -> bool:

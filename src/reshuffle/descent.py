@@ -1,6 +1,7 @@
 """The mean iterate of a training recipe, for any number of epochs at once."""
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -10,9 +11,9 @@ import numpy as np
 from reshuffle import (
     affine_method,
     bounds,
+    confidence,
     door,
     limits,
-    perturbation,
     powers,
     recipe,
     run_risk,
@@ -23,9 +24,8 @@ from reshuffle import (
 from reshuffle.affine_descent import AffineDescent
 from reshuffle.arrays import BoolArray, FloatArray
 from reshuffle.bounds import RiskInterval
-from reshuffle.epoch.accuracy import accuracy
+from reshuffle.epoch.accuracy import accuracy, warn_of_no_answer
 from reshuffle.epoch.epoch import Epoch
-from reshuffle.epoch.sampling import STANDARD_ERRORS
 from reshuffle.expected_risk import ExpectedRisk
 from reshuffle.limits import LimitComparison
 from reshuffle.map_error import MapError
@@ -95,16 +95,15 @@ class Descent(Trajectory):
     def iterate_error(self, epochs: Any) -> FloatArray:
         """How far the mean iterate may be off because the mean over orders is not exact, in Euclidean norm.
 
-        Of the shape of `epochs`: 0 for the exact mean, a proven bound for the series, three standard errors for
-        sampling.
+        Of the shape of `epochs`: 0 for the exact mean, a proven bound for the series, and for sampling so much that
+        at least 99 of 100 seeds are within.
         """
         clock = self._clock(epochs)
         if self.epoch.method == "exact":
             return np.zeros(clock.shape)
         if self.epoch.method == "sampling":
-            iterates = np.array([replica.iterate(clock) for replica in self._replicas])
             # Coordinates add up like their variances.
-            return STANDARD_ERRORS * norms(perturbation.jackknife(iterates))
+            return norms(self.sampling_error(lambda run: run.iterate(clock), self.iterate(clock)))
         return self._map_error.of_iterate(clock, self.motion(clock)[1], self._start_inside)
 
     def _risk_error(self, risk: Risk) -> FloatArray:
@@ -112,8 +111,10 @@ class Descent(Trajectory):
         if self.epoch.method == "exact":
             return np.zeros(epochs.shape)
         if self.epoch.method == "sampling":
-            totals = np.array([replica._risk(epochs).total for replica in self._replicas])
-            return STANDARD_ERRORS * perturbation.jackknife(totals)
+            error = self.sampling_error(lambda run: run._risk(epochs).total, total)
+            begin = self.problem.covariance.norm_squared(self.start - self.problem.parameters("the risk"))
+            warn_of_no_answer(epochs, total, error, begin)
+            return error
         beta_star, covariance, noise = self.problem.truth("the risk")
         inside = self.directions.T @ self.problem.row_space.coordinates(self.start - beta_star)
         lifted = self.problem.row_space.lift(self.directions)
@@ -124,6 +125,26 @@ class Descent(Trajectory):
             size = math.sqrt(covariance.norm(lifted)) * np.hypot(of_start, of_noise)
             error = np.where(size == 0, 0.0, 2 * np.sqrt(total) * size + size**2)
         return np.where(np.isnan(error), np.inf, error)
+
+    def training_loss_error(self, epochs: Any) -> FloatArray:
+        """How far the training loss may be off because the mean over orders is not exact, as `epochs` in shape."""
+        clock = self._clock(epochs)
+        if self.epoch.method == "exact":
+            return np.zeros(clock.shape)
+        if self.epoch.method == "sampling":
+            return self.sampling_error(lambda run: run.training_loss(clock), self.training_loss(clock))
+        # |r + X e|^2 - |r|^2, for residuals r and an error e of the iterate.
+        n, largest = self.problem.n, float(np.linalg.norm(self.problem.reduction.rows, 2))
+        fit = self.problem.row_space.scale * largest * self.iterate_error(clock) / math.sqrt(2 * n)
+        with np.errstate(invalid="ignore"):
+            error = np.where(fit == 0, 0.0, 2 * np.sqrt(self.training_loss(clock)) * fit + np.square(fit))
+        return np.where(np.isnan(error), np.inf, error)
+
+    def sampling_error(self, answer: Callable[[Any], FloatArray], here: FloatArray) -> FloatArray:
+        """How far an answer of this run, which is `here`, may be off because orders were sampled; 0 if not."""
+        if not self._replicas:
+            return np.zeros_like(here)
+        return confidence.jackknife(here, np.array([answer(replica) for replica in self._replicas]))
 
     @cached_property
     def _map_error(self) -> MapError:
@@ -146,16 +167,21 @@ class Descent(Trajectory):
     @property
     def converges(self) -> bool:
         """Whether the mean iterate has a limit from every start."""
-        return self.stability().converges
+        return self._stability().converges
 
     def stability(self) -> Stability:
         """Whether and how fast the mean iterate converges."""
-        return stability(
-            self.epoch.rates[~self.frozen_modes],
-            self.epoch.mean.repeats,
-            self.range_assumption.holds,
-            self.problem.X,
-        )
+        found = self._stability()
+        if self.epoch.method != "sampling":
+            return found
+        error = self.sampling_error(lambda run: np.asarray(run._stability().rate), np.asarray(found.rate))
+        return replace(found, error=float(error))
+
+    def _stability(self) -> Stability:
+        """The same, with no error for sampled orders."""
+        share = self.epoch.error if self.epoch.method == "series" else 0.0
+        moving = self.epoch.rates[~self.frozen_modes]
+        return stability(moving, self.epoch.mean.repeats, self.range_assumption.holds, self.problem.X, share)
 
     def mean_square_stability(self) -> MeanSquareStability:
         """Whether the mean square of a run converges too, on which its expected risk depends."""
@@ -203,10 +229,11 @@ class Descent(Trajectory):
         distinct = np.unique(clock.ravel())
         way = run_risk.way(self.epoch, distinct, given_responses)
         if way == "sampling":
+            affine = self._affine
+            runs = run_risk.affordable_runs(affine, distinct)
             risk = None if given_responses else self.risk(distinct)
             mean, error = run_risk.given_risk(self, distinct) if risk is None else (risk.total, risk.error)
-            seed = self.epoch.accuracy.seed
-            return run_risk.by_sampling(self._affine, clock, mean, error, seed, given_responses)
+            return run_risk.by_sampling(affine, clock, mean, error, runs, given_responses)
         if way == "reshuffling":
             return run_risk.of_reshuffling(self.epoch, self.start, clock, self.risk(distinct).total)
         return run_risk.of_affine(self._affine, clock, given_responses)

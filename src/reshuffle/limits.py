@@ -8,7 +8,7 @@ import scipy.linalg
 from reshuffle.arrays import FloatArray
 from reshuffle.norms import norm
 from reshuffle.problem import LeastSquares
-from reshuffle.risk import Risk
+from reshuffle.risk import Risk, with_error
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,9 +23,12 @@ class Limit:
         P_{Z,0} beta_0 + (Xtilde'X)^+ Xtilde'y.
     training_loss : float
     risk : Risk or None
-        None when the problem does not know the truth.
+        None when the problem does not know the truth. Has an error of its own, `risk.error`.
     error : float
-        How far the parameters may be off, in Euclidean norm, where the mean over orders is not exact.
+        How far the parameters may be off, in Euclidean norm, where the mean over orders is not exact; that of the
+        training loss and of the risk are not this one.
+    training_loss_error : float
+        How far the training loss may be off.
     """
 
     converges: bool
@@ -33,10 +36,13 @@ class Limit:
     training_loss: float
     risk: Risk | None
     error: float = 0.0
+    training_loss_error: float = 0.0
 
     def __repr__(self) -> str:
-        risk = "unknown" if self.risk is None else f"{float(self.risk.total):.6g}"
-        return f"Limit(converges={self.converges}, training_loss={self.training_loss:.6g}, risk={risk})"
+        risk = "unknown" if self.risk is None else with_error(self.risk.total, self.risk.error)
+        loss = with_error(self.training_loss, self.training_loss_error)
+        error = f", error={self.error:.2g}" if self.error else ""
+        return f"Limit(converges={self.converges}, training_loss={loss}, risk={risk}{error})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,15 +61,19 @@ class LimitComparison:
         Limit minus minimum norm; inf where the run diverges.
     distance : float
         Its Euclidean norm.
+    error : float
+        How far the difference may be off, in Euclidean norm, where the mean over orders is not exact; the distance
+        is off by no more.
     """
 
     regime: str
     minimum_norm: FloatArray
     difference: FloatArray
     distance: float
+    error: float = 0.0
 
     def __repr__(self) -> str:
-        return f"LimitComparison({self.regime}, distance={self.distance:.6g})"
+        return f"LimitComparison({self.regime}, distance={with_error(self.distance, self.error)})"
 
 
 def minimum_norm(problem: LeastSquares, start: FloatArray) -> FloatArray:
@@ -94,4 +104,5 @@ def compare(problem: LeastSquares, start: FloatArray, limit: Limit) -> LimitComp
         minimum_norm=reference,
         difference=difference,
         distance=norm(difference),
+        error=limit.error,
     )

@@ -6,17 +6,25 @@ import numpy as np
 
 from reshuffle.affine_mean import AffineMean
 from reshuffle.arrays import FloatArray
+from reshuffle.epoch.accuracy import A_SECOND, CALL, duration, require_affordable
+from reshuffle.epoch.lattice import fits_in_memory
+from reshuffle.errors import BudgetError
 from reshuffle.moments.course import Course
 from reshuffle.moments.inputs import Inputs
 from reshuffle.moments.reshuffled_moment import ReshuffledMoment
-from reshuffle.moments.stationary import Enclosure, Map, mean_part, positive_radius
+from reshuffle.moments.stationary import ROUNDS, Enclosure, Map, mean_part, positive_radius
 from reshuffle.moments.streams import second_moment
-from reshuffle.schemes import RandomReshuffling
+from reshuffle.schemes import RandomReshuffling, SampleReshuffling, Scheme
 
 _ROUNDING = 1e-12
 """Relative size of a difference of two changes that is nothing but rounding."""
 _WELL_CONDITIONED = 1e-3
 """Ratio of singular values above which the coordinates of the fast recursion are as good as any."""
+_FEWEST_ROUNDS = 20
+"""Applications of an epoch without which there is no use to begin."""
+_REMEMBERED_BYTES = 4e9
+_OPEN = 1e-7
+"""Relative width of bounds on the rate that more rounds would improve."""
 
 
 @dataclass(frozen=True)
@@ -43,23 +51,64 @@ class MeanSquareStability:
     gain: float
 
 
+def require_fixed_batches(scheme: Scheme, n: int, question: str = "the mean square") -> None:
+    """Refuse shuffled samples beyond a handful, over whose orders no exact recursion is known."""
+    visited = scheme.equivalent(n)
+    if isinstance(visited, SampleReshuffling) and not visited.is_enumerable(n):
+        raise TypeError(
+            f"scheme must visit fixed batches for {question} of {n} rows, but it is {scheme!r}; "
+            "try RandomReshuffling, or stability() and expected_risk at finite epochs, which are estimated."
+        )
+
+
 def mean_square_stability(run: AffineMean) -> MeanSquareStability:
     """Decide for a run with a constant step."""
+    require_fixed_batches(run.scheme, run.problem.n)
+    (course, *others) = run._courses
+    spreads = not others and course.scheme.is_random and run.recipe.at(0).step != 0
+    rounds = _affordable_rounds(course, run.accuracy.budget) if spreads else 0
     mean = run.stability()
     with np.errstate(over="ignore"):
         square = float(np.square(mean.rate))
-    courses = run._courses
-    if len(courses) > 1 or not courses[0].scheme.is_random or run.recipe.at(0).step == 0:
+    if not spreads:
         return MeanSquareStability(
             mean.converges, square, (square, square), 0.0 if mean.converges else np.inf
         )
-    course = courses[0]
-    rate = _rate(course)
+    rate = _rate(course, rounds=rounds)
     # The mean knows of what a penalty does outside the row space, too.
     bounds = max(rate.lower, square), max(rate.upper, square)
-    gain = spread_gain(course) if mean.converges else Enclosure(np.inf, np.inf, np.inf)
+    gain = spread_gain(course, rounds=rounds) if mean.converges else Enclosure(np.inf, np.inf, np.inf)
     converges = mean.converges and _settles(gain, rate)
+    is_open = rate.upper - rate.lower > _OPEN * rate.upper and _decided(gain, rate) is None
+    if mean.converges and rounds < ROUNDS and is_open:
+        raise BudgetError(
+            f"the budget of {run.accuracy.budget:.1g} operations, {duration(run.accuracy.budget)}, does not decide "
+            f"whether the mean square converges: its rate is between {bounds[0]:.6g} and {bounds[1]:.6g}; "
+            "try a larger budget."
+        )
     return MeanSquareStability(converges, max(rate.estimate, square), bounds, gain.estimate)
+
+
+def _affordable_rounds(course: Course, budget: float) -> int:
+    """How often the recursion may be applied to tell each of the two radii; none too often is refused."""
+    epoch = epoch_flops(course)
+    require_affordable(
+        2 * _FEWEST_ROUNDS * epoch, budget,
+        f"the mean square over the orders of {course.scheme.steps(course.n)} batches",
+        "try fewer batches, a larger budget, or expected_risk at the epochs of interest",
+    )  # fmt: skip
+    return int(min(ROUNDS, max(budget, A_SECOND) / (2 * epoch)))
+
+
+def epoch_flops(course: Course) -> float:
+    """Operations of one application of `congruence`, calls included; infinite if its memory is out of reach."""
+    visits, (rows, rank) = course.visits(0), course.blocks.rows.shape
+    d, batches = visits.dimension, course.blocks.batches
+    fast = _is_fast(course)
+    if isinstance(course.scheme, RandomReshuffling) and not fast and not fits_in_memory(batches, 8.0 * d * d):
+        return np.inf
+    each = 8.0 * d * d * min(rows / batches, rank) + (1.5 if fast else 4) * CALL
+    return float(course.scheme.walked(course.n) * each)
 
 
 def settles(course: Course) -> bool:
@@ -70,23 +119,26 @@ def settles(course: Course) -> bool:
 
 
 def _settles(gain: Enclosure, rate: Enclosure) -> bool:
+    decided = _decided(gain, rate)
+    return gain.estimate < 1 if decided is None else decided
+
+
+def _decided(gain: Enclosure, rate: Enclosure) -> bool | None:
     """By whichever bounds are on one side of one; both radii are, so the rate speaks where the gain cannot."""
     if rate.lower > 1:
         return False
-    for radius in (gain, rate):
-        decided = radius.is_below(1.0)
-        if decided is not None:
-            return decided
-    return gain.estimate < 1
+    of_gain = gain.is_below(1.0)
+    return rate.is_below(1.0) if of_gain is None else of_gain
 
 
-def _rate(course: Course, decided: float | None = None) -> Enclosure:
+def _rate(course: Course, decided: float | None = None, rounds: int = ROUNDS) -> Enclosure:
     """The spectral radius of M -> E[A M A']."""
     change = congruence_change(course)
-    return positive_radius(lambda matrix: matrix + change(matrix), course.visits(0).dimension, decided)
+    dimension = course.visits(0).dimension
+    return positive_radius(lambda matrix: matrix + change(matrix), dimension, decided, rounds=rounds)
 
 
-def spread_gain(course: Course, decided: float | None = None) -> Enclosure:
+def spread_gain(course: Course, decided: float | None = None, rounds: int = ROUNDS) -> Enclosure:
     """The spectral radius of (I - Abar . Abar')^-1 E; only which side of `decided` it is on, if that is given."""
     symmetric = course.scheme.is_symmetric and course.recipe.momentum == 0
     part, change = mean_part(course.map(0), symmetric), congruence_change(course)
@@ -101,18 +153,14 @@ def spread_gain(course: Course, decided: float | None = None) -> Enclosure:
             return np.zeros_like(matrix)
         return scales * part.solve(spread)
 
-    return positive_radius(positive, len(scales), decided)
+    # A gain counts beside one: what is far below it is known well enough.
+    return positive_radius(positive, len(scales), decided, unit=1.0, rounds=rounds)
 
 
 def congruence_change(course: Course) -> Map:
     """M -> E[A M A'] - M over the orders of an epoch."""
-    visits, singular = course.visits(0), course.blocks.singular
-    well_conditioned = singular[-1] > _WELL_CONDITIONED * singular[0] if len(singular) else True
-    if (
-        isinstance(course.scheme, RandomReshuffling)
-        and well_conditioned
-        and not (visits.penalty or visits.momentum)
-    ):
+    visits = course.visits(0)
+    if _is_fast(course):
         lattice = ReshuffledMoment(course.blocks, visits.step, np.eye(visits.rank), 0.0)
         basis, nothing = lattice.basis, np.zeros((0, visits.rank))
 
@@ -122,3 +170,12 @@ def congruence_change(course: Course) -> Map:
 
         return fast
     return second_moment(course, Inputs(np.zeros(visits.rank)), 0).congruence_change
+
+
+def _is_fast(course: Course) -> bool:
+    """Whether the recursion through the rows serves, which remembers a matrix for every subset of the batches."""
+    visits, singular = course.visits(0), course.blocks.singular
+    is_plain = isinstance(course.scheme, RandomReshuffling) and not (visits.penalty or visits.momentum)
+    well_conditioned = not len(singular) or bool(singular[-1] > _WELL_CONDITIONED * singular[0])
+    fits = 2.0**course.blocks.batches * 8 * visits.rank**2 <= _REMEMBERED_BYTES
+    return is_plain and well_conditioned and fits

@@ -102,15 +102,3 @@ class Perturbation:
         alternating = math.sqrt(fast) / (2 - fast) if fast > 1 else 0.0
         growing = np.minimum(2 * np.sqrt(epochs / (2 * math.e)), 2 * math.exp(-0.5) / math.sqrt(slow))
         return self.share * np.where(epochs <= 1, 0.0, math.sqrt(fast) + growing + alternating)
-
-
-def jackknife(values: FloatArray) -> FloatArray:
-    """The standard error of an answer from its values without each group of draws in turn, along the first axis.
-
-    >>> float(jackknife(np.array([1.0, 2.0, 3.0])).round(4))
-    1.1547
-    """
-    groups = len(values)
-    with np.errstate(invalid="ignore", over="ignore"):
-        spread = np.square(values - values.mean(axis=0)).sum(axis=0)
-    return np.where(np.isfinite(spread), np.sqrt((groups - 1) / groups * spread), np.inf)

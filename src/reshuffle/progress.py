@@ -3,7 +3,7 @@
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -29,13 +29,20 @@ def track(items: Iterable[Item], total: int, description: str, show: bool | None
         yield from items
         return
     joins = _shown is not None
-    with display() as bars:
-        task = bars.add_task(description, total=total, visible=False)
-        begin = time.monotonic()
-        for item in items:
+    begin, late = time.monotonic(), False
+    with ExitStack() as stack:
+        bars = stack.enter_context(display()) if joins else None
+        task = bars.add_task(description, total=total, visible=False) if bars else None
+        for done, item in enumerate(items, 1):
             yield item
-            bars.update(task, advance=1, visible=time.monotonic() - begin > _PATIENCE)
-        if joins:
+            late = late or time.monotonic() - begin > _PATIENCE
+            if late and bars is None:
+                # A display has a price, which what is quick should not pay.
+                bars = stack.enter_context(display())
+                task = bars.add_task(description, total=total)
+            if bars is not None and task is not None:
+                bars.update(task, completed=done, visible=late)
+        if joins and bars is not None and task is not None:
             bars.remove_task(task)
 
 

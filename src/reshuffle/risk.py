@@ -34,7 +34,7 @@ class Risk:
         What the noise in the responses adds.
     error :
         How far the total may be off because the mean over orders is not exact: 0 where it is, a proven bound for
-        the series, three standard errors for sampling.
+        the series, and for sampling so much that at least 99 of 100 seeds are within.
     """
 
     epochs: FloatArray
@@ -61,8 +61,16 @@ class Risk:
         if self.epochs.ndim:
             return f"Risk(shape={self.epochs.shape}, total from {self.total.min():.6g} to {self.total.max():.6g})"
         parts = ", ".join(f"{part.name}={float(getattr(self, part.name)):.6g}" for part in fields(Risk)[1:5])
-        error = f" +- {float(self.error):.2g}" if self.error.any() else ""
-        return f"Risk(total={float(self.total):.6g}{error}: {parts})"
+        return f"Risk(total={with_error(self.total, self.error)}: {parts})"
+
+
+def with_error(value: FloatArray | float, error: FloatArray | float) -> str:
+    """A number in words, with its error where there is one.
+
+    >>> with_error(2.0, 0.0), with_error(2.0, 0.0123)
+    ('2', '2 +- 0.012')
+    """
+    return f"{float(value):.6g}" + (f" +- {float(error):.2g}" if error else "")
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,13 +2,12 @@
 
 import numpy as np
 
-from reshuffle import affine_method
+from reshuffle import affine_method, confidence
 from reshuffle import expected_risk as parts
 from reshuffle.affine_mean import AffineMean
 from reshuffle.arrays import FloatArray
-from reshuffle.epoch.accuracy import CALL
+from reshuffle.epoch.accuracy import A_SECOND, CALL, duration, require_affordable, warn_of_no_answer
 from reshuffle.epoch.epoch import Epoch
-from reshuffle.epoch.sampling import STANDARD_ERRORS
 from reshuffle.expected_risk import ExpectedRisk
 from reshuffle.moments import streams
 from reshuffle.moments.course import Course
@@ -19,13 +18,12 @@ from reshuffle.schemes import RandomReshuffling, SampleReshuffling, ShuffleOnce,
 from reshuffle.simulation import simulate
 from reshuffle.trajectory import Trajectory
 
-_EXACT_FLOPS = 4e12
-"""Operations beyond which second moments are sampled: a few minutes."""
 _EXACT_BYTES = 4e9
 _SLOW = 1e-3
 """Rates relative to the largest, below which a limit is taken in graded coordinates."""
 _SAMPLED_FLOPS = 4e10
-_MOST_SAMPLED_FLOPS = 1e14
+_CALLS = 1.5
+"""Calls with small matrices that a visit of second moments takes."""
 _FEWEST_RUNS, _MOST_RUNS = 100, 4000
 _BY_BATCHES = (RandomReshuffling, WithReplacement)
 """Schemes whose runs are simulated batch by batch."""
@@ -46,8 +44,9 @@ def way(epoch: Epoch, epochs: FloatArray, given_responses: bool) -> str:
     steps = scheme.steps(problem.n)
     finite = epochs[np.isfinite(epochs)]
     rounds = min(float(finite.max(initial=0.0)), _settling(epoch)) + 100 * (len(finite) < len(epochs))
-    flops = rounds * 2.0 ** (steps - 1) * 8 * len(epoch.blocks.rows) * rank**2
-    if flops > _EXACT_FLOPS or 2.0**steps * 8 * rank**2 > _EXACT_BYTES:
+    each = 8.0 * len(epoch.blocks.rows) * rank**2 + _CALLS * CALL * steps
+    flops = rounds * 2.0 ** (steps - 1) * each
+    if flops > max(epoch.accuracy.budget, A_SECOND) or 2.0**steps * 8 * rank**2 > _EXACT_BYTES:
         return "sampling"
     visits_all = sum(len(rows) for rows in scheme.partition(problem.n)) == problem.n
     # The coordinates of the fast recursion lose what slow modes add up to in the long run.
@@ -64,12 +63,39 @@ def _settling(epoch: Epoch) -> float:
     return float(800 / speed) if speed else np.inf
 
 
+def affordable_runs(run: AffineMean, when: FloatArray) -> int:
+    """How many runs are simulated, a few seconds' worth; more epochs than the budget allows for are refused."""
+    problem, last = run.problem, max(1.0, float(when.max(initial=0.0)))
+    if np.isinf(last):
+        raise ValueError(
+            f"epochs must be finite for {run.scheme}, whose spread is estimated from simulated runs, "
+            "but one is inf; try RandomReshuffling with few batches, where the limit is exact, or a larger budget."
+        )
+    problem.parameters("the expected risk")
+    a_run = 4.0 * problem.n * problem.p * last
+    # Runs at the same batch share their calls; with many batches hardly two of them are.
+    batches = len(run.scheme.partition(problem.n)) if isinstance(run.scheme, _BY_BATCHES) else 1
+    calls = CALL * run.scheme.steps(problem.n) * last
+    fewest = _FEWEST_RUNS * a_run + min(batches, _FEWEST_RUNS) * calls
+    budget = max(run.accuracy.budget, A_SECOND)
+    if fewest > budget:
+        raise ValueError(
+            f"epochs must be at most {np.floor(last * budget / fewest):.1g} for {run.scheme}, whose spread is "
+            f"estimated from simulated runs, but one is {last:g}; the budget is {budget:.1g} operations, "
+            f"{duration(budget)}; try a larger budget, or RandomReshuffling with few batches."
+        )
+    affordable = _SAMPLED_FLOPS / a_run
+    if batches * calls > _SAMPLED_FLOPS:
+        affordable = min(affordable, _SAMPLED_FLOPS / calls)
+    return 2 * int(np.clip(affordable, _FEWEST_RUNS, _MOST_RUNS) / 2)
+
+
 def by_sampling(
     run: AffineMean,
     clock: FloatArray,
     mean: FloatArray,
     mean_error: FloatArray,
-    seed: int,
+    runs: int,
     given_responses: bool,
 ) -> ExpectedRisk:
     """The mean iterate's risk as it is known, plus the spread of simulated runs, with its standard error.
@@ -84,29 +110,11 @@ def by_sampling(
         Epochs, finite.
     mean, mean_error : (distinct epochs,)
         The risk of the mean iterate, and its error.
-    seed : int
+    runs : int
+        How many to simulate.
     given_responses : bool
     """
     problem, made, when = run.problem, run.recipe, np.unique(clock.ravel())
-    if np.isinf(when).any():
-        raise ValueError(
-            f"epochs must be finite for {run.scheme}, whose spread is estimated from simulated runs, "
-            "but one is inf; try RandomReshuffling with few batches, where the limit is exact."
-        )
-    problem.parameters("the expected risk")
-    a_run = 4.0 * problem.n * problem.p * max(1.0, float(when.max(initial=0.0)))
-    if a_run * _FEWEST_RUNS > _MOST_SAMPLED_FLOPS:
-        raise ValueError(
-            f"epochs must be at most {when.max() * _MOST_SAMPLED_FLOPS / (a_run * _FEWEST_RUNS):.1g} for "
-            f"{run.scheme}, whose spread is estimated from simulated runs, but one is {when.max():g}."
-        )
-    affordable = _SAMPLED_FLOPS / a_run
-    batches = len(run.scheme.partition(problem.n)) if isinstance(run.scheme, _BY_BATCHES) else 1
-    calls = CALL * run.scheme.steps(problem.n) * max(1.0, float(when.max(initial=0.0)))
-    if batches * calls > _SAMPLED_FLOPS:
-        # Hardly two runs are at the same batch at once, so each visit is a call.
-        affordable = min(affordable, _SAMPLED_FLOPS / calls)
-    runs = 2 * int(np.clip(affordable, _FEWEST_RUNS, _MOST_RUNS) / 2)
     simulated = simulate(
         problem,
         run.scheme,
@@ -116,12 +124,14 @@ def by_sampling(
         epochs=when,
         runs=runs,
         start=run.start,
-        seed=seed,
+        seed=run.accuracy.seed,
         fresh_noise=not given_responses,
     )
     assert simulated.spread is not None
     spread = simulated.spread
-    errors = np.hypot(STANDARD_ERRORS * spread.standard_error, mean_error)
+    errors = np.hypot(confidence.quantile(runs // 2) * spread.standard_error, mean_error)
+    begin = problem.covariance.norm_squared(run.start - problem.parameters("the expected risk"))
+    warn_of_no_answer(when, mean + spread.mean, errors, begin)
     return parts.of_estimate(clock, mean, spread.mean, errors)
 
 
@@ -129,9 +139,11 @@ def of_affine(run: AffineMean, clock: FloatArray, given_responses: bool) -> Expe
     """Any scheme and recipe: along each course by itself, or by the general recursion of second moments."""
     when = np.unique(clock.ravel())
     inputs = _inputs(run, given_responses)
+    simulates = not isinstance(run.scheme, ShuffleOnce) and _is_too_much(run, when, given_responses)
+    runs = affordable_runs(run, when) if simulates else 0
     mean, mean_error = _mean_risk(run, when, given_responses)
-    if not isinstance(run.scheme, ShuffleOnce) and _is_too_much(run, when, given_responses):
-        return by_sampling(run, clock, mean, mean_error, run.accuracy.seed, given_responses)
+    if simulates:
+        return by_sampling(run, clock, mean, mean_error, runs, given_responses)
     courses = run.courses(inputs.truth)
     error = run.inside(run.start - run.problem.parameters("the expected risk"))
     if len(courses) > 1:
@@ -148,7 +160,7 @@ def _is_too_much(run: AffineMean, epochs: FloatArray, given_responses: bool) -> 
     """Whether the recursion of second moments is out of reach, or longer than anyone waits."""
     if run.method == "sampling":
         return True
-    if not run.scheme.is_random or run.accuracy.method == "exact":
+    if not run.scheme.is_random:
         return False
     inputs = 1 if given_responses else None
     epoch = affine_method.walk_flops(run.scheme, run.problem.n, run.blocks, run.dimension, inputs)
@@ -159,7 +171,13 @@ def _is_too_much(run: AffineMean, epochs: FloatArray, given_responses: bool) -> 
         rounds = float(moments)
     if run.recipe.is_constant and rounds * epoch > run.accuracy.budget:
         rounds = min(rounds, _epochs_to_settle(run.stability().rate))
-    return (rounds + 100 * (len(finite) < len(epochs))) * epoch > run.accuracy.budget
+    price = (rounds + 100 * (len(finite) < len(epochs))) * epoch
+    if run.accuracy.method == "exact":
+        require_affordable(
+            price, run.accuracy.budget, f"the exact expected risk after {epochs[-1]:g} epochs",
+            'try fewer epochs, fewer batches, a larger budget, or method="auto"',
+        )  # fmt: skip
+    return price > max(run.accuracy.budget, A_SECOND)
 
 
 def _epochs_to_settle(rate: float) -> float:
@@ -206,8 +224,16 @@ def _mean_risk(run: AffineMean, when: FloatArray, given_responses: bool) -> tupl
 def given_risk(run: AffineMean | Trajectory, when: FloatArray) -> tuple[FloatArray, FloatArray]:
     """|b - beta_star|_Sigma^2 at the mean iterate b itself, and how far the error of b may put it off."""
     problem, covariance = run.problem, run.problem.covariance
-    errors = run.iterate(when) - problem.parameters("the risk given the responses")
-    value = np.array([covariance.norm_squared(e) if np.isfinite(e).all() else np.inf for e in errors])
+    beta_star = problem.parameters("the risk given the responses")
+
+    def risk(run: AffineMean | Trajectory) -> FloatArray:
+        errors = run.iterate(when) - beta_star
+        return np.array([covariance.norm_squared(e) if np.isfinite(e).all() else np.inf for e in errors])
+
+    value = risk(run)
+    sampled = run.sampling_error(risk, value)
+    if sampled.any():
+        return value, sampled
     off = run.iterate_error(when)
     if off.any():
         off = off * np.sqrt(covariance.norm(problem.row_space.lift(np.eye(problem.rank))))

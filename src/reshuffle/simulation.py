@@ -8,6 +8,7 @@ import numpy as np
 
 from reshuffle import door, recipe, validate
 from reshuffle.arrays import FloatArray, IntArray
+from reshuffle.norms import norms
 from reshuffle.problem import LeastSquares
 from reshuffle.progress import track
 from reshuffle.recipe import Recipe
@@ -259,6 +260,7 @@ class _Tally:
         self.pairs = np.zeros(stops)
         self.mean = np.zeros((stops, problem.p))
         self.squares = np.zeros((stops, problem.p))
+        self.units = np.ones(stops)
         self.risks: list[list[FloatArray]] = [[] for _ in range(stops)]
         self.products: list[list[FloatArray]] = [[] for _ in range(stops)]
         self.distances: list[list[FloatArray]] = [[] for _ in range(stops)]
@@ -272,7 +274,12 @@ class _Tally:
             mean = pairs.mean(axis=0)
             shift = mean - self.mean[stop]
             share = len(pairs) / (count + len(pairs))
-            self.squares[stop] += np.square(pairs - mean).sum(axis=0) + shift**2 * count * share
+            if not count:
+                # Squares are kept in units of the parameters: those of tiny ones would vanish.
+                size = float(np.abs(pairs).max(initial=0.0))
+                self.units[stop] = size if 0 < size < np.inf else 1.0
+            squares = np.square((pairs - mean) / self.units[stop]).sum(axis=0)
+            self.squares[stop] += squares + (shift / self.units[stop]) ** 2 * count * share
             self.mean[stop] += shift * share
             self.pairs[stop] += len(pairs)
             if self.knows_truth:
@@ -300,23 +307,26 @@ class _Tally:
 
     def result(self, epochs: FloatArray, positions: IntArray, runs: int) -> Simulation:
         """Spread the tallies over the epochs as they were asked for."""
+        pairs = runs // 2
 
-        def estimate(mean: FloatArray, variance: FloatArray) -> Estimate:
+        def estimate(mean: FloatArray, error: FloatArray) -> Estimate:
             # Beyond the range of numbers a run has diverged, and so has the mean; nothing is known of its error.
             mean = np.where(np.isfinite(mean), mean, np.inf)
-            error = np.where(np.isfinite(mean) & np.isfinite(variance), np.sqrt(np.abs(variance)), np.inf)
+            error = np.where(np.isfinite(mean) & np.isfinite(error), error, np.inf)
             shape = epochs.shape + mean.shape[1:]
             return Estimate(mean[positions].reshape(shape), error[positions].reshape(shape))
 
         def of_samples(samples: list[list[FloatArray]]) -> Estimate:
-            values = np.array([np.concatenate(parts) for parts in samples]).reshape(len(samples), runs // 2)
+            values = np.array([np.concatenate(parts) for parts in samples]).reshape(len(samples), pairs)
             with np.errstate(over="ignore", invalid="ignore"):
-                return estimate(values.mean(axis=1), values.var(axis=1, ddof=1) / (runs // 2))
+                mean = values.mean(axis=1)
+                return estimate(mean, norms(values - mean[:, np.newaxis]) / np.sqrt(pairs * (pairs - 1.0)))
 
-        pairs = runs // 2
+        with np.errstate(invalid="ignore"):
+            of_iterate = self.units[:, np.newaxis] * np.sqrt(self.squares / (pairs - 1) / pairs)
         return Simulation(
             epochs=epochs,
-            iterate=estimate(self.mean, self.squares / (pairs - 1) / pairs),
+            iterate=estimate(self.mean, of_iterate),
             risk=of_samples(self.risks) if self.knows_truth else None,
             mean_iterate_risk=of_samples(self.products) if self.knows_truth else None,
             spread=of_samples(self.distances) if self.knows_truth else None,

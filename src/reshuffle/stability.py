@@ -11,10 +11,14 @@ from numpy.polynomial import chebyshev
 from reshuffle import door, modes
 from reshuffle.arrays import FloatArray
 from reshuffle.blocks import Blocks
+from reshuffle.epoch import lattice
+from reshuffle.epoch.accuracy import require_affordable
 from reshuffle.largest import largest_eigenvalue
 from reshuffle.problem import LeastSquares
+from reshuffle.progress import track
+from reshuffle.risk import with_error
 from reshuffle.row_space import scale_of
-from reshuffle.schemes import Scheme
+from reshuffle.schemes import RandomReshuffling, Scheme
 from reshuffle.threads import few_threads
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -24,6 +28,8 @@ _SCALED = 100.0
 """Columns that differ in size by less are no reason for it."""
 _PRECISION = 1e-9
 """Relative width to which the critical step is enclosed."""
+BUDGET = 1e13
+"""Operations that may be spent on a critical step: ten minutes or so."""
 
 
 @dataclass(frozen=True)
@@ -38,19 +44,28 @@ class Stability:
         The spectral radius of I - B step Z on the range of Z: what the slowest mode is multiplied by in an epoch.
     advice : str
         What to do about convergence that nobody will live to see; empty if it is faster.
+    error : float
+        How far the rate may be off where the mean over orders is not exact. Infinite for `ShuffleOnce` with more
+        orders than can be followed: the slowest of them need not be among those drawn.
     """
 
     converges: bool
     rate: float
+    error: float = 0.0
     advice: str = field(default="", compare=False)
 
     def __repr__(self) -> str:
         told = f", advice={self.advice!r}" if self.advice else ""
-        return f"Stability(converges={self.converges}, rate={self.rate}{told})"
+        return f"Stability(converges={self.converges}, rate={with_error(self.rate, self.error)}{told})"
 
 
-def stability(rates: FloatArray, repeats: int, range_assumption: bool, X: FloatArray) -> Stability:
-    """Read the stability off the rates x of the modes in the range of Z, each multiplied by 1 - x."""
+def stability(
+    rates: FloatArray, repeats: int, range_assumption: bool, X: FloatArray, share: float = 0.0
+) -> Stability:
+    """Read the stability off the rates x of the modes in the range of Z, each multiplied by 1 - x.
+
+    `share` is how far each x may be off, relative to itself.
+    """
     with np.errstate(over="ignore"):
         factors = np.abs(1 - rates) ** repeats
     # 1 - x rounds to one for x below eps: such a mode still converges, if slowly.
@@ -58,7 +73,8 @@ def stability(rates: FloatArray, repeats: int, range_assumption: bool, X: FloatA
     converges = settles and range_assumption
     # The distance from one, which the rate itself has lost to rounding.
     gap = repeats * float(np.minimum(rates, 2 - rates).min(initial=np.inf))
-    return Stability(converges, float(factors.max(initial=0.0)), slowness(X, gap) if converges else "")
+    error = _rate_error(rates, repeats, share) if share else 0.0
+    return Stability(converges, float(factors.max(initial=0.0)), error, slowness(X, gap) if converges else "")
 
 
 def slowness(X: FloatArray, gap: float) -> str:
@@ -80,6 +96,18 @@ def slowness(X: FloatArray, gap: float) -> str:
         else "X is ill-conditioned or the step far too small: try another step, fewer columns or a penalty"
     )
     return f"a factor 1/e takes {epochs} epochs; {cause}"
+
+
+def _rate_error(rates: FloatArray, repeats: int, share: float) -> float:
+    """How far the largest |1 - x|^repeats may be off if each x is known up to a share of itself."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        ends = np.abs(1 - rates * (1 + share * np.array([[-1.0], [1.0]])))
+        gaps = np.abs(1 - rates)
+        # A mode for which x = 1 is possible may vanish.
+        least = np.maximum(gaps - share * np.abs(rates), 0.0)
+        lowest, rate, largest = (float((values**repeats).max(initial=0.0)) for values in (least, gaps, ends))
+        error = max(largest - rate, rate - lowest)
+    return error if np.isfinite(error) else np.inf
 
 
 def critical_step(problem: LeastSquares, scheme: Scheme) -> float:
@@ -106,6 +134,12 @@ def critical_step(problem: LeastSquares, scheme: Scheme) -> float:
     blocks = problem.blocks(scheme.partition(problem.n), scheme.divisors(problem.n))
     if problem.rank == 0:
         return math.inf
+    price = lattice.flops(blocks) if isinstance(scheme, RandomReshuffling) else 0.0
+    if math.isfinite(price):
+        require_affordable(
+            (scheme.degree(problem.n) + 1) * price, BUDGET, f"the critical step of {blocks.batches} batches",
+            "try fewer batches, or stability() of descend(...) at the steps of interest",
+        )  # fmt: skip
     with few_threads(math.sqrt(blocks.rows.size)):
         scaled = _critical_scaled_step(blocks, scheme, scheme.degree(problem.n))
     return scaled / problem.row_space.scale / problem.row_space.scale
@@ -183,7 +217,10 @@ class _Window:
     def __init__(self, blocks: Blocks, scheme: Scheme, degree: int, low: float, high: float):
         self.low, self.high = low, high
         steps = _MatrixPolynomial.nodes(degree + 1, low, high)
-        means = [scheme.mean_map(blocks, float(step)) for step in steps]
+        means = [
+            scheme.mean_map(blocks, float(step))
+            for step in track(steps, len(steps), "interpolating in the step")
+        ]
         self.batches = means[0].rate / float(steps[0])
         # The factor does not depend on the step, and neither does its QR decomposition.
         whitened = [modes.whitened(mean) for mean in means]

@@ -16,7 +16,7 @@ _TOLERANCE = 1e-12
 _BUDGET = 1 << 27
 """Work, in entries of (intervals, modes) arrays, after which the search stops and reports what is still open."""
 _LAST_EPOCH = 2.0**53
-_LONGEST_SEARCH = 20_000
+LONGEST_SEARCH = 20_000
 """Epochs that are looked at one by one."""
 
 
@@ -75,7 +75,9 @@ def best_epoch(motion: _Motion, forms: RiskForms, rates: FloatArray, repeats: in
     return BestEpoch(epoch if math.isinf(epoch) else int(epoch), risk, error)
 
 
-def search_one_by_one(risks_at: Callable[[FloatArray], FloatArray], end: float, last: float) -> BestEpoch:
+def search_one_by_one(
+    risks_at: Callable[[FloatArray], FloatArray], end: float, last: float, longest: float = LONGEST_SEARCH
+) -> BestEpoch:
     """Look at epochs one by one until the risk has settled to twelve digits, where nothing is known of its shape.
 
     Parameters
@@ -86,10 +88,12 @@ def search_one_by_one(risks_at: Callable[[FloatArray], FloatArray], end: float, 
         Its limit, or nan.
     last : float
         The last epoch there is.
+    longest : float
+        How many epochs to look at.
     """
     best, lowest, searched, settled = 0, math.inf, 0, False
-    while searched <= min(last, _LONGEST_SEARCH) and not settled:
-        stop = min(max(64, 2 * searched), last + 1, _LONGEST_SEARCH + 1)
+    while searched <= min(last, longest) and not settled:
+        stop = min(max(64, 2 * searched), last + 1, longest + 1)
         risks = risks_at(np.arange(searched, stop))
         if risks.min() < lowest:
             best, lowest = searched + int(np.argmin(risks)), float(risks.min())

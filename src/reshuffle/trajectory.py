@@ -1,6 +1,7 @@
 """What descent and gradient flow share: modes that fade at their own rates, and a frozen rest."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -158,6 +159,14 @@ class Trajectory(ABC):
         """How far the mean iterate may be off beyond rounding, in Euclidean norm, of the shape of `epochs`."""
         return np.zeros(self._clock(epochs).shape)
 
+    def training_loss_error(self, epochs: Any) -> FloatArray:
+        """How far the training loss may be off beyond rounding, of the shape of `epochs`."""
+        return np.zeros(self._clock(epochs).shape)
+
+    def sampling_error(self, answer: Callable[[Any], FloatArray], here: FloatArray) -> FloatArray:
+        """How far an answer of this run, which is `here`, may be off because orders were sampled; 0 if not."""
+        return np.zeros_like(here)
+
     def _risk_error(self, risk: Risk) -> FloatArray:
         """How far the total risk may be off beyond rounding."""
         return np.zeros(risk.epochs.shape)
@@ -210,6 +219,7 @@ class Trajectory(ABC):
             training_loss=float(self.training_loss(np.inf)),
             risk=self.risk(np.inf) if knows_truth else None,
             error=float(self.iterate_error(np.inf)),
+            training_loss_error=float(self.training_loss_error(np.inf)),
         )
 
 

@@ -100,3 +100,36 @@ def test_rows_that_are_never_visited_are_frozen_in_every_method():
 def test_wishes_that_are_none(arguments, message):
     with pytest.raises(ValueError, match=message):
         rs.descend(rs.gaussian(20, 3, seed=0), rs.RandomReshuffling(4), 0.1, **arguments)
+
+
+@pytest.mark.parametrize("recipe", [{}, {"momentum": 0.5}])
+def test_insisting_on_the_exact_mean_does_not_lift_the_budget(recipe):
+    problem = rs.gaussian(400, 50, noise=0.5, seed=0)
+    run = rs.descend(problem, rs.RandomReshuffling(18), 0.01, method="exact", **recipe)
+    with pytest.raises(
+        rs.BudgetError, match=r"18 batches takes .* (operations|memory).*; try .* a larger budget"
+    ):
+        run.risk(3)
+
+
+@pytest.mark.parametrize("recipe", [{}, {"momentum": 0.5}])
+def test_first_draws_beyond_the_budget_are_refused(recipe):
+    problem = rs.gaussian(800, 600, noise=0.5, seed=0)
+    run = rs.descend(problem, rs.RandomReshuffling(100), alpha=1.0, budget=1e9, method="sampling", **recipe)
+    with pytest.raises(rs.BudgetError, match=r"few .* orders takes .* operations, .*; try a larger budget"):
+        run.stability()
+
+
+def test_critical_steps_have_a_budget():
+    problem = rs.gaussian(400, 50, noise=0.5, seed=0)
+    with pytest.raises(
+        rs.BudgetError, match=r"the critical step of 18 batches takes .* but budget is 1e\+13"
+    ):
+        rs.critical_step(problem, rs.RandomReshuffling(18))
+
+
+def test_a_search_for_the_best_epoch_keeps_to_its_budget():
+    problem = rs.gaussian(40, 5, noise=0.5, seed=0)
+    short = rs.descend(problem, rs.Cyclic(4), 1e-4, budget=2e8).best_epoch()
+    assert short.error == short.risk
+    assert short.epoch in (math.inf, 0) or short.epoch <= 200

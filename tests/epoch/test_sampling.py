@@ -112,7 +112,7 @@ def test_the_control_variate_is_used_where_it_pays():
     low = low_degrees.up_to_two(rows, series.batch_coefficients())
     errors = []
     for with_control in (False, True):
-        tally = sampling._Tally(rows, low, with_control)
+        tally = sampling._Tally(rows, low, 10, 1e12, with_control=with_control)
         tally.draw(scheme_draw, np.random.default_rng(0), 2)
         errors.append(tally.error())
     assert errors[1] < errors[0] / 5

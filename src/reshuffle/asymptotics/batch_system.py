@@ -203,7 +203,8 @@ class BatchSystem:
     def between(self, left: Blocks, right: Blocks, power: int) -> Blocks:
         """The maps move -> mean of lambda^power G(lambda) move G'(lambda) for each type.
 
-        They are (points, sizes^2, sizes^2). Made once they serve every direction, and cost no more for fifty eigenvalues of Sigma than for one.
+        They are (points, sizes^2, sizes^2). Made once they serve every direction, and cost no more for fifty
+        eigenvalues of Sigma than for one.
         """
         weights = self.weights * self.eigenvalues**power
         maps = []

@@ -5,11 +5,18 @@ import warnings
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from reshuffle import validate
-from reshuffle.errors import AccuracyWarning
+from reshuffle.arrays import FloatArray
+from reshuffle.errors import AccuracyWarning, BudgetError
 
 CALL = 2e5
 """Operations that could have been done in the time that a call with small matrices takes anyway."""
+A_SECOND = 1.6e10
+"""Operations of a second or so, on one core; what takes no longer is done whatever the budget."""
+AT_ONCE = A_SECOND / 20
+"""Operations of first draws: nobody waits for these, and means of several are nearer to normal than single ones."""
 METHODS = ("auto", "exact", "series", "sampling")
 
 
@@ -51,8 +58,78 @@ def accuracy(method: Any, rtol: Any, budget: Any, seed: Any) -> Accuracy:
     )
 
 
+def duration(operations: float) -> str:
+    """How long so many operations take, in words.
+
+    >>> duration(1e12), duration(5e13), duration(1e9), duration(1e16)
+    ('about a minute', 'about 52 minutes', 'a second or less', 'about 7 days')
+    """
+    seconds = operations / A_SECOND
+    if seconds <= 1:
+        return "a second or less"
+    for unit, size in (("day", 86400.0), ("hour", 3600.0), ("minute", 60.0), ("second", 1.0)):
+        if seconds > 1.5 * size or unit == "second":
+            return f"about {seconds / size:.0f} {unit}s"
+        if seconds > 0.9 * size:
+            return f"about {'an' if unit == 'hour' else 'a'} {unit}"
+    return "for ever"
+
+
+def require_affordable(operations: float, budget: float, question: str, advice: str) -> None:
+    """Refuse at the door what costs more than the budget, and more than a second.
+
+    >>> require_affordable(1e14, 1e12, "Z", "go")
+    Traceback (most recent call last):
+    ...
+    reshuffle.errors.BudgetError: Z takes 1e+14 operations, about 2 hours, but budget is 1e+12, about a minute; go.
+    """
+    if np.isinf(operations):
+        raise BudgetError(f"{question} takes more memory than this machine can spare; {advice}.")
+    if operations > max(budget, A_SECOND):
+        needed, allowed = apart(operations, budget)
+        raise BudgetError(
+            f"{question} takes {needed} operations, {duration(operations)}, "
+            f"but budget is {allowed}, {duration(budget)}; {advice}."
+        )
+
+
+def apart(one: float, other: float) -> tuple[str, str]:
+    """Two numbers with as few digits as tell them apart.
+
+    >>> apart(1.00004e-4, 1e-4), apart(2.0, 1.0)
+    (('0.000100004', '0.0001'), ('2', '1'))
+    """
+    for digits in range(1, 17):
+        words = f"{one:.{digits}g}", f"{other:.{digits}g}"
+        if words[0] != words[1]:
+            break
+    return words
+
+
 def warn_out_of_reach(error: float, method: str, rtol: float, advice: str) -> None:
-    """Say that rtol was not reached, at the line outside this package from which the question came."""
+    """Say that rtol was not reached."""
+    known, wanted = apart(error, rtol)
+    _warn(
+        f"the mean over orders is known to a relative error of {known} by {method}, "
+        f"but rtol is {wanted}; answers carry their error. To reach it, {advice}."
+    )
+
+
+def warn_of_no_answer(epochs: FloatArray, answers: FloatArray, errors: FloatArray, start: float) -> None:
+    """Say it where a sampled risk is known to less than itself, and not even small beside that of the start."""
+    with np.errstate(invalid="ignore"):
+        unknown = np.isfinite(answers) & (errors > answers) & (errors > 1e-6 * start)
+    if unknown.any():
+        worst = np.unravel_index(np.argmax(np.where(unknown, errors, -1.0)), errors.shape)
+        _warn(
+            f"the mean over orders is known too poorly for the risk after {epochs[worst]:g} epochs, "
+            f"{answers[worst]:.3g} with an error of {errors[worst]:.3g}; "
+            "try a smaller rtol, a larger budget, a smaller step or fewer epochs."
+        )
+
+
+def _warn(message: str) -> None:
+    """Warn at the line outside this package from which the question came."""
     # Cached properties put frames of other modules in between, so the outermost frame of ours is looked for.
     frame, depth, outermost = sys._getframe().f_back, 1, 1
     while frame is not None:
@@ -60,9 +137,4 @@ def warn_out_of_reach(error: float, method: str, rtol: float, advice: str) -> No
         if frame.f_globals.get("__name__", "").startswith("reshuffle."):
             outermost = depth
         frame = frame.f_back
-    warnings.warn(
-        f"the mean over orders is known to a relative error of {error:.1g} by {method}, "
-        f"but rtol is {rtol:.1g}; answers carry their error. To reach it, {advice}.",
-        AccuracyWarning,
-        stacklevel=outermost + 1,
-    )
+    warnings.warn(message, AccuracyWarning, stacklevel=outermost + 1)

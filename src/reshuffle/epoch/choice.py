@@ -8,7 +8,7 @@ import scipy.linalg
 
 from reshuffle.arrays import FloatArray
 from reshuffle.epoch import low_degrees, sampling, series
-from reshuffle.epoch.accuracy import Accuracy, warn_out_of_reach
+from reshuffle.epoch.accuracy import Accuracy, require_affordable, warn_out_of_reach
 from reshuffle.epoch.mean_map import MeanMap
 from reshuffle.epoch.sampling import DrawOrder
 from reshuffle.epoch.whitened import Whitened
@@ -52,6 +52,11 @@ def mean_map(task: Task, accuracy: Accuracy) -> MeanMap:
     budget; otherwise sampling. Where rtol is out of reach, the more accurate of the last two, and a warning.
     """
     method = accuracy.method
+    if method == "exact" and np.isfinite(task.exact_flops):
+        require_affordable(
+            task.exact_flops, accuracy.budget, f"the exact mean over the orders of {task.steps} batches",
+            'try fewer batches, a larger budget, or method="auto"',
+        )  # fmt: skip
     if method == "exact" or (method == "auto" and task.exact_flops <= accuracy.budget):
         return task.exact()
     with np.errstate(over="ignore", invalid="ignore"):
@@ -132,7 +137,7 @@ def by_sampling(whitened: Whitened, task: Task, accuracy: Accuracy) -> MeanMap:
             method="sampling", error=sampled.error, replicas=replicas,
         )  # fmt: skip
 
-    return made(sampled.pull, tuple(made(sampled.without(group)) for group in range(sampling.GROUPS)))
+    return made(sampled.pull, tuple(made(sampled.without(group)) for group in range(len(sampled.groups))))
 
 
 def _kernel(whitened: Whitened, pull: FloatArray) -> FloatArray:

@@ -17,6 +17,7 @@ from reshuffle.arrays import FloatArray
 from reshuffle.blocks import Blocks
 from reshuffle.epoch.subsets import elements, layer, prefix_weights
 from reshuffle.orthogonal import thin_qr
+from reshuffle.progress import track
 from reshuffle.threads import each
 
 
@@ -60,7 +61,7 @@ class ParameterLattice:
         batches = len(self._shares)
         everything = (1 << batches) - 1
         current = {0: np.zeros_like(self._shares[0])}
-        for size, weight in enumerate(prefix_weights(batches)):
+        for size, weight in track(enumerate(prefix_weights(batches)), batches, "averaging orders"):
             for subset, mean in current.items():
                 for batch in elements(everything ^ subset):
                     self.prefix_means[batch] += weight * mean

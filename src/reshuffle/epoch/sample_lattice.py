@@ -19,6 +19,7 @@ import numpy as np
 from reshuffle.arrays import FloatArray, IntArray
 from reshuffle.blocks import Blocks
 from reshuffle.epoch.subsets import elements, layer, prefix_weights
+from reshuffle.progress import track
 from reshuffle.threads import each, workers
 
 _Layer = dict[int, FloatArray]
@@ -49,7 +50,8 @@ class SampleLattice:
         batches = self.blocks.batches
         everything = (1 << batches) - 1
         longer: _Layer = {0: np.zeros((0, 0))}
-        for size in range(1, batches - batches // 2 + 1):
+        half = batches - batches // 2
+        for size in track(range(1, half + 1), half, "averaging orders"):
             # In two statements, so that the layer before is freed before the next is made.
             shorter = longer
             longer = self._next_layer(list(range(batches)), size, shorter)
@@ -60,7 +62,8 @@ class SampleLattice:
         pairs = [(S, everything ^ S) for S in shorter if batches % 2 or everything ^ S > S]
         side = float(np.mean(self.blocks.sizes)) * batches / 2
         # A few at a time: all of the products together would be another layer.
-        for some in _batched(pairs, workers()):
+        few = workers()
+        for some in track(_batched(pairs, few), -(-len(pairs) // few), "averaging orders"):
             bridges = each(lambda pair: self._bridge(shorter[pair[0]], longer[pair[1]], *pair), some, side)
             for (first, second), bridge in zip(some, bridges, strict=True):
                 self._meet(total, first, shorter[first], second, longer[second], bridge)

@@ -3,7 +3,8 @@
 Orders are drawn in pairs, each with its reverse: the estimate of Z is then symmetric, as Z is, and what is
 antisymmetric in the order cancels exactly. The lowest degrees of each order's pull are a control variate: their
 mean over all orders is known (`low_degrees`), and only what the higher degrees add is left to chance.
-Draws are spread over a few groups, whose differences tell the standard error of this and of everything derived.
+Draws are spread over a few groups, whose differences tell the error of this and of everything derived
+(`confidence`).
 """
 
 from collections.abc import Callable, Iterator
@@ -12,13 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from reshuffle.arrays import FloatArray, IntArray
-from reshuffle.epoch.accuracy import CALL
+from reshuffle.confidence import error_of_mean, further_rounds, number_of_groups
+from reshuffle.epoch.accuracy import A_SECOND, AT_ONCE, CALL, require_affordable
 from reshuffle.epoch.whitened import Whitened
+from reshuffle.progress import track
 
-GROUPS = 8
-"""Groups of draws. More would tell the error better, and be more to remember."""
-STANDARD_ERRORS = 3.0
-"""How many standard errors an error is."""
+_FIRST_ROUNDS = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +41,7 @@ DrawOrder = Callable[[np.random.Generator], Order]
 
 @dataclass(frozen=True, eq=False)
 class Sampled:
-    """The pull (q, k), those of the groups (GROUPS, q, k), the error of the rates, and the number of orders."""
+    """The pull (q, k), those of the groups (groups, q, k), the error of the rates, and the number of orders."""
 
     pull: FloatArray
     groups: FloatArray
@@ -50,7 +50,7 @@ class Sampled:
 
     def without(self, group: int) -> FloatArray:
         """The pull as it would be without one group."""
-        return np.asarray(self.pull + (self.pull - self.groups[group]) / (GROUPS - 1))
+        return np.asarray(self.pull + (self.pull - self.groups[group]) / (len(self.groups) - 1))
 
 
 def sample(
@@ -74,37 +74,41 @@ def sample(
     low_degrees : (q, k)
         The mean over all orders of the pull up to second degree.
     """
-    tally = _Tally(whitened, low_degrees, with_control=False)
-    left = budget - tally.draw(draw, rng, rounds=1)
-    if tally.error() > rtol:
-        controlled = _Tally(whitened, low_degrees, with_control=True)
-        left -= controlled.draw(draw, rng, rounds=1)
+    steps = len(draw(np.random.default_rng(0)).shares)
+    tally = _Tally(whitened, low_degrees, steps, budget, with_control=False)
+    require_affordable(
+        tally.expense, budget, "the mean over a few sampled orders",
+        "try a larger budget, or a smaller step, at which a series may reach rtol",
+    )  # fmt: skip
+    first = int(np.clip(AT_ONCE / tally.expense, 1, _FIRST_ROUNDS))
+    left = budget - tally.draw(draw, rng, first)
+    if tally.error() > rtol and 3 * tally.expense <= max(left, A_SECOND):
+        controlled = _Tally(whitened, low_degrees, steps, budget, with_control=True)
+        left -= controlled.draw(draw, rng, max(1, first // 2))
         if controlled.expense_of(rtol) < tally.expense_of(rtol):
             tally = controlled
-    while tally.error() > rtol and left >= tally.expense:
-        missing = tally.expense_of(rtol) / tally.expense - tally.rounds
-        # A few more than the estimate says, but never so many that a poor estimate costs much.
-        rounds = min(int(np.ceil(1.05 * missing)) + 1, 3 * tally.rounds, int(left / tally.expense))
-        left -= tally.draw(draw, rng, rounds)
+    while rtol < tally.error() < np.inf and left >= tally.expense:
+        excess = tally.error() / rtol
+        left -= tally.draw(draw, rng, further_rounds(tally.rounds, excess, left / tally.expense))
     return tally.result()
 
 
 class _Tally:
     """The sums of the groups, with or without the control variate."""
 
-    def __init__(self, whitened: Whitened, low_degrees: FloatArray, with_control: bool):
+    def __init__(
+        self, whitened: Whitened, low_degrees: FloatArray, steps: int, budget: float, *, with_control: bool
+    ):
         self.whitened, self.low_degrees, self.with_control = whitened, low_degrees, with_control
-        shape = (GROUPS, *whitened.orthonormal.shape)
-        self.full = np.zeros(shape)
-        self.control = np.zeros(shape if with_control else (GROUPS, 0, 0))
-        self.rounds, self.steps = 0, 0
-
-    @property
-    def expense(self) -> float:
-        """Operations of a round: a pair of orders for every group."""
-        products = 4.0 * len(self.whitened.orthonormal) * len(self.whitened.rates) ** 2
-        each = (3 if self.with_control else 1) * (products + CALL * self.steps)
-        return 2 * GROUPS * each
+        rows, modes = whitened.orthonormal.shape
+        pair = 2 * (4.0 * rows * modes**2 + CALL * steps)
+        # One draw for each group is made in any case, and three arrays are kept.
+        groups = number_of_groups(pair, 3 * 8.0 * rows * modes, max(budget, A_SECOND))
+        # Of a round, a pair of orders for every group.
+        self.expense: float = groups * pair * (3 if with_control else 1)
+        self.full = np.zeros((groups, rows, modes))
+        self.control = np.zeros((groups, rows, modes) if with_control else (groups, 0, 0))
+        self.rounds = 0
 
     def expense_of(self, rtol: float) -> float:
         """Operations until the error is `rtol`, as far as can be told by now."""
@@ -112,10 +116,9 @@ class _Tally:
 
     def draw(self, draw: DrawOrder, rng: np.random.Generator, rounds: int) -> float:
         """Add so many rounds, and return what they cost."""
-        for _ in range(rounds):
-            for group in range(GROUPS):
+        for _ in track(range(rounds), rounds, "sampling orders"):
+            for group in range(len(self.full)):
                 order = draw(rng)
-                self.steps = len(order.shares)
                 for each in (order, order.reversed()):
                     control = self.control[group] if self.with_control else None
                     follow(self.whitened, each, self.full[group], control)
@@ -146,15 +149,15 @@ class _Tally:
         rates = np.array([np.einsum("ij,ij->j", group, self.whitened.orthonormal) for group in self.groups()])
         mean = np.abs(rates.mean(axis=0))
         with np.errstate(divide="ignore", invalid="ignore"):
-            shares = rates.std(axis=0, ddof=1) / np.sqrt(GROUPS) / mean
-        return STANDARD_ERRORS * float(np.nan_to_num(shares, posinf=np.inf).max(initial=0.0))
+            shares = error_of_mean(rates) / mean
+        return float(np.nan_to_num(shares, posinf=np.inf).max(initial=0.0))
 
     def result(self) -> Sampled:
         """The estimate, as far as it has come; the sums are used up."""
         error = self.error()
         for number, group in enumerate(self.groups()):
             self.full[number] = group
-        return Sampled(self.full.mean(axis=0), self.full, error, 2 * GROUPS * self.rounds)
+        return Sampled(self.full.mean(axis=0), self.full, error, 2 * len(self.full) * self.rounds)
 
 
 def modifier(

@@ -11,10 +11,12 @@ import numpy as np
 import scipy.linalg
 
 from reshuffle.arrays import FloatArray, IntArray
-from reshuffle.epoch.accuracy import CALL, Accuracy, warn_out_of_reach
-from reshuffle.epoch.sampling import GROUPS, STANDARD_ERRORS
+from reshuffle.confidence import further_rounds, number_of_groups, quantile
+from reshuffle.epoch.accuracy import A_SECOND, AT_ONCE, CALL, Accuracy, require_affordable, warn_out_of_reach
 from reshuffle.moments.affine_map import AffineMap
 from reshuffle.moments.visits import Visits
+from reshuffle.norms import norms
+from reshuffle.progress import track
 
 _STACKED_BYTES = 2e7
 _MOST_STACKED = 256
@@ -45,11 +47,14 @@ def group_maps(visits: Visits, force: FloatArray, draw: DrawPairs, wanted: Accur
     wanted : Accuracy
     """
     tally = _Tally(visits, force, draw, wanted)
+    require_affordable(
+        tally.expense, wanted.budget, "the mean over a few drawn orders",
+        "try a larger budget, or fewer rows or features",
+    )  # fmt: skip
     left = wanted.budget - tally.more(1)
     while wanted.rtol < tally.error < np.inf and left >= tally.expense:
-        missing = tally.rounds * ((tally.error / wanted.rtol) ** 2 - 1)
-        # A few more than the estimate says, but never so many that a poor estimate costs much.
-        left -= tally.more(int(min(np.ceil(1.05 * missing) + 1, 3 * tally.rounds, left / tally.expense)))
+        excess = tally.error / wanted.rtol
+        left -= tally.more(further_rounds(tally.rounds, excess, left / tally.expense))
     if wanted.rtol < tally.error < np.inf:
         advice = "try a larger budget, a larger rtol or a smaller step"
         warn_out_of_reach(tally.error, "sampling", wanted.rtol, advice)
@@ -63,21 +68,29 @@ class _Tally:
         self._visits, self._force, self._draw = visits, force, draw
         self._rng = np.random.default_rng(wanted.seed)
         d, rows = visits.dimension, len(visits.blocks.rows)
-        self._kernel, self._entries = np.zeros((GROUPS, d, d)), np.zeros((GROUPS, d, 1 + rows))
         self._steps = draw(np.random.default_rng(0), 1).rows.shape[1]
+        self._pairs = 1
+        # One pair for each group is followed in any case, and its map is kept twice.
+        size = 2 * 8.0 * d * (d + 1 + rows)
+        self._groups = number_of_groups(self._stack_flops, size, max(wanted.budget, A_SECOND))
         # Of features that are all zero nothing is stacked.
         each = max(8.0 * d * (4 * d + 2 * rows), 1.0)
         self._pairs = max(1, int(min(_STACKED_BYTES / each, _MOST_STACKED) / 2))
-        while self._pairs > 1 and self.expense > wanted.budget:
+        while self._pairs > 1 and self.expense > max(wanted.budget, AT_ONCE):
             self._pairs //= 2
+        self._kernel, self._entries = np.zeros((self._groups, d, d)), np.zeros((self._groups, d, 1 + rows))
         self.rounds, self.error = 0, np.inf
+
+    @property
+    def _stack_flops(self) -> float:
+        d, (rows, rank) = self._visits.dimension, self._visits.blocks.rows.shape
+        each = 4.0 * rows * d * rank + 10.0 * self._steps * d * d
+        return float(2 * self._pairs * each + 8 * CALL * self._steps)
 
     @property
     def expense(self) -> float:
         """Operations of a round: a stack of pairs for every group."""
-        d, (rows, rank) = self._visits.dimension, self._visits.blocks.rows.shape
-        each = 4.0 * rows * d * rank + 10.0 * self._steps * d * d
-        return float(GROUPS * (2 * self._pairs * each + 8 * CALL * self._steps))
+        return self._groups * self._stack_flops
 
     @property
     def maps(self) -> list[AffineMap]:
@@ -92,8 +105,8 @@ class _Tally:
     def more(self, rounds: int) -> float:
         """Add so many rounds, and return what they cost."""
         with np.errstate(over="ignore", invalid="ignore"):
-            for _ in range(rounds):
-                for group in range(GROUPS):
+            for _ in track(range(rounds), rounds, "drawing orders"):
+                for group in range(self._groups):
                     kernel, entries = follow(self._visits, self._force, self._draw(self._rng, self._pairs))
                     self._kernel[group] += kernel
                     self._entries[group] += entries
@@ -133,7 +146,7 @@ def follow(visits: Visits, force: FloatArray, orders: Orders) -> tuple[FloatArra
 
 
 def rate_error(losses: FloatArray) -> float:
-    """Three standard errors of the rates x of D = mean of `losses` (groups, d, d), relative to x, for the worst.
+    """How far the rates x of D = mean of `losses` (groups, d, d) may be off, relative to x, for the worst.
 
     To first order a rate moves by l'(dD) r / l'r, with l and r its eigenvectors. A mode counts by |1 - x|, what an
     epoch leaves of it: the buffers of momentum make many that fade at once, with eigenvectors that are nearly
@@ -148,6 +161,7 @@ def rate_error(losses: FloatArray) -> float:
     with np.errstate(divide="ignore", invalid="ignore"):
         along = np.einsum("ij,gik,kj->gj", left.conj(), losses, right, optimize=True)
         rates = along.mean(axis=0)
-        spread = np.sqrt(np.square(np.abs(along - rates)).sum(axis=0) / (GROUPS * (GROUPS - 1)))
+        groups = len(losses)
+        spread = norms(np.abs(along - rates).T) / np.sqrt(groups * (groups - 1))
         shares = spread / np.abs(rates) * np.minimum(np.abs(1 - values), 1.0)
-    return STANDARD_ERRORS * float(np.where(spread == 0, 0.0, shares).max())
+    return quantile(groups) * float(np.where(spread == 0, 0.0, shares).max())

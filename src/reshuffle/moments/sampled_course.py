@@ -1,7 +1,7 @@
 """The mean over orders that are too many for a lattice, with momentum, a penalty or a schedule: from drawn orders.
 
 Orders are drawn once, in pairs with their reverses, and an epoch's map is the mean of theirs; they are spread over
-a few groups, and the answers without each group in turn tell the standard error of whatever is asked.
+a few groups, and the answers without each group in turn tell the error of whatever is asked.
 """
 
 import numpy as np
@@ -15,7 +15,6 @@ from reshuffle.moments.graded import GradedBlocks
 from reshuffle.recipe import Recipe
 from reshuffle.row_space import RowSpace
 from reshuffle.schemes import SampleReshuffling, Scheme
-from reshuffle.threads import few_threads
 
 
 class SampledCourse(Course):
@@ -51,17 +50,25 @@ class SampledCourse(Course):
     def map(self, epoch: int) -> AffineMap:
         """The mean over the orders of the groups that count."""
         visits = self.visits(epoch)
-        if visits.step not in self._groups:
-            truth = np.zeros(visits.rank) if self.truth is None else self.truth
-            with few_threads(visits.dimension):
-                self._groups[visits.step] = group_maps(
-                    visits, visits.unit_force(truth), self._draw, self.accuracy
-                )
+        groups = self._of_groups(epoch)
         if visits.step not in self._maps:
-            counted = [m for g, m in enumerate(self._groups[visits.step]) if g != self.left_out]
+            counted = [m for g, m in enumerate(groups) if g != self.left_out]
             with np.errstate(over="ignore", invalid="ignore"):
                 self._maps[visits.step] = mean_of(counted)
         return self._maps[visits.step]
+
+    @property
+    def groups(self) -> int:
+        """How many groups there are, in every epoch."""
+        return len(self._of_groups(0))
+
+    def _of_groups(self, epoch: int) -> list[AffineMap]:
+        visits = self.visits(epoch)
+        if visits.step not in self._groups:
+            truth = np.zeros(visits.rank) if self.truth is None else self.truth
+            force = visits.unit_force(truth)
+            self._groups[visits.step] = group_maps(visits, force, self._draw, self.accuracy)
+        return self._groups[visits.step]
 
     def _draw(self, rng: np.random.Generator, pairs: int) -> Orders:
         if isinstance(self.scheme, SampleReshuffling):

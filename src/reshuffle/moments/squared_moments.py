@@ -14,8 +14,8 @@ class SquaredMoments:
     """The affine map that an epoch is on [M, C] (d, d + z), in units in which all moments are of ordinary size.
 
     With D = L K R the parts of [M, C] times R change by L R times something of ordinary size, as the mean does: so
-    `AffineMap` keeps the digits of slow modes here, too, whatever the number of epochs. M is symmetric, and known by
-    its upper half.
+    `AffineMap` keeps the digits of slow modes here, too, whatever the number of epochs. M is symmetric, and known
+    by its upper half.
 
     Parameters
     ----------

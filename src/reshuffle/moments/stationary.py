@@ -17,11 +17,12 @@ import scipy.linalg
 from reshuffle.arrays import FloatArray
 from reshuffle.moments.affine_map import AffineMap
 from reshuffle.orthogonal import graded_svd
+from reshuffle.progress import track
 from reshuffle.threads import few_threads
 
 Map = Callable[[FloatArray], FloatArray]
 
-_ROUNDS = 500
+ROUNDS = 500
 """Applications of an epoch after which a fixed point or a spectral radius is reported as far as it is known."""
 _TIGHT = 1e-8
 """Relative width of bounds on a spectral radius that are not improved any more."""
@@ -134,7 +135,7 @@ def fixed_point(change: Map, mean: MeanPart) -> tuple[FloatArray, float]:
 def _fixed_point(change: Map, mean: MeanPart) -> tuple[FloatArray, float]:
     matrix, scales = np.zeros_like(mean.loss), np.outer(mean.units, mean.units)
     changes: list[float] = []
-    for _ in range(_ROUNDS):
+    for _ in track(range(ROUNDS), ROUNDS, "stationary second moments"):
         with np.errstate(over="ignore", invalid="ignore"):
             increment = mean.solve(change(matrix))
             matrix = matrix + increment
@@ -166,7 +167,14 @@ class Enclosure:
         return False if self.lower >= number else None
 
 
-def positive_radius(positive: Map, dimension: int, decided: float | None = None) -> Enclosure:
+def positive_radius(
+    positive: Map,
+    dimension: int,
+    decided: float | None = None,
+    *,
+    unit: float = 0.0,
+    rounds: int = ROUNDS,
+) -> Enclosure:
     """Enclose the spectral radius of a positive map on symmetric matrices (Collatz and Wielandt).
 
     For any positive definite M it lies between the least and the largest c with c M touching the image of M:
@@ -179,17 +187,23 @@ def positive_radius(positive: Map, dimension: int, decided: float | None = None)
     dimension : int
     decided : float, optional
         Stop as soon as it is known to be above or below this number.
+    unit : float
+        What digits count against: those of a radius that is small beside it are not pursued.
+    rounds : int
+        Applications of the map, at most.
     """
     with few_threads(dimension):
-        return _positive_radius(positive, dimension, decided)
+        return _positive_radius(positive, dimension, decided, unit, rounds)
 
 
-def _positive_radius(positive: Map, dimension: int, decided: float | None) -> Enclosure:
+def _positive_radius(
+    positive: Map, dimension: int, decided: float | None, unit: float, rounds: int
+) -> Enclosure:
     if dimension == 0:
         return Enclosure(0.0, 0.0, 0.0)
     matrix = np.eye(dimension) / dimension
     lower, upper, estimate = 0.0, np.inf, 0.0
-    for _ in range(_ROUNDS):
+    for _ in track(range(rounds), rounds, "second moments in the long run"):
         with np.errstate(over="ignore", invalid="ignore"):
             image = positive(matrix)
         if not np.isfinite(image).all():
@@ -199,7 +213,7 @@ def _positive_radius(positive: Map, dimension: int, decided: float | None) -> En
             return Enclosure(0.0, 0.0, min(upper, _NOTHING * dimension))
         ratios = scipy.linalg.eigh(image, matrix, eigvals_only=True, check_finite=False)
         lower, upper = max(lower, float(ratios[0])), min(upper, float(ratios[-1]))
-        tight = upper - lower <= _TIGHT * upper
+        tight = upper - lower <= _TIGHT * max(upper, unit)
         if tight or (decided is not None and (lower > decided or upper < decided)):
             break
         matrix = _KEPT * matrix + (1 - _KEPT) * _definite(image)

@@ -15,6 +15,7 @@ from reshuffle.moments.squared_moments import MOST_MOMENTS, SquaredMoments
 from reshuffle.moments.stationary import Map, ModePart, fixed_point, mean_part
 from reshuffle.moments.visits import DrawnVisits
 from reshuffle.powers import power_and_sum
+from reshuffle.progress import track
 from reshuffle.schemes import SampleWithReplacement
 
 _STILL = 1e-15
@@ -96,7 +97,9 @@ class _Pace:
         """The state after an epoch that is not before the last one asked for."""
         if self._leap is not None:
             self.state, self._done = self._leap(epoch - self._done, self.state), epoch
-        while self._done < epoch and not self._stands:
+        for _ in track(range(self._done, epoch), epoch - self._done, "second moments"):
+            if self._stands:
+                break
             with np.errstate(over="ignore", invalid="ignore"):
                 following = self._advance(self._done, self.state)
                 change = float(np.abs(following - self.state).max(initial=0.0))

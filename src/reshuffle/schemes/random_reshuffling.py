@@ -14,6 +14,7 @@ from reshuffle.epoch.mean_map import MeanMap
 from reshuffle.epoch.sampling import DrawOrder, Order
 from reshuffle.epoch.subsets import elements, layer
 from reshuffle.epoch.whitened import Whitened
+from reshuffle.progress import track
 from reshuffle.schemes.base import Scheme, State
 from reshuffle.schemes.cyclic import Cyclic
 
@@ -88,13 +89,15 @@ class RandomReshuffling(Scheme):
         """Up the subset lattice: the mean over the orders of S is that over which batch of S comes last."""
         lattice.require_few(self.steps(n))
         batches = list(range(self.steps(n)))
-        current = {0: start}
-        for size in batches:
-            previous = current
-            current = {
-                subset: mean([visit(batch, previous[subset ^ (1 << batch)]) for batch in elements(subset)])
-                for subset in layer(batches, size + 1)
-            }
+        subsets = (subset for size in batches for subset in layer(batches, size + 1))
+        previous: dict[int, State] = {0: start}
+        current: dict[int, State] = {}
+        for subset in track(subsets, 2 ** len(batches) - 1, "averaging orders"):
+            if current and subset.bit_count() > next(iter(current)).bit_count():
+                previous, current = current, {}
+            current[subset] = mean(
+                [visit(batch, previous[subset ^ (1 << batch)]) for batch in elements(subset)]
+            )
         (end,) = current.values()
         return end
 
