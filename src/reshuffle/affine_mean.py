@@ -33,8 +33,6 @@ from reshuffle.threads import few_threads
 from reshuffle.trajectory import FrozenSubspace
 
 _ANY_ACCURACY = Accuracy(rtol=math.inf)
-_UNREACHED = 1e-12
-"""Share of a unit vector of the row space in a parameter that is mere rounding."""
 
 
 class AffineMean:
@@ -225,7 +223,7 @@ class AffineMean:
             faded = np.where(outside == 0, 0.0, fades[:, np.newaxis] * outside)
         parameters = faded + space.lift(inside.T).T
         if grows.any():
-            reach = np.abs(space.lift(np.eye(space.dimension))) > _UNREACHED
+            reach = space.reach(np.eye(space.dimension))
             parameters[grows.astype(np.float64) @ reach.T > 0] = np.inf
         return parameters[back].reshape(*clock.shape, space.p)
 

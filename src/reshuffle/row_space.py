@@ -11,9 +11,11 @@ import numpy as np
 import scipy.linalg
 from scipy.linalg import lapack
 
-from reshuffle.arrays import FloatArray, IntArray
+from reshuffle.arrays import BoolArray, FloatArray, IntArray
 from reshuffle.orthogonal import thin_qr, triangle
 
+_UNREACHED = 1e-12
+"""Share of a unit vector in a parameter that is mere rounding: a column of zeros may have as much."""
 _CHUNK = 1 << 21
 """Entries of X that are copied at a time."""
 
@@ -42,6 +44,10 @@ class RowSpace:
         """V Q c, for a vector (r,) or the columns of (r, m)."""
         inside = coordinates if self.turn is None else self.turn @ coordinates
         return inside if self.basis is None else self.basis @ inside
+
+    def reach(self, directions: FloatArray) -> BoolArray:
+        """Which parameters (p, m) the directions (r, m) of the row space have a part in that is more than rounding."""
+        return np.asarray(np.abs(self.lift(directions)) > _UNREACHED)
 
     def outside(self, vector: FloatArray) -> FloatArray:
         """(I - V V') v, the part that X does not see."""
