@@ -210,8 +210,8 @@ class BatchSystem:
         maps = []
         for a, b in zip(left, right, strict=True):
             points, number, size = a.shape[:3]
-            rows = (weights[:, np.newaxis] * a.reshape(points, number, -1)).transpose(0, 2, 1)
-            whole = (rows @ b.reshape(points, number, -1)).reshape(points, size, size, size, size)
+            rows = (weights[:, np.newaxis] * a.reshape(points, number, size * size)).transpose(0, 2, 1)
+            whole = (rows @ b.reshape(points, number, size * size)).reshape(points, size, size, size, size)
             # G' is symmetric, so that (G move G')_ij is the sum of G_ia G'_jb move_ab.
             maps.append(whole.transpose(0, 1, 3, 2, 4).reshape(points, size * size, size * size))
         return maps

@@ -12,6 +12,7 @@ from reshuffle.free.checks import Complex, Real
 from reshuffle.free.continuation import follow
 from reshuffle.free.expression import Expression
 from reshuffle.free.linearization import linearize
+from reshuffle.free.reduction import reduced
 from reshuffle.free.subordination import System
 
 RELIABLE = 1e-5
@@ -42,8 +43,8 @@ class Engine:
     """
 
     def __init__(self, expression: Expression, direction: NDArray[Any] | None = None):
-        self.expression = expression
-        self.pencil = linearize(expression)
+        self.expression = reduced(expression)
+        self.pencil = linearize(self.expression)
         rows = np.ones(self.pencil.corner) if direction is None else np.asarray(direction, dtype=float)
         self.direction = np.concatenate([rows, np.zeros(self.pencil.size - self.pencil.corner)])
 

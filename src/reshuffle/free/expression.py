@@ -184,15 +184,15 @@ class Expression:
         A coefficient A acts as ``A (x) word``, so the answer has ``dimension`` times their size.
         """
         size = len(matrices[0])
-        total = np.zeros((self.dimension * size, self.dimension * size), dtype=complex)
+        total: Any = np.zeros((self.dimension * size, self.dimension * size))
         cache: dict[Any, NDArray[Any]] = {}
         for word, value in self.terms.items():
-            coefficient = np.asarray(value) if np.ndim(value) else complex(value) * np.eye(self.dimension)
-            image = np.kron(coefficient, np.eye(size))
+            image: Any = None
             for letter in word:
-                image = image @ _letter_value(letter, matrices, self.dimension, cache)
-            total += image
-        return total if np.iscomplexobj(total) and np.abs(total.imag).max() > 0 else total.real
+                factor = _letter_value(letter, matrices, self.dimension, cache)
+                image = factor if image is None else image @ factor
+            total = total + _scaled(value, np.eye(len(total)) if image is None else image, size)
+        return np.asarray(total)
 
     def _coerce(self, other: Operand) -> "Expression":
         if isinstance(other, Expression):
@@ -269,6 +269,16 @@ def _common(left: Expression, right: Expression) -> Family | None:
             " make all variables in one call: x, y = variables(law_1, law_2)"
         )
     return left.family or right.family
+
+
+def _scaled(value: Coefficient, image: NDArray[Any], size: int) -> NDArray[Any]:
+    """Return ``value * image``, in real arithmetic where both are real, which is four times faster."""
+    number = np.asarray(value)
+    if np.iscomplexobj(number) and not np.any(number.imag):
+        number = number.real
+    if not number.ndim:
+        return np.asarray(float(number) * image if not np.iscomplexobj(number) else complex(number) * image)
+    return np.asarray(np.kron(number.astype(image.dtype if np.iscomplexobj(image) else number.dtype), np.eye(size)) @ image)
 
 
 def _letter_adjoint(letter: Letter) -> Letter:

@@ -9,7 +9,7 @@ import numpy as np
 
 from reshuffle.free.checks import Complex
 from reshuffle.free.laws import Law
-from reshuffle.free.transforms import inverse, transform_of
+from reshuffle.free.transforms import inverse, sandwich, transform_of
 
 
 @dataclass(frozen=True)
@@ -122,9 +122,31 @@ class System:
 
     def jacobian(self, state: State) -> Complex:
         """Return the derivative of the map as matrices, shape (points, unknowns, unknowns)."""
-        # Row u of the tangent is the image of direction u: the transpose of the derivative.
-        identity = np.eye(self.unknowns, dtype=complex)
-        return self.tangent(state, identity[None]).transpose(0, 2, 1)
+        points = len(state.resolvent)
+        rows = []
+        for i, row in enumerate(self.blocks):
+            rank = row.stop - row.start
+            along_g, along_h = self.transforms[i].derivatives(state.known[i], points, rank)
+            parts = []
+            for j, column in enumerate(self.blocks):
+                left, right = state.compressed[:, row, column], state.compressed[:, column, row]
+                block = -(along_g @ sandwich(left[:, None], right[:, None]))
+                parts.append(self._folded(block + along_h if i == j else block, j))
+            whole = np.concatenate(parts, axis=2)
+            rows.append(whole[:, self.rows[i] * rank + self.columns[i]])
+        if not rows:
+            return np.zeros((points, 0, 0), dtype=complex)
+        return np.concatenate(rows, axis=1)
+
+    def _folded(self, block: Complex, number: int) -> Complex:
+        """Return a matrix over all entries of a block as one over its unknowns, which fill an entry or two."""
+        rows, columns = self.rows[number], self.columns[number]
+        rank = len(self.indices[number])
+        result = block[:, :, rows * rank + columns]
+        if self.symmetric:
+            twice = rows != columns
+            result[:, :, twice] += block[:, :, (columns * rank + rows)[twice]]
+        return np.asarray(result)
 
     def shift_tangent(self, state: State, direction: Complex) -> Complex:
         """Return the derivative of the map when ``base`` moves along a constant matrix.

@@ -31,6 +31,16 @@ class Transform(ABC):
         """
 
 
+    def derivatives(self, known: Any, points: int, rank: int) -> tuple[Complex, Complex]:
+        """Return the derivatives along g and along H as matrices over the entries, (points, rank^2, rank^2)."""
+        units = np.eye(rank * rank, dtype=complex).reshape(1, -1, rank, rank)
+        units = np.broadcast_to(units, (points, *units.shape[1:]))
+        none = np.zeros_like(units)
+        pairs = (self.tangent(known, units, none), self.tangent(known, none, units))
+        first, second = (image.reshape(points, rank**2, rank**2).transpose(0, 2, 1) for image in pairs)
+        return first, second
+
+
 class RationalR(Transform):
     """For ``R(t) = a + b t/(1 + c t)``: ``H' = -C R(g C) = -(a + (a c + b) C g) C (1 + c g C)^-1``.
 
@@ -54,6 +64,12 @@ class RationalR(Transform):
         """Return ``-b X dg X`` with ``X = C (1 + c g C)^-1``."""
         x = known[:, None]
         return np.asarray(-self.b * (x @ dg @ x))
+
+
+    def derivatives(self, known: Any, points: int, rank: int) -> tuple[Complex, Complex]:
+        """Return ``-b X (x) X``; H itself does not enter."""
+        whole = -self.b * sandwich(known[:, None], known[:, None])
+        return whole, np.zeros_like(whole)
 
 
 class _Subordinated(Transform):
@@ -119,6 +135,16 @@ class PointSum(Transform):
         return np.asarray(dh - outer[:, None] @ moved @ inner[:, None] + bent)
 
 
+    def derivatives(self, known: Any, points: int, rank: int) -> tuple[Complex, Complex]:
+        """Return the two derivatives, sums over the points of the law made as products of matrices."""
+        y, left, right, outer, change, inner = known
+        before, after = outer[:, None] @ left, right @ inner[:, None]
+        weighted = self.weights[:, None, None] * before
+        along_h = np.eye(rank * rank) - sandwich(weighted, after)
+        along_g = sandwich(change[:, None], change[:, None]) - sandwich(weighted @ y, y @ after)
+        return along_g, along_h
+
+
 class ScalarTransform(_Subordinated):
     """For a coefficient of rank one: ``E[(A - C x)^-1] = G(A/C)/C``."""
 
@@ -155,6 +181,23 @@ class Diagonalised(_Subordinated):
         slopes = divided_differences(values, g, self.law._cauchy_derivative(values))
         inner = right[:, None] @ da @ vectors[:, None]
         return np.asarray(vectors[:, None] @ (slopes[:, None] * inner) @ right[:, None])
+
+
+def sandwich(left: Complex, right: Complex) -> Complex:
+    """Return the maps ``X -> sum_k left_k X right_k`` as matrices over the entries of X.
+
+    Both have shape (points, terms, rank, rank), the answer (points, rank^2, rank^2).
+
+    >>> a, b, x = np.arange(12.0).reshape(3, 2, 2)
+    >>> bool(np.allclose(sandwich(a[None, None], b[None, None])[0] @ x.ravel(), (a @ x @ b).ravel()))
+    True
+    """
+    points, terms = left.shape[:2]
+    (rows, inner), (outer, columns) = left.shape[2:], right.shape[2:]
+    first = left.reshape(points, terms, rows * inner).transpose(0, 2, 1)
+    product = first @ right.reshape(points, terms, outer * columns)
+    whole = product.reshape(points, rows, inner, outer, columns).transpose(0, 1, 4, 2, 3)
+    return np.asarray(whole.reshape(points, rows * columns, inner * outer))
 
 
 def divided_differences(points: Complex, values: Complex, derivatives: Complex) -> Complex:
