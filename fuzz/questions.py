@@ -68,8 +68,16 @@ def iterate(oracle: Oracle, case: Case, answer: Any) -> list[Group]:
     rows = np.reshape(answer, (-1, case.problem.p))
     floor = _CANCELS * _largest(case.recipe.start, [0.0])
     rights = oracle.iterates(_asked(case))
+    (early,) = oracle.iterates([1])
     for epoch, row, error, right in zip(_asked(case), rows, errors, rights, strict=True):
-        groups.append(Group(f"iterate({epoch})", flat(row), right, error, floor=floor))
+        # Where all that moves has grown out of sight, what stays is as well known as it was at first.
+        grown = any(isinstance(entry, float) for entry in right)
+        scale = (
+            max((size(entry) for entry in early if not isinstance(entry, float)), default=0.0)
+            if grown
+            else 0.0
+        )
+        groups.append(Group(f"iterate({epoch})", flat(row), right, error, scale=scale, floor=floor))
     return groups
 
 

@@ -46,7 +46,7 @@ class RowSpace:
         return inside if self.basis is None else self.basis @ inside
 
     def reach(self, directions: FloatArray) -> BoolArray:
-        """Which parameters (p, m) the directions (r, m) of the row space have a part in that is more than rounding."""
+        """Which parameters (p, m) the directions (r, m) of the row space have a part in, beyond rounding."""
         return np.asarray(np.abs(self.lift(directions)) > _UNREACHED)
 
     def outside(self, vector: FloatArray) -> FloatArray:
