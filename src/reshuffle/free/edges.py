@@ -138,7 +138,7 @@ def _starts_at(density: Callable[[Real], Any], edge: float, inward: float, scale
 
 
 def _misses(density: Callable[[Real], Any], edge: float, found: float, inward: float, scale: float) -> bool:
-    """Return whether ``found`` lies outside of ``edge`` and the density, not one that rises slowly, has a gap there."""
+    """Return whether ``found`` lies outside of ``edge`` although a density that does not rise slowly is zero there."""
     if (edge - found) * inward <= 0:
         return False
     power = exponent(density, edge, inward)

@@ -278,7 +278,9 @@ def _scaled(value: Coefficient, image: NDArray[Any], size: int) -> NDArray[Any]:
         number = number.real
     if not number.ndim:
         return np.asarray(float(number) * image if not np.iscomplexobj(number) else complex(number) * image)
-    return np.asarray(np.kron(number.astype(image.dtype if np.iscomplexobj(image) else number.dtype), np.eye(size)) @ image)
+    return np.asarray(
+        np.kron(number.astype(image.dtype if np.iscomplexobj(image) else number.dtype), np.eye(size)) @ image
+    )
 
 
 def _letter_adjoint(letter: Letter) -> Letter:

@@ -56,7 +56,11 @@ def _word(word: Word, rules: list[Real | None]) -> dict[Word, Any]:
 
 def _appended(prefix: Word, letter: Letter, rule: Real | None) -> list[tuple[Word, float]]:
     degree = 0 if rule is None else len(rule)
-    if rule is None or prefix[len(prefix) - degree + 1 :] != (letter,) * (degree - 1) or len(prefix) < degree - 1:
+    if (
+        rule is None
+        or prefix[len(prefix) - degree + 1 :] != (letter,) * (degree - 1)
+        or len(prefix) < degree - 1
+    ):
         return [((*prefix, letter), 1.0)]
     rest = prefix[: len(prefix) - degree + 1]
     return [(rest + (letter,) * power, float(share)) for power, share in enumerate(rule)]

@@ -30,7 +30,6 @@ class Transform(ABC):
         Each has shape (points, directions, rank, rank).
         """
 
-
     def derivatives(self, known: Any, points: int, rank: int) -> tuple[Complex, Complex]:
         """Return the derivatives along g and along H as matrices over the entries, (points, rank^2, rank^2)."""
         units = np.eye(rank * rank, dtype=complex).reshape(1, -1, rank, rank)
@@ -64,7 +63,6 @@ class RationalR(Transform):
         """Return ``-b X dg X`` with ``X = C (1 + c g C)^-1``."""
         x = known[:, None]
         return np.asarray(-self.b * (x @ dg @ x))
-
 
     def derivatives(self, known: Any, points: int, rank: int) -> tuple[Complex, Complex]:
         """Return ``-b X (x) X``; H itself does not enter."""
@@ -133,7 +131,6 @@ class PointSum(Transform):
             moved = moved + weight * (left[:, k][:, None] @ (dh + point @ dg @ point) @ right[:, k][:, None])
         bent = change[:, None] @ dg @ change[:, None]
         return np.asarray(dh - outer[:, None] @ moved @ inner[:, None] + bent)
-
 
     def derivatives(self, known: Any, points: int, rank: int) -> tuple[Complex, Complex]:
         """Return the two derivatives, sums over the points of the law made as products of matrices."""
