@@ -6,15 +6,18 @@ from typing import Any
 
 import numpy as np
 
+from reshuffle import validate
 from reshuffle.arrays import FloatArray
 from reshuffle.asymptotics import door
 from reshuffle.asymptotics.batch_system import BatchSystem, State
 from reshuffle.asymptotics.epoch_law import EpochLaw
 from reshuffle.asymptotics.population import population
 from reshuffle.epoch.epoch import Epoch
+from reshuffle.errors import BudgetError
 from reshuffle.free import edges
 from reshuffle.free.checks import Complex, ConvergenceError, Real
 from reshuffle.free.continuation import follow
+from reshuffle.free.effort import BUDGET, Effort
 from reshuffle.free.engine import resolved
 from reshuffle.free.measure import Measure
 from reshuffle.problem import gaussian
@@ -22,10 +25,14 @@ from reshuffle.schemes import RandomReshuffling
 
 _ENTRIES = 60_000
 """Of the sampled X whose eigenvalues tell where to look for the support."""
+_USUAL_STEPS = 15_000
+"""Of Newton's method at all points that support and measure usually need."""
+_STEP, _STEP_PER_ENTRY = 1e-5, 1.5e-7
+"""Seconds of one such step, measured on one core: for itself, and per entry of its Jacobian."""
 _FOREVER = 2.0**53
 """Epochs after which the last mode has faded."""
-_CHUNK = 2_000_000
-"""Numbers that the Jacobians of the points solved together may hold."""
+_CHUNK = 200_000
+"""Numbers that the Jacobians of the points solved together may hold: few enough to stay in the cache."""
 
 
 class BatchLaw(EpochLaw):
@@ -40,16 +47,35 @@ class BatchLaw(EpochLaw):
     batches : int >= 1
     covariance : None, free.Discrete or (m,)
         The spectrum of Sigma.
+    budget : float > 0
+        Seconds of one core, estimated, that finding the support may cost; a BudgetError says so beforehand.
 
     >>> law = BatchLaw(aspect=0.25, alpha=0.4, batches=4)
     >>> [(round(low, 6), round(high, 6)) for low, high in law.support]
     [(0.099672, 0.663094)]
     """
 
-    def __init__(self, aspect: float, alpha: float, batches: int, covariance: Any = None):
+    def __init__(
+        self, aspect: float, alpha: float, batches: int, covariance: Any = None, budget: float = BUDGET
+    ):
         self.aspect, self.alpha = door.aspect(aspect), door.alpha(alpha)
         self.batches = door.batches(batches)
         self.population = population(covariance)
+        self.budget = validate.positive("budget", budget, "seconds of one core")
+
+    @cached_property
+    def effort(self) -> Effort:
+        """What solving has cost."""
+        system = self.system
+        entries = system.unknowns**2 + 0.3 * system.size**2 * (len(system.eigenvalues) - 1)
+        return Effort(repr(self), _STEP + _STEP_PER_ENTRY * entries, self._refused)
+
+    def _refused(self, needed: float, budget: float) -> BudgetError:
+        return BudgetError(
+            f"the support of {self!r} costs about {needed:.2g} s of one core, more than the budget of {budget:g} s;"
+            f" allow it with budget={2 * needed:.2g}, ask for density(t) at chosen points, or for fewer"
+            " batches or eigenvalues of Sigma"
+        )
 
     @cached_property
     def system(self) -> BatchSystem:
@@ -75,6 +101,7 @@ class BatchLaw(EpochLaw):
         for start in range(0, len(z), height):
             part = slice(start, start + height)
             solution = follow(system, z[part], 1)
+            self.effort.spend(solution.steps)
             state = self._state(z[part], solution.unknowns)
             signal = system.average(state.blocks[:1], 1)[0][:, 0, 0]
             noise = system.unit * system.noise_transform(state)
@@ -108,6 +135,11 @@ class BatchLaw(EpochLaw):
     @cached_property
     def _structure(self) -> tuple[tuple[tuple[float, float], ...], Measure]:
         """The support and the law on it, looked for on finer and finer grids until no mass is missing."""
+        with self.effort.question(self.budget):
+            self.effort.expect(_USUAL_STEPS)
+            return self._found()
+
+    def _found(self) -> tuple[tuple[tuple[float, float], ...], Measure]:
         seeds = self._sampled_eigenvalues()
         for resolution in (60, 300, 1500):
             chosen = seeds[:: max(1, len(seeds) // resolution)]

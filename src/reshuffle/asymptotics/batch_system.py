@@ -14,6 +14,9 @@ from reshuffle.free.checks import Complex
 from reshuffle.free.laws import MarchenkoPastur
 from reshuffle.free.transforms import RationalR, inverse
 
+_FEW = 4
+"""Products of directions and eigenvalues of Sigma up to which they are taken one by one."""
+
 Blocks = list[Any]
 """One matrix for each type, (..., sizes, sizes)."""
 
@@ -218,12 +221,15 @@ class BatchSystem:
 
     def through(self, maps: Blocks) -> Complex:
         """Spread, move by the maps, restrict: one matrix over all entries of the inner blocks."""
-        total = np.zeros((len(maps[0]), self.entries, self.entries), dtype=complex)
+        points = len(maps[0])
+        total = np.zeros((points, self.entries**2), dtype=complex)
         for entries, places, down, up, whole in zip(*self._crossings, maps, strict=True):
-            total[:, entries[:, np.newaxis], entries] += (down[:, np.newaxis] * up) * whole[
-                :, places[:, np.newaxis], places
-            ]
-        return total
+            # One flat index is several times faster than two.
+            target = (entries[:, np.newaxis] * self.entries + entries).ravel()
+            source = (places[:, np.newaxis] * whole.shape[2] + places).ravel()
+            factors = np.outer(down, up).ravel()
+            total[:, target] += factors * whole.reshape(points, whole[0].size).take(source, axis=1)
+        return total.reshape(points, self.entries, self.entries)
 
     def from_corner(self, maps: Blocks) -> Complex:
         """The image of e_0 e_0' under the maps, restricted, (points, entries, 1)."""
@@ -265,16 +271,19 @@ class BatchSystem:
         return result
 
     @cached_property
-    def _folding(self) -> tuple[IntArray, FloatArray]:
-        """The entries above the diagonals, and the matrix from unknowns to all entries, (entries, unknowns)."""
+    def _folding(self) -> tuple[IntArray, IntArray, IntArray]:
+        """The entries of the unknowns on and above the diagonals, those below, and which of the two differ."""
         every = np.concatenate([index.ravel() for index in self.indices])
         first = np.unique(every, return_index=True)[1]
-        return first, (every[:, np.newaxis] == np.arange(self.unknowns)).astype(float)
+        mirror = len(every) - 1 - np.unique(every[::-1], return_index=True)[1]
+        return first, mirror, np.flatnonzero(first != mirror)
 
     def jacobian(self, state: State) -> Complex:
         """The derivative of the map, (points, unknowns, unknowns)."""
-        first, fold = self._folding
-        inner = self.through(self.between(state.blocks, state.blocks, 2)) @ fold
+        first, mirror, twice = self._folding
+        every = self.through(self.between(state.blocks, state.blocks, 2))
+        inner = every[:, :, first]
+        inner[:, :, twice] += every[:, :, mirror[twice]]
         # G moves by -G move G and H by -v c X dg X: the signs cancel.
         return self.weigh(state.factors, state.factors, inner)[:, first]
 
@@ -284,11 +293,20 @@ class BatchSystem:
 
     def _moved(self, state: State, moves: Sequence[Any], power: int) -> Blocks:
         """The mean of -lambda^power G(lambda) move G(lambda), for moves (points, directions, ...)."""
+        if moves[0].shape[1] * len(self.weights) <= _FEW:
+            return [
+                -self._averaged(block, move, power) for block, move in zip(state.blocks, moves, strict=True)
+            ]
         result = []
         for whole, move in zip(self.between(state.blocks, state.blocks, power), moves, strict=True):
             flat = move.reshape(*move.shape[:2], -1)
             result.append(-(flat @ whole.transpose(0, 2, 1)).reshape(len(whole), *move.shape[1:]))
         return result
+
+    def _averaged(self, block: Complex, move: Complex, power: int) -> Complex:
+        weights = self.weights * self.eigenvalues**power
+        pieces = (block[:, [number]] @ move @ block[:, [number]] for number in range(len(weights)))
+        return np.asarray(sum(weight * piece for weight, piece in zip(weights, pieces, strict=True)))
 
     def _image_tangent(self, state: State, moved: Sequence[Any]) -> Complex:
         pairs = zip(self.transforms, state.factors, self.restrict(moved), strict=True)

@@ -11,10 +11,11 @@ from reshuffle.asymptotics.batch_law import BatchLaw
 from reshuffle.asymptotics.contour import Contour
 from reshuffle.asymptotics.two_resolvents import TwoResolvents
 from reshuffle.free.checks import Complex
+from reshuffle.progress import track
 
 _GROWTH = 3.0
 """Largest logarithm of ((1 - z) / spectral radius)^k within the circle."""
-_PAIRS = 20_000
+_PAIRS = 2_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,9 +85,10 @@ class CrossVariance:
             weights = np.concatenate([contour.weights, contour.weights.conj()])
             resolvents = TwoResolvents(self.law.system, states.with_conjugates())
             first, second = np.divmod(np.arange(count * 2 * count), 2 * count)
+            starts = range(0, len(first), _PAIRS)
             values = [
                 resolvents.pairs(first[start : start + _PAIRS], second[start : start + _PAIRS])
-                for start in range(0, len(first), _PAIRS)
+                for start in track(starts, len(starts), "variance")
             ]
             self._tables[last] = points, weights, np.concatenate(values).reshape(count, 2 * count)
         return self._tables[last]

@@ -15,6 +15,7 @@ from reshuffle.asymptotics.cross_variance import CrossVariance
 from reshuffle.asymptotics.epoch_law import EpochLaw
 from reshuffle.asymptotics.spectra import batch_spectrum
 from reshuffle.free.checks import ConvergenceError
+from reshuffle.free.effort import BUDGET
 from reshuffle.powers import power_and_sum
 from reshuffle.risk import QuadraticForm, Risk, RiskForms
 from reshuffle.stopping import BestEpoch
@@ -220,12 +221,13 @@ def learning_curve(
     noise: float = 1.0,
     signal: float = 1.0,
     covariance: Any = None,
+    budget: float = BUDGET,
 ) -> LearningCurve:
     """The learning curve of mini-batch descent in the proportional limit, p/n -> aspect, from no data at all.
 
     Parameters
     ----------
-    aspect, alpha, batches, covariance
+    aspect, alpha, batches, covariance, budget
         As in `batch_spectrum`.
     noise : float >= 0
         The standard deviation of the label noise.
@@ -238,7 +240,7 @@ def learning_curve(
     >>> curve.best_epoch()
     BestEpoch(epoch=7, risk=0.551713)
     """
-    spectrum = batch_spectrum(aspect, alpha, batches, covariance)
+    spectrum = batch_spectrum(aspect, alpha, batches, covariance, budget)
     return LearningCurve(
         spectrum, validate.nonnegative("noise", noise), validate.nonnegative("signal", signal)
     )

@@ -8,6 +8,7 @@ from reshuffle.asymptotics.epoch_law import EpochLaw
 from reshuffle.asymptotics.full_batch_law import FullBatchLaw
 from reshuffle.asymptotics.population import population
 from reshuffle.asymptotics.two_batch_law import TwoBatchLaw
+from reshuffle.free.effort import BUDGET
 
 
 def marchenko_pastur(aspect: float, alpha: float) -> FullBatchLaw:
@@ -25,7 +26,9 @@ def marchenko_pastur(aspect: float, alpha: float) -> FullBatchLaw:
     return FullBatchLaw(aspect, alpha)
 
 
-def batch_spectrum(aspect: float, alpha: float, batches: int, covariance: Any = None) -> EpochLaw:
+def batch_spectrum(
+    aspect: float, alpha: float, batches: int, covariance: Any = None, budget: float = BUDGET
+) -> EpochLaw:
     """The limiting law of alpha Z(alpha/B) for Gaussian data, p/n -> aspect, and any number of batches.
 
     One and two batches of isotropic data have closed forms; everything else is followed by `reshuffle.free`.
@@ -39,6 +42,8 @@ def batch_spectrum(aspect: float, alpha: float, batches: int, covariance: Any = 
     batches : int >= 1
     covariance : None, free.Discrete or (m,)
         The spectrum of Sigma: the identity by default, a discrete law, or eigenvalues of equal shares.
+    budget : float > 0
+        Seconds of one core that finding the support may cost, as estimated beforehand; see `BatchLaw`.
 
     >>> law = batch_spectrum(aspect=1.5, alpha=0.2, batches=3)
     >>> law.atoms[0][1].__round__(6), [(round(low, 6), round(high, 6)) for low, high in law.support]
@@ -48,4 +53,4 @@ def batch_spectrum(aspect: float, alpha: float, batches: int, covariance: Any = 
     number = door.batches(batches)
     if population(covariance).is_identity and number <= 2:
         return FullBatchLaw(aspect, alpha) if number == 1 else TwoBatchLaw(aspect, alpha)
-    return BatchLaw(aspect, alpha, number, covariance)
+    return BatchLaw(aspect, alpha, number, covariance, budget)

@@ -24,13 +24,15 @@ class Solution:
     Attributes
     ----------
     resolvent : shape (points, k, k), nan where not converged; error : absolute, shape (points,); converged
-        : flags; unknowns : of the system, where they ended, shape (points, unknowns).
+        : flags; unknowns : of the system, where they ended, shape (points, unknowns); steps : of Newton's method,
+        over all points.
     """
 
     resolvent: Complex
     error: Real
     converged: NDArray[np.bool_]
     unknowns: Complex
+    steps: int
 
 
 def follow(system: FixedPoint, z: Complex, corner: int) -> Solution:
@@ -81,6 +83,7 @@ class _Path:
         self.reached = np.zeros(n, dtype=bool)
         self.resolvent = np.full((n, system.size, system.size), np.nan, dtype=complex)
         self.error = np.full(n, np.inf)
+        self.steps = 0
 
     def enter(self) -> None:
         """Solve at the top, where the plain map contracts strongly."""
@@ -168,6 +171,7 @@ class _Path:
 
         Return how far unknowns and resolvent moved, relatively.
         """
+        self.steps += len(working)
         unknowns = result.unknowns[working]
         state = self.system.evaluate(base[working], unknowns)
         pushed = self.system.shift_tangent(state, 1j * np.eye(self.system.size))
@@ -191,7 +195,7 @@ class _Path:
         """Return what was reached; the rest stays nan with its flag down."""
         index = np.flatnonzero(self.reached)
         self.error[index] += self._rounding(index)
-        return Solution(self.resolvent, self.error, self.reached, self.unknowns)
+        return Solution(self.resolvent, self.error, self.reached, self.unknowns, self.steps)
 
     def _rounding(self, index: NDArray[np.int_]) -> Real:
         """Return how far G moves when every number that enters the last step is rounded.

@@ -8,15 +8,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.free.bridge import Solve, bridge
-from reshuffle.free.checks import Complex, Real
+from reshuffle.free.checks import Complex, ConvergenceError, Real
 from reshuffle.free.continuation import follow
+from reshuffle.free.effort import Effort
 from reshuffle.free.expression import Expression
 from reshuffle.free.linearization import linearize
 from reshuffle.free.reduction import reduced
 from reshuffle.free.subordination import System
 
 RELIABLE = 1e-5
-MEMORY = 3_000_000
+# Of the points solved together: few enough to stay in the cache.
+MEMORY = 150_000
+# Seconds of one Newton step at one point, measured on one core: for itself, and per entry of its Jacobian.
+STEP, STEP_PER_ENTRY = 2.5e-5, 3.5e-7
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,20 @@ class Engine:
         self.direction = np.concatenate([rows, np.zeros(self.pencil.size - self.pencil.corner)])
 
     @cached_property
+    def effort(self) -> Effort:
+        """What solving has cost."""
+        return Effort(
+            f"the law of {self.expression!r}", STEP + STEP_PER_ENTRY * self.system.unknowns**2, self._refused
+        )
+
+    def _refused(self, needed: float, budget: float) -> ConvergenceError:
+        return ConvergenceError(
+            f"the support and the measure of {self.expression!r} were not found within {budget:g} s of one core: "
+            f"they have parts that are nearly singular; allow more with spectrum(p, budget={10 * budget:g}), or use"
+            " density(t) and cauchy(z) at chosen points"
+        )
+
+    @cached_property
     def system(self) -> System:
         """The joint fixed-point system of all variables, each scaled to norm one."""
         family = self.expression.family
@@ -75,7 +93,10 @@ class Engine:
         corner = self.pencil.corner
         width = self.system.unknowns * min(max(self.system.unknowns, 1), 60) + self.pencil.size**2
         step = max(16, MEMORY // width)
-        parts = [follow(self.system, inner[i : i + step], corner) for i in range(0, len(inner), step)]
+        parts = []
+        for start in range(0, len(inner), step):
+            parts.append(follow(self.system, inner[start : start + step], corner))
+            self.effort.spend(parts[-1].steps)
         if not parts:
             return np.zeros((0, corner, corner), dtype=complex), np.zeros(0)
         values = np.concatenate([part.resolvent[:, :corner, :corner] for part in parts])

@@ -9,8 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from reshuffle.free import atoms as atoms_
 from reshuffle.free import edges, invertibility, selfadjoint
-from reshuffle.free.checks import Complex, ConvergenceError, Real, complex_points, count, real_points
+from reshuffle.free.checks import Complex, ConvergenceError, Real, complex_points, count, number, real_points
 from reshuffle.free.compare import Comparison, compare
+from reshuffle.free.effort import BUDGET
 from reshuffle.free.engine import RELIABLE, Engine, Resolved
 from reshuffle.free.expression import Expression
 from reshuffle.free.measure import Measure
@@ -23,10 +24,15 @@ if TYPE_CHECKING:
 Pairs = tuple[tuple[float, float], ...]
 
 
-def spectrum(expression: Expression) -> "Spectrum":
+def spectrum(expression: Expression, budget: float = BUDGET) -> "Spectrum":
     """Return the law of a self-adjoint polynomial or rational expression of free variables.
 
     With matrix coefficients the law is that of the trace ``tr (x) tau``.
+
+    Parameters
+    ----------
+    expression : of variables(...); budget : seconds of one core, estimated, that finding support and measure may
+        cost before it is given up with a ConvergenceError.
 
     >>> from reshuffle import free
     >>> x, y = free.variables(free.Semicircle(), free.Semicircle())
@@ -40,7 +46,7 @@ def spectrum(expression: Expression) -> "Spectrum":
         )
     selfadjoint.require(expression)
     invertibility.require(expression, spectrum)
-    return Spectrum(expression)
+    return Spectrum(expression, number("budget", budget, low=0.0, open_low=True))
 
 
 class Spectrum:
@@ -51,8 +57,8 @@ class Spectrum:
     flag.
     """
 
-    def __init__(self, expression: Expression):
-        self.expression = expression
+    def __init__(self, expression: Expression, budget: float = BUDGET):
+        self.expression, self.budget = expression, budget
         self.engine = Engine(expression)
 
     def cauchy(self, z: ArrayLike) -> Complex:
@@ -88,6 +94,10 @@ class Spectrum:
     @cached_property
     def _structure(self) -> tuple[Pairs, Pairs, Measure]:
         """Support, atoms and measure, found on finer and finer samples until the total mass is 1."""
+        with self.engine.effort.question(self.budget):
+            return self._found()
+
+    def _found(self) -> tuple[Pairs, Pairs, Measure]:
         for size in (100, 400, 1000):
             eigenvalues = np.linalg.eigvalsh(self.engine.sample(size, seed=size))
             found = atoms_.atoms(self.engine, size)
