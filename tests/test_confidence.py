@@ -43,7 +43,6 @@ def test_squares_do_not_leave_the_range_of_numbers(scale):
     error = confidence.error_of_mean(values) / scale
     assert error == pytest.approx(confidence.quantile(16) * (values / scale).std(axis=0, ddof=1) / 4)
     assert confidence.jackknife(values.mean(axis=0), without) / scale == pytest.approx(error)
-    assert confidence.norm(values) / scale == pytest.approx(np.linalg.norm(values / scale, axis=1))
 
 
 def test_the_bias_of_what_is_not_linear_is_covered():

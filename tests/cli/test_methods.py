@@ -41,7 +41,7 @@ def test_exact_stands_only_over_exact_answers(capsys):
     ).out
     assert sampled.splitlines()[0] == "n = 30, p = 12, noise 0.5: no training; ± where not exact"
     assert "sampled" in sampled
-    assert "three standard errors" in sampled
+    assert "99 of 100 seeds" in sampled
 
 
 def test_the_error_of_a_sampled_answer_is_the_library_s(capsys):

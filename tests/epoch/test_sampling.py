@@ -78,7 +78,7 @@ def test_an_order_and_its_reverse_make_a_symmetric_pair():
 
 
 def test_the_stated_errors_are_the_true_ones():
-    """Over many seeds three standard errors cover the truth as they should, and are not much wider than needed."""
+    """Over many seeds errors cover the truth as they should, and are not much wider than needed."""
     problem = case(24, 6, 1, noise=0.5).problem
     scheme, epochs = rs.RandomReshuffling(8), np.array([1, 4, 20, np.inf])
     exact = rs.descend(problem, scheme, 0.05)
@@ -92,7 +92,7 @@ def test_the_stated_errors_are_the_true_ones():
         ways.append(np.linalg.norm(run.iterate(epochs) - iterates, axis=-1) / run.iterate_error(epochs))
         assert run.epoch.error <= 3e-3
     for ratios in (np.max(rates, axis=1), np.array(risks), np.array(ways)):
-        assert np.mean(ratios <= 1) >= 0.95
+        assert np.mean(ratios <= 1) >= 0.99
         assert np.sqrt(np.mean(np.square(ratios))) >= 0.1
 
 
