@@ -61,9 +61,9 @@ class Engine:
 
     def _refused(self, needed: float, budget: float) -> ConvergenceError:
         return ConvergenceError(
-            f"the support and the measure of {self.expression!r} were not found within {budget:g} s of one core: they"
-            f" have parts that are nearly singular; allow more with spectrum(p, budget={10 * budget:g}), or use"
-            " density(t) and cauchy(z) at chosen points"
+            f"the support and the measure of {self.expression!r} were not found within {budget:g} s of one core:"
+            " they have parts that are nearly singular; allow more with"
+            f" spectrum(p, budget={10 * budget:g}), or use density(t) and cauchy(z) at chosen points"
         )
 
     @cached_property
