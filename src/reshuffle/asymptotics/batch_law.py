@@ -154,6 +154,7 @@ class BatchLaw(EpochLaw):
 
     def _sampled_eigenvalues(self) -> FloatArray:
         """The nonzero eigenvalues of alpha Z for a sampled X; eight batches stand for more."""
+        door.sampled(self.aspect)
         batches = min(self.batches, 8)
         n = max(4 * batches, round(math.sqrt(_ENTRIES / self.aspect)))
         p = max(8, round(self.aspect * n))

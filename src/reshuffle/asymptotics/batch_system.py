@@ -228,7 +228,7 @@ class BatchSystem:
             target = (entries[:, np.newaxis] * self.entries + entries).ravel()
             source = (places[:, np.newaxis] * whole.shape[2] + places).ravel()
             factors = np.outer(down, up).ravel()
-            total[:, target] += factors * whole.reshape(points, whole[0].size).take(source, axis=1)
+            total[:, target] += factors * whole.reshape(points, whole.shape[1] ** 2).take(source, axis=1)
         return total.reshape(points, self.entries, self.entries)
 
     def from_corner(self, maps: Blocks) -> Complex:
@@ -262,9 +262,9 @@ class BatchSystem:
         for transform, a, b in zip(self.transforms, left, right, strict=True):
             points, size = a.shape[:2]
             part = slice(start, start + size * size)
-            rows = (a @ inner[:, part].reshape(points, size, -1)).reshape(points, size, size, count)
+            rows = (a @ inner[:, part].reshape(points, size, size * count)).reshape(points, size, size, count)
             # X' is symmetric, as everything here is.
-            turned = np.ascontiguousarray(rows.transpose(0, 2, 1, 3)).reshape(points, size, -1)
+            turned = np.ascontiguousarray(rows.transpose(0, 2, 1, 3)).reshape(points, size, size * count)
             done = (b @ turned).reshape(points, size, size, count).transpose(0, 2, 1, 3)
             result[:, part] = transform.b * done.reshape(points, size * size, count)
             start += size * size
@@ -299,7 +299,7 @@ class BatchSystem:
             ]
         result = []
         for whole, move in zip(self.between(state.blocks, state.blocks, power), moves, strict=True):
-            flat = move.reshape(*move.shape[:2], -1)
+            flat = move.reshape(*move.shape[:2], whole.shape[1])
             result.append(-(flat @ whole.transpose(0, 2, 1)).reshape(len(whole), *move.shape[1:]))
         return result
 

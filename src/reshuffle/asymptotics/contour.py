@@ -14,6 +14,9 @@ _DIGITS = 30.0
 _NARROWEST = 1e-9
 """Smallest distance of the mapped interval from the mapped circle at which elliptic functions keep their digits."""
 
+_TINY = 0.05
+"""Hyperbolic half-length of an interval that is small and far from the circle."""
+
 
 @dataclass(frozen=True, eq=False)
 class Contour:
@@ -38,6 +41,9 @@ class Contour:
         """
         starts, ends = (_hyperbolic(place, centre, radius) for place in (high, low))
         middle, half = (starts + ends) / 2, (ends - starts) / 2
+        if half < _TINY:
+            # A nearer circle does as well, and keeps the elliptic functions away from their degenerate limit.
+            return cls.between(low, high, (low + high) / 2, 5 * (high - low) / 2)
         # 1 - l for l = tanh(half), with all its digits.
         gap = 2 / (math.exp(2 * half) + 1)
         if not gap > _NARROWEST:

@@ -59,17 +59,25 @@ class CrossVariance:
         if not len(epochs):
             return np.zeros(0)
         points, weights, table = self._table(last)
-        factors = np.array([self._drift(points, k) for k in epochs]) * weights
+        low, high = self._ends
+        growth = max(0.0, math.log(max(abs(1 - low), abs(1 - high), 1e-300)))
+        factors = np.array([self._drift(points, k, growth) for k in epochs]) * weights
         # Rows are the upper half of the contour alone; the lower half adds the conjugate.
         upper = factors[:, : len(table)]
         total = ((upper @ table) * factors).sum(axis=1)
-        return np.asarray(2 * self.law.aspect * total.real)
+        with np.errstate(over="ignore"):
+            size = np.exp(2 * growth * epochs) if growth else np.ones(len(epochs))
+            return np.asarray(2 * self.law.aspect * total.real * size)
 
-    def _drift(self, points: Complex, epochs: float) -> Complex:
+    def _drift(self, points: Complex, epochs: float, growth: float) -> Complex:
+        """f_k over exp(growth k), which a diverging mode would overflow without."""
         alpha = self.law.alpha
         if math.isinf(epochs):
             return alpha / points
-        return np.asarray(-alpha * np.expm1(epochs * np.log(1 - points)) / points)
+        powers = epochs * np.log(1 - points)
+        if not growth:
+            return np.asarray(-alpha * np.expm1(powers) / points)
+        return np.asarray(alpha * (math.exp(-growth * epochs) - np.exp(powers - growth * epochs)) / points)
 
     @cached_property
     def _tables(self) -> dict[float, tuple[Complex, Complex, Complex]]:

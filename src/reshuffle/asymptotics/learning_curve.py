@@ -111,7 +111,9 @@ class LearningCurve:
             bias[~forever], variance[~forever] = self._integrals(flat[~forever])
         bias[forever], variance[forever] = self._limit_integrals()
         if self.noise and not self.spectrum.population.is_isotropic:
-            variance = self.noise**2 * self._cross.variance(flat)
+            with np.errstate(over="ignore"):
+                # noise^2 by itself may be 0 or infinite where its product with the variance is not.
+                variance = (self.noise * np.sqrt(np.maximum(self._cross.variance(flat), 0.0))) ** 2
         frozen = np.full(clock.shape, self.frozen)
         return LimitingRisk(
             clock,

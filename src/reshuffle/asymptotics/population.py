@@ -90,4 +90,10 @@ def population(covariance: Any) -> Population:
             f"covariance must have eigenvalues >= 0, not all zero, but they go from {points.min():g} to"
             f" {points.max():g}."
         )
+    smallest = points[points > 0].min()
+    if not (points.max() <= 1e12 * smallest and 1e-50 <= points.max() <= 1e50):
+        raise ValueError(
+            "covariance must have eigenvalues within a factor 1e12 of each other, and none beyond 1e50, but those"
+            f" that are not zero go from {smallest:g} to {points.max():g}; set the small ones to zero, or rescale."
+        )
     return Population(np.asarray(points, dtype=float), np.asarray(weights, dtype=float))

@@ -54,7 +54,7 @@ def support(density: Callable[[Real], Any], seeds: Real, resolution: int) -> Sup
     scale = max(abs(low), abs(high), high - low)
     inner = np.linspace(low - margin, high + margin, resolution)
     grid = np.unique(np.concatenate([inner, seeds]))
-    values = _values(density, grid)
+    grid, values = _widened(density, grid, _values(density, grid), margin, VANISHING / (high - low + margin))
     for _ in range(2):
         grid, values = _look_into_dips(density, grid, values)
     threshold = VANISHING / (high - low + margin)
@@ -182,6 +182,25 @@ def _zero_of_square(density: Callable[[Real], Any], edge: float, reach: float) -
 def _values(density: Callable[[Real], Any], points: Real) -> Real:
     # A point that failed sits on an atom or at an edge; it must not count as continuous mass.
     return np.asarray(np.nan_to_num(np.asarray(density(points), dtype=float), nan=0.0))
+
+
+def _widened(
+    density: Callable[[Real], Any], grid: Real, values: Real, margin: float, threshold: float
+) -> tuple[Real, Real]:
+    """Return the grid with points beyond either end, as far as the density is positive there.
+
+    The eigenvalues of a small matrix need not reach the ends of the spectrum.
+    """
+    for _ in range(8):
+        positive = values[[0, -1]] > threshold
+        if not positive.any():
+            break
+        steps = margin * np.linspace(0, 1, 14)[1:]
+        before = (grid[0] - steps)[::-1] if positive[0] else steps[:0]
+        after = grid[-1] + steps if positive[1] else steps[:0]
+        values = np.concatenate([_values(density, before), values, _values(density, after)])
+        grid, margin = np.concatenate([before, grid, after]), 2 * margin
+    return grid, values
 
 
 def _look_into_dips(density: Callable[[Real], Any], grid: Real, values: Real) -> tuple[Real, Real]:
