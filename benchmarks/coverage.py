@@ -44,16 +44,9 @@ class Coverage:
         return float(np.mean(self.ratios <= 1))
 
     @property
-    def cells(self) -> tuple[str, ...]:
+    def cell(self) -> str:
         """What the table says of it."""
-        size = float(np.sqrt(np.mean(np.square(self.ratios))))
-        return (
-            self.setting,
-            self.answer,
-            f"{100 * self.share:.2f}%",
-            f"{self.ratios.max():.2f}",
-            f"{size:.2f}",
-        )
+        return f"{100 * self.share:.1f} ({self.ratios.max():.2f})"
 
 
 def risk(run: Any) -> Answer:
@@ -221,12 +214,13 @@ def _ratio(found: Answer, truth: FloatArray) -> FloatArray:
 
 
 def main(seeds: int = 300) -> None:
-    """Print one row per setting and kind of answer, as a table of Markdown."""
-    print("| setting | answer | covered | largest deviation / error | root mean square of it |")
-    print("|---|---|---|---|---|")
+    """Print one row per setting, as a table of Markdown."""
+    names = [str(answer.__name__).replace("_", " ") for answer in ANSWERS]
+    print("| setting | " + " | ".join(names) + " |")
+    print("|---" * (1 + len(names)) + "|")
     for setting in settings():
-        for row in measured(setting, seeds):
-            print("| " + " | ".join(row.cells) + " |", flush=True)
+        cells = {row.answer: row.cell for row in measured(setting, seeds)}
+        print(f"| {setting.name} | " + " | ".join(cells.get(name, "") for name in names) + " |", flush=True)
 
 
 if __name__ == "__main__":
