@@ -103,8 +103,9 @@ def test_the_critical_step_of_a_fixed_order():
 
 
 def test_mean_square_stability_needs_fixed_batches():
-    run = rs.descend(rs.gaussian(8, 3, seed=0), rs.SampleReshuffling(2), 0.1)
-    with pytest.raises(TypeError, match=r"scheme must visit fixed batches .* SampleReshuffling\(batches=2\)"):
+    run = rs.descend(rs.gaussian(80, 3, seed=0), rs.SampleReshuffling(2), 0.1)
+    message = r"mean square over shuffled samples .* there are 80: scheme is SampleReshuffling\(batches=2\)"
+    with pytest.raises(rs.BudgetError, match=message):
         run.mean_square_stability()
 
 
@@ -118,18 +119,27 @@ def test_shuffled_samples_are_refused_before_anything_is_drawn(monkeypatch, sche
     monkeypatch.setattr(sampled_course, "group_maps", work)
     problem = rs.gaussian(442, 10, noise=0.5, seed=0)
     run = rs.descend(problem, scheme, 0.1, **options)
-    with pytest.raises(TypeError, match=r"fixed batches for the mean square, .* SampleReshuffling\("):
+    message = r"the mean square over shuffled samples .* SampleReshuffling\("
+    with pytest.raises(rs.BudgetError, match=message):
         run.mean_square_stability()
-    with pytest.raises(TypeError, match=r"fixed batches for the mean square, .* SampleReshuffling\("):
+    with pytest.raises(rs.BudgetError, match=message):
         rs.critical_step(problem, scheme, mean_square=True, **options)
     with pytest.raises(ValueError, match=r"epochs must be finite for SampleReshuffling\("):
         run.expected_risk([1, math.inf])
 
 
+def test_a_search_among_many_courses_is_refused_with_its_price():
+    problem = rs.gaussian(2000, 20, noise=0.5, seed=0)
+    with pytest.raises(rs.BudgetError, match=r"critical step of 200 batches takes .* about .*; try fewer"):
+        rs.critical_step(problem, rs.ShuffleOnce(200), momentum=0.5)
+
+
 @pytest.mark.parametrize("options", [{"momentum": 0.5}, {"penalty": 0.1}])
 def test_a_critical_step_is_no_matter_of_chance(options):
-    with pytest.raises(TypeError, match=r"fixed batches for the critical step with momentum or a penalty"):
-        rs.critical_step(rs.gaussian(12, 3, seed=0), rs.SampleReshuffling(3), **options)
+    with pytest.raises(
+        rs.BudgetError, match=r"the critical step with momentum or a penalty over shuffled samples"
+    ):
+        rs.critical_step(rs.gaussian(40, 3, seed=0), rs.SampleReshuffling(3), **options)
 
 
 @pytest.mark.parametrize("options", [{}, {"momentum": 0.5}, {"penalty": 0.1}])

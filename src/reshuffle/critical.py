@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import count
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from reshuffle.epoch import lattice
 from reshuffle.epoch.accuracy import Accuracy, require_affordable
 from reshuffle.mean_square import epoch_flops, require_fixed_batches, settles
 from reshuffle.problem import LeastSquares
+from reshuffle.progress import track
 from reshuffle.schemes import RandomReshuffling, SampleWithReplacement, Scheme
 
 _GROWTH = 1.02
@@ -23,6 +25,8 @@ _HALVINGS = 40
 _TRIES = 100
 """About how many steps are tried, from one at which every visit shrinks what it sees."""
 _ROUNDS_OF_A_TRY = 10
+_EIGENVALUES = 25
+"""Operations of all eigenvalues of a matrix, over the cube of its size; of a Lyapunov equation, too."""
 _ALL_ORDERS = Accuracy(method="exact", rtol=math.inf, budget=math.inf)
 
 
@@ -90,12 +94,12 @@ def critical_step(
 
 def _require_affordable(run: AffineMean, mean_square: bool) -> None:
     """Refuse a search that takes longer than `stability.BUDGET`, told from the price of trying one step."""
-    n, steps = run.problem.n, run.scheme.steps(run.problem.n)
-    if not isinstance(run.scheme, RandomReshuffling):
-        return
-    tried = affine_method.walk_flops(run.scheme, n, run.blocks, run.dimension)
-    if mean_square:
-        tried += _ROUNDS_OF_A_TRY * epoch_flops(run.courses()[0])
+    n, steps, courses = run.problem.n, run.scheme.steps(run.problem.n), run.courses()
+    eigenvalues = _EIGENVALUES * float(run.dimension) ** 3
+    walk = affine_method.walk_flops(courses[0].scheme, n, run.blocks, run.dimension)
+    tried = len(courses) * (walk + eigenvalues)
+    if mean_square and _spreads(run):
+        tried += _ROUNDS_OF_A_TRY * (epoch_flops(courses[0]) + eigenvalues)
     tries = _TRIES + (math.log(100 * steps**2) / math.log(_GROWTH) if run.recipe.momentum else 0)
     require_affordable(
         tries * tried, stability.BUDGET, f"the critical step of {steps} batches",
@@ -133,7 +137,9 @@ def _first_failure(is_stable: Callable[[float], bool], start: float, precision: 
     """The last step that was found stable, before the first that was not."""
     low = _stable_step(is_stable, start)
     high = low * _GROWTH
-    while is_stable(high):
+    for _ in track(count(), None, "trying steps"):
+        if not is_stable(high):
+            break
         low, high = high, high * _GROWTH
     while high - low > precision * high:
         middle = (low + high) / 2

@@ -55,9 +55,10 @@ def require_fixed_batches(scheme: Scheme, n: int, question: str = "the mean squa
     """Refuse shuffled samples beyond a handful, over whose orders no exact recursion is known."""
     visited = scheme.equivalent(n)
     if isinstance(visited, SampleReshuffling) and not visited.is_enumerable(n):
-        raise TypeError(
-            f"scheme must visit fixed batches for {question} of {n} rows, but it is {scheme!r}; "
-            "try RandomReshuffling, or stability() and expected_risk at finite epochs, which are estimated."
+        raise BudgetError(
+            f"{question} over shuffled samples is known for a handful of rows only, but there are {n}: "
+            f"scheme is {scheme!r}; try RandomReshuffling, or stability() and expected_risk at finite epochs, "
+            "which are estimated."
         )
 
 

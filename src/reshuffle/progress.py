@@ -18,10 +18,13 @@ _shown: "Progress | None" = None
 """The display that is open, if any; a terminal has room for one, and more bars join it."""
 
 
-def track(items: Iterable[Item], total: int, description: str, show: bool | None = None) -> Iterator[Item]:
+def track(
+    items: Iterable[Item], total: int | None, description: str, show: bool | None = None
+) -> Iterator[Item]:
     """Yield the items, and draw a bar on standard error once they have taken longer than two seconds.
 
-    `show` forces the bar (True) or forbids it (False); by default it is drawn on a terminal only.
+    `total` is how many items there are, if that is known. `show` forces the bar (True) or forbids it (False); by
+    default it is drawn on a terminal only.
     """
     if show is None:
         show = sys.stderr.isatty()

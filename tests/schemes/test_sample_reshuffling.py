@@ -185,3 +185,12 @@ def test_the_critical_step_of_many_shuffled_samples_is_no_matter_of_chance():
         rs.BudgetError, match=r"handful of rows only, but there are 24: .* try RandomReshuffling"
     ):
         rs.critical_step(problem, rs.SampleReshuffling(4), momentum=0.5)
+
+
+def test_more_ways_than_a_number_can_hold_are_not_enumerated():
+    problem = rs.gaussian(2000, 2, noise=0.5, seed=0)
+    for batches in (2, 200):
+        scheme = rs.SampleReshuffling(batches)
+        assert scheme.walked(2000) == math.inf
+        assert rs.descend(problem, scheme, 0.01, momentum=0.5).method == "sampling"
+    assert rs.SampleReshuffling(2).walked(4) == 6 + 6

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import combinations
-from math import comb
 from typing import Any
 
 import numpy as np
 import scipy.linalg
+import scipy.special
 
 from reshuffle.arrays import FloatArray, IntArray
 from reshuffle.blocks import Blocks
@@ -136,11 +136,9 @@ class SampleReshuffling(Scheme):
     def walked(self, n: int) -> float:
         """Every set of samples is reached by each of the batches that may have come last."""
         ends = np.cumsum(self.sizes(n))
-        return float(
-            sum(
-                comb(n, int(end)) * comb(int(end), int(m)) for end, m in zip(ends, self.sizes(n), strict=True)
-            )
-        )
+        with np.errstate(over="ignore"):
+            # More than a number can hold are infinitely many.
+            return float((scipy.special.comb(n, ends) * scipy.special.comb(ends, self.sizes(n))).sum())
 
     def is_enumerable(self, n: int) -> bool:
         """Whether so few samples can be cut into batches that all ways are looked at."""
