@@ -54,7 +54,8 @@ class TwoBatchLaw(EpochLaw):
         if not self.serves(self.aspect, self.alpha):
             raise ValueError(
                 f"alpha and alpha aspect must be at least {SMALLEST_STEP:g} for the closed form, which cancels"
-                f" below, but alpha is {self.alpha:g} and aspect {self.aspect:g}; try batch_spectrum(aspect, alpha, 2)."
+                f" below, but alpha is {self.alpha:g} and aspect {self.aspect:g};"
+                " try batch_spectrum(aspect, alpha, 2)."
             )
         self.curve = RationalCurve(self.aspect, self.alpha)
 
