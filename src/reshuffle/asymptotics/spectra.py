@@ -51,6 +51,9 @@ def batch_spectrum(
     """
     door.aspect(aspect), door.alpha(alpha)
     number = door.batches(batches)
-    if population(covariance).is_identity and number <= 2:
-        return FullBatchLaw(aspect, alpha) if number == 1 else TwoBatchLaw(aspect, alpha)
+    if population(covariance).is_identity:
+        if number == 1:
+            return FullBatchLaw(aspect, alpha)
+        if number == 2 and TwoBatchLaw.serves(aspect, alpha):
+            return TwoBatchLaw(aspect, alpha)
     return BatchLaw(aspect, alpha, number, covariance, budget)

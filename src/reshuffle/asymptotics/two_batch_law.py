@@ -14,6 +14,10 @@ from reshuffle.free.checks import Complex, Real
 
 _ROUNDING = 1e-8
 """Margins of the right root are positive, but at small alpha of the order of alpha^2."""
+SMALLEST_STEP = 1e-9
+"""Below this the roots of the curve are too close together; the system of equations has no such limit."""
+_REAL = 1e-6
+"""Relative imaginary parts below this may be rounding."""
 _SAFE_START = 1e-4
 """Accuracy of the tabulated branch on the support, from which Newton's method goes on."""
 
@@ -47,7 +51,18 @@ class TwoBatchLaw(EpochLaw):
 
     def __init__(self, aspect: float, alpha: float):
         self.aspect, self.alpha = door.aspect(aspect), door.alpha(alpha)
+        if not self.serves(self.aspect, self.alpha):
+            raise ValueError(
+                f"alpha and alpha aspect must be at least {SMALLEST_STEP:g} for the closed form, which cancels"
+                f" below, but alpha is {self.alpha:g} and aspect {self.aspect:g};"
+                " try batch_spectrum(aspect, alpha, 2)."
+            )
         self.curve = RationalCurve(self.aspect, self.alpha)
+
+    @staticmethod
+    def serves(aspect: float, alpha: float) -> bool:
+        """Whether the closed form keeps its digits."""
+        return alpha * min(1.0, aspect) >= SMALLEST_STEP
 
     @property
     def frozen(self) -> tuple[float, float]:
@@ -98,6 +113,9 @@ class TwoBatchLaw(EpochLaw):
         strayed = ~(np.abs(polished - roots) < 0.1 * np.abs(roots))
         candidates = np.where(strayed, roots, polished)
         allowed = self.curve.margin(candidates) > -_ROUNDING
+        # A real root whose imaginary part is rounding may look like the right one.
+        complex_ones = allowed & (np.abs(candidates.imag) > _REAL * np.abs(candidates))
+        allowed = np.where(complex_ones.any(axis=1, keepdims=True), complex_ones, allowed)
         # At small alpha all margins are within rounding of zero, and the right root is far smaller than the others.
         best = np.argmin(np.where(allowed, np.abs(candidates), np.inf), axis=1)
         return np.asarray(candidates[np.arange(len(z)), best])
