@@ -21,7 +21,7 @@ def reduced(expression: Expression) -> Expression:
     >>> from reshuffle import free
     >>> p, s = free.variables(free.Projection(0.5), free.Bernoulli())
     >>> reduced(p * s * s * s * p + p**3)
-    x1 x2 x1 + x1
+    x1 + x1 x2 x1
     """
     laws = expression.family.laws if expression.family else ()
     rules = [_highest_power(law) for law in laws]
