@@ -114,9 +114,9 @@ def test_single_rows_with_replacement_are_samples_with_replacement():
 
 
 def test_too_many_batches_with_replacement_are_sampled():
-    problem = rs.gaussian(60, 4, noise=0.5, seed=1)
-    exact = rs.descend(problem, rs.WithReplacement(20), 0.05).expected_risk(2)
-    drawn = rs.descend(problem, rs.WithReplacement(20), 0.05, budget=1e7).expected_risk(2)
+    problem = rs.gaussian(200, 4, noise=0.5, seed=1)
+    exact = rs.descend(problem, rs.WithReplacement(100), 0.01).expected_risk(2)
+    drawn = rs.descend(problem, rs.WithReplacement(100), 0.01, budget=1e7).expected_risk(2)
     assert exact.error == 0 < drawn.error
     assert abs(drawn.total - exact.total) <= 4 / 3 * drawn.error
     assert drawn.mean == pytest.approx(float(exact.mean), rel=1e-12)

@@ -146,9 +146,11 @@ def test_shuffled_samples_are_estimated_with_an_error_that_covers_the_truth(give
         total, mean = every_order.expected_risk(
             training, runs, tiny.problem.beta_star, tiny.covariance, tiny.problem.noise
         )
-    run = rs.descend(tiny.problem, rs.SampleReshuffling(2), 0.4, start=tiny.start)
+    # So few samples are followed through all cuts unless drawn orders are asked for.
+    sampled = {"method": "sampling", "rtol": 1e-3}
+    run = rs.descend(tiny.problem, rs.SampleReshuffling(2), 0.4, start=tiny.start, **sampled)
     found = run.expected_risk(2, given_responses=given_responses)
-    assert float(found.mean) == pytest.approx(mean, rel=1e-12)
+    assert abs(float(found.mean) - mean) <= float(found.error)
     assert abs(float(found.total) - total) <= float(found.error)
     assert 0 < float(found.error) < 0.2 * (total - mean)
 
@@ -171,7 +173,8 @@ def test_shuffled_samples_with_a_recipe_are_sampled_with_an_error_that_covers_th
     orders = list(every_order.permutations(range(5)))
     cut = [[(list(o[:3]), 3), (list(o[3:]), 2)] for o in orders]
     runs = every_order.all_runs(training, cut)
-    run = rs.descend(tiny.problem, rs.SampleReshuffling(batch_size=3), start=tiny.start, **recipe)
+    scheme = rs.SampleReshuffling(batch_size=3)
+    run = rs.descend(tiny.problem, scheme, start=tiny.start, method="sampling", rtol=1e-2, **recipe)
     distance = np.linalg.norm(run.iterate(2) - every_order.mean_iterate(training, runs))
     assert 0 < distance <= run.iterate_error(2)
     beta_star, noise = tiny.problem.beta_star, tiny.problem.noise

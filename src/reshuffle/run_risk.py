@@ -33,8 +33,8 @@ def way(epoch: Epoch, epochs: FloatArray, given_responses: bool) -> str:
     """How the expected risk of a plain run is computed: "reshuffling" or "affine" recursion, or "sampling"."""
     scheme, problem, rank = epoch.scheme, epoch.problem, epoch.problem.rank
     if isinstance(scheme, SampleReshuffling):
-        known = scheme.is_enumerable(problem.n) or scheme.equivalent(problem.n) is not scheme
-        return "affine" if known else "sampling"
+        few = scheme.is_enumerable(problem.n) and epoch.accuracy.method != "sampling"
+        return "affine" if few or scheme.equivalent(problem.n) is not scheme else "sampling"
     if not isinstance(scheme, RandomReshuffling):
         return "affine"
     if epoch.method != "exact":
