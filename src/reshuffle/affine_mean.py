@@ -68,6 +68,14 @@ class AffineMean:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.problem}, {self._given_scheme}, {self.recipe})"
 
+    def with_recipe(self, recipe: Recipe) -> "AffineMean":
+        """The same run with another step: what is known of the data is kept."""
+        made = copy(self)
+        made.recipe, made._groups = recipe, {}
+        for known in ("_courses", "_outside"):
+            made.__dict__.pop(known, None)
+        return made
+
     @cached_property
     def method(self) -> str:
         """How the mean over orders is taken: "exact" or "sampling"."""

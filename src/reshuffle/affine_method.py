@@ -1,7 +1,7 @@
 """How the mean of an epoch that is not symmetric is taken: by the walk over all orders, or from drawn orders."""
 
 from reshuffle.blocks import Blocks
-from reshuffle.epoch.accuracy import CALL, Accuracy, require_affordable
+from reshuffle.epoch.accuracy import A_SECOND, CALL, Accuracy, require_affordable
 from reshuffle.epoch.lattice import fits_in_memory, require_few
 from reshuffle.schemes import RandomReshuffling, SampleReshuffling, Scheme, ShuffleOnce
 
@@ -51,7 +51,8 @@ def chosen(scheme: Scheme, n: int, blocks: Blocks, dimension: int, wanted: Accur
         return wanted.method
     if len(known) == 1:
         return known[0]
-    return "exact" if walk_flops(scheme, n, blocks, dimension) <= wanted.budget else "sampling"
+    price = walk_flops(scheme, n, blocks, dimension)
+    return "exact" if price <= max(wanted.budget, A_SECOND) else "sampling"
 
 
 def walk_flops(scheme: Scheme, n: int, blocks: Blocks, dimension: int, inputs: int | None = None) -> float:

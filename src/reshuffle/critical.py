@@ -77,10 +77,11 @@ def critical_step(
     if isinstance(scheme.equivalent(problem.n), RandomReshuffling):
         lattice.require_few(scheme.steps(problem.n))
 
-    def run(step: float) -> AffineMean:
-        return AffineMean(problem, scheme, replace(made, schedule=step), np.zeros(problem.p), _ALL_ORDERS)
+    at_rest = AffineMean(problem, scheme, replace(made, schedule=0.0), np.zeros(problem.p), _ALL_ORDERS)
 
-    at_rest = run(0.0)
+    def run(step: float) -> AffineMean:
+        return at_rest.with_recipe(replace(made, schedule=step))
+
     _require_affordable(at_rest, mean_square)
     if at_rest.space.dimension == 0 and not (made.penalty and problem.p):
         return np.inf

@@ -20,6 +20,8 @@ _ROUNDING = 1e-12
 """Relative size of a difference of two changes that is nothing but rounding."""
 _WELL_CONDITIONED = 1e-3
 """Ratio of singular values above which the coordinates of the fast recursion are as good as any."""
+_MOST_WRITTEN_OUT = 120
+"""Entries of a second moment up to which the map of an epoch is written out."""
 _FEWEST_ROUNDS = 20
 """Applications of an epoch without which there is no use to begin."""
 _REMEMBERED_BYTES = 4e9
@@ -170,7 +172,35 @@ def congruence_change(course: Course) -> Map:
             return np.asarray((after + after.T) / 2 - matrix)
 
         return fast
-    return second_moment(course, Inputs(np.zeros(visits.rank)), 0).congruence_change
+    change = second_moment(course, Inputs(np.zeros(visits.rank)), 0).congruence_change
+    small = visits.dimension * (visits.dimension + 1) // 2 <= _MOST_WRITTEN_OUT
+    return _written_out(change, visits.left, visits.right) if small and visits.step else change
+
+
+def _written_out(change: Map, left: FloatArray, right: FloatArray) -> Map:
+    """The same linear map of symmetric matrices (d, d) as a matrix, which is as good as many walks over all orders.
+
+    In units R M R, in which it is sizes L R times something of ordinary size.
+    """
+    units, upper = np.outer(right, right), np.triu(np.ones((len(right), len(right)), dtype=bool))
+    sizes = np.add.outer(left * right, left * right)
+
+    def unpacked(packed: FloatArray) -> FloatArray:
+        matrix = np.zeros_like(units)
+        matrix[upper] = packed
+        return matrix + np.triu(matrix, 1).T
+
+    with np.errstate(over="ignore", invalid="ignore"):
+        columns = [
+            (change(unpacked(unit) / units) * units / sizes)[upper] for unit in np.eye(int(upper.sum()))
+        ]
+    kernel = np.array(columns).T
+
+    def applied(matrix: FloatArray) -> FloatArray:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return unpacked(kernel @ (matrix * units)[upper]) * sizes / units
+
+    return applied
 
 
 def _is_fast(course: Course) -> bool:

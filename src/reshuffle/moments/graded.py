@@ -4,6 +4,7 @@ With X V / scale = U diag(s) Q' every batch is C_b Q = U_b diag(s): small direct
 differences of large ones. Whatever an epoch does then carries the factors s beside a kernel of ordinary size.
 """
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,6 +13,7 @@ from reshuffle.arrays import FloatArray
 from reshuffle.blocks import Blocks
 from reshuffle.orthogonal import graded_svd
 from reshuffle.row_space import RowSpace
+from reshuffle.threads import few_threads
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +34,8 @@ class GradedBlocks(Blocks):
 
 def graded(space: RowSpace, blocks: Blocks) -> tuple[RowSpace, GradedBlocks]:
     """Turn the row space and the blocks in it to the singular vectors of the rows."""
-    unit, singular, turn = graded_svd(blocks.rows)
+    with few_threads(math.sqrt(blocks.rows.size)):
+        unit, singular, turn = graded_svd(blocks.rows)
     turned = replace(space, turn=turn if space.turn is None else space.turn @ turn)
     rows = np.ascontiguousarray(unit * singular)
     return turned, GradedBlocks(rows, blocks.response, blocks.offsets, blocks.divisors, unit, singular)
