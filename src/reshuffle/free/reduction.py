@@ -16,7 +16,8 @@ def reduced(expression: Expression) -> Expression:
     """Return the same operator with every power of a few-valued variable below the number of its values.
 
     A projection is its own square, a symmetry squares to one, and in general ``prod_k (x - x_k) = 0``. The pencil
-    becomes smaller, and less singular where variables meet their own powers.
+    becomes smaller, and less singular where variables meet their own powers. Where words would multiply instead,
+    since a square becomes a sum, the expression is returned as it is.
 
     >>> from reshuffle import free
     >>> p, s = free.variables(free.Projection(0.5), free.Bernoulli())
@@ -29,7 +30,12 @@ def reduced(expression: Expression) -> Expression:
     for word, value in expression.terms.items():
         weights = _word(word, rules)
         total = total + Expression({short: value * weight for short, weight in weights.items()}, total.family)
-    return total
+    return total if _length(total) <= _length(expression) else expression
+
+
+def _length(expression: Expression) -> int:
+    """The number of letters of all words together."""
+    return sum(1 + len(word) for word in expression.terms)
 
 
 def _highest_power(law: Law) -> Real | None:
