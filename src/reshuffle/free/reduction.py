@@ -8,6 +8,8 @@ from reshuffle.free.checks import Real
 from reshuffle.free.expression import Expression, Inverse, Letter, Word
 from reshuffle.free.laws import Law
 
+_MOST_LETTERS = 60
+"""Length up to which an expression may grow: the pencils of longer ones take longer than their powers cost."""
 FEW = 4
 """Largest number of values that is used; a power of as many letters is rare."""
 
@@ -30,7 +32,7 @@ def reduced(expression: Expression) -> Expression:
     for word, value in expression.terms.items():
         weights = _word(word, rules)
         total = total + Expression({short: value * weight for short, weight in weights.items()}, total.family)
-    return total if _length(total) <= _length(expression) else expression
+    return total if _length(total) <= max(_length(expression), _MOST_LETTERS) else expression
 
 
 def _length(expression: Expression) -> int:
