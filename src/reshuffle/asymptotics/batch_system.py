@@ -95,6 +95,7 @@ class BatchSystem:
         self.size = int(ends[-1])
         self.triangles = [np.triu_indices(len(sizes)) for sizes in self.symmetry.inner_sizes]
         self.unknowns = sum(len(rows) for rows, _ in self.triangles)
+        self.direct = True
         self.indices = self._layout()
         self.constant = self._constant()
         largest = float(eigenvalues.max())
