@@ -95,6 +95,7 @@ class BatchSystem:
         self.size = int(ends[-1])
         self.triangles = [np.triu_indices(len(sizes)) for sizes in self.symmetry.inner_sizes]
         self.unknowns = sum(len(rows) for rows, _ in self.triangles)
+        self.direct = True
         self.indices = self._layout()
         self.constant = self._constant()
         largest = float(eigenvalues.max())
@@ -271,21 +272,41 @@ class BatchSystem:
         return result
 
     @cached_property
-    def _folding(self) -> tuple[IntArray, IntArray, IntArray]:
-        """The entries of the unknowns on and above the diagonals, those below, and which of the two differ."""
+    def _folded(self) -> list[tuple[IntArray, IntArray, IntArray, FloatArray]]:
+        """For each outer type: pairs of unknowns, where the maps hold them and the mirror image, their factors."""
         every = np.concatenate([index.ravel() for index in self.indices])
         first = np.unique(every, return_index=True)[1]
         mirror = len(every) - 1 - np.unique(every[::-1], return_index=True)[1]
-        return first, mirror, np.flatnonzero(first != mirror)
+        result = []
+        for entries, places, down, up, sizes in zip(*self._crossings, self.symmetry.sizes, strict=True):
+            # Of symmetric moves and images the entries on and above the diagonals tell all.
+            upper = np.isin(entries, first)
+            unknown, row, width = every[entries[upper]], places[upper], len(sizes) ** 2
+            where = dict(zip(entries.tolist(), places.tolist(), strict=True))
+            below = np.array([where[int(mirror[u])] for u in unknown])
+            twice = np.where(first[unknown] != mirror[unknown], 1.0, 0.5)
+            result.append(
+                (
+                    (unknown[:, np.newaxis] * self.unknowns + unknown).ravel(),
+                    (row[:, np.newaxis] * width + row).ravel(),
+                    (row[:, np.newaxis] * width + below).ravel(),
+                    np.outer(down[upper], up[upper] * twice).ravel(),
+                )
+            )
+        return result
 
     def jacobian(self, state: State) -> Complex:
         """The derivative of the map, (points, unknowns, unknowns)."""
-        first, mirror, twice = self._folding
-        every = self.through(self.between(state.blocks, state.blocks, 2))
-        inner = every[:, :, first]
-        inner[:, :, twice] += every[:, :, mirror[twice]]
+        points = len(state.resolvent)
+        total = np.zeros((points, self.unknowns**2), dtype=complex)
+        maps = self.between(state.blocks, state.blocks, 2)
+        for whole, (target, above, below, factors) in zip(maps, self._folded, strict=True):
+            flat = whole.reshape(points, whole.shape[1] ** 2)
+            total[:, target] += factors * (flat.take(above, axis=1) + flat.take(below, axis=1))
+        every = np.concatenate([index.ravel() for index in self.indices])
+        inner = total.reshape(points, self.unknowns, self.unknowns)[:, every]
         # G moves by -G move G and H by -v c X dg X: the signs cancel.
-        return self.weigh(state.factors, state.factors, inner)[:, first]
+        return self.weigh(state.factors, state.factors, inner)[:, np.unique(every, return_index=True)[1]]
 
     def tangent(self, state: State, directions: Complex) -> Complex:
         """The derivative of the map along directions (points, count, unknowns)."""

@@ -11,11 +11,13 @@ class FixedPoint(Protocol):
     Attributes
     ----------
     size : k, the rows of the resolvent; unknowns : their number; norm : of everything that is added to z.
+    direct : whether the Jacobian is cheap enough to be made and factored.
     """
 
     size: int
     unknowns: int
     norm: float
+    direct: bool
 
     def base(self, z: Complex, height: Complex) -> Complex:
         """Return what z and the height above the axis are to the resolvent, shape (points, k, k)."""

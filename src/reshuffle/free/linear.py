@@ -10,7 +10,6 @@ import numpy as np
 from reshuffle.free.checks import Complex
 from reshuffle.free.fixed_point import FixedPoint
 
-DENSE = 150
 KRYLOV = 40
 
 
@@ -19,7 +18,7 @@ def solve(system: FixedPoint, state: Any, right: Complex) -> Complex:
 
     ``right`` and the answer have shape (points, sides, unknowns): several right-hand sides share the work.
     """
-    if system.unknowns <= DENSE:
+    if system.direct:
         return _dense(system, state, right)
     return np.stack([_gmres(system, state, right[:, side]) for side in range(right.shape[1])], axis=1)
 

@@ -11,6 +11,9 @@ from reshuffle.free.checks import Complex
 from reshuffle.free.laws import Law
 from reshuffle.free.transforms import inverse, sandwich, transform_of
 
+DENSE = 60
+"""Unknowns up to which their Jacobian is made; beyond, its products with vectors cost less."""
+
 
 @dataclass(frozen=True)
 class State:
@@ -73,6 +76,7 @@ class System:
             self.columns.append(columns)
             start += len(rows)
         self.unknowns = start
+        self.direct = start <= DENSE
 
     def unpack(self, vector: Complex) -> list[Complex]:
         """Return the blocks H_j, shapes (..., rank, rank), from vectors of shape (..., unknowns)."""
