@@ -43,15 +43,14 @@ class ParameterLattice:
             part.T @ part / count for part, count in zip(parts, blocks.divisors, strict=True)
         ]
         gram = self.factor @ self.factor.T
-        identity = np.eye(len(gram))
-        self._visits: list[FloatArray] = [identity - step * (share @ gram) for share in self._shares]
         self._side = len(gram)
+        self._visits: list[FloatArray] = [_without(step * (share @ gram)) for share in self._shares]
         self.prefix_means = [np.zeros_like(gram) for _ in parts]
         total = self._climb()
         self.kernel = (total + total.T) / (2 * blocks.batches)
         self.pull = np.hstack(
             [
-                (identity - step * (mean @ gram)) @ part.T / (blocks.batches * count)
+                _without(step * (mean @ gram)) @ part.T / (blocks.batches * count)
                 for mean, part, count in zip(self.prefix_means, parts, blocks.divisors, strict=True)
             ]
         )
@@ -80,6 +79,13 @@ class ParameterLattice:
             mean += self._visits[batch] @ previous[subset ^ (1 << batch)]
         mean /= len(members)
         return mean
+
+
+def _without(taken: FloatArray) -> FloatArray:
+    """I - taken, in the memory of what is taken: the layers of the lattice leave no room for an identity."""
+    np.negative(taken, out=taken)
+    taken.flat[:: len(taken) + 1] += 1
+    return taken
 
 
 def flops(batches: int, rank: int) -> float:
