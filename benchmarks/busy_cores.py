@@ -14,8 +14,8 @@ from rich.table import Table
 import reshuffle as rs
 from benchmarks import timing
 from benchmarks.core import table
-from reshuffle import threads
-from reshuffle.epoch.sample_lattice import SampleLattice
+from reshuffle._core import threads
+from reshuffle.epoch.lattice.sample_lattice import SampleLattice
 
 
 @contextmanager

@@ -6,7 +6,7 @@ import threadpoolctl
 
 import reshuffle as rs
 from reshuffle import simulation as simulator
-from reshuffle.recipe import Recipe
+from reshuffle.recipe.recipe import Recipe
 from tests.oracles import brute_force
 from tests.problems import SCHEMES, case, close
 

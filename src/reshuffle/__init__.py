@@ -7,24 +7,26 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from reshuffle.affine_descent import AffineDescent as AffineDescent
-    from reshuffle.bounds import RiskInterval as RiskInterval
-    from reshuffle.critical import critical_step as critical_step
-    from reshuffle.descent import Descent as Descent
-    from reshuffle.descent import descend as descend
     from reshuffle.epoch.epoch import Epoch as Epoch
     from reshuffle.errors import AccuracyWarning as AccuracyWarning
     from reshuffle.errors import BudgetError as BudgetError
     from reshuffle.errors import MissingTruthError as MissingTruthError
-    from reshuffle.expected_risk import ExpectedRisk as ExpectedRisk
-    from reshuffle.flow import GradientFlow as GradientFlow
-    from reshuffle.flow import gradient_flow as gradient_flow
-    from reshuffle.limits import Limit as Limit
-    from reshuffle.limits import LimitComparison as LimitComparison
-    from reshuffle.mean_square import MeanSquareStability as MeanSquareStability
-    from reshuffle.problem import LeastSquares as LeastSquares
-    from reshuffle.problem import gaussian as gaussian
-    from reshuffle.risk import Risk as Risk
+    from reshuffle.problem.least_squares import LeastSquares as LeastSquares
+    from reshuffle.problem.least_squares import gaussian as gaussian
+    from reshuffle.run.affine_descent import AffineDescent as AffineDescent
+    from reshuffle.run.critical_steps import critical_step as critical_step
+    from reshuffle.run.descent import Descent as Descent
+    from reshuffle.run.descent import descend as descend
+    from reshuffle.run.expected_risk import ExpectedRisk as ExpectedRisk
+    from reshuffle.run.flow import GradientFlow as GradientFlow
+    from reshuffle.run.flow import gradient_flow as gradient_flow
+    from reshuffle.run.limits import Limit as Limit
+    from reshuffle.run.limits import LimitComparison as LimitComparison
+    from reshuffle.run.mean_square import MeanSquareStability as MeanSquareStability
+    from reshuffle.run.risk import Risk as Risk
+    from reshuffle.run.risk_interval import RiskInterval as RiskInterval
+    from reshuffle.run.stability import Stability as Stability
+    from reshuffle.run.stopping import BestEpoch as BestEpoch
     from reshuffle.schemes import Cyclic as Cyclic
     from reshuffle.schemes import FullBatch as FullBatch
     from reshuffle.schemes import RandomReshuffling as RandomReshuffling
@@ -36,8 +38,6 @@ if TYPE_CHECKING:
     from reshuffle.simulation import Estimate as Estimate
     from reshuffle.simulation import Simulation as Simulation
     from reshuffle.simulation import simulate as simulate
-    from reshuffle.stability import Stability as Stability
-    from reshuffle.stopping import BestEpoch as BestEpoch
 
 __version__ = "0.1.0"
 
@@ -45,35 +45,35 @@ __version__ = "0.1.0"
 # The lines above say the same to type checkers and editors; a test compares the two.
 _HOMES = {
     "AccuracyWarning": "reshuffle.errors",
-    "AffineDescent": "reshuffle.affine_descent",
-    "BestEpoch": "reshuffle.stopping",
+    "AffineDescent": "reshuffle.run.affine_descent",
+    "BestEpoch": "reshuffle.run.stopping",
     "BudgetError": "reshuffle.errors",
     "Cyclic": "reshuffle.schemes",
-    "Descent": "reshuffle.descent",
+    "Descent": "reshuffle.run.descent",
     "Epoch": "reshuffle.epoch.epoch",
     "Estimate": "reshuffle.simulation",
-    "ExpectedRisk": "reshuffle.expected_risk",
+    "ExpectedRisk": "reshuffle.run.expected_risk",
     "FullBatch": "reshuffle.schemes",
-    "GradientFlow": "reshuffle.flow",
-    "LeastSquares": "reshuffle.problem",
-    "Limit": "reshuffle.limits",
-    "LimitComparison": "reshuffle.limits",
-    "MeanSquareStability": "reshuffle.mean_square",
+    "GradientFlow": "reshuffle.run.flow",
+    "LeastSquares": "reshuffle.problem.least_squares",
+    "Limit": "reshuffle.run.limits",
+    "LimitComparison": "reshuffle.run.limits",
+    "MeanSquareStability": "reshuffle.run.mean_square",
     "MissingTruthError": "reshuffle.errors",
     "RandomReshuffling": "reshuffle.schemes",
-    "Risk": "reshuffle.risk",
-    "RiskInterval": "reshuffle.bounds",
+    "Risk": "reshuffle.run.risk",
+    "RiskInterval": "reshuffle.run.risk_interval",
     "SampleReshuffling": "reshuffle.schemes",
     "SampleWithReplacement": "reshuffle.schemes",
     "Scheme": "reshuffle.schemes",
     "ShuffleOnce": "reshuffle.schemes",
     "Simulation": "reshuffle.simulation",
-    "Stability": "reshuffle.stability",
+    "Stability": "reshuffle.run.stability",
     "WithReplacement": "reshuffle.schemes",
-    "critical_step": "reshuffle.critical",
-    "descend": "reshuffle.descent",
-    "gaussian": "reshuffle.problem",
-    "gradient_flow": "reshuffle.flow",
+    "critical_step": "reshuffle.run.critical_steps",
+    "descend": "reshuffle.run.descent",
+    "gaussian": "reshuffle.problem.least_squares",
+    "gradient_flow": "reshuffle.run.flow",
     "simulate": "reshuffle.simulation",
 }
 

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from reshuffle.arrays import FloatArray
+from reshuffle._core.arrays import FloatArray
 from reshuffle.free import view as layout
 from reshuffle.free.plot import current_axes
 from reshuffle.free.view import Drawable
-from reshuffle.risk import Risk
+from reshuffle.run.risk import Risk
 from reshuffle.simulation import Estimate
 
 if TYPE_CHECKING:

@@ -6,15 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from reshuffle import door, recipe, validate
-from reshuffle.arrays import FloatArray, IntArray
-from reshuffle.norms import norms
-from reshuffle.problem import LeastSquares
-from reshuffle.progress import track
-from reshuffle.recipe import Recipe
+from reshuffle._core import checks
+from reshuffle._core.arrays import FloatArray, IntArray
+from reshuffle._core.norms import norms
+from reshuffle._core.progress import track
+from reshuffle._core.threads import each, one_thread
+from reshuffle.problem.least_squares import LeastSquares
+from reshuffle.recipe import recipe
+from reshuffle.recipe.recipe import Recipe
+from reshuffle.run import door
 from reshuffle.schemes import Scheme
 from reshuffle.schemes.base import Visit
-from reshuffle.threads import each, one_thread
 
 _BLOCK_ENTRIES = 1 << 24
 """Parameters of all runs that are held at a time. Fixed, so that results do not depend on the machine."""
@@ -113,22 +115,22 @@ def simulate(
     problem = door.problem(problem)
     scheme = door.scheme(scheme, problem)
     made = recipe.recipe(step, None, penalty, momentum, scheme.steps(problem.n))
-    when = validate.epochs(epochs)
+    when = checks.epochs(epochs)
     if not np.isfinite(when).all():
         raise ValueError(
             "epochs must be finite to be simulated, but one is inf; descend(...).limit() is exact."
         )
     made.clock(when)
-    runs = validate.whole_number("runs", runs, 4)
+    runs = checks.whole_number("runs", runs, 4)
     if runs % 2:
         raise ValueError(
             f"runs must be even, since runs come in pairs that share their noise, but it is {runs}."
         )
-    rng = validate.generator("seed", seed)
+    rng = checks.generator("seed", seed)
     start = door.start(start, problem)
-    fresh_noise = validate.flag("fresh_noise", fresh_noise)
-    progress = None if progress is None else validate.flag("progress", progress)
-    test_samples = validate.whole_number("test_samples", test_samples, 0)
+    fresh_noise = checks.flag("fresh_noise", fresh_noise)
+    progress = None if progress is None else checks.flag("progress", progress)
+    test_samples = checks.whole_number("test_samples", test_samples, 0)
     for wanted, purpose in ((fresh_noise, "fresh_noise"), (test_samples, "test_samples")):
         if wanted:
             problem.truth(purpose)

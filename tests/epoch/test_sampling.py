@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle.epoch import low_degrees, sampling, series
-from reshuffle.epoch.sampling import Order
+from reshuffle.epoch import draws, low_degrees, series
+from reshuffle.epoch.draws import Order
 from tests.epoch.many import descents, pull_of, whitened
 from tests.oracles import brute_force
 from tests.problems import case, close
@@ -30,7 +30,7 @@ def test_one_order_is_its_affine_map():
     for batches in ([2, 0, 3, 1], [0, 1, 2, 3]):
         ((A, N),) = brute_force.affine_maps(setting, [batches])
         full, control = np.zeros((2, *rows.orthonormal.shape))
-        sampling.follow(rows, order_of(rows, batches), full, control)
+        draws.follow(rows, order_of(rows, batches), full, control)
         basis = rows.factor / np.sqrt(rows.rates / rows.unit)[:, np.newaxis]
         entered = rows.unit / space.scale * rows.factor.T @ (full.T * rows.roots)
         close(space.lift(entered), N[:, members])
@@ -43,7 +43,7 @@ def test_the_mean_of_the_control_variate_is_known():
     rows = whitened(tiny.problem, PARTITION, 0.1)
     full, control = np.zeros((2, *rows.orthonormal.shape))
     for batches in permutations(range(4)):
-        sampling.follow(rows, order_of(rows, batches), full, control)
+        draws.follow(rows, order_of(rows, batches), full, control)
     close(control / 24, low_degrees.up_to_two(rows, series.batch_coefficients()))
 
 
@@ -58,7 +58,7 @@ def test_the_mean_of_the_control_variate_of_samples_is_known(arguments):
     full, control = np.zeros((2, *rows.orthonormal.shape))
     for samples in permutations(range(6)):
         order = Order(np.array(samples)[: template.offsets[-1]], template.offsets, template.shares)
-        sampling.follow(rows, order, full, control)
+        draws.follow(rows, order, full, control)
     close(control / 720, low_degrees.up_to_two(rows, scheme._coefficients(6)))
     # Up to three batches nothing but low degrees exists.
     close(full, control)
@@ -69,9 +69,9 @@ def test_an_order_and_its_reverse_make_a_symmetric_pair():
     rows = whitened(tiny.problem, PARTITION, 0.1)
     order = order_of(rows, [3, 1, 0, 2])
     full = np.zeros_like(rows.orthonormal)
-    sampling.follow(rows, order, full, None)
+    draws.follow(rows, order, full, None)
     alone = full.T @ rows.orthonormal
-    sampling.follow(rows, order.reversed(), full, None)
+    draws.follow(rows, order.reversed(), full, None)
     together = full.T @ rows.orthonormal
     close(together, together.T)
     assert np.abs(alone - alone.T).max() > 1e-3
@@ -112,7 +112,7 @@ def test_the_control_variate_is_used_where_it_pays():
     low = low_degrees.up_to_two(rows, series.batch_coefficients())
     errors = []
     for with_control in (False, True):
-        tally = sampling._Tally(rows, low, 10, 1e12, with_control=with_control)
+        tally = draws._Tally(rows, low, 10, 1e12, with_control=with_control)
         tally.draw(scheme_draw, np.random.default_rng(0), 2)
         errors.append(tally.error())
     assert errors[1] < errors[0] / 5

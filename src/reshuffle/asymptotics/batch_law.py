@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from reshuffle import validate
-from reshuffle.arrays import FloatArray
+from reshuffle._core import checks
+from reshuffle._core.arrays import FloatArray
 from reshuffle.asymptotics import door
 from reshuffle.asymptotics.batch_system import BatchSystem, State
 from reshuffle.asymptotics.epoch_law import EpochLaw
@@ -20,7 +20,7 @@ from reshuffle.free.continuation import follow
 from reshuffle.free.effort import BUDGET, Effort
 from reshuffle.free.engine import resolved
 from reshuffle.free.measure import Measure
-from reshuffle.problem import gaussian
+from reshuffle.problem.least_squares import gaussian
 from reshuffle.schemes import RandomReshuffling
 
 _ENTRIES = 60_000
@@ -61,7 +61,7 @@ class BatchLaw(EpochLaw):
         self.aspect, self.alpha = door.aspect(aspect), door.alpha(alpha)
         self.batches = door.batches(batches)
         self.population = population(covariance)
-        self.budget = validate.positive("budget", budget, "seconds of one core")
+        self.budget = checks.positive("budget", budget, "seconds of one core")
 
     @cached_property
     def effort(self) -> Effort:

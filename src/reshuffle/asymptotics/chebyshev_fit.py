@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import scipy.fft
 
-from reshuffle.arrays import FloatArray
+from reshuffle._core.arrays import FloatArray
 from reshuffle.free.checks import ConvergenceError
 
 _FIRST = 16

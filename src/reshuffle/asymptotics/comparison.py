@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from reshuffle.arrays import FloatArray
+from reshuffle._core.arrays import FloatArray
 from reshuffle.asymptotics.epoch_law import EpochLaw
 from reshuffle.asymptotics.learning_curve import LearningCurve, learning_curve
 from reshuffle.asymptotics.spectra import batch_spectrum
 from reshuffle.free.checks import probabilities
-from reshuffle.stopping import BestEpoch
+from reshuffle.run.stopping import BestEpoch
 
 
 @dataclass(frozen=True, eq=False)

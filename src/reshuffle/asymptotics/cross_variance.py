@@ -6,12 +6,12 @@ from functools import cached_property
 
 import numpy as np
 
-from reshuffle.arrays import FloatArray
+from reshuffle._core.arrays import FloatArray
+from reshuffle._core.progress import track
 from reshuffle.asymptotics.batch_law import BatchLaw
 from reshuffle.asymptotics.contour import Contour
 from reshuffle.asymptotics.two_resolvents import TwoResolvents
 from reshuffle.free.checks import Complex
-from reshuffle.progress import track
 
 _GROWTH = 3.0
 """Largest logarithm of ((1 - z) / spectral radius)^k within the circle."""

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from reshuffle import validate
+from reshuffle._core import checks
 
 
 def aspect(value: Any) -> float:
@@ -13,18 +13,18 @@ def aspect(value: Any) -> float:
     ...
     ValueError: aspect must be a finite number > 0, the limit of p/n, but it is 0.
     """
-    return _within("aspect", validate.positive("aspect", value, "the limit of p/n"), 1e-12, 1e12)
+    return _within("aspect", checks.positive("aspect", value, "the limit of p/n"), 1e-12, 1e12)
 
 
 def alpha(value: Any) -> float:
     """Return the full-batch step, a finite number > 0."""
-    step = validate.positive("alpha", value, "the full-batch step; each of B batches is visited with alpha/B")
+    step = checks.positive("alpha", value, "the full-batch step; each of B batches is visited with alpha/B")
     return _within("alpha", step, 1e-50, 1e50)
 
 
 def batches(value: Any) -> int:
     """Return B, a whole number >= 1."""
-    return validate.whole_number("batches", value, 1)
+    return checks.whole_number("batches", value, 1)
 
 
 def _within(name: str, value: float, low: float, high: float) -> float:

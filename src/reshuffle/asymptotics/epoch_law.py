@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reshuffle.arrays import FloatArray
+from reshuffle._core.arrays import FloatArray
 from reshuffle.asymptotics.population import Population
 from reshuffle.asymptotics.spectral_grid import SpectralGrid, first_density
 from reshuffle.free.checks import Complex, ConvergenceError, Real, complex_points, count, real_points

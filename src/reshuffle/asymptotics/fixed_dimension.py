@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from reshuffle import door, validate
-from reshuffle.arrays import FloatArray
+from reshuffle._core import checks
+from reshuffle._core.arrays import FloatArray
+from reshuffle._core.powers import power_and_sum
 from reshuffle.asymptotics.shrinkage import Shrinkage, shrinkage
-from reshuffle.powers import power_and_sum
-from reshuffle.problem import LeastSquares
-from reshuffle.risk import Risk, RiskForms
-from reshuffle.trajectory import times_finite
+from reshuffle.problem.least_squares import LeastSquares
+from reshuffle.run import door
+from reshuffle.run.risk import Risk, RiskForms
+from reshuffle.run.trajectory import times_finite
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +56,7 @@ class FixedDimension:
 
     def iterate(self, epochs: Any) -> FloatArray:
         """The limiting mean iterate, of shape epochs.shape + (p,)."""
-        clock = validate.epochs(epochs)
+        clock = checks.epochs(epochs)
         values, vectors, responses = self._decomposition
         decay, _ = power_and_sum(self.rates, clock)
         least_squares = responses / values
@@ -67,7 +68,7 @@ class FixedDimension:
 
     def risk(self, epochs: Any) -> Risk:
         """The limiting risk of the mean iterate for any Sigma, of the shape of `epochs`."""
-        clock = validate.epochs(epochs)
+        clock = checks.epochs(epochs)
         beta_star, covariance, noise = self.problem.truth("the risk")
         values, vectors, _ = self._decomposition
         space = self.problem.row_space

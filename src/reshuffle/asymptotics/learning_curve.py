@@ -8,17 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from reshuffle import stopping, validate
-from reshuffle.arrays import FloatArray
+from reshuffle._core import checks
+from reshuffle._core.arrays import FloatArray
+from reshuffle._core.powers import power_and_sum
 from reshuffle.asymptotics.batch_law import BatchLaw
 from reshuffle.asymptotics.cross_variance import CrossVariance
 from reshuffle.asymptotics.epoch_law import EpochLaw
 from reshuffle.asymptotics.spectra import batch_spectrum
 from reshuffle.free.checks import ConvergenceError
 from reshuffle.free.effort import BUDGET
-from reshuffle.powers import power_and_sum
-from reshuffle.risk import QuadraticForm, Risk, RiskForms
-from reshuffle.stopping import BestEpoch
+from reshuffle.run import stopping
+from reshuffle.run.risk import QuadraticForm, Risk, RiskForms
+from reshuffle.run.stopping import BestEpoch
 
 _LAST_EPOCH = 2.0**53
 """Up to which the best epoch is searched."""
@@ -103,7 +104,7 @@ class LearningCurve:
 
     def risk(self, epochs: Any) -> LimitingRisk:
         """The risk and its parts after each of the given epochs; `epochs` has any shape and may hold math.inf."""
-        clock = validate.epochs(epochs)
+        clock = checks.epochs(epochs)
         flat = clock.ravel()
         bias, variance = np.zeros(len(flat)), np.zeros(len(flat))
         forever = np.isinf(flat)
@@ -243,9 +244,7 @@ def learning_curve(
     BestEpoch(epoch=7, risk=0.551713)
     """
     spectrum = batch_spectrum(aspect, alpha, batches, covariance, budget)
-    return LearningCurve(
-        spectrum, validate.nonnegative("noise", noise), validate.nonnegative("signal", signal)
-    )
+    return LearningCurve(spectrum, checks.nonnegative("noise", noise), checks.nonnegative("signal", signal))
 
 
 def risk(

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import scipy.optimize
 
-from reshuffle import validate
-from reshuffle.arrays import FloatArray
+from reshuffle._core import checks
+from reshuffle._core.arrays import FloatArray
 from reshuffle.free.laws import Discrete
 
 
@@ -77,7 +77,7 @@ def population(covariance: Any) -> Population:
     if isinstance(covariance, Discrete):
         points, weights = np.array(covariance.atoms).T
     else:
-        eigenvalues = np.atleast_1d(validate.real_array("covariance", covariance))
+        eigenvalues = np.atleast_1d(checks.real_array("covariance", covariance))
         if eigenvalues.ndim != 1 or not eigenvalues.size or np.asarray(covariance).dtype.kind == "b":
             raise ValueError(
                 "covariance must be None, a free.Discrete law or a vector of eigenvalues, but its shape is"

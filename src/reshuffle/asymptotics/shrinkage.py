@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from reshuffle import validate
-from reshuffle.arrays import FloatArray
+from reshuffle._core import checks
+from reshuffle._core.arrays import FloatArray
 from reshuffle.asymptotics import door
 
 
@@ -30,7 +30,7 @@ class Shrinkage:
         >>> Shrinkage(batches=2, alpha=0.4)([0.0, 1.0]).round(12)
         array([0. , 0.9])
         """
-        scaled = self.alpha * validate.real_array("eigenvalues", eigenvalues) / self.batches
+        scaled = self.alpha * checks.real_array("eigenvalues", eigenvalues) / self.batches
         return self._lost(scaled) / self.alpha
 
     def _lost(self, scaled: FloatArray) -> FloatArray:
@@ -61,7 +61,7 @@ class Shrinkage:
         >>> Shrinkage(batches=2, alpha=0.4).polynomial(1.0)
         array(0.9)
         """
-        values = validate.real_array("eigenvalues", eigenvalues)
+        values = checks.real_array("eigenvalues", eigenvalues)
         return np.array([self._exactly(Fraction(float(value))) for value in values.flat]).reshape(
             values.shape
         )

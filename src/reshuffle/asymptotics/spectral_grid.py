@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.polynomial import chebyshev
 
-from reshuffle.arrays import FloatArray, IntArray
+from reshuffle._core.arrays import FloatArray, IntArray
 from reshuffle.free.checks import Complex
 from reshuffle.free.measure import NODES, Measure, Panels, repaired
 

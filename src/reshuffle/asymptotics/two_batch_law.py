@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from reshuffle.arrays import FloatArray
+from reshuffle._core.arrays import FloatArray
 from reshuffle.asymptotics import chebyshev_fit, door
 from reshuffle.asymptotics.epoch_law import EpochLaw
 from reshuffle.asymptotics.population import IDENTITY

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reshuffle.arrays import IntArray
+from reshuffle._core.arrays import IntArray
 from reshuffle.asymptotics.batch_system import BatchSystem, State
 from reshuffle.free.checks import Complex
 

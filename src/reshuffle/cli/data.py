@@ -12,7 +12,7 @@ from reshuffle.cli.samples import Samples
 
 if TYPE_CHECKING:
     import reshuffle as rs
-    from reshuffle.arrays import FloatArray
+    from reshuffle._core.arrays import FloatArray
 
 
 @dataclass(frozen=True, eq=False)

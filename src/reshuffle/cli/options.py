@@ -10,7 +10,7 @@ from reshuffle.cli.errors import InputError
 
 if TYPE_CHECKING:
     import reshuffle as rs
-    from reshuffle.arrays import FloatArray
+    from reshuffle._core.arrays import FloatArray
 
 SCHEMES = {
     "reshuffling": "RandomReshuffling",

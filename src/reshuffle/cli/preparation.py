@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from reshuffle.cli.tables import shown
 
 if TYPE_CHECKING:
-    from reshuffle.arrays import BoolArray, FloatArray
+    from reshuffle._core.arrays import BoolArray, FloatArray
     from reshuffle.cli.samples import Samples
 
 _CHEAP = 2e9

@@ -11,7 +11,7 @@ from reshuffle.cli import output
 from reshuffle.cli.errors import InputError, writing
 
 if TYPE_CHECKING:
-    from reshuffle.figures.record import Record
+    from reshuffle.paper.record import Record
 
 
 def reproduce(
@@ -36,11 +36,11 @@ def reproduce(
       reshuffle reproduce --quick --out quick
       reshuffle reproduce spectra-under spectra-over
     """
-    from reshuffle import figures
+    from reshuffle import paper
 
     for name in names:
-        if name not in figures.NAMES:
-            raise InputError(f"NAME must be among {', '.join(figures.NAMES)}, but it is {name!r}.")
+        if name not in paper.NAMES:
+            raise InputError(f"NAME must be among {', '.join(paper.NAMES)}, but it is {name!r}.")
     folder = Path(out)
     if folder.exists() and not folder.is_dir():
         raise InputError(f"--out must be a folder, but {out} is a file.")
@@ -48,7 +48,7 @@ def reproduce(
     begin = time.perf_counter()
     try:
         with writing(out):
-            records = _run(list(dict.fromkeys(names)) or list(figures.NAMES), folder, quick)
+            records = _run(list(dict.fromkeys(names)) or list(paper.NAMES), folder, quick)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(
             f"interrupted; finished figures are kept in {out}, and the same command goes on with the missing ones."
@@ -59,8 +59,8 @@ def reproduce(
 def _run(names: list[str], folder: Path, quick: bool) -> "list[Record]":
     import sys
 
-    from reshuffle import progress
-    from reshuffle.figures.reproduce import reproduce as steps
+    from reshuffle._core import progress
+    from reshuffle.paper.reproduce import reproduce as steps
 
     records = []
     with progress.display() if sys.stderr.isatty() else nullcontext() as bars:
@@ -88,7 +88,7 @@ def _verdict(record: "Record") -> str:
 
 
 def _conclude(records: "list[Record]", folder: Path, seconds: float) -> None:
-    from reshuffle.figures import report
+    from reshuffle.paper import report
 
     claims = [claim for record in records for claim in record.claims]
     agree = sum(claim.agrees for claim in claims)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from reshuffle.cli.errors import InputError, warn
 
 if TYPE_CHECKING:
-    from reshuffle.arrays import FloatArray
+    from reshuffle._core.arrays import FloatArray
 
 KINDS = (".npy", ".csv", ".parquet")
 

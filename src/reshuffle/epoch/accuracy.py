@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from reshuffle import validate
-from reshuffle.arrays import FloatArray
+from reshuffle._core import checks
+from reshuffle._core.arrays import FloatArray
 from reshuffle.errors import AccuracyWarning, BudgetError
 
 CALL = 2e5
@@ -51,10 +51,10 @@ def accuracy(method: Any, rtol: Any, budget: Any, seed: Any) -> Accuracy:
     ValueError: method must be "auto", "exact", "series" or "sampling", but it is 'guess'.
     """
     return Accuracy(
-        method=validate.choice("method", method, METHODS),
-        rtol=validate.positive("rtol", rtol),
-        budget=validate.positive("budget", budget),
-        seed=validate.whole_number("seed", seed, 0),
+        method=checks.choice("method", method, METHODS),
+        rtol=checks.positive("rtol", rtol),
+        budget=checks.positive("budget", budget),
+        seed=checks.whole_number("seed", seed, 0),
     )
 
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
-from reshuffle.arrays import FloatArray
-from reshuffle.epoch import low_degrees, sampling, series
+from reshuffle._core.arrays import FloatArray
+from reshuffle.epoch import draws, low_degrees, series
 from reshuffle.epoch.accuracy import Accuracy, require_affordable, warn_out_of_reach
+from reshuffle.epoch.draws import DrawOrder
 from reshuffle.epoch.mean_map import MeanMap
-from reshuffle.epoch.sampling import DrawOrder
 from reshuffle.epoch.whitened import Whitened
 
 
@@ -122,14 +122,14 @@ def by_sampling(whitened: Whitened, task: Task, accuracy: Accuracy) -> MeanMap:
     """Sampled orders, with a replica for each group of draws."""
     draw = task.draw(whitened)
     low = low_degrees.up_to_two(whitened, task.coefficients)
-    sampled = sampling.sample(
+    sampled = draws.sample(
         whitened, draw, low,
         rtol=accuracy.rtol, budget=accuracy.budget, rng=np.random.default_rng(accuracy.seed),
     )  # fmt: skip
 
     def modifier(atom: int) -> FloatArray:
         rng = np.random.default_rng(accuracy.seed)
-        return _in_row_space(whitened, sampling.modifier(whitened, draw, atom, sampled.orders, rng))
+        return _in_row_space(whitened, draws.modifier(whitened, draw, atom, sampled.orders, rng))
 
     def made(pull: FloatArray, replicas: tuple[MeanMap, ...] = ()) -> MeanMap:
         return MeanMap(

@@ -6,15 +6,16 @@ from functools import cached_property
 
 import numpy as np
 
-from reshuffle import modes, validate
-from reshuffle.arrays import FloatArray
-from reshuffle.blocks import Blocks
+from reshuffle._core import checks
+from reshuffle._core.arrays import FloatArray
+from reshuffle._core.threads import few_threads
+from reshuffle.epoch import modes
 from reshuffle.epoch.accuracy import Accuracy
 from reshuffle.epoch.mean_map import MeanMap
-from reshuffle.modes import Modes
-from reshuffle.problem import LeastSquares
+from reshuffle.epoch.modes import Modes
+from reshuffle.problem.blocks import Blocks
+from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.schemes.base import Scheme
-from reshuffle.threads import few_threads
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +148,7 @@ class Epoch:
 
     def modifier(self, batch: int) -> FloatArray:
         """Pi_b (p, p), the mean of the product of I - step W_j over the batches j visited before b."""
-        batch = validate.whole_number("batch", batch, 0, self.blocks.batches - 1)
+        batch = checks.whole_number("batch", batch, 0, self.blocks.batches - 1)
         inside = self.mean.modifier(batch) - np.eye(self.problem.rank)
         return np.eye(self.problem.p) + self._lift_matrix(inside)
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from reshuffle.arrays import FloatArray
+from reshuffle._core.arrays import FloatArray
 from reshuffle.epoch.whitened import Whitened
 
 _CHUNK = 1 << 22

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reshuffle.arrays import FloatArray
+from reshuffle._core.arrays import FloatArray
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,8 +16,8 @@ from functools import cached_property
 import numpy as np
 import scipy.linalg
 
-from reshuffle.arrays import FloatArray, IntArray
-from reshuffle.orthogonal import thin_qr
+from reshuffle._core.arrays import FloatArray, IntArray
+from reshuffle._core.orthogonal import thin_qr
 
 
 @dataclass(frozen=True, eq=False)

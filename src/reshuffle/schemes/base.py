@@ -8,10 +8,10 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 import scipy.linalg
 
-from reshuffle.arrays import FloatArray, IntArray
-from reshuffle.blocks import Blocks
+from reshuffle._core.arrays import FloatArray, IntArray
 from reshuffle.epoch.accuracy import Accuracy
 from reshuffle.epoch.mean_map import MeanMap
+from reshuffle.problem.blocks import Blocks
 from reshuffle.schemes.partition import Partition
 
 State = TypeVar("State")

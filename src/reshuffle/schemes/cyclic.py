@@ -5,7 +5,7 @@ from itertools import repeat
 
 import numpy as np
 
-from reshuffle.arrays import IntArray
+from reshuffle._core.arrays import IntArray
 from reshuffle.schemes.base import State
 from reshuffle.schemes.fixed_order import FixedOrder
 from reshuffle.schemes.partition import Partition

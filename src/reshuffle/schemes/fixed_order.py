@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from reshuffle import validate
-from reshuffle.arrays import FloatArray, IntArray
-from reshuffle.blocks import Blocks
+from reshuffle._core import checks
+from reshuffle._core.arrays import FloatArray, IntArray
 from reshuffle.epoch.mean_map import MeanMap
+from reshuffle.problem.blocks import Blocks
 from reshuffle.schemes.base import Scheme
 
 
@@ -70,7 +70,7 @@ class FixedOrder(Scheme):
 
 
 def _numbers(order: Any) -> IntArray:
-    numbers = validate.any_array("order", order)
+    numbers = checks.any_array("order", order)
     if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
         raise ValueError(
             f"order must be a one-dimensional sequence of the numbers of the batches, but it is {order!r}."

@@ -5,9 +5,9 @@ from itertools import repeat
 
 import numpy as np
 
-from reshuffle.arrays import FloatArray, IntArray
-from reshuffle.blocks import Blocks
+from reshuffle._core.arrays import FloatArray, IntArray
 from reshuffle.epoch.mean_map import MeanMap
+from reshuffle.problem.blocks import Blocks
 from reshuffle.schemes.base import Scheme, State
 
 

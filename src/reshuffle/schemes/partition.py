@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from reshuffle import validate
-from reshuffle.arrays import FloatArray, IntArray
+from reshuffle._core import checks
+from reshuffle._core.arrays import FloatArray, IntArray
 
 _NORMALIZATIONS = ("own", "equal")
 
@@ -52,20 +52,20 @@ class Partition:
                     "exactly one of batches and batch_size must be given, "
                     f"but batches is {batches!r} and batch_size is {batch_size!r}."
                 )
-            self.batch_size = validate.whole_number("batch_size", batch_size, 1)
+            self.batch_size = checks.whole_number("batch_size", batch_size, 1)
         elif isinstance(batches, Iterable) and not isinstance(batches, str):
             self._explicit = _index_arrays(batches)
             self.batches = len(self._explicit)
         else:
             hint = "Or give batch_size." if batches is None else ""
-            self.batches = validate.whole_number("batches", batches, 1, hint=hint)
-        self.drop_last = validate.flag("drop_last", drop_last)
+            self.batches = checks.whole_number("batches", batches, 1, hint=hint)
+        self.drop_last = checks.flag("drop_last", drop_last)
         if self.drop_last and self.batch_size is None:
             raise ValueError(
                 "drop_last must come with batch_size, since a given number of batches has no shorter last one, "
                 "but batch_size is None."
             )
-        self.normalize = validate.choice("normalize", normalize, _NORMALIZATIONS)
+        self.normalize = checks.choice("normalize", normalize, _NORMALIZATIONS)
 
     def __repr__(self) -> str:
         words = ["an explicit partition"] if self._explicit is not None else []
@@ -120,7 +120,7 @@ def _blocks_of(batch_size: int, n: int, drop_last: bool) -> IntArray:
 
 def _index_arrays(batches: Iterable[Any]) -> list[IntArray]:
     try:
-        parts = [validate.any_array(f"batches[{number}]", part) for number, part in enumerate(batches)]
+        parts = [checks.any_array(f"batches[{number}]", part) for number, part in enumerate(batches)]
     except (TypeError, ValueError):
         raise TypeError(
             f"batches must be a whole number >= 1 or a list of index arrays, but it is {batches!r}."

@@ -6,15 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from reshuffle.arrays import IntArray
-from reshuffle.blocks import Blocks
-from reshuffle.epoch import choice, lattice, series
+from reshuffle._core.arrays import IntArray
+from reshuffle._core.progress import track
+from reshuffle.epoch import choice, series
 from reshuffle.epoch.accuracy import Accuracy
+from reshuffle.epoch.draws import DrawOrder, Order
+from reshuffle.epoch.lattice import exact
+from reshuffle.epoch.lattice.subsets import elements, layer
 from reshuffle.epoch.mean_map import MeanMap
-from reshuffle.epoch.sampling import DrawOrder, Order
-from reshuffle.epoch.subsets import elements, layer
 from reshuffle.epoch.whitened import Whitened
-from reshuffle.progress import track
+from reshuffle.problem.blocks import Blocks
 from reshuffle.schemes.base import Scheme, State
 from reshuffle.schemes.cyclic import Cyclic
 
@@ -50,14 +51,14 @@ class RandomReshuffling(Scheme):
 
     def mean_map(self, blocks: Blocks, step: float) -> MeanMap:
         """The exact mean over the B! orders."""
-        return lattice.reshuffled_mean_map(blocks, step)
+        return exact.reshuffled_mean_map(blocks, step)
 
     def estimated_map(self, blocks: Blocks, step: float, accuracy: Accuracy) -> MeanMap:
         """The mean over orders: exact for a handful of batches, else by the series or from sampled orders."""
         weights = np.repeat(1 / (blocks.batches * blocks.divisors), blocks.sizes)
         task = choice.Task(
             exact=lambda: self.mean_map(blocks, step),
-            exact_flops=lattice.flops(blocks),
+            exact_flops=exact.flops(blocks),
             whitened=lambda: Whitened.of(blocks.rows, weights, blocks.batches * step, blocks.offsets),
             coefficients=series.batch_coefficients(),
             contracts=True,
@@ -87,7 +88,7 @@ class RandomReshuffling(Scheme):
         start: State,
     ) -> State:
         """Up the subset lattice: the mean over the orders of S is that over which batch of S comes last."""
-        lattice.require_few(self.steps(n))
+        exact.require_few(self.steps(n))
         batches = list(range(self.steps(n)))
         subsets = (subset for size in batches for subset in layer(batches, size + 1))
         previous: dict[int, State] = {0: start}

@@ -9,14 +9,14 @@ import numpy as np
 import scipy.linalg
 import scipy.special
 
-from reshuffle.arrays import FloatArray, IntArray
-from reshuffle.blocks import Blocks
+from reshuffle._core.arrays import FloatArray, IntArray
 from reshuffle.epoch import choice, low_degrees, series
 from reshuffle.epoch.accuracy import Accuracy
+from reshuffle.epoch.draws import DrawOrder, Order
 from reshuffle.epoch.mean_map import MeanMap
-from reshuffle.epoch.sampling import DrawOrder, Order
 from reshuffle.epoch.whitened import Whitened
 from reshuffle.errors import BudgetError
+from reshuffle.problem.blocks import Blocks
 from reshuffle.schemes.base import Scheme, State, Visit
 from reshuffle.schemes.full_batch import FullBatch
 from reshuffle.schemes.random_reshuffling import RandomReshuffling

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from reshuffle import validate
-from reshuffle.arrays import IntArray
+from reshuffle._core import checks
+from reshuffle._core.arrays import IntArray
 from reshuffle.schemes.base import Scheme
 from reshuffle.schemes.cyclic import Cyclic
 from reshuffle.schemes.fixed_order import FixedOrder
@@ -53,12 +53,12 @@ class ShuffleOnce(FixedOrder):
         seed: Any = 0,
     ):
         super().__init__(batches, order, batch_size=batch_size, drop_last=drop_last, normalize=normalize)
-        self.draws = None if draws is None else validate.whole_number("draws", draws, 4)
+        self.draws = None if draws is None else checks.whole_number("draws", draws, 4)
         if self.draws is not None and self.draws % 2:
             raise ValueError(
                 f"draws must be even, since orders are drawn with their reverses, but it is {draws}."
             )
-        self._sample_seed = validate.generator("seed", seed).integers(2**63)
+        self._sample_seed = checks.generator("seed", seed).integers(2**63)
 
     def is_sampled(self, n: int) -> bool:
         """Whether the orders are too many to follow them all, or a sample was asked for."""

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from reshuffle.arrays import FloatArray, IntArray
-from reshuffle.blocks import Blocks
+from reshuffle._core.arrays import FloatArray, IntArray
+from reshuffle._core.orthogonal import thin_qr
 from reshuffle.epoch.mean_map import MeanMap
-from reshuffle.orthogonal import thin_qr
+from reshuffle.problem.blocks import Blocks
 from reshuffle.schemes.base import Scheme, State
 from reshuffle.schemes.cyclic import Cyclic
 from reshuffle.schemes.sample_with_replacement import SampleWithReplacement

@@ -1,0 +1,271 @@
+"""Checks at the door: each returns the cleaned value, or names the argument, the allowed range and the value.
+
+Inside the package values are trusted; nothing is checked twice.
+"""
+
+import math
+import numbers
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from reshuffle._core.arrays import AnyArray, FloatArray
+
+_DROP_ROWS = "drop or impute such rows first"
+
+
+def real_array(name: str, value: Any, advice: str = _DROP_ROWS) -> FloatArray:
+    """Return `value` as finite float64, without a copy where it is that already.
+
+    Lists, integers, float32, pandas frames and tensors are accepted; text, complex numbers, sparse matrices,
+    NaN and infinity are refused.
+
+    >>> real_array("y", [1, 2])
+    array([1., 2.])
+    >>> real_array("y", [1.0, float("nan")])
+    Traceback (most recent call last):
+    ...
+    ValueError: y must be finite, but y[1] is nan; drop or impute such rows first.
+    """
+    if scipy.sparse.issparse(value):
+        raise TypeError(f"{name} must be a dense array, but it is sparse; pass {name}.toarray().")
+    if np.ma.is_masked(value):
+        raise ValueError(f"{name} must have no masked entries; drop or impute them first.")
+    array = any_array(name, value)
+    if array.dtype.kind == "O" and all(map(_is_number_or_flag, array.flat)):
+        array = array.astype(np.float64)
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"{name} must hold real numbers, but {_of_another_kind(value, array)}.")
+    with np.errstate(over="ignore"):
+        # A long double beyond the range of float64 becomes infinite, and is refused as such below.
+        array = array.astype(np.float64, copy=False)
+    _require_finite(name, array, advice)
+    return array
+
+
+def any_array(name: str, value: Any) -> AnyArray:
+    """Return `value` as an array of whatever it holds, a tensor without its gradient."""
+    # torch refuses numpy a tensor that is part of a graph, and is not imported here to be asked.
+    if getattr(value, "requires_grad", False) is True:
+        value = value.detach()
+    try:
+        return np.asarray(value)
+    except (RuntimeError, TypeError, ValueError) as error:
+        message = f"{name} must be a rectangular array of numbers that numpy can read: {error}"
+    raise ValueError(message.rstrip(".") + ".")
+
+
+def _of_another_kind(value: Any, array: AnyArray) -> str:
+    """What is wrong with the type of the entries: which columns of a table hold them, if it has any."""
+    names = getattr(value, "columns", None)
+    kinds = getattr(value, "dtypes", None)
+    if names is None or kinds is None or np.ndim(kinds) != 1 or array.ndim != 2:
+        return f"its dtype is {array.dtype}; convert it first"
+    columns = zip(names, array.T, strict=True)
+    wrong = [repr(name) for name, entries in columns if not all(map(_is_number_or_flag, entries))]
+    if not wrong:
+        return f"its dtype is {array.dtype}; convert it first"
+    named = f"column {wrong[0]} does" if len(wrong) == 1 else f"columns {', '.join(wrong)} do"
+    return f"{named} not; drop such columns, or encode them as numbers first"
+
+
+def _require_finite(name: str, array: FloatArray, advice: str) -> None:
+    # The extremes show a NaN or an infinity without the mask of n * p bytes that isfinite would make.
+    if array.size == 0 or (math.isfinite(array.min()) and math.isfinite(array.max())):
+        return
+    where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
+    index = ", ".join(map(str, where))
+    raise ValueError(f"{name} must be finite, but {name}[{index}] is {array[where]}; {advice}.")
+
+
+def matrix(name: str, value: Any) -> FloatArray:
+    """Return a two-dimensional array with at least one row and one column.
+
+    >>> matrix("X", [1.0, 2.0])
+    Traceback (most recent call last):
+    ...
+    ValueError: X must be two-dimensional, (rows, columns), but its shape is (2,); try X.reshape(-1, 1).
+    """
+    array = real_array(name, value)
+    if array.ndim != 2:
+        raise ValueError(
+            f"{name} must be two-dimensional, (rows, columns), but its shape is {array.shape}; "
+            f"try {name}.reshape(-1, 1)."
+        )
+    if array.size == 0:
+        raise ValueError(f"{name} must have at least one row and one column, but its shape is {array.shape}.")
+    return array
+
+
+def vector(name: str, value: Any, length: int, meaning: str) -> FloatArray:
+    """Return a vector of the given length; a single column counts as a vector.
+
+    >>> vector("y", [1, 2, 3], 2, "one entry a row of X")
+    Traceback (most recent call last):
+    ...
+    ValueError: y must have shape (2,), one entry a row of X, but its shape is (3,).
+    """
+    array = real_array(name, value)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.shape != (length,):
+        raise ValueError(f"{name} must have shape ({length},), {meaning}, but its shape is {array.shape}.")
+    return array
+
+
+def whole_number(name: str, value: Any, low: int, high: int | None = None, hint: str = "") -> int:
+    """Return an int between `low` and `high`.
+
+    >>> whole_number("batches", 0, 1, 10)
+    Traceback (most recent call last):
+    ...
+    ValueError: batches must be a whole number between 1 and 10, but it is 0.
+    """
+    allowed = f"of at least {low}" if high is None else f"between {low} and {high}"
+    number = _whole_number(value)
+    if number is None or number < low or (high is not None and number > high):
+        raise ValueError(f"{name} must be a whole number {allowed}, but it is {value!r}. {hint}".rstrip())
+    return number
+
+
+def nonnegative(name: str, value: Any) -> float:
+    """Return a finite float that is zero or more.
+
+    >>> nonnegative("step", -0.1)
+    Traceback (most recent call last):
+    ...
+    ValueError: step must be a finite number >= 0, but it is -0.1.
+    """
+    number = _real_number(value)
+    if not (number is not None and math.isfinite(number) and number >= 0):
+        raise ValueError(f"{name} must be a finite number >= 0, but it is {value!r}.")
+    return number
+
+
+def positive(name: str, value: Any, meaning: str = "") -> float:
+    """Return a finite float above zero.
+
+    >>> positive("rtol", 0)
+    Traceback (most recent call last):
+    ...
+    ValueError: rtol must be a finite number > 0, but it is 0.
+    >>> positive("aspect", -1, "the limit of p/n")
+    Traceback (most recent call last):
+    ...
+    ValueError: aspect must be a finite number > 0, the limit of p/n, but it is -1.
+    """
+    number = _real_number(value)
+    if not (number is not None and math.isfinite(number) and number > 0):
+        allowed = f"a finite number > 0, {meaning}" if meaning else "a finite number > 0"
+        raise ValueError(f"{name} must be {allowed}, but it is {value!r}.")
+    return number
+
+
+def choice(name: str, value: Any, allowed: Sequence[str]) -> str:
+    """Return one of a few words.
+
+    >>> choice("normalize", "mean", ("own", "equal"))
+    Traceback (most recent call last):
+    ...
+    ValueError: normalize must be "own" or "equal", but it is 'mean'.
+    """
+    if not isinstance(value, str) or value not in allowed:
+        words = [f'"{word}"' for word in allowed]
+        raise ValueError(f"{name} must be {', '.join(words[:-1])} or {words[-1]}, but it is {value!r}.")
+    return value
+
+
+def flag(name: str, value: Any) -> bool:
+    """Return True or False.
+
+    >>> flag("drop_last", 1)
+    Traceback (most recent call last):
+    ...
+    ValueError: drop_last must be True or False, but it is 1.
+    """
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{name} must be True or False, but it is {value!r}.")
+    return bool(value)
+
+
+def _real_number(value: Any) -> float | None:
+    """A float if `value` is a real number (or a zero-dimensional array of one) within its range, else None."""
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value.item()
+    if not _is_real(value):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return None
+
+
+def _is_real(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, (bool, np.bool_))
+
+
+def _is_number_or_flag(value: Any) -> bool:
+    """Whether an entry of a table counts as a number: a column of True and False does, alone or beside others."""
+    return isinstance(value, (bool, np.bool_)) or _real_number(value) is not None
+
+
+def _rounded(number: Any) -> float:
+    """The nearest float64, infinity beyond their range."""
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
+
+
+def _whole_number(value: Any) -> int | None:
+    """An int if `value` is a whole number within the range of float64, to its last digit, else None."""
+    number = _real_number(value)
+    if number is None or not number.is_integer():
+        return None
+    return int(value) if isinstance(value, numbers.Integral) else int(number)
+
+
+def epochs(value: Any) -> FloatArray:
+    """Return whole numbers of epochs >= 0 as float64, of any shape; infinity asks for the limit.
+
+    >>> epochs([0, 10, math.inf])
+    array([ 0., 10., inf])
+    >>> epochs(2.5)
+    Traceback (most recent call last):
+    ...
+    ValueError: epochs must be whole numbers >= 0 or math.inf, but one is 2.5.
+    """
+    return _clock("epochs", value, whole=True)
+
+
+def times(value: Any) -> FloatArray:
+    """Return times >= 0 as float64, of any shape; infinity asks for the limit."""
+    return _clock("times", value, whole=False)
+
+
+def _clock(name: str, value: Any, whole: bool) -> FloatArray:
+    array = any_array(name, value)
+    if array.dtype.kind == "O" and all(_is_real(entry) for entry in array.flat):
+        # Whole numbers beyond 2^63, which numpy keeps as objects, and whatever stands beside them.
+        array = np.array([_rounded(entry) for entry in array.flat]).reshape(array.shape)
+    if array.dtype.kind not in "iuf":
+        raise TypeError(f"{name} must be numbers, but their dtype is {array.dtype}.")
+    ticks = array.astype(np.float64)
+    wrong = ~(ticks >= 0)
+    if whole:
+        wrong |= ticks != np.floor(ticks)
+    if wrong.any():
+        kind = "whole numbers" if whole else "numbers"
+        raise ValueError(f"{name} must be {kind} >= 0 or math.inf, but one is {float(ticks[wrong][0])}.")
+    return ticks
+
+
+def generator(name: str, value: Any) -> np.random.Generator:
+    """Return a numpy Generator from a seed >= 0, a SeedSequence or a Generator."""
+    if isinstance(value, np.random.Generator):
+        return value
+    if isinstance(value, np.random.SeedSequence):
+        return np.random.default_rng(value)
+    return np.random.default_rng(whole_number(name, value, 0, hint="Or pass a numpy Generator."))

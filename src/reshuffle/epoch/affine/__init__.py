@@ -1,0 +1,1 @@
+"""One epoch as an affine map on a state, where it is not symmetric: momentum, penalties, fixed orders."""

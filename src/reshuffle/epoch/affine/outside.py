@@ -1,0 +1,75 @@
+"""What a penalty does outside the row space, where no visit sees anything else."""
+
+import math
+
+import numpy as np
+
+from reshuffle._core.arrays import FloatArray
+from reshuffle.epoch.affine.affine_map import AffineMap, Powers
+from reshuffle.epoch.affine.visits import Hyperparameters
+from reshuffle.problem.row_space import RowSpace
+from reshuffle.recipe.recipe import Recipe
+
+
+class Outside:
+    """Every coordinate outside the row space is multiplied by the same number in an epoch: 1 without a penalty.
+
+    Parameters
+    ----------
+    recipe : Recipe
+    steps : int
+        Visits in an epoch.
+    space : RowSpace
+    """
+
+    def __init__(self, recipe: Recipe, steps: int, space: RowSpace):
+        self.recipe, self.steps, self.space = recipe, steps, space
+
+    def _visit(self, epoch: int) -> AffineMap:
+        """On a coordinate and its momentum buffer, after `epoch` epochs: what `Visits` does without rows."""
+        scaled: Hyperparameters = self.recipe.at(epoch).scaled(self.space)
+        size, momentum = math.sqrt(scaled.penalty), scaled.momentum
+        return AffineMap(
+            left=np.array([scaled.step * size, 1.0]),
+            right=np.array([size, 1.0]),
+            kernel=np.array([[1.0, momentum], [-1.0, 1 - momentum]]),
+            entries=np.zeros((2, 1)),
+            weight=1.0,
+            entry_sizes=np.zeros(1),
+        )
+
+    @property
+    def rate(self) -> float:
+        """The spectral radius of an epoch."""
+        with np.errstate(over="ignore"):
+            return float(np.power(self._visit(0).radius, self.steps))
+
+    @property
+    def settles(self) -> bool:
+        """Whether what is outside fades, or nothing acts on it."""
+        hyper = self.recipe.at(0)
+        return hyper.step * hyper.penalty == 0 or self._visit(0).settles
+
+    def fades(self, epochs: FloatArray) -> FloatArray:
+        """What is left of the start after each of the ascending epochs."""
+        if self.recipe.penalty == 0:
+            return np.ones(len(epochs))
+        state, done, fades = np.array([[1.0], [0.0]]), 0, []
+        for epoch in epochs:
+            if np.isinf(epoch):
+                fades.append(self._end())
+                continue
+            if self.recipe.is_constant:
+                state = Powers(self._visit(0)).after(self.steps * int(epoch - done), state)
+            else:
+                for passed in range(done, int(epoch)):
+                    state = Powers(self._visit(passed)).after(self.steps, state)
+            done = int(epoch)
+            fades.append(float(state[0, 0]) if np.isfinite(state).all() else math.inf)
+        return np.array(fades)
+
+    def _end(self) -> float:
+        hyper = self.recipe.at(0)
+        if hyper.step * hyper.penalty == 0:
+            return 1.0
+        return 0.0 if self._visit(0).settles else math.inf

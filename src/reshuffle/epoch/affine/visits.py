@@ -1,0 +1,217 @@
+"""One visit to a batch as an affine map on the state: the parameters, and the momentum buffer if there is one."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from reshuffle._core.arrays import FloatArray, IntArray
+from reshuffle.epoch.affine.graded import GradedBlocks
+from reshuffle.problem.row_space import RowSpace
+
+
+@dataclass(frozen=True)
+class Hyperparameters:
+    """What one visit is done with: torch's `lr`, `weight_decay` and `momentum`.
+
+    With g the gradient of the batch's mean loss plus penalty * beta, the buffer v starts at zero and
+    v -> momentum v + g, beta -> beta - step v.
+    """
+
+    step: float
+    penalty: float = 0.0
+    momentum: float = 0.0
+
+    def scaled(self, space: RowSpace) -> "Hyperparameters":
+        """The same for features divided by their scale."""
+        return Hyperparameters(
+            self.step * space.scale * space.scale, self.penalty / space.scale / space.scale, self.momentum
+        )
+
+
+class Visits:
+    """The visits to the batches of `blocks`, in graded row-space coordinates u = scale Q'V'beta.
+
+    The state z is u (r,), or (u, v / g) with momentum, where g^2 = s^2 + penalty are the sizes of the gradient's
+    coordinates. A visit sends it to z - L K_b R z + L E_b y_b with L = (step g, 1), R = (g, 1),
+
+        K_b = [[H, momentum], [-H, 1 - momentum]], E_b = [[U_b'], [-U_b']] / m_b, H = U_b'U_b / m_b + penalty / g^2,
+
+    where U_b are the rows of the batch divided by g: K_b knows neither the step nor how X is conditioned.
+    In the error u - u_star the visit is z - L K_b R z + L (E_b eta_b + f), where only a penalty makes a force f.
+
+    Parameters
+    ----------
+    blocks : GradedBlocks
+    scaled : Hyperparameters
+        For features divided by their scale.
+    """
+
+    def __init__(self, blocks: GradedBlocks, scaled: Hyperparameters):
+        self.blocks = blocks
+        self.step, self.penalty, self.momentum = scaled.step, scaled.penalty, scaled.momentum
+        self.rank: int = blocks.rows.shape[1]
+        root = math.sqrt(self.penalty)
+        self.sizes = np.hypot(blocks.singular, root)
+        self.unit = blocks.unit * (blocks.singular / self.sizes)
+        self.held = np.square(root / self.sizes)
+        self._force = root * (root / self.sizes)
+        buffers = np.ones(self.dimension - self.rank)
+        self.left = np.concatenate([self.step * self.sizes, buffers])
+        self.right = np.concatenate([self.sizes, buffers])
+
+    @property
+    def dimension(self) -> int:
+        """The length of the state."""
+        return self.rank if self.momentum == 0 else 2 * self.rank
+
+    @property
+    def count(self) -> int:
+        """How many batches there are to visit."""
+        return self.blocks.batches
+
+    @property
+    def weight(self) -> float:
+        """A bound on the entries of K_b."""
+        of_rows = 1 / float(self.blocks.divisors.min())
+        return max(of_rows + float(self.held.max(initial=0.0)), 1.0 if self.momentum else 0.0)
+
+    def sizes_of(self, steps: int, force: FloatArray) -> tuple[float, FloatArray]:
+        """Bounds on K and on the columns (1 + rows,) of E after so many visits, before anything cancels in them."""
+        constant = float(np.abs(force).max(initial=0.0))
+        of_rows = np.full(len(self.blocks.rows), self.weight)
+        return steps * self.weight, steps * np.concatenate([[constant], of_rows])
+
+    @cached_property
+    def _batches(self) -> list[tuple[FloatArray, float]]:
+        parts = [self.unit[self.blocks.of(batch)] for batch in range(self.blocks.batches)]
+        return [
+            (np.ascontiguousarray(part), float(divisor))
+            for part, divisor in zip(parts, self.blocks.divisors, strict=True)
+        ]
+
+    def kernel(self, batch: int, columns: FloatArray) -> FloatArray:
+        """K_b M (d, c) for M (d, c)."""
+        position = columns[: self.rank]
+        gradient = self.gradient(batch, position)
+        if self.penalty:
+            gradient += self.held[:, np.newaxis] * position
+        if self.momentum == 0:
+            return gradient
+        buffer = columns[self.rank :]
+        return np.concatenate([gradient + self.momentum * buffer, (1 - self.momentum) * buffer - gradient])
+
+    def gradient(self, batch: int, position: FloatArray) -> FloatArray:
+        """U_b'U_b M / m_b for M (r, c)."""
+        rows, divisor = self._batches[batch]
+        return np.asarray(rows.T @ ((rows @ position) / divisor))
+
+    def loss(self, batch: int, columns: FloatArray) -> FloatArray:
+        """L K_b R M for M (d, c): what a visit takes away, small when the step is."""
+        return self.left[:, np.newaxis] * self.kernel(batch, self.right[:, np.newaxis] * columns)
+
+    def move(self, batch: int, columns: FloatArray) -> FloatArray:
+        """(I - L K_b R) M for M (d, c)."""
+        return columns - self.loss(batch, columns)
+
+    def unit_entry(self, batch: int) -> FloatArray:
+        """E_b (d, m_b)."""
+        rows, divisor = self._batches[batch]
+        return self._pushed(rows.T / divisor)
+
+    def entry(self, batch: int) -> FloatArray:
+        """L E_b (d, m_b), how the responses of the batch enter."""
+        return self.left[:, np.newaxis] * self.unit_entry(batch)
+
+    def unit_force(self, truth: FloatArray) -> FloatArray:
+        """The force f (d,) of the penalty, which pulls the error towards -u_star."""
+        return self._pushed(-self._force * truth)
+
+    def force(self, truth: FloatArray) -> FloatArray:
+        """L f (d,)."""
+        return self.left * self.unit_force(truth)
+
+    def _pushed(self, minus_gradient: FloatArray) -> FloatArray:
+        if self.momentum == 0:
+            return minus_gradient
+        return np.concatenate([minus_gradient, -minus_gradient])
+
+    def columns(self, batch: int) -> IntArray:
+        """Where the responses of the batch are among those of the blocks."""
+        return np.arange(self.blocks.offsets[batch], self.blocks.offsets[batch + 1])
+
+
+class SubsetVisits(Visits):
+    """Visits to some of the rows of the blocks at a time, each a block of its own.
+
+    Parameters
+    ----------
+    blocks, scaled
+        As in `Visits`.
+    draws : list of (rows, divisor)
+        The batches.
+    """
+
+    def __init__(
+        self, blocks: GradedBlocks, scaled: Hyperparameters, draws: Sequence[tuple[tuple[int, ...], float]]
+    ):
+        super().__init__(blocks, scaled)
+        self._draws = draws
+
+    @property
+    def count(self) -> int:
+        """How many batches there are to visit."""
+        return len(self._draws)
+
+    @cached_property
+    def _batches(self) -> list[tuple[FloatArray, float]]:
+        return [(self.unit[list(rows)], divisor) for rows, divisor in self._draws]
+
+    def columns(self, batch: int) -> IntArray:
+        """Where the responses of the batch are among those of the blocks."""
+        return np.array(self._draws[batch][0], dtype=np.int64)
+
+
+class DrawnVisits(Visits):
+    """The mean of steps that draw their rows from one block of all rows: the same for every step."""
+
+    @cached_property
+    def gram(self) -> FloatArray:
+        """U'U / n (r, r), of the mean loss of all rows: smaller than the rows where n > r."""
+        rows, divisor = self._batches[0]
+        return np.asarray(rows.T @ rows / divisor)
+
+    def gradient(self, batch: int, position: FloatArray) -> FloatArray:
+        """U'U M / n for M (r, c)."""
+        return np.asarray(self.gram @ position)
+
+    def unit_entry(self, batch: int) -> FloatArray:
+        """The mean of E_b (d, n)."""
+        return super().unit_entry(0)
+
+    def columns(self, batch: int) -> IntArray:
+        """All rows."""
+        return super().columns(0)
+
+
+class MeanVisits(DrawnVisits):
+    """The mean over the batches of a visit to one of them, each as likely as the others."""
+
+    @cached_property
+    def _weights(self) -> FloatArray:
+        return np.repeat(1 / (self.blocks.batches * self.blocks.divisors), self.blocks.sizes)
+
+    @cached_property
+    def gram(self) -> FloatArray:
+        """The mean of U_b'U_b / m_b (r, r)."""
+        return np.asarray(self.unit.T @ (self._weights[:, np.newaxis] * self.unit))
+
+    def unit_entry(self, batch: int) -> FloatArray:
+        """The mean of E_b (d, rows)."""
+        return self._pushed(self.unit.T * self._weights)
+
+    def columns(self, batch: int) -> IntArray:
+        """All rows."""
+        return np.arange(len(self.blocks.rows))

@@ -1,0 +1,215 @@
+"""The mean of an epoch from sampled orders, where neither the lattice nor the series reaches.
+
+Orders are drawn in pairs, each with its reverse: the estimate of Z is then symmetric, as Z is, and what is
+antisymmetric in the order cancels exactly. The lowest degrees of each order's pull are a control variate: their
+mean over all orders is known (`low_degrees`), and only what the higher degrees add is left to chance.
+Draws are spread over a few groups, whose differences tell the error of this and of everything derived
+(`confidence`).
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from reshuffle._core.arrays import FloatArray, IntArray
+from reshuffle._core.confidence import error_of_mean, further_rounds, number_of_groups
+from reshuffle._core.progress import track
+from reshuffle.epoch.accuracy import A_SECOND, AT_ONCE, CALL, require_affordable
+from reshuffle.epoch.whitened import Whitened
+
+_FIRST_ROUNDS = 8
+
+
+@dataclass(frozen=True, eq=False)
+class Order:
+    """One random order: rows[offsets[t]:offsets[t+1]] are visited at step t, their gradients times shares[t]."""
+
+    rows: IntArray
+    offsets: IntArray
+    shares: FloatArray
+
+    def reversed(self) -> "Order":
+        """The same visits, the last first."""
+        sizes = np.diff(self.offsets)[::-1]
+        parts = np.split(self.rows, self.offsets[1:-1])[::-1]
+        return Order(np.concatenate(parts), np.concatenate([[0], np.cumsum(sizes)]), self.shares[::-1])
+
+
+DrawOrder = Callable[[np.random.Generator], Order]
+
+
+@dataclass(frozen=True, eq=False)
+class Sampled:
+    """The pull (q, k), those of the groups (groups, q, k), the error of the rates, and the number of orders."""
+
+    pull: FloatArray
+    groups: FloatArray
+    error: float
+    orders: int
+
+    def without(self, group: int) -> FloatArray:
+        """The pull as it would be without one group."""
+        return np.asarray(self.pull + (self.pull - self.groups[group]) / (len(self.groups) - 1))
+
+
+def sample(
+    whitened: Whitened,
+    draw: DrawOrder,
+    low_degrees: FloatArray,
+    *,
+    rtol: float,
+    budget: float,
+    rng: np.random.Generator,
+) -> Sampled:
+    """Draw orders until the rate of every mode is known to `rtol`, or `budget` operations are spent.
+
+    A first round goes without the control variate, which makes an order three times as expensive; if that was not
+    enough, a second one tells whether it pays.
+
+    Parameters
+    ----------
+    draw : callable
+        Draws an order.
+    low_degrees : (q, k)
+        The mean over all orders of the pull up to second degree.
+    """
+    steps = len(draw(np.random.default_rng(0)).shares)
+    tally = _Tally(whitened, low_degrees, steps, budget, with_control=False)
+    require_affordable(
+        tally.expense, budget, "the mean over a few sampled orders",
+        "try a larger budget, or a smaller step, at which a series may reach rtol",
+    )  # fmt: skip
+    first = int(np.clip(AT_ONCE / tally.expense, 1, _FIRST_ROUNDS))
+    left = budget - tally.draw(draw, rng, first)
+    if tally.error() > rtol and 3 * tally.expense <= max(left, A_SECOND):
+        controlled = _Tally(whitened, low_degrees, steps, budget, with_control=True)
+        left -= controlled.draw(draw, rng, max(1, first // 2))
+        if controlled.expense_of(rtol) < tally.expense_of(rtol):
+            tally = controlled
+    while rtol < tally.error() < np.inf and left >= tally.expense:
+        excess = tally.error() / rtol
+        left -= tally.draw(draw, rng, further_rounds(tally.rounds, excess, left / tally.expense))
+    return tally.result()
+
+
+class _Tally:
+    """The sums of the groups, with or without the control variate."""
+
+    def __init__(
+        self, whitened: Whitened, low_degrees: FloatArray, steps: int, budget: float, *, with_control: bool
+    ):
+        self.whitened, self.low_degrees, self.with_control = whitened, low_degrees, with_control
+        rows, modes = whitened.orthonormal.shape
+        pair = 2 * (4.0 * rows * modes**2 + CALL * steps)
+        # One draw for each group is made in any case, and three arrays are kept.
+        groups = number_of_groups(pair, 3 * 8.0 * rows * modes, max(budget, A_SECOND))
+        # Of a round, a pair of orders for every group.
+        self.expense: float = groups * pair * (3 if with_control else 1)
+        self.full = np.zeros((groups, rows, modes))
+        self.control = np.zeros((groups, rows, modes) if with_control else (groups, 0, 0))
+        self.rounds = 0
+
+    def expense_of(self, rtol: float) -> float:
+        """Operations until the error is `rtol`, as far as can be told by now."""
+        return self.expense * self.rounds * (self.error() / rtol) ** 2
+
+    def draw(self, draw: DrawOrder, rng: np.random.Generator, rounds: int) -> float:
+        """Add so many rounds, and return what they cost."""
+        for _ in track(range(rounds), rounds, "sampling orders"):
+            for group in range(len(self.full)):
+                order = draw(rng)
+                for each in (order, order.reversed()):
+                    control = self.control[group] if self.with_control else None
+                    follow(self.whitened, each, self.full[group], control)
+            self.rounds += 1
+        return rounds * self.expense
+
+    @property
+    def _factor(self) -> float:
+        """The multiple of the control variate that leaves the least variance among the groups."""
+        if not self.with_control:
+            return 0.0
+        beside, among = self.full.mean(axis=0), self.control.mean(axis=0)
+        size = sum(float(np.square(control - among).sum()) for control in self.control)
+        along = sum(
+            float(np.vdot(full - beside, control - among))
+            for full, control in zip(self.full, self.control, strict=True)
+        )
+        return along / size if size else 1.0
+
+    def groups(self) -> Iterator[FloatArray]:
+        """The mean pull of each group, (q, k), one at a time: all of them at once are large."""
+        factor, orders = self._factor, 2 * self.rounds
+        for full, control in zip(self.full, self.control, strict=True):
+            yield (full - factor * control) / orders + factor * self.low_degrees if factor else full / orders
+
+    def error(self) -> float:
+        """The error of the rate of the worst mode, relative to that rate."""
+        rates = np.array([np.einsum("ij,ij->j", group, self.whitened.orthonormal) for group in self.groups()])
+        mean = np.abs(rates.mean(axis=0))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            shares = error_of_mean(rates) / mean
+        return float(np.nan_to_num(shares, posinf=np.inf).max(initial=0.0))
+
+    def result(self) -> Sampled:
+        """The estimate, as far as it has come; the sums are used up."""
+        error = self.error()
+        for number, group in enumerate(self.groups()):
+            self.full[number] = group
+        return Sampled(self.full.mean(axis=0), self.full, error, 2 * len(self.full) * self.rounds)
+
+
+def modifier(
+    whitened: Whitened, draw: DrawOrder, atom: int, orders: int, rng: np.random.Generator
+) -> FloatArray:
+    """Pi_b in the basis V (k, k), from as many orders as given and their reverses."""
+    x, root = whitened.rates, np.sqrt(whitened.rates)
+    first_row = int(whitened.offsets[atom])
+    total, visits = np.zeros((len(x), len(x))), 0.0
+    for _ in range(max(1, orders // 2)):
+        order = draw(rng)
+        for each in (order, order.reversed()):
+            position = np.flatnonzero(each.rows == first_row)
+            for at in position:
+                step = int(np.searchsorted(each.offsets, at, side="right")) - 1
+                total += each.shares[step] * _words_after(whitened, each, step)
+                visits += each.shares[step]
+    return np.asarray(np.eye(len(x)) - root[:, np.newaxis] * (total / (visits or 1.0)) * root)
+
+
+def _words_after(whitened: Whitened, order: Order, step: int) -> FloatArray:
+    """E (k, k) with I - L E L the product of the visits after a step."""
+    x = whitened.rates
+    words = np.zeros((len(x), len(x)))
+    for later in range(step + 1, len(order.shares)):
+        rows = whitened.orthonormal[order.rows[order.offsets[later] : order.offsets[later + 1]]]
+        share = order.shares[later]
+        # (I - L P L)(I - L E L) = I - L (E + P - P X E) L.
+        words += share * (rows.T @ (rows - (rows * x) @ words))
+    return words
+
+
+def follow(whitened: Whitened, order: Order, full: FloatArray, control: FloatArray | None) -> None:
+    """Add the pull of one order to `full` (q, k), and its part up to second degree to `control`.
+
+    From the last visit to the first: what happens after a visit is M = L^-1 prod (I - step W) L, and each visit's
+    pull is M o. Transposes are kept, so that rows stay rows.
+    """
+    x = whitened.rates
+    rows = whitened.orthonormal[order.rows]
+    after = np.eye(len(x))
+    linear, quadratic = np.zeros_like(after), np.zeros_like(after)
+    for step in range(len(order.shares) - 1, -1, -1):
+        place = slice(order.offsets[step], order.offsets[step + 1])
+        members = order.rows[place]
+        own = rows[place] * order.shares[step]
+        weighted = (rows[place] * x).T
+        pulled = own @ after
+        full[members] += pulled
+        after -= weighted @ pulled
+        if control is not None:
+            first = own @ linear
+            control[members] += own + first + own @ quadratic
+            quadratic -= weighted @ first
+            linear -= weighted @ own

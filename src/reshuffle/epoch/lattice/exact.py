@@ -1,0 +1,98 @@
+"""The exact mean of an epoch of random reshuffling, by whichever lattice needs fewer operations."""
+
+import math
+import os
+
+import numpy as np
+
+from reshuffle._core.arrays import FloatArray
+from reshuffle.epoch.accuracy import CALL
+from reshuffle.epoch.lattice import parameter_lattice, sample_lattice
+from reshuffle.epoch.lattice.parameter_lattice import ParameterLattice
+from reshuffle.epoch.lattice.sample_lattice import SampleLattice
+from reshuffle.epoch.mean_map import MeanMap
+from reshuffle.errors import BudgetError
+from reshuffle.problem.blocks import Blocks
+
+_MOST_BATCHES = 20
+"""Beyond, 2^B averages take longer than anyone waits."""
+
+
+def flops(blocks: Blocks) -> float:
+    """Operations of the cheaper lattice, calls included; infinite with too many batches or too little memory."""
+    if blocks.batches > _MOST_BATCHES or _needed_bytes(blocks) > _available_bytes():
+        return math.inf
+    return min(_flops_of_both(blocks)) + CALL * blocks.batches * 2.0 ** (blocks.batches - 1)
+
+
+def fits_in_memory(batches: int, state_bytes: float) -> bool:
+    """Whether a walk up the lattice of so many batches, with states of this size, can be done at all."""
+    if batches > _MOST_BATCHES:
+        return False
+    # Two neighbouring layers at a time, none of them larger than the middle one.
+    return 2 * math.comb(batches, batches // 2) * state_bytes <= _available_bytes()
+
+
+def require_few(batches: int) -> None:
+    """Refuse a lattice that has no end."""
+    if batches > _MOST_BATCHES:
+        raise BudgetError(
+            f"batches is {batches}, but the exact mean over their orders takes 2^batches averages and is computed "
+            f'for at most {_MOST_BATCHES}; try fewer batches, or descend(..., method="auto").'
+        )
+
+
+def reshuffled_mean_map(blocks: Blocks, step: float) -> MeanMap:
+    """The mean over all B! orders of the batches, from 2^B matrices (section 3.1, Lemma batch_Z_symmetric)."""
+    batches = blocks.batches
+    require_few(batches)
+    needed, available = _needed_bytes(blocks), _available_bytes()
+    if needed > available:
+        raise BudgetError(
+            f"batches is {batches}, and the exact mean over their orders needs {needed / 2**30:.1f} GiB of the "
+            f"{available / 2**30:.1f} GiB that this machine can spare; "
+            'try fewer batches, or descend(..., method="auto").'
+        )
+    over_samples, over_parameters = _flops_of_both(blocks)
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = (
+            _over_samples(blocks, step) if over_samples <= over_parameters else _over_parameters(blocks, step)
+        )
+    return mean.require_finite(batches)
+
+
+def _over_samples(blocks: Blocks, step: float) -> MeanMap:
+    lattice = SampleLattice(blocks, step)
+    rows, kernel = blocks.rows, lattice.kernel()
+
+    def modifier(batch: int) -> FloatArray:
+        return np.eye(rows.shape[1]) - step * (rows.T @ lattice.prefix_mean(batch) @ rows)
+
+    return MeanMap(rows, kernel, kernel, blocks.batches * step, 1, blocks.weight, modifier)
+
+
+def _over_parameters(blocks: Blocks, step: float) -> MeanMap:
+    lattice = ParameterLattice(blocks, step)
+    factor = lattice.factor
+
+    def modifier(batch: int) -> FloatArray:
+        return np.eye(factor.shape[1]) - step * (factor.T @ lattice.prefix_means[batch] @ factor)
+
+    return MeanMap(factor, lattice.kernel, lattice.pull, blocks.batches * step, 1, blocks.weight, modifier)
+
+
+def _flops_of_both(blocks: Blocks) -> tuple[float, float]:
+    return sample_lattice.flops(blocks.sizes), parameter_lattice.flops(blocks.batches, blocks.rows.shape[1])
+
+
+def _needed_bytes(blocks: Blocks) -> float:
+    over_samples, over_parameters = _flops_of_both(blocks)
+    if over_samples <= over_parameters:
+        return sample_lattice.peak_bytes(blocks.sizes)
+    return parameter_lattice.peak_bytes(blocks.batches, blocks.rows.shape[1])
+
+
+def _available_bytes() -> float:
+    if not hasattr(os, "sysconf"):
+        return math.inf
+    return 0.8 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -1,0 +1,1 @@
+"""Second moments of a run over its orders and its noise."""

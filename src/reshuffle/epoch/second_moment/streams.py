@@ -1,0 +1,172 @@
+"""The moments of a run's error at the epochs that were asked for, infinity included."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from reshuffle._core.arrays import FloatArray
+from reshuffle._core.powers import power_and_sum
+from reshuffle._core.progress import track
+from reshuffle.epoch.affine.course import Course
+from reshuffle.epoch.affine.inputs import Inputs
+from reshuffle.epoch.affine.visits import DrawnVisits
+from reshuffle.epoch.epoch import Epoch
+from reshuffle.epoch.second_moment.recursion import DrawnSecondMoment, SecondMoment
+from reshuffle.epoch.second_moment.reshuffled import ReshuffledMoment
+from reshuffle.epoch.second_moment.squared import MOST_MOMENTS, SquaredMoments
+from reshuffle.epoch.second_moment.stationary import Map, ModePart, fixed_point, mean_part
+from reshuffle.schemes import SampleWithReplacement
+
+_STILL = 1e-15
+"""Relative change in an epoch below which the next ones are not worth their time."""
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """E u u' (r, r) and E u (r,) of the error u = scale V'(beta - beta_star) at one time.
+
+    `error` is that of the second moment relative to its size.
+    """
+
+    second: FloatArray
+    mean: FloatArray
+    error: float = 0.0
+
+
+def second_moment(course: Course, inputs: Inputs, epoch: int) -> SecondMoment:
+    """The recursion that belongs to a course, in the epoch after `epoch` others."""
+    scheme, visits = course.scheme, course.visits(epoch)
+    if isinstance(scheme, SampleWithReplacement) and isinstance(visits, DrawnVisits):
+        return DrawnSecondMoment(scheme, course.n, visits, inputs, scheme.sizes(course.n).tolist())
+    return SecondMoment(scheme, course.n, visits, inputs)
+
+
+def general(course: Course, inputs: Inputs, start: FloatArray, epochs: FloatArray) -> Iterator[Snapshot]:
+    """Follow the joint moments of error and inputs epoch by epoch, for any scheme and recipe."""
+    rank = course.visits(0).rank
+    state = np.zeros(course.visits(0).dimension)
+    state[:rank] = start
+    recursion = second_moment(course, inputs, 0)
+    moments, d = recursion.start(state), len(state)
+
+    def advance(passed: int, current: FloatArray) -> FloatArray:
+        made = recursion if course.recipe.is_constant else second_moment(course, inputs, passed)
+        return made.epoch(current)
+
+    moves = course.recipe.is_constant and course.recipe.at(0).step > 0
+    leap = SquaredMoments(recursion).after if moves and leaps(moments.size, epochs) else None
+    pace = _Pace(advance, moments, course.recipe.is_constant, leap)
+    end: Snapshot | None = None
+    for epoch in epochs:
+        current = pace.at(int(epoch)) if np.isfinite(epoch) else pace.state
+        if end is None and (np.isinf(epoch) or pace.has_settled):
+            end = _end(course, inputs, current)
+        if end is not None and np.isinf(epoch):
+            yield end
+            return
+        error = 0.0 if end is None else _distance(current[:rank, :rank], end)
+        yield Snapshot(current[:rank, :rank], current[:rank, d], error)
+
+
+def leaps(moments: int, epochs: FloatArray) -> bool:
+    """Whether the joint moments are few enough, and the epochs far enough, to square the map of an epoch."""
+    last = float(epochs[np.isfinite(epochs)].max(initial=0.0))
+    return moments <= MOST_MOMENTS and last > 4 * moments
+
+
+class _Pace:
+    """A recursion that is followed epoch by epoch, until nothing changes any more or all has left the range."""
+
+    def __init__(
+        self,
+        advance: Callable[[int, FloatArray], FloatArray],
+        state: FloatArray,
+        constant: bool,
+        leap: Callable[[float, FloatArray], FloatArray] | None = None,
+    ):
+        self._advance, self.state, self._constant, self._leap = advance, state, constant, leap
+        self._done, self._stands = 0, False
+
+    @property
+    def has_settled(self) -> bool:
+        """Whether epochs were left out because the last one changed next to nothing."""
+        return self._stands and bool(np.isfinite(self.state).all())
+
+    def at(self, epoch: int) -> FloatArray:
+        """The state after an epoch that is not before the last one asked for."""
+        if self._leap is not None:
+            self.state, self._done = self._leap(epoch - self._done, self.state), epoch
+        for _ in track(range(self._done, epoch), epoch - self._done, "second moments"):
+            if self._stands:
+                break
+            with np.errstate(over="ignore", invalid="ignore"):
+                following = self._advance(self._done, self.state)
+                change = float(np.abs(following - self.state).max(initial=0.0))
+            size = float(np.abs(following).max(initial=0.0))
+            self.state, self._done = following, self._done + 1
+            self._stands = not np.isfinite(size) or (self._constant and change <= _STILL * size)
+        return self.state
+
+
+def _distance(second: FloatArray, end: Snapshot) -> float:
+    """How far, relative to its size, a second moment that seems to stand still is from where it ends."""
+    size = float(np.abs(second).max(initial=0.0))
+    gap = float(np.abs(second - end.second).max(initial=0.0))
+    return gap / size if size else 0.0
+
+
+def _end(course: Course, inputs: Inputs, current: FloatArray) -> Snapshot:
+    d, rank = len(current), course.visits(0).rank
+    if course.recipe.at(0).step == 0:
+        return Snapshot(current[:rank, :rank], current[:rank, d])
+    if not course.settles:
+        return Snapshot(np.full((rank, rank), np.inf), np.full(rank, np.inf))
+    mean, recursion = course.map(0), second_moment(course, inputs, 0)
+    ends = mean.fixed_point()
+    cross = (
+        ends[:, :1] + ends[:, 1:] @ inputs.given[:, np.newaxis]
+        if inputs.given is not None
+        else np.hstack([ends[:, :1], inputs.noise * ends[:, 1:]])
+    )
+    symmetric = course.recipe.momentum == 0 and course.scheme.is_symmetric
+    second, error = fixed_point(
+        lambda matrix: recursion.change(np.hstack([matrix, cross]))[:, :d], mean_part(mean, symmetric)
+    )
+    return Snapshot(second[:rank, :rank], cross[:rank, 0], error)
+
+
+def reshuffled(
+    epoch: Epoch, lattice: ReshuffledMoment, start: FloatArray, epochs: FloatArray
+) -> Iterator[Snapshot]:
+    """The same for random reshuffling with nothing but a step, in the coordinates of the lattice."""
+    space, rates = epoch.problem.row_space, epoch.rates
+    modes = lattice.basis.T @ epoch.modes.vectors
+    inlet = lattice.inlet((lattice.noise**2 * space.scale) * epoch.pull)
+    begin = lattice.basis.T @ start
+
+    def after(count: float, matrix: FloatArray) -> FloatArray:
+        _, drift = power_and_sum(rates, np.array(float(count)))
+        return lattice.epoch(matrix, inlet * drift)
+
+    pace = _Pace(after, np.outer(begin, begin), constant=True)
+    end: Snapshot | None = None
+    for when in epochs:
+        second = pace.at(int(when)) if np.isfinite(when) else pace.state
+        if end is None and (np.isinf(when) or pace.has_settled):
+            end = _settled(modes, rates, lambda matrix: after(np.inf, matrix))
+        if end is not None and np.isinf(when):
+            yield end
+            return
+        decay, _ = power_and_sum(rates, np.array(when))
+        error = 0.0 if end is None else _distance(second, end)
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean = modes @ (decay * (modes.T @ begin))
+        yield Snapshot(second, mean, error)
+
+
+def _settled(modes: FloatArray, rates: FloatArray, epoch: Map) -> Snapshot:
+    if not ((rates > 0) & (rates < 2)).all():
+        return Snapshot(np.full_like(modes, np.inf), np.full_like(rates, np.inf))
+    second, error = fixed_point(lambda matrix: epoch(matrix) - matrix, ModePart(rates, modes))
+    return Snapshot(second, np.zeros_like(rates), error)

@@ -1,0 +1,148 @@
+"""What is being learned: a least-squares problem, with or without the truth behind it."""
+
+import math
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from reshuffle._core import checks
+from reshuffle._core.arrays import FloatArray, IntArray
+from reshuffle._core.threads import few_threads
+from reshuffle.errors import MissingTruthError
+from reshuffle.problem import blocks, row_space
+from reshuffle.problem.blocks import Blocks
+from reshuffle.problem.covariance import Covariance, CovarianceLike, covariance
+from reshuffle.problem.row_space import Reduction, RowSpace
+
+
+class LeastSquares:
+    """Minimise |y - X b|^2 / (2n) over b in R^p, where y = X beta_star + eta (Section 2 of the paper).
+
+    Parameters
+    ----------
+    X : (n, p)
+        Features, a row a sample. float64 arrays are used as they are, without a copy: do not change them.
+    y : (n,)
+        Responses.
+    beta_star : (p,), optional
+        The true parameters. Needed for the risk.
+    covariance : optional
+        Sigma = E x x', of a new sample: None (identity), a number, a vector (diagonal), a matrix or a
+        scipy LinearOperator.
+    noise : float, optional
+        The standard deviation sigma of the independent entries of eta. Needed for the risk.
+
+    >>> problem = LeastSquares([[1, 0], [1, 1], [1, 2]], [1, 2, 2])
+    >>> problem
+    LeastSquares(n=3, p=2, truth unknown)
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        y: Any,
+        beta_star: Any = None,
+        covariance: CovarianceLike = None,
+        noise: float | None = None,
+    ):
+        self.X = checks.matrix("X", X)
+        self.n, self.p = self.X.shape
+        self.y = checks.vector("y", y, self.n, "one entry a row of X")
+        self.beta_star = (
+            None
+            if beta_star is None
+            else checks.vector("beta_star", beta_star, self.p, "one entry a column of X")
+        )
+        self.covariance = _covariance(covariance, self.p)
+        self.noise = None if noise is None else checks.nonnegative("noise", noise)
+
+    def __repr__(self) -> str:
+        known = [name for name in ("beta_star", "noise") if getattr(self, name) is not None]
+        truth = "truth unknown" if not known else "truth known" if len(known) == 2 else f"{known[0]} known"
+        return f"LeastSquares(n={self.n}, p={self.p}, {truth})"
+
+    @cached_property
+    def reduction(self) -> Reduction:
+        """The data in the coordinates of its row space, computed once."""
+        with few_threads(math.sqrt(self.X.size)):
+            return row_space.reduce(self.X, self.y)
+
+    @property
+    def row_space(self) -> RowSpace:
+        """Range(X'), where everything happens."""
+        return self.reduction.space
+
+    @property
+    def rank(self) -> int:
+        """The numerical rank of X."""
+        return self.row_space.dimension
+
+    def blocks(self, partition: list[IntArray], divisors: FloatArray | None = None) -> Blocks:
+        """The per-batch statistics of a partition, gradients divided by its parts' lengths or by divisors."""
+        with few_threads(math.sqrt(self.X.size)):
+            return blocks.split(self.X, self.y, self.reduction, partition, divisors)
+
+    def parameters(self, purpose: str) -> FloatArray:
+        """Return beta_star, or say that `purpose` needs it."""
+        if self.beta_star is None:
+            raise MissingTruthError(
+                f"{purpose} needs beta_star, which this problem does not know; pass beta_star=... to LeastSquares."
+            )
+        return self.beta_star
+
+    def truth(self, purpose: str) -> tuple[FloatArray, Covariance, float]:
+        """Return beta_star, the covariance and the noise, or say which is missing for `purpose`."""
+        missing = [name for name in ("beta_star", "noise") if getattr(self, name) is None]
+        if missing:
+            raise MissingTruthError(
+                f"{purpose} needs {' and '.join(missing)}, which this problem does not know; "
+                f"pass {', '.join(name + '=...' for name in missing)} to LeastSquares."
+            )
+        assert self.beta_star is not None
+        assert self.noise is not None
+        return self.beta_star, self.covariance, self.noise
+
+
+# The keyword `covariance` of LeastSquares hides the function of that name inside __init__.
+_covariance = covariance
+
+
+def gaussian(
+    n: int,
+    p: int,
+    *,
+    covariance: CovarianceLike = None,
+    noise: float = 1.0,
+    beta_star: Any = None,
+    seed: int | np.random.Generator = 0,
+) -> LeastSquares:
+    """Draw a problem with Gaussian features, x ~ N(0, Sigma), and Gaussian noise: y = X beta_star + noise * eta.
+
+    Parameters
+    ----------
+    n, p : int
+        Samples and features.
+    covariance : optional
+        Sigma, as in LeastSquares; None is the isotropic case.
+    noise : float
+        The noise level sigma.
+    beta_star : (p,), optional
+        The truth; by default uniform on the unit sphere.
+    seed : int or numpy Generator
+        Where the randomness comes from.
+
+    >>> gaussian(100, 150, noise=0.5, seed=1)
+    LeastSquares(n=100, p=150, truth known)
+    """
+    n = checks.whole_number("n", n, 1)
+    p = checks.whole_number("p", p, 1)
+    noise = checks.nonnegative("noise", noise)
+    rng = checks.generator("seed", seed)
+    X = _covariance(covariance, p).colour(rng.standard_normal((n, p)))
+    if beta_star is None:
+        direction = rng.standard_normal(p)
+        beta_star = direction / np.linalg.norm(direction)
+    beta_star = checks.vector("beta_star", beta_star, p, "one entry a feature")
+    y = X @ beta_star + noise * rng.standard_normal(n)
+    return LeastSquares(X, y, beta_star=beta_star, covariance=covariance, noise=noise)

@@ -1,0 +1,193 @@
+"""The row space of X, the only place where anything moves, and the data seen from inside it.
+
+Outside Range(X') every W_b, Z and Xtilde' vanish and the error stays frozen, so the dynamics live in
+r = rank X <= min(n, p) coordinates and no p x p matrix is ever needed when p > n.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+from scipy.linalg import lapack
+
+from reshuffle._core.arrays import BoolArray, FloatArray, IntArray
+from reshuffle._core.orthogonal import thin_qr, triangle
+
+_UNREACHED = 1e-12
+"""Share of a unit vector in a parameter that is mere rounding: a column of zeros may have as much."""
+_CHUNK = 1 << 21
+"""Entries of X that are copied at a time."""
+
+
+@dataclass(frozen=True, eq=False)
+class RowSpace:
+    """An orthonormal basis V (p, r) of Range(X'), and the power of two that X is measured in.
+
+    `basis` is None when the row space is all of R^p, where V = I costs nothing. Dividing X by `scale`
+    (about its largest entry) is exact and keeps products of many features within the range of float64.
+    With `turn` Q (r, r), orthogonal, the coordinates are those of V Q, which is never formed.
+    """
+
+    p: int
+    dimension: int
+    scale: float
+    basis: FloatArray | None
+    turn: FloatArray | None = None
+
+    def coordinates(self, vectors: FloatArray) -> FloatArray:
+        """Q'V' v, for a vector (p,) or the columns of (p, m)."""
+        inside = vectors if self.basis is None else self.basis.T @ vectors
+        return inside if self.turn is None else self.turn.T @ inside
+
+    def lift(self, coordinates: FloatArray) -> FloatArray:
+        """V Q c, for a vector (r,) or the columns of (r, m)."""
+        inside = coordinates if self.turn is None else self.turn @ coordinates
+        return inside if self.basis is None else self.basis @ inside
+
+    def reach(self, directions: FloatArray) -> BoolArray:
+        """Which parameters (p, m) the directions (r, m) of the row space have a part in, beyond rounding."""
+        return np.asarray(np.abs(self.lift(directions)) > _UNREACHED)
+
+    def outside(self, vector: FloatArray) -> FloatArray:
+        """(I - V V') v, the part that X does not see."""
+        if self.basis is None:
+            return np.zeros_like(vector)
+        # Projecting twice: once leaves a remainder of size eps |v|, which matters when v is nearly inside.
+        for _ in range(2):
+            vector = vector - self.lift(self.coordinates(vector))
+        return vector
+
+
+@dataclass(frozen=True, eq=False)
+class Reduction:
+    """The data in the coordinates of the row space: |y - X b|^2 = |response - scale rows V' b|^2.
+
+    `rows` (q, r) are the rows of X V / scale themselves when X is wide; when X is tall they are the
+    triangular factor of a QR decomposition, q = p + 1 rows that carry the same information.
+    """
+
+    space: RowSpace
+    rows: FloatArray
+    response: FloatArray
+
+
+def reduce(X: FloatArray, y: FloatArray) -> Reduction:
+    """Find the row space of X (n, p) and the data in it, with no matrix of size p x p when p > n.
+
+    The rank is numerical, with the tolerance of numpy.linalg.matrix_rank: max(n, p) eps times the
+    largest singular value. What it discards must be rounding: a row or a column that is small but has a
+    direction of its own is refused, since its fate after many epochs cannot be told.
+    """
+    scale = scale_of(X)
+    reduction = _reduce_wide(X, y, scale) if X.shape[1] > X.shape[0] else _reduce_tall(X, y, scale)
+    if reduction.space.dimension < min(X.shape):
+        _require_one_scale(X, reduction.space.dimension)
+    return reduction
+
+
+def scale_of(X: FloatArray) -> float:
+    """A power of two about as large as the largest entry of X."""
+    largest = max(float(X.max()), -float(X.min()))
+    if largest == 0:
+        return 1.0
+    if not 1e-152 <= largest <= 1e152:
+        raise ValueError(
+            f"X must have its largest entry between 1e-152 and 1e152, so that its squares are numbers, "
+            f"but that is {largest:.3g}; rescale X."
+        )
+    return float(np.ldexp(1.0, np.frexp(largest)[1]))
+
+
+def _reduce_wide(X: FloatArray, y: FloatArray, scale: float) -> Reduction:
+    p = X.shape[1]
+    basis, upper = thin_qr(X.T / scale, overwrite=True)
+    rows = np.ascontiguousarray(upper.T)
+    if not _clearly_full_rank(upper, p):
+        left, values, right = scipy.linalg.svd(upper, check_finite=False)
+        kept = values > _tolerance(values, p)
+        basis = basis @ left[:, kept]
+        rows = right[kept].T * values[kept]
+    return Reduction(RowSpace(p, rows.shape[1], scale, basis), rows, y)
+
+
+def _reduce_tall(X: FloatArray, y: FloatArray, scale: float) -> Reduction:
+    n, p = X.shape
+    table = triangle(compress(chunks(X, y, scale, None)))
+    rows, response = table[:, :p], table[:, p]
+    basis = None
+    if not _clearly_full_rank(rows[:p], n):
+        _, values, right = scipy.linalg.svd(rows[:p], check_finite=False)
+        kept = values > _tolerance(values, n)
+        if not kept.all():
+            basis = np.ascontiguousarray(right[kept].T)
+            rows = rows @ basis
+    return Reduction(RowSpace(p, rows.shape[1], scale, basis), np.ascontiguousarray(rows), response)
+
+
+def _require_one_scale(X: FloatArray, rank: int) -> None:
+    """Refuse X if its rank grows once its rows, or its columns, are brought to one size."""
+    tall = X if X.shape[0] >= X.shape[1] else X.T
+    kinds = ("column", "row") if tall is X else ("row", "column")
+    height = _height(tall.shape[1])
+    parts = [slice(start, start + height) for start in range(0, len(tall), height)]
+    across = np.max([np.abs(tall[part]).max(axis=0) for part in parts], axis=0)
+    along = np.concatenate([np.abs(tall[part]).max(axis=1) for part in parts])
+    across_rank = _rank((tall[part] / _or_one(across) for part in parts), len(tall))
+    along_rank = _rank((tall[part] / _or_one(along[part, np.newaxis]) for part in parts), len(tall))
+    for kind, sizes, other in ((kinds[0], across, across_rank), (kinds[1], along, along_rank)):
+        if other > rank:
+            smallest = int(np.argmin(np.where(sizes > 0, sizes, np.inf)))
+            raise ValueError(
+                f"X mixes scales too far apart for double precision: {kind} {smallest} has entries of at most "
+                f"{sizes[smallest]:.1g}, which are lost beside those of {sizes.max():.1g}; "
+                f"rescale or drop such {kind}s."
+            )
+
+
+def _or_one(sizes: FloatArray) -> FloatArray:
+    return np.where(sizes > 0, sizes, 1.0)
+
+
+def _rank(tables: Iterable[FloatArray], size: int) -> int:
+    values = scipy.linalg.svdvals(compress(tables), check_finite=False)
+    return int((values > _tolerance(values, size)).sum())
+
+
+def _tolerance(values: FloatArray, size: int) -> float:
+    return size * float(np.finfo(np.float64).eps) * float(values[0])
+
+
+def _clearly_full_rank(upper: FloatArray, size: int) -> bool:
+    # LAPACK's estimate of the condition number costs O(r^2) and is trusted only when it leaves no doubt;
+    # the singular values, at O(r^3), decide the rest.
+    reciprocal, _ = lapack.dtrcon(np.asfortranarray(upper), norm="1", uplo="U")
+    return bool(reciprocal > 100 * size**2 * np.finfo(np.float64).eps)
+
+
+def compress(tables: Iterable[FloatArray]) -> FloatArray:
+    """The triangular factor of the tables stacked on one another: at most as many rows as columns.
+
+    Any orthogonal change of rows keeps X_b'X_b, X_b'y_b and y_b'y_b; through QR they keep the accuracy
+    of X itself, where the products would square its condition number.
+    """
+    kept: FloatArray | None = None
+    for table in tables:
+        stacked = table if kept is None else np.vstack([kept, table])
+        kept = stacked if len(stacked) <= stacked.shape[1] else triangle(stacked)
+    assert kept is not None
+    return kept
+
+
+def _height(columns: int) -> int:
+    return max(_CHUNK // (columns + 1), 4 * (columns + 1))
+
+
+def chunks(X: FloatArray, y: FloatArray, scale: float, members: IntArray | None) -> Iterator[FloatArray]:
+    """Tables [X / scale, y] of some thousand rows at a time, of all rows or of the given members."""
+    n = len(X) if members is None else len(members)
+    height = _height(X.shape[1])
+    for start in range(0, n, height):
+        part = slice(start, min(start + height, n))
+        chosen = part if members is None else members[part]
+        yield np.column_stack([X[chosen] / scale, y[chosen]])

@@ -1,0 +1,129 @@
+"""How a run is made: the step of every epoch, the penalty, the momentum."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from reshuffle._core import checks
+from reshuffle._core.arrays import FloatArray
+from reshuffle.epoch.affine.visits import Hyperparameters
+
+Schedule: TypeAlias = float | FloatArray | Callable[[int], Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Recipe:
+    """The hyperparameters of every epoch.
+
+    Attributes
+    ----------
+    schedule : float, (E,) or callable
+        The step of one visit: always the same, one an epoch, or a function of the epochs done before: 0, 1, 2, ...
+    penalty : float
+        lambda of the loss + lambda |beta|^2 / 2, torch's weight_decay.
+    momentum : float
+        Of the heavy ball, in [0, 1).
+    divisor : int
+        What the schedule is divided by: 1, or the steps of an epoch if it was given as alpha.
+    """
+
+    schedule: Schedule
+    penalty: float = 0.0
+    momentum: float = 0.0
+    divisor: int = 1
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether all epochs are alike."""
+        return isinstance(self.schedule, float)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether there is nothing but a step."""
+        return self.is_constant and self.penalty == 0 and self.momentum == 0
+
+    @property
+    def horizon(self) -> float:
+        """The last epoch that is known."""
+        return float(len(self.schedule)) if isinstance(self.schedule, np.ndarray) else np.inf
+
+    def at(self, epoch: int) -> Hyperparameters:
+        """What is used in the epoch after `epoch` others."""
+        if callable(self.schedule):
+            step = checks.nonnegative(f"step({epoch})", self.schedule(epoch))
+        elif isinstance(self.schedule, np.ndarray):
+            step = float(self.schedule[epoch])
+        else:
+            step = self.schedule
+        return Hyperparameters(step / self.divisor, self.penalty, self.momentum)
+
+    def clock(self, epochs: Any) -> FloatArray:
+        """Return the epochs asked for, if the schedule knows them."""
+        when = checks.epochs(epochs)
+        if self.is_constant or not when.size:
+            return when
+        last = float(when.max())
+        if last > self.horizon:
+            raise ValueError(
+                f"epochs must be at most {self.horizon:g}, the length of the step schedule, but one is {last:g}; "
+                "give a longer list, or a function of the epoch."
+            )
+        if np.isinf(last):
+            raise ValueError(
+                "epochs must be finite under a step schedule, which has no limit, but one is inf; "
+                "give a constant step to ask for limits."
+            )
+        return when
+
+    def __repr__(self) -> str:
+        words = []
+        if isinstance(self.schedule, float):
+            words.append(f"step={self.schedule / self.divisor:g}")
+        else:
+            of = f"{len(self.schedule)} epochs" if isinstance(self.schedule, np.ndarray) else "a function"
+            words.append(f"step schedule of {of}")
+        words += [f"penalty={self.penalty:g}"] if self.penalty else []
+        words += [f"momentum={self.momentum:g}"] if self.momentum else []
+        return ", ".join(words)
+
+
+def recipe(step: Any, alpha: Any, penalty: Any, momentum: Any, steps_an_epoch: int) -> Recipe:
+    """Check what a user gave; exactly one of `step` and `alpha` = step * steps_an_epoch."""
+    if (step is None) == (alpha is None):
+        raise TypeError(
+            f"exactly one of step and alpha must be given, but step is {step!r} and alpha is {alpha!r}."
+        )
+    name, value = ("step", step) if alpha is None else ("alpha", alpha)
+    return Recipe(
+        schedule=_schedule(name, value),
+        penalty=checks.nonnegative("penalty", penalty),
+        momentum=_momentum(momentum),
+        divisor=1 if alpha is None else steps_an_epoch,
+    )
+
+
+def _schedule(name: str, value: Any) -> Schedule:
+    if callable(value):
+        function: Callable[[int], Any] = value
+        return function
+    if checks.any_array(name, value).ndim == 0:
+        return checks.nonnegative(name, value)
+    steps = checks.real_array(name, value, advice="give a number >= 0 for every epoch")
+    if steps.ndim != 1 or steps.size == 0:
+        raise ValueError(
+            f"{name} must be a number, a list with one entry an epoch or a function of the epoch, "
+            f"but its shape is {steps.shape}."
+        )
+    if steps.min() < 0:
+        epoch = int(np.argmin(steps))
+        raise ValueError(f"{name} must hold numbers >= 0, but {name}[{epoch}] is {steps[epoch]}.")
+    return steps
+
+
+def _momentum(value: Any) -> float:
+    momentum = checks.nonnegative("momentum", value)
+    if momentum >= 1:
+        raise ValueError(f"momentum must be at least 0 and below 1, but it is {value!r}.")
+    return momentum

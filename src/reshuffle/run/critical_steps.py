@@ -1,0 +1,161 @@
+"""Up to which step a run converges: its mean, or its mean square."""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import count
+
+import numpy as np
+
+from reshuffle._core import checks
+from reshuffle._core.progress import track
+from reshuffle.epoch.accuracy import Accuracy, require_affordable
+from reshuffle.epoch.lattice import exact
+from reshuffle.problem.least_squares import LeastSquares
+from reshuffle.recipe import recipe
+from reshuffle.run import affine_method, door, stability
+from reshuffle.run.affine_mean import AffineMean
+from reshuffle.run.mean_square import epoch_flops, require_fixed_batches, settles
+from reshuffle.schemes import RandomReshuffling, SampleWithReplacement, Scheme
+
+_GROWTH = 1.02
+"""Steps are first tried on a grid this fine."""
+_PRECISION = 1e-9
+_MEAN_SQUARE_PRECISION = 1e-6
+_HALVINGS = 40
+"""How often a start that is not stable is halved."""
+_TRIES = 100
+"""About how many steps are tried, from one at which every visit shrinks what it sees."""
+_ROUNDS_OF_A_TRY = 10
+_EIGENVALUES = 25
+"""Operations of all eigenvalues of a matrix, over the cube of its size; of a Lyapunov equation, too."""
+_ALL_ORDERS = Accuracy(method="exact", rtol=math.inf, budget=math.inf)
+
+
+def critical_step(
+    problem: LeastSquares,
+    scheme: Scheme,
+    *,
+    mean_square: bool = False,
+    penalty: float = 0.0,
+    momentum: float = 0.0,
+) -> float:
+    """The step up to which a run converges from every start.
+
+    For the mean iterate of schemes whose epochs are symmetric, without penalty or momentum, it is followed
+    rigorously to a relative precision of 1e-9 (see `run.stability`). Otherwise steps are tried on a grid 2%
+    apart, upwards from where every visit is a contraction (far below that with momentum), and the first step that
+    fails is refined by bisection: what is returned was found stable; a gap of instability narrower than 2% would be
+    missed.
+
+    Parameters
+    ----------
+    problem, scheme
+    mean_square : bool
+        Ask for the convergence of E |beta_k - limit|^2, on which the expected risk of a run depends, in place of
+        that of the mean iterate: it ends at a smaller step or at the same. To a relative precision of 1e-6.
+    penalty, momentum : float
+        As in `descend`.
+
+    >>> import math
+    >>> import reshuffle as rs
+    >>> angle = math.radians(50)
+    >>> problem = rs.LeastSquares([[1.0, 0.0], [math.cos(angle), math.sin(angle)]], [0.0, 0.0])
+    >>> round(rs.critical_step(problem, rs.RandomReshuffling(2)), 4)
+    2.8986
+    >>> round(rs.critical_step(problem, rs.RandomReshuffling(2), mean_square=True), 4)
+    2.0
+    """
+    problem = door.problem(problem)
+    scheme = door.scheme(scheme, problem)
+    made = recipe.recipe(1.0, None, penalty, momentum, 1)
+    checks.flag("mean_square", mean_square)
+    if mean_square:
+        require_fixed_batches(scheme, problem.n)
+    if made.is_plain and scheme.is_symmetric and not mean_square:
+        return stability.critical_step(problem, scheme)
+    # Drawn orders would make the end of stability a matter of chance.
+    require_fixed_batches(scheme, problem.n, "the critical step with momentum or a penalty")
+    if isinstance(scheme.equivalent(problem.n), RandomReshuffling):
+        exact.require_few(scheme.steps(problem.n))
+
+    at_rest = AffineMean(problem, scheme, replace(made, schedule=0.0), np.zeros(problem.p), _ALL_ORDERS)
+
+    def run(step: float) -> AffineMean:
+        return at_rest.with_recipe(replace(made, schedule=step))
+
+    _require_affordable(at_rest, mean_square)
+    if at_rest.space.dimension == 0 and not (made.penalty and problem.p):
+        return np.inf
+    safe = _safe_step(at_rest)
+    if not (mean_square and _spreads(at_rest)):
+        return _first_failure(lambda step: run(step).converges, safe, _PRECISION)
+    found = _first_failure(lambda step: _converges_in_mean_square(run(step)), safe, _MEAN_SQUARE_PRECISION)
+    # The mean, whose critical step is known to more digits, never fails before its square.
+    return min(found, critical_step(problem, scheme, penalty=made.penalty, momentum=made.momentum))
+
+
+def _require_affordable(run: AffineMean, mean_square: bool) -> None:
+    """Refuse a search that takes longer than `stability.BUDGET`, told from the price of trying one step."""
+    n, steps, courses = run.problem.n, run.scheme.steps(run.problem.n), run.courses()
+    eigenvalues = _EIGENVALUES * float(run.dimension) ** 3
+    walk = affine_method.walk_flops(courses[0].scheme, n, run.blocks, run.dimension)
+    tried = len(courses) * (walk + eigenvalues)
+    if mean_square and _spreads(run):
+        tried += _ROUNDS_OF_A_TRY * (epoch_flops(courses[0]) + eigenvalues)
+    tries = _TRIES + (math.log(100 * steps**2) / math.log(_GROWTH) if run.recipe.momentum else 0)
+    require_affordable(
+        tries * tried, stability.BUDGET, f"the critical step of {steps} batches",
+        "try fewer batches, or stability() of descend(...) at the steps of interest",
+    )  # fmt: skip
+
+
+def _spreads(run: AffineMean) -> bool:
+    """Whether orders differ along a course; if not, the mean square along it is the square of the mean."""
+    (course, *others) = run.courses()
+    return not others and course.scheme.is_random
+
+
+def _converges_in_mean_square(run: AffineMean) -> bool:
+    return run.converges and settles(run.courses()[0])
+
+
+def _safe_step(run: AffineMean) -> float:
+    """A step at which every visit shrinks what it sees.
+
+    Momentum makes that no proof, since B visits that differ drive what oscillates by half a turn an epoch or more:
+    sqrt(step w) >= pi / B. So the start is a hundredth of it, over B^2.
+    """
+    rows, space = run.blocks.rows, run.space
+    if isinstance(run.scheme, SampleWithReplacement):
+        inverse = float(np.square(rows).sum(axis=1).max(initial=0.0)) / 2
+    else:
+        inverse = 1 / run.scheme.contracting_step(run.blocks) if space.dimension else 0.0
+    inverse = inverse * space.scale * space.scale + run.recipe.penalty / 2
+    caution = 1.0 if run.recipe.momentum == 0 else 0.01 / run.scheme.steps(run.problem.n) ** 2
+    return caution / inverse * (1 - 1e-9)
+
+
+def _first_failure(is_stable: Callable[[float], bool], start: float, precision: float) -> float:
+    """The last step that was found stable, before the first that was not."""
+    low = _stable_step(is_stable, start)
+    high = low * _GROWTH
+    for _ in track(count(), None, "trying steps"):
+        if not is_stable(high):
+            break
+        low, high = high, high * _GROWTH
+    while high - low > precision * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if is_stable(middle) else (low, middle)
+    return low
+
+
+def _stable_step(is_stable: Callable[[float], bool], start: float) -> float:
+    """A step that was found stable: the start, or the first of its halves that is."""
+    for halvings in range(_HALVINGS):
+        step = math.ldexp(start, -halvings)
+        if is_stable(step):
+            return step
+    raise ArithmeticError(
+        f"no step between {step:.3g} and {start:.3g} is stable up to rounding; try a smaller momentum or penalty."
+    )

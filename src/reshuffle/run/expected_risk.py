@@ -1,0 +1,143 @@
+"""The risk of the run itself: over orders and noise, not of the mean iterate."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from reshuffle._core.arrays import FloatArray, IntArray
+from reshuffle._core.confidence import error_of_mean
+from reshuffle.epoch.second_moment.readout import Readout
+from reshuffle.epoch.second_moment.streams import Snapshot
+
+_ROUNDING = 1e-8
+"""Relative to the terms that are added: what many epochs of rounding may do to a sum of them."""
+
+
+@dataclass(frozen=True, eq=False)
+class ExpectedRisk:
+    """E |beta_k - beta_star|_Sigma^2 of one run, over its random orders and the noise in its responses.
+
+    Each part has the shape of `epochs`; what grows without bound is inf.
+
+    Attributes
+    ----------
+    epochs :
+        As asked for.
+    total :
+        The expected risk: mean + spread.
+    mean :
+        The risk of the mean iterate, which averaging many runs would have.
+    spread :
+        What shuffling adds: E |beta_k - E beta_k|_Sigma^2 over the orders.
+    error :
+        Of the total: where orders were sampled so much that at least 99 of 100 seeds are within, an estimate of
+        what is left of the iteration for a fixed point, and 0 where all is exact up to rounding.
+    """
+
+    epochs: FloatArray
+    total: FloatArray
+    mean: FloatArray
+    spread: FloatArray
+    error: FloatArray
+
+    def enlarged(self, unit: float) -> "ExpectedRisk":
+        """The same of parameters and responses that are so many times as large: squares grow by the square."""
+        with np.errstate(over="ignore"):
+            total, mean, spread, error = (
+                unit * (unit * part) for part in (self.total, self.mean, self.spread, self.error)
+            )
+        return ExpectedRisk(self.epochs, total, mean, spread, error)
+
+    def __repr__(self) -> str:
+        if self.epochs.ndim or self.epochs.size == 0:
+            return f"ExpectedRisk(shape={self.epochs.shape})"
+        return (
+            f"ExpectedRisk(total={float(self.total):.6g}: mean={float(self.mean):.6g}, "
+            f"spread={float(self.spread):.6g}, error={float(self.error):.1g})"
+        )
+
+
+def of_moments(
+    clock: FloatArray,
+    snapshots: Iterator[Snapshot],
+    fades: FloatArray,
+    readout: Readout,
+    mean: FloatArray,
+) -> ExpectedRisk:
+    """Put together what the moments of the error say.
+
+    Parameters
+    ----------
+    clock : any shape
+        Epochs.
+    snapshots : iterator of Snapshot
+        At each of the distinct epochs, ascending.
+    fades : (distinct epochs,)
+    readout : Readout
+    mean : (distinct epochs,)
+        The risk of the mean iterate.
+    """
+    when, back = np.unique(clock.ravel(), return_inverse=True)
+    totals, errors = np.zeros(len(when)), np.zeros(len(when))
+    for number, (snapshot, fade) in enumerate(zip(snapshots, fades, strict=True)):
+        inside = readout.inside(snapshot.second)
+        if np.isfinite(inside):
+            cross = readout.between(snapshot.mean, float(fade))
+            outside = readout.outside(float(fade))
+            rounding = _ROUNDING * (readout.size(snapshot.second) + abs(cross) + outside)
+            totals[number] = _nonnegative(inside + cross + outside, rounding, when[number])
+        else:
+            totals[number] = np.inf
+        errors[number] = snapshot.error * inside if snapshot.error else 0.0
+    return _spread_over(clock, back, totals, mean, errors)
+
+
+def _nonnegative(total: float, rounding: float, epoch: float) -> float:
+    """A mean of squares; below zero, but for rounding, it is no answer."""
+    if total < -rounding:
+        raise ArithmeticError(
+            f"the expected risk after {epoch:g} epochs came out as {total:g}, below zero by more than rounding "
+            f"({rounding:.1g}): the recursion of second moments has lost its accuracy; try a smaller step."
+        )
+    return max(total, 0.0)
+
+
+def deterministic(clock: FloatArray, mean: FloatArray) -> ExpectedRisk:
+    """A run that is always the same is its own mean: nothing is spread."""
+    _, back = np.unique(clock.ravel(), return_inverse=True)
+    return _spread_over(clock, back, mean, mean, np.zeros(len(mean)))
+
+
+def of_courses(clock: FloatArray, risks: FloatArray, mean: FloatArray, sampled: bool) -> ExpectedRisk:
+    """Average the risks (courses, distinct epochs) of runs that differ in their first draw alone.
+
+    Sampled courses come in pairs of an order and its reverse, whose differences tell the error.
+    """
+    _, back = np.unique(clock.ravel(), return_inverse=True)
+    errors = np.zeros(risks.shape[1])
+    if sampled:
+        errors = error_of_mean((risks[0::2] + risks[1::2]) / 2)
+    return _spread_over(clock, back, risks.mean(axis=0), mean, errors)
+
+
+def of_estimate(clock: FloatArray, mean: FloatArray, spread: FloatArray, errors: FloatArray) -> ExpectedRisk:
+    """A spread that was estimated, at the distinct epochs."""
+    _, back = np.unique(clock.ravel(), return_inverse=True)
+    return _spread_over(clock, back, mean + spread, mean, errors)
+
+
+def _spread_over(
+    clock: FloatArray, back: IntArray, totals: FloatArray, mean: FloatArray, errors: FloatArray
+) -> ExpectedRisk:
+    with np.errstate(invalid="ignore"):
+        # Both are sums of the same size, so that their difference may round to just below zero.
+        spread = np.where(np.isinf(totals), np.inf, np.maximum(totals - mean, 0.0))
+    shape = clock.shape
+    return ExpectedRisk(
+        clock,
+        totals[back].reshape(shape),
+        mean[back].reshape(shape),
+        spread[back].reshape(shape),
+        errors[back].reshape(shape),
+    )

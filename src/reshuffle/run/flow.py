@@ -1,0 +1,82 @@
+"""Gradient flow, the limit of every scheme as its step goes to zero."""
+
+from typing import Any
+
+import numpy as np
+
+from reshuffle._core import checks
+from reshuffle._core.arrays import BoolArray, FloatArray
+from reshuffle.epoch.epoch import Epoch
+from reshuffle.problem.least_squares import LeastSquares
+from reshuffle.run import door
+from reshuffle.run.trajectory import Trajectory
+from reshuffle.schemes import FullBatch
+
+
+class GradientFlow(Trajectory):
+    """db/dt = X'(y - X b) / n: the error is exp(-t W) times the initial one, plus noise (Remark gradient_flow).
+
+    Made by `gradient_flow`. An epoch at step alpha / B follows the flow for a time alpha, up to O(alpha).
+    """
+
+    def __init__(self, problem: LeastSquares, start: FloatArray):
+        self.problem = problem
+        self.start = start
+        # The modes of W come from an epoch of full batch, at the step that is one in the units of the features.
+        scale = problem.row_space.scale
+        self._epoch = Epoch(problem, FullBatch(), 1 / scale / scale)
+
+    def __repr__(self) -> str:
+        return f"GradientFlow({self.problem})"
+
+    @property
+    def directions(self) -> FloatArray:
+        """Q (r, r), the modes of W in row-space coordinates."""
+        return self._epoch.modes.vectors
+
+    @property
+    def frozen_modes(self) -> BoolArray:
+        """None: W has no null space within the row space."""
+        return self._epoch.modes.frozen
+
+    @property
+    def _raw_pull(self) -> FloatArray:
+        return self._epoch.pull
+
+    @property
+    def _pull_size(self) -> float:
+        return self._epoch.pull_size
+
+    @property
+    def _responses(self) -> FloatArray:
+        return self._epoch.blocks.response
+
+    def _clock(self, epochs: Any) -> FloatArray:
+        return checks.times(epochs)
+
+    @property
+    def converges(self) -> bool:
+        """Always."""
+        return True
+
+    def motion(self, epochs: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """exp(-t w) and (1 - exp(-t w)) / w, for the eigenvalues w of W."""
+        values, scale = self._epoch.rates, self.problem.row_space.scale
+        forever = np.isinf(epochs)
+        with np.errstate(over="ignore", under="ignore"):
+            exponent = np.where(forever, 0.0, epochs * scale * scale)[..., np.newaxis] * values
+            decay, drift = np.exp(-exponent), -np.expm1(-exponent) / values
+        decay[forever], drift[forever] = 0.0, 1 / values
+        return decay, drift
+
+
+def gradient_flow(problem: LeastSquares, *, start: Any = None) -> GradientFlow:
+    """Follow gradient flow on a problem; `iterate`, `risk` and `training_loss` take times instead of epochs.
+
+    >>> import reshuffle as rs
+    >>> flow = rs.gradient_flow(rs.LeastSquares([[2.0]], [6.0]))
+    >>> flow.iterate([0.0, 0.25, float("inf")]).ravel().round(4)
+    array([0.    , 1.8964, 3.    ])
+    """
+    problem = door.problem(problem)
+    return GradientFlow(problem, door.start(start, problem))

@@ -1,0 +1,108 @@
+"""Where descent ends, and how that differs from the minimum-norm solution."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+
+from reshuffle._core.arrays import FloatArray
+from reshuffle._core.norms import norm
+from reshuffle.problem.least_squares import LeastSquares
+from reshuffle.run.risk import Risk, with_error
+
+
+@dataclass(frozen=True, eq=False)
+class Limit:
+    """The mean iterate after infinitely many epochs (Corollaries batch_limit_vector and batch_limit_risk).
+
+    Attributes
+    ----------
+    converges : bool
+        Whether there is a limit from every start. If not, what grows is inf.
+    parameters : (p,)
+        P_{Z,0} beta_0 + (Xtilde'X)^+ Xtilde'y.
+    training_loss : float
+    risk : Risk or None
+        None when the problem does not know the truth. Has an error of its own, `risk.error`.
+    error : float
+        How far the parameters may be off, in Euclidean norm, where the mean over orders is not exact; that of the
+        training loss and of the risk are not this one.
+    training_loss_error : float
+        How far the training loss may be off.
+    """
+
+    converges: bool
+    parameters: FloatArray
+    training_loss: float
+    risk: Risk | None
+    error: float = 0.0
+    training_loss_error: float = 0.0
+
+    def __repr__(self) -> str:
+        risk = "unknown" if self.risk is None else with_error(self.risk.total, self.risk.error)
+        loss = with_error(self.training_loss, self.training_loss_error)
+        error = f", error={self.error:.2g}" if self.error else ""
+        return f"Limit(converges={self.converges}, training_loss={loss}, risk={risk}{error})"
+
+
+@dataclass(frozen=True, eq=False)
+class LimitComparison:
+    """The limit of a run beside the shifted minimum-norm solution, the limit of full-batch descent.
+
+    Attributes
+    ----------
+    regime : str
+        "overparameterized" when X has rank n, so that the data can be interpolated: then the limits agree
+        whenever Xtilde has full rank too, whatever the noise. "underparameterized" otherwise: then they differ
+        by (Xtilde'X)^+ Xtilde' xi, with xi the part of y that no parameters explain, and that depends on the step.
+    minimum_norm : (p,)
+        P_{X,0} beta_0 + (X'X)^+ X'y.
+    difference : (p,)
+        Limit minus minimum norm; inf where the run diverges.
+    distance : float
+        Its Euclidean norm.
+    error : float
+        How far the difference may be off, in Euclidean norm, where the mean over orders is not exact; the distance
+        is off by no more.
+    """
+
+    regime: str
+    minimum_norm: FloatArray
+    difference: FloatArray
+    distance: float
+    error: float = 0.0
+
+    def __repr__(self) -> str:
+        return f"LimitComparison({self.regime}, distance={with_error(self.distance, self.error)})"
+
+
+def minimum_norm(problem: LeastSquares, start: FloatArray) -> FloatArray:
+    """P_{X,0} beta_0 + (X'X)^+ X'y: of all least-squares solutions the nearest to the start.
+
+    >>> minimum_norm(LeastSquares([[1.0, 1.0]], [2.0]), np.zeros(2))
+    array([1., 1.])
+    """
+    reduction, space = problem.reduction, problem.row_space
+    if space.dimension == 0:
+        return start.copy()
+    # The solver squares its residuals, which must be numbers.
+    unit = float(np.abs(reduction.response).max()) or 1.0
+    solution = scipy.linalg.lstsq(reduction.rows, reduction.response / unit, cond=0.0, check_finite=False)[0]
+    with np.errstate(over="ignore"):
+        return space.outside(start) + space.lift(solution) * unit / space.scale
+
+
+def compare(problem: LeastSquares, start: FloatArray, limit: Limit) -> LimitComparison:
+    """Put a limit beside the minimum-norm solution from the same start."""
+    reference = minimum_norm(problem, start)
+    with np.errstate(invalid="ignore"):
+        difference = limit.parameters - reference
+    # Where both are beyond the range of numbers nothing is known of their difference.
+    difference = np.where(np.isnan(difference), np.inf, difference)
+    return LimitComparison(
+        regime="overparameterized" if problem.rank == problem.n else "underparameterized",
+        minimum_norm=reference,
+        difference=difference,
+        distance=norm(difference),
+        error=limit.error,
+    )

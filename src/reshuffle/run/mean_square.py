@@ -1,0 +1,212 @@
+"""Does the mean square of a run converge, beside its mean, and up to which step."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from reshuffle._core.arrays import FloatArray
+from reshuffle.epoch.accuracy import A_SECOND, CALL, duration, require_affordable
+from reshuffle.epoch.affine.course import Course
+from reshuffle.epoch.affine.inputs import Inputs
+from reshuffle.epoch.lattice.exact import fits_in_memory
+from reshuffle.epoch.second_moment.reshuffled import ReshuffledMoment
+from reshuffle.epoch.second_moment.stationary import ROUNDS, Enclosure, Map, mean_part, positive_radius
+from reshuffle.epoch.second_moment.streams import second_moment
+from reshuffle.errors import BudgetError
+from reshuffle.run.affine_mean import AffineMean
+from reshuffle.schemes import RandomReshuffling, SampleReshuffling, Scheme
+
+_ROUNDING = 1e-12
+"""Relative size of a difference of two changes that is nothing but rounding."""
+_WELL_CONDITIONED = 1e-3
+"""Ratio of singular values above which the coordinates of the fast recursion are as good as any."""
+_MOST_WRITTEN_OUT = 120
+"""Entries of a second moment up to which the map of an epoch is written out."""
+_FEWEST_ROUNDS = 20
+"""Applications of an epoch without which there is no use to begin."""
+_REMEMBERED_BYTES = 4e9
+_OPEN = 1e-7
+"""Relative width of bounds on the rate that more rounds would improve."""
+
+
+@dataclass(frozen=True)
+class MeanSquareStability:
+    """Whether E |beta_k - limit|^2 converges from every start, on which the expected risk depends.
+
+    Attributes
+    ----------
+    converges : bool
+        The mean converges, and the gain is below one: then so is the rate.
+    rate : float
+        The spectral radius of M -> E[A M A'] on symmetric matrices, over the row space and, under a penalty,
+        outside of it; never below the square of the rate of the mean.
+    bounds : (float, float)
+        Certified bounds on the rate (Collatz and Wielandt).
+    gain : float
+        How much the spread feeds itself: the spectral radius of (I - Abar . Abar')^-1 E, where E is what the
+        differences between orders add to an epoch; infinite where the mean diverges.
+    """
+
+    converges: bool
+    rate: float
+    bounds: tuple[float, float]
+    gain: float
+
+
+def require_fixed_batches(scheme: Scheme, n: int, question: str = "the mean square") -> None:
+    """Refuse shuffled samples beyond a handful, over whose orders no exact recursion is known."""
+    visited = scheme.equivalent(n)
+    if isinstance(visited, SampleReshuffling) and not visited.is_enumerable(n):
+        raise BudgetError(
+            f"{question} over shuffled samples is known for a handful of rows only, but there are {n}: "
+            f"scheme is {scheme!r}; try RandomReshuffling, or stability() and expected_risk at finite epochs, "
+            "which are estimated."
+        )
+
+
+def mean_square_stability(run: AffineMean) -> MeanSquareStability:
+    """Decide for a run with a constant step."""
+    require_fixed_batches(run.scheme, run.problem.n)
+    (course, *others) = run._courses
+    spreads = not others and course.scheme.is_random and run.recipe.at(0).step != 0
+    rounds = _affordable_rounds(course, run.accuracy.budget) if spreads else 0
+    mean = run.stability()
+    with np.errstate(over="ignore"):
+        square = float(np.square(mean.rate))
+    if not spreads:
+        return MeanSquareStability(
+            mean.converges, square, (square, square), 0.0 if mean.converges else np.inf
+        )
+    rate = _rate(course, rounds=rounds)
+    # The mean knows of what a penalty does outside the row space, too.
+    bounds = max(rate.lower, square), max(rate.upper, square)
+    gain = spread_gain(course, rounds=rounds) if mean.converges else Enclosure(np.inf, np.inf, np.inf)
+    converges = mean.converges and _settles(gain, rate)
+    is_open = rate.upper - rate.lower > _OPEN * rate.upper and _decided(gain, rate) is None
+    if mean.converges and rounds < ROUNDS and is_open:
+        raise BudgetError(
+            f"the budget of {run.accuracy.budget:.1g} operations, {duration(run.accuracy.budget)}, does not decide "
+            f"whether the mean square converges: its rate is between {bounds[0]:.6g} and {bounds[1]:.6g}; "
+            "try a larger budget."
+        )
+    return MeanSquareStability(converges, max(rate.estimate, square), bounds, gain.estimate)
+
+
+def _affordable_rounds(course: Course, budget: float) -> int:
+    """How often the recursion may be applied to tell each of the two radii; none too often is refused."""
+    epoch = epoch_flops(course)
+    require_affordable(
+        2 * _FEWEST_ROUNDS * epoch, budget,
+        f"the mean square over the orders of {course.scheme.steps(course.n)} batches",
+        "try fewer batches, a larger budget, or expected_risk at the epochs of interest",
+    )  # fmt: skip
+    return int(min(ROUNDS, max(budget, A_SECOND) / (2 * epoch)))
+
+
+def epoch_flops(course: Course) -> float:
+    """Operations of one application of `congruence`, calls included; infinite if its memory is out of reach."""
+    visits, (rows, rank) = course.visits(0), course.blocks.rows.shape
+    d, batches = visits.dimension, course.blocks.batches
+    fast = _is_fast(course)
+    if isinstance(course.scheme, RandomReshuffling) and not fast and not fits_in_memory(batches, 8.0 * d * d):
+        return np.inf
+    each = 8.0 * d * d * min(rows / batches, rank) + (1.5 if fast else 4) * CALL
+    return float(course.scheme.walked(course.n) * each)
+
+
+def settles(course: Course) -> bool:
+    """Whether the mean square converges along a course of random orders on which the mean does."""
+    gain = spread_gain(course, decided=1.0)
+    decided = gain.is_below(1.0)
+    return _settles(gain, _rate(course, decided=1.0)) if decided is None else decided
+
+
+def _settles(gain: Enclosure, rate: Enclosure) -> bool:
+    decided = _decided(gain, rate)
+    return gain.estimate < 1 if decided is None else decided
+
+
+def _decided(gain: Enclosure, rate: Enclosure) -> bool | None:
+    """By whichever bounds are on one side of one; both radii are, so the rate speaks where the gain cannot."""
+    if rate.lower > 1:
+        return False
+    of_gain = gain.is_below(1.0)
+    return rate.is_below(1.0) if of_gain is None else of_gain
+
+
+def _rate(course: Course, decided: float | None = None, rounds: int = ROUNDS) -> Enclosure:
+    """The spectral radius of M -> E[A M A']."""
+    change = congruence_change(course)
+    dimension = course.visits(0).dimension
+    return positive_radius(lambda matrix: matrix + change(matrix), dimension, decided, rounds=rounds)
+
+
+def spread_gain(course: Course, decided: float | None = None, rounds: int = ROUNDS) -> Enclosure:
+    """The spectral radius of (I - Abar . Abar')^-1 E; only which side of `decided` it is on, if that is given."""
+    symmetric = course.scheme.is_symmetric and course.recipe.momentum == 0
+    part, change = mean_part(course.map(0), symmetric), congruence_change(course)
+    scales = np.outer(part.units, part.units)
+
+    def positive(scaled: FloatArray) -> FloatArray:
+        # In units in which slow modes, too, have a spread of ordinary size.
+        matrix = scaled / scales
+        by_the_mean = part.change(matrix)
+        spread = change(matrix) - by_the_mean
+        if np.abs(spread).max(initial=0.0) <= _ROUNDING * np.abs(by_the_mean).max(initial=0.0):
+            return np.zeros_like(matrix)
+        return scales * part.solve(spread)
+
+    # A gain counts beside one: what is far below it is known well enough.
+    return positive_radius(positive, len(scales), decided, unit=1.0, rounds=rounds)
+
+
+def congruence_change(course: Course) -> Map:
+    """M -> E[A M A'] - M over the orders of an epoch."""
+    visits = course.visits(0)
+    if _is_fast(course):
+        lattice = ReshuffledMoment(course.blocks, visits.step, np.eye(visits.rank), 0.0)
+        basis, nothing = lattice.basis, np.zeros((0, visits.rank))
+
+        def fast(matrix: FloatArray) -> FloatArray:
+            after = basis @ lattice.epoch(basis.T @ matrix @ basis, nothing) @ basis.T
+            return np.asarray((after + after.T) / 2 - matrix)
+
+        return fast
+    change = second_moment(course, Inputs(np.zeros(visits.rank)), 0).congruence_change
+    small = visits.dimension * (visits.dimension + 1) // 2 <= _MOST_WRITTEN_OUT
+    return _written_out(change, visits.left, visits.right) if small and visits.step else change
+
+
+def _written_out(change: Map, left: FloatArray, right: FloatArray) -> Map:
+    """The same linear map of symmetric matrices (d, d) as a matrix, which is as good as many walks over all orders.
+
+    In units R M R, in which it is sizes L R times something of ordinary size.
+    """
+    units, upper = np.outer(right, right), np.triu(np.ones((len(right), len(right)), dtype=bool))
+    sizes = np.add.outer(left * right, left * right)
+
+    def unpacked(packed: FloatArray) -> FloatArray:
+        matrix = np.zeros_like(units)
+        matrix[upper] = packed
+        return matrix + np.triu(matrix, 1).T
+
+    with np.errstate(over="ignore", invalid="ignore"):
+        columns = [
+            (change(unpacked(unit) / units) * units / sizes)[upper] for unit in np.eye(int(upper.sum()))
+        ]
+    kernel = np.array(columns).T
+
+    def applied(matrix: FloatArray) -> FloatArray:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return unpacked(kernel @ (matrix * units)[upper]) * sizes / units
+
+    return applied
+
+
+def _is_fast(course: Course) -> bool:
+    """Whether the recursion through the rows serves, which remembers a matrix for every subset of the batches."""
+    visits, singular = course.visits(0), course.blocks.singular
+    is_plain = isinstance(course.scheme, RandomReshuffling) and not (visits.penalty or visits.momentum)
+    well_conditioned = not len(singular) or bool(singular[-1] > _WELL_CONDITIONED * singular[0])
+    fits = 2.0**course.blocks.batches * 8 * visits.rank**2 <= _REMEMBERED_BYTES
+    return is_plain and well_conditioned and fits

@@ -1,0 +1,232 @@
+"""The test error of the mean iterate, as quadratic forms in its modes."""
+
+import math
+from dataclasses import dataclass, field, fields
+
+import numpy as np
+
+from reshuffle._core.arrays import BoolArray, FloatArray
+from reshuffle._core.norms import row_norms
+from reshuffle.problem.covariance import Covariance
+from reshuffle.problem.row_space import RowSpace
+
+_ROOT_OF_RANGE = 1e140
+"""Numbers below this have squares, and sums of many of them, within the range of float64."""
+
+
+@dataclass(frozen=True, eq=False)
+class Risk:
+    """R = frozen + bias + cross + variance (Theorem batch_generr_exact, with the cross term it lacks).
+
+    Each part has the shape of `epochs`; a part that grows without bound is inf, and so is the total.
+
+    Attributes
+    ----------
+    epochs :
+        The epochs (or, for gradient flow, the times) asked for.
+    frozen :
+        e_0' P_0 Sigma P_0 e_0, of the components that are never learned.
+    bias :
+        e_0' P_Z A^k Sigma A^k P_Z e_0, of those not learned yet; A = I - B step Z.
+    cross :
+        2 e_0' P_0 Sigma A^k P_Z e_0; zero when Sigma is a multiple of the identity.
+    variance :
+        What the noise in the responses adds.
+    error :
+        How far the total may be off because the mean over orders is not exact: 0 where it is, a proven bound for
+        the series, and for sampling so much that at least 99 of 100 seeds are within.
+    """
+
+    epochs: FloatArray
+    frozen: FloatArray
+    bias: FloatArray
+    cross: FloatArray
+    variance: FloatArray
+    error: FloatArray = field(default_factory=lambda: np.zeros(()))
+
+    @property
+    def total(self) -> FloatArray:
+        """The sum of the parts."""
+        infinite = np.isinf(self.bias) | np.isinf(self.variance)
+        # The cross term grows like the root of the bias: where both are infinite it cannot turn the sign.
+        cross = np.where(infinite, 0.0, self.cross)
+        with np.errstate(over="ignore"):
+            total = self.frozen + self.bias + cross + self.variance
+        # The parts of a risk of zero may cancel to just below it.
+        return np.maximum(total, 0.0)
+
+    def __repr__(self) -> str:
+        if self.epochs.size == 0:
+            return f"Risk(shape={self.epochs.shape})"
+        if self.epochs.ndim:
+            return f"Risk(shape={self.epochs.shape}, total from {self.total.min():.6g} to {self.total.max():.6g})"
+        parts = ", ".join(f"{part.name}={float(getattr(self, part.name)):.6g}" for part in fields(Risk)[1:5])
+        return f"Risk(total={with_error(self.total, self.error)}: {parts})"
+
+
+def with_error(value: FloatArray | float, error: FloatArray | float) -> str:
+    """A number in words, with its error where there is one.
+
+    >>> with_error(2.0, 0.0), with_error(2.0, 0.0123)
+    ('2', '2 +- 0.012')
+    """
+    return f"{float(value):.6g}" + (f" +- {float(error):.2g}" if error else "")
+
+
+@dataclass(frozen=True, eq=False)
+class QuadraticForm:
+    """a -> (d a)' S (d a), with amplitudes d (r,) >= 0 and S positive semidefinite, or the identity if None.
+
+    Amplitudes are kept apart from S so that their squares, which may leave the range of numbers, are only taken
+    together with those of what they multiply.
+    """
+
+    amplitude: FloatArray
+    matrix: FloatArray | None = None
+
+    @property
+    def sees(self) -> BoolArray:
+        """Which entries of `a` the form depends on."""
+        return (
+            self.amplitude > 0
+            if self.matrix is None
+            else (self.amplitude > 0) & (np.diagonal(self.matrix) > 0)
+        )
+
+    def __call__(self, vectors: FloatArray) -> FloatArray:
+        """Evaluate at each vector of (..., r); infinite entries give inf unless the form does not see them."""
+        if self.matrix is None:
+            return self._sum_of_squares(vectors)
+        grows = np.isinf(vectors)
+        with np.errstate(over="ignore"):
+            weighted = np.where(grows, 0.0, vectors) * self.amplitude
+        grows |= np.isinf(weighted)
+        # No -1 in the shape: of features that are all zero there are no modes to divide by.
+        flat = np.where(grows, 0.0, weighted).reshape(math.prod(grows.shape[:-1]), grows.shape[-1])
+        largest, entry = np.abs(flat).max(initial=0.0), np.abs(self.matrix).max(initial=0.0)
+        in_range = largest < _ROOT_OF_RANGE and entry < _ROOT_OF_RANGE
+        if in_range and max(largest, 1.0) * entry < _ROOT_OF_RANGE:
+            value = self._product(flat)
+        else:
+            value = self._scaled_product(flat, float(entry))
+        value = value.reshape(grows.shape[:-1])
+        return np.where((grows & self.sees).any(axis=-1), np.inf, value)
+
+    def _product(self, rows: FloatArray) -> FloatArray:
+        """The form w' S w at each row w. Entries alike in all rows (settled modes) are done once."""
+        assert self.matrix is not None
+        if not len(rows):
+            return np.zeros(0)
+        moving = (rows != rows[0]).any(axis=0)
+        still = np.where(moving, 0.0, rows[0])
+        shared = self.matrix @ still
+        active = rows[:, moving]
+        among = self.matrix if moving.all() else self.matrix[np.ix_(moving, moving)]
+        value = still @ shared + 2 * (active @ shared[moving]) + np.einsum("ij,ij->i", active @ among, active)
+        return np.asarray(np.maximum(value, 0.0))
+
+    def _scaled_product(self, rows: FloatArray, entry: float) -> FloatArray:
+        """The same where squares might overflow: dividing rows and S by their largest entries avoids inf - inf."""
+        assert self.matrix is not None
+        size = np.abs(rows).max(axis=1, initial=0.0)
+        unit = rows / np.where(size == 0, 1.0, size)[:, np.newaxis]
+        value = np.maximum((unit * (unit @ (self.matrix / (entry or 1.0)))).sum(axis=1), 0.0)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.where(value == 0, 0.0, (entry * size) * (size * value))
+
+    def _sum_of_squares(self, vectors: FloatArray) -> FloatArray:
+        seen = self.sees
+        chosen = vectors if seen.all() else vectors[..., seen]
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            # An amplitude beyond the range of numbers makes nothing of nothing.
+            weighted = np.where(chosen == 0, 0.0, chosen * self.amplitude[seen])
+            return np.asarray(np.einsum("...i,...i->...", weighted, weighted))
+
+    def gradient(self, vectors: FloatArray) -> FloatArray:
+        """Half the gradient, d S (d a), at each finite vector of (..., r)."""
+        weighted = vectors * self.amplitude
+        if self.matrix is not None:
+            weighted = weighted @ self.matrix
+        return weighted * self.amplitude
+
+
+def linear_form(weights: FloatArray, vectors: FloatArray) -> FloatArray:
+    """A -> w'a at each vector of (..., r); infinite entries give an infinity of the sign of their sum."""
+    if not weights.any():
+        return np.zeros(vectors.shape[:-1])
+    grows = np.isinf(vectors)
+    finite = np.where(grows, 0.0, vectors)
+    with np.errstate(over="ignore", invalid="ignore"):
+        value = finite @ weights
+        escaping = np.where(grows, np.sign(vectors), 0.0) @ weights
+        value = np.where(np.isnan(value), np.inf, value)
+        return np.where(escaping == 0, value, np.copysign(np.inf, escaping))
+
+
+@dataclass(frozen=True, eq=False)
+class RiskForms:
+    """The risk as a function of decay and drift: frozen + bias(decay) + cross . decay + variance(drift).
+
+    `bias` and `cross` speak of decay(t) alone and `variance` of drift(t) alone, both (..., r), so a whole
+    learning curve costs one product with an (r, r) matrix, or none at all when Sigma is a multiple of I.
+    """
+
+    frozen: float
+    bias: QuadraticForm
+    cross: FloatArray
+    variance: QuadraticForm
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        space: RowSpace,
+        modes: FloatArray,
+        frozen_modes: BoolArray,
+        error: FloatArray,
+        pull: FloatArray,
+        covariance: Covariance,
+        noise: float,
+    ) -> "RiskForms":
+        """Collect the forms, for an initial error (p,), the pull (r, rows) of the noise, and the truth.
+
+        Parameters
+        ----------
+        space : RowSpace
+        modes : (r, r)
+            In row-space coordinates.
+        frozen_modes : (r,)
+            Those of the null space of Z.
+        """
+        inside = modes.T @ space.coordinates(error)
+        moving = np.where(frozen_modes, 0.0, inside)
+        stuck = space.outside(error) + space.lift(modes @ np.where(frozen_modes, inside, 0.0))
+        with np.errstate(over="ignore"):
+            norms = noise * row_norms(pull)
+        frozen = covariance.norm_squared(stuck)
+        if covariance.is_isotropic:
+            root = float(np.sqrt(covariance.apply(np.ones(1))[0]))
+            with np.errstate(over="ignore"):
+                bias, variance = QuadraticForm(root * np.abs(moving)), QuadraticForm(root * norms)
+            return cls(frozen, bias, np.zeros_like(moving), variance)
+        lifted = space.lift(modes)
+        gram = covariance.gram(lifted)
+        signs = np.sign(moving)
+        units = noise * pull / np.where(norms == 0, 1.0, norms)[:, np.newaxis]
+        return cls(
+            frozen=frozen,
+            bias=QuadraticForm(np.abs(moving), gram * np.outer(signs, signs)),
+            cross=2 * moving * (lifted.T @ covariance.apply(stuck)),
+            variance=QuadraticForm(norms, gram * (units @ units.T)),
+        )
+
+    def parts(self, decay: FloatArray, drift: FloatArray) -> FloatArray:
+        """Frozen, bias, cross and variance, (4, times), at decay and drift of shape (times, r)."""
+        return np.stack(
+            [
+                np.full(len(decay), self.frozen),
+                self.bias(decay),
+                linear_form(self.cross, decay),
+                self.variance(drift),
+            ]
+        )

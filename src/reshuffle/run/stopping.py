@@ -1,0 +1,168 @@
+"""When to stop: the epoch with the smallest risk, with proof."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from reshuffle._core.arrays import BoolArray, FloatArray
+from reshuffle.run.risk import QuadraticForm, Risk, RiskForms
+
+_Motion = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
+
+_TOLERANCE = 1e-12
+"""Relative improvement of the risk that is not worth looking for."""
+_BUDGET = 1 << 27
+"""Work, in entries of (intervals, modes) arrays, after which the search stops and reports what is still open."""
+_LAST_EPOCH = 2.0**53
+LONGEST_SEARCH = 20_000
+"""Epochs that are looked at one by one."""
+
+
+@dataclass(frozen=True)
+class BestEpoch:
+    """The best stopping time.
+
+    Attributes
+    ----------
+    epoch : int or math.inf
+        Where the risk of the mean iterate is smallest; inf if it is smallest in the limit.
+    risk : float
+        The total risk there.
+    error : float
+        How much smaller the risk could at most be at any other epoch: 0 when the search was exhaustive. Epochs
+        beyond 2^53, which are not whole numbers in float64 any more, are not searched.
+    """
+
+    epoch: float
+    risk: float
+    error: float
+
+    def __repr__(self) -> str:
+        return f"BestEpoch(epoch={self.epoch:g}, risk={self.risk:.6g})"
+
+
+def best_epoch(motion: _Motion, forms: RiskForms, rates: FloatArray, repeats: int) -> BestEpoch:
+    """Minimise the risk over all epochs 0, 1, 2, ... and infinity, by branch and bound.
+
+    Between two epochs every mode stays between its values there (even and odd epochs apart, when some 1 - x are
+    negative), and a convex quadratic form on a box lies above its tangent plane: intervals whose bound exceeds
+    the best risk seen cannot hold the minimum and are dropped, the others are halved until single epochs are left.
+    """
+    alternates = (rates > 1) & (repeats % 2 == 1)
+    signs = (1.0, -1.0) if alternates.any() else (1.0,)
+    ends = _grid(rates, repeats)
+    epoch, risk = _best(ends, _total(motion, forms, ends))
+    low, high = ends[:-1], ends[1:]
+    spent, error = 0, 0.0
+    while len(low):
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            boxes = [_boxes(motion(low), motion(high), rates, alternates, sign) for sign in signs]
+            bounds = np.min([_lower_bounds(forms, *box) for box in boxes], axis=0)
+        is_open = (bounds < risk * (1 - _TOLERANCE)) & (high - low > 1)
+        low, high, bounds = low[is_open], high[is_open], bounds[is_open]
+        # Every interval has a price of its own beside that of its modes.
+        spent += len(low) * (64 + len(rates))
+        given_up = np.full(len(low), spent > _BUDGET) | (low >= _LAST_EPOCH)
+        error = max(error, risk - float(bounds[given_up].min(initial=risk)))
+        low, high = low[~given_up], high[~given_up]
+        middle = np.where(np.isinf(high), 2 * np.maximum(low, 1), np.floor((low + high) / 2))
+        if len(middle):
+            found, lowest = _best(middle, _total(motion, forms, middle))
+            epoch, risk = (found, lowest) if lowest < risk else (epoch, risk)
+        low, high = np.concatenate([low, middle]), np.concatenate([middle, high])
+    return BestEpoch(epoch if math.isinf(epoch) else int(epoch), risk, error)
+
+
+def search_one_by_one(
+    risks_at: Callable[[FloatArray], FloatArray], end: float, last: float, longest: float = LONGEST_SEARCH
+) -> BestEpoch:
+    """Look at epochs one by one until the risk has settled to twelve digits, where nothing is known of its shape.
+
+    Parameters
+    ----------
+    risks_at : callable
+        The risk at epochs (k,).
+    end : float
+        Its limit, or nan.
+    last : float
+        The last epoch there is.
+    longest : float
+        How many epochs to look at.
+    """
+    best, lowest, searched, settled = 0, math.inf, 0, False
+    while searched <= min(last, longest) and not settled:
+        stop = min(max(64, 2 * searched), last + 1, longest + 1)
+        risks = risks_at(np.arange(searched, stop))
+        if risks.min() < lowest:
+            best, lowest = searched + int(np.argmin(risks)), float(risks.min())
+        settled = bool((risks[-32:] == end).all()) or bool(np.allclose(risks[-32:], end, 1e-12, 0.0))
+        searched = int(stop)
+    if end < lowest:
+        return BestEpoch(math.inf, end, 0.0 if settled else end)
+    return BestEpoch(best, lowest, 0.0 if settled or searched > last else lowest)
+
+
+def _best(epochs: FloatArray, risks: FloatArray) -> tuple[float, float]:
+    at = int(np.argmin(risks))
+    return float(epochs[at]), float(risks[at])
+
+
+def _grid(rates: FloatArray, repeats: int) -> FloatArray:
+    """Epochs from 0 to infinity, twice as far each time, until the slowest mode has settled or overflowed."""
+    slowest = float(np.abs(np.log1p(-np.minimum(np.abs(rates[rates != 0]), 0.5))).min(initial=1.0))
+    last = min(1000 / (repeats * max(slowest, 1e-300)), _LAST_EPOCH)
+    doublings = 2.0 ** np.arange(0, math.ceil(math.log2(max(last, 2))) + 1)
+    return np.concatenate([[0.0], doublings, [np.inf]])
+
+
+def _total(motion: _Motion, forms: RiskForms, epochs: FloatArray) -> FloatArray:
+    return Risk(epochs, *forms.parts(*motion(epochs))).total
+
+
+def _boxes(
+    start: tuple[FloatArray, FloatArray],
+    end: tuple[FloatArray, FloatArray],
+    rates: FloatArray,
+    alternates: BoolArray,
+    sign: float,
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """The least and largest decay and drift of each mode between two epochs, (intervals, r) each.
+
+    `sign` is that of an odd or even power of a negative 1 - x, so both ends are taken as if of one parity.
+    """
+    decays, drifts = [], []
+    for decay, drift in (start, end):
+        decays.append(np.where(alternates, sign * np.abs(decay), decay))
+        drifts.append(np.where(alternates, (1 - decays[-1]) / rates, drift))
+    return np.minimum(*decays), np.maximum(*decays), np.minimum(*drifts), np.maximum(*drifts)
+
+
+def _lower_bounds(
+    forms: RiskForms,
+    least_decay: FloatArray,
+    largest_decay: FloatArray,
+    least_drift: FloatArray,
+    largest_drift: FloatArray,
+) -> FloatArray:
+    """A number below the risk everywhere in each box."""
+    bias = _form_bound(forms.bias, least_decay, largest_decay)
+    variance = _form_bound(forms.variance, least_drift, largest_drift)
+    crosses = [np.where(forms.cross == 0, 0.0, side * forms.cross) for side in (least_decay, largest_decay)]
+    total = forms.frozen + bias + np.minimum(*crosses).sum(axis=-1) + variance
+    # The cross term grows like the root of the bias, and cannot make up for one beyond the range of numbers.
+    total = np.where((bias == np.inf) | (variance == np.inf), np.inf, total)
+    return np.where(np.isnan(total), -np.inf, total)
+
+
+def _form_bound(form: QuadraticForm, lower: FloatArray, upper: FloatArray) -> FloatArray:
+    """The tangent at the point of each box that is nearest to zero, minimised over the box."""
+    nearest = np.clip(0.0, lower, upper)
+    escaped = np.isinf(nearest)
+    finite = np.where(escaped, 0.0, nearest)
+    slope = 2 * form.gradient(finite)
+    ends = [np.where(slope == 0, 0.0, slope * (side - finite)) for side in (lower, upper)]
+    bound = form(finite) + np.minimum(*ends).sum(axis=-1)
+    # Once a mode that the form sees has left the range of numbers, so has the form.
+    return np.where((escaped & form.sees).any(axis=-1), np.inf, bound)

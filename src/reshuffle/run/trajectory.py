@@ -1,0 +1,229 @@
+"""What descent and gradient flow share: modes that fade at their own rates, and a frozen rest."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from reshuffle._core import checks
+from reshuffle._core.arrays import BoolArray, FloatArray
+from reshuffle._core.norms import norm
+from reshuffle.problem.least_squares import LeastSquares
+from reshuffle.problem.row_space import RowSpace
+from reshuffle.run.limits import Limit
+from reshuffle.run.risk import Risk, RiskForms
+
+_CHUNK = 1 << 17
+"""Entries of (times, modes) arrays that are worked on at a time, so that they stay in the cache."""
+_LARGE_CHUNK = 1 << 20
+"""The same where products with an (r, r) matrix are to be shared by many times."""
+_FORGIVEN = 1e-10
+"""Share of Xtilde' in the null space of Z that is put down to rounding."""
+
+
+@dataclass(frozen=True)
+class RangeAssumption:
+    """Whether Range(Xtilde') lies in Range(Z), as Theorem batch_dynamics assumes.
+
+    `violation` is what lies outside, |P_0 Xtilde'| relative to |X|. Where the assumption fails the noise in those
+    directions adds up without end, k times after k epochs.
+    """
+
+    holds: bool
+    violation: float
+
+
+@dataclass(frozen=True, eq=False)
+class FrozenSubspace:
+    """The null space of Z, in which the error never fades.
+
+    Under the range assumption the iterate does not move there at all; without it the noise drifts on.
+    """
+
+    dimension: int
+    _space: RowSpace
+    _modes: FloatArray
+
+    def __repr__(self) -> str:
+        return f"FrozenSubspace(dimension={self.dimension})"
+
+    def project(self, vector: Any) -> FloatArray:
+        """P_{Z,0} v, for v of shape (p,), without a p x p matrix."""
+        vector = checks.vector("vector", vector, self._space.p, "one entry a parameter")
+        inside = self._modes @ (self._modes.T @ self._space.coordinates(vector))
+        return self._space.outside(vector) + self._space.lift(inside)
+
+
+class Trajectory(ABC):
+    """The mean iterate as a function of time, from one eigendecomposition.
+
+    In the modes of Z the iterate is decay(t) start + drift(t) pull, and the error
+    decay(t) (start - beta_star) + drift(t) pull of the noise.
+    """
+
+    problem: LeastSquares
+    start: FloatArray
+
+    @property
+    @abstractmethod
+    def directions(self) -> FloatArray:
+        """Q (r, r), the modes in row-space coordinates."""
+
+    @property
+    @abstractmethod
+    def frozen_modes(self) -> BoolArray:
+        """Which modes belong to the null space of Z."""
+
+    @property
+    @abstractmethod
+    def converges(self) -> bool:
+        """Whether the mean iterate has a limit from every start."""
+
+    @property
+    @abstractmethod
+    def _raw_pull(self) -> FloatArray:
+        """Q'F'A (r, rows): how responses enter each mode."""
+
+    @property
+    @abstractmethod
+    def _pull_size(self) -> float:
+        """The norm that the pull has before anything cancels in it."""
+
+    @property
+    @abstractmethod
+    def _responses(self) -> FloatArray:
+        """The responses of the rows that the pull speaks of."""
+
+    @abstractmethod
+    def _clock(self, epochs: Any) -> FloatArray:
+        """Check the user's times."""
+
+    @abstractmethod
+    def motion(self, epochs: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """What is left of each mode's start, and what the pull on it is multiplied by: decay, drift (..., r)."""
+
+    @cached_property
+    def range_assumption(self) -> RangeAssumption:
+        """The paper's assumption Range(Xtilde') in Range(Z), checked."""
+        stuck = norm(self._raw_pull[self.frozen_modes])
+        violation = stuck / self._pull_size if stuck else 0.0
+        return RangeAssumption(violation <= _FORGIVEN, violation)
+
+    @property
+    def frozen(self) -> FrozenSubspace:
+        """The frozen subspace of weights."""
+        chosen = self.directions[:, self.frozen_modes]
+        space = self.problem.row_space
+        return FrozenSubspace(space.p - space.dimension + chosen.shape[1], space, chosen)
+
+    @cached_property
+    def pull(self) -> FloatArray:
+        """The pull (r, rows), with what is mere rounding in frozen modes taken away."""
+        if not self.range_assumption.holds:
+            return self._raw_pull
+        return np.where(self.frozen_modes[:, np.newaxis], 0.0, self._raw_pull)
+
+    @cached_property
+    def _start_inside(self) -> FloatArray:
+        return self.directions.T @ self.problem.row_space.coordinates(self.start)
+
+    def _coordinates(self, epochs: FloatArray) -> FloatArray:
+        """The iterate in the modes, (..., r)."""
+        decay, drift = self.motion(epochs)
+        with np.errstate(over="ignore", invalid="ignore"):
+            pulled = self.pull @ self._responses
+            total = times_finite(decay, self._start_inside) + times_finite(drift, pulled)
+        # Start and pull may escape in opposite directions; what is left of their race still grows.
+        return np.where(np.isnan(total), np.inf, total)
+
+    def iterate(self, epochs: Any) -> FloatArray:
+        """The mean iterate after each of the given epochs, of shape epochs.shape + (p,).
+
+        `epochs` is a number or an array of any shape, and may be math.inf. Entries that grow without bound
+        are inf.
+        """
+        clock, space = self._clock(epochs), self.problem.row_space
+        coordinates = self._coordinates(clock.ravel())
+        grows = np.isinf(coordinates)
+        inside = np.where(grows, 0.0, coordinates) @ self.directions.T
+        parameters = space.outside(self.start) + space.lift(inside.T).T
+        if grows.any():
+            reach = space.reach(self.directions)
+            parameters[grows.astype(np.float64) @ reach.T > 0] = np.inf
+        return parameters.reshape(*clock.shape, space.p)
+
+    def iterate_error(self, epochs: Any) -> FloatArray:
+        """How far the mean iterate may be off beyond rounding, in Euclidean norm, of the shape of `epochs`."""
+        return np.zeros(self._clock(epochs).shape)
+
+    def training_loss_error(self, epochs: Any) -> FloatArray:
+        """How far the training loss may be off beyond rounding, of the shape of `epochs`."""
+        return np.zeros(self._clock(epochs).shape)
+
+    def sampling_error(self, answer: Callable[[Any], FloatArray], here: FloatArray) -> FloatArray:
+        """How far an answer of this run, which is `here`, may be off because orders were sampled; 0 if not."""
+        return np.zeros_like(here)
+
+    def _risk_error(self, risk: Risk) -> FloatArray:
+        """How far the total risk may be off beyond rounding."""
+        return np.zeros(risk.epochs.shape)
+
+    def training_loss(self, epochs: Any) -> FloatArray:
+        """|y - X b|^2 / (2n) at the mean iterate b, of the shape of `epochs`."""
+        coordinates = self._coordinates(self._clock(epochs))
+        reduction = self.problem.reduction
+        with np.errstate(over="ignore", invalid="ignore"):
+            fitted = (reduction.space.scale * coordinates) @ (reduction.rows @ self.directions).T
+            loss = np.square(fitted - reduction.response).sum(axis=-1) / (2 * self.problem.n)
+        return np.where(np.isfinite(loss), loss, np.inf)
+
+    @cached_property
+    def risk_forms(self) -> RiskForms:
+        """The quadratic forms of the risk in the modes."""
+        beta_star, covariance, noise = self.problem.truth("the risk")
+        return RiskForms.of(
+            space=self.problem.row_space,
+            modes=self.directions,
+            frozen_modes=self.frozen_modes,
+            error=self.start - beta_star,
+            pull=self.pull,
+            covariance=covariance,
+            noise=noise,
+        )
+
+    def risk(self, epochs: Any) -> Risk:
+        """The risk of the mean iterate, E |b - beta_star|_Sigma^2 over the noise, and its parts."""
+        clock = self._clock(epochs)
+        risk = self._risk(clock)
+        return replace(risk, error=self._risk_error(risk))
+
+    def _risk(self, clock: FloatArray) -> Risk:
+        flat = clock.ravel()
+        entries = _CHUNK if self.problem.covariance.is_isotropic else _LARGE_CHUNK
+        height = max(1, entries // max(1, self.problem.rank))
+        parts = [
+            self.risk_forms.parts(*self.motion(flat[start : start + height]))
+            for start in range(0, len(flat), height)
+        ]
+        return Risk(clock, *np.concatenate([np.zeros((4, 0)), *parts], axis=1).reshape(4, *clock.shape))
+
+    def limit(self) -> Limit:
+        """Where the mean iterate ends, and its risk there if the truth is known."""
+        knows_truth = self.problem.beta_star is not None and self.problem.noise is not None
+        return Limit(
+            converges=self.converges,
+            parameters=self.iterate(np.inf),
+            training_loss=float(self.training_loss(np.inf)),
+            risk=self.risk(np.inf) if knows_truth else None,
+            error=float(self.iterate_error(np.inf)),
+            training_loss_error=float(self.training_loss_error(np.inf)),
+        )
+
+
+def times_finite(factor: FloatArray, amount: FloatArray) -> FloatArray:
+    """`factor * amount`, where nothing times infinity is nothing: an absent mode cannot diverge."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.where(amount == 0, 0.0, factor * amount)

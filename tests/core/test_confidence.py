@@ -1,0 +1,180 @@
+"""The errors of answers from random draws: how wide, how often looked at, at any scale, and for every answer."""
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+import scipy.stats
+from benchmarks import coverage
+
+import reshuffle as rs
+from reshuffle._core import confidence
+from reshuffle.epoch.accuracy import warn_of_no_answer, warn_out_of_reach
+from reshuffle.errors import AccuracyWarning
+from tests.problems import case
+
+
+def test_few_groups_know_their_spread_no_better_than_students_t_says():
+    for groups in (2, 8, 16, 1000):
+        assert confidence.quantile(groups) == pytest.approx(scipy.stats.t.ppf(0.9995, groups - 1))
+    assert confidence.quantile(1) == math.inf
+
+
+def test_looking_until_the_error_is_small_does_not_select():
+    """Normal draws, stopped as soon as their error is small enough: it covers as often as it says."""
+    rng, groups, missed = np.random.default_rng(0), confidence.MOST_GROUPS, 0
+    trials, target = 4000, 0.5
+    for _ in range(trials):
+        sums, rounds = rng.standard_normal(groups), 1
+        error = float(confidence.error_of_mean(sums))
+        while error > target:
+            more = confidence.further_rounds(rounds, error / target, 1e9)
+            sums, rounds = sums + math.sqrt(more) * rng.standard_normal(groups), rounds + more
+            error = float(confidence.error_of_mean(sums / rounds))
+        missed += abs(sums.mean() / rounds) > error
+    assert missed <= 0.005 * trials
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1.0, 1e200])
+def test_squares_do_not_leave_the_range_of_numbers(scale):
+    values = scale * np.random.default_rng(1).standard_normal((16, 3))
+    without = (values.sum(axis=0) - values) / 15
+    error = confidence.error_of_mean(values) / scale
+    assert error == pytest.approx(confidence.quantile(16) * (values / scale).std(axis=0, ddof=1) / 4)
+    assert confidence.jackknife(values.mean(axis=0), without) / scale == pytest.approx(error)
+
+
+def test_the_bias_of_what_is_not_linear_is_covered():
+    """Of the square of a mean of zero, which is never below it."""
+    rng, missed = np.random.default_rng(2), 0
+    for _ in range(1000):
+        values = rng.standard_normal(16)
+        without = ((values.sum() - values) / 15) ** 2
+        missed += values.mean() ** 2 > confidence.jackknife(np.asarray(values.mean() ** 2), without)
+    assert missed <= 10
+
+
+@pytest.mark.parametrize(
+    ("scheme", "wishes"),
+    [
+        (rs.SampleReshuffling(batch_size=2), {}),
+        (rs.RandomReshuffling(6), {"method": "sampling", "budget": 1.0}),
+        (rs.RandomReshuffling(6), {"method": "sampling", "budget": 1.0, "momentum": 0.3}),
+        (rs.ShuffleOnce(6, draws=20), {}),
+    ],
+    ids=["samples", "batches", "momentum", "once"],
+)
+@pytest.mark.filterwarnings("ignore:the mean over orders is known to")
+def test_errors_of_tiny_risks_do_not_vanish(scheme, wishes):
+    rng, unit = np.random.default_rng(0), 2.0**283
+    X, beta_star = rng.standard_normal((12, 3)), rng.standard_normal(3)
+    y = X @ beta_star + 0.5 * rng.standard_normal(12)
+    errors = []
+    for size in (1.0, unit):
+        problem = rs.LeastSquares(X * size, y, beta_star=beta_star / size, noise=0.5)
+        run = rs.descend(problem, scheme, 0.05 / size / size, **wishes)
+        simulated = rs.simulate(problem, scheme, step=0.05 / size / size, epochs=3, runs=20)
+        errors.append(
+            [
+                run.risk(3).error * size * size,
+                run.expected_risk(3).error * size * size,
+                run.expected_risk(3, given_responses=True).error * size * size,
+                run.iterate_error(3) * size,
+                run.training_loss_error(3),
+                simulated.risk.standard_error * size * size,
+                *simulated.iterate.standard_error * size,
+            ]
+        )
+    usual, tiny = np.array(errors, dtype=float)
+    assert usual.min() > 0
+    assert tiny == pytest.approx(usual, rel=1e-6)
+
+
+SHORT = [
+    setting
+    for setting in coverage.settings()
+    if setting.name
+    in (
+        "6 batches, rtol = 1e-2",
+        "8 batches, penalty, fewest draws",
+        "shuffled samples, fewest draws",
+        "one shuffle, 32 orders",
+    )
+]
+
+
+@pytest.mark.parametrize("setting", SHORT, ids=lambda setting: setting.name)
+def test_stated_errors_cover_and_are_not_much_wider_than_they_must_be(setting):
+    """A short part of `python -m benchmarks.coverage`; docs/many_batches.md has the whole of it."""
+    for row in coverage.measured(setting, 12, answers=coverage.MEAN):
+        assert row.share >= 0.97, row
+        assert row.ratios.max() <= 1.5, row
+        assert np.sqrt(np.mean(np.square(row.ratios))) >= 0.04, row
+
+
+def test_what_is_exact_has_no_error():
+    run = rs.descend(rs.gaussian(20, 4, noise=0.5, seed=1), rs.RandomReshuffling(4), 0.1)
+    found = run.limit(), run.compare_limit(), run.stability()
+    assert [each.error for each in found] == [0, 0, 0]
+    assert not any("+-" in repr(each) or "error" in repr(each) for each in found)
+    assert run.training_loss_error([1, 2]).tolist() == [0, 0]
+
+
+def test_what_is_sampled_shows_its_error():
+    problem = rs.gaussian(24, 6, noise=0.5, seed=1)
+    for wishes in ({}, {"momentum": 0.5}):
+        run = rs.descend(problem, rs.RandomReshuffling(8), 0.05, method="sampling", rtol=1e-2, **wishes)
+        found = run.limit(), run.compare_limit(), run.stability()
+        assert all(0 < each.error < math.inf for each in found)
+        assert found[1].error == found[0].error
+        assert found[0].training_loss_error == run.training_loss_error(math.inf) > 0
+        assert all(" +- " in repr(each) for each in found)
+        assert "error=" in repr(found[0])
+
+
+def test_the_slowest_order_need_not_be_among_those_drawn():
+    problem = rs.gaussian(24, 6, noise=0.5, seed=1)
+    drawn = rs.descend(problem, rs.ShuffleOnce(4, draws=4), 0.05).stability()
+    every = rs.descend(problem, rs.ShuffleOnce(4), 0.05).stability()
+    assert drawn.error == math.inf
+    assert every.error == 0
+    assert drawn.rate < every.rate
+
+
+@pytest.mark.parametrize("step", [1e-3, 0.01])
+def test_the_series_bounds_the_rate_and_the_loss(step):
+    middle = case(24, 6, 8, step=step)
+    scheme, epochs = middle.scheme("reshuffling"), [0, 1, 5, 40, math.inf]
+    exact = rs.descend(middle.problem, scheme, step)
+    run = rs.descend(middle.problem, scheme, step, method="series", rtol=1e9)
+    found = run.stability()
+    assert 0 < found.error < 1
+    assert abs(found.rate - exact.stability().rate) <= found.error
+    off = np.abs(run.training_loss(epochs) - exact.training_loss(epochs))
+    assert (off <= run.training_loss_error(epochs) + 1e-12).all()
+    assert run.training_loss_error(epochs).max() < math.inf
+
+
+def test_a_warning_tells_its_numbers_apart():
+    with pytest.warns(AccuracyWarning, match=r"error of 0.000100004 by sampling, but rtol is 0.0001;"):
+        warn_out_of_reach(1.00004e-4, "sampling", 1e-4, "try")
+
+
+def test_an_error_beyond_the_answer_is_told():
+    epochs, answers = np.array([1.0, 8.0, 9.0]), np.array([2.0, 9.18, math.inf])
+    with pytest.warns(AccuracyWarning, match=r"the risk after 8 epochs, 9.18 with an error of 30; try"):
+        warn_of_no_answer(epochs, answers, np.array([1.0, 30.0, math.inf]), 10.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn_of_no_answer(epochs, answers, np.array([1.0, 9.0, math.inf]), 10.0)
+        # What has faded is known to be small.
+        warn_of_no_answer(epochs, 1e-20 * answers, 1e-18 * np.ones(3), 10.0)
+
+
+@pytest.mark.filterwarnings("ignore:the mean over orders is known to")
+def test_a_risk_that_sampling_cannot_tell_is_told():
+    problem = case(24, 30, 1).problem
+    run = rs.descend(problem, rs.RandomReshuffling(24), 0.6, method="sampling", budget=1.0)
+    with pytest.warns(AccuracyWarning, match="known too poorly for the risk after 10 epochs"):
+        run.risk(10)

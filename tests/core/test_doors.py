@@ -1,0 +1,170 @@
+"""What comes in at the door: huge numbers, flags, tables with names, tensors, schemes without brackets."""
+
+import inspect
+import math
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import reshuffle as rs
+from reshuffle._core import checks
+from tests.problems import close
+
+X = np.arange(12.0).reshape(6, 2)
+y = np.ones(6)
+known = rs.LeastSquares(X, y, beta_star=[1, 1], noise=1.0)
+
+
+def test_epoch_zero_stays_where_it_is_beside_a_huge_one():
+    run = rs.descend(rs.gaussian(20, 5, seed=0), rs.RandomReshuffling(2), step=0.1)
+    huge = run.risk([0, 2**70]).total
+    close(huge, [run.risk(0).total, run.risk(2.0**70).total])
+    assert huge[0] != huge[1]
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ([0, 2**70], [0.0, 2.0**70]),
+        ([2**70, 3, math.inf], [2.0**70, 3.0, math.inf]),
+        ([10**400, 0], [math.inf, 0.0]),
+        ([Fraction(4, 2), 1], [2.0, 1.0]),
+    ],
+)
+def test_epochs_that_numpy_keeps_as_objects(value, expected):
+    assert checks.epochs(value).tolist() == expected
+
+
+@pytest.mark.parametrize("value", [[0, -(10**400)], [-(2**70), 1], [2**70, 0.5], [Fraction(1, 2), 3]])
+def test_objects_that_are_no_epochs(value):
+    with pytest.raises(ValueError, match=r"epochs must be whole numbers >= 0 or math.inf, but one is"):
+        checks.epochs(value)
+
+
+@pytest.mark.parametrize("value", [[True, 2**70], [None, 1], ["3", 2**70]])
+def test_objects_that_are_no_numbers(value):
+    with pytest.raises(TypeError, match="epochs must be numbers"):
+        checks.epochs(value)
+
+
+def test_whole_numbers_keep_their_last_digit():
+    assert checks.whole_number("seed", 2**53 + 1, 0) == 2**53 + 1
+    assert checks.whole_number("seed", np.array(7.0), 0) == 7
+    one, other = (rs.gaussian(3, 2, seed=seed).y for seed in (2**53, 2**53 + 1))
+    assert (one != other).all()
+
+
+_ARGUMENTS = {
+    "problem": known,
+    "scheme": rs.RandomReshuffling(2),
+    "step": 0.1,
+    "epochs": 2,
+    "runs": 4,
+    "batch_size": 2,
+}
+_RUNS = {"Descent": rs.RandomReshuffling(2), "AffineDescent": rs.Cyclic(2)}
+
+
+def _public_callables():
+    """Every function, constructor and method of the package that a user calls, as (name, callable)."""
+    for name in rs.__all__:
+        item = getattr(rs, name)
+        is_scheme = inspect.isclass(item) and issubclass(item, rs.Scheme) and not inspect.isabstract(item)
+        if is_scheme or not inspect.isclass(item):
+            yield name, item
+        elif name in _RUNS:
+            run = rs.descend(known, _RUNS[name], step=0.1)
+            assert type(run) is item
+            for method, _ in inspect.getmembers(item, inspect.isfunction):
+                if not method.startswith("_"):
+                    yield f"{name}.{method}", getattr(run, method)
+
+
+def _flags():
+    for name, item in _public_callables():
+        for parameter in inspect.signature(item).parameters.values():
+            if isinstance(parameter.default, bool) or "bool" in str(parameter.annotation):
+                yield pytest.param(item, parameter.name, id=f"{name}-{parameter.name}")
+
+
+@pytest.mark.parametrize(("item", "flag"), list(_flags()))
+@pytest.mark.parametrize("value", ["no", "", 0, 1, np.array(True), [True]])
+def test_every_flag_is_true_or_false(item, flag, value):
+    wanted = {
+        name: _ARGUMENTS[name]
+        for name, parameter in inspect.signature(item).parameters.items()
+        if parameter.default is inspect.Parameter.empty or name == "batch_size"
+    }
+    with pytest.raises(ValueError, match=f"{flag} must be True or False, but it is"):
+        item(**wanted, **{flag: value})
+
+
+def test_the_flags_that_are_walked():
+    names = {param.id.partition("-")[0] for param in _flags()}
+    assert {"simulate", "critical_step", "Descent.expected_risk", "AffineDescent.expected_risk"} < names
+    assert sum(name in dir(rs.schemes) for name in names) >= 6
+
+
+def test_columns_that_are_no_numbers_are_named():
+    table = pd.DataFrame({"age": [1.0, 2.0], "city": ["x", "y"], "rate": [3, 4]})
+    with pytest.raises(TypeError, match=r"X must hold real numbers, but column 'city' does not; drop"):
+        rs.LeastSquares(table, [1.0, 2.0])
+    table["when"] = pd.to_datetime(["2020-01-01", "2020-01-02"])
+    with pytest.raises(TypeError, match=r"X must hold real numbers, but columns 'city', 'when' do not"):
+        rs.LeastSquares(table, [1.0, 2.0])
+
+
+def test_a_column_of_true_and_false_counts():
+    table = pd.DataFrame({"age": [1.5, 2.0], "member": [True, False]})
+    assert rs.LeastSquares(table, [1.0, 2.0]).X.tolist() == [[1.5, 1.0], [2.0, 0.0]]
+
+
+def test_a_tensor_that_requires_a_gradient_is_taken_without_it():
+    tensor = torch.tensor(X, requires_grad=True)
+    run = rs.descend(rs.LeastSquares(tensor, torch.tensor(y)), rs.FullBatch(), step=0.001)
+    close(run.iterate(5), rs.descend(known, rs.FullBatch(), step=0.001).iterate(5))
+    assert tensor.requires_grad
+    steps = torch.tensor([0.001, 0.002], dtype=torch.float64, requires_grad=True)
+    scheduled = rs.descend(known, rs.FullBatch(), step=steps).iterate(2)
+    close(scheduled, rs.descend(known, rs.FullBatch(), step=[0.001, 0.002]).iterate(2))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        torch.zeros(6, 2, dtype=torch.bfloat16),
+        torch.zeros(6, 2).to_sparse(),
+        [torch.zeros(2, requires_grad=True)] * 6,
+    ],
+)
+def test_a_tensor_that_numpy_cannot_read(value):
+    with pytest.raises(ValueError, match="X must be a rectangular array of numbers that numpy can read"):
+        rs.LeastSquares(value, y)
+
+
+def test_a_schedule_that_is_not_rectangular():
+    with pytest.raises(ValueError, match="step must be a rectangular array of numbers"):
+        rs.descend(known, rs.FullBatch(), step=[[0.1], [0.1, 0.2]])
+    with pytest.raises(ValueError, match="order must be a rectangular array of numbers"):
+        rs.Cyclic(3, order=[[0], [1, 2]])
+
+
+@pytest.mark.parametrize(
+    ("kind", "made"),
+    [
+        (rs.FullBatch, r"FullBatch\(\) in place of FullBatch"),
+        (rs.RandomReshuffling, r"RandomReshuffling\(batches=4\) in place of RandomReshuffling"),
+        (rs.SampleWithReplacement, r"SampleWithReplacement\(batch_size=32\) in place of"),
+    ],
+)
+def test_a_scheme_without_brackets(kind, made):
+    for ask in (
+        lambda: rs.descend(known, kind, step=0.1),
+        lambda: rs.critical_step(known, kind),
+        lambda: rs.simulate(known, kind, step=0.1, epochs=1, runs=4),
+    ):
+        with pytest.raises(TypeError, match=f"scheme must be made before it is used: {made}"):
+            ask()

@@ -1,0 +1,166 @@
+"""The figures: their numbers are the library's, their claims come out as they should, their files hold them."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+import reshuffle as rs
+from reshuffle import paper
+from reshuffle.paper import risk_curves, shrinkage
+from reshuffle.paper.figure import Claim
+
+SMALL = {
+    "spectra-under": {"n": 400, "p": 100, "alpha": 0.4, "seed": 1},
+    "spectra-over": {"n": 120, "p": 180, "alpha": 0.2, "seed": 1},
+    "divergence": {"n": 120, "p": 180, "alpha": 0.5, "epochs": 30, "runs": 8, "seed": 0},
+    "risk-over": {
+        "n": 60, "p": 90, "noise": 0.5, "alpha": 0.2, "epochs": 300, "last": 50,
+        "runs": 40, "test_samples": 30, "seed": 0,
+    },
+    "risk-under": {
+        "n": 240, "p": 60, "noise": 1.0, "alpha": 0.4, "epochs": 60, "last": 10,
+        "runs": 40, "test_samples": 30, "seed": 0,
+    },
+    "linear-scaling": {"n": 40, "p": 20, "time": 20.0, "halvings": 5, "seed": 0},
+    "limit-vectors": {"n": 40, "p": 20, "count": 5, "seed": 0},
+    "two-batch": {"n": 60, "p": 40, "draws": 40, "seed": 0},
+    "cross-term": {"n": 20, "p": 30, "epochs": 60, "runs": 400, "seed": 3},
+    "run-risk": {"n": 60, "p": 40, "batches": 4, "share": 0.7, "epochs": 30, "runs": 400, "seed": 1},
+    "shrinkage": {"p": 6, "alpha": 0.4, "sizes": (1000, 4000, 16000, 64000), "seed": 0},
+    "fixed-dimension": {"rows": 30, "p": 10, "batches": 3, "alpha": 0.4, "epochs": 30, "seed": 2},
+    "early-stopping": {"n": 60, "p": 90, "noise": 0.5, "count": 5, "seed": 0},
+}  # fmt: skip
+HEADERS = {
+    "spectra-under": "batches,eigenvalue,density",
+    "spectra-over": "batches,eigenvalue,density",
+    "divergence": "batches,epoch,exact,simulated,standard_error",
+    "risk-over": "batches,epoch,exact,expected,simulated_test_error,standard_error,"
+    "simulated_mean_iterate_risk,mean_iterate_standard_error",
+    "risk-under": "batches,epoch,exact,expected,simulated_test_error,standard_error,"
+    "simulated_mean_iterate_risk,mean_iterate_standard_error",
+    "linear-scaling": "scheme,batches,alpha,distance",
+    "limit-vectors": "regime,scheme,batches,alpha_share,distance",
+    "two-batch": "epoch,lower,exact,upper",
+    "cross-term": "epoch,exact,as_printed,simulated,standard_error",
+    "run-risk": "epoch,exact_mean_iterate,simulated_run,standard_error,spread",
+    "shrinkage": "batches,sigma_eigenvalue,simulated,exact,as_printed",
+    "fixed-dimension": "epoch,exact,corrected,as_printed",
+    "early-stopping": "batches,alpha,best_epoch,risk",
+}
+
+
+@cache
+def numbers(name):
+    """The numbers of a figure, computed once."""
+    return paper.load(name).compute(**SMALL[name])
+
+
+@pytest.fixture(scope="module", params=paper.NAMES)
+def name(request):
+    """Each figure; pytest runs all tests of one before the next, so that few workers need its numbers."""
+    return request.param
+
+
+def test_every_figure_is_tried_here():
+    assert set(SMALL) == set(HEADERS) == set(paper.NAMES)
+
+
+def test_claims_come_out_as_they_should(name):
+    """Whatever the paper has right agrees, and what it has wrong comes with its correction."""
+    claims = paper.load(name).claims(numbers(name))
+    assert claims
+    for claim in claims:
+        assert isinstance(claim, Claim)
+        assert type(claim.agrees) is bool
+        assert claim.agrees != bool(claim.correction), claim
+
+
+def test_the_table_has_its_columns(name):
+    header, *rows = paper.load(name).table(numbers(name)).lines()
+    assert ",".join(header) == HEADERS[name]
+    assert rows
+    assert {len(row) for row in rows} == {len(header)}
+
+
+def test_the_picture_is_drawn(name, tmp_path):
+    paper.load(name).draw(numbers(name)).savefig(tmp_path / "figure.png")
+    assert (tmp_path / "figure.png").stat().st_size > 10_000
+
+
+def test_full_and_quick_are_the_same_computation(name):
+    figure = paper.load(name)
+    assert set(figure.full) == set(figure.quick) == set(SMALL[name])
+    assert figure.inputs(True) == figure.quick
+    assert figure.inputs(False) == figure.full
+
+
+@pytest.mark.parametrize(
+    ("captioned", "caption"),
+    [
+        ("spectra-under", {"n": 4000, "p": 1000, "alpha": 0.4}),
+        ("spectra-over", {"n": 1000, "p": 1500, "alpha": 0.2}),
+        ("divergence", {"n": 1000, "p": 1500, "alpha": 0.5}),
+        (
+            "risk-over",
+            {"n": 1000, "p": 1500, "noise": 0.5, "alpha": 0.2, "epochs": 300, "last": 50, "runs": 1000,
+             "test_samples": 1000},
+        ),
+        (
+            "risk-under",
+            {"n": 4000, "p": 1000, "noise": 1.0, "alpha": 0.4, "epochs": 100, "last": 10, "runs": 1000,
+             "test_samples": 1000},
+        ),
+    ],
+)  # fmt: skip
+def test_the_sizes_are_those_of_the_captions(captioned, caption):
+    full = paper.load(captioned).full
+    assert {key: full[key] for key in caption} == caption
+
+
+def test_a_figure_that_does_not_exist():
+    with pytest.raises(ValueError, match=r"there is no figure 'nine'; there are spectra-under"):
+        paper.load("nine")
+
+
+def test_the_risk_curves_are_the_library_s():
+    found = numbers("risk-over")
+    problem = rs.gaussian(60, 90, noise=0.5, seed=0)
+    for curve, batches in zip(found.curves, risk_curves.BATCHES, strict=True):
+        run = rs.descend(problem, rs.RandomReshuffling(batches), alpha=0.2)
+        np.testing.assert_allclose(curve.exact.total, run.risk(np.arange(301)).total, rtol=1e-10)
+        assert curve.best.epoch == run.best_epoch().epoch
+        assert curve.simulated.test_error.mean.shape == (301,)
+
+
+def test_runs_of_different_schemes_share_their_noise():
+    """Differences between schemes are then not drowned by the noise of the responses."""
+    one, two, _ = (curve.simulated.mean_iterate_risk.mean[-1] for curve in numbers("risk-over").curves)
+    error = numbers("risk-over").curves[0].simulated.mean_iterate_risk.standard_error[-1]
+    assert abs(one - two) < error
+
+
+def test_the_eigenvalues_of_the_spectra_are_those_of_z():
+    found = numbers("spectra-over")
+    problem = rs.gaussian(120, 180, seed=1)
+    Z = rs.descend(problem, rs.RandomReshuffling(2), alpha=0.2).epoch.Z
+    np.testing.assert_allclose(found.spectra[1].simulated, np.linalg.eigvalsh(0.2 * Z), atol=1e-12)
+
+
+def test_the_divergence_is_that_of_the_iterate():
+    full, two = numbers("divergence").paths
+    assert full.exact[-1] > 100 * full.exact[0]
+    assert two.exact[-1] < two.exact[0]
+    # Full batch has no orders to average over: the simulation is the recursion itself.
+    np.testing.assert_allclose(full.simulated.mean, full.exact, rtol=1e-8)
+
+
+def test_the_printed_shrinkage_is_right_up_to_three_batches_only():
+    x = np.array([0.5, 1.0])
+    for batches in (2, 3):
+        np.testing.assert_allclose(
+            shrinkage.printed(batches, 0.4, x), (1 - (1 - 0.4 * x / batches) ** batches) / 0.4, rtol=1e-12
+        )
+    # (3! 2! / 2!) / 10 - (3! 1! / 3!) / 100 + (3! 0! / 4!) / 1000, as the proposition has it.
+    assert shrinkage.printed(4, 0.4, np.array([1.0]))[0] == pytest.approx(1 - 0.59025, rel=1e-12)
+    assert abs(shrinkage.printed(4, 0.4, x) - (1 - (1 - 0.1 * x) ** 4) / 0.4).max() > 0.1

@@ -1,0 +1,1 @@
+"""Runs, and what people ask of them."""

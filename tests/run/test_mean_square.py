@@ -1,0 +1,356 @@
+"""Mean-square stability against dense Kronecker products, closed forms, and critical steps of every recipe."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import reshuffle as rs
+from reshuffle.epoch import draws
+from reshuffle.epoch.affine import sampled_course
+from reshuffle.run import critical_steps, mean_square
+from tests.oracles import brute_force
+from tests.problems import case
+
+
+def two_samples(degrees):
+    angle = math.radians(degrees)
+    X = [[1.0, 0.0], [math.cos(angle), math.sin(angle)]]
+    return rs.LeastSquares(X, [0.0, 0.0], beta_star=[1.0, 1.0], noise=0.0)
+
+
+def radius(matrix):
+    return float(np.abs(np.linalg.eigvals(matrix)).max())
+
+
+@given(
+    st.integers(2, 7), st.integers(1, 4), st.integers(2, 3), st.integers(0, 10**6), st.floats(0.01, 2.0),
+    st.sampled_from(["reshuffling", "replacement"]),
+)  # fmt: skip
+def test_the_rate_is_that_of_the_kronecker_products(n, p, batches, seed, step, name):
+    n = max(n, p)
+    tiny = case(n, p, min(batches, n), seed=seed, step=step, equal=False)
+    setting = tiny.setting(name)
+    maps = brute_force.affine_maps(setting, brute_force.sequences(setting, name))
+    exact = radius(np.mean([np.kron(A, A) for A, _ in maps], axis=0))
+    found = tiny.run(name).mean_square_stability()
+    lower, upper = found.bounds
+    assert lower <= exact * (1 + 1e-7)
+    assert exact <= upper * (1 + 1e-7)
+    assert lower <= found.rate <= upper
+    if abs(exact - 1) > 1e-6:
+        assert found.converges == (exact < 1)
+    mean_rate = radius(np.mean([A for A, _ in maps], axis=0))
+    assert found.rate >= mean_rate**2 * (1 - 1e-7)
+
+
+def test_the_mean_converges_where_the_mean_square_does_not():
+    """Two unit samples 50 degrees apart: visits beyond step 2 expand, but their orders cancel in the mean."""
+    problem, scheme = two_samples(50), rs.RandomReshuffling(2)
+    run = rs.descend(problem, scheme, 2.5)
+    assert run.stability().converges
+    assert run.stability().rate == pytest.approx(0.611, abs=1e-3)
+    square = run.mean_square_stability()
+    assert not square.converges
+    assert square.rate == pytest.approx(2.5787, abs=1e-4)
+    assert square.gain > 1
+    assert rs.critical_step(problem, scheme) == pytest.approx(2.8986, abs=1e-4)
+    # At step 2 every visit is a reflection, which keeps all lengths.
+    assert rs.critical_step(problem, scheme, mean_square=True) == pytest.approx(2.0, rel=2e-6)
+
+
+def test_with_replacement_in_one_dimension():
+    """The means of (1 - s) and (1 - 9s), 1 - 5s, and of their squares, 1 - 10 s + 41 s^2."""
+    problem, scheme = rs.LeastSquares([[1.0], [3.0]], [0.0, 0.0]), rs.WithReplacement(2)
+    assert rs.critical_step(problem, scheme) == pytest.approx(0.4)
+    assert rs.critical_step(problem, scheme, mean_square=True) == pytest.approx(10 / 41, rel=2e-6)
+    samples = rs.SampleWithReplacement(batch_size=1)
+    assert rs.critical_step(problem, samples, mean_square=True) == pytest.approx(10 / 41, rel=2e-6)
+    # Two rows at a time: E G^2 = 1 - 10 s + (25 + 16 / 2) s^2.
+    pairs = rs.SampleWithReplacement(batch_size=2)
+    assert rs.critical_step(problem, pairs, mean_square=True) == pytest.approx(10 / 33, rel=2e-6)
+
+
+def test_commuting_batches_have_one_critical_step():
+    problem, scheme = rs.LeastSquares([[1.0, 0.0], [0.0, 2.0]], [0.0, 0.0]), rs.RandomReshuffling(2)
+    one, other = rs.critical_step(problem, scheme), rs.critical_step(problem, scheme, mean_square=True)
+    assert one == pytest.approx(0.5, rel=1e-6)
+    assert other == pytest.approx(0.5, rel=2e-6)
+
+
+def test_critical_steps_with_momentum_and_penalty():
+    problem = rs.gaussian(20, 6, seed=0)
+    largest = np.linalg.norm(problem.X, 2) ** 2 / 20
+    full = rs.FullBatch()
+    found = rs.critical_step(problem, full, momentum=0.5)
+    assert found == pytest.approx(2 * 1.5 / largest, rel=1e-7)
+    assert rs.critical_step(problem, full, penalty=0.3) == pytest.approx(2 / (largest + 0.3), rel=1e-7)
+    both = rs.critical_step(problem, full, momentum=0.5, penalty=0.3)
+    assert both == pytest.approx(3 / (largest + 0.3), rel=1e-7)
+
+
+def test_the_critical_step_of_a_fixed_order():
+    tiny = case(9, 4, 3)
+    found = rs.critical_step(tiny.problem, rs.Cyclic(tiny.partition))
+    for factor, stable in ((1 - 1e-6, True), (1 + 1e-6, False)):
+        setting = brute_force.Setting(tiny.problem.X, tiny.problem.y, tiny.partition, factor * found)
+        ((A, _),) = brute_force.affine_maps(setting, [(0, 1, 2)])
+        assert (radius(A) < 1) == stable
+    once = rs.critical_step(tiny.problem, rs.ShuffleOnce(tiny.partition))
+    assert once <= found * (1 + 1e-6)
+
+
+def test_mean_square_stability_needs_fixed_batches():
+    run = rs.descend(rs.gaussian(80, 3, seed=0), rs.SampleReshuffling(2), 0.1)
+    message = r"mean square over shuffled samples .* there are 80: scheme is SampleReshuffling\(batches=2\)"
+    with pytest.raises(rs.BudgetError, match=message):
+        run.mean_square_stability()
+
+
+@pytest.mark.parametrize("scheme", [rs.SampleReshuffling(2), rs.SampleReshuffling(batch_size=3)], ids=repr)
+@pytest.mark.parametrize("options", [{}, {"momentum": 0.5}])
+def test_shuffled_samples_are_refused_before_anything_is_drawn(monkeypatch, scheme, options):
+    def work(*arguments, **settings):
+        raise AssertionError("orders were drawn")
+
+    monkeypatch.setattr(draws, "sample", work)
+    monkeypatch.setattr(sampled_course, "group_maps", work)
+    problem = rs.gaussian(442, 10, noise=0.5, seed=0)
+    run = rs.descend(problem, scheme, 0.1, **options)
+    message = r"the mean square over shuffled samples .* SampleReshuffling\("
+    with pytest.raises(rs.BudgetError, match=message):
+        run.mean_square_stability()
+    with pytest.raises(rs.BudgetError, match=message):
+        rs.critical_step(problem, scheme, mean_square=True, **options)
+    with pytest.raises(ValueError, match=r"epochs must be finite for SampleReshuffling\("):
+        run.expected_risk([1, math.inf])
+
+
+def test_a_search_among_many_courses_is_refused_with_its_price():
+    problem = rs.gaussian(2000, 20, noise=0.5, seed=0)
+    with pytest.raises(rs.BudgetError, match=r"critical step of 200 batches takes .* about .*; try fewer"):
+        rs.critical_step(problem, rs.ShuffleOnce(200), momentum=0.5)
+
+
+@pytest.mark.parametrize("options", [{"momentum": 0.5}, {"penalty": 0.1}])
+def test_a_critical_step_is_no_matter_of_chance(options):
+    with pytest.raises(
+        rs.BudgetError, match=r"the critical step with momentum or a penalty over shuffled samples"
+    ):
+        rs.critical_step(rs.gaussian(40, 3, seed=0), rs.SampleReshuffling(3), **options)
+
+
+@pytest.mark.parametrize("options", [{}, {"momentum": 0.5}, {"penalty": 0.1}])
+def test_a_mean_square_beyond_the_budget_is_refused_with_its_price(options):
+    problem, scheme = rs.gaussian(442, 10, noise=0.5, seed=0), rs.RandomReshuffling(batch_size=32)
+    run = rs.descend(problem, scheme, 0.03, **options)
+    with pytest.raises(rs.BudgetError, match=r"14 batches takes .* operations, about .*; try fewer"):
+        run.mean_square_stability()
+    with pytest.raises(rs.BudgetError, match=r"critical step of 14 batches takes .* about .*; try fewer"):
+        rs.critical_step(problem, scheme, mean_square=True, **options)
+
+
+TWO_BATCHES = [
+    [0.34558419, 0.82161814],
+    [0.33043708, -1.30315723],
+    [0.90535587, 0.44637457],
+    [-0.53695324, 0.5811181],
+]
+
+
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_bounds_hold_however_few_rounds_the_budget_allows(monkeypatch, rounds):
+    monkeypatch.setattr(mean_square, "_affordable_rounds", lambda course, budget: rounds)
+    X, scheme = np.array(TWO_BATCHES), rs.RandomReshuffling(2)
+    problem = rs.LeastSquares(X, np.zeros(4))
+    found = rs.descend(problem, scheme, 1.0).mean_square_stability()
+    lower, upper = found.bounds
+    assert found.converges
+    assert lower <= two_batch_radius(X, 1.0) * (1 + 1e-9)
+    assert two_batch_radius(X, 1.0) <= upper * (1 + 1e-9)
+    assert upper - lower > 1e-8
+    with pytest.raises(rs.BudgetError, match=r"does not decide whether the mean square converges"):
+        rs.descend(problem, scheme, 4.602).mean_square_stability()
+
+
+def two_batch_radius(X, step):
+    """Of the mean of A (x) A over the orders 1, 2 and 2, 1 of two batches of equally many rows."""
+    one, two = (np.eye(X.shape[1]) - step * half.T @ half / len(half) for half in np.split(X, 2))
+    return radius((np.kron(two @ one, two @ one) + np.kron(one @ two, one @ two)) / 2)
+
+
+def first_failure(X, low, high):
+    """By bisection, between a step at which the mean square of two batches converges and one where it does not."""
+    assert two_batch_radius(X, low) < 1 < two_batch_radius(X, high)
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if two_batch_radius(X, middle) < 1 else (low, middle)
+    return low
+
+
+def test_two_batches_whose_gain_has_its_negative_beside_it():
+    """A power iteration that cycles between the two would take the gain for half of what it is."""
+    X = np.array(TWO_BATCHES)
+    problem = rs.LeastSquares(X, np.zeros(4), beta_star=[1.0, 1.0], noise=0.7)
+    scheme = rs.RandomReshuffling(2)
+    for step in (4.0, 4.5, 4.6, 4.602, 4.603, 4.6085, 4.61):
+        exact, run = two_batch_radius(X, step), rs.descend(problem, scheme, step=step)
+        found = run.mean_square_stability()
+        assert found.rate == pytest.approx(exact, rel=1e-7)
+        assert found.converges == (found.gain < 1) == (exact < 1)
+        assert np.isfinite(run.expected_risk(math.inf).total) == (exact < 1)
+    assert rs.descend(problem, scheme, step=4.6085).mean_square_stability().gain == pytest.approx(
+        1.935, abs=1e-3
+    )
+    critical = rs.critical_step(problem, scheme, mean_square=True)
+    assert critical == pytest.approx(first_failure(X, 4.5, 4.6085), rel=2e-6)
+
+
+@given(st.integers(0, 10**6), st.floats(0.8, 1.0))
+def test_two_batches_close_to_their_critical_step(seed, fraction):
+    X = np.random.default_rng(seed).standard_normal((4, 2))
+    problem = rs.LeastSquares(X, np.zeros(4), beta_star=[1.0, 1.0], noise=0.7)
+    scheme = rs.RandomReshuffling(2)
+    step = fraction * rs.critical_step(problem, scheme)
+    run = rs.descend(problem, scheme, step=step)
+    exact, found = two_batch_radius(X, step), run.mean_square_stability()
+    assert found.bounds[0] <= exact * (1 + 1e-7)
+    assert exact <= found.bounds[1] * (1 + 1e-7)
+    if abs(exact - 1) > 1e-6:
+        assert found.converges == (exact < 1)
+    if abs(exact - 1) > 1e-2:
+        assert np.isfinite(run.expected_risk(math.inf).total) == (exact < 1)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_critical_step_of_the_mean_square_of_two_batches(seed):
+    X = np.random.default_rng(seed).standard_normal((4, 2))
+    problem, scheme = rs.LeastSquares(X, np.zeros(4)), rs.RandomReshuffling(2)
+    found = rs.critical_step(problem, scheme, mean_square=True)
+    assert found <= rs.critical_step(problem, scheme)
+    assert two_batch_radius(X, found * (1 - 2e-6)) < 1
+    assert two_batch_radius(X, found * (1 + 2e-6)) >= 1 - 1e-9
+
+
+def test_next_to_no_spread_is_no_spread():
+    """Where all orders are the same map, rounding is all that is left of the spread."""
+    problem = rs.gaussian(30, 5, noise=0.5, seed=1)
+    for scheme in (rs.RandomReshuffling(1), rs.WithReplacement(1)):
+        found = rs.descend(problem, scheme, step=0.1).mean_square_stability()
+        rate = rs.descend(problem, rs.FullBatch(), step=0.1).stability().rate
+        assert found.converges
+        assert found.gain <= 1e-9
+        assert found.rate == pytest.approx(rate**2, rel=1e-7)
+    orthogonal = rs.LeastSquares(np.diag([1.0, 2.0, 3.0, 4.0]), np.zeros(4))
+    found = rs.descend(orthogonal, rs.RandomReshuffling(batch_size=1), step=0.02).mean_square_stability()
+    assert found.converges
+    assert found.rate == pytest.approx(0.98**2, rel=1e-7)
+    few, scheme = rs.gaussian(5, 3, seed=1), rs.RandomReshuffling(batch_size=2, drop_last=True)
+    critical = rs.critical_step(few, scheme, mean_square=True, momentum=0.5)
+    assert rs.descend(few, scheme, step=critical * 0.999, momentum=0.5).mean_square_stability().converges
+    assert not rs.descend(few, scheme, step=critical * 1.001, momentum=0.5).mean_square_stability().converges
+
+
+def resonant(n=100):
+    X = np.sqrt(1 + np.cos(2 * np.pi * np.arange(n) / n))[:, np.newaxis]
+    return rs.LeastSquares(X, np.zeros(n), beta_star=[1.0], noise=0.0)
+
+
+def heavy_ball_radius(curvatures, step, momentum):
+    """Of one epoch in a fixed order of visits to one parameter and its momentum buffer."""
+    epoch = np.eye(2)
+    for w in curvatures:
+        epoch = np.array([[1 - step * w, -step * momentum], [w, momentum]]) @ epoch
+    return radius(epoch)
+
+
+def test_a_fixed_order_may_drive_what_momentum_lets_oscillate():
+    """Parametric resonance: the curvature of the visits swings once an epoch, twice as fast as the heavy ball."""
+    problem, momentum = resonant(), 0.999
+    curvatures = np.square(problem.X[:, 0])
+    found = rs.critical_step(problem, rs.Cyclic(batch_size=1), momentum=momentum)
+    assert 6e-4 < found < 8e-4
+    for step in np.append(np.geomspace(found / 1000, found * (1 - 1e-6), 200), found):
+        assert heavy_ball_radius(curvatures, step, momentum) < 1
+    assert heavy_ball_radius(curvatures, found * (1 + 1e-6), momentum) > 1
+
+
+def test_a_start_that_is_not_stable_is_halved():
+    assert critical_steps._first_failure(lambda step: step < 0.3, 1.0, 1e-9) == pytest.approx(0.3, rel=2e-9)
+    with pytest.raises(ArithmeticError, match=r"no step between .* is stable up to rounding"):
+        critical_steps._first_failure(lambda step: False, 1.0, 1e-9)
+
+
+def test_critical_steps_take_any_real_number():
+    problem, scheme = rs.gaussian(8, 3, seed=0), rs.RandomReshuffling(2)
+    one = rs.critical_step(problem, scheme, penalty=np.float32(0.125), momentum=np.float32(0.5))
+    assert one == rs.critical_step(problem, scheme, penalty=0.125, momentum=0.5)
+    with pytest.raises(ValueError, match=r"mean_square must be True or False, but it is 'no'"):
+        rs.critical_step(problem, scheme, mean_square="no")
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_mean_square_fails_no_later_than_the_mean(seed):
+    problem = rs.gaussian(8, 2, seed=seed)
+    for scheme in (
+        rs.RandomReshuffling(1),
+        rs.RandomReshuffling(2),
+        rs.WithReplacement(1),
+        rs.ShuffleOnce(2),
+    ):
+        for recipe in ({}, {"penalty": 0.1}, {"momentum": 0.3}):
+            mean = rs.critical_step(problem, scheme, **recipe)
+            assert rs.critical_step(problem, scheme, mean_square=True, **recipe) <= mean
+
+
+def test_the_rate_knows_what_a_penalty_does_outside_the_row_space():
+    run = rs.descend(rs.gaussian(5, 9, noise=0.5, seed=1), rs.RandomReshuffling(2), step=0.1, penalty=0.01)
+    found = run.mean_square_stability()
+    # Two visits an epoch multiply by 1 - step * penalty there, and nothing inside is slower.
+    assert found.rate == pytest.approx(0.999**4, rel=1e-12)
+    assert found.bounds[0] <= found.rate <= found.bounds[1]
+
+
+HUGE = [1e5, 1e20, 1e100, 1e200]
+DRAWN = rs.SampleWithReplacement(batch_size=2)
+HUGE_RUNS = [
+    # Beyond 1e20 a single epoch of this one cannot be held, and that is said.
+    *((rs.RandomReshuffling(4), step, {}) for step in HUGE[:2]),
+    *((DRAWN, step, {}) for step in HUGE),
+    *(
+        (scheme, step, recipe)
+        for scheme in (rs.RandomReshuffling(4), DRAWN)
+        for step in HUGE
+        for recipe in ({"penalty": 0.2}, {"momentum": 0.5}, {"penalty": 0.2, "momentum": 0.5})
+    ),
+]
+
+
+@pytest.mark.parametrize(("scheme", "step", "recipe"), HUGE_RUNS)
+def test_huge_steps_diverge_without_a_warning(scheme, step, recipe):
+    for problem in (rs.gaussian(30, 5, noise=0.5, seed=1), rs.gaussian(5, 9, noise=0.5, seed=1)):
+        run = rs.descend(problem, scheme, step=step, **recipe)
+        assert not run.stability().converges
+        assert not run.mean_square_stability().converges
+        assert run.risk(math.inf).total == np.inf
+        assert (run.expected_risk([50, math.inf]).total == np.inf).all()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_limit_is_infinite_exactly_where_the_mean_square_diverges(seed):
+    """With momentum, where solvers scale down what comes near to the largest numbers there are."""
+    X = np.random.default_rng(seed).standard_normal((6, 3))
+    problem = rs.LeastSquares(X, np.zeros(6), beta_star=np.ones(3), noise=0.3)
+    largest = max(np.linalg.norm(batch, 2) ** 2 / 2 for batch in np.split(X, 3))
+    for times in (1.5, 2.3, 2.5):
+        run = rs.descend(problem, rs.RandomReshuffling(3), step=times / largest, momentum=0.5)
+        finite = np.isfinite(run.expected_risk(math.inf).total)
+        assert finite == run.mean_square_stability().converges
+
+
+@pytest.mark.parametrize("options", [{"mean_square": True}, {"momentum": 0.5}, {"penalty": 0.1}])
+def test_a_critical_step_of_too_many_batches_is_refused_and_not_searched_for_ever(options):
+    with pytest.raises(rs.BudgetError, match="batches is 30, but the exact mean over their orders"):
+        rs.critical_step(rs.gaussian(30, 5, seed=1), rs.RandomReshuffling(30), **options)
