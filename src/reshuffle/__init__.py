@@ -11,12 +11,10 @@ if TYPE_CHECKING:
     from reshuffle.errors import AccuracyWarning as AccuracyWarning
     from reshuffle.errors import BudgetError as BudgetError
     from reshuffle.errors import MissingTruthError as MissingTruthError
+    from reshuffle.errors import UnsupportedError as UnsupportedError
     from reshuffle.problem.least_squares import LeastSquares as LeastSquares
     from reshuffle.problem.least_squares import gaussian as gaussian
-    from reshuffle.run.affine_descent import AffineDescent as AffineDescent
     from reshuffle.run.critical_steps import critical_step as critical_step
-    from reshuffle.run.descent import Descent as Descent
-    from reshuffle.run.descent import descend as descend
     from reshuffle.run.expected_risk import ExpectedRisk as ExpectedRisk
     from reshuffle.run.flow import GradientFlow as GradientFlow
     from reshuffle.run.flow import gradient_flow as gradient_flow
@@ -25,6 +23,8 @@ if TYPE_CHECKING:
     from reshuffle.run.mean_square import MeanSquareStability as MeanSquareStability
     from reshuffle.run.risk import Risk as Risk
     from reshuffle.run.risk_interval import RiskInterval as RiskInterval
+    from reshuffle.run.run import Run as Run
+    from reshuffle.run.run import descend as descend
     from reshuffle.run.stability import Stability as Stability
     from reshuffle.run.stopping import BestEpoch as BestEpoch
     from reshuffle.schemes import Cyclic as Cyclic
@@ -45,11 +45,9 @@ __version__ = "0.1.0"
 # The lines above say the same to type checkers and editors; a test compares the two.
 _HOMES = {
     "AccuracyWarning": "reshuffle.errors",
-    "AffineDescent": "reshuffle.run.affine_descent",
     "BestEpoch": "reshuffle.run.stopping",
     "BudgetError": "reshuffle.errors",
     "Cyclic": "reshuffle.schemes",
-    "Descent": "reshuffle.run.descent",
     "Epoch": "reshuffle.epoch.epoch",
     "Estimate": "reshuffle.simulation",
     "ExpectedRisk": "reshuffle.run.expected_risk",
@@ -63,15 +61,17 @@ _HOMES = {
     "RandomReshuffling": "reshuffle.schemes",
     "Risk": "reshuffle.run.risk",
     "RiskInterval": "reshuffle.run.risk_interval",
+    "Run": "reshuffle.run.run",
     "SampleReshuffling": "reshuffle.schemes",
     "SampleWithReplacement": "reshuffle.schemes",
     "Scheme": "reshuffle.schemes",
     "ShuffleOnce": "reshuffle.schemes",
     "Simulation": "reshuffle.simulation",
     "Stability": "reshuffle.run.stability",
+    "UnsupportedError": "reshuffle.errors",
     "WithReplacement": "reshuffle.schemes",
     "critical_step": "reshuffle.run.critical_steps",
-    "descend": "reshuffle.run.descent",
+    "descend": "reshuffle.run.run",
     "gaussian": "reshuffle.problem.least_squares",
     "gradient_flow": "reshuffle.run.flow",
     "simulate": "reshuffle.simulation",

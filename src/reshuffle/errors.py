@@ -5,6 +5,10 @@ class MissingTruthError(ValueError):
     """A question about the test error was asked of a problem that does not know the truth."""
 
 
+class UnsupportedError(TypeError):
+    """A question was asked of a run that has no answer to it, whatever the budget."""
+
+
 class BudgetError(RuntimeError):
     """An answer would cost more time or memory than is allowed; the message says how much, and what costs less."""
 

@@ -11,12 +11,12 @@ from reshuffle._core.arrays import FloatArray, IntArray
 from reshuffle._core.norms import norms
 from reshuffle._core.progress import track
 from reshuffle._core.threads import each, one_thread
+from reshuffle.problem import least_squares
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.recipe import recipe
 from reshuffle.recipe.recipe import Recipe
-from reshuffle.run import door
-from reshuffle.schemes import Scheme
-from reshuffle.schemes.base import Visit
+from reshuffle.schemes import base
+from reshuffle.schemes.base import Scheme, Visit
 
 _BLOCK_ENTRIES = 1 << 24
 """Parameters of all runs that are held at a time. Fixed, so that results do not depend on the machine."""
@@ -112,9 +112,9 @@ def simulate(
     >>> result.iterate.mean.shape
     (2, 5)
     """
-    problem = door.problem(problem)
-    scheme = door.scheme(scheme, problem)
-    made = recipe.recipe(step, None, penalty, momentum, scheme.steps(problem.n))
+    problem = least_squares.checked(problem)
+    scheme = base.checked(scheme, problem.n)
+    made = recipe.checked(step, None, penalty, momentum, scheme.steps(problem.n))
     when = checks.epochs(epochs)
     if not np.isfinite(when).all():
         raise ValueError(
@@ -127,7 +127,7 @@ def simulate(
             f"runs must be even, since runs come in pairs that share their noise, but it is {runs}."
         )
     rng = checks.generator("seed", seed)
-    start = door.start(start, problem)
+    start = least_squares.checked_start(start, problem)
     fresh_noise = checks.flag("fresh_noise", fresh_noise)
     progress = None if progress is None else checks.flag("progress", progress)
     test_samples = checks.whole_number("test_samples", test_samples, 0)

@@ -9,7 +9,7 @@ import reshuffle as rs
 from reshuffle.epoch.second_moment.readout import Readout
 from reshuffle.epoch.second_moment.streams import Snapshot
 from reshuffle.recipe.recipe import Recipe
-from reshuffle.run.affine_descent import AffineDescent
+from reshuffle.run.affine_engine import AffineEngine
 from reshuffle.run.expected_risk import of_moments
 from tests.oracles import every_order
 from tests.problems import case, close

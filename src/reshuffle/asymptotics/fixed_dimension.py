@@ -11,8 +11,8 @@ from reshuffle._core import checks
 from reshuffle._core.arrays import FloatArray
 from reshuffle._core.powers import power_and_sum
 from reshuffle.asymptotics.shrinkage import Shrinkage, shrinkage
+from reshuffle.problem import least_squares
 from reshuffle.problem.least_squares import LeastSquares
-from reshuffle.run import door
 from reshuffle.run.risk import Risk, RiskForms
 from reshuffle.run.trajectory import times_finite
 
@@ -107,10 +107,10 @@ def fixed_dimension(problem: LeastSquares, batches: int, alpha: float, start: An
     >>> bool(abs(limit.risk(5).total / exact.risk(5).total - 1) < 1e-3)
     True
     """
-    problem = door.problem(problem)
+    problem = least_squares.checked(problem)
     if problem.rank < problem.p:
         raise ValueError(
             f"problem must have rank p = {problem.p} in the limit of many rows, but its rank is {problem.rank};"
             " the proportional limit, learning_curve(aspect=p/n, ...), has no such condition."
         )
-    return FixedDimension(problem, shrinkage(batches, alpha), door.start(start, problem))
+    return FixedDimension(problem, shrinkage(batches, alpha), least_squares.checked_start(start, problem))

@@ -57,7 +57,7 @@ class Curve:
 
     visiting: Visiting
     step: float
-    run: "rs.Descent | rs.AffineDescent"
+    run: "rs.Run"
     epochs: "FloatArray"
     limit: "rs.Limit"
     training_loss: "FloatArray"
@@ -87,13 +87,11 @@ class Curve:
     def is_exact(self) -> bool:
         """Whether nothing that is shown was drawn or summed up to an error."""
         runs = [one for one in (self.run_there, self.run_risk) if one is not None]
-        return self.run.method == "exact" and not any(one.error.any() for one in runs)
+        return self.run.error_kind == "exact" and not any(one.error.any() for one in runs)
 
 
 def follow(asked: Question, visiting: Visiting, alpha: float | None, step: float | None) -> Curve:
     """Answer for one scheme."""
-    import numpy as np
-
     import reshuffle as rs
 
     problem, when = asked.problem, asked.epochs
@@ -104,10 +102,10 @@ def follow(asked: Question, visiting: Visiting, alpha: float | None, step: float
     risk = run.risk(when) if asked.knows_truth else None
     limit = run.limit()
     best = None if risk is None else _best(run, risk, limit)
-    run_there, run_risk, why = (None, None, "") if best is None else _of_runs(asked, visiting, run, best)
+    run_there, run_risk, why = (None, None, "") if best is None else _of_runs(asked, run, best)
     mean_square, reason = _mean_square(run) if asked.mean_square else (None, "")
     training_loss = run.training_loss(when)
-    off = run.iterate_error(when) if run.method != "exact" else np.zeros(len(when))
+    off = run.iterate_error(when)
     held_out = asked.held_out
     held_out_loss = None if held_out is None else _loss(run, held_out, when)
     simulation = _simulated(asked, visiting, step)
@@ -125,7 +123,7 @@ def follow(asked: Question, visiting: Visiting, alpha: float | None, step: float
         else loss_error(held_out, held_out_loss, off),
         risk=risk,
         best=best,
-        best_error=0.0 if best is None or run.method == "exact" else float(run.risk(best.epoch).error),
+        best_error=0.0 if best is None else float(run.risk(best.epoch).error),
         run_there=run_there,
         run_risk=run_risk,
         mean_square=mean_square,
@@ -137,16 +135,13 @@ def follow(asked: Question, visiting: Visiting, alpha: float | None, step: float
     )
 
 
-def _best(run: "rs.Descent | rs.AffineDescent", risk: "rs.Risk", limit: "rs.Limit") -> "rs.BestEpoch":
+def _best(run: "rs.Run", risk: "rs.Risk", limit: "rs.Limit") -> "rs.BestEpoch":
     """The best of all epochs; where they would be tried one by one at length, of those shown and the limit."""
     import numpy as np
 
     import reshuffle as rs
 
-    if isinstance(run, rs.Descent):
-        return run.best_epoch()
-    courses = len(run.scheme.courses(run.problem.n))
-    if 2.0 * courses * run.dimension**2 * len(run.blocks.rows) * _SEARCHED <= QUICK and run.method == "exact":
+    if run.best_epoch_operations <= QUICK:
         return run.best_epoch()
     assert limit.risk is not None
     epochs, totals = np.append(risk.epochs, np.inf), np.append(risk.total, limit.risk.total)
@@ -155,10 +150,10 @@ def _best(run: "rs.Descent | rs.AffineDescent", risk: "rs.Risk", limit: "rs.Limi
 
 
 def _of_runs(
-    asked: Question, visiting: Visiting, run: "rs.Descent | rs.AffineDescent", best: "rs.BestEpoch"
+    asked: Question, run: "rs.Run", best: "rs.BestEpoch"
 ) -> tuple["rs.ExpectedRisk | None", "rs.ExpectedRisk | None", str]:
     """The risk of one run at the best epoch, at every epoch if that was asked for, and why it is missing."""
-    if not asked.mean_square and _run_flops(run, visiting, best.epoch) > QUICK:
+    if not asked.mean_square and not run.second_moment_choice(best.epoch).way.operations <= QUICK:
         return None, None, "the risk of one run takes longer here, and is given with --mean-square"
     try:
         there = run.expected_risk(best.epoch)
@@ -167,19 +162,7 @@ def _of_runs(
         return None, None, reason_of(error)
 
 
-def _run_flops(run: "rs.Descent | rs.AffineDescent", visiting: Visiting, epoch: float) -> float:
-    """About what the risk of a run costs; infinite where it would be simulated."""
-    scheme, problem = visiting.scheme, run.problem
-    if not scheme.is_random:
-        return 0.0
-    if run.method != "exact" or visiting.name == "sample-reshuffling":
-        return math.inf
-    rows = problem.n if visiting.name == "sample-with-replacement" else problem.n / visiting.batches
-    rounds = epoch if math.isfinite(epoch) else _SETTLING
-    return float(8.0 * rounds * scheme.walked(problem.n) * rows * problem.rank**2)
-
-
-def _mean_square(run: "rs.Descent | rs.AffineDescent") -> tuple[Any, str]:
+def _mean_square(run: "rs.Run") -> tuple[Any, str]:
     """Whether runs converge beside their mean, or why that is not known."""
     try:
         return run.mean_square_stability(), ""
@@ -198,9 +181,7 @@ def reason_of(error: Exception) -> str:
     return explain(error)[0].partition("; try ")[0].rstrip(".")
 
 
-def _loss(
-    run: "rs.Descent | rs.AffineDescent", held_out: "rs.LeastSquares", when: "FloatArray"
-) -> "FloatArray":
+def _loss(run: "rs.Run", held_out: "rs.LeastSquares", when: "FloatArray") -> "FloatArray":
     """|y - X b|^2 / (2 rows), a few epochs at a time so that no iterates pile up."""
     import numpy as np
 

@@ -1,153 +1,351 @@
-"""Which method averages an epoch: the exact one within the budget, else the series, else sampled orders."""
+"""The one place that chooses how something is computed: by what each way costs, and what speaks against it.
+
+A `Choice` can be printed: it says what was taken, at what cost, and why the others were not. The order of the ways
+is that of preference; the first against which nothing speaks is taken.
+"""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-import scipy.linalg
 
 from reshuffle._core.arrays import FloatArray
-from reshuffle.epoch import draws, low_degrees, series
-from reshuffle.epoch.accuracy import Accuracy, require_affordable, warn_out_of_reach
-from reshuffle.epoch.draws import DrawOrder
+from reshuffle.epoch import approximations, series
+from reshuffle.epoch.accuracy import (
+    A_SECOND,
+    CALL,
+    Accuracy,
+    apart,
+    duration,
+    require_affordable,
+    warn_out_of_reach,
+)
+from reshuffle.epoch.lattice.subsets import fits_in_memory, require_few
 from reshuffle.epoch.mean_map import MeanMap
-from reshuffle.epoch.whitened import Whitened
+from reshuffle.epoch.tasks import Approximation, Task
+from reshuffle.epoch.walks import Walk
+from reshuffle.problem.blocks import Blocks
+from reshuffle.schemes.base import Scheme, Shuffle, Unit
+
+_CALLS = 6
+"""Calls with small matrices that a visit takes."""
+_CALLS_OF_ROWS = 1.5
+"""The same for a visit of the recursion of second moments through the rows."""
+_REMEMBERED_BYTES = 4e9
+_ROUNDS_OF_A_LIMIT = 100
+"""Epochs of second moments that their limit costs."""
+_NO_PRICE = "more memory than this machine can spare, or more batches than anyone waits for"
 
 
-@dataclass(frozen=True, eq=False)
-class Task:
-    """An epoch to be averaged.
+@dataclass(frozen=True)
+class Way:
+    """One way to compute something.
 
     Attributes
     ----------
-    exact : callable
-        Averages over all orders.
-    exact_flops : float
-        What that costs; infinite if it cannot be done.
-    whitened : callable
-        The rows in the coordinates of the other methods.
-    coefficients : array
-        Those of the series.
-    contracts : bool
-        Whether the atoms are batches, between whose visits nothing is enlarged.
-    draw : callable
-        whitened -> a way to draw orders.
-    steps : int
-        The visits of an epoch.
+    name : str
+    operations : float
+        What it costs; nan if that is not known beforehand.
+    against : str
+        What speaks against it; empty if nothing does.
     """
 
-    exact: Callable[[], MeanMap]
-    exact_flops: float
-    whitened: Callable[[], Whitened]
-    coefficients: FloatArray
-    contracts: bool
-    draw: Callable[[Whitened], DrawOrder]
-    steps: int
+    name: str
+    operations: float
+    against: str = ""
+
+    def __repr__(self) -> str:
+        price = "" if np.isnan(self.operations) else f", {self.operations:.1g} operations"
+        took = f" ({duration(self.operations)})" if np.isfinite(self.operations) else ""
+        return f"{self.name}{price}{took}" + (f": {self.against}" if self.against else "")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which of several ways is taken.
+
+    Attributes
+    ----------
+    question : str
+    ways : tuple of Way
+        In the order of preference.
+    """
+
+    question: str
+    ways: tuple[Way, ...]
+
+    @property
+    def taken(self) -> str:
+        """The name of the first way against which nothing speaks."""
+        return self.way.name
+
+    @property
+    def way(self) -> Way:
+        """The first way against which nothing speaks; the last, if something speaks against each."""
+        return next((way for way in self.ways if not way.against), self.ways[-1])
+
+    def __repr__(self) -> str:
+        lines = [f"{self.question}: {self.way}"]
+        lines += [f"  not {way}" for way in self.ways if way is not self.way]
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Computation:
+    """How the answers of a run are computed, at what cost, and why not otherwise.
+
+    Attributes
+    ----------
+    mean : Choice
+        Of the mean over the orders of an epoch: iterates, risk, limits, stability.
+    second_moment : Choice
+        Of the second moments after one epoch: the expected risk and its spread.
+    """
+
+    mean: Choice
+    second_moment: Choice
+
+    def __repr__(self) -> str:
+        return f"{self.mean}\n{self.second_moment}"
+
+
+def _too_much(operations: float, budget: float) -> str:
+    """What speaks against a price, if anything."""
+    if np.isinf(operations):
+        return f"it takes {_NO_PRICE}"
+    if operations <= budget:
+        return ""
+    needed, allowed = apart(operations, budget)
+    return f"it takes {needed} operations, but budget is {allowed}"
+
+
+def mean_choice(task: Task, accuracy: Accuracy) -> Choice:
+    """How the mean of a symmetric epoch is taken.
+
+    Of "auto", the exact mean where it fits the budget; otherwise the series, if its bound meets rtol within the
+    budget; otherwise drawn orders.
+    """
+    question, method = "the mean over orders", accuracy.method
+    if task.approximation is None:
+        return Choice(question, (Way("exact", task.exact_flops),))
+    asked = "" if method == "auto" else f"method is {method!r}"
+    of_exact = _too_much(task.exact_flops, accuracy.budget)
+    ways = [Way("exact", task.exact_flops, asked if method not in ("auto", "exact") else of_exact)]
+    if method == "exact":
+        return Choice(question, (Way("exact", task.exact_flops),))
+    if method == "auto" and not of_exact:
+        unneeded = "the exact mean is affordable"
+        return Choice(question, (*ways, Way("series", np.nan, unneeded), Way("sampling", np.nan, unneeded)))
+    price, of_series = _of_series(task.approximation, accuracy)
+    of_series = {"auto": of_series, "series": ""}.get(method, asked)
+    ways += [Way("series", price, of_series), Way("sampling", np.nan, asked if method == "series" else "")]
+    return Choice(question, tuple(ways))
+
+
+def _of_series(of: Approximation, accuracy: Accuracy) -> tuple[float, str]:
+    """What the series costs, and what speaks against it, told from its bound, which costs next to nothing."""
+    whitened = of.whitened()
+    bound = series.error(whitened, of.coefficients, contracts=of.contracts).share
+    price = series.flops(whitened)
+    if not bound <= accuracy.rtol:
+        known, wanted = apart(bound, accuracy.rtol)
+        return price, f"its error is bounded by {known}, but rtol is {wanted}"
+    return price, _too_much(price, accuracy.budget)
 
 
 def mean_map(task: Task, accuracy: Accuracy) -> MeanMap:
-    """Average by the method asked for.
-
-    "auto" takes the exact mean where it fits the budget; otherwise the series, if its bound meets rtol within the
-    budget; otherwise sampling. Where rtol is out of reach, the more accurate of the last two, and a warning.
-    """
-    method = accuracy.method
-    if method == "exact" and np.isfinite(task.exact_flops):
+    """Average a symmetric epoch; where rtol is out of reach, by the most accurate of its ways, with a warning."""
+    if accuracy.method == "exact" and np.isfinite(task.exact_flops) and task.approximation is not None:
         require_affordable(
             task.exact_flops, accuracy.budget, f"the exact mean over the orders of {task.steps} batches",
             'try fewer batches, a larger budget, or method="auto"',
         )  # fmt: skip
-    if method == "exact" or (method == "auto" and task.exact_flops <= accuracy.budget):
+    taken, of = mean_choice(task, accuracy).taken, task.approximation
+    if taken == "exact" or of is None:
         return task.exact()
     with np.errstate(over="ignore", invalid="ignore"):
-        mean = _approximate(task, accuracy).require_finite(task.steps)
-    return _told(mean, accuracy)
-
-
-def _approximate(task: Task, accuracy: Accuracy) -> MeanMap:
-    method, whitened = accuracy.method, task.whitened()
-    summed = None
-    if method == "series" or (method == "auto" and _may_reach(whitened, task, accuracy)):
-        summed = by_series(whitened, task)
-        if method == "series" or summed.error <= accuracy.rtol:
-            return summed
-    sampled = by_sampling(whitened, task, accuracy)
-    return summed if summed is not None and summed.error < sampled.error else sampled
-
-
-def _may_reach(whitened: Whitened, task: Task, accuracy: Accuracy) -> bool:
-    """Whether the series is worth summing, told from its bound, which costs next to nothing."""
-    bound = series.error(whitened, task.coefficients, contracts=task.contracts)
-    return bound.share <= accuracy.rtol and series.flops(whitened) <= accuracy.budget
-
-
-def _told(mean: MeanMap, accuracy: Accuracy) -> MeanMap:
+        mean = _approximate(of, taken, accuracy).require_finite(task.steps)
     if mean.error > accuracy.rtol:
-        advice = (
-            "try a larger budget, a larger rtol or a smaller step"
-            if mean.method == "sampling"
-            else 'try a smaller step, or method="auto"'
-        )
+        advice = 'try a smaller step, or method="auto"'
+        if mean.replicas:
+            advice = "try a larger budget, a larger rtol or a smaller step"
         warn_out_of_reach(mean.error, mean.method, accuracy.rtol, advice)
     return mean
 
 
-def exact_map(whitened: Whitened, pull: FloatArray, modifier: Callable[[int], FloatArray]) -> MeanMap:
-    """The map of a pull (k, q) that is exact; `modifier` gives Pi_b in the basis V."""
-    return MeanMap(
-        whitened.factor, _kernel(whitened, pull), pull * whitened.roots, whitened.unit, 1, 1.0,
-        lambda atom: _in_row_space(whitened, modifier(atom)),
-    )  # fmt: skip
+def _approximate(of: Approximation, taken: str, accuracy: Accuracy) -> MeanMap:
+    whitened, summed = of.whitened(), None
+    if taken == "series":
+        summed = approximations.by_series(whitened, of.coefficients, of.contracts)
+        # The bound on the rates is known only once the series is summed.
+        if accuracy.method == "series" or summed.error <= accuracy.rtol:
+            return summed
+    sampled = approximations.by_sampling(whitened, of.coefficients, of.draw(whitened), accuracy)
+    return summed if summed is not None and summed.error < sampled.error else sampled
 
 
-def by_series(whitened: Whitened, task: Task) -> MeanMap:
-    """The series in coincidences, with its bound."""
-    pull = series.pull(whitened, task.coefficients)
-    bound = series.error(whitened, task.coefficients, contracts=task.contracts)
-    kernel = _kernel(whitened, pull)
-    bounded = len(kernel) and np.isfinite(bound.share)
-    least = float(scipy.linalg.eigvalsh(kernel)[0]) if bounded else 1.0
-    share = bound.share / least if least > 0 else np.inf
+def walk_flops(walk: Walk, blocks: Blocks, dimension: int, inputs: int | None = None) -> float:
+    """Operations of one epoch's walk over all orders, calls included; infinite if its memory is out of reach.
 
-    def modifier(atom: int) -> FloatArray:
-        return _in_row_space(whitened, series.modifier(whitened, task.coefficients, atom))
-
-    return MeanMap(
-        whitened.factor, kernel, pull * whitened.roots, whitened.unit, 1, 1.0, modifier,
-        method="series", error=share, pull_error=bound.pull,
-    )  # fmt: skip
+    `dimension` is that of the state; `inputs` are those beside it, by default one per row of the blocks and one
+    more.
+    """
+    rows, rank = blocks.rows.shape
+    columns = dimension + (1 + rows if inputs is None else inputs)
+    if climbs(walk.scheme) and not fits_in_memory(blocks.batches, 8.0 * dimension * columns):
+        return float("inf")
+    visited = rows / blocks.batches
+    each = 4.0 * min(visited, rank) * rank * columns + 6.0 * dimension * columns + _CALLS * CALL
+    return float(walk.visits * each)
 
 
-def by_sampling(whitened: Whitened, task: Task, accuracy: Accuracy) -> MeanMap:
-    """Sampled orders, with a replica for each group of draws."""
-    draw = task.draw(whitened)
-    low = low_degrees.up_to_two(whitened, task.coefficients)
-    sampled = draws.sample(
-        whitened, draw, low,
-        rtol=accuracy.rtol, budget=accuracy.budget, rng=np.random.default_rng(accuracy.seed),
-    )  # fmt: skip
+def climbs(scheme: Scheme) -> bool:
+    """Whether a walk goes up the lattice of subsets of the batches."""
+    return (scheme.shuffle, scheme.unit) == (Shuffle.EVERY_EPOCH, Unit.BATCH)
 
-    def modifier(atom: int) -> FloatArray:
-        rng = np.random.default_rng(accuracy.seed)
-        return _in_row_space(whitened, draws.modifier(whitened, draw, atom, sampled.orders, rng))
 
-    def made(pull: FloatArray, replicas: tuple[MeanMap, ...] = ()) -> MeanMap:
-        return MeanMap(
-            whitened.factor, _kernel(whitened, pull.T), pull.T * whitened.roots, whitened.unit, 1, 1.0, modifier,
-            method="sampling", error=sampled.error, replicas=replicas,
+def affine_choice(walk: Walk, blocks: Blocks, dimension: int, accuracy: Accuracy) -> Choice:
+    """How the mean of an epoch that is not symmetric is taken: by the walk over all orders, or from draws."""
+    question, method = "the mean over orders", accuracy.method
+    known = affine_methods(walk)
+    price = walk_flops(walk, blocks, dimension) if walk.exists else np.nan
+    if len(known) == 1:
+        (name,) = known
+        return Choice(question, (Way(name, price),))
+    if method == "exact":
+        require_few(walk.steps)
+        require_affordable(
+            price, accuracy.budget, f"the exact mean over the orders of {walk.steps} batches",
+            'try fewer batches, a larger budget, or method="auto"',
         )  # fmt: skip
+    # What takes a second or less is exact whatever the budget.
+    of_exact = _too_much(price, max(accuracy.budget, A_SECOND))
+    if method == "sampling":
+        of_exact = 'method is "sampling"'
+    of_sampling = "" if of_exact else "the exact mean is affordable"
+    return Choice(question, (Way("exact", price, of_exact), Way("sampling", np.nan, of_sampling)))
 
-    return made(sampled.pull, tuple(made(sampled.without(group)) for group in range(len(sampled.groups))))
+
+def affine_methods(walk: Walk) -> list[str]:
+    """The methods there are where an epoch is not symmetric."""
+    scheme = walk.scheme
+    followed = scheme.shuffle is Shuffle.ONCE and not scheme.samples_courses(walk.n)
+    draws = scheme.shuffle is Shuffle.EVERY_EPOCH or scheme.samples_courses(walk.n)
+    return ["exact"] * (walk.exists or followed) + ["sampling"] * draws
 
 
-def _kernel(whitened: Whitened, pull: FloatArray) -> FloatArray:
-    kernel = pull @ whitened.orthonormal
-    return np.asarray((kernel + kernel.T) / 2)
+def require_known(scheme: Scheme, n: int, method: str) -> None:
+    """Refuse a method that the scheme has not got where epochs are not symmetric.
+
+    >>> import reshuffle as rs
+    >>> require_known(rs.Cyclic(2), 10, "series")
+    Traceback (most recent call last):
+    ...
+    ValueError: method must be "auto" or "exact" for Cyclic(batches=2) with this recipe, but it is 'series'.
+    """
+    known = ["auto", *affine_methods(Walk(scheme.equivalent(n), n))]
+    if method not in known:
+        words = [f'"{word}"' for word in known]
+        raise ValueError(
+            f"method must be {', '.join(words[:-1])} or {words[-1]} for {scheme} with this recipe, "
+            f"but it is {method!r}."
+        )
 
 
-def _in_row_space(whitened: Whitened, inside: FloatArray) -> FloatArray:
-    """M given in the basis V, as a matrix on the row space; directions that no row reaches stay as they are."""
-    norms = np.sqrt(whitened.rates / whitened.unit) if whitened.unit else np.ones(len(whitened.rates))
-    basis = whitened.factor / np.where(norms == 0, 1.0, norms)[:, np.newaxis]
-    identity = np.eye(whitened.factor.shape[1])
-    return np.asarray(identity + basis.T @ (inside - np.eye(len(norms))) @ basis)
+@dataclass(frozen=True, eq=False)
+class SecondMomentTask:
+    """Second moments to be followed through the epochs of a run.
+
+    Attributes
+    ----------
+    walk : Walk
+    blocks : Blocks
+    dimension : int
+        Of the state.
+    epochs : (k,)
+        Ascending.
+    given_responses : bool
+        Whether the responses are given, so that no noise is followed.
+    mean_is_exact : bool
+        Whether the mean is: second moments are followed only beside an exact one.
+    rows_serve : bool
+        Whether the quicker recursion through the rows of the batches is as accurate as the general one.
+    leaps : bool
+        Whether the state is so small that the map of an epoch is squared.
+    settling : callable
+        About how many epochs it takes until nothing changes any more, or all has overflowed.
+    """
+
+    walk: Walk
+    blocks: Blocks
+    dimension: int
+    epochs: FloatArray
+    given_responses: bool
+    mean_is_exact: bool
+    rows_serve: bool
+    leaps: bool
+    settling: Callable[[], float]
+
+    def rounds(self, each: float, budget: float) -> float:
+        """How many epochs are followed, at this price each."""
+        finite = self.epochs[np.isfinite(self.epochs)]
+        rounds = float(finite.max(initial=0.0))
+        if rounds * each > budget:
+            rounds = min(rounds, self.settling())
+        return rounds + _ROUNDS_OF_A_LIMIT * (len(finite) < len(self.epochs))
+
+
+def second_moment_choice(task: SecondMomentTask, accuracy: Accuracy) -> Choice:
+    """How second moments are followed: order by order, through the rows, by the general walk, or simulated."""
+    question, walk = "the second moments", task.walk
+    if walk.scheme.shuffle is Shuffle.ONCE:
+        return Choice(question, (Way("each order by itself", np.nan),))
+    if not walk.scheme.is_random:
+        return Choice(question, (Way("no orders differ", 0.0),))
+    unknown = "" if task.mean_is_exact else "the mean over orders is not exact"
+    budget = max(accuracy.budget, A_SECOND)
+    of_rows, by_rows = _of_rows(task, budget)
+    walked = _walked(task, budget) if walk.exists else np.inf
+    if accuracy.method == "exact" and not unknown:
+        last = task.epochs[-1] if len(task.epochs) else 0.0
+        require_affordable(
+            min(by_rows, walked), accuracy.budget, f"the exact expected risk after {last:g} epochs",
+            'try fewer epochs, fewer batches, a larger budget, or method="auto"',
+        )  # fmt: skip
+    of_walk = unknown or _too_much(walked, budget)
+    return Choice(
+        question,
+        (
+            Way("rows", by_rows, unknown or of_rows),
+            Way("walk", walked, of_walk),
+            Way("simulation", np.nan, "" if of_walk else "the exact recursion is affordable"),
+        ),
+    )
+
+
+def _of_rows(task: SecondMomentTask, budget: float) -> tuple[str, float]:
+    """What speaks against the recursion through the rows, and what it costs."""
+    if not (task.rows_serve and climbs(task.walk.scheme)):
+        return "it is for plain random reshuffling of all rows, well conditioned", np.inf
+    if task.leaps:
+        return "the state is small enough to square the map of an epoch", np.inf
+    steps, (rows, rank) = task.walk.steps, task.blocks.rows.shape
+    if 2.0**steps * 8 * rank**2 > _REMEMBERED_BYTES:
+        return f"it takes {_NO_PRICE}", np.inf
+    each = 2.0 ** (steps - 1) * (8.0 * rows * rank**2 + _CALLS_OF_ROWS * CALL * steps)
+    price = task.rounds(each, budget) * each
+    return _too_much(price, budget), price
+
+
+def _walked(task: SecondMomentTask, budget: float) -> float:
+    """What the general recursion costs."""
+    inputs = 1 if task.given_responses else 1 + len(task.blocks.rows)
+    each = walk_flops(task.walk, task.blocks, task.dimension, inputs)
+    if task.leaps:
+        return (task.dimension * (task.dimension + inputs) + _ROUNDS_OF_A_LIMIT) * each
+    return task.rounds(each, budget) * each
+
+
+def for_every_visit(accuracy: Accuracy) -> Accuracy:
+    """What is asked of a symmetric run, where it is followed visit by visit: there is no series, and no waiting."""
+    return accuracy if accuracy.method == "sampling" else replace(accuracy, method="auto")

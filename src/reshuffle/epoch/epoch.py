@@ -7,12 +7,15 @@ from functools import cached_property
 import numpy as np
 
 from reshuffle._core import checks
+from reshuffle._core.answers import ErrorKind, kind_of_method
 from reshuffle._core.arrays import FloatArray
 from reshuffle._core.threads import few_threads
-from reshuffle.epoch import modes
+from reshuffle.epoch import choice, modes
 from reshuffle.epoch.accuracy import Accuracy
+from reshuffle.epoch.choice import Choice
 from reshuffle.epoch.mean_map import MeanMap
 from reshuffle.epoch.modes import Modes
+from reshuffle.epoch.tasks import Task, task
 from reshuffle.problem.blocks import Blocks
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.schemes.base import Scheme
@@ -36,12 +39,22 @@ class Epoch:
     accuracy: Accuracy = field(default_factory=Accuracy)
 
     def __repr__(self) -> str:
-        return f"Epoch({self.scheme}, step={self.step:g}, method={self.accuracy.method})"
+        return f"Epoch({self.scheme}, step={self.step:g}, method={self.accuracy.method!r})"
 
     @property
     def method(self) -> str:
         """How the mean over orders was taken: "exact", "series" or "sampling"."""
         return self.mean.method
+
+    @property
+    def error_kind(self) -> ErrorKind:
+        """In which sense `error` is meant."""
+        return kind_of_method(self.method)
+
+    @property
+    def choice(self) -> Choice:
+        """How the method was chosen."""
+        return choice.mean_choice(self._task, self.accuracy)
 
     @property
     def error(self) -> float:
@@ -62,6 +75,12 @@ class Epoch:
     @cached_property
     def mean(self) -> MeanMap:
         """The map in row-space coordinates, for features divided by their scale."""
+        with few_threads(self._side):
+            return choice.mean_map(self._task, self.accuracy)
+
+    @property
+    def _task(self) -> Task:
+        """What there is to be averaged, for features divided by their scale."""
         scale = self.problem.row_space.scale
         scaled_step = self.step * scale * scale
         if scaled_step and not 1e-280 < scaled_step < 1e300:
@@ -70,8 +89,7 @@ class Epoch:
                 f"{1e-280 / scale / scale:.1g} and {1e300 / scale / scale:.1g} to be computed with at all; "
                 "try critical_step(problem, scheme)."
             )
-        with few_threads(self._side):
-            return self.scheme.estimated_map(self.blocks, scaled_step, self.accuracy)
+        return task(self.scheme, self.problem.n, self.blocks, scaled_step)
 
     @property
     def replicas(self) -> "list[Epoch]":

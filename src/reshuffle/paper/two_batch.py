@@ -51,7 +51,7 @@ def compute(n: int, p: int, draws: int, seed: int) -> Numbers:
     alpha = 0.5 * rs.critical_step(problem, rs.FullBatch())
     when = np.unique(np.geomspace(1, 1000, 60).round())
     runs = [rs.descend(problem, rs.RandomReshuffling(2), alpha=alpha / 2**k) for k in range(4)]
-    intervals = [run.risk_interval(when) for run in runs if isinstance(run, rs.Descent)]
+    intervals = [run.risk_interval(when) for run in runs]
     exact = rs.descend(problem, rs.RandomReshuffling(2), alpha=alpha).risk(when).total
     rng = np.random.default_rng(seed)
     rates, norm_ratios = np.array([_at_the_allowed_step(rng) for _ in range(draws)]).T

@@ -5,22 +5,47 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from reshuffle._core import checks
 from reshuffle._core.arrays import FloatArray
-from reshuffle.epoch.affine.visits import Hyperparameters
+from reshuffle.problem.row_space import RowSpace
 
-Schedule: TypeAlias = float | FloatArray | Callable[[int], Any]
+StepLike: TypeAlias = ArrayLike | Callable[[int], Any]
+"""A number, a list with one number per epoch, or a function of the epochs done before."""
+Schedule: TypeAlias = float | tuple[float, ...] | Callable[[int], Any]
+"""The same once it is checked."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
+class Hyperparameters:
+    """What one visit is done with: torch's `lr`, `weight_decay` and `momentum`.
+
+    With g the gradient of the batch's mean loss plus penalty * beta, the buffer v starts at zero and
+    v -> momentum v + g, beta -> beta - step v.
+    """
+
+    step: float
+    penalty: float = 0.0
+    momentum: float = 0.0
+
+    def scaled(self, space: RowSpace) -> "Hyperparameters":
+        """The same for features divided by their scale."""
+        return Hyperparameters(
+            self.step * space.scale * space.scale, self.penalty / space.scale / space.scale, self.momentum
+        )
+
+
+@dataclass(frozen=True)
 class Recipe:
     """The hyperparameters of every epoch.
 
+    Recipes are equal if their entries are.
+
     Attributes
     ----------
-    schedule : float, (E,) or callable
-        The step of one visit: always the same, one an epoch, or a function of the epochs done before: 0, 1, 2, ...
+    schedule : float, tuple of E or callable
+        The step of one visit: always the same, one per epoch, or a function of the epochs done before: 0, 1, 2, ...
     penalty : float
         lambda of the loss + lambda |beta|^2 / 2, torch's weight_decay.
     momentum : float
@@ -47,14 +72,14 @@ class Recipe:
     @property
     def horizon(self) -> float:
         """The last epoch that is known."""
-        return float(len(self.schedule)) if isinstance(self.schedule, np.ndarray) else np.inf
+        return float(len(self.schedule)) if isinstance(self.schedule, tuple) else np.inf
 
     def at(self, epoch: int) -> Hyperparameters:
         """What is used in the epoch after `epoch` others."""
         if callable(self.schedule):
             step = checks.nonnegative(f"step({epoch})", self.schedule(epoch))
-        elif isinstance(self.schedule, np.ndarray):
-            step = float(self.schedule[epoch])
+        elif isinstance(self.schedule, tuple):
+            step = self.schedule[epoch]
         else:
             step = self.schedule
         return Hyperparameters(step / self.divisor, self.penalty, self.momentum)
@@ -82,29 +107,30 @@ class Recipe:
         if isinstance(self.schedule, float):
             words.append(f"step={self.schedule / self.divisor:g}")
         else:
-            of = f"{len(self.schedule)} epochs" if isinstance(self.schedule, np.ndarray) else "a function"
+            of = f"{len(self.schedule)} epochs" if isinstance(self.schedule, tuple) else "a function"
             words.append(f"step schedule of {of}")
         words += [f"penalty={self.penalty:g}"] if self.penalty else []
         words += [f"momentum={self.momentum:g}"] if self.momentum else []
         return ", ".join(words)
 
 
-def recipe(step: Any, alpha: Any, penalty: Any, momentum: Any, steps_an_epoch: int) -> Recipe:
-    """Check what a user gave; exactly one of `step` and `alpha` = step * steps_an_epoch."""
+def checked(
+    step: StepLike | None, alpha: StepLike | None, penalty: float, momentum: float, steps_per_epoch: int
+) -> Recipe:
+    """Check what a user gave; exactly one of `step` and `alpha` = step * steps_per_epoch."""
     if (step is None) == (alpha is None):
         raise TypeError(
             f"exactly one of step and alpha must be given, but step is {step!r} and alpha is {alpha!r}."
         )
-    name, value = ("step", step) if alpha is None else ("alpha", alpha)
     return Recipe(
-        schedule=_schedule(name, value),
+        schedule=_schedule("step", step) if step is not None else _schedule("alpha", alpha),
         penalty=checks.nonnegative("penalty", penalty),
         momentum=_momentum(momentum),
-        divisor=1 if alpha is None else steps_an_epoch,
+        divisor=1 if alpha is None else steps_per_epoch,
     )
 
 
-def _schedule(name: str, value: Any) -> Schedule:
+def _schedule(name: str, value: StepLike | None) -> Schedule:
     if callable(value):
         function: Callable[[int], Any] = value
         return function
@@ -113,13 +139,13 @@ def _schedule(name: str, value: Any) -> Schedule:
     steps = checks.real_array(name, value, advice="give a number >= 0 for every epoch")
     if steps.ndim != 1 or steps.size == 0:
         raise ValueError(
-            f"{name} must be a number, a list with one entry an epoch or a function of the epoch, "
+            f"{name} must be a number, a list with one entry per epoch or a function of the epoch, "
             f"but its shape is {steps.shape}."
         )
     if steps.min() < 0:
         epoch = int(np.argmin(steps))
         raise ValueError(f"{name} must hold numbers >= 0, but {name}[{epoch}] is {steps[epoch]}.")
-    return steps
+    return tuple(steps.tolist())
 
 
 def _momentum(value: Any) -> float:

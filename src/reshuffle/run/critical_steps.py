@@ -9,14 +9,17 @@ import numpy as np
 
 from reshuffle._core import checks
 from reshuffle._core.progress import track
+from reshuffle.epoch import choice
 from reshuffle.epoch.accuracy import Accuracy, require_affordable
-from reshuffle.epoch.lattice import exact
+from reshuffle.epoch.lattice.subsets import require_few
+from reshuffle.problem import least_squares
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.recipe import recipe
-from reshuffle.run import affine_method, door, stability
-from reshuffle.run.affine_mean import AffineMean
+from reshuffle.run import certified_step
+from reshuffle.run.affine_engine import AffineEngine
 from reshuffle.run.mean_square import epoch_flops, require_fixed_batches, settles
-from reshuffle.schemes import RandomReshuffling, SampleWithReplacement, Scheme
+from reshuffle.schemes import base
+from reshuffle.schemes.base import Scheme
 
 _GROWTH = 1.02
 """Steps are first tried on a grid this fine."""
@@ -43,7 +46,7 @@ def critical_step(
     """The step up to which a run converges from every start.
 
     For the mean iterate of schemes whose epochs are symmetric, without penalty or momentum, it is followed
-    rigorously to a relative precision of 1e-9 (see `run.stability`). Otherwise steps are tried on a grid 2%
+    rigorously to a relative precision of 1e-9 (see `certified_step`). Otherwise steps are tried on a grid 2%
     apart, upwards from where every visit is a contraction (far below that with momentum), and the first step that
     fails is refined by bisection: what is returned was found stable; a gap of instability narrower than 2% would be
     missed.
@@ -66,22 +69,22 @@ def critical_step(
     >>> round(rs.critical_step(problem, rs.RandomReshuffling(2), mean_square=True), 4)
     2.0
     """
-    problem = door.problem(problem)
-    scheme = door.scheme(scheme, problem)
-    made = recipe.recipe(1.0, None, penalty, momentum, 1)
+    problem = least_squares.checked(problem)
+    scheme = base.checked(scheme, problem.n)
+    made = recipe.checked(1.0, None, penalty, momentum, 1)
     checks.flag("mean_square", mean_square)
     if mean_square:
         require_fixed_batches(scheme, problem.n)
     if made.is_plain and scheme.is_symmetric and not mean_square:
-        return stability.critical_step(problem, scheme)
+        return certified_step.certified_step(problem, scheme)
     # Drawn orders would make the end of stability a matter of chance.
     require_fixed_batches(scheme, problem.n, "the critical step with momentum or a penalty")
-    if isinstance(scheme.equivalent(problem.n), RandomReshuffling):
-        exact.require_few(scheme.steps(problem.n))
+    if choice.climbs(scheme.equivalent(problem.n)):
+        require_few(scheme.steps(problem.n))
 
-    at_rest = AffineMean(problem, scheme, replace(made, schedule=0.0), np.zeros(problem.p), _ALL_ORDERS)
+    at_rest = AffineEngine(problem, scheme, replace(made, schedule=0.0), np.zeros(problem.p), _ALL_ORDERS)
 
-    def run(step: float) -> AffineMean:
+    def run(step: float) -> AffineEngine:
         return at_rest.with_recipe(replace(made, schedule=step))
 
     _require_affordable(at_rest, mean_square)
@@ -95,42 +98,39 @@ def critical_step(
     return min(found, critical_step(problem, scheme, penalty=made.penalty, momentum=made.momentum))
 
 
-def _require_affordable(run: AffineMean, mean_square: bool) -> None:
-    """Refuse a search that takes longer than `stability.BUDGET`, told from the price of trying one step."""
-    n, steps, courses = run.problem.n, run.scheme.steps(run.problem.n), run.courses()
+def _require_affordable(run: AffineEngine, mean_square: bool) -> None:
+    """Refuse a search that takes longer than `certified_step.BUDGET`, told from the price of trying one step."""
+    steps, courses = run.walk.steps, run.courses
     eigenvalues = _EIGENVALUES * float(run.dimension) ** 3
-    walk = affine_method.walk_flops(courses[0].scheme, n, run.blocks, run.dimension)
+    walk = choice.walk_flops(courses[0].walk, run.blocks, run.dimension)
     tried = len(courses) * (walk + eigenvalues)
     if mean_square and _spreads(run):
         tried += _ROUNDS_OF_A_TRY * (epoch_flops(courses[0]) + eigenvalues)
     tries = _TRIES + (math.log(100 * steps**2) / math.log(_GROWTH) if run.recipe.momentum else 0)
     require_affordable(
-        tries * tried, stability.BUDGET, f"the critical step of {steps} batches",
+        tries * tried, certified_step.BUDGET, f"the critical step of {steps} batches",
         "try fewer batches, or stability() of descend(...) at the steps of interest",
     )  # fmt: skip
 
 
-def _spreads(run: AffineMean) -> bool:
+def _spreads(run: AffineEngine) -> bool:
     """Whether orders differ along a course; if not, the mean square along it is the square of the mean."""
-    (course, *others) = run.courses()
+    (course, *others) = run.courses
     return not others and course.scheme.is_random
 
 
-def _converges_in_mean_square(run: AffineMean) -> bool:
-    return run.converges and settles(run.courses()[0])
+def _converges_in_mean_square(run: AffineEngine) -> bool:
+    return run.converges and settles(run.courses[0])
 
 
-def _safe_step(run: AffineMean) -> float:
+def _safe_step(run: AffineEngine) -> float:
     """A step at which every visit shrinks what it sees.
 
     Momentum makes that no proof, since B visits that differ drive what oscillates by half a turn an epoch or more:
     sqrt(step w) >= pi / B. So the start is a hundredth of it, over B^2.
     """
-    rows, space = run.blocks.rows, run.space
-    if isinstance(run.scheme, SampleWithReplacement):
-        inverse = float(np.square(rows).sum(axis=1).max(initial=0.0)) / 2
-    else:
-        inverse = 1 / run.scheme.contracting_step(run.blocks) if space.dimension else 0.0
+    space, n = run.space, run.problem.n
+    inverse = 1 / certified_step.contracting_step(run.scheme, n, run.blocks) if space.dimension else 0.0
     inverse = inverse * space.scale * space.scale + run.recipe.penalty / 2
     caution = 1.0 if run.recipe.momentum == 0 else 0.01 / run.scheme.steps(run.problem.n) ** 2
     return caution / inverse * (1 - 1e-9)

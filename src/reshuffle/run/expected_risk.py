@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from reshuffle._core.answers import ErrorKind, with_error
 from reshuffle._core.arrays import FloatArray, IntArray
 from reshuffle._core.confidence import error_of_mean
 from reshuffle.epoch.second_moment.readout import Readout
@@ -33,6 +34,8 @@ class ExpectedRisk:
     error :
         Of the total: where orders were sampled so much that at least 99 of 100 seeds are within, an estimate of
         what is left of the iteration for a fixed point, and 0 where all is exact up to rounding.
+    error_kind : str
+        In which of these senses: "three standard errors", "estimate" or "exact".
     """
 
     epochs: FloatArray
@@ -40,6 +43,7 @@ class ExpectedRisk:
     mean: FloatArray
     spread: FloatArray
     error: FloatArray
+    error_kind: ErrorKind = "exact"
 
     def enlarged(self, unit: float) -> "ExpectedRisk":
         """The same of parameters and responses that are so many times as large: squares grow by the square."""
@@ -47,14 +51,16 @@ class ExpectedRisk:
             total, mean, spread, error = (
                 unit * (unit * part) for part in (self.total, self.mean, self.spread, self.error)
             )
-        return ExpectedRisk(self.epochs, total, mean, spread, error)
+        return ExpectedRisk(self.epochs, total, mean, spread, error, self.error_kind)
 
     def __repr__(self) -> str:
         if self.epochs.ndim or self.epochs.size == 0:
-            return f"ExpectedRisk(shape={self.epochs.shape})"
+            largest = float(self.error.max(initial=0.0))
+            off = f", error at most {largest:.2g} ({self.error_kind})" if largest else ""
+            return f"ExpectedRisk(shape={self.epochs.shape}{off})"
         return (
-            f"ExpectedRisk(total={float(self.total):.6g}: mean={float(self.mean):.6g}, "
-            f"spread={float(self.spread):.6g}, error={float(self.error):.1g})"
+            f"ExpectedRisk(total={with_error(self.total, self.error, self.error_kind)}: "
+            f"mean={float(self.mean):.6g}, spread={float(self.spread):.6g})"
         )
 
 
@@ -90,7 +96,7 @@ def of_moments(
         else:
             totals[number] = np.inf
         errors[number] = snapshot.error * inside if snapshot.error else 0.0
-    return _spread_over(clock, back, totals, mean, errors)
+    return _spread_over(clock, back, totals, mean, errors, "estimate" if errors.any() else "exact")
 
 
 def _nonnegative(total: float, rounding: float, epoch: float) -> float:
@@ -118,17 +124,23 @@ def of_courses(clock: FloatArray, risks: FloatArray, mean: FloatArray, sampled: 
     errors = np.zeros(risks.shape[1])
     if sampled:
         errors = error_of_mean((risks[0::2] + risks[1::2]) / 2)
-    return _spread_over(clock, back, risks.mean(axis=0), mean, errors)
+    kind: ErrorKind = "three standard errors" if sampled else "exact"
+    return _spread_over(clock, back, risks.mean(axis=0), mean, errors, kind)
 
 
 def of_estimate(clock: FloatArray, mean: FloatArray, spread: FloatArray, errors: FloatArray) -> ExpectedRisk:
     """A spread that was estimated, at the distinct epochs."""
     _, back = np.unique(clock.ravel(), return_inverse=True)
-    return _spread_over(clock, back, mean + spread, mean, errors)
+    return _spread_over(clock, back, mean + spread, mean, errors, "three standard errors")
 
 
 def _spread_over(
-    clock: FloatArray, back: IntArray, totals: FloatArray, mean: FloatArray, errors: FloatArray
+    clock: FloatArray,
+    back: IntArray,
+    totals: FloatArray,
+    mean: FloatArray,
+    errors: FloatArray,
+    kind: ErrorKind = "exact",
 ) -> ExpectedRisk:
     with np.errstate(invalid="ignore"):
         # Both are sums of the same size, so that their difference may round to just below zero.
@@ -140,4 +152,5 @@ def _spread_over(
         mean[back].reshape(shape),
         spread[back].reshape(shape),
         errors[back].reshape(shape),
+        kind,
     )

@@ -1,23 +1,59 @@
 """Gradient flow, the limit of every scheme as its step goes to zero."""
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import ArrayLike
 
 from reshuffle._core import checks
 from reshuffle._core.arrays import BoolArray, FloatArray
 from reshuffle.epoch.epoch import Epoch
+from reshuffle.problem import least_squares
 from reshuffle.problem.least_squares import LeastSquares
-from reshuffle.run import door
+from reshuffle.run import limits
+from reshuffle.run.frozen import FrozenSubspace
+from reshuffle.run.limits import Limit
+from reshuffle.run.risk import Risk
 from reshuffle.run.trajectory import Trajectory
 from reshuffle.schemes import FullBatch
 
 
-class GradientFlow(Trajectory):
+class GradientFlow:
     """db/dt = X'(y - X b) / n: the error is exp(-t W) times the initial one, plus noise (Remark gradient_flow).
 
     Made by `gradient_flow`. An epoch at step alpha / B follows the flow for a time alpha, up to O(alpha).
+    `times` is a number or an array of any shape, math.inf included; answers carry its shape.
     """
+
+    def __init__(self, problem: LeastSquares, start: FloatArray):
+        self.problem, self.start = problem, start
+        self._modes = FlowModes(problem, start)
+
+    def __repr__(self) -> str:
+        return f"GradientFlow({self.problem})"
+
+    def iterate(self, times: ArrayLike) -> FloatArray:
+        """The parameters at each of the given times, of shape times.shape + (p,)."""
+        return self._modes.iterate(checks.times(times))
+
+    def training_loss(self, times: ArrayLike) -> FloatArray:
+        """|y - X b|^2 / (2n), of the shape of `times`."""
+        return self._modes.training_loss(checks.times(times))
+
+    def risk(self, times: ArrayLike) -> Risk:
+        """E |b - beta_star|_Sigma^2 over the noise, and its parts."""
+        return self._modes.risk(checks.times(times))
+
+    def limit(self) -> Limit:
+        """Where the flow ends, and its risk there if the truth is known."""
+        return limits.limit(self._modes)
+
+    @property
+    def frozen(self) -> FrozenSubspace:
+        """The subspace of parameters in which nothing is learned."""
+        return self._modes.frozen
+
+
+class FlowModes(Trajectory):
+    """Gradient flow in the modes of W, at times that are checked before they come here."""
 
     def __init__(self, problem: LeastSquares, start: FloatArray):
         self.problem = problem
@@ -25,9 +61,6 @@ class GradientFlow(Trajectory):
         # The modes of W come from an epoch of full batch, at the step that is one in the units of the features.
         scale = problem.row_space.scale
         self._epoch = Epoch(problem, FullBatch(), 1 / scale / scale)
-
-    def __repr__(self) -> str:
-        return f"GradientFlow({self.problem})"
 
     @property
     def directions(self) -> FloatArray:
@@ -51,9 +84,6 @@ class GradientFlow(Trajectory):
     def _responses(self) -> FloatArray:
         return self._epoch.blocks.response
 
-    def _clock(self, epochs: Any) -> FloatArray:
-        return checks.times(epochs)
-
     @property
     def converges(self) -> bool:
         """Always."""
@@ -70,7 +100,7 @@ class GradientFlow(Trajectory):
         return decay, drift
 
 
-def gradient_flow(problem: LeastSquares, *, start: Any = None) -> GradientFlow:
+def gradient_flow(problem: LeastSquares, *, start: ArrayLike | None = None) -> GradientFlow:
     """Follow gradient flow on a problem; `iterate`, `risk` and `training_loss` take times instead of epochs.
 
     >>> import reshuffle as rs
@@ -78,5 +108,5 @@ def gradient_flow(problem: LeastSquares, *, start: Any = None) -> GradientFlow:
     >>> flow.iterate([0.0, 0.25, float("inf")]).ravel().round(4)
     array([0.    , 1.8964, 3.    ])
     """
-    problem = door.problem(problem)
-    return GradientFlow(problem, door.start(start, problem))
+    problem = least_squares.checked(problem)
+    return GradientFlow(problem, least_squares.checked_start(start, problem))

@@ -1,14 +1,45 @@
 """Where descent ends, and how that differs from the minimum-norm solution."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import scipy.linalg
 
+from reshuffle._core.answers import ErrorKind, with_error
 from reshuffle._core.arrays import FloatArray
 from reshuffle._core.norms import norm
 from reshuffle.problem.least_squares import LeastSquares
-from reshuffle.run.risk import Risk, with_error
+from reshuffle.run.risk import Risk
+
+
+class Motion(Protocol):
+    """What has a limit: an engine of a run, or gradient flow."""
+
+    problem: LeastSquares
+
+    @property
+    def converges(self) -> bool:
+        """Whether there is a limit from every start."""
+
+    @property
+    def error_kind(self) -> ErrorKind:
+        """In which sense errors are meant."""
+
+    def iterate(self, epochs: FloatArray) -> FloatArray:
+        """The parameters, epochs.shape + (p,)."""
+
+    def iterate_error(self, epochs: FloatArray) -> FloatArray:
+        """How far they may be off in Euclidean norm, of the shape of `epochs`."""
+
+    def training_loss(self, epochs: FloatArray) -> FloatArray:
+        """|y - X b|^2 / (2n), of the shape of `epochs`."""
+
+    def training_loss_error(self, epochs: FloatArray) -> FloatArray:
+        """How far that may be off."""
+
+    def risk(self, epochs: FloatArray) -> Risk:
+        """The risk, with its error."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +60,8 @@ class Limit:
         training loss and of the risk are not this one.
     training_loss_error : float
         How far the training loss may be off.
+    error_kind : str
+        In which sense all of these are meant.
     """
 
     converges: bool
@@ -37,11 +70,13 @@ class Limit:
     risk: Risk | None
     error: float = 0.0
     training_loss_error: float = 0.0
+    error_kind: ErrorKind = "exact"
 
     def __repr__(self) -> str:
-        risk = "unknown" if self.risk is None else with_error(self.risk.total, self.risk.error)
-        loss = with_error(self.training_loss, self.training_loss_error)
-        error = f", error={self.error:.2g}" if self.error else ""
+        kind = self.error_kind
+        risk = "unknown" if self.risk is None else with_error(self.risk.total, self.risk.error, kind)
+        loss = with_error(self.training_loss, self.training_loss_error, kind)
+        error = f", error={self.error:.2g} ({kind})" if self.error else ""
         return f"Limit(converges={self.converges}, training_loss={loss}, risk={risk}{error})"
 
 
@@ -64,6 +99,8 @@ class LimitComparison:
     error : float
         How far the difference may be off, in Euclidean norm, where the mean over orders is not exact; the distance
         is off by no more.
+    error_kind : str
+        In which sense that is meant.
     """
 
     regime: str
@@ -71,9 +108,25 @@ class LimitComparison:
     difference: FloatArray
     distance: float
     error: float = 0.0
+    error_kind: ErrorKind = "exact"
 
     def __repr__(self) -> str:
-        return f"LimitComparison({self.regime}, distance={with_error(self.distance, self.error)})"
+        return f"LimitComparison({self.regime}, distance={with_error(self.distance, self.error, self.error_kind)})"
+
+
+def limit(engine: Motion) -> Limit:
+    """Where a mean iterate ends, and its risk there if the truth is known."""
+    problem, forever = engine.problem, np.asarray(np.inf)
+    knows_truth = problem.beta_star is not None and problem.noise is not None
+    return Limit(
+        converges=engine.converges,
+        parameters=engine.iterate(forever),
+        training_loss=float(engine.training_loss(forever)),
+        risk=engine.risk(forever) if knows_truth else None,
+        error=float(engine.iterate_error(forever)),
+        training_loss_error=float(engine.training_loss_error(forever)),
+        error_kind=engine.error_kind,
+    )
 
 
 def minimum_norm(problem: LeastSquares, start: FloatArray) -> FloatArray:
@@ -105,4 +158,5 @@ def compare(problem: LeastSquares, start: FloatArray, limit: Limit) -> LimitComp
         difference=difference,
         distance=norm(difference),
         error=limit.error,
+        error_kind=limit.error_kind,
     )

@@ -1,20 +1,22 @@
 """Does the mean square of a run converge, beside its mean, and up to which step."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from reshuffle._core.arrays import FloatArray
+from reshuffle.epoch import choice
 from reshuffle.epoch.accuracy import A_SECOND, CALL, duration, require_affordable
 from reshuffle.epoch.affine.course import Course
 from reshuffle.epoch.affine.inputs import Inputs
-from reshuffle.epoch.lattice.exact import fits_in_memory
+from reshuffle.epoch.lattice.subsets import fits_in_memory
 from reshuffle.epoch.second_moment.reshuffled import ReshuffledMoment
 from reshuffle.epoch.second_moment.stationary import ROUNDS, Enclosure, Map, mean_part, positive_radius
 from reshuffle.epoch.second_moment.streams import second_moment
+from reshuffle.epoch.walks import Walk
 from reshuffle.errors import BudgetError
-from reshuffle.run.affine_mean import AffineMean
-from reshuffle.schemes import RandomReshuffling, SampleReshuffling, Scheme
+from reshuffle.run.affine_engine import AffineEngine
+from reshuffle.schemes.base import Scheme, Unit
 
 _ROUNDING = 1e-12
 """Relative size of a difference of two changes that is nothing but rounding."""
@@ -56,7 +58,7 @@ class MeanSquareStability:
 def require_fixed_batches(scheme: Scheme, n: int, question: str = "the mean square") -> None:
     """Refuse shuffled samples beyond a handful, over whose orders no exact recursion is known."""
     visited = scheme.equivalent(n)
-    if isinstance(visited, SampleReshuffling) and not visited.is_enumerable(n):
+    if visited.unit is Unit.SAMPLE and not Walk(visited, n).exists:
         raise BudgetError(
             f"{question} over shuffled samples is known for a handful of rows only, but there are {n}: "
             f"scheme is {scheme!r}; try RandomReshuffling, or stability() and expected_risk at finite epochs, "
@@ -64,10 +66,11 @@ def require_fixed_batches(scheme: Scheme, n: int, question: str = "the mean squa
         )
 
 
-def mean_square_stability(run: AffineMean) -> MeanSquareStability:
+def mean_square_stability(run: AffineEngine) -> MeanSquareStability:
     """Decide for a run with a constant step."""
     require_fixed_batches(run.scheme, run.problem.n)
-    (course, *others) = run._courses
+    run = _with_all_orders(run)
+    (course, *others) = run.courses
     spreads = not others and course.scheme.is_random and run.recipe.at(0).step != 0
     rounds = _affordable_rounds(course, run.accuracy.budget) if spreads else 0
     mean = run.stability()
@@ -92,6 +95,20 @@ def mean_square_stability(run: AffineMean) -> MeanSquareStability:
     return MeanSquareStability(converges, max(rate.estimate, square), bounds, gain.estimate)
 
 
+def _with_all_orders(run: AffineEngine) -> AffineEngine:
+    """The same run with the mean over all orders, where the budget allows for it."""
+    if run.error_kind == "exact" or not run.walk.exists:
+        return run
+    if choice.walk_flops(run.walk, run.blocks, run.dimension) > run.accuracy.budget:
+        raise BudgetError(
+            f"the mean square over the orders of {run.walk.steps} batches takes 2^batches averages, and "
+            f"more than the budget of {run.accuracy.budget:.1g} operations; try fewer batches, more budget, "
+            "or expected_risk at the epochs of interest."
+        )
+    wanted = replace(run.accuracy, method="exact")
+    return AffineEngine(run.problem, run.scheme, run.recipe, run.start, wanted)
+
+
 def _affordable_rounds(course: Course, budget: float) -> int:
     """How often the recursion may be applied to tell each of the two radii; none too often is refused."""
     epoch = epoch_flops(course)
@@ -108,10 +125,10 @@ def epoch_flops(course: Course) -> float:
     visits, (rows, rank) = course.visits(0), course.blocks.rows.shape
     d, batches = visits.dimension, course.blocks.batches
     fast = _is_fast(course)
-    if isinstance(course.scheme, RandomReshuffling) and not fast and not fits_in_memory(batches, 8.0 * d * d):
+    if choice.climbs(course.scheme) and not fast and not fits_in_memory(batches, 8.0 * d * d):
         return np.inf
     each = 8.0 * d * d * min(rows / batches, rank) + (1.5 if fast else 4) * CALL
-    return float(course.scheme.walked(course.n) * each)
+    return float(course.walk.visits * each)
 
 
 def settles(course: Course) -> bool:
@@ -206,7 +223,7 @@ def _written_out(change: Map, left: FloatArray, right: FloatArray) -> Map:
 def _is_fast(course: Course) -> bool:
     """Whether the recursion through the rows serves, which remembers a matrix for every subset of the batches."""
     visits, singular = course.visits(0), course.blocks.singular
-    is_plain = isinstance(course.scheme, RandomReshuffling) and not (visits.penalty or visits.momentum)
+    is_plain = choice.climbs(course.scheme) and not (visits.penalty or visits.momentum)
     well_conditioned = not len(singular) or bool(singular[-1] > _WELL_CONDITIONED * singular[0])
     fits = 2.0**course.blocks.batches * 8 * visits.rank**2 <= _REMEMBERED_BYTES
     return is_plain and well_conditioned and fits

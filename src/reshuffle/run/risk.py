@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, fields
 
 import numpy as np
 
+from reshuffle._core.answers import ErrorKind, with_error
 from reshuffle._core.arrays import BoolArray, FloatArray
 from reshuffle._core.norms import row_norms
 from reshuffle.problem.covariance import Covariance
@@ -35,6 +36,8 @@ class Risk:
     error :
         How far the total may be off because the mean over orders is not exact: 0 where it is, a proven bound for
         the series, and for sampling so much that at least 99 of 100 seeds are within.
+    error_kind : str
+        In which of these senses it is meant: "exact", "bound" or "three standard errors".
     """
 
     epochs: FloatArray
@@ -43,6 +46,7 @@ class Risk:
     cross: FloatArray
     variance: FloatArray
     error: FloatArray = field(default_factory=lambda: np.zeros(()))
+    error_kind: ErrorKind = "exact"
 
     @property
     def total(self) -> FloatArray:
@@ -59,18 +63,12 @@ class Risk:
         if self.epochs.size == 0:
             return f"Risk(shape={self.epochs.shape})"
         if self.epochs.ndim:
-            return f"Risk(shape={self.epochs.shape}, total from {self.total.min():.6g} to {self.total.max():.6g})"
+            largest = float(self.error.max(initial=0.0))
+            off = f" +- {largest:.2g} at most ({self.error_kind})" if largest else ""
+            span = f"total from {self.total.min():.6g} to {self.total.max():.6g}"
+            return f"Risk(shape={self.epochs.shape}, {span}{off})"
         parts = ", ".join(f"{part.name}={float(getattr(self, part.name)):.6g}" for part in fields(Risk)[1:5])
-        return f"Risk(total={with_error(self.total, self.error)}: {parts})"
-
-
-def with_error(value: FloatArray | float, error: FloatArray | float) -> str:
-    """A number in words, with its error where there is one.
-
-    >>> with_error(2.0, 0.0), with_error(2.0, 0.0123)
-    ('2', '2 +- 0.012')
-    """
-    return f"{float(value):.6g}" + (f" +- {float(error):.2g}" if error else "")
+        return f"Risk(total={with_error(self.total, self.error, self.error_kind)}: {parts})"
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,9 +6,10 @@ import numpy as np
 import scipy.linalg
 
 from reshuffle._core.arrays import FloatArray
+from reshuffle.epoch.choice import climbs
 from reshuffle.epoch.epoch import Epoch
+from reshuffle.epoch.tasks import repeated_step
 from reshuffle.run.risk import Risk
-from reshuffle.schemes import RandomReshuffling, WithReplacement
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +37,7 @@ def two_batch_interval(epoch: Epoch, risk: Risk, drift: FloatArray) -> RiskInter
     drift : (..., r)
         The geometric sums of the modes at the same epochs.
     """
-    if not (isinstance(epoch.scheme, RandomReshuffling) and epoch.blocks.batches == 2):
+    if not (climbs(epoch.scheme) and epoch.blocks.batches == 2):
         raise ValueError(
             f"risk_interval holds for RandomReshuffling with 2 batches, but the scheme is {epoch.scheme}; "
             "risk(epochs) is exact for every scheme."
@@ -59,7 +60,7 @@ def two_batch_interval(epoch: Epoch, risk: Risk, drift: FloatArray) -> RiskInter
 
 def _norm(epoch: Epoch) -> float:
     """|W| of the features divided by their scale."""
-    factor = WithReplacement(2).mean_map(epoch.blocks, 1.0).factor
+    factor = repeated_step(epoch.blocks, 1.0, 2).factor
     return float(scipy.linalg.svdvals(factor).max(initial=0.0)) ** 2
 
 

@@ -2,18 +2,17 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from reshuffle._core import checks
+from reshuffle._core.answers import ErrorKind
 from reshuffle._core.arrays import BoolArray, FloatArray
 from reshuffle._core.norms import norm
 from reshuffle.problem.least_squares import LeastSquares
-from reshuffle.problem.row_space import RowSpace
-from reshuffle.run.limits import Limit
+from reshuffle.run.frozen import FrozenSubspace, RangeAssumption
 from reshuffle.run.risk import Risk, RiskForms
 
 _CHUNK = 1 << 17
@@ -22,39 +21,6 @@ _LARGE_CHUNK = 1 << 20
 """The same where products with an (r, r) matrix are to be shared by many times."""
 _FORGIVEN = 1e-10
 """Share of Xtilde' in the null space of Z that is put down to rounding."""
-
-
-@dataclass(frozen=True)
-class RangeAssumption:
-    """Whether Range(Xtilde') lies in Range(Z), as Theorem batch_dynamics assumes.
-
-    `violation` is what lies outside, |P_0 Xtilde'| relative to |X|. Where the assumption fails the noise in those
-    directions adds up without end, k times after k epochs.
-    """
-
-    holds: bool
-    violation: float
-
-
-@dataclass(frozen=True, eq=False)
-class FrozenSubspace:
-    """The null space of Z, in which the error never fades.
-
-    Under the range assumption the iterate does not move there at all; without it the noise drifts on.
-    """
-
-    dimension: int
-    _space: RowSpace
-    _modes: FloatArray
-
-    def __repr__(self) -> str:
-        return f"FrozenSubspace(dimension={self.dimension})"
-
-    def project(self, vector: Any) -> FloatArray:
-        """P_{Z,0} v, for v of shape (p,), without a p x p matrix."""
-        vector = checks.vector("vector", vector, self._space.p, "one entry a parameter")
-        inside = self._modes @ (self._modes.T @ self._space.coordinates(vector))
-        return self._space.outside(vector) + self._space.lift(inside)
 
 
 class Trajectory(ABC):
@@ -78,6 +44,11 @@ class Trajectory(ABC):
         """Which modes belong to the null space of Z."""
 
     @property
+    def error_kind(self) -> ErrorKind:
+        """In which sense errors are meant."""
+        return "exact"
+
+    @property
     @abstractmethod
     def converges(self) -> bool:
         """Whether the mean iterate has a limit from every start."""
@@ -96,10 +67,6 @@ class Trajectory(ABC):
     @abstractmethod
     def _responses(self) -> FloatArray:
         """The responses of the rows that the pull speaks of."""
-
-    @abstractmethod
-    def _clock(self, epochs: Any) -> FloatArray:
-        """Check the user's times."""
 
     @abstractmethod
     def motion(self, epochs: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -139,29 +106,28 @@ class Trajectory(ABC):
         # Start and pull may escape in opposite directions; what is left of their race still grows.
         return np.where(np.isnan(total), np.inf, total)
 
-    def iterate(self, epochs: Any) -> FloatArray:
+    def iterate(self, epochs: FloatArray) -> FloatArray:
         """The mean iterate after each of the given epochs, of shape epochs.shape + (p,).
 
-        `epochs` is a number or an array of any shape, and may be math.inf. Entries that grow without bound
-        are inf.
+        Entries that grow without bound are inf.
         """
-        clock, space = self._clock(epochs), self.problem.row_space
-        coordinates = self._coordinates(clock.ravel())
+        space = self.problem.row_space
+        coordinates = self._coordinates(epochs.ravel())
         grows = np.isinf(coordinates)
         inside = np.where(grows, 0.0, coordinates) @ self.directions.T
         parameters = space.outside(self.start) + space.lift(inside.T).T
         if grows.any():
             reach = space.reach(self.directions)
             parameters[grows.astype(np.float64) @ reach.T > 0] = np.inf
-        return parameters.reshape(*clock.shape, space.p)
+        return parameters.reshape(*epochs.shape, space.p)
 
-    def iterate_error(self, epochs: Any) -> FloatArray:
+    def iterate_error(self, epochs: FloatArray) -> FloatArray:
         """How far the mean iterate may be off beyond rounding, in Euclidean norm, of the shape of `epochs`."""
-        return np.zeros(self._clock(epochs).shape)
+        return np.zeros(epochs.shape)
 
-    def training_loss_error(self, epochs: Any) -> FloatArray:
+    def training_loss_error(self, epochs: FloatArray) -> FloatArray:
         """How far the training loss may be off beyond rounding, of the shape of `epochs`."""
-        return np.zeros(self._clock(epochs).shape)
+        return np.zeros(epochs.shape)
 
     def sampling_error(self, answer: Callable[[Any], FloatArray], here: FloatArray) -> FloatArray:
         """How far an answer of this run, which is `here`, may be off because orders were sampled; 0 if not."""
@@ -171,9 +137,9 @@ class Trajectory(ABC):
         """How far the total risk may be off beyond rounding."""
         return np.zeros(risk.epochs.shape)
 
-    def training_loss(self, epochs: Any) -> FloatArray:
+    def training_loss(self, epochs: FloatArray) -> FloatArray:
         """|y - X b|^2 / (2n) at the mean iterate b, of the shape of `epochs`."""
-        coordinates = self._coordinates(self._clock(epochs))
+        coordinates = self._coordinates(epochs)
         reduction = self.problem.reduction
         with np.errstate(over="ignore", invalid="ignore"):
             fitted = (reduction.space.scale * coordinates) @ (reduction.rows @ self.directions).T
@@ -194,33 +160,20 @@ class Trajectory(ABC):
             noise=noise,
         )
 
-    def risk(self, epochs: Any) -> Risk:
+    def risk(self, epochs: FloatArray) -> Risk:
         """The risk of the mean iterate, E |b - beta_star|_Sigma^2 over the noise, and its parts."""
-        clock = self._clock(epochs)
-        risk = self._risk(clock)
-        return replace(risk, error=self._risk_error(risk))
+        risk = self._risk(epochs)
+        return replace(risk, error=self._risk_error(risk), error_kind=self.error_kind)
 
-    def _risk(self, clock: FloatArray) -> Risk:
-        flat = clock.ravel()
+    def _risk(self, epochs: FloatArray) -> Risk:
+        flat = epochs.ravel()
         entries = _CHUNK if self.problem.covariance.is_isotropic else _LARGE_CHUNK
         height = max(1, entries // max(1, self.problem.rank))
         parts = [
             self.risk_forms.parts(*self.motion(flat[start : start + height]))
             for start in range(0, len(flat), height)
         ]
-        return Risk(clock, *np.concatenate([np.zeros((4, 0)), *parts], axis=1).reshape(4, *clock.shape))
-
-    def limit(self) -> Limit:
-        """Where the mean iterate ends, and its risk there if the truth is known."""
-        knows_truth = self.problem.beta_star is not None and self.problem.noise is not None
-        return Limit(
-            converges=self.converges,
-            parameters=self.iterate(np.inf),
-            training_loss=float(self.training_loss(np.inf)),
-            risk=self.risk(np.inf) if knows_truth else None,
-            error=float(self.iterate_error(np.inf)),
-            training_loss_error=float(self.training_loss_error(np.inf)),
-        )
+        return Risk(epochs, *np.concatenate([np.zeros((4, 0)), *parts], axis=1).reshape(4, *epochs.shape))
 
 
 def times_finite(factor: FloatArray, amount: FloatArray) -> FloatArray:

@@ -1,6 +1,6 @@
-"""Ways of visiting the data, one a file."""
+"""Ways of visiting the data, one per file: declarations of what is random. A new one is registered here."""
 
-from reshuffle.schemes.base import Scheme
+from reshuffle.schemes.base import Scheme, Shuffle, Unit
 from reshuffle.schemes.cyclic import Cyclic
 from reshuffle.schemes.full_batch import FullBatch
 from reshuffle.schemes.random_reshuffling import RandomReshuffling
@@ -16,6 +16,8 @@ __all__ = [
     "SampleReshuffling",
     "SampleWithReplacement",
     "Scheme",
+    "Shuffle",
     "ShuffleOnce",
+    "Unit",
     "WithReplacement",
 ]

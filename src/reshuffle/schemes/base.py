@@ -1,20 +1,33 @@
-"""What every way of visiting the data has in common."""
+"""What every way of visiting the data declares: its batches, what is random, and when it is drawn."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from enum import Enum
+from typing import Any, ClassVar
 
 import numpy as np
-import scipy.linalg
+from numpy.typing import ArrayLike
 
 from reshuffle._core.arrays import FloatArray, IntArray
-from reshuffle.epoch.accuracy import Accuracy
-from reshuffle.epoch.mean_map import MeanMap
-from reshuffle.problem.blocks import Blocks
-from reshuffle.schemes.partition import Partition
+from reshuffle.schemes.partition import Batches, Partition
 
-State = TypeVar("State")
+
+class Shuffle(Enum):
+    """When the order of the visits is drawn; what computes an epoch goes by this, never by a scheme's type."""
+
+    NEVER = "a fixed order"
+    ONCE = "a uniformly random order, drawn at the start and kept"
+    EVERY_EPOCH = "a fresh uniformly random order in every epoch"
+    EVERY_STEP = "an independent draw in every step"
+    FROM_A_LIST = "an order drawn in every epoch from a list of equally likely ones"
+
+
+class Unit(Enum):
+    """What is put in order, or drawn."""
+
+    BATCH = "the batches of a fixed partition"
+    SAMPLE = "single samples, which are cut into batches afterwards"
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,18 +56,33 @@ class Scheme(ABC):
     beta -> beta - step X_b'(X_b beta - y_b) / m_b, where m_b is the number of its rows (or, with
     normalize="equal", the mean number of rows of the batches).
 
-    `batches`, `batch_size`, `drop_last` and `normalize` are those of `Partition`.
+    `batches`, `batch_size`, `drop_last` and `normalize` are those of `Partition`. Schemes are equal if they are of
+    the same kind with the same settings.
     """
 
+    shuffle: ClassVar[Shuffle]
+    """When the order is drawn."""
+    unit: ClassVar[Unit] = Unit.BATCH
+    """What is put in order."""
     is_symmetric: ClassVar[bool] = True
     """Whether every order is as likely as its reverse, so that the mean of an epoch is symmetric."""
-    is_random: ClassVar[bool] = True
-    """Whether runs differ at all."""
+    example: ClassVar[str] = "batches=4"
+    """What brackets hold, for messages."""
 
     def __init__(
-        self, batches: Any = None, *, batch_size: Any = None, drop_last: bool = False, normalize: str = "own"
+        self,
+        batches: Batches = None,
+        *,
+        batch_size: int | None = None,
+        drop_last: bool = False,
+        normalize: str = "own",
     ):
         self._partition = Partition(batches, batch_size=batch_size, drop_last=drop_last, normalize=normalize)
+
+    @property
+    def is_random(self) -> bool:
+        """Whether runs differ at all."""
+        return self.shuffle is not Shuffle.NEVER
 
     @property
     def batches(self) -> int | None:
@@ -62,85 +90,55 @@ class Scheme(ABC):
         return self._partition.batches
 
     def steps(self, n: int) -> int:
-        """The number of steps in an epoch over n rows."""
+        """The number of steps per epoch over n rows."""
         return len(self._partition.sizes(n))
 
+    def sizes(self, n: int) -> IntArray:
+        """How many rows each step takes, (steps,)."""
+        return self._partition.sizes(n)
+
+    def step_divisors(self, n: int) -> FloatArray:
+        """What the sum of the gradients of the rows of each step is divided by, (steps,)."""
+        return self._partition.divisors(n)
+
     def partition(self, n: int) -> list[IntArray]:
-        """The row indices of each batch, for n rows: those that are always visited together."""
+        """The row indices of each part, for n rows: those that are always visited together."""
         return self._partition.members(n)
 
     def divisors(self, n: int) -> FloatArray:
-        """M_b (B,), what the sum of the gradients of each part of the partition is divided by."""
+        """m_b (parts,), what the sum of the gradients of each part of the partition is divided by."""
         return self._partition.divisors(n)
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._partition})"
+    def order(self, n: int) -> IntArray:
+        """The order of the batches (steps,), if it never changes."""
+        raise TypeError(f"{self!r} has no fixed order.")
+
+    def orders(self, n: int) -> Sequence[IntArray]:
+        """The equally likely orders (steps,) of the batches, if they are drawn from a list."""
+        raise TypeError(f"{self!r} draws from no list of orders.")
 
     @abstractmethod
-    def mean_map(self, blocks: Blocks, step: float) -> MeanMap:
-        """The exact mean of an epoch over the orders of visits, in row-space coordinates."""
-
-    def estimated_map(self, blocks: Blocks, step: float, accuracy: Accuracy) -> MeanMap:
-        """The mean of an epoch by the method asked for. Schemes whose exact mean is cheap know no other."""
-        return self.mean_map(blocks, step)
-
-    @abstractmethod
-    def degree(self, n: int) -> int:
-        """The degree in the step of the kernel of the mean map, a polynomial, for n rows."""
-
-    @abstractmethod
-    def orders(self, rng: np.random.Generator, runs: int, batches: int) -> Iterator[IntArray]:
-        """Draw the batches that each run visits, (runs, steps) an epoch, epoch after epoch without end."""
-
-    def contracting_step(self, blocks: Blocks) -> float:
-        """2 / max |W_b|: with smaller steps each visit shrinks what it sees."""
-        norms = [
-            float(scipy.linalg.svdvals(blocks.rows[blocks.of(batch)])[0]) ** 2 / float(divisor)
-            for batch, divisor in enumerate(blocks.divisors)
-        ]
-        return 2 / max(norms)
+    def draw(self, n: int, rng: np.random.Generator, runs: int) -> Iterator[IntArray]:
+        """Draw the order in which each run visits, (runs, units) per epoch, epoch after epoch without end."""
 
     def visits(self, n: int, rng: np.random.Generator, runs: int) -> Iterator[Iterator[Visit]]:
         """Draw what each of several runs does: the visits of an epoch, epoch after epoch without end."""
+        follow = self._batch_visits if self.unit is Unit.BATCH else self._sample_visits
+        for order in self.draw(n, rng, runs):
+            yield follow(n, order)
+
+    def _batch_visits(self, n: int, order: IntArray) -> Iterator[Visit]:
         members, divisors = self.partition(n), self.divisors(n)
+        for step in order.T:
+            sorted_runs = np.argsort(step, kind="stable")
+            batches, starts = np.unique(step[sorted_runs], return_index=True)
+            for batch, group in zip(batches, np.split(sorted_runs, starts[1:]), strict=True):
+                yield Visit(group, members[batch], float(divisors[batch]))
 
-        def epoch(orders: IntArray) -> Iterator[Visit]:
-            for step in orders.T:
-                sorted_runs = np.argsort(step, kind="stable")
-                batches, starts = np.unique(step[sorted_runs], return_index=True)
-                for batch, group in zip(batches, np.split(sorted_runs, starts[1:]), strict=True):
-                    yield Visit(group, members[batch], float(divisors[batch]))
-
-        for orders in self.orders(rng, runs, len(members)):
-            yield epoch(orders)
-
-    def walk(
-        self,
-        n: int,
-        visit: Callable[[int, State], State],
-        mean: Callable[[Sequence[State]], State],
-        start: State,
-    ) -> State:
-        """The mean over the orders of one epoch of any linear process, without enumerating orders.
-
-        Parameters
-        ----------
-        n : int
-            Rows.
-        visit : callable
-            (b, state) -> the state after a visit to batch b; linear, up to a constant.
-        mean : callable
-            The mean of a list of equally likely states.
-        start : state
-        """
-        raise TypeError(
-            f"scheme must visit fixed batches for this question, but it is {self!r}; "
-            "try RandomReshuffling, or simulate(...)."
-        )
-
-    def walked(self, n: int) -> float:
-        """How many visits a walk makes."""
-        return self.steps(n)
+    def _sample_visits(self, n: int, order: IntArray) -> Iterator[Visit]:
+        ends = np.concatenate([[0], np.cumsum(self.sizes(n))])
+        for step, divisor in enumerate(self.step_divisors(n)):
+            yield Visit(np.arange(len(order)), order[:, ends[step] : ends[step + 1]], float(divisor))
 
     def equivalent(self, n: int) -> "Scheme":
         """The same runs of n rows as a scheme of which more is known, if there is one; else this one."""
@@ -149,3 +147,42 @@ class Scheme(ABC):
     def courses(self, n: int) -> Sequence["Scheme"]:
         """The equally likely schemes between which a run chooses at its start; most draw afresh in every epoch."""
         return [self]
+
+    def samples_courses(self, n: int) -> bool:
+        """Whether `courses` are a sample of all there are, in pairs of an order and its reverse."""
+        return False
+
+    def _settings(self) -> tuple[object, ...]:
+        """What tells this scheme from others of its kind."""
+        return (self._partition,)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Scheme):
+            return NotImplemented
+        return type(self) is type(other) and self._settings() == other._settings()
+
+    def __hash__(self) -> int:
+        return hash((type(self), self._settings()))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._partition})"
+
+
+def permutations(rng: np.random.Generator, runs: int, length: int) -> IntArray:
+    """Independent uniformly random orders of 0 .. length - 1, (runs, length)."""
+    return rng.permuted(np.tile(np.arange(length), (runs, 1)), axis=1)
+
+
+def checked(value: Any, n: int) -> Scheme:
+    """Return `value` if it is a scheme whose batches fit n rows."""
+    if isinstance(value, type) and issubclass(value, Scheme):
+        made = f"{value.__name__}({value.example})"
+        raise TypeError(f"scheme must be made before it is used: {made} in place of {value.__name__}.")
+    if not isinstance(value, Scheme):
+        raise TypeError(f"scheme must be a scheme such as RandomReshuffling(batches=4), but it is {value!r}.")
+    value.partition(n)
+    return value
+
+
+OrderLike = ArrayLike
+"""The numbers 0 .. B-1 of the batches, in the order of the visits."""

@@ -1,12 +1,12 @@
-"""Every batch once an epoch, always in the same order."""
+"""Every batch once per epoch, always in the same order."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from itertools import repeat
 
 import numpy as np
 
 from reshuffle._core.arrays import IntArray
-from reshuffle.schemes.base import State
+from reshuffle.schemes.base import Shuffle
 from reshuffle.schemes.fixed_order import FixedOrder
 from reshuffle.schemes.partition import Partition
 
@@ -27,7 +27,7 @@ class Cyclic(FixedOrder):
     Cyclic(batches=3, order=[2, 0, 1])
     """
 
-    is_random = False
+    shuffle = Shuffle.NEVER
 
     @classmethod
     def along(cls, partition: Partition, order: IntArray) -> "Cyclic":
@@ -36,21 +36,6 @@ class Cyclic(FixedOrder):
         made._partition = partition
         return made
 
-    def orders(self, rng: np.random.Generator, runs: int, batches: int) -> Iterator[IntArray]:
+    def draw(self, n: int, rng: np.random.Generator, runs: int) -> Iterator[IntArray]:
         """The same for all runs and epochs."""
-        return repeat(np.tile(self._order(batches), (runs, 1)))
-
-    def walk(
-        self,
-        n: int,
-        visit: Callable[[int, State], State],
-        mean: Callable[[Sequence[State]], State],
-        start: State,
-    ) -> State:
-        """One visit after the other."""
-        for batch in self._order(self.steps(n)):
-            start = visit(int(batch), start)
-        return start
-
-    def _order(self, batches: int) -> IntArray:
-        return np.arange(batches) if self.order is None else self.order
+        return repeat(np.tile(self.order(n), (runs, 1)))

@@ -1,14 +1,11 @@
 """What schemes have in common in which an order, once chosen, is kept."""
 
-from typing import Any
-
 import numpy as np
 
 from reshuffle._core import checks
 from reshuffle._core.arrays import FloatArray, IntArray
-from reshuffle.epoch.mean_map import MeanMap
-from reshuffle.problem.blocks import Blocks
-from reshuffle.schemes.base import Scheme
+from reshuffle.schemes.base import OrderLike, Scheme
+from reshuffle.schemes.partition import Batches
 
 
 class FixedOrder(Scheme):
@@ -26,42 +23,41 @@ class FixedOrder(Scheme):
 
     def __init__(
         self,
-        batches: Any = None,
-        order: Any = None,
+        batches: Batches = None,
+        order: OrderLike | None = None,
         *,
-        batch_size: Any = None,
+        batch_size: int | None = None,
         drop_last: bool = False,
         normalize: str = "own",
     ):
         super().__init__(batches, batch_size=batch_size, drop_last=drop_last, normalize=normalize)
-        self.order = None if order is None else _numbers(order)
-        if self.order is not None and self.batches is not None:
+        self._order = None if order is None else _numbers(order)
+        if self._order is not None and self.batches is not None:
             self._require_fit(self.batches)
 
     def __repr__(self) -> str:
-        order = "" if self.order is None else f", order={self.order.tolist()}"
+        order = "" if self._order is None else f", order={self._order.tolist()}"
         return f"{type(self).__name__}({self._partition}{order})"
 
+    def _settings(self) -> tuple[object, ...]:
+        return (*super()._settings(), None if self._order is None else tuple(self._order.tolist()))
+
+    def order(self, n: int) -> IntArray:
+        """The order of the batches, 0, 1, ..., B-1 unless another was given."""
+        return np.arange(self.steps(n)) if self._order is None else self._order
+
     def steps(self, n: int) -> int:
-        """The number of steps in an epoch over n rows."""
+        """The number of steps per epoch over n rows."""
         steps = super().steps(n)
         self._require_fit(steps)
         return steps
 
     def _require_fit(self, batches: int) -> None:
-        if self.order is not None and sorted(self.order.tolist()) != list(range(batches)):
+        if self._order is not None and sorted(self._order.tolist()) != list(range(batches)):
             raise ValueError(
                 f"order must hold each of the numbers 0..{batches - 1} of the batches once, "
-                f"but it is {self.order.tolist()}."
+                f"but it is {self._order.tolist()}."
             )
-
-    def mean_map(self, blocks: Blocks, step: float) -> MeanMap:
-        """There is none: a fixed order and its reverse are not equally likely."""
-        raise TypeError(f"the epoch of {self!r} is not a symmetric map.")
-
-    def degree(self, n: int) -> int:
-        """An epoch is a polynomial of degree B in the step."""
-        return self.steps(n)
 
     def divisors(self, n: int) -> FloatArray:
         """What the gradients of each batch are divided by, once the order is known to fit."""
@@ -69,7 +65,7 @@ class FixedOrder(Scheme):
         return super().divisors(n)
 
 
-def _numbers(order: Any) -> IntArray:
+def _numbers(order: OrderLike) -> IntArray:
     numbers = checks.any_array("order", order)
     if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
         raise ValueError(

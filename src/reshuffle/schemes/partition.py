@@ -1,12 +1,16 @@
 """How the rows are divided into batches."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from reshuffle._core import checks
 from reshuffle._core.arrays import FloatArray, IntArray
+
+Batches: TypeAlias = int | Iterable[ArrayLike] | None
+"""B, or the rows of each batch."""
 
 _NORMALIZATIONS = ("own", "equal")
 
@@ -41,7 +45,12 @@ class Partition:
     """
 
     def __init__(
-        self, batches: Any = None, *, batch_size: Any = None, drop_last: bool = False, normalize: str = "own"
+        self,
+        batches: Batches = None,
+        *,
+        batch_size: int | None = None,
+        drop_last: bool = False,
+        normalize: str = "own",
     ):
         self.batches: int | None = None
         self.batch_size: int | None = None
@@ -75,6 +84,16 @@ class Partition:
         words += ["drop_last=True"] if self.drop_last else []
         words += [f"normalize={self.normalize!r}"] if self.normalize != "own" else []
         return ", ".join(words)
+
+    def _settings(self) -> tuple[object, ...]:
+        rows = None if self._explicit is None else tuple(tuple(part.tolist()) for part in self._explicit)
+        return self.batches, self.batch_size, rows, self.drop_last, self.normalize
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Partition) and self._settings() == other._settings()
+
+    def __hash__(self) -> int:
+        return hash(self._settings())
 
     @property
     def is_explicit(self) -> bool:

@@ -1,17 +1,17 @@
-"""Every batch once an epoch, in an order that is drawn once, at the start."""
+"""Every batch once per epoch, in an order that is drawn once, at the start."""
 
 from collections.abc import Iterator, Sequence
-from itertools import permutations
+from itertools import permutations as every_order
 from math import factorial
-from typing import Any
 
 import numpy as np
 
 from reshuffle._core import checks
 from reshuffle._core.arrays import IntArray
-from reshuffle.schemes.base import Scheme
+from reshuffle.schemes.base import OrderLike, Scheme, Shuffle, permutations
 from reshuffle.schemes.cyclic import Cyclic
 from reshuffle.schemes.fixed_order import FixedOrder
+from reshuffle.schemes.partition import Batches
 
 _MOST_ENUMERATED = 720
 """Orders up to which all of them are averaged over: 6 batches."""
@@ -41,16 +41,18 @@ class ShuffleOnce(FixedOrder):
     ShuffleOnce(batches=4)
     """
 
+    shuffle = Shuffle.ONCE
+
     def __init__(
         self,
-        batches: Any = None,
-        order: Any = None,
+        batches: Batches = None,
+        order: OrderLike | None = None,
         *,
-        batch_size: Any = None,
+        batch_size: int | None = None,
         drop_last: bool = False,
         normalize: str = "own",
         draws: int | None = None,
-        seed: Any = 0,
+        seed: int | np.random.Generator = 0,
     ):
         super().__init__(batches, order, batch_size=batch_size, drop_last=drop_last, normalize=normalize)
         self.draws = None if draws is None else checks.whole_number("draws", draws, 4)
@@ -58,22 +60,25 @@ class ShuffleOnce(FixedOrder):
             raise ValueError(
                 f"draws must be even, since orders are drawn with their reverses, but it is {draws}."
             )
-        self._sample_seed = checks.generator("seed", seed).integers(2**63)
+        self._sample_seed = int(checks.generator("seed", seed).integers(2**63))
 
-    def is_sampled(self, n: int) -> bool:
+    def _settings(self) -> tuple[object, ...]:
+        return (*super()._settings(), self.draws, self._sample_seed)
+
+    def samples_courses(self, n: int) -> bool:
         """Whether the orders are too many to follow them all, or a sample was asked for."""
-        if self.order is not None:
+        if self._order is not None:
             return False
         return self.draws is not None or factorial(self.steps(n)) > _MOST_ENUMERATED
 
     def courses(self, n: int) -> Sequence[Scheme]:
-        """Cyclic schemes, one an order; neighbours are each other's reverses."""
-        if self.order is not None:
-            return [Cyclic.along(self._partition, self.order)]
+        """Cyclic schemes, one per order; neighbours are each other's reverses."""
+        if self._order is not None:
+            return [Cyclic.along(self._partition, self._order)]
         steps = self.steps(n)
-        if not self.is_sampled(n):
+        if not self.samples_courses(n):
             # Of an order and its reverse exactly one begins with the smaller batch.
-            forward = [np.array(order) for order in permutations(range(steps)) if order[0] <= order[-1]]
+            forward = [np.array(order) for order in every_order(range(steps)) if order[0] <= order[-1]]
             if steps == 1:
                 return [Cyclic.along(self._partition, forward[0])]
         else:
@@ -81,10 +86,11 @@ class ShuffleOnce(FixedOrder):
             forward = [rng.permutation(steps) for _ in range((self.draws or _DRAWS) // 2)]
         return [Cyclic.along(self._partition, order) for pair in forward for order in (pair, pair[::-1])]
 
-    def orders(self, rng: np.random.Generator, runs: int, batches: int) -> Iterator[IntArray]:
+    def draw(self, n: int, rng: np.random.Generator, runs: int) -> Iterator[IntArray]:
         """Permutations that are drawn once."""
-        kept = np.tile(np.arange(batches) if self.order is None else self.order, (runs, 1))
-        if self.order is None:
-            kept = rng.permuted(kept, axis=1)
+        if self._order is not None:
+            kept = np.tile(self._order, (runs, 1))
+        else:
+            kept = permutations(rng, runs, self.steps(n))
         while True:
             yield kept

@@ -1,8 +1,9 @@
 """The mean of an epoch as an affine map that need not be symmetric, and its powers."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 import scipy.linalg
@@ -11,7 +12,9 @@ from scipy.linalg import lapack
 from reshuffle._core.arrays import AnyArray, FloatArray
 from reshuffle._core.threads import few_threads
 from reshuffle.epoch.affine.visits import Visits
-from reshuffle.schemes import Scheme
+from reshuffle.epoch.walks import Process
+
+Follow: TypeAlias = Callable[[Process[FloatArray]], FloatArray]
 
 _EPS = float(np.finfo(np.float64).eps)
 _DOUBLINGS = 1100
@@ -154,14 +157,15 @@ def settling(x: AnyArray) -> AnyArray:
     return np.asarray(size < 2 * cosine)
 
 
-def mean_map(scheme: Scheme, n: int, visits: Visits, force: FloatArray) -> AffineMap:
+def mean_map(follow: Follow, steps: int, visits: Visits, force: FloatArray) -> AffineMap:
     """The mean over the orders of an epoch, with inputs zeta = (1, y of the rows of the blocks).
 
     Parameters
     ----------
-    scheme : Scheme
-    n : int
-        Rows that the scheme is for.
+    follow : callable
+        The mean of a process over the orders of an epoch.
+    steps : int
+        Visits of an epoch.
     visits : Visits
     force : (d,)
         What enters at every visit with the constant input 1, without the factor L.
@@ -180,9 +184,9 @@ def mean_map(scheme: Scheme, n: int, visits: Visits, force: FloatArray) -> Affin
         return following
 
     with few_threads(d), np.errstate(over="ignore", invalid="ignore"):
-        end = scheme.walk(n, visit, average, nothing)
+        end = follow(Process(visit, average, nothing))
     kernel, entries = np.ascontiguousarray(end[:, :d]), np.ascontiguousarray(end[:, d:])
-    return AffineMap(visits.left, visits.right, kernel, entries, *visits.sizes_of(scheme.steps(n), force))
+    return AffineMap(visits.left, visits.right, kernel, entries, *visits.sizes_of(steps, force))
 
 
 def average(states: Sequence[FloatArray]) -> FloatArray:

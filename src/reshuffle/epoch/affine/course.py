@@ -10,9 +10,10 @@ from reshuffle.epoch.affine.affine_map import AffineMap, Powers, mean_map
 from reshuffle.epoch.affine.escape import Escape
 from reshuffle.epoch.affine.graded import GradedBlocks
 from reshuffle.epoch.affine.visits import DrawnVisits, MeanVisits, SubsetVisits, Visits
+from reshuffle.epoch.walks import Walk
 from reshuffle.problem.row_space import RowSpace
-from reshuffle.recipe.recipe import Recipe
-from reshuffle.schemes import Cyclic, SampleReshuffling, SampleWithReplacement, Scheme, WithReplacement
+from reshuffle.recipe import Recipe
+from reshuffle.schemes.base import Scheme, Shuffle, Unit
 
 
 class Course:
@@ -40,28 +41,28 @@ class Course:
         truth: FloatArray | None = None,
     ):
         self.scheme, self.n, self.blocks, self.space, self.recipe = scheme, n, blocks, space, recipe
-        self.truth = truth
+        self.walk, self.truth = Walk(scheme, n), truth
         self._maps: dict[float, AffineMap] = {}
 
     def visits(self, epoch: int) -> Visits:
         """The visits of the epoch after `epoch` others."""
         scaled = self.recipe.at(epoch).scaled(self.space)
-        if isinstance(self.scheme, SampleReshuffling) and self.scheme.is_enumerable(self.n):
-            return SubsetVisits(self.blocks, scaled, self.scheme.draws(self.n))
-        kind = DrawnVisits if isinstance(self.scheme, SampleWithReplacement) else Visits
-        return kind(self.blocks, scaled)
+        if (self.scheme.shuffle, self.scheme.unit) == (Shuffle.EVERY_STEP, Unit.SAMPLE):
+            return DrawnVisits(self.blocks, scaled)
+        drawn = self.walk.drawn_batches if self.walk.exists else None
+        return Visits(self.blocks, scaled) if drawn is None else SubsetVisits(self.blocks, scaled, drawn)
 
     def map(self, epoch: int) -> AffineMap:
         """The mean map of the epoch after `epoch` others."""
-        visits = self.visits(epoch)
+        visits, follow = self.visits(epoch), self.walk.of
         if visits.step not in self._maps:
             truth = np.zeros(visits.rank) if self.truth is None else self.truth
-            scheme, force = self.scheme, visits.unit_force(truth)
-            if isinstance(scheme, WithReplacement):
-                # Independent visits: the mean of their product is that of B mean visits.
+            force = visits.unit_force(truth)
+            if (self.scheme.shuffle, self.scheme.unit) == (Shuffle.EVERY_STEP, Unit.BATCH):
+                # Independent visits: the mean of their product is that of as many mean visits.
                 visits = MeanVisits(self.blocks, self.recipe.at(epoch).scaled(self.space))
-                scheme = Cyclic(self.blocks.batches)
-            self._maps[visits.step] = mean_map(scheme, self.n, visits, force)
+                follow = self.walk.one_after_the_other
+            self._maps[visits.step] = mean_map(follow, self.walk.steps, visits, force)
         return self._maps[visits.step]
 
     @cached_property

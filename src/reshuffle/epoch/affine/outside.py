@@ -6,8 +6,8 @@ import numpy as np
 
 from reshuffle._core.arrays import FloatArray
 from reshuffle.epoch.affine.affine_map import AffineMap, Powers
-from reshuffle.epoch.affine.visits import Hyperparameters
 from reshuffle.problem.row_space import RowSpace
+from reshuffle.recipe import Hyperparameters
 from reshuffle.recipe.recipe import Recipe
 
 

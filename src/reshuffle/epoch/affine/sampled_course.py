@@ -14,7 +14,7 @@ from reshuffle.epoch.affine.drawn_orders import Orders, group_maps
 from reshuffle.epoch.affine.graded import GradedBlocks
 from reshuffle.problem.row_space import RowSpace
 from reshuffle.recipe.recipe import Recipe
-from reshuffle.schemes import SampleReshuffling, Scheme
+from reshuffle.schemes.base import Scheme, Unit, permutations
 
 
 class SampledCourse(Course):
@@ -22,7 +22,8 @@ class SampledCourse(Course):
 
     Parameters
     ----------
-    scheme : RandomReshuffling or SampleReshuffling
+    scheme : Scheme
+        That draws a fresh order in every epoch.
     n, blocks, space, recipe, truth
         As in `Course`; the blocks are the batches, or single rows if samples are shuffled.
     accuracy : Accuracy
@@ -71,13 +72,13 @@ class SampledCourse(Course):
         return self._groups[visits.step]
 
     def _draw(self, rng: np.random.Generator, pairs: int) -> Orders:
-        if isinstance(self.scheme, SampleReshuffling):
-            samples = rng.permuted(np.tile(np.arange(self.n), (pairs, 1)), axis=1)
-            divisors = np.tile(self.scheme.batch_divisors(self.n), (2 * pairs, 1))
+        if self.scheme.unit is Unit.SAMPLE:
+            samples = permutations(rng, pairs, self.n)
+            divisors = np.tile(self.scheme.step_divisors(self.n), (2 * pairs, 1))
             both = np.concatenate([samples, samples[:, ::-1]])
             return Orders(_cut(both, self.scheme.sizes(self.n), self.n), divisors)
         blocks = self.blocks
-        batches = rng.permuted(np.tile(np.arange(blocks.batches), (pairs, 1)), axis=1)
+        batches = permutations(rng, pairs, blocks.batches)
         batches = np.concatenate([batches, batches[:, ::-1]])
         rows = len(blocks.rows)
         members = _cut(np.arange(rows)[np.newaxis], np.asarray(blocks.sizes), rows)[0]

@@ -2,33 +2,13 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from reshuffle._core.arrays import FloatArray, IntArray
 from reshuffle.epoch.affine.graded import GradedBlocks
-from reshuffle.problem.row_space import RowSpace
-
-
-@dataclass(frozen=True)
-class Hyperparameters:
-    """What one visit is done with: torch's `lr`, `weight_decay` and `momentum`.
-
-    With g the gradient of the batch's mean loss plus penalty * beta, the buffer v starts at zero and
-    v -> momentum v + g, beta -> beta - step v.
-    """
-
-    step: float
-    penalty: float = 0.0
-    momentum: float = 0.0
-
-    def scaled(self, space: RowSpace) -> "Hyperparameters":
-        """The same for features divided by their scale."""
-        return Hyperparameters(
-            self.step * space.scale * space.scale, self.penalty / space.scale / space.scale, self.momentum
-        )
+from reshuffle.recipe import Hyperparameters
 
 
 class Visits:

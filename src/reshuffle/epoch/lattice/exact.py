@@ -1,7 +1,6 @@
 """The exact mean of an epoch of random reshuffling, by whichever lattice needs fewer operations."""
 
 import math
-import os
 
 import numpy as np
 
@@ -10,43 +9,24 @@ from reshuffle.epoch.accuracy import CALL
 from reshuffle.epoch.lattice import parameter_lattice, sample_lattice
 from reshuffle.epoch.lattice.parameter_lattice import ParameterLattice
 from reshuffle.epoch.lattice.sample_lattice import SampleLattice
+from reshuffle.epoch.lattice.subsets import MOST_BATCHES, available_bytes, require_few
 from reshuffle.epoch.mean_map import MeanMap
 from reshuffle.errors import BudgetError
 from reshuffle.problem.blocks import Blocks
 
-_MOST_BATCHES = 20
-"""Beyond, 2^B averages take longer than anyone waits."""
-
 
 def flops(blocks: Blocks) -> float:
     """Operations of the cheaper lattice, calls included; infinite with too many batches or too little memory."""
-    if blocks.batches > _MOST_BATCHES or _needed_bytes(blocks) > _available_bytes():
+    if blocks.batches > MOST_BATCHES or _needed_bytes(blocks) > available_bytes():
         return math.inf
     return min(_flops_of_both(blocks)) + CALL * blocks.batches * 2.0 ** (blocks.batches - 1)
-
-
-def fits_in_memory(batches: int, state_bytes: float) -> bool:
-    """Whether a walk up the lattice of so many batches, with states of this size, can be done at all."""
-    if batches > _MOST_BATCHES:
-        return False
-    # Two neighbouring layers at a time, none of them larger than the middle one.
-    return 2 * math.comb(batches, batches // 2) * state_bytes <= _available_bytes()
-
-
-def require_few(batches: int) -> None:
-    """Refuse a lattice that has no end."""
-    if batches > _MOST_BATCHES:
-        raise BudgetError(
-            f"batches is {batches}, but the exact mean over their orders takes 2^batches averages and is computed "
-            f'for at most {_MOST_BATCHES}; try fewer batches, or descend(..., method="auto").'
-        )
 
 
 def reshuffled_mean_map(blocks: Blocks, step: float) -> MeanMap:
     """The mean over all B! orders of the batches, from 2^B matrices (section 3.1, Lemma batch_Z_symmetric)."""
     batches = blocks.batches
     require_few(batches)
-    needed, available = _needed_bytes(blocks), _available_bytes()
+    needed, available = _needed_bytes(blocks), available_bytes()
     if needed > available:
         raise BudgetError(
             f"batches is {batches}, and the exact mean over their orders needs {needed / 2**30:.1f} GiB of the "
@@ -90,9 +70,3 @@ def _needed_bytes(blocks: Blocks) -> float:
     if over_samples <= over_parameters:
         return sample_lattice.peak_bytes(blocks.sizes)
     return parameter_lattice.peak_bytes(blocks.batches, blocks.rows.shape[1])
-
-
-def _available_bytes() -> float:
-    if not hasattr(os, "sysconf"):
-        return math.inf
-    return 0.8 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -1,8 +1,15 @@
-"""Subsets of the batches, as bit masks, layer by layer."""
+"""Subsets of the batches, as bit masks, layer by layer, and how many of them there is room for."""
 
+import math
+import os
 from collections.abc import Iterator
 from itertools import combinations
 from math import comb
+
+from reshuffle.errors import BudgetError
+
+MOST_BATCHES = 20
+"""Beyond, 2^B averages take longer than anyone waits."""
 
 
 def layer(members: list[int], size: int) -> Iterator[int]:
@@ -33,3 +40,27 @@ def prefix_weights(batches: int) -> list[float]:
     [0.3333333333333333, 0.16666666666666666, 0.3333333333333333]
     """
     return [1 / (batches * comb(batches - 1, size)) for size in range(batches)]
+
+
+def fits_in_memory(batches: int, state_bytes: float) -> bool:
+    """Whether a walk up the lattice of so many batches, with states of this size, can be done at all."""
+    if batches > MOST_BATCHES:
+        return False
+    # Two neighbouring layers at a time, none of them larger than the middle one.
+    return 2 * math.comb(batches, batches // 2) * state_bytes <= available_bytes()
+
+
+def require_few(batches: int) -> None:
+    """Refuse a lattice that has no end."""
+    if batches > MOST_BATCHES:
+        raise BudgetError(
+            f"batches is {batches}, but the exact mean over their orders takes 2^batches averages and is computed "
+            f'for at most {MOST_BATCHES}; try fewer batches, or descend(..., method="auto").'
+        )
+
+
+def available_bytes() -> float:
+    """Memory that may be used."""
+    if not hasattr(os, "sysconf"):
+        return math.inf
+    return 0.8 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -5,7 +5,6 @@ M -> G M G' + G C H' + H C'G' + H H', C -> G C + H, and their means over the ord
 the scheme, with no order enumerated.
 """
 
-from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
@@ -15,14 +14,14 @@ from reshuffle._core.threads import few_threads
 from reshuffle.epoch.affine.affine_map import average
 from reshuffle.epoch.affine.inputs import Inputs
 from reshuffle.epoch.affine.visits import DrawnVisits, Visits
-from reshuffle.schemes import Scheme
+from reshuffle.epoch.walks import Process, Walk
 
 
 class SecondMoment:
     """One epoch of the joint second moments, kept side by side as [M, C], (d, d + z)."""
 
-    def __init__(self, scheme: Scheme, n: int, visits: Visits, inputs: Inputs):
-        self.scheme, self.n, self.visits, self.inputs = scheme, n, visits, inputs
+    def __init__(self, walk: Walk, visits: Visits, inputs: Inputs):
+        self.walk, self.n, self.visits, self.inputs = walk, walk.n, visits, inputs
         self._entries = [inputs.entry(visits, batch) for batch in range(visits.count)]
 
     def start(self, error: FloatArray) -> FloatArray:
@@ -44,7 +43,7 @@ class SecondMoment:
             return change + self._visit(batch, moments + change)
 
         with few_threads(d), np.errstate(over="ignore", invalid="ignore"):
-            change = self.scheme.walk(self.n, visit, average, np.zeros_like(moments))
+            change = self.walk.of(Process(visit, average, np.zeros_like(moments)))
             change[:, :d] = (change[:, :d] + change[:, :d].T) / 2
         return change
 
@@ -55,7 +54,7 @@ class SecondMoment:
             return change + self._conjugate(batch, matrix + change)
 
         with few_threads(len(matrix)), np.errstate(over="ignore", invalid="ignore"):
-            change = self.scheme.walk(self.n, visit, average, np.zeros_like(matrix))
+            change = self.walk.of(Process(visit, average, np.zeros_like(matrix)))
             return np.asarray((change + change.T) / 2)
 
     def _conjugate(self, batch: int, matrix: FloatArray) -> FloatArray:
@@ -83,16 +82,15 @@ class DrawnSecondMoment(SecondMoment):
 
     Parameters
     ----------
-    sizes : sequence of int
-        How many rows each step draws.
+    walk : Walk
     visits : DrawnVisits
         Of one block of all rows, uncompressed.
     """
 
-    def __init__(self, scheme: Scheme, n: int, visits: DrawnVisits, inputs: Inputs, sizes: Sequence[int]):
-        super().__init__(scheme, n, visits, inputs)
+    def __init__(self, walk: Walk, visits: DrawnVisits, inputs: Inputs):
+        super().__init__(walk, visits, inputs)
         self.visits: DrawnVisits = visits
-        self.sizes = sizes
+        self.sizes: list[int] = walk.scheme.sizes(walk.n).tolist()
 
     def _visit(self, batch: int, moments: FloatArray) -> FloatArray:
         r, d = self.visits.rank, self.visits.dimension

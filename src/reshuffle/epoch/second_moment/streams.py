@@ -16,7 +16,6 @@ from reshuffle.epoch.second_moment.recursion import DrawnSecondMoment, SecondMom
 from reshuffle.epoch.second_moment.reshuffled import ReshuffledMoment
 from reshuffle.epoch.second_moment.squared import MOST_MOMENTS, SquaredMoments
 from reshuffle.epoch.second_moment.stationary import Map, ModePart, fixed_point, mean_part
-from reshuffle.schemes import SampleWithReplacement
 
 _STILL = 1e-15
 """Relative change in an epoch below which the next ones are not worth their time."""
@@ -36,10 +35,10 @@ class Snapshot:
 
 def second_moment(course: Course, inputs: Inputs, epoch: int) -> SecondMoment:
     """The recursion that belongs to a course, in the epoch after `epoch` others."""
-    scheme, visits = course.scheme, course.visits(epoch)
-    if isinstance(scheme, SampleWithReplacement) and isinstance(visits, DrawnVisits):
-        return DrawnSecondMoment(scheme, course.n, visits, inputs, scheme.sizes(course.n).tolist())
-    return SecondMoment(scheme, course.n, visits, inputs)
+    visits = course.visits(epoch)
+    if isinstance(visits, DrawnVisits):
+        return DrawnSecondMoment(course.walk, visits, inputs)
+    return SecondMoment(course.walk, visits, inputs)
 
 
 def general(course: Course, inputs: Inputs, start: FloatArray, epochs: FloatArray) -> Iterator[Snapshot]:

@@ -1,70 +1,115 @@
-"""The expected risk of a run, by whichever recursion its scheme allows."""
+"""The expected risk of a run, by whichever way was chosen."""
 
 import numpy as np
 
 from reshuffle._core import confidence
 from reshuffle._core.arrays import FloatArray
-from reshuffle.epoch.accuracy import A_SECOND, CALL, duration, require_affordable, warn_of_no_answer
+from reshuffle.epoch import choice
+from reshuffle.epoch.accuracy import A_SECOND, CALL, duration, warn_of_no_answer
 from reshuffle.epoch.affine.course import Course
 from reshuffle.epoch.affine.inputs import Inputs
+from reshuffle.epoch.choice import Choice, SecondMomentTask
 from reshuffle.epoch.epoch import Epoch
 from reshuffle.epoch.second_moment import streams
 from reshuffle.epoch.second_moment.readout import Readout
 from reshuffle.epoch.second_moment.reshuffled import ReshuffledMoment
-from reshuffle.run import affine_method
 from reshuffle.run import expected_risk as parts
-from reshuffle.run.affine_mean import AffineMean
+from reshuffle.run.affine_engine import AffineEngine
 from reshuffle.run.expected_risk import ExpectedRisk
-from reshuffle.run.trajectory import Trajectory
-from reshuffle.schemes import RandomReshuffling, SampleReshuffling, ShuffleOnce, WithReplacement
+from reshuffle.run.modes_engine import ModesEngine
+from reshuffle.schemes.base import Unit
 from reshuffle.simulation import simulate
 
-_EXACT_BYTES = 4e9
 _SLOW = 1e-3
 """Rates relative to the largest, below which a limit is taken in graded coordinates."""
 _SAMPLED_FLOPS = 4e10
-_CALLS = 1.5
-"""Calls with small matrices that a visit of second moments takes."""
 _FEWEST_RUNS, _MOST_RUNS = 100, 4000
-_BY_BATCHES = (RandomReshuffling, WithReplacement)
-"""Schemes whose runs are simulated batch by batch."""
 
 
-def way(epoch: Epoch, epochs: FloatArray, given_responses: bool) -> str:
-    """How the expected risk of a plain run is computed: "reshuffling" or "affine" recursion, or "sampling"."""
-    scheme, problem, rank = epoch.scheme, epoch.problem, epoch.problem.rank
-    if isinstance(scheme, SampleReshuffling):
-        few = scheme.is_enumerable(problem.n) and epoch.accuracy.method != "sampling"
-        return "affine" if few or scheme.equivalent(problem.n) is not scheme else "sampling"
-    if not isinstance(scheme, RandomReshuffling):
-        return "affine"
-    if epoch.method != "exact":
-        return "sampling"
-    if streams.leaps(rank * (rank + 1 + len(epoch.blocks.rows)), epochs):
-        return "affine"
-    steps = scheme.steps(problem.n)
-    finite = epochs[np.isfinite(epochs)]
-    rounds = min(float(finite.max(initial=0.0)), _settling(epoch)) + 100 * (len(finite) < len(epochs))
-    each = 8.0 * len(epoch.blocks.rows) * rank**2 + _CALLS * CALL * steps
-    flops = rounds * 2.0 ** (steps - 1) * each
-    if flops > max(epoch.accuracy.budget, A_SECOND) or 2.0**steps * 8 * rank**2 > _EXACT_BYTES:
-        return "sampling"
-    visits_all = sum(len(rows) for rows in scheme.partition(problem.n)) == problem.n
-    # The coordinates of the fast recursion lose what slow modes add up to in the long run.
+def expected_risk(
+    run: AffineEngine, modes: ModesEngine | None, clock: FloatArray, given_responses: bool
+) -> ExpectedRisk:
+    """E |beta_k - beta_star|_Sigma^2 over orders and noise, at epochs of any shape.
+
+    Parameters
+    ----------
+    run : AffineEngine
+    modes : ModesEngine or None
+        The same run in the modes of its mean map, if that is symmetric.
+    clock : any shape
+    given_responses : bool
+        Average over the orders alone, with the responses of the problem.
+    """
+    when = np.unique(clock.ravel())
+    inputs = _inputs(run, given_responses)
+    taken = way(run, modes, when, given_responses).taken
+    runs = affordable_runs(run, when) if taken == "simulation" else 0
+    engine = run if modes is None else modes
+    if taken == "simulation":
+        mean, error = _mean_risk(engine, when, given_responses)
+        return by_sampling(run, clock, mean, error, runs, given_responses)
+    if taken == "rows" and modes is not None:
+        return of_reshuffling(modes.epoch, run.start, clock, modes.risk(when).total)
+    mean, _ = _mean_risk(run, when, given_responses)
+    courses = run.courses_of_errors
+    error = run.inside(run.start - run.problem.parameters("the expected risk"))
+    if len(courses) > 1:
+        risks = np.array([_course_risk(run, course, inputs, error, when) for course in courses])
+        return parts.of_courses(clock, risks, mean, run.samples_courses)
+    if not courses[0].scheme.is_random:
+        return parts.deterministic(clock, mean)
+    snapshots = streams.general(courses[0], inputs, error, when)
+    return parts.of_moments(clock, snapshots, run.fades(when), run.readout, mean)
+
+
+def way(run: AffineEngine, modes: ModesEngine | None, when: FloatArray, given_responses: bool) -> Choice:
+    """How the second moments of a run are followed up to the given ascending epochs."""
+    epoch = None if modes is None else modes.epoch
+    inputs = 1 if given_responses else 1 + len(run.blocks.rows)
+    task = SecondMomentTask(
+        walk=run.walk,
+        blocks=run.blocks,
+        dimension=run.dimension,
+        epochs=when,
+        given_responses=given_responses,
+        mean_is_exact=_mean_is_exact(run, epoch),
+        rows_serve=epoch is not None and not given_responses and _rows_serve(epoch, run, when),
+        leaps=run.recipe.is_constant and streams.leaps(run.dimension * (run.dimension + inputs), when),
+        settling=lambda: _settling(run, epoch),
+    )
+    return choice.second_moment_choice(task, run.accuracy)
+
+
+def _mean_is_exact(run: AffineEngine, epoch: Epoch | None) -> bool:
+    """Whether the mean beside which second moments are followed is exact: a few samples are walked through."""
+    engine = run if epoch is None or run.scheme.unit is Unit.SAMPLE else epoch
+    return engine.error_kind == "exact"
+
+
+def _rows_serve(epoch: Epoch, run: AffineEngine, when: FloatArray) -> bool:
+    """Whether the recursion through the rows is as accurate as the general one."""
+    visited = sum(len(rows) for rows in run.scheme.partition(run.problem.n))
+    # Its coordinates lose what slow modes add up to in the long run.
     slow = float(epoch.rates.min(initial=1.0)) < _SLOW * float(epoch.rates.max(initial=1.0))
-    exact = len(finite) == len(epochs) or not slow
-    return "reshuffling" if visits_all and epoch.step and exact and not given_responses else "affine"
+    return visited == run.problem.n and epoch.step > 0 and (bool(np.isfinite(when).all()) or not slow)
 
 
-def _settling(epoch: Epoch) -> float:
-    """About how many epochs the recursion is followed before nothing changes any more, or all has overflowed."""
+def _settling(run: AffineEngine, epoch: Epoch | None) -> float:
+    """About how many epochs change anything: until all has faded into rounding, or has overflowed."""
+    if not run.recipe.is_constant:
+        return np.inf
+    if epoch is None:
+        rate = run.stability().rate
+        if rate in (0.0, np.inf):
+            return 1.0
+        return float((40 if rate < 1 else 800) / abs(np.log(rate))) if rate != 1 else np.inf
     moving = epoch.rates[epoch.rates != 0]
     with np.errstate(divide="ignore"):
         speed = np.abs(np.log(np.abs(1 - moving))).min(initial=np.inf)
     return float(800 / speed) if speed else np.inf
 
 
-def affordable_runs(run: AffineMean, when: FloatArray) -> int:
+def affordable_runs(run: AffineEngine, when: FloatArray) -> int:
     """How many runs are simulated, a few seconds' worth; more epochs than the budget allows for are refused."""
     problem, last = run.problem, max(1.0, float(when.max(initial=0.0)))
     if np.isinf(last):
@@ -75,8 +120,8 @@ def affordable_runs(run: AffineMean, when: FloatArray) -> int:
     problem.parameters("the expected risk")
     a_run = 4.0 * problem.n * problem.p * last
     # Runs at the same batch share their calls; with many batches hardly two of them are.
-    batches = len(run.scheme.partition(problem.n)) if isinstance(run.scheme, _BY_BATCHES) else 1
-    calls = CALL * run.scheme.steps(problem.n) * last
+    batches = len(run.scheme.partition(problem.n)) if run.scheme.unit is Unit.BATCH else 1
+    calls = CALL * run.walk.steps * last
     fewest = _FEWEST_RUNS * a_run + min(batches, _FEWEST_RUNS) * calls
     budget = max(run.accuracy.budget, A_SECOND)
     if fewest > budget:
@@ -92,7 +137,7 @@ def affordable_runs(run: AffineMean, when: FloatArray) -> int:
 
 
 def by_sampling(
-    run: AffineMean,
+    run: AffineEngine,
     clock: FloatArray,
     mean: FloatArray,
     mean_error: FloatArray,
@@ -106,7 +151,7 @@ def by_sampling(
 
     Parameters
     ----------
-    run : AffineMean
+    run : AffineEngine
     clock : any shape
         Epochs, finite.
     mean, mean_error : (distinct epochs,)
@@ -136,58 +181,6 @@ def by_sampling(
     return parts.of_estimate(clock, mean, spread.mean, errors)
 
 
-def of_affine(run: AffineMean, clock: FloatArray, given_responses: bool) -> ExpectedRisk:
-    """Any scheme and recipe: along each course by itself, or by the general recursion of second moments."""
-    when = np.unique(clock.ravel())
-    inputs = _inputs(run, given_responses)
-    simulates = not isinstance(run.scheme, ShuffleOnce) and _is_too_much(run, when, given_responses)
-    runs = affordable_runs(run, when) if simulates else 0
-    mean, mean_error = _mean_risk(run, when, given_responses)
-    if simulates:
-        return by_sampling(run, clock, mean, mean_error, runs, given_responses)
-    courses = run.courses(inputs.truth)
-    error = run.inside(run.start - run.problem.parameters("the expected risk"))
-    if len(courses) > 1:
-        risks = np.array([_course_risk(run, course, inputs, error, when) for course in courses])
-        sampled = isinstance(run.scheme, ShuffleOnce) and run.scheme.is_sampled(run.problem.n)
-        return parts.of_courses(clock, risks, mean, sampled)
-    if not courses[0].scheme.is_random:
-        return parts.deterministic(clock, mean)
-    snapshots = streams.general(courses[0], inputs, error, when)
-    return parts.of_moments(clock, snapshots, run.fades(when), run.readout, mean)
-
-
-def _is_too_much(run: AffineMean, epochs: FloatArray, given_responses: bool) -> bool:
-    """Whether the recursion of second moments is out of reach, or longer than anyone waits."""
-    if run.method == "sampling":
-        return True
-    if not run.scheme.is_random:
-        return False
-    inputs = 1 if given_responses else None
-    epoch = affine_method.walk_flops(run.scheme, run.problem.n, run.blocks, run.dimension, inputs)
-    finite = epochs[np.isfinite(epochs)]
-    rounds = float(finite.max(initial=0.0))
-    moments = run.dimension * (run.dimension + (1 if given_responses else 1 + len(run.blocks.rows)))
-    if run.recipe.is_constant and streams.leaps(moments, epochs):
-        rounds = float(moments)
-    if run.recipe.is_constant and rounds * epoch > run.accuracy.budget:
-        rounds = min(rounds, _epochs_to_settle(run.stability().rate))
-    price = (rounds + 100 * (len(finite) < len(epochs))) * epoch
-    if run.accuracy.method == "exact":
-        require_affordable(
-            price, run.accuracy.budget, f"the exact expected risk after {epochs[-1]:g} epochs",
-            'try fewer epochs, fewer batches, a larger budget, or method="auto"',
-        )  # fmt: skip
-    return price > max(run.accuracy.budget, A_SECOND)
-
-
-def _epochs_to_settle(rate: float) -> float:
-    """About how many epochs change anything: until all has faded into rounding, or has overflowed."""
-    if rate in (0.0, np.inf):
-        return 1.0
-    return float((40 if rate < 1 else 800) / abs(np.log(rate))) if rate != 1 else np.inf
-
-
 def of_reshuffling(epoch: Epoch, start: FloatArray, clock: FloatArray, mean: FloatArray) -> ExpectedRisk:
     """Random reshuffling of all rows with nothing but a step, where `mean` is the risk of the mean iterate."""
     problem, space = epoch.problem, epoch.problem.row_space
@@ -205,7 +198,7 @@ def of_reshuffling(epoch: Epoch, start: FloatArray, clock: FloatArray, mean: Flo
     )
 
 
-def _inputs(run: AffineMean, given_responses: bool) -> Inputs:
+def _inputs(run: AffineEngine, given_responses: bool) -> Inputs:
     """What enters the run beside its state."""
     if given_responses:
         truth = run.inside(run.problem.parameters("the risk given the responses"))
@@ -214,7 +207,9 @@ def _inputs(run: AffineMean, given_responses: bool) -> Inputs:
     return Inputs(run.inside(beta_star), noise=noise)
 
 
-def _mean_risk(run: AffineMean, when: FloatArray, given_responses: bool) -> tuple[FloatArray, FloatArray]:
+def _mean_risk(
+    run: AffineEngine | ModesEngine, when: FloatArray, given_responses: bool
+) -> tuple[FloatArray, FloatArray]:
     """The risk of the mean iterate, and its error."""
     if not given_responses:
         risk = run.risk(when)
@@ -222,12 +217,12 @@ def _mean_risk(run: AffineMean, when: FloatArray, given_responses: bool) -> tupl
     return given_risk(run, when)
 
 
-def given_risk(run: AffineMean | Trajectory, when: FloatArray) -> tuple[FloatArray, FloatArray]:
+def given_risk(run: AffineEngine | ModesEngine, when: FloatArray) -> tuple[FloatArray, FloatArray]:
     """|b - beta_star|_Sigma^2 at the mean iterate b itself, and how far the error of b may put it off."""
     problem, covariance = run.problem, run.problem.covariance
     beta_star = problem.parameters("the risk given the responses")
 
-    def risk(run: AffineMean | Trajectory) -> FloatArray:
+    def risk(run: AffineEngine | ModesEngine) -> FloatArray:
         errors = run.iterate(when) - beta_star
         return np.array([covariance.norm_squared(e) if np.isfinite(e).all() else np.inf for e in errors])
 
@@ -243,7 +238,7 @@ def given_risk(run: AffineMean | Trajectory, when: FloatArray) -> tuple[FloatArr
 
 
 def _course_risk(
-    run: AffineMean, course: Course, inputs: Inputs, error: FloatArray, when: FloatArray
+    run: AffineEngine, course: Course, inputs: Inputs, error: FloatArray, when: FloatArray
 ) -> FloatArray:
     """The risk along one course, on which nothing is random but the noise."""
     rank, risks = run.space.dimension, []

@@ -1,0 +1,185 @@
+"""What there is to know of a symmetric epoch in order to average it, for each way in which orders are drawn."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+
+from reshuffle._core.arrays import FloatArray, IntArray
+from reshuffle._core.orthogonal import thin_qr
+from reshuffle.epoch import approximations, low_degrees, series
+from reshuffle.epoch.draws import DrawOrder, Order
+from reshuffle.epoch.lattice import exact
+from reshuffle.epoch.mean_map import MeanMap
+from reshuffle.epoch.whitened import Whitened
+from reshuffle.errors import BudgetError
+from reshuffle.problem.blocks import Blocks
+from reshuffle.schemes.base import Scheme, Shuffle, Unit
+
+_MOST_SAMPLE_BATCHES = 4
+"""Degrees beyond the fourth have crossing pairs of pairs, and no sum of polynomial cost is known to us for them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Approximation:
+    """What the series and drawn orders need.
+
+    Attributes
+    ----------
+    whitened : callable
+        The rows in the coordinates of these methods.
+    coefficients : array
+        Those of the series.
+    contracts : bool
+        Whether the atoms are batches, between whose visits nothing is enlarged.
+    draw : callable
+        whitened -> a way to draw orders.
+    """
+
+    whitened: Callable[[], Whitened]
+    coefficients: FloatArray
+    contracts: bool
+    draw: Callable[[Whitened], DrawOrder]
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """An epoch to be averaged.
+
+    Attributes
+    ----------
+    steps : int
+        The visits of an epoch.
+    degree : int
+        That of the kernel of the mean map, a polynomial in the step.
+    exact : callable
+        Averages over all orders.
+    exact_flops : float
+        What that costs; infinite if it cannot be done.
+    approximation : Approximation or None
+        None where the exact mean is cheap.
+    """
+
+    steps: int
+    degree: int
+    exact: Callable[[], MeanMap]
+    exact_flops: float
+    approximation: Approximation | None = None
+
+
+def task(scheme: Scheme, n: int, blocks: Blocks, step: float) -> Task:
+    """The task of a symmetric scheme over n rows, for features and a step in the scale of the row space."""
+    return _TASKS[scheme.shuffle, scheme.unit](scheme, n, blocks, step)
+
+
+def _one_batch(scheme: Scheme, n: int, blocks: Blocks, step: float) -> Task:
+    """Z = W: the kernel is I / n."""
+    kernel = np.full(len(blocks.rows), 1 / blocks.divisors[0])
+
+    def mean() -> MeanMap:
+        return MeanMap(
+            blocks.rows, kernel, kernel, step, 1, blocks.weight, lambda batch: np.eye(blocks.rows.shape[1])
+        )
+
+    return Task(1, 0, mean, 0.0)
+
+
+def _draws(scheme: Scheme, n: int, blocks: Blocks, step: float) -> Task:
+    """The mean of one step, I - step W, for every step of an epoch."""
+    steps = scheme.steps(n)
+    return Task(steps, 0, lambda: repeated_step(blocks, step, steps), 0.0)
+
+
+def repeated_step(blocks: Blocks, step: float, steps: int) -> MeanMap:
+    """The mean of a step on one of the blocks, each as likely as the others, done so many times per epoch."""
+    roots = np.sqrt(np.repeat(1 / (blocks.batches * blocks.divisors), blocks.sizes))[:, np.newaxis]
+    orthonormal, factor = thin_qr(roots * blocks.rows)
+    identity = np.eye(factor.shape[1])
+
+    def modifier(batch: int) -> FloatArray:
+        one_step = identity - step * (factor.T @ factor)
+        # Horner's rule for the mean of 1, A, ..., A^(steps-1): what comes after a given visit.
+        mean = identity
+        for _ in range(steps - 1):
+            mean = identity + one_step @ mean
+        return mean / steps
+
+    return MeanMap(factor, np.ones(len(factor)), (orthonormal * roots).T, step, steps, 1.0, modifier)
+
+
+def _shuffled_batches(scheme: Scheme, n: int, blocks: Blocks, step: float) -> Task:
+    """All B! orders on the lattice of subsets."""
+    weights = np.repeat(1 / (blocks.batches * blocks.divisors), blocks.sizes)
+    approximation = Approximation(
+        whitened=lambda: Whitened.of(blocks.rows, weights, blocks.batches * step, blocks.offsets),
+        coefficients=series.batch_coefficients(),
+        contracts=True,
+        draw=_batch_orders,
+    )
+    mean = partial(exact.reshuffled_mean_map, blocks, step)
+    return Task(blocks.batches, blocks.batches - 1, mean, exact.flops(blocks), approximation)
+
+
+def _batch_orders(whitened: Whitened) -> DrawOrder:
+    """Draw the rows of all batches, batch after batch in random order."""
+    places = [np.arange(*ends) for ends in pairwise(whitened.offsets)]
+    shares = np.ones(whitened.atoms)
+
+    def draw(rng: np.random.Generator) -> Order:
+        order = rng.permutation(whitened.atoms)
+        offsets = np.concatenate([[0], np.cumsum(whitened.sizes[order])])
+        return Order(np.concatenate([places[atom] for atom in order]), offsets, shares)
+
+    return draw
+
+
+def _shuffled_samples(scheme: Scheme, n: int, blocks: Blocks, step: float) -> Task:
+    """All n! orders of the samples: sums over words of distinct samples, of up to four batches."""
+    steps, rank = scheme.steps(n), blocks.rows.shape[1]
+    sizes, divisors = scheme.sizes(n), scheme.step_divisors(n)
+    approximation = Approximation(
+        whitened=lambda: Whitened.of(blocks.rows, np.full(n, 1 / n), steps * step, blocks.offsets),
+        coefficients=series.sample_coefficients(sizes / divisors, n),
+        contracts=False,
+        draw=lambda whitened: _sample_orders(n, np.concatenate([[0], np.cumsum(sizes)]), divisors),
+    )
+
+    def mean() -> MeanMap:
+        return _few_batches_of_samples(approximation.whitened(), approximation.coefficients, steps)
+
+    flops = 12.0 * n * rank**2 + (4.0 * n**2 * rank if steps == _MOST_SAMPLE_BATCHES else 0.0)
+    if steps > _MOST_SAMPLE_BATCHES:
+        mean, flops = partial(_refuse, steps), np.inf
+    return Task(steps, steps - 1, mean, flops, approximation)
+
+
+def _few_batches_of_samples(whitened: Whitened, coefficients: FloatArray, steps: int) -> MeanMap:
+    pull = low_degrees.up_to_two(whitened, coefficients)
+    if steps == _MOST_SAMPLE_BATCHES:
+        pull -= coefficients[4] * low_degrees.degree_three_of_samples(whitened)
+    modifier = partial(low_degrees.modifier_of_sample, whitened, coefficients)
+    return approximations.exact_map(whitened, pull.T, modifier)
+
+
+def _refuse(steps: int) -> MeanMap:
+    raise BudgetError(
+        f"batches is {steps}, but the exact mean over shuffled samples is computed for at most "
+        f'{_MOST_SAMPLE_BATCHES}; try fewer batches, or descend(..., method="auto").'
+    )
+
+
+def _sample_orders(n: int, offsets: IntArray, divisors: FloatArray) -> DrawOrder:
+    """Draw all samples in random order, cut into batches."""
+    shares = n / (len(divisors) * divisors)
+    return lambda rng: Order(rng.permutation(n)[: int(offsets[-1])], offsets, shares)
+
+
+_TASKS: dict[tuple[Shuffle, Unit], Callable[[Scheme, int, Blocks, float], Task]] = {
+    (Shuffle.NEVER, Unit.BATCH): _one_batch,
+    (Shuffle.EVERY_STEP, Unit.BATCH): _draws,
+    (Shuffle.EVERY_STEP, Unit.SAMPLE): _draws,
+    (Shuffle.EVERY_EPOCH, Unit.BATCH): _shuffled_batches,
+    (Shuffle.EVERY_EPOCH, Unit.SAMPLE): _shuffled_samples,
+}

@@ -1,0 +1,183 @@
+"""The mean over the orders of an epoch, of any process that visits change linearly, without enumerating orders.
+
+A walk knows how a scheme draws (`Scheme.shuffle`, `Scheme.unit`) and nothing of what is followed: means, second
+moments and whatever else is linear all come from here.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from typing import Generic, TypeVar
+
+import numpy as np
+import scipy.special
+
+from reshuffle._core.arrays import IntArray
+from reshuffle._core.progress import track
+from reshuffle.epoch.lattice.subsets import elements, layer, require_few
+from reshuffle.schemes.base import Scheme, Shuffle, Unit
+
+State = TypeVar("State")
+
+_MOST_WALKED = 5000
+"""Visits of a walk over all ways to cut samples into batches: beyond, orders are drawn."""
+
+
+@dataclass(frozen=True, eq=False)
+class Process(Generic[State]):
+    """What is followed through an epoch.
+
+    Attributes
+    ----------
+    visit : callable
+        (b, state) -> the state after a visit to batch b; linear, up to a constant.
+    mean : callable
+        The mean of a list of equally likely states.
+    start : state
+    """
+
+    visit: Callable[[int, State], State]
+    mean: Callable[[Sequence[State]], State]
+    start: State
+
+    def along(self, order: IntArray | range) -> State:
+        """The state after visits in this order."""
+        state = self.start
+        for batch in order:
+            state = self.visit(int(batch), state)
+        return state
+
+
+class Walk:
+    """How the mean over the orders of one epoch of a scheme over n rows is taken.
+
+    >>> import reshuffle as rs
+    >>> Walk(rs.RandomReshuffling(batches=4), 8).visits
+    32.0
+    """
+
+    def __init__(self, scheme: Scheme, n: int):
+        self.scheme, self.n, self.steps = scheme, n, scheme.steps(n)
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a walk: not over many shuffled samples, nor over orders that are drawn once."""
+        kind = self.scheme.shuffle, self.scheme.unit
+        if kind == (Shuffle.EVERY_EPOCH, Unit.SAMPLE):
+            return self.visits <= _MOST_WALKED
+        return kind in _WALKS
+
+    @cached_property
+    def visits(self) -> float:
+        """How many visits it makes."""
+        kind = self.scheme.shuffle, self.scheme.unit
+        return _VISITS[kind](self) if kind in _VISITS else float(self.steps)
+
+    @cached_property
+    def drawn_batches(self) -> list[tuple[tuple[int, ...], float]] | None:
+        """The rows and the divisor of every batch that a step may draw; None where visits are to fixed batches."""
+        if (self.scheme.shuffle, self.scheme.unit) != (Shuffle.EVERY_EPOCH, Unit.SAMPLE):
+            return None
+        sizes, divisors = self.scheme.sizes(self.n).tolist(), self.scheme.step_divisors(self.n).tolist()
+        kinds = dict(zip(sizes, divisors, strict=True))
+        return [
+            (rows, divisor) for size, divisor in kinds.items() for rows in combinations(range(self.n), size)
+        ]
+
+    def of(self, process: Process[State]) -> State:
+        """The mean of a process over the orders of an epoch."""
+        if not self.exists:
+            raise TypeError(
+                f"scheme must visit fixed batches for this question, but it is {self.scheme!r}; "
+                "try RandomReshuffling, or simulate(...)."
+            )
+        return _WALKS[self.scheme.shuffle, self.scheme.unit](self, process)
+
+    def one_after_the_other(self, process: Process[State]) -> State:
+        """A process through as many visits as an epoch has, all of which are alike."""
+        return process.along(range(self.steps))
+
+
+def _in_order(walk: Walk, process: Process[State]) -> State:
+    return process.along(walk.scheme.order(walk.n))
+
+
+def _over_a_list(walk: Walk, process: Process[State]) -> State:
+    return process.mean([process.along(order) for order in walk.scheme.orders(walk.n)])
+
+
+def _over_subsets(walk: Walk, process: Process[State]) -> State:
+    """Up the subset lattice: the mean over the orders of S is that over which batch of S comes last."""
+    require_few(walk.steps)
+    batches = list(range(walk.steps))
+    subsets = (subset for size in batches for subset in layer(batches, size + 1))
+    previous: dict[int, State] = {0: process.start}
+    current: dict[int, State] = {}
+    for subset in track(subsets, 2 ** len(batches) - 1, "averaging orders"):
+        if current and subset.bit_count() > next(iter(current)).bit_count():
+            previous, current = current, {}
+        current[subset] = process.mean(
+            [process.visit(batch, previous[subset ^ (1 << batch)]) for batch in elements(subset)]
+        )
+    (end,) = current.values()
+    return end
+
+
+def _over_sets_of_samples(walk: Walk, process: Process[State]) -> State:
+    """Up the lattice of sets of samples: the mean over the ways into a set is that over its last batch."""
+    numbers = {rows: number for number, (rows, _) in enumerate(walk.drawn_batches or [])}
+    current: dict[frozenset[int], State] = {frozenset(): process.start}
+    taken = 0
+    for size in walk.scheme.sizes(walk.n).tolist():
+        taken, previous = taken + size, current
+        current = {
+            frozenset(samples): process.mean(
+                [
+                    process.visit(numbers[last], previous[frozenset(samples).difference(last)])
+                    for last in combinations(samples, size)
+                ]
+            )
+            for samples in combinations(range(walk.n), taken)
+        }
+    return process.mean(list(current.values()))
+
+
+def _over_draws(walk: Walk, process: Process[State]) -> State:
+    """Every step is the mean over the batches."""
+    state = process.start
+    for _ in range(walk.steps):
+        state = process.mean([process.visit(batch, state) for batch in range(walk.steps)])
+    return state
+
+
+def _over_steps(walk: Walk, process: Process[State]) -> State:
+    """Each `visit` averages over the samples it draws."""
+    return walk.one_after_the_other(process)
+
+
+def _visits_over_sets(walk: Walk) -> float:
+    """Every set of samples is reached by each of the batches that may have come last."""
+    sizes = walk.scheme.sizes(walk.n)
+    ends = np.cumsum(sizes)
+    with np.errstate(over="ignore"):
+        # More than a number can hold are infinitely many.
+        return float((scipy.special.comb(walk.n, ends) * scipy.special.comb(ends, sizes)).sum())
+
+
+_WALKS: dict[tuple[Shuffle, Unit], Callable[..., State]] = {
+    (Shuffle.NEVER, Unit.BATCH): _in_order,
+    (Shuffle.FROM_A_LIST, Unit.BATCH): _over_a_list,
+    (Shuffle.EVERY_EPOCH, Unit.BATCH): _over_subsets,
+    (Shuffle.EVERY_EPOCH, Unit.SAMPLE): _over_sets_of_samples,
+    (Shuffle.EVERY_STEP, Unit.BATCH): _over_draws,
+    (Shuffle.EVERY_STEP, Unit.SAMPLE): _over_steps,
+}
+
+_VISITS: dict[tuple[Shuffle, Unit], Callable[[Walk], float]] = {
+    (Shuffle.FROM_A_LIST, Unit.BATCH): lambda walk: float(len(walk.scheme.orders(walk.n)) * walk.steps),
+    # Every subset is reached from each of its members.
+    (Shuffle.EVERY_EPOCH, Unit.BATCH): lambda walk: walk.steps * 2.0 ** (walk.steps - 1),
+    (Shuffle.EVERY_EPOCH, Unit.SAMPLE): _visits_over_sets,
+    (Shuffle.EVERY_STEP, Unit.BATCH): lambda walk: float(walk.steps) ** 2,
+}

@@ -1,0 +1,224 @@
+"""The engine of epochs that are no symmetric map: fixed orders, momentum, penalties, step schedules."""
+
+import math
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+
+from reshuffle._core import confidence
+from reshuffle._core.arrays import FloatArray
+from reshuffle._core.norms import norms
+from reshuffle._core.threads import few_threads
+from reshuffle.epoch.accuracy import CALL, warn_of_no_answer
+from reshuffle.epoch.second_moment.readout import Readout
+from reshuffle.run import stopping
+from reshuffle.run.affine_states import AffineStates
+from reshuffle.run.frozen import FrozenSubspace, nothing_frozen
+from reshuffle.run.risk import Risk
+from reshuffle.run.stability import Stability, slowness
+from reshuffle.run.stopping import BestEpoch
+
+
+class AffineEngine(AffineStates):
+    """The mean iterate, its risk and its stability, read off the mean states along the courses of a run."""
+
+    def _iterates(self, epochs: FloatArray) -> FloatArray:
+        """The mean iterate in row-space coordinates u (times, r), at ascending epochs."""
+        states = self.means(self.inside(self.start), epochs, self._responses)
+        iterates = [state[:, 0] for state, _ in states]
+        return np.array(iterates).reshape(len(epochs), self.space.dimension)
+
+    @property
+    def _responses(self) -> FloatArray:
+        """The inputs (1 + rows,) of the run that the data make."""
+        return np.concatenate([[1.0], self.blocks.response])
+
+    def iterate(self, epochs: FloatArray) -> FloatArray:
+        """The mean iterate after each of the given epochs, of shape epochs.shape + (p,); inf where it grows."""
+        when, back = np.unique(epochs.ravel(), return_inverse=True)
+        coordinates, space = self._iterates(when), self.space
+        with np.errstate(over="ignore"):
+            inside = coordinates / space.scale
+        grows = np.isinf(inside)
+        inside = np.where(grows, 0.0, inside)
+        outside = space.outside(self.start)
+        fades = self.fades(when)
+        with np.errstate(invalid="ignore"):
+            faded = np.where(outside == 0, 0.0, fades[:, np.newaxis] * outside)
+        parameters = faded + space.lift(inside.T).T
+        if grows.any():
+            reach = space.reach(np.eye(space.dimension))
+            parameters[grows.astype(np.float64) @ reach.T > 0] = np.inf
+        return parameters[back].reshape(*epochs.shape, space.p)
+
+    def training_loss(self, epochs: FloatArray) -> FloatArray:
+        """|y - X b|^2 / (2n) at the mean iterate b, over all rows and without the penalty, as `epochs` in shape."""
+        return self._loss_at(self.iterate(epochs))
+
+    def _loss_at(self, parameters: FloatArray) -> FloatArray:
+        flat = parameters.reshape(-1, self.problem.p)
+        finite = np.isfinite(flat).all(axis=1)
+        loss = np.full(len(flat), np.inf)
+        with np.errstate(over="ignore"):
+            residuals = flat[finite] @ self.problem.X.T - self.problem.y
+            loss[finite] = np.square(residuals).sum(axis=1) / (2 * self.problem.n)
+        return loss.reshape(parameters.shape[:-1])
+
+    @cached_property
+    def readout(self) -> Readout:
+        """The risk as a function of the error."""
+        beta_star = self.problem.parameters("the risk")
+        return Readout(self.space, self.problem.covariance, self.start, beta_star)
+
+    def risk(self, epochs: FloatArray) -> Risk:
+        """The risk of the mean iterate, E |b - beta_star|_Sigma^2 over the noise, and its parts.
+
+        Under a penalty nothing is frozen, and all that is not noise is in the bias.
+        """
+        return self._risk(epochs, with_error=True)
+
+    def _risk(self, epochs: FloatArray, with_error: bool = False) -> Risk:
+        beta_star, _, noise = self.problem.truth("the risk")
+        when, back = np.unique(epochs.ravel(), return_inverse=True)
+        parts = np.zeros((4, len(when)))
+        errors = np.zeros(len(when))
+        states = self.means(self.inside(self.start - beta_star), when, of_errors=True)
+        # Threads are held once for all epochs: every state is a few small products.
+        with few_threads(self.dimension):
+            for number, ((state, deviations), fade) in enumerate(zip(states, self.fades(when), strict=True)):
+                parts[:, number] = self.risk_parts(state, float(fade), noise)
+                if with_error:
+                    errors[number] = self._pairs_error(state, deviations, float(fade), noise)
+        total = Risk(when, *parts).total
+        if with_error:
+            errors += self.sampling_error(lambda run: run._risk(when).total, total)
+        if errors.any():
+            begin = self.problem.covariance.norm_squared(self.start - beta_star)
+            warn_of_no_answer(when, total, errors, begin)
+        frozen, bias, cross, variance, error = np.vstack([parts, errors])[:, back].reshape(5, *epochs.shape)
+        return Risk(epochs, frozen, bias, cross, variance, error, self.error_kind)
+
+    def _pairs_error(
+        self, state: FloatArray, deviations: list[FloatArray], fade: float, noise: float
+    ) -> float:
+        """How far the risk at a mean over sampled pairs may be off, from the means without each pair in turn."""
+        if not deviations:
+            return 0.0
+        if not np.isfinite(state).all():
+            return np.inf
+        others = len(deviations) - 1
+        without = [sum(self.risk_parts(state - each / others, fade, noise)) for each in deviations]
+        here = sum(self.risk_parts(state, fade, noise))
+        return float(confidence.jackknife(np.asarray(here), np.array(without)))
+
+    def iterate_error(self, epochs: FloatArray) -> FloatArray:
+        """How far the mean iterate may be off in Euclidean norm.
+
+        0 for the exact mean; for sampled orders so much that at least 99 of 100 seeds are within.
+        """
+        if self.draws_orders:
+            iterates = self.sampling_error(lambda run: run.iterate(epochs), self.iterate(epochs))
+            return norms(iterates)
+        if not self.samples_courses:
+            return np.zeros(epochs.shape)
+        when, back = np.unique(epochs.ravel(), return_inverse=True)
+        deviations = self._iterate_deviations(when)
+        errors = norms(confidence.error_of_mean(deviations))
+        return np.asarray(errors)[back].reshape(epochs.shape)
+
+    def _iterate_deviations(self, when: FloatArray) -> FloatArray:
+        """What the iterate of each sampled pair deviates by, in coordinates V'beta: (pairs, times, r)."""
+        means = self.means(self.inside(self.start), when, self._responses)
+        found = np.array([[deviation[:, 0] for deviation in deviations] for _, deviations in means])
+        with np.errstate(invalid="ignore"):
+            found = found.reshape(len(when), -1, self.space.dimension) / self.space.scale
+        return found.swapaxes(0, 1)
+
+    def training_loss_error(self, epochs: FloatArray) -> FloatArray:
+        """How far the training loss may be off because orders were sampled, as `epochs` in shape."""
+        if self.draws_orders:
+            return self.sampling_error(lambda run: run.training_loss(epochs), self.training_loss(epochs))
+        if not self.samples_courses:
+            return np.zeros(epochs.shape)
+        when, back = np.unique(epochs.ravel(), return_inverse=True)
+        deviations = self._iterate_deviations(when)
+        iterates, others = self.iterate(when), len(deviations) - 1
+        without = [iterates - self.space.lift(each.T).T / others for each in deviations]
+        errors = confidence.jackknife(self._loss_at(iterates), np.array(list(map(self._loss_at, without))))
+        return np.asarray(errors)[back].reshape(epochs.shape)
+
+    def risk_parts(self, state: FloatArray, fade: float, noise: float) -> tuple[float, float, float, float]:
+        """Frozen, bias, cross and variance of states (r, 1 + rows): of the mean, and of the noise in each row."""
+        readout = self.readout
+        variance = readout.inside_of(noise * state[:, 1:]) if noise else 0.0
+        bias = readout.inside_of(state[:, :1])
+        frozen = readout.outside(fade)
+        cross = readout.between(state[:, 0], fade) if np.isfinite(bias) else 0.0
+        if self.recipe.penalty:
+            return 0.0, max(frozen + bias + cross, 0.0), 0.0, variance
+        return frozen, bias, cross, variance
+
+    @property
+    def converges(self) -> bool:
+        """Whether the mean iterate has a limit from every start."""
+        return self._stability().converges
+
+    def stability(self) -> Stability:
+        """Whether and how fast the mean iterate converges."""
+        found = self._stability()
+        if self.recipe.at(0).step == 0:
+            return found
+        if self.samples_courses:
+            return replace(found, error=np.inf, error_kind="estimate")
+        error = self.sampling_error(lambda run: np.asarray(run._stability().rate), np.asarray(found.rate))
+        return replace(found, error=float(error), error_kind=self.error_kind)
+
+    def _stability(self) -> Stability:
+        """The same without its error."""
+        if not self.recipe.is_constant:
+            raise ValueError("stability is that of a constant step, but a step schedule was given.")
+        settles, rate = True, 0.0
+        for course in self.courses:
+            with few_threads(self.dimension):
+                settles, rate = settles and course.settles, max(rate, course.rate)
+        if self.recipe.penalty and self.space.dimension < self.problem.p:
+            rate = max(rate, self._outside.rate)
+            settles = settles and self._outside.settles
+        if self.recipe.at(0).step == 0:
+            return Stability(settles, 0.0)
+        return Stability(settles, rate, advice=slowness(self.problem.X, 1 - rate) if settles else "")
+
+    @property
+    def frozen(self) -> FrozenSubspace:
+        """The subspace in which nothing moves: all that no visited row sees, unless a penalty acts there."""
+        space = self.space
+        if self.recipe.penalty:
+            return nothing_frozen(space.p)
+        return FrozenSubspace(space.p - space.dimension, space, np.zeros((space.dimension, 0)))
+
+    def best_epoch(self) -> BestEpoch:
+        """The epoch with the smallest risk of the mean iterate, among all epochs until it has settled.
+
+        Epochs are looked at one by one, up to the end of a step schedule, 20,000 of them or the end of the budget.
+        If the risk has not settled to twelve digits by then `error` is the whole risk: later epochs are unknown,
+        but for the limit.
+        """
+        end = float(self._risk(np.asarray(np.inf)).total) if self.recipe.is_constant else math.nan
+        longest = min(stopping.LONGEST_SEARCH, max(64.0, self.accuracy.budget / self._epoch_flops // 1))
+        return stopping.search_one_by_one(
+            lambda epochs: self._risk(epochs).total, end, self.recipe.horizon, longest
+        )
+
+    @property
+    def search_operations(self) -> float:
+        """What looking at as many epochs as `best_epoch` may look at costs."""
+        each = self._epoch_flops * (1 if self.error_kind == "exact" else confidence.MOST_GROUPS)
+        return stopping.LONGEST_SEARCH * each
+
+    @property
+    def _epoch_flops(self) -> float:
+        """Operations of taking the mean states of all courses one epoch further, and of their risk."""
+        rows, rank = self.blocks.rows.shape
+        state = 2.0 * (1 + rows) * (self.dimension**2 * len(self.courses) + rank**2)
+        return float(state + 4 * CALL * (1 + len(self.courses)))

@@ -1,0 +1,215 @@
+"""The states of a run whose epochs are not one symmetric map: parameters, momentum buffer, and what enters."""
+
+import math
+from collections.abc import Callable, Iterator
+from copy import copy
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+
+from reshuffle._core import confidence
+from reshuffle._core.answers import ErrorKind, kind_of_method
+from reshuffle._core.arrays import FloatArray
+from reshuffle.epoch import choice
+from reshuffle.epoch.accuracy import Accuracy
+from reshuffle.epoch.affine import graded
+from reshuffle.epoch.affine.affine_map import AffineMap, average
+from reshuffle.epoch.affine.course import Course
+from reshuffle.epoch.affine.graded import GradedBlocks
+from reshuffle.epoch.affine.outside import Outside
+from reshuffle.epoch.affine.sampled_course import SampledCourse
+from reshuffle.epoch.choice import Choice
+from reshuffle.epoch.walks import Walk
+from reshuffle.problem.blocks import Blocks
+from reshuffle.problem.least_squares import LeastSquares
+from reshuffle.problem.row_space import RowSpace
+from reshuffle.recipe import Recipe
+from reshuffle.schemes.base import Scheme, Unit
+
+_ANY_ACCURACY = Accuracy(rtol=math.inf)
+
+
+class AffineStates:
+    """Mini-batch gradient descent as an affine recursion on a state: the parameters and the momentum buffer.
+
+    Every visit is an affine map on the state, z -> G_b z + H_b y_b; the mean over the orders of an epoch is one
+    too, though not symmetric in general, and is repeated by squaring.
+
+    Attributes
+    ----------
+    problem : LeastSquares
+    scheme : Scheme
+    recipe : Recipe
+        Step schedule, penalty, momentum.
+    start : (p,)
+    accuracy : Accuracy
+        How the mean over orders is to be taken; by default whatever the first draws give, where they are drawn.
+    """
+
+    def __init__(
+        self,
+        problem: LeastSquares,
+        scheme: Scheme,
+        recipe: Recipe,
+        start: FloatArray,
+        accuracy: Accuracy = _ANY_ACCURACY,
+    ):
+        self.problem, self.recipe, self.start, self.accuracy = problem, recipe, start, accuracy
+        self.scheme = scheme.equivalent(problem.n)
+        self.walk = Walk(self.scheme, problem.n)
+        self._left_out: int | None = None
+        self._groups: dict[bool, dict[float, list[AffineMap]]] = {}
+
+    def with_recipe(self, recipe: Recipe) -> Self:
+        """The same run with another step: what is known of the data is kept."""
+        made = copy(self)
+        made.recipe, made._groups = recipe, {}
+        for known in ("courses", "courses_of_errors", "_outside"):
+            made.__dict__.pop(known, None)
+        return made
+
+    @cached_property
+    def choice(self) -> Choice:
+        """How the mean over orders was chosen to be taken."""
+        return choice.affine_choice(self.walk, self.blocks, self.dimension, self.accuracy)
+
+    @property
+    def method(self) -> str:
+        """How the mean over orders is taken: "exact" or "sampling"."""
+        return self.choice.taken
+
+    @property
+    def error_kind(self) -> ErrorKind:
+        """In which sense errors are meant."""
+        return kind_of_method(self.method)
+
+    @property
+    def dimension(self) -> int:
+        """The length of the state."""
+        return self.space.dimension * (1 if self.recipe.momentum == 0 else 2)
+
+    @cached_property
+    def visited(self) -> LeastSquares:
+        """The problem without rows that are never visited: outside the row space of the others nothing moves."""
+        problem = self.problem
+        rows = np.concatenate(self.scheme.partition(problem.n))
+        if len(rows) == problem.n:
+            return problem
+        # A partition that leaves rows out leaves out the last ones.
+        return LeastSquares(
+            problem.X[: len(rows)],
+            problem.y[: len(rows)],
+            beta_star=problem.beta_star,
+            covariance=problem.covariance.value,
+            noise=problem.noise,
+        )
+
+    @property
+    def space(self) -> RowSpace:
+        """The row space of what is visited, turned to the singular vectors of the features."""
+        return self._graded[0]
+
+    @property
+    def blocks(self) -> GradedBlocks:
+        """The per-batch statistics in these coordinates."""
+        return self._graded[1]
+
+    @cached_property
+    def _graded(self) -> tuple[RowSpace, GradedBlocks]:
+        visited, n = self.visited, self.problem.n
+        space, divisors = visited.row_space, self.scheme.divisors(n)
+        if self.scheme.unit is Unit.SAMPLE:
+            rows = np.ascontiguousarray(space.coordinates(visited.X.T).T / space.scale)
+            offsets = np.concatenate([[0], np.cumsum([len(part) for part in self.scheme.partition(n)])])
+            return graded.graded(space, Blocks(rows, visited.y, offsets, divisors))
+        return graded.graded(space, visited.blocks(self.scheme.partition(n), divisors))
+
+    def inside(self, parameters: FloatArray) -> FloatArray:
+        """U = scale V'beta (r,)."""
+        return self.space.scale * self.space.coordinates(parameters)
+
+    @cached_property
+    def courses(self) -> list[Course]:
+        """The mean states of the parameters along each of the courses between which the start of a run chooses."""
+        return self._courses(None)
+
+    @cached_property
+    def courses_of_errors(self) -> list[Course]:
+        """The same of the errors, on which a penalty acts as a force."""
+        return self._courses(self.inside(self.problem.parameters("the risk")))
+
+    def _courses(self, truth: FloatArray | None) -> list[Course]:
+        n = self.problem.n
+        if self.draws_orders:
+            # Only a penalty makes the map of the error another than that of the parameters.
+            groups = self._groups.setdefault(truth is None or self.recipe.penalty == 0, {})
+            return [
+                SampledCourse(
+                    self.scheme, n, self.blocks, self.space, self.recipe, truth,
+                    self.accuracy, groups, self._left_out,
+                )
+            ]  # fmt: skip
+        return [
+            Course(scheme, n, self.blocks, self.space, self.recipe, truth)
+            for scheme in self.scheme.courses(n)
+        ]
+
+    @cached_property
+    def _outside(self) -> Outside:
+        return Outside(self.recipe, self.scheme.steps(self.problem.n), self.space)
+
+    def fades(self, epochs: FloatArray) -> FloatArray:
+        """What is left, outside the row space, of the start after each of the ascending epochs."""
+        return self._outside.fades(epochs)
+
+    @property
+    def draws_orders(self) -> bool:
+        """Whether the map of an epoch is the mean of drawn orders."""
+        return self.error_kind != "exact" and not self.samples_courses
+
+    @property
+    def samples_courses(self) -> bool:
+        """Whether the courses are a sample of all there are."""
+        return self.scheme.samples_courses(self.problem.n)
+
+    def _replicas(self) -> list[Self]:
+        """The same run without each group of drawn orders in turn; none unless orders are drawn."""
+        if not self.draws_orders or self._left_out is not None:
+            return []
+        (course,) = self.courses
+        assert isinstance(course, SampledCourse)
+        made = [copy(self) for _ in range(course.groups)]
+        for group, replica in enumerate(made):
+            replica._left_out = group
+            for known in ("courses", "courses_of_errors"):
+                replica.__dict__.pop(known, None)
+        return made
+
+    def sampling_error(self, answer: Callable[[Any], FloatArray], here: FloatArray) -> FloatArray:
+        """How far an answer of this run, which is `here`, may be off because orders were sampled; 0 if not."""
+        replicas = self._replicas()
+        if not replicas:
+            return np.zeros_like(here)
+        return confidence.jackknife(here, np.array([answer(replica) for replica in replicas]))
+
+    def means(
+        self,
+        start: FloatArray,
+        epochs: FloatArray,
+        inputs: FloatArray | None = None,
+        of_errors: bool = False,
+    ) -> Iterator[tuple[FloatArray, list[FloatArray]]]:
+        """The states (r, 1 + rows), or (r, 1) for given inputs, averaged over courses, at the ascending epochs.
+
+        Beside them, if the courses are a sample, what each pair of an order and its reverse deviates by.
+        """
+        courses = self.courses_of_errors if of_errors else self.courses
+        rank = self.space.dimension
+        streams = [course.states(start, epochs, inputs) for course in courses]
+        for states in zip(*streams, strict=True):
+            with np.errstate(invalid="ignore"):
+                mean = average([state[:rank] for state in states])
+                pairs = zip(states[0::2], states[1::2], strict=True) if self.samples_courses else ()
+                deviations = [(one[:rank] + other[:rank]) / 2 - mean for one, other in pairs]
+            yield np.where(np.isfinite(mean), mean, np.inf), deviations

@@ -1,0 +1,206 @@
+"""Up to which step the mean of symmetric epochs converges, with proof: Z(step) is a polynomial, and is followed."""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+import scipy.linalg
+from numpy.polynomial import chebyshev
+
+from reshuffle._core.arrays import FloatArray
+from reshuffle._core.largest import largest_eigenvalue
+from reshuffle._core.progress import track
+from reshuffle._core.threads import few_threads
+from reshuffle.epoch import modes
+from reshuffle.epoch.accuracy import require_affordable
+from reshuffle.epoch.tasks import Task, task
+from reshuffle.problem.blocks import Blocks
+from reshuffle.problem.least_squares import LeastSquares
+from reshuffle.problem.row_space import scale_of
+from reshuffle.schemes.base import Scheme, Shuffle, Unit
+
+_PRECISION = 1e-9
+"""Relative width to which the critical step is enclosed."""
+BUDGET = 1e13
+"""Operations that may be spent on a critical step: ten minutes or so."""
+
+
+def certified_step(problem: LeastSquares, scheme: Scheme) -> float:
+    """The step up to which the mean iterate converges, to a relative precision of 1e-9.
+
+    For full batch and with replacement it is 2 / |W|. For reshuffling, every step below 2 / max |W_b| converges,
+    since each visit then shrinks what it sees; from there on Z(step), a polynomial of degree B - 1,
+    is followed exactly through its values at Chebyshev nodes until it stops being positive definite on the row
+    space, or B step Z reaches 2. Intervals are passed only once a bound on the derivative excludes a crossing.
+
+    >>> import reshuffle as rs
+    >>> problem = rs.LeastSquares([[1.0], [3.0]], [0.0, 0.0])
+    >>> round(rs.critical_step(problem, rs.FullBatch()), 12)  # 2 / ((1 + 9) / 2)
+    0.4
+    """
+    if scheme.steps(problem.n) == 1 or scheme.shuffle is Shuffle.EVERY_STEP:
+        return _linear_critical_step(problem, scheme)
+    visited = np.concatenate(scheme.partition(problem.n))
+    if len(visited) < problem.n:
+        # Rows that are never visited must not count as directions to be learned. Those that are come first.
+        problem = LeastSquares(problem.X[visited], problem.y[visited])
+    blocks = problem.blocks(scheme.partition(problem.n), scheme.divisors(problem.n))
+    if problem.rank == 0:
+        return math.inf
+
+    def at(step: float) -> Task:
+        return task(scheme, problem.n, blocks, step)
+
+    price = at(1.0)
+    if math.isfinite(price.exact_flops):
+        require_affordable(
+            (price.degree + 1) * price.exact_flops, BUDGET, f"the critical step of {price.steps} batches",
+            "try fewer batches, or stability() of descend(...) at the steps of interest",
+        )  # fmt: skip
+    with few_threads(math.sqrt(blocks.rows.size)):
+        scaled = _critical_scaled_step(contracting_step(scheme, problem.n, blocks), at)
+    return scaled / problem.row_space.scale / problem.row_space.scale
+
+
+def _linear_critical_step(problem: LeastSquares, scheme: Scheme) -> float:
+    """2 / |W| where the mean of a visit is I - step W: of all of X only the largest singular value is needed."""
+    scale = scale_of(problem.X)
+    parts, divisors = scheme.partition(problem.n), scheme.divisors(problem.n)
+    weights = np.zeros(problem.n)
+    for part, divisor in zip(parts, divisors, strict=True):
+        weights[part] = 1 / (len(parts) * divisor)
+    top = largest_eigenvalue(problem.X, weights, scale)
+    return 2 / top / scale / scale if top else math.inf
+
+
+def contracting_step(scheme: Scheme, n: int, blocks: Blocks) -> float:
+    """A step below 2 / |W_b| for every batch that may be visited: each visit then shrinks what it sees.
+
+    A batch of drawn samples has |W_b| at most the largest |x|^2 times m_b / divisor_b, and at most |X'X| over
+    divisor_b.
+    """
+    if scheme.unit is Unit.BATCH:
+        norms = [
+            float(scipy.linalg.svdvals(blocks.rows[blocks.of(batch)])[0]) ** 2 / float(divisor)
+            for batch, divisor in enumerate(blocks.divisors)
+        ]
+        return 2 / max(norms)
+    divisors = scheme.step_divisors(n)
+    by_rows = float(np.square(blocks.rows).sum(axis=1).max()) * float((scheme.sizes(n) / divisors).max())
+    if scheme.shuffle is Shuffle.EVERY_STEP:
+        # The same row may be drawn again and again.
+        return 2 / by_rows if by_rows else math.inf
+    by_sum = float(scipy.linalg.svdvals(blocks.rows)[0]) ** 2 / float(divisors.min())
+    return 2 / min(by_rows, by_sum)
+
+
+def _critical_scaled_step(low: float, at: Callable[[float], Task]) -> float:
+    while True:
+        high = 1.25 * low
+        crossing = _Window(at, low, high).first_crossing()
+        if crossing is not None:
+            return crossing
+        low = high
+
+
+class _MatrixPolynomial:
+    """A symmetric matrix, polynomial in the step, from its values at the Chebyshev nodes of an interval."""
+
+    def __init__(self, values: list[FloatArray], low: float, high: float):
+        self.low, self.high = low, high
+        nodes = chebyshev.chebpts1(len(values))
+        transform = np.linalg.inv(chebyshev.chebvander(nodes, len(values) - 1))
+        self.coefficients = [_combination(weights, values) for weights in transform]
+        self._norms = np.array([np.abs(scipy.linalg.eigvalsh(matrix)).max() for matrix in self.coefficients])
+
+    @staticmethod
+    def nodes(count: int, low: float, high: float) -> FloatArray:
+        """The steps at which to give values."""
+        return low + (high - low) * (chebyshev.chebpts1(count) + 1) / 2
+
+    def eigenvalue(self, step: float, number: int) -> float:
+        """One eigenvalue at a step, counted from the smallest, or from the largest if negative."""
+        node = 2 * (step - self.low) / (self.high - self.low) - 1
+        weights = chebyshev.chebvander(node, len(self.coefficients) - 1)[0]
+        matrix = _combination(weights, self.coefficients)
+        index = number % len(matrix)
+        return float(scipy.linalg.eigvalsh(matrix, subset_by_index=[index, index])[0])
+
+    @property
+    def bound(self) -> float:
+        """A bound on the norm in the interval, from |T_j| <= 1."""
+        return float(self._norms.sum())
+
+    @property
+    def derivative_bound(self) -> float:
+        """A bound on the norm of the derivative in the interval, from |T_j'| <= j^2."""
+        return float(np.arange(len(self._norms)) ** 2 @ self._norms) * 2 / (self.high - self.low)
+
+
+def _combination(weights: FloatArray, matrices: list[FloatArray]) -> FloatArray:
+    total = np.zeros_like(matrices[0])
+    for weight, matrix in zip(weights, matrices, strict=True):
+        total += weight * matrix
+    return total
+
+
+class _Window:
+    """Steps from `low` to `high`, on which the whitened kernel of Z is interpolated exactly.
+
+    Convergence means that two symmetric matrices are positive definite: the kernel, which has the signs of
+    the eigenvalues of Z however badly X is conditioned, and 2 I - B step Z.
+    """
+
+    def __init__(self, at: Callable[[float], Task], low: float, high: float):
+        self.low, self.high = low, high
+        steps = _MatrixPolynomial.nodes(at(low).degree + 1, low, high)
+        means = [at(float(step)).exact() for step in track(steps, len(steps), "interpolating in the step")]
+        self.batches = means[0].rate / float(steps[0])
+        # The factor does not depend on the step, and neither does its QR decomposition.
+        whitened = [modes.whitened(mean) for mean in means]
+        kernels = [kernel for *_, kernel in whitened]
+        triangle = whitened[0][1]
+        self.kernel = _MatrixPolynomial(kernels, low, high)
+        self.Z = _MatrixPolynomial([triangle.T @ kernel @ triangle for kernel in kernels], low, high)
+
+    def first_crossing(self) -> float | None:
+        """The smallest step in the window at which one of the two stops being positive definite, or None."""
+        gaps = (
+            lambda step: self.kernel.eigenvalue(step, 0),
+            lambda step: 2 - self.batches * step * self.Z.eigenvalue(step, -1),
+        )
+        slopes = (
+            self.kernel.derivative_bound,
+            self.batches * (self.Z.bound + self.high * self.Z.derivative_bound),
+        )
+        return _first_zero(gaps, slopes, self.low, self.high)
+
+
+def _first_zero(
+    functions: Sequence[Callable[[float], float]], slopes: Sequence[float], low: float, high: float
+) -> float | None:
+    """The first zero of any of several functions with |derivative| <= slope, by certified bisection."""
+
+    def values(point: float, chosen: Iterable[int]) -> dict[int, float]:
+        return {number: functions[number](point) for number in chosen}
+
+    every = range(len(functions))
+    waiting = [(low, values(low, every), high, values(high, every))]
+    while waiting:
+        left, at_left, right, at_right = waiting.pop()
+        if min(at_left.values()) <= 0:
+            return left
+        # Two values whose sum exceeds what the slope could undo leave no room for a zero between them.
+        unsure = [i for i in at_left if at_left[i] + at_right[i] <= slopes[i] * (right - left)]
+        if not unsure:
+            continue
+        middle = (left + right) / 2
+        if right - left <= _PRECISION * right:
+            # A function that has not crossed but is this near to it has, to the promised precision.
+            return middle
+        at_middle = values(middle, unsure)
+        if min(at_middle.values()) > 0:
+            waiting.append((middle, at_middle, right, {i: at_right[i] for i in unsure}))
+        # The left half is looked at first, and alone if it holds a crossing.
+        waiting.append((left, {i: at_left[i] for i in unsure}, middle, at_middle))
+    return None

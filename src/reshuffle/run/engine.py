@@ -1,0 +1,42 @@
+"""What a run asks of the engine behind it."""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from reshuffle._core.arrays import FloatArray
+from reshuffle.epoch.choice import Choice
+from reshuffle.run.frozen import FrozenSubspace
+from reshuffle.run.limits import Motion
+from reshuffle.run.stability import Stability
+from reshuffle.run.stopping import BestEpoch
+
+
+class Engine(Motion, Protocol):
+    """The mean iterate as a function of the epochs, which are checked before they come here (any shape).
+
+    There are two, which know nothing of each other: the modes of a symmetric mean map, and an affine map that is
+    repeated by squaring.
+    """
+
+    start: FloatArray
+
+    @property
+    def method(self) -> str:
+        """How the mean over orders is taken: "exact", "series" or "sampling"."""
+
+    @property
+    def choice(self) -> Choice:
+        """How that was chosen."""
+
+    def sampling_error(self, answer: Callable[[Any], FloatArray], here: FloatArray) -> FloatArray:
+        """How far an answer, which is `here`, may be off because orders were sampled; 0 if none were."""
+
+    def stability(self) -> Stability:
+        """Whether and how fast the mean iterate converges."""
+
+    @property
+    def frozen(self) -> FrozenSubspace:
+        """The subspace in which nothing is learned."""
+
+    def best_epoch(self) -> BestEpoch:
+        """The epoch with the smallest risk of the mean iterate."""

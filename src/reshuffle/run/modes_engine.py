@@ -1,0 +1,178 @@
+"""The engine of symmetric epochs: the mean iterate in the modes of Z, for any number of epochs at once."""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from reshuffle._core import confidence, powers
+from reshuffle._core.answers import ErrorKind
+from reshuffle._core.arrays import BoolArray, FloatArray
+from reshuffle._core.norms import norms
+from reshuffle.epoch.accuracy import warn_of_no_answer
+from reshuffle.epoch.choice import Choice
+from reshuffle.epoch.epoch import Epoch
+from reshuffle.run import risk_interval, stopping
+from reshuffle.run.map_error import MapError
+from reshuffle.run.perturbation import Perturbation
+from reshuffle.run.risk import Risk
+from reshuffle.run.risk_interval import RiskInterval
+from reshuffle.run.stability import Stability, stability
+from reshuffle.run.stopping import BestEpoch
+from reshuffle.run.trajectory import Trajectory
+
+
+class ModesEngine(Trajectory):
+    """Mini-batch gradient descent on a least-squares problem, averaged over the random orders of visits.
+
+    beta_k - beta_* = A^k (beta_0 - beta_*) + (step B / n) (1 + A + ... + A^(k-1)) Xtilde' eta, with
+    A = I - B step Z (Theorem batch_dynamics, without its range assumption).
+
+    Attributes
+    ----------
+    epoch : Epoch
+        Z, Xtilde and the mean map of one epoch.
+    """
+
+    def __init__(self, epoch: Epoch, start: FloatArray):
+        self.epoch = epoch
+        self.problem = epoch.problem
+        self.start = start
+
+    @property
+    def method(self) -> str:
+        """How the mean over orders was taken: "exact", "series" or "sampling"."""
+        return self.epoch.method
+
+    @property
+    def error_kind(self) -> ErrorKind:
+        """In which sense errors are meant."""
+        return self.epoch.error_kind
+
+    @property
+    def choice(self) -> Choice:
+        """How the mean over orders was chosen to be taken."""
+        return self.epoch.choice
+
+    @property
+    def directions(self) -> FloatArray:
+        """Q (r, r), the modes in row-space coordinates."""
+        return self.epoch.modes.vectors
+
+    @property
+    def frozen_modes(self) -> BoolArray:
+        """Which modes belong to the null space of Z; at step zero, all of them."""
+        return self.epoch.modes.frozen | (self.epoch.step == 0)
+
+    @property
+    def _raw_pull(self) -> FloatArray:
+        return self.epoch.pull
+
+    @property
+    def _pull_size(self) -> float:
+        return self.epoch.pull_size
+
+    @property
+    def _responses(self) -> FloatArray:
+        return self.epoch.blocks.response
+
+    def iterate_error(self, epochs: FloatArray) -> FloatArray:
+        """How far the mean iterate may be off because the mean over orders is not exact, in Euclidean norm.
+
+        Of the shape of `epochs`: 0 for the exact mean, a proven bound for the series, and for sampling so much that
+        at least 99 of 100 seeds are within.
+        """
+        if self.error_kind == "exact":
+            return np.zeros(epochs.shape)
+        if self._replicas:
+            # Coordinates add up like their variances.
+            return norms(self.sampling_error(lambda run: run.iterate(epochs), self.iterate(epochs)))
+        return self._map_error.of_iterate(epochs, self.motion(epochs)[1], self._start_inside)
+
+    def _risk_error(self, risk: Risk) -> FloatArray:
+        epochs, total = risk.epochs, risk.total
+        if self.error_kind == "exact":
+            return np.zeros(epochs.shape)
+        if self._replicas:
+            error = self.sampling_error(lambda run: run._risk(epochs).total, total)
+            begin = self.problem.covariance.norm_squared(self.start - self.problem.parameters("the risk"))
+            warn_of_no_answer(epochs, total, error, begin)
+            return error
+        beta_star, covariance, noise = self.problem.truth("the risk")
+        inside = self.directions.T @ self.problem.row_space.coordinates(self.start - beta_star)
+        lifted = self.problem.row_space.lift(self.directions)
+        # The risk is the squared Sigma-norm of the error of the start and the map of the noise, side by side.
+        of_start = self._map_error.of_start(epochs, inside)
+        of_noise = noise * self._map_error.of_noise(epochs, self.motion(epochs)[1]) if noise else 0.0
+        with np.errstate(invalid="ignore"):
+            size = math.sqrt(covariance.norm(lifted)) * np.hypot(of_start, of_noise)
+            error = np.where(size == 0, 0.0, 2 * np.sqrt(total) * size + size**2)
+        return np.where(np.isnan(error), np.inf, error)
+
+    def training_loss_error(self, epochs: FloatArray) -> FloatArray:
+        """How far the training loss may be off because the mean over orders is not exact, as `epochs` in shape."""
+        if self.error_kind == "exact":
+            return np.zeros(epochs.shape)
+        if self._replicas:
+            return self.sampling_error(lambda run: run.training_loss(epochs), self.training_loss(epochs))
+        # |r + X e|^2 - |r|^2, for residuals r and an error e of the iterate.
+        n, largest = self.problem.n, float(np.linalg.norm(self.problem.reduction.rows, 2))
+        fit = self.problem.row_space.scale * largest * self.iterate_error(epochs) / math.sqrt(2 * n)
+        with np.errstate(invalid="ignore"):
+            error = np.where(fit == 0, 0.0, 2 * np.sqrt(self.training_loss(epochs)) * fit + np.square(fit))
+        return np.where(np.isnan(error), np.inf, error)
+
+    def sampling_error(self, answer: Callable[[Any], FloatArray], here: FloatArray) -> FloatArray:
+        """How far an answer of this run, which is `here`, may be off because orders were sampled; 0 if not."""
+        if not self._replicas:
+            return np.zeros_like(here)
+        return confidence.jackknife(here, np.array([answer(replica) for replica in self._replicas]))
+
+    @cached_property
+    def _map_error(self) -> MapError:
+        mean, blocks, scale = self.epoch.mean, self.epoch.blocks, self.problem.row_space.scale
+        return MapError(
+            Perturbation(self.epoch.rates, self.frozen_modes, mean.error, mean.pull_error / scale),
+            rows=scale * blocks.rows @ self.directions,
+            response=blocks.response,
+            pull=self.pull,
+        )
+
+    @cached_property
+    def _replicas(self) -> "list[ModesEngine]":
+        return [ModesEngine(epoch, self.start) for epoch in self.epoch.replicas]
+
+    def motion(self, epochs: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """(1 - x)^k and its geometric sum, for the rates x of the modes."""
+        return powers.power_and_sum(self.epoch.rates, epochs * self.epoch.mean.repeats)
+
+    @property
+    def converges(self) -> bool:
+        """Whether the mean iterate has a limit from every start."""
+        return self._stability().converges
+
+    def stability(self) -> Stability:
+        """Whether and how fast the mean iterate converges."""
+        found = replace(self._stability(), error_kind=self.error_kind)
+        if not self._replicas:
+            return found
+        error = self.sampling_error(lambda run: np.asarray(run._stability().rate), np.asarray(found.rate))
+        return replace(found, error=float(error))
+
+    def _stability(self) -> Stability:
+        """The same, with no error for sampled orders."""
+        share = self.epoch.error if self.error_kind == "bound" else 0.0
+        moving = self.epoch.rates[~self.frozen_modes]
+        return stability(moving, self.epoch.mean.repeats, self.range_assumption.holds, self.problem.X, share)
+
+    def best_epoch(self) -> BestEpoch:
+        """The epoch with the smallest risk, certified."""
+        return stopping.best_epoch(self.motion, self.risk_forms, self.epoch.rates, self.epoch.mean.repeats)
+
+    def risk_interval(self, epochs: FloatArray) -> RiskInterval:
+        """Bounds on the risk of two-batch descent from Z alone."""
+        _, drift = self.motion(epochs)
+        return risk_interval.two_batch_interval(self.epoch, self.risk(epochs), drift)

@@ -1,0 +1,325 @@
+"""A run of mini-batch gradient descent, and every question it answers."""
+
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from reshuffle._core import checks
+from reshuffle._core.answers import ErrorKind
+from reshuffle._core.arrays import FloatArray
+from reshuffle.epoch import choice
+from reshuffle.epoch.accuracy import Accuracy, accuracy
+from reshuffle.epoch.affine.affine_epoch import AffineEpoch
+from reshuffle.epoch.choice import Choice, Computation
+from reshuffle.epoch.epoch import Epoch
+from reshuffle.errors import UnsupportedError
+from reshuffle.problem import least_squares, units
+from reshuffle.problem.least_squares import LeastSquares
+from reshuffle.recipe import Recipe, StepLike, recipe
+from reshuffle.run import limits, moments
+from reshuffle.run.affine_engine import AffineEngine
+from reshuffle.run.engine import Engine
+from reshuffle.run.expected_risk import ExpectedRisk
+from reshuffle.run.frozen import FrozenSubspace, RangeAssumption
+from reshuffle.run.limits import Limit, LimitComparison
+from reshuffle.run.mean_square import MeanSquareStability, mean_square_stability
+from reshuffle.run.modes_engine import ModesEngine
+from reshuffle.run.risk import Risk
+from reshuffle.run.risk_interval import RiskInterval
+from reshuffle.run.stability import Stability
+from reshuffle.run.stopping import BestEpoch
+from reshuffle.schemes import base
+from reshuffle.schemes.base import Scheme
+
+
+class Run:
+    """Mini-batch gradient descent on a least-squares problem, averaged over the random orders of its visits.
+
+    Made by `descend`. Nothing is trained: what is asked is computed when it is first asked for. `epochs` is a
+    number or an array of any shape, math.inf included; answers carry its shape, and what grows without bound is
+    inf.
+
+    Attributes
+    ----------
+    problem : LeastSquares
+    scheme : Scheme
+    recipe : Recipe
+        Steps, penalty and momentum.
+    start : (p,)
+        beta_0.
+    accuracy : Accuracy
+        What was asked of the mean over orders: method, rtol, budget and seed.
+
+    >>> import reshuffle as rs
+    >>> problem = rs.gaussian(100, 20, noise=0.5, seed=1)
+    >>> run = rs.descend(problem, rs.Cyclic(batches=4), alpha=0.5, momentum=0.5)
+    >>> run.risk([0, 10, 100]).total.round(4)
+    array([1.    , 0.0641, 0.065 ])
+    """
+
+    def __init__(
+        self, problem: LeastSquares, scheme: Scheme, recipe: Recipe, start: FloatArray, accuracy: Accuracy
+    ):
+        self.problem, self.scheme, self.recipe, self.start = problem, scheme, recipe, start
+        self.accuracy = accuracy
+        if not self._is_symmetric:
+            choice.require_known(scheme, problem.n, accuracy.method)
+
+    def __repr__(self) -> str:
+        return f"Run({self.problem}, {self.scheme}, {self.recipe})"
+
+    @property
+    def step(self) -> StepLike:
+        """The step of one visit: a number, or the schedule where it changes."""
+        return self.recipe.at(0).step if self.recipe.is_constant else self.recipe.schedule
+
+    @property
+    def method(self) -> str:
+        """How the mean over orders is taken: "exact", "series" or "sampling"."""
+        return self._engine.method
+
+    @property
+    def error_kind(self) -> ErrorKind:
+        """In which sense the errors of means over orders are meant."""
+        return self._engine.error_kind
+
+    @property
+    def computation(self) -> Computation:
+        """How answers are computed, at what cost, and why not otherwise.
+
+        >>> import reshuffle as rs
+        >>> rs.descend(rs.gaussian(100, 20), rs.FullBatch(), step=0.1).computation.mean.taken
+        'exact'
+        """
+        return Computation(self._engine.choice, self.second_moment_choice(1))
+
+    def second_moment_choice(self, epochs: ArrayLike, *, given_responses: bool = False) -> Choice:
+        """How `expected_risk` at these epochs is computed, and what it costs."""
+        when = np.unique(self.recipe.clock(epochs).ravel())
+        return moments.way(self._affine, self._modes, when, given_responses)
+
+    @property
+    def best_epoch_operations(self) -> float:
+        """About what `best_epoch` costs at most where epochs are looked at one by one; 0 where they are not."""
+        return 0.0 if self._modes is not None else self._affine.search_operations
+
+    @cached_property
+    def epoch(self) -> Epoch | AffineEpoch:
+        """The mean of one epoch: Z, and the matrix that the mean error is multiplied by."""
+        if self._modes is not None:
+            return self._modes.epoch
+        if not self.recipe.is_constant or self.recipe.momentum:
+            raise self._unsupported(
+                "epoch", "a constant step without momentum: only then is it one map of beta"
+            )
+        return AffineEpoch(self._affine.courses, float(self._affine.fades(np.ones(1))[0]), self.method)
+
+    @property
+    def _is_symmetric(self) -> bool:
+        """Whether the mean of every epoch is one and the same symmetric map."""
+        return self.recipe.is_plain and self.scheme.is_symmetric
+
+    @cached_property
+    def _modes(self) -> ModesEngine | None:
+        """The modes of the mean map, if it is symmetric."""
+        if not self._is_symmetric:
+            return None
+        return ModesEngine(
+            Epoch(self.problem, self.scheme, self.recipe.at(0).step, self.accuracy), self.start
+        )
+
+    @cached_property
+    def _affine(self) -> AffineEngine:
+        """The run as one that is not known to be symmetric, for what needs every visit."""
+        wanted = choice.for_every_visit(self.accuracy) if self._is_symmetric else self.accuracy
+        return AffineEngine(self.problem, self.scheme, self.recipe, self.start, wanted)
+
+    @property
+    def _engine(self) -> Engine:
+        return self._affine if self._modes is None else self._modes
+
+    def _unsupported(self, question: str, advice: str) -> UnsupportedError:
+        return UnsupportedError(f"{question} has no answer for {self!r}; it needs {advice}.")
+
+    def iterate(self, epochs: ArrayLike) -> FloatArray:
+        """The mean iterate after each of the given epochs, of shape epochs.shape + (p,)."""
+        return self._engine.iterate(self.recipe.clock(epochs))
+
+    def iterate_error(self, epochs: ArrayLike) -> FloatArray:
+        """How far the mean iterate may be off, in Euclidean norm, of the shape of `epochs`: see `error_kind`."""
+        return self._engine.iterate_error(self.recipe.clock(epochs))
+
+    def predict(self, X_new: ArrayLike, epochs: ArrayLike) -> FloatArray:
+        """What the mean iterate says of new rows X_new (m, p), of shape epochs.shape + (m,).
+
+        >>> import reshuffle as rs
+        >>> problem = rs.LeastSquares([[1.0], [2.0]], [1.0, 2.0])
+        >>> rs.descend(problem, rs.FullBatch(), step=0.1).predict([[10.0]], float("inf")).round(6)
+        array([10.])
+        """
+        rows = checks.matrix("X_new", X_new)
+        if rows.shape[1] != self.problem.p:
+            raise ValueError(
+                f"X_new must have {self.problem.p} columns, one per parameter, but its shape is {rows.shape}."
+            )
+        parameters = self.iterate(epochs)
+        with np.errstate(invalid="ignore"):
+            predicted = parameters @ rows.T
+        return np.where(np.isnan(predicted), np.inf, predicted)
+
+    def training_loss(self, epochs: ArrayLike) -> FloatArray:
+        """|y - X b|^2 / (2n) at the mean iterate b, over all rows and without a penalty, as `epochs` in shape."""
+        return self._engine.training_loss(self.recipe.clock(epochs))
+
+    def training_loss_error(self, epochs: ArrayLike) -> FloatArray:
+        """How far the training loss may be off, of the shape of `epochs`: see `error_kind`."""
+        return self._engine.training_loss_error(self.recipe.clock(epochs))
+
+    def risk(self, epochs: ArrayLike) -> Risk:
+        """The risk of the mean iterate, E |b - beta_star|_Sigma^2 over the noise, and its parts.
+
+        Under a penalty nothing is frozen, and all that is not noise is in the bias.
+        """
+        return self._engine.risk(self.recipe.clock(epochs))
+
+    def expected_risk(self, epochs: ArrayLike, *, given_responses: bool = False) -> ExpectedRisk:
+        """The risk of the run itself, E |beta_k - beta_star|_Sigma^2 over orders and noise, and its spread.
+
+        The mean iterate's risk is what averaging many runs would have; a single run has the spread from shuffling
+        on top (closing remark of Section 3.2). `run.computation` tells how it is computed.
+
+        Parameters
+        ----------
+        epochs : number or array of any shape
+            Every epoch costs one step of the recursion of second moments; math.inf asks for its fixed point.
+        given_responses : bool
+            Average over the orders alone, with the responses y of the problem, in place of orders and noise. Needs
+            no noise level.
+
+        >>> import reshuffle as rs
+        >>> problem = rs.gaussian(100, 20, noise=0.5, seed=1)
+        >>> rs.descend(problem, rs.RandomReshuffling(batches=4), alpha=1.0).expected_risk(50)
+        ExpectedRisk(total=0.0682156: mean=0.0646408, spread=0.00357473)
+        """
+        given = checks.flag("given_responses", given_responses)
+        clock = self.recipe.clock(epochs)
+        unit = units.unit(self.problem, self.start)
+        if unit == 1:
+            return moments.expected_risk(self._affine, self._modes, clock, given)
+        problem = units.divided(self.problem, unit)
+        run = Run(problem, self.scheme, self.recipe, self.start / unit, self.accuracy)
+        return moments.expected_risk(run._affine, run._modes, clock, given).enlarged(unit)
+
+    def limit(self) -> Limit:
+        """Where the mean iterate ends, and its risk there if the truth is known."""
+        return limits.limit(self._engine)
+
+    def compare_limit(self) -> LimitComparison:
+        """The limit beside the minimum-norm solution that full-batch descent from the same start ends in."""
+        return limits.compare(self.problem, self.start, self.limit())
+
+    @property
+    def converges(self) -> bool:
+        """Whether the mean iterate has a limit from every start."""
+        return self._engine.converges
+
+    def stability(self) -> Stability:
+        """Whether and how fast the mean iterate converges."""
+        return self._engine.stability()
+
+    def mean_square_stability(self) -> MeanSquareStability:
+        """Whether the mean square of a run converges too, on which its expected risk depends."""
+        return mean_square_stability(self._affine)
+
+    def best_epoch(self) -> BestEpoch:
+        """The epoch with the smallest risk of the mean iterate.
+
+        Certified where epochs are symmetric maps. Otherwise epochs are looked at one by one, up to the end of a
+        step schedule, 20,000 of them or the end of the budget.
+        """
+        return self._engine.best_epoch()
+
+    @property
+    def frozen(self) -> FrozenSubspace:
+        """The subspace of parameters in which nothing is learned."""
+        return self._engine.frozen
+
+    @property
+    def range_assumption(self) -> RangeAssumption:
+        """The paper's assumption Range(Xtilde') in Range(Z), checked."""
+        if self._modes is None:
+            raise self._unsupported("range_assumption", "epochs that are one symmetric map, with a matrix Z")
+        return self._modes.range_assumption
+
+    def risk_interval(self, epochs: ArrayLike) -> RiskInterval:
+        """Bounds on the risk of two-batch descent from Z alone (Proposition twobatch_generr_Zonly)."""
+        clock = self.recipe.clock(epochs)
+        if self._modes is None:
+            raise self._unsupported(
+                "risk_interval", "RandomReshuffling with 2 batches and nothing but a step"
+            )
+        return self._modes.risk_interval(clock)
+
+
+def descend(
+    problem: LeastSquares,
+    scheme: Scheme,
+    step: StepLike | None = None,
+    *,
+    alpha: StepLike | None = None,
+    start: ArrayLike | None = None,
+    penalty: float = 0.0,
+    momentum: float = 0.0,
+    method: str = "auto",
+    rtol: float = 1e-4,
+    budget: float = 1e12,
+    seed: int = 0,
+) -> Run:
+    """Describe gradient descent on a problem: nothing is trained, and what is not exact carries its error.
+
+    Parameters
+    ----------
+    problem : LeastSquares
+    scheme : Scheme
+        How the rows are visited: FullBatch(), RandomReshuffling(batches=4), WithReplacement(batches=4).
+    step : float, list or callable
+        The step of one visit, torch's lr; or
+    alpha : float, list or callable
+        the full-batch step it stands for under the linear scaling rule, step = alpha / B. A list has one step per
+        epoch, and nothing is known beyond; a function is called with 0, 1, 2, ..., the epochs done before it.
+    start : (p,), optional
+        beta_0; zero by default.
+    penalty : float
+        lambda of an l2 penalty, torch's weight_decay: the gradient of every visit gets lambda * beta added. The
+        loss is |y - X beta|^2 / (2n) + lambda |beta|^2 / 2: ridge regression with n * lambda in the usual scaling.
+    momentum : float
+        Of the heavy ball, in [0, 1), with a buffer that is kept from visit to visit and from epoch to epoch, as in
+        torch's SGD: v -> momentum v + gradient, beta -> beta - step v.
+    method : str
+        How the mean over orders is taken: "exact" (a handful of batches), "series" (with a proven bound),
+        "sampling" (of orders, with a standard error), or "auto": exact if that fits the budget, else the series if
+        it reaches rtol, else sampling. `run.method` tells which it was. There is no series with momentum,
+        a penalty, a schedule or a fixed order; how many orders of ShuffleOnce are drawn is up to the scheme.
+    rtol : float
+        The relative error that the rate of a mode may have where the mean is not exact. The error of a risk curve
+        is then about as small, relative to its start; `run.risk(epochs).error` tells it.
+    budget : float
+        Floating-point operations that may be spent on the mean of an epoch; 1e12 is a minute or so. If that is not
+        enough for rtol a warning says so, and the answers carry their error.
+    seed : int
+        Of sampled orders.
+
+    >>> import reshuffle as rs
+    >>> problem = rs.gaussian(100, 150, noise=0.5, seed=1)
+    >>> run = rs.descend(problem, rs.RandomReshuffling(batches=4), alpha=0.2)
+    >>> run.risk([0, 10, 300]).total.round(4)
+    array([1.    , 0.5801, 0.8588])
+    >>> run.best_epoch()
+    BestEpoch(epoch=7, risk=0.575587)
+    """
+    problem = least_squares.checked(problem)
+    scheme = base.checked(scheme, problem.n)
+    made = recipe.checked(step, alpha, penalty, momentum, scheme.steps(problem.n))
+    wanted = accuracy(method, rtol, budget, seed)
+    return Run(problem, scheme, made, least_squares.checked_start(start, problem), wanted)
