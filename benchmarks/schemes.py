@@ -76,7 +76,7 @@ def _simulation_seconds(
 
 def _curve(
     problem: rs.LeastSquares, scheme: rs.Scheme, alpha: float, **wishes: float
-) -> tuple[rs.Descent, rs.Risk]:
+) -> tuple[rs.Run, rs.Risk]:
     fresh = rs.LeastSquares(problem.X, problem.y, beta_star=problem.beta_star, noise=problem.noise)
     run = rs.descend(fresh, scheme, alpha=alpha, **wishes)
     return run, run.risk(EPOCHS)

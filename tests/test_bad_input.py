@@ -115,7 +115,7 @@ def test_things_of_the_wrong_kind():
         rs.descend(X, rs.FullBatch(), 0.1)
     with pytest.raises(TypeError, match=r"scheme must be a scheme such as .* but it is 4"):
         rs.descend(problem, 4, 0.1)
-    with pytest.raises(ValueError, match=r"start must have shape \(2,\), one entry a parameter"):
+    with pytest.raises(ValueError, match=r"start must have shape \(2,\), one entry per parameter"):
         rs.descend(problem, rs.FullBatch(), 0.1, start=[1.0])
     with pytest.raises(ValueError, match="seed must be a whole number of at least 0, but it is -1"):
         rs.gaussian(3, 2, seed=-1)

@@ -160,7 +160,7 @@ class TestJudge:
         drawn = _case(Scheme("FullBatch"))
         broken = replace(drawn, scheme=Scheme("RandomReshuffling", {"batches": 9}))
         assert ask(broken).kind == "clear error"
-        monkeypatch.setattr("reshuffle.run.descent.Descent.risk", lambda run, epochs: [][0])
+        monkeypatch.setattr("reshuffle.run.run.Run.risk", lambda run, epochs: [][0])
         assert ask(drawn).kind == "crash"
 
     def test_three_lines_reproduce(self, capsys):

@@ -66,7 +66,7 @@ def test_one_run_is_the_recursion_itself():
         False,
     )
     *_, (_, state) = block.epochs(2)
-    orders = tiny.scheme("reshuffling").orders(np.random.default_rng(5), 1, 3)
+    orders = tiny.scheme("reshuffling").draw(tiny.problem.n, np.random.default_rng(5), 1)
     beta = tiny.start
     for _ in range(2):
         for batch in next(orders)[0]:
@@ -174,7 +174,7 @@ def test_torchs_update_with_momentum_weight_decay_and_a_schedule():
 
 
 def test_an_order_drawn_once_is_kept():
-    orders = rs.ShuffleOnce(6).orders(np.random.default_rng(0), 50, 6)
+    orders = rs.ShuffleOnce(6).draw(6, np.random.default_rng(0), 50)
     first, second = next(orders), next(orders)
     assert (first == second).all()
     assert len({tuple(order) for order in first.tolist()}) > 40

@@ -105,8 +105,8 @@ def test_what_cannot_be_answered_says_why(capsys, monkeypatch):
     def refuse(*_, **__):
         raise BudgetError("it would take a year; try something else.")
 
-    monkeypatch.setattr(rs.Descent, "expected_risk", refuse)
-    monkeypatch.setattr(rs.Descent, "mean_square_stability", refuse)
+    monkeypatch.setattr(rs.Run, "expected_risk", refuse)
+    monkeypatch.setattr(rs.Run, "mean_square_stability", refuse)
     outcome = run(capsys, *SMALL, "--alpha", "0.5", "--batches", "3", "--mean-square", "--csv", "-")
     assert outcome.code == 0
     outcome = run(capsys, *SMALL, "--alpha", "0.5", "--batches", "1,3")

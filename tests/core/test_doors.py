@@ -65,7 +65,7 @@ _ARGUMENTS = {
     "runs": 4,
     "batch_size": 2,
 }
-_RUNS = {"Descent": rs.RandomReshuffling(2), "AffineDescent": rs.Cyclic(2)}
+_RUNS = {"Run": rs.RandomReshuffling(2)}
 
 
 def _public_callables():
@@ -104,7 +104,7 @@ def test_every_flag_is_true_or_false(item, flag, value):
 
 def test_the_flags_that_are_walked():
     names = {param.id.partition("-")[0] for param in _flags()}
-    assert {"simulate", "critical_step", "Descent.expected_risk", "AffineDescent.expected_risk"} < names
+    assert {"simulate", "critical_step", "Run.expected_risk"} < names
     assert sum(name in dir(rs.schemes) for name in names) >= 6
 
 

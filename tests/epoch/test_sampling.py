@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle.epoch import draws, low_degrees, series
+from reshuffle.epoch import draws, low_degrees, series, tasks
 from reshuffle.epoch.draws import Order
 from tests.epoch.many import descents, pull_of, whitened
 from tests.oracles import brute_force
@@ -53,13 +53,15 @@ def test_the_mean_of_the_control_variate_is_known():
 def test_the_mean_of_the_control_variate_of_samples_is_known(arguments):
     problem = case(6, 3, 1).problem
     scheme = rs.SampleReshuffling(**arguments, normalize="equal")
-    rows = scheme._whitened(problem.blocks(scheme.partition(6), scheme.divisors(6)), 0.2)
-    template = scheme._sample_orders(rows)(np.random.default_rng(0))
+    blocks = problem.blocks(scheme.partition(6), scheme.divisors(6))
+    approximation = tasks.task(scheme, 6, blocks, 0.2).approximation
+    rows = approximation.whitened()
+    template = approximation.draw(rows)(np.random.default_rng(0))
     full, control = np.zeros((2, *rows.orthonormal.shape))
     for samples in permutations(range(6)):
         order = Order(np.array(samples)[: template.offsets[-1]], template.offsets, template.shares)
         draws.follow(rows, order, full, control)
-    close(control / 720, low_degrees.up_to_two(rows, scheme._coefficients(6)))
+    close(control / 720, low_degrees.up_to_two(rows, approximation.coefficients))
     # Up to three batches nothing but low degrees exists.
     close(full, control)
 
@@ -108,7 +110,7 @@ def test_the_control_variate_is_used_where_it_pays():
     """The same draws reach further with it, when the degrees beyond are small."""
     tiny = case(30, 6, 1)
     rows = whitened(tiny.problem, np.split(np.arange(30), 10), 0.005)
-    scheme_draw = rs.schemes.random_reshuffling._batch_orders(rows)
+    scheme_draw = tasks._batch_orders(rows)
     low = low_degrees.up_to_two(rows, series.batch_coefficients())
     errors = []
     for with_control in (False, True):

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle.epoch.affine.course import Course
+from reshuffle.epoch.walks import Process, Walk
+from reshuffle.run.affine_engine import AffineEngine
 from tests.oracles import every_order
 from tests.problems import case
 
@@ -104,11 +105,10 @@ def test_single_rows_with_replacement_are_samples_with_replacement():
     # The walk over batches, which knows nothing of this, agrees.
     few = rs.gaussian(9, 3, noise=0.5, seed=1)
     batches = rs.descend(few, rs.WithReplacement(batch_size=3), 0.05, penalty=0.1)
-    course = Course(batches.scheme, 9, batches.blocks, batches.space, batches.recipe)
+    (course,) = AffineEngine(few, batches.scheme, batches.recipe, np.zeros(3)).courses
     visits = course.visits(0)
-    walked = batches.scheme.walk(
-        9, visits.move, lambda states: sum(states) / len(states), np.eye(visits.dimension)
-    )
+    process = Process(visits.move, lambda states: sum(states) / len(states), np.eye(visits.dimension))
+    walked = Walk(batches.scheme, 9).of(process)
     # In the coordinates of the singular vectors the mean step is diagonal: what is beside it is rounding.
     np.testing.assert_allclose(np.eye(len(walked)) - course.map(0).loss, walked, rtol=1e-12, atol=1e-15)
 

@@ -9,6 +9,7 @@ import reshuffle as rs
 from reshuffle.epoch.second_moment.readout import Readout
 from reshuffle.epoch.second_moment.streams import Snapshot
 from reshuffle.recipe.recipe import Recipe
+from reshuffle.run import moments
 from reshuffle.run.affine_engine import AffineEngine
 from reshuffle.run.expected_risk import of_moments
 from tests.oracles import every_order
@@ -209,7 +210,8 @@ def test_hundreds_of_epochs_agree_with_the_general_recursion(fraction):
     step = fraction * rs.critical_step(problem, scheme)
     epochs = [10, 100, 400, 600]
     found = rs.descend(problem, scheme, step=step).expected_risk(epochs)
-    general = AffineDescent(problem, scheme, Recipe(step), np.zeros(20)).expected_risk(epochs)
+    engine = AffineEngine(problem, scheme, Recipe(step), np.zeros(20))
+    general = moments.expected_risk(engine, None, np.array(epochs, dtype=float), False)
     np.testing.assert_allclose(found.total, general.total, rtol=1e-10)
     if fraction == 0.7:
         np.testing.assert_allclose(found.total[:3], [0.98237, 0.98288, 0.98288], atol=1e-5)

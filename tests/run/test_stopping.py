@@ -56,11 +56,12 @@ def test_the_bound_of_an_interval_is_below_the_risk_in_it(tiny, low, length, boo
     run = rs.descend(tiny.problem, tiny.scheme("reshuffling"), tiny.step * boost, start=tiny.start)
     rates, repeats = run.epoch.rates, run.epoch.mean.repeats
     alternates = (rates > 1) & (repeats % 2 == 1)
-    ends = [run.motion(np.array([float(epoch)])) for epoch in (low, low + length)]
+    engine = run._modes
+    ends = [engine.motion(np.array([float(epoch)])) for epoch in (low, low + length)]
     inside = run.risk(np.arange(low, low + length + 1)).total
     with np.errstate(all="ignore"):
         bounds = [
-            stopping._lower_bounds(run.risk_forms, *stopping._boxes(*ends, rates, alternates, sign))[0]
+            stopping._lower_bounds(engine.risk_forms, *stopping._boxes(*ends, rates, alternates, sign))[0]
             for sign in (1.0, -1.0)
         ]
     assert min(bounds) <= inside.min() * (1 + 1e-9) + 1e-12
@@ -68,7 +69,7 @@ def test_the_bound_of_an_interval_is_below_the_risk_in_it(tiny, low, length, boo
         # A single epoch leaves no room: the bound is the risk itself.
         with np.errstate(all="ignore"):
             box = stopping._boxes(ends[0], ends[0], rates, alternates, 1.0)
-        point = stopping._lower_bounds(run.risk_forms, *box)
+        point = stopping._lower_bounds(engine.risk_forms, *box)
         assert point[0] == pytest.approx(inside[0], rel=1e-9, abs=1e-12)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
+from reshuffle.epoch.walks import Walk
 from tests.oracles import brute_force, every_order
 from tests.problems import case, close
 
@@ -191,6 +192,6 @@ def test_more_ways_than_a_number_can_hold_are_not_enumerated():
     problem = rs.gaussian(2000, 2, noise=0.5, seed=0)
     for batches in (2, 200):
         scheme = rs.SampleReshuffling(batches)
-        assert scheme.walked(2000) == math.inf
+        assert Walk(scheme, 2000).visits == math.inf
         assert rs.descend(problem, scheme, 0.01, momentum=0.5).method == "sampling"
-    assert rs.SampleReshuffling(2).walked(4) == 6 + 6
+    assert Walk(rs.SampleReshuffling(2), 4).visits == 6 + 6

@@ -66,14 +66,15 @@ def way(run: AffineEngine, modes: ModesEngine | None, when: FloatArray, given_re
     """How the second moments of a run are followed up to the given ascending epochs."""
     epoch = None if modes is None else modes.epoch
     inputs = 1 if given_responses else 1 + len(run.blocks.rows)
+    exact = _mean_is_exact(run, epoch)
     task = SecondMomentTask(
         walk=run.walk,
         blocks=run.blocks,
         dimension=run.dimension,
         epochs=when,
         given_responses=given_responses,
-        mean_is_exact=_mean_is_exact(run, epoch),
-        rows_serve=epoch is not None and not given_responses and _rows_serve(epoch, run, when),
+        mean_is_exact=exact,
+        rows_serve=exact and epoch is not None and not given_responses and _rows_serve(epoch, run, when),
         leaps=run.recipe.is_constant and streams.leaps(run.dimension * (run.dimension + inputs), when),
         settling=lambda: _settling(run, epoch),
     )
@@ -82,12 +83,14 @@ def way(run: AffineEngine, modes: ModesEngine | None, when: FloatArray, given_re
 
 def _mean_is_exact(run: AffineEngine, epoch: Epoch | None) -> bool:
     """Whether the mean beside which second moments are followed is exact: a few samples are walked through."""
-    engine = run if epoch is None or run.scheme.unit is Unit.SAMPLE else epoch
+    engine = run if epoch is None or epoch.scheme.unit is Unit.SAMPLE else epoch
     return engine.error_kind == "exact"
 
 
 def _rows_serve(epoch: Epoch, run: AffineEngine, when: FloatArray) -> bool:
     """Whether the recursion through the rows is as accurate as the general one."""
+    if epoch.scheme.unit is Unit.SAMPLE:
+        return False
     visited = sum(len(rows) for rows in run.scheme.partition(run.problem.n))
     # Its coordinates lose what slow modes add up to in the long run.
     slow = float(epoch.rates.min(initial=1.0)) < _SLOW * float(epoch.rates.max(initial=1.0))

@@ -111,7 +111,7 @@ def test_sampled_orders_carry_an_error_that_covers_the_truth():
     assert (distance <= some.iterate_error(epochs) + 1e-12).all()
     assert some.limit().error == some.iterate_error(math.inf)
     many = rs.ShuffleOnce(batch_size=1)
-    assert many.is_sampled(10)
+    assert many.samples_courses(10)
     assert len(many.courses(10)) == 256
 
 
