@@ -8,7 +8,7 @@ import numpy as np
 
 from reshuffle._core import checks
 from reshuffle._core.arrays import FloatArray, IntArray
-from reshuffle._core.norms import norms
+from reshuffle._core.numerics import norms
 from reshuffle._core.progress import track
 from reshuffle._core.threads import each, one_thread
 from reshuffle.problem import least_squares

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle.epoch.second_moment.readout import Readout
-from reshuffle.epoch.second_moment.streams import Snapshot
+from reshuffle.epoch.second_moment.streams import Readout, Snapshot
 from reshuffle.recipe.recipe import Recipe
 from reshuffle.run import moments
 from reshuffle.run.affine_engine import AffineEngine

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import reshuffle as rs
 from reshuffle._core.confidence import jackknife, quantile
-from reshuffle.run.perturbation import Perturbation
+from reshuffle.run.map_error import Perturbation
 from tests.problems import case
 
 EPOCHS = np.array([0, 1, 2, 5, 30, 1000, math.inf])

@@ -9,7 +9,7 @@ import scipy.linalg
 
 from reshuffle._core import checks
 from reshuffle._core.arrays import FloatArray
-from reshuffle._core.powers import power_and_sum
+from reshuffle._core.numerics import power_and_sum
 from reshuffle.asymptotics.shrinkage import Shrinkage, shrinkage
 from reshuffle.problem import least_squares
 from reshuffle.problem.least_squares import LeastSquares

@@ -10,7 +10,7 @@ import numpy as np
 
 from reshuffle._core import checks
 from reshuffle._core.arrays import FloatArray
-from reshuffle._core.powers import power_and_sum
+from reshuffle._core.numerics import power_and_sum
 from reshuffle.asymptotics.batch_law import BatchLaw
 from reshuffle.asymptotics.cross_variance import CrossVariance
 from reshuffle.asymptotics.epoch_law import EpochLaw

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from reshuffle._core.arrays import FloatArray
-from reshuffle.epoch import approximations, series
+from reshuffle.epoch import series, tasks
 from reshuffle.epoch.accuracy import (
     A_SECOND,
     CALL,
@@ -176,11 +176,11 @@ def mean_map(task: Task, accuracy: Accuracy) -> MeanMap:
 def _approximate(of: Approximation, taken: str, accuracy: Accuracy) -> MeanMap:
     whitened, summed = of.whitened(), None
     if taken == "series":
-        summed = approximations.by_series(whitened, of.coefficients, of.contracts)
+        summed = tasks.by_series(whitened, of.coefficients, of.contracts)
         # The bound on the rates is known only once the series is summed.
         if accuracy.method == "series" or summed.error <= accuracy.rtol:
             return summed
-    sampled = approximations.by_sampling(whitened, of.coefficients, of.draw(whitened), accuracy)
+    sampled = tasks.by_sampling(whitened, of.coefficients, of.draw(whitened), accuracy)
     return summed if summed is not None and summed.error < sampled.error else sampled
 
 

@@ -16,7 +16,7 @@ from reshuffle._core.arrays import FloatArray, IntArray
 from reshuffle._core.confidence import error_of_mean, further_rounds, number_of_groups
 from reshuffle._core.progress import track
 from reshuffle.epoch.accuracy import A_SECOND, AT_ONCE, CALL, require_affordable
-from reshuffle.epoch.whitened import Whitened
+from reshuffle.epoch.low_degrees import Whitened
 
 _FIRST_ROUNDS = 8
 

@@ -7,14 +7,14 @@ from functools import cached_property
 import numpy as np
 
 from reshuffle._core import checks
-from reshuffle._core.answers import ErrorKind, kind_of_method
 from reshuffle._core.arrays import FloatArray
+from reshuffle._core.confidence import ErrorKind, kind_of_method
 from reshuffle._core.threads import few_threads
-from reshuffle.epoch import choice, modes
+from reshuffle.epoch import choice, mean_map
 from reshuffle.epoch.accuracy import Accuracy
+from reshuffle.epoch.affine.course import Course
 from reshuffle.epoch.choice import Choice
-from reshuffle.epoch.mean_map import MeanMap
-from reshuffle.epoch.modes import Modes
+from reshuffle.epoch.mean_map import MeanMap, Modes
 from reshuffle.epoch.tasks import Task, task
 from reshuffle.problem.blocks import Blocks
 from reshuffle.problem.least_squares import LeastSquares
@@ -100,7 +100,7 @@ class Epoch:
     def modes(self) -> Modes:
         """The modes of one application of the mean map."""
         with few_threads(self._side):
-            return modes.modes(self.mean)
+            return mean_map.modes(self.mean)
 
     @property
     def _side(self) -> float:
@@ -188,3 +188,46 @@ def _with_mean(epoch: Epoch, mean: MeanMap) -> Epoch:
     copy = replace(epoch)
     copy.__dict__.update(mean=mean, blocks=epoch.blocks)
     return copy
+
+
+@dataclass(frozen=True, eq=False)
+class AffineEpoch:
+    """The mean of the first epoch of a run with a constant step and no momentum: what the error is multiplied by.
+
+    Attributes
+    ----------
+    courses : list of Course
+        Equally likely.
+    fade : float
+        What the error is multiplied by outside the row space: 1 without a penalty.
+    method : str
+        How the mean over orders is taken.
+    """
+
+    courses: list[Course]
+    fade: float
+    method: str
+
+    def __repr__(self) -> str:
+        course = self.courses[0]
+        return f"AffineEpoch({course.scheme}, {course.recipe}, method={self.method!r})"
+
+    @property
+    def error_kind(self) -> ErrorKind:
+        """In which sense errors are meant."""
+        return kind_of_method(self.method)
+
+    @property
+    def matrix(self) -> FloatArray:
+        """A (p, p), which the mean error is multiplied by in the first epoch."""
+        space = self.courses[0].space
+        loss = sum(course.map(0).loss for course in self.courses) / len(self.courses)
+        inside = (1 - self.fade) * np.eye(space.dimension) - loss
+        return self.fade * np.eye(space.p) + space.lift(space.lift(inside).T).T
+
+    @property
+    def Z(self) -> FloatArray:
+        """(I - A) / (B step) (p, p), not symmetric in general; with a penalty it is part of it."""
+        course = self.courses[0]
+        rate = course.walk.steps * course.recipe.at(0).step
+        return (np.eye(course.space.p) - self.matrix) / rate

@@ -8,11 +8,85 @@ a sum over all atoms is I and repeated atoms meet themselves through small Gram 
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+import scipy.linalg
 
-from reshuffle._core.arrays import FloatArray
-from reshuffle.epoch.whitened import Whitened
+from reshuffle._core.arrays import FloatArray, IntArray
+from reshuffle._core.numerics import thin_qr
+
+
+@dataclass(frozen=True, eq=False)
+class Whitened:
+    """Rows in the coordinates of their mean step, at one step; the atoms are what is visited as a whole.
+
+    Attributes
+    ----------
+    orthonormal : (q, k)
+        O.
+    factor : (k, r)
+        diag(s) V', so that Z = factor' K factor.
+    roots : (q,)
+        sqrt(w).
+    rates : (k,)
+        x = unit s^2, what a mode is multiplied by exp(-x) with, were the visits infinitely many and small.
+    unit : float
+        B step.
+    offsets : (atoms + 1,)
+        Where the rows of each atom begin.
+    """
+
+    orthonormal: FloatArray
+    factor: FloatArray
+    roots: FloatArray
+    rates: FloatArray
+    unit: float
+    offsets: IntArray
+
+    @classmethod
+    def of(cls, rows: FloatArray, weights: FloatArray, unit: float, offsets: IntArray) -> "Whitened":
+        """Decompose rows (q, r) with weights (q,)."""
+        roots = np.sqrt(weights)
+        basis, triangle = thin_qr(roots[:, np.newaxis] * rows)
+        left, singular, right = scipy.linalg.svd(triangle, full_matrices=False, check_finite=False)
+        return cls(basis @ left, singular[:, np.newaxis] * right, roots, unit * singular**2, unit, offsets)
+
+    @property
+    def atoms(self) -> int:
+        """How many batches or samples there are."""
+        return len(self.offsets) - 1
+
+    @property
+    def sizes(self) -> IntArray:
+        """The rows of each atom."""
+        return np.diff(self.offsets)
+
+    def of_atom(self, atom: int) -> FloatArray:
+        """O_b (m, k)."""
+        return self.orthonormal[self.offsets[atom] : self.offsets[atom + 1]]
+
+    @cached_property
+    def row_norms(self) -> FloatArray:
+        """o'diag(x) o (q,): what a visit does along its own row."""
+        return np.asarray((self.orthonormal**2) @ self.rates)
+
+    @cached_property
+    def norms(self) -> FloatArray:
+        """|step W_b| (atoms,)."""
+        if (self.sizes == 1).all():
+            return self.row_norms
+        roots = np.sqrt(self.rates)
+        return np.array(
+            [scipy.linalg.svdvals(self.of_atom(atom) * roots)[0] ** 2 for atom in range(self.atoms)]
+        )
+
+    @property
+    def fastest(self) -> float:
+        """The largest rate, |step sum_b W_b|."""
+        return float(self.rates.max(initial=0.0))
+
 
 _CHUNK = 1 << 22
 """Entries of the Gram matrix of the samples that are held at a time."""

@@ -4,8 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.linalg
 
-from reshuffle._core.arrays import FloatArray
+from reshuffle._core.arrays import BoolArray, FloatArray
+from reshuffle._core.numerics import graded_svd, thin_qr
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,3 +74,106 @@ class MeanMap:
     def pulled(self, images: FloatArray) -> FloatArray:
         """M'A (m, rows), for M of shape (q, m)."""
         return np.asarray(images.T @ self.pull if self.pull.ndim == 2 else images.T * self.pull)
+
+
+_EPS = float(np.finfo(np.float64).eps)
+_WELL_CONDITIONED = 1e-6
+"""Above this ratio of extreme eigenvalues those of Z itself have at least nine digits."""
+
+
+@dataclass(frozen=True, eq=False)
+class Modes:
+    """Z = Q diag(values) Q' on the row space, r x r.
+
+    Attributes
+    ----------
+    values : (r,)
+        Ascending; those of the null space of Z are exactly zero.
+    vectors : (r, r)
+        Q.
+    pull : (r, rows)
+        Q'F'A, through which responses enter the modes. Where the features are ill-conditioned the product itself
+        would lose the digits of the small modes.
+    """
+
+    values: FloatArray
+    vectors: FloatArray
+    pull: FloatArray
+
+    @property
+    def frozen(self) -> BoolArray:
+        """The modes in which nothing moves."""
+        return np.equal(self.values, 0.0)
+
+
+def modes(mean: MeanMap) -> Modes:
+    """Decompose Z = F'K F.
+
+    The eigenvalues of Z are known to about eps |Z|, which is nothing for those of ill-conditioned features: they
+    may come out negative, and a converging mode would look divergent. Then the factors are used: with
+    F = U R and U'K U = L L', the eigenvalues are the squares of the singular values of L'R, as accurate as the
+    singular values of X itself.
+    """
+    weighed = mean.weigh(mean.factor)
+    Z = mean.factor.T @ weighed
+    # LAPACK squares what it is given: a step of 1e150 is answered in units in which it can be.
+    exponent = int(np.frexp(np.abs(Z).max(initial=0.0))[1])
+    scaled = np.ldexp((Z + Z.T) / 2, -exponent)
+    values, vectors = scipy.linalg.eigh(scaled, driver="evd", check_finite=False)
+    values = np.ldexp(values, exponent)
+    # Where visits cancel each other Z is all rounding, so its size is not read off its eigenvalues alone.
+    mean_size = mean.weight * float(np.square(mean.factor).sum()) / max(1, len(values))
+    size = float(np.abs(values).max(initial=mean_size))
+    if np.abs(values).min(initial=np.inf) < _WELL_CONDITIONED * size:
+        return _from_factors(mean, values, vectors, _EPS * len(mean.factor) * size)
+    entry = weighed.T if mean.pull is mean.kernel else mean.pulled(mean.factor)
+    return Modes(values, vectors, vectors.T @ entry)
+
+
+def whitened(mean: MeanMap) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """U (q, r), R (r, r) and the kernel U'K U (r, r), for F = U R; by Sylvester's law it has the signs of Z."""
+    orthonormal, triangle = thin_qr(mean.factor)
+    kernel = orthonormal.T @ mean.weigh(orthonormal)
+    return orthonormal, triangle, (kernel + kernel.T) / 2
+
+
+def _from_factors(mean: MeanMap, values: FloatArray, vectors: FloatArray, blur: float) -> Modes:
+    """The modes of a Z whose own eigenvalues are only known up to `blur`."""
+    orthonormal, triangle, kernel = whitened(mean)
+    spread = scipy.linalg.eigvalsh(kernel, check_finite=False)
+    tolerance = _EPS * len(mean.factor) * max(mean.weight, float(spread[-1]))
+    if spread[0] <= tolerance:
+        negative = int((spread < -tolerance).sum())
+        return Modes(_with_signs(values, blur, negative), vectors, mean.pulled(mean.factor @ vectors))
+    lower = scipy.linalg.cholesky(kernel, lower=True, check_finite=False)
+    left, singular, right = _singular_vectors(lower.T @ triangle)
+    singular[_rank(triangle) :] = 0.0
+    # F q = s U L^-T u for each singular triple (u, s, q), without a difference of large numbers.
+    images = orthonormal @ scipy.linalg.solve_triangular(lower, left, lower=True, trans="T") * singular
+    missing = len(right) - len(singular)
+    values, images = np.pad(singular**2, (0, missing)), np.pad(images, ((0, 0), (0, missing)))
+    return Modes(values[::-1], right[:, ::-1], mean.pulled(images[:, ::-1]))
+
+
+def _singular_vectors(product: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """U (q, q), s (q,) and V (r, r) complete, for q <= r rows."""
+    if len(product) == product.shape[1]:
+        return graded_svd(product)
+    left, values, right = scipy.linalg.svd(product, check_finite=False)
+    return left, values, right.T
+
+
+def _rank(triangle: FloatArray) -> int:
+    """The rank of the features that are visited: less than r if some rows never are."""
+    values = scipy.linalg.svdvals(triangle, check_finite=False)
+    return int((values > _EPS * len(values) * values[0]).sum())
+
+
+def _with_signs(values: FloatArray, blur: float, negative: int) -> FloatArray:
+    """Put what is blurred to zero, but keep as many values negative as the kernel has negative eigenvalues.
+
+    How fast those modes grow is lost in rounding; that they do, in the end, is not.
+    """
+    signed = np.where(np.abs(values) <= blur, 0.0, values)
+    growing = np.arange(len(values)) < negative
+    return np.where(growing & (signed == 0), -np.finfo(np.float64).tiny, signed)

@@ -12,7 +12,7 @@ import scipy.linalg
 from scipy.linalg import lapack
 
 from reshuffle._core.arrays import BoolArray, FloatArray, IntArray
-from reshuffle._core.orthogonal import thin_qr, triangle
+from reshuffle._core.numerics import thin_qr, triangle
 
 _UNREACHED = 1e-12
 """Share of a unit vector in a parameter that is mere rounding: a column of zeros may have as much."""

@@ -8,15 +8,14 @@ import numpy as np
 
 from reshuffle._core import confidence
 from reshuffle._core.arrays import FloatArray
-from reshuffle._core.norms import norms
+from reshuffle._core.numerics import norms
 from reshuffle._core.threads import few_threads
 from reshuffle.epoch.accuracy import CALL, warn_of_no_answer
-from reshuffle.epoch.second_moment.readout import Readout
+from reshuffle.epoch.second_moment.streams import Readout
 from reshuffle.run import stopping
 from reshuffle.run.affine_states import AffineStates
-from reshuffle.run.frozen import FrozenSubspace, nothing_frozen
 from reshuffle.run.risk import Risk
-from reshuffle.run.stability import Stability, slowness
+from reshuffle.run.stability import FrozenSubspace, Stability, nothing_frozen, slowness
 from reshuffle.run.stopping import BestEpoch
 
 

@@ -9,16 +9,16 @@ from typing import Any, Self
 import numpy as np
 
 from reshuffle._core import confidence
-from reshuffle._core.answers import ErrorKind, kind_of_method
 from reshuffle._core.arrays import FloatArray
+from reshuffle._core.confidence import ErrorKind, kind_of_method
 from reshuffle.epoch import choice
 from reshuffle.epoch.accuracy import Accuracy
-from reshuffle.epoch.affine import graded
+from reshuffle.epoch.affine import visits
 from reshuffle.epoch.affine.affine_map import AffineMap, average
 from reshuffle.epoch.affine.course import Course
-from reshuffle.epoch.affine.graded import GradedBlocks
 from reshuffle.epoch.affine.outside import Outside
 from reshuffle.epoch.affine.sampled_course import SampledCourse
+from reshuffle.epoch.affine.visits import GradedBlocks
 from reshuffle.epoch.choice import Choice
 from reshuffle.epoch.walks import Walk
 from reshuffle.problem.blocks import Blocks
@@ -122,8 +122,8 @@ class AffineStates:
         if self.scheme.unit is Unit.SAMPLE:
             rows = np.ascontiguousarray(space.coordinates(visited.X.T).T / space.scale)
             offsets = np.concatenate([[0], np.cumsum([len(part) for part in self.scheme.partition(n)])])
-            return graded.graded(space, Blocks(rows, visited.y, offsets, divisors))
-        return graded.graded(space, visited.blocks(self.scheme.partition(n), divisors))
+            return visits.graded(space, Blocks(rows, visited.y, offsets, divisors))
+        return visits.graded(space, visited.blocks(self.scheme.partition(n), divisors))
 
     def inside(self, parameters: FloatArray) -> FloatArray:
         """U = scale V'beta (r,)."""

@@ -6,18 +6,73 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 import scipy.linalg
 from numpy.polynomial import chebyshev
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from reshuffle._core.arrays import FloatArray
-from reshuffle._core.largest import largest_eigenvalue
 from reshuffle._core.progress import track
 from reshuffle._core.threads import few_threads
-from reshuffle.epoch import modes
+from reshuffle.epoch import mean_map
 from reshuffle.epoch.accuracy import require_affordable
 from reshuffle.epoch.tasks import Task, task
 from reshuffle.problem.blocks import Blocks
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.row_space import scale_of
 from reshuffle.schemes.base import Scheme, Shuffle, Unit
+
+_SMALL = 400
+"""Up to this many rows or columns the eigenvalue of their Gram matrix costs no more than a few iterations."""
+_KRYLOV = 40
+"""Vectors of an iteration: more than is usual, since singular values lie close together at the top."""
+_CHUNK = 1 << 21
+"""Entries of X that are copied at a time."""
+
+
+def largest_eigenvalue(X: FloatArray, weights: FloatArray, scale: float) -> float:
+    """The largest eigenvalue of X'diag(weights) X / scale^2, to about twelve digits, for X (n, p).
+
+    By Lanczos' iteration from a start that is always the same, or from the Gram matrix of whichever is fewer, rows
+    or columns. Both find the largest singular value of X as well as any decomposition would, however badly X is
+    conditioned: what is lost in a Gram matrix are the small ones.
+
+    >>> largest_eigenvalue(np.array([[2.0, 0.0], [0.0, 2.0], [0.0, 1.0]]), np.full(3, 0.5), 2.0)
+    0.625
+    """
+    size = min(X.shape)
+    if size <= _SMALL:
+        return _of_gram(X, weights, scale)
+    rows_are_fewer = X.shape[0] < X.shape[1]
+    roots = np.sqrt(weights)
+
+    def apply(vector: FloatArray) -> FloatArray:
+        if rows_are_fewer:
+            return np.asarray(roots * ((X @ ((X.T @ (roots * vector)) / scale)) / scale))
+        return np.asarray((X.T @ (weights * ((X @ vector) / scale))) / scale)
+
+    start = np.random.default_rng(0).standard_normal(size)
+    if not apply(start).any():
+        return 0.0
+    operator = LinearOperator((size, size), matvec=apply, dtype=np.float64)
+    try:
+        found = eigsh(operator, k=1, which="LA", v0=start, ncv=_KRYLOV, return_eigenvectors=False)
+    except ArpackNoConvergence:
+        return _of_gram(X, weights, scale)
+    return float(found[0])
+
+
+def _of_gram(X: FloatArray, weights: FloatArray, scale: float) -> float:
+    tall, along = (X, weights) if X.shape[0] >= X.shape[1] else (X.T, None)
+    gram = np.zeros((tall.shape[1],) * 2)
+    height = max(1, _CHUNK // tall.shape[1])
+    for first in range(0, len(tall), height):
+        part = tall[first : first + height] / scale
+        gram += part.T @ (part if along is None else along[first : first + height, np.newaxis] * part)
+    if along is None:
+        roots = np.sqrt(weights)
+        gram = roots[:, np.newaxis] * gram * roots
+    last = len(gram) - 1
+    top = float(scipy.linalg.eigvalsh((gram + gram.T) / 2, subset_by_index=[last, last])[0])
+    return max(top, 0.0)
+
 
 _PRECISION = 1e-9
 """Relative width to which the critical step is enclosed."""
@@ -157,7 +212,7 @@ class _Window:
         means = [at(float(step)).exact() for step in track(steps, len(steps), "interpolating in the step")]
         self.batches = means[0].rate / float(steps[0])
         # The factor does not depend on the step, and neither does its QR decomposition.
-        whitened = [modes.whitened(mean) for mean in means]
+        whitened = [mean_map.whitened(mean) for mean in means]
         kernels = [kernel for *_, kernel in whitened]
         triangle = whitened[0][1]
         self.kernel = _MatrixPolynomial(kernels, low, high)

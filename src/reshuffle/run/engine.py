@@ -5,9 +5,8 @@ from typing import Any, Protocol
 
 from reshuffle._core.arrays import FloatArray
 from reshuffle.epoch.choice import Choice
-from reshuffle.run.frozen import FrozenSubspace
 from reshuffle.run.limits import Motion
-from reshuffle.run.stability import Stability
+from reshuffle.run.stability import FrozenSubspace, Stability
 from reshuffle.run.stopping import BestEpoch
 
 

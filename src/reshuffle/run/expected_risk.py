@@ -5,11 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reshuffle._core.answers import ErrorKind, with_error
 from reshuffle._core.arrays import FloatArray, IntArray
-from reshuffle._core.confidence import error_of_mean
-from reshuffle.epoch.second_moment.readout import Readout
-from reshuffle.epoch.second_moment.streams import Snapshot
+from reshuffle._core.confidence import ErrorKind, error_of_mean, with_error
+from reshuffle.epoch.second_moment.streams import Readout, Snapshot
 
 _ROUNDING = 1e-8
 """Relative to the terms that are added: what many epochs of rounding may do to a sum of them."""

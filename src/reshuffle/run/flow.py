@@ -9,9 +9,9 @@ from reshuffle.epoch.epoch import Epoch
 from reshuffle.problem import least_squares
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.run import limits
-from reshuffle.run.frozen import FrozenSubspace
 from reshuffle.run.limits import Limit
 from reshuffle.run.risk import Risk
+from reshuffle.run.stability import FrozenSubspace
 from reshuffle.run.trajectory import Trajectory
 from reshuffle.schemes import FullBatch
 

@@ -6,9 +6,9 @@ from typing import Protocol
 import numpy as np
 import scipy.linalg
 
-from reshuffle._core.answers import ErrorKind, with_error
 from reshuffle._core.arrays import FloatArray
-from reshuffle._core.norms import norm
+from reshuffle._core.confidence import ErrorKind, with_error
+from reshuffle._core.numerics import norm
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.run.risk import Risk
 

@@ -8,7 +8,7 @@ from reshuffle._core.arrays import FloatArray
 from reshuffle.epoch import choice
 from reshuffle.epoch.accuracy import A_SECOND, CALL, duration, require_affordable
 from reshuffle.epoch.affine.course import Course
-from reshuffle.epoch.affine.inputs import Inputs
+from reshuffle.epoch.affine.outside import Inputs
 from reshuffle.epoch.lattice.subsets import fits_in_memory
 from reshuffle.epoch.second_moment.reshuffled import ReshuffledMoment
 from reshuffle.epoch.second_moment.stationary import ROUNDS, Enclosure, Map, mean_part, positive_radius

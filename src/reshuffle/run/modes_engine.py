@@ -8,16 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from reshuffle._core import confidence, powers
-from reshuffle._core.answers import ErrorKind
+from reshuffle._core import confidence, numerics
 from reshuffle._core.arrays import BoolArray, FloatArray
-from reshuffle._core.norms import norms
+from reshuffle._core.confidence import ErrorKind
+from reshuffle._core.numerics import norms
 from reshuffle.epoch.accuracy import warn_of_no_answer
 from reshuffle.epoch.choice import Choice
 from reshuffle.epoch.epoch import Epoch
 from reshuffle.run import risk_interval, stopping
-from reshuffle.run.map_error import MapError
-from reshuffle.run.perturbation import Perturbation
+from reshuffle.run.map_error import MapError, Perturbation
 from reshuffle.run.risk import Risk
 from reshuffle.run.risk_interval import RiskInterval
 from reshuffle.run.stability import Stability, stability
@@ -147,7 +146,7 @@ class ModesEngine(Trajectory):
 
     def motion(self, epochs: FloatArray) -> tuple[FloatArray, FloatArray]:
         """(1 - x)^k and its geometric sum, for the rates x of the modes."""
-        return powers.power_and_sum(self.epoch.rates, epochs * self.epoch.mean.repeats)
+        return numerics.power_and_sum(self.epoch.rates, epochs * self.epoch.mean.repeats)
 
     @property
     def converges(self) -> bool:

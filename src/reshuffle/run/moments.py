@@ -7,12 +7,12 @@ from reshuffle._core.arrays import FloatArray
 from reshuffle.epoch import choice
 from reshuffle.epoch.accuracy import A_SECOND, CALL, duration, warn_of_no_answer
 from reshuffle.epoch.affine.course import Course
-from reshuffle.epoch.affine.inputs import Inputs
+from reshuffle.epoch.affine.outside import Inputs
 from reshuffle.epoch.choice import Choice, SecondMomentTask
 from reshuffle.epoch.epoch import Epoch
 from reshuffle.epoch.second_moment import streams
-from reshuffle.epoch.second_moment.readout import Readout
 from reshuffle.epoch.second_moment.reshuffled import ReshuffledMoment
+from reshuffle.epoch.second_moment.streams import Readout
 from reshuffle.run import expected_risk as parts
 from reshuffle.run.affine_engine import AffineEngine
 from reshuffle.run.expected_risk import ExpectedRisk

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field, fields
 
 import numpy as np
 
-from reshuffle._core.answers import ErrorKind, with_error
 from reshuffle._core.arrays import BoolArray, FloatArray
-from reshuffle._core.norms import row_norms
+from reshuffle._core.confidence import ErrorKind, with_error
+from reshuffle._core.numerics import row_norms
 from reshuffle.problem.covariance import Covariance
 from reshuffle.problem.row_space import RowSpace
 

@@ -6,28 +6,26 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from reshuffle._core import checks
-from reshuffle._core.answers import ErrorKind
 from reshuffle._core.arrays import FloatArray
+from reshuffle._core.confidence import ErrorKind
 from reshuffle.epoch import choice
 from reshuffle.epoch.accuracy import Accuracy, accuracy
-from reshuffle.epoch.affine.affine_epoch import AffineEpoch
 from reshuffle.epoch.choice import Choice, Computation
-from reshuffle.epoch.epoch import Epoch
+from reshuffle.epoch.epoch import AffineEpoch, Epoch
 from reshuffle.errors import UnsupportedError
-from reshuffle.problem import least_squares, units
+from reshuffle.problem import least_squares
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.recipe import Recipe, StepLike, recipe
 from reshuffle.run import limits, moments
 from reshuffle.run.affine_engine import AffineEngine
 from reshuffle.run.engine import Engine
 from reshuffle.run.expected_risk import ExpectedRisk
-from reshuffle.run.frozen import FrozenSubspace, RangeAssumption
 from reshuffle.run.limits import Limit, LimitComparison
 from reshuffle.run.mean_square import MeanSquareStability, mean_square_stability
 from reshuffle.run.modes_engine import ModesEngine
 from reshuffle.run.risk import Risk
 from reshuffle.run.risk_interval import RiskInterval
-from reshuffle.run.stability import Stability
+from reshuffle.run.stability import FrozenSubspace, RangeAssumption, Stability
 from reshuffle.run.stopping import BestEpoch
 from reshuffle.schemes import base
 from reshuffle.schemes.base import Scheme
@@ -204,10 +202,10 @@ class Run:
         """
         given = checks.flag("given_responses", given_responses)
         clock = self.recipe.clock(epochs)
-        unit = units.unit(self.problem, self.start)
+        unit = least_squares.unit(self.problem, self.start)
         if unit == 1:
             return moments.expected_risk(self._affine, self._modes, clock, given)
-        problem = units.divided(self.problem, unit)
+        problem = least_squares.divided(self.problem, unit)
         run = Run(problem, self.scheme, self.recipe, self.start / unit, self.accuracy)
         return moments.expected_risk(run._affine, run._modes, clock, given).enlarged(unit)
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from reshuffle._core.answers import ErrorKind
 from reshuffle._core.arrays import BoolArray, FloatArray
-from reshuffle._core.norms import norm
+from reshuffle._core.confidence import ErrorKind
+from reshuffle._core.numerics import norm
 from reshuffle.problem.least_squares import LeastSquares
-from reshuffle.run.frozen import FrozenSubspace, RangeAssumption
 from reshuffle.run.risk import Risk, RiskForms
+from reshuffle.run.stability import FrozenSubspace, RangeAssumption
 
 _CHUNK = 1 << 17
 """Entries of (times, modes) arrays that are worked on at a time, so that they stay in the cache."""

@@ -9,8 +9,7 @@ import numpy as np
 from reshuffle._core import checks
 from reshuffle._core.arrays import IntArray
 from reshuffle.schemes.base import OrderLike, Scheme, Shuffle, permutations
-from reshuffle.schemes.cyclic import Cyclic
-from reshuffle.schemes.fixed_order import FixedOrder
+from reshuffle.schemes.cyclic import Cyclic, FixedOrder
 from reshuffle.schemes.partition import Batches
 
 _MOST_ENUMERATED = 720

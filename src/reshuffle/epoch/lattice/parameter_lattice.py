@@ -14,7 +14,7 @@ from math import comb
 import numpy as np
 
 from reshuffle._core.arrays import FloatArray
-from reshuffle._core.orthogonal import thin_qr
+from reshuffle._core.numerics import thin_qr
 from reshuffle._core.progress import track
 from reshuffle._core.threads import each
 from reshuffle.epoch.lattice.subsets import elements, layer, prefix_weights

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.linalg
 
 from reshuffle._core.arrays import FloatArray
-from reshuffle._core.orthogonal import graded_svd
+from reshuffle._core.numerics import graded_svd
 from reshuffle._core.progress import track
 from reshuffle._core.threads import few_threads
 from reshuffle.epoch.affine.affine_map import AffineMap
