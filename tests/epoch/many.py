@@ -25,7 +25,7 @@ def share_of_error(run, exact):
 def pull_of(run):
     """The matrix through which the responses of the blocks' rows enter in an epoch, on the row space."""
     mean = run.epoch.mean
-    return mean.rate / run.problem.row_space.scale * mean.pulled(mean.factor)
+    return mean.stride / run.problem.row_space.scale * mean.pulled(mean.factor)
 
 
 def descents(problem, scheme, step, method, **arguments):

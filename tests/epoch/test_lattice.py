@@ -29,9 +29,9 @@ def test_both_lattices_equal_the_enumeration_of_all_orders(n, p, batches, equal)
     step = tiny.step * space.scale**2
     for mean in (exact._over_samples(blocks, step), exact._over_parameters(blocks, step)):
         Z = space.lift(space.lift(mean.factor.T @ mean.weigh(mean.factor)).T)
-        close(np.eye(p) - mean.rate * Z, A)
+        close(np.eye(p) - mean.stride * Z, A)
         close(
-            mean.rate / space.scale * space.lift(mean.pulled(mean.factor) @ blocks.response),
+            mean.stride / space.scale * space.lift(mean.pulled(mean.factor) @ blocks.response),
             N @ tiny.problem.y,
         )
         for batch in range(batches):

@@ -32,7 +32,7 @@ def test_the_smallest_eigenvalue_of_ill_conditioned_features_is_the_square_of_th
     V, _ = np.linalg.qr(rng.standard_normal((5, 5)))
     singular = np.array([1e-8, 1e-5, 1e-3, 0.5, 1.0])
     run = rs.descend(rs.LeastSquares((U * singular) @ V.T, np.ones(40)), rs.FullBatch(), step=1.0)
-    np.testing.assert_allclose(run.epoch.rates, singular**2 / 40, rtol=1e-6)
+    np.testing.assert_allclose(run.epoch.paces, singular**2 / 40, rtol=1e-6)
 
 
 def test_a_null_space_inside_the_row_space_is_found():

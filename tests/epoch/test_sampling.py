@@ -31,10 +31,10 @@ def test_one_order_is_its_affine_map():
         ((A, N),) = brute_force.affine_maps(setting, [batches])
         full, control = np.zeros((2, *rows.orthonormal.shape))
         draws.follow(rows, order_of(rows, batches), full, control)
-        basis = rows.factor / np.sqrt(rows.rates / rows.unit)[:, np.newaxis]
+        basis = rows.factor / np.sqrt(rows.paces / rows.unit)[:, np.newaxis]
         entered = rows.unit / space.scale * rows.factor.T @ (full.T * rows.roots)
         close(space.lift(entered), N[:, members])
-        root = np.sqrt(rows.rates)[:, np.newaxis]
+        root = np.sqrt(rows.paces)[:, np.newaxis]
         close(basis @ (np.eye(5) - A) @ basis.T, root * (full.T @ rows.orthonormal) * root.T)
 
 
@@ -61,7 +61,7 @@ def test_the_mean_of_the_control_variate_of_samples_is_known(arguments):
     for samples in permutations(range(6)):
         order = Order(np.array(samples)[: template.offsets[-1]], template.offsets, template.shares)
         draws.follow(rows, order, full, control)
-    close(control / 720, low_degrees.up_to_two(rows, approximation.coefficients))
+    close(control / 720, low_degrees.up_to_two(rows, approximation.coefficients()))
     # Up to three batches nothing but low degrees exists.
     close(full, control)
 
@@ -88,7 +88,7 @@ def test_the_stated_errors_are_the_true_ones():
     rates, risks, ways = [], [], []
     for seed in range(60):
         run = rs.descend(problem, scheme, 0.05, method="sampling", rtol=3e-3, seed=seed)
-        rates.append(np.abs(run.epoch.rates / exact.epoch.rates - 1) / run.epoch.error)
+        rates.append(np.abs(run.epoch.paces / exact.epoch.paces - 1) / run.epoch.error)
         risk = run.risk(epochs)
         risks.append(np.abs(risk.total - truth) / risk.error)
         ways.append(np.linalg.norm(run.iterate(epochs) - iterates, axis=-1) / run.iterate_error(epochs))

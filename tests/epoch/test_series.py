@@ -87,7 +87,7 @@ def test_shuffled_samples_have_no_contracting_propagator():
     step = 3e-3 * problem.row_space.scale**2
     approximation = tasks.task(scheme, 60, run.epoch.blocks, step).approximation
     assert not approximation.contracts
-    bound = series.error(approximation.whitened(), approximation.coefficients, contracts=False)
+    bound = series.error(approximation.whitened(), approximation.coefficients(), contracts=False)
     assert bound.share <= run.epoch.error <= 1.2 * bound.share
 
 
@@ -163,7 +163,7 @@ def test_low_degrees_are_sums_over_distinct_words():
     problem = case(7, 4, 1).problem
     for partition in ([[0, 3, 5], [1], [2, 6], [4]], [[row] for row in range(7)]):
         rows = whitened(problem, partition, 0.1)
-        words = [rows.of_atom(atom).T @ rows.of_atom(atom) * rows.rates for atom in range(rows.atoms)]
+        words = [rows.of_atom(atom).T @ rows.of_atom(atom) * rows.paces for atom in range(rows.atoms)]
         degrees = [low_degrees.degree_one, low_degrees.degree_two]
         if rows.atoms == 7:
             degrees.append(low_degrees.degree_three_of_samples)

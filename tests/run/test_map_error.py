@@ -68,7 +68,7 @@ def test_the_series_states_its_error(n, p, batches, step, covariance):
     assert run.limit().error == run.iterate_error(math.inf)
     # Early on, where the error of the map itself is seen, the bounds are of its size.
     early = (
-        run.epoch.error * exact.epoch.rates.max() * np.linalg.norm(middle.start - middle.problem.beta_star)
+        run.epoch.error * exact.epoch.paces.max() * np.linalg.norm(middle.start - middle.problem.beta_star)
     )
     assert run.iterate_error(1) <= 3 * early + 3 * run.epoch.mean.pull_error * np.linalg.norm(
         middle.problem.y

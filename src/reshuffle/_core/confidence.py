@@ -22,16 +22,12 @@ ErrorKind: TypeAlias = Literal["exact", "bound", "three standard errors", "estim
 cases by no more, over what was drawn; "estimate": by about that much, as far as can be told.
 """
 
-_KINDS: dict[str, ErrorKind] = {"exact": "exact", "series": "bound", "sampling": "three standard errors"}
-
-
-def kind_of_method(method: str) -> ErrorKind:
-    """The kind of error that a way of averaging over orders has.
-
-    >>> kind_of_method("series")
-    'bound'
-    """
-    return _KINDS[method]
+ERROR_KINDS: dict[str, ErrorKind] = {
+    "exact": "exact",
+    "series": "bound",
+    "sampling": "three standard errors",
+}
+"""The kind of error that each way of averaging over orders has."""
 
 
 def with_error(value: FloatArray | float, error: FloatArray | float, kind: ErrorKind = "exact") -> str:

@@ -29,7 +29,7 @@ class Accuracy:
     method : str
         "exact", "series", "sampling", or "auto" to choose between them.
     rtol : float
-        The largest relative error that the rate of a mode may have (`Epoch.error`).
+        The largest relative error that the pace of a mode may have (`Epoch.error`).
     budget : float
         Floating-point operations that may be spent on the mean of an epoch.
     seed : int

@@ -145,7 +145,7 @@ def mean_choice(task: Task, accuracy: Accuracy) -> Choice:
 def _of_series(of: Approximation, accuracy: Accuracy) -> tuple[float, str]:
     """What the series costs, and what speaks against it, told from its bound, which costs next to nothing."""
     whitened = of.whitened()
-    bound = series.error(whitened, of.coefficients, contracts=of.contracts).share
+    bound = series.error(whitened, of.coefficients(), contracts=of.contracts).share
     price = series.flops(whitened)
     if not bound <= accuracy.rtol:
         known, wanted = apart(bound, accuracy.rtol)
@@ -176,11 +176,11 @@ def mean_map(task: Task, accuracy: Accuracy) -> MeanMap:
 def _approximate(of: Approximation, taken: str, accuracy: Accuracy) -> MeanMap:
     whitened, summed = of.whitened(), None
     if taken == "series":
-        summed = tasks.by_series(whitened, of.coefficients, of.contracts)
-        # The bound on the rates is known only once the series is summed.
+        summed = tasks.by_series(whitened, of.coefficients(), of.contracts)
+        # The bound on the paces is known only once the series is summed.
         if accuracy.method == "series" or summed.error <= accuracy.rtol:
             return summed
-    sampled = tasks.by_sampling(whitened, of.coefficients, of.draw(whitened), accuracy)
+    sampled = tasks.by_sampling(whitened, of.coefficients(), of.draw(whitened), accuracy)
     return summed if summed is not None and summed.error < sampled.error else sampled
 
 

@@ -41,7 +41,7 @@ DrawOrder = Callable[[np.random.Generator], Order]
 
 @dataclass(frozen=True, eq=False)
 class Sampled:
-    """The pull (q, k), those of the groups (groups, q, k), the error of the rates, and the number of orders."""
+    """The pull (q, k), those of the groups (groups, q, k), the error of the paces, and the number of orders."""
 
     pull: FloatArray
     groups: FloatArray
@@ -62,7 +62,7 @@ def sample(
     budget: float,
     rng: np.random.Generator,
 ) -> Sampled:
-    """Draw orders until the rate of every mode is known to `rtol`, or `budget` operations are spent.
+    """Draw orders until the pace of every mode is known to `rtol`, or `budget` operations are spent.
 
     A first round goes without the control variate, which makes an order three times as expensive; if that was not
     enough, a second one tells whether it pays.
@@ -145,11 +145,11 @@ class _Tally:
             yield (full - factor * control) / orders + factor * self.low_degrees if factor else full / orders
 
     def error(self) -> float:
-        """The error of the rate of the worst mode, relative to that rate."""
-        rates = np.array([np.einsum("ij,ij->j", group, self.whitened.orthonormal) for group in self.groups()])
-        mean = np.abs(rates.mean(axis=0))
+        """The error of the pace of the worst mode, relative to that pace."""
+        paces = np.array([np.einsum("ij,ij->j", group, self.whitened.orthonormal) for group in self.groups()])
+        mean = np.abs(paces.mean(axis=0))
         with np.errstate(divide="ignore", invalid="ignore"):
-            shares = error_of_mean(rates) / mean
+            shares = error_of_mean(paces) / mean
         return float(np.nan_to_num(shares, posinf=np.inf).max(initial=0.0))
 
     def result(self) -> Sampled:
@@ -164,7 +164,7 @@ def modifier(
     whitened: Whitened, draw: DrawOrder, atom: int, orders: int, rng: np.random.Generator
 ) -> FloatArray:
     """Pi_b in the basis V (k, k), from as many orders as given and their reverses."""
-    x, root = whitened.rates, np.sqrt(whitened.rates)
+    x, root = whitened.paces, np.sqrt(whitened.paces)
     first_row = int(whitened.offsets[atom])
     total, visits = np.zeros((len(x), len(x))), 0.0
     for _ in range(max(1, orders // 2)):
@@ -180,7 +180,7 @@ def modifier(
 
 def _words_after(whitened: Whitened, order: Order, step: int) -> FloatArray:
     """E (k, k) with I - L E L the product of the visits after a step."""
-    x = whitened.rates
+    x = whitened.paces
     words = np.zeros((len(x), len(x)))
     for later in range(step + 1, len(order.shares)):
         rows = whitened.orthonormal[order.rows[order.offsets[later] : order.offsets[later + 1]]]
@@ -196,7 +196,7 @@ def follow(whitened: Whitened, order: Order, full: FloatArray, control: FloatArr
     From the last visit to the first: what happens after a visit is M = L^-1 prod (I - step W) L, and each visit's
     pull is M o. Transposes are kept, so that rows stay rows.
     """
-    x = whitened.rates
+    x = whitened.paces
     rows = whitened.orthonormal[order.rows]
     after = np.eye(len(x))
     linear, quadratic = np.zeros_like(after), np.zeros_like(after)

@@ -8,7 +8,7 @@ import numpy as np
 
 from reshuffle._core import checks
 from reshuffle._core.arrays import FloatArray
-from reshuffle._core.confidence import ErrorKind, kind_of_method
+from reshuffle._core.confidence import ERROR_KINDS, ErrorKind
 from reshuffle._core.threads import few_threads
 from reshuffle.epoch import choice, mean_map
 from reshuffle.epoch.accuracy import Accuracy
@@ -49,7 +49,7 @@ class Epoch:
     @property
     def error_kind(self) -> ErrorKind:
         """In which sense `error` is meant."""
-        return kind_of_method(self.method)
+        return ERROR_KINDS[self.method]
 
     @property
     def choice(self) -> Choice:
@@ -58,7 +58,7 @@ class Epoch:
 
     @property
     def error(self) -> float:
-        """How far the rate B step z of each mode may be off beyond rounding, relative to that rate.
+        """How far the pace B step z of each mode may be off beyond rounding, relative to that pace.
 
         0 for the exact mean. For the series a proven bound, |v'(Z - true Z) v| <= error v'Z v for every v; for
         sampling the error of the worst mode, within which are at least 99 of 100 seeds.
@@ -107,18 +107,24 @@ class Epoch:
         """The side of a square matrix that costs about as much as the blocks do."""
         return math.sqrt(self.blocks.rows.size)
 
-    @cached_property
+    @property
     def rates(self) -> FloatArray:
+        """What an epoch multiplies each mode by, (r,): (1 - x)^repeats for a pace x."""
+        with np.errstate(over="ignore"):
+            return (1 - self.paces) ** self.mean.repeats
+
+    @cached_property
+    def paces(self) -> FloatArray:
         """X (r,): one application multiplies mode i by 1 - x_i; the epoch does so `mean.repeats` times."""
         with np.errstate(over="ignore"):
-            return self.mean.rate * self.modes.values
+            return self.mean.stride * self.modes.values
 
     @cached_property
     def pull(self) -> FloatArray:
         """(r, rows): how the responses of the rows of the blocks enter each mode in one application."""
-        natural_rate = self.mean.rate / self.problem.row_space.scale
+        natural_stride = self.mean.stride / self.problem.row_space.scale
         with np.errstate(over="ignore", invalid="ignore"):
-            pull = natural_rate * self.modes.pull
+            pull = natural_stride * self.modes.pull
         if not np.isfinite(pull).all():
             raise OverflowError(
                 f"step is {self.step:g}, so large that a single epoch leaves the range of floating-point numbers; "
@@ -129,8 +135,8 @@ class Epoch:
     @property
     def pull_size(self) -> float:
         """The norm that the pull has before anything cancels in it."""
-        natural_rate = self.mean.rate / self.problem.row_space.scale
-        return natural_rate * self.mean.weight * float(np.linalg.norm(self.mean.factor))
+        natural_stride = self.mean.stride / self.problem.row_space.scale
+        return natural_stride * self.mean.weight * float(np.linalg.norm(self.mean.factor))
 
     @property
     def Z(self) -> FloatArray:
@@ -140,7 +146,7 @@ class Epoch:
     @property
     def matrix(self) -> FloatArray:
         """I - B step Z (p, p), which the mean error is multiplied by in an epoch."""
-        inside = (self.mean.rate * self.mean.repeats) * self._inner_Z
+        inside = (self.mean.stride * self.mean.repeats) * self._inner_Z
         return np.eye(self.problem.p) - self._lift_matrix(inside)
 
     @property
@@ -215,7 +221,7 @@ class AffineEpoch:
     @property
     def error_kind(self) -> ErrorKind:
         """In which sense errors are meant."""
-        return kind_of_method(self.method)
+        return ERROR_KINDS[self.method]
 
     @property
     def matrix(self) -> FloatArray:
@@ -229,5 +235,5 @@ class AffineEpoch:
     def Z(self) -> FloatArray:
         """(I - A) / (B step) (p, p), not symmetric in general; with a penalty it is part of it."""
         course = self.courses[0]
-        rate = course.walk.steps * course.recipe.at(0).step
-        return (np.eye(course.space.p) - self.matrix) / rate
+        stride = course.walk.steps * course.recipe.at(0).step
+        return (np.eye(course.space.p) - self.matrix) / stride

@@ -30,7 +30,7 @@ class Whitened:
         diag(s) V', so that Z = factor' K factor.
     roots : (q,)
         sqrt(w).
-    rates : (k,)
+    paces : (k,)
         x = unit s^2, what a mode is multiplied by exp(-x) with, were the visits infinitely many and small.
     unit : float
         B step.
@@ -41,7 +41,7 @@ class Whitened:
     orthonormal: FloatArray
     factor: FloatArray
     roots: FloatArray
-    rates: FloatArray
+    paces: FloatArray
     unit: float
     offsets: IntArray
 
@@ -70,22 +70,22 @@ class Whitened:
     @cached_property
     def row_norms(self) -> FloatArray:
         """o'diag(x) o (q,): what a visit does along its own row."""
-        return np.asarray((self.orthonormal**2) @ self.rates)
+        return np.asarray((self.orthonormal**2) @ self.paces)
 
     @cached_property
     def norms(self) -> FloatArray:
         """|step W_b| (atoms,)."""
         if (self.sizes == 1).all():
             return self.row_norms
-        roots = np.sqrt(self.rates)
+        roots = np.sqrt(self.paces)
         return np.array(
             [scipy.linalg.svdvals(self.of_atom(atom) * roots)[0] ** 2 for atom in range(self.atoms)]
         )
 
     @property
     def fastest(self) -> float:
-        """The largest rate, |step sum_b W_b|."""
-        return float(self.rates.max(initial=0.0))
+        """The largest pace, |step sum_b W_b|."""
+        return float(self.paces.max(initial=0.0))
 
 
 _CHUNK = 1 << 22
@@ -94,7 +94,7 @@ _CHUNK = 1 << 22
 
 def degree_one(whitened: Whitened) -> FloatArray:
     """E_1: X o - P_b X o."""
-    x, rows = whitened.rates, whitened.orthonormal
+    x, rows = whitened.paces, whitened.orthonormal
     result = rows * x
     for place, own in _atoms(whitened):
         result[place] -= (own * x) @ own.T @ own
@@ -103,7 +103,7 @@ def degree_one(whitened: Whitened) -> FloatArray:
 
 def degree_two(whitened: Whitened) -> FloatArray:
     """E_2: (X^2 - X P_b X - P_b X^2 + 2 (P_b X)^2 - Q) o, with Q = sum_a P_a X P_a X."""
-    x, rows = whitened.rates, whitened.orthonormal
+    x, rows = whitened.paces, whitened.orthonormal
     pairs = np.zeros((len(x), len(x)))
     result = rows * x**2
     for place, own in _atoms(whitened):
@@ -119,7 +119,7 @@ def degree_three_of_samples(whitened: Whitened) -> FloatArray:
 
     Primes leave out the row's own atom. The third sum meets pairs of samples, as cubes of their Gram matrix.
     """
-    x, rows = whitened.rates, whitened.orthonormal
+    x, rows = whitened.paces, whitened.orthonormal
     own, own_square = whitened.row_norms, np.asarray(rows**2 @ x**2)
     pairs, triples, squares = (
         rows.T @ (weight[:, np.newaxis] * rows) for weight in (own, own**2, own_square)
@@ -161,7 +161,7 @@ def modifier_of_sample(whitened: Whitened, coefficients: FloatArray, sample: int
     The same sums as above, as matrices: E_1 = S', E_2 = S'^2 - Q', E_3 as in `degree_three_of_samples`, where every
     word P X P X ... P is left without its last X, and L stands at both ends.
     """
-    x, own = whitened.rates, whitened.orthonormal[sample]
+    x, own = whitened.paces, whitened.orthonormal[sample]
     others = np.delete(whitened.orthonormal, sample, axis=0)
     met = np.einsum("ij,j,ij->i", others, x, others)[:, np.newaxis]
     single = np.eye(len(x)) - np.outer(own, own)
@@ -201,6 +201,6 @@ def _cubes(whitened: Whitened) -> FloatArray:
     result = np.empty_like(rows)
     for start in range(0, len(rows), height):
         part = slice(start, start + height)
-        gram = (rows[part] * whitened.rates) @ rows.T
+        gram = (rows[part] * whitened.paces) @ rows.T
         result[part] = (gram**3) @ rows
     return result

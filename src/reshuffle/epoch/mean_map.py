@@ -12,7 +12,7 @@ from reshuffle._core.numerics import graded_svd, thin_qr
 
 @dataclass(frozen=True, eq=False)
 class MeanMap:
-    """The affine map c -> c - rate (F'K F c - F'A y), in row-space coordinates, done `repeats` times an epoch.
+    """The affine map c -> c - stride (F'K F c - F'A y), in row-space coordinates, `repeats` times per epoch.
 
     Every word in Z begins and ends with features, so Z = F'K F with a small symmetric kernel K in between
     that stays well conditioned however badly X is; the eigenvalues of Z inherit that accuracy.
@@ -25,7 +25,7 @@ class MeanMap:
         K, symmetric; a vector stands for a diagonal.
     pull : (q, rows) or (q,)
         A, through which the responses of the (compressed) rows enter: Xtilde' = n F'A; a vector for a diagonal.
-    rate : float
+    stride : float
         What Z is multiplied by in one application: B step for an epoch of random reshuffling.
     repeats : int
         Applications in an epoch.
@@ -36,10 +36,10 @@ class MeanMap:
     method : str
         "exact", "series" or "sampling".
     error : float
-        How far the rate of each mode may be off, relative to that rate. For the series a bound, in the strong
+        How far the pace of each mode may be off, relative to that pace. For the series a bound, in the strong
         sense |v'(Z - true Z) v| <= error v'Z v for every v; for sampling so many standard errors of the worst mode.
     pull_error : float
-        A bound on the Frobenius norm of the error of rate F'A, for the series.
+        A bound on the Frobenius norm of the error of stride F'A, for the series.
     replicas : tuple of MeanMap
         For sampling: the map without each group of draws in turn, from which errors of all answers follow.
     """
@@ -47,7 +47,7 @@ class MeanMap:
     factor: FloatArray
     kernel: FloatArray
     pull: FloatArray
-    rate: float
+    stride: float
     repeats: int
     weight: float
     modifier: Callable[[int], FloatArray]

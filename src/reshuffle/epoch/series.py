@@ -70,14 +70,14 @@ def sample_coefficients(shares: FloatArray, n: int) -> FloatArray:
 def pull(whitened: Whitened, coefficients: FloatArray) -> FloatArray:
     """Y (k, q) without coincidences and with one."""
     correction = _pair_correction(whitened, coefficients)
-    plain = _homogeneous_sum(coefficients[1:], whitened.rates)
+    plain = _homogeneous_sum(coefficients[1:], whitened.paces)
     rows = whitened.orthonormal
     return ((rows * plain) + rows @ correction.T + _own_correction(whitened, coefficients)).T
 
 
 def modifier(whitened: Whitened, coefficients: FloatArray, atom: int) -> FloatArray:
     """Pi_b, in the basis V (k, k), to the same order as `pull`."""
-    x, root = whitened.rates, np.sqrt(whitened.rates)
+    x, root = whitened.paces, np.sqrt(whitened.paces)
     rows = whitened.of_atom(atom)
     inner = _pair_correction(whitened, coefficients, weighted=False)
     inner += _homogeneous_sum(coefficients[2:], x[:, np.newaxis], x) * (rows.T @ rows)
@@ -103,7 +103,7 @@ def error(whitened: Whitened, coefficients: FloatArray, *, contracts: bool) -> S
     # P_a L, which has the root of the norm of L P_a L.
     total = np.sqrt(each**2 @ norms)
     norm = min(float(each @ norms), float(np.sqrt(whitened.fastest) * total))
-    slowest, smallest = float(whitened.rates.min(initial=np.inf)), float(norms.min(initial=np.inf))
+    slowest, smallest = float(whitened.paces.min(initial=np.inf)), float(norms.min(initial=np.inf))
     with np.errstate(divide="ignore", invalid="ignore"):
         share = min(norm / slowest if slowest else np.inf, total / np.sqrt(smallest) if smallest else np.inf)
     of_rows = np.repeat(each, whitened.sizes)
@@ -113,7 +113,7 @@ def error(whitened: Whitened, coefficients: FloatArray, *, contracts: bool) -> S
 
 def flops(whitened: Whitened) -> float:
     """Operations of `pull`: products over atoms for each pair of modes, and sums over triples of modes."""
-    k, q = len(whitened.rates), len(whitened.orthonormal)
+    k, q = len(whitened.paces), len(whitened.orthonormal)
     terms = _terms(whitened.fastest)
     calls = CALL * (whitened.atoms + terms * k)
     return 2.0 * whitened.atoms * k**3 + 8.0 * q * k**2 + 10.0 * terms * k**3 + calls
@@ -161,20 +161,20 @@ def _terms(largest: float) -> int:
     return terms + 2
 
 
-def _homogeneous_sum(coefficients: FloatArray, *rates: FloatArray) -> FloatArray:
+def _homogeneous_sum(coefficients: FloatArray, *paces: FloatArray) -> FloatArray:
     """sum_m a_m h_m(-x, -y, ...), with h_m the complete homogeneous polynomials; arguments broadcast.
 
     These are the divided differences of sum_i a_i (-x)^i, shifted, with no division by differences.
     """
-    shape = np.broadcast_shapes(*(rate.shape for rate in rates))
-    current = [np.zeros(shape) for _ in rates]
+    shape = np.broadcast_shapes(*(pace.shape for pace in paces))
+    current = [np.zeros(shape) for _ in paces]
     total = np.zeros(shape)
-    largest = max(float(rate.max(initial=0.0)) for rate in rates)
+    largest = max(float(pace.max(initial=0.0)) for pace in paces)
     for power, coefficient in enumerate(coefficients[: _terms(largest)]):
         # h_m of the first variables comes before that of one more: h_m(.., z) = z h_{m-1}(.., z) + h_m(..).
         below: FloatArray | float = 1.0 if power == 0 else 0.0
-        for number, rate in enumerate(rates):
-            current[number] = below - rate * current[number]
+        for number, pace in enumerate(paces):
+            current[number] = below - pace * current[number]
             below = current[number]
         total += coefficient * below
     return total
@@ -182,22 +182,22 @@ def _homogeneous_sum(coefficients: FloatArray, *rates: FloatArray) -> FloatArray
 
 def _pair_correction(whitened: Whitened, coefficients: FloatArray, weighted: bool = True) -> FloatArray:
     """Minus the sum over atoms of the words with one pair, (k, k), times diag(x) on the right if weighted."""
-    x, rows = whitened.rates, whitened.orthonormal
+    x, rows = whitened.paces, whitened.orthonormal
     correction = np.zeros((len(x), len(x)))
     singles = bool((whitened.sizes == 1).all())
-    for mode, rate in enumerate(x):
+    for mode, pace in enumerate(x):
         scaled = rows * rows[:, mode, np.newaxis]
         # P_b[:, mode] for every atom: its rows, weighed with their own entry.
         columns = scaled if singles else np.add.reduceat(scaled, whitened.offsets[:-1], axis=0)
-        middle = np.full((1, 1), rate)
+        middle = np.full((1, 1), pace)
         weights = _homogeneous_sum(coefficients[3:], middle, x[:, np.newaxis], x[np.newaxis])
-        correction -= rate * weights * (columns.T @ columns)
+        correction -= pace * weights * (columns.T @ columns)
     return correction * x if weighted else correction
 
 
 def _own_correction(whitened: Whitened, coefficients: FloatArray) -> FloatArray:
     """What the pull of an atom gains because no word of it meets the atom itself, to first order, (q, k)."""
-    x, rows = whitened.rates, whitened.orthonormal
+    x, rows = whitened.paces, whitened.orthonormal
     weights = _homogeneous_sum(coefficients[2:], x[:, np.newaxis], x[np.newaxis]) * x
     if (whitened.sizes == 1).all():
         return np.asarray(rows * ((rows**2) @ weights.T))

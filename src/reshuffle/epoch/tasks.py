@@ -75,7 +75,7 @@ def _kernel(whitened: Whitened, pull: FloatArray) -> FloatArray:
 
 def _in_row_space(whitened: Whitened, inside: FloatArray) -> FloatArray:
     """M given in the basis V, as a matrix on the row space; directions that no row reaches stay as they are."""
-    norms = np.sqrt(whitened.rates / whitened.unit) if whitened.unit else np.ones(len(whitened.rates))
+    norms = np.sqrt(whitened.paces / whitened.unit) if whitened.unit else np.ones(len(whitened.paces))
     basis = whitened.factor / np.where(norms == 0, 1.0, norms)[:, np.newaxis]
     identity = np.eye(whitened.factor.shape[1])
     return np.asarray(identity + basis.T @ (inside - np.eye(len(norms))) @ basis)
@@ -93,7 +93,7 @@ class Approximation:
     ----------
     whitened : callable
         The rows in the coordinates of these methods.
-    coefficients : array
+    coefficients : callable
         Those of the series.
     contracts : bool
         Whether the atoms are batches, between whose visits nothing is enlarged.
@@ -102,7 +102,7 @@ class Approximation:
     """
 
     whitened: Callable[[], Whitened]
-    coefficients: FloatArray
+    coefficients: Callable[[], FloatArray]
     contracts: bool
     draw: Callable[[Whitened], DrawOrder]
 
@@ -177,7 +177,7 @@ def _shuffled_batches(scheme: Scheme, n: int, blocks: Blocks, step: float) -> Ta
     weights = np.repeat(1 / (blocks.batches * blocks.divisors), blocks.sizes)
     approximation = Approximation(
         whitened=lambda: Whitened.of(blocks.rows, weights, blocks.batches * step, blocks.offsets),
-        coefficients=series.batch_coefficients(),
+        coefficients=series.batch_coefficients,
         contracts=True,
         draw=_batch_orders,
     )
@@ -204,13 +204,13 @@ def _shuffled_samples(scheme: Scheme, n: int, blocks: Blocks, step: float) -> Ta
     sizes, divisors = scheme.sizes(n), scheme.step_divisors(n)
     approximation = Approximation(
         whitened=lambda: Whitened.of(blocks.rows, np.full(n, 1 / n), steps * step, blocks.offsets),
-        coefficients=series.sample_coefficients(sizes / divisors, n),
+        coefficients=lambda: series.sample_coefficients(sizes / divisors, n),
         contracts=False,
         draw=lambda whitened: _sample_orders(n, np.concatenate([[0], np.cumsum(sizes)]), divisors),
     )
 
     def mean() -> MeanMap:
-        return _few_batches_of_samples(approximation.whitened(), approximation.coefficients, steps)
+        return _few_batches_of_samples(approximation.whitened(), approximation.coefficients(), steps)
 
     flops = 12.0 * n * rank**2 + (4.0 * n**2 * rank if steps == _MOST_SAMPLE_BATCHES else 0.0)
     if steps > _MOST_SAMPLE_BATCHES:

@@ -10,7 +10,7 @@ import numpy as np
 
 from reshuffle._core import confidence
 from reshuffle._core.arrays import FloatArray
-from reshuffle._core.confidence import ErrorKind, kind_of_method
+from reshuffle._core.confidence import ERROR_KINDS, ErrorKind
 from reshuffle.epoch import choice
 from reshuffle.epoch.accuracy import Accuracy
 from reshuffle.epoch.affine import visits
@@ -82,7 +82,7 @@ class AffineStates:
     @property
     def error_kind(self) -> ErrorKind:
         """In which sense errors are meant."""
-        return kind_of_method(self.method)
+        return ERROR_KINDS[self.method]
 
     @property
     def dimension(self) -> int:

@@ -210,7 +210,7 @@ class _Window:
         self.low, self.high = low, high
         steps = _MatrixPolynomial.nodes(at(low).degree + 1, low, high)
         means = [at(float(step)).exact() for step in track(steps, len(steps), "interpolating in the step")]
-        self.batches = means[0].rate / float(steps[0])
+        self.batches = means[0].stride / float(steps[0])
         # The factor does not depend on the step, and neither does its QR decomposition.
         whitened = [mean_map.whitened(mean) for mean in means]
         kernels = [kernel for *_, kernel in whitened]

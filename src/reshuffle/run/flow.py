@@ -91,7 +91,7 @@ class FlowModes(Trajectory):
 
     def motion(self, epochs: FloatArray) -> tuple[FloatArray, FloatArray]:
         """exp(-t w) and (1 - exp(-t w)) / w, for the eigenvalues w of W."""
-        values, scale = self._epoch.rates, self.problem.row_space.scale
+        values, scale = self._epoch.paces, self.problem.row_space.scale
         forever = np.isinf(epochs)
         with np.errstate(over="ignore", under="ignore"):
             exponent = np.where(forever, 0.0, epochs * scale * scale)[..., np.newaxis] * values

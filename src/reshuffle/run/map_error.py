@@ -17,7 +17,7 @@ class Perturbation:
 
     Attributes
     ----------
-    rates : (r,)
+    paces : (r,)
         x, of the approximate map.
     frozen : (r,)
         The modes that do not move, in the true map either.
@@ -27,24 +27,24 @@ class Perturbation:
         A bound on the Frobenius norm of the error of the pull.
     """
 
-    rates: FloatArray
+    paces: FloatArray
     frozen: BoolArray
     error: float
     pull_error: float
 
     @property
     def slowest(self) -> float:
-        """A lower bound on the true rates."""
-        return (1 - self.error) * float(self.rates[~self.frozen].min(initial=np.inf))
+        """A lower bound on the true paces."""
+        return (1 - self.error) * float(self.paces[~self.frozen].min(initial=np.inf))
 
     @property
     def fastest(self) -> float:
-        """An upper bound on the true rates."""
-        return (1 + self.error) * float(self.rates[~self.frozen].max(initial=0.0))
+        """An upper bound on the true paces."""
+        return (1 + self.error) * float(self.paces[~self.frozen].max(initial=0.0))
 
     @property
     def is_bounded(self) -> bool:
-        """Whether anything can be said at all: all rates are surely between 0 and 2."""
+        """Whether anything can be said at all: all paces are surely between 0 and 2."""
         return self.error < 1 and self.slowest > 0 and self.fastest < 2
 
     @property
@@ -81,9 +81,9 @@ class Perturbation:
         """
         if not self.is_bounded:
             return np.where(epochs == 0, 0.0, np.inf)
-        roots = np.sqrt(np.where(self.frozen, 0.0, self.rates))
+        roots = np.sqrt(np.where(self.frozen, 0.0, self.paces))
         # H^(1/2) (1 + A + ... + A^(m-1)) at its largest over m <= k: sums that alternate exceed their end.
-        half = np.where(self.rates <= 1, roots * np.where(self.frozen, 0.0, drift), roots)
+        half = np.where(self.paces <= 1, roots * np.where(self.frozen, 0.0, drift), roots)
         through_powers = self._of_half_sums(epochs) * norms(half * row_norms(pull))
         sums = np.minimum(epochs, max(1 / self.slowest, 1.0))
         return np.asarray(through_powers + sums * (self.pull_error * size))

@@ -134,7 +134,7 @@ class ModesEngine(Trajectory):
     def _map_error(self) -> MapError:
         mean, blocks, scale = self.epoch.mean, self.epoch.blocks, self.problem.row_space.scale
         return MapError(
-            Perturbation(self.epoch.rates, self.frozen_modes, mean.error, mean.pull_error / scale),
+            Perturbation(self.epoch.paces, self.frozen_modes, mean.error, mean.pull_error / scale),
             rows=scale * blocks.rows @ self.directions,
             response=blocks.response,
             pull=self.pull,
@@ -145,8 +145,8 @@ class ModesEngine(Trajectory):
         return [ModesEngine(epoch, self.start) for epoch in self.epoch.replicas]
 
     def motion(self, epochs: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """(1 - x)^k and its geometric sum, for the rates x of the modes."""
-        return numerics.power_and_sum(self.epoch.rates, epochs * self.epoch.mean.repeats)
+        """(1 - x)^k and its geometric sum, for the paces x of the modes."""
+        return numerics.power_and_sum(self.epoch.paces, epochs * self.epoch.mean.repeats)
 
     @property
     def converges(self) -> bool:
@@ -164,12 +164,12 @@ class ModesEngine(Trajectory):
     def _stability(self) -> Stability:
         """The same, with no error for sampled orders."""
         share = self.epoch.error if self.error_kind == "bound" else 0.0
-        moving = self.epoch.rates[~self.frozen_modes]
+        moving = self.epoch.paces[~self.frozen_modes]
         return stability(moving, self.epoch.mean.repeats, self.range_assumption.holds, self.problem.X, share)
 
     def best_epoch(self) -> BestEpoch:
         """The epoch with the smallest risk, certified."""
-        return stopping.best_epoch(self.motion, self.risk_forms, self.epoch.rates, self.epoch.mean.repeats)
+        return stopping.best_epoch(self.motion, self.risk_forms, self.epoch.paces, self.epoch.mean.repeats)
 
     def risk_interval(self, epochs: FloatArray) -> RiskInterval:
         """Bounds on the risk of two-batch descent from Z alone."""

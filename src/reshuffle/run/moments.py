@@ -13,6 +13,7 @@ from reshuffle.epoch.epoch import Epoch
 from reshuffle.epoch.second_moment import streams
 from reshuffle.epoch.second_moment.reshuffled import ReshuffledMoment
 from reshuffle.epoch.second_moment.streams import Readout
+from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.run import expected_risk as parts
 from reshuffle.run.affine_engine import AffineEngine
 from reshuffle.run.expected_risk import ExpectedRisk
@@ -41,7 +42,7 @@ def expected_risk(
         Average over the orders alone, with the responses of the problem.
     """
     when = np.unique(clock.ravel())
-    inputs = _inputs(run, given_responses)
+    _require_truth(run.problem, given_responses)
     taken = way(run, modes, when, given_responses).taken
     runs = affordable_runs(run, when) if taken == "simulation" else 0
     engine = run if modes is None else modes
@@ -51,6 +52,7 @@ def expected_risk(
     if taken == "rows" and modes is not None:
         return of_reshuffling(modes.epoch, run.start, clock, modes.risk(when).total)
     mean, _ = _mean_risk(run, when, given_responses)
+    inputs = _inputs(run, given_responses)
     courses = run.courses_of_errors
     error = run.inside(run.start - run.problem.parameters("the expected risk"))
     if len(courses) > 1:
@@ -65,17 +67,21 @@ def expected_risk(
 def way(run: AffineEngine, modes: ModesEngine | None, when: FloatArray, given_responses: bool) -> Choice:
     """How the second moments of a run are followed up to the given ascending epochs."""
     epoch = None if modes is None else modes.epoch
-    inputs = 1 if given_responses else 1 + len(run.blocks.rows)
     exact = _mean_is_exact(run, epoch)
+    plain = epoch is not None and choice.climbs(epoch.scheme)
+    # Their shapes are the same, and these are there already.
+    blocks = epoch.blocks if epoch is not None and plain else run.blocks
+    dimension = run.problem.rank if plain else run.dimension
+    inputs = 1 if given_responses else 1 + len(blocks.rows)
     task = SecondMomentTask(
         walk=run.walk,
-        blocks=run.blocks,
-        dimension=run.dimension,
+        blocks=blocks,
+        dimension=dimension,
         epochs=when,
         given_responses=given_responses,
         mean_is_exact=exact,
         rows_serve=exact and epoch is not None and not given_responses and _rows_serve(epoch, run, when),
-        leaps=run.recipe.is_constant and streams.leaps(run.dimension * (run.dimension + inputs), when),
+        leaps=run.recipe.is_constant and streams.leaps(dimension * (dimension + inputs), when),
         settling=lambda: _settling(run, epoch),
     )
     return choice.second_moment_choice(task, run.accuracy)
@@ -93,7 +99,7 @@ def _rows_serve(epoch: Epoch, run: AffineEngine, when: FloatArray) -> bool:
         return False
     visited = sum(len(rows) for rows in run.scheme.partition(run.problem.n))
     # Its coordinates lose what slow modes add up to in the long run.
-    slow = float(epoch.rates.min(initial=1.0)) < _SLOW * float(epoch.rates.max(initial=1.0))
+    slow = float(epoch.paces.min(initial=1.0)) < _SLOW * float(epoch.paces.max(initial=1.0))
     return visited == run.problem.n and epoch.step > 0 and (bool(np.isfinite(when).all()) or not slow)
 
 
@@ -106,7 +112,7 @@ def _settling(run: AffineEngine, epoch: Epoch | None) -> float:
         if rate in (0.0, np.inf):
             return 1.0
         return float((40 if rate < 1 else 800) / abs(np.log(rate))) if rate != 1 else np.inf
-    moving = epoch.rates[epoch.rates != 0]
+    moving = epoch.paces[epoch.paces != 0]
     with np.errstate(divide="ignore"):
         speed = np.abs(np.log(np.abs(1 - moving))).min(initial=np.inf)
     return float(800 / speed) if speed else np.inf
@@ -199,6 +205,14 @@ def of_reshuffling(epoch: Epoch, start: FloatArray, clock: FloatArray, mean: Flo
         Readout(space, covariance, start, beta_star).turned(lattice.basis),
         mean,
     )
+
+
+def _require_truth(problem: LeastSquares, given_responses: bool) -> None:
+    """Say what is missing before anything is computed."""
+    if given_responses:
+        problem.parameters("the risk given the responses")
+    else:
+        problem.truth("the expected risk")
 
 
 def _inputs(run: AffineEngine, given_responses: bool) -> Inputs:

@@ -42,7 +42,7 @@ def two_batch_interval(epoch: Epoch, risk: Risk, drift: FloatArray) -> RiskInter
             f"risk_interval holds for RandomReshuffling with 2 batches, but the scheme is {epoch.scheme}; "
             "risk(epochs) is exact for every scheme."
         )
-    reach = epoch.mean.rate / 2 * _norm(epoch)
+    reach = epoch.mean.stride / 2 * _norm(epoch)
     if reach > 1 + 1e-12:
         raise ValueError(
             f"risk_interval needs step <= 1 / |W| = {epoch.step / reach:.6g}, but step is {epoch.step:.6g}; "
@@ -70,9 +70,9 @@ def _noise_through_inverse(epoch: Epoch, drift: FloatArray) -> FloatArray:
     _, covariance, noise = problem.truth("risk_interval")
     lifted = problem.row_space.lift(epoch.modes.vectors)
     sizes = np.einsum("ij,ij->j", lifted, covariance.apply(lifted))
-    # G^2 / z = rate^2 z drift^2 for an eigenvalue z of Z: no division, so frozen modes take care of themselves.
-    moving = np.where(epoch.rates == 0, 0.0, drift)
+    # G^2 / z = stride^2 z drift^2 for an eigenvalue z of Z: no division, so frozen modes take care of themselves.
+    moving = np.where(epoch.paces == 0, 0.0, drift)
     with np.errstate(over="ignore", invalid="ignore"):
-        amplitude = noise * epoch.mean.rate / problem.row_space.scale * moving
+        amplitude = noise * epoch.mean.stride / problem.row_space.scale * moving
         weighed = np.where(moving == 0, 0.0, amplitude * np.sqrt(sizes * epoch.modes.values / problem.n))
         return np.asarray(np.square(weighed).sum(axis=-1))

@@ -300,8 +300,9 @@ def descend(
         it reaches rtol, else sampling. `run.method` tells which it was. There is no series with momentum,
         a penalty, a schedule or a fixed order; how many orders of ShuffleOnce are drawn is up to the scheme.
     rtol : float
-        The relative error that the rate of a mode may have where the mean is not exact. The error of a risk curve
-        is then about as small, relative to its start; `run.risk(epochs).error` tells it.
+        The relative error that the pace of a mode, the share of it that an epoch takes away, may have where the
+        mean is not exact. The error of a risk curve is then about as small, relative to its start;
+        `run.risk(epochs).error` tells it.
     budget : float
         Floating-point operations that may be spent on the mean of an epoch; 1e12 is a minute or so. If that is not
         enough for rtol a warning says so, and the answers carry their error.

@@ -49,20 +49,20 @@ class Stability:
 
 
 def stability(
-    rates: FloatArray, repeats: int, range_assumption: bool, X: FloatArray, share: float = 0.0
+    paces: FloatArray, repeats: int, range_assumption: bool, X: FloatArray, share: float = 0.0
 ) -> Stability:
-    """Read the stability off the rates x of the modes in the range of Z, each multiplied by 1 - x.
+    """Read the stability off the paces x of the modes in the range of Z, each multiplied by 1 - x.
 
     `share` is how far each x may be off, relative to itself.
     """
     with np.errstate(over="ignore"):
-        factors = np.abs(1 - rates) ** repeats
+        factors = np.abs(1 - paces) ** repeats
     # 1 - x rounds to one for x below eps: such a mode still converges, if slowly.
-    settles = bool(((rates > 0) & (rates < 2)).all())
+    settles = bool(((paces > 0) & (paces < 2)).all())
     converges = settles and range_assumption
     # The distance from one, which the rate itself has lost to rounding.
-    gap = repeats * float(np.minimum(rates, 2 - rates).min(initial=np.inf))
-    error = _rate_error(rates, repeats, share) if share else 0.0
+    gap = repeats * float(np.minimum(paces, 2 - paces).min(initial=np.inf))
+    error = _rate_error(paces, repeats, share) if share else 0.0
     advice = slowness(X, gap) if converges else ""
     return Stability(converges, float(factors.max(initial=0.0)), error, "bound" if share else "exact", advice)
 
@@ -88,13 +88,13 @@ def slowness(X: FloatArray, gap: float) -> str:
     return f"a factor 1/e takes {epochs} epochs; {cause}"
 
 
-def _rate_error(rates: FloatArray, repeats: int, share: float) -> float:
+def _rate_error(paces: FloatArray, repeats: int, share: float) -> float:
     """How far the largest |1 - x|^repeats may be off if each x is known up to a share of itself."""
     with np.errstate(over="ignore", invalid="ignore"):
-        ends = np.abs(1 - rates * (1 + share * np.array([[-1.0], [1.0]])))
-        gaps = np.abs(1 - rates)
+        ends = np.abs(1 - paces * (1 + share * np.array([[-1.0], [1.0]])))
+        gaps = np.abs(1 - paces)
         # A mode for which x = 1 is possible may vanish.
-        least = np.maximum(gaps - share * np.abs(rates), 0.0)
+        least = np.maximum(gaps - share * np.abs(paces), 0.0)
         lowest, rate, largest = (float((values**repeats).max(initial=0.0)) for values in (least, gaps, ends))
         error = max(largest - rate, rate - lowest)
     return error if np.isfinite(error) else np.inf

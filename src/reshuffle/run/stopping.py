@@ -43,27 +43,27 @@ class BestEpoch:
         return f"BestEpoch(epoch={self.epoch:g}, risk={self.risk:.6g})"
 
 
-def best_epoch(motion: _Motion, forms: RiskForms, rates: FloatArray, repeats: int) -> BestEpoch:
+def best_epoch(motion: _Motion, forms: RiskForms, paces: FloatArray, repeats: int) -> BestEpoch:
     """Minimise the risk over all epochs 0, 1, 2, ... and infinity, by branch and bound.
 
     Between two epochs every mode stays between its values there (even and odd epochs apart, when some 1 - x are
     negative), and a convex quadratic form on a box lies above its tangent plane: intervals whose bound exceeds
     the best risk seen cannot hold the minimum and are dropped, the others are halved until single epochs are left.
     """
-    alternates = (rates > 1) & (repeats % 2 == 1)
+    alternates = (paces > 1) & (repeats % 2 == 1)
     signs = (1.0, -1.0) if alternates.any() else (1.0,)
-    ends = _grid(rates, repeats)
+    ends = _grid(paces, repeats)
     epoch, risk = _best(ends, _total(motion, forms, ends))
     low, high = ends[:-1], ends[1:]
     spent, error = 0, 0.0
     while len(low):
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            boxes = [_boxes(motion(low), motion(high), rates, alternates, sign) for sign in signs]
+            boxes = [_boxes(motion(low), motion(high), paces, alternates, sign) for sign in signs]
             bounds = np.min([_lower_bounds(forms, *box) for box in boxes], axis=0)
         is_open = (bounds < risk * (1 - _TOLERANCE)) & (high - low > 1)
         low, high, bounds = low[is_open], high[is_open], bounds[is_open]
         # Every interval has a price of its own beside that of its modes.
-        spent += len(low) * (64 + len(rates))
+        spent += len(low) * (64 + len(paces))
         given_up = np.full(len(low), spent > _BUDGET) | (low >= _LAST_EPOCH)
         error = max(error, risk - float(bounds[given_up].min(initial=risk)))
         low, high = low[~given_up], high[~given_up]
@@ -109,9 +109,9 @@ def _best(epochs: FloatArray, risks: FloatArray) -> tuple[float, float]:
     return float(epochs[at]), float(risks[at])
 
 
-def _grid(rates: FloatArray, repeats: int) -> FloatArray:
+def _grid(paces: FloatArray, repeats: int) -> FloatArray:
     """Epochs from 0 to infinity, twice as far each time, until the slowest mode has settled or overflowed."""
-    slowest = float(np.abs(np.log1p(-np.minimum(np.abs(rates[rates != 0]), 0.5))).min(initial=1.0))
+    slowest = float(np.abs(np.log1p(-np.minimum(np.abs(paces[paces != 0]), 0.5))).min(initial=1.0))
     last = min(1000 / (repeats * max(slowest, 1e-300)), _LAST_EPOCH)
     doublings = 2.0 ** np.arange(0, math.ceil(math.log2(max(last, 2))) + 1)
     return np.concatenate([[0.0], doublings, [np.inf]])
@@ -124,7 +124,7 @@ def _total(motion: _Motion, forms: RiskForms, epochs: FloatArray) -> FloatArray:
 def _boxes(
     start: tuple[FloatArray, FloatArray],
     end: tuple[FloatArray, FloatArray],
-    rates: FloatArray,
+    paces: FloatArray,
     alternates: BoolArray,
     sign: float,
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
@@ -135,7 +135,7 @@ def _boxes(
     decays, drifts = [], []
     for decay, drift in (start, end):
         decays.append(np.where(alternates, sign * np.abs(decay), decay))
-        drifts.append(np.where(alternates, (1 - decays[-1]) / rates, drift))
+        drifts.append(np.where(alternates, (1 - decays[-1]) / paces, drift))
     return np.minimum(*decays), np.maximum(*decays), np.minimum(*drifts), np.maximum(*drifts)
 
 

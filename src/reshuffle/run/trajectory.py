@@ -1,4 +1,4 @@
-"""What descent and gradient flow share: modes that fade at their own rates, and a frozen rest."""
+"""What descent and gradient flow share: modes that fade at their own pace, and a frozen rest."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable

@@ -39,7 +39,7 @@ DrawPairs = Callable[[np.random.Generator, int], Orders]
 
 
 def group_maps(visits: Visits, force: FloatArray, draw: DrawPairs, wanted: Accuracy) -> list[AffineMap]:
-    """The mean maps of the groups of draws, until the rates of all modes are known to rtol or the budget is spent.
+    """The mean maps of the groups of draws, until the paces of all modes are known to rtol or the budget is spent.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ class _Tally:
                     self._kernel[group] += kernel
                     self._entries[group] += entries
             self.rounds += rounds
-            self.error = rate_error(np.array([one.graded for one in self.maps]))
+            self.error = pace_error(np.array([one.graded for one in self.maps]))
         return rounds * self.expense
 
 
@@ -149,10 +149,10 @@ def follow(visits: Visits, force: FloatArray, orders: Orders) -> tuple[FloatArra
     return kernel.mean(axis=0), np.hstack(inputs)
 
 
-def rate_error(losses: FloatArray) -> float:
-    """How far the rates x of D = mean of `losses` (groups, d, d) may be off, relative to x, for the worst.
+def pace_error(losses: FloatArray) -> float:
+    """How far the paces x of D = mean of `losses` (groups, d, d) may be off, relative to x, for the worst.
 
-    To first order a rate moves by l'(dD) r / l'r, with l and r its eigenvectors. A mode counts by |1 - x|, what an
+    To first order a pace moves by l'(dD) r / l'r, with l and r its eigenvectors. A mode counts by |1 - x|, what an
     epoch leaves of it: the buffers of momentum make many that fade at once, with eigenvectors that are nearly
     parallel. Infinite if anything is.
     """
@@ -164,10 +164,10 @@ def rate_error(losses: FloatArray) -> float:
     values, left, right = scipy.linalg.eig(mean, left=True, right=True, check_finite=False)
     with np.errstate(divide="ignore", invalid="ignore"):
         along = np.einsum("ij,gik,kj->gj", left.conj(), losses, right, optimize=True)
-        rates = along.mean(axis=0)
+        paces = along.mean(axis=0)
         groups = len(losses)
-        spread = norms(np.abs(along - rates).T) / np.sqrt(groups * (groups - 1))
-        shares = spread / np.abs(rates) * np.minimum(np.abs(1 - values), 1.0)
+        spread = norms(np.abs(along - paces).T) / np.sqrt(groups * (groups - 1))
+        shares = spread / np.abs(paces) * np.minimum(np.abs(1 - values), 1.0)
     return quantile(groups) * float(np.where(spread == 0, 0.0, shares).max())
 
 

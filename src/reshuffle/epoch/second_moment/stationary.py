@@ -65,13 +65,13 @@ class MeanPart(ABC):
 
 
 class ModePart(MeanPart):
-    """The mean part of a symmetric map with rates x (r,) and orthonormal modes Q (r, r): D = Q diag(x) Q'."""
+    """The mean part of a symmetric map with paces x (r,) and orthonormal modes Q (r, r): D = Q diag(x) Q'."""
 
-    def __init__(self, rates: FloatArray, modes: FloatArray):
-        self.loss = (modes * rates) @ modes.T
-        self.units, self._modes = np.ones(len(rates)), modes
+    def __init__(self, paces: FloatArray, modes: FloatArray):
+        self.loss = (modes * paces) @ modes.T
+        self.units, self._modes = np.ones(len(paces)), modes
         # 1 - (1 - x)(1 - y) without a difference of nearly equal numbers.
-        self._diagonal = rates[:, np.newaxis] + rates - np.outer(rates, rates)
+        self._diagonal = paces[:, np.newaxis] + paces - np.outer(paces, paces)
 
     def solve(self, right: FloatArray) -> FloatArray:
         """M with M - Abar M Abar' = R."""

@@ -226,13 +226,13 @@ def reshuffled(
     epoch: Epoch, lattice: ReshuffledMoment, start: FloatArray, epochs: FloatArray
 ) -> Iterator[Snapshot]:
     """The same for random reshuffling with nothing but a step, in the coordinates of the lattice."""
-    space, rates = epoch.problem.row_space, epoch.rates
+    space, paces = epoch.problem.row_space, epoch.paces
     modes = lattice.basis.T @ epoch.modes.vectors
     inlet = lattice.inlet((lattice.noise**2 * space.scale) * epoch.pull)
     begin = lattice.basis.T @ start
 
     def after(count: float, matrix: FloatArray) -> FloatArray:
-        _, drift = power_and_sum(rates, np.array(float(count)))
+        _, drift = power_and_sum(paces, np.array(float(count)))
         return lattice.epoch(matrix, inlet * drift)
 
     pace = _Pace(after, np.outer(begin, begin), constant=True)
@@ -240,19 +240,19 @@ def reshuffled(
     for when in epochs:
         second = pace.at(int(when)) if np.isfinite(when) else pace.state
         if end is None and (np.isinf(when) or pace.has_settled):
-            end = _settled(modes, rates, lambda matrix: after(np.inf, matrix))
+            end = _settled(modes, paces, lambda matrix: after(np.inf, matrix))
         if end is not None and np.isinf(when):
             yield end
             return
-        decay, _ = power_and_sum(rates, np.array(when))
+        decay, _ = power_and_sum(paces, np.array(when))
         error = 0.0 if end is None else _distance(second, end)
         with np.errstate(over="ignore", invalid="ignore"):
             mean = modes @ (decay * (modes.T @ begin))
         yield Snapshot(second, mean, error)
 
 
-def _settled(modes: FloatArray, rates: FloatArray, epoch: Map) -> Snapshot:
-    if not ((rates > 0) & (rates < 2)).all():
-        return Snapshot(np.full_like(modes, np.inf), np.full_like(rates, np.inf))
-    second, error = fixed_point(lambda matrix: epoch(matrix) - matrix, ModePart(rates, modes))
-    return Snapshot(second, np.zeros_like(rates), error)
+def _settled(modes: FloatArray, paces: FloatArray, epoch: Map) -> Snapshot:
+    if not ((paces > 0) & (paces < 2)).all():
+        return Snapshot(np.full_like(modes, np.inf), np.full_like(paces, np.inf))
+    second, error = fixed_point(lambda matrix: epoch(matrix) - matrix, ModePart(paces, modes))
+    return Snapshot(second, np.zeros_like(paces), error)
