@@ -7,8 +7,8 @@ import pytest
 
 import reshuffle as rs
 from reshuffle import paper
-from reshuffle.paper import risk_curves, shrinkage
-from reshuffle.paper.figure import Claim
+from reshuffle.paper import eigenvalue_map, risk_curves
+from reshuffle.paper.figure import Claim, lines
 
 SMALL = {
     "spectra-under": {"n": 400, "p": 100, "alpha": 0.4, "seed": 1},
@@ -77,7 +77,7 @@ def test_claims_come_out_as_they_should(name):
 
 
 def test_the_table_has_its_columns(name):
-    header, *rows = paper.load(name).table(numbers(name)).lines()
+    header, *rows = lines(paper.load(name).table(numbers(name)))
     assert ",".join(header) == HEADERS[name]
     assert rows
     assert {len(row) for row in rows} == {len(header)}
@@ -90,8 +90,9 @@ def test_the_picture_is_drawn(name, tmp_path):
 
 def test_full_and_quick_are_the_same_computation(name):
     figure = paper.load(name)
-    assert set(figure.full) == set(figure.quick) == set(SMALL[name])
-    assert figure.inputs(True) == figure.quick
+    assert set(figure.full) == set(SMALL[name])
+    assert set(figure.quick) <= set(figure.full)
+    assert figure.inputs(True) == {**figure.full, **figure.quick}
     assert figure.inputs(False) == figure.full
 
 
@@ -159,8 +160,10 @@ def test_the_printed_shrinkage_is_right_up_to_three_batches_only():
     x = np.array([0.5, 1.0])
     for batches in (2, 3):
         np.testing.assert_allclose(
-            shrinkage.printed(batches, 0.4, x), (1 - (1 - 0.4 * x / batches) ** batches) / 0.4, rtol=1e-12
+            eigenvalue_map.printed(batches, 0.4, x),
+            (1 - (1 - 0.4 * x / batches) ** batches) / 0.4,
+            rtol=1e-12,
         )
     # (3! 2! / 2!) / 10 - (3! 1! / 3!) / 100 + (3! 0! / 4!) / 1000, as the proposition has it.
-    assert shrinkage.printed(4, 0.4, np.array([1.0]))[0] == pytest.approx(1 - 0.59025, rel=1e-12)
-    assert abs(shrinkage.printed(4, 0.4, x) - (1 - (1 - 0.1 * x) ** 4) / 0.4).max() > 0.1
+    assert eigenvalue_map.printed(4, 0.4, np.array([1.0]))[0] == pytest.approx(1 - 0.59025, rel=1e-12)
+    assert abs(eigenvalue_map.printed(4, 0.4, x) - (1 - (1 - 0.1 * x) ** 4) / 0.4).max() > 0.1

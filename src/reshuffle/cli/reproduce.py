@@ -60,7 +60,7 @@ def _run(names: list[str], folder: Path, quick: bool) -> "list[Record]":
     import sys
 
     from reshuffle._core import progress
-    from reshuffle.paper.reproduce import reproduce as steps
+    from reshuffle.paper.report import reproduce as steps
 
     records = []
     with progress.display() if sys.stderr.isatty() else nullcontext() as bars:
