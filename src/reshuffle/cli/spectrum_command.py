@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from reshuffle.cli import options, output
-from reshuffle.cli.errors import InputError
+from reshuffle.cli.complaints import InputError
 from reshuffle.cli.options import TERMINAL, Batches, OutputOptions
 from reshuffle.cli.output import Answer, number
 from reshuffle.cli.terminal import Series
