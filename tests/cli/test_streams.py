@@ -10,6 +10,7 @@ import pytest
 from tests.cli.terminal import run
 
 LIMITS = "limits --aspect 0.5 --alpha 0.2 --batches 1 --epochs 3"
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="the streams of a POSIX shell")
 FULL = pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
 
 
