@@ -8,7 +8,7 @@ import numpy as np
 import reshuffle as rs
 from reshuffle import asymptotics, plotting
 from reshuffle._core.arrays import FloatArray
-from reshuffle.paper.figure import CIRCLES, Claim, Columns, Figure, scheme
+from reshuffle.paper.figure import CIRCLES, Claim, Columns, Figure, look, scheme
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
@@ -80,12 +80,11 @@ def draw(numbers: Numbers) -> "Picture":
     picture = plotting.figure(6.8, 4.2)
     ax = picture.add_subplot()
     for path in numbers.paths:
-        colour = plotting.scheme_colour("reshuffling", path.batches)
-        name = plotting.scheme_label("reshuffling", path.batches)
-        label = f"{name} (converges up to α = {path.critical_alpha:.3f})"
-        plotting.curve(numbers.epochs, path.exact, label=label, colour=colour, ax=ax)
+        style = look("reshuffling", path.batches)
+        label = f"{style['label']} (converges up to α = {path.critical_alpha:.3f})"
+        plotting.curve(numbers.epochs, path.exact, label=label, colour=style["color"], ax=ax)
         few = slice(None, None, max(1, len(numbers.epochs) // 25))
-        ax.plot(numbers.epochs[few], path.simulated.mean[few], color=colour, **CIRCLES)
+        ax.plot(numbers.epochs[few], path.simulated.mean[few], color=style["color"], **CIRCLES)
     ax.plot([], [], color="grey", label="simulated runs, mean", **CIRCLES)
     ax.set_yscale("log")
     ax.set_ylabel("|β − β*|² / |β*|²")
@@ -96,9 +95,8 @@ def draw(numbers: Numbers) -> "Picture":
 
 def table(numbers: Numbers) -> Columns:
     """Every epoch of both paths."""
-    size = len(numbers.epochs)
     return {
-        "batches": np.repeat(BATCHES, size),
+        "batches": np.repeat(BATCHES, len(numbers.epochs)),
         "epoch": np.tile(numbers.epochs.astype(int), len(numbers.paths)),
         "exact": np.concatenate([path.exact for path in numbers.paths]),
         "simulated": np.concatenate([path.simulated.mean for path in numbers.paths]),

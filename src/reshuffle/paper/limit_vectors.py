@@ -40,17 +40,15 @@ class Numbers:
 
 def compute(n: int, p: int, count: int, seed: int) -> Numbers:
     """Every alpha up to 0.95 of where the most restrictive recipe stops converging."""
-    distances = np.zeros((2, len(RECIPES), count))
-    alphas = np.linspace(0.05, 0.95, count)
+    alphas, distances = np.linspace(0.05, 0.95, count), np.zeros((2, len(RECIPES), count))
     for row, (rows, columns) in enumerate(((n, p), (p, n))):
         problem = rs.gaussian(rows, columns, noise=0.5, seed=seed)
         scale = rs.critical_step(problem, rs.FullBatch())
         for recipe, (name, batches) in enumerate(RECIPES):
-            visited = scheme(name, batches)
             for column, alpha in enumerate(alphas):
-                comparison = rs.descend(problem, visited, alpha=float(alpha * scale)).compare_limit()
-                size = float(np.linalg.norm(comparison.minimum_norm))
-                distances[row, recipe, column] = comparison.distance / size
+                run = rs.descend(problem, scheme(name, batches), alpha=float(alpha * scale))
+                ends = run.compare_limit()
+                distances[row, recipe, column] = ends.distance / np.linalg.norm(ends.minimum_norm)
     return Numbers(alphas, distances, _drift([1.0, 0.0]), _drift([0.0, 0.0]))
 
 
