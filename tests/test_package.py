@@ -1,13 +1,17 @@
 """The package says what it offers, and imports it only when asked."""
 
 import ast
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
 import reshuffle
+
+ROOT = Path(__file__).parent.parent
 
 
 def test_package_has_a_docstring():
@@ -35,3 +39,19 @@ def test_the_package_alone_imports_nothing_heavy():
     code = "import reshuffle, sys; print([m for m in ('numpy', 'scipy', 'matplotlib', 'rich') if m in sys.modules])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
+
+
+def test_the_version_is_the_same_everywhere():
+    """It is written in the package alone; what repeats it agrees, and a version in the making is not released."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert settings["project"]["dynamic"] == ["version"]
+    source = (ROOT / settings["tool"]["hatch"]["version"]["path"]).read_text()
+    assert re.findall(r'^__version__ = "(.*)"$', source, re.MULTILINE) == [reshuffle.__version__]
+    cited = re.findall(r"^version: (.*)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
+    assert cited == [reshuffle.__version__]
+    release, making, _ = reshuffle.__version__.partition(".dev")
+    number, date = re.search(
+        r"^## (\S+) \((.*)\)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE
+    ).groups()
+    assert number == release
+    assert (date == "unreleased") == bool(making)

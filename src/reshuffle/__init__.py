@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from reshuffle.simulation import Simulation as Simulation
     from reshuffle.simulation import simulate as simulate
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 # A name is imported when it is first asked for, so that `reshuffle --help` does not wait for numpy and scipy.
 # The lines above say the same to type checkers and editors; a test compares the two.

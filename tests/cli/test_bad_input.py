@@ -7,7 +7,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from reshuffle.cli import errors
+from reshuffle.cli import complaints
 from reshuffle.errors import BudgetError
 from tests.cli.terminal import run
 
@@ -281,21 +281,21 @@ def test_a_computation_that_fails_is_one_line_and_exit_code_one(capsys, line, me
 @pytest.mark.parametrize(
     ("error", "code"),
     [
-        (np.linalg.LinAlgError("singular"), errors.FAILED),
-        (OverflowError("far"), errors.FAILED),
-        (MemoryError(), errors.FAILED),
-        (BudgetError("try fewer batches"), errors.FAILED),
-        (RuntimeError("what"), errors.FAILED),
-        (KeyError("what"), errors.FAILED),
-        (ValueError("no"), errors.BAD_INPUT),
-        (TypeError("no"), errors.BAD_INPUT),
-        (FileNotFoundError(2, "No such file or directory", "x.csv"), errors.BAD_INPUT),
-        (OSError(28, "No space left on device"), errors.FAILED),
-        (ModuleNotFoundError("pictures need matplotlib"), errors.BAD_INPUT),
+        (np.linalg.LinAlgError("singular"), complaints.FAILED),
+        (OverflowError("far"), complaints.FAILED),
+        (MemoryError(), complaints.FAILED),
+        (BudgetError("try fewer batches"), complaints.FAILED),
+        (RuntimeError("what"), complaints.FAILED),
+        (KeyError("what"), complaints.FAILED),
+        (ValueError("no"), complaints.BAD_INPUT),
+        (TypeError("no"), complaints.BAD_INPUT),
+        (FileNotFoundError(2, "No such file or directory", "x.csv"), complaints.BAD_INPUT),
+        (OSError(28, "No space left on device"), complaints.FAILED),
+        (ModuleNotFoundError("pictures need matplotlib"), complaints.BAD_INPUT),
     ],
 )
 def test_every_error_has_a_code_and_a_message(error, code):
-    message, found = errors.explain(error)
+    message, found = complaints.explain(error)
     assert found == code
     assert message
 
@@ -303,7 +303,7 @@ def test_every_error_has_a_code_and_a_message(error, code):
 def test_warnings_are_one_line(capsys, monkeypatch):
     import warnings
 
-    import reshuffle.cli.stability as command
+    import reshuffle.cli.stability_command as command
 
     def warn(*_):
         warnings.warn("the answer\nis only as good as it gets", RuntimeWarning, stacklevel=1)

@@ -57,10 +57,10 @@ def test_a_sampled_matrix_has_the_mean_of_the_law(capsys):
     assert np.mean(found["sampled_eigenvalues"]) == pytest.approx(found["moments"][0], rel=0.05)
 
 
-def test_the_sketch_reaches_from_zero_to_the_top_of_the_density(capsys):
+def test_the_sketch_reaches_from_zero_to_the_top_of_the_density(capsys, tmp_path):
     arguments = ("spectrum", "--expression", "x*y + y*x", "--law", "x=sc(1)", "--law", "y=sc(1)")
-    (found,) = laws(capsys, *arguments)
-    shown = run(capsys, *arguments).out
+    shown = run(capsys, *arguments, "--json", str(tmp_path / "law.json")).out
+    (found,) = json.loads((tmp_path / "law.json").read_text())["laws"]
     assert f"{max(found['density']):.4g} │" in shown
     assert "\n        0 │" in shown
 
@@ -84,9 +84,10 @@ def test_laws_of_atoms_alone_are_shown(capsys, tmp_path):
 
 def test_several_intervals_are_drawn_with_a_gap(capsys, tmp_path):
     arguments = ("spectrum", "--expression", "d + s/10", "--law", "d=discrete([0,5])", "--law", "s=sc(1)")
-    (found,) = laws(capsys, *arguments, "--plot", str(tmp_path / "gap.png"))
+    files = [str(tmp_path / name) for name in ("gap.png", "gap.json")]
+    assert run(capsys, *arguments, "--plot", files[0], "--json", files[1]).code == 0
+    (found,) = json.loads((tmp_path / "gap.json").read_text())["laws"]
     assert len(found["support"]) == 2
-    assert run(capsys, *arguments).code == 0
 
 
 def test_a_negative_expression_is_not_an_option(capsys):

@@ -57,6 +57,7 @@ def test_the_installed_command_and_the_module_are_the_same():
     assert wrong.returncode == 2
 
 
+@pytest.mark.skipif(os.name == "nt", reason="a pipe of a POSIX shell")
 def test_a_reader_that_stops_reading_is_no_error():
     code = (
         f"{sys.executable} -m reshuffle curve --n 20 --p 30 --alpha 0.2 --epochs 1000 --json - | head -n 1;"

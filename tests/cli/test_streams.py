@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.terminal import run
+
 LIMITS = "limits --aspect 0.5 --alpha 0.2 --batches 1 --epochs 3"
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="the streams of a POSIX shell")
 FULL = pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
 
 
@@ -42,19 +45,20 @@ def test_a_full_disk_behind_standard_output_is_named(line):
 
 @FULL
 @pytest.mark.parametrize("option", ["--csv", "--json"])
-def test_a_full_disk_behind_a_file_is_named(option):
-    code, _, err = shell(f"{LIMITS} {option} /dev/full")
-    assert (code, err) == (1, "reshuffle: /dev/full: No space left on device.\n")
+def test_a_full_disk_behind_a_file_is_named(capsys, option):
+    outcome = run(capsys, *LIMITS.split(), option, "/dev/full")
+    assert (outcome.code, outcome.err) == (1, "reshuffle: /dev/full: No space left on device.\n")
 
 
 @FULL
-def test_a_full_disk_behind_a_picture_is_named(tmp_path):
-    (tmp_path / "full.png").symlink_to("/dev/full")
-    code, _, err = shell(f"{LIMITS} --plot {tmp_path / 'full.png'}")
-    assert (code, err) == (1, f"reshuffle: {tmp_path / 'full.png'}: No space left on device.\n")
+def test_a_full_disk_behind_a_picture_is_named(capsys, tmp_path):
+    picture = tmp_path / "full.png"
+    picture.symlink_to("/dev/full")
+    outcome = run(capsys, *LIMITS.split(), "--plot", str(picture))
+    assert (outcome.code, outcome.err) == (1, f"reshuffle: {picture}: No space left on device.\n")
 
 
-def test_devices_may_be_written_to_twice():
-    code, out, err = shell(f"{LIMITS} --csv /dev/null --json /dev/null")
-    assert (code, err) == (0, "")
-    assert "limit" in out
+def test_devices_may_be_written_to_twice(capsys):
+    outcome = run(capsys, *LIMITS.split(), "--csv", "/dev/null", "--json", "/dev/null")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert "limit" in outcome.out

@@ -2,11 +2,48 @@
 
 import sys
 from collections.abc import Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Literal
+
+if TYPE_CHECKING:
+    from cyclopts import App
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code: 0, 1 (failed), 2 (bad input) or 130 (interrupted)."""
-    from reshuffle.cli.app import app
-    from reshuffle.cli.errors import guarded
+    from reshuffle.cli.complaints import guarded
 
-    return guarded(app, list(sys.argv[1:] if arguments is None else arguments))
+    return guarded(application(), list(sys.argv[1:] if arguments is None else arguments))
+
+
+@cache
+def application() -> "App":
+    """The commands there are; what is heavy they import only when they are called."""
+    from cyclopts import App, Parameter
+
+    from reshuffle import __version__
+    from reshuffle.cli.curve_command import curve, limits
+    from reshuffle.cli.reproduce_command import reproduce
+    from reshuffle.cli.spectrum_command import spectrum
+    from reshuffle.cli.stability_command import stability
+
+    app = App(
+        name="reshuffle",
+        help="What mini-batch gradient descent does to a least-squares problem: exactly, without training.",
+        help_epilogue="Start with: reshuffle curve --n 200 --p 300 --alpha 0.2",
+        version=__version__,
+        help_format="plaintext",
+        suppress_keyboard_interrupt=False,
+    )
+
+    def completion(shell: Annotated[Literal["bash", "zsh", "fish"], Parameter(help="Your shell.")]) -> None:
+        """Print the completion script of a shell.
+
+        For example:
+          reshuffle completion bash >> ~/.bash_completion
+        """
+        print(app.generate_completion(shell=shell))
+
+    for command in (curve, spectrum, stability, limits, reproduce, completion):
+        app.command(command, help_epilogue="")
+    return app

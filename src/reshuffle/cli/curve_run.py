@@ -176,7 +176,7 @@ def reason_of(error: Exception) -> str:
     >>> reason_of(BudgetError("batches is 8, but at most 4 are allowed; try fewer batches."))
     'batches is 8, but at most 4 are allowed'
     """
-    from reshuffle.cli.errors import explain
+    from reshuffle.cli.complaints import explain
 
     return explain(error)[0].partition("; try ")[0].rstrip(".")
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from reshuffle.cli.errors import InputError
+from reshuffle.cli.complaints import InputError
 
 if TYPE_CHECKING:
     import reshuffle as rs

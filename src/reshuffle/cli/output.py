@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reshuffle.cli.errors import InputError, writing
+from reshuffle.cli.complaints import InputError, writing
 from reshuffle.cli.options import OutputOptions
-from reshuffle.cli.terminal import Series
+from reshuffle.cli.terminal import Series, sketch, table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
@@ -177,9 +177,6 @@ def uncertain(value: float, error: float) -> str:
 def _print(answer: Answer, options: OutputOptions) -> None:
     from rich.console import Console
     from rich.text import Text
-
-    from reshuffle.cli.layout import table
-    from reshuffle.cli.terminal import sketch
 
     # Names of files and columns may look like markup, and are not.
     console = Console(highlight=False, markup=False, emoji=False)

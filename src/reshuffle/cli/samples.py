@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reshuffle.cli import tables
-from reshuffle.cli.errors import InputError, warn
+from reshuffle.cli.complaints import InputError, warn
 from reshuffle.cli.tables import Table, shown
 
 if TYPE_CHECKING:

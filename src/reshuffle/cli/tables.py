@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reshuffle.cli.errors import InputError, warn
+from reshuffle.cli.complaints import InputError, warn
 
 if TYPE_CHECKING:
     from reshuffle._core.arrays import FloatArray

@@ -8,7 +8,7 @@ import numpy as np
 import reshuffle as rs
 from reshuffle import asymptotics, plotting
 from reshuffle._core.arrays import FloatArray
-from reshuffle.paper.figure import Claim, Figure, Table
+from reshuffle.paper.figure import CIRCLES, Claim, Columns, Figure, look, scheme
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
@@ -58,9 +58,9 @@ def compute(n: int, p: int, alpha: float, epochs: int, runs: int, seed: int) -> 
     when, size = np.arange(epochs + 1), float(np.sum(problem.beta_star**2))
     paths = []
     for batches in BATCHES:
-        scheme = rs.RandomReshuffling(batches) if batches > 1 else rs.FullBatch()
-        run = rs.descend(problem, scheme, alpha=alpha)
-        simulation = rs.simulate(problem, scheme, step=alpha / batches, epochs=when, runs=runs, seed=seed)
+        visited = scheme("reshuffling", batches)
+        run = rs.descend(problem, visited, alpha=alpha)
+        simulation = rs.simulate(problem, visited, step=alpha / batches, epochs=when, runs=runs, seed=seed)
         assert simulation.risk is not None
         paths.append(
             Path(
@@ -68,7 +68,7 @@ def compute(n: int, p: int, alpha: float, epochs: int, runs: int, seed: int) -> 
                 exact=np.square(run.iterate(when) - problem.beta_star).sum(axis=1) / size,
                 simulated=rs.Estimate(simulation.risk.mean / size, simulation.risk.standard_error / size),
                 rate=run.stability().rate,
-                critical_alpha=batches * rs.critical_step(problem, scheme),
+                critical_alpha=batches * rs.critical_step(problem, visited),
                 expected_critical_alpha=asymptotics.critical_alpha(p / n, batches),
             )
         )
@@ -80,20 +80,12 @@ def draw(numbers: Numbers) -> "Picture":
     picture = plotting.figure(6.8, 4.2)
     ax = picture.add_subplot()
     for path in numbers.paths:
-        colour = plotting.scheme_colour("reshuffling", path.batches)
-        name = plotting.scheme_label("reshuffling", path.batches)
-        label = f"{name} (converges up to α = {path.critical_alpha:.3f})"
-        plotting.curve(numbers.epochs, path.exact, label=label, colour=colour, ax=ax)
+        style = look("reshuffling", path.batches)
+        label = f"{style['label']} (converges up to α = {path.critical_alpha:.3f})"
+        plotting.curve(numbers.epochs, path.exact, label=label, colour=style["color"], ax=ax)
         few = slice(None, None, max(1, len(numbers.epochs) // 25))
-        ax.plot(
-            numbers.epochs[few],
-            path.simulated.mean[few],
-            "o",
-            color=colour,
-            markersize=4,
-            markerfacecolor="white",
-        )
-    ax.plot([], [], "o", color="grey", markersize=4, markerfacecolor="white", label="simulated runs, mean")
+        ax.plot(numbers.epochs[few], path.simulated.mean[few], color=style["color"], **CIRCLES)
+    ax.plot([], [], color="grey", label="simulated runs, mean", **CIRCLES)
     ax.set_yscale("log")
     ax.set_ylabel("|β − β*|² / |β*|²")
     ax.set_title(f"step α/B with α = {numbers.alpha:g}: lines exact", fontsize=10)
@@ -101,18 +93,15 @@ def draw(numbers: Numbers) -> "Picture":
     return picture
 
 
-def table(numbers: Numbers) -> Table:
+def table(numbers: Numbers) -> Columns:
     """Every epoch of both paths."""
-    size = len(numbers.epochs)
-    return Table(
-        {
-            "batches": np.repeat(BATCHES, size),
-            "epoch": np.tile(numbers.epochs.astype(int), len(numbers.paths)),
-            "exact": np.concatenate([path.exact for path in numbers.paths]),
-            "simulated": np.concatenate([path.simulated.mean for path in numbers.paths]),
-            "standard_error": np.concatenate([path.simulated.standard_error for path in numbers.paths]),
-        }
-    )
+    return {
+        "batches": np.repeat(BATCHES, len(numbers.epochs)),
+        "epoch": np.tile(numbers.epochs.astype(int), len(numbers.paths)),
+        "exact": np.concatenate([path.exact for path in numbers.paths]),
+        "simulated": np.concatenate([path.simulated.mean for path in numbers.paths]),
+        "standard_error": np.concatenate([path.simulated.standard_error for path in numbers.paths]),
+    }
 
 
 def claims(numbers: Numbers) -> list[Claim]:
@@ -145,14 +134,16 @@ def claims(numbers: Numbers) -> list[Claim]:
     ]
 
 
-FIGURE = Figure(
-    title="Appendix D.1: full batch diverges, two batches converge",
-    caption="X, the noise and β* are one realisation of standard Gaussians. Lines: the exact mean iterate. "
-    "Circles: the mean of simulated runs over their orders.",
-    full={"n": 1000, "p": 1500, "alpha": 0.5, "epochs": 100, "runs": 20, "seed": 0},
-    quick={"n": 300, "p": 450, "alpha": 0.5, "epochs": 60, "runs": 20, "seed": 0},
-    compute=compute,
-    draw=draw,
-    table=table,
-    claims=claims,
-)
+FIGURES = {
+    "divergence": Figure(
+        title="Appendix D.1: full batch diverges, two batches converge",
+        caption="X, the noise and β* are one realisation of standard Gaussians. Lines: the exact mean iterate. "
+        "Circles: the mean of simulated runs over their orders.",
+        full={"n": 1000, "p": 1500, "alpha": 0.5, "epochs": 100, "runs": 20, "seed": 0},
+        quick={"n": 300, "p": 450, "epochs": 60},
+        compute=compute,
+        draw=draw,
+        table=table,
+        claims=claims,
+    ),
+}

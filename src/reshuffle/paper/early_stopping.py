@@ -8,7 +8,7 @@ import numpy as np
 import reshuffle as rs
 from reshuffle import plotting
 from reshuffle._core.arrays import FloatArray
-from reshuffle.paper.figure import Claim, Figure, Table
+from reshuffle.paper.figure import Claim, Columns, Figure, look
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
@@ -49,31 +49,24 @@ def draw(numbers: Numbers) -> "Picture":
     picture = plotting.figure(9.6, 3.9)
     left, right = picture.subplots(1, 2)
     for row, batches in enumerate(BATCHES):
-        style = {
-            "color": plotting.scheme_colour("reshuffling", batches),
-            "label": plotting.scheme_label("reshuffling", batches),
-            "marker": "o",
-            "markersize": 3,
-        }
-        left.plot(numbers.alphas, numbers.epochs[row], **style)
-        right.plot(numbers.alphas, numbers.risks[row], **style)
+        style = look("reshuffling", batches)
+        left.plot(numbers.alphas, numbers.epochs[row], marker="o", markersize=3, **style)
+        right.plot(numbers.alphas, numbers.risks[row], marker="o", markersize=3, **style)
     plotting.plain(left, "α (step α/B)", "best epoch")
     plotting.plain(right, "α (step α/B)", "risk at the best epoch")
     left.legend(frameon=False, fontsize=9)
     return picture
 
 
-def table(numbers: Numbers) -> Table:
+def table(numbers: Numbers) -> Columns:
     """The best epochs and risks."""
     size = len(numbers.alphas)
-    return Table(
-        {
-            "batches": np.repeat(BATCHES, size),
-            "alpha": np.tile(numbers.alphas, len(BATCHES)),
-            "best_epoch": numbers.epochs.ravel().astype(int),
-            "risk": numbers.risks.ravel(),
-        }
-    )
+    return {
+        "batches": np.repeat(BATCHES, size),
+        "alpha": np.tile(numbers.alphas, len(BATCHES)),
+        "best_epoch": numbers.epochs.ravel().astype(int),
+        "risk": numbers.risks.ravel(),
+    }
 
 
 def claims(numbers: Numbers) -> list[Claim]:
@@ -98,13 +91,15 @@ def claims(numbers: Numbers) -> list[Claim]:
     ]
 
 
-FIGURE = Figure(
-    title="Section 3.3.1: early stopping",
-    caption="The best stopping time and the risk there, exact and certified, against the step.",
-    full={"n": 400, "p": 600, "noise": 0.5, "count": 12, "seed": 0},
-    quick={"n": 80, "p": 120, "noise": 0.5, "count": 7, "seed": 0},
-    compute=compute,
-    draw=draw,
-    table=table,
-    claims=claims,
-)
+FIGURES = {
+    "early-stopping": Figure(
+        title="Section 3.3.1: early stopping",
+        caption="The best stopping time and the risk there, exact and certified, against the step.",
+        full={"n": 400, "p": 600, "noise": 0.5, "count": 12, "seed": 0},
+        quick={"n": 80, "p": 120, "count": 7},
+        compute=compute,
+        draw=draw,
+        table=table,
+        claims=claims,
+    ),
+}

@@ -8,7 +8,7 @@ import numpy as np
 import reshuffle as rs
 from reshuffle import plotting
 from reshuffle._core.arrays import FloatArray
-from reshuffle.paper.figure import Claim, Figure, Table
+from reshuffle.paper.figure import Claim, Columns, Figure, scheme
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
@@ -40,17 +40,15 @@ class Numbers:
 
 def compute(n: int, p: int, count: int, seed: int) -> Numbers:
     """Every alpha up to 0.95 of where the most restrictive recipe stops converging."""
-    distances = np.zeros((2, len(RECIPES), count))
-    alphas = np.linspace(0.05, 0.95, count)
+    alphas, distances = np.linspace(0.05, 0.95, count), np.zeros((2, len(RECIPES), count))
     for row, (rows, columns) in enumerate(((n, p), (p, n))):
         problem = rs.gaussian(rows, columns, noise=0.5, seed=seed)
         scale = rs.critical_step(problem, rs.FullBatch())
         for recipe, (name, batches) in enumerate(RECIPES):
-            scheme = rs.RandomReshuffling(batches) if name == "reshuffling" else rs.WithReplacement(batches)
             for column, alpha in enumerate(alphas):
-                comparison = rs.descend(problem, scheme, alpha=float(alpha * scale)).compare_limit()
-                size = float(np.linalg.norm(comparison.minimum_norm))
-                distances[row, recipe, column] = comparison.distance / size
+                run = rs.descend(problem, scheme(name, batches), alpha=float(alpha * scale))
+                ends = run.compare_limit()
+                distances[row, recipe, column] = ends.distance / np.linalg.norm(ends.minimum_norm)
     return Numbers(alphas, distances, _drift([1.0, 0.0]), _drift([0.0, 0.0]))
 
 
@@ -90,18 +88,16 @@ def _bound(value: float) -> str:
     return "below 10" + exponent.translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 
-def table(numbers: Numbers) -> Table:
+def table(numbers: Numbers) -> Columns:
     """The distances."""
     size = len(numbers.alphas)
-    return Table(
-        {
-            "regime": np.repeat(SHAPES, len(RECIPES) * size).tolist(),
-            "scheme": np.tile(np.repeat([name for name, _ in RECIPES], size), 2).tolist(),
-            "batches": np.tile(np.repeat([batches for _, batches in RECIPES], size), 2),
-            "alpha_share": np.tile(numbers.alphas, 2 * len(RECIPES)),
-            "distance": numbers.distances.ravel(),
-        }
-    )
+    return {
+        "regime": np.repeat(SHAPES, len(RECIPES) * size).tolist(),
+        "scheme": np.tile(np.repeat([name for name, _ in RECIPES], size), 2).tolist(),
+        "batches": np.tile(np.repeat([batches for _, batches in RECIPES], size), 2),
+        "alpha_share": np.tile(numbers.alphas, 2 * len(RECIPES)),
+        "distance": numbers.distances.ravel(),
+    }
 
 
 def claims(numbers: Numbers) -> list[Claim]:
@@ -138,14 +134,16 @@ def claims(numbers: Numbers) -> list[Claim]:
     ]
 
 
-FIGURE = Figure(
-    title="Section 3.1: where descent ends",
-    caption="How far the limit of the mean iterate is from the minimum-norm solution: a distance that depends on "
-    "the step with reshuffling and more samples than parameters, and nothing but rounding otherwise.",
-    full={"n": 200, "p": 100, "count": 13, "seed": 0},
-    quick={"n": 60, "p": 30, "count": 7, "seed": 0},
-    compute=compute,
-    draw=draw,
-    table=table,
-    claims=claims,
-)
+FIGURES = {
+    "limit-vectors": Figure(
+        title="Section 3.1: where descent ends",
+        caption="How far the limit of the mean iterate is from the minimum-norm solution: a distance that depends "
+        "on the step with reshuffling and more samples than parameters, and nothing but rounding otherwise.",
+        full={"n": 200, "p": 100, "count": 13, "seed": 0},
+        quick={"n": 60, "p": 30, "count": 7},
+        compute=compute,
+        draw=draw,
+        table=table,
+        claims=claims,
+    ),
+}

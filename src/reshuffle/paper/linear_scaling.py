@@ -8,7 +8,7 @@ import numpy as np
 import reshuffle as rs
 from reshuffle import plotting
 from reshuffle._core.arrays import FloatArray
-from reshuffle.paper.figure import Claim, Figure, Table
+from reshuffle.paper.figure import Claim, Columns, Figure, look, scheme
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
@@ -51,17 +51,11 @@ def compute(n: int, p: int, time: float, halvings: int, seed: int) -> Numbers:
     for row, (name, batches) in enumerate(RECIPES):
         for column, alpha in enumerate(alphas):
             epochs = np.unique(np.linspace(0, time / alpha, 41).round())
-            run = rs.descend(problem, _scheme(name, batches), alpha=float(alpha))
+            run = rs.descend(problem, scheme(name, batches), alpha=float(alpha))
             apart = np.linalg.norm(run.iterate(epochs) - flow.iterate(alpha * epochs), axis=1)
             distances[row, column] = apart.max() / size
     orders = np.log2(distances[:, -2] / distances[:, -1])
     return Numbers(alphas, distances, orders, *_with_replacement(problem))
-
-
-def _scheme(name: str, batches: int) -> rs.Scheme:
-    if name == "full-batch":
-        return rs.FullBatch()
-    return rs.RandomReshuffling(batches) if name == "reshuffling" else rs.WithReplacement(batches)
 
 
 def _with_replacement(problem: rs.LeastSquares) -> tuple[float, float, float]:
@@ -90,14 +84,7 @@ def draw(numbers: Numbers) -> "Picture":
     picture = plotting.figure(6.4, 4.2)
     ax = picture.add_subplot()
     for (name, batches), distances in zip(RECIPES, numbers.distances, strict=True):
-        ax.loglog(
-            numbers.alphas,
-            distances,
-            "o-",
-            markersize=4,
-            color=plotting.scheme_colour(name, batches),
-            label=plotting.scheme_label(name, batches),
-        )
+        ax.loglog(numbers.alphas, distances, "o-", markersize=4, **look(name, batches))
     guide = numbers.distances[0, 0] * numbers.alphas / numbers.alphas[0]
     ax.loglog(numbers.alphas, 0.5 * guide, color="grey", linestyle=":", label="slope 1")
     plotting.plain(ax, "α (step α/B)", "distance from gradient flow")
@@ -105,17 +92,15 @@ def draw(numbers: Numbers) -> "Picture":
     return picture
 
 
-def table(numbers: Numbers) -> Table:
+def table(numbers: Numbers) -> Columns:
     """The distances."""
     size = len(numbers.alphas)
-    return Table(
-        {
-            "scheme": np.repeat([name for name, _ in RECIPES], size).tolist(),
-            "batches": np.repeat([batches for _, batches in RECIPES], size),
-            "alpha": np.tile(numbers.alphas, len(RECIPES)),
-            "distance": numbers.distances.ravel(),
-        }
-    )
+    return {
+        "scheme": np.repeat([name for name, _ in RECIPES], size).tolist(),
+        "batches": np.repeat([batches for _, batches in RECIPES], size),
+        "alpha": np.tile(numbers.alphas, len(RECIPES)),
+        "distance": numbers.distances.ravel(),
+    }
 
 
 def claims(numbers: Numbers) -> list[Claim]:
@@ -145,14 +130,16 @@ def claims(numbers: Numbers) -> list[Claim]:
     ]
 
 
-FIGURE = Figure(
-    title="Remarks gradient_flow and with_replacement: linear scaling",
-    caption="The largest distance between the mean iterate after k epochs at step α/B and gradient flow after the "
-    "time αk, relative to where the flow ends.",
-    full={"n": 200, "p": 100, "time": 20.0, "halvings": 8, "seed": 0},
-    quick={"n": 100, "p": 50, "time": 20.0, "halvings": 6, "seed": 0},
-    compute=compute,
-    draw=draw,
-    table=table,
-    claims=claims,
-)
+FIGURES = {
+    "linear-scaling": Figure(
+        title="Remarks gradient_flow and with_replacement: linear scaling",
+        caption="The largest distance between the mean iterate after k epochs at step α/B and gradient flow "
+        "after the time αk, relative to where the flow ends.",
+        full={"n": 200, "p": 100, "time": 20.0, "halvings": 8, "seed": 0},
+        quick={"n": 100, "p": 50, "halvings": 6},
+        compute=compute,
+        draw=draw,
+        table=table,
+        claims=claims,
+    ),
+}

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import reshuffle
-from reshuffle.paper.figure import Claim, Figure, Table
+from reshuffle.paper.figure import Claim, Columns, Figure, lines
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
@@ -125,9 +125,9 @@ def _drawn(picture: "Picture", kind: str, slug: str) -> bytes:
     return file.getvalue()
 
 
-def _tabulated(table: Table) -> bytes:
+def _tabulated(table: Columns) -> bytes:
     text = io.StringIO(newline="")
-    csv.writer(text, lineterminator="\n").writerows(table.lines())
+    csv.writer(text, lineterminator="\n").writerows(lines(table))
     return text.getvalue().encode()
 
 

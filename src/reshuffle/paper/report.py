@@ -1,9 +1,10 @@
-"""One self-contained page: pictures, claims, corrections, seeds, versions, times. It needs no network."""
+"""Compute the figures that a folder lacks, and write one page of all that it has, which needs no network."""
 
 import base64
 import os
 import platform
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from html import escape
 from importlib.metadata import version
 from pathlib import Path
@@ -11,7 +12,8 @@ from pathlib import Path
 import reshuffle
 from reshuffle import paper
 from reshuffle.paper.figure import Claim
-from reshuffle.paper.record import Record, replace
+from reshuffle.paper.record import Record, read, replace
+from reshuffle.paper.record import write as write_record
 
 FILE = "report.html"
 
@@ -27,6 +29,34 @@ td.verdict { white-space: nowrap; font-weight: 600; }
 .yes { color: #00684a; } .no { color: #a34700; } .open { color: #a00000; }
 .small { color: #555; font-size: 0.9rem; } code { background: #f3f3f3; padding: 0 0.2rem; }
 """
+
+
+def reproduce(names: Sequence[str], folder: Path, quick: bool) -> Iterator[tuple[str, Record | None, bool]]:
+    """Yield (name, None, False) before a figure is computed and (name, record, reused) when it is there.
+
+    Finished figures stay as they are; whatever interrupts this, the next call goes on with the missing ones.
+    The report is written anew after each.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        figure = paper.load(name)
+        inputs = figure.inputs(quick)
+        found = read(folder, name, inputs)
+        if found is None:
+            yield name, None, False
+            begin = time.perf_counter()
+            numbers = figure.compute(**inputs)
+            seconds = time.perf_counter() - begin
+            yield name, write_record(folder, name, figure, inputs, numbers, seconds), False
+        else:
+            yield name, found, True
+        write(folder, finished(folder, quick), quick)
+
+
+def finished(folder: Path, quick: bool) -> list[Record]:
+    """The complete figures in a folder, in the order of the report."""
+    found = (read(folder, name, paper.load(name).inputs(quick)) for name in paper.NAMES)
+    return [one for one in found if one is not None]
 
 
 def write(folder: Path, records: Sequence[Record], quick: bool) -> Path:

@@ -8,7 +8,7 @@ import numpy as np
 import reshuffle as rs
 from reshuffle import plotting
 from reshuffle._core.arrays import FloatArray
-from reshuffle.paper.figure import Claim, Figure, Table
+from reshuffle.paper.figure import Claim, Columns, Figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
@@ -121,16 +121,14 @@ def draw(numbers: Numbers) -> "Picture":
     return picture
 
 
-def table(numbers: Numbers) -> Table:
+def table(numbers: Numbers) -> Columns:
     """The risk and its interval."""
-    return Table(
-        {
-            "epoch": numbers.epochs.astype(int),
-            "lower": numbers.low,
-            "exact": numbers.exact,
-            "upper": numbers.high,
-        }
-    )
+    return {
+        "epoch": numbers.epochs.astype(int),
+        "lower": numbers.low,
+        "exact": numbers.exact,
+        "upper": numbers.high,
+    }
 
 
 def claims(numbers: Numbers) -> list[Claim]:
@@ -174,13 +172,15 @@ def claims(numbers: Numbers) -> list[Claim]:
     ]
 
 
-FIGURE = Figure(
-    title="Propositions twobatch_step_cond and twobatch_generr_Zonly: two batches",
-    caption="The exact risk of two-batch descent, inside the interval that Z alone allows.",
-    full={"n": 300, "p": 200, "draws": 500, "seed": 0},
-    quick={"n": 100, "p": 60, "draws": 100, "seed": 0},
-    compute=compute,
-    draw=draw,
-    table=table,
-    claims=claims,
-)
+FIGURES = {
+    "two-batch": Figure(
+        title="Propositions twobatch_step_cond and twobatch_generr_Zonly: two batches",
+        caption="The exact risk of two-batch descent, inside the interval that Z alone allows.",
+        full={"n": 300, "p": 200, "draws": 500, "seed": 0},
+        quick={"n": 100, "p": 60, "draws": 100},
+        compute=compute,
+        draw=draw,
+        table=table,
+        claims=claims,
+    ),
+}

@@ -9,7 +9,7 @@ import numpy as np
 import reshuffle as rs
 from reshuffle import asymptotics, plotting
 from reshuffle._core.arrays import FloatArray
-from reshuffle.paper.figure import Claim, Figure, Table
+from reshuffle.paper.figure import Claim, Columns, Figure, look
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
@@ -88,15 +88,10 @@ def draw(numbers: Numbers) -> "Picture":
     left, right = picture.subplots(1, 2)
     order = np.argsort(numbers.eigenvalues)
     for row, batches in enumerate(BATCHES):
-        colour, name = (
-            plotting.scheme_colour("reshuffling", batches),
-            plotting.scheme_label("reshuffling", batches),
-        )
-        left.plot(
-            numbers.eigenvalues[order], numbers.exact[row][order], color=colour, label=name, linewidth=1.4
-        )
-        left.plot(numbers.eigenvalues, numbers.simulated[row], "o", color=colour, markersize=3)
-        right.loglog(numbers.sizes, numbers.distances[row], "o-", color=colour, markersize=4, label=name)
+        style = look("reshuffling", batches)
+        left.plot(numbers.eigenvalues[order], numbers.exact[row][order], linewidth=1.4, **style)
+        left.plot(numbers.eigenvalues, numbers.simulated[row], "o", color=style["color"], markersize=3)
+        right.loglog(numbers.sizes, numbers.distances[row], "o-", markersize=4, **style)
     four = BATCHES.index(4)
     left.plot(numbers.eigenvalues, numbers.claimed[four], "--", color="grey", label="4 batches, as printed")
     left.set_ylim(0, 1.05 * numbers.eigenvalues.max())
@@ -110,18 +105,16 @@ def draw(numbers: Numbers) -> "Picture":
     return picture
 
 
-def table(numbers: Numbers) -> Table:
+def table(numbers: Numbers) -> Columns:
     """The eigenvalues, measured, exact and as printed."""
     p = len(numbers.eigenvalues)
-    return Table(
-        {
-            "batches": np.repeat(BATCHES, p),
-            "sigma_eigenvalue": np.tile(numbers.eigenvalues, len(BATCHES)),
-            "simulated": numbers.simulated.ravel(),
-            "exact": numbers.exact.ravel(),
-            "as_printed": numbers.claimed.ravel(),
-        }
-    )
+    return {
+        "batches": np.repeat(BATCHES, p),
+        "sigma_eigenvalue": np.tile(numbers.eigenvalues, len(BATCHES)),
+        "simulated": numbers.simulated.ravel(),
+        "exact": numbers.exact.ravel(),
+        "as_printed": numbers.claimed.ravel(),
+    }
 
 
 def claims(numbers: Numbers) -> list[Claim]:
@@ -183,14 +176,16 @@ def claims(numbers: Numbers) -> list[Claim]:
     ]
 
 
-FIGURE = Figure(
-    title="Section 3.3.1: shrinkage in fixed dimension",
-    caption="Left: the limiting map from eigenvalues of Σ to those of Z(α/B) (lines), one data set (dots). Right: "
-    "the distance of Z from its limit falls like 1/√n.",
-    full={"p": 12, "alpha": 0.4, "sizes": (1000, 4000, 16000, 64000, 256000), "seed": 0},
-    quick={"p": 12, "alpha": 0.4, "sizes": (1000, 4000, 16000, 64000), "seed": 0},
-    compute=compute,
-    draw=draw,
-    table=table,
-    claims=claims,
-)
+FIGURES = {
+    "shrinkage": Figure(
+        title="Section 3.3.1: shrinkage in fixed dimension",
+        caption="Left: the limiting map from eigenvalues of Σ to those of Z(α/B) (lines), one data set (dots). "
+        "Right: the distance of Z from its limit falls like 1/√n.",
+        full={"p": 12, "alpha": 0.4, "sizes": (1000, 4000, 16000, 64000, 256000), "seed": 0},
+        quick={"sizes": (1000, 4000, 16000, 64000)},
+        compute=compute,
+        draw=draw,
+        table=table,
+        claims=claims,
+    ),
+}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from reshuffle.cli import options, output
-from reshuffle.cli.errors import InputError
+from reshuffle.cli.complaints import InputError
 from reshuffle.cli.options import TERMINAL, Batches, OutputOptions
 from reshuffle.cli.output import Answer, number
 from reshuffle.cli.terminal import Series
@@ -175,7 +175,7 @@ def _answer(described: dict[str, Any], found: list[Found]) -> Answer:
 
 
 def _rows(found: list[Found]) -> list[list[str]]:
-    """A column a law; a line each for support, atoms and moments."""
+    """A column per law; a line each for support, atoms and moments."""
     support = [
         "\n".join(f"[{low:.6f}, {high:.6f}]" for low, high in one.law.support) or "none" for one in found
     ]

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from reshuffle.cli import data, options, output
+from reshuffle.cli.complaints import InputError
 from reshuffle.cli.curve_run import UNANSWERED, reason_of
-from reshuffle.cli.errors import InputError
 from reshuffle.cli.options import (
     NO_PROBLEM,
     PLAIN,

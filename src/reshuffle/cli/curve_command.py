@@ -1,11 +1,25 @@
-"""`reshuffle limits`: learning curves in the proportional limit."""
+"""`reshuffle curve` and `reshuffle limits`: learning curves of one problem, and in the proportional limit."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from reshuffle.cli import options, output
-from reshuffle.cli.options import TERMINAL, Batches, Epochs, OutputOptions
+from reshuffle.cli import data, options, output
+from reshuffle.cli.curve_answer import answer
+from reshuffle.cli.curve_run import Question, follow
+from reshuffle.cli.options import (
+    NO_PROBLEM,
+    PLAIN,
+    TERMINAL,
+    Alpha,
+    Batches,
+    Epochs,
+    OutputOptions,
+    ProblemOptions,
+    RecipeOptions,
+    Schemes,
+    Step,
+)
 from reshuffle.cli.output import Answer, number
 from reshuffle.cli.terminal import Series
 
@@ -14,6 +28,78 @@ if TYPE_CHECKING:
 
     from reshuffle._core.arrays import FloatArray
     from reshuffle.asymptotics import LearningCurve
+
+_BATCHES = "1,2,4"
+
+
+def curve(
+    *,
+    problem: ProblemOptions = NO_PROBLEM,
+    alpha: Alpha = None,
+    step: Step = None,
+    batches: Annotated[
+        str | None, Parameter(help=f"Numbers of batches B, separated by commas; else {_BATCHES}.")
+    ] = None,
+    scheme: Schemes = "reshuffling",
+    recipe: RecipeOptions = PLAIN,
+    epochs: Epochs = 300,
+    mean_square: Annotated[
+        bool,
+        Parameter(
+            help="Also give the risk of one run at every epoch, and whether runs converge, not only their mean.",
+            negative="",
+        ),
+    ] = False,
+    rtol: Annotated[
+        float | None, Parameter(help="Relative error allowed where orders cannot all be averaged; else 1e-4.")
+    ] = None,
+    budget: Annotated[
+        float | None,
+        Parameter(help="Operations allowed for the mean of an epoch; else 1e12, a minute or so."),
+    ] = None,
+    simulate: Annotated[
+        int, Parameter(help="Also train this many real runs, an even number.", converter=options.whole_number)
+    ] = 0,
+    test: Annotated[
+        str | None,
+        Parameter(help="Held-out data, with the columns of --data in any order: adds its loss."),
+    ] = None,
+    outputs: OutputOptions = TERMINAL,
+) -> None:
+    """Learning curves: the risk of every epoch, when to stop, where it ends.
+
+    Averaged over every order in which the batches can be visited: exactly,
+    or with an error that is shown. With --data the truth is unknown: it shows
+    the training loss, and the loss on held-out rows with --test. An npz file
+    may hold beta_star, noise and covariance beside X and y; then the risk is
+    known too.
+
+    For example:
+      reshuffle curve --n 200 --p 300 --noise 0.5 --alpha 0.2 --batches 1,2,4
+      reshuffle curve --data mine.csv --intercept --step 0.01 --test other.csv
+    """
+    output.check(outputs, data=problem.data, test=test, covariance=problem.covariance)
+    options.exactly_one(alpha=alpha, step=step)
+    options.scheme_names(scheme)
+    options.batch_counts(batches, _BATCHES)
+    when = options.epochs_up_to(epochs)
+    posed = data.problem(problem)
+    held_out = None if test is None else posed.held_out(test)
+    visitings = options.visitings(scheme, batches, _BATCHES, recipe, posed.problem.n)
+    asked = Question(
+        problem=posed.problem,
+        held_out=held_out,
+        epochs=when,
+        recipe={"momentum": recipe.momentum, "penalty": recipe.penalty},
+        accuracy={name: value for name, value in (("rtol", rtol), ("budget", budget)) if value is not None},
+        runs=simulate,
+        seed=problem.seed,
+        mean_square=mean_square,
+    )
+    from reshuffle._core.progress import track
+
+    curves = [follow(asked, visiting, alpha, step) for visiting in track(visitings, len(visitings), "curves")]
+    output.deliver(answer(posed, problem, asked, curves), outputs)
 
 
 def limits(
@@ -43,10 +129,10 @@ def limits(
         asymptotics.learning_curve(aspect, alpha, count, noise=noise, signal=signal) for count in counts
     ]
     asked = {"aspect": aspect, "alpha": alpha, "noise": noise, "signal": signal}
-    output.deliver(_answer(asked, counts, curves, when), outputs)
+    output.deliver(_limits_answer(asked, counts, curves, when), outputs)
 
 
-def _answer(
+def _limits_answer(
     asked: dict[str, float], counts: list[int], curves: list["LearningCurve"], when: "FloatArray"
 ) -> Answer:
     import numpy as np
@@ -91,7 +177,7 @@ def _answer(
         ],
         data={"command": "limits", "version": rs.__version__, **asked, "curves": records},
         columns=columns,
-        draw=lambda: _picture(counts, when, risks, best),
+        draw=lambda: _limits_picture(counts, when, risks, best),
         series=[
             Series(
                 plotting.scheme_label("reshuffling", count),
@@ -106,7 +192,7 @@ def _answer(
     )
 
 
-def _picture(counts: list[int], when: "FloatArray", risks: list[Any], best: list[Any]) -> "Picture":
+def _limits_picture(counts: list[int], when: "FloatArray", risks: list[Any], best: list[Any]) -> "Picture":
     from reshuffle import plotting
 
     picture = plotting.figure(6.8, 4.2)

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from reshuffle import paper
 from reshuffle.cli import output
-from reshuffle.cli.errors import InputError, writing
+from reshuffle.cli.complaints import InputError, writing
 
 if TYPE_CHECKING:
     from reshuffle.paper.record import Record
 
 
 def reproduce(
-    *names: Annotated[str, Parameter(help="Which figures; all of them if none is named.")],
+    *names: Annotated[str, Parameter(help=f"Which figures, of {', '.join(paper.NAMES)}; else all.")],
     out: Annotated[str, Parameter(help="The folder to write to.")] = "out",
     quick: Annotated[
         bool, Parameter(help="Smaller sizes and fewer runs: a minute instead of many.", negative="")
@@ -27,17 +28,10 @@ def reproduce(
     each figure, and report.html. Finished figures are kept: interrupted, the
     same command goes on with the missing ones.
 
-    Figures: spectra-under, spectra-over, divergence, risk-over, risk-under;
-    and what the paper says in words: linear-scaling, limit-vectors,
-    two-batch, cross-term, run-risk, shrinkage, fixed-dimension,
-    early-stopping.
-
     For example:
       reshuffle reproduce --quick --out quick
       reshuffle reproduce spectra-under spectra-over
     """
-    from reshuffle import paper
-
     for name in names:
         if name not in paper.NAMES:
             raise InputError(f"NAME must be among {', '.join(paper.NAMES)}, but it is {name!r}.")
@@ -60,7 +54,7 @@ def _run(names: list[str], folder: Path, quick: bool) -> "list[Record]":
     import sys
 
     from reshuffle._core import progress
-    from reshuffle.paper.reproduce import reproduce as steps
+    from reshuffle.paper.report import reproduce as steps
 
     records = []
     with progress.display() if sys.stderr.isatty() else nullcontext() as bars:
