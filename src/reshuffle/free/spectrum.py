@@ -1,25 +1,75 @@
-"""The law of a self-adjoint expression of free variables."""
+"""The law of a self-adjoint expression of free variables, and a sampled matrix beside it."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from reshuffle.free import atoms as atoms_
-from reshuffle.free import edges, invertibility, selfadjoint
+from reshuffle.free.algebra.expression import Expression
+from reshuffle.free.algebra.moments import is_polynomial, polynomial_moments
+from reshuffle.free.algebra.requirements import require_invertible, require_self_adjoint
 from reshuffle.free.checks import Complex, ConvergenceError, Real, complex_points, count, number, real_points
-from reshuffle.free.compare import Comparison, compare
-from reshuffle.free.effort import BUDGET
-from reshuffle.free.engine import RELIABLE, Engine, Resolved
-from reshuffle.free.expression import Expression
-from reshuffle.free.measure import Measure
-from reshuffle.free.moments import is_polynomial, polynomial_moments
+from reshuffle.free.measure import edges
+from reshuffle.free.measure.measure import Measure
+from reshuffle.free.solver.atoms import atoms as atoms_of
+from reshuffle.free.solver.effort import BUDGET
+from reshuffle.free.solver.engine import RELIABLE, Engine, Resolved
 from reshuffle.free.weighted import Weighted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The eigenvalues of one sampled matrix and how far they are from the law.
+
+    Attributes
+    ----------
+    eigenvalues : sorted, shape (n,); edges, heights : histogram with area 1; expected : the law's mean
+        height per bin.
+    distance : the largest difference of the two cdfs (Kolmogorov).
+    """
+
+    eigenvalues: Real
+    edges: Real
+    heights: Real
+    expected: Real
+    distance: float
+
+    def __repr__(self) -> str:
+        return f"Comparison({len(self.eigenvalues)} eigenvalues, Kolmogorov distance {self.distance:.4f})"
+
+
+def compare(law: "Spectrum", size: int, seed: int | None) -> Comparison:
+    """Return the comparison for a matrix of ``size``."""
+    eigenvalues = np.linalg.eigvalsh(law.matrix(size, seed))
+    heights, edges = np.histogram(eigenvalues, bins=min(80, max(10, size // 12)), density=True)
+    expected = np.diff(law.cdf(edges)) / np.diff(edges)
+    return Comparison(eigenvalues, edges, heights, expected, kolmogorov(law, eigenvalues))
+
+
+def kolmogorov(law: "Spectrum", eigenvalues: Real) -> float:
+    """Return the supremum of the difference of the cdfs.
+
+    Eigenvalues within rounding of an atom count as on it.
+    """
+    values = eigenvalues.copy()
+    scale = max(float(np.abs(values).max()), 1e-300)
+    for place, _ in law.atoms:
+        values[np.abs(values - place) < 1e-9 * scale] = place
+    values = np.sort(values)
+    # At a jump of either cdf both sides count; distinct values carry the empirical cdf before and after them.
+    points, counts = np.unique(values, return_counts=True)
+    after = np.cumsum(counts) / len(values)
+    before = after - counts / len(values)
+    jumps = np.array([sum(mass for place, mass in law.atoms if place == x) for x in points])
+    exact = law.cdf(points)
+    return float(max(np.abs(after - exact).max(), np.abs(before - (exact - jumps)).max()))
+
 
 Pairs = tuple[tuple[float, float], ...]
 
@@ -44,8 +94,8 @@ def spectrum(expression: Expression, budget: float = BUDGET) -> "Spectrum":
         raise TypeError(
             f"expression must be made of variables(...), got {expression!r}; start from x, = variables(law)"
         )
-    selfadjoint.require(expression)
-    invertibility.require(expression, spectrum)
+    require_self_adjoint(expression)
+    require_invertible(expression, spectrum)
     return Spectrum(expression, number("budget", budget, low=0.0, open_low=True))
 
 
@@ -100,7 +150,7 @@ class Spectrum:
     def _found(self) -> tuple[Pairs, Pairs, Measure]:
         for size in (100, 400, 1000):
             eigenvalues = np.linalg.eigvalsh(self.engine.sample(size, seed=size))
-            found = atoms_.atoms(self.engine, size)
+            found = atoms_of(self.engine, size)
             support = self._support(eigenvalues, found, 3 * size)
             measure = Measure(self._untested, support.pieces, found, tolerance=1e-11)
             if abs(measure.mass - 1) < 1e-7:

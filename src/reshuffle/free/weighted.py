@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from reshuffle.free import invertibility
-from reshuffle.free.atoms import residues
+from reshuffle.free.algebra.expression import Expression
+from reshuffle.free.algebra.requirements import require_invertible
 from reshuffle.free.checks import Complex, ConvergenceError, Real, complex_points, real_points
-from reshuffle.free.engine import Engine
-from reshuffle.free.expression import Expression
+from reshuffle.free.solver.atoms import residues
+from reshuffle.free.solver.engine import Engine
 
 if TYPE_CHECKING:
     from reshuffle.free.spectrum import Spectrum
@@ -44,7 +44,7 @@ class Weighted:
         p + weight
         from reshuffle.free.spectrum import spectrum
 
-        invertibility.require(weight, spectrum)
+        require_invertible(weight, spectrum)
         self.law, self.weight = law, weight
         self._size = Engine(_self_adjoint_part(weight)).pencil.factor or 1.0
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from reshuffle.free import checks
 from reshuffle.free.checks import Complex, Real, location, number
-from reshuffle.free.laws.base import Law, Pairs
-from reshuffle.free.measure import Measure
-from reshuffle.free.panel_cauchy import panel_cauchy
+from reshuffle.free.laws.law import Law, Pairs
+from reshuffle.free.measure.measure import Measure
+from reshuffle.free.measure.panels import panel_cauchy
 
 
 class _Custom(Law):
