@@ -130,7 +130,10 @@ class Law(ABC):
         Its eigenvalues are the quantiles at ``(k - 1/2)/size``, so that nothing but the eigenvectors is
         random and independent seeds give asymptotically free matrices.
         """
-        eigenvalues = self.quantile((np.arange(count("size", size)) + 0.5) / size)
+        return self._rotated(count("size", size), seed)
+
+    def _rotated(self, size: int, seed: int | None) -> Real:
+        eigenvalues = self.quantile((np.arange(size) + 0.5) / size)
         basis = haar(size, np.random.default_rng(seed))
         return np.asarray((basis * eigenvalues) @ basis.T)
 

@@ -20,6 +20,7 @@ INTEGRALS = np.array([2 / (1 - k * k) if k % 2 == 0 else 0.0 for k in range(NODE
 # Replacing a value amplifies the errors of the others, so only clearly worse ones are replaced.
 VISIBLE = 1e-7
 _GAUSS, _GAUSS_WEIGHTS = legendre.leggauss(48)
+_TO_GAUSS = chebyshev.chebvander(_GAUSS, NODES - 1)
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,7 @@ def panel_cauchy(panels: Panels, z: Complex) -> Complex:
     spread = float(np.max(np.abs(panels.ends())))
     above = z + 1j * np.where(z.imag == 0, 1e-15 * spread, 0.0)
     total = np.zeros(z.shape, dtype=complex)
+    values = panels.series @ _TO_GAUSS.T
     for k in range(len(panels.low)):
         power = int(panels.power[k])
         direction = panels.direction[k]
@@ -98,25 +100,21 @@ def panel_cauchy(panels: Panels, z: Complex) -> Complex:
         middle, half = (panels.low[k] + panels.high[k]) / 2, (panels.high[k] - panels.low[k]) / 2
         for r in range(power):
             root = first * np.exp(2j * np.pi * r / power)
-            total += (
-                direction
-                * root ** (1 - power)
-                / power
-                * _of_polynomial(panels.series[k], (root - middle) / half)
-            )
+            inner = _of_polynomial(panels.series[k], values[k], (root - middle) / half)
+            total += direction * root ** (1 - power) / power * inner
     return total
 
 
-def _of_polynomial(series: Real, zeta: Complex) -> Complex:
-    """Return the integral over [-1, 1] of ``p(u)/(zeta - u)`` for the Chebyshev series p."""
-    values = chebyshev.chebval(_GAUSS, series)
+def _of_polynomial(series: Real, values: Real, zeta: Complex) -> Complex:
+    """Return the integral over [-1, 1] of ``p(u)/(zeta - u)`` for the Chebyshev series p, given its values."""
     size = np.abs(zeta + np.sqrt(zeta - 1) * np.sqrt(zeta + 1))
     near = np.maximum(size, 1 / np.maximum(size, 1e-300)) < 2.5
     result = np.empty(zeta.shape, dtype=complex)
     result[~near] = (1 / (zeta[~near, None] - _GAUSS)) @ (_GAUSS_WEIGHTS * values)
-    # Near the interval take p(zeta) out; what is left is a polynomial in u and Gauss integrates it exactly.
-    point = zeta[near]
-    at_point = chebyshev.chebval(point, series)
-    quotient = (values - at_point[:, None]) / (point[:, None] - _GAUSS)
-    result[near] = quotient @ _GAUSS_WEIGHTS + at_point * (np.log(point + 1) - np.log(point - 1))
+    if near.any():
+        # Take p(zeta) out; what is left is a polynomial in u and Gauss integrates it exactly.
+        point = zeta[near]
+        at_point = chebyshev.chebval(point, series)
+        quotient = (values - at_point[:, None]) / (point[:, None] - _GAUSS)
+        result[near] = quotient @ _GAUSS_WEIGHTS + at_point * (np.log(point + 1) - np.log(point - 1))
     return result

@@ -119,7 +119,10 @@ class Engine:
         family = self.expression.family
         laws = family.laws if family else ()
         seeds = np.random.SeedSequence(seed).spawn(len(laws))
-        matrices = [law.matrix(size, int(s.generate_state(1)[0])) for law, s in zip(laws, seeds, strict=True)]
+        # A spectrum's own matrix is another: that of its expression, whose size is a multiple of this one.
+        matrices = [
+            law._rotated(size, int(s.generate_state(1)[0])) for law, s in zip(laws, seeds, strict=True)
+        ]
         value = self.expression.evaluate(matrices or [np.zeros((size, size))])
         return np.asarray((value + value.conj().T) / 2)
 

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from reshuffle.free.checks import Complex, Real
-from reshuffle.free.laws import Discrete, Law
-from reshuffle.free.laws.law import Affine
+from reshuffle.free.laws import Law
 
 FEW_POINTS = 24
 
@@ -240,8 +239,7 @@ def transform_of(law: Law, coefficient: Complex) -> Transform:
     """Return the cheapest exact transform of ``coefficient (x) x`` for x with this law."""
     if law.rational_r is not None:
         return RationalR(coefficient, law.rational_r)
-    base = law.base if isinstance(law, Affine) else law
-    if isinstance(base, Discrete) and len(base.atoms) <= FEW_POINTS:
+    if not law.support and len(law.atoms) <= FEW_POINTS:
         points, weights = np.array(law.atoms).T
         return PointSum(coefficient, points, weights)
     return ScalarTransform(coefficient, law) if len(coefficient) == 1 else Diagonalised(coefficient, law)
