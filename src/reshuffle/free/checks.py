@@ -1,7 +1,4 @@
-"""Validators that return the cleaned value, or say which argument is wrong.
-
-What is allowed and what to try.
-"""
+"""Validators that return the cleaned value, or say which argument is wrong, what is allowed and what to try."""
 
 from collections.abc import Callable
 from numbers import Real as RealNumber

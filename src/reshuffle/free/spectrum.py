@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from reshuffle.free.algebra.exact_moments import is_polynomial, polynomial_moments
 from reshuffle.free.algebra.expression import Expression
-from reshuffle.free.algebra.moments import is_polynomial, polynomial_moments
 from reshuffle.free.algebra.requirements import require_invertible, require_self_adjoint
 from reshuffle.free.checks import Complex, ConvergenceError, Real, complex_points, count, number, real_points
 from reshuffle.free.laws.law import Law, Pairs
@@ -17,7 +17,7 @@ from reshuffle.free.measure import edges
 from reshuffle.free.measure.measure import Measure
 from reshuffle.free.solver.atoms import atoms as atoms_of
 from reshuffle.free.solver.effort import BUDGET
-from reshuffle.free.solver.engine import RELIABLE, Engine, Resolved
+from reshuffle.free.solver.resolvent import RELIABLE, Engine, Resolved
 from reshuffle.free.weighted import Weighted
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ class Comparison:
 
     Attributes
     ----------
-    eigenvalues : sorted, shape (n,); edges, heights : histogram with area 1; expected : the law's mean
-        height per bin.
+    eigenvalues : sorted, shape (n,).
+    edges, heights : histogram with area 1; expected : the law's mean height per bin.
     distance : the largest difference of the two cdfs (Kolmogorov).
     """
 
@@ -54,10 +54,7 @@ def compare(law: "Spectrum", size: int, seed: int | None) -> Comparison:
 
 
 def kolmogorov(law: "Spectrum", eigenvalues: Real) -> float:
-    """Return the supremum of the difference of the cdfs.
-
-    Eigenvalues within rounding of an atom count as on it.
-    """
+    """Return the largest difference of the cdfs; eigenvalues within rounding of an atom count as on it."""
     values = eigenvalues.copy()
     scale = max(float(np.abs(values).max()), 1e-300)
     for place, _ in law.atoms:
@@ -79,8 +76,9 @@ def spectrum(expression: Expression, budget: float = BUDGET) -> "Spectrum":
 
     Parameters
     ----------
-    expression : of variables(...); budget : seconds of one core, estimated, that finding support and measure may
-        cost before it is given up with a ConvergenceError.
+    expression : of variables(...).
+    budget : seconds of one core, estimated, that finding support and measure may cost before it is given up with
+        a ConvergenceError.
 
     >>> from reshuffle import free
     >>> x, y = free.variables(free.Semicircle(), free.Semicircle())
@@ -142,10 +140,7 @@ class Spectrum(Law):
         return self.measure.cauchy(z)
 
     def _untested(self, t: Real) -> tuple[Real, Real]:
-        """Return densities and their error estimates, also where the error is large.
-
-        The total mass is their test.
-        """
+        """Return densities and error estimates, also where these are large: the total mass is their test."""
         solved = self.engine.trace(t.astype(complex), strict=False)
         found = solved.converged
         density = np.where(found, np.maximum(-solved.value.imag / np.pi, 0.0), 0.0)
@@ -205,9 +200,7 @@ class Spectrum(Law):
         return self.measure.expectation(function)
 
     def moments(self, order: int) -> Real:
-        """Return ``[tau(p), ..., tau(p^order)]``.
-
-        By freeness for polynomials, which uses neither G nor the density.
+        """Return ``[tau(p), ..., tau(p^order)]``, by freeness alone for polynomials: no G and no density.
 
         For rational expressions they are ``(1/2 pi i)`` times the integral of ``z^k G(z)`` around the
         spectrum.
@@ -244,10 +237,7 @@ class Spectrum(Law):
         return compare(self, count("size", size), seed)
 
     def plot(self, ax: "Axes | None" = None, *, sample: int | None = None, seed: int | None = 0) -> "Axes":
-        """Draw the density, and the histogram of a sampled matrix of size ``sample``, on ``ax``.
-
-        And return it.
-        """
+        """Draw the density, and the histogram of a matrix of size ``sample``, on ``ax``, which is returned."""
         from reshuffle.free.plot import plot
 
         return plot(self, ax, sample=sample, seed=seed)

@@ -5,7 +5,7 @@ import pytest
 
 from reshuffle import free
 from reshuffle.free.algebra.reduction import reduced
-from reshuffle.free.solver.engine import Engine
+from reshuffle.free.solver.resolvent import Engine
 
 
 def family():

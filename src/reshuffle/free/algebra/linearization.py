@@ -84,10 +84,7 @@ def linearize(expression: Expression) -> Pencil:
 
 
 class _Builder:
-    """Collects rows ``coefficient * column`` of states.
-
-    Every state is normalised to the size of its expression.
-    """
+    """Collects rows ``coefficient * column`` of states, each normalised to the size of its expression."""
 
     def __init__(self, scales: tuple[float, ...], dimension: int):
         self.scales = scales

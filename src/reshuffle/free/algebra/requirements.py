@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from reshuffle.free.algebra.exact_moments import is_polynomial
 from reshuffle.free.algebra.expression import Expression, Inverse
-from reshuffle.free.algebra.moments import is_polynomial
 from reshuffle.free.checks import Complex
 
 if TYPE_CHECKING:

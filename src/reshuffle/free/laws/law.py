@@ -90,10 +90,7 @@ class Law(ABC):
         return max([*ends, *(abs(place) for place, _ in self.atoms)])
 
     def recurrence(self, depth: int) -> tuple[list[Any], list[Any]]:
-        """Return the monic recurrence ``(alpha, beta)`` down to ``depth``.
-
-        ``x P_n = P_{n+1} + alpha_n P_n + beta_n P_{n-1}``.
-        """
+        """Return ``(alpha, beta)`` down to ``depth``: ``x P_n = P_{n+1} + alpha_n P_n + beta_n P_{n-1}``."""
         x, w = self.measure.quadrature
         places = [place for place, _ in self.atoms]
         masses = [mass for _, mass in self.atoms]

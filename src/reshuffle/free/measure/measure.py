@@ -45,8 +45,9 @@ class Measure:
 
     Parameters
     ----------
-    density : callable, array -> array, or -> (array, error estimates); intervals : pairs (low, high); atoms
-        : pairs (location, mass).
+    density : callable, array -> array, or -> (array, error estimates).
+    intervals : pairs (low, high); atoms : pairs (location, mass).
+    tolerance : of the last coefficients.
 
     >>> square = Measure(lambda x: np.sqrt(4 - x**2) / (2 * np.pi), [(-2.0, 2.0)], [])
     >>> round(float(square.expectation(lambda x: x**2)), 12), round(float(square.cdf(0.0)), 12)

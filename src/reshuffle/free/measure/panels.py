@@ -25,10 +25,7 @@ _TO_GAUSS = chebyshev.chebvander(_GAUSS, NODES - 1)
 
 @dataclass(frozen=True)
 class Panels:
-    """Pieces ``x = anchor + direction s^power``, ``low <= s <= high``.
-
-    With the Chebyshev series of density dx/ds.
-    """
+    """Pieces ``x = anchor + direction s^power``, ``low <= s <= high``, with the series of density dx/ds."""
 
     anchor: Real
     direction: Real

@@ -4,6 +4,6 @@
 neighbours where the system is singular, and the atoms.
 """
 
-from reshuffle.free.solver.engine import Engine, Resolved
+from reshuffle.free.solver.resolvent import Engine, Resolved
 
 __all__ = ["Engine", "Resolved"]

@@ -11,8 +11,8 @@ from reshuffle.free.algebra.expression import Expression
 from reshuffle.free.checks import Complex, Real
 from reshuffle.free.laws import Law
 from reshuffle.free.laws.law import haar
-from reshuffle.free.solver.engine import Engine
 from reshuffle.free.solver.extrapolation import limit
+from reshuffle.free.solver.resolvent import Engine
 
 SMALLEST = 1e-9
 FEW = 12
@@ -24,10 +24,7 @@ Pairs = tuple[tuple[float, float], ...]
 
 @dataclass(frozen=True)
 class _Trial:
-    """One generic matrix of the expression.
-
-    Eigenvalue counts of the variables' atoms, and its eigenvalues.
-    """
+    """One generic matrix of the expression: the multiplicities of its variables' atoms, and its eigenvalues."""
 
     counts: list[int]
     eigenvalues: Real
@@ -87,10 +84,7 @@ def _trials(
 
 
 def residues(function: Callable[[Complex], Complex], places: Real, scale: float) -> Complex:
-    """Return ``lim i e f(x + i e)`` at each place, the mass of f's measure there.
-
-    Extrapolated from nine heights.
-    """
+    """Return ``lim i e f(x + i e)`` at each place, the mass of f's measure there, from nine heights."""
     heights = scale * HEIGHTS
     return limit(1j * heights * function(places[:, None] + 1j * heights))
 
@@ -108,10 +102,7 @@ def repeated(eigenvalues: Real) -> Real:
 
 
 def _free_counts(law: Law) -> int:
-    """Return how many of the law's atoms can have multiplicities chosen at will.
-
-    The last of a discrete law cannot.
-    """
+    """Return how many of the law's atoms have multiplicities at will: all, but the last of a discrete law."""
     return len(law.atoms) if law.support else len(law.atoms) - 1
 
 
@@ -132,10 +123,7 @@ def _trial(
 def _eigenvalues(
     law: Law, size: int, move: NDArray[Any], generator: np.random.Generator
 ) -> tuple[Real, list[int]]:
-    """Return ``size`` eigenvalues with the law's atoms at multiplicities near their masses.
-
-    And those of the free ones.
-    """
+    """Return ``size`` eigenvalues with atoms at multiplicities near their masses, and those chosen at will."""
     chosen: list[int] = []
     for (_, mass), shift in zip(law.atoms[: _free_counts(law)], move, strict=False):
         chosen.append(max(1, min(round(mass * size) + int(shift), size - 1 - sum(chosen))))

@@ -22,9 +22,10 @@ class Solution:
 
     Attributes
     ----------
-    resolvent : shape (points, k, k), nan where not converged; error : absolute, shape (points,); converged
-        : flags; unknowns : of the system, where they ended, shape (points, unknowns); steps : of Newton's method,
-        over all points.
+    resolvent : shape (points, k, k), nan where not converged.
+    error : absolute, shape (points,); converged : flags, shape (points,).
+    unknowns : of the system, where they ended, shape (points, unknowns).
+    steps : of Newton's method, over all points.
     """
 
     resolvent: Complex
@@ -35,9 +36,7 @@ class Solution:
 
 
 def follow(system: FixedPoint, z: Complex, corner: int) -> Solution:
-    """Return the resolvent at points z with ``Im z >= 0``, shape (points,).
-
-    Errors are those of its first ``corner`` rows and columns.
+    """Return the resolvent at z (points,) with ``Im z >= 0``; errors are those of its first ``corner`` rows.
 
     The path is ``b(tau) = z direction + i tau - b_0`` from large tau to 0. For tau > 0 the solution with
     ``Im G < 0`` is unique (Helton, Rashidi Far and Speicher, 2007), so each step is checked; Newton corrects
@@ -166,10 +165,7 @@ class _Path:
         return result
 
     def _newton(self, base: Complex, working: NDArray[np.int_], result: _Corrected) -> tuple[Real, Real]:
-        """Take one Newton step of the working points.
-
-        Return how far unknowns and resolvent moved, relatively.
-        """
+        """Take one Newton step of the working points; return how far unknowns and resolvent moved, relatively."""
         self.steps += len(working)
         unknowns = result.unknowns[working]
         state = self.system.evaluate(base[working], unknowns)

@@ -46,9 +46,7 @@ def bridge(solve: Solve, z: Complex) -> tuple[Complex, Real]:
 
 
 def limit(values: Complex) -> Complex:
-    """Return the limit of each row by Wynn's epsilon algorithm.
-
-    Rows are taken at geometrically falling steps.
+    """Return the limit of each row, taken at geometrically falling steps, by Wynn's epsilon algorithm.
 
     Of all entries of the table the one that agrees best with its neighbour is taken, so that rounding in the
     late columns is not mistaken for progress. Source: Wynn (1956).

@@ -17,10 +17,7 @@ DENSE = 60
 
 @dataclass(frozen=True)
 class State:
-    """One evaluation of the map.
-
-    The resolvent G, its compression, the next unknowns and what tangents need.
-    """
+    """One evaluation of the map: the resolvent G, its compression, the next unknowns, what tangents need."""
 
     resolvent: Complex
     compressed: Complex
@@ -153,10 +150,7 @@ class System:
         return np.asarray(result)
 
     def shift_tangent(self, state: State, direction: Complex) -> Complex:
-        """Return the derivative of the map when ``base`` moves along a constant matrix.
-
-        Shape (points, unknowns).
-        """
+        """Return the derivative of the map when ``base`` moves along a matrix, shape (points, unknowns)."""
         moved = -(state.resolvent @ direction @ state.resolvent)
         moved = self.frame.conj().T @ moved @ self.frame
         images = []

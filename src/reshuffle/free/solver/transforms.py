@@ -24,10 +24,7 @@ class Transform(ABC):
 
     @abstractmethod
     def tangent(self, known: Any, dg: Complex, dh: Complex) -> Complex:
-        """Return the derivative of the next H along ``(dg, dh)``.
-
-        Each has shape (points, directions, rank, rank).
-        """
+        """Return the derivative of the next H along ``(dg, dh)``, each (points, directions, rank, rank)."""
 
     def derivatives(self, known: Any, points: int, rank: int) -> tuple[Complex, Complex]:
         """Return the derivatives along g and along H as matrices over the entries, (points, rank^2, rank^2)."""
@@ -212,10 +209,7 @@ def divided_differences(points: Complex, values: Complex, derivatives: Complex) 
 
 
 def separated(t: Complex) -> Complex:
-    """Return the matrices.
-
-    Those that are exactly defective moved by a few roundings so that they diagonalise.
-    """
+    """Return the matrices moved by a few roundings, so that exactly defective ones diagonalise."""
     size = t.shape[-1]
     nudge = np.diag(np.arange(size)) * np.abs(t).max(axis=(1, 2))[:, None, None] * 1e-15
     return np.asarray(t + nudge)

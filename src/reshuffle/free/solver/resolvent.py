@@ -78,9 +78,7 @@ class Engine:
         return System(self.pencil.coefficients, laws, self.direction)
 
     def resolvent(self, z: Complex, strict: bool = True) -> Resolved:
-        """Return the first block of the resolvent at z of shape (points,).
-
-        Value has shape (points, corner, corner).
+        """Return the first block of the resolvent at z (points,), of shape (points, corner, corner).
 
         A strict answer is nan where its own error estimate says that no digit can be trusted, after the
         neighbours were asked too.
@@ -112,10 +110,7 @@ class Engine:
         )
 
     def sample(self, size: int, seed: int | None) -> Complex:
-        """Return the expression at Haar-rotated matrices, one per variable.
-
-        Shape (corner size, corner size).
-        """
+        """Return the expression at Haar-rotated matrices, one per variable: (corner size, corner size)."""
         family = self.expression.family
         laws = family.laws if family else ()
         seeds = np.random.SeedSequence(seed).spawn(len(laws))
