@@ -1,14 +1,18 @@
 """What every asymptotic question takes: the aspect, the step, the batches and the spectrum of Sigma."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 import scipy.optimize
+from numpy.typing import ArrayLike
 
 from reshuffle._core import checks
 from reshuffle._core.arrays import FloatArray
 from reshuffle.free.laws import Discrete
+
+Covariance: TypeAlias = ArrayLike | Discrete | None
+"""Of Sigma: None (the identity), a discrete law, or eigenvalues (m,) of equal shares."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +70,7 @@ class Population:
 IDENTITY = Population(np.ones(1), np.ones(1))
 
 
-def population(covariance: Any) -> Population:
+def population(covariance: Covariance) -> Population:
     """Check a covariance: None (the identity), a `free.Discrete` law, or eigenvalues (m,) of equal shares.
 
     >>> population([1.0, 4.0, 1.0, 1.0]).weights
@@ -99,7 +103,7 @@ def population(covariance: Any) -> Population:
     return Population(np.asarray(points, dtype=float), np.asarray(weights, dtype=float))
 
 
-def aspect(value: Any) -> float:
+def aspect(value: float) -> float:
     """Return the limit of p/n, a finite number > 0.
 
     >>> aspect(0)
@@ -110,13 +114,13 @@ def aspect(value: Any) -> float:
     return _within("aspect", checks.positive("aspect", value, "the limit of p/n"), 1e-12, 1e12)
 
 
-def alpha(value: Any) -> float:
+def alpha(value: float) -> float:
     """Return the full-batch step, a finite number > 0."""
     step = checks.positive("alpha", value, "the full-batch step; each of B batches is visited with alpha/B")
     return _within("alpha", step, 1e-50, 1e50)
 
 
-def batches(value: Any) -> int:
+def batches(value: int) -> int:
     """Return B, a whole number >= 1."""
     return checks.whole_number("batches", value, 1)
 

@@ -4,10 +4,10 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import scipy.linalg
+from numpy.typing import ArrayLike
 
 from reshuffle._core import checks
 from reshuffle._core.arrays import FloatArray
@@ -30,7 +30,7 @@ class Shrinkage:
     batches: int
     alpha: float
 
-    def __call__(self, eigenvalues: Any) -> FloatArray:
+    def __call__(self, eigenvalues: ArrayLike) -> FloatArray:
         """The limit of each eigenvalue, from the closed form; any shape.
 
         >>> Shrinkage(batches=2, alpha=0.4)([0.0, 1.0]).round(12)
@@ -61,7 +61,7 @@ class Shrinkage:
         step = Fraction(self.alpha) / self.batches
         return [(-step) ** i * math.comb(self.batches - 1, i) / (i + 1) for i in range(self.batches)]
 
-    def polynomial(self, eigenvalues: Any) -> FloatArray:
+    def polynomial(self, eigenvalues: ArrayLike) -> FloatArray:
         """The same map as the sum of its powers, in rational arithmetic: its terms cancel without loss.
 
         >>> Shrinkage(batches=2, alpha=0.4).polynomial(1.0)
@@ -134,7 +134,7 @@ class FixedDimension:
         values, _, _ = self._decomposition
         return self.map.alpha * self.map(values**2 / self.problem.n)
 
-    def iterate(self, epochs: Any) -> FloatArray:
+    def iterate(self, epochs: ArrayLike) -> FloatArray:
         """The limiting mean iterate, of shape epochs.shape + (p,)."""
         clock = checks.epochs(epochs)
         values, vectors, responses = self._decomposition
@@ -146,7 +146,7 @@ class FixedDimension:
         reached = grows.astype(np.float64) @ (np.abs(vectors) > 0).T > 0
         return np.where(reached, np.inf, parameters)
 
-    def risk(self, epochs: Any) -> Risk:
+    def risk(self, epochs: ArrayLike) -> Risk:
         """The limiting risk of the mean iterate for any Sigma, of the shape of `epochs`."""
         clock = checks.epochs(epochs)
         beta_star, covariance, noise = self.problem.truth("the risk")
@@ -162,10 +162,13 @@ class FixedDimension:
             covariance=covariance,
             noise=noise,
         )
-        return Risk(clock, *forms.parts(decay, drift).reshape(4, *clock.shape))
+        parts = forms.parts(decay, drift).reshape(4, *clock.shape)
+        return Risk(clock, *parts, np.zeros(clock.shape))
 
 
-def fixed_dimension(problem: LeastSquares, batches: int, alpha: float, start: Any = None) -> FixedDimension:
+def fixed_dimension(
+    problem: LeastSquares, batches: int, alpha: float, start: ArrayLike | None = None
+) -> FixedDimension:
     """What mini-batch descent tends to on a problem as its rows become many and its dimension stays.
 
     The exact answer of `descend` differs from it by O(1/n): the batches' covariances are n^(-1/2) away from W, but

@@ -266,3 +266,17 @@ def test_curves_side_by_side():
     assert comparison.best[0].risk > comparison.best[1].risk
     assert asymptotics.compare_curves(1.5, 0.5, 2).price == -math.inf
     assert math.isnan(asymptotics.compare_curves(1.5, 0.9, 2).price)
+
+
+@pytest.mark.parametrize("epochs", [3, [1, 2], [[1.0, math.inf]]])
+def test_the_error_has_the_shape_of_the_answer_and_says_its_kind(epochs):
+    found = asymptotics.risk(0.25, 0.4, 2, epochs)
+    assert found.error.shape == found.total.shape
+    assert not found.error.any()
+    assert found.error_kind == "exact"
+
+
+def test_the_risk_alone_takes_a_covariance():
+    found = asymptotics.risk(1.5, 0.1, 2, 20, noise=0.5, covariance=[0.5, 0.5, 2.0])
+    curve = learning_curve(1.5, 0.1, 2, noise=0.5, covariance=[0.5, 0.5, 2.0])
+    assert found.total == curve.risk(20).total

@@ -19,7 +19,7 @@ ONE = np.ones(1)
 @pytest.mark.parametrize("batches", [1, 2, 3, 4, 5, 6])
 def test_the_blocks_have_the_spectrum_of_the_matrices_over_all_subsets(batches):
     constant, coefficients = subset_matrices(batches)
-    system = BatchSystem(batches, 0.5, 0.3, ONE, ONE)
+    system = BatchSystem(0.5, 0.3, batches, ONE, ONE)
     dimensions = [
         _binomial(batches, k) - _binomial(batches, k - 1) for k in range(len(system.symmetry.sizes))
     ]
@@ -44,7 +44,7 @@ def _binomial(n, k):
 @pytest.mark.parametrize("batches", [2, 3, 4, 7])
 def test_summing_over_batches_is_the_adjoint_of_leaving_one_out(batches):
     rng = np.random.default_rng(batches)
-    symmetry, system = SubsetSymmetry(batches), BatchSystem(batches, 0.5, 0.3, ONE, ONE)
+    symmetry, system = SubsetSymmetry(batches), BatchSystem(0.5, 0.3, batches, ONE, ONE)
     outer = [rng.standard_normal((len(s), len(s))) for s in symmetry.sizes]
     inner = [rng.standard_normal((len(s), len(s))) for s in symmetry.inner_sizes]
     left = [np.sum(a * b) for a, b in zip(outer, system.spread(inner), strict=True)]
@@ -151,7 +151,7 @@ def test_batching_shrinks_the_spectrum_quantile_by_quantile():
 @pytest.mark.parametrize(("batches", "eigenvalues"), [(1, 1), (2, 3), (3, 2), (5, 2), (8, 1)])
 def test_the_jacobian_is_the_tangent_along_every_unknown(batches, eigenvalues):
     spectrum = np.linspace(0.5, 2.0, eigenvalues)
-    system = BatchSystem(batches, 0.5, 0.3, spectrum, np.full(eigenvalues, 1 / eigenvalues))
+    system = BatchSystem(0.5, 0.3, batches, spectrum, np.full(eigenvalues, 1 / eigenvalues))
     unknowns = 0.1 * np.random.default_rng(0).standard_normal((2, system.unknowns)) - 0.1j
     base = system.base(np.array([0.3 + 0.1j, 0.7 + 0.02j]), np.full(2, 0.1))
     state = system.evaluate(base, unknowns)

@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from reshuffle._core.arrays import FloatArray
+from reshuffle.asymptotics.arguments import Covariance
 from reshuffle.asymptotics.curves.learning_curve import LearningCurve, learning_curve
 from reshuffle.asymptotics.laws.batch_spectrum import batch_spectrum
 from reshuffle.asymptotics.laws.epoch_law import EpochLaw
@@ -45,7 +46,7 @@ class SpectrumComparison:
 
 
 def compare_spectra(
-    aspect: float, alpha: float, batches: int, levels: Any = None, covariance: Any = None
+    aspect: float, alpha: float, batches: int, levels: ArrayLike | None = None, covariance: Covariance = None
 ) -> SpectrumComparison:
     """How batching shrinks the limiting spectrum: quantiles of alpha Z(alpha/B) beside those of alpha W.
 
@@ -103,7 +104,7 @@ def compare_curves(
     *,
     noise: float = 1.0,
     signal: float = 1.0,
-    covariance: Any = None,
+    covariance: Covariance = None,
 ) -> CurveComparison:
     """Full batch against B batches at equal alpha: when to stop, the risk there, and in the limit.
 
@@ -115,10 +116,11 @@ def compare_curves(
     >>> compare_curves(0.25, 0.4, 2)
     CurveComparison(best epoch 4 and 4, risk there 0.247411 and 0.245908, price in the limit 0.000662)
     """
-    options = {"noise": noise, "signal": signal, "covariance": covariance}
-    return CurveComparison(
-        learning_curve(aspect, alpha, 1, **options), learning_curve(aspect, alpha, batches, **options)
+    full, batched = (
+        learning_curve(aspect, alpha, number, noise=noise, signal=signal, covariance=covariance)
+        for number in (1, batches)
     )
+    return CurveComparison(full, batched)
 
 
 def _moving(law: EpochLaw, levels: FloatArray) -> FloatArray:

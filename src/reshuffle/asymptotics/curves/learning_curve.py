@@ -4,18 +4,19 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from reshuffle._core import checks
 from reshuffle._core.arrays import FloatArray
 from reshuffle._core.powers import power_and_sum
+from reshuffle.asymptotics.arguments import Covariance
 from reshuffle.asymptotics.curves.cross_variance import CrossVariance
 from reshuffle.asymptotics.laws.batch_law import BatchLaw
 from reshuffle.asymptotics.laws.batch_spectrum import batch_spectrum
 from reshuffle.asymptotics.laws.epoch_law import EpochLaw
-from reshuffle.free.checks import ConvergenceError
+from reshuffle.free.checks import ConvergenceError, ErrorKind
 from reshuffle.free.solver.effort import BUDGET
 from reshuffle.run import stopping
 from reshuffle.run.risk import QuadraticForm, Risk, RiskForms
@@ -33,10 +34,14 @@ class LimitingRisk(Risk):
 
     Attributes
     ----------
+    error_kind : str
+        "exact", and `error` is zero: nothing is sampled, and the integrals carry about ten digits. How far a finite
+        problem is from its limit is not part of it.
     diverges : float or None
         The end of the spectrum of alpha Z that lies outside (0, 2), if there is one: its mode grows without bound.
     """
 
+    error_kind: ErrorKind = "exact"
     diverges: float | None = None
 
     def __repr__(self) -> str:
@@ -102,7 +107,7 @@ class LearningCurve:
         """The risk of what is never learned: signal^2 tau(P_0 Sigma)."""
         return self.signal**2 * self.spectrum.frozen[1]
 
-    def risk(self, epochs: Any) -> LimitingRisk:
+    def risk(self, epochs: ArrayLike) -> LimitingRisk:
         """The risk and its parts after each of the given epochs; `epochs` has any shape and may hold math.inf."""
         clock = checks.epochs(epochs)
         flat = clock.ravel()
@@ -122,6 +127,7 @@ class LearningCurve:
             bias.reshape(clock.shape),
             np.zeros(clock.shape),
             variance.reshape(clock.shape),
+            np.zeros(clock.shape),
             diverges=self.stability.diverges,
         )
 
@@ -223,7 +229,7 @@ def learning_curve(
     *,
     noise: float = 1.0,
     signal: float = 1.0,
-    covariance: Any = None,
+    covariance: Covariance = None,
     budget: float = BUDGET,
 ) -> LearningCurve:
     """The learning curve of mini-batch descent in the proportional limit, p/n -> aspect, from no data at all.
@@ -248,15 +254,25 @@ def learning_curve(
 
 
 def risk(
-    aspect: float, alpha: float, batches: int, epochs: Any, noise: float = 1.0, signal: float = 1.0
+    aspect: float,
+    alpha: float,
+    batches: int,
+    epochs: ArrayLike,
+    noise: float = 1.0,
+    signal: float = 1.0,
+    covariance: Covariance = None,
 ) -> LimitingRisk:
     """The limit of frozen, bias, variance and total risk after the given epochs, p/n -> aspect.
 
     Parameters
     ----------
+    aspect, alpha, batches, noise, signal, covariance
+        As in `learning_curve`.
     epochs : whole numbers of any shape, or math.inf
 
     >>> risk(aspect=0.25, alpha=0.4, batches=2, epochs=math.inf)
     LimitingRisk(total=0.333996: frozen=0, bias=0, cross=0, variance=0.333996)
     """
-    return learning_curve(aspect, alpha, batches, noise=noise, signal=signal).risk(epochs)
+    return learning_curve(aspect, alpha, batches, noise=noise, signal=signal, covariance=covariance).risk(
+        epochs
+    )

@@ -2,14 +2,13 @@
 
 import math
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from reshuffle._core import checks
 from reshuffle._core.arrays import FloatArray
 from reshuffle.asymptotics import arguments
-from reshuffle.asymptotics.arguments import population
+from reshuffle.asymptotics.arguments import Covariance, population
 from reshuffle.asymptotics.laws.batch_system import BatchSystem, State
 from reshuffle.asymptotics.laws.epoch_law import EpochLaw
 from reshuffle.epoch.epoch import Epoch
@@ -56,7 +55,7 @@ class BatchLaw(EpochLaw):
     """
 
     def __init__(
-        self, aspect: float, alpha: float, batches: int, covariance: Any = None, budget: float = BUDGET
+        self, aspect: float, alpha: float, batches: int, covariance: Covariance = None, budget: float = BUDGET
     ):
         self.aspect, self.alpha = arguments.aspect(aspect), arguments.alpha(alpha)
         self.batches = arguments.batches(batches)
@@ -81,7 +80,7 @@ class BatchLaw(EpochLaw):
     def system(self) -> BatchSystem:
         """The fixed-point equations."""
         spectrum = self.population
-        return BatchSystem(self.batches, self.aspect, self.alpha, spectrum.eigenvalues, spectrum.weights)
+        return BatchSystem(self.aspect, self.alpha, self.batches, spectrum.eigenvalues, spectrum.weights)
 
     @cached_property
     def frozen(self) -> tuple[float, float]:

@@ -1,12 +1,11 @@
 """Which limiting spectrum belongs to which recipe, and the simplest: the Marchenko-Pastur law of alpha W."""
 
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from reshuffle.asymptotics import arguments
-from reshuffle.asymptotics.arguments import IDENTITY, population
+from reshuffle.asymptotics.arguments import IDENTITY, Covariance, population
 from reshuffle.asymptotics.laws.batch_law import BatchLaw
 from reshuffle.asymptotics.laws.epoch_law import EpochLaw
 from reshuffle.asymptotics.laws.two_batch_law import TwoBatchLaw
@@ -80,7 +79,7 @@ def marchenko_pastur(aspect: float, alpha: float) -> FullBatchLaw:
 
 
 def batch_spectrum(
-    aspect: float, alpha: float, batches: int, covariance: Any = None, budget: float = BUDGET
+    aspect: float, alpha: float, batches: int, covariance: Covariance = None, budget: float = BUDGET
 ) -> EpochLaw:
     """The limiting law of alpha Z(alpha/B) for Gaussian data, p/n -> aspect, and any number of batches.
 

@@ -76,14 +76,14 @@ class BatchSystem:
 
     Parameters
     ----------
-    batches : int
     aspect, alpha : float
+    batches : int
     eigenvalues, weights : (m,)
         The spectrum of Sigma.
     """
 
     def __init__(
-        self, batches: int, aspect: float, alpha: float, eigenvalues: FloatArray, weights: FloatArray
+        self, aspect: float, alpha: float, batches: int, eigenvalues: FloatArray, weights: FloatArray
     ):
         self.symmetry = SubsetSymmetry(batches)
         self.eigenvalues, self.weights = eigenvalues, weights

@@ -25,8 +25,9 @@ class FreeMeixner(Law):
 
     Parameters
     ----------
-    first : (alpha_0, beta_1); tail : (alpha, beta); edges : (low, high); roots : leading coefficient and
-        roots of q.
+    first : (alpha_0, beta_1); tail : (alpha, beta).
+    edges : (low, high); roots : leading coefficient and roots of q.
+    atoms : pairs (location, mass), of which those without mass are dropped.
     """
 
     def __init__(

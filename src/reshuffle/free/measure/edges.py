@@ -46,8 +46,8 @@ def support(density: Callable[[Real], Any], seeds: Real, resolution: int) -> Sup
 
     Parameters
     ----------
-    density : callable, array -> array, nan where it failed; seeds : points near the spectrum, shape (n,);
-        resolution : extra grid points.
+    density : callable, array -> array, nan where it failed.
+    seeds : points near the spectrum, shape (n,); resolution : extra grid points.
     """
     low, high = float(seeds.min()), float(seeds.max())
     margin = 0.3 * (high - low) + 1e-3 * max(abs(low), abs(high)) + 1e-300

@@ -24,8 +24,8 @@ def exponent(density: Density, place: float, inward: float) -> tuple[int, int] |
 
     Parameters
     ----------
-    density : callable, array -> array; place : the singular point; inward : width of the interval on the
-        side to look at, with its sign.
+    density : callable, array -> array; place : the singular point.
+    inward : width of the interval on the side to look at, with its sign.
 
     >>> exponent(lambda x: x ** (-2 / 3), 0.0, 1.0)
     (-2, 3)

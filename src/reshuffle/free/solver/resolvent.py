@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from reshuffle.free.algebra.expression import Expression
 from reshuffle.free.algebra.linearization import linearize
 from reshuffle.free.algebra.reduction import reduced
-from reshuffle.free.checks import Complex, ConvergenceError, Real
+from reshuffle.free.checks import Complex, ConvergenceError, ErrorKind, Real
 from reshuffle.free.solver.continuation import follow
 from reshuffle.free.solver.effort import Effort
 from reshuffle.free.solver.extrapolation import Solve, bridge
@@ -29,13 +29,25 @@ class Resolved:
 
     Attributes
     ----------
-    value : nan where the point failed; error : an estimate of its absolute error; converged : False where
-        it failed.
+    value : nan where the point failed.
+    error : of its absolute size, inf where the point failed; converged : False where it failed.
+    error_kind : in which sense the error is meant.
+
+    >>> Resolved(np.array([0.25, np.nan]), np.array([1e-15, np.inf]), np.array([True, False]))
+    Resolved(2 points, 1 of them converged, +- 1e-15 at most (estimate))
     """
 
     value: NDArray[Any]
     error: Real
     converged: NDArray[np.bool_]
+    error_kind: ErrorKind = "estimate"
+
+    def __repr__(self) -> str:
+        largest = float(self.error[self.converged].max(initial=0.0))
+        off = f"+- {largest:.2g} at most ({self.error_kind})"
+        if not self.value.ndim:
+            return f"Resolved({self.value:.6g} {off})" if self.converged else "Resolved(not converged)"
+        return f"Resolved({self.converged.size} points, {self.converged.sum()} of them converged, {off})"
 
 
 class Engine:
@@ -43,7 +55,8 @@ class Engine:
 
     Parameters
     ----------
-    expression : self-adjoint; direction : which rows of its own matrix block z multiplies, all unless given.
+    expression : self-adjoint.
+    direction : which rows of its own matrix block z multiplies, all unless given.
     """
 
     def __init__(self, expression: Expression, direction: NDArray[Any] | None = None):
