@@ -162,8 +162,8 @@ class FixedDimension:
             covariance=covariance,
             noise=noise,
         )
-        parts = forms.parts(decay, drift).reshape(4, *clock.shape)
-        return Risk(clock, *parts, np.zeros(clock.shape))
+        frozen, bias, cross, variance = forms.parts(decay, drift).reshape(4, *clock.shape)
+        return Risk(clock, frozen, bias, cross, variance, np.zeros(clock.shape))
 
 
 def fixed_dimension(

@@ -69,7 +69,7 @@ def marchenko_pastur(aspect: float, alpha: float) -> FullBatchLaw:
     Parameters
     ----------
     aspect : float > 0
-        The limit of p/n.
+        The limit of p/n, of all rows: see "Aspect and ratio" in docs/asymptotics.md.
     alpha : float > 0
 
     >>> marchenko_pastur(0.25, 0.4).support
@@ -88,7 +88,7 @@ def batch_spectrum(
     Parameters
     ----------
     aspect : float > 0
-        The limit of p/n.
+        The limit of p/n, of all rows: see "Aspect and ratio" in docs/asymptotics.md.
     alpha : float > 0
         The full-batch step under linear scaling: each batch is visited with alpha/B.
     batches : int >= 1

@@ -10,7 +10,8 @@ class MarchenkoPastur(FreeMeixner):
     """The limiting law of ``variance X'X/n`` for n x p white X with ``p/n -> ratio``.
 
     ``G(z) = 2/(z - v(1 - r) + S)``, edges ``v (1 -+ sqrt r)^2``, an atom ``1 - 1/r`` at 0 when r > 1.
-    Source: Marchenko and Pastur (1967).
+    Source: Marchenko and Pastur (1967). For how ``ratio`` and the ``aspect`` of a problem with batches differ, see
+    "Aspect and ratio" in docs/asymptotics.md.
 
     >>> law = MarchenkoPastur(ratio=4.0, variance=0.5)
     >>> law.support, law.atoms
