@@ -13,11 +13,14 @@ from reshuffle.asymptotics.laws.batch_law import BatchLaw
 from reshuffle.asymptotics.laws.batch_system import BatchSystem, State
 from reshuffle.free.checks import Complex, ConvergenceError
 
+_GROWTH = 3.0
+"""Largest logarithm of ((1 - z) / spectral radius)^k within the circle."""
+_PAIRS = 2_000
+"""Of points, taken at a time."""
 _DIGITS = 30.0
 """Of the natural logarithm, that the trapezoidal rule is taken to."""
 _NARROWEST = 1e-9
 """Smallest distance of the mapped interval from the mapped circle at which elliptic functions keep their digits."""
-
 _TINY = 0.05
 """Hyperbolic half-length of an interval that is small and far from the circle."""
 
@@ -121,11 +124,6 @@ class TwoResolvents:
         size = vectors.shape[1]
         inner = corner[:, : size * size].reshape(-1, size, size)
         return np.asarray(np.einsum("pi,pij,pj->p", vectors[first], inner, vectors[second]) / system.unit)
-
-
-_GROWTH = 3.0
-"""Largest logarithm of ((1 - z) / spectral radius)^k within the circle."""
-_PAIRS = 2_000
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,6 +18,32 @@ LONGEST = 2000
 """Characters of a formula; what is longer is a mistake or an attack."""
 DEEPEST = 40
 """Nested brackets and signs."""
+_MOST_TERMS = 2000
+_LARGEST_EXPONENT = 16
+
+Number = int | float | complex
+
+LAWS: dict[str, type[Law]] = {
+    "affine": laws.Affine,
+    "arcsine": laws.Arcsine,
+    "bernoulli": laws.Bernoulli,
+    "discrete": laws.Discrete,
+    "free_poisson": laws.FreePoisson,
+    "freepoisson": laws.FreePoisson,
+    "kesten": laws.KestenMcKay,
+    "kesten_mckay": laws.KestenMcKay,
+    "kestenmckay": laws.KestenMcKay,
+    "marchenko_pastur": laws.MarchenkoPastur,
+    "marchenkopastur": laws.MarchenkoPastur,
+    "mp": laws.MarchenkoPastur,
+    "poisson": laws.FreePoisson,
+    "projection": laws.Projection,
+    "sc": laws.Semicircle,
+    "semicircle": laws.Semicircle,
+    "uniform": laws.Uniform,
+    "wachter": laws.Wachter,
+}
+"""Every law that numbers describe, by its names in lower case."""
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?j?)"
@@ -82,7 +108,7 @@ class Reader:
         if self.ahead.kind != "end":
             raise self.error("an operator or the end")
 
-    def number(self) -> int | float | complex:
+    def number(self) -> Number:
         """Read a number: whole, decimal, or imaginary with a j."""
         text = self.next().text
         if text.endswith("j"):
@@ -108,34 +134,6 @@ class Reader:
         return ValueError(
             f"{self.what} {self.text!r}: expected {expected} at position {token.place + 1}, but {found}."
         )
-
-
-LAWS: dict[str, type[Law]] = {
-    "affine": laws.Affine,
-    "arcsine": laws.Arcsine,
-    "bernoulli": laws.Bernoulli,
-    "discrete": laws.Discrete,
-    "free_poisson": laws.FreePoisson,
-    "freepoisson": laws.FreePoisson,
-    "kesten": laws.KestenMcKay,
-    "kesten_mckay": laws.KestenMcKay,
-    "kestenmckay": laws.KestenMcKay,
-    "marchenko_pastur": laws.MarchenkoPastur,
-    "marchenkopastur": laws.MarchenkoPastur,
-    "mp": laws.MarchenkoPastur,
-    "poisson": laws.FreePoisson,
-    "projection": laws.Projection,
-    "sc": laws.Semicircle,
-    "semicircle": laws.Semicircle,
-    "uniform": laws.Uniform,
-    "wachter": laws.Wachter,
-}
-"""Every law that numbers describe, by its names in lower case."""
-
-_MOST_TERMS = 2000
-_LARGEST_EXPONENT = 16
-
-Number = int | float | complex
 
 
 def parse(text: str, definitions: Sequence[str]) -> Expression:

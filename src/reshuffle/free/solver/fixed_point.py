@@ -6,6 +6,9 @@ import numpy as np
 
 from reshuffle.free.checks import Complex
 
+KRYLOV = 40
+"""Directions after which GMRES ends."""
+
 
 class FixedPoint(Protocol):
     """The unknowns of a resolvent: its solution is where ``evaluate(base, unknowns).image`` is ``unknowns``.
@@ -44,9 +47,6 @@ class FixedPoint(Protocol):
 
     def resolvent_tangent(self, state: Any, direction: Any, unknowns: Complex) -> Complex:
         """Return the derivative of G as ``base`` moves along ``direction`` and the unknowns along theirs."""
-
-
-KRYLOV = 40
 
 
 def solve(system: FixedPoint, state: Any, right: Complex) -> Complex:
