@@ -10,7 +10,7 @@ import numpy as np
 
 import reshuffle as rs
 from reshuffle import asymptotics, plotting
-from reshuffle.asymptotics.batch_law import BatchLaw
+from reshuffle.asymptotics.laws.batch_law import BatchLaw
 
 PICTURES = Path(__file__).parent / "pictures"
 BATCHES = (1, 2, 3, 4, 8)

@@ -30,6 +30,12 @@ def test_every_test_in_the_map_of_the_paper_exists(test):
     assert f"def {name}(" in (ROOT / path).read_text()
 
 
+@pytest.mark.parametrize("page", ["free", "asymptotics", "two_batch_law"])
+def test_every_code_block_of_a_page_is_a_doctest(page):
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / f"{page}.md").read_text(), re.DOTALL)
+    assert all(block.startswith(">>> ") for block in blocks)
+
+
 def test_every_test_of_the_paper_is_in_the_map():
     for path in sorted((ROOT / "tests" / "paper").glob("test_*.py")):
         for name in re.findall(r"^def (test_\w+)\(", path.read_text(), re.MULTILINE):

@@ -79,7 +79,8 @@ def test_all_of_a_law_over_many_decades_is_in_sight():
 
 def test_the_example_of_the_documentation_shows_something():
     page = (Path(__file__).parents[2] / "docs" / "free.md").read_text()
-    code = "\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL)[:2])
+    blocks = "\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL)[:2])
+    code = "\n".join(re.findall(r"^>>> (.*)$", blocks, re.MULTILINE)).replace("plt.close()", "plt.show()")
     assert "s.plot(sample=800)" in code
     shown = []
     with pytest.MonkeyPatch.context() as patch:

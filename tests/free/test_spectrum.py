@@ -219,3 +219,13 @@ def test_spectrum_of_a_constant():
 
 def test_repr_names_the_expression():
     assert repr(two_batch(0.5, 0.2)) == "Spectrum of x1 + x2 - 0.5 x1 x2 - 0.5 x2 x1, pencil 3 x 3"
+
+
+def test_resolved_densities_tell_their_error_and_its_kind():
+    s = two_batch(0.5, 0.2)
+    found = s.resolve([[0.2, 0.4, 5.0]])
+    assert found.error.shape == found.value.shape == (1, 3)
+    assert found.error_kind == "estimate"
+    assert repr(found).startswith("Resolved(3 points, 3 of them converged, +- ")
+    assert repr(found).endswith("at most (estimate))")
+    assert repr(s.resolve(0.2)).startswith(f"Resolved({float(s.density(0.2)):.6g} +- ")

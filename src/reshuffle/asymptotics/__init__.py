@@ -5,27 +5,27 @@
 array([0.468 , 0.2833, 0.334 ])
 """
 
-from reshuffle.asymptotics.batch_law import BatchLaw
-from reshuffle.asymptotics.comparison import (
+from reshuffle.asymptotics.critical_alpha import critical_alpha
+from reshuffle.asymptotics.curves import (
     CurveComparison,
-    SpectrumComparison,
-    compare_curves,
-    compare_spectra,
-)
-from reshuffle.asymptotics.critical import critical_alpha
-from reshuffle.asymptotics.epoch_law import EpochLaw
-from reshuffle.asymptotics.fixed_dimension import FixedDimension, fixed_dimension
-from reshuffle.asymptotics.full_batch_law import FullBatchLaw
-from reshuffle.asymptotics.learning_curve import (
     LearningCurve,
     LimitingRisk,
     SpectralStability,
+    SpectrumComparison,
+    compare_curves,
+    compare_spectra,
     learning_curve,
     risk,
 )
-from reshuffle.asymptotics.shrinkage import Shrinkage, shrinkage
-from reshuffle.asymptotics.spectra import batch_spectrum, marchenko_pastur
-from reshuffle.asymptotics.two_batch_law import TwoBatchLaw
+from reshuffle.asymptotics.fixed_dimension import FixedDimension, Shrinkage, fixed_dimension, shrinkage
+from reshuffle.asymptotics.laws import (
+    BatchLaw,
+    EpochLaw,
+    FullBatchLaw,
+    TwoBatchLaw,
+    batch_spectrum,
+    marchenko_pastur,
+)
 
 __all__ = [
     "BatchLaw",

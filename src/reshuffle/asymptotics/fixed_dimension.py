@@ -1,20 +1,100 @@
-"""Fixed dimension, many rows: trajectories and risk when every Pi_b is the same function of W."""
+"""Fixed dimension, many rows: what batching does to each eigenvalue of Sigma, to trajectories and to the risk."""
 
+import math
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import scipy.linalg
+from numpy.typing import ArrayLike
 
 from reshuffle._core import checks
 from reshuffle._core.arrays import FloatArray
 from reshuffle._core.numerics import power_and_sum
-from reshuffle.asymptotics.shrinkage import Shrinkage, shrinkage
+from reshuffle.asymptotics import arguments
 from reshuffle.problem import least_squares
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.run.risk import Risk, RiskForms
 from reshuffle.run.trajectory import times_finite
+
+
+@dataclass(frozen=True)
+class Shrinkage:
+    """The limiting eigenvalue map of Z(alpha/B) as n grows: lambda -> (1 - (1 - alpha lambda/B)^B)/alpha.
+
+    It is lambda (1 - p(lambda)) with p(lambda) = sum_{i=1}^{B-1} (-1)^(i+1) binom(B-1, i)/(i+1) (alpha lambda/B)^i
+    (Proposition fixedp_Z_limit, whose printed coefficient is right only for B <= 3).
+    """
+
+    batches: int
+    alpha: float
+
+    def __call__(self, eigenvalues: ArrayLike) -> FloatArray:
+        """The limit of each eigenvalue, from the closed form; any shape.
+
+        >>> Shrinkage(batches=2, alpha=0.4)([0.0, 1.0]).round(12)
+        array([0. , 0.9])
+        """
+        scaled = self.alpha * checks.real_array("eigenvalues", eigenvalues) / self.batches
+        return self._lost(scaled) / self.alpha
+
+    def _lost(self, scaled: FloatArray) -> FloatArray:
+        """1 - (1 - t)^B, without losing digits at small t."""
+        with np.errstate(over="ignore", divide="ignore"):
+            power = (1 - scaled) ** self.batches
+            # 1 - t and t - 2 are exact where the power is near one.
+            near = np.where(
+                scaled < 0.5, np.log1p(-np.minimum(scaled, 0.5)), np.log1p(np.maximum(scaled, 1.5) - 2)
+            )
+            rest = -np.expm1(self.batches * near)
+        close = (np.abs(scaled) < 0.5) | ((scaled > 1.5) & (self.batches % 2 == 0))
+        return np.where(close, rest, 1 - power)
+
+    @property
+    def coefficients(self) -> FloatArray:
+        """Of lambda, lambda^2, ..., lambda^B: (-1)^i binom(B - 1, i)/(i + 1) (alpha/B)^i, i = 0, ..., B - 1."""
+        return np.array([float(value) for value in self._exact_coefficients])
+
+    @cached_property
+    def _exact_coefficients(self) -> list[Fraction]:
+        step = Fraction(self.alpha) / self.batches
+        return [(-step) ** i * math.comb(self.batches - 1, i) / (i + 1) for i in range(self.batches)]
+
+    def polynomial(self, eigenvalues: ArrayLike) -> FloatArray:
+        """The same map as the sum of its powers, in rational arithmetic: its terms cancel without loss.
+
+        >>> Shrinkage(batches=2, alpha=0.4).polynomial(1.0)
+        array(0.9)
+        """
+        values = checks.real_array("eigenvalues", eigenvalues)
+        return np.array([self._exactly(Fraction(float(value))) for value in values.flat]).reshape(
+            values.shape
+        )
+
+    def _exactly(self, eigenvalue: Fraction) -> float:
+        total = Fraction(0)
+        for coefficient in reversed(self._exact_coefficients):
+            total = (total + coefficient) * eigenvalue
+        try:
+            return float(total)
+        except OverflowError:
+            return math.inf if total > 0 else -math.inf
+
+
+def shrinkage(batches: int, alpha: float) -> Shrinkage:
+    """How batching shrinks the spectrum, n large and p fixed: Z(alpha/B) -> (1 - (1 - alpha Sigma/B)^B)/alpha.
+
+    Parameters
+    ----------
+    batches : int >= 1
+    alpha : float > 0
+        The full-batch step; each batch is visited with alpha/B.
+
+    >>> shrinkage(batches=4, alpha=0.5)([0.5, 1.0, 2.0]).round(6)
+    array([0.455048, 0.827637, 1.367188])
+    """
+    return Shrinkage(arguments.batches(batches), arguments.alpha(alpha))
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +134,7 @@ class FixedDimension:
         values, _, _ = self._decomposition
         return self.map.alpha * self.map(values**2 / self.problem.n)
 
-    def iterate(self, epochs: Any) -> FloatArray:
+    def iterate(self, epochs: ArrayLike) -> FloatArray:
         """The limiting mean iterate, of shape epochs.shape + (p,)."""
         clock = checks.epochs(epochs)
         values, vectors, responses = self._decomposition
@@ -66,7 +146,7 @@ class FixedDimension:
         reached = grows.astype(np.float64) @ (np.abs(vectors) > 0).T > 0
         return np.where(reached, np.inf, parameters)
 
-    def risk(self, epochs: Any) -> Risk:
+    def risk(self, epochs: ArrayLike) -> Risk:
         """The limiting risk of the mean iterate for any Sigma, of the shape of `epochs`."""
         clock = checks.epochs(epochs)
         beta_star, covariance, noise = self.problem.truth("the risk")
@@ -82,10 +162,13 @@ class FixedDimension:
             covariance=covariance,
             noise=noise,
         )
-        return Risk(clock, *forms.parts(decay, drift).reshape(4, *clock.shape))
+        frozen, bias, cross, variance = forms.parts(decay, drift).reshape(4, *clock.shape)
+        return Risk(clock, frozen, bias, cross, variance, np.zeros(clock.shape))
 
 
-def fixed_dimension(problem: LeastSquares, batches: int, alpha: float, start: Any = None) -> FixedDimension:
+def fixed_dimension(
+    problem: LeastSquares, batches: int, alpha: float, start: ArrayLike | None = None
+) -> FixedDimension:
     """What mini-batch descent tends to on a problem as its rows become many and its dimension stays.
 
     The exact answer of `descend` differs from it by O(1/n): the batches' covariances are n^(-1/2) away from W, but

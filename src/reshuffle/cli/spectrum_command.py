@@ -103,7 +103,7 @@ def _of_expression(text: str, definitions: tuple[str, ...], moments: int, sample
     import numpy as np
 
     from reshuffle import free, plotting
-    from reshuffle.free import parser
+    from reshuffle.free.algebra import parser
 
     law = free.spectrum(parser.parse(text, definitions))
     eigenvalues = np.linalg.eigvalsh(law.matrix(sample, seed)) if sample else None

@@ -8,10 +8,8 @@
 [(0.09987126, 0.72195051)]
 """
 
+from reshuffle.free.algebra import Expression, Pencil, block, linearize, variables
 from reshuffle.free.checks import ConvergenceError
-from reshuffle.free.compare import Comparison
-from reshuffle.free.engine import Resolved
-from reshuffle.free.expression import Expression, block, variables
 from reshuffle.free.laws import (
     Affine,
     Arcsine,
@@ -28,8 +26,8 @@ from reshuffle.free.laws import (
     Uniform,
     Wachter,
 )
-from reshuffle.free.linearization import Pencil, linearize
-from reshuffle.free.spectrum import Spectrum, spectrum
+from reshuffle.free.solver import Resolved
+from reshuffle.free.spectrum import Comparison, Spectrum, spectrum
 from reshuffle.free.weighted import Weighted
 
 __all__ = [

@@ -1,11 +1,8 @@
-"""Validators that return the cleaned value, or say which argument is wrong.
-
-What is allowed and what to try.
-"""
+"""Validators that return the cleaned value, or say which argument is wrong, what is allowed and what to try."""
 
 from collections.abc import Callable
 from numbers import Real as RealNumber
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,6 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 # What an array holds, for the reader; numpy's own stubs widen most results, so the checker is told less.
 Real = NDArray[Any]
 Complex = NDArray[Any]
+
+ErrorKind: TypeAlias = Literal["exact", "bound", "three standard errors", "estimate"]
+"""In which sense an error tells how far an answer may be off."""
 
 
 SMALLEST, LARGEST = 1e-60, 1e60

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -27,7 +27,7 @@ class Drawable(Protocol):
     def atoms(self) -> Sequence[tuple[float, float]]:
         """Pairs (location, mass)."""
 
-    def density(self, t: Any, /) -> Real:
+    def density(self, t: Real, /) -> Real:
         """The density of the continuous part."""
 
 

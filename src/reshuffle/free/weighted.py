@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from reshuffle.free import invertibility
-from reshuffle.free.atoms import residues
+from reshuffle.free.algebra.expression import Expression
+from reshuffle.free.algebra.requirements import require_invertible
 from reshuffle.free.checks import Complex, ConvergenceError, Real, complex_points, real_points
-from reshuffle.free.engine import Engine
-from reshuffle.free.expression import Expression
+from reshuffle.free.solver.atoms import residues
+from reshuffle.free.solver.resolvent import Engine
 
 if TYPE_CHECKING:
     from reshuffle.free.spectrum import Spectrum
@@ -44,16 +44,13 @@ class Weighted:
         p + weight
         from reshuffle.free.spectrum import spectrum
 
-        invertibility.require(weight, spectrum)
+        require_invertible(weight, spectrum)
         self.law, self.weight = law, weight
         self._size = Engine(_self_adjoint_part(weight)).pencil.factor or 1.0
 
     @cached_property
     def engine(self) -> Engine:
-        """The solver of the extended pencil.
-
-        Both p and q enter it at size one, so that neither drowns the other.
-        """
+        """The solver of the extended pencil, into which p and q enter at size one: neither drowns the other."""
         p, q = self.law.expression, self.weight / self._size
         centre = self._centre
         scaled = (p - centre) / self._scale
@@ -83,10 +80,7 @@ class Weighted:
         return self._entries(complex_points("z", z))[0]
 
     def density(self, t: ArrayLike) -> NDArray[Any]:
-        """Return the density of the weighted measure, with the shape of t.
-
-        Complex unless q is self-adjoint.
-        """
+        """Return the density of the weighted measure, with the shape of t: complex unless q is self-adjoint."""
         right, left = self._entries(real_points("t", t).astype(complex))
         # Below the axis G_q is the conjugate of G_{q*} above it; the jump between them is the density.
         values = (left.conj() - right) / (2j * np.pi)

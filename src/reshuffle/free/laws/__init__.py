@@ -1,17 +1,17 @@
-"""Probability laws of self-adjoint variables, one per file."""
+"""Probability laws of self-adjoint variables, one file per family."""
 
-from reshuffle.free.laws.affine import Affine
-from reshuffle.free.laws.arcsine import Arcsine
-from reshuffle.free.laws.base import Law
-from reshuffle.free.laws.bernoulli import Bernoulli, Projection
+from reshuffle.free.laws.classical import (
+    Arcsine,
+    FreePoisson,
+    KestenMcKay,
+    MarchenkoPastur,
+    Semicircle,
+    Wachter,
+)
 from reshuffle.free.laws.custom import FromCauchy, FromDensity
-from reshuffle.free.laws.discrete import Discrete
-from reshuffle.free.laws.free_poisson import FreePoisson
-from reshuffle.free.laws.kesten_mckay import KestenMcKay
-from reshuffle.free.laws.marchenko_pastur import MarchenkoPastur
-from reshuffle.free.laws.semicircle import Semicircle
+from reshuffle.free.laws.discrete import Bernoulli, Discrete, Projection
+from reshuffle.free.laws.law import Affine, Law
 from reshuffle.free.laws.uniform import Uniform
-from reshuffle.free.laws.wachter import Wachter
 
 __all__ = [
     "Affine",

@@ -8,9 +8,8 @@ import numpy as np
 
 from reshuffle.free import checks
 from reshuffle.free.checks import Complex, Real, location, number
-from reshuffle.free.laws.base import Law, Pairs
-from reshuffle.free.measure import Measure
-from reshuffle.free.panel_cauchy import panel_cauchy
+from reshuffle.free.laws.law import Law, Pairs
+from reshuffle.free.measure.measure import Measure
 
 
 class _Custom(Law):
@@ -117,12 +116,7 @@ class FromDensity(_Custom):
         return np.asarray(self._function(t), dtype=float)
 
     def _cauchy(self, z: Complex) -> Complex:
-        flat = np.where(z.imag < 0, np.conj(z), z).ravel()
-        total = panel_cauchy(self.measure.panels, flat)
-        for place, mass in self._atoms:
-            total = total + mass / (flat - place)
-        values = total.reshape(z.shape)
-        return np.where(z.imag < 0, np.conj(values), values)
+        return self.measure.cauchy(z)
 
     def __repr__(self) -> str:
         return f"FromDensity(support={self._support})"

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from reshuffle.free.checks import Complex, Real, complex_points, require_width
-from reshuffle.free.laws.base import Law, Pairs
-from reshuffle.free.measure import Measure
+from reshuffle.free.laws.law import Law, Pairs
+from reshuffle.free.measure.measure import Measure
 
 ROUNDING = float(np.finfo(float).eps)
 
@@ -25,8 +25,9 @@ class FreeMeixner(Law):
 
     Parameters
     ----------
-    first : (alpha_0, beta_1); tail : (alpha, beta); edges : (low, high); roots : leading coefficient and
-        roots of q.
+    first : (alpha_0, beta_1); tail : (alpha, beta).
+    edges : (low, high); roots : leading coefficient and roots of q.
+    atoms : pairs (location, mass), of which those without mass are dropped.
     """
 
     def __init__(

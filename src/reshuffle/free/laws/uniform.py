@@ -13,7 +13,7 @@ from reshuffle.free.checks import (
     real_points,
     require_width,
 )
-from reshuffle.free.laws.base import Law, Pairs
+from reshuffle.free.laws.law import Law, Pairs
 
 
 class Uniform(Law):

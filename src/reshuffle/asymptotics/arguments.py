@@ -1,0 +1,143 @@
+"""What every asymptotic question takes: the aspect, the step, the batches and the spectrum of Sigma."""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import scipy.optimize
+from numpy.typing import ArrayLike
+
+from reshuffle._core import checks
+from reshuffle._core.arrays import FloatArray
+from reshuffle.free.laws import Discrete
+
+Covariance: TypeAlias = ArrayLike | Discrete | None
+"""Of Sigma: None (the identity), a discrete law, or eigenvalues (m,) of equal shares."""
+
+
+def aspect(value: float) -> float:
+    """Return the limit of p/n, a finite number > 0.
+
+    >>> aspect(0)
+    Traceback (most recent call last):
+    ...
+    ValueError: aspect must be a finite number > 0, the limit of p/n, but it is 0.
+    """
+    return _within("aspect", checks.positive("aspect", value, "the limit of p/n"), 1e-12, 1e12)
+
+
+def alpha(value: float) -> float:
+    """Return the full-batch step, a finite number > 0."""
+    step = checks.positive("alpha", value, "the full-batch step; each of B batches is visited with alpha/B")
+    return _within("alpha", step, 1e-50, 1e50)
+
+
+def batches(value: int) -> int:
+    """Return B, a whole number >= 1."""
+    return checks.whole_number("batches", value, 1)
+
+
+def _within(name: str, value: float, low: float, high: float) -> float:
+    """Return a value whose powers are numbers, so that no formula overflows."""
+    if not low <= value <= high:
+        raise ValueError(
+            f"{name} must lie between {low:g} and {high:g}, but it is {value:g}; check its units."
+        )
+    return value
+
+
+def sampled(aspect: float) -> None:
+    """Refuse an aspect at which no matrix of moderate size shows where the spectrum is."""
+    if not 1e-4 <= aspect <= 1e4:
+        raise ValueError(
+            f"aspect must lie between 0.0001 and 10000 for the support of this law, but it is {aspect:g}; ask for"
+            " density(t) at chosen points, or for fixed_dimension, which is the limit p/n -> 0."
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Population:
+    """A discrete spectrum of Sigma: distinct eigenvalues >= 0 and the share of each, both (m,)."""
+
+    eigenvalues: FloatArray
+    weights: FloatArray
+
+    @property
+    def is_isotropic(self) -> bool:
+        """Whether Sigma is a multiple of the identity."""
+        return len(self.eigenvalues) == 1
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether Sigma is the identity."""
+        return self.is_isotropic and float(self.eigenvalues[0]) == 1.0
+
+    @property
+    def null(self) -> float:
+        """The share of zero eigenvalues."""
+        return float(self.weights[self.eigenvalues == 0].sum())
+
+    def __str__(self) -> str:
+        if self.is_isotropic:
+            return f"{self.eigenvalues[0]:g}"
+        return f"{len(self.eigenvalues)} eigenvalues from {self.eigenvalues[0]:g} to {self.eigenvalues[-1]:g}"
+
+    def frozen(self, aspect: float) -> tuple[float, float]:
+        """The masses tau(P_0) and tau(P_0 Sigma) of the null space of X, in the limit p/n -> aspect.
+
+        P_0 acts like (1 + theta Sigma)^-1, with theta such that aspect tau(theta Sigma (1 + theta Sigma)^-1) = 1,
+        for the rank of X is n. With aspect (1 - null) <= 1 only the null space of Sigma itself is frozen.
+
+        >>> Population(np.array([1.0]), np.array([1.0])).frozen(4.0)
+        (0.75, 0.75)
+        """
+        if aspect * (1 - self.null) <= 1:
+            return self.null, 0.0
+        if self.is_isotropic:
+            mass = 1 - 1 / aspect
+            return mass, mass * float(self.eigenvalues[0])
+
+        def excess(logarithm: float) -> float:
+            scaled = np.exp(logarithm) * self.eigenvalues
+            return float(aspect * (self.weights @ (scaled / (1 + scaled))) - 1)
+
+        positive = self.eigenvalues[self.eigenvalues > 0]
+        low, high = -np.log(positive.max()) - 50.0, -np.log(positive.min()) + 50.0
+        theta = np.exp(scipy.optimize.brentq(excess, low, high, xtol=1e-15, rtol=8.9e-16))
+        return 1 - 1 / aspect, float(self.weights @ (self.eigenvalues / (1 + theta * self.eigenvalues)))
+
+
+IDENTITY = Population(np.ones(1), np.ones(1))
+
+
+def population(covariance: Covariance) -> Population:
+    """Check a covariance: None (the identity), a `free.Discrete` law, or eigenvalues (m,) of equal shares.
+
+    >>> population([1.0, 4.0, 1.0, 1.0]).weights
+    array([0.75, 0.25])
+    """
+    if covariance is None:
+        return IDENTITY
+    if isinstance(covariance, Discrete):
+        points, weights = np.array(covariance.atoms).T
+    else:
+        eigenvalues = np.atleast_1d(checks.real_array("covariance", covariance))
+        if eigenvalues.ndim != 1 or not eigenvalues.size or np.asarray(covariance).dtype.kind == "b":
+            raise ValueError(
+                "covariance must be None, a free.Discrete law or a vector of eigenvalues, but its shape is"
+                f" {eigenvalues.shape}; try np.linalg.eigvalsh(Sigma)."
+            )
+        points, counts = np.unique(eigenvalues, return_counts=True)
+        weights = counts / counts.sum()
+    if points.min() < 0 or points.max() == 0:
+        raise ValueError(
+            f"covariance must have eigenvalues >= 0, not all zero, but they go from {points.min():g} to"
+            f" {points.max():g}."
+        )
+    smallest = points[points > 0].min()
+    if not (points.max() <= 1e12 * smallest and 1e-50 <= points.max() <= 1e50):
+        raise ValueError(
+            "covariance must have eigenvalues within a factor 1e12 of each other, and none beyond 1e50, but those"
+            f" that are not zero go from {smallest:g} to {points.max():g}; set the small ones to zero, or rescale."
+        )
+    return Population(np.asarray(points, dtype=float), np.asarray(weights, dtype=float))

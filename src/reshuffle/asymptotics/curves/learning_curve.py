@@ -1,0 +1,278 @@
+"""Learning curves with no data: the risk in the proportional limit, for any number of epochs."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from reshuffle._core import checks
+from reshuffle._core.arrays import FloatArray
+from reshuffle._core.numerics import power_and_sum
+from reshuffle.asymptotics.arguments import Covariance
+from reshuffle.asymptotics.curves.cross_variance import CrossVariance
+from reshuffle.asymptotics.laws.batch_law import BatchLaw
+from reshuffle.asymptotics.laws.batch_spectrum import batch_spectrum
+from reshuffle.asymptotics.laws.epoch_law import EpochLaw
+from reshuffle.free.checks import ConvergenceError, ErrorKind
+from reshuffle.free.solver.effort import BUDGET
+from reshuffle.run import stopping
+from reshuffle.run.risk import QuadraticForm, Risk, RiskForms
+from reshuffle.run.stopping import BestEpoch
+
+_LAST_EPOCH = 2.0**53
+"""Up to which the best epoch is searched."""
+_CHUNK = 1 << 20
+"""Entries of (epochs, points) arrays that are worked on at a time."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LimitingRisk(Risk):
+    """The risk in the limit n, p -> infinity, with the mode that diverges if one does.
+
+    Attributes
+    ----------
+    error_kind : str
+        "exact", and `error` is zero: nothing is sampled, and the integrals carry about ten digits. How far a finite
+        problem is from its limit is not part of it.
+    diverges : float or None
+        The end of the spectrum of alpha Z that lies outside (0, 2), if there is one: its mode grows without bound.
+    """
+
+    error_kind: ErrorKind = "exact"
+    diverges: float | None = None
+
+    def __repr__(self) -> str:
+        text = super().__repr__()
+        text = text.replace("Risk", type(self).__name__, 1)
+        return text if self.diverges is None else f"{text[:-1]}; diverges at {self.diverges:.6g})"
+
+
+@dataclass(frozen=True)
+class SpectralStability:
+    """Whether the mean iterate converges in the limit.
+
+    Attributes
+    ----------
+    converges : bool
+        Whether the spectrum of alpha Z, frozen modes aside, lies in [0, 2]; where it reaches an end, as it does
+        at aspect 1, the iterate converges slower than any exponential.
+    rate : float
+        What the slowest mode is multiplied by in an epoch.
+    diverges : float or None
+        The end of the spectrum that lies outside.
+    """
+
+    converges: bool
+    rate: float
+    diverges: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class LearningCurve:
+    """The risk of the mean iterate as a function of the epochs, for p/n -> aspect.
+
+    With mu, mu_Sigma and mu_M the law of alpha Z and its measures weighted by Sigma and by the noise M,
+
+        R_k = signal^2 int (1 - x)^(2k) dmu_Sigma + noise^2 aspect alpha^2 int (sum_{j<k} (1 - x)^j)^2 dmu_M
+
+    for an initial error of length `signal` in a direction that knows nothing of the data, and Sigma = I. For other
+    Sigma the second term is an integral over two spectral variables: see `CrossVariance`.
+    """
+
+    spectrum: EpochLaw
+    noise: float
+    signal: float
+
+    def __repr__(self) -> str:
+        return f"LearningCurve({self.spectrum}, noise={self.noise:g}, signal={self.signal:g})"
+
+    @cached_property
+    def stability(self) -> SpectralStability:
+        """Whether and how fast the mean iterate converges."""
+        low, high = self.spectrum.support[0][0], self.spectrum.support[-1][1]
+        beyond = [end for end, outside in ((low, low < 0), (high, high > 2)) if outside]
+        diverges = max(beyond, key=lambda end: abs(1 - end), default=None)
+        return SpectralStability(not beyond, max(abs(1 - low), abs(1 - high)), diverges)
+
+    @property
+    def converges(self) -> bool:
+        """Whether the mean iterate has a limit."""
+        return self.stability.converges
+
+    @property
+    def frozen(self) -> float:
+        """The risk of what is never learned: signal^2 tau(P_0 Sigma)."""
+        return self.signal**2 * self.spectrum.frozen[1]
+
+    def risk(self, epochs: ArrayLike) -> LimitingRisk:
+        """The risk and its parts after each of the given epochs; `epochs` has any shape and may hold math.inf."""
+        clock = checks.epochs(epochs)
+        flat = clock.ravel()
+        bias, variance = np.zeros(len(flat)), np.zeros(len(flat))
+        forever = np.isinf(flat)
+        if not forever.all():
+            bias[~forever], variance[~forever] = self._integrals(flat[~forever])
+        bias[forever], variance[forever] = self._limit_integrals()
+        if self.noise and not self.spectrum.population.is_isotropic:
+            with np.errstate(over="ignore"):
+                # noise^2 by itself may be 0 or infinite where its product with the variance is not.
+                variance = (self.noise * np.sqrt(np.maximum(self._cross.variance(flat), 0.0))) ** 2
+        frozen = np.full(clock.shape, self.frozen)
+        return LimitingRisk(
+            clock,
+            frozen,
+            bias.reshape(clock.shape),
+            np.zeros(clock.shape),
+            variance.reshape(clock.shape),
+            np.zeros(clock.shape),
+            diverges=self.stability.diverges,
+        )
+
+    def _integrals(self, epochs: FloatArray) -> tuple[FloatArray, FloatArray]:
+        x, weights = self.spectrum.grid.rule(float(epochs.max()))
+        bias, variance = np.zeros(len(epochs)), np.zeros(len(epochs))
+        height = max(1, _CHUNK // len(x))
+        for start in range(0, len(epochs), height):
+            part = slice(start, start + height)
+            decay, drift = power_and_sum(x, epochs[part])
+            bias[part] = self._sum(decay, self.signal**2 * weights[1])
+            variance[part] = self._sum(drift, self._price * weights[2])
+        return bias, variance
+
+    def _limit_integrals(self) -> tuple[float, float]:
+        """Bias and variance after infinitely many epochs."""
+        diverges = not self.converges
+        bias = math.inf if diverges and self.signal else 0.0
+        if not self.noise:
+            return bias, 0.0
+        if diverges or self.spectrum.support[0][0] == 0:
+            self._require_hard_edge()
+            return bias, math.inf
+        return bias, self._price * self.spectrum.limiting_noise()
+
+    def _require_hard_edge(self) -> None:
+        """Raise if the spectrum is taken to start at zero although it starts too close to it to be told."""
+        law = self.spectrum
+        if law.support[0][0] == 0 and law.aspect * (1 - law.population.null) != 1:
+            raise ConvergenceError(
+                f"the spectrum of {law!r} starts closer to zero than 1e-11 of its size, and with it the limiting"
+                " risk is not resolved; ask for finitely many epochs, or for an aspect farther from 1"
+            )
+
+    @staticmethod
+    def _sum(factors: FloatArray, weights: FloatArray) -> FloatArray:
+        seen = weights > 0
+        with np.errstate(over="ignore"):
+            return np.asarray(np.einsum("kx,kx,x->k", factors[:, seen], factors[:, seen], weights[seen]))
+
+    @property
+    def _price(self) -> float:
+        """What the squared drift of the noise is multiplied by, for Sigma a multiple of the identity."""
+        law = self.spectrum
+        return self.noise**2 * law.aspect * law.alpha**2 * float(law.population.eigenvalues[0])
+
+    @cached_property
+    def _cross(self) -> CrossVariance:
+        assert isinstance(self.spectrum, BatchLaw)
+        return CrossVariance(self.spectrum)
+
+    def limit(self) -> LimitingRisk:
+        """The risk after infinitely many epochs."""
+        return self.risk(math.inf)
+
+    def best_epoch(self) -> BestEpoch:
+        """The epoch with the smallest risk, by the certified search that finite problems use."""
+        if self.noise and not self.spectrum.population.is_isotropic:
+            low = max(self.spectrum.support[0][0], 1e-4)
+            return _search(lambda epochs: self.risk(epochs).total, 20 / low)
+        if not self.noise:
+            # What is left fades for ever.
+            return BestEpoch(math.inf, self.frozen, 0.0) if self.converges else self._certified_search()
+        return self._certified_search()
+
+    def _certified_search(self) -> BestEpoch:
+        x, weights = self.spectrum.grid.rule(_LAST_EPOCH)
+        amplitudes = np.sqrt(np.maximum(weights, 0.0))
+        forms = RiskForms(
+            frozen=self.frozen,
+            bias=QuadraticForm(self.signal * amplitudes[1]),
+            cross=np.zeros(len(x)),
+            variance=QuadraticForm(math.sqrt(self._price) * amplitudes[2]),
+        )
+        return stopping.best_epoch(lambda epochs: power_and_sum(x, epochs), forms, x, 1)
+
+
+def _search(risk: Callable[[FloatArray], FloatArray], horizon: float) -> BestEpoch:
+    """The best of a geometric grid of epochs, narrowed down between neighbours: not certified, error is nan."""
+    epochs = np.unique(np.round(np.geomspace(1, horizon, 60)))
+    epochs = np.concatenate([[0.0], epochs])
+    while True:
+        values = risk(epochs)
+        best = int(np.argmin(values))
+        low, high = epochs[max(best - 1, 0)], epochs[min(best + 1, len(epochs) - 1)]
+        if high - low <= 2 or best == len(epochs) - 1:
+            break
+        epochs = np.unique(np.round(np.linspace(low, high, 40)))
+    at_the_end = float(risk(np.array([math.inf]))[0])
+    if at_the_end <= values[best]:
+        return BestEpoch(math.inf, at_the_end, math.nan)
+    return BestEpoch(float(epochs[best]), float(values[best]), math.nan)
+
+
+def learning_curve(
+    aspect: float,
+    alpha: float,
+    batches: int,
+    *,
+    noise: float = 1.0,
+    signal: float = 1.0,
+    covariance: Covariance = None,
+    budget: float = BUDGET,
+) -> LearningCurve:
+    """The learning curve of mini-batch descent in the proportional limit, p/n -> aspect, from no data at all.
+
+    Parameters
+    ----------
+    aspect, alpha, batches, covariance, budget
+        As in `batch_spectrum`.
+    noise : float >= 0
+        The standard deviation of the label noise.
+    signal : float >= 0
+        The length of the initial error, beta_star for descent from zero.
+
+    >>> curve = learning_curve(aspect=1.5, alpha=0.2, batches=2, noise=0.5)
+    >>> curve.risk([0, 10, math.inf]).total.round(4)
+    array([1.    , 0.5569, 0.8333])
+    >>> curve.best_epoch()
+    BestEpoch(epoch=7, risk=0.551713)
+    """
+    spectrum = batch_spectrum(aspect, alpha, batches, covariance, budget)
+    return LearningCurve(spectrum, checks.nonnegative("noise", noise), checks.nonnegative("signal", signal))
+
+
+def risk(
+    aspect: float,
+    alpha: float,
+    batches: int,
+    epochs: ArrayLike,
+    noise: float = 1.0,
+    signal: float = 1.0,
+    covariance: Covariance = None,
+) -> LimitingRisk:
+    """The limit of frozen, bias, variance and total risk after the given epochs, p/n -> aspect.
+
+    Parameters
+    ----------
+    aspect, alpha, batches, noise, signal, covariance
+        As in `learning_curve`.
+    epochs : whole numbers of any shape, or math.inf
+
+    >>> risk(aspect=0.25, alpha=0.4, batches=2, epochs=math.inf)
+    LimitingRisk(total=0.333996: frozen=0, bias=0, cross=0, variance=0.333996)
+    """
+    return learning_curve(aspect, alpha, batches, noise=noise, signal=signal, covariance=covariance).risk(
+        epochs
+    )

@@ -1,0 +1,180 @@
+"""The limiting spectrum of alpha Z(alpha/B) for any number of batches and any discrete spectrum of Sigma."""
+
+import math
+from functools import cached_property
+
+import numpy as np
+
+from reshuffle._core import checks
+from reshuffle._core.arrays import FloatArray
+from reshuffle.asymptotics import arguments
+from reshuffle.asymptotics.arguments import Covariance, population
+from reshuffle.asymptotics.laws.batch_system import BatchSystem, State
+from reshuffle.asymptotics.laws.epoch_law import EpochLaw
+from reshuffle.epoch.epoch import Epoch
+from reshuffle.errors import BudgetError
+from reshuffle.free.checks import Complex, ConvergenceError, Real
+from reshuffle.free.measure import edges
+from reshuffle.free.measure.measure import Measure
+from reshuffle.free.solver.continuation import follow
+from reshuffle.free.solver.effort import BUDGET, Effort
+from reshuffle.free.solver.resolvent import resolved
+from reshuffle.problem.least_squares import gaussian
+from reshuffle.schemes import RandomReshuffling
+
+_ENTRIES = 60_000
+"""Of the sampled X whose eigenvalues tell where to look for the support."""
+_USUAL_STEPS = 15_000
+"""Of Newton's method at all points that support and measure usually need."""
+_STEP, _STEP_PER_ENTRY = 1e-5, 1.5e-7
+"""Seconds of one such step, measured on one core: for itself, and per entry of its Jacobian."""
+_FOREVER = 2.0**53
+"""Epochs after which the last mode has faded."""
+_CHUNK = 200_000
+"""Numbers that the Jacobians of the points solved together may hold: few enough to stay in the cache."""
+
+
+class BatchLaw(EpochLaw):
+    """The limiting law of alpha Z(alpha/B) for Gaussian data with p/n -> aspect.
+
+    Z is the symmetrised product of B free Marchenko-Pastur variables (ratio B aspect, variance alpha/B), with
+    Sigma^(1/2) on both sides of each; `reshuffle.free` follows its fixed point, in the form of `BatchSystem`.
+
+    Parameters
+    ----------
+    aspect, alpha : float > 0
+    batches : int >= 1
+    covariance : None, free.Discrete or (m,)
+        The spectrum of Sigma.
+    budget : float > 0
+        Seconds of one core, estimated, that finding the support may cost; a BudgetError says so beforehand.
+
+    >>> law = BatchLaw(aspect=0.25, alpha=0.4, batches=4)
+    >>> [(round(low, 6), round(high, 6)) for low, high in law.support]
+    [(0.099672, 0.663094)]
+    """
+
+    def __init__(
+        self, aspect: float, alpha: float, batches: int, covariance: Covariance = None, budget: float = BUDGET
+    ):
+        self.aspect, self.alpha = arguments.aspect(aspect), arguments.alpha(alpha)
+        self.batches = arguments.batches(batches)
+        self.population = population(covariance)
+        self.budget = checks.positive("budget", budget, "seconds of one core")
+
+    @cached_property
+    def effort(self) -> Effort:
+        """What solving has cost."""
+        system = self.system
+        entries = system.unknowns**2 + 0.3 * system.size**2 * (len(system.eigenvalues) - 1)
+        return Effort(repr(self), _STEP + _STEP_PER_ENTRY * entries, self._refused)
+
+    def _refused(self, needed: float, budget: float) -> BudgetError:
+        return BudgetError(
+            f"the support of {self!r} costs about {needed:.2g} s of one core, more than the budget of {budget:g} s;"
+            f" allow it with budget={2 * needed:.2g}, ask for density(t) at chosen points, or for fewer"
+            " batches or eigenvalues of Sigma"
+        )
+
+    @cached_property
+    def system(self) -> BatchSystem:
+        """The fixed-point equations."""
+        spectrum = self.population
+        return BatchSystem(self.aspect, self.alpha, self.batches, spectrum.eigenvalues, spectrum.weights)
+
+    @cached_property
+    def frozen(self) -> tuple[float, float]:
+        """The masses of law and signal at zero."""
+        return self.population.frozen(self.aspect)
+
+    def _transforms(self, z: Complex) -> Complex:
+        """The Cauchy transforms of law, signal and noise, (3, points); nan where a point could not be solved."""
+        unit = self.system.unit
+        return np.asarray(np.diagonal(resolved(self._solve, z / unit).value, axis1=1, axis2=2).T / unit)
+
+    def _solve(self, z: Complex) -> tuple[Complex, Real]:
+        """The transforms as diagonal matrices (points, 3, 3), and their errors (points,), in the system's unit."""
+        system = self.system
+        height = max(16, _CHUNK // (system.unknowns**2 * len(system.eigenvalues) + system.size**2))
+        values, errors = np.zeros((len(z), 3, 3), dtype=complex), np.full(len(z), np.inf)
+        for start in range(0, len(z), height):
+            part = slice(start, start + height)
+            solution = follow(system, z[part], 1)
+            self.effort.spend(solution.steps)
+            state = self._state(z[part], solution.unknowns)
+            signal = system.average(state.blocks[:1], 1)[0][:, 0, 0]
+            noise = system.unit * system.noise_transform(state)
+            for row, transform in enumerate((solution.resolvent[:, 0, 0], signal, noise)):
+                values[part, row, row] = transform
+            errors[part] = np.where(solution.converged, solution.error, np.inf)
+        return values, errors
+
+    def _state(self, z: Complex, unknowns: Complex) -> State:
+        return self.system.evaluate(self.system.base(z, np.zeros(len(z))), unknowns)
+
+    def states(self, z: Complex) -> State:
+        """The system solved at points (n,) off the real axis."""
+        inner = z / self.system.unit
+        solution = follow(self.system, inner, 1)
+        if not solution.converged.all():
+            bad = z[~solution.converged][0]
+            raise ConvergenceError(
+                f"{self!r} could not be solved at {bad:.6g}, {abs(bad.imag):.2g} off the axis"
+            )
+        return self._state(inner, solution.unknowns)
+
+    def _untested(self, t: Real) -> Real:
+        unit = self.system.unit
+        values, errors = self._solve(t / unit + 0j)
+        size = -values[:, 0, 0].imag
+        # Beside a hard edge the rounding of G alone would count as mass.
+        density = np.where(size > errors, size, 0.0) / (np.pi * unit)
+        return np.asarray(np.where(np.isfinite(errors), density, np.nan))
+
+    @cached_property
+    def _structure(self) -> tuple[tuple[tuple[float, float], ...], Measure]:
+        """The support and the law on it, looked for on finer and finer grids until no mass is missing."""
+        with self.effort.question(self.budget):
+            self.effort.expect(_USUAL_STEPS)
+            return self._found()
+
+    def _found(self) -> tuple[tuple[tuple[float, float], ...], Measure]:
+        seeds = self._sampled_eigenvalues()
+        for resolution in (60, 300, 1500):
+            chosen = seeds[:: max(1, len(seeds) // resolution)]
+            found = edges.support(self._untested, chosen, resolution).intervals
+            measure = self._measure_on(found)
+            if abs(measure.mass - 1) < 1e-7:
+                return found, measure
+        raise ConvergenceError(
+            f"the intervals {found} hold all but {1 - measure.mass:.2g} of the spectrum of {self!r}: there is one"
+            " too narrow to be found; use density(t) at chosen points"
+        )
+
+    def _sampled_eigenvalues(self) -> FloatArray:
+        """The nonzero eigenvalues of alpha Z for a sampled X; eight batches stand for more."""
+        arguments.sampled(self.aspect)
+        batches = min(self.batches, 8)
+        n = max(4 * batches, round(math.sqrt(_ENTRIES / self.aspect)))
+        p = max(8, round(self.aspect * n))
+        levels = (np.arange(p) + 0.5) / p
+        spectrum = self.population
+        order = np.searchsorted(np.cumsum(spectrum.weights), levels)
+        diagonal = spectrum.eigenvalues[np.minimum(order, len(spectrum.eigenvalues) - 1)]
+        problem = gaussian(n, p, covariance=diagonal, seed=0)
+        epoch = Epoch(problem, RandomReshuffling(batches), self.alpha / batches)
+        return np.sort(epoch.rates[~epoch.modes.frozen])
+
+    @property
+    def support(self) -> tuple[tuple[float, float], ...]:
+        """The intervals of the continuous part, from left to right."""
+        return self._structure[0]
+
+    @cached_property
+    def measure(self) -> Measure:
+        """The law as quadrature panels."""
+        return self._structure[1]
+
+    def _limiting_noise(self) -> float:
+        x, weights = self.grid.rule(_FOREVER)
+        return float(weights[2] @ x**-2)

@@ -1,0 +1,208 @@
+"""The two-batch law in closed form: one rational curve carries the spectrum and the noise."""
+
+import itertools
+from functools import cached_property
+
+import numpy as np
+
+from reshuffle._core.arrays import FloatArray
+from reshuffle.asymptotics import arguments
+from reshuffle.asymptotics.arguments import IDENTITY
+from reshuffle.asymptotics.laws import chebyshev_fit
+from reshuffle.asymptotics.laws.epoch_law import EpochLaw
+from reshuffle.asymptotics.laws.rational_curve import RationalCurve
+from reshuffle.free.checks import Complex, Real
+
+_ROUNDING = 1e-8
+"""Margins of the right root are positive, but at small alpha of the order of alpha^2."""
+SMALLEST_STEP = 1e-9
+"""Below this the roots of the curve are too close together; the system of equations has no such limit."""
+_REAL = 1e-6
+"""Relative imaginary parts below this may be rounding."""
+_SAFE_START = 1e-4
+"""Accuracy of the tabulated branch on the support, from which Newton's method goes on."""
+
+
+class TwoBatchLaw(EpochLaw):
+    """The limiting law of alpha Z(alpha/2) for isotropic Gaussian data, p/n -> aspect.
+
+    It is the law of w_1 + w_2 - (w_1 w_2 + w_2 w_1)/2 for free Marchenko-Pastur variables of ratio 2 aspect
+    and variance alpha/2, and lies on a rational curve: see `RationalCurve` for the formulas and
+    docs/two_batch_law.md for their derivation.
+
+    The parameter q(z) maps the upper half-plane to the lower one and is alpha^2 aspect / (2z) far away, so it is
+    real and falling wherever there is no spectrum. The support ends where dz/dq = 0.
+
+    Parameters
+    ----------
+    aspect : float > 0
+        The limit of p/n.
+    alpha : float > 0
+        The full-batch step; each batch is visited with alpha/2.
+
+    >>> law = TwoBatchLaw(aspect=1.5, alpha=0.2)
+    >>> [(round(low, 8), round(high, 8)) for low, high in law.support], law.atoms
+    ([(0.01079049, 0.82682557)], ((0.0, 0.33333333333333337),))
+    >>> law.density([0.1, 0.5]).round(6)
+    array([1.499377, 0.599396])
+    """
+
+    batches = 2
+    population = IDENTITY
+
+    def __init__(self, aspect: float, alpha: float):
+        self.aspect, self.alpha = arguments.aspect(aspect), arguments.alpha(alpha)
+        if not self.serves(self.aspect, self.alpha):
+            raise ValueError(
+                f"alpha and alpha aspect must be at least {SMALLEST_STEP:g} for the closed form, which cancels"
+                f" below, but alpha is {self.alpha:g} and aspect {self.aspect:g};"
+                " try batch_spectrum(aspect, alpha, 2)."
+            )
+        self.curve = RationalCurve(self.aspect, self.alpha)
+
+    @staticmethod
+    def serves(aspect: float, alpha: float) -> bool:
+        """Whether the closed form keeps its digits."""
+        return alpha * min(1.0, aspect) >= SMALLEST_STEP
+
+    @property
+    def frozen(self) -> tuple[float, float]:
+        """The masses of law and signal at zero."""
+        mass = max(0.0, 1 - 1 / self.aspect)
+        return mass, mass
+
+    @cached_property
+    def _edges(self) -> list[tuple[float, float]]:
+        """Pairs (x, q) of the ends of the support's intervals, from left to right."""
+        critical = self.curve.critical_points()
+        # From infinity inwards q is real until z(q) first turns back, on either side.
+        outer = [critical[critical < 0].max(), critical[critical > 0].min()]
+        low, high = (float(self.curve.z(q)) for q in outer)
+        places = [(float(self.curve.z(q)), float(q)) for q in critical if q not in outer]
+        inside = sorted(pair for pair in places if low < pair[0] < high)
+        pairs = [(low, float(outer[0])), *inside, (high, float(outer[1]))]
+        pairs = [(self._without_rounding(x, high), q) for x, q in pairs]
+        return self._without_mere_crossings(pairs)
+
+    def _without_rounding(self, edge: float, scale: float) -> float:
+        # At aspect 1 the lower end is 0 exactly, up to rounding in units of the whole spectrum.
+        return 0.0 if self.aspect == 1 and abs(edge) < 1e-13 * scale else edge
+
+    def _without_mere_crossings(self, pairs: list[tuple[float, float]]) -> list[tuple[float, float]]:
+        """Keep the ends of intervals: critical values of other sheets lie inside the support or a gap."""
+        narrow = 1e-9 * (pairs[-1][0] - pairs[0][0])
+        middles = np.array([(a[0] + b[0]) / 2 for a, b in itertools.pairwise(pairs)])
+        filled = self.curve.margin(self._physical_root(middles + 0j)) > -_ROUNDING
+        wide = np.array([b[0] - a[0] > narrow for a, b in itertools.pairwise(pairs)])
+        has_mass = [False, *(filled | ~wide).tolist(), False]
+        return [
+            pair
+            for pair, before, after in zip(pairs, has_mass, has_mass[1:], strict=False)
+            if before != after
+        ]
+
+    @property
+    def support(self) -> tuple[tuple[float, float], ...]:
+        """The intervals of the continuous part: one, or at steps far beyond convergence two."""
+        return tuple(self._intervals)
+
+    def _physical_root(self, z: Complex) -> Complex:
+        """The parameter at z (points,) with Im z >= 0, as the one root with Im G <= 0 as a matrix."""
+        roots = self.curve.roots(z)
+        polished = self.curve.newton(roots, np.broadcast_to(z[:, np.newaxis], roots.shape))
+        # Newton's method must not leave the root it was given for another one.
+        strayed = ~(np.abs(polished - roots) < 0.1 * np.abs(roots))
+        candidates = np.where(strayed, roots, polished)
+        allowed = self.curve.margin(candidates) > -_ROUNDING
+        # A real root whose imaginary part is rounding may look like the right one.
+        complex_ones = allowed & (np.abs(candidates.imag) > _REAL * np.abs(candidates))
+        allowed = np.where(complex_ones.any(axis=1, keepdims=True), complex_ones, allowed)
+        # At small alpha all margins are within rounding of zero, and the right root is far smaller than the others.
+        best = np.argmin(np.where(allowed, np.abs(candidates), np.inf), axis=1)
+        return np.asarray(candidates[np.arange(len(z)), best])
+
+    @cached_property
+    def _tables(self) -> list[FloatArray]:
+        """For each interval the series of Re q and Im q / sin(angle), smooth up to the ends."""
+
+        def sample(x: FloatArray, sines: FloatArray) -> FloatArray:
+            q = self._physical_root(x + 0j)
+            return np.array([q.real, q.imag / sines])
+
+        return [chebyshev_fit.fit(sample, low, high, _SAFE_START) for low, high in self._intervals]
+
+    @property
+    def _intervals(self) -> list[tuple[float, float]]:
+        places = [x for x, _ in self._edges]
+        return list(zip(places[::2], places[1::2], strict=True))
+
+    def _parameter_inside(self, x: FloatArray, number: int) -> Complex:
+        """The parameter on the real axis within an interval of the support."""
+        low, high = self._intervals[number]
+        sines = 2 * np.sqrt(x - low) * np.sqrt(high - x) / (high - low)
+        real, imaginary = chebyshev_fit.evaluate(self._tables[number], x, low, high)
+        return self.curve.newton(real + 1j * imaginary * sines, x + 0j)
+
+    def _parameter_outside(self, x: FloatArray) -> Complex:
+        """The parameter on the real axis off the support, where 1/q rises with x between its values at edges."""
+        edges = self._edges
+        is_right = np.arange(len(edges)) % 2 == 1
+        places = np.array([place for place, _ in edges])
+        passed = (x[:, np.newaxis] > places) | ((x[:, np.newaxis] == places) & is_right)
+        component = passed.sum(axis=1)
+        starts = np.array([-np.inf, *(1 / q for _, q in edges)])
+        ends = np.array([*(1 / q for _, q in edges), np.inf])
+        inverse = 1 / self.curve.roots(x + 0j)
+        below = starts[component][:, np.newaxis] - inverse.real
+        above = inverse.real - ends[component][:, np.newaxis]
+        size = np.abs(inverse)
+        misfit = np.maximum(np.maximum(below, above), 0.0) / size + np.abs(inverse.imag) / size
+        best = np.argmin(misfit, axis=1)
+        return self.curve.newton((1 / inverse[np.arange(len(x)), best]).real + 0j, x + 0j)
+
+    def _parameter_on_axis(self, x: FloatArray) -> Complex:
+        q = np.zeros(len(x), dtype=complex)
+        outside = np.ones(len(x), dtype=bool)
+        for number, (low, high) in enumerate(self._intervals):
+            inside = (x > low) & (x < high)
+            outside &= ~inside
+            if inside.any():
+                q[inside] = self._parameter_inside(x[inside], number)
+        if outside.any():
+            q[outside] = self._parameter_outside(x[outside])
+        return q
+
+    def parameter(self, z: Complex) -> Complex:
+        """q(z) for z (points,) with Im z >= 0; real z means the limit from above."""
+        places = np.array([x for x, _ in self._edges])
+        from_edge = np.abs(z.real[:, np.newaxis] - places).min(axis=1)
+        # Close above the axis Im q is too small to tell roots apart, except at an edge, where it is a square root.
+        near = (z.imag < 1e-6 * (places[-1] - places[0])) & (z.imag <= 0.1 * from_edge)
+        q = np.zeros(len(z), dtype=complex)
+        if near.any():
+            q[near] = self._parameter_on_axis(z.real[near])
+            above = near & (z.imag > 0)
+            q[above] = self.curve.newton(q[above], z[above])
+        if not near.all():
+            q[~near] = self._physical_root(z[~near])
+        return q
+
+    def _transforms(self, z: Complex) -> Complex:
+        """The Cauchy transforms of law, signal and noise, (3, points)."""
+        q = self.parameter(z)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            g = self.curve.cauchy(q)
+            return np.array([g, g, self.curve.noise(q)])
+
+    def _limiting_noise(self) -> float:
+        # z = 0 is left of the spectrum: -d/dz tau(R M) there is the integral of x^-2.
+        return -self.curve.noise_slope_at_zero()
+
+    def _density(self, t: Real) -> Real:
+        flat = t.ravel()
+        result = np.zeros(len(flat))
+        for number, (low, high) in enumerate(self._intervals):
+            inside = (flat > low) & (flat < high)
+            q = self._parameter_inside(flat[inside], number)
+            result[inside] = np.maximum(-self.curve.cauchy(q).imag / np.pi, 0.0)
+        return result.reshape(t.shape)

@@ -1,0 +1,10 @@
+"""Expressions of free variables: written, read, printed, checked, reduced and linearised.
+
+Their moments, which need nothing but the definition of freeness, are here too; everything else about their laws
+takes a solver.
+"""
+
+from reshuffle.free.algebra.expression import Expression, block, variables
+from reshuffle.free.algebra.linearization import Pencil, linearize
+
+__all__ = ["Expression", "Pencil", "block", "linearize", "variables"]

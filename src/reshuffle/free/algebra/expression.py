@@ -1,0 +1,322 @@
+"""Non-commutative polynomials and rational expressions of free self-adjoint variables."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from numbers import Number
+from typing import Any, Union
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reshuffle.free.algebra import printing
+from reshuffle.free.checks import count, is_whole
+from reshuffle.free.laws import Law
+
+
+@dataclass(frozen=True, eq=False)
+class Family:
+    """Variables that are free from each other; two families have no joint law."""
+
+    laws: tuple[Law, ...]
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Variable:
+    """The letter of one variable: its family and its place in it."""
+
+    family: Family
+    index: int
+
+    @property
+    def name(self) -> str:
+        """The name it is printed with."""
+        return self.family.names[self.index]
+
+
+@dataclass(frozen=True)
+class Inverse:
+    """The letter ``of^-1``."""
+
+    of: "Expression"
+
+
+Letter = Variable | Inverse
+Word = tuple[Letter, ...]
+Coefficient = Any
+Operand = Union["Expression", Number, NDArray[Any], float, complex]
+
+
+class Expression:
+    """A sum of ``coefficient * word``; words are products of variables and inverses of expressions.
+
+    Made by `variables` and by arithmetic: ``+ - * /``, powers (negative ones invert), ``adjoint``.
+    Coefficients are numbers, or square matrices ``A`` for ``A (x) word``; numbers of any exact type are kept
+    as they are.
+
+    >>> from reshuffle import free
+    >>> x, y = free.variables(free.Semicircle(), free.Semicircle())
+    >>> x + y - (x * y + y * x) / 2
+    x1 + x2 - 0.5 x1 x2 - 0.5 x2 x1
+    >>> (1 + x**2) ** -1 * y
+    (1 + x1^2)^-1 x2
+    """
+
+    # numpy must hand A * x to this class instead of multiplying entry by entry.
+    __array_ufunc__ = None
+
+    def __init__(self, terms: Mapping[Word, Coefficient], family: Family | None):
+        self.terms = {word: value for word, value in terms.items() if _nonzero(value)}
+        self.family = family
+
+    @cached_property
+    def dimension(self) -> int:
+        """The size of its matrix coefficients; 1 when all are numbers."""
+        sizes = {np.shape(value)[0] for value in self.terms.values() if np.ndim(value)}
+        inner = {letter.of.dimension for word in self.terms for letter in word if isinstance(letter, Inverse)}
+        sizes |= inner - {1}
+        if len(sizes) > 1:
+            raise ValueError(
+                f"matrix coefficients must all have one size, got sizes {sorted(sizes)}; pad or split them"
+            )
+        return sizes.pop() if sizes else 1
+
+    @property
+    def constant(self) -> Coefficient:
+        """The coefficient of the empty word."""
+        return self.terms.get((), 0)
+
+    @cached_property
+    def key(self) -> frozenset[Any]:
+        """What equality of expressions compares."""
+        return frozenset((word, _coefficient_key(value)) for word, value in self.terms.items())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Expression) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __add__(self, other: Operand) -> "Expression":
+        right = self._coerce(other)
+        terms = dict(self.terms)
+        for word, value in right.terms.items():
+            terms[word] = _sum(terms[word], value) if word in terms else value
+        return Expression(terms, _common(self, right))
+
+    __radd__ = __add__
+
+    def __neg__(self) -> "Expression":
+        return Expression({word: -value for word, value in self.terms.items()}, self.family)
+
+    def __sub__(self, other: Operand) -> "Expression":
+        return self + -self._coerce(other)
+
+    def __rsub__(self, other: Operand) -> "Expression":
+        return -self + other
+
+    def __mul__(self, other: Operand) -> "Expression":
+        right = self._coerce(other)
+        terms: dict[Word, Coefficient] = {}
+        for left_word, left in self.terms.items():
+            for right_word, value in right.terms.items():
+                word = left_word + right_word
+                product = _product(left, value)
+                terms[word] = _sum(terms[word], product) if word in terms else product
+        return Expression(terms, _common(self, right))
+
+    def __rmul__(self, other: Operand) -> "Expression":
+        return self._coerce(other) * self
+
+    def __truediv__(self, other: Operand) -> "Expression":
+        if isinstance(other, Expression):
+            return self * other.inverse()
+        self._coerce(other)  # Refuses what is neither a finite number nor a square matrix.
+        if np.asarray(other).ndim:
+            matrix = np.asarray(other)
+            if np.linalg.matrix_rank(matrix) < len(matrix):
+                raise ZeroDivisionError(f"division by a matrix: it must be invertible, got {matrix.tolist()}")
+            return self * np.linalg.inv(matrix)
+        if other == 0:
+            raise ZeroDivisionError("division by 0: the divisor must be an invertible expression, got 0")
+        return Expression({word: value / other for word, value in self.terms.items()}, self.family)
+
+    def __rtruediv__(self, other: Operand) -> "Expression":
+        return self._coerce(other) * self.inverse()
+
+    def __pow__(self, exponent: int) -> "Expression":
+        if not is_whole(exponent):
+            raise ValueError(
+                f"exponent must be an integer, got {exponent!r}; roots are not rational expressions"
+            )
+        if exponent < 0:
+            return self.inverse() ** -exponent
+        result = Expression({(): 1}, self.family)
+        for _ in range(count("exponent", exponent, low=0)):
+            result = result * self
+        return result
+
+    def inverse(self) -> "Expression":
+        """Return the inverse, as a rational expression; `spectrum` checks that it exists."""
+        if not self.terms:
+            raise ZeroDivisionError("division by 0: the divisor must be an invertible expression, got 0")
+        if set(self.terms) == {()}:
+            value = self.constant
+            return Expression({(): np.linalg.inv(value) if np.ndim(value) else 1 / value}, self.family)
+        (word, value), *others = self.terms.items()
+        if not others and not np.ndim(value) and len(word) == 1 and isinstance(word[0], Inverse):
+            scaled: Expression = word[0].of / value
+            return scaled
+        return Expression({(Inverse(self),): 1}, self.family)
+
+    def adjoint(self) -> "Expression":
+        """Return the adjoint: words reversed, coefficients conjugated, variables kept."""
+        terms: dict[Word, Coefficient] = {}
+        for word, value in self.terms.items():
+            mirrored = tuple(_letter_adjoint(letter) for letter in reversed(word))
+            terms[mirrored] = np.conj(value).T if np.ndim(value) else _conjugate(value)
+        return Expression(terms, self.family)
+
+    def evaluate(self, matrices: Sequence[NDArray[Any]]) -> NDArray[Any]:
+        """Return the expression at square matrices, one per variable of the family.
+
+        A coefficient A acts as ``A (x) word``, so the answer has ``dimension`` times their size.
+        """
+        size = len(matrices[0])
+        total: Any = np.zeros((self.dimension * size, self.dimension * size))
+        cache: dict[Any, NDArray[Any]] = {}
+        for word, value in self.terms.items():
+            image: Any = None
+            for letter in word:
+                factor = _letter_value(letter, matrices, self.dimension, cache)
+                image = factor if image is None else image @ factor
+            total = total + _scaled(value, np.eye(len(total)) if image is None else image, size)
+        return np.asarray(total)
+
+    def _coerce(self, other: Operand) -> "Expression":
+        if isinstance(other, Expression):
+            return other
+        value = other
+        if np.asarray(value).ndim:
+            value = np.asarray(value)
+            if value.ndim != 2 or value.shape[0] != value.shape[1]:
+                raise ValueError(
+                    f"a matrix coefficient must be square, got shape {value.shape}; pad it with zeros"
+                )
+        elif not isinstance(value, Number):
+            raise TypeError(f"coefficient must be a number, a square matrix or an expression, got {other!r}")
+        if not np.all(np.isfinite(np.asarray(value, dtype=complex))):
+            raise ValueError(f"coefficient must be finite, got {other!r}; check the formula that made it")
+        return Expression({(): value}, self.family)
+
+    def __repr__(self) -> str:
+        return printing.expression(self.terms)
+
+
+def variables(*laws: Law, names: Sequence[str] | None = None) -> tuple[Expression, ...]:
+    """Return free self-adjoint variables, one for each law.
+
+    Parameters
+    ----------
+    laws : their laws; names : how to print them, ``x1, x2, ...`` unless given.
+
+    >>> from reshuffle import free
+    >>> free.variables(free.Semicircle(), free.Projection(0.5), names=["s", "p"])
+    (s, p)
+    """
+    if not laws:
+        raise TypeError("variables needs at least one law, got none; pass laws such as Semicircle()")
+    for law in laws:
+        if not isinstance(law, Law):
+            raise TypeError(
+                f"variables needs laws such as Semicircle(), got {law!r}; wrap points in Discrete(points)"
+            )
+    chosen = tuple(names) if names is not None else tuple(f"x{i + 1}" for i in range(len(laws)))
+    if len(chosen) != len(laws) or len(set(chosen)) != len(chosen):
+        raise ValueError(f"names must be {len(laws)} different names, got {chosen!r}; pass one for each law")
+    family = Family(tuple(laws), chosen)
+    return tuple(Expression({(Variable(family, i),): 1}, family) for i in range(len(laws)))
+
+
+def block(rows: Sequence[Sequence[Operand]]) -> Expression:
+    """Return the square matrix of expressions ``sum_ij E_ij (x) rows[i][j]``.
+
+    >>> from reshuffle import free
+    >>> x, y = free.variables(free.Semicircle(), free.Semicircle())
+    >>> free.block([[x, y], [y, 0]]).dimension
+    2
+    """
+    size = len(rows)
+    if any(len(row) != size for row in rows):
+        raise ValueError(
+            f"rows must form a square array, got lengths {[len(row) for row in rows]}; pad with zeros"
+        )
+    total = Expression({(): np.zeros((size, size))}, None)
+    for i, row in enumerate(rows):
+        for j, entry in enumerate(row):
+            unit = np.zeros((size, size))
+            unit[i, j] = 1.0
+            total = total + total._coerce(unit) * entry
+    return total
+
+
+def _common(left: Expression, right: Expression) -> Family | None:
+    if left.family is not None and right.family is not None and left.family is not right.family:
+        raise ValueError(
+            f"an expression must use variables of one family, got {left!r} and {right!r}"
+            f" from two calls of variables;"
+            " make all variables in one call: x, y = variables(law_1, law_2)"
+        )
+    return left.family or right.family
+
+
+def _scaled(value: Coefficient, image: NDArray[Any], size: int) -> NDArray[Any]:
+    """Return ``value * image``, in real arithmetic where both are real, which is four times faster."""
+    number = np.asarray(value)
+    if np.iscomplexobj(number) and not np.any(number.imag):
+        number = number.real
+    if not number.ndim:
+        return np.asarray(float(number) * image if not np.iscomplexobj(number) else complex(number) * image)
+    kind = image.dtype if np.iscomplexobj(image) else number.dtype
+    return np.asarray(np.kron(number.astype(kind), np.eye(size)) @ image)
+
+
+def _letter_adjoint(letter: Letter) -> Letter:
+    return letter if isinstance(letter, Variable) else Inverse(letter.of.adjoint())
+
+
+def _letter_value(
+    letter: Letter, matrices: Sequence[NDArray[Any]], dimension: int, cache: dict[Any, NDArray[Any]]
+) -> NDArray[Any]:
+    if letter not in cache:
+        if isinstance(letter, Variable):
+            value, size = matrices[letter.index], 1
+        else:
+            value, size = np.linalg.inv(letter.of.evaluate(matrices)), letter.of.dimension
+        cache[letter] = value if size == dimension else np.kron(np.eye(dimension), value)
+    return cache[letter]
+
+
+def _nonzero(value: Coefficient) -> bool:
+    return bool(np.any(value)) if np.ndim(value) else value != 0
+
+
+def _conjugate(value: Coefficient) -> Coefficient:
+    return value.conjugate()
+
+
+def _sum(left: Coefficient, right: Coefficient) -> Coefficient:
+    if np.ndim(left) == np.ndim(right):
+        return left + right
+    if np.ndim(left):
+        return left + right * np.eye(len(left))
+    return left * np.eye(len(right)) + right
+
+
+def _product(left: Coefficient, right: Coefficient) -> Coefficient:
+    return left @ right if np.ndim(left) and np.ndim(right) else left * right
+
+
+def _coefficient_key(value: Coefficient) -> Any:
+    return (value.shape, np.asarray(value, dtype=complex).tobytes()) if np.ndim(value) else value

@@ -1,0 +1,196 @@
+"""Linearization: an expression as a Schur complement of a self-adjoint matrix affine in the variables."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reshuffle.free.algebra.expression import Expression, Inverse, Letter, Word
+from reshuffle.free.algebra.minimization import minimise
+from reshuffle.free.checks import Complex
+
+
+@dataclass(frozen=True)
+class Pencil:
+    """A self-adjoint pencil whose Schur complement onto its first block is the expression.
+
+    ``L = b_0 + sum_j b_j (x) x_j/scales_j``, ``L_00 - L_01 L_11^-1 L_10 = (expression - shift)/factor``.
+
+    Attributes
+    ----------
+    coefficients : Hermitian ``[b_0, ..., b_m]``, shape (m + 1, size, size).
+    corner : the size of the block ``00``, the dimension of the expression's own matrix coefficients.
+    """
+
+    coefficients: Complex
+    corner: int
+    scales: tuple[float, ...]
+    factor: float
+    shift: float
+
+    @property
+    def size(self) -> int:
+        """The number of rows, the first block included."""
+        return int(self.coefficients.shape[1])
+
+    @cached_property
+    def is_real(self) -> bool:
+        """Whether every coefficient is a real matrix."""
+        return not np.any(self.coefficients.imag)
+
+    def schur(self, matrices: list[NDArray[Any]]) -> NDArray[Any]:
+        """Return the expression at ``matrices`` by eliminating all rows but the first block."""
+        size = len(matrices[0])
+        total = np.kron(self.coefficients[0], np.eye(size))
+        for b, scale, x in zip(self.coefficients[1:], self.scales, matrices, strict=True):
+            total = total + np.kron(b, np.asarray(x) / scale)
+        cut = self.corner * size
+        inner = (
+            np.linalg.solve(total[cut:, cut:], total[cut:, :cut])
+            if cut < len(total)
+            else 0 * total[cut:, :cut]
+        )
+        return np.asarray(
+            self.factor * (total[:cut, :cut] - total[:cut, cut:] @ inner) + self.shift * np.eye(cut)
+        )
+
+
+def linearize(expression: Expression) -> Pencil:
+    """Return the minimal self-adjoint pencil of a self-adjoint expression.
+
+    The expression is read from the left, ``p = c + sum over first letters of letter * rest``; each different
+    rest is one state, so that products over all orders share the states of their subsets. Then ``(p +
+    p*)/2`` is written as a Hermitian pencil of twice the size, and reduced. Sources: Schuetzenberger (1961);
+    Helton, Mai and Speicher (2018).
+
+    >>> from reshuffle import free
+    >>> x, y = free.variables(free.Semicircle(), free.Semicircle())
+    >>> linearize(x * y + y * x).size
+    3
+    """
+    family = expression.family
+    laws = family.laws if family else ()
+    scales = tuple(law.scale or 1.0 for law in laws)
+    shift = expression.constant
+    shift = 0.0 if np.ndim(shift) else complex(shift).real
+    rest = expression - shift if shift else expression
+    builder = _Builder(scales, expression.dimension)
+    factor = builder.magnitude(rest) or 1.0
+    system = builder.system(rest)
+    pencil = minimise(_hermitian(system, expression.dimension), expression.dimension)
+    return Pencil(_clean(pencil), expression.dimension, scales, factor, shift)
+
+
+class _Builder:
+    """Collects rows ``coefficient * column`` of states, each normalised to the size of its expression."""
+
+    def __init__(self, scales: tuple[float, ...], dimension: int):
+        self.scales = scales
+        self.dimension = dimension
+        self.states: dict[Any, int] = {}
+        self.equations: list[dict[int, Complex]] = []
+
+    def system(self, expression: Expression) -> Complex:
+        """Return ``[[a, u], [v, Q]]`` with ``expression/magnitude = a - u Q^-1 v``."""
+        first = self._rows(expression, 0)
+        d, size = self.dimension, len(self.equations) + 1
+        result = np.zeros((len(self.scales) + 1, size * d, size * d), dtype=complex)
+        for row, entries in enumerate([first, *self.equations]):
+            for column, value in entries.items():
+                result[:, row * d : row * d + d, column * d : column * d + d] += value
+        return result
+
+    def magnitude(self, expression: Expression) -> float:
+        """Return the largest coefficient once every letter is scaled to size one."""
+        return max((self._word_size(word, value) for word, value in expression.terms.items()), default=0.0)
+
+    def _word_size(self, word: Word, value: Any) -> float:
+        size = float(np.max(np.abs(np.asarray(value, dtype=complex))))
+        for letter in word:
+            size *= self._letter_size(letter)
+        return size
+
+    def _letter_size(self, letter: Letter) -> float:
+        return 1 / self.magnitude(letter.of) if isinstance(letter, Inverse) else self.scales[letter.index]
+
+    def _rows(self, expression: Expression, column: int) -> dict[int, Complex]:
+        """Return the row whose value is ``expression/magnitude`` applied to ``column``."""
+        unit = self.magnitude(expression) or 1.0
+        entries: dict[int, Complex] = {column: self._entry(expression.constant, 0) / unit}
+        for letter, rest in _by_first_letter(expression).items():
+            weight = self.magnitude(rest) * self._letter_size(letter) / unit
+            target, factor = self._state(rest, column)
+            if isinstance(letter, Inverse):
+                target, slot, factor = self._solve(letter.of, target, factor), 0, np.eye(self.dimension)
+            else:
+                slot = letter.index + 1
+            entries[target] = entries.get(target, 0) + weight * self._entry(factor, slot)
+        return entries
+
+    def _state(self, rest: Expression, column: int) -> tuple[int, Any]:
+        """Return the column holding ``rest/magnitude`` of ``column``, and the matrix to multiply it by."""
+        if set(rest.terms) == {()}:
+            return column, np.asarray(rest.constant) / self.magnitude(rest)
+        key = (rest, column)
+        if key not in self.states:
+            self.states[key] = self._new()
+            self._equate(
+                self.states[key], self._rows(rest, column), self.states[key], -np.eye(self.dimension)
+            )
+        return self.states[key], 1.0
+
+    def _solve(self, of: Expression, column: int, factor: Any) -> int:
+        """Return the state y with ``(of/magnitude) y = factor * column``."""
+        key = (of, column, np.asarray(factor).tobytes())
+        if key not in self.states:
+            self.states[key] = self._new()
+            self._equate(self.states[key], self._rows(of, self.states[key]), column, -np.asarray(factor))
+        return self.states[key]
+
+    def _new(self) -> int:
+        self.equations.append({})
+        return len(self.equations)
+
+    def _equate(self, state: int, row: dict[int, Complex], column: int, factor: Any) -> None:
+        row[column] = row.get(column, 0) + self._entry(factor, 0)
+        self.equations[state - 1] = row
+
+    def _entry(self, value: Any, slot: int) -> Complex:
+        result = np.zeros((len(self.scales) + 1, self.dimension, self.dimension), dtype=complex)
+        result[slot] = np.asarray(value) if np.ndim(value) == 2 else complex(value) * np.eye(self.dimension)
+        return result
+
+
+def _by_first_letter(expression: Expression) -> dict[Letter, Expression]:
+    groups: dict[Letter, dict[Word, Any]] = {}
+    for word, value in expression.terms.items():
+        if word:
+            groups.setdefault(word[0], {})[word[1:]] = value
+    return {letter: Expression(terms, expression.family) for letter, terms in groups.items()}
+
+
+def _hermitian(system: Complex, corner: int) -> Complex:
+    """Return the Hermitian pencil of ``(p + p*)/2``: states doubled, ``Q`` off the diagonal."""
+    a, u = system[:, :corner, :corner], system[:, :corner, corner:] / np.sqrt(2)
+    v, q = system[:, corner:, :corner] / np.sqrt(2), system[:, corner:, corner:]
+    adjoint = (0, 2, 1)
+    zero = np.zeros_like(q)
+    return np.concatenate(
+        [
+            np.concatenate([(a + a.transpose(adjoint).conj()) / 2, u, v.transpose(adjoint).conj()], axis=2),
+            np.concatenate([u.transpose(adjoint).conj(), zero, q.transpose(adjoint).conj()], axis=2),
+            np.concatenate([v, q, zero], axis=2),
+        ],
+        axis=1,
+    )
+
+
+def _clean(pencil: Complex) -> Complex:
+    size = np.abs(pencil).max()
+    symmetric = (pencil + pencil.transpose(0, 2, 1).conj()) / 2
+    # Rounding left by the reduction would otherwise hide that a pencil is real, or a coefficient of low rank.
+    real = np.where(np.abs(symmetric.real) < 1e-14 * size, 0.0, symmetric.real)
+    imaginary = np.where(np.abs(symmetric.imag) < 1e-14 * size, 0.0, symmetric.imag)
+    return np.asarray(real + 1j * imaginary)

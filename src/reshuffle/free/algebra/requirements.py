@@ -1,0 +1,76 @@
+"""Refuse expressions that have no law: not self-adjoint, or with a divisor that has 0 in its spectrum."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from reshuffle.free.algebra.exact_moments import is_polynomial
+from reshuffle.free.algebra.expression import Expression, Inverse
+from reshuffle.free.checks import Complex
+
+if TYPE_CHECKING:
+    from reshuffle.free.spectrum import Spectrum
+
+
+def require_self_adjoint(expression: Expression) -> None:
+    """Raise unless the expression equals its adjoint.
+
+    Polynomials are compared word by word. Rational expressions have many forms, ``x (1 + y x)^-1 = (1 + x
+    y)^-1 x``, and are compared at random Hermitian matrices, where different ones differ.
+
+    >>> from reshuffle import free
+    >>> x, y = free.variables(free.Semicircle(), free.Semicircle())
+    >>> require_self_adjoint(x * y + y * x)
+    """
+    difference = (expression - expression.adjoint()) / 2
+    if not difference.terms:
+        return
+    values = [difference.evaluate(_point(expression, seed)) for seed in (1, 2)]
+    sizes = [np.abs(expression.evaluate(_point(expression, seed))).max() for seed in (1, 2)]
+    if all(np.abs(value).max() <= 1e-12 * size for value, size in zip(values, sizes, strict=True)):
+        return
+    shown = difference if not is_polynomial(expression) else _without_rounding(difference)
+    raise ValueError(
+        f"expression must be self-adjoint, got {expression!r} whose anti-self-adjoint part is {shown!r};"
+        " take (p + p.adjoint())/2, or p.adjoint() * p for its singular values"
+    )
+
+
+def _point(expression: Expression, seed: int) -> list[Complex]:
+    generator = np.random.default_rng(seed)
+    laws = expression.family.laws if expression.family else ()
+    result = []
+    for law in laws:
+        a = generator.standard_normal((5, 5)) + 1j * generator.standard_normal((5, 5))
+        result.append((a + a.conj().T) * law.scale / 4)
+    return result or [np.eye(1)]
+
+
+def _without_rounding(difference: Expression) -> Expression:
+    largest = max(float(np.abs(value).max()) for value in difference.terms.values())
+    kept = {word: value for word, value in difference.terms.items() if np.abs(value).max() > 1e-12 * largest}
+    return Expression(kept, difference.family)
+
+
+def require_invertible(expression: Expression, spectrum: Callable[[Expression], "Spectrum"]) -> None:
+    """Raise unless every divisor in the expression is bounded away from 0.
+
+    A self-adjoint divisor must not have 0 in its spectrum; for any other d the same is asked of ``d* d``.
+    """
+    for letter in {letter for word in expression.terms for letter in word if isinstance(letter, Inverse)}:
+        divisor = letter.of
+        law = spectrum(divisor if divisor == divisor.adjoint() else divisor.adjoint() * divisor)
+        tolerance = 1e-9 * max(abs(end) for pair in _spectrum(law) for end in pair)
+        for low, high in _spectrum(law):
+            if low <= tolerance and high >= -tolerance:
+                raise ZeroDivisionError(
+                    f"division by {divisor!r}: the divisor must be invertible, got 0 in the"
+                    f" part [{low:.6g}, {high:.6g}]"
+                    " of its spectrum (or of its squared modulus); add a constant that"
+                    " moves the spectrum off 0"
+                )
+
+
+def _spectrum(law: "Spectrum") -> list[tuple[float, float]]:
+    return [*law.support, *((place, place) for place, _ in law.atoms)]

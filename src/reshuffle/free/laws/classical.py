@@ -1,0 +1,171 @@
+"""The six classical laws whose recurrence is constant after its first step."""
+
+import numpy as np
+
+from reshuffle.free.checks import LARGEST, SMALLEST, location, number, size
+from reshuffle.free.laws.meixner import FreeMeixner
+
+
+class MarchenkoPastur(FreeMeixner):
+    """The limiting law of ``variance X'X/n`` for n x p white X with ``p/n -> ratio``.
+
+    ``G(z) = 2/(z - v(1 - r) + S)``, edges ``v (1 -+ sqrt r)^2``, an atom ``1 - 1/r`` at 0 when r > 1.
+    Source: Marchenko and Pastur (1967). For how ``ratio`` and the ``aspect`` of a problem with batches differ, see
+    "Aspect and ratio" in docs/asymptotics.md.
+
+    >>> law = MarchenkoPastur(ratio=4.0, variance=0.5)
+    >>> law.support, law.atoms
+    (((0.5, 4.5),), ((0.0, 0.75),))
+    """
+
+    def __init__(self, ratio: float, variance: float = 1.0):
+        r = size("ratio", ratio, 1e-15, 1e15)
+        v = size("variance", variance)
+        self.ratio, self.variance = r, v
+        super().__init__(
+            first=(v, v * v * r),
+            tail=(v * (1 + r), v * v * r),
+            edges=(v * (1 - np.sqrt(r)) ** 2, v * (1 + np.sqrt(r)) ** 2),
+            roots=(v**3 * r**2, (0.0,)),
+            atoms=((0.0, 1 - 1 / r),),
+        )
+
+    def __repr__(self) -> str:
+        return f"MarchenkoPastur(ratio={self.ratio:g}, variance={self.variance:g})"
+
+
+class FreePoisson(FreeMeixner):
+    """The free Poisson law of rate ``l`` and jump ``a``: all free cumulants are ``kappa_n = l a^n``.
+
+    ``R(g) = l a/(1 - a g)``, edges ``a (1 -+ sqrt l)^2``, an atom ``1 - l`` at 0 when l < 1; a may be
+    negative. Laws of equal jump add their rates. Source: Nica and Speicher, Lectures on the combinatorics,
+    lecture 12.
+
+    >>> [round(x, 9) for x in FreePoisson(rate=2.0, jump=1.0).moments(3).tolist()]
+    [2.0, 6.0, 22.0]
+    """
+
+    def __init__(self, rate: float, jump: float = 1.0):
+        rate = size("rate", rate, 1e-15, 1e15)
+        jump = location("jump", jump)
+        if jump == 0:
+            raise ValueError(
+                "jump must be a non-zero real number, got 0; a free Poisson law of jump 0 is the point 0"
+            )
+        size("abs(jump)", abs(jump))
+        self.rate, self.jump = rate, jump
+        ends = sorted((jump * (1 - np.sqrt(rate)) ** 2, jump * (1 + np.sqrt(rate)) ** 2))
+        super().__init__(
+            first=(rate * jump, rate * jump**2),
+            tail=((1 + rate) * jump, rate * jump**2),
+            edges=(float(ends[0]), float(ends[1])),
+            roots=(rate * jump**3, (0.0,)),
+            atoms=((0.0, 1 - rate),),
+        )
+
+    def __repr__(self) -> str:
+        return f"FreePoisson(rate={self.rate:g}, jump={self.jump:g})"
+
+
+class Semicircle(FreeMeixner):
+    """The semicircle law, density ``sqrt(4 v - (t - m)^2) / (2 pi v)``.
+
+    ``G(z) = 2/(z - m + sqrt(z - m - 2 sqrt v) sqrt(z - m + 2 sqrt v))``, ``R(g) = m + v g``. Source: Wigner
+    (1955).
+
+    >>> Semicircle(variance=1.0).moments(6).tolist()
+    [0.0, 1.0, 0.0, 2.0, 0.0, 5.0]
+    """
+
+    def __init__(self, variance: float = 1.0, mean: float = 0.0):
+        v = size("variance", variance, SMALLEST**2, LARGEST**2)
+        m = location("mean", mean)
+        self.variance, self.mean = v, m
+        radius = 2 * np.sqrt(v)
+        super().__init__(first=(m, v), tail=(m, v), edges=(m - radius, m + radius), roots=(v * v, ()))
+
+    def __repr__(self) -> str:
+        return f"Semicircle(variance={self.variance:g}, mean={self.mean:g})"
+
+
+class Arcsine(FreeMeixner):
+    """The arcsine law on ``[low, high]``, density ``1/(pi sqrt((t - low)(high - t)))``.
+
+    ``G(z) = 1/(sqrt(z - low) sqrt(z - high))``.
+
+    >>> Arcsine(-2.0, 2.0).moments(4).tolist()
+    [0.0, 2.0, 0.0, 6.0]
+    """
+
+    def __init__(self, low: float = -2.0, high: float = 2.0):
+        self.low = location("low", low)
+        self.high = number("high", location("high", high), low=self.low, open_low=True)
+        mean, radius = (self.low + self.high) / 2, (self.high - self.low) / 2
+        beta = radius**2 / 4
+        super().__init__(
+            first=(mean, 2 * beta),
+            tail=(mean, beta),
+            edges=(self.low, self.high),
+            roots=(-beta, (self.low, self.high)),
+        )
+
+    def __repr__(self) -> str:
+        return f"Arcsine({self.low:g}, {self.high:g})"
+
+
+class KestenMcKay(FreeMeixner):
+    """The limiting law of the adjacency matrix of random d-regular graphs, any real ``d >= 2``.
+
+    Density ``d sqrt(4 (d-1) - t^2) / (2 pi (d^2 - t^2))``. Sources: Kesten (1959), McKay (1981).
+
+    >>> KestenMcKay(3).moments(4).tolist()
+    [0.0, 3.0, 0.0, 15.0]
+    """
+
+    def __init__(self, degree: float):
+        d = number("degree", degree, low=2.0, high=1e15)
+        self.degree = d
+        radius = 2 * np.sqrt(d - 1)
+        super().__init__(first=(0.0, d), tail=(0.0, d - 1), edges=(-radius, radius), roots=(-1.0, (-d, d)))
+
+    def __repr__(self) -> str:
+        return f"KestenMcKay({self.degree:g})"
+
+
+class Wachter(FreeMeixner):
+    """The limiting law of ``A (A + B)^-1`` for Wishart A, B with ``n_1, n_2`` degrees of freedom.
+
+    For p x p matrices with ``n_1/p -> first = a``, ``n_2/p -> second = b``: density
+    ``(a + b) sqrt((t - l)(h - t)) / (2 pi t (1 - t))``, ``l, h = (sqrt(a (a+b-1)) -+ sqrt b)^2/(a+b)^2``,
+    and atoms ``1 - a`` at 0 and ``1 - b`` at 1 where positive. Source: Wachter (1980).
+
+    >>> Wachter(first=1.0, second=1.0).support
+    ((0.0, 1.0),)
+    """
+
+    def __init__(self, first: float, second: float):
+        a = size("first", first, 1e-6, 1e6)
+        b = size("second", second, 1e-6, 1e6)
+        if a + b <= 1:
+            raise ValueError(
+                f"first + second must be > 1, got {a + b:g}; with fewer degrees A + B is not invertible"
+            )
+        self.first, self.second = a, b
+        total = a + b
+        centre, reach = np.sqrt(a * (total - 1)) / total, np.sqrt(b) / total
+        low, high = (centre - reach) ** 2, (centre + reach) ** 2
+        # 1 - high is a square as well; without it the edge at 1 for b = 1 would be off by a rounding.
+        high = 1 - (np.sqrt(a) - np.sqrt(b * (total - 1))) ** 2 / total**2
+        tail = ((low + high) / 2, a * b * (total - 1) / total**4)
+        beta_1 = a * b / total**3
+        super().__init__(
+            first=(a / total, beta_1),
+            tail=tail,
+            edges=(float(low), float(high)),
+            # beta - beta_1, whose terms cancel when a or b is large.
+            roots=(-a * b / total**4, (0.0, 1.0)),
+            atoms=((0.0, 1 - a), (1.0, 1 - b)),
+        )
+
+    def __repr__(self) -> str:
+        return f"Wachter(first={self.first:g}, second={self.second:g})"

@@ -1,0 +1,255 @@
+"""What every law can do, given its Cauchy transform, density, support and atoms; and its affine images."""
+
+from abc import ABC, abstractmethod
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from reshuffle.free.checks import (
+    LARGEST,
+    SMALLEST,
+    Complex,
+    Real,
+    complex_points,
+    count,
+    location,
+    number,
+    probabilities,
+    real_points,
+    require_width,
+    size,
+)
+from reshuffle.free.measure.measure import Measure
+from reshuffle.free.measure.recurrence import (
+    cumulants_from_moments,
+    moments_from_recurrence,
+    recurrence_of_points,
+)
+
+Pairs = tuple[tuple[float, float], ...]
+
+
+class Law(ABC):
+    """A compactly supported probability law on the line.
+
+    A new law needs `support`, `atoms`, `_cauchy` and `_density`; everything else follows from them, and may
+    be overridden by a closed form.
+    """
+
+    @property
+    @abstractmethod
+    def support(self) -> Pairs:
+        """The intervals of the continuous part, from left to right."""
+
+    @property
+    @abstractmethod
+    def atoms(self) -> Pairs:
+        """Pairs (location, mass), from left to right."""
+
+    @abstractmethod
+    def _cauchy(self, z: Complex) -> Complex:
+        """Return the Cauchy transform off the real axis and on it outside the support."""
+
+    @abstractmethod
+    def _density(self, t: Real) -> Real:
+        """Return the density of the continuous part."""
+
+    def _cauchy_derivative(self, z: Complex) -> Complex:
+        # Only Newton's Jacobian uses this, so the eight digits of a central difference are plenty.
+        step = 1e-5 * np.maximum(np.abs(z.imag), 1e-4 * self.scale)
+        return np.asarray((self._cauchy(z + step) - self._cauchy(z - step)) / (2 * step))
+
+    def cauchy(self, z: ArrayLike) -> Complex:
+        """Return ``G(z) = E[1/(z - x)]``, with the shape of ``z``; real points mean the limit from above."""
+        points = complex_points("z", z)
+        return np.asarray(self._cauchy(points + 0j))
+
+    def density(self, t: ArrayLike) -> Real:
+        """Return the density of the continuous part, with the shape of ``t``."""
+        return np.asarray(self._density(real_points("t", t)))
+
+    @cached_property
+    def measure(self) -> Measure:
+        """The law as quadrature panels."""
+        return Measure(self._density, self.support, self.atoms)
+
+    def cdf(self, t: ArrayLike) -> Real:
+        """Return the mass of ``(-inf, t]``, with the shape of ``t``."""
+        return self.measure.cdf(t)
+
+    def quantile(self, q: ArrayLike) -> Real:
+        """Return the smallest x with ``cdf(x) >= q``, with the shape of ``q``."""
+        return self.measure.quantile(q)
+
+    @property
+    def scale(self) -> float:
+        """The largest absolute value in the spectrum: the norm of a variable with this law."""
+        ends = [abs(end) for interval in self.support for end in interval]
+        return max([*ends, *(abs(place) for place, _ in self.atoms)])
+
+    def recurrence(self, depth: int) -> tuple[list[Any], list[Any]]:
+        """Return ``(alpha, beta)`` down to ``depth``: ``x P_n = P_{n+1} + alpha_n P_n + beta_n P_{n-1}``."""
+        x, w = self.measure.quadrature
+        places = [place for place, _ in self.atoms]
+        masses = [mass for _, mass in self.atoms]
+        keep = w > 0
+        return recurrence_of_points([*x[keep], *places], [*w[keep], *masses], depth)
+
+    def moments(self, order: int) -> Real:
+        """Return ``[m_1, ..., m_order]``."""
+        depth = count("order", order) // 2 + 1
+        return np.array(moments_from_recurrence(*self.recurrence(depth), order), dtype=float)
+
+    def cumulants(self, order: int) -> Real:
+        """Return the free cumulants ``[kappa_1, ..., kappa_order]``."""
+        return np.array(cumulants_from_moments(list(self.moments(order))), dtype=float)
+
+    def r_transform(self, g: ArrayLike) -> Complex:
+        """Return ``R(g) = G^{-1}(g) - 1/g`` near 0, where the law has one in closed form."""
+        raise NotImplementedError(
+            f"{self!r} has no closed R-transform; use cauchy, or cumulants for its series"
+        )
+
+    @property
+    def rational_r(self) -> tuple[float, float, float] | None:
+        """``(a, b, c)`` when ``R(g) = a + b g / (1 + c g)``, else None."""
+        return None
+
+    def sample(self, size: int, seed: int | None = 0) -> Real:
+        """Return ``size`` independent draws."""
+        return self.quantile(np.random.default_rng(seed).random(count("size", size)))
+
+    def matrix(self, size: int, seed: int | None = 0) -> Real:
+        """Return a symmetric matrix with this limiting law, whose eigenvectors are Haar distributed.
+
+        Its eigenvalues are the quantiles at ``(k - 1/2)/size``, so that nothing but the eigenvectors is
+        random and independent seeds give asymptotically free matrices.
+        """
+        return self._rotated(count("size", size), seed)
+
+    def _rotated(self, size: int, seed: int | None) -> Real:
+        eigenvalues = self.quantile((np.arange(size) + 0.5) / size)
+        basis = haar(size, np.random.default_rng(seed))
+        return np.asarray((basis * eigenvalues) @ basis.T)
+
+    def affine(self, scale: float, shift: float = 0.0) -> "Law":
+        """Return the law of ``scale x + shift``."""
+        return Affine(self, scale, shift)
+
+    def __mul__(self, factor: float) -> "Law":
+        return self.affine(number("factor", factor))
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, divisor: float) -> "Law":
+        value = number("divisor", divisor)
+        size("abs(divisor)", abs(value), SMALLEST**2, LARGEST**2)
+        return self.affine(1 / value)
+
+    def __add__(self, shift: float) -> "Law":
+        return self.affine(1.0, number("shift", shift))
+
+    __radd__ = __add__
+
+    def __sub__(self, shift: float) -> "Law":
+        return self.affine(1.0, -number("shift", shift))
+
+    def __neg__(self) -> "Law":
+        return self.affine(-1.0)
+
+
+def haar(size: int, generator: np.random.Generator) -> Real:
+    """Return a Haar distributed orthogonal matrix.
+
+    >>> q = haar(3, np.random.default_rng(0))
+    >>> bool(np.allclose(q @ q.T, np.eye(3)))
+    True
+    """
+    q, r = np.linalg.qr(generator.standard_normal((size, size)))
+    return np.asarray(q * np.sign(np.diag(r)))
+
+
+class Affine(Law):
+    """The law of ``scale x + shift`` for x with law ``base``: ``G(z) = G_base((z - shift)/scale)/scale``.
+
+    >>> from reshuffle.free import Projection
+    >>> (2 * Projection(0.5) - 1).atoms
+    ((-1.0, 0.5), (1.0, 0.5))
+    """
+
+    def __init__(self, base: Law, scale: float, shift: float = 0.0):
+        a, c = number("scale", scale), location("shift", shift)
+        if a == 0:
+            raise ValueError(
+                "scale must be a non-zero real number, got 0; a constant is a Discrete law of one point"
+            )
+        size("abs(scale)", abs(a), SMALLEST**2, LARGEST**2)
+        # Images of images collapse, so that a law normalised many times keeps one rounding.
+        inner = base if isinstance(base, Affine) else None
+        self.base: Law = inner.base if inner else base
+        self.factor: float = a * inner.factor if inner else a
+        self.shift: float = a * inner.shift + c if inner else c
+        for low, high in self.support:
+            require_width(repr(self), low, high)
+
+    @property
+    def support(self) -> Pairs:
+        """The images of the intervals, from left to right."""
+        ends = [sorted((self._image(low), self._image(high))) for low, high in self.base.support]
+        return tuple(sorted((low, high) for low, high in ends))
+
+    @property
+    def atoms(self) -> Pairs:
+        """The images of the atoms, from left to right."""
+        return tuple(sorted((self._image(place), mass) for place, mass in self.base.atoms))
+
+    def _image(self, x: Any) -> Any:
+        return self.factor * x + self.shift
+
+    def _preimage(self, x: Any) -> Any:
+        return (x - self.shift) / self.factor
+
+    def _cauchy(self, z: Complex) -> Complex:
+        return self._reflected(self.base._cauchy, z) / self.factor
+
+    def _cauchy_derivative(self, z: Complex) -> Complex:
+        return self._reflected(self.base._cauchy_derivative, z) / self.factor**2
+
+    def _reflected(self, function: Any, z: Complex) -> Complex:
+        # A negative factor swaps the half-planes: on the cut the limit from above must be asked for as such.
+        inner = self._preimage(z)
+        if self.factor > 0:
+            return np.asarray(function(inner))
+        return np.asarray(np.conj(function(np.conj(inner) + 0j)))
+
+    def _density(self, t: Real) -> Real:
+        return np.asarray(self.base._density(self._preimage(t)) / abs(self.factor))
+
+    def quantile(self, q: ArrayLike) -> Real:
+        """Return the smallest x with ``cdf(x) >= q``, with the shape of ``q``."""
+        levels = probabilities("q", q)
+        return np.asarray(self._image(self.base.quantile(levels if self.factor > 0 else 1 - levels)))
+
+    def recurrence(self, depth: int) -> tuple[list[Any], list[Any]]:
+        """Return the base's recurrence, shifted and scaled."""
+        alpha, beta = self.base.recurrence(depth)
+        return [self._image(a) for a in alpha], [self.factor**2 * b for b in beta]
+
+    def r_transform(self, g: ArrayLike) -> Complex:
+        """Return ``scale R_base(scale g) + shift``."""
+        return np.asarray(self._image(self.base.r_transform(self.factor * complex_points("g", g))))
+
+    @property
+    def rational_r(self) -> tuple[float, float, float] | None:
+        """``(a, b, c)`` when ``R(g) = a + b g / (1 + c g)``, else None."""
+        inner = self.base.rational_r
+        if inner is None:
+            return None
+        a, b, c = inner
+        return self._image(a), self.factor**2 * b, self.factor * c
+
+    def __repr__(self) -> str:
+        tail = f" {'+' if self.shift > 0 else '-'} {abs(self.shift):g}" if self.shift else ""
+        return f"{self.factor:g}*{self.base!r}{tail}"

@@ -1,0 +1,251 @@
+"""Find every interval of the support by where the density is positive."""
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.polynomial import Chebyshev
+from numpy.typing import NDArray
+
+from reshuffle.free.checks import Real
+from reshuffle.free.measure.singularities import exponent, locate, peaks
+
+SECTIONS = 25
+# Of the scale: near enough for the square of the density to lead to the end.
+ROUGH = 1e-7
+REACHES = (2e-4, 1e-4, 3e-5, 1e-5)
+# Of the scale: how far inside an edge the density must be positive.
+INSIDE = 2e-12
+# Over the width: densities below are rounding.
+VANISHING = 1e-9
+
+Pairs = tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True)
+class Support:
+    """Where a density is positive.
+
+    Attributes
+    ----------
+    intervals : pairs (low, high); pieces : the same, cut where the density is infinite inside them.
+    """
+
+    intervals: Pairs
+    pieces: Pairs
+
+
+def support(density: Callable[[Real], Any], seeds: Real, resolution: int) -> Support:
+    """Return the intervals on which ``density`` is positive, their ends to rounding.
+
+    A grid through ``seeds`` (sampled eigenvalues) and between them finds the sign changes, dips of the grid
+    are looked into for narrow gaps, and each change is cut into sections until the end can be told from the
+    densities inside.
+
+    Parameters
+    ----------
+    density : callable, array -> array, nan where it failed.
+    seeds : points near the spectrum, shape (n,); resolution : extra grid points.
+    """
+    low, high = float(seeds.min()), float(seeds.max())
+    margin = 0.3 * (high - low) + 1e-3 * max(abs(low), abs(high)) + 1e-300
+    scale = max(abs(low), abs(high), high - low)
+    inner = np.linspace(low - margin, high + margin, resolution)
+    grid = np.unique(np.concatenate([inner, seeds]))
+    grid, values = _widened(density, grid, _values(density, grid), margin, VANISHING / (high - low + margin))
+    for _ in range(2):
+        grid, values = _look_into_dips(density, grid, values)
+    threshold = VANISHING / (high - low + margin)
+    positive = values > threshold
+    ends = [
+        0.0 if abs(edge) < 1e-11 * scale else edge
+        for edge in _ends(density, grid, positive, threshold, scale)
+    ]
+    found = tuple(zip(ends[::2], ends[1::2], strict=True))
+    return Support(found, _pieces(density, found, peaks(density, grid, values, threshold)))
+
+
+def _pieces(density: Callable[[Real], Any], found: Pairs, near: Real) -> Pairs:
+    """Return the intervals cut at the singular points close to ``near``."""
+    pieces: list[tuple[float, float]] = []
+    for low, high in found:
+        inside = near[(near > low + 1e-7 * (high - low)) & (near < high - 1e-7 * (high - low))]
+        places = [_singular(density, place, low, high) for place in np.sort(inside)]
+        cuts = [low, *(place for place in places if place is not None), high]
+        pieces += list(itertools.pairwise(cuts))
+    return tuple(pieces)
+
+
+def _singular(density: Callable[[Real], Any], near: float, low: float, high: float) -> float | None:
+    """Return the singular point close to ``near``, from the side on which the density is larger."""
+    width, scale = high - low, max(abs(low), abs(high), high - low)
+    sides = _values(density, near + 1e-6 * width * np.array([-1.0, 1.0]))
+    place = locate(density, near, width if sides[1] > sides[0] else -width, scale)
+    return 0.0 if place is not None and abs(place) < 1e-11 * scale else place
+
+
+def _ends(
+    density: Callable[[Real], Any], grid: Real, positive: Any, threshold: float, scale: float
+) -> list[float]:
+    """Return where the density starts and stops: the usual square roots soon, all others by cutting on."""
+    change = np.flatnonzero(positive[1:] != positive[:-1])
+    brackets = _Brackets(grid[change], grid[change + 1], positive[change + 1])
+    brackets = _cut(density, brackets, threshold, ROUGH * scale)
+    rough = brackets.edges
+    widths = np.repeat(np.diff(rough)[::2], 2) * np.tile([1.0, -1.0], len(rough) // 2)
+    ends = [
+        square_root_end(density, float(edge), float(width), scale)
+        for edge, width in zip(rough, widths, strict=True)
+    ]
+    other = np.array([end is None for end in ends], dtype=bool)
+    rest = _Brackets(brackets.low[other], brackets.high[other], brackets.rising[other])
+    fine = iter(_cut(density, rest, threshold, 4e-15 * scale).edges)
+    return [
+        polish(density, float(next(fine)), float(width), scale) if end is None else end
+        for end, width in zip(ends, widths, strict=True)
+    ]
+
+
+def square_root_end(density: Callable[[Real], Any], edge: float, inward: float, scale: float) -> float | None:
+    """Return an edge to rounding, from densities that are far enough inside to be exact, or None.
+
+    At such an edge ``density^2`` (or ``density^-2`` at a hard one) is analytic with a simple zero: a
+    polynomial through twelve points at a ten-thousandth of the interval finds it, or closer where a pole of
+    the density lies just outside.
+
+    >>> round(square_root_end(lambda x: np.sqrt(x - 1.0), 1.0 + 1e-7, 1.0, 1.0), 12)
+    1.0
+    """
+    last = np.inf
+    for step in REACHES:
+        found = _zero_of_square(density, edge, inward * step)
+        agree = abs(found - last) < 1e-10 * scale and abs(found - edge) < 1e-5 * scale
+        if agree and _starts_at(density, found, inward, scale):
+            return found
+        last = found
+    return None
+
+
+def _starts_at(density: Callable[[Real], Any], edge: float, inward: float, scale: float) -> bool:
+    """Return whether nothing speaks against an edge: just inside of it the density is positive, or failed.
+
+    A soft edge so close to a hard one that it is narrower than the fit looks like the hard one from afar.
+    """
+    inside = edge + float(np.copysign(INSIDE * scale, inward))
+    return not _vanishes(density, np.array([inside]), scale)
+
+
+def _misses(density: Callable[[Real], Any], edge: float, found: float, inward: float, scale: float) -> bool:
+    """Return whether ``found`` is outside of ``edge`` and the density, unless it rises slowly, has a gap there."""
+    if (edge - found) * inward <= 0:
+        return False
+    power = exponent(density, edge, inward)
+    if power is not None and power[0] > power[1] / 2:
+        return False
+    return _vanishes(density, found + (edge - found) * np.array([0.25, 0.5, 0.75]), scale)
+
+
+def _vanishes(density: Callable[[Real], Any], points: Real, scale: float) -> bool:
+    """Return whether the density is known to be zero at one of the points; nan is not known."""
+    return bool(np.any(np.asarray(density(points), dtype=float) <= VANISHING / scale))
+
+
+def polish(density: Callable[[Real], Any], edge: float, inward: float, scale: float) -> float:
+    """Return an edge to rounding: a square root, or another fractional power fitted by `locate`.
+
+    What neither explains is returned as it came.
+    """
+    found = square_root_end(density, edge, inward, scale)
+    if found is None:
+        found = locate(density, edge, inward, scale)
+    return edge if found is None or _misses(density, edge, found, inward, scale) else found
+
+
+def _zero_of_square(density: Callable[[Real], Any], edge: float, reach: float) -> float:
+    nodes = 2 - np.cos(np.pi * (np.arange(12) + 0.5) / 12)
+    values = _values(density, edge + reach * nodes)
+    if values.min() <= 0:
+        return np.inf
+    slope = np.log(values[-1] / values[0]) / np.log(nodes[-1] / nodes[0])
+    if abs(abs(slope) - 0.5) > 0.1:
+        return np.inf
+    # Degree four: higher ones multiply the densities' rounding by more than they gain this close to the edge.
+    series = Chebyshev.fit(nodes, values ** (2 * np.sign(slope)), 4, domain=[1, 3])
+    derivative, root = series.deriv(), 0.0
+    for _ in range(6):
+        root -= float(series(root) / derivative(root))
+    return edge + reach * root
+
+
+def _values(density: Callable[[Real], Any], points: Real) -> Real:
+    # A point that failed sits on an atom or at an edge; it must not count as continuous mass.
+    return np.asarray(np.nan_to_num(np.asarray(density(points), dtype=float), nan=0.0))
+
+
+def _widened(
+    density: Callable[[Real], Any], grid: Real, values: Real, margin: float, threshold: float
+) -> tuple[Real, Real]:
+    """Return the grid with points beyond either end, as far as the density is positive there.
+
+    The eigenvalues of a small matrix need not reach the ends of the spectrum.
+    """
+    for _ in range(8):
+        positive = values[[0, -1]] > threshold
+        if not positive.any():
+            break
+        steps = margin * np.linspace(0, 1, 14)[1:]
+        before = (grid[0] - steps)[::-1] if positive[0] else steps[:0]
+        after = grid[-1] + steps if positive[1] else steps[:0]
+        values = np.concatenate([_values(density, before), values, _values(density, after)])
+        grid, margin = np.concatenate([before, grid, after]), 2 * margin
+    return grid, values
+
+
+def _look_into_dips(density: Callable[[Real], Any], grid: Real, values: Real) -> tuple[Real, Real]:
+    middle = values[1:-1]
+    dip = (middle <= values[:-2]) & (middle <= values[2:]) & (middle > 0) & (middle < 0.7 * values.max())
+    places = np.flatnonzero(dip) + 1
+    if not len(places):
+        return grid, values
+    inside = np.linspace(0, 1, 14)[1:-1]
+    left, right = grid[places - 1], grid[places + 1]
+    extra = (left[:, None] + (right - left)[:, None] * inside).ravel()
+    merged = np.concatenate([grid, extra])
+    order = np.argsort(merged, kind="stable")
+    return merged[order], np.concatenate([values, _values(density, extra)])[order]
+
+
+@dataclass(frozen=True)
+class _Brackets:
+    """Intervals in each of which the density starts or stops; `rising` tells which."""
+
+    low: Real
+    high: Real
+    rising: NDArray[np.bool_]
+
+    @property
+    def edges(self) -> Real:
+        """The end of each that lies inside the support."""
+        return np.asarray(np.where(self.rising, self.high, self.low))
+
+
+def _cut(
+    density: Callable[[Real], Any], brackets: _Brackets, threshold: float, precision: float
+) -> _Brackets:
+    """Return brackets cut into sections until they are no wider than ``precision``."""
+    low, high, rising = brackets.low, brackets.high, brackets.rising
+    fractions = np.arange(1, SECTIONS) / SECTIONS
+    for _ in range(12):
+        if not len(low) or np.max(high - low) <= precision:
+            break
+        points = low[:, None] + (high - low)[:, None] * fractions
+        inside = _values(density, points.ravel()).reshape(points.shape) > threshold
+        # The first section whose right end is on the far side of the change.
+        crossed = np.concatenate([inside == rising[:, None], np.ones((len(low), 1), dtype=bool)], axis=1)
+        section = np.argmax(crossed, axis=1)
+        ends = np.concatenate([low[:, None], points, high[:, None]], axis=1)
+        pick = np.arange(len(low))
+        low, high = ends[pick, section], ends[pick, section + 1]
+    return _Brackets(low, high, rising)

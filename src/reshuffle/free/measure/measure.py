@@ -1,0 +1,225 @@
+"""A measure on the line as panels of Chebyshev interpolants, aware of how its density behaves at the edges."""
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.polynomial import chebyshev
+from numpy.typing import ArrayLike, NDArray
+
+from reshuffle.free.checks import Complex, Real, probabilities, real_points
+from reshuffle.free.measure.panels import (
+    GRID,
+    INTEGRALS,
+    NODES,
+    TO_COEFFICIENTS,
+    Panels,
+    halved,
+    panel_cauchy,
+    repaired,
+)
+from reshuffle.free.measure.singularities import exponent
+
+DEEPEST = 40
+_WEIGHTS = INTEGRALS @ TO_COEFFICIENTS
+
+
+def edge_power(density: Callable[[Real], Any], edge: float, inward: float) -> int:
+    """Return the smallest m for which ``x = edge + s^m`` makes the density a power series in s.
+
+    A density like ``d^a`` at distance d needs ``m a`` to be an integer: 2 for square-root edges, 3 for
+    cubic ones.
+
+    >>> edge_power(lambda x: np.sqrt(x), 0.0, 1.0)
+    2
+    """
+    power = exponent(density, edge, inward)
+    return 2 if power is None else power[1]
+
+
+class Measure:
+    """A probability measure given by a density on intervals, and atoms.
+
+    The panels halve until the last Chebyshev coefficients of ``density dx/ds`` are below ``tolerance``.
+
+    Parameters
+    ----------
+    density : callable, array -> array, or -> (array, error estimates).
+    intervals : pairs (low, high); atoms : pairs (location, mass).
+    tolerance : of the last coefficients.
+
+    >>> square = Measure(lambda x: np.sqrt(4 - x**2) / (2 * np.pi), [(-2.0, 2.0)], [])
+    >>> round(float(square.expectation(lambda x: x**2)), 12), round(float(square.cdf(0.0)), 12)
+    (1.0, 0.5)
+    """
+
+    def __init__(
+        self,
+        density: Callable[[Real], Any],
+        intervals: Sequence[tuple[float, float]],
+        atoms: Sequence[tuple[float, float]],
+        tolerance: float = 1e-12,
+    ):
+        self.density = density
+        self.intervals = tuple(intervals)
+        self.atoms = tuple(sorted(atoms))
+        self.tolerance = tolerance
+
+    @cached_property
+    def panels(self) -> Panels:
+        """The accepted panels, sorted from left to right."""
+        waiting = self._halves()
+        done = [waiting.take(np.arange(0))]
+        for _ in range(DEEPEST):
+            if not len(waiting.low):
+                break
+            waiting, noise = self._interpolate(waiting)
+            width = (waiting.high - waiting.low)[:, None]
+            tail = np.abs(waiting.series[:, -3:] * width).max(axis=1)
+            scale = 1 + np.abs(waiting.series * width).max(axis=1)
+            # Halving cannot help where the coefficients are already at the level of the density's own errors.
+            good = tail <= self.tolerance * scale + noise * width[:, 0]
+            done.append(waiting.take(np.flatnonzero(good)))
+            waiting = halved(waiting.take(np.flatnonzero(~good)))
+        # What still waits after DEEPEST halvings is narrower than any double can resolve; its
+        # mass is negligible.
+        every = done if not len(waiting.low) else [*done, self._interpolate(waiting)[0]]
+        merged = Panels(
+            *(np.concatenate([getattr(p, name) for p in every]) for name in Panels.__dataclass_fields__)
+        )
+        return merged.take(np.argsort(merged.ends()[0]))
+
+    def _halves(self) -> Panels:
+        rows: list[tuple[float, ...]] = []
+        for low, high in self.intervals:
+            half = (high - low) / 2
+            for edge, sign in ((low, 1.0), (high, -1.0)):
+                power = edge_power(lambda x: self._sampled(x)[0], edge, sign * half)
+                rows.append((edge, sign, power, 0.0, half ** (1 / power)))
+        table = np.array(rows, dtype=float).reshape(-1, 5)
+        empty = np.zeros((len(table), NODES))
+        return Panels(table[:, 0], table[:, 1], table[:, 2], table[:, 3], table[:, 4], empty)
+
+    def _interpolate(self, panels: Panels) -> tuple[Panels, Real]:
+        s, x = panels.nodes()
+        speed = panels.power[:, None] * s ** (panels.power[:, None] - 1)
+        values, errors = (array.reshape(x.shape) * speed for array in self._sampled(x.ravel()))
+        values, noise = repaired(values, errors)
+        series = values @ TO_COEFFICIENTS.T
+        return Panels(panels.anchor, panels.direction, panels.power, panels.low, panels.high, series), noise
+
+    def _sampled(self, x: Real) -> tuple[Real, Real]:
+        """Return the density and its error estimates, which are 0 for a density that does not give any."""
+        answer = self.density(x)
+        values, errors = answer if isinstance(answer, tuple) else (answer, np.zeros(x.shape))
+        return np.asarray(values, dtype=float), np.asarray(errors, dtype=float)
+
+    @cached_property
+    def quadrature(self) -> tuple[Real, Real]:
+        """Points and weights of the continuous part, each of shape (points,)."""
+        _s, x = self.panels.nodes()
+        values = self.panels.series @ chebyshev.chebvander(GRID, NODES - 1).T
+        half = (self.panels.high - self.panels.low)[:, None] / 2
+        return x.ravel(), (values * _WEIGHTS * half).ravel()
+
+    @cached_property
+    def _masses(self) -> Real:
+        half = (self.panels.high - self.panels.low) / 2
+        return np.asarray(self.panels.series @ INTEGRALS * half)
+
+    @cached_property
+    def _primitives(self) -> Real:
+        return np.asarray(chebyshev.chebint(self.panels.series, lbnd=-1, axis=1))
+
+    @property
+    def mass(self) -> float:
+        """The total mass, atoms included; 1 for a probability measure whose density is right."""
+        return float(self._masses.sum() + sum(mass for _, mass in self.atoms))
+
+    def expectation(self, function: Callable[[Real], Any]) -> Any:
+        """Return the integral of ``function`` (vectorised, real or complex) against the measure."""
+        x, w = self.quadrature
+        places = np.array([place for place, _ in self.atoms])
+        total = np.asarray(function(x)) @ w if len(x) else 0.0
+        if len(places):
+            total = total + np.asarray(function(places)) @ np.array([mass for _, mass in self.atoms])
+        return total
+
+    def cauchy(self, z: Complex) -> Complex:
+        """Return the integral of ``1/(z - x)``, with the shape of ``z``; real points mean the limit from above.
+
+        As accurate as the panels are: nothing but their interpolants is integrated.
+
+        >>> square = Measure(lambda x: np.sqrt(4 - x**2) / (2 * np.pi), [(-2.0, 2.0)], [])
+        >>> square.cauchy(np.array([3.0 + 0j])).real.round(9), square.cauchy(np.array([1j])).imag.round(9)
+        (array([0.38196601]), array([-0.61803399]))
+        """
+        flat = np.where(z.imag < 0, np.conj(z), z).ravel()
+        total = (
+            panel_cauchy(self.panels, flat) if len(self.panels.low) else np.zeros(flat.shape, dtype=complex)
+        )
+        with np.errstate(divide="ignore", invalid="ignore"):
+            for place, mass in self.atoms:
+                total = total + mass / (flat - place)
+        values = total.reshape(z.shape)
+        return np.where(z.imag < 0, np.conj(values), values)
+
+    def cdf(self, t: ArrayLike) -> Real:
+        """Return the mass of ``(-inf, t]``, with the shape of ``t``."""
+        points = real_points("t", t)
+        flat = points.ravel()
+        total = np.zeros(flat.shape)
+        for place, mass in self.atoms:
+            total += mass * (flat >= place)
+        if len(self.panels.low):
+            total += self._continuous(flat)
+        return total.reshape(points.shape)
+
+    def _continuous(self, t: Real) -> Real:
+        low, high = self.panels.ends()
+        before = np.concatenate([[0.0], np.cumsum(self._masses)])
+        index = np.clip(np.searchsorted(low, t, side="right") - 1, 0, len(low) - 1)
+        inside = np.clip(t, low[index], high[index])
+        partial = self._partial(index, self._local(index, inside))
+        return np.asarray(np.where(t < low[0], 0.0, before[index] + partial))
+
+    def _local(self, index: NDArray[Any], x: Real) -> Real:
+        panels = self.panels
+        s = np.abs(x - panels.anchor[index]) ** (1 / panels.power[index])
+        return np.asarray(
+            np.clip(2 * (s - panels.low[index]) / (panels.high[index] - panels.low[index]) - 1, -1, 1)
+        )
+
+    def _partial(self, index: NDArray[Any], local: Real) -> Real:
+        # The series runs in s, which falls as x grows on the right half of an interval.
+        primitive = self._primitives[index]
+        half = (self.panels.high - self.panels.low)[index] / 2
+        value = np.einsum("pk,pk->p", chebyshev.chebvander(local, NODES), primitive) * half
+        return np.asarray(np.where(self.panels.direction[index] > 0, value, self._masses[index] - value))
+
+    def quantile(self, q: ArrayLike) -> Real:
+        """Return the smallest x with ``cdf(x) >= q``, with the shape of ``q``."""
+        levels = probabilities("q", q)
+        flat = levels.ravel()
+        low, high = self._pieces()
+        below = np.array([self._below(x) for x in low])
+        up_to = self.cdf(high)
+        index = np.clip(np.searchsorted(up_to - 1e-13, flat), 0, len(low) - 1)
+        a, b = low[index].copy(), high[index].copy()
+        b = np.where(flat <= below[index], a, b)
+        for _ in range(60):
+            middle = (a + b) / 2
+            enough = self.cdf(middle) >= flat
+            a, b = np.where(enough, a, middle), np.where(enough, middle, b)
+        return np.asarray(b).reshape(levels.shape)
+
+    def _pieces(self) -> tuple[Real, Real]:
+        low, high = self.panels.ends()
+        places = np.array([place for place, _ in self.atoms])
+        low, high = np.concatenate([low, places]), np.concatenate([high, places])
+        order = np.lexsort((high, low))
+        return low[order], high[order]
+
+    def _below(self, x: float) -> float:
+        return float(self.cdf(x)) - sum(mass for place, mass in self.atoms if place == x)

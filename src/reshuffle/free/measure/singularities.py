@@ -1,0 +1,123 @@
+"""Places where a density is a fractional power of the distance: how strong, and exactly where."""
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from reshuffle.free.checks import Real
+
+TERMS = 7
+SECTIONS = 25
+# Largest change of a logarithmic slope from one decade to the next that counts as none.
+STEADY = 0.02
+_REACH = np.geomspace(1e-7, 1e-5, 24)
+
+Density = Callable[[Real], Any]
+
+
+def exponent(density: Density, place: float, inward: float) -> tuple[int, int] | None:
+    """Return whole numbers (j, m) for which the density is ``d^(j/m)`` at distance d of ``place``.
+
+    The smallest m that fits is taken; None where the density vanishes or failed.
+
+    Parameters
+    ----------
+    density : callable, array -> array; place : the singular point.
+    inward : width of the interval on the side to look at, with its sign.
+
+    >>> exponent(lambda x: x ** (-2 / 3), 0.0, 1.0)
+    (-2, 3)
+    """
+    slope = _settled_slope(density, place, inward)
+    if slope is None:
+        return None
+    fits = [m for m in (2, 3, 4, 5, 6) if abs(m * slope - round(m * slope)) < 0.03 * m]
+    return (round(fits[0] * slope), fits[0]) if fits else None
+
+
+def _settled_slope(density: Density, place: float, inward: float) -> float | None:
+    """Return the logarithmic slope of the density once a closer look no longer changes it.
+
+    Behind a soft edge that nearly touches a hard one the slope turns from 1/2 to -1/2 at a distance of its own.
+    """
+    # The nearest probe stays above the rounding of the place itself, or the slope would be noise.
+    distance = np.abs(inward) * 10.0 ** -np.arange(5, 12) + 1e-9 * abs(place)
+    values = np.asarray(density(place + np.sign(inward) * distance), dtype=float)
+    last = np.inf
+    for far, near in itertools.pairwise(range(len(distance))):
+        if not (0 < values[far] < np.inf and 0 < values[near] < np.inf):
+            return None
+        if distance[far] < 5 * distance[near]:
+            return float(last) if np.isfinite(last) else None
+        slope = np.log(values[far] / values[near]) / np.log(distance[far] / distance[near])
+        if abs(slope - last) < STEADY:
+            return float(slope)
+        last = slope
+    return None
+
+
+def locate(density: Density, place: float, inward: float, scale: float) -> float | None:
+    """Return the singular point near ``place`` to rounding, or None if there is none.
+
+    With ``density = sum_k c_k d^((j + k)/m)`` a point that is off by e adds ``-(j/m) e c_0 d^(j/m - 1)``,
+    which no other term can imitate: a linear fit reads e off, from densities far enough away to be exact.
+
+    >>> round(locate(lambda x: np.abs(x - 1) ** (-2 / 3) + x, 1 + 1e-10, 1.0, 1.0), 13)
+    1.0
+    """
+    power = exponent(density, place, inward)
+    if power is None or power[0] % power[1] == 0:
+        return None
+    start, reach = place, inward
+    for _ in range(6):
+        values = np.asarray(density(place + reach * _REACH), dtype=float)
+        if not np.all((values > 0) & np.isfinite(values)):
+            return None
+        moved, misfit = _shift(values, *power)
+        if abs(moved) > 0.5 * _REACH[0]:
+            return None
+        place += reach * moved
+        if abs(reach * moved) < 1e-15 * scale:
+            break
+    settled = misfit < 1e-6 and abs(reach * moved) < 1e-11 * scale and abs(place - start) < 1e-6 * scale
+    return float(place) if settled else None
+
+
+def _shift(values: Real, over: int, under: int) -> tuple[float, float]:
+    """Return how far inward of the assumed point the singular one lies, and the largest relative misfit."""
+    powers = np.concatenate([[over / under - 1], (over + np.arange(TERMS)) / under])
+    relative = (_REACH / _REACH[-1])[:, None] ** powers / values[:, None]
+    sizes = np.abs(relative).max(axis=0)
+    weights = np.linalg.lstsq(relative / sizes, np.ones(len(values)), rcond=None)[0]
+    misfit = float(np.abs(relative / sizes @ weights - 1).max())
+    weights = weights / sizes
+    return float(-weights[0] / weights[1] * under / over * _REACH[-1]), misfit
+
+
+def peaks(density: Density, grid: Real, values: Real, threshold: float) -> Real:
+    """Return the places inside the grid where the density grows without bound, each to about 1e-8.
+
+    Every local maximum is looked at closer and closer; a smooth one soon looks flat.
+    """
+    middle = values[1:-1]
+    top = np.flatnonzero((middle >= values[:-2]) & (middle > values[2:]) & (middle > threshold)) + 1
+    low, high = grid[top - 1], grid[top + 1]
+    found: list[float] = []
+    while len(low):
+        low, high = _closer(density, low, high)
+        near = high - low < 2e-8 * (grid[-1] - grid[0])
+        found += list((low + high)[near] / 2)
+        low, high = low[~near], high[~near]
+    return np.array(found)
+
+
+def _closer(density: Density, low: Real, high: Real) -> tuple[Real, Real]:
+    """Return brackets 12 times narrower around the largest density, of those where it is not flat."""
+    points = low[:, None] + (high - low)[:, None] * np.linspace(0, 1, SECTIONS + 1)
+    values = np.nan_to_num(np.asarray(density(points.ravel()), dtype=float)).reshape(points.shape)
+    pick, rows = np.argmax(values, axis=1), np.arange(len(low))
+    left, right = points[rows, np.maximum(pick - 1, 0)], points[rows, np.minimum(pick + 1, SECTIONS)]
+    steep = values[rows, pick] > 1.2 * np.maximum(values[:, 0], values[:, -1])
+    return left[steep], right[steep]

@@ -1,0 +1,164 @@
+"""An expression made ready to be solved: its pencil, its joint system, and resolvents at any points."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reshuffle.free.algebra.expression import Expression
+from reshuffle.free.algebra.linearization import linearize
+from reshuffle.free.algebra.reduction import reduced
+from reshuffle.free.checks import Complex, ConvergenceError, ErrorKind, Real
+from reshuffle.free.solver.continuation import follow
+from reshuffle.free.solver.effort import Effort
+from reshuffle.free.solver.extrapolation import Solve, bridge
+from reshuffle.free.solver.subordination import System
+
+RELIABLE = 1e-5
+# Of the points solved together: few enough to stay in the cache.
+MEMORY = 150_000
+# Seconds of one Newton step at one point, measured on one core: for itself, and per entry of its Jacobian.
+STEP, STEP_PER_ENTRY = 2.5e-5, 3.5e-7
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """An answer at each point, with what is known about it.
+
+    Attributes
+    ----------
+    value : nan where the point failed.
+    error : of its absolute size, inf where the point failed; converged : False where it failed.
+    error_kind : in which sense the error is meant.
+
+    >>> Resolved(np.array([0.25, np.nan]), np.array([1e-15, np.inf]), np.array([True, False]))
+    Resolved(2 points, 1 of them converged, +- 1e-15 at most (estimate))
+    """
+
+    value: NDArray[Any]
+    error: Real
+    converged: NDArray[np.bool_]
+    error_kind: ErrorKind = "estimate"
+
+    def __repr__(self) -> str:
+        largest = float(self.error[self.converged].max(initial=0.0))
+        off = f"+- {largest:.2g} at most ({self.error_kind})"
+        if not self.value.ndim:
+            return f"Resolved({self.value:.6g} {off})" if self.converged else "Resolved(not converged)"
+        return f"Resolved({self.converged.size} points, {self.converged.sum()} of them converged, {off})"
+
+
+class Engine:
+    """Solves ``(id (x) tau)(z direction - L)^-1`` for the pencil L of an expression.
+
+    Parameters
+    ----------
+    expression : self-adjoint.
+    direction : which rows of its own matrix block z multiplies, all unless given.
+    """
+
+    def __init__(self, expression: Expression, direction: NDArray[Any] | None = None):
+        self.expression = reduced(expression)
+        self.pencil = linearize(self.expression)
+        rows = np.ones(self.pencil.corner) if direction is None else np.asarray(direction, dtype=float)
+        self.direction = np.concatenate([rows, np.zeros(self.pencil.size - self.pencil.corner)])
+
+    @cached_property
+    def effort(self) -> Effort:
+        """What solving has cost."""
+        return Effort(
+            f"the law of {self.expression!r}", STEP + STEP_PER_ENTRY * self.system.unknowns**2, self._refused
+        )
+
+    def _refused(self, needed: float, budget: float) -> ConvergenceError:
+        return ConvergenceError(
+            f"the support and the measure of {self.expression!r} were not found within {budget:g} s of one core: "
+            f"they have parts that are nearly singular; allow more with spectrum(p, budget={10 * budget:g}), or use"
+            " density(t) and cauchy(z) at chosen points"
+        )
+
+    @cached_property
+    def system(self) -> System:
+        """The joint fixed-point system of all variables, each scaled to norm one."""
+        family = self.expression.family
+        laws = (
+            [law / scale for law, scale in zip(family.laws, self.pencil.scales, strict=True)]
+            if family
+            else []
+        )
+        return System(self.pencil.coefficients, laws, self.direction)
+
+    def resolvent(self, z: Complex, strict: bool = True) -> Resolved:
+        """Return the first block of the resolvent at z (points,), of shape (points, corner, corner).
+
+        A strict answer is nan where its own error estimate says that no digit can be trusted, after the
+        neighbours were asked too.
+        """
+        pencil = self.pencil
+        solved = resolved(self._chunks, (z - pencil.shift) / pencil.factor, strict)
+        return Resolved(solved.value / pencil.factor, solved.error / pencil.factor, solved.converged)
+
+    def _chunks(self, inner: Complex) -> tuple[Complex, Real]:
+        corner = self.pencil.corner
+        width = self.system.unknowns * min(max(self.system.unknowns, 1), 60) + self.pencil.size**2
+        step = max(16, MEMORY // width)
+        parts = []
+        for start in range(0, len(inner), step):
+            parts.append(follow(self.system, inner[start : start + step], corner))
+            self.effort.spend(parts[-1].steps)
+        if not parts:
+            return np.zeros((0, corner, corner), dtype=complex), np.zeros(0)
+        values = np.concatenate([part.resolvent[:, :corner, :corner] for part in parts])
+        errors = np.concatenate([np.where(part.converged, part.error, np.inf) for part in parts])
+        return values, errors
+
+    def trace(self, z: Complex, strict: bool = True) -> Resolved:
+        """Return the normalised trace of the first block at points of any shape."""
+        solved = self.resolvent(z.ravel(), strict)
+        values = np.trace(solved.value, axis1=1, axis2=2) / self.pencil.corner
+        return Resolved(
+            values.reshape(z.shape), solved.error.reshape(z.shape), solved.converged.reshape(z.shape)
+        )
+
+    def sample(self, size: int, seed: int | None) -> Complex:
+        """Return the expression at Haar-rotated matrices, one per variable: (corner size, corner size)."""
+        family = self.expression.family
+        laws = family.laws if family else ()
+        seeds = np.random.SeedSequence(seed).spawn(len(laws))
+        # A spectrum's own matrix is another: that of its expression, whose size is a multiple of this one.
+        matrices = [
+            law._rotated(size, int(s.generate_state(1)[0])) for law, s in zip(laws, seeds, strict=True)
+        ]
+        value = self.expression.evaluate(matrices or [np.zeros((size, size))])
+        return np.asarray((value + value.conj().T) / 2)
+
+
+def resolved(solve: Solve, z: Complex, strict: bool = True) -> Resolved:
+    """Return matrices at points of either half-plane, from a solver for the upper one.
+
+    Parameters
+    ----------
+    solve : points (n,) with ``Im z >= 0`` -> values (n, k, k) and errors (n,), inf where it failed.
+    z : shape (points,), in units in which the spectrum has size one; strict : ask the neighbours of what
+        cannot be trusted, and drop what still cannot.
+    """
+    mirrored = z.imag < 0
+    upper = np.where(mirrored, z.conj(), z)
+    values, errors = solve(upper)
+    flags = np.isfinite(errors)
+    if strict:
+        lost = np.flatnonzero(~_trusted(values, errors))
+        if len(lost):
+            values[lost], errors[lost] = bridge(solve, upper[lost])
+        flags = _trusted(values, errors)
+    # Both parts: a density is read off the imaginary one.
+    values[~flags], errors[~flags] = complex(np.nan, np.nan), np.inf
+    values = np.where(mirrored[:, None, None], values.conj().transpose(0, 2, 1), values)
+    return Resolved(values, errors, flags)
+
+
+def _trusted(values: Complex, errors: Real) -> NDArray[np.bool_]:
+    size = np.abs(np.nan_to_num(values)).max(axis=(1, 2), initial=0.0)
+    return np.asarray(errors <= RELIABLE * np.maximum(1.0, size))

@@ -1,0 +1,181 @@
+"""The joint fixed-point system of all variables, reduced to the ranges of their coefficients."""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from reshuffle.free.checks import Complex
+from reshuffle.free.laws import Law
+from reshuffle.free.solver.transforms import inverse, sandwich, transform_of
+
+DENSE = 60
+"""Unknowns up to which their Jacobian is made; beyond, its products with vectors cost less."""
+
+
+@dataclass(frozen=True)
+class State:
+    """One evaluation of the map: the resolvent G, its compression, the next unknowns, what tangents need."""
+
+    resolvent: Complex
+    compressed: Complex
+    image: Complex
+    known: tuple[Any, ...]
+
+
+class System:
+    """The joint system of all variables' subordination terms.
+
+    ``G = (b + sum_j U_j H_j U_j*)^-1`` with ``H_j = G_j(omega_j)^-1 - omega_j`` on the range of
+    ``b_j = U_j C_j U_j*``. The unknowns are the blocks H_j alone. When the pencil is real they are symmetric,
+    since a free family has the same law when all words are reversed, and only upper triangles are unknown.
+
+    Parameters
+    ----------
+    coefficients : Hermitian ``[b_0, b_1, ...]``, shape (m + 1, k, k); laws : of the m variables.
+    direction : diagonal of the matrix that z multiplies, shape (k,).
+    """
+
+    def __init__(self, coefficients: Complex, laws: Sequence[Law], direction: Any):
+        self.constant = coefficients[0]
+        self.direction = np.diag(np.asarray(direction, dtype=float))
+        self.size = len(self.constant)
+        self.symmetric = not np.any(coefficients.imag)
+        self.frames, self.transforms = [], []
+        for b, law in zip(coefficients[1:], laws, strict=True):
+            frame, core = _range(b)
+            if frame.shape[1]:
+                self.frames.append(frame)
+                self.transforms.append(transform_of(law, core))
+        ranks = [frame.shape[1] for frame in self.frames]
+        self.frame = np.concatenate([*self.frames, np.zeros((self.size, 0))], axis=1)
+        ends = np.cumsum([0, *ranks])
+        self.blocks = [slice(int(a), int(b)) for a, b in itertools.pairwise(ends)]
+        self.norm = float(sum(np.linalg.norm(b, 2) for b in coefficients)) or 1.0
+        self._layout(ranks)
+
+    def _layout(self, ranks: Sequence[int]) -> None:
+        """Lay out the unknowns: for each the block and entry it fills, and for each entry its unknown."""
+        self.indices, self.rows, self.columns = [], [], []
+        start = 0
+        for rank in ranks:
+            index = np.zeros((rank, rank), dtype=int)
+            rows, columns = (
+                np.triu_indices(rank) if self.symmetric else np.indices((rank, rank)).reshape(2, -1)
+            )
+            index[rows, columns] = start + np.arange(len(rows))
+            if self.symmetric:
+                index[columns, rows] = index[rows, columns]
+            self.indices.append(index)
+            self.rows.append(rows)
+            self.columns.append(columns)
+            start += len(rows)
+        self.unknowns = start
+        self.direct = start <= DENSE
+
+    def unpack(self, vector: Complex) -> list[Complex]:
+        """Return the blocks H_j, shapes (..., rank, rank), from vectors of shape (..., unknowns)."""
+        return [vector[..., index] for index in self.indices]
+
+    def pack(self, blocks: Sequence[Complex]) -> Complex:
+        """Return the vectors of unknowns from blocks; the inverse of `unpack`."""
+        pieces = [h[..., r, c] for h, r, c in zip(blocks, self.rows, self.columns, strict=True)]
+        return np.concatenate(pieces, axis=-1)
+
+    def base(self, z: Complex, height: Complex) -> Complex:
+        """Return ``b = z direction + i height - b_0``, shape (points, k, k)."""
+        identity = np.eye(self.size)
+        return np.asarray(
+            z[:, None, None] * self.direction + 1j * height[:, None, None] * identity - self.constant
+        )
+
+    def start(self, points: int) -> Complex:
+        """Return the unknowns far up in the half-plane, where every H vanishes to first order."""
+        return np.zeros((points, self.unknowns), dtype=complex)
+
+    def evaluate(self, base: Complex, unknowns: Complex) -> State:
+        """Return the map at ``unknowns`` (points, unknowns) for ``base`` (points, k, k)."""
+        blocks = self.unpack(unknowns)
+        total = base.copy()
+        for frame, h in zip(self.frames, blocks, strict=True):
+            total += frame @ h @ frame.conj().T
+        resolvent = inverse(total)
+        compressed = self.frame.conj().T @ resolvent @ self.frame
+        images, known = [], []
+        for block, transform, h in zip(self.blocks, self.transforms, blocks, strict=True):
+            image, extra = transform.apply(compressed[:, block, block], h)
+            images.append(image)
+            known.append(extra)
+        return State(resolvent, compressed, self.pack(images), tuple(known))
+
+    def tangent(self, state: State, directions: Complex) -> Complex:
+        """Return the derivative of the map along ``directions``, shape (points, count, unknowns)."""
+        blocks = self.unpack(directions)
+        images = []
+        for i, row in enumerate(self.blocks):
+            dg: Any = 0
+            for column, dh in zip(self.blocks, blocks, strict=True):
+                dg = dg - state.compressed[:, None, row, column] @ dh @ state.compressed[:, None, column, row]
+            images.append(self.transforms[i].tangent(state.known[i], dg, blocks[i]))
+        return self.pack(images)
+
+    def jacobian(self, state: State) -> Complex:
+        """Return the derivative of the map as matrices, shape (points, unknowns, unknowns)."""
+        points = len(state.resolvent)
+        rows = []
+        for i, row in enumerate(self.blocks):
+            rank = row.stop - row.start
+            along_g, along_h = self.transforms[i].derivatives(state.known[i], points, rank)
+            parts = []
+            for j, column in enumerate(self.blocks):
+                left, right = state.compressed[:, row, column], state.compressed[:, column, row]
+                block = -(along_g @ sandwich(left[:, None], right[:, None]))
+                parts.append(self._folded(block + along_h if i == j else block, j))
+            whole = np.concatenate(parts, axis=2)
+            rows.append(whole[:, self.rows[i] * rank + self.columns[i]])
+        if not rows:
+            return np.zeros((points, 0, 0), dtype=complex)
+        return np.concatenate(rows, axis=1)
+
+    def _folded(self, block: Complex, number: int) -> Complex:
+        """Return a matrix over all entries of a block as one over its unknowns, which fill an entry or two."""
+        rows, columns = self.rows[number], self.columns[number]
+        rank = len(self.indices[number])
+        result = block[:, :, rows * rank + columns]
+        if self.symmetric:
+            twice = rows != columns
+            result[:, :, twice] += block[:, :, (columns * rank + rows)[twice]]
+        return np.asarray(result)
+
+    def shift_tangent(self, state: State, direction: Complex) -> Complex:
+        """Return the derivative of the map when ``base`` moves along a matrix, shape (points, unknowns)."""
+        moved = -(state.resolvent @ direction @ state.resolvent)
+        moved = self.frame.conj().T @ moved @ self.frame
+        images = []
+        for block, transform, known in zip(self.blocks, self.transforms, state.known, strict=True):
+            dg = moved[:, None, block, block]
+            images.append(transform.tangent(known, dg, np.zeros_like(dg)))
+        return self.pack(images)[:, 0]
+
+    def resolvent_tangent(self, state: State, direction: Any, unknowns: Complex) -> Complex:
+        """Return the derivative of G as ``base`` moves along ``direction`` and the unknowns along theirs."""
+        total = np.zeros_like(state.resolvent) + direction
+        for frame, h in zip(self.frames, self.unpack(unknowns), strict=True):
+            total = total + frame @ h @ frame.conj().T
+        return np.asarray(-(state.resolvent @ total @ state.resolvent))
+
+
+def _range(b: Complex) -> tuple[Complex, Complex]:
+    """Return an orthonormal frame U of the range of a Hermitian b, and the core C with ``b = U C U*``."""
+    occupied = np.flatnonzero(np.abs(b).sum(axis=1) > 0)
+    core = b[np.ix_(occupied, occupied)]
+    values, vectors = np.linalg.eigh(core.real if not np.any(core.imag) else core)
+    kept = np.abs(values) > 1e-12 * max(float(np.abs(values).max(initial=0.0)), 1e-300)
+    frame = np.zeros((len(b), len(occupied)))
+    frame[occupied, np.arange(len(occupied))] = 1.0
+    # Unit vectors as a frame keep entries of different size apart; a rotation would mix them.
+    if kept.all():
+        return frame, core
+    return frame @ vectors[:, kept], np.diag(values[kept]).astype(complex)

@@ -1,0 +1,282 @@
+"""Learning curves in the limit, against known formulas, the engine, and exact results at finite size."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import scipy.integrate
+
+import reshuffle as rs
+from reshuffle import asymptotics, free
+from reshuffle.asymptotics import BatchLaw, LearningCurve, learning_curve
+from tests.asymptotics.oracles import expression, finite_risk
+
+EPOCHS = np.array([1, 3, 10, 40, 200])
+
+
+def full_batch_risk(aspect, alpha, epochs, noise, signal):
+    """Gradient descent in the limit by quadrature with the Marchenko-Pastur density, as in the literature."""
+    low, high = (1 - math.sqrt(aspect)) ** 2, (1 + math.sqrt(aspect)) ** 2
+
+    def integral(function):
+        def integrand(angle):
+            x = (low + high) / 2 - (high - low) / 2 * math.cos(angle)
+            density = (high - low) / 2 * math.sin(angle) / (2 * math.pi * aspect * x)
+            return function(x) * density * (high - low) / 2 * math.sin(angle)
+
+        return scipy.integrate.quad(integrand, 0, math.pi, limit=500, epsabs=1e-12, epsrel=1e-11)[0]
+
+    frozen = signal**2 * max(0.0, 1 - 1 / aspect)
+    bias = signal**2 * integral(lambda x: (1 - alpha * x) ** (2 * epochs))
+    variance = noise**2 * aspect * integral(lambda x: (1 - (1 - alpha * x) ** epochs) ** 2 / x)
+    return frozen, bias, variance
+
+
+@pytest.mark.parametrize("aspect", [0.25, 1.0, 1.5, 3.0])
+@pytest.mark.parametrize("route", ["closed", "system"])
+def test_one_batch_is_gradient_descent(aspect, route):
+    law = asymptotics.marchenko_pastur(aspect, 0.3) if route == "closed" else BatchLaw(aspect, 0.3, 1)
+    found = LearningCurve(law, noise=0.7, signal=1.3).risk([0, 1, 7, 100])
+    for i, epochs in enumerate([0, 1, 7, 100]):
+        expected = full_batch_risk(aspect, 0.3, epochs, 0.7, 1.3)
+        assert (found.frozen[i], found.bias[i], found.variance[i]) == pytest.approx(
+            expected, rel=1e-8, abs=1e-9
+        )
+
+
+@pytest.mark.parametrize(("aspect", "limit"), [(0.25, 1 / 3), (0.8, 4.0), (1.5, 2.0), (3.0, 0.5)])
+def test_one_batch_ends_in_the_ridgeless_risk(aspect, limit):
+    risk = asymptotics.risk(aspect, 0.1, 1, math.inf, noise=2.0, signal=3.0)
+    assert risk.variance == pytest.approx(4 * limit, rel=1e-12)
+    assert risk.frozen == pytest.approx(9 * max(0.0, 1 - 1 / aspect))
+    assert risk.bias == 0
+
+
+@pytest.mark.parametrize(
+    ("aspect", "alpha", "value"), [(0.25, 0.4, 0.33399558), (0.5, 0.3, 1.00131405), (0.8, 0.2, 4.00140102)]
+)
+def test_two_batches_end_at_the_known_values(aspect, alpha, value):
+    assert asymptotics.risk(aspect, alpha, 2, math.inf).total == pytest.approx(value, abs=5e-9)
+
+
+@pytest.mark.parametrize(("aspect", "alpha"), [(0.25, 0.4), (1.0, 0.3), (1.5, 0.5)])
+def test_the_engine_finds_the_same_curve_for_two_batches(aspect, alpha):
+    p, m, _ = expression(aspect, alpha, 2)
+    spectrum = free.spectrum(p)
+    weighted = spectrum.weighted(m / alpha)
+    found = learning_curve(aspect, alpha, 2).risk(EPOCHS)
+    # The engine's own panels are not made for higher powers.
+    for i, k in enumerate(EPOCHS[:2]):
+        total = spectrum.expectation(lambda x, k=k: (1 - x) ** (2 * k))
+        # The noise has no part in the frozen modes; the residue that the engine extrapolates there is rounding.
+        stuck = sum(mass for _, mass in weighted.atoms)
+        assert abs(stuck) < 1e-8
+        noise = weighted.expectation(lambda x, k=k: _drift(x, k) ** 2) - stuck * k**2
+        assert found.frozen[i] + found.bias[i] == pytest.approx(total, rel=1e-8)
+        assert found.variance[i] == pytest.approx(aspect * alpha**2 * noise, rel=1e-8)
+
+
+def _drift(x, k):
+    return np.sum([(1 - x) ** j for j in range(k)], axis=0)
+
+
+@pytest.mark.parametrize(("aspect", "alpha"), [(0.6, 0.7), (2.0, 0.3)])
+def test_the_general_system_finds_the_same_curve_for_two_batches(aspect, alpha):
+    general = LearningCurve(BatchLaw(aspect, alpha, 2), 1.0, 1.0).risk([*EPOCHS, math.inf])
+    closed = learning_curve(aspect, alpha, 2).risk([*EPOCHS, math.inf])
+    assert general.total == pytest.approx(closed.total, rel=1e-9)
+
+
+@pytest.mark.parametrize("batches", [1, 2, 3, 4])
+@pytest.mark.parametrize("aspect", [0.25, 1.5])
+def test_exact_finite_curves_approach_the_limit_like_one_over_n(batches, aspect):
+    alpha, errors = 0.25, []
+    curve = learning_curve(aspect, alpha, batches)
+    limit = curve.risk(EPOCHS)
+    for n, draws in ((40, 60), (160, 15)):
+        p = round(aspect * n)
+        parts = [finite_risk(rs.gaussian(n, p, seed=s), batches, alpha, EPOCHS) for s in range(draws)]
+        bias, variance = np.mean(parts, axis=0)
+        frozen = max(0.0, 1 - n / p)
+        errors.append(np.abs((frozen + bias + variance) / limit.total - 1).max())
+    assert errors[1] < 0.02
+    assert errors[1] < 0.6 * errors[0]
+
+
+@pytest.mark.parametrize("batches", [1, 2, 3])
+@pytest.mark.parametrize("aspect", [0.5, 1.6])
+def test_a_covariance_enters_bias_and_variance(batches, aspect):
+    eigenvalues, alpha, n = np.array([0.25, 1.0, 3.0]), 0.15, 600
+    p = 3 * round(aspect * n / 3)
+    diagonal = np.repeat(eigenvalues, p // 3)
+    curve = learning_curve(p / n, alpha, batches, covariance=eigenvalues)
+    limit = curve.risk([*EPOCHS, math.inf])
+    problems = [rs.gaussian(n, p, covariance=diagonal, seed=s) for s in range(3)]
+    parts = [finite_risk(problem, batches, alpha, EPOCHS) for problem in problems]
+    bias, variance = np.mean(parts, axis=0)
+    assert limit.variance[:-1] == pytest.approx(variance, rel=0.02)
+    assert limit.bias[:-1] == pytest.approx(bias, rel=0.02, abs=2e-3)
+    assert curve.risk(10**5).variance == pytest.approx(limit.variance[-1], rel=1e-8)
+    ends = [
+        rs.descend(problem, rs.RandomReshuffling(batches), alpha=alpha).limit().risk.variance
+        for problem in problems
+    ]
+    assert limit.variance[-1] == pytest.approx(np.mean(ends), rel=0.03)
+
+
+def test_the_ridgeless_variance_of_any_covariance_is_that_of_the_identity_when_underparameterized():
+    risk = learning_curve(0.4, 0.2, 1, covariance=[0.5, 2.0, 3.0]).limit()
+    assert risk.variance == pytest.approx(0.4 / 0.6, rel=1e-9)
+
+
+def test_the_frozen_risk_of_a_covariance_is_what_the_rows_cannot_see():
+    eigenvalues, n, p = np.array([0.25, 4.0]), 300, 600
+    curve = learning_curve(2.0, 0.1, 3, covariance=eigenvalues)
+    shares = []
+    for seed in range(4):
+        X = rs.gaussian(n, p, covariance=np.repeat(eigenvalues, p // 2), seed=seed).X
+        null = np.eye(p) - np.linalg.pinv(X) @ X
+        shares.append(np.trace(null * np.repeat(eigenvalues, p // 2)) / p)
+    assert curve.frozen == pytest.approx(np.mean(shares), rel=0.01)
+
+
+def test_a_multiple_of_the_identity_is_a_change_of_units():
+    one = learning_curve(0.6, 0.8, 3).risk(EPOCHS)
+    four = learning_curve(0.6, 0.2, 3, covariance=4.0).risk(EPOCHS)
+    assert four.bias == pytest.approx(4 * one.bias, rel=1e-9)
+    assert four.variance == pytest.approx(one.variance, rel=1e-9)
+
+
+@pytest.mark.parametrize("aspect", [0.5, 2.0])
+@pytest.mark.parametrize("batches", [1, 2, 3])
+def test_units_do_not_change_the_limiting_variance(aspect, batches):
+    scaled = learning_curve(aspect, 0.05, batches, covariance=4.0)
+    assert scaled.limit().variance == pytest.approx(
+        learning_curve(aspect, 0.2, batches).limit().variance, rel=1e-9
+    )
+    assert scaled.limit().variance == pytest.approx(scaled.risk(10**6).variance, rel=1e-8)
+
+
+@pytest.mark.parametrize(("aspect", "batches"), [(0.25, 2), (1.5, 2), (0.9, 1), (2.0, 3)])
+def test_the_best_epoch_is_the_best_of_all(aspect, batches):
+    curve = learning_curve(aspect, 0.2, batches, noise=0.8)
+    found = curve.best_epoch()
+    epochs = np.arange(3000)
+    totals = curve.risk(epochs).total
+    assert found.epoch == totals.argmin()
+    assert found.risk == pytest.approx(totals.min(), rel=1e-9)
+
+
+def test_without_noise_it_is_best_never_to_stop():
+    assert learning_curve(0.5, 0.2, 2, noise=0.0).best_epoch().epoch == math.inf
+
+
+def test_the_best_epoch_with_a_covariance():
+    curve = learning_curve(0.5, 0.2, 2, noise=0.8, covariance=[0.5, 2.0])
+    totals = curve.risk(np.arange(200)).total
+    found = curve.best_epoch()
+    assert (found.epoch, found.risk) == (totals.argmin(), pytest.approx(totals.min()))
+    assert math.isnan(found.error)
+
+
+def test_at_aspect_one_the_limiting_variance_is_infinite_and_finite_epochs_are_not():
+    for batches in (1, 2, 3):
+        risk = asymptotics.risk(1.0, 0.3, batches, [10, 1000, 10**6, math.inf])
+        assert np.isfinite(risk.total[:3]).all()
+        assert (np.diff(risk.variance[:3]) > 0).all()
+        assert risk.total[3] == math.inf
+        assert asymptotics.risk(1.0, 0.3, batches, math.inf, noise=0.0).total == 0
+
+
+@pytest.mark.parametrize(("batches", "alpha", "mode"), [(1, 0.5, 2.4747), (2, 0.7, 2.3), (3, 0.9, 2.4)])
+def test_beyond_convergence_the_risk_is_infinite_and_names_the_mode(batches, alpha, mode):
+    curve = learning_curve(1.5, alpha, batches)
+    risk = curve.risk([1, 50, math.inf])
+    assert not curve.converges
+    assert risk.diverges == pytest.approx(mode, abs=0.15)
+    assert risk.total[2] == math.inf
+    assert risk.total[1] > risk.total[0]
+    assert "diverges at" in repr(risk)
+
+
+def test_a_mode_below_zero_diverges_too():
+    curve = learning_curve(0.1, 2.8, 2)
+    assert curve.stability.diverges < 0
+    assert curve.limit().total == math.inf
+    assert np.isfinite(curve.risk(20).total)
+
+
+def test_overparameterized_batches_all_end_in_the_minimum_norm_solution():
+    for batches in (1, 2, 3):
+        limit = learning_curve(3.0, 0.2, batches).limit()
+        assert limit.variance == pytest.approx(0.5, rel=1e-12)
+    late = learning_curve(3.0, 0.2, 3).risk(10**6)
+    assert late.variance == pytest.approx(0.5, rel=1e-9)
+
+
+@pytest.mark.parametrize("aspect", [0.9, 0.99, 0.999999, 1.0, 1.000001, 1.1])
+@pytest.mark.parametrize(("batches", "alpha"), [(1, 0.1), (1, 0.4), (2, 0.3), (2, 0.5)])
+def test_nothing_is_lost_near_aspect_one(aspect, batches, alpha):
+    curve = learning_curve(aspect, alpha, batches)
+    law = curve.spectrum
+    assert curve.risk(0).total == pytest.approx(1, abs=1e-10)
+    assert law.cdf(law.support[-1][1]) == pytest.approx(1, abs=1e-10)
+    mean = 1 - (1 - alpha / batches) ** batches
+    assert law.moments(1)[0] == pytest.approx(mean, rel=1e-11)
+    if batches == 1:
+        assert curve.risk(1).bias + curve.frozen == pytest.approx(
+            1 - 2 * alpha + alpha**2 * (1 + aspect), rel=1e-12
+        )
+    if aspect < 1:
+        price = 0.0 if batches == 1 else (aspect * alpha) ** 2 / 16
+        assert curve.limit().total == pytest.approx(
+            aspect / (1 - aspect) + price, rel=2e-3 * price + 1e-9, abs=price
+        )
+
+
+def test_a_hard_edge_is_integrated_for_any_number_of_epochs():
+    def exact(epochs):
+        # With x = 4 sin(angle)^2 the law is (4/pi) cos(angle)^2, and panels grow geometrically from zero.
+        points, weights = np.polynomial.legendre.leggauss(60)
+        total = 0.0
+        for a, b in itertools.pairwise([0.0, *np.geomspace(1e-9, np.pi / 2, 400)]):
+            angle = (a + b) / 2 + (b - a) / 2 * points
+            x = 4 * np.sin(angle) ** 2
+            drift = -np.expm1(epochs * np.log1p(-0.2 * x)) / x
+            total += np.sum(weights * (b - a) / 2 * 4 / np.pi * np.cos(angle) ** 2 * x * drift**2)
+        return total
+
+    for epochs in (10, 10**4, 10**7):
+        assert asymptotics.risk(1.0, 0.2, 1, epochs).variance == pytest.approx(exact(epochs), rel=1e-9)
+
+
+def test_epochs_have_any_shape():
+    curve = learning_curve(0.5, 0.2, 2)
+    grid = np.array([[0, 1, 2], [5, 300, 10**7]])
+    assert curve.risk(grid).total.shape == (2, 3)
+    assert curve.risk(grid).total[1, 1] == pytest.approx(curve.risk(300).total, rel=1e-13)
+    assert curve.risk([]).total.shape == (0,)
+    assert curve.risk(0).total == pytest.approx(1)
+
+
+def test_curves_side_by_side():
+    comparison = asymptotics.compare_curves(0.25, 0.4, 2, noise=2.0)
+    assert comparison.price == pytest.approx(4 * (0.33399558 - 1 / 3), abs=4e-8)
+    assert comparison.best[0].risk > comparison.best[1].risk
+    assert asymptotics.compare_curves(1.5, 0.5, 2).price == -math.inf
+    assert math.isnan(asymptotics.compare_curves(1.5, 0.9, 2).price)
+
+
+@pytest.mark.parametrize("epochs", [3, [1, 2], [[1.0, math.inf]]])
+def test_the_error_has_the_shape_of_the_answer_and_says_its_kind(epochs):
+    found = asymptotics.risk(0.25, 0.4, 2, epochs)
+    assert found.error.shape == found.total.shape
+    assert not found.error.any()
+    assert found.error_kind == "exact"
+
+
+def test_the_risk_alone_takes_a_covariance():
+    found = asymptotics.risk(1.5, 0.1, 2, 20, noise=0.5, covariance=[0.5, 0.5, 2.0])
+    curve = learning_curve(1.5, 0.1, 2, noise=0.5, covariance=[0.5, 0.5, 2.0])
+    assert found.total == curve.risk(20).total

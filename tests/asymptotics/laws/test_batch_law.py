@@ -1,0 +1,163 @@
+"""The spectrum of any number of batches, against the engine, all subsets, and matrices."""
+
+from math import comb
+
+import numpy as np
+import pytest
+
+import reshuffle as rs
+from reshuffle import free
+from reshuffle.asymptotics import BatchLaw, FullBatchLaw, batch_spectrum, compare_spectra, marchenko_pastur
+from reshuffle.asymptotics.curves.cross_variance import TwoResolvents
+from reshuffle.asymptotics.laws.batch_system import BatchSystem
+from reshuffle.asymptotics.laws.subset_symmetry import SubsetSymmetry
+from tests.asymptotics.oracles import expression, proper_subsets, subset_matrices
+
+ONE = np.ones(1)
+
+
+@pytest.mark.parametrize("batches", [1, 2, 3, 4, 5, 6])
+def test_the_blocks_have_the_spectrum_of_the_matrices_over_all_subsets(batches):
+    constant, coefficients = subset_matrices(batches)
+    system = BatchSystem(0.5, 0.3, batches, ONE, ONE)
+    dimensions = [
+        _binomial(batches, k) - _binomial(batches, k - 1) for k in range(len(system.symmetry.sizes))
+    ]
+    blocks = [
+        np.repeat(np.linalg.eigvalsh(system.constant[where, where]), dimension)
+        for where, dimension in zip(system.outer, dimensions, strict=True)
+    ]
+    assert np.sort(np.concatenate(blocks)) == pytest.approx(np.linalg.eigvalsh(constant), abs=1e-12)
+    inside = [i for i, subset in enumerate(proper_subsets(batches)) if 0 not in subset]
+    inner = [
+        np.repeat(np.linalg.eigvalsh(block), _binomial(batches - 1, k) - _binomial(batches - 1, k - 1))
+        for k, block in enumerate(system.symmetry.coefficients)
+    ]
+    whole = np.linalg.eigvalsh(coefficients[0][np.ix_(inside, inside)])
+    assert np.sort(np.concatenate(inner)) == pytest.approx(whole, abs=1e-12)
+
+
+def _binomial(n, k):
+    return comb(n, k) if k >= 0 else 0
+
+
+@pytest.mark.parametrize("batches", [2, 3, 4, 7])
+def test_summing_over_batches_is_the_adjoint_of_leaving_one_out(batches):
+    rng = np.random.default_rng(batches)
+    symmetry, system = SubsetSymmetry(batches), BatchSystem(0.5, 0.3, batches, ONE, ONE)
+    outer = [rng.standard_normal((len(s), len(s))) for s in symmetry.sizes]
+    inner = [rng.standard_normal((len(s), len(s))) for s in symmetry.inner_sizes]
+    left = [np.sum(a * b) for a, b in zip(outer, system.spread(inner), strict=True)]
+    right = [np.sum(a * b) for a, b in zip(system.restrict(outer), inner, strict=True)]
+    outer_sizes = [_binomial(batches, k) - _binomial(batches, k - 1) for k in range(len(outer))]
+    inner_sizes = [_binomial(batches - 1, k) - _binomial(batches - 1, k - 1) for k in range(len(inner))]
+    assert np.dot(left, outer_sizes) == pytest.approx(batches * np.dot(right, inner_sizes))
+
+
+@pytest.mark.parametrize(("aspect", "alpha"), [(0.25, 0.4), (1.5, 0.2), (1.0, 1.2)])
+@pytest.mark.parametrize("batches", [1, 2, 3, 4])
+def test_it_is_the_law_that_the_engine_finds_for_the_expanded_polynomial(batches, aspect, alpha):
+    z = np.array([0.1 + 0.05j, 0.4 + 0.01j, 0.7 - 0.2j, 2.5])
+    engine = free.spectrum(expression(aspect, alpha, batches)[0])
+    assert BatchLaw(aspect, alpha, batches).cauchy(z) == pytest.approx(engine.cauchy(z), abs=1e-11)
+
+
+def test_the_noise_of_three_batches_is_the_engines():
+    p, m, _ = expression(0.5, 0.6, 3)
+    z = np.array([0.2 + 0.1j, 0.5 + 0.3j])
+    weighted = free.spectrum(p).weighted(m).cauchy(z) / 0.6
+    assert BatchLaw(0.5, 0.6, 3).transforms(z)[2] == pytest.approx(weighted, rel=1e-8)
+
+
+@pytest.mark.parametrize("batches", [1, 2])
+@pytest.mark.parametrize("aspect", [0.5, 1.5])
+def test_a_covariance_is_one_more_free_variable(batches, aspect):
+    eigenvalues = [0.5, 0.5, 2.0]
+    p, m, sigma = expression(aspect, 0.3, batches, eigenvalues)
+    z = np.array([0.1 + 0.05j, 0.4 + 0.02j])
+    law = BatchLaw(aspect, 0.3, batches, eigenvalues)
+    spectrum = free.spectrum(p)
+    found = law.transforms(z)
+    assert found[0] == pytest.approx(spectrum.cauchy(z), rel=1e-9)
+    assert found[1] == pytest.approx(spectrum.weighted(sigma).cauchy(z), rel=1e-9)
+    assert found[2] == pytest.approx(spectrum.weighted(m).cauchy(z) / 0.3, rel=1e-9)
+
+
+@pytest.mark.parametrize(("batches", "aspect", "alpha"), [(3, 0.25, 0.4), (4, 1.5, 0.2), (6, 0.25, 2.0)])
+def test_sampled_eigenvalues_follow_the_law(batches, aspect, alpha):
+    law = BatchLaw(aspect, alpha, batches)
+    eigenvalues = law._sampled_eigenvalues()
+    levels = (law.cdf(eigenvalues) - law.frozen[0]) / (1 - law.frozen[0])
+    assert np.abs(levels - (np.arange(len(levels)) + 0.5) / len(levels)).max() < 1.5 / len(levels) ** 0.75
+
+
+@pytest.mark.parametrize("batches", [3, 5])
+@pytest.mark.parametrize("aspect", [0.4, 1.0, 2.5])
+def test_the_first_moments_are_those_of_freeness(batches, aspect):
+    alpha = 0.5
+    law = BatchLaw(aspect, alpha, batches)
+    step = alpha / batches
+    # tau(alpha Z) = 1 - (1 - step)^B, for the trace of a product of distinct free variables factorises.
+    assert law.moments(1)[0] == pytest.approx(1 - (1 - step) ** batches, rel=1e-10)
+    assert law.measure.mass == pytest.approx(1, abs=1e-10)
+
+
+def test_two_resolvents_of_isotropic_data_are_a_difference_quotient():
+    law = BatchLaw(0.6, 0.5, 3)
+    z = np.array([0.2 + 0.2j, 0.7 + 0.1j, -0.3 + 0.4j])
+    state = law.states(z)
+    pairs = TwoResolvents(law.system, state)
+    noise = law.system.noise_transform(state)
+    first, second = np.array([0, 0, 1]), np.array([1, 2, 2])
+    expected = (noise[second] - noise[first]) / (z[first] - z[second])
+    assert pairs.pairs(first, second) == pytest.approx(expected, rel=1e-11)
+
+
+def test_two_resolvents_are_those_of_large_matrices():
+    eigenvalues, alpha, n, p = np.array([0.3, 3.0]), 0.25, 1600, 800
+    law = BatchLaw(p / n, alpha, 2, eigenvalues)
+    z = np.array([0.4 + 0.3j, 0.9 + 0.4j])
+    problem = rs.gaussian(n, p, covariance=np.repeat(eigenvalues, p // 2), seed=3)
+    epoch = rs.descend(problem, rs.RandomReshuffling(2), alpha=alpha).epoch
+    first, second = (np.linalg.inv(point * np.eye(p) - alpha * epoch.Z) for point in z)
+    noise = epoch.modified_features.T @ epoch.modified_features / n
+    sampled = np.trace(first * np.repeat(eigenvalues, p // 2) @ second @ noise) / p
+    found = TwoResolvents(law.system, law.states(z)).pairs(np.array([0]), np.array([1]))[0]
+    assert found == pytest.approx(sampled, rel=0.01)
+
+
+def test_one_batch_is_marchenko_pastur_through_either_door():
+    exact, general = marchenko_pastur(1.5, 0.2), BatchLaw(1.5, 0.2, 1)
+    assert isinstance(batch_spectrum(1.5, 0.2, 1), FullBatchLaw)
+    x = np.linspace(0.02, 0.97, 20)
+    assert general.densities(x) == pytest.approx(exact.densities(x), abs=1e-12)
+    reference = free.MarchenkoPastur(1.5, 0.2)
+    assert exact.density(x) == pytest.approx(reference.density(x))
+    assert exact.moments(4) == pytest.approx(reference.moments(4))
+
+
+def test_a_multiple_of_the_identity_rescales_the_step():
+    law, scaled = batch_spectrum(0.5, 0.6, 2), batch_spectrum(0.5, 0.2, 2, covariance=3.0)
+    assert scaled.support[0] == pytest.approx(law.support[0], abs=1e-11)
+
+
+def test_batching_shrinks_the_spectrum_quantile_by_quantile():
+    two, five = compare_spectra(0.25, 0.4, 2), compare_spectra(0.25, 0.4, 5)
+    assert (two.ratio < 1).all()
+    assert (five.ratio < two.ratio).all()
+    assert (np.diff(two.ratio) < 0).all()
+
+
+@pytest.mark.parametrize(("batches", "eigenvalues"), [(1, 1), (2, 3), (3, 2), (5, 2), (8, 1)])
+def test_the_jacobian_is_the_tangent_along_every_unknown(batches, eigenvalues):
+    spectrum = np.linspace(0.5, 2.0, eigenvalues)
+    system = BatchSystem(0.5, 0.3, batches, spectrum, np.full(eigenvalues, 1 / eigenvalues))
+    unknowns = 0.1 * np.random.default_rng(0).standard_normal((2, system.unknowns)) - 0.1j
+    base = system.base(np.array([0.3 + 0.1j, 0.7 + 0.02j]), np.full(2, 0.1))
+    state = system.evaluate(base, unknowns)
+    along = system.tangent(state, np.eye(system.unknowns, dtype=complex)[np.newaxis]).transpose(0, 2, 1)
+    assert system.jacobian(state) == pytest.approx(along, abs=1e-12)
+    step = 1e-6 * np.random.default_rng(1).standard_normal(unknowns.shape)
+    there, back = (system.evaluate(base, unknowns + sign * step).image for sign in (1, -1))
+    change = np.einsum("nij,nj->ni", system.jacobian(state), step)
+    assert (there - back) / 2 == pytest.approx(change, abs=1e-14, rel=1e-6)

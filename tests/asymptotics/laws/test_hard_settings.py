@@ -1,0 +1,121 @@
+"""Settings that were slow, warned or were wrong: small steps, hard edges, many eigenvalues, divergence, budgets."""
+
+import math
+
+import numpy as np
+import pytest
+
+from reshuffle.asymptotics import BatchLaw, FullBatchLaw, TwoBatchLaw, batch_spectrum, learning_curve
+from reshuffle.asymptotics.curves.cross_variance import Contour, CrossVariance
+from reshuffle.errors import BudgetError
+
+
+@pytest.mark.parametrize("alpha", [0.3, 3e-6, 3e-9])
+def test_the_system_has_the_digits_of_the_closed_form(alpha):
+    z = alpha * np.array([0.02, 0.3, 1.0, 2.0, 4.0 + 1.0j])
+    closed, system = TwoBatchLaw(0.5, alpha).transforms(z), BatchLaw(0.5, alpha, 2).transforms(z)
+    np.testing.assert_allclose(system, closed, rtol=1e-11, atol=1e-13 / alpha)
+
+
+@pytest.mark.parametrize("batches", [2, 3, 4])
+def test_the_system_keeps_its_digits_however_small_the_step(batches):
+    points = np.array([0.02, 0.3, 1.0, 2.0, 4.0 + 1.0j])
+    # As alpha -> 0 alpha Z / alpha becomes W, whose law is Marchenko-Pastur.
+    law = FullBatchLaw(0.5, 1.0).transforms(points)[0]
+    found = 1e-40 * batch_spectrum(0.5, 1e-40, batches).transforms(1e-40 * points)[0]
+    np.testing.assert_allclose(found, law, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize(("aspect", "alpha"), [(1.5, 1.0), (1.5, 0.8), (2.5, 0.7), (0.5, 2.0)])
+def test_the_closed_form_takes_the_right_root_at_large_steps(aspect, alpha):
+    closed, system = TwoBatchLaw(aspect, alpha), BatchLaw(aspect, alpha, 2)
+    np.testing.assert_allclose(closed.support, system.support, atol=1e-9)
+    x = np.concatenate([low + (high - low) * np.linspace(0.05, 0.95, 9) for low, high in closed.support])
+    np.testing.assert_allclose(closed.density(x), system.density(x), rtol=1e-9)
+    assert closed.grid.mass + closed.frozen[0] == pytest.approx(1.0, abs=1e-9)
+
+
+def test_the_support_of_a_tiny_step_is_that_of_a_small_one_in_its_own_units():
+    sigma = np.linspace(0.1, 3.0, 20)
+    tiny, small = (np.array(batch_spectrum(3.0, alpha, 2, sigma).support) for alpha in (1e-12, 1e-6))
+    np.testing.assert_allclose(tiny / 1e-12, small / 1e-6, rtol=2e-5)
+
+
+@pytest.mark.parametrize("aspect", [0.999, 0.9999])
+def test_a_soft_edge_beside_a_hard_one_is_found(aspect):
+    closed, system = TwoBatchLaw(aspect, 0.05), BatchLaw(aspect, 0.05, 2)
+    low, high = system.support[0]
+    assert low == pytest.approx(closed.support[0][0], rel=1e-3)
+    assert high == pytest.approx(closed.support[0][1], rel=1e-10)
+    assert system.measure.mass == pytest.approx(1.0, abs=1e-9)
+
+
+def test_four_batches_at_aspect_almost_one_converge():
+    curve = learning_curve(0.999, 0.050025, 4, noise=1.0)
+    assert curve.converges
+    # gamma/(1 - gamma) + (B - 1)/(4 B^2) gamma^2 alpha^2, up to alpha^3.
+    assert curve.limit().total == pytest.approx(999.0, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "radius"), [(0.1, 1.5, 1.0), (1e-6, 1.9, 1.0), (-0.5, 3.0, 2.1), (1e-9, 2e-9, 1.01)]
+)
+def test_a_contour_winds_once_around_the_spectrum_and_not_around_the_rest(low, high, radius):
+    contour = Contour.between(low, high, 1.0, radius)
+    inside = [low, (low + high) / 2, high]
+    winding = [2 * (contour.weights / (contour.points - x)).sum().real for x in inside]
+    assert winding == pytest.approx([1.0] * 3, abs=1e-11)
+    assert 2 * (contour.weights / (contour.points - 1.0 - 1.5 * radius)).sum().real == pytest.approx(
+        0, abs=1e-11
+    )
+
+
+def test_fifty_eigenvalues_that_are_one_are_one():
+    split = BatchLaw(0.5, 0.3, 3, [1.0 - 1e-9, 1.0 + 1e-9])
+    whole = learning_curve(0.5, 0.3, 3, noise=1.0).risk([1, 5, 50]).variance
+    assert CrossVariance(split).variance(np.array([1.0, 5.0, 50.0])) == pytest.approx(whole, rel=1e-8)
+
+
+def test_the_best_epoch_of_three_scales():
+    curve = learning_curve(0.5, 0.0034, 2, noise=0.5, covariance=[0.01, 1.0, 100.0])
+    best = curve.best_epoch()
+    around = best.epoch + np.array([-1.0, 0.0, 1.0])
+    risks = curve.risk(around).total
+    assert risks[1] == min(risks) == pytest.approx(best.risk)
+    assert best.risk < curve.risk([best.epoch // 2, 2 * best.epoch]).total.min()
+
+
+def test_a_diverging_variance_is_infinite_and_not_a_warning():
+    curve = learning_curve(30, 0.3, 2, noise=0.5, covariance=[1.0, 2.0])
+    risk = curve.risk([0, 1, 3, 1000])
+    assert np.isfinite(risk.variance[:3]).all()
+    assert risk.variance[3] == math.inf
+    faint = learning_curve(30, 0.3, 2, noise=1e-200, covariance=[1.0, 2.0]).risk([1000])
+    assert faint.variance[0] == math.inf
+
+
+def test_a_law_that_costs_too_much_is_refused_beforehand():
+    with pytest.raises(
+        BudgetError, match=r"costs about .* s of one core, more than the budget of 60 s; allow it"
+    ):
+        BatchLaw(0.5, 0.1, 16).support  # noqa: B018
+    with pytest.raises(BudgetError, match=r"more than the budget of 0.01 s"):
+        learning_curve(0.5, 0.1, 4, budget=0.01).risk(1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((1e300, 0.1, 2), "aspect must lie between 1e-12 and 1e"),
+        ((0.5, 1e-300, 2), "alpha must lie between 1e-50 and 1e"),
+        ((0.5, 0.1, 2, [1e-200, 1.0]), "covariance must have eigenvalues within a factor 1e12"),
+    ],
+)
+def test_what_would_overflow_is_refused_by_name(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        batch_spectrum(*arguments)
+
+
+def test_the_support_at_an_extreme_aspect_is_refused_by_name():
+    with pytest.raises(ValueError, match=r"aspect must lie between 0\.0001 and 10000 for the support"):
+        batch_spectrum(1e6, 0.1, 3).support  # noqa: B018
