@@ -88,12 +88,7 @@ def exact_against_simulation(runs: int = 1000, epochs: int = 300) -> Table:
         )
         loops[test_samples] = seconds * runs / few
     deviation = max(
-        float(
-            np.max(
-                np.abs(result.mean_iterate_risk.mean - curve[::10])[1:]
-                / result.mean_iterate_risk.standard_error[1:]
-            )
-        )
+        float(np.max(np.abs(result.risk.mean - curve[::10])[1:] / result.risk.standard_error[1:]))
         for result, curve in zip(results, curves, strict=True)
     )
     made = table(

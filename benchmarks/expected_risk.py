@@ -46,9 +46,11 @@ def against_simulation(epochs: int = 100) -> Table:
             )
         )
         simulated_seconds = min(simulated_seconds, seconds)
-    relative = simulated.risk.standard_error / simulated.risk.mean
+    relative = simulated.expected_risk.standard_error / simulated.expected_risk.mean
     needed = float(relative.max() / ACCURACY) ** 2
-    deviation = np.abs(simulated.risk.mean - exact.total)[1:] / simulated.risk.standard_error[1:]
+    deviation = (
+        np.abs(simulated.expected_risk.mean - exact.total)[1:] / simulated.expected_risk.standard_error[1:]
+    )
     made = table(
         f"Expected risk, {epochs} epochs, B = 4, n = 400, p = 200, against simulation to a standard error of 0.1%",
         "way", "seconds", "exact is faster by", "target",

@@ -70,7 +70,7 @@ def _simulation_seconds(
             fresh_noise=fresh_noise, seed=1, progress=False,
         )
     )  # fmt: skip
-    relative = result.mean_iterate_risk.standard_error / result.mean_iterate_risk.mean
+    relative = result.risk.standard_error / result.risk.mean
     return seconds * (float(relative.max()) / ACCURACY) ** 2
 
 

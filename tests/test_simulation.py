@@ -50,8 +50,8 @@ def test_the_risk_of_the_mean_iterate_is_the_exact_one(scheme):
         fresh_noise=True,
     )
     exact = middle.run(scheme).risk(EPOCHS).total
-    within_four_standard_errors(result.mean_iterate_risk, exact)
-    assert (result.risk.mean >= exact - 4 * result.risk.standard_error - 1e-12).all()
+    within_four_standard_errors(result.risk, exact)
+    assert (result.expected_risk.mean >= exact - 4 * result.expected_risk.standard_error - 1e-12).all()
 
 
 def test_one_run_is_the_recursion_itself():
@@ -83,7 +83,9 @@ def test_the_same_seed_gives_the_same_runs_whatever_the_threads(threads):
     with threadpoolctl.threadpool_limits(threads):
         again = rs.simulate(problem, rs.RandomReshuffling(4), **arguments)
     np.testing.assert_allclose(again.iterate.mean, expected.iterate.mean, rtol=1e-12, atol=1e-14)
-    np.testing.assert_allclose(again.risk.standard_error, expected.risk.standard_error, rtol=1e-10)
+    np.testing.assert_allclose(
+        again.expected_risk.standard_error, expected.expected_risk.standard_error, rtol=1e-10
+    )
 
 
 def test_blocks_of_runs_are_averaged_as_one(monkeypatch):
@@ -93,7 +95,7 @@ def test_blocks_of_runs_are_averaged_as_one(monkeypatch):
     monkeypatch.setattr(simulator, "_BLOCK_ENTRIES", 20)
     cut = rs.simulate(tiny.problem, rs.FullBatch(), **arguments)
     close(cut.iterate.mean, whole.iterate.mean)
-    close(cut.risk.mean, whole.risk.mean)
+    close(cut.expected_risk.mean, whole.expected_risk.mean)
     random = rs.simulate(tiny.problem, rs.RandomReshuffling(2), **{**arguments, "runs": 4000})
     within_four_standard_errors(
         random.iterate, rs.descend(tiny.problem, rs.RandomReshuffling(2), 0.05).iterate([4])
@@ -113,7 +115,7 @@ def test_order_and_repetition_of_epochs_do_not_matter():
 def test_divergence_does_not_crash():
     tiny = case(8, 5, 2)
     result = rs.simulate(tiny.problem, tiny.scheme("full"), step=1e6, epochs=[200], runs=4)
-    for estimate in (result.risk, result.iterate, result.mean_iterate_risk):
+    for estimate in (result.expected_risk, result.iterate, result.risk):
         assert (estimate.mean == np.inf).all()
         assert (estimate.standard_error == np.inf).all()
 
@@ -121,7 +123,7 @@ def test_divergence_does_not_crash():
 def test_without_the_truth_only_iterates_are_reported():
     problem = rs.LeastSquares([[1.0], [2.0]], [1.0, 2.0])
     result = rs.simulate(problem, rs.RandomReshuffling(2), step=0.1, epochs=3, runs=10)
-    assert result.risk is None
+    assert result.expected_risk is None
     with pytest.raises(rs.MissingTruthError, match="fresh_noise needs beta_star and noise"):
         rs.simulate(problem, rs.FullBatch(), step=0.1, epochs=3, runs=10, fresh_noise=True)
 
@@ -183,8 +185,8 @@ def test_an_order_drawn_once_is_kept():
 def test_the_spread_is_the_risk_minus_that_of_the_mean_iterate():
     problem = rs.gaussian(12, 4, noise=0.5, seed=0)
     found = rs.simulate(problem, rs.RandomReshuffling(3), step=0.2, epochs=[0, 3], runs=40, fresh_noise=True)
-    close(found.spread.mean, found.risk.mean - found.mean_iterate_risk.mean)
-    assert found.spread.standard_error[1] < 0.2 * found.risk.standard_error[1]
+    close(found.spread.mean, found.expected_risk.mean - found.risk.mean)
+    assert found.spread.standard_error[1] < 0.2 * found.expected_risk.standard_error[1]
 
 
 @pytest.mark.parametrize("covariance", [None, "dense"])
@@ -198,10 +200,10 @@ def test_the_test_error_is_the_risk_of_a_run(covariance):
     result = rs.simulate(problem, rs.RandomReshuffling(3), test_samples=300, seed=1, **options)
     closed = rs.simulate(problem, rs.RandomReshuffling(3), seed=1, **options)
     assert closed.test_error is None
-    np.testing.assert_array_equal(closed.risk.mean, result.risk.mean)
+    np.testing.assert_array_equal(closed.expected_risk.mean, result.expected_risk.mean)
     # The runs are the same, so that only the sampling of the tests is left: chi^2 with 300 degrees of freedom.
-    spread = closed.risk.mean * np.sqrt(2 / (300 * 400)) * 2
-    assert (np.abs(result.test_error.mean - closed.risk.mean) < 4 * spread).all()
+    spread = closed.expected_risk.mean * np.sqrt(2 / (300 * 400)) * 2
+    assert (np.abs(result.test_error.mean - closed.expected_risk.mean) < 4 * spread).all()
     assert (result.test_error.standard_error > 0).all()
 
 

@@ -2,18 +2,19 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from reshuffle._core import checks
 from reshuffle._core.arrays import FloatArray, IntArray
+from reshuffle._core.confidence import ErrorKind
 from reshuffle._core.numerics import norms
 from reshuffle._core.progress import track
 from reshuffle._core.threads import each, one_thread
 from reshuffle.problem import least_squares
 from reshuffle.problem.least_squares import LeastSquares
-from reshuffle.recipe import recipe
+from reshuffle.recipe import StepLike, recipe
 from reshuffle.recipe.recipe import Recipe
 from reshuffle.schemes import base
 from reshuffle.schemes.base import Scheme, Visit
@@ -33,6 +34,16 @@ class Estimate:
     mean: FloatArray
     standard_error: FloatArray
 
+    @property
+    def error(self) -> FloatArray:
+        """Three standard errors."""
+        return 3 * self.standard_error
+
+    @property
+    def error_kind(self) -> ErrorKind:
+        """In which sense `error` is meant."""
+        return "three standard errors"
+
 
 @dataclass(frozen=True, eq=False)
 class Simulation:
@@ -44,9 +55,9 @@ class Simulation:
         As asked for; the estimates carry its shape.
     iterate : Estimate
         The mean iterate, epochs.shape + (p,), over orders (and over noise, if that was drawn anew).
-    risk : Estimate or None
+    expected_risk : Estimate or None
         |b - beta_star|_Sigma^2 of a single run, on average: the risk of the mean iterate plus the spread.
-    mean_iterate_risk : Estimate or None
+    risk : Estimate or None
         The risk of the mean iterate, without bias: from pairs of runs that share their noise but not
         their orders, (b - beta_star)' Sigma (b' - beta_star).
     spread : Estimate or None
@@ -60,8 +71,8 @@ class Simulation:
 
     epochs: FloatArray
     iterate: Estimate
+    expected_risk: Estimate | None
     risk: Estimate | None
-    mean_iterate_risk: Estimate | None
     spread: Estimate | None
     test_error: Estimate | None
     runs: int
@@ -73,12 +84,13 @@ class Simulation:
 def simulate(
     problem: LeastSquares,
     scheme: Scheme,
+    step: StepLike | None = None,
     *,
-    step: Any,
-    epochs: Any,
+    alpha: StepLike | None = None,
+    epochs: ArrayLike,
     runs: int,
     seed: int | np.random.Generator = 0,
-    start: Any = None,
+    start: ArrayLike | None = None,
     fresh_noise: bool = False,
     penalty: float = 0.0,
     momentum: float = 0.0,
@@ -89,7 +101,7 @@ def simulate(
 
     Parameters
     ----------
-    problem, scheme, step, start, penalty, momentum
+    problem, scheme, step, alpha, start, penalty, momentum
         As in `descend`.
     epochs : int or array of int
         When to look; finite.
@@ -114,7 +126,7 @@ def simulate(
     """
     problem = least_squares.checked(problem)
     scheme = base.checked(scheme, problem.n)
-    made = recipe.checked(step, None, penalty, momentum, scheme.steps(problem.n))
+    made = recipe.checked(step, alpha, penalty, momentum, scheme.steps(problem.n))
     when = checks.epochs(epochs)
     if not np.isfinite(when).all():
         raise ValueError(
@@ -329,8 +341,8 @@ class _Tally:
         return Simulation(
             epochs=epochs,
             iterate=estimate(self.mean, of_iterate),
-            risk=of_samples(self.risks) if self.knows_truth else None,
-            mean_iterate_risk=of_samples(self.products) if self.knows_truth else None,
+            expected_risk=of_samples(self.risks) if self.knows_truth else None,
+            risk=of_samples(self.products) if self.knows_truth else None,
             spread=of_samples(self.distances) if self.knows_truth else None,
             test_error=of_samples(self.tests) if any(self.tests) else None,
             runs=runs,

@@ -80,8 +80,10 @@ def test_simulated_runs_come_with_standard_errors(capsys):
         seed=3,
         fresh_noise=True,
     )
-    np.testing.assert_array_equal(curve["simulated_risk"]["mean"], result.mean_iterate_risk.mean)
-    np.testing.assert_array_equal(curve["simulated_run_risk"]["standard_error"], result.risk.standard_error)
+    np.testing.assert_array_equal(curve["simulated_risk"]["mean"], result.risk.mean)
+    np.testing.assert_array_equal(
+        curve["simulated_run_risk"]["standard_error"], result.expected_risk.standard_error
+    )
     header = run(capsys, *arguments, "--csv", "-").out.splitlines()[0]
     assert header.endswith(
         "training_loss_error,simulated_run_risk,simulated_run_risk_standard_error,simulated_risk,simulated_risk_standard_error"

@@ -82,7 +82,7 @@ def test_errors_of_tiny_risks_do_not_vanish(scheme, wishes):
                 run.expected_risk(3, given_responses=True).error * size * size,
                 run.iterate_error(3) * size,
                 run.training_loss_error(3),
-                simulated.risk.standard_error * size * size,
+                simulated.expected_risk.standard_error * size * size,
                 *simulated.iterate.standard_error * size,
             ]
         )

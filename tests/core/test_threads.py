@@ -91,7 +91,7 @@ scheme = eval("rs." + sys.argv[1])
 problem = rs.LeastSquares(*np.load(sys.argv[2]).values(), noise=0.5)
 settings = {"step": 0.003, "epochs": [1, 4], "runs": 600, "seed": 7, "fresh_noise": True, "test_samples": 40}
 result = rs.simulate(problem, scheme, **settings)
-estimates = (result.iterate, result.risk, result.mean_iterate_risk, result.spread, result.test_error)
+estimates = (result.iterate, result.expected_risk, result.risk, result.spread, result.test_error)
 print(json.dumps([[part.mean.tolist(), part.standard_error.tolist()] for part in estimates]))
 """
 

@@ -84,8 +84,8 @@ def the_risk_curves_are_the_library_s(name, numbers):
 
 def runs_of_different_schemes_share_their_noise(name, numbers):
     """Differences between schemes are then not drowned by the noise of the responses."""
-    one, two, _ = (curve.simulated.mean_iterate_risk.mean[-1] for curve in numbers.curves)
-    assert abs(one - two) < numbers.curves[0].simulated.mean_iterate_risk.standard_error[-1]
+    one, two, _ = (curve.simulated.risk.mean[-1] for curve in numbers.curves)
+    assert abs(one - two) < numbers.curves[0].simulated.risk.standard_error[-1]
 
 
 def the_eigenvalues_are_those_of_z(name, numbers):

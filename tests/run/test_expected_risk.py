@@ -42,8 +42,8 @@ def test_simulated_runs_agree_within_four_standard_errors(scheme, recipe):
         )
         exact = run.expected_risk(epochs, given_responses=not fresh_noise)
         for estimate, value in (
-            (simulated.risk, exact.total),
-            (simulated.mean_iterate_risk, exact.mean),
+            (simulated.expected_risk, exact.total),
+            (simulated.risk, exact.mean),
             (simulated.spread, exact.spread),
         ):
             allowed = 4 * estimate.standard_error + 1e-12 * (1 + np.abs(value))

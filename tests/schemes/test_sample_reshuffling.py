@@ -118,7 +118,7 @@ def test_the_simulator_shares_noise_in_pairs_of_shuffled_samples():
         fresh_noise=True,
     )
     exact = rs.descend(middle.problem, scheme, middle.step, start=middle.start).risk(epochs).total
-    estimate = result.mean_iterate_risk
+    estimate = result.risk
     assert (np.abs(estimate.mean - exact) <= 4 * estimate.standard_error).all()
 
 

@@ -129,7 +129,7 @@ class FixedDimension:
         return values * reduction.space.scale, vectors, left.T @ reduction.response
 
     @cached_property
-    def rates(self) -> FloatArray:
+    def paces(self) -> FloatArray:
         """What an epoch takes off each mode, 1 - d_i (p,)."""
         values, _, _ = self._decomposition
         return self.map.alpha * self.map(values**2 / self.problem.n)
@@ -138,7 +138,7 @@ class FixedDimension:
         """The limiting mean iterate, of shape epochs.shape + (p,)."""
         clock = checks.epochs(epochs)
         values, vectors, responses = self._decomposition
-        decay, _ = power_and_sum(self.rates, clock)
+        decay, _ = power_and_sum(self.paces, clock)
         least_squares = responses / values
         modes = least_squares + times_finite(decay, vectors.T @ self.start - least_squares)
         grows = np.isinf(modes)
@@ -152,13 +152,13 @@ class FixedDimension:
         beta_star, covariance, noise = self.problem.truth("the risk")
         values, vectors, _ = self._decomposition
         space = self.problem.row_space
-        decay, drift = power_and_sum(self.rates, clock.ravel())
+        decay, drift = power_and_sum(self.paces, clock.ravel())
         forms = RiskForms.of(
             space=space,
             modes=space.coordinates(vectors),
             frozen_modes=np.zeros(len(values), dtype=bool),
             error=self.start - beta_star,
-            pull=np.diag(self.rates / values),
+            pull=np.diag(self.paces / values),
             covariance=covariance,
             noise=noise,
         )

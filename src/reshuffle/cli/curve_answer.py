@@ -253,9 +253,9 @@ def _run_record(risk: "rs.ExpectedRisk | None") -> dict[str, Any] | None:
 def _estimates(curve: Curve) -> dict[str, "rs.Estimate"]:
     """What was simulated and has an exact counterpart, or is of interest by itself."""
     simulation = curve.simulation
-    if simulation is None or simulation.risk is None or simulation.mean_iterate_risk is None:
+    if simulation is None or simulation.expected_risk is None or simulation.risk is None:
         return {}
-    return {"run_risk": simulation.risk, "risk": simulation.mean_iterate_risk}
+    return {"run_risk": simulation.expected_risk, "risk": simulation.risk}
 
 
 def _columns(curves: list[Curve]) -> dict[str, list[Any]]:

@@ -136,8 +136,8 @@ def _sampled(aspect: float, alpha: float, batches: int, size: int, seed: int) ->
 
     n = max(batches, round(size / aspect))
     scheme = rs.RandomReshuffling(batches) if batches > 1 else rs.FullBatch()
-    rates = rs.Epoch(rs.gaussian(n, size, seed=seed), scheme, alpha / batches).rates
-    return np.sort(np.concatenate([rates, np.zeros(size - len(rates))]))
+    paces = rs.Epoch(rs.gaussian(n, size, seed=seed), scheme, alpha / batches).paces
+    return np.sort(np.concatenate([paces, np.zeros(size - len(paces))]))
 
 
 def _answer(described: dict[str, Any], found: list[Found]) -> Answer:

@@ -61,12 +61,14 @@ def compute(n: int, p: int, alpha: float, epochs: int, runs: int, seed: int) -> 
         visited = scheme("reshuffling", batches)
         run = rs.descend(problem, visited, alpha=alpha)
         simulation = rs.simulate(problem, visited, step=alpha / batches, epochs=when, runs=runs, seed=seed)
-        assert simulation.risk is not None
+        assert simulation.expected_risk is not None
         paths.append(
             Path(
                 batches=batches,
                 exact=np.square(run.iterate(when) - problem.beta_star).sum(axis=1) / size,
-                simulated=rs.Estimate(simulation.risk.mean / size, simulation.risk.standard_error / size),
+                simulated=rs.Estimate(
+                    simulation.expected_risk.mean / size, simulation.expected_risk.standard_error / size
+                ),
                 rate=run.stability().rate,
                 critical_alpha=batches * rs.critical_step(problem, visited),
                 expected_critical_alpha=asymptotics.critical_alpha(p / n, batches),

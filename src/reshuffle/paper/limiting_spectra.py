@@ -61,8 +61,8 @@ def compute(n: int, p: int, alpha: float, seed: int) -> Numbers:
     problem = rs.gaussian(n, p, seed=seed)
     spectra = []
     for batches in BATCHES:
-        rates = rs.Epoch(problem, scheme("reshuffling", batches), alpha / batches).rates
-        eigenvalues = np.sort(np.concatenate([rates, np.zeros(p - len(rates))]))
+        paces = rs.Epoch(problem, scheme("reshuffling", batches), alpha / batches).paces
+        eigenvalues = np.sort(np.concatenate([paces, np.zeros(p - len(paces))]))
         law = asymptotics.batch_spectrum(p / n, alpha, batches)
         spectra.append(Spectrum(batches, eigenvalues, law, _distance(eigenvalues, law)))
     levels = _learned_levels(p / n)

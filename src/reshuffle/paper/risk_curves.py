@@ -130,12 +130,12 @@ def _draw_difference(numbers: Numbers, ax: "Axes") -> None:
     """The risk above that of full batch: what X and beta_star have of their own cancels, and batching is left."""
     full, *others = numbers.curves
     few = np.unique(np.geomspace(1, numbers.epochs, 25).round().astype(int))
-    assert full.simulated.mean_iterate_risk is not None
+    assert full.simulated.risk is not None
     for curve in others:
         colour = plotting.scheme_colour("reshuffling", curve.batches)
-        epochs, runs = curve.exact.epochs, curve.simulated.mean_iterate_risk
+        epochs, runs = curve.exact.epochs, curve.simulated.risk
         assert runs is not None
-        gap = runs.mean - full.simulated.mean_iterate_risk.mean
+        gap = runs.mean - full.simulated.risk.mean
         ax.plot(epochs[few], gap[few], color=colour, **CIRCLES)
         plotting.curve(
             epochs[1:], (curve.expected - full.expected)[1:], label="", colour=colour, style=":", ax=ax
@@ -190,7 +190,7 @@ def table(numbers: Numbers) -> Columns:
     for curve in numbers.curves:
         sim = curve.simulated
         assert sim.test_error is not None
-        assert sim.mean_iterate_risk is not None
+        assert sim.risk is not None
         for name, values in {
             "batches": np.full(len(curve.expected), curve.batches),
             "epoch": curve.exact.epochs.astype(int),
@@ -198,8 +198,8 @@ def table(numbers: Numbers) -> Columns:
             "expected": curve.expected,
             "simulated_test_error": sim.test_error.mean,
             "standard_error": sim.test_error.standard_error,
-            "simulated_mean_iterate_risk": sim.mean_iterate_risk.mean,
-            "mean_iterate_standard_error": sim.mean_iterate_risk.standard_error,
+            "simulated_mean_iterate_risk": sim.risk.mean,
+            "mean_iterate_standard_error": sim.risk.standard_error,
         }.items():
             columns.setdefault(name, []).append(np.asarray(values))
     return {name: np.concatenate(parts) for name, parts in columns.items()}
@@ -213,7 +213,7 @@ def deviation(curve: Curve, estimate: rs.Estimate | None) -> float:
 
 def _claims(numbers: Numbers) -> list[Claim]:
     """What both appendices say, and that theory and simulation agree."""
-    worst = max(deviation(curve, curve.simulated.mean_iterate_risk) for curve in numbers.curves)
+    worst = max(deviation(curve, curve.simulated.risk) for curve in numbers.curves)
     tested = max(deviation(curve, curve.simulated.test_error) for curve in numbers.curves)
     full = numbers.curves[0]
     gaps = [np.abs(curve.exact.total - full.exact.total) for curve in numbers.curves[1:]]

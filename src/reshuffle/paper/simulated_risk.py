@@ -60,12 +60,10 @@ def _compute(
     when = np.arange(epochs + 1)
     risk = rs.descend(problem, scheme, step=step).risk(when)
     simulation = rs.simulate(problem, scheme, step=step, epochs=when, runs=runs, seed=seed, fresh_noise=True)
+    assert simulation.expected_risk is not None
     assert simulation.risk is not None
-    assert simulation.mean_iterate_risk is not None
     printed = risk.frozen + risk.bias + risk.variance
-    return Numbers(
-        when.astype(np.float64), risk.total, printed, simulation.mean_iterate_risk, simulation.risk
-    )
+    return Numbers(when.astype(np.float64), risk.total, printed, simulation.risk, simulation.expected_risk)
 
 
 def _deviation(values: FloatArray, estimate: rs.Estimate) -> FloatArray:
