@@ -57,6 +57,6 @@ def test_every_part_of_the_package_is_a_room():
     assert parts - {"__init__", "__main__", "__pycache__", "py.typed"} == {*ROOMS, "free"}
 
 
-@pytest.mark.xfail(strict=True, reason="schemes still import epoch, and run imports simulation")
+@pytest.mark.xfail(strict=True, reason="schemes and recipe still import epoch, run imports simulation")
 def test_data_flows_down_the_rooms_and_private_names_stay_at_home():
     assert list(violations()) == []
