@@ -31,7 +31,7 @@ def test_many_batches_leave_where_their_spectrum_does(aspect, batches):
 
 
 def test_two_batches_through_the_general_search():
-    from reshuffle.asymptotics.critical_alpha import _many_batches
+    from reshuffle.asymptotics.laws.batch_spectrum import _many_batches
 
     assert _many_batches(0.7, 2, 0.5, 1.06) == pytest.approx(critical_alpha(0.7, 2), rel=1e-9)
 

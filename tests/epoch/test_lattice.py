@@ -10,7 +10,7 @@ from hypothesis import given
 
 import reshuffle as rs
 from reshuffle._core.threads import workers
-from reshuffle.epoch.lattice import exact
+from reshuffle.epoch import lattice
 from reshuffle.epoch.lattice.parameter_lattice import ParameterLattice
 from reshuffle.epoch.lattice.sample_lattice import SampleLattice
 from tests.oracles import brute_force
@@ -27,7 +27,7 @@ def test_both_lattices_equal_the_enumeration_of_all_orders(n, p, batches, equal)
     blocks = tiny.problem.blocks(rs.RandomReshuffling(tiny.partition).partition(n))
     space = tiny.problem.row_space
     step = tiny.step * space.scale**2
-    for mean in (exact._over_samples(blocks, step), exact._over_parameters(blocks, step)):
+    for mean in (lattice._over_samples(blocks, step), lattice._over_parameters(blocks, step)):
         Z = space.lift(space.lift(mean.factor.T @ mean.weigh(mean.factor)).T)
         close(np.eye(p) - mean.stride * Z, A)
         close(

@@ -8,7 +8,7 @@ from functools import cache
 import pytest
 
 from reshuffle import paper, plotting
-from reshuffle.paper import record, report
+from reshuffle.paper import figure, report
 from tests.cli.terminal import run
 from tests.reproduction.test_figures import SMALL
 
@@ -140,7 +140,7 @@ def test_what_is_damaged_or_out_of_date_is_computed_again(capsys, tmp_path, dama
         (tmp_path / "two_batch.svg").unlink()
     else:
         path.write_text("[1, 2]")
-    assert record.read(tmp_path, "two-batch", SMALL["two-batch"]) is None
+    assert figure.read(tmp_path, "two-batch", SMALL["two-batch"]) is None
     assert " kept " not in run(capsys, "reproduce", "two-batch", "--out", str(tmp_path)).out
 
 
@@ -148,6 +148,6 @@ def test_the_same_inputs_give_the_same_files(capsys, tmp_path):
     for folder in ("one", "two"):
         computed.cache_clear()
         run(capsys, "reproduce", "cross-term", "--out", str(tmp_path / folder))
-    for kind in record.KINDS:
+    for kind in figure.KINDS:
         one, two = ((tmp_path / folder / f"cross_term.{kind}").read_bytes() for folder in ("one", "two"))
         assert one == two, kind

@@ -5,7 +5,6 @@
 array([0.468 , 0.2833, 0.334 ])
 """
 
-from reshuffle.asymptotics.critical_alpha import critical_alpha
 from reshuffle.asymptotics.curves import (
     CurveComparison,
     LearningCurve,
@@ -26,6 +25,7 @@ from reshuffle.asymptotics.laws import (
     batch_spectrum,
     marchenko_pastur,
 )
+from reshuffle.asymptotics.laws.batch_spectrum import critical_alpha
 
 __all__ = [
     "BatchLaw",

@@ -12,7 +12,7 @@ from reshuffle.cli import output
 from reshuffle.cli.complaints import InputError, writing
 
 if TYPE_CHECKING:
-    from reshuffle.paper.record import Record
+    from reshuffle.paper.figure import Record
 
 
 def reproduce(

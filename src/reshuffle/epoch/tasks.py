@@ -10,10 +10,9 @@ import scipy.linalg
 
 from reshuffle._core.arrays import FloatArray, IntArray
 from reshuffle._core.numerics import thin_qr
-from reshuffle.epoch import draws, low_degrees, series
+from reshuffle.epoch import draws, lattice, low_degrees, series
 from reshuffle.epoch.accuracy import Accuracy
 from reshuffle.epoch.draws import DrawOrder, Order
-from reshuffle.epoch.lattice import exact
 from reshuffle.epoch.low_degrees import Whitened
 from reshuffle.epoch.mean_map import MeanMap
 from reshuffle.errors import BudgetError
@@ -181,8 +180,8 @@ def _shuffled_batches(scheme: Scheme, n: int, blocks: Blocks, step: float) -> Ta
         contracts=True,
         draw=_batch_orders,
     )
-    mean = partial(exact.reshuffled_mean_map, blocks, step)
-    return Task(blocks.batches, blocks.batches - 1, mean, exact.flops(blocks), approximation)
+    mean = partial(lattice.reshuffled_mean_map, blocks, step)
+    return Task(blocks.batches, blocks.batches - 1, mean, lattice.flops(blocks), approximation)
 
 
 def _batch_orders(whitened: Whitened) -> DrawOrder:

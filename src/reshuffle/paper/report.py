@@ -11,9 +11,8 @@ from pathlib import Path
 
 import reshuffle
 from reshuffle import paper
-from reshuffle.paper.figure import Claim
-from reshuffle.paper.record import Record, read, replace
-from reshuffle.paper.record import write as write_record
+from reshuffle.paper.figure import Claim, Record, read, replace
+from reshuffle.paper.figure import write as write_record
 
 FILE = "report.html"
 

@@ -5,9 +5,8 @@ from reshuffle.schemes.cyclic import Cyclic
 from reshuffle.schemes.full_batch import FullBatch
 from reshuffle.schemes.random_reshuffling import RandomReshuffling
 from reshuffle.schemes.sample_reshuffling import SampleReshuffling
-from reshuffle.schemes.sample_with_replacement import SampleWithReplacement
 from reshuffle.schemes.shuffle_once import ShuffleOnce
-from reshuffle.schemes.with_replacement import WithReplacement
+from reshuffle.schemes.with_replacement import SampleWithReplacement, WithReplacement
 
 __all__ = [
     "Cyclic",

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from reshuffle import free
-from reshuffle.free.algebra.reduction import reduced
+from reshuffle.free.algebra.requirements import reduced
 from reshuffle.free.solver.resolvent import Engine
 
 

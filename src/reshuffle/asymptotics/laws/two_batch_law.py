@@ -8,7 +8,7 @@ import numpy as np
 from reshuffle._core.arrays import FloatArray
 from reshuffle.asymptotics import arguments
 from reshuffle.asymptotics.arguments import IDENTITY
-from reshuffle.asymptotics.laws import chebyshev_fit
+from reshuffle.asymptotics.laws import spectral_grid
 from reshuffle.asymptotics.laws.epoch_law import EpochLaw
 from reshuffle.asymptotics.laws.rational_curve import RationalCurve
 from reshuffle.free.checks import Complex, Real
@@ -129,7 +129,7 @@ class TwoBatchLaw(EpochLaw):
             q = self._physical_root(x + 0j)
             return np.array([q.real, q.imag / sines])
 
-        return [chebyshev_fit.fit(sample, low, high, _SAFE_START) for low, high in self._intervals]
+        return [spectral_grid.fit(sample, low, high, _SAFE_START) for low, high in self._intervals]
 
     @property
     def _intervals(self) -> list[tuple[float, float]]:
@@ -140,7 +140,7 @@ class TwoBatchLaw(EpochLaw):
         """The parameter on the real axis within an interval of the support."""
         low, high = self._intervals[number]
         sines = 2 * np.sqrt(x - low) * np.sqrt(high - x) / (high - low)
-        real, imaginary = chebyshev_fit.evaluate(self._tables[number], x, low, high)
+        real, imaginary = spectral_grid.evaluate(self._tables[number], x, low, high)
         return self.curve.newton(real + 1j * imaginary * sines, x + 0j)
 
     def _parameter_outside(self, x: FloatArray) -> Complex:

@@ -6,12 +6,12 @@ from reshuffle.free.laws.classical import (
     KestenMcKay,
     MarchenkoPastur,
     Semicircle,
+    Uniform,
     Wachter,
 )
 from reshuffle.free.laws.custom import FromCauchy, FromDensity
 from reshuffle.free.laws.discrete import Bernoulli, Discrete, Projection
 from reshuffle.free.laws.law import Affine, Law
-from reshuffle.free.laws.uniform import Uniform
 
 __all__ = [
     "Affine",
