@@ -160,3 +160,63 @@ def test_next_to_nothing_happens_in_every_scheme_and_question(X, kind, recipe):
             close(run.risk(EPOCHS).total, np.full(4, start))
             assert not run.iterate(EPOCHS).any()
         assert rs.critical_step(problem, rs.FullBatch()) == math.inf or X.any()
+
+
+@pytest.mark.parametrize("scheme", SCHEMES, ids=str)
+@pytest.mark.parametrize("recipe", RECIPES, ids=str)
+@pytest.mark.parametrize(
+    "form", [lambda sigma: 1.0, lambda sigma: sigma, np.diag], ids=["I", "vector", "matrix"]
+)
+def test_responses_that_do_not_count_set_no_unit(scheme, recipe, form):
+    """With noise of its own the expected risk depends on no response: not even on one of 1e160."""
+    sigma = np.asarray(form(np.array([1.0, 2.0])))
+    known = {"beta_star": [0.3, -0.2], "noise": 2.6}
+    ordinary, extreme = (
+        rs.descend(
+            rs.LeastSquares(TALL, size * np.ones(3), covariance=covariance, **known), scheme, 0.1, **recipe
+        )
+        for size, covariance in ((1.0, sigma), (1e160, 1e-200 * sigma))
+    )
+    np.testing.assert_allclose(
+        extreme.expected_risk([0, 1, 3]).total, 1e-200 * ordinary.expected_risk([0, 1, 3]).total, rtol=1e-9
+    )
+
+
+@pytest.mark.parametrize("scheme", SCHEMES, ids=str)
+@pytest.mark.parametrize("recipe", RECIPES, ids=str)
+def test_a_covariance_and_responses_at_opposite_ends(scheme, recipe):
+    sigma = np.array([[2.0, 0.5], [0.5, 1.0]])
+    risks = [
+        rs.descend(sized(TALL, responses=size, covariance=covariance), scheme, 0.1, **recipe)
+        .expected_risk([0, 1, 3], given_responses=True)
+        .total
+        for size, covariance in ((1.0, sigma), (1e160, 1e-300 * sigma))
+    ]
+    np.testing.assert_allclose(risks[1], 1e20 * risks[0], rtol=1e-9)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES, ids=str)
+@pytest.mark.parametrize("recipe", RECIPES, ids=str)
+def test_nothing_moves_from_zero_to_responses_of_zero(scheme, recipe):
+    problem = rs.LeastSquares(TALL, np.zeros(3), beta_star=[2025.0, 1416.0], covariance=[1.0, 3.0])
+    risk = rs.descend(problem, scheme, 1e4, **recipe, **FEW_DRAWS).expected_risk(
+        [5, 10], given_responses=True
+    )
+    np.testing.assert_allclose(risk.total, 2025.0**2 + 3 * 1416.0**2, rtol=1e-12)
+    np.testing.assert_array_equal(risk.spread, 0.0)
+
+
+@pytest.mark.parametrize("scheme", [rs.WithReplacement(3), rs.Cyclic(3), rs.ShuffleOnce(3)], ids=str)
+def test_noise_that_leaves_the_range_does_so_in_silence(scheme):
+    run = rs.descend(sized(TALL, noise=1e6), scheme, 30.0, momentum=0.5)
+    assert run.best_epoch().epoch == 0
+    assert run.risk(np.arange(1000)).total[-1] == math.inf
+
+
+@pytest.mark.parametrize("batch_size", [1, 2])
+@pytest.mark.parametrize("step", [1e160, 1e198, 1e290])
+def test_shuffled_samples_beyond_the_range_are_refused_clearly(batch_size, step):
+    X = np.array([[3.0, 0.0, -1.0, 1.0], [3.0, 1.0, 0.0, 0.0], [3.0, -1.0, -2.0, 0.0]])
+    run = rs.descend(rs.LeastSquares(X, np.ones(3)), rs.SampleReshuffling(batch_size=batch_size), step)
+    with pytest.raises(OverflowError, match=r"step is .*so large"):
+        run.stability()

@@ -137,6 +137,13 @@ class TestJudge:
 
         assert self._wrong(drawn, off) == "right"
 
+    def test_a_decision_is_open_where_the_rate_may_be_one(self):
+        drawn = _case(Scheme("RandomReshuffling", {"batches": 3}), "stability")
+        drawn = replace(drawn, options={})
+        assert self._wrong(drawn, lambda found: replace(found, converges=False)) == "wrong"
+        assert self._wrong(drawn, lambda found: replace(found, converges=False, error=1e-3)) == "wrong"
+        assert self._wrong(drawn, lambda found: replace(found, converges=False, error=math.inf)) == "right"
+
     def test_infinity_where_nothing_grows(self):
         drawn = _case(Scheme("Cyclic", {"batches": 2}), "iterate", [3, math.inf])
         assert self._wrong(drawn, lambda answer: (answer[0] * np.inf, answer[1])) == "wrong"

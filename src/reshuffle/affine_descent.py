@@ -42,12 +42,12 @@ class AffineDescent(AffineMean):
             Average over the orders alone, with the responses y of the problem, in place of orders and noise.
         """
         given = validate.flag("given_responses", given_responses)
-        unit = units.unit(self.problem, self.start)
-        if unit == 1:
+        unit = units.units(self.problem, self.start, given)
+        if unit.are_one:
             return run_risk.of_affine(self, self.recipe.clock(epochs), given)
-        problem = units.divided(self.problem, unit)
-        run = AffineDescent(problem, self._given_scheme, self.recipe, self.start / unit, self.accuracy)
-        return run_risk.of_affine(run, self.recipe.clock(epochs), given).enlarged(unit)
+        problem, start = unit.divided(self.problem, given), unit.vector(self.start)
+        run = AffineDescent(problem, self._given_scheme, self.recipe, start, self.accuracy)
+        return run_risk.of_affine(run, self.recipe.clock(epochs), given).enlarged(unit.of_risk)
 
     def mean_square_stability(self) -> MeanSquareStability:
         """Whether the mean square of a run converges too, on which its expected risk depends."""

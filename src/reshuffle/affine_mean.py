@@ -336,7 +336,8 @@ class AffineMean:
     def risk_parts(self, state: FloatArray, fade: float, noise: float) -> tuple[float, float, float, float]:
         """Frozen, bias, cross and variance of states (r, 1 + rows): of the mean, and of the noise in each row."""
         readout = self.readout
-        variance = readout.inside_of(noise * state[:, 1:]) if noise else 0.0
+        with np.errstate(over="ignore"):
+            variance = readout.inside_of(noise * state[:, 1:]) if noise else 0.0
         bias = readout.inside_of(state[:, :1])
         frozen = readout.outside(fade)
         cross = readout.between(state[:, 0], fade) if np.isfinite(bias) else 0.0

@@ -221,11 +221,18 @@ class Descent(Trajectory):
         """
         given_responses = validate.flag("given_responses", given_responses)
         clock = validate.epochs(epochs)
-        unit = units.unit(self.problem, self.start)
-        if unit != 1:
-            epoch = replace(self.epoch, problem=units.divided(self.problem, unit))
-            run = Descent(epoch, self.start / unit)
-            return run.expected_risk(clock, given_responses=given_responses).enlarged(unit)
+        unit = units.units(self.problem, self.start, given_responses)
+        if not unit.are_one:
+            epoch = replace(self.epoch, problem=unit.divided(self.problem, given_responses))
+            return (
+                Descent(epoch, unit.vector(self.start))
+                ._expected_risk(clock, given_responses)
+                .enlarged(unit.of_risk)
+            )
+        return self._expected_risk(clock, given_responses)
+
+    def _expected_risk(self, clock: FloatArray, given_responses: bool) -> ExpectedRisk:
+        """The same, where second moments are numbers."""
         distinct = np.unique(clock.ravel())
         way = run_risk.way(self.epoch, distinct, given_responses)
         if way == "sampling":

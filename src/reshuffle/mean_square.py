@@ -146,13 +146,17 @@ def spread_gain(course: Course, decided: float | None = None, rounds: int = ROUN
     symmetric = course.scheme.is_symmetric and course.recipe.momentum == 0
     part, change = mean_part(course.map(0), symmetric), congruence_change(course)
     scales = np.outer(part.units, part.units)
+    # Slow modes change by little, and what they change by is known as well, relative to that, as of fast ones.
+    sizes = scales / np.maximum(part.speeds, np.finfo(np.float64).tiny)
 
     def positive(scaled: FloatArray) -> FloatArray:
         # In units in which slow modes, too, have a spread of ordinary size.
         matrix = scaled / scales
         by_the_mean = part.change(matrix)
         spread = change(matrix) - by_the_mean
-        if np.abs(spread).max(initial=0.0) <= _ROUNDING * np.abs(by_the_mean).max(initial=0.0):
+        if np.abs(sizes * spread).max(initial=0.0) <= _ROUNDING * np.abs(sizes * by_the_mean).max(
+            initial=0.0
+        ):
             return np.zeros_like(matrix)
         return scales * part.solve(spread)
 

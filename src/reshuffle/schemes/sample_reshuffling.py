@@ -97,12 +97,12 @@ class SampleReshuffling(Scheme):
                 f'{_MOST_BATCHES}; try fewer batches, or descend(..., method="auto").'
             )
         whitened, coefficients = self._whitened(blocks, step), self._coefficients(blocks.batches)
-        pull = low_degrees.up_to_two(whitened, coefficients)
-        if steps == _MOST_BATCHES:
-            pull -= coefficients[4] * low_degrees.degree_three_of_samples(whitened)
-        return choice.exact_map(
-            whitened, pull.T, partial(low_degrees.modifier_of_sample, whitened, coefficients)
-        )
+        with np.errstate(over="ignore", invalid="ignore"):
+            pull = low_degrees.up_to_two(whitened, coefficients)
+            if steps == _MOST_BATCHES:
+                pull -= coefficients[4] * low_degrees.degree_three_of_samples(whitened)
+            modifier = partial(low_degrees.modifier_of_sample, whitened, coefficients)
+            return choice.exact_map(whitened, pull.T, modifier).require_finite(steps)
 
     def estimated_map(self, blocks: Blocks, step: float, accuracy: Accuracy) -> MeanMap:
         """The mean over orders: exact for up to four batches, else by the series or from sampled orders."""
