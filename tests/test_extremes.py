@@ -220,3 +220,17 @@ def test_shuffled_samples_beyond_the_range_are_refused_clearly(batch_size, step)
     run = rs.descend(rs.LeastSquares(X, np.ones(3)), rs.SampleReshuffling(batch_size=batch_size), step)
     with pytest.raises(OverflowError, match=r"step is .*so large"):
         run.stability()
+
+
+@pytest.mark.parametrize("scheme", [rs.FullBatch(), rs.WithReplacement(2), rs.RandomReshuffling(2)], ids=str)
+@pytest.mark.parametrize("recipe", [{}, {"momentum": 0.5}], ids=str)
+@pytest.mark.parametrize("small", [1e-6, 1e-12, 0.0])
+def test_what_grows_takes_along_the_parameter_of_a_small_column(scheme, recipe, small):
+    X = np.array([[1.0, -0.5, 0.3], [0.2, 0.9, 1.0], [-0.7, 0.4, 0.6], [0.5, 0.5, -0.8]]) * [1.0, 1.0, small]
+    run = rs.descend(rs.LeastSquares(X, np.ones(4)), scheme, 20.0, start=[1.0, 2.0, 3.0], **recipe)
+    end = run.iterate([math.inf, 10_000])
+    assert np.isinf(end[:, :2]).all()
+    if small:
+        assert np.isinf(end[:, 2]).all()
+    else:
+        np.testing.assert_array_equal(end[:, 2], 3.0)

@@ -1,7 +1,7 @@
 """Runs whose epochs are not one symmetric map: fixed orders, momentum, penalties, step schedules."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
@@ -14,7 +14,7 @@ from reshuffle.arrays import FloatArray
 from reshuffle.blocks import Blocks
 from reshuffle.epoch.accuracy import CALL, Accuracy, warn_of_no_answer
 from reshuffle.limits import Limit, LimitComparison
-from reshuffle.moments import graded
+from reshuffle.moments import graded, side_by_side
 from reshuffle.moments.affine_map import AffineMap, average
 from reshuffle.moments.course import Course
 from reshuffle.moments.graded import GradedBlocks
@@ -197,13 +197,20 @@ class AffineMean:
         """
         courses = self._courses if truth is None else self.courses(truth)
         rank = self.space.dimension
-        streams = [course.states(start, epochs, inputs) for course in courses]
-        for states in zip(*streams, strict=True):
+        for states in self._states(courses, start, epochs, inputs):
             with np.errstate(invalid="ignore"):
-                mean = average([state[:rank] for state in states])
+                mean = average(states)[:rank]
                 pairs = zip(states[0::2], states[1::2], strict=True) if self._is_sampled else ()
                 deviations = [(one[:rank] + other[:rank]) / 2 - mean for one, other in pairs]
             yield np.where(np.isfinite(mean), mean, np.inf), deviations
+
+    def _states(
+        self, courses: list[Course], start: FloatArray, epochs: FloatArray, inputs: FloatArray | None
+    ) -> Iterator[Sequence[FloatArray] | FloatArray]:
+        """The states along each of the courses, at the ascending epochs."""
+        if side_by_side.serves(courses):
+            return side_by_side.states(courses, start, epochs, inputs)
+        return zip(*[course.states(start, epochs, inputs) for course in courses], strict=True)
 
     def _iterates(self, epochs: FloatArray) -> FloatArray:
         """The mean iterate in row-space coordinates u (times, r), at ascending epochs."""
@@ -231,7 +238,7 @@ class AffineMean:
             faded = np.where(outside == 0, 0.0, fades[:, np.newaxis] * outside)
         parameters = faded + space.lift(inside.T).T
         if grows.any():
-            reach = space.reach(np.eye(space.dimension))
+            reach = space.reach(np.eye(space.dimension), self.problem.X)
             parameters[grows.astype(np.float64) @ reach.T > 0] = np.inf
         return parameters[back].reshape(*clock.shape, space.p)
 
