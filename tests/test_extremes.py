@@ -234,3 +234,26 @@ def test_what_grows_takes_along_the_parameter_of_a_small_column(scheme, recipe, 
         assert np.isinf(end[:, 2]).all()
     else:
         np.testing.assert_array_equal(end[:, 2], 3.0)
+
+
+def test_the_loss_does_not_see_what_a_penalty_does_to_columns_of_zeros():
+    run = rs.descend(
+        rs.LeastSquares(np.zeros((3, 2)), [1.0, 2.0, 2.0]),
+        rs.RandomReshuffling(1),
+        2.5,
+        penalty=1.0,
+        start=[1.0, 2.0],
+    )
+    assert np.isinf(run.iterate(math.inf)).all()
+    np.testing.assert_array_equal(run.training_loss([0, 3, 10_000, math.inf]), 1.5)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES, ids=str)
+@pytest.mark.parametrize("step", [1e150, 1e199])
+def test_second_moments_that_leave_the_range_in_one_epoch_do_so_in_silence(scheme, step):
+    problem = rs.LeastSquares([[1.0], [2.0], [3.0]], [-1.0, 0.3, -4.0], beta_star=[-0.8], noise=3.0)
+    found = rs.descend(problem, scheme, step, momentum=0.9, start=[1e-3], **FEW_DRAWS).expected_risk(
+        [0, 5, 1e15]
+    )
+    assert np.isfinite(found.total[0])
+    assert np.isinf(found.total[1:]).all()

@@ -35,10 +35,12 @@ class SquaredMoments:
         # What is looked at is as large as what enters beside it, lest one be lost in the rounding of the other.
         of_state = np.nonzero(self._upper)[1] < d
         looked_at = np.where(of_state, _size(entries[of_state]), _size(entries[~of_state]))
-        columns = [
-            (entries - self._changed(size * unit)) / size
-            for size, unit in zip(looked_at, np.eye(len(entries)), strict=True)
-        ]
+        with np.errstate(over="ignore", invalid="ignore"):
+            # A single epoch may leave the range of numbers: then so do all after it.
+            columns = [
+                (entries - self._changed(size * unit)) / size
+                for size, unit in zip(looked_at, np.eye(len(entries)), strict=True)
+            ]
         left = self._left[self._upper]
         kernel, right = np.array(columns).T, np.ones(len(left))
         self._powers = Powers(AffineMap(left, right, kernel, entries[:, np.newaxis], 1.0, np.ones(1)))
