@@ -182,7 +182,7 @@ def congruence_change(course: Course) -> Map:
 
 
 def _written_out(change: Map, left: FloatArray, right: FloatArray) -> Map:
-    """The same linear map of symmetric matrices (d, d) as a matrix, which is as good as many walks over all orders.
+    """The same linear map of symmetric matrices (..., d, d) as a matrix, as good as many walks over all orders.
 
     In units R M R, in which it is sizes L R times something of ordinary size.
     """
@@ -195,10 +195,8 @@ def _written_out(change: Map, left: FloatArray, right: FloatArray) -> Map:
         return matrix + np.triu(matrix, 1).T
 
     with np.errstate(over="ignore", invalid="ignore"):
-        columns = [
-            (change(unpacked(unit) / units) * units / sizes)[upper] for unit in np.eye(int(upper.sum()))
-        ]
-    kernel = np.array(columns).T
+        looked_at = np.array([unpacked(unit) for unit in np.eye(int(upper.sum()))])
+        kernel = (change(looked_at / units) * units / sizes)[:, upper].T
 
     def applied(matrix: FloatArray) -> FloatArray:
         with np.errstate(over="ignore", invalid="ignore"):
