@@ -216,12 +216,12 @@ def best_epoch(oracle: Oracle, case: Case, answer: Any) -> list[Group]:
     (right,) = oracle.risks([claimed])
     tried = [values[0] for values in oracle.risks(others)]
     known = [value for value in tried if value is not None and not isinstance(value, float)]
-    lowest = min(known, key=lambda value: value.mid())
-    reached = max(answer.risk - answer.error, float(lowest.mid()))
-    return [
-        Group("risk", [answer.risk], right[:1], floor=_risk_floor(case, right)),
-        Group("lowest", [reached], [lowest], floor=_risk_floor(case, [lowest])),
-    ]
+    groups = [Group("risk", [answer.risk], right[:1], floor=_risk_floor(case, right))]
+    if known:
+        lowest = min(known, key=lambda value: value.mid())
+        reached = max(answer.risk - answer.error, float(lowest.mid()))
+        groups.append(Group("lowest", [reached], [lowest], floor=_risk_floor(case, [lowest])))
+    return groups
 
 
 def critical_step(oracle: Oracle, case: Case, answer: Any) -> list[Group]:
