@@ -257,3 +257,16 @@ def test_second_moments_that_leave_the_range_in_one_epoch_do_so_in_silence(schem
     )
     assert np.isfinite(found.total[0])
     assert np.isinf(found.total[1:]).all()
+
+
+@pytest.mark.parametrize("scheme", SCHEMES, ids=str)
+@pytest.mark.parametrize("recipe", RECIPES, ids=str)
+@pytest.mark.parametrize("size", [1e100, 1e120])
+def test_a_risk_that_is_beyond_the_range_from_the_start_is_so_in_silence(scheme, recipe, size):
+    """What is frozen alone is: 1e200 times the square of 1e100."""
+    sigma = 1e200 * (np.eye(4) + 0.5)
+    problem = rs.LeastSquares(WIDE, np.ones(3), beta_star=size * np.ones(4), covariance=sigma, noise=0.5)
+    run = rs.descend(problem, scheme, 0.1, **recipe, **FEW_DRAWS)
+    assert np.isinf(run.risk([0, 1, 3, math.inf]).total).all()
+    assert np.isinf(run.expected_risk([0, 1, 3]).total).all()
+    assert run.best_epoch().risk == math.inf

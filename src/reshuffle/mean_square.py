@@ -177,7 +177,7 @@ def congruence_change(course: Course) -> Map:
 
         return fast
     change = second_moment(course, Inputs(np.zeros(visits.rank)), 0).congruence_change
-    small = visits.dimension * (visits.dimension + 1) // 2 <= _MOST_WRITTEN_OUT
+    small = 0 < visits.dimension * (visits.dimension + 1) // 2 <= _MOST_WRITTEN_OUT
     return _written_out(change, visits.left, visits.right) if small and visits.step else change
 
 

@@ -152,7 +152,8 @@ def _lower_bounds(
     crosses = [np.where(forms.cross == 0, 0.0, side * forms.cross) for side in (least_decay, largest_decay)]
     total = forms.frozen + bias + np.minimum(*crosses).sum(axis=-1) + variance
     # The cross term grows like the root of the bias, and cannot make up for one beyond the range of numbers.
-    total = np.where((bias == np.inf) | (variance == np.inf), np.inf, total)
+    infinite = (bias == np.inf) | (variance == np.inf) | (forms.frozen == np.inf)
+    total = np.where(infinite, np.inf, total)
     return np.where(np.isnan(total), -np.inf, total)
 
 
