@@ -216,11 +216,12 @@ def best_epoch(oracle: Oracle, case: Case, answer: Any) -> list[Group]:
     (right,) = oracle.risks([claimed])
     tried = [values[0] for values in oracle.risks(others)]
     known = [value for value in tried if value is not None and not isinstance(value, float)]
-    groups = [Group("risk", [answer.risk], right[:1], floor=_risk_floor(case, right))]
+    error = answer.risk_error
+    groups = [Group("risk", [answer.risk], right[:1], error, floor=_risk_floor(case, right))]
     if known:
         lowest = min(known, key=lambda value: value.mid())
         reached = max(answer.risk - answer.error, float(lowest.mid()))
-        groups.append(Group("lowest", [reached], [lowest], floor=_risk_floor(case, [lowest])))
+        groups.append(Group("lowest", [reached], [lowest], error, floor=_risk_floor(case, [lowest])))
     return groups
 
 

@@ -417,9 +417,12 @@ class AffineMean:
         """
         end = float(self._risk(np.asarray(np.inf)).total) if self.recipe.is_constant else math.nan
         longest = min(stopping.LONGEST_SEARCH, max(64.0, self.accuracy.budget / self._epoch_flops // 1))
-        return stopping.search_one_by_one(
+        found = stopping.search_one_by_one(
             lambda epochs: self._risk(epochs).total, end, self.recipe.horizon, longest
         )
+        if not (self._draws_orders or self._is_sampled):
+            return found
+        return replace(found, risk_error=float(self.risk(found.epoch).error))
 
     @property
     def _epoch_flops(self) -> float:

@@ -189,7 +189,10 @@ class Descent(Trajectory):
 
     def best_epoch(self) -> BestEpoch:
         """The epoch with the smallest risk, certified."""
-        return stopping.best_epoch(self.motion, self.risk_forms, self.epoch.rates, self.epoch.mean.repeats)
+        found = stopping.best_epoch(self.motion, self.risk_forms, self.epoch.rates, self.epoch.mean.repeats)
+        if self.epoch.method == "exact":
+            return found
+        return replace(found, risk_error=float(self.risk(found.epoch).error))
 
     def risk_interval(self, epochs: Any) -> RiskInterval:
         """Bounds on the risk of two-batch descent from Z alone (Proposition twobatch_generr_Zonly)."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from reshuffle.arrays import BoolArray, FloatArray
-from reshuffle.risk import QuadraticForm, Risk, RiskForms
+from reshuffle.risk import QuadraticForm, Risk, RiskForms, with_error
 
 _Motion = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 
@@ -33,14 +33,18 @@ class BestEpoch:
     error : float
         How much smaller the risk could at most be at any other epoch: 0 when the search was exhaustive. Epochs
         beyond 2^53, which are not whole numbers in float64 any more, are not searched.
+    risk_error : float
+        How far the risk there may be off because the mean over orders is not exact; the search is among risks as
+        they were computed.
     """
 
     epoch: float
     risk: float
     error: float
+    risk_error: float = 0.0
 
     def __repr__(self) -> str:
-        return f"BestEpoch(epoch={self.epoch:g}, risk={self.risk:.6g})"
+        return f"BestEpoch(epoch={self.epoch:g}, risk={with_error(self.risk, self.risk_error)})"
 
 
 def best_epoch(motion: _Motion, forms: RiskForms, rates: FloatArray, repeats: int) -> BestEpoch:
