@@ -56,7 +56,8 @@ class EpochMaps:
     @cached_property
     def _unit(self) -> Rational:
         """What the buffer is multiplied by, so that both halves of the state are of one size."""
-        return self.setting.step(0) or fmpq(1)
+        largest = max(map(abs, self.setting.X.entries()), default=fmpq(0))
+        return self.setting.step(0) or 1 / (1 + largest * largest)
 
     def _visit(self, step: Rational, visit: Visit) -> AffineMap:
         if (step, visit) in self._visits:

@@ -141,8 +141,9 @@ def limit(oracle: Oracle, case: Case, answer: Any) -> list[Group]:
     """Whether there is one, where, and what it costs."""
     (right,), (loss,) = oracle.iterates([math.inf]), oracle.losses([math.inf])
     start = _CANCELS * _largest(case.recipe.start, [0.0])
+    is_open = math.isinf(answer.error)
     groups = [
-        yes_or_no("converges", answer.converges, oracle.converges()),
+        yes_or_no("converges", answer.converges, None if is_open else oracle.converges()),
         Group("parameters", flat(answer.parameters), right, answer.error, floor=start),
         Group(
             "training_loss",
@@ -182,16 +183,11 @@ def _length(entries: list[float]) -> Value:
 
 
 def stability(oracle: Oracle, case: Case, answer: Any) -> list[Group]:
-    """Whether the mean converges, and at what rate."""
+    """Whether the mean converges, and at what rate; the first is open where the second may be one."""
+    is_open = answer.error > 0 and abs(answer.rate - 1) <= answer.error
     return [
-        yes_or_no("converges", answer.converges, oracle.converges()),
-        Group(
-            "rate",
-            [answer.rate],
-            [beyond_is_infinite(oracle.rate())],
-            getattr(answer, "error", 0.0),
-            scale=1.0,
-        ),
+        yes_or_no("converges", answer.converges, None if is_open else oracle.converges()),
+        Group("rate", [answer.rate], [beyond_is_infinite(oracle.rate())], answer.error, scale=1.0),
     ]
 
 
@@ -220,12 +216,13 @@ def best_epoch(oracle: Oracle, case: Case, answer: Any) -> list[Group]:
     (right,) = oracle.risks([claimed])
     tried = [values[0] for values in oracle.risks(others)]
     known = [value for value in tried if value is not None and not isinstance(value, float)]
-    lowest = min(known, key=lambda value: value.mid())
-    reached = max(answer.risk - answer.error, float(lowest.mid()))
-    return [
-        Group("risk", [answer.risk], right[:1], floor=_risk_floor(case, right)),
-        Group("lowest", [reached], [lowest], floor=_risk_floor(case, [lowest])),
-    ]
+    error = answer.risk_error
+    groups = [Group("risk", [answer.risk], right[:1], error, floor=_risk_floor(case, right))]
+    if known:
+        lowest = min(known, key=lambda value: value.mid())
+        reached = max(answer.risk - answer.error, float(lowest.mid()))
+        groups.append(Group("lowest", [reached], [lowest], error, floor=_risk_floor(case, [lowest])))
+    return groups
 
 
 def critical_step(oracle: Oracle, case: Case, answer: Any) -> list[Group]:

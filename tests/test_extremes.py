@@ -160,3 +160,113 @@ def test_next_to_nothing_happens_in_every_scheme_and_question(X, kind, recipe):
             close(run.risk(EPOCHS).total, np.full(4, start))
             assert not run.iterate(EPOCHS).any()
         assert rs.critical_step(problem, rs.FullBatch()) == math.inf or X.any()
+
+
+@pytest.mark.parametrize("scheme", SCHEMES, ids=str)
+@pytest.mark.parametrize("recipe", RECIPES, ids=str)
+@pytest.mark.parametrize(
+    "form", [lambda sigma: 1.0, lambda sigma: sigma, np.diag], ids=["I", "vector", "matrix"]
+)
+def test_responses_that_do_not_count_set_no_unit(scheme, recipe, form):
+    """With noise of its own the expected risk depends on no response: not even on one of 1e160."""
+    sigma = np.asarray(form(np.array([1.0, 2.0])))
+    known = {"beta_star": [0.3, -0.2], "noise": 2.6}
+    ordinary, extreme = (
+        rs.descend(
+            rs.LeastSquares(TALL, size * np.ones(3), covariance=covariance, **known), scheme, 0.1, **recipe
+        )
+        for size, covariance in ((1.0, sigma), (1e160, 1e-200 * sigma))
+    )
+    np.testing.assert_allclose(
+        extreme.expected_risk([0, 1, 3]).total, 1e-200 * ordinary.expected_risk([0, 1, 3]).total, rtol=1e-9
+    )
+
+
+@pytest.mark.parametrize("scheme", SCHEMES, ids=str)
+@pytest.mark.parametrize("recipe", RECIPES, ids=str)
+def test_a_covariance_and_responses_at_opposite_ends(scheme, recipe):
+    sigma = np.array([[2.0, 0.5], [0.5, 1.0]])
+    risks = [
+        rs.descend(sized(TALL, responses=size, covariance=covariance), scheme, 0.1, **recipe)
+        .expected_risk([0, 1, 3], given_responses=True)
+        .total
+        for size, covariance in ((1.0, sigma), (1e160, 1e-300 * sigma))
+    ]
+    np.testing.assert_allclose(risks[1], 1e20 * risks[0], rtol=1e-9)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES, ids=str)
+@pytest.mark.parametrize("recipe", RECIPES, ids=str)
+def test_nothing_moves_from_zero_to_responses_of_zero(scheme, recipe):
+    problem = rs.LeastSquares(TALL, np.zeros(3), beta_star=[2025.0, 1416.0], covariance=[1.0, 3.0])
+    risk = rs.descend(problem, scheme, 1e4, **recipe, **FEW_DRAWS).expected_risk(
+        [5, 10], given_responses=True
+    )
+    np.testing.assert_allclose(risk.total, 2025.0**2 + 3 * 1416.0**2, rtol=1e-12)
+    np.testing.assert_array_equal(risk.spread, 0.0)
+
+
+@pytest.mark.parametrize("scheme", [rs.WithReplacement(3), rs.Cyclic(3), rs.ShuffleOnce(3)], ids=str)
+def test_noise_that_leaves_the_range_does_so_in_silence(scheme):
+    run = rs.descend(sized(TALL, noise=1e6), scheme, 30.0, momentum=0.5)
+    assert run.best_epoch().epoch == 0
+    assert run.risk(np.arange(1000)).total[-1] == math.inf
+
+
+@pytest.mark.parametrize("batch_size", [1, 2])
+@pytest.mark.parametrize("step", [1e160, 1e198, 1e290])
+def test_shuffled_samples_beyond_the_range_are_refused_clearly(batch_size, step):
+    X = np.array([[3.0, 0.0, -1.0, 1.0], [3.0, 1.0, 0.0, 0.0], [3.0, -1.0, -2.0, 0.0]])
+    run = rs.descend(rs.LeastSquares(X, np.ones(3)), rs.SampleReshuffling(batch_size=batch_size), step)
+    with pytest.raises(OverflowError, match=r"step is .*so large"):
+        run.stability()
+
+
+@pytest.mark.parametrize("scheme", [rs.FullBatch(), rs.WithReplacement(2), rs.RandomReshuffling(2)], ids=str)
+@pytest.mark.parametrize("recipe", [{}, {"momentum": 0.5}], ids=str)
+@pytest.mark.parametrize("small", [1e-6, 1e-12, 0.0])
+def test_what_grows_takes_along_the_parameter_of_a_small_column(scheme, recipe, small):
+    X = np.array([[1.0, -0.5, 0.3], [0.2, 0.9, 1.0], [-0.7, 0.4, 0.6], [0.5, 0.5, -0.8]]) * [1.0, 1.0, small]
+    run = rs.descend(rs.LeastSquares(X, np.ones(4)), scheme, 20.0, start=[1.0, 2.0, 3.0], **recipe)
+    end = run.iterate([math.inf, 10_000])
+    assert np.isinf(end[:, :2]).all()
+    if small:
+        assert np.isinf(end[:, 2]).all()
+    else:
+        np.testing.assert_array_equal(end[:, 2], 3.0)
+
+
+def test_the_loss_does_not_see_what_a_penalty_does_to_columns_of_zeros():
+    run = rs.descend(
+        rs.LeastSquares(np.zeros((3, 2)), [1.0, 2.0, 2.0]),
+        rs.RandomReshuffling(1),
+        2.5,
+        penalty=1.0,
+        start=[1.0, 2.0],
+    )
+    assert np.isinf(run.iterate(math.inf)).all()
+    np.testing.assert_array_equal(run.training_loss([0, 3, 10_000, math.inf]), 1.5)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES, ids=str)
+@pytest.mark.parametrize("step", [1e150, 1e199])
+def test_second_moments_that_leave_the_range_in_one_epoch_do_so_in_silence(scheme, step):
+    problem = rs.LeastSquares([[1.0], [2.0], [3.0]], [-1.0, 0.3, -4.0], beta_star=[-0.8], noise=3.0)
+    found = rs.descend(problem, scheme, step, momentum=0.9, start=[1e-3], **FEW_DRAWS).expected_risk(
+        [0, 5, 1e15]
+    )
+    assert np.isfinite(found.total[0])
+    assert np.isinf(found.total[1:]).all()
+
+
+@pytest.mark.parametrize("scheme", SCHEMES, ids=str)
+@pytest.mark.parametrize("recipe", RECIPES, ids=str)
+@pytest.mark.parametrize("size", [1e100, 1e120])
+def test_a_risk_that_is_beyond_the_range_from_the_start_is_so_in_silence(scheme, recipe, size):
+    """What is frozen alone is: 1e200 times the square of 1e100."""
+    sigma = 1e200 * (np.eye(4) + 0.5)
+    problem = rs.LeastSquares(WIDE, np.ones(3), beta_star=size * np.ones(4), covariance=sigma, noise=0.5)
+    run = rs.descend(problem, scheme, 0.1, **recipe, **FEW_DRAWS)
+    assert np.isinf(run.risk([0, 1, 3, math.inf]).total).all()
+    assert np.isinf(run.expected_risk([0, 1, 3]).total).all()
+    assert run.best_epoch().risk == math.inf

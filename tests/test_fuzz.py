@@ -137,6 +137,20 @@ class TestJudge:
 
         assert self._wrong(drawn, off) == "right"
 
+    def test_a_decision_is_open_where_the_rate_may_be_one(self):
+        drawn = _case(Scheme("RandomReshuffling", {"batches": 3}), "stability")
+        drawn = replace(drawn, options={})
+        assert self._wrong(drawn, lambda found: replace(found, converges=False)) == "wrong"
+        assert self._wrong(drawn, lambda found: replace(found, converges=False, error=1e-3)) == "wrong"
+        assert self._wrong(drawn, lambda found: replace(found, converges=False, error=math.inf)) == "right"
+
+    def test_the_best_epoch_of_a_risk_that_is_always_beyond_the_range(self):
+        drawn = replace(_case(Scheme("FullBatch"), "best_epoch", n=2), options={})
+        huge = [[1e200 * entry for entry in row] for row in drawn.problem.sigma]
+        truth = [1e100 * entry for entry in drawn.problem.beta_star]
+        drawn = replace(drawn, problem=replace(drawn.problem, sigma=huge, beta_star=truth))
+        assert self._wrong(drawn, lambda best: replace(best, risk=1.0)) == "wrong"
+
     def test_infinity_where_nothing_grows(self):
         drawn = _case(Scheme("Cyclic", {"batches": 2}), "iterate", [3, math.inf])
         assert self._wrong(drawn, lambda answer: (answer[0] * np.inf, answer[1])) == "wrong"

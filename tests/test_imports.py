@@ -67,7 +67,9 @@ def test_nobody_asks_a_scheme_for_its_type_or_compares_methods_but_the_planner()
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             text = ast.unparse(node) if isinstance(node, ast.Call | ast.Compare) else ""
             assert not ("isinstance(" in text[:11] and "scheme" in text.partition(",")[0]), f"{path}: {text}"
-            compares = isinstance(node, ast.Compare) and text.partition(" ")[0].endswith((".method", "method"))
+            compares = isinstance(node, ast.Compare) and text.partition(" ")[0].endswith(
+                (".method", "method")
+            )
             assert not compares, f"{path}: {text}"
 
 

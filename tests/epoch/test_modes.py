@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from flint import acb_mat, arb, arb_mat, ctx
 
 import reshuffle as rs
 
@@ -33,6 +34,32 @@ def test_the_smallest_eigenvalue_of_ill_conditioned_features_is_the_square_of_th
     singular = np.array([1e-8, 1e-5, 1e-3, 0.5, 1.0])
     run = rs.descend(rs.LeastSquares((U * singular) @ V.T, np.ones(40)), rs.FullBatch(), step=1.0)
     np.testing.assert_allclose(run.epoch.paces, singular**2 / 40, rtol=1e-6)
+
+
+@pytest.mark.parametrize("size", [4, 40])
+@pytest.mark.parametrize("step", [1e3, 1e6])
+def test_slow_modes_beside_growing_ones_are_not_frozen(size, step):
+    """Two batches: Z = (W_1 + W_2) / 2 - step / 4 (W_1 W_2 + W_2 W_1), in 600 bits."""
+    rng = np.random.default_rng(3)
+    singular = np.logspace(0, -10, size)
+    turn, _ = np.linalg.qr(rng.standard_normal((size, size)))
+    X = (turn * singular) @ np.linalg.qr(rng.standard_normal((size, size)))[0].T
+    run = rs.descend(rs.LeastSquares(X, np.ones(size)), rs.RandomReshuffling(2), step=step)
+    assert run.frozen.dimension == 0
+    assert (run.epoch.rates < 0).any()
+    with ctx.workprec(600):
+        exact = arb_mat(size, size, X.ravel().tolist())
+        tops, bottoms = range(size // 2), range(size // 2, size)
+        first, second = (
+            arb_mat(len(rows), size, [exact[i, j] for i in rows for j in range(size)])
+            for rows in (tops, bottoms)
+        )
+        one, other = (rows.transpose() * rows * (arb(2) / size) for rows in (first, second))
+        product = one * other
+        lost = (one + other) * step - (product + product.transpose()) * (arb(step) ** 2 / 2)
+        expected = sorted(float(x.real) for x in acb_mat(lost).eig(algorithm="approx"))
+    # The smallest singular value, 1e-10, is known to six digits, and so is its square.
+    np.testing.assert_allclose(run.epoch.rates, expected, rtol=1e-6)
 
 
 def test_a_null_space_inside_the_row_space_is_found():

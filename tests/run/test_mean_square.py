@@ -1,5 +1,6 @@
 """Mean-square stability against dense Kronecker products, closed forms, and critical steps of every recipe."""
 
+import itertools
 import math
 
 import numpy as np
@@ -311,6 +312,31 @@ def test_the_rate_knows_what_a_penalty_does_outside_the_row_space():
     # Two visits an epoch multiply by 1 - step * penalty there, and nothing inside is slower.
     assert found.rate == pytest.approx(0.999**4, rel=1e-12)
     assert found.bounds[0] <= found.rate <= found.bounds[1]
+
+
+def momentum_visits(X, step, momentum):
+    """The maps of visits to single rows, on the parameters and the momentum buffer."""
+    eye = np.eye(X.shape[1])
+    return [
+        np.block([[eye - step * W, -step * momentum * eye], [W, momentum * eye]])
+        for W in (np.outer(row, row) for row in X)
+    ]
+
+
+@pytest.mark.parametrize("small", [1e-2, 1e-6, 1e-11])
+def test_slow_modes_do_not_hide_the_spread_of_fast_ones(small):
+    """Beside a row that is hardly there the mean square ends where it does without its column."""
+    X, momentum = np.array([[1.2, 0.8, 0.0], [0.3, -0.9, 0.0], [0.1, 0.2, small]]), 0.95
+    found = rs.critical_step(
+        rs.LeastSquares(X, np.zeros(3)), rs.RandomReshuffling(3), mean_square=True, momentum=momentum
+    )
+
+    def exact(step):
+        visits = momentum_visits(X[:, :2], step, momentum)
+        orders = [visits[a] @ visits[b] @ visits[c] for a, b, c in itertools.permutations(range(3))]
+        return radius(np.mean([np.kron(A, A) for A in orders], axis=0))
+
+    assert exact(found * (1 - 1e-3)) < 1 < exact(found * (1 + 1e-3))
 
 
 HUGE = [1e5, 1e20, 1e100, 1e200]

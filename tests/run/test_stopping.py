@@ -77,3 +77,24 @@ def test_what_was_not_searched_is_reported_as_error():
     run = rs.descend(rs.gaussian(30, 5, noise=3.0, seed=0), rs.FullBatch(), 1e-18)
     best = run.best_epoch()
     assert best.risk - best.error <= float(run.risk(4.766e17).total)
+
+
+@pytest.mark.filterwarnings("ignore::reshuffle.AccuracyWarning")
+@pytest.mark.parametrize(
+    ("scheme", "options"),
+    [
+        (rs.RandomReshuffling(3), {"method": "series"}),
+        (rs.RandomReshuffling(3), {"method": "sampling", "rtol": 0.1}),
+        (rs.RandomReshuffling(3), {"method": "sampling", "rtol": 0.1, "momentum": 0.3}),
+        (rs.ShuffleOnce(8), {"rtol": 0.1}),
+    ],
+)
+def test_the_risk_at_the_best_epoch_has_its_error(scheme, options):
+    problem = rs.gaussian(24, 4, noise=2.0, seed=1)
+    best = rs.descend(problem, scheme, 0.05, **options).best_epoch()
+    at = rs.descend(problem, scheme, 0.05, **options).risk(best.epoch)
+    assert best.risk_error == float(at.error) > 0
+    assert " +- " in repr(best)
+    exact = rs.descend(problem, rs.RandomReshuffling(3), 0.05).best_epoch()
+    assert exact.risk_error == 0
+    assert " +- " not in repr(exact)

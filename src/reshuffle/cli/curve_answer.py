@@ -88,7 +88,7 @@ def _table(curves: list[Curve]) -> tuple[list[str], list[list[str]]]:
         "batches": [str(curve.visiting.batches) for curve in curves],
         "step": [number(curve.step) for curve in curves],
     }
-    if any(curve.run.method != "exact" for curve in curves):
+    if any(curve.run.error_kind != "exact" for curve in curves):
         columns["method"] = [_METHODS[curve.run.method] for curve in curves]
     columns["converges"] = ["yes" if curve.limit.converges else "no" for curve in curves]
     if any(curve.mean_square is not None for curve in curves):
@@ -196,11 +196,11 @@ def _notes(curves: list[Curve]) -> list[str]:
         for curve in open_
         if curve.best is not None
     ]
-    if any(curve.run.method == "sampling" for curve in curves):
+    if any(curve.run.error_kind == "three standard errors" for curve in curves):
         notes.append(
             "Sampled: the mean over orders is that of drawn orders; ± covers it for 99 of 100 seeds."
         )
-    if any(curve.run.method == "series" for curve in curves):
+    if any(curve.run.error_kind == "bound" for curve in curves):
         notes.append("Series: the mean over orders is summed up to a bound that is proven; ± is that bound.")
     if curves[0].simulation is not None:
         notes.append(f"Simulated: {curves[0].simulation.runs} real runs; ± is two standard errors.")

@@ -141,7 +141,10 @@ def _from_factors(mean: MeanMap, values: FloatArray, vectors: FloatArray, blur: 
     """The modes of a Z whose own eigenvalues are only known up to `blur`."""
     orthonormal, triangle, kernel = whitened(mean)
     spread = scipy.linalg.eigvalsh(kernel, check_finite=False)
-    tolerance = _EPS * len(mean.factor) * max(mean.weight, float(spread[-1]))
+    tolerance = _EPS * len(mean.factor) * max(mean.weight, float(np.abs(spread).max()))
+    is_regular = float(np.abs(spread).min()) > tolerance
+    if spread[0] < 0 and is_regular and _rank(triangle) == triangle.shape[1]:
+        return _indefinite(mean, orthonormal, triangle, kernel)
     if spread[0] <= tolerance:
         negative = int((spread < -tolerance).sum())
         return Modes(_with_signs(values, blur, negative), vectors, mean.pulled(mean.factor @ vectors))
@@ -153,6 +156,28 @@ def _from_factors(mean: MeanMap, values: FloatArray, vectors: FloatArray, blur: 
     missing = len(right) - len(singular)
     values, images = np.pad(singular**2, (0, missing)), np.pad(images, ((0, 0), (0, missing)))
     return Modes(values[::-1], right[:, ::-1], mean.pulled(images[:, ::-1]))
+
+
+def _indefinite(mean: MeanMap, orthonormal: FloatArray, triangle: FloatArray, kernel: FloatArray) -> Modes:
+    """The modes where some grow, from a kernel that is neither definite nor singular.
+
+    With R = P diag(s) T' they are those of diag(s) H diag(s), H = P'K P, whose entries are as small as the modes
+    they belong to.
+    """
+    left, singular, right = graded_svd(triangle)
+    exponent = int(np.frexp(np.abs(kernel).max())[1])
+    inner = np.ldexp(left.T @ kernel @ left, -exponent)
+    inner = (inner + inner.T) / 2
+    # Digits of what is small survive the reduction to a tridiagonal matrix if it comes last, in the lower triangle.
+    values, turned = scipy.linalg.eigh(
+        singular[:, np.newaxis] * inner * singular, driver="ev", lower=True, check_finite=False
+    )
+    images = singular[:, np.newaxis] * turned
+    # H diag(s) q = x diag(s)^-1 q for every mode q: slow ones are known better by the right side.
+    inverse = scipy.linalg.inv(inner, check_finite=False)
+    slow = np.abs(values) * np.linalg.norm(inverse, 2) < singular[0] * singular[-1]
+    images[:, slow] = inverse @ (turned[:, slow] / singular[:, np.newaxis]) * values[slow]
+    return Modes(np.ldexp(values, exponent), right @ turned, mean.pulled(orthonormal @ (left @ images)))
 
 
 def _singular_vectors(product: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -218,11 +218,12 @@ def _shuffled_samples(scheme: Scheme, n: int, blocks: Blocks, step: float) -> Ta
 
 
 def _few_batches_of_samples(whitened: Whitened, coefficients: FloatArray, steps: int) -> MeanMap:
-    pull = low_degrees.up_to_two(whitened, coefficients)
-    if steps == _MOST_SAMPLE_BATCHES:
-        pull -= coefficients[4] * low_degrees.degree_three_of_samples(whitened)
-    modifier = partial(low_degrees.modifier_of_sample, whitened, coefficients)
-    return exact_map(whitened, pull.T, modifier)
+    with np.errstate(over="ignore", invalid="ignore"):
+        pull = low_degrees.up_to_two(whitened, coefficients)
+        if steps == _MOST_SAMPLE_BATCHES:
+            pull -= coefficients[4] * low_degrees.degree_three_of_samples(whitened)
+        modifier = partial(low_degrees.modifier_of_sample, whitened, coefficients)
+        return exact_map(whitened, pull.T, modifier).require_finite(steps)
 
 
 def _refuse(steps: int) -> MeanMap:

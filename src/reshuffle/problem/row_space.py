@@ -14,8 +14,9 @@ from scipy.linalg import lapack
 from reshuffle._core.arrays import BoolArray, FloatArray, IntArray
 from reshuffle._core.numerics import thin_qr, triangle
 
+_EPS = float(np.finfo(np.float64).eps)
 _UNREACHED = 1e-12
-"""Share of a unit vector in a parameter that is mere rounding: a column of zeros may have as much."""
+"""Share of a unit vector in a parameter, relative to the size of its column, that is mere rounding."""
 _CHUNK = 1 << 21
 """Entries of X that are copied at a time."""
 
@@ -45,9 +46,13 @@ class RowSpace:
         inside = coordinates if self.turn is None else self.turn @ coordinates
         return inside if self.basis is None else self.basis @ inside
 
-    def reach(self, directions: FloatArray) -> BoolArray:
-        """Which parameters (p, m) the directions (r, m) of the row space have a part in, beyond rounding."""
-        return np.asarray(np.abs(self.lift(directions)) > _UNREACHED)
+    def reach(self, directions: FloatArray, X: FloatArray) -> BoolArray:
+        """Which parameters (p, m) the directions (r, m) of the row space of X have a part in, beyond rounding."""
+        sizes = np.maximum(X.max(axis=0), -X.min(axis=0))
+        # What drives a parameter is in its column: if that is small so is the share, and zero stays where it is.
+        shares = np.maximum(_UNREACHED * (sizes / (sizes.max() or 1.0)), 4 * _EPS * self.dimension)
+        shares[sizes == 0] = np.inf
+        return np.asarray(np.abs(self.lift(directions)) > shares[:, np.newaxis])
 
     def outside(self, vector: FloatArray) -> FloatArray:
         """(I - V V') v, the part that X does not see."""

@@ -47,7 +47,7 @@ class AffineEngine(AffineStates):
             faded = np.where(outside == 0, 0.0, fades[:, np.newaxis] * outside)
         parameters = faded + space.lift(inside.T).T
         if grows.any():
-            reach = space.reach(np.eye(space.dimension))
+            reach = space.reach(np.eye(space.dimension), self.problem.X)
             parameters[grows.astype(np.float64) @ reach.T > 0] = np.inf
         return parameters[back].reshape(*epochs.shape, space.p)
 
@@ -56,7 +56,8 @@ class AffineEngine(AffineStates):
         return self._loss_at(self.iterate(epochs))
 
     def _loss_at(self, parameters: FloatArray) -> FloatArray:
-        flat = parameters.reshape(-1, self.problem.p)
+        # What no row sees may grow as it likes.
+        flat = np.where(self.problem.X.any(axis=0), parameters, 0.0).reshape(-1, self.problem.p)
         finite = np.isfinite(flat).all(axis=1)
         loss = np.full(len(flat), np.inf)
         with np.errstate(over="ignore"):
@@ -150,7 +151,8 @@ class AffineEngine(AffineStates):
     def risk_parts(self, state: FloatArray, fade: float, noise: float) -> tuple[float, float, float, float]:
         """Frozen, bias, cross and variance of states (r, 1 + rows): of the mean, and of the noise in each row."""
         readout = self.readout
-        variance = readout.inside_of(noise * state[:, 1:]) if noise else 0.0
+        with np.errstate(over="ignore"):
+            variance = readout.inside_of(noise * state[:, 1:]) if noise else 0.0
         bias = readout.inside_of(state[:, :1])
         frozen = readout.outside(fade)
         cross = readout.between(state[:, 0], fade) if np.isfinite(bias) else 0.0
@@ -205,9 +207,10 @@ class AffineEngine(AffineStates):
         """
         end = float(self._risk(np.asarray(np.inf)).total) if self.recipe.is_constant else math.nan
         longest = min(stopping.LONGEST_SEARCH, max(64.0, self.accuracy.budget / self._epoch_flops // 1))
-        return stopping.search_one_by_one(
+        found = stopping.search_one_by_one(
             lambda epochs: self._risk(epochs).total, end, self.recipe.horizon, longest
         )
+        return found.with_error_of(self.risk) if self.error_kind != "exact" else found
 
     @property
     def search_operations(self) -> float:

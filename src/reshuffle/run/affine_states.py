@@ -1,7 +1,7 @@
 """The states of a run whose epochs are not one symmetric map: parameters, momentum buffer, and what enters."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from functools import cached_property
 from typing import Any, Self
@@ -13,7 +13,7 @@ from reshuffle._core.arrays import FloatArray
 from reshuffle._core.confidence import ERROR_KINDS, ErrorKind
 from reshuffle.epoch import choice
 from reshuffle.epoch.accuracy import Accuracy
-from reshuffle.epoch.affine import visits
+from reshuffle.epoch.affine import side_by_side, visits
 from reshuffle.epoch.affine.affine_map import AffineMap, average
 from reshuffle.epoch.affine.course import Course
 from reshuffle.epoch.affine.outside import Outside
@@ -206,10 +206,18 @@ class AffineStates:
         """
         courses = self.courses_of_errors if of_errors else self.courses
         rank = self.space.dimension
-        streams = [course.states(start, epochs, inputs) for course in courses]
-        for states in zip(*streams, strict=True):
+        for states in _states(courses, start, epochs, inputs):
             with np.errstate(invalid="ignore"):
-                mean = average([state[:rank] for state in states])
+                mean = average(states)[:rank]
                 pairs = zip(states[0::2], states[1::2], strict=True) if self.samples_courses else ()
                 deviations = [(one[:rank] + other[:rank]) / 2 - mean for one, other in pairs]
             yield np.where(np.isfinite(mean), mean, np.inf), deviations
+
+
+def _states(
+    courses: list[Course], start: FloatArray, epochs: FloatArray, inputs: FloatArray | None
+) -> Iterator[Sequence[FloatArray] | FloatArray]:
+    """The states along each of the courses, at the ascending epochs."""
+    if side_by_side.serves(courses):
+        return side_by_side.states(courses, start, epochs, inputs)
+    return zip(*[course.states(start, epochs, inputs) for course in courses], strict=True)

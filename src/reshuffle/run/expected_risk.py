@@ -43,11 +43,11 @@ class ExpectedRisk:
     error: FloatArray
     error_kind: ErrorKind = "exact"
 
-    def enlarged(self, unit: float) -> "ExpectedRisk":
-        """The same of parameters and responses that are so many times as large: squares grow by the square."""
-        with np.errstate(over="ignore"):
+    def enlarged(self, exponent: int) -> "ExpectedRisk":
+        """The same in units that are 2^-exponent as large."""
+        with np.errstate(over="ignore", under="ignore"):
             total, mean, spread, error = (
-                unit * (unit * part) for part in (self.total, self.mean, self.spread, self.error)
+                np.ldexp(part, exponent) for part in (self.total, self.mean, self.spread, self.error)
             )
         return ExpectedRisk(self.epochs, total, mean, spread, error, self.error_kind)
 

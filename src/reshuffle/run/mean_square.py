@@ -163,13 +163,17 @@ def spread_gain(course: Course, decided: float | None = None, rounds: int = ROUN
     symmetric = course.scheme.is_symmetric and course.recipe.momentum == 0
     part, change = mean_part(course.map(0), symmetric), congruence_change(course)
     scales = np.outer(part.units, part.units)
+    # Slow modes change by little, and what they change by is known as well, relative to that, as of fast ones.
+    sizes = scales / np.maximum(part.speeds, np.finfo(np.float64).tiny)
 
     def positive(scaled: FloatArray) -> FloatArray:
         # In units in which slow modes, too, have a spread of ordinary size.
         matrix = scaled / scales
         by_the_mean = part.change(matrix)
         spread = change(matrix) - by_the_mean
-        if np.abs(spread).max(initial=0.0) <= _ROUNDING * np.abs(by_the_mean).max(initial=0.0):
+        if np.abs(sizes * spread).max(initial=0.0) <= _ROUNDING * np.abs(sizes * by_the_mean).max(
+            initial=0.0
+        ):
             return np.zeros_like(matrix)
         return scales * part.solve(spread)
 
@@ -190,12 +194,12 @@ def congruence_change(course: Course) -> Map:
 
         return fast
     change = second_moment(course, Inputs(np.zeros(visits.rank)), 0).congruence_change
-    small = visits.dimension * (visits.dimension + 1) // 2 <= _MOST_WRITTEN_OUT
+    small = 0 < visits.dimension * (visits.dimension + 1) // 2 <= _MOST_WRITTEN_OUT
     return _written_out(change, visits.left, visits.right) if small and visits.step else change
 
 
 def _written_out(change: Map, left: FloatArray, right: FloatArray) -> Map:
-    """The same linear map of symmetric matrices (d, d) as a matrix, which is as good as many walks over all orders.
+    """The same linear map of symmetric matrices (..., d, d) as a matrix, as good as many walks over all orders.
 
     In units R M R, in which it is sizes L R times something of ordinary size.
     """
@@ -208,10 +212,8 @@ def _written_out(change: Map, left: FloatArray, right: FloatArray) -> Map:
         return matrix + np.triu(matrix, 1).T
 
     with np.errstate(over="ignore", invalid="ignore"):
-        columns = [
-            (change(unpacked(unit) / units) * units / sizes)[upper] for unit in np.eye(int(upper.sum()))
-        ]
-    kernel = np.array(columns).T
+        looked_at = np.array([unpacked(unit) for unit in np.eye(int(upper.sum()))])
+        kernel = (change(looked_at / units) * units / sizes)[:, upper].T
 
     def applied(matrix: FloatArray) -> FloatArray:
         with np.errstate(over="ignore", invalid="ignore"):

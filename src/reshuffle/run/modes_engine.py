@@ -169,7 +169,8 @@ class ModesEngine(Trajectory):
 
     def best_epoch(self) -> BestEpoch:
         """The epoch with the smallest risk, certified."""
-        return stopping.best_epoch(self.motion, self.risk_forms, self.epoch.paces, self.epoch.mean.repeats)
+        found = stopping.best_epoch(self.motion, self.risk_forms, self.epoch.paces, self.epoch.mean.repeats)
+        return found.with_error_of(self.risk) if self.error_kind != "exact" else found
 
     def risk_interval(self, epochs: FloatArray) -> RiskInterval:
         """Bounds on the risk of two-batch descent from Z alone."""

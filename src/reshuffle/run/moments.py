@@ -46,6 +46,8 @@ def expected_risk(
     taken = way(run, modes, when, given_responses).taken
     runs = affordable_runs(run, when) if taken == "simulation" else 0
     engine = run if modes is None else modes
+    if given_responses and _is_at_rest(run):
+        return parts.deterministic(clock, _mean_risk(engine, when, given_responses)[0])
     if taken == "simulation":
         mean, error = _mean_risk(engine, when, given_responses)
         return by_sampling(run, clock, mean, error, runs, given_responses)
@@ -85,6 +87,14 @@ def way(run: AffineEngine, modes: ModesEngine | None, when: FloatArray, given_re
         settling=lambda: _settling(run, epoch),
     )
     return choice.second_moment_choice(task, run.accuracy)
+
+
+def _is_at_rest(run: AffineEngine) -> bool:
+    """Whether nothing ever moves, from zero to responses of zero.
+
+    The error and the residuals of the truth would cancel at every visit, and what expands enlarges the rounding.
+    """
+    return not (run.start.any() or run.visited.y.any())
 
 
 def _mean_is_exact(run: AffineEngine, epoch: Epoch | None) -> bool:

@@ -51,7 +51,7 @@ class Risk:
     @property
     def total(self) -> FloatArray:
         """The sum of the parts."""
-        infinite = np.isinf(self.bias) | np.isinf(self.variance)
+        infinite = np.isinf(self.frozen) | np.isinf(self.bias) | np.isinf(self.variance)
         # The cross term grows like the root of the bias: where both are infinite it cannot turn the sign.
         cross = np.where(infinite, 0.0, self.cross)
         with np.errstate(over="ignore"):
@@ -211,10 +211,13 @@ class RiskForms:
         gram = covariance.gram(lifted)
         signs = np.sign(moving)
         units = noise * pull / np.where(norms == 0, 1.0, norms)[:, np.newaxis]
+        with np.errstate(over="ignore", invalid="ignore"):
+            # Beyond the range of numbers any large one does: what is frozen is infinite there, or the bias.
+            cross = np.nan_to_num(2 * moving * (lifted.T @ covariance.apply(stuck)))
         return cls(
             frozen=frozen,
             bias=QuadraticForm(np.abs(moving), gram * np.outer(signs, signs)),
-            cross=2 * moving * (lifted.T @ covariance.apply(stuck)),
+            cross=cross,
             variance=QuadraticForm(norms, gram * (units @ units.T)),
         )
 

@@ -13,7 +13,7 @@ from reshuffle.epoch.accuracy import Accuracy, accuracy
 from reshuffle.epoch.choice import Choice, Computation
 from reshuffle.epoch.epoch import AffineEpoch, Epoch
 from reshuffle.errors import UnsupportedError
-from reshuffle.problem import least_squares
+from reshuffle.problem import least_squares, units
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.recipe import Recipe, StepLike, recipe
 from reshuffle.run import limits, moments
@@ -202,12 +202,12 @@ class Run:
         """
         given = checks.flag("given_responses", given_responses)
         clock = self.recipe.clock(epochs)
-        unit = least_squares.unit(self.problem, self.start)
-        if unit == 1:
+        unit = units.units(self.problem, self.start, given)
+        if unit.are_one:
             return moments.expected_risk(self._affine, self._modes, clock, given)
-        problem = least_squares.divided(self.problem, unit)
-        run = Run(problem, self.scheme, self.recipe, self.start / unit, self.accuracy)
-        return moments.expected_risk(run._affine, run._modes, clock, given).enlarged(unit)
+        problem, start = unit.divided(self.problem, given), unit.vector(self.start)
+        run = Run(problem, self.scheme, self.recipe, start, self.accuracy)
+        return moments.expected_risk(run._affine, run._modes, clock, given).enlarged(unit.of_risk)
 
     def limit(self) -> Limit:
         """Where the mean iterate ends, and its risk there if the truth is known."""

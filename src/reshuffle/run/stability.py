@@ -24,7 +24,7 @@ class Stability:
     Attributes
     ----------
     converges : bool
-        The rate is below one, and the range assumption holds.
+        The rate is below one, and the range assumption holds. Open where one is within `error` of the rate.
     rate : float
         The spectral radius of I - B step Z on the range of Z: what the slowest mode is multiplied by in an epoch.
     advice : str

@@ -2,11 +2,12 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from reshuffle._core.arrays import BoolArray, FloatArray
+from reshuffle._core.confidence import ErrorKind, with_error
 from reshuffle.run.risk import QuadraticForm, Risk, RiskForms
 
 _Motion = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
@@ -33,14 +34,28 @@ class BestEpoch:
     error : float
         How much smaller the risk could at most be at any other epoch: 0 when the search was exhaustive. Epochs
         beyond 2^53, which are not whole numbers in float64 any more, are not searched.
+    risk_error : float
+        How far the risk there may be off because the mean over orders is not exact; the search is among risks as
+        they were computed.
+    error_kind : str
+        In which sense that is meant.
     """
 
     epoch: float
     risk: float
     error: float
+    risk_error: float = 0.0
+    error_kind: ErrorKind = "exact"
+
+    def with_error_of(self, risk: Callable[[FloatArray], Risk]) -> "BestEpoch":
+        """The same, with the error that the risk has there."""
+        there = risk(np.asarray(float(self.epoch)))
+        return replace(self, risk_error=float(there.error), error_kind=there.error_kind)
 
     def __repr__(self) -> str:
-        return f"BestEpoch(epoch={self.epoch:g}, risk={self.risk:.6g})"
+        risk = with_error(self.risk, self.risk_error, self.error_kind)
+        open_ = f", error={self.error:.2g} (bound)" if self.error else ""
+        return f"BestEpoch(epoch={self.epoch:g}, risk={risk}{open_})"
 
 
 def best_epoch(motion: _Motion, forms: RiskForms, paces: FloatArray, repeats: int) -> BestEpoch:
@@ -152,7 +167,8 @@ def _lower_bounds(
     crosses = [np.where(forms.cross == 0, 0.0, side * forms.cross) for side in (least_decay, largest_decay)]
     total = forms.frozen + bias + np.minimum(*crosses).sum(axis=-1) + variance
     # The cross term grows like the root of the bias, and cannot make up for one beyond the range of numbers.
-    total = np.where((bias == np.inf) | (variance == np.inf), np.inf, total)
+    infinite = (bias == np.inf) | (variance == np.inf) | (forms.frozen == np.inf)
+    total = np.where(infinite, np.inf, total)
     return np.where(np.isnan(total), -np.inf, total)
 
 

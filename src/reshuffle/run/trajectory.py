@@ -117,7 +117,7 @@ class Trajectory(ABC):
         inside = np.where(grows, 0.0, coordinates) @ self.directions.T
         parameters = space.outside(self.start) + space.lift(inside.T).T
         if grows.any():
-            reach = space.reach(self.directions)
+            reach = space.reach(self.directions, self.problem.X)
             parameters[grows.astype(np.float64) @ reach.T > 0] = np.inf
         return parameters.reshape(*epochs.shape, space.p)
 

@@ -189,8 +189,10 @@ def mean_map(follow: Follow, steps: int, visits: Visits, force: FloatArray) -> A
     return AffineMap(visits.left, visits.right, kernel, entries, *visits.sizes_of(steps, force))
 
 
-def average(states: Sequence[FloatArray]) -> FloatArray:
+def average(states: Sequence[FloatArray] | FloatArray) -> FloatArray:
     """The mean of equally likely states."""
+    if isinstance(states, np.ndarray):
+        return np.asarray(states.mean(axis=0))
     if len(states) == 1:
         return states[0]
     total = states[0].copy()
@@ -218,8 +220,8 @@ class Powers:
 
     def __init__(self, once: AffineMap):
         self.map = once
-        self._units = (np.sqrt(once.right) / np.sqrt(once.left))[:, np.newaxis] if once.left.all() else None
-        self._last, self._power = 1, _Power(once, _left_over(once))
+        self.units = (np.sqrt(once.right) / np.sqrt(once.left))[:, np.newaxis] if once.left.all() else None
+        self._last, self._power = 1, Power(once, _left_over(once))
 
     def after(self, count: float, states: FloatArray) -> FloatArray:
         """The states (d, z) after `count` more applications; nan where they leave the range of numbers."""
@@ -227,16 +229,20 @@ class Powers:
         if not times:
             return states
         with few_threads(len(states)), np.errstate(over="ignore", invalid="ignore"):
-            if times != self._last:
-                self._last, self._power = times, self._repeated(times)
-            power = self._power
-            if self._units is None or not has_faded(power.left_over):
+            power = self.power(times)
+            if self.units is None or not has_faded(power.left_over):
                 return power.map(states)
-            faded = power.left_over @ (self._units * states) / self._units
+            faded = power.left_over @ (self.units * states) / self.units
             return np.asarray(faded + power.map.left[:, np.newaxis] * power.map.entries)
 
-    def _repeated(self, times: int) -> "_Power":
-        doubled, made = _Power(self.map, _left_over(self.map)), None
+    def power(self, times: int) -> "Power":
+        """The map repeated one or more times."""
+        if times != self._last:
+            self._last, self._power = times, self._repeated(times)
+        return self._power
+
+    def _repeated(self, times: int) -> "Power":
+        doubled, made = Power(self.map, _left_over(self.map)), None
         while True:
             if times & 1:
                 made = doubled if made is None else made.then(doubled)
@@ -248,17 +254,18 @@ class Powers:
 
 
 @dataclass(frozen=True, eq=False)
-class _Power:
+class Power:
     """A power of a map, and A^k (d, d) in the coordinates of the graded D."""
 
     map: AffineMap
     left_over: FloatArray
 
-    def then(self, later: "_Power") -> "_Power":
+    def then(self, later: "Power") -> "Power":
+        """The power followed by another."""
         both = self.map.then(later.map)
         left_over = _left_over(both)
         # Slow modes are known by what they have lost, faded ones by what is left of them.
-        return _Power(both, later.left_over @ self.left_over if has_faded(left_over) else left_over)
+        return Power(both, later.left_over @ self.left_over if has_faded(left_over) else left_over)
 
 
 def _left_over(once: AffineMap) -> FloatArray:

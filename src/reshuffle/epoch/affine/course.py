@@ -164,13 +164,12 @@ class Course:
 
         They are (d, 1 + rows), to be multiplied with the inputs, or (d, 1) if those (1 + rows,) are given.
         """
-        begin = np.zeros((self.visits(0).dimension, 1 + len(self.blocks.rows) if inputs is None else 1))
-        begin[: len(start), 0] = start
+        begin = self.begin(start, inputs)
         current, done = begin, 0.0
-        once = _Repeated(self._fed(0, inputs), self)
+        once = self.repeated(inputs)
         for epoch in epochs:
             if np.isinf(epoch):
-                current = begin if self.recipe.at(0).step == 0 else once.end(begin)
+                current = once.end(begin)
             elif self.recipe.is_constant:
                 current = once.powers.after(epoch - done, current)
                 if not np.isfinite(current).all():
@@ -181,11 +180,21 @@ class Course:
             done = epoch
             yield current
 
+    def begin(self, start: FloatArray, inputs: FloatArray | None) -> FloatArray:
+        """The states before the first epoch."""
+        begin = np.zeros((self.visits(0).dimension, 1 + len(self.blocks.rows) if inputs is None else 1))
+        begin[: len(start), 0] = start
+        return begin
+
+    def repeated(self, inputs: FloatArray | None) -> "Repeated":
+        """The map of the first epoch over and over."""
+        return Repeated(self._fed(0, inputs), self)
+
     def _fed(self, epoch: int, inputs: FloatArray | None) -> AffineMap:
         return self.map(epoch) if inputs is None else self.map(epoch).fed(inputs)
 
 
-class _Repeated:
+class Repeated:
     """One map over and over, and what grows in it."""
 
     def __init__(self, once: AffineMap, course: Course):
@@ -204,6 +213,8 @@ class _Repeated:
 
     def end(self, begin: FloatArray) -> FloatArray:
         """The states after infinitely many epochs."""
+        if self._course.recipe.at(0).step == 0:
+            return begin
         return self.map.fixed_point() if self._course.settles else self.overflown(np.inf, begin)
 
 

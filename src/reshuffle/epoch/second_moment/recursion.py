@@ -48,19 +48,27 @@ class SecondMoment:
         return change
 
     def congruence_change(self, matrix: FloatArray) -> FloatArray:
-        """E[A M A'] - M (d, d) alone: what an epoch does to a second moment when nothing enters."""
+        """E[A M A'] - M (..., d, d) alone: what an epoch does to second moments when nothing enters."""
 
         def visit(batch: int, change: FloatArray) -> FloatArray:
             return change + self._conjugate(batch, matrix + change)
 
-        with few_threads(len(matrix)), np.errstate(over="ignore", invalid="ignore"):
+        with few_threads(self.visits.dimension), np.errstate(over="ignore", invalid="ignore"):
             change = self.walk.of(Process(visit, average, np.zeros_like(matrix)))
-            return np.asarray((change + change.T) / 2)
+            return np.asarray((change + change.swapaxes(-1, -2)) / 2)
 
     def _conjugate(self, batch: int, matrix: FloatArray) -> FloatArray:
-        """G M G' - M = -D M - (D (G M)')', for symmetric M."""
-        lost = self.visits.loss(batch, matrix)
-        return -lost - self.visits.loss(batch, (matrix - lost).T).T
+        """G M G' - M = -D M - (D (G M)')', for symmetric M (..., d, d)."""
+        lost = self._lost(batch, matrix)
+        return -lost - self._lost(batch, (matrix - lost).swapaxes(-1, -2)).swapaxes(-1, -2)
+
+    def _lost(self, batch: int, matrix: FloatArray) -> FloatArray:
+        """D M for M (..., d, d), in one call: beside each other they are the columns of one matrix."""
+        if matrix.ndim == 2:
+            return self.visits.loss(batch, matrix)
+        columns = np.moveaxis(matrix, -2, 0)
+        lost = self.visits.loss(batch, columns.reshape(len(columns), -1))
+        return np.moveaxis(lost.reshape(columns.shape), 0, -2)
 
     def _visit(self, batch: int, moments: FloatArray) -> FloatArray:
         d = self.visits.dimension
@@ -102,8 +110,8 @@ class DrawnSecondMoment(SecondMoment):
 
     def _conjugate(self, batch: int, matrix: FloatArray) -> FloatArray:
         rows, r = self.visits.blocks.rows, self.visits.rank
-        second = matrix[:r, :r]
-        squares = np.einsum("ij,ij->i", rows @ second, rows)
+        second = matrix[..., :r, :r]
+        squares = np.einsum("...ij,ij->...i", rows @ second, rows)
         W = self._gram
         return super()._conjugate(0, matrix) + self._spread(W @ second @ W.T, squares, self.sizes[batch])
 
@@ -125,9 +133,9 @@ class DrawnSecondMoment(SecondMoment):
         return np.asarray(W @ second @ W.T - mixed - mixed.T + own)
 
     def _spread(self, mean: FloatArray, squares: FloatArray, size: int) -> FloatArray:
-        """What drawing so many rows adds to the second moment of the state (d, d)."""
+        """What drawing so many rows adds to second moments of the state (..., d, d)."""
         visits, unit = self.visits, self.visits.unit
-        covariance = (unit.T @ (squares[:, np.newaxis] * unit) / self.n - mean) / size
+        covariance = (unit.T @ (squares[..., np.newaxis] * unit) / self.n - mean) / size
         signs = np.array([[1.0]]) if visits.momentum == 0 else np.array([[1.0, -1.0], [-1.0, 1.0]])
         return np.asarray(visits.left[:, np.newaxis] * np.kron(signs, covariance) * visits.left)
 
@@ -161,10 +169,12 @@ class SquaredMoments:
         # What is looked at is as large as what enters beside it, lest one be lost in the rounding of the other.
         of_state = np.nonzero(self._upper)[1] < d
         looked_at = np.where(of_state, _size(entries[of_state]), _size(entries[~of_state]))
-        columns = [
-            (entries - self._changed(size * unit)) / size
-            for size, unit in zip(looked_at, np.eye(len(entries)), strict=True)
-        ]
+        with np.errstate(over="ignore", invalid="ignore"):
+            # A single epoch may leave the range of numbers: then so do all after it.
+            columns = [
+                (entries - self._changed(size * unit)) / size
+                for size, unit in zip(looked_at, np.eye(len(entries)), strict=True)
+            ]
         left = self._left[self._upper]
         kernel, right = np.array(columns).T, np.ones(len(left))
         self._powers = Powers(AffineMap(left, right, kernel, entries[:, np.newaxis], 1.0, np.ones(1)))

@@ -49,10 +49,13 @@ class MeanPart(ABC):
         D = I - Abar.
     units : (d,)
         In which coordinates all parts of a second moment are of ordinary size: M times them from both sides.
+    speeds : (d, d)
+        How much of each part, in these units, an epoch changes.
     """
 
     loss: FloatArray
     units: FloatArray
+    speeds: FloatArray
 
     def change(self, matrix: FloatArray) -> FloatArray:
         """Abar M Abar' - M, for symmetric M, without a difference of nearly equal numbers."""
@@ -70,6 +73,7 @@ class ModePart(MeanPart):
     def __init__(self, paces: FloatArray, modes: FloatArray):
         self.loss = (modes * paces) @ modes.T
         self.units, self._modes = np.ones(len(paces)), modes
+        self.speeds = np.ones_like(modes)
         # 1 - (1 - x)(1 - y) without a difference of nearly equal numbers.
         self._diagonal = paces[:, np.newaxis] + paces - np.outer(paces, paces)
 
@@ -90,6 +94,7 @@ class DoubledPart(MeanPart):
     def __init__(self, once: AffineMap):
         self.loss, self.units = once.loss, once.right
         self._grades = once.grades[:, np.newaxis]
+        self.speeds = np.add.outer(once.grades, once.grades)
         self._kernels = [once.kernel]
         roots, identity = np.sqrt(once.left) * np.sqrt(once.right), np.eye(len(once.kernel))
         for _ in range(_DOUBLINGS):
