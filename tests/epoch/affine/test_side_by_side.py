@@ -19,7 +19,7 @@ def test_courses_at_once_are_those_one_by_one(recipe, step, fed):
     run = rs.descend(problem, rs.ShuffleOnce(3), step=step, start=[1.0, -1.0, 2.0, 0.5], **recipe)
     engine = run._affine
     courses, start = engine.courses, engine.inside(run.start)
-    inputs = np.concatenate([[1.0], run.blocks.response]) if fed else None
+    inputs = np.concatenate([[1.0], engine.blocks.response]) if fed else None
     assert side_by_side.serves(courses)
     together = [states.copy() for states in side_by_side.states(courses, start, EPOCHS, inputs)]
     one_by_one = [list(course.states(start, EPOCHS, inputs)) for course in courses]
@@ -31,8 +31,8 @@ def test_courses_at_once_are_those_one_by_one(recipe, step, fed):
 
 def test_one_course_a_schedule_and_large_states_are_followed_by_themselves():
     few, large = rs.gaussian(6, 4, seed=3), rs.gaussian(70, 66, seed=3)
-    assert not side_by_side.serves(rs.descend(few, rs.Cyclic(3), step=0.1).courses())
+    assert not side_by_side.serves(rs.descend(few, rs.Cyclic(3), step=0.1)._affine.courses)
     assert not side_by_side.serves(
-        rs.descend(few, rs.ShuffleOnce(3), step=lambda epoch: 0.1 / (1 + epoch)).courses()
+        rs.descend(few, rs.ShuffleOnce(3), step=lambda epoch: 0.1 / (1 + epoch))._affine.courses
     )
-    assert not side_by_side.serves(rs.descend(large, rs.ShuffleOnce(2), step=0.1).courses())
+    assert not side_by_side.serves(rs.descend(large, rs.ShuffleOnce(2), step=0.1)._affine.courses)
