@@ -113,6 +113,12 @@ def test_it_is_a_probability_law_wherever_descent_converges(aspect, share):
     assert law.moments(1)[0] == pytest.approx(alpha - alpha**2 / 4, rel=1e-9, abs=1e-9 * scale)
 
 
+@pytest.mark.parametrize("distance", [1e-6, 1e-8, -1e-8, 1e-9, -1e-10])
+def test_all_mass_is_found_where_a_soft_edge_nearly_touches_zero(distance):
+    law = TwoBatchLaw(1 + distance, 0.2)
+    assert law.measure.mass == pytest.approx(1, abs=1e-12)
+
+
 def test_real_points_are_limits_from_above():
     law = TwoBatchLaw(1.5, 0.2)
     edges = np.array(law.support[0])

@@ -1,5 +1,6 @@
 """A measure on the line as panels of Chebyshev interpolants, aware of how its density behaves at the edges."""
 
+import itertools
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
@@ -22,6 +23,8 @@ from reshuffle.free.measure.panels import (
 from reshuffle.free.measure.singularities import exponent
 
 DEEPEST = 40
+# Of half an interval: an end that is closer to 0 has a density that turns where no node of a whole panel sees it.
+CLOSE = 1e-12
 _WEIGHTS = INTEGRALS @ TO_COEFFICIENTS
 
 
@@ -96,7 +99,8 @@ class Measure:
             half = (high - low) / 2
             for edge, sign in ((low, 1.0), (high, -1.0)):
                 power = edge_power(lambda x: self._sampled(x)[0], edge, sign * half)
-                rows.append((edge, sign, power, 0.0, half ** (1 / power)))
+                cuts = _cuts(edge, half, power)
+                rows += [(edge, sign, power, start, end) for start, end in itertools.pairwise(cuts)]
         table = np.array(rows, dtype=float).reshape(-1, 5)
         empty = np.zeros((len(table), NODES))
         return Panels(table[:, 0], table[:, 1], table[:, 2], table[:, 3], table[:, 4], empty)
@@ -223,3 +227,20 @@ class Measure:
 
     def _below(self, x: float) -> float:
         return float(self.cdf(x)) - sum(mass for place, mass in self.atoms if place == x)
+
+
+def _cuts(edge: float, half: float, power: int) -> list[float]:
+    """Return where the panels of half an interval start and end, in s: one, unless its edge nearly touches 0.
+
+    There a soft edge looks like a hard one at 0 from afar, and its own scale is missed by any panel that starts at
+    it and ends far beyond: panels then grow geometrically from that scale on.
+
+    >>> _cuts(0.0, 1.0, 2), len(_cuts(1e-16, 1.0, 2))
+    ([0.0, 1.0], 11)
+    """
+    last = half ** (1 / power)
+    if not 0 < abs(edge) < CLOSE * half:
+        return [0.0, last]
+    first = abs(edge) ** (1 / power)
+    count = int(np.ceil(np.log(last / first) / np.log(8)))
+    return [0.0, *np.geomspace(first, last, count + 1).tolist()]
