@@ -1,32 +1,36 @@
 """What mini-batch gradient descent does to a least-squares problem, exactly and without training.
 
-problem -> scheme -> epoch -> descent -> risk, limit, stability, stopping
+problem -> scheme and recipe -> epoch -> run -> risk, limit, stability, stopping
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from reshuffle import asymptotics as asymptotics
+    from reshuffle import free as free
+    from reshuffle import plotting as plotting
     from reshuffle.epoch.epoch import Epoch as Epoch
     from reshuffle.errors import AccuracyWarning as AccuracyWarning
     from reshuffle.errors import BudgetError as BudgetError
     from reshuffle.errors import MissingTruthError as MissingTruthError
     from reshuffle.errors import UnsupportedError as UnsupportedError
-    from reshuffle.problem.least_squares import LeastSquares as LeastSquares
-    from reshuffle.problem.least_squares import gaussian as gaussian
-    from reshuffle.run.critical_steps import critical_step as critical_step
-    from reshuffle.run.expected_risk import ExpectedRisk as ExpectedRisk
-    from reshuffle.run.flow import GradientFlow as GradientFlow
-    from reshuffle.run.flow import gradient_flow as gradient_flow
-    from reshuffle.run.limits import Limit as Limit
-    from reshuffle.run.limits import LimitComparison as LimitComparison
-    from reshuffle.run.mean_square import MeanSquareStability as MeanSquareStability
-    from reshuffle.run.risk import Risk as Risk
-    from reshuffle.run.risk_interval import RiskInterval as RiskInterval
-    from reshuffle.run.run import Run as Run
-    from reshuffle.run.run import descend as descend
-    from reshuffle.run.stability import Stability as Stability
-    from reshuffle.run.stopping import BestEpoch as BestEpoch
+    from reshuffle.free.checks import ConvergenceError as ConvergenceError
+    from reshuffle.problem import LeastSquares as LeastSquares
+    from reshuffle.problem import gaussian as gaussian
+    from reshuffle.run import BestEpoch as BestEpoch
+    from reshuffle.run import ExpectedRisk as ExpectedRisk
+    from reshuffle.run import GradientFlow as GradientFlow
+    from reshuffle.run import Limit as Limit
+    from reshuffle.run import LimitComparison as LimitComparison
+    from reshuffle.run import MeanSquareStability as MeanSquareStability
+    from reshuffle.run import Risk as Risk
+    from reshuffle.run import RiskInterval as RiskInterval
+    from reshuffle.run import Run as Run
+    from reshuffle.run import Stability as Stability
+    from reshuffle.run import critical_step as critical_step
+    from reshuffle.run import descend as descend
+    from reshuffle.run import gradient_flow as gradient_flow
     from reshuffle.schemes import Cyclic as Cyclic
     from reshuffle.schemes import FullBatch as FullBatch
     from reshuffle.schemes import RandomReshuffling as RandomReshuffling
@@ -45,44 +49,48 @@ __version__ = "0.2.0.dev0"
 # The lines above say the same to type checkers and editors; a test compares the two.
 _HOMES = {
     "AccuracyWarning": "reshuffle.errors",
-    "BestEpoch": "reshuffle.run.stopping",
+    "BestEpoch": "reshuffle.run",
     "BudgetError": "reshuffle.errors",
+    "ConvergenceError": "reshuffle.free.checks",
     "Cyclic": "reshuffle.schemes",
     "Epoch": "reshuffle.epoch.epoch",
     "Estimate": "reshuffle.simulation",
-    "ExpectedRisk": "reshuffle.run.expected_risk",
+    "ExpectedRisk": "reshuffle.run",
     "FullBatch": "reshuffle.schemes",
-    "GradientFlow": "reshuffle.run.flow",
-    "LeastSquares": "reshuffle.problem.least_squares",
-    "Limit": "reshuffle.run.limits",
-    "LimitComparison": "reshuffle.run.limits",
-    "MeanSquareStability": "reshuffle.run.mean_square",
+    "GradientFlow": "reshuffle.run",
+    "LeastSquares": "reshuffle.problem",
+    "Limit": "reshuffle.run",
+    "LimitComparison": "reshuffle.run",
+    "MeanSquareStability": "reshuffle.run",
     "MissingTruthError": "reshuffle.errors",
     "RandomReshuffling": "reshuffle.schemes",
-    "Risk": "reshuffle.run.risk",
-    "RiskInterval": "reshuffle.run.risk_interval",
-    "Run": "reshuffle.run.run",
+    "Risk": "reshuffle.run",
+    "RiskInterval": "reshuffle.run",
+    "Run": "reshuffle.run",
     "SampleReshuffling": "reshuffle.schemes",
     "SampleWithReplacement": "reshuffle.schemes",
     "Scheme": "reshuffle.schemes",
     "ShuffleOnce": "reshuffle.schemes",
     "Simulation": "reshuffle.simulation",
-    "Stability": "reshuffle.run.stability",
+    "Stability": "reshuffle.run",
     "UnsupportedError": "reshuffle.errors",
     "WithReplacement": "reshuffle.schemes",
-    "critical_step": "reshuffle.run.critical_steps",
-    "descend": "reshuffle.run.run",
-    "gaussian": "reshuffle.problem.least_squares",
-    "gradient_flow": "reshuffle.run.flow",
+    "critical_step": "reshuffle.run",
+    "descend": "reshuffle.run",
+    "gaussian": "reshuffle.problem",
+    "gradient_flow": "reshuffle.run",
     "simulate": "reshuffle.simulation",
 }
+_ROOMS = ("asymptotics", "free", "plotting")
 
-__all__ = list(_HOMES)
+__all__ = [*_HOMES, *_ROOMS]
 
 if not TYPE_CHECKING:
     # Type checkers must not see this, or they would believe in every name.
 
     def __getattr__(name: str) -> object:
+        if name in _ROOMS:
+            return import_module(f"{__name__}.{name}")
         if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         value = getattr(import_module(_HOMES[name]), name)
@@ -90,4 +98,4 @@ if not TYPE_CHECKING:
         return value
 
     def __dir__() -> list[str]:
-        return sorted([*globals(), *_HOMES])
+        return sorted({*globals(), *__all__})

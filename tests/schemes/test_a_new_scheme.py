@@ -8,7 +8,6 @@ import pytest
 
 import reshuffle as rs
 from reshuffle.schemes import Shuffle
-from tests.oracles import brute_force
 
 
 class RandomRotation(rs.Scheme):
@@ -82,7 +81,8 @@ def test_every_other_question_has_an_answer(problem):
     step = rs.critical_step(problem, RandomRotation(3))
     assert rs.descend(problem, RandomRotation(3), 0.99 * step).converges
     assert not rs.descend(problem, RandomRotation(3), 1.01 * step).converges
-    assert rs.descend(problem, RandomRotation(3), STEP, momentum=0.5).expected_risk(math.inf).error == 0
+    heavy = rs.descend(problem, RandomRotation(3), STEP, momentum=0.5).expected_risk(math.inf)
+    assert heavy.error <= 1e-12 * heavy.total
     assert "walk" in repr(run.computation)
 
 
@@ -90,4 +90,3 @@ def test_it_is_simulated(problem):
     exact = rs.descend(problem, RandomRotation(3), STEP).expected_risk(4)
     drawn = rs.simulate(problem, RandomRotation(3), STEP, epochs=4, runs=4000, fresh_noise=True, seed=1)
     assert abs(drawn.expected_risk.mean - exact.total) <= 4 * drawn.expected_risk.standard_error
-    assert brute_force is not None

@@ -1,1 +1,1 @@
-"""The mean of one epoch over the orders of visits: an affine map."""
+"""The mean and the second moments of one epoch, and the one place that chooses how they are computed."""

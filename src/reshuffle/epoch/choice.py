@@ -34,7 +34,7 @@ _CALLS_OF_ROWS = 1.5
 _REMEMBERED_BYTES = 4e9
 _ROUNDS_OF_A_LIMIT = 100
 """Epochs of second moments that their limit costs."""
-_NO_PRICE = "more memory than this machine can spare, or more batches than anyone waits for"
+_OUT_OF_REACH = "it takes more memory than this machine can spare, or more batches than anyone waits for"
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,8 @@ class Way:
     against: str = ""
 
     def __repr__(self) -> str:
-        price = "" if np.isnan(self.operations) else f", {self.operations:.1g} operations"
-        took = f" ({duration(self.operations)})" if np.isfinite(self.operations) else ""
+        price = f", {self.operations:.1g} operations" if np.isfinite(self.operations) else ""
+        took = f" ({duration(self.operations)})" if price else ""
         return f"{self.name}{price}{took}" + (f": {self.against}" if self.against else "")
 
 
@@ -86,7 +86,8 @@ class Choice:
 
     def __repr__(self) -> str:
         lines = [f"{self.question}: {self.way}"]
-        lines += [f"  not {way}" for way in self.ways if way is not self.way]
+        others = (way if way.against else replace(way, against="not needed") for way in self.ways)
+        lines += [f"  not {way}" for way in others if way.name != self.taken]
         return "\n".join(lines)
 
 
@@ -109,10 +110,10 @@ class Computation:
         return f"{self.mean}\n{self.second_moment}"
 
 
-def _too_much(operations: float, budget: float) -> str:
+def _too_much(operations: float, budget: float, out_of_reach: str = _OUT_OF_REACH) -> str:
     """What speaks against a price, if anything."""
     if np.isinf(operations):
-        return f"it takes {_NO_PRICE}"
+        return out_of_reach
     if operations <= budget:
         return ""
     needed, allowed = apart(operations, budget)
@@ -129,7 +130,7 @@ def mean_choice(task: Task, accuracy: Accuracy) -> Choice:
     if task.approximation is None:
         return Choice(question, (Way("exact", task.exact_flops),))
     asked = "" if method == "auto" else f"method is {method!r}"
-    of_exact = _too_much(task.exact_flops, accuracy.budget)
+    of_exact = _too_much(task.exact_flops, accuracy.budget, task.out_of_reach or _OUT_OF_REACH)
     ways = [Way("exact", task.exact_flops, asked if method not in ("auto", "exact") else of_exact)]
     if method == "exact":
         return Choice(question, (Way("exact", task.exact_flops),))
@@ -331,7 +332,7 @@ def _of_rows(task: SecondMomentTask, budget: float) -> tuple[str, float]:
         return "the state is small enough to square the map of an epoch", np.inf
     steps, (rows, rank) = task.walk.steps, task.blocks.rows.shape
     if 2.0**steps * 8 * rank**2 > _REMEMBERED_BYTES:
-        return f"it takes {_NO_PRICE}", np.inf
+        return _OUT_OF_REACH, np.inf
     each = 2.0 ** (steps - 1) * (8.0 * rows * rank**2 + _CALLS_OF_ROWS * CALL * steps)
     price = task.rounds(each, budget) * each
     return _too_much(price, budget), price

@@ -122,6 +122,8 @@ class Task:
         What that costs; infinite if it cannot be done.
     approximation : Approximation or None
         None where the exact mean is cheap.
+    out_of_reach : str
+        Why the exact mean cannot be had, if it is not for its price.
     """
 
     steps: int
@@ -129,6 +131,7 @@ class Task:
     exact: Callable[[], MeanMap]
     exact_flops: float
     approximation: Approximation | None = None
+    out_of_reach: str = ""
 
 
 def task(scheme: Scheme, n: int, blocks: Blocks, step: float) -> Task:
@@ -214,7 +217,8 @@ def _shuffled_samples(scheme: Scheme, n: int, blocks: Blocks, step: float) -> Ta
     flops = 12.0 * n * rank**2 + (4.0 * n**2 * rank if steps == _MOST_SAMPLE_BATCHES else 0.0)
     if steps > _MOST_SAMPLE_BATCHES:
         mean, flops = partial(_refuse, steps), np.inf
-    return Task(steps, steps - 1, mean, flops, approximation)
+    known = f"the exact mean over shuffled samples is known for at most {_MOST_SAMPLE_BATCHES} batches"
+    return Task(steps, steps - 1, mean, flops, approximation, known)
 
 
 def _few_batches_of_samples(whitened: Whitened, coefficients: FloatArray, steps: int) -> MeanMap:

@@ -2,16 +2,17 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import scipy.linalg
+from numpy.typing import ArrayLike
 from scipy.sparse.linalg import LinearOperator
 
 from reshuffle._core import checks
 from reshuffle._core.arrays import FloatArray
 
-CovarianceLike: TypeAlias = Any
+CovarianceLike: TypeAlias = ArrayLike | LinearOperator | None
 """None (identity), a number, a vector (diagonal), a matrix or a scipy LinearOperator."""
 
 _PROBES = 4

@@ -41,9 +41,9 @@ class LeastSquares:
 
     def __init__(
         self,
-        X: Any,
-        y: Any,
-        beta_star: Any = None,
+        X: ArrayLike,
+        y: ArrayLike,
+        beta_star: ArrayLike | None = None,
         covariance: CovarianceLike = None,
         noise: float | None = None,
     ):
@@ -115,7 +115,7 @@ def gaussian(
     *,
     covariance: CovarianceLike = None,
     noise: float = 1.0,
-    beta_star: Any = None,
+    beta_star: ArrayLike | None = None,
     seed: int | np.random.Generator = 0,
 ) -> LeastSquares:
     """Draw a problem with Gaussian features, x ~ N(0, Sigma), and Gaussian noise: y = X beta_star + noise * eta.

@@ -1,1 +1,28 @@
 """Runs, and what people ask of them."""
+
+from reshuffle.run.critical_steps import critical_step
+from reshuffle.run.expected_risk import ExpectedRisk
+from reshuffle.run.flow import GradientFlow, gradient_flow
+from reshuffle.run.limits import Limit, LimitComparison
+from reshuffle.run.mean_square import MeanSquareStability
+from reshuffle.run.risk import Risk
+from reshuffle.run.risk_interval import RiskInterval
+from reshuffle.run.run import Run, descend
+from reshuffle.run.stability import Stability
+from reshuffle.run.stopping import BestEpoch
+
+__all__ = [
+    "BestEpoch",
+    "ExpectedRisk",
+    "GradientFlow",
+    "Limit",
+    "LimitComparison",
+    "MeanSquareStability",
+    "Risk",
+    "RiskInterval",
+    "Run",
+    "Stability",
+    "critical_step",
+    "descend",
+    "gradient_flow",
+]

@@ -94,6 +94,7 @@ class Run:
 
     def second_moment_choice(self, epochs: ArrayLike, *, given_responses: bool = False) -> Choice:
         """How `expected_risk` at these epochs is computed, and what it costs."""
+        given_responses = checks.flag("given_responses", given_responses)
         when = np.unique(self.recipe.clock(epochs).ravel())
         return moments.way(self._affine, self._modes, when, given_responses)
 

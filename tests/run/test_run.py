@@ -1,0 +1,115 @@
+"""One run for every scheme and recipe: what it is, how it is computed, and what it refuses."""
+
+import math
+
+import numpy as np
+import pytest
+
+import reshuffle as rs
+from reshuffle.schemes import Shuffle
+
+PROBLEM = rs.gaussian(12, 5, noise=0.5, seed=2)
+SCHEMES = [
+    rs.FullBatch(),
+    rs.RandomReshuffling(3),
+    rs.Cyclic(3),
+    rs.ShuffleOnce(3),
+    rs.WithReplacement(3),
+    rs.SampleWithReplacement(4),
+    rs.SampleReshuffling(3),
+]
+RECIPES = [{}, {"momentum": 0.3}, {"penalty": 0.1}]
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=str)
+@pytest.mark.parametrize("scheme", SCHEMES, ids=repr)
+def test_every_run_has_the_same_face(scheme, recipe):
+    run = rs.descend(PROBLEM, scheme, 0.05, **recipe)
+    assert type(run) is rs.Run
+    assert (run.problem, run.scheme, run.step) == (PROBLEM, scheme, 0.05)
+    assert (run.recipe.momentum, run.recipe.penalty) == (recipe.get("momentum", 0), recipe.get("penalty", 0))
+    assert run.method in ("exact", "sampling")
+    assert run.computation.mean.taken == run.method
+    assert repr(run).startswith("Run(LeastSquares(n=12, p=5, truth known), ")
+    iterates = run.iterate([1, 2])
+    np.testing.assert_allclose(run.predict(np.eye(5), [1, 2]), iterates, atol=1e-15)
+    for answer in (run.risk(2), run.expected_risk(2), run.limit(), run.compare_limit(), run.stability()):
+        assert answer.error_kind in ("exact", "bound", "three standard errors", "estimate")
+    assert run.best_epoch().epoch >= 0
+    assert run.frozen.dimension >= 0
+
+
+@pytest.mark.parametrize("scheme", SCHEMES, ids=repr)
+def test_the_matrix_of_an_epoch_is_what_the_error_is_multiplied_by(scheme):
+    run = rs.descend(PROBLEM, scheme, 0.05)
+    without_noise = rs.LeastSquares(PROBLEM.X, PROBLEM.X @ PROBLEM.beta_star)
+    moved = rs.descend(without_noise, scheme, 0.05, start=np.ones(5)).iterate(1)
+    expected = PROBLEM.beta_star + run.epoch.matrix @ (np.ones(5) - PROBLEM.beta_star)
+    np.testing.assert_allclose(moved, expected, atol=1e-10)
+
+
+def test_a_penalty_moves_what_no_row_sees():
+    problem = rs.gaussian(3, 5, noise=0.5, seed=2)
+    run = rs.descend(problem, rs.Cyclic(3), 0.05, penalty=0.2, start=np.ones(5))
+    silent = rs.LeastSquares(problem.X, np.zeros(3))
+    moved = rs.descend(silent, rs.Cyclic(3), 0.05, penalty=0.2, start=np.ones(5)).iterate(1)
+    np.testing.assert_allclose(moved, run.epoch.matrix @ np.ones(5), atol=1e-14)
+
+
+def test_what_has_no_answer_says_so_in_one_way():
+    heavy = rs.descend(PROBLEM, rs.RandomReshuffling(2), 0.05, momentum=0.5)
+    for question in (lambda: heavy.epoch, lambda: heavy.range_assumption, lambda: heavy.risk_interval(3)):
+        with pytest.raises(rs.UnsupportedError, match=r"has no answer for Run\(.*momentum=0.5\); it needs"):
+            question()
+    with pytest.raises(ValueError, match=r"X_new must have 5 columns"):
+        heavy.predict(np.eye(4), 1)
+
+
+def test_a_computation_tells_what_was_not_done_and_why():
+    few = rs.descend(PROBLEM, rs.RandomReshuffling(3), 0.05).computation
+    assert (few.mean.taken, few.second_moment.taken) == ("exact", "rows")
+    assert "not sampling: the exact mean is affordable" in repr(few)
+    many = rs.descend(rs.gaussian(600, 3, seed=1), rs.SampleReshuffling(batch_size=20), alpha=1.0, rtol=0.1)
+    told = repr(many.computation)
+    assert many.computation.mean.taken == many.method
+    assert "known for at most 4 batches" in told
+    assert many.computation.second_moment.taken == "simulation"
+    insisted = rs.descend(PROBLEM, rs.RandomReshuffling(3), 0.01, method="series", rtol=1.0).computation.mean
+    assert insisted.taken == "series"
+    assert all("method is 'series'" in way.against for way in insisted.ways if way.name != "series")
+    dear = rs.descend(rs.gaussian(60, 3, seed=1), rs.RandomReshuffling(30), 0.01, momentum=0.5, rtol=1.0)
+    assert "more memory" in dear.computation.mean.ways[0].against
+
+
+def test_schemes_and_recipes_are_equal_by_value():
+    for scheme in SCHEMES:
+        same = eval(f"rs.{scheme!r}")
+        assert same == scheme
+        assert hash(same) == hash(scheme)
+        assert sum(other == scheme for other in SCHEMES) == 1
+    assert rs.RandomReshuffling([[0, 1], [2]]) == rs.RandomReshuffling([[0, 1], [2]])
+    assert rs.RandomReshuffling([[0, 1], [2]]) != rs.RandomReshuffling([[0], [1, 2]])
+    assert rs.ShuffleOnce(8, seed=1) != rs.ShuffleOnce(8, seed=2)
+    assert rs.FullBatch() != "FullBatch()"
+    recipes = [rs.descend(PROBLEM, rs.FullBatch(), [0.1, 0.2], momentum=m).recipe for m in (0.1, 0.1, 0.2)]
+    assert recipes[0] == recipes[1] != recipes[2]
+    assert len(set(recipes)) == 2
+
+
+def test_schemes_declare_what_is_random():
+    assert [scheme.is_random for scheme in SCHEMES] == [False, True, False, True, True, True, True]
+    assert not any(scheme.shuffle is Shuffle.FROM_A_LIST for scheme in SCHEMES)
+    with pytest.raises(TypeError, match="no fixed order"):
+        rs.RandomReshuffling(2).order(4)
+    with pytest.raises(TypeError, match="no list of orders"):
+        rs.Cyclic(2).orders(4)
+
+
+def test_a_run_in_units_of_its_own_is_the_same_run():
+    problem = rs.LeastSquares(
+        PROBLEM.X, PROBLEM.y * 1e150, beta_star=PROBLEM.beta_star * 1e150, noise=0.5e150
+    )
+    found = rs.descend(problem, rs.RandomReshuffling(3), 0.05).expected_risk([1, math.inf])
+    true = rs.descend(PROBLEM, rs.RandomReshuffling(3), 0.05).expected_risk([1, math.inf])
+    np.testing.assert_allclose(found.total, 1e150 * (1e150 * true.total), rtol=1e-10)
+    assert found.error_kind == true.error_kind

@@ -1,0 +1,49 @@
+"""`python -m tests.traces`: which modules three questions pass through, as docs/architecture.md draws them."""
+
+import sys
+from collections.abc import Callable
+from types import FrameType
+
+import reshuffle as rs
+
+SCHEME = rs.RandomReshuffling(batches=4)
+QUESTIONS: dict[str, Callable[[rs.LeastSquares], object]] = {
+    "descend(...).risk": lambda problem: rs.descend(problem, SCHEME, alpha=0.2).risk([0, 10]),
+    "descend(...).expected_risk": lambda problem: rs.descend(problem, SCHEME, alpha=0.2).expected_risk([0, 10]),
+    "descend(momentum=).risk": lambda problem: rs.descend(problem, SCHEME, alpha=0.2, momentum=0.5).risk([0, 10]),
+}
+
+
+def modules(question: Callable[[rs.LeastSquares], object]) -> list[str]:
+    """The modules of the package in which a question calls a function, in the order of the first call."""
+    seen: list[str] = []
+
+    def look(frame: FrameType, event: str, _: object) -> None:
+        name = frame.f_globals.get("__name__", "").removeprefix("reshuffle.")
+        ours = frame.f_globals.get("__name__", "").startswith("reshuffle.")
+        if event == "call" and ours and name not in seen and not name.startswith("_core"):
+            seen.append(name)
+
+    question(rs.gaussian(100, 20, noise=0.5, seed=1))  # What is imported and cached on the way is not counted.
+    problem = rs.gaussian(100, 20, noise=0.5, seed=1)
+    sys.setprofile(look)
+    try:
+        question(problem)
+    finally:
+        sys.setprofile(None)
+    return seen
+
+
+def drawn(name: str) -> str:
+    """A trace as text: a line per room, in the order in which the question comes to it."""
+    rooms: dict[str, list[str]] = {}
+    for module in modules(QUESTIONS[name]):
+        room, _, rest = module.partition(".")
+        rooms.setdefault(room, []).append(rest)
+    lines = [f"    {name}"]
+    lines += [f"      {room + '/':<10}{' -> '.join(rest)}" for room, rest in rooms.items()]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    print("\n\n".join(map(drawn, QUESTIONS)))
