@@ -9,8 +9,12 @@ import reshuffle as rs
 SCHEME = rs.RandomReshuffling(batches=4)
 QUESTIONS: dict[str, Callable[[rs.LeastSquares], object]] = {
     "descend(...).risk": lambda problem: rs.descend(problem, SCHEME, alpha=0.2).risk([0, 10]),
-    "descend(...).expected_risk": lambda problem: rs.descend(problem, SCHEME, alpha=0.2).expected_risk([0, 10]),
-    "descend(momentum=).risk": lambda problem: rs.descend(problem, SCHEME, alpha=0.2, momentum=0.5).risk([0, 10]),
+    "descend(...).expected_risk": lambda problem: rs.descend(problem, SCHEME, alpha=0.2).expected_risk(
+        [0, 10]
+    ),
+    "descend(momentum=).risk": lambda problem: rs.descend(problem, SCHEME, alpha=0.2, momentum=0.5).risk(
+        [0, 10]
+    ),
 }
 
 
@@ -24,7 +28,9 @@ def modules(question: Callable[[rs.LeastSquares], object]) -> list[str]:
         if event == "call" and ours and name not in seen and not name.startswith("_core"):
             seen.append(name)
 
-    question(rs.gaussian(100, 20, noise=0.5, seed=1))  # What is imported and cached on the way is not counted.
+    question(
+        rs.gaussian(100, 20, noise=0.5, seed=1)
+    )  # What is imported and cached on the way is not counted.
     problem = rs.gaussian(100, 20, noise=0.5, seed=1)
     sys.setprofile(look)
     try:

@@ -46,7 +46,7 @@ def test_slow_modes_beside_growing_ones_are_not_frozen(size, step):
     X = (turn * singular) @ np.linalg.qr(rng.standard_normal((size, size)))[0].T
     run = rs.descend(rs.LeastSquares(X, np.ones(size)), rs.RandomReshuffling(2), step=step)
     assert run.frozen.dimension == 0
-    assert (run.epoch.rates < 0).any()
+    assert (run.epoch.paces < 0).any()
     with ctx.workprec(600):
         exact = arb_mat(size, size, X.ravel().tolist())
         tops, bottoms = range(size // 2), range(size // 2, size)
@@ -59,7 +59,7 @@ def test_slow_modes_beside_growing_ones_are_not_frozen(size, step):
         lost = (one + other) * step - (product + product.transpose()) * (arb(step) ** 2 / 2)
         expected = sorted(float(x.real) for x in acb_mat(lost).eig(algorithm="approx"))
     # The smallest singular value, 1e-10, is known to six digits, and so is its square.
-    np.testing.assert_allclose(run.epoch.rates, expected, rtol=1e-6)
+    np.testing.assert_allclose(run.epoch.paces, expected, rtol=1e-6)
 
 
 def test_a_null_space_inside_the_row_space_is_found():

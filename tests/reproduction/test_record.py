@@ -6,13 +6,13 @@ import os
 import pytest
 
 from reshuffle import paper, plotting
-from reshuffle.paper import figure
+from reshuffle.paper import figure as record
 from tests.reproduction.test_figures import SMALL
 
 NAME = "fixed-dimension"
 OLD = SMALL[NAME]
 NEW = OLD | {"seed": 9}
-FILES = tuple(f"fixed_dimension.{kind}" for kind in (*figure.KINDS, "json"))
+FILES = tuple(f"fixed_dimension.{kind}" for kind in (*record.KINDS, "json"))
 
 
 class KilledError(BaseException):
@@ -27,7 +27,7 @@ def small_picture(numbers):
 
 def write(folder, inputs):
     figure = dataclasses.replace(paper.load(NAME), draw=small_picture)
-    return figure.write(folder, NAME, figure, inputs, figure.compute(**inputs), 0.0)
+    return record.write(folder, NAME, figure, inputs, figure.compute(**inputs), 0.0)
 
 
 def contents(folder):
@@ -54,9 +54,9 @@ def between_steps(monkeypatch):
 
 def test_what_was_written_is_read(tmp_path):
     written = write(tmp_path, OLD)
-    assert figure.read(tmp_path, NAME, OLD) == written
+    assert record.read(tmp_path, NAME, OLD) == written
     assert set(contents(tmp_path)) == set(FILES)
-    assert figure.read(tmp_path, NAME, NEW) is None
+    assert record.read(tmp_path, NAME, NEW) is None
 
 
 @pytest.mark.parametrize("step", range(len(FILES)))
@@ -70,8 +70,8 @@ def test_a_kill_between_two_files_leaves_nothing_that_passes_for_finished(tmp_pa
     between_steps(step, kill)
     with pytest.raises(KilledError):
         write(tmp_path, NEW)
-    assert figure.read(tmp_path, NAME, NEW) is None
-    assert figure.read(tmp_path, NAME, OLD) == (written if step == 0 else None)
+    assert record.read(tmp_path, NAME, NEW) is None
+    assert record.read(tmp_path, NAME, OLD) == (written if step == 0 else None)
 
 
 @pytest.mark.parametrize("step", range(len(FILES)))
@@ -79,7 +79,7 @@ def test_two_writers_of_the_same_figure_leave_it_finished(tmp_path, between_step
     """The second one writes all its files between two of the first: none dies, and both mean the same figure."""
     between_steps(step, lambda: write(tmp_path, OLD))
     written = write(tmp_path, OLD)
-    assert figure.read(tmp_path, NAME, OLD) == written
+    assert record.read(tmp_path, NAME, OLD) == written
     assert set(contents(tmp_path)) == set(FILES)
 
 
@@ -97,11 +97,11 @@ def test_two_writers_of_different_figures_are_not_mixed(tmp_path, between_steps,
     between_steps(step, lambda: write(shared, NEW))
     write(shared, OLD)
     for inputs in (OLD, NEW):
-        if figure.read(shared, NAME, inputs) is not None:
+        if record.read(shared, NAME, inputs) is not None:
             assert contents(shared) == both[inputs["seed"]]
 
 
-@pytest.mark.parametrize("kind", figure.KINDS)
+@pytest.mark.parametrize("kind", record.KINDS)
 @pytest.mark.parametrize("damage", ["empty", "cut off", "changed", "missing", "a folder"])
 def test_a_damaged_file_does_not_count_as_finished(tmp_path, kind, damage):
     write(tmp_path, OLD)
@@ -112,21 +112,21 @@ def test_a_damaged_file_does_not_count_as_finished(tmp_path, kind, damage):
         path.mkdir()
     elif damage != "missing":
         path.write_bytes({"empty": b"", "cut off": content[:-1], "changed": b" " + content[1:]}[damage])
-    assert figure.read(tmp_path, NAME, OLD) is None
+    assert record.read(tmp_path, NAME, OLD) is None
 
 
 def test_what_an_earlier_kill_left_behind_is_in_nobody_s_way(tmp_path):
     for name in FILES:
         (tmp_path / f".{name}.part").write_bytes(b"half")
     written = write(tmp_path, OLD)
-    assert figure.read(tmp_path, NAME, OLD) == written
+    assert record.read(tmp_path, NAME, OLD) == written
 
 
 def test_a_file_may_be_read_by_whom_the_umask_allows(tmp_path):
     """Temporary files of the standard library are for their owner alone, and stay so when they are renamed."""
     plain = tmp_path / "plain"
     plain.write_bytes(b"")
-    figure.replace(tmp_path / "replaced", b"whole")
+    record.replace(tmp_path / "replaced", b"whole")
     assert (tmp_path / "replaced").stat().st_mode == plain.stat().st_mode
 
 
@@ -143,12 +143,12 @@ def test_a_disk_that_is_full_leaves_the_old_figure(tmp_path, monkeypatch):
         with pytest.raises(OSError, match="No space left"):
             write(tmp_path, NEW)
     assert contents(tmp_path) == before
-    assert figure.read(tmp_path, NAME, OLD) == written
+    assert record.read(tmp_path, NAME, OLD) == written
 
 
 def test_a_record_without_digests_is_of_another_age(tmp_path):
     written = write(tmp_path, OLD)
     stored = dataclasses.asdict(written)
     del stored["digests"]
-    (tmp_path / "fixed_dimension.json").write_text(figure.json.dumps(stored))
-    assert figure.read(tmp_path, NAME, OLD) is None
+    (tmp_path / "fixed_dimension.json").write_text(record.json.dumps(stored))
+    assert record.read(tmp_path, NAME, OLD) is None

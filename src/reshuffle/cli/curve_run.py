@@ -15,10 +15,6 @@ QUICK = 2e10
 """Operations that nobody has to ask for: a second or two."""
 UNANSWERED = (BudgetError, ValueError, TypeError, ArithmeticError, MemoryError)
 """What a question may fail with while others are answered."""
-_SEARCHED = 2000
-"""Epochs that a search one by one looks at, more or less."""
-_SETTLING = 100
-"""Rounds of the recursion that leads to a limit, more or less."""
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,9 @@ from reshuffle.run.risk import Risk
 from reshuffle.run.stability import FrozenSubspace, Stability, nothing_frozen, slowness
 from reshuffle.run.stopping import BestEpoch
 
+_SEARCHED = 2000
+"""Epochs that a search one by one looks at, more or less."""
+
 
 class AffineEngine(AffineStates):
     """The mean iterate, its risk and its stability, read off the mean states along the courses of a run."""
@@ -214,9 +217,10 @@ class AffineEngine(AffineStates):
 
     @property
     def search_operations(self) -> float:
-        """What looking at as many epochs as `best_epoch` may look at costs."""
-        each = self._epoch_flops * (1 if self.error_kind == "exact" else confidence.MOST_GROUPS)
-        return stopping.LONGEST_SEARCH * each
+        """About what `best_epoch` costs, a few thousand epochs as a rule; infinite where orders are drawn."""
+        if self.error_kind != "exact":
+            return math.inf
+        return _SEARCHED * 2.0 * len(self.courses) * self.dimension**2 * len(self.blocks.rows)
 
     @property
     def _epoch_flops(self) -> float:
