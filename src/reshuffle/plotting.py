@@ -7,8 +7,7 @@ import numpy as np
 
 from reshuffle._core.arrays import FloatArray
 from reshuffle.free import view as layout
-from reshuffle.free.plot import current_axes
-from reshuffle.free.view import Drawable
+from reshuffle.free.view import Drawable, current_axes
 from reshuffle.run.risk import Risk
 from reshuffle.simulation import Estimate
 

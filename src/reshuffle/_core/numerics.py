@@ -86,7 +86,7 @@ def power_and_sum(x: FloatArray, count: FloatArray) -> tuple[FloatArray, FloatAr
 
 
 def _power_and_rest(x: FloatArray, count: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """P = (1 - x)^k and 1 - p, for finite k."""
+    """p = (1 - x)^k and 1 - p, for finite k."""
     with np.errstate(divide="ignore"):
         # x - 2 and 1 - x are exact where their logarithms are near zero.
         logarithm = np.where(x < 1, np.log1p(-np.minimum(x, 1.0)), np.log1p(np.maximum(x, 1.0) - 2))

@@ -238,7 +238,7 @@ class Spectrum(Law):
 
     def plot(self, ax: "Axes | None" = None, *, sample: int | None = None, seed: int | None = 0) -> "Axes":
         """Draw the density, and the histogram of a matrix of size ``sample``, on ``ax``, which is returned."""
-        from reshuffle.free.plot import plot
+        from reshuffle.free.view import plot
 
         return plot(self, ax, sample=sample, seed=seed)
 

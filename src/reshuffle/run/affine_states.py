@@ -13,9 +13,9 @@ from reshuffle._core.arrays import FloatArray
 from reshuffle._core.confidence import ERROR_KINDS, ErrorKind
 from reshuffle.epoch import choice
 from reshuffle.epoch.accuracy import Accuracy
-from reshuffle.epoch.affine import side_by_side, visits
+from reshuffle.epoch.affine import visits
 from reshuffle.epoch.affine.affine_map import AffineMap, average
-from reshuffle.epoch.affine.course import Course
+from reshuffle.epoch.affine.course import Course, can_be_stacked, stacked_states
 from reshuffle.epoch.affine.outside import Outside
 from reshuffle.epoch.affine.sampled_course import SampledCourse
 from reshuffle.epoch.affine.visits import GradedBlocks
@@ -218,6 +218,6 @@ def _states(
     courses: list[Course], start: FloatArray, epochs: FloatArray, inputs: FloatArray | None
 ) -> Iterator[Sequence[FloatArray] | FloatArray]:
     """The states along each of the courses, at the ascending epochs."""
-    if side_by_side.serves(courses):
-        return side_by_side.states(courses, start, epochs, inputs)
+    if can_be_stacked(courses):
+        return stacked_states(courses, start, epochs, inputs)
     return zip(*[course.states(start, epochs, inputs) for course in courses], strict=True)
