@@ -8,8 +8,8 @@ It is if it lies within what it admits to be off by (`error`) and the rounding t
   place.
 
 Infinity is right where the exact answer grows, or is above 1e300, and nothing else is. Where it depends on those
-last units of the inputs whether something grows, either is. A discrete answer must be that of the inputs, or of
-inputs that have moved so.
+last units of the inputs whether something grows, either is, and all that lies between the two. A discrete answer
+must be that of the inputs, or of inputs that have moved so.
 
 A stated error is a bound, and taken at its word, for the series. For sampled orders it is three standard errors, of
 which one answer in some hundreds is outside by its nature: here, where thousands are asked, nine are allowed. How
@@ -107,4 +107,7 @@ def _entry_holds(actual: float, values: list[Value], allowed: arb) -> bool:
         finite = [value for value in values if isinstance(value, arb)]
         return bool(finite) or abs(actual) > _NEARLY_BEYOND
     assert isinstance(right, arb)
+    if any(isinstance(value, float) for value in values):
+        # Inputs in between make a power of anything from nothing to infinity.
+        return True
     return bool(abs(arb(actual) - right.mid()) <= allowed)

@@ -270,3 +270,41 @@ def test_a_risk_that_is_beyond_the_range_from_the_start_is_so_in_silence(scheme,
     assert np.isinf(run.risk([0, 1, 3, math.inf]).total).all()
     assert np.isinf(run.expected_risk([0, 1, 3]).total).all()
     assert run.best_epoch().risk == math.inf
+
+
+@pytest.mark.parametrize("scheme", SCHEMES, ids=str)
+def test_parameters_are_numbers_where_products_with_features_are_not(scheme):
+    """After k epochs of divergence the parameters are 1e250 or so; times the features, 1e80, they are beyond."""
+    runs = [
+        rs.descend(
+            rs.LeastSquares(size * TALL, size * np.ones(3)),
+            scheme,
+            8.0 / size / size,
+            momentum=0.3,
+            **FEW_DRAWS,
+        )
+        for size in (1.0, 2.0**266)
+    ]
+    ordinary, extreme = (run.iterate([10, 200]) for run in runs)
+    assert 1e100 < np.abs(ordinary[1]).max() < np.inf
+    np.testing.assert_allclose(extreme, ordinary, rtol=1e-9)
+
+
+@pytest.mark.parametrize("scheme", [rs.Cyclic(1), rs.ShuffleOnce(1), rs.RandomReshuffling(1)], ids=str)
+def test_what_turns_around_every_epoch_counts_them_to_the_last(scheme):
+    """Step (w + penalty) = 2, where w = penalty: each epoch multiplies by -1, give or take the last digit."""
+    X = np.array([[-0.5735011518884231, 0.5422410460851568]])
+    problem = rs.LeastSquares(X, [-0.9], beta_star=[0.0, 0.0], covariance=[0.1, 1.0], noise=0.5)
+    run = rs.descend(problem, scheme, alpha=1.6053195840378884, penalty=0.6229289232768733)
+    # The difference of two epochs beyond 2^53 is no float64: whether it is odd is all that counts here.
+    for early in (2, 3):
+        np.testing.assert_allclose(
+            run.risk([early, 2**70]).total[1], run.risk(2**70).total, rtol=1e-9, atol=1e-20
+        )
+
+
+def test_features_of_zeros_by_the_series():
+    run = rs.descend(
+        rs.LeastSquares(np.zeros((5, 2)), np.ones(5)), rs.RandomReshuffling(2), 1.5, method="series"
+    )
+    assert run.range_assumption.holds

@@ -133,3 +133,11 @@ def test_how_long_a_factor_takes_is_told_where_the_rate_rounds_to_one():
     assert run.stability().rate == 1.0
     # The first column: step w = 1e-18 / 2 an epoch.
     assert "a factor 1/e takes about 2e+18 epochs; the columns of X differ" in run.stability().advice
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-30])
+def test_a_mode_that_stands_still_at_one_step_alone(scale):
+    """(1 - 4 step)^2 (1 - step) touches one at 3/4: there, and only there before 1.0888, nothing moves."""
+    problem = rs.LeastSquares(scale * np.array([[2.0], [1.0], [2.0], [0.0]]), np.ones(4))
+    found = rs.critical_step(problem, rs.RandomReshuffling(4))
+    assert found * scale**2 == pytest.approx(0.75, rel=2e-9)

@@ -79,7 +79,10 @@ class Whitened:
             return self.row_norms
         roots = np.sqrt(self.paces)
         return np.array(
-            [scipy.linalg.svdvals(self.of_atom(atom) * roots)[0] ** 2 for atom in range(self.atoms)]
+            [
+                scipy.linalg.svdvals(self.of_atom(atom) * roots).max(initial=0.0) ** 2
+                for atom in range(self.atoms)
+            ]
         )
 
     @property

@@ -175,7 +175,7 @@ def _indefinite(mean: MeanMap, orthonormal: FloatArray, triangle: FloatArray, ke
     images = singular[:, np.newaxis] * turned
     # H diag(s) q = x diag(s)^-1 q for every mode q: slow ones are known better by the right side.
     inverse = scipy.linalg.inv(inner, check_finite=False)
-    slow = np.abs(values) * np.linalg.norm(inverse, 2) < singular[0] * singular[-1]
+    slow = np.abs(values) * np.linalg.norm(inverse) < singular[0] * singular[-1]
     images[:, slow] = inverse @ (turned[:, slow] / singular[:, np.newaxis]) * values[slow]
     return Modes(np.ldexp(values, exponent), right @ turned, mean.pulled(orthonormal @ (left @ images)))
 

@@ -62,7 +62,8 @@ def units(problem: LeastSquares, start: FloatArray, given_responses: bool) -> Un
         sizes.append(float(np.abs(problem.y).max()))
     elif problem.noise is not None:
         sizes.append(problem.noise)
-    return Units(_exponent(max(sizes)), _exponent(_size(problem.covariance)))
+    # A small Sigma stays as it is: what it makes of large errors may be a number where their squares are not.
+    return Units(_exponent(max(sizes)), max(_exponent(_size(problem.covariance)), 0))
 
 
 def _size(covariance: Covariance) -> float:

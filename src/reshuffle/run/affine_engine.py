@@ -18,6 +18,7 @@ from reshuffle.run.risk import Risk
 from reshuffle.run.stability import FrozenSubspace, Stability, nothing_frozen, slowness
 from reshuffle.run.stopping import BestEpoch
 
+_LARGEST = 1e300
 _SEARCHED = 2000
 """Epochs that a search one by one looks at, more or less."""
 
@@ -26,10 +27,16 @@ class AffineEngine(AffineStates):
     """The mean iterate, its risk and its stability, read off the mean states along the courses of a run."""
 
     def _iterates(self, epochs: FloatArray) -> FloatArray:
-        """The mean iterate in row-space coordinates u (times, r), at ascending epochs."""
-        states = self.means(self.inside(self.start), epochs, self._responses)
+        """The mean iterate in row-space coordinates u / scale (times, r), at ascending epochs."""
+        # The run is linear in start and responses; u itself may leave the range before the parameters do, and the
+        # responses over the scale before either.
+        scale, largest = self.space.scale, float(np.abs(self._responses).max())
+        unit = scale if largest < _LARGEST * scale else 1.0
+        start = self.space.coordinates(self.start) * (scale / unit)
+        states = self.means(start, epochs, self._responses / unit)
         iterates = [state[:, 0] for state, _ in states]
-        return np.array(iterates).reshape(len(epochs), self.space.dimension)
+        with np.errstate(over="ignore"):
+            return np.array(iterates).reshape(len(epochs), self.space.dimension) / (scale / unit)
 
     @property
     def _responses(self) -> FloatArray:
@@ -40,10 +47,8 @@ class AffineEngine(AffineStates):
         """The mean iterate after each of the given epochs, of shape epochs.shape + (p,); inf where it grows."""
         when, back = np.unique(epochs.ravel(), return_inverse=True)
         coordinates, space = self._iterates(when), self.space
-        with np.errstate(over="ignore"):
-            inside = coordinates / space.scale
-        grows = np.isinf(inside)
-        inside = np.where(grows, 0.0, inside)
+        grows = np.isinf(coordinates)
+        inside = np.where(grows, 0.0, coordinates)
         outside = space.outside(self.start)
         fades = self.fades(when)
         with np.errstate(invalid="ignore"):

@@ -76,6 +76,10 @@ def _of_gram(X: FloatArray, weights: FloatArray, scale: float) -> float:
 
 _PRECISION = 1e-9
 """Relative width to which the critical step is enclosed."""
+_WIDE, _APART = 1e-3, 1e-5
+"""Relative distances: within which a touch is looked for, and of the points whose values are compared there."""
+_ROUNDING = 1e-13
+"""Of a function, relative to what its slope makes of the step."""
 BUDGET = 1e13
 """Operations that may be spent on a critical step: ten minutes or so."""
 
@@ -252,10 +256,30 @@ def _first_zero(
         middle = (left + right) / 2
         if right - left <= _PRECISION * right:
             # A function that has not crossed but is this near to it has, to the promised precision.
-            return middle
+            nearest = min(unsure, key=lambda i: at_right[i])
+            return middle if at_right[nearest] <= 0 else _touch(functions[nearest], slopes[nearest], left)
         at_middle = values(middle, unsure)
         if min(at_middle.values()) > 0:
             waiting.append((middle, at_middle, right, {i: at_right[i] for i in unsure}))
         # The left half is looked at first, and alone if it holds a crossing.
         waiting.append((left, {i: at_left[i] for i in unsure}, middle, at_middle))
     return None
+
+
+def _touch(function: Callable[[float], float], slope: float, start: float) -> float:
+    """Where a positive function that nearly vanishes right of the start touches zero; the start if it does not.
+
+    Beside such a point it is like a parabola, and near zero long before: the root of its differences is sharp.
+    """
+    apart, end = _APART * start, start * (1 + _WIDE)
+
+    def difference(point: float) -> float:
+        return function(point + apart) - function(point - apart)
+
+    if not difference(start) < 0 < difference(end):
+        return start
+    low, high = start, end
+    while high - low > _PRECISION * start / 10:
+        middle = (low + high) / 2
+        low, high = (middle, high) if difference(middle) < 0 else (low, middle)
+    return low if function(low) <= _ROUNDING * slope * start else start

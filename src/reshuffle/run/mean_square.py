@@ -164,16 +164,17 @@ def spread_gain(course: Course, decided: float | None = None, rounds: int = ROUN
     part, change = mean_part(course.map(0), symmetric), congruence_change(course)
     scales = np.outer(part.units, part.units)
     # Slow modes change by little, and what they change by is known as well, relative to that, as of fast ones.
-    sizes = scales / np.maximum(part.speeds, np.finfo(np.float64).tiny)
+    weights = scales / np.maximum(part.speeds, np.finfo(np.float64).tiny)
+
+    def size(change: FloatArray) -> float:
+        return float(np.abs(weights * change).max(initial=0.0))
 
     def positive(scaled: FloatArray) -> FloatArray:
         # In units in which slow modes, too, have a spread of ordinary size.
         matrix = scaled / scales
         by_the_mean = part.change(matrix)
         spread = change(matrix) - by_the_mean
-        if np.abs(sizes * spread).max(initial=0.0) <= _ROUNDING * np.abs(sizes * by_the_mean).max(
-            initial=0.0
-        ):
+        if size(spread) <= _ROUNDING * size(by_the_mean):
             return np.zeros_like(matrix)
         return scales * part.solve(spread)
 

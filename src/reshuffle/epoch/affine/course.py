@@ -172,7 +172,7 @@ class Course:
             if np.isinf(epoch):
                 current = once.end(begin)
             elif self.recipe.is_constant:
-                current = once.powers.after(epoch - done, current)
+                current = once.powers.after(int(epoch) - int(done), current)
                 if not np.isfinite(current).all():
                     current = once.overflown(epoch, begin)
             else:
@@ -252,7 +252,7 @@ def stacked_states(
         if np.isinf(epoch):
             current = np.array([once.end(begin) for once in repeated])
         else:
-            current = powers.after(epoch - done, current)
+            current = powers.after(int(epoch) - int(done), current)
             for number in np.flatnonzero(~np.isfinite(current).all(axis=(1, 2))):
                 current[number] = repeated[number].overflown(epoch, begin)
         done = epoch
@@ -263,16 +263,16 @@ class _StackedPowers:
     """Maps with the same L and R, each repeated the same number of times."""
 
     def __init__(self, each: Sequence[Powers]):
-        self._each, self._last, self._units = each, 0.0, each[0].units
+        self._each, self._last, self._units = each, 0, each[0].units
 
-    def after(self, count: float, states: FloatArray) -> FloatArray:
+    def after(self, count: int, states: FloatArray) -> FloatArray:
         """The states (courses, d, z) after `count` more applications; nan where they leave the range of numbers."""
         if not count:
             return states
         with few_threads(states.shape[1]), np.errstate(over="ignore", invalid="ignore"):
             if count != self._last:
                 self._last = count
-                self._stack([powers.power(int(count)) for powers in self._each])
+                self._stack([powers.power(count) for powers in self._each])
             moved = self._kernels @ (self._right * states) - self._entries
             after = states - self._left * moved
             if self._units is not None and self._faded.any():

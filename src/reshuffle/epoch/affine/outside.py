@@ -102,7 +102,7 @@ class Outside:
                 fades.append(self._end())
                 continue
             if self.recipe.is_constant:
-                state = Powers(self._visit(0)).after(self.steps * int(epoch - done), state)
+                state = Powers(self._visit(0)).after(self.steps * (int(epoch) - int(done)), state)
             else:
                 for passed in range(done, int(epoch)):
                     state = Powers(self._visit(passed)).after(self.steps, state)
