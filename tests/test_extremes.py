@@ -308,3 +308,21 @@ def test_features_of_zeros_by_the_series():
         rs.LeastSquares(np.zeros((5, 2)), np.ones(5)), rs.RandomReshuffling(2), 1.5, method="series"
     )
     assert run.range_assumption.holds
+
+
+def test_nothing_enters_from_responses_of_zero_at_any_step():
+    problem = rs.LeastSquares([[0.0, 0.01, 0.2], [0.0, 2.5, 1.1], [0.0, 0.0, 0.0]], np.zeros(3))
+    for scheme in (rs.Cyclic(batches=[[1], [0], [2]], normalize="equal"), rs.ShuffleOnce(3), rs.Cyclic(3)):
+        run = rs.descend(problem, scheme, alpha=1e199)
+        assert not run.iterate([0, 1, 5, math.inf]).any()
+        assert not run.compare_limit().difference.any()
+
+
+def test_means_beside_squares_are_not_lost_in_the_rounding_of_what_enters():
+    """All batches commute, and the responses have no noise: nothing is spread, whichever epochs are asked for."""
+    X, truth = np.array([[1.0, 0.0], [3.0, 0.0], [1.0, 0.0]]), np.array([1.8, -0.06])
+    sigma = 1e30 * np.array([[0.5, 1.1], [1.1, 5.5]])
+    problem = rs.LeastSquares(X, X @ truth, beta_star=truth, covariance=sigma, noise=0.0)
+    run = rs.descend(problem, rs.RandomReshuffling(3), step=0.1157, start=[-288.0, -343.0])
+    found = run.expected_risk([1000, 3, 10**15, math.inf], given_responses=True)
+    np.testing.assert_allclose(found.total, found.mean, rtol=1e-10)

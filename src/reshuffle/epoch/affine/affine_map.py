@@ -83,9 +83,10 @@ class AffineMap:
     def fed(self, inputs: FloatArray) -> "AffineMap":
         """The map with given inputs zeta (z,): a single column enters."""
         sizes = np.abs(inputs) * self.entry_sizes
-        return replace(
-            self, entries=self.entries @ inputs[:, np.newaxis], entry_sizes=sizes.max(keepdims=True)
-        )
+        # Nothing enters from an input of zero, however far beyond the range of numbers its entry is.
+        some = inputs != 0
+        entries = self.entries[:, some] @ inputs[some, np.newaxis]
+        return replace(self, entries=entries, entry_sizes=sizes.max(keepdims=True))
 
     @cached_property
     def graded(self) -> FloatArray:

@@ -177,6 +177,8 @@ class SquaredMoments:
             ]
         left = self._left[self._upper]
         kernel, right = np.array(columns).T, np.ones(len(left))
+        # Means know nothing of squares: what a difference says beside zero is the rounding of what enters.
+        kernel[np.ix_(~of_state, of_state)] = 0.0
         self._powers = Powers(AffineMap(left, right, kernel, entries[:, np.newaxis], 1.0, np.ones(1)))
 
     def _changed(self, packed: FloatArray) -> FloatArray:
