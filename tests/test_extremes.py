@@ -320,9 +320,10 @@ def test_nothing_enters_from_responses_of_zero_at_any_step():
 
 def test_means_beside_squares_are_not_lost_in_the_rounding_of_what_enters():
     """All batches commute, and the responses have no noise: nothing is spread, whichever epochs are asked for."""
-    X, truth = np.array([[1.0, 0.0], [3.0, 0.0], [1.0, 0.0]]), np.array([1.8, -0.06])
+    X, truth = np.array([[1.0, 0.0], [3.0, 0.0], [1.0, 0.0]]), np.array([1.7873212246572856, -0.06])
     sigma = 1e30 * np.array([[0.5, 1.1], [1.1, 5.5]])
-    problem = rs.LeastSquares(X, X @ truth, beta_star=truth, covariance=sigma, noise=0.0)
-    run = rs.descend(problem, rs.RandomReshuffling(3), step=0.1157, start=[-288.0, -343.0])
+    y = [1.7873212246572856, 5.361963673971857, 1.7873212246572856]
+    problem = rs.LeastSquares(X, y, beta_star=truth, covariance=sigma, noise=0.0)
+    run = rs.descend(problem, rs.RandomReshuffling(3), step=0.11568658240732223, start=[-288.2, -343.1])
     found = run.expected_risk([1000, 3, 10**15, math.inf], given_responses=True)
     np.testing.assert_allclose(found.total, found.mean, rtol=1e-10)

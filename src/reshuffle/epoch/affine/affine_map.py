@@ -85,7 +85,8 @@ class AffineMap:
         sizes = np.abs(inputs) * self.entry_sizes
         # Nothing enters from an input of zero, however far beyond the range of numbers its entry is.
         some = inputs != 0
-        entries = self.entries[:, some] @ inputs[some, np.newaxis]
+        with np.errstate(over="ignore", invalid="ignore"):
+            entries = self.entries[:, some] @ inputs[some, np.newaxis]
         return replace(self, entries=entries, entry_sizes=sizes.max(keepdims=True))
 
     @cached_property

@@ -30,6 +30,11 @@ class SecondMoment:
         cross[:, 0] = error
         return np.hstack([np.outer(error, error), cross])
 
+    @property
+    def largest_entry(self) -> float:
+        """The size of what enters at a single visit."""
+        return max((float(np.abs(entry).max(initial=0.0)) for _, entry in self._entries), default=0.0)
+
     def epoch(self, moments: FloatArray) -> FloatArray:
         """[M, C] after one more epoch."""
         with np.errstate(over="ignore", invalid="ignore"):
@@ -168,7 +173,10 @@ class SquaredMoments:
         entries = self._changed(np.zeros(self._upper.sum()))
         # What is looked at is as large as what enters beside it, lest one be lost in the rounding of the other.
         of_state = np.nonzero(self._upper)[1] < d
-        looked_at = np.where(of_state, _size(entries[of_state]), _size(entries[~of_state]))
+        # What enters at the single visits may cancel in an epoch, and then leaves its rounding behind.
+        pushed = recursion.largest_entry / (visits.left.min(initial=np.inf) or 1.0)
+        of_squares = _size(np.append(entries[of_state], pushed**2 * sizes.max(initial=0.0)))
+        looked_at = np.where(of_state, of_squares, _size(np.append(entries[~of_state], pushed)))
         with np.errstate(over="ignore", invalid="ignore"):
             # A single epoch may leave the range of numbers: then so do all after it.
             columns = [
@@ -176,7 +184,7 @@ class SquaredMoments:
                 for size, unit in zip(looked_at, np.eye(len(entries)), strict=True)
             ]
         left = self._left[self._upper]
-        kernel, right = np.array(columns).T, np.ones(len(left))
+        kernel, right = np.array(columns).reshape(len(left), len(left)).T, np.ones(len(left))
         # Means know nothing of squares: what a difference says beside zero is the rounding of what enters.
         kernel[np.ix_(~of_state, of_state)] = 0.0
         self._powers = Powers(AffineMap(left, right, kernel, entries[:, np.newaxis], 1.0, np.ones(1)))
