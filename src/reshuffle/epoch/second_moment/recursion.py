@@ -174,10 +174,10 @@ class SquaredMoments:
         # What is looked at is as large as what enters beside it, lest one be lost in the rounding of the other.
         of_state = np.nonzero(self._upper)[1] < d
         # What enters at the single visits may cancel in an epoch, and then leaves its rounding behind.
-        pushed = recursion.largest_entry / (visits.left.min(initial=np.inf) or 1.0)
-        of_squares = _size(np.append(entries[of_state], pushed**2 * sizes.max(initial=0.0)))
-        looked_at = np.where(of_state, of_squares, _size(np.append(entries[~of_state], pushed)))
+        pushed = np.float64(recursion.largest_entry) / (visits.left.min(initial=np.inf) or 1.0)
         with np.errstate(over="ignore", invalid="ignore"):
+            of_squares = _size(np.append(entries[of_state], pushed**2 * sizes.max(initial=0.0)))
+            looked_at = np.where(of_state, of_squares, _size(np.append(entries[~of_state], pushed)))
             # A single epoch may leave the range of numbers: then so do all after it.
             columns = [
                 (entries - self._changed(size * unit)) / size
