@@ -17,7 +17,7 @@ KERNELS = {
     "SkylakeX": ("AVX512_SKX",),
 }
 THREADS = (1, 2)
-PARTS = ["README.md", "docs", "src", "tests/epoch", "tests/epoch/affine", "tests/schemes"]
+PARTS = ["README.md", "docs", "src", "tests/core", "tests/epoch", "tests/run", "tests/schemes"]
 
 
 def main() -> int:

@@ -327,3 +327,15 @@ def test_means_beside_squares_are_not_lost_in_the_rounding_of_what_enters():
     run = rs.descend(problem, rs.RandomReshuffling(3), step=0.11568658240732223, start=[-288.2, -343.1])
     found = run.expected_risk([1000, 3, 10**15, math.inf], given_responses=True)
     np.testing.assert_allclose(found.total, found.mean, rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    "covariance", [1e-200, [1e-200, 3e-200], 1e-200 * np.array([[2.0, 1.0], [1.0, 2.0]])], ids=np.ndim
+)
+def test_a_tiny_covariance_beside_huge_noise_keeps_its_digits(covariance):
+    problem = rs.LeastSquares(
+        np.eye(2), np.zeros(2), beta_star=[0.3, -0.2], covariance=covariance, noise=1e155
+    )
+    for scheme in (rs.FullBatch(), rs.RandomReshuffling(2), rs.Cyclic(2)):
+        run = rs.descend(problem, scheme, step=1e-200)
+        assert run.expected_risk(0).total == pytest.approx(float(run.risk(0).total), rel=1e-12)

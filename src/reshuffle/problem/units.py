@@ -62,8 +62,10 @@ def units(problem: LeastSquares, start: FloatArray, given_responses: bool) -> Un
         sizes.append(float(np.abs(problem.y).max()))
     elif problem.noise is not None:
         sizes.append(problem.noise)
-    # A small Sigma stays as it is: what it makes of large errors may be a number where their squares are not.
-    return Units(_exponent(max(sizes)), max(_exponent(_size(problem.covariance)), 0))
+    parameters, covariance = _exponent(max(sizes)), _exponent(_size(problem.covariance))
+    # A small Sigma stays as it is, since what it makes of large errors may be a number where their squares are not;
+    # but not beside parameters in a large unit, whose squares it would make vanish.
+    return Units(parameters, covariance if covariance > 0 or parameters > 0 else 0)
 
 
 def _size(covariance: Covariance) -> float:
