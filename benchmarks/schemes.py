@@ -8,7 +8,6 @@ import reshuffle as rs
 from benchmarks import timing
 from benchmarks.core import table
 from reshuffle.epoch import lattice
-from reshuffle.epoch.lattice import parameter_lattice, sample_lattice
 
 EPOCHS = np.arange(21)
 ACCURACY = 1e-4
@@ -20,7 +19,7 @@ def twelve_batches_against_their_floor() -> Table:
     blocks = rs.gaussian(n, p, seed=0).blocks(rs.RandomReshuffling(batches).partition(n))
     rate = timing.product_rate(p, p, p)
     seconds, _ = timing.timed(lambda: lattice.reshuffled_mean_map(blocks, 0.01))
-    cheaper = min(sample_lattice.flops(blocks.sizes), parameter_lattice.flops(batches, p))
+    cheaper = min(lattice.sample_flops(blocks.sizes), lattice.parameter_flops(batches, p))
     through_features = batches * 2 ** (batches - 1) * 4 * (n // batches) * p**2
     made = table("Twelve batches exactly, n = 1200, p = 200", "quantity", "measured", "target")
     made.add_row(

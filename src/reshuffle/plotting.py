@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from reshuffle._core.arrays import FloatArray
+from reshuffle._core import FloatArray
 from reshuffle.free import view as layout
 from reshuffle.free.view import Drawable, current_axes
 from reshuffle.run.risk import Risk

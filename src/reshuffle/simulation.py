@@ -6,8 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reshuffle._core import checks
-from reshuffle._core.arrays import FloatArray, IntArray
+from reshuffle._core import FloatArray, IntArray, checks
 from reshuffle._core.confidence import ErrorKind
 from reshuffle._core.numerics import norms
 from reshuffle._core.progress import track

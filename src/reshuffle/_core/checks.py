@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 import scipy.sparse
 
-from reshuffle._core.arrays import AnyArray, FloatArray
+from reshuffle._core import AnyArray, FloatArray
 
 _DROP_ROWS = "drop or impute such rows first"
 
@@ -269,3 +270,29 @@ def generator(name: str, value: Any) -> np.random.Generator:
     if isinstance(value, np.random.SeedSequence):
         return np.random.default_rng(value)
     return np.random.default_rng(whole_number(name, value, 0, hint="Or pass a numpy Generator."))
+
+
+def semidefinite(name: str, matrix: FloatArray) -> FloatArray:
+    """Return a square matrix made exactly symmetric, if it is so and positive semidefinite up to rounding."""
+    size = float(np.abs(matrix).max())
+    if size == 0.0:
+        return matrix
+    # Half the matrix and its transpose: the sum of two entries may be beyond the range of numbers.
+    skew = 2 * float(np.abs(matrix / 2 - matrix.T / 2).max())
+    if skew > 1e-8 * size:
+        raise ValueError(
+            f"{name} must be symmetric, but it differs from its transpose by up to {skew:.3g}; "
+            f"try ({name} + {name}.T) / 2 if that is rounding."
+        )
+    symmetric = (matrix / 2 + matrix.T / 2) / size
+    # A Cholesky factor of Sigma plus its own rounding error exists exactly when Sigma has no eigenvalue
+    # below that error, at a tenth of the price of the eigenvalues.
+    slack = 1e-10 * len(matrix)
+    try:
+        scipy.linalg.cholesky(symmetric + slack * np.eye(len(matrix)), check_finite=False)
+    except scipy.linalg.LinAlgError:
+        smallest = size * float(scipy.linalg.eigvalsh(symmetric, subset_by_index=[0, 0])[0])
+        raise ValueError(
+            f"{name} must be positive semidefinite, but its smallest eigenvalue is {smallest:.6g}."
+        ) from None
+    return symmetric * size

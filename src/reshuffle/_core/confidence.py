@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 import scipy.special
 
-from reshuffle._core.arrays import FloatArray
+from reshuffle._core import FloatArray
 from reshuffle._core.numerics import norms
 
 ErrorKind: TypeAlias = Literal["exact", "bound", "three standard errors", "estimate"]

@@ -6,7 +6,7 @@ import numpy as np
 import scipy.linalg
 from scipy.linalg import lapack
 
-from reshuffle._core.arrays import FloatArray
+from reshuffle._core import FloatArray
 
 _ROOT_OF_RANGE = 1e140
 """Numbers below this have squares, and sums of many of them, within the range of float64."""

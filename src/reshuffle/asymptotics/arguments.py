@@ -7,8 +7,7 @@ import numpy as np
 import scipy.optimize
 from numpy.typing import ArrayLike
 
-from reshuffle._core import checks
-from reshuffle._core.arrays import FloatArray
+from reshuffle._core import FloatArray, checks
 from reshuffle.free.laws import Discrete
 
 Covariance: TypeAlias = ArrayLike | Discrete | None

@@ -9,8 +9,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike
 
-from reshuffle._core import checks
-from reshuffle._core.arrays import FloatArray
+from reshuffle._core import FloatArray, checks
 from reshuffle._core.numerics import power_and_sum
 from reshuffle.asymptotics import arguments
 from reshuffle.problem import least_squares

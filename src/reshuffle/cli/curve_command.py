@@ -26,7 +26,7 @@ from reshuffle.cli.terminal import Series
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
 
-    from reshuffle._core.arrays import FloatArray
+    from reshuffle._core import FloatArray
     from reshuffle.asymptotics import LearningCurve
 
 _BATCHES = "1,2,4"

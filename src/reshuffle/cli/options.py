@@ -10,7 +10,7 @@ from reshuffle.cli.complaints import InputError
 
 if TYPE_CHECKING:
     import reshuffle as rs
-    from reshuffle._core.arrays import FloatArray
+    from reshuffle._core import FloatArray
 
 SCHEMES = {
     "reshuffling": "RandomReshuffling",

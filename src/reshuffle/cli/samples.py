@@ -10,7 +10,7 @@ from reshuffle.cli.complaints import InputError, warn
 from reshuffle.cli.tables import Table, shown
 
 if TYPE_CHECKING:
-    from reshuffle._core.arrays import FloatArray
+    from reshuffle._core import FloatArray
 
 _UNNAMED = re.compile(r"|Unnamed: \d+|__index_level_\d+__", re.ASCII)
 """What an index of pandas is called in a file."""

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from reshuffle._core import checks
-from reshuffle._core.arrays import FloatArray
+from reshuffle._core import FloatArray, checks
 from reshuffle.errors import AccuracyWarning, BudgetError
 
 CALL = 2e5

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from reshuffle._core.arrays import FloatArray
+from reshuffle._core import FloatArray
 from reshuffle.epoch import series, tasks
 from reshuffle.epoch.accuracy import (
     A_SECOND,

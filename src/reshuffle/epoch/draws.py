@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reshuffle._core.arrays import FloatArray, IntArray
+from reshuffle._core import FloatArray, IntArray
 from reshuffle._core.confidence import error_of_mean, further_rounds, number_of_groups
 from reshuffle._core.progress import track
 from reshuffle.epoch.accuracy import A_SECOND, AT_ONCE, CALL, require_affordable

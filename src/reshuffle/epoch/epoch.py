@@ -6,8 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from reshuffle._core import checks
-from reshuffle._core.arrays import FloatArray
+from reshuffle._core import FloatArray, checks
 from reshuffle._core.confidence import ERROR_KINDS, ErrorKind
 from reshuffle._core.threads import few_threads
 from reshuffle.epoch import choice, mean_map

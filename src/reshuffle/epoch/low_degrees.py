@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 import scipy.linalg
 
-from reshuffle._core.arrays import FloatArray, IntArray
+from reshuffle._core import FloatArray, IntArray
 from reshuffle._core.numerics import thin_qr
 
 

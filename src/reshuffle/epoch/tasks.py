@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import scipy.linalg
 
-from reshuffle._core.arrays import FloatArray, IntArray
+from reshuffle._core import FloatArray, IntArray
 from reshuffle._core.numerics import thin_qr
 from reshuffle.epoch import draws, lattice, low_degrees, series
 from reshuffle.epoch.accuracy import Accuracy

@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 import numpy as np
 import scipy.special
 
-from reshuffle._core.arrays import IntArray
+from reshuffle._core import IntArray
 from reshuffle._core.progress import track
 from reshuffle.epoch.lattice.subsets import elements, layer, require_few
 from reshuffle.schemes.base import Scheme, Shuffle, Unit

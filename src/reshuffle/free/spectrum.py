@@ -16,7 +16,7 @@ from reshuffle.free.laws.law import Law, Pairs
 from reshuffle.free.measure import edges
 from reshuffle.free.measure.measure import Measure
 from reshuffle.free.solver.atoms import atoms as atoms_of
-from reshuffle.free.solver.fixed_point import BUDGET
+from reshuffle.free.solver.effort import BUDGET
 from reshuffle.free.solver.resolvent import RELIABLE, Engine, Resolved
 from reshuffle.free.weighted import Weighted
 

@@ -7,7 +7,7 @@ import numpy as np
 
 import reshuffle as rs
 from reshuffle import asymptotics, plotting
-from reshuffle._core.arrays import FloatArray
+from reshuffle._core import FloatArray
 from reshuffle.paper.figure import CIRCLES, Claim, Columns, Figure, look, scheme
 
 if TYPE_CHECKING:
@@ -61,14 +61,13 @@ def compute(n: int, p: int, alpha: float, epochs: int, runs: int, seed: int) -> 
         visited = scheme("reshuffling", batches)
         run = rs.descend(problem, visited, alpha=alpha)
         simulation = rs.simulate(problem, visited, step=alpha / batches, epochs=when, runs=runs, seed=seed)
-        assert simulation.expected_risk is not None
+        runs_ = simulation.expected_risk
+        assert runs_ is not None
         paths.append(
             Path(
                 batches=batches,
                 exact=np.square(run.iterate(when) - problem.beta_star).sum(axis=1) / size,
-                simulated=rs.Estimate(
-                    simulation.expected_risk.mean / size, simulation.expected_risk.standard_error / size
-                ),
+                simulated=rs.Estimate(runs_.mean / size, runs_.standard_error / size),
                 rate=run.stability().rate,
                 critical_alpha=batches * rs.critical_step(problem, visited),
                 expected_critical_alpha=asymptotics.critical_alpha(p / n, batches),

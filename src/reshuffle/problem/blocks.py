@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reshuffle._core.arrays import FloatArray, IntArray
+from reshuffle._core import FloatArray, IntArray
 from reshuffle.problem.row_space import Reduction, RowSpace, chunks, compress
 
 

@@ -9,8 +9,7 @@ import scipy.linalg
 from numpy.typing import ArrayLike
 from scipy.sparse.linalg import LinearOperator
 
-from reshuffle._core import checks
-from reshuffle._core.arrays import FloatArray
+from reshuffle._core import FloatArray, checks
 
 CovarianceLike: TypeAlias = ArrayLike | LinearOperator | None
 """None (identity), a number, a vector (diagonal), a matrix or a scipy LinearOperator."""
@@ -113,32 +112,7 @@ def covariance(value: CovarianceLike, p: int) -> Covariance:
                 f"covariance must be positive semidefinite, but its diagonal holds {float(array.min())}."
             )
         return Covariance(p, array)
-    return Covariance(p, _checked_matrix(array))
-
-
-def _checked_matrix(matrix: FloatArray) -> FloatArray:
-    size = float(np.abs(matrix).max())
-    if size == 0.0:
-        return matrix
-    # Half the matrix and its transpose: the sum of two entries may be beyond the range of numbers.
-    skew = 2 * float(np.abs(matrix / 2 - matrix.T / 2).max())
-    if skew > 1e-8 * size:
-        raise ValueError(
-            f"covariance must be symmetric, but it differs from its transpose by up to {skew:.3g}; "
-            "try (covariance + covariance.T) / 2 if that is rounding."
-        )
-    symmetric = (matrix / 2 + matrix.T / 2) / size
-    # A Cholesky factor of Sigma plus its own rounding error exists exactly when Sigma has no eigenvalue
-    # below that error, at a tenth of the price of the eigenvalues.
-    slack = 1e-10 * len(matrix)
-    try:
-        scipy.linalg.cholesky(symmetric + slack * np.eye(len(matrix)), check_finite=False)
-    except scipy.linalg.LinAlgError:
-        smallest = size * float(scipy.linalg.eigvalsh(symmetric, subset_by_index=[0, 0])[0])
-        raise ValueError(
-            f"covariance must be positive semidefinite, but its smallest eigenvalue is {smallest:.6g}."
-        ) from None
-    return symmetric * size
+    return Covariance(p, checks.semidefinite("covariance", array))
 
 
 def _checked_operator(operator: LinearOperator, p: int) -> LinearOperator:

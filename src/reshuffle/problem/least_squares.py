@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reshuffle._core import checks
-from reshuffle._core.arrays import FloatArray, IntArray
+from reshuffle._core import FloatArray, IntArray, checks
 from reshuffle._core.threads import few_threads
 from reshuffle.errors import MissingTruthError
 from reshuffle.problem import blocks, row_space

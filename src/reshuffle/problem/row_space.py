@@ -11,7 +11,7 @@ import numpy as np
 import scipy.linalg
 from scipy.linalg import lapack
 
-from reshuffle._core.arrays import BoolArray, FloatArray, IntArray
+from reshuffle._core import BoolArray, FloatArray, IntArray
 from reshuffle._core.numerics import thin_qr, triangle
 
 _EPS = float(np.finfo(np.float64).eps)

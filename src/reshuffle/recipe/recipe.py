@@ -7,14 +7,12 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reshuffle._core import checks
-from reshuffle._core.arrays import FloatArray
+from reshuffle._core import FloatArray, checks
 from reshuffle.problem.row_space import RowSpace
 
 StepLike: TypeAlias = ArrayLike | Callable[[int], Any]
 """A number, a list with one number per epoch, or a function of the epochs done before."""
 Schedule: TypeAlias = float | tuple[float, ...] | Callable[[int], Any]
-"""The same once it is checked."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +36,7 @@ class Hyperparameters:
 
 @dataclass(frozen=True)
 class Recipe:
-    """The hyperparameters of every epoch.
-
-    Recipes are equal if their entries are.
+    """The hyperparameters of every epoch; recipes are equal if their entries are.
 
     Attributes
     ----------

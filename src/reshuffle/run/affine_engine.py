@@ -6,8 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from reshuffle._core import confidence
-from reshuffle._core.arrays import FloatArray
+from reshuffle._core import FloatArray, confidence
 from reshuffle._core.numerics import norms
 from reshuffle._core.threads import few_threads
 from reshuffle.epoch.accuracy import CALL, warn_of_no_answer

@@ -8,8 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from reshuffle._core import confidence
-from reshuffle._core.arrays import FloatArray
+from reshuffle._core import FloatArray, confidence
 from reshuffle._core.confidence import ERROR_KINDS, ErrorKind
 from reshuffle.epoch import choice
 from reshuffle.epoch.accuracy import Accuracy

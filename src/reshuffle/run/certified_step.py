@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from itertools import count
 
 import numpy as np
 import scipy.linalg
 from numpy.polynomial import chebyshev
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
-from reshuffle._core.arrays import FloatArray
+from reshuffle._core import FloatArray
 from reshuffle._core.progress import track
 from reshuffle._core.threads import few_threads
 from reshuffle.epoch import mean_map
@@ -283,3 +284,34 @@ def _touch(function: Callable[[float], float], slope: float, start: float) -> fl
         middle = (low + high) / 2
         low, high = (middle, high) if difference(middle) < 0 else (low, middle)
     return low if function(low) <= _ROUNDING * slope * start else start
+
+
+GROWTH = 1.02
+"""Steps are first tried on a grid this fine."""
+_HALVINGS = 40
+"""How often a start that is not stable is halved."""
+
+
+def first_failure(is_stable: Callable[[float], bool], start: float, precision: float) -> float:
+    """The last step that was found stable, before the first that was not."""
+    low = _stable_step(is_stable, start)
+    high = low * GROWTH
+    for _ in track(count(), None, "trying steps"):
+        if not is_stable(high):
+            break
+        low, high = high, high * GROWTH
+    while high - low > precision * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if is_stable(middle) else (low, middle)
+    return low
+
+
+def _stable_step(is_stable: Callable[[float], bool], start: float) -> float:
+    """A step that was found stable: the start, or the first of its halves that is."""
+    for halvings in range(_HALVINGS):
+        step = math.ldexp(start, -halvings)
+        if is_stable(step):
+            return step
+    raise ArithmeticError(
+        f"no step between {step:.3g} and {start:.3g} is stable up to rounding; try a smaller momentum or penalty."
+    )

@@ -1,14 +1,11 @@
 """Up to which step a run converges: its mean, or its mean square."""
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
-from itertools import count
 
 import numpy as np
 
 from reshuffle._core import checks
-from reshuffle._core.progress import track
 from reshuffle.epoch import choice
 from reshuffle.epoch.accuracy import Accuracy, require_affordable
 from reshuffle.epoch.lattice.subsets import require_few
@@ -21,12 +18,8 @@ from reshuffle.run.mean_square import epoch_flops, require_fixed_batches, settle
 from reshuffle.schemes import base
 from reshuffle.schemes.base import Scheme
 
-_GROWTH = 1.02
-"""Steps are first tried on a grid this fine."""
 _PRECISION = 1e-9
 _MEAN_SQUARE_PRECISION = 1e-6
-_HALVINGS = 40
-"""How often a start that is not stable is halved."""
 _TRIES = 100
 """About how many steps are tried, from one at which every visit shrinks what it sees."""
 _ROUNDS_OF_A_TRY = 10
@@ -92,8 +85,10 @@ def critical_step(
         return np.inf
     safe = _safe_step(at_rest)
     if not (mean_square and _spreads(at_rest)):
-        return _first_failure(lambda step: run(step).converges, safe, _PRECISION)
-    found = _first_failure(lambda step: _converges_in_mean_square(run(step)), safe, _MEAN_SQUARE_PRECISION)
+        return certified_step.first_failure(lambda step: run(step).converges, safe, _PRECISION)
+    found = certified_step.first_failure(
+        lambda step: _converges_in_mean_square(run(step)), safe, _MEAN_SQUARE_PRECISION
+    )
     # The mean, whose critical step is known to more digits, never fails before its square.
     return min(found, critical_step(problem, scheme, penalty=made.penalty, momentum=made.momentum))
 
@@ -106,7 +101,9 @@ def _require_affordable(run: AffineEngine, mean_square: bool) -> None:
     tried = len(courses) * (walk + eigenvalues)
     if mean_square and _spreads(run):
         tried += _ROUNDS_OF_A_TRY * (epoch_flops(courses[0]) + eigenvalues)
-    tries = _TRIES + (math.log(100 * steps**2) / math.log(_GROWTH) if run.recipe.momentum else 0)
+    tries = _TRIES + (
+        math.log(100 * steps**2) / math.log(certified_step.GROWTH) if run.recipe.momentum else 0
+    )
     require_affordable(
         tries * tried, certified_step.BUDGET, f"the critical step of {steps} batches",
         "try fewer batches, or stability() of descend(...) at the steps of interest",
@@ -134,28 +131,3 @@ def _safe_step(run: AffineEngine) -> float:
     inverse = inverse * space.scale * space.scale + run.recipe.penalty / 2
     caution = 1.0 if run.recipe.momentum == 0 else 0.01 / run.scheme.steps(run.problem.n) ** 2
     return caution / inverse * (1 - 1e-9)
-
-
-def _first_failure(is_stable: Callable[[float], bool], start: float, precision: float) -> float:
-    """The last step that was found stable, before the first that was not."""
-    low = _stable_step(is_stable, start)
-    high = low * _GROWTH
-    for _ in track(count(), None, "trying steps"):
-        if not is_stable(high):
-            break
-        low, high = high, high * _GROWTH
-    while high - low > precision * high:
-        middle = (low + high) / 2
-        low, high = (middle, high) if is_stable(middle) else (low, middle)
-    return low
-
-
-def _stable_step(is_stable: Callable[[float], bool], start: float) -> float:
-    """A step that was found stable: the start, or the first of its halves that is."""
-    for halvings in range(_HALVINGS):
-        step = math.ldexp(start, -halvings)
-        if is_stable(step):
-            return step
-    raise ArithmeticError(
-        f"no step between {step:.3g} and {start:.3g} is stable up to rounding; try a smaller momentum or penalty."
-    )

@@ -3,11 +3,42 @@
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from reshuffle._core.arrays import FloatArray
+from reshuffle._core import FloatArray
+from reshuffle._core.confidence import ErrorKind
 from reshuffle.epoch.choice import Choice
-from reshuffle.run.limits import Motion
+from reshuffle.problem.least_squares import LeastSquares
+from reshuffle.run.risk import Risk
 from reshuffle.run.stability import FrozenSubspace, Stability
 from reshuffle.run.stopping import BestEpoch
+
+
+class Motion(Protocol):
+    """What has a limit: an engine of a run, or gradient flow."""
+
+    problem: LeastSquares
+
+    @property
+    def converges(self) -> bool:
+        """Whether there is a limit from every start."""
+
+    @property
+    def error_kind(self) -> ErrorKind:
+        """In which sense errors are meant."""
+
+    def iterate(self, epochs: FloatArray) -> FloatArray:
+        """The parameters, epochs.shape + (p,)."""
+
+    def iterate_error(self, epochs: FloatArray) -> FloatArray:
+        """How far they may be off in Euclidean norm, of the shape of `epochs`."""
+
+    def training_loss(self, epochs: FloatArray) -> FloatArray:
+        """|y - X b|^2 / (2n), of the shape of `epochs`."""
+
+    def training_loss_error(self, epochs: FloatArray) -> FloatArray:
+        """How far that may be off."""
+
+    def risk(self, epochs: FloatArray) -> Risk:
+        """The risk, with its error."""
 
 
 class Engine(Motion, Protocol):

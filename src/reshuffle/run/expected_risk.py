@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reshuffle._core.arrays import FloatArray, IntArray
+from reshuffle._core import FloatArray, IntArray
 from reshuffle._core.confidence import ErrorKind, error_of_mean, with_error
 from reshuffle.epoch.second_moment.streams import Readout, Snapshot
 

@@ -3,8 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reshuffle._core import checks
-from reshuffle._core.arrays import BoolArray, FloatArray
+from reshuffle._core import BoolArray, FloatArray, checks
 from reshuffle.epoch.epoch import Epoch
 from reshuffle.problem import least_squares
 from reshuffle.problem.least_squares import LeastSquares

@@ -1,45 +1,16 @@
 """Where descent ends, and how that differs from the minimum-norm solution."""
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import scipy.linalg
 
-from reshuffle._core.arrays import FloatArray
+from reshuffle._core import FloatArray
 from reshuffle._core.confidence import ErrorKind, with_error
 from reshuffle._core.numerics import norm
 from reshuffle.problem.least_squares import LeastSquares
+from reshuffle.run.engine import Motion
 from reshuffle.run.risk import Risk
-
-
-class Motion(Protocol):
-    """What has a limit: an engine of a run, or gradient flow."""
-
-    problem: LeastSquares
-
-    @property
-    def converges(self) -> bool:
-        """Whether there is a limit from every start."""
-
-    @property
-    def error_kind(self) -> ErrorKind:
-        """In which sense errors are meant."""
-
-    def iterate(self, epochs: FloatArray) -> FloatArray:
-        """The parameters, epochs.shape + (p,)."""
-
-    def iterate_error(self, epochs: FloatArray) -> FloatArray:
-        """How far they may be off in Euclidean norm, of the shape of `epochs`."""
-
-    def training_loss(self, epochs: FloatArray) -> FloatArray:
-        """|y - X b|^2 / (2n), of the shape of `epochs`."""
-
-    def training_loss_error(self, epochs: FloatArray) -> FloatArray:
-        """How far that may be off."""
-
-    def risk(self, epochs: FloatArray) -> Risk:
-        """The risk, with its error."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 import scipy.linalg
 
-from reshuffle._core.arrays import BoolArray, FloatArray
+from reshuffle._core import BoolArray, FloatArray
 from reshuffle._core.numerics import norm, norms, row_norms, thin_qr
 
 

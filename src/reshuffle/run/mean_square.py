@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from reshuffle._core.arrays import FloatArray
+from reshuffle._core import FloatArray
 from reshuffle.epoch import choice
 from reshuffle.epoch.accuracy import A_SECOND, CALL, duration, require_affordable
 from reshuffle.epoch.affine.course import Course

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from reshuffle._core import confidence, numerics
-from reshuffle._core.arrays import BoolArray, FloatArray
+from reshuffle._core import BoolArray, FloatArray, confidence, numerics
 from reshuffle._core.confidence import ErrorKind
 from reshuffle._core.numerics import norms
 from reshuffle.epoch.accuracy import warn_of_no_answer

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from reshuffle._core import confidence
-from reshuffle._core.arrays import FloatArray
+from reshuffle._core import FloatArray, confidence
 from reshuffle.epoch import choice
 from reshuffle.epoch.accuracy import A_SECOND, CALL, duration, warn_of_no_answer
 from reshuffle.epoch.affine.course import Course

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, fields
 
 import numpy as np
 
-from reshuffle._core.arrays import BoolArray, FloatArray
+from reshuffle._core import BoolArray, FloatArray
 from reshuffle._core.confidence import ErrorKind, with_error
 from reshuffle._core.numerics import row_norms
 from reshuffle.problem.covariance import Covariance

@@ -5,8 +5,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reshuffle._core import checks
-from reshuffle._core.arrays import FloatArray
+from reshuffle._core import FloatArray, checks
 from reshuffle._core.confidence import ErrorKind
 from reshuffle.epoch import choice
 from reshuffle.epoch.accuracy import Accuracy, accuracy

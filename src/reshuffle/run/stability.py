@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reshuffle._core import checks
-from reshuffle._core.arrays import FloatArray
+from reshuffle._core import FloatArray, checks
 from reshuffle._core.confidence import ErrorKind, with_error
 from reshuffle.problem.row_space import RowSpace
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from reshuffle._core.arrays import BoolArray, FloatArray
+from reshuffle._core import BoolArray, FloatArray
 from reshuffle._core.confidence import ErrorKind, with_error
 from reshuffle.run.risk import QuadraticForm, Risk, RiskForms
 

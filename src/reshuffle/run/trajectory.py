@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from reshuffle._core.arrays import BoolArray, FloatArray
+from reshuffle._core import BoolArray, FloatArray
 from reshuffle._core.confidence import ErrorKind
 from reshuffle._core.numerics import norm
 from reshuffle.problem.least_squares import LeastSquares

@@ -5,8 +5,7 @@ from itertools import repeat
 
 import numpy as np
 
-from reshuffle._core import checks
-from reshuffle._core.arrays import FloatArray, IntArray
+from reshuffle._core import FloatArray, IntArray, checks
 from reshuffle.schemes.base import OrderLike, Scheme, Shuffle
 from reshuffle.schemes.partition import Batches, Partition
 

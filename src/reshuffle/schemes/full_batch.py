@@ -5,7 +5,7 @@ from itertools import repeat
 
 import numpy as np
 
-from reshuffle._core.arrays import IntArray
+from reshuffle._core import IntArray
 from reshuffle.schemes.base import Scheme, Shuffle
 
 

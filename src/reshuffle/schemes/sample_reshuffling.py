@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from reshuffle._core.arrays import FloatArray, IntArray
+from reshuffle._core import FloatArray, IntArray
 from reshuffle.schemes.base import Scheme, Shuffle, Unit, permutations
 from reshuffle.schemes.full_batch import FullBatch
 from reshuffle.schemes.partition import Batches

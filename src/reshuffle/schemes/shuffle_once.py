@@ -6,8 +6,7 @@ from math import factorial
 
 import numpy as np
 
-from reshuffle._core import checks
-from reshuffle._core.arrays import IntArray
+from reshuffle._core import IntArray, checks
 from reshuffle.schemes.base import OrderLike, Scheme, Shuffle, permutations
 from reshuffle.schemes.cyclic import Cyclic, FixedOrder
 from reshuffle.schemes.partition import Batches

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from reshuffle._core.arrays import FloatArray, IntArray
+from reshuffle._core import FloatArray, IntArray
 from reshuffle.schemes.base import Scheme, Shuffle, Unit
 from reshuffle.schemes.cyclic import Cyclic
 

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 import scipy.special
 
-from reshuffle._core.arrays import FloatArray, IntArray
+from reshuffle._core import FloatArray, IntArray
 from reshuffle._core.progress import track
 from reshuffle.asymptotics.laws.batch_law import BatchLaw
 from reshuffle.asymptotics.laws.batch_system import BatchSystem, State

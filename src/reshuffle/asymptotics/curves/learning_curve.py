@@ -8,8 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reshuffle._core import checks
-from reshuffle._core.arrays import FloatArray
+from reshuffle._core import FloatArray, checks
 from reshuffle._core.numerics import power_and_sum
 from reshuffle.asymptotics.arguments import Covariance
 from reshuffle.asymptotics.curves.cross_variance import CrossVariance
@@ -17,7 +16,7 @@ from reshuffle.asymptotics.laws.batch_law import BatchLaw
 from reshuffle.asymptotics.laws.batch_spectrum import batch_spectrum
 from reshuffle.asymptotics.laws.epoch_law import EpochLaw
 from reshuffle.free.checks import ConvergenceError, ErrorKind
-from reshuffle.free.solver.fixed_point import BUDGET
+from reshuffle.free.solver.effort import BUDGET
 from reshuffle.run import stopping
 from reshuffle.run.risk import QuadraticForm, Risk, RiskForms
 from reshuffle.run.stopping import BestEpoch

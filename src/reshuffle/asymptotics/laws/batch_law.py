@@ -5,8 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from reshuffle._core import checks
-from reshuffle._core.arrays import FloatArray
+from reshuffle._core import FloatArray, checks
 from reshuffle.asymptotics import arguments
 from reshuffle.asymptotics.arguments import Covariance, population
 from reshuffle.asymptotics.laws.batch_system import BatchSystem, State
@@ -17,7 +16,7 @@ from reshuffle.free.checks import Complex, ConvergenceError, Real
 from reshuffle.free.measure import edges
 from reshuffle.free.measure.measure import Measure
 from reshuffle.free.solver.continuation import follow
-from reshuffle.free.solver.fixed_point import BUDGET, Effort
+from reshuffle.free.solver.effort import BUDGET, Effort
 from reshuffle.free.solver.resolvent import resolved
 from reshuffle.problem.least_squares import gaussian
 from reshuffle.schemes import RandomReshuffling

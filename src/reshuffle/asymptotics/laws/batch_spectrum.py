@@ -14,7 +14,7 @@ from reshuffle.asymptotics.laws.two_batch_law import TwoBatchLaw
 from reshuffle.free.checks import Complex, ConvergenceError, Real
 from reshuffle.free.laws import MarchenkoPastur
 from reshuffle.free.measure import edges
-from reshuffle.free.solver.fixed_point import BUDGET
+from reshuffle.free.solver.effort import BUDGET
 
 
 class FullBatchLaw(EpochLaw):

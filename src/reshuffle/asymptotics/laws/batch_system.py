@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from reshuffle._core.arrays import FloatArray, IntArray
+from reshuffle._core import FloatArray, IntArray
 from reshuffle.asymptotics.laws.subset_symmetry import SubsetSymmetry
 from reshuffle.free.checks import Complex
 from reshuffle.free.laws import MarchenkoPastur

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.linalg
 from scipy.linalg import lapack
 
-from reshuffle._core.arrays import AnyArray, FloatArray
+from reshuffle._core import AnyArray, FloatArray
 from reshuffle._core.threads import few_threads
 from reshuffle.epoch.affine.visits import Visits
 from reshuffle.epoch.walks import Process

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reshuffle._core.arrays import FloatArray, IntArray
+from reshuffle._core import FloatArray, IntArray
 from reshuffle.epoch.affine.affine_map import AffineMap, Powers
 from reshuffle.epoch.affine.visits import Visits
 from reshuffle.problem.row_space import RowSpace

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
-from reshuffle._core.arrays import FloatArray, IntArray
+from reshuffle._core import FloatArray, IntArray
 from reshuffle._core.confidence import further_rounds, number_of_groups, quantile
 from reshuffle._core.numerics import norms
 from reshuffle._core.progress import track

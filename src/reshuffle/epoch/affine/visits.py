@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from reshuffle._core.arrays import FloatArray, IntArray
+from reshuffle._core import FloatArray, IntArray
 from reshuffle._core.numerics import graded_svd
 from reshuffle._core.threads import few_threads
 from reshuffle.problem.blocks import Blocks

@@ -1,12 +1,12 @@
 """The exact mean over the orders of a handful of batches: on the lattice of their subsets, whichever is cheaper."""
 
 import math
+from math import comb
 
 import numpy as np
 
-from reshuffle._core.arrays import FloatArray
+from reshuffle._core import FloatArray, IntArray
 from reshuffle.epoch.accuracy import CALL
-from reshuffle.epoch.lattice import parameter_lattice, sample_lattice
 from reshuffle.epoch.lattice.parameter_lattice import ParameterLattice
 from reshuffle.epoch.lattice.sample_lattice import SampleLattice
 from reshuffle.epoch.lattice.subsets import MOST_BATCHES, available_bytes, require_few
@@ -62,11 +62,41 @@ def _over_parameters(blocks: Blocks, step: float) -> MeanMap:
 
 
 def _flops_of_both(blocks: Blocks) -> tuple[float, float]:
-    return sample_lattice.flops(blocks.sizes), parameter_lattice.flops(blocks.batches, blocks.rows.shape[1])
+    return sample_flops(blocks.sizes), parameter_flops(blocks.batches, blocks.rows.shape[1])
 
 
 def _needed_bytes(blocks: Blocks) -> float:
     over_samples, over_parameters = _flops_of_both(blocks)
     if over_samples <= over_parameters:
-        return sample_lattice.peak_bytes(blocks.sizes)
-    return parameter_lattice.peak_bytes(blocks.batches, blocks.rows.shape[1])
+        return sample_bytes(blocks.sizes)
+    return parameter_bytes(blocks.batches, blocks.rows.shape[1])
+
+
+def sample_flops(sizes: IntArray) -> float:
+    """Multiplications and additions of `SampleLattice.kernel`, for blocks of about equal size."""
+    batches, size = len(sizes), float(np.mean(sizes))
+    half = batches // 2
+    layers = sum(
+        batches * comb(batches - 1, done) * 2 * size * (done * size) ** 2 for done in range(batches - half)
+    )
+    halves = comb(batches, half) / (2 - batches % 2)
+    meeting = halves * 2 * (half * size) * ((batches - half) * size) * (batches * size)
+    return layers + meeting
+
+
+def sample_bytes(sizes: IntArray) -> float:
+    """Memory of the two largest layers that are alive together, and of two matrices beside them."""
+    batches, size = len(sizes), float(np.mean(sizes))
+    top = batches - batches // 2
+    layers = sum(comb(batches, done) * (done * size) ** 2 for done in (top - 1, top))
+    return 8 * (layers + 2 * (batches * size) ** 2)
+
+
+def parameter_flops(batches: int, rank: int) -> float:
+    """Multiplications and additions of a `ParameterLattice`."""
+    return batches * 2.0 ** (batches - 1) * 2 * rank**3
+
+
+def parameter_bytes(batches: int, rank: int) -> float:
+    """Memory of the two largest layers, and of the statistics of the batches."""
+    return 8.0 * rank**2 * (comb(batches + 1, (batches + 1) // 2) + 3 * batches)

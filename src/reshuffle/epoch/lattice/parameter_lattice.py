@@ -9,11 +9,10 @@ Each batch enters through its statistics alone, at 2 r^3 operations a visit.
 """
 
 from functools import partial
-from math import comb
 
 import numpy as np
 
-from reshuffle._core.arrays import FloatArray
+from reshuffle._core import FloatArray
 from reshuffle._core.numerics import thin_qr
 from reshuffle._core.progress import track
 from reshuffle._core.threads import each
@@ -86,13 +85,3 @@ def _without(taken: FloatArray) -> FloatArray:
     np.negative(taken, out=taken)
     taken.flat[:: len(taken) + 1] += 1
     return taken
-
-
-def flops(batches: int, rank: int) -> float:
-    """Multiplications and additions of a `ParameterLattice`."""
-    return batches * 2.0 ** (batches - 1) * 2 * rank**3
-
-
-def peak_bytes(batches: int, rank: int) -> float:
-    """Memory of the two largest layers, and of the statistics of the batches."""
-    return 8.0 * rank**2 * (comb(batches + 1, (batches + 1) // 2) + 3 * batches)

@@ -16,7 +16,7 @@ from math import comb
 
 import numpy as np
 
-from reshuffle._core.arrays import FloatArray, IntArray
+from reshuffle._core import FloatArray, IntArray
 from reshuffle._core.progress import track
 from reshuffle._core.threads import each, workers
 from reshuffle.epoch.lattice.subsets import elements, layer, prefix_weights
@@ -144,23 +144,3 @@ def _around(start: int, stop: int, end: int) -> Iterator[tuple[slice, slice]]:
     """Slices of the rows before and after start:stop, and where those rows are once start:stop is cut out."""
     yield slice(0, start), slice(0, start)
     yield slice(stop, end), slice(start, start + end - stop)
-
-
-def flops(sizes: IntArray) -> float:
-    """Multiplications and additions of `SampleLattice.kernel`, for blocks of about equal size."""
-    batches, size = len(sizes), float(np.mean(sizes))
-    half = batches // 2
-    layers = sum(
-        batches * comb(batches - 1, done) * 2 * size * (done * size) ** 2 for done in range(batches - half)
-    )
-    halves = comb(batches, half) / (2 - batches % 2)
-    meeting = halves * 2 * (half * size) * ((batches - half) * size) * (batches * size)
-    return layers + meeting
-
-
-def peak_bytes(sizes: IntArray) -> float:
-    """Memory of the two largest layers that are alive together, and of two matrices beside them."""
-    batches, size = len(sizes), float(np.mean(sizes))
-    top = batches - batches // 2
-    layers = sum(comb(batches, done) * (done * size) ** 2 for done in (top - 1, top))
-    return 8 * (layers + 2 * (batches * size) ** 2)

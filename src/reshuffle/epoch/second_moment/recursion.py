@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from reshuffle._core.arrays import FloatArray
+from reshuffle._core import FloatArray
 from reshuffle._core.threads import few_threads
 from reshuffle.epoch.affine.affine_map import AffineMap, Powers, average
 from reshuffle.epoch.affine.outside import Inputs

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
-from reshuffle._core.arrays import FloatArray
+from reshuffle._core import FloatArray
 from reshuffle._core.threads import few_threads
 from reshuffle.epoch.affine.affine_map import average
 from reshuffle.epoch.lattice.subsets import elements, layer

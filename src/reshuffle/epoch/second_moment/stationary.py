@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
-from reshuffle._core.arrays import FloatArray
+from reshuffle._core import FloatArray
 from reshuffle._core.numerics import graded_svd
 from reshuffle._core.progress import track
 from reshuffle._core.threads import few_threads

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reshuffle._core.arrays import BoolArray, FloatArray
+from reshuffle._core import BoolArray, FloatArray
 from reshuffle._core.numerics import power_and_sum
 from reshuffle._core.progress import track
 from reshuffle._core.threads import few_threads

@@ -132,17 +132,14 @@ def _intervals(support: Sequence[tuple[float, float]]) -> Pairs:
 
 
 def _atoms(atoms: Sequence[tuple[float, float]]) -> Pairs:
-    return tuple(
-        sorted((location("atom location", x), number("atom mass", m, low=0.0, high=1.0)) for x, m in atoms)
-    )
+    pairs = ((location("atom location", x), number("atom mass", m, low=0.0, high=1.0)) for x, m in atoms)
+    return tuple(sorted(pairs))
 
 
 def _hull(support: Pairs, atoms: Pairs) -> tuple[float, float]:
     ends = [end for interval in support for end in interval] + [place for place, _ in atoms]
     if not ends:
-        raise ValueError(
-            "support must have an interval or atoms must have a point, got neither; pass one of them"
-        )
+        raise ValueError("support must have an interval or atoms a point, got neither; pass one of them")
     return min(ends), max(ends)
 
 

@@ -12,8 +12,8 @@ from reshuffle.free.checks import (
     probabilities,
     real_points,
     size,
-    weights,
 )
+from reshuffle.free.checks import weights as mass_weights
 from reshuffle.free.laws.law import Law, Pairs
 from reshuffle.free.measure.recurrence import recurrence_of_points
 
@@ -34,7 +34,7 @@ class Discrete(Law):
         if places.any():
             size("the largest of abs(points)", float(np.abs(places).max()))
         given = weights_ if weights is None else weights
-        masses = np.full(places.shape, 1 / places.size) if given is None else _checked(given)
+        masses = np.full(places.shape, 1 / places.size) if given is None else mass_weights("weights", given)
         if masses.shape != places.shape:
             raise ValueError(
                 f"weights must have the shape of points {places.shape}, got {masses.shape};"
@@ -100,10 +100,6 @@ class Discrete(Law):
             return f"Discrete({len(self._points)} points in [{self._points[0]:g}, {self._points[-1]:g}])"
         points = ", ".join(f"{x:g}" for x in self._points)
         return f"Discrete([{points}], [{', '.join(f'{w:g}' for w in self._weights)}])"
-
-
-def _checked(value: ArrayLike) -> Real:
-    return weights("weights", value)
 
 
 class Bernoulli(Discrete):

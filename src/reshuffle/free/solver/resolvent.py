@@ -12,8 +12,8 @@ from reshuffle.free.algebra.linearization import linearize
 from reshuffle.free.algebra.requirements import reduced
 from reshuffle.free.checks import Complex, ConvergenceError, ErrorKind, Real
 from reshuffle.free.solver.continuation import follow
+from reshuffle.free.solver.effort import Effort
 from reshuffle.free.solver.extrapolation import Solve, bridge
-from reshuffle.free.solver.fixed_point import Effort
 from reshuffle.free.solver.subordination import System
 
 RELIABLE = 1e-5
