@@ -11,7 +11,7 @@ from reshuffle._core.confidence import ErrorKind
 from reshuffle._core.numerics import norms
 from reshuffle._core.progress import track
 from reshuffle._core.threads import each, one_thread
-from reshuffle.problem import least_squares
+from reshuffle.problem import checked_problem, checked_start
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.recipe import StepLike, recipe
 from reshuffle.recipe.recipe import Recipe
@@ -123,7 +123,7 @@ def simulate(
     >>> result.iterate.mean.shape
     (2, 5)
     """
-    problem = least_squares.checked(problem)
+    problem = checked_problem(problem)
     scheme = base.checked(scheme, problem.n)
     made = recipe.checked(step, alpha, penalty, momentum, scheme.steps(problem.n))
     when = checks.epochs(epochs)
@@ -138,7 +138,7 @@ def simulate(
             f"runs must be even, since runs come in pairs that share their noise, but it is {runs}."
         )
     rng = checks.generator("seed", seed)
-    start = least_squares.checked_start(start, problem)
+    start = checked_start(start, problem)
     fresh_noise = checks.flag("fresh_noise", fresh_noise)
     progress = None if progress is None else checks.flag("progress", progress)
     test_samples = checks.whole_number("test_samples", test_samples, 0)

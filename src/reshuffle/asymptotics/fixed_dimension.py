@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from reshuffle._core import FloatArray, checks
 from reshuffle._core.numerics import power_and_sum
 from reshuffle.asymptotics import arguments
-from reshuffle.problem import least_squares
+from reshuffle.problem import checked_problem, checked_start
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.run.risk import Risk, RiskForms
 from reshuffle.run.trajectory import times_finite
@@ -189,10 +189,10 @@ def fixed_dimension(
     >>> bool(abs(limit.risk(5).total / exact.risk(5).total - 1) < 1e-3)
     True
     """
-    problem = least_squares.checked(problem)
+    problem = checked_problem(problem)
     if problem.rank < problem.p:
         raise ValueError(
             f"problem must have rank p = {problem.p} in the limit of many rows, but its rank is {problem.rank};"
             " the proportional limit, learning_curve(aspect=p/n, ...), has no such condition."
         )
-    return FixedDimension(problem, shrinkage(batches, alpha), least_squares.checked_start(start, problem))
+    return FixedDimension(problem, shrinkage(batches, alpha), checked_start(start, problem))

@@ -17,7 +17,8 @@ from reshuffle.free.measure import edges
 from reshuffle.free.measure.measure import Measure
 from reshuffle.free.solver.atoms import atoms as atoms_of
 from reshuffle.free.solver.effort import BUDGET
-from reshuffle.free.solver.resolvent import RELIABLE, Engine, Resolved
+from reshuffle.free.solver.extrapolation import RELIABLE, Resolved
+from reshuffle.free.solver.resolvent import Engine
 from reshuffle.free.weighted import Weighted
 
 if TYPE_CHECKING:

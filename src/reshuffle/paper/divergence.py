@@ -29,7 +29,7 @@ class Path:
     rate : float
         The spectral radius of I - alpha Z on the range of Z.
     critical_alpha, expected_critical_alpha : float
-        Up to which alpha it converges: on this X, and in the proportional limit.
+        Up to which alpha it converges: on this X, and in the limit.
     """
 
     batches: int
@@ -87,8 +87,7 @@ def draw(numbers: Numbers) -> "Picture":
         few = slice(None, None, max(1, len(numbers.epochs) // 25))
         ax.plot(numbers.epochs[few], path.simulated.mean[few], color=style["color"], **CIRCLES)
     ax.plot([], [], color="grey", label="simulated runs, mean", **CIRCLES)
-    ax.set_yscale("log")
-    ax.set_ylabel("|β − β*|² / |β*|²")
+    ax.set(yscale="log", ylabel="|β − β*|² / |β*|²")
     ax.set_title(f"step α/B with α = {numbers.alpha:g}: lines exact", fontsize=10)
     ax.legend(frameon=False, fontsize=9)
     return picture

@@ -1,5 +1,27 @@
 """What is learned: the data, the truth where it is known, and the row space in which everything happens."""
 
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from reshuffle._core import FloatArray, checks
 from reshuffle.problem.least_squares import LeastSquares, gaussian
 
-__all__ = ["LeastSquares", "gaussian"]
+__all__ = ["LeastSquares", "checked_problem", "checked_start", "gaussian"]
+
+
+def checked_problem(value: Any) -> LeastSquares:
+    """Return `value` if it is a least-squares problem."""
+    if not isinstance(value, LeastSquares):
+        raise TypeError(
+            f"problem must be a LeastSquares, but it is a {type(value).__name__}; try rs.LeastSquares(X, y)."
+        )
+    return value
+
+
+def checked_start(value: ArrayLike | None, problem: LeastSquares) -> FloatArray:
+    """Return beta_0 (p,), zero by default."""
+    if value is None:
+        return np.zeros(problem.p)
+    return checks.vector("start", value, problem.p, "one entry per parameter")

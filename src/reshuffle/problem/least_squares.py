@@ -2,7 +2,6 @@
 
 import math
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -146,19 +145,3 @@ def gaussian(
     beta_star = checks.vector("beta_star", beta_star, p, "one entry a feature")
     y = X @ beta_star + noise * rng.standard_normal(n)
     return LeastSquares(X, y, beta_star=beta_star, covariance=covariance, noise=noise)
-
-
-def checked(value: Any) -> LeastSquares:
-    """Return `value` if it is a least-squares problem."""
-    if not isinstance(value, LeastSquares):
-        raise TypeError(
-            f"problem must be a LeastSquares, but it is a {type(value).__name__}; try rs.LeastSquares(X, y)."
-        )
-    return value
-
-
-def checked_start(value: ArrayLike | None, problem: LeastSquares) -> FloatArray:
-    """Return beta_0 (p,), zero by default."""
-    if value is None:
-        return np.zeros(problem.p)
-    return checks.vector("start", value, problem.p, "one entry per parameter")

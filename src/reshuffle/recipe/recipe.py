@@ -99,12 +99,11 @@ class Recipe:
         return when
 
     def __repr__(self) -> str:
-        words = []
         if isinstance(self.schedule, float):
-            words.append(f"step={self.schedule / self.divisor:g}")
+            words = [f"step={self.schedule / self.divisor:g}"]
         else:
             of = f"{len(self.schedule)} epochs" if isinstance(self.schedule, tuple) else "a function"
-            words.append(f"step schedule of {of}")
+            words = [f"step schedule of {of}"]
         words += [f"penalty={self.penalty:g}"] if self.penalty else []
         words += [f"momentum={self.momentum:g}"] if self.momentum else []
         return ", ".join(words)
@@ -128,8 +127,7 @@ def checked(
 
 def _schedule(name: str, value: StepLike | None) -> Schedule:
     if callable(value):
-        function: Callable[[int], Any] = value
-        return function
+        return value
     if checks.any_array(name, value).ndim == 0:
         return checks.nonnegative(name, value)
     steps = checks.real_array(name, value, advice="give a number >= 0 for every epoch")

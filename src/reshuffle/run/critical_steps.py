@@ -9,7 +9,7 @@ from reshuffle._core import checks
 from reshuffle.epoch import choice
 from reshuffle.epoch.accuracy import Accuracy, require_affordable
 from reshuffle.epoch.lattice.subsets import require_few
-from reshuffle.problem import least_squares
+from reshuffle.problem import checked_problem
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.recipe import recipe
 from reshuffle.run import certified_step
@@ -62,7 +62,7 @@ def critical_step(
     >>> round(rs.critical_step(problem, rs.RandomReshuffling(2), mean_square=True), 4)
     2.0
     """
-    problem = least_squares.checked(problem)
+    problem = checked_problem(problem)
     scheme = base.checked(scheme, problem.n)
     made = recipe.checked(1.0, None, penalty, momentum, 1)
     checks.flag("mean_square", mean_square)

@@ -63,24 +63,18 @@ class ExpectedRisk:
 
 
 def of_moments(
-    clock: FloatArray,
-    snapshots: Iterator[Snapshot],
-    fades: FloatArray,
-    readout: Readout,
-    mean: FloatArray,
+    clock: FloatArray, snapshots: Iterator[Snapshot], fades: FloatArray, readout: Readout, mean: FloatArray
 ) -> ExpectedRisk:
     """Put together what the moments of the error say.
 
     Parameters
     ----------
     clock : any shape
-        Epochs.
     snapshots : iterator of Snapshot
         At each of the distinct epochs, ascending.
-    fades : (distinct epochs,)
+    fades, mean : (distinct epochs,)
+        What is left outside the row space, and the risk of the mean iterate.
     readout : Readout
-    mean : (distinct epochs,)
-        The risk of the mean iterate.
     """
     when, back = np.unique(clock.ravel(), return_inverse=True)
     totals, errors = np.zeros(len(when)), np.zeros(len(when))

@@ -5,7 +5,7 @@ from numpy.typing import ArrayLike
 
 from reshuffle._core import BoolArray, FloatArray, checks
 from reshuffle.epoch.epoch import Epoch
-from reshuffle.problem import least_squares
+from reshuffle.problem import checked_problem, checked_start
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.run import limits
 from reshuffle.run.limits import Limit
@@ -107,5 +107,5 @@ def gradient_flow(problem: LeastSquares, *, start: ArrayLike | None = None) -> G
     >>> flow.iterate([0.0, 0.25, float("inf")]).ravel().round(4)
     array([0.    , 1.8964, 3.    ])
     """
-    problem = least_squares.checked(problem)
-    return GradientFlow(problem, least_squares.checked_start(start, problem))
+    problem = checked_problem(problem)
+    return GradientFlow(problem, checked_start(start, problem))

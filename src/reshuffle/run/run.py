@@ -12,7 +12,7 @@ from reshuffle.epoch.accuracy import Accuracy, accuracy
 from reshuffle.epoch.choice import Choice, Computation
 from reshuffle.epoch.epoch import AffineEpoch, Epoch
 from reshuffle.errors import UnsupportedError
-from reshuffle.problem import least_squares, units
+from reshuffle.problem import checked_problem, checked_start, units
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.recipe import Recipe, StepLike, recipe
 from reshuffle.run import limits, moments
@@ -317,8 +317,8 @@ def descend(
     >>> run.best_epoch()
     BestEpoch(epoch=7, risk=0.575587)
     """
-    problem = least_squares.checked(problem)
+    problem = checked_problem(problem)
     scheme = base.checked(scheme, problem.n)
     made = recipe.checked(step, alpha, penalty, momentum, scheme.steps(problem.n))
     wanted = accuracy(method, rtol, budget, seed)
-    return Run(problem, scheme, made, least_squares.checked_start(start, problem), wanted)
+    return Run(problem, scheme, made, checked_start(start, problem), wanted)

@@ -17,7 +17,7 @@ from reshuffle.free.measure import edges
 from reshuffle.free.measure.measure import Measure
 from reshuffle.free.solver.continuation import follow
 from reshuffle.free.solver.effort import BUDGET, Effort
-from reshuffle.free.solver.resolvent import resolved
+from reshuffle.free.solver.extrapolation import resolved
 from reshuffle.problem.least_squares import gaussian
 from reshuffle.schemes import RandomReshuffling
 

@@ -62,16 +62,14 @@ class RationalCurve:
             4 * (4 + 4 * c + c * v - v * v),
             2 * (c * c + 4 * c - 8 + 8 * v - v * v),
             (c - v) ** 2 - 4 * c - 8,
-            2 * (1 - c - v),
-            1.0,
-        ]
+            2 * (1 - c - v), 1.0,
+        ]  # fmt: skip
         denominator = 4 * c * v * (1 + q) ** 2 * (2 - q) ** 2 * (2 + q)
         return q * polynomial.polyval(q, numerator) / denominator
 
     def noise_slope_at_zero(self) -> float:
         """The derivative of `noise` along z at z = 0, for aspect < 1."""
-        c, v = self.c, self.v
-        cubic = [2 * c, 4 + c - 2 * v, v, -1.0]
+        c, v, cubic = self.c, self.v, self.factors[1]
         # Of three real roots the one nearest to zero, near -c/2, lies on the right branch.
         roots = polynomial.polyroots(cubic)
         q = float(roots[np.argmin(np.abs(roots))].real)
@@ -79,18 +77,17 @@ class RationalCurve:
         rest = ((v + q) * (4 - q * q) + c * q * q) / polynomial.polyval(q, self.lower)
         slope = rest * polynomial.polyval(q, polynomial.polyder(cubic))
         # A complex step differentiates a rational function to the last digit.
-        tiny = 1e-30
-        return float(self.noise(q + 1j * tiny).imag / tiny / slope)
+        return float(self.noise(q + 1e-30j).imag / 1e-30 / slope)
 
     def critical_points(self) -> FloatArray:
         """The real q at which dz/dq = 0, from left to right."""
         # dz/dq = upper/lower (upper'/upper - lower'/lower); over q(1+q)(2-q)(2+q) no pole of z is left as a root.
         radical = polynomial.polyfromroots([0.0, -1.0, 2.0, -2.0])
         weights = ((0.0, 1.0), (-1.0, 2.0), (2.0, 2.0), (-2.0, 1.0))
-        pieces = [
-            multiplicity * polynomial.polyfromroots([root for root, _ in weights if root != pole])
-            for pole, multiplicity in weights
-        ]
+        without = {
+            pole: polynomial.polyfromroots([q for q, _ in weights if q != pole]) for pole, _ in weights
+        }
+        pieces = [multiplicity * without[pole] for pole, multiplicity in weights]
         product = polynomial.polymul(self.upper, np.sum(pieces, axis=0))
         equation = polynomial.polysub(polynomial.polymul(polynomial.polyder(self.upper), radical), product)
         # The leading terms cancel: q = infinity is an ordinary point of the curve.
@@ -100,8 +97,7 @@ class RationalCurve:
 
     def _polish_critical(self, q: float) -> float:
         for _ in range(_STEPS):
-            tiny = 1e-30
-            bend = float(self.slope(q + 1j * tiny).imag / tiny)
+            bend = float(self.slope(q + 1e-30j).imag / 1e-30)
             move = float(self.slope(q)) / bend if bend else 0.0
             if not abs(move) > 4e-16 * abs(q) or abs(move) > 1e-3 * abs(q):
                 break

@@ -29,10 +29,9 @@ class _Custom(Law):
         return self._atoms
 
     def _density(self, t: Real) -> Real:
-        inside = np.zeros(t.shape, dtype=bool)
+        inside, values = np.zeros(t.shape, dtype=bool), np.zeros(t.shape)
         for low, high in self._support:
             inside |= (t >= low) & (t <= high)
-        values = np.zeros(t.shape)
         values[inside] = self._density_inside(t[inside])
         return values
 
@@ -137,8 +136,7 @@ def _atoms(atoms: Sequence[tuple[float, float]]) -> Pairs:
 
 
 def _hull(support: Pairs, atoms: Pairs) -> tuple[float, float]:
-    ends = [end for interval in support for end in interval] + [place for place, _ in atoms]
-    if not ends:
+    if not (ends := [end for interval in support for end in interval] + [place for place, _ in atoms]):
         raise ValueError("support must have an interval or atoms a point, got neither; pass one of them")
     return min(ends), max(ends)
 

@@ -1,17 +1,23 @@
 """Values where the system cannot be solved, from points around: across a point, and towards the axis."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.polynomial import chebyshev
+from numpy.typing import NDArray
 
-from reshuffle.free.checks import Complex, ConvergenceError, Real
+from reshuffle.free.checks import Complex, ConvergenceError, ErrorKind, Real
 from reshuffle.free.solver.continuation import ROUNDING
 
 RADII = np.array([0.1, 0.03, 0.01, 0.003, 0.001])
 # An even rule would be blind to a pole at the point itself, where the values of both sides cancel.
 _NODES = 1.15 * np.cos(np.pi * (np.arange(12) + 0.5) / 12) + 0.15
 _WEIGHTS = (chebyshev.chebvander([0.0], 11) @ np.linalg.inv(chebyshev.chebvander(_NODES, 11)))[0]
+
+RELIABLE = 1e-5
+"""Error of a value, relative to its size or to one, beyond which its neighbours are asked."""
 
 Solve = Callable[[Complex], tuple[Complex, Real]]
 
@@ -76,3 +82,59 @@ def limit(values: Complex) -> Complex:
             best = np.where(better, newer[rows, pick + 1], best)
             spread = np.where(better, distance[rows, pick], spread)
     return np.asarray(best)
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """An answer at each point, with what is known about it.
+
+    Attributes
+    ----------
+    value : nan where the point failed.
+    error : of its absolute size, inf where the point failed; converged : False where it failed.
+    error_kind : in which sense the error is meant.
+
+    >>> Resolved(np.array([0.25, np.nan]), np.array([1e-15, np.inf]), np.array([True, False]))
+    Resolved(2 points, 1 of them converged, +- 1e-15 at most (estimate))
+    """
+
+    value: NDArray[Any]
+    error: Real
+    converged: NDArray[np.bool_]
+    error_kind: ErrorKind = "estimate"
+
+    def __repr__(self) -> str:
+        largest = float(self.error[self.converged].max(initial=0.0))
+        off = f"+- {largest:.2g} at most ({self.error_kind})"
+        if not self.value.ndim:
+            return f"Resolved({self.value:.6g} {off})" if self.converged else "Resolved(not converged)"
+        return f"Resolved({self.converged.size} points, {self.converged.sum()} of them converged, {off})"
+
+
+def resolved(solve: Solve, z: Complex, strict: bool = True) -> Resolved:
+    """Return matrices at points of either half-plane, from a solver for the upper one.
+
+    Parameters
+    ----------
+    solve : points (n,) with ``Im z >= 0`` -> values (n, k, k) and errors (n,), inf where it failed.
+    z : shape (points,), in units in which the spectrum has size one; strict : ask the neighbours of what
+        cannot be trusted, and drop what still cannot.
+    """
+    mirrored = z.imag < 0
+    upper = np.where(mirrored, z.conj(), z)
+    values, errors = solve(upper)
+    flags = np.isfinite(errors)
+    if strict:
+        lost = np.flatnonzero(~_trusted(values, errors))
+        if len(lost):
+            values[lost], errors[lost] = bridge(solve, upper[lost])
+        flags = _trusted(values, errors)
+    # Both parts: a density is read off the imaginary one.
+    values[~flags], errors[~flags] = complex(np.nan, np.nan), np.inf
+    values = np.where(mirrored[:, None, None], values.conj().transpose(0, 2, 1), values)
+    return Resolved(values, errors, flags)
+
+
+def _trusted(values: Complex, errors: Real) -> NDArray[np.bool_]:
+    size = np.abs(np.nan_to_num(values)).max(axis=(1, 2), initial=0.0)
+    return np.asarray(errors <= RELIABLE * np.maximum(1.0, size))

@@ -1,6 +1,5 @@
 """An expression made ready to be solved: its pencil, its joint system, and resolvents at any points."""
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -10,44 +9,16 @@ from numpy.typing import NDArray
 from reshuffle.free.algebra.expression import Expression
 from reshuffle.free.algebra.linearization import linearize
 from reshuffle.free.algebra.requirements import reduced
-from reshuffle.free.checks import Complex, ConvergenceError, ErrorKind, Real
+from reshuffle.free.checks import Complex, ConvergenceError, Real
 from reshuffle.free.solver.continuation import follow
 from reshuffle.free.solver.effort import Effort
-from reshuffle.free.solver.extrapolation import Solve, bridge
+from reshuffle.free.solver.extrapolation import Resolved, resolved
 from reshuffle.free.solver.subordination import System
 
-RELIABLE = 1e-5
 # Of the points solved together: few enough to stay in the cache.
 MEMORY = 150_000
 # Seconds of one Newton step at one point, measured on one core: for itself, and per entry of its Jacobian.
 STEP, STEP_PER_ENTRY = 2.5e-5, 3.5e-7
-
-
-@dataclass(frozen=True)
-class Resolved:
-    """An answer at each point, with what is known about it.
-
-    Attributes
-    ----------
-    value : nan where the point failed.
-    error : of its absolute size, inf where the point failed; converged : False where it failed.
-    error_kind : in which sense the error is meant.
-
-    >>> Resolved(np.array([0.25, np.nan]), np.array([1e-15, np.inf]), np.array([True, False]))
-    Resolved(2 points, 1 of them converged, +- 1e-15 at most (estimate))
-    """
-
-    value: NDArray[Any]
-    error: Real
-    converged: NDArray[np.bool_]
-    error_kind: ErrorKind = "estimate"
-
-    def __repr__(self) -> str:
-        largest = float(self.error[self.converged].max(initial=0.0))
-        off = f"+- {largest:.2g} at most ({self.error_kind})"
-        if not self.value.ndim:
-            return f"Resolved({self.value:.6g} {off})" if self.converged else "Resolved(not converged)"
-        return f"Resolved({self.converged.size} points, {self.converged.sum()} of them converged, {off})"
 
 
 class Engine:
@@ -133,32 +104,3 @@ class Engine:
         ]
         value = self.expression.evaluate(matrices or [np.zeros((size, size))])
         return np.asarray((value + value.conj().T) / 2)
-
-
-def resolved(solve: Solve, z: Complex, strict: bool = True) -> Resolved:
-    """Return matrices at points of either half-plane, from a solver for the upper one.
-
-    Parameters
-    ----------
-    solve : points (n,) with ``Im z >= 0`` -> values (n, k, k) and errors (n,), inf where it failed.
-    z : shape (points,), in units in which the spectrum has size one; strict : ask the neighbours of what
-        cannot be trusted, and drop what still cannot.
-    """
-    mirrored = z.imag < 0
-    upper = np.where(mirrored, z.conj(), z)
-    values, errors = solve(upper)
-    flags = np.isfinite(errors)
-    if strict:
-        lost = np.flatnonzero(~_trusted(values, errors))
-        if len(lost):
-            values[lost], errors[lost] = bridge(solve, upper[lost])
-        flags = _trusted(values, errors)
-    # Both parts: a density is read off the imaginary one.
-    values[~flags], errors[~flags] = complex(np.nan, np.nan), np.inf
-    values = np.where(mirrored[:, None, None], values.conj().transpose(0, 2, 1), values)
-    return Resolved(values, errors, flags)
-
-
-def _trusted(values: Complex, errors: Real) -> NDArray[np.bool_]:
-    size = np.abs(np.nan_to_num(values)).max(axis=(1, 2), initial=0.0)
-    return np.asarray(errors <= RELIABLE * np.maximum(1.0, size))
