@@ -339,3 +339,16 @@ def test_a_tiny_covariance_beside_huge_noise_keeps_its_digits(covariance):
     for scheme in (rs.FullBatch(), rs.RandomReshuffling(2), rs.Cyclic(2)):
         run = rs.descend(problem, scheme, step=1e-200)
         assert run.expected_risk(0).total == pytest.approx(float(run.risk(0).total), rel=1e-12)
+
+
+@pytest.mark.parametrize("recipe", [{}, {"penalty": 5.0}, {"momentum": 0.9}], ids=str)
+def test_a_risk_that_sees_nothing_of_what_grows_stays_where_it_is(recipe):
+    rng = np.random.default_rng(4)
+    X = np.insert(rng.standard_normal((5, 3)), 1, 0.0, axis=1)
+    problem = rs.LeastSquares(
+        X, np.ones(5), beta_star=[1.0, 0.8, 1.0, 1.0], covariance=[0.0, 0.3, 0.0, 0.0], noise=0.5
+    )
+    run = rs.descend(problem, rs.RandomReshuffling(batch_size=5), alpha=20.0, **recipe)
+    assert not run.stability().converges
+    for epochs in (3, 100, 10**9):
+        assert run.risk(epochs).total == pytest.approx(0.3 * 0.8**2, rel=1e-12)

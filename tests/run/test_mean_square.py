@@ -279,9 +279,9 @@ def test_a_fixed_order_may_drive_what_momentum_lets_oscillate():
 
 
 def test_a_start_that_is_not_stable_is_halved():
-    assert critical_steps._first_failure(lambda step: step < 0.3, 1.0, 1e-9) == pytest.approx(0.3, rel=2e-9)
+    assert certified_step.first_failure(lambda step: step < 0.3, 1.0, 1e-9) == pytest.approx(0.3, rel=2e-9)
     with pytest.raises(ArithmeticError, match=r"no step between .* is stable up to rounding"):
-        critical_steps._first_failure(lambda step: False, 1.0, 1e-9)
+        certified_step.first_failure(lambda step: False, 1.0, 1e-9)
 
 
 def test_critical_steps_take_any_real_number():

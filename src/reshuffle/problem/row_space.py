@@ -88,6 +88,9 @@ def reduce(X: FloatArray, y: FloatArray) -> Reduction:
     reduction = _reduce_wide(X, y, scale) if X.shape[1] > X.shape[0] else _reduce_tall(X, y, scale)
     if reduction.space.dimension < min(X.shape):
         _require_one_scale(X, reduction.space.dimension)
+    if reduction.space.basis is not None:
+        # What no row sees has no part in the row space, not even by rounding: what grows must not leak there.
+        reduction.space.basis[~X.any(axis=0)] = 0.0
     return reduction
 
 
