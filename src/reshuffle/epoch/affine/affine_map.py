@@ -9,7 +9,7 @@ import numpy as np
 import scipy.linalg
 from scipy.linalg import lapack
 
-from reshuffle._core import AnyArray, FloatArray
+from reshuffle._core import AnyArray, FloatArray, IntArray
 from reshuffle._core.threads import few_threads
 from reshuffle.epoch.affine.visits import Visits
 from reshuffle.epoch.walks import Process
@@ -88,6 +88,13 @@ class AffineMap:
         with np.errstate(over="ignore", invalid="ignore"):
             entries = self.entries[:, some] @ inputs[some, np.newaxis]
         return replace(self, entries=entries, entry_sizes=sizes.max(keepdims=True))
+
+    def part(self, place: IntArray) -> "AffineMap":
+        """The map on some of the coordinates, if they have nothing to do with the others."""
+        kernel = self.kernel[np.ix_(place, place)]
+        return replace(
+            self, left=self.left[place], right=self.right[place], kernel=kernel, entries=self.entries[place]
+        )
 
     @cached_property
     def graded(self) -> FloatArray:

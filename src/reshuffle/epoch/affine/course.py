@@ -6,8 +6,9 @@ from functools import cached_property
 
 import numpy as np
 import scipy.linalg
+from scipy.sparse.csgraph import connected_components
 
-from reshuffle._core import BoolArray, FloatArray
+from reshuffle._core import BoolArray, FloatArray, IntArray
 from reshuffle._core.threads import few_threads
 from reshuffle.epoch.affine.affine_map import AffineMap, Power, Powers, has_faded, mean_map, settling
 from reshuffle.epoch.affine.visits import DrawnVisits, GradedBlocks, MeanVisits, SubsetVisits, Visits
@@ -202,21 +203,44 @@ class Repeated:
         self.map, self.powers, self._course = once, Powers(once), course
 
     @cached_property
-    def _escape(self) -> Escape:
-        return Escape(self.map)
+    def _parts(self) -> "list[tuple[IntArray, _Part]]":
+        """The coordinates that have to do with each other, and what the map does to them: others may grow."""
+        count, labels = connected_components(self.map.kernel != 0, directed=False)
+        places = [np.flatnonzero(labels == label) for label in range(count)]
+        return [(place, _Part(self.map.part(place))) for place in places]
 
     def overflown(self, epoch: float, begin: FloatArray) -> FloatArray:
         """The states after so many epochs, where some have left the range of numbers: they are inf."""
-        if not self.map.is_finite:
-            return _answer(np.full_like(begin, np.inf), self.map, begin)
-        # What has left took with it the coordinates that it does not even reach: the map without it leaves them.
-        return _answer(self._escape.after(epoch, begin), self.map, begin)
+        states = np.zeros_like(begin)
+        for place, part in self._parts:
+            states[place] = _answer(part.after(epoch, begin[place]), part.map, begin[place])
+        return states
 
     def end(self, begin: FloatArray) -> FloatArray:
         """The states after infinitely many epochs."""
         if self._course.recipe.at(0).step == 0:
             return begin
         return self.map.fixed_point() if self._course.settles else self.overflown(np.inf, begin)
+
+
+class _Part:
+    """A map on coordinates of which some may grow."""
+
+    def __init__(self, once: AffineMap):
+        self.map = once
+
+    @cached_property
+    def _repeated(self) -> Escape | Powers:
+        return Powers(self.map) if self.map.settles else Escape(self.map)
+
+    def after(self, epoch: float, begin: FloatArray) -> FloatArray:
+        """The states (d, z) after so many epochs, infinity included."""
+        if not self.map.is_finite:
+            return np.full_like(begin, np.inf)
+        if np.isinf(epoch) and self.map.settles:
+            return self.map.fixed_point()
+        # What grows takes with it coordinates that it does not even reach: the map without it leaves them.
+        return self._repeated.after(epoch, begin)
 
 
 def _once_more(once: AffineMap, states: FloatArray) -> FloatArray:
