@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import reshuffle as rs
 from reshuffle.epoch import draws
 from reshuffle.epoch.affine import sampled_course
-from reshuffle.run import mean_square
+from reshuffle.run import certified_step, mean_square
 from tests.oracles import brute_force
 from tests.problems import case
 
