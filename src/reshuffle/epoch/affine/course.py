@@ -35,9 +35,10 @@ class Escape:
         self._roots = np.sqrt(once.left) * np.sqrt(once.right)
         growing, right, left = self._subspaces()
         self._right, self._left = right, left
-        self._kernel = once.kernel - right @ growing @ left
-        # The inputs of the remaining map, without what they push into the growing part.
-        self._entries = once.entries - right @ (left @ (once.grades[:, np.newaxis] * once.entries))
+        with np.errstate(over="ignore", invalid="ignore"):
+            self._kernel = once.kernel - right @ growing @ left
+            # The inputs of the remaining map, without what they push into the growing part.
+            self._entries = once.entries - right @ (left @ (once.grades[:, np.newaxis] * once.entries))
         sizes = np.abs(right)
         self._reached: BoolArray = (sizes > _ROUNDING * sizes.max(axis=0, initial=0.0)).any(axis=1)
 

@@ -22,6 +22,7 @@ from reshuffle.problem.row_space import RowSpace
 from reshuffle.recipe.recipe import Recipe
 from reshuffle.schemes.base import Scheme, Unit, permutations
 
+_SMALLEST_ROOT = 1e-5
 _STACKED_BYTES = 2e7
 _MOST_STACKED = 256
 
@@ -115,7 +116,7 @@ class _Tally:
                     self._kernel[group] += kernel
                     self._entries[group] += entries
             self.rounds += rounds
-            self.error = pace_error(np.array([one.graded for one in self.maps]))
+            self.error = pace_error(np.array([_loss(one) for one in self.maps]))
         return rounds * self.expense
 
 
@@ -147,6 +148,16 @@ def follow(visits: Visits, force: FloatArray, orders: Orders) -> tuple[FloatArra
             kernel[:, :, rank:] += visits.momentum * kept[:, :, :rank] + stays
     inputs = [constant.mean(axis=0)[:, np.newaxis], entries[:, :-1].mean(axis=0).T]
     return kernel.mean(axis=0), np.hstack(inputs)
+
+
+def _loss(once: AffineMap) -> FloatArray:
+    """The graded D, but that no grade is so small beside the largest that its eigenvalues are lost to rounding.
+
+    The share of error of a slow mode does not depend on how slow it is.
+    """
+    roots = np.sqrt(once.left) * np.sqrt(once.right)
+    roots = np.maximum(roots, _SMALLEST_ROOT * roots.max(initial=0.0) * (once.left > 0))
+    return np.asarray(roots[:, np.newaxis] * once.kernel * roots)
 
 
 def pace_error(losses: FloatArray) -> float:

@@ -198,7 +198,8 @@ class SquaredMoments:
         moments, d = np.zeros(self._upper.shape), self._state
         moments[self._upper] = packed
         moments[:, :d] += np.triu(moments[:, :d], 1).T
-        return np.asarray(moments / self._units)
+        with np.errstate(over="ignore"):
+            return np.asarray(moments / self._units)
 
     def after(self, count: float, moments: FloatArray) -> FloatArray:
         """[M, C] after `count` more epochs; inf where they have left the range of numbers."""
