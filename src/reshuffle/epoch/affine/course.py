@@ -71,9 +71,11 @@ class Escape:
         """Which of the states (d, z) are displaced in the growing part at all, by more than rounding."""
         once = self.map
         seen = once.right[:, np.newaxis] * states
-        part = self._left @ (once.grades[:, np.newaxis] * (once.kernel @ seen - once.entries))
+        # Two sizes are compared: what both are multiplied by may be any.
+        grades = once.grades / (once.grades.max() or 1.0)
+        part = self._left @ (grades[:, np.newaxis] * (once.kernel @ seen - once.entries))
         size = once.weight * np.abs(seen).max(axis=0, initial=0.0) + once.entry_sizes
-        floor = (np.abs(self._left) @ once.grades)[:, np.newaxis] * size
+        floor = (np.abs(self._left) @ grades)[:, np.newaxis] * size
         return np.asarray((np.abs(part) > _ROUNDING * floor).any(axis=0))
 
     @cached_property
