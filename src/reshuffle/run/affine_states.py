@@ -206,7 +206,7 @@ class AffineStates:
         courses = self.courses_of_errors if of_errors else self.courses
         rank = self.space.dimension
         for states in _states(courses, start, epochs, inputs):
-            with np.errstate(invalid="ignore"):
+            with np.errstate(over="ignore", invalid="ignore"):
                 mean = average(states)[:rank]
                 pairs = zip(states[0::2], states[1::2], strict=True) if self.samples_courses else ()
                 deviations = [(one[:rank] + other[:rank]) / 2 - mean for one, other in pairs]
