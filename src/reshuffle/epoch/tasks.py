@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from itertools import pairwise
 
 import numpy as np
@@ -178,7 +178,7 @@ def _shuffled_batches(scheme: Scheme, n: int, blocks: Blocks, step: float) -> Ta
     """All B! orders on the lattice of subsets."""
     weights = np.repeat(1 / (blocks.batches * blocks.divisors), blocks.sizes)
     approximation = Approximation(
-        whitened=lambda: Whitened.of(blocks.rows, weights, blocks.batches * step, blocks.offsets),
+        whitened=cache(lambda: Whitened.of(blocks.rows, weights, blocks.batches * step, blocks.offsets)),
         coefficients=series.batch_coefficients,
         contracts=True,
         draw=_batch_orders,
@@ -205,7 +205,7 @@ def _shuffled_samples(scheme: Scheme, n: int, blocks: Blocks, step: float) -> Ta
     steps, rank = scheme.steps(n), blocks.rows.shape[1]
     sizes, divisors = scheme.sizes(n), scheme.step_divisors(n)
     approximation = Approximation(
-        whitened=lambda: Whitened.of(blocks.rows, np.full(n, 1 / n), steps * step, blocks.offsets),
+        whitened=cache(lambda: Whitened.of(blocks.rows, np.full(n, 1 / n), steps * step, blocks.offsets)),
         coefficients=lambda: series.sample_coefficients(sizes / divisors, n),
         contracts=False,
         draw=lambda whitened: _sample_orders(n, np.concatenate([[0], np.cumsum(sizes)]), divisors),
