@@ -21,19 +21,31 @@ class Training:
     momentum: float = 0.0
 
 
-def run(training, epochs_of_visits):
-    """R after the given visits: for each epoch a list of (rows, divisor)."""
+def begin(training):
+    """R and the momentum buffer before the first visit, (1, p, 1 + n) each: a stack of one."""
     n, p = training.X.shape
+    beta = np.hstack([training.start[:, np.newaxis], np.zeros((p, n))])[np.newaxis]
+    return beta, np.zeros_like(beta)
+
+
+def advance(training, step, visits, beta, buffer):
+    """A stack of runs (runs, p, 1 + n) after an epoch of the same visits, a list of (rows, divisor)."""
+    n = len(training.X)
     responses = np.hstack([np.zeros((n, 1)), np.eye(n)])
-    beta = np.hstack([training.start[:, np.newaxis], np.zeros((p, n))])
-    buffer = np.zeros_like(beta)
+    for rows, divisor in visits:
+        x = training.X[rows]
+        gradient = x.T @ (x @ beta - responses[rows]) / divisor + training.penalty * beta
+        buffer = training.momentum * buffer + gradient
+        beta = beta - step * buffer
+    return beta, buffer
+
+
+def run(training, epochs_of_visits):
+    """R after the given visits, one list per epoch."""
+    state = begin(training)
     for step, visits in zip(training.steps, epochs_of_visits, strict=True):
-        for rows, divisor in visits:
-            x = training.X[rows]
-            gradient = x.T @ (x @ beta - responses[rows]) / divisor + training.penalty * beta
-            buffer = training.momentum * buffer + gradient
-            beta = beta - step * buffer
-    return beta
+        state = advance(training, step, visits, *state)
+    return state[0][0]
 
 
 def batches_in(order, partition, divisors):
@@ -55,30 +67,36 @@ def epochs_of_drawn_samples(n, sizes):
 
 
 def all_runs(training, epochs, fresh=True):
-    """R of every run, all equally likely: epochs chosen afresh, or one kept throughout."""
-    count = len(training.steps)
-    sequences = product(epochs, repeat=count) if fresh else ([epoch] * count for epoch in epochs)
-    return [run(training, sequence) for sequence in sequences]
+    """R of every run (runs, p, 1 + n), all equally likely: epochs chosen afresh, or one kept throughout."""
+    if not fresh:
+        return np.array([run(training, [epoch] * len(training.steps)) for epoch in epochs])
+    state = begin(training)
+    for step in training.steps:
+        followed = [advance(training, step, epoch, *state) for epoch in epochs]
+        state = tuple(np.concatenate(part) for part in zip(*followed, strict=True))
+    return state[0]
 
 
 def mean_iterate(training, runs):
     return np.mean(runs, axis=0) @ np.concatenate([[1.0], training.y])
 
 
-def _risk_over_noise(R, training, beta_star, covariance, noise):
-    error = R @ np.concatenate([[1.0], training.X @ beta_star]) - beta_star
-    return error @ covariance @ error + noise**2 * np.trace(R[:, 1:].T @ covariance @ R[:, 1:])
+def _risks_over_noise(runs, training, beta_star, covariance, noise):
+    errors = runs @ np.concatenate([[1.0], training.X @ beta_star]) - beta_star
+    of_noise = np.einsum("kin,ij,kjn->k", runs[..., 1:], covariance, runs[..., 1:], optimize=True)
+    return np.einsum("ki,ij,kj->k", errors, covariance, errors, optimize=True) + noise**2 * of_noise
 
 
 def expected_risk(training, runs, beta_star, covariance, noise):
     """Over orders and noise; and that of the mean iterate."""
-    each = [_risk_over_noise(R, training, beta_star, covariance, noise) for R in runs]
-    return np.mean(each), _risk_over_noise(np.mean(runs, axis=0), training, beta_star, covariance, noise)
+    settings = (training, beta_star, covariance, noise)
+    mean = _risks_over_noise(np.mean(runs, axis=0)[np.newaxis], *settings)
+    return np.mean(_risks_over_noise(runs, *settings)), mean[0]
 
 
 def expected_risk_given(training, runs, beta_star, covariance):
     """Over orders alone; and that of the mean iterate."""
-    inputs = np.concatenate([[1.0], training.y])
-    errors = [R @ inputs - beta_star for R in runs]
+    errors = runs @ np.concatenate([[1.0], training.y]) - beta_star
     mean = np.mean(errors, axis=0)
-    return np.mean([e @ covariance @ e for e in errors]), mean @ covariance @ mean
+    each = np.einsum("ki,ij,kj->k", errors, covariance, errors, optimize=True)
+    return np.mean(each), mean @ covariance @ mean
