@@ -28,7 +28,7 @@ known = rs.LeastSquares(X, y, beta_star=[1, 1], noise=1.0)
         ({"X": [1.0, 2.0], "y": [1.0, 2.0]}, r"X must be two-dimensional, .* shape is \(2,\)"),
         ({"X": np.zeros((0, 3)), "y": []}, r"X must have at least one row and one column, .* \(0, 3\)"),
         ({"X": np.zeros((3, 0)), "y": [1, 2, 3]}, r"X must have at least one row and one column"),
-        ({"X": X, "y": np.ones(5)}, r"y must have shape \(6,\), one entry a row of X, .* \(5,\)"),
+        ({"X": X, "y": np.ones(5)}, r"y must have shape \(6,\), one entry per row of X, .* \(5,\)"),
         ({"X": X, "y": [1, 2, 3, 4, 5, math.nan]}, r"y must be finite, but y\[5\] is nan"),
         ({"X": X, "y": y, "beta_star": [1.0]}, r"beta_star must have shape \(2,\)"),
         ({"X": X, "y": y, "beta_star": [1.0, math.inf]}, r"beta_star must be finite"),

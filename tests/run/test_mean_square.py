@@ -268,7 +268,7 @@ def heavy_ball_radius(curvatures, step, momentum):
 
 
 def test_a_fixed_order_may_drive_what_momentum_lets_oscillate():
-    """Parametric resonance: the curvature of the visits swings once an epoch, twice as fast as the heavy ball."""
+    """Parametric resonance: the curvature of the visits swings once per epoch, twice as fast as the heavy ball."""
     problem, momentum = resonant(), 0.999
     curvatures = np.square(problem.X[:, 0])
     found = rs.critical_step(problem, rs.Cyclic(batch_size=1), momentum=momentum)
@@ -309,7 +309,7 @@ def test_the_mean_square_fails_no_later_than_the_mean(seed):
 def test_the_rate_knows_what_a_penalty_does_outside_the_row_space():
     run = rs.descend(rs.gaussian(5, 9, noise=0.5, seed=1), rs.RandomReshuffling(2), step=0.1, penalty=0.01)
     found = run.mean_square_stability()
-    # Two visits an epoch multiply by 1 - step * penalty there, and nothing inside is slower.
+    # Two visits per epoch multiply by 1 - step * penalty there, and nothing inside is slower.
     assert found.rate == pytest.approx(0.999**4, rel=1e-12)
     assert found.bounds[0] <= found.rate <= found.bounds[1]
 

@@ -103,10 +103,10 @@ def matrix(name: str, value: Any) -> FloatArray:
 def vector(name: str, value: Any, length: int, meaning: str) -> FloatArray:
     """Return a vector of the given length; a single column counts as a vector.
 
-    >>> vector("y", [1, 2, 3], 2, "one entry a row of X")
+    >>> vector("y", [1, 2, 3], 2, "one entry per row of X")
     Traceback (most recent call last):
     ...
-    ValueError: y must have shape (2,), one entry a row of X, but its shape is (3,).
+    ValueError: y must have shape (2,), one entry per row of X, but its shape is (3,).
     """
     array = real_array(name, value)
     if array.ndim == 2 and array.shape[1] == 1:

@@ -31,7 +31,7 @@ assert scipy.linalg is not None
 
 
 class _Limit:
-    """One thread a library for as long as anyone asks for it; entered and left by any threads in any order."""
+    """One thread per library for as long as anyone asks for it; entered and left by any threads in any order."""
 
     def __init__(self, of_each_thread: bool = False) -> None:
         self._lock, self._depth, self._of_each_thread = Lock(), 0, of_each_thread

@@ -21,7 +21,7 @@ class LeastSquares:
     Parameters
     ----------
     X : (n, p)
-        Features, a row a sample. float64 arrays are used as they are, without a copy: do not change them.
+        Features, a row per sample. float64 arrays are used as they are, without a copy: do not change them.
     y : (n,)
         Responses.
     beta_star : (p,), optional
@@ -47,11 +47,11 @@ class LeastSquares:
     ):
         self.X = checks.matrix("X", X)
         self.n, self.p = self.X.shape
-        self.y = checks.vector("y", y, self.n, "one entry a row of X")
+        self.y = checks.vector("y", y, self.n, "one entry per row of X")
         self.beta_star = (
             None
             if beta_star is None
-            else checks.vector("beta_star", beta_star, self.p, "one entry a column of X")
+            else checks.vector("beta_star", beta_star, self.p, "one entry per column of X")
         )
         self.covariance = _covariance(covariance, self.p)
         self.noise = None if noise is None else checks.nonnegative("noise", noise)
@@ -142,6 +142,6 @@ def gaussian(
     if beta_star is None:
         direction = rng.standard_normal(p)
         beta_star = direction / np.linalg.norm(direction)
-    beta_star = checks.vector("beta_star", beta_star, p, "one entry a feature")
+    beta_star = checks.vector("beta_star", beta_star, p, "one entry per feature")
     y = X @ beta_star + noise * rng.standard_normal(n)
     return LeastSquares(X, y, beta_star=beta_star, covariance=covariance, noise=noise)

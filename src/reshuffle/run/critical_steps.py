@@ -123,7 +123,7 @@ def _converges_in_mean_square(run: AffineEngine) -> bool:
 def _safe_step(run: AffineEngine) -> float:
     """A step at which every visit shrinks what it sees.
 
-    Momentum makes that no proof, since B visits that differ drive what oscillates by half a turn an epoch or more:
+    Momentum makes that no proof, since B visits that differ drive what oscillates by half a turn per epoch or more:
     sqrt(step w) >= pi / B. So the start is a hundredth of it, over B^2.
     """
     space, n = run.space, run.problem.n

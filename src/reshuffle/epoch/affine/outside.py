@@ -22,7 +22,7 @@ class Inputs:
     truth : (r,)
         u_star = scale V'beta_star, which a penalty pulls away from.
     noise : float
-        The standard deviation of independent noise in the responses: one input a row of the blocks; or
+        The standard deviation of independent noise in the responses: one input per row of the blocks; or
     given : (rows,), optional
         the noise itself, y - X beta_star, if only the orders are random: then the constant is the only input.
     """
