@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import reshuffle as rs
 from reshuffle.epoch import draws
 from reshuffle.epoch.affine import sampled_course
-from reshuffle.run import certified_step, mean_square
+from reshuffle.run import mean_square, step_search
 from tests.oracles import brute_force
 from tests.problems import case
 
@@ -279,9 +279,9 @@ def test_a_fixed_order_may_drive_what_momentum_lets_oscillate():
 
 
 def test_a_start_that_is_not_stable_is_halved():
-    assert certified_step.first_failure(lambda step: step < 0.3, 1.0, 1e-9) == pytest.approx(0.3, rel=2e-9)
+    assert step_search.first_failure(lambda step: step < 0.3, 1.0, 1e-9) == pytest.approx(0.3, rel=2e-9)
     with pytest.raises(ArithmeticError, match=r"no step between .* is stable up to rounding"):
-        certified_step.first_failure(lambda step: False, 1.0, 1e-9)
+        step_search.first_failure(lambda step: False, 1.0, 1e-9)
 
 
 def test_critical_steps_take_any_real_number():

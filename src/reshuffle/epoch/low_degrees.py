@@ -1,10 +1,20 @@
 """The lowest degrees of an epoch, exactly: sums over words of distinct batches, or distinct samples.
 
-In the coordinates of `Whitened` a word of atoms a_1 .. a_j before atom b is P_a1 X ... P_aj X o for each row o of
-b, where X = diag(x) and all P add up to I. E_j is the sum over ordered tuples of j distinct atoms other than b.
-Expanding the distinctness (Moebius inversion on set partitions) leaves sums that need no loop over tuples, since
-a sum over all atoms is I and repeated atoms meet themselves through small Gram matrices. Functions return rows
-(q, k).
+In the coordinates of `Whitened` a word of atoms a_1 .. a_j before atom b is P_a1 X ... P_aj X o for each row o
+of b, where X = diag(x) and all P add up to I. E_j is the sum over ordered tuples of j distinct atoms other than
+b. Expanding the distinctness (Moebius inversion on set partitions) leaves sums that need no loop over tuples,
+since a sum over all atoms is I and repeated atoms meet themselves through small Gram matrices. Functions return
+rows (q, k).
+
+Those coordinates make the mean step of an epoch diagonal. With the weight w_i of row i in the mean gradient of
+an epoch (1 / (B m_b) for batches, 1 / n for samples), the singular value decomposition of the weighted rows
+sqrt(w) C = O diag(s) V' makes every W_b a product of few orthonormal rows: step W_b = L P_b L in the basis V,
+where P_b = O_b'O_b, sum_b P_b = I and L^2 = diag(x) is what all visits add up to, x = B step s^2. A word in the
+W_b begins and ends with L, so that
+
+    I - Abar = L K L,   K = Y O,   Y_b = L^-1 Pi_b L O_b'   (k, rows of b),
+
+and Y, the pull, gives the kernel of Z and the way of the responses both.
 """
 
 from collections.abc import Iterator

@@ -12,7 +12,7 @@ from reshuffle.epoch.lattice.subsets import require_few
 from reshuffle.problem import checked_problem
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.recipe import recipe
-from reshuffle.run import certified_step
+from reshuffle.run import step_search
 from reshuffle.run.affine_engine import AffineEngine
 from reshuffle.run.mean_square import epoch_flops, require_fixed_batches, settles
 from reshuffle.schemes import base
@@ -69,7 +69,7 @@ def critical_step(
     if mean_square:
         require_fixed_batches(scheme, problem.n)
     if made.is_plain and scheme.is_symmetric and not mean_square:
-        return certified_step.certified_step(problem, scheme)
+        return step_search.certified_step(problem, scheme)
     # Drawn orders would make the end of stability a matter of chance.
     require_fixed_batches(scheme, problem.n, "the critical step with momentum or a penalty")
     if choice.climbs(scheme.equivalent(problem.n)):
@@ -85,8 +85,8 @@ def critical_step(
         return np.inf
     safe = _safe_step(at_rest)
     if not (mean_square and _spreads(at_rest)):
-        return certified_step.first_failure(lambda step: run(step).converges, safe, _PRECISION)
-    found = certified_step.first_failure(
+        return step_search.first_failure(lambda step: run(step).converges, safe, _PRECISION)
+    found = step_search.first_failure(
         lambda step: _converges_in_mean_square(run(step)), safe, _MEAN_SQUARE_PRECISION
     )
     # The mean, whose critical step is known to more digits, never fails before its square.
@@ -94,18 +94,16 @@ def critical_step(
 
 
 def _require_affordable(run: AffineEngine, mean_square: bool) -> None:
-    """Refuse a search that takes longer than `certified_step.BUDGET`, told from the price of trying one step."""
+    """Refuse a search that takes longer than `step_search.BUDGET`, told from the price of trying one step."""
     steps, courses = run.walk.steps, run.courses
     eigenvalues = _EIGENVALUES * float(run.dimension) ** 3
     walk = choice.walk_flops(courses[0].walk, run.blocks, run.dimension)
     tried = len(courses) * (walk + eigenvalues)
     if mean_square and _spreads(run):
         tried += _ROUNDS_OF_A_TRY * (epoch_flops(courses[0]) + eigenvalues)
-    tries = _TRIES + (
-        math.log(100 * steps**2) / math.log(certified_step.GROWTH) if run.recipe.momentum else 0
-    )
+    tries = _TRIES + (math.log(100 * steps**2) / math.log(step_search.GROWTH) if run.recipe.momentum else 0)
     require_affordable(
-        tries * tried, certified_step.BUDGET, f"the critical step of {steps} batches",
+        tries * tried, step_search.BUDGET, f"the critical step of {steps} batches",
         "try fewer batches, or stability() of descend(...) at the steps of interest",
     )  # fmt: skip
 
@@ -127,7 +125,7 @@ def _safe_step(run: AffineEngine) -> float:
     sqrt(step w) >= pi / B. So the start is a hundredth of it, over B^2.
     """
     space, n = run.space, run.problem.n
-    inverse = 1 / certified_step.contracting_step(run.scheme, n, run.blocks) if space.dimension else 0.0
+    inverse = 1 / step_search.contracting_step(run.scheme, n, run.blocks) if space.dimension else 0.0
     inverse = inverse * space.scale * space.scale + run.recipe.penalty / 2
     caution = 1.0 if run.recipe.momentum == 0 else 0.01 / run.scheme.steps(run.problem.n) ** 2
     return caution / inverse * (1 - 1e-9)

@@ -1,4 +1,14 @@
-"""What an error of the mean map does to iterates and risk: proven bounds for the series."""
+"""What an error of the mean map does to iterates and risk: proven bounds for the series.
+
+Let H = B step Z be known up to a share e of itself, H = H~^(1/2) (I + E) H~^(1/2) with |E| <= e, and A = I - H.
+Then
+
+    A^k - A~^k = - sum_{j<k} A^(k-1-j) H~^(1/2) E H~^(1/2) A~^j,
+
+and each factor A^j H^(1/2) is at most the largest |1 - x|^j sqrt(x) over paces x, which is 1 / sqrt(2 e j) for
+x <= 1: errors of the paces do not add up over the epochs, since slow modes have small errors. The geometric
+sums that carry the noise are treated alike.
+"""
 
 import math
 from dataclasses import dataclass

@@ -1,4 +1,11 @@
-"""The mean state along one course of a run, for any epochs."""
+"""The mean state along one course of a run, for any epochs.
+
+Where the map does not settle, the eigenvalues x of D with |1 - x| >= 1 have a right and a left invariant
+subspace: D W = W T, Y D = T Y, Y W = I. What a state has of them is Y z; D - W T Y is the map without them. In
+the factors of `AffineMap` W is L times, and Y is R times, something of ordinary size, so that the kernel of the
+remaining map loses no digits either. Coordinates that have nothing to do with each other are followed apart,
+and many courses at once.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

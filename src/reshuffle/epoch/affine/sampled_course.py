@@ -1,7 +1,11 @@
 """The mean over orders that are too many for a lattice, with momentum, a penalty or a schedule: from drawn orders.
 
-Orders are drawn once, in pairs with their reverses, and an epoch's map is the mean of theirs; they are spread over
-a few groups, and the answers without each group in turn tell the error of whatever is asked.
+Orders are drawn once, in pairs with their reverses, and an epoch's map is the mean of theirs; they are spread
+over a few groups, and the answers without each group in turn tell the error of whatever is asked.
+
+An order is followed from its last visit to its first, many orders at once: with P the product of the later
+visits, a batch enters as P L E_b and P -> P (I - L K_b R). So the rows of a batch meet a (d, d) matrix, and
+never the entries of other rows.
 """
 
 from collections.abc import Callable

@@ -6,9 +6,14 @@ h = step / m_b,
     G M G' + G D H' + H D'G' + noise^2 H H' = M - h (C'L + L'C),
     L = T - D' - (h / 2) ((T - 2 D') C' + noise^2) C,    T = C M,    C = X_b,
 
-so that no product is larger than (m_b, r) by (r, r). What the noise of a batch has to do with the error before the
-visit is what the mean over the orders of S makes of it, D = F(S) E e_k eta_b', so nothing of it travels through the
-lattice. In the coordinates of `aligned` the largest batch needs no product.
+so that no product is larger than (m_b, r) by (r, r). What the noise of a batch has to do with the error before
+the visit is what the mean over the orders of S makes of it, D = F(S) E e_k eta_b', so nothing of it travels
+through the lattice. In the coordinates of `aligned` the largest batch needs no product.
+
+Its coordinates make the rows of two batches as sparse as they can be. With C_1 = U_1 [diag(s), 0] V' the
+largest batch is diagonal in the coordinates V. Those that it does not see are still free: a second singular
+value decomposition makes the part of the second batch there diagonal, so that half of its products, or more,
+are spared. Rows may be turned too, if what enters through them is turned with them.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Up to which step the mean of symmetric epochs converges, with proof: Z(step) is a polynomial, and is followed."""
+"""The search for the largest step that converges: with proof where Z(step) is a polynomial, else by trying."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
