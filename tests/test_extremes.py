@@ -365,3 +365,17 @@ def test_coordinates_that_have_nothing_to_do_with_what_grows_end_where_they_woul
     expected = rs.descend(alone, scheme, alpha=1e6, penalty=1e-9, start=np.ones(1)).iterate(math.inf)
     assert np.isinf(found[:3]).all()
     assert found[3] == pytest.approx(float(expected[0]), rel=1e-9)
+
+
+@pytest.mark.parametrize("scheme", [rs.FullBatch(), rs.RandomReshuffling(2), rs.Cyclic(2)], ids=repr)
+def test_errors_whose_squares_are_no_numbers_have_a_risk_under_a_tiny_covariance(scheme):
+    """A run that has grown to 1e173 under Sigma = 1e-201: its risk is a number, its second moment is none."""
+    problem = rs.LeastSquares(np.eye(2), np.zeros(2), beta_star=[0.3, -0.2], covariance=1e-201, noise=0.5)
+    run = rs.descend(problem, scheme, step=2e10)
+    epochs = [1, 17]
+    grown = math.sqrt(float(run.risk(17).total)) / math.sqrt(1e-201)
+    assert 1e155 < grown < 1e250
+    found = run.expected_risk(epochs)
+    np.testing.assert_allclose(found.mean, run.risk(epochs).total, rtol=1e-9)
+    assert np.isfinite(found.total).all()
+    assert (found.total >= found.mean * (1 - 1e-9)).all()

@@ -63,9 +63,10 @@ def units(problem: LeastSquares, start: FloatArray, given_responses: bool) -> Un
     elif problem.noise is not None:
         sizes.append(problem.noise)
     parameters, covariance = _exponent(max(sizes)), _exponent(_size(problem.covariance))
-    # A small Sigma stays as it is, since what it makes of large errors may be a number where their squares are not;
-    # but not beside parameters in a large unit, whose squares it would make vanish.
-    return Units(parameters, covariance if covariance > 0 or parameters > 0 else 0)
+    if covariance < 0 and parameters == 0:
+        # What a small Sigma makes of large errors may be a number where their squares are not: they get room to grow.
+        parameters = -covariance // 2
+    return Units(parameters, covariance)
 
 
 def _size(covariance: Covariance) -> float:
