@@ -25,6 +25,7 @@ cases by no more, over what was drawn; "estimate": by about that much, as far as
 ERROR_KINDS: dict[str, ErrorKind] = {
     "exact": "exact",
     "series": "bound",
+    "cavity": "estimate",
     "sampling": "three standard errors",
 }
 """The kind of error that each way of averaging over orders has."""
@@ -82,6 +83,22 @@ def error_of_mean(values: FloatArray) -> FloatArray:
     with np.errstate(over="ignore", invalid="ignore"):
         spread = norms(np.moveaxis(values - values.mean(axis=0), 0, -1))
         error = quantile(count) * spread / math.sqrt(count * max(count - 1, 1))
+    return np.where(np.isfinite(error), error, np.inf)
+
+
+def of_replicas(kind: ErrorKind, answer: FloatArray, replicas: FloatArray) -> FloatArray:
+    """How far an answer may be off, from the answers of replicas along the first axis.
+
+    Replicas of drawn orders leave out one group each; those of an estimate are each put off by as much as it may be,
+    in different directions, and their effects add up like independent ones.
+
+    >>> of_replicas("estimate", np.array(1.0), np.array([1.3, 0.6])).round(3)
+    array(0.5)
+    """
+    if kind != "estimate":
+        return jackknife(answer, replicas)
+    with np.errstate(over="ignore", invalid="ignore"):
+        error = norms(np.moveaxis(replicas - answer, 0, -1))
     return np.where(np.isfinite(error), error, np.inf)
 
 

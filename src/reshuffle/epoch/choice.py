@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from reshuffle._core import FloatArray
-from reshuffle.epoch import series, tasks
+from reshuffle.epoch import series, whitened_maps
 from reshuffle.epoch.accuracy import (
     A_SECOND,
     CALL,
@@ -24,6 +24,7 @@ from reshuffle.epoch.lattice.subsets import fits_in_memory, require_few
 from reshuffle.epoch.mean_map import MeanMap
 from reshuffle.epoch.tasks import Approximation, Task
 from reshuffle.epoch.walks import Walk
+from reshuffle.errors import ConvergenceError
 from reshuffle.problem.blocks import Blocks
 from reshuffle.schemes.base import Scheme, Shuffle, Unit
 
@@ -32,6 +33,8 @@ _CALLS = 6
 _CALLS_OF_ROWS = 1.5
 """The same for a visit of the recursion of second moments through the rows."""
 _REMEMBERED_BYTES = 4e9
+_CAVITY_GRAMS, _CAVITY_PRODUCTS = 100.0, 2000.0
+"""Weighted Gram matrices and products of matrices of modes that the cavity equation takes, about."""
 _ROUNDS_OF_A_LIMIT = 100
 """Epochs of second moments that their limit costs."""
 _OUT_OF_REACH = "it takes more memory than this machine can spare, or more batches than anyone waits for"
@@ -123,24 +126,28 @@ def _too_much(operations: float, budget: float, out_of_reach: str = _OUT_OF_REAC
 def mean_choice(task: Task, accuracy: Accuracy) -> Choice:
     """How the mean of a symmetric epoch is taken.
 
-    Of "auto", the exact mean where it fits the budget; otherwise the series, if its bound meets rtol within the
-    budget; otherwise drawn orders.
+    Of "auto", the exact mean where it fits the budget; otherwise the cavity equation, if samples are shuffled;
+    otherwise the series, if its bound meets rtol within the budget; otherwise drawn orders.
     """
     question, method = "the mean over orders", accuracy.method
-    if task.approximation is None:
+    of = task.approximation
+    if of is None or method == "exact":
         return Choice(question, (Way("exact", task.exact_flops),))
-    asked = "" if method == "auto" else f"method is {method!r}"
-    of_exact = _too_much(task.exact_flops, accuracy.budget, task.out_of_reach or _OUT_OF_REACH)
-    ways = [Way("exact", task.exact_flops, asked if method not in ("auto", "exact") else of_exact)]
-    if method == "exact":
-        return Choice(question, (Way("exact", task.exact_flops),))
-    if method == "auto" and not of_exact:
-        unneeded = "the exact mean is affordable"
-        return Choice(question, (*ways, Way("series", np.nan, unneeded), Way("sampling", np.nan, unneeded)))
-    price, of_series = _of_series(task.approximation, accuracy)
-    of_series = {"auto": of_series, "series": ""}.get(method, asked)
-    ways += [Way("series", price, of_series), Way("sampling", np.nan, asked if method == "series" else "")]
-    return Choice(question, tuple(ways))
+    against = dict.fromkeys(("exact", "cavity", "series"), f"method is {method!r}")
+    price = dict.fromkeys(against, np.nan) | {"exact": task.exact_flops}
+    if method == "auto":
+        against["exact"] = _too_much(task.exact_flops, accuracy.budget, task.out_of_reach or _OUT_OF_REACH)
+    if method in ("auto", "series") and against["exact"]:
+        price["series"], against["series"] = _of_series(of, accuracy)
+    if method in ("auto", "cavity") and against["exact"]:
+        price["cavity"], against["cavity"] = _of_cavity(of, accuracy)
+    if method in against and method != "auto":
+        against[method] = "" if method == "series" or of.shares is not None else against[method]
+    if method == "auto" and not against["exact"]:
+        against |= dict.fromkeys(("cavity", "series"), "the exact mean is affordable")
+    ways = [Way(name, price[name], against[name]) for name in against]
+    least = "" if method in ("auto", "sampling") else f"method is {method!r}"
+    return Choice(question, (*ways, Way("sampling", np.nan, least)))
 
 
 def _of_series(of: Approximation, accuracy: Accuracy) -> tuple[float, str]:
@@ -151,6 +158,15 @@ def _of_series(of: Approximation, accuracy: Accuracy) -> tuple[float, str]:
     if not bound <= accuracy.rtol:
         known, wanted = apart(bound, accuracy.rtol)
         return price, f"its error is bounded by {known}, but rtol is {wanted}"
+    return price, _too_much(price, accuracy.budget)
+
+
+def _of_cavity(of: Approximation, accuracy: Accuracy) -> tuple[float, str]:
+    """What the cavity equation costs, and what speaks against it."""
+    if of.shares is None:
+        return np.nan, "it is for shuffled samples, in visits that weigh the same"
+    rows, modes = of.whitened().orthonormal.shape
+    price = _CAVITY_GRAMS * 2.0 * rows * modes**2 + _CAVITY_PRODUCTS * 2.0 * modes**3
     return price, _too_much(price, accuracy.budget)
 
 
@@ -166,23 +182,46 @@ def mean_map(task: Task, accuracy: Accuracy) -> MeanMap:
         return task.exact()
     with np.errstate(over="ignore", invalid="ignore"):
         mean = _approximate(of, taken, accuracy).require_finite(task.steps)
-    if mean.error > accuracy.rtol:
+    if mean.missed > accuracy.rtol:
         advice = 'try a smaller step, or method="auto"'
-        if mean.replicas:
+        if taken == "sampling":
             advice = "try a larger budget, a larger rtol or a smaller step"
-        warn_out_of_reach(mean.error, mean.method, accuracy.rtol, advice)
+        warn_out_of_reach(mean.missed, mean.method, accuracy.rtol, advice)
     return mean
 
 
 def _approximate(of: Approximation, taken: str, accuracy: Accuracy) -> MeanMap:
-    whitened, summed = of.whitened(), None
-    if taken == "series":
-        summed = tasks.by_series(whitened, of.coefficients(), of.contracts)
-        # The bound on the paces is known only once the series is summed.
-        if accuracy.method == "series" or summed.error <= accuracy.rtol:
-            return summed
-    sampled = tasks.by_sampling(whitened, of.coefficients(), of.draw(whitened), accuracy)
-    return summed if summed is not None and summed.error < sampled.error else sampled
+    """The map by the way that was taken; of "auto", by the best of the ways that are left if it misses rtol."""
+    whitened = of.whitened()
+    made: list[MeanMap] = []
+    if taken == "cavity":
+        made += _by_cavity(of, accuracy)
+    # What the cavity misses is known only once its equation is solved, and the bound on paces once the series is summed.
+    open_to_all = accuracy.method == "auto"
+    if taken == "series" or (open_to_all and _misses(made, accuracy) and not _of_series(of, accuracy)[1]):
+        made.append(whitened_maps.by_series(whitened, of.coefficients(), of.contracts))
+    if taken == "sampling" or (open_to_all and _misses(made, accuracy)):
+        made.append(whitened_maps.by_sampling(whitened, of.coefficients(), of.draw(whitened), accuracy))
+    return min(made, key=lambda mean: mean.missed)
+
+
+def _misses(made: list[MeanMap], accuracy: Accuracy) -> bool:
+    return not any(mean.missed <= accuracy.rtol for mean in made)
+
+
+def _by_cavity(of: Approximation, accuracy: Accuracy) -> list[MeanMap]:
+    """The cavity's map, if its equation has a solution: not where samples' influence on themselves grows for ever."""
+    if of.shares is None:
+        raise ValueError(
+            'method must be "auto", "exact", "series" or "sampling" for fixed batches or visits that weigh '
+            "differently, but it is 'cavity'; there is a cavity equation for SampleReshuffling."
+        )
+    found = whitened_maps.by_cavity(of.whitened(), of.shares, accuracy.rtol)
+    if found is None and accuracy.method == "cavity":
+        raise ConvergenceError(
+            'the cavity equation has no solution at so large a step; try a smaller step, or method="sampling".'
+        )
+    return [] if found is None else [found]
 
 
 def walk_flops(walk: Walk, blocks: Blocks, dimension: int, inputs: int | None = None) -> float:

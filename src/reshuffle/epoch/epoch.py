@@ -42,7 +42,7 @@ class Epoch:
 
     @property
     def method(self) -> str:
-        """How the mean over orders was taken: "exact", "series" or "sampling"."""
+        """How the mean over orders was taken: "exact", "series", "cavity" or "sampling"."""
         return self.mean.method
 
     @property

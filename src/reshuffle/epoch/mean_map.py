@@ -1,5 +1,6 @@
 """The averaged map of an epoch, as the few small matrices that determine it."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -34,14 +35,18 @@ class MeanMap:
     modifier : callable
         b -> Pi_b (r, r), computed when asked for.
     method : str
-        "exact", "series" or "sampling".
+        "exact", "series", "cavity" or "sampling".
     error : float
-        How far the pace of each mode may be off, relative to that pace. For the series a bound, in the strong
-        sense |v'(Z - true Z) v| <= error v'Z v for every v; for sampling so many standard errors of the worst mode.
+        How far the pace of the worst mode may be off, relative to that pace. For the series a bound, in the strong
+        sense |v'(Z - true Z) v| <= error v'Z v for every v; for the cavity an estimate; for sampling so many
+        standard errors.
+    typical_error : float, optional
+        The same in root mean square over the modes; by default that of the worst.
     pull_error : float
         A bound on the Frobenius norm of the error of stride F'A, for the series.
     replicas : tuple of MeanMap
-        For sampling: the map without each group of draws in turn, from which errors of all answers follow.
+        From which errors of all answers follow: for sampling the map without each group of draws in turn, for the
+        cavity maps that are put off by what it neglects.
     """
 
     factor: FloatArray
@@ -55,6 +60,12 @@ class MeanMap:
     error: float = 0.0
     pull_error: float = 0.0
     replicas: tuple["MeanMap", ...] = ()
+    typical_error: float = math.nan
+
+    @property
+    def missed(self) -> float:
+        """What is compared with rtol: the error in root mean square over the modes."""
+        return self.error if math.isnan(self.typical_error) else self.typical_error
 
     def require_finite(self, steps: int) -> "MeanMap":
         """Return the map itself, or say that its step makes no sense for a product over so many batches."""

@@ -6,78 +6,16 @@ from functools import cache, partial
 from itertools import pairwise
 
 import numpy as np
-import scipy.linalg
 
 from reshuffle._core import FloatArray, IntArray
 from reshuffle._core.numerics import thin_qr
-from reshuffle.epoch import draws, lattice, low_degrees, series
-from reshuffle.epoch.accuracy import Accuracy
+from reshuffle.epoch import lattice, low_degrees, series, whitened_maps
 from reshuffle.epoch.draws import DrawOrder, Order
 from reshuffle.epoch.low_degrees import Whitened
 from reshuffle.epoch.mean_map import MeanMap
 from reshuffle.errors import BudgetError
 from reshuffle.problem.blocks import Blocks
 from reshuffle.schemes.base import Scheme, Shuffle, Unit
-
-
-def exact_map(whitened: Whitened, pull: FloatArray, modifier: Callable[[int], FloatArray]) -> MeanMap:
-    """The map of a pull (k, q) that is exact; `modifier` gives Pi_b in the basis V."""
-    return MeanMap(
-        whitened.factor, _kernel(whitened, pull), pull * whitened.roots, whitened.unit, 1, 1.0,
-        lambda atom: _in_row_space(whitened, modifier(atom)),
-    )  # fmt: skip
-
-
-def by_series(whitened: Whitened, coefficients: FloatArray, contracts: bool) -> MeanMap:
-    """The series in coincidences, with its bound."""
-    pull = series.pull(whitened, coefficients)
-    bound = series.error(whitened, coefficients, contracts=contracts)
-    kernel = _kernel(whitened, pull)
-    bounded = len(kernel) and np.isfinite(bound.share)
-    least = float(scipy.linalg.eigvalsh(kernel)[0]) if bounded else 1.0
-    share = bound.share / least if least > 0 else np.inf
-
-    def modifier(atom: int) -> FloatArray:
-        return _in_row_space(whitened, series.modifier(whitened, coefficients, atom))
-
-    return MeanMap(
-        whitened.factor, kernel, pull * whitened.roots, whitened.unit, 1, 1.0, modifier,
-        method="series", error=share, pull_error=bound.pull,
-    )  # fmt: skip
-
-
-def by_sampling(whitened: Whitened, coefficients: FloatArray, draw: DrawOrder, accuracy: Accuracy) -> MeanMap:
-    """Sampled orders, with a replica for each group of draws."""
-    low = low_degrees.up_to_two(whitened, coefficients)
-    sampled = draws.sample(
-        whitened, draw, low,
-        rtol=accuracy.rtol, budget=accuracy.budget, rng=np.random.default_rng(accuracy.seed),
-    )  # fmt: skip
-
-    def modifier(atom: int) -> FloatArray:
-        rng = np.random.default_rng(accuracy.seed)
-        return _in_row_space(whitened, draws.modifier(whitened, draw, atom, sampled.orders, rng))
-
-    def made(pull: FloatArray, replicas: tuple[MeanMap, ...] = ()) -> MeanMap:
-        return MeanMap(
-            whitened.factor, _kernel(whitened, pull.T), pull.T * whitened.roots, whitened.unit, 1, 1.0, modifier,
-            method="sampling", error=sampled.error, replicas=replicas,
-        )  # fmt: skip
-
-    return made(sampled.pull, tuple(made(sampled.without(group)) for group in range(len(sampled.groups))))
-
-
-def _kernel(whitened: Whitened, pull: FloatArray) -> FloatArray:
-    kernel = pull @ whitened.orthonormal
-    return np.asarray((kernel + kernel.T) / 2)
-
-
-def _in_row_space(whitened: Whitened, inside: FloatArray) -> FloatArray:
-    """M given in the basis V, as a matrix on the row space; directions that no row reaches stay as they are."""
-    norms = np.sqrt(whitened.paces / whitened.unit) if whitened.unit else np.ones(len(whitened.paces))
-    basis = whitened.factor / np.where(norms == 0, 1.0, norms)[:, np.newaxis]
-    identity = np.eye(whitened.factor.shape[1])
-    return np.asarray(identity + basis.T @ (inside - np.eye(len(norms))) @ basis)
 
 
 _MOST_SAMPLE_BATCHES = 4
@@ -98,12 +36,16 @@ class Approximation:
         Whether the atoms are batches, between whose visits nothing is enlarged.
     draw : callable
         whitened -> a way to draw orders.
+    shares : (B,), optional
+        What each visit weighs, if the atoms are single samples and all visits but the last are alike: then there is
+        a cavity equation.
     """
 
     whitened: Callable[[], Whitened]
     coefficients: Callable[[], FloatArray]
     contracts: bool
     draw: Callable[[Whitened], DrawOrder]
+    shares: FloatArray | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,6 +124,7 @@ def _shuffled_batches(scheme: Scheme, n: int, blocks: Blocks, step: float) -> Ta
         coefficients=series.batch_coefficients,
         contracts=True,
         draw=_batch_orders,
+        shares=1 / blocks.divisors if (blocks.sizes == 1).all() and n == blocks.batches else None,
     )
     mean = partial(lattice.reshuffled_mean_map, blocks, step)
     return Task(blocks.batches, blocks.batches - 1, mean, lattice.flops(blocks), approximation)
@@ -209,6 +152,7 @@ def _shuffled_samples(scheme: Scheme, n: int, blocks: Blocks, step: float) -> Ta
         coefficients=lambda: series.sample_coefficients(sizes / divisors, n),
         contracts=False,
         draw=lambda whitened: _sample_orders(n, np.concatenate([[0], np.cumsum(sizes)]), divisors),
+        shares=sizes / divisors if np.ptp((sizes / divisors)[:-1]) == 0 else None,
     )
 
     def mean() -> MeanMap:
@@ -227,7 +171,7 @@ def _few_batches_of_samples(whitened: Whitened, coefficients: FloatArray, steps:
         if steps == _MOST_SAMPLE_BATCHES:
             pull -= coefficients[4] * low_degrees.degree_three_of_samples(whitened)
         modifier = partial(low_degrees.modifier_of_sample, whitened, coefficients)
-        return exact_map(whitened, pull.T, modifier).require_finite(steps)
+        return whitened_maps.exact_map(whitened, pull.T, modifier).require_finite(steps)
 
 
 def _refuse(steps: int) -> MeanMap:

@@ -42,7 +42,7 @@ class ModesEngine(Trajectory):
 
     @property
     def method(self) -> str:
-        """How the mean over orders was taken: "exact", "series" or "sampling"."""
+        """How the mean over orders was taken: "exact", "series", "cavity" or "sampling"."""
         return self.epoch.method
 
     @property
@@ -127,7 +127,8 @@ class ModesEngine(Trajectory):
         """How far an answer of this run, which is `here`, may be off because orders were sampled; 0 if not."""
         if not self._replicas:
             return np.zeros_like(here)
-        return confidence.jackknife(here, np.array([answer(replica) for replica in self._replicas]))
+        answers = np.array([answer(replica) for replica in self._replicas])
+        return confidence.of_replicas(self.error_kind, here, answers)
 
     @cached_property
     def _map_error(self) -> MapError:

@@ -73,7 +73,7 @@ class Run:
 
     @property
     def method(self) -> str:
-        """How the mean over orders is taken: "exact", "series" or "sampling"."""
+        """How the mean over orders is taken: "exact", "series", "cavity" or "sampling"."""
         return self._engine.method
 
     @property
@@ -270,7 +270,7 @@ def descend(
     penalty: float = 0.0,
     momentum: float = 0.0,
     method: str = "auto",
-    rtol: float = 1e-4,
+    rtol: float = 2e-3,
     budget: float = 1e12,
     seed: int = 0,
 ) -> Run:

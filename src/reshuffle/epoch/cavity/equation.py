@@ -1,0 +1,194 @@
+"""The cavity equation: the mean over orders of shuffled samples, in polynomial time.
+
+Every epoch visits the n samples in a uniformly random order, cut into B batches (`Visiting` has the visit). Let
+G_t = I - Y K_t be the mean of the first t visits, and a_i(t) = u_i'Q E[first t visits | sample i is not among them].
+A sample is visited once per epoch, so what it meets on its turn is the work of the others:
+
+    K_{t+1} = K_t + K_0 G_t + w P S_t,   S_t = sum_i u_i a_i(t)                                      (exact).
+
+Take sample i out of the first t visits, and some other sample is in its place, each as likely as any. What i did
+itself, w a_i(t-1-s) Y P u_i a_i(s) at visit s, is given back, and what the others do on average is taken:
+
+    a_i(t) = u_i'Q H_t + e sum_{s<t} g_i(t-1-s) a_i(s),   g_i(t) = a_i(t) Y P u_i,   e = w n / (n-1),
+    H_t    = G_t - e sum_{s<t} mean_j E[t-1-s visits | not j] Y P u_j u_j'Q E[s visits | not j].
+
+The closure: in the last mean a sample is left out of one side at a time, E' E - mean E' mean E where both would
+be, plus each side's own mean. All that is neglected is of samples that meet each other crosswise, i, j, i, j; it is
+of order 1/n^2, and nothing if there are two batches. The equation for a_i is solved by numbers per sample,
+a_i(t) = sum_{s<=t} rho_i(t-s) u_i'Q H_s (`Echoes`), so that samples speak to each other through the k x k
+matrices M_t = sum_i rho_i(t) u_i u_i' alone. All functions of the visits are kept at few of them (`TimeNodes`),
+and the path is found by iteration: each round takes a few weighted Gram matrices and products of small matrices.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from reshuffle._core import FloatArray
+from reshuffle.epoch.cavity.echoes import Echoes
+from reshuffle.epoch.cavity.visiting import Visiting
+
+_SPAN = 1e-8
+"""Functions of the visits that are smaller than this, relative to the largest, are left out."""
+_MOST_ROUNDS = 60
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """The mean of an epoch: v -> v - Y K v + Y E y, in the coordinates of `Visiting`.
+
+    Attributes
+    ----------
+    kernel : (d, d)
+        K.
+    entries : (n, d)
+        The columns of E, how the response of each sample enters, as rows.
+    modifier : callable
+        i -> the kernel (d, d) of the mean of the visits before the visit to sample i, I - Y K.
+    """
+
+    kernel: FloatArray
+    entries: FloatArray
+    modifier: Callable[[int], FloatArray]
+
+
+def solve(visiting: Visiting, tolerance: float) -> Solution | None:
+    """Solve the cavity equation, until rounds change the mean map by less than a share `tolerance` of itself.
+
+    None if they lead nowhere: steps so large that samples' influence on themselves grows without bound.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        return _Path(visiting, tolerance).solution()
+
+
+class _Path:
+    """K_t and H_t at the nodes, and one round of the iteration for them.
+
+    Both sides of products are needed: with H_t = I - Y N_t, what comes after is I - N_t Y.
+    """
+
+    def __init__(self, visiting: Visiting, tolerance: float):
+        self.visiting, self.tolerance, self.nodes = visiting, tolerance, visiting.nodes(_SPAN)
+        n, k = visiting.rows.shape
+        self.k, self.share = k, 1 / n
+        self._grades = visiting.grades.ravel()
+        self._squares = visiting.squares[:, np.newaxis]
+        # Echoes change the map by no more than the strongest sample acts on itself: that many digits they need not have.
+        strength = min(1.0, float(visiting.strengths.max(initial=0.0)))
+        self.echoes = Echoes(visiting.rows, self.nodes, visiting.exclusion, tolerance / max(strength, 1e-6))
+
+    def _before(self, kernels: FloatArray) -> FloatArray:
+        """I - Y K (..., d, d)."""
+        return np.asarray(np.eye(len(self._grades)) - self._grades[:, np.newaxis] * kernels)
+
+    def _after(self, kernels: FloatArray) -> FloatArray:
+        """I - K Y (..., d, d)."""
+        return np.asarray(np.eye(len(self._grades)) - kernels * self._grades)
+
+    def solution(self) -> Solution | None:
+        """Iterate from independent visits on, until the mean map stays as it is or is no longer a number."""
+        kernels, end = self._integrate(np.zeros((len(self.nodes.nodes), self.k, len(self._grades))))
+        inner = kernels
+        for _ in range(_MOST_ROUNDS):
+            echo = self._echo(inner)
+            if not np.isfinite(echo).all():
+                return None
+            kernels, inner, following = self._round(kernels, inner, echo)
+            change = float(np.abs(following - end).max() / np.abs(following).max(initial=1e-300))
+            end = following
+            if change <= self.tolerance:
+                return Solution(end, self._entries(inner, echo), partial(self._modifier, inner, echo))
+        return None
+
+    def _echo(self, inner: FloatArray) -> FloatArray:
+        """The echoes of the samples, from what each would meet of its own influence."""
+        before = self._before(inner)[:, : self.k]
+        return self.echoes.follow(self.visiting.seen(before * self._grades))
+
+    def _round(
+        self, kernels: FloatArray, inner: FloatArray, echo: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """K_t and N_t at the nodes, and K_B, from those of the round before."""
+        before, after = self._before(inner)[:, : self.k], self.visiting.seen(self._after(inner))
+        grams = self.echoes.weighted_grams(echo)
+        met = self._squares * before + self.nodes.convolve(grams, before)
+        left = after * self._squares.T + self.nodes.convolve(after, grams)
+        kernels, end = self._integrate(met - self._squares * self._before(kernels)[:, : self.k])
+        return kernels, kernels + self.visiting.exclusion * self._others(kernels, met, left), end
+
+    def _integrate(self, sources: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """K_t at the nodes and K_B, where S_t is U'U Q G_t plus sources (q, k, d).
+
+        Modes see each other through the sources alone: K_t is the convolution of the powers of what a visit does to
+        each mode by itself with all that is added per visit.
+        """
+        visiting, nodes = self.visiting, self.nodes
+        parts, k = visiting.grades.shape
+        constant = visiting.rest(np.eye(parts * k)) + visiting.weight * visiting.push(
+            self._squares * np.eye(parts * k)[:k]
+        )
+        added = (constant + visiting.weight * visiting.push(sources)).reshape(-1, parts, k, parts * k)
+        # K Y is what is lost of each mode, so its powers act from the left on Y K, in units of Y.
+        alone = visiting.alone * visiting.grades.T[:, np.newaxis, :] / visiting.grades.T[:, :, np.newaxis]
+        powers = visiting.powers(alone)[nodes.nodes]
+
+        def at(t: int) -> FloatArray:
+            rule = np.einsum("pq,pkab->qkab", nodes.convolution_at(t), powers)
+            return np.einsum("qkab,qbkm->akm", rule, added, optimize=True).reshape(parts * k, parts * k)
+
+        kernels = np.array([at(t) for t in nodes.nodes.tolist()])
+        if visiting.last == 1:
+            return kernels, at(visiting.steps)
+        before_last = at(visiting.steps - 1)
+        state = self._before(before_last)
+        met = self._squares * state[:k] + np.tensordot(nodes.rule[-1], sources, 1)
+        return kernels, before_last + visiting.rest(state) + visiting.weight * visiting.last * visiting.push(
+            met
+        )
+
+    def _others(self, kernels: FloatArray, met: FloatArray, left: FloatArray) -> FloatArray:
+        """What the others do in the place of a sample, (q, d, d): each side in turn knows who is left out."""
+        after = self.visiting.seen(self._after(kernels))
+        before = self._before(kernels)[:, : self.k]
+        return self.nodes.convolve(
+            np.concatenate([after, self.share * left], axis=2),
+            np.concatenate([self.share * (met - self._squares * before), before], axis=1),
+        )
+
+    def _entries(self, inner: FloatArray, echo: FloatArray) -> FloatArray:
+        """The mean over its visits of what comes after a sample's own, w sum_t E[visits after t | not i] P u_i.
+
+        The last visit is affine in its weight: what is cut short lies between a whole visit and none.
+        """
+        visiting, steps = self.visiting, self.visiting.steps
+        after = self.visiting.seen(self._after(inner))
+        whole = self.echoes.weighted_images(self._visited(echo, steps), after)
+        if visiting.last != 1:
+            short = self.echoes.weighted_images(self._visited(echo, steps - 1), after).T
+            none = short - visiting.rest(self._grades[:, np.newaxis] * short)
+            whole = visiting.last * whole + (1 - visiting.last) * none.T
+        return np.asarray(visiting.weight * whole)
+
+    def _modifier(self, inner: FloatArray, echo: FloatArray, sample: int) -> FloatArray:
+        """The mean over the visits t at which a sample may be of K in E[t visits | not i] = I - Y K."""
+        nodes, row, own = self.nodes, self.visiting.rows[sample], echo[:, sample]
+        rhythm = own[:, np.newaxis, np.newaxis]
+        after = (self.visiting.seen(self._after(inner)) @ row)[:, :, np.newaxis]
+        before = (row @ self._before(inner)[:, : self.k])[:, np.newaxis, :]
+        after, before = after + nodes.convolve(after, rhythm), before + nodes.convolve(rhythm, before)
+        kernels = inner - self.visiting.exclusion * nodes.convolve(after, before)
+        weights = np.ones(self.visiting.steps)
+        weights[-1] = self.visiting.last
+        return np.tensordot(weights @ nodes.rule / weights.sum(), kernels, 1)
+
+    def _visited(self, echo: FloatArray, steps: int) -> FloatArray:
+        """The weights (q, n) of H at the nodes in sum_{t<steps} sum_{s<=t} rho_i(t-s) H_s."""
+        rule = self.nodes.rule[:steps]
+        total = np.asarray(rule.sum(axis=0))[:, np.newaxis] + np.zeros((1, echo.shape[1]))
+        # sum_{s<t} r(t-1-s) H_s, summed over t < steps, are r's sums up to what is left after s.
+        sums = np.cumsum(self.nodes.rule, axis=0)
+        weights = np.zeros((steps, len(self.nodes.nodes)))
+        weights[: steps - 1] = sums[: steps - 1][::-1]
+        return np.asarray(total + (rule.T @ weights) @ echo)

@@ -1,0 +1,73 @@
+"""Functions of the visits of an epoch, known from their values at a few of the visits.
+
+What the visits of an epoch do to a mode is close to a power of what one visit does to it. So the functions that
+arise, of how many visits were made, all but lie in the span of a few: the leading singular vectors of those powers,
+and of powers times time, which is what a small change makes of them. A function of that span is known from its
+values at as many visits, which a pivoted QR decomposition chooses.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.linalg
+
+from reshuffle._core import FloatArray, IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class TimeNodes:
+    """Visits at which functions of the visits 0 .. B-1 are computed, and how to go on from there to all others.
+
+    Attributes
+    ----------
+    nodes : (q,)
+        Ascending.
+    rule : (B, q)
+        f(t) = sum_a rule[t, a] f(nodes[a]).
+    """
+
+    nodes: IntArray
+    rule: FloatArray
+
+    @classmethod
+    def spanning(cls, shapes: FloatArray, tolerance: float) -> "TimeNodes":
+        """Nodes for functions (B, any number) of the visits, to a tolerance relative to the largest.
+
+        >>> shapes = 0.9 ** np.outer(np.arange(50), [1.0, 2.0, 3.0])
+        >>> found = TimeNodes.spanning(shapes, 1e-12)
+        >>> bool(np.allclose(found.rule @ shapes[found.nodes], shapes, atol=1e-10)), len(found.nodes)
+        (True, 3)
+        """
+        left, singular, _ = scipy.linalg.svd(shapes, full_matrices=False, check_finite=False)
+        count = max(1, int((singular > tolerance * singular[0]).sum()))
+        basis = left[:, :count]
+        _, _, pivots = scipy.linalg.qr(basis.T, mode="economic", pivoting=True, check_finite=False)
+        nodes = np.sort(pivots[:count])
+        rule = scipy.linalg.solve(basis[nodes].T, basis.T, check_finite=False).T
+        rule[nodes] = np.eye(count)
+        return cls(nodes, rule)
+
+    @property
+    def steps(self) -> int:
+        """B."""
+        return len(self.rule)
+
+    @cached_property
+    def convolution(self) -> FloatArray:
+        """C (q, q, q): sum_{u<t} f(t-1-u) g(u) at node t is sum_ab C[t, a, b] f_a g_b."""
+        return np.array([self.convolution_at(t) for t in self.nodes.tolist()])
+
+    def convolution_at(self, t: int) -> FloatArray:
+        """The same (q, q) at any t from 0 to B."""
+        return np.asarray(self.rule[:t][::-1].T @ self.rule[:t])
+
+    def convolve(self, first: FloatArray, second: FloatArray) -> FloatArray:
+        """The convolution at the nodes, (q, a, c), of matrices (q, a, b) and (q, b, c) that depend on the visit."""
+        side = np.ascontiguousarray(first.swapaxes(0, 1)).reshape(first.shape[1], -1)
+        flat = second.reshape(len(second), -1)
+        return np.array([side @ (at @ flat).reshape(-1, second.shape[2]) for at in self.convolution])
+
+    def convolve_scalars(self, first: FloatArray, second: FloatArray) -> FloatArray:
+        """The same for numbers (q, samples), of each sample by itself."""
+        return np.array([np.einsum("an,an->n", first, at @ second) for at in self.convolution])

@@ -1,0 +1,138 @@
+"""What a visit of shuffled samples does to the state: every sample by a matrix of rank one, all else always the same."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from reshuffle._core import FloatArray, IntArray
+from reshuffle.epoch.cavity.time_nodes import TimeNodes
+
+_MOST_MODES, _DEGREES, _MOST_SAMPLES = 200, 4, 30
+"""From how many modes, powers of time and samples the functions of the visits are taken; all others are alike."""
+
+
+@dataclass(frozen=True, eq=False)
+class Visiting:
+    """An epoch of shuffled samples on states of d = parts * k coordinates.
+
+    A visit to the samples of a batch sends v to v - Y (K_0 + (w n / m) sum_i P u_i u_i'Q) v.
+
+    Attributes
+    ----------
+    rows : (n, k)
+        u_i; U'U is diagonal.
+    grades : (parts, k)
+        Y.
+    still : (parts, parts, k)
+        K_0, made of diagonal blocks.
+    entry : (parts,)
+        P = entry (x) I; Q takes the first part.
+    weight : float
+        w, of a sample in the mean of a visit.
+    last : float
+        What the last visit weighs beside the others: less than one if its batch is cut short but not its divisor.
+    steps : int
+        B.
+    """
+
+    rows: FloatArray
+    grades: FloatArray
+    still: FloatArray
+    entry: FloatArray
+    weight: float
+    last: float
+    steps: int
+
+    @cached_property
+    def squares(self) -> FloatArray:
+        """The diagonal of U'U (k,)."""
+        return np.asarray(np.einsum("ij,ij->j", self.rows, self.rows))
+
+    @property
+    def dimension(self) -> int:
+        """The length d of the state."""
+        return self.grades.size
+
+    @property
+    def exclusion(self) -> float:
+        """The weight w n / (n - 1) of a sample in the mean over all samples but one."""
+        n = len(self.rows)
+        return self.weight * n / max(n - 1, 1)
+
+    def push(self, matrix: FloatArray) -> FloatArray:
+        """P M (..., d, m) for M (..., k, m)."""
+        return np.concatenate([part * matrix for part in self.entry], axis=-2)
+
+    def seen(self, matrix: FloatArray) -> FloatArray:
+        """M P (..., m, k) for M (..., m, d)."""
+        parts = np.split(matrix, len(self.entry), axis=-1)
+        return np.asarray(sum(part * block for part, block in zip(self.entry, parts, strict=True)))
+
+    def rest(self, matrix: FloatArray) -> FloatArray:
+        """K_0 M (d, m) for M (d, m)."""
+        blocks = matrix.reshape(*self.grades.shape, -1)
+        return np.einsum("abk,bkm->akm", self.still, blocks).reshape(matrix.shape)
+
+    @cached_property
+    def alone(self) -> FloatArray:
+        """What the mean visit does to each mode, were all visits independent: (k, parts, parts)."""
+        kernel = np.moveaxis(self.still, 2, 0).copy()
+        kernel[:, :, 0] += self.weight * np.multiply.outer(self.squares, self.entry)
+        return np.asarray(np.eye(len(self.entry)) - self.grades.T[:, :, np.newaxis] * kernel)
+
+    def powers(self, maps: FloatArray) -> FloatArray:
+        """The powers 0 .. B-1 of maps (modes, parts, parts), (B, modes, parts, parts)."""
+        found = np.empty((self.steps, *maps.shape))
+        found[0] = np.eye(maps.shape[1])
+        for visit in range(1, self.steps):
+            found[visit] = maps @ found[visit - 1]
+        return found
+
+    @cached_property
+    def _along(self) -> FloatArray:
+        """What u'Q G_t Y P u would be per mode if visits were independent, (B, k)."""
+        return np.einsum("tkb,bk,b->tk", self.powers(self.alone)[:, :, 0], self.grades, self.entry)
+
+    @cached_property
+    def strength(self) -> FloatArray:
+        """What an epoch does to each mode in total, w sum_t |u'Q G_t Y P u| (k,), were visits independent."""
+        return self.weight * np.abs(self._along).sum(axis=0)
+
+    @cached_property
+    def strengths(self) -> FloatArray:
+        """How strongly each sample acts on itself in the course of an epoch (n,)."""
+        return np.asarray(np.square(self.rows) @ self.strength)
+
+    def nodes(self, tolerance: float) -> TimeNodes:
+        """The visits at which functions of the visits are computed.
+
+        Their span is told from the powers of single modes, times powers of time, which is what small changes of the
+        modes make of them, and from the echoes of a few samples, strong and weak ones, as independent visits would
+        make them.
+        """
+        functions = self._along if len(self.entry) == 1 else self.powers(self.alone).reshape(self.steps, -1)
+        order = np.argsort(np.abs(functions).sum(axis=0))
+        functions = functions[:, order[_spread(len(order), _MOST_MODES)]]
+        time = np.linspace(0, 1, self.steps)[:, np.newaxis]
+        shapes = [time**degree * functions for degree in range(_DEGREES)]
+        strongest = np.argsort(self.strengths)[::-1]
+        samples = np.geomspace(1, len(strongest), min(len(strongest), _MOST_SAMPLES)).round().astype(int) - 1
+        influence = self._along @ np.square(self.rows[strongest[np.unique(samples)]]).T
+        together = np.hstack([*shapes, echo(influence, self.exclusion)])
+        together = together[:, together.any(axis=0)]
+        return TimeNodes.spanning(together / np.abs(together).max(axis=0), tolerance)
+
+
+def _spread(count: int, most: int) -> IntArray:
+    """At most so many of the numbers 0 .. count-1, evenly spread, the ends included."""
+    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(np.int64))
+
+
+def echo(influence: FloatArray, exclusion: float) -> FloatArray:
+    """The echo r (B, samples) of an influence gamma (B, samples): r = e (g + g * r), g = gamma + r * gamma."""
+    found, met = np.zeros_like(influence), np.zeros_like(influence)
+    for t in range(len(influence)):
+        met[t] = influence[t] + (found[:t][::-1] * influence[:t]).sum(axis=0)
+        found[t] = exclusion * (met[t] + (met[:t][::-1] * found[:t]).sum(axis=0))
+    return found

@@ -1,0 +1,114 @@
+"""The averaged map of a symmetric epoch, made of a pull that is exact, a series, the cavity's or from drawn orders."""
+
+from collections.abc import Callable
+
+import numpy as np
+import scipy.linalg
+
+from reshuffle._core import FloatArray
+from reshuffle.epoch import draws, low_degrees, series
+from reshuffle.epoch.accuracy import Accuracy
+from reshuffle.epoch.cavity import equation, neglected
+from reshuffle.epoch.cavity.visiting import Visiting
+from reshuffle.epoch.draws import DrawOrder
+from reshuffle.epoch.low_degrees import Whitened
+from reshuffle.epoch.mean_map import MeanMap
+
+
+def exact_map(whitened: Whitened, pull: FloatArray, modifier: Callable[[int], FloatArray]) -> MeanMap:
+    """The map of a pull (k, q) that is exact; `modifier` gives Pi_b in the basis V."""
+    return MeanMap(
+        whitened.factor, kernel(whitened, pull), pull * whitened.roots, whitened.unit, 1, 1.0,
+        lambda atom: in_row_space(whitened, modifier(atom)),
+    )  # fmt: skip
+
+
+def by_series(whitened: Whitened, coefficients: FloatArray, contracts: bool) -> MeanMap:
+    """The series in coincidences, with its bound."""
+    pull = series.pull(whitened, coefficients)
+    bound = series.error(whitened, coefficients, contracts=contracts)
+    inner = kernel(whitened, pull)
+    bounded = len(inner) and np.isfinite(bound.share)
+    least = float(scipy.linalg.eigvalsh(inner)[0]) if bounded else 1.0
+    share = bound.share / least if least > 0 else np.inf
+
+    def modifier(atom: int) -> FloatArray:
+        return in_row_space(whitened, series.modifier(whitened, coefficients, atom))
+
+    return MeanMap(
+        whitened.factor, inner, pull * whitened.roots, whitened.unit, 1, 1.0, modifier,
+        method="series", error=share, pull_error=bound.pull,
+    )  # fmt: skip
+
+
+def by_sampling(whitened: Whitened, coefficients: FloatArray, draw: DrawOrder, accuracy: Accuracy) -> MeanMap:
+    """Sampled orders, with a replica for each group of draws."""
+    low = low_degrees.up_to_two(whitened, coefficients)
+    sampled = draws.sample(
+        whitened, draw, low,
+        rtol=accuracy.rtol, budget=accuracy.budget, rng=np.random.default_rng(accuracy.seed),
+    )  # fmt: skip
+
+    def modifier(atom: int) -> FloatArray:
+        rng = np.random.default_rng(accuracy.seed)
+        return in_row_space(whitened, draws.modifier(whitened, draw, atom, sampled.orders, rng))
+
+    def made(pull: FloatArray, replicas: tuple[MeanMap, ...] = ()) -> MeanMap:
+        return MeanMap(
+            whitened.factor, kernel(whitened, pull.T), pull.T * whitened.roots, whitened.unit, 1, 1.0, modifier,
+            method="sampling", error=sampled.error, replicas=replicas,
+        )  # fmt: skip
+
+    return made(sampled.pull, tuple(made(sampled.without(group)) for group in range(len(sampled.groups))))
+
+
+def kernel(whitened: Whitened, pull: FloatArray) -> FloatArray:
+    """The symmetric part of Y O (k, k), for a pull Y (k, q)."""
+    product = pull @ whitened.orthonormal
+    return np.asarray((product + product.T) / 2)
+
+
+def in_row_space(whitened: Whitened, inside: FloatArray) -> FloatArray:
+    """M given in the basis V, as a matrix on the row space; directions that no row reaches stay as they are."""
+    norms = np.sqrt(whitened.paces / whitened.unit) if whitened.unit else np.ones(len(whitened.paces))
+    basis = whitened.factor / np.where(norms == 0, 1.0, norms)[:, np.newaxis]
+    identity = np.eye(whitened.factor.shape[1])
+    return np.asarray(identity + basis.T @ (inside - np.eye(len(norms))) @ basis)
+
+
+def by_cavity(whitened: Whitened, shares: FloatArray, rtol: float) -> MeanMap | None:
+    """The cavity equation's map of shuffled samples, with a replica for every way in which it may be off.
+
+    Parameters
+    ----------
+    shares : (B,)
+        What each visit weighs: all alike, but for the last.
+    rtol : float
+        The equation is solved a good deal better than that.
+    """
+    steps, k = len(shares), len(whitened.paces)
+    visiting = Visiting(
+        rows=whitened.orthonormal, grades=whitened.paces[np.newaxis], still=np.zeros((1, 1, k)),
+        entry=np.ones(1), weight=float(shares[0]) / steps, last=float(shares[-1] / shares[0]), steps=steps,
+    )  # fmt: skip
+    found = equation.solve(visiting, min(1e-3 * rtol, 1e-6))
+    if found is None:
+        return None
+    off = neglected.neglected(whitened, visiting.strength)
+    inner, missed = kernel(whitened, found.entries.T), kernel(whitened, off.T)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        errors = np.nan_to_num(np.abs(np.diag(missed) / np.diag(inner)), posinf=np.inf)
+
+    def modifier(sample: int) -> FloatArray:
+        root = np.sqrt(whitened.paces)
+        inside = found.modifier(sample)
+        return in_row_space(whitened, np.eye(k) - root[:, np.newaxis] * (inside + inside.T) / 2 * root)
+
+    def made(pull: FloatArray, replicas: tuple[MeanMap, ...] = ()) -> MeanMap:
+        return MeanMap(
+            whitened.factor, kernel(whitened, pull.T), pull.T * whitened.roots, whitened.unit, 1, 1.0, modifier,
+            method="cavity", error=float(errors.max(initial=0.0)),
+            typical_error=float(np.sqrt(np.square(errors).mean())) if k else 0.0, replicas=replicas,
+        )  # fmt: skip
+
+    return made(found.entries, tuple(made(pull) for pull in neglected.put_off(found.entries, off)))
