@@ -89,8 +89,8 @@ def error_of_mean(values: FloatArray) -> FloatArray:
 def of_replicas(kind: ErrorKind, answer: FloatArray, replicas: FloatArray) -> FloatArray:
     """How far an answer may be off, from the answers of replicas along the first axis.
 
-    Replicas of drawn orders leave out one group each; those of an estimate are each put off by as much as it may be,
-    in different directions, and their effects add up like independent ones.
+    Replicas of drawn orders leave out one group each. Those of an estimate are each put off by as much as it may
+    be, in different directions, and their effects add up like independent ones.
 
     >>> of_replicas("estimate", np.array(1.0), np.array([1.3, 0.6])).round(3)
     array(0.5)

@@ -20,6 +20,7 @@ from reshuffle.epoch.accuracy import (
     require_affordable,
     warn_out_of_reach,
 )
+from reshuffle.epoch.cavity.visiting import are_alike
 from reshuffle.epoch.lattice.subsets import fits_in_memory, require_few
 from reshuffle.epoch.mean_map import MeanMap
 from reshuffle.epoch.tasks import Approximation, Task
@@ -37,6 +38,9 @@ _CAVITY_GRAMS, _CAVITY_PRODUCTS = 100.0, 2000.0
 """Weighted Gram matrices and products of matrices of modes that the cavity equation takes, about."""
 _ROUNDS_OF_A_LIMIT = 100
 """Epochs of second moments that their limit costs."""
+_NO_SOLUTION = (
+    'the cavity equation has no solution at so large a step; try a smaller step, or method="sampling".'
+)
 _OUT_OF_REACH = "it takes more memory than this machine can spare, or more batches than anyone waits for"
 
 
@@ -196,7 +200,7 @@ def _approximate(of: Approximation, taken: str, accuracy: Accuracy) -> MeanMap:
     made: list[MeanMap] = []
     if taken == "cavity":
         made += _by_cavity(of, accuracy)
-    # What the cavity misses is known only once its equation is solved, and the bound on paces once the series is summed.
+    # What the cavity misses is known once its equation is solved, and the bound on paces once the series is summed.
     open_to_all = accuracy.method == "auto"
     if taken == "series" or (open_to_all and _misses(made, accuracy) and not _of_series(of, accuracy)[1]):
         made.append(whitened_maps.by_series(whitened, of.coefficients(), of.contracts))
@@ -210,7 +214,7 @@ def _misses(made: list[MeanMap], accuracy: Accuracy) -> bool:
 
 
 def _by_cavity(of: Approximation, accuracy: Accuracy) -> list[MeanMap]:
-    """The cavity's map, if its equation has a solution: not where samples' influence on themselves grows for ever."""
+    """The cavity's map, if its equation has a solution: not where what samples do to themselves grows for ever."""
     if of.shares is None:
         raise ValueError(
             'method must be "auto", "exact", "series" or "sampling" for fixed batches or visits that weigh '
@@ -218,9 +222,7 @@ def _by_cavity(of: Approximation, accuracy: Accuracy) -> list[MeanMap]:
         )
     found = whitened_maps.by_cavity(of.whitened(), of.shares, accuracy.rtol)
     if found is None and accuracy.method == "cavity":
-        raise ConvergenceError(
-            'the cavity equation has no solution at so large a step; try a smaller step, or method="sampling".'
-        )
+        raise ConvergenceError(_NO_SOLUTION)
     return [] if found is None else [found]
 
 
@@ -244,8 +246,14 @@ def climbs(scheme: Scheme) -> bool:
     return (scheme.shuffle, scheme.unit) == (Shuffle.EVERY_EPOCH, Unit.BATCH)
 
 
-def affine_choice(walk: Walk, blocks: Blocks, dimension: int, accuracy: Accuracy) -> Choice:
-    """How the mean of an epoch that is not symmetric is taken: by the walk over all orders, or from draws."""
+def affine_choice(
+    walk: Walk, blocks: Blocks, dimension: int, accuracy: Accuracy, missed: Callable[[], float]
+) -> Choice:
+    """How the mean of an epoch that is not symmetric is taken.
+
+    By the walk over all orders, the cavity equation or draws. `missed` solves that equation, and tells by how much it
+    may miss the paces of the modes; nan if it has no solution.
+    """
     question, method = "the mean over orders", accuracy.method
     known = affine_methods(walk)
     price = walk_flops(walk, blocks, dimension) if walk.exists else np.nan
@@ -259,19 +267,41 @@ def affine_choice(walk: Walk, blocks: Blocks, dimension: int, accuracy: Accuracy
             'try fewer batches, a larger budget, or method="auto"',
         )  # fmt: skip
     # What takes a second or less is exact whatever the budget.
-    of_exact = _too_much(price, max(accuracy.budget, A_SECOND))
-    if method == "sampling":
-        of_exact = 'method is "sampling"'
-    of_sampling = "" if of_exact else "the exact mean is affordable"
-    return Choice(question, (Way("exact", price, of_exact), Way("sampling", np.nan, of_sampling)))
+    of_exact = _too_much(price, max(accuracy.budget, A_SECOND)) if walk.exists else "no walk is known over its orders"
+    if method in ("cavity", "sampling"):
+        of_exact = f"method is {method!r}"
+    ways = [Way("exact", price, of_exact)]
+    if "cavity" in known:
+        ways.append(Way("cavity", np.nan, _of_affine_cavity(ways, accuracy, missed)))
+    unneeded = next((f"the {way.name} mean is affordable" for way in ways if not way.against), "")
+    return Choice(question, (*ways, Way("sampling", np.nan, unneeded)))
+
+
+def _of_affine_cavity(ways: list[Way], accuracy: Accuracy, missed: Callable[[], float]) -> str:
+    """What speaks against the cavity equation, beside other ways."""
+    if accuracy.method == "sampling":
+        return f"method is {accuracy.method!r}"
+    if not ways[0].against:
+        return "the exact mean is affordable"
+    share = missed()
+    if np.isnan(share) and accuracy.method == "cavity":
+        raise ConvergenceError(_NO_SOLUTION)
+    if np.isnan(share):
+        return "its equation has no solution at so large a step"
+    if share > accuracy.rtol and accuracy.method != "cavity":
+        known, wanted = apart(share, accuracy.rtol)
+        return f"it may be off by {known}, but rtol is {wanted}"
+    return ""
 
 
 def affine_methods(walk: Walk) -> list[str]:
     """The methods there are where an epoch is not symmetric."""
-    scheme = walk.scheme
-    followed = scheme.shuffle is Shuffle.ONCE and not scheme.samples_courses(walk.n)
-    draws = scheme.shuffle is Shuffle.EVERY_EPOCH or scheme.samples_courses(walk.n)
-    return ["exact"] * (walk.exists or followed) + ["sampling"] * draws
+    scheme, n = walk.scheme, walk.n
+    followed = scheme.shuffle is Shuffle.ONCE and not scheme.samples_courses(n)
+    draws = scheme.shuffle is Shuffle.EVERY_EPOCH or scheme.samples_courses(n)
+    shuffles = (scheme.shuffle, scheme.unit) == (Shuffle.EVERY_EPOCH, Unit.SAMPLE)
+    cavity = shuffles and are_alike(scheme.sizes(n) / scheme.step_divisors(n))
+    return ["exact"] * (walk.exists or followed) + ["cavity"] * cavity + ["sampling"] * draws
 
 
 def require_known(scheme: Scheme, n: int, method: str) -> None:
@@ -388,4 +418,4 @@ def _walked(task: SecondMomentTask, budget: float) -> float:
 
 def for_every_visit(accuracy: Accuracy) -> Accuracy:
     """What is asked of a symmetric run, where it is followed visit by visit: there is no series, and no waiting."""
-    return accuracy if accuracy.method == "sampling" else replace(accuracy, method="auto")
+    return accuracy if accuracy.method in ("cavity", "sampling") else replace(accuracy, method="auto")

@@ -10,13 +10,13 @@ import numpy as np
 from reshuffle._core import FloatArray, IntArray
 from reshuffle._core.numerics import thin_qr
 from reshuffle.epoch import lattice, low_degrees, series, whitened_maps
+from reshuffle.epoch.cavity import visiting
 from reshuffle.epoch.draws import DrawOrder, Order
 from reshuffle.epoch.low_degrees import Whitened
 from reshuffle.epoch.mean_map import MeanMap
 from reshuffle.errors import BudgetError
 from reshuffle.problem.blocks import Blocks
 from reshuffle.schemes.base import Scheme, Shuffle, Unit
-
 
 _MOST_SAMPLE_BATCHES = 4
 """Degrees beyond the fourth have crossing pairs of pairs, and no sum of polynomial cost is known to us for them."""
@@ -152,7 +152,7 @@ def _shuffled_samples(scheme: Scheme, n: int, blocks: Blocks, step: float) -> Ta
         coefficients=lambda: series.sample_coefficients(sizes / divisors, n),
         contracts=False,
         draw=lambda whitened: _sample_orders(n, np.concatenate([[0], np.cumsum(sizes)]), divisors),
-        shares=sizes / divisors if np.ptp((sizes / divisors)[:-1]) == 0 else None,
+        shares=sizes / divisors if visiting.are_alike(sizes / divisors) else None,
     )
 
     def mean() -> MeanMap:

@@ -1,4 +1,4 @@
-"""The averaged map of a symmetric epoch, made of a pull that is exact, a series, the cavity's or from drawn orders."""
+"""The averaged map of a symmetric epoch, from a pull: exact, a series, the cavity's, or that of drawn orders."""
 
 from collections.abc import Callable
 
@@ -94,10 +94,8 @@ def by_cavity(whitened: Whitened, shares: FloatArray, rtol: float) -> MeanMap | 
     found = equation.solve(visiting, min(1e-3 * rtol, 1e-6))
     if found is None:
         return None
-    off = neglected.neglected(whitened, visiting.strength)
-    inner, missed = kernel(whitened, found.entries.T), kernel(whitened, off.T)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        errors = np.nan_to_num(np.abs(np.diag(missed) / np.diag(inner)), posinf=np.inf)
+    off = neglected.neglected(visiting, found.entries)
+    errors = neglected.shares(visiting, found.entries, off)
 
     def modifier(sample: int) -> FloatArray:
         root = np.sqrt(whitened.paces)
@@ -111,4 +109,4 @@ def by_cavity(whitened: Whitened, shares: FloatArray, rtol: float) -> MeanMap | 
             typical_error=float(np.sqrt(np.square(errors).mean())) if k else 0.0, replicas=replicas,
         )  # fmt: skip
 
-    return made(found.entries, tuple(made(pull) for pull in neglected.put_off(found.entries, off)))
+    return made(found.entries, tuple(made(found.entries + each) for each in neglected.put_off(off)))

@@ -124,7 +124,7 @@ class AffineEngine(AffineStates):
 
         0 for the exact mean; for sampled orders so much that at least 99 of 100 seeds are within.
         """
-        if self.draws_orders:
+        if self.has_replicas:
             iterates = self.sampling_error(lambda run: run.iterate(epochs), self.iterate(epochs))
             return norms(iterates)
         if not self.samples_courses:
@@ -144,7 +144,7 @@ class AffineEngine(AffineStates):
 
     def training_loss_error(self, epochs: FloatArray) -> FloatArray:
         """How far the training loss may be off because orders were sampled, as `epochs` in shape."""
-        if self.draws_orders:
+        if self.has_replicas:
             return self.sampling_error(lambda run: run.training_loss(epochs), self.training_loss(epochs))
         if not self.samples_courses:
             return np.zeros(epochs.shape)

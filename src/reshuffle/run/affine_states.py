@@ -14,6 +14,7 @@ from reshuffle.epoch import choice
 from reshuffle.epoch.accuracy import Accuracy
 from reshuffle.epoch.affine import visits
 from reshuffle.epoch.affine.affine_map import AffineMap, average
+from reshuffle.epoch.affine.cavity_course import CavityCourse
 from reshuffle.epoch.affine.course import Course, can_be_stacked, stacked_states
 from reshuffle.epoch.affine.outside import Outside
 from reshuffle.epoch.affine.sampled_course import SampledCourse
@@ -57,25 +58,26 @@ class AffineStates:
         self.problem, self.recipe, self.start, self.accuracy = problem, recipe, start, accuracy
         self.scheme = scheme.equivalent(problem.n)
         self.walk = Walk(self.scheme, problem.n)
-        self._left_out: int | None = None
-        self._groups: dict[bool, dict[float, list[AffineMap]]] = {}
+        self._replica: int | None = None
+        self._known_maps: dict[bool, dict[float, list[AffineMap]]] = {}
 
     def with_recipe(self, recipe: Recipe) -> Self:
         """The same run with another step: what is known of the data is kept."""
         made = copy(self)
-        made.recipe, made._groups = recipe, {}
-        for known in ("courses", "courses_of_errors", "_outside"):
+        made.recipe, made._known_maps = recipe, {}
+        for known in ("choice", "courses", "courses_of_errors", "_outside"):
             made.__dict__.pop(known, None)
         return made
 
     @cached_property
     def choice(self) -> Choice:
         """How the mean over orders was chosen to be taken."""
-        return choice.affine_choice(self.walk, self.blocks, self.dimension, self.accuracy)
+        missed = lambda: self._cavity_course(None).missed  # noqa: E731
+        return choice.affine_choice(self.walk, self.blocks, self.dimension, self.accuracy, missed)
 
     @property
     def method(self) -> str:
-        """How the mean over orders is taken: "exact" or "sampling"."""
+        """How the mean over orders is taken: "exact", "cavity" or "sampling"."""
         return self.choice.taken
 
     @property
@@ -140,19 +142,29 @@ class AffineStates:
 
     def _courses(self, truth: FloatArray | None) -> list[Course]:
         n = self.problem.n
-        if self.draws_orders:
-            # Only a penalty makes the map of the error another than that of the parameters.
-            groups = self._groups.setdefault(truth is None or self.recipe.penalty == 0, {})
+        if self.error_kind == "estimate":
+            return [self._cavity_course(truth)]
+        if self.has_replicas:
             return [
                 SampledCourse(
                     self.scheme, n, self.blocks, self.space, self.recipe, truth,
-                    self.accuracy, groups, self._left_out,
+                    self.accuracy, self._maps(truth), self._replica,
                 )
             ]  # fmt: skip
         return [
             Course(scheme, n, self.blocks, self.space, self.recipe, truth)
             for scheme in self.scheme.courses(n)
         ]
+
+    def _cavity_course(self, truth: FloatArray | None) -> CavityCourse:
+        return CavityCourse(
+            self.scheme, self.problem.n, self.blocks, self.space, self.recipe, truth,
+            self._maps(truth), self._replica,
+        )  # fmt: skip
+
+    def _maps(self, truth: FloatArray | None) -> dict[float, list[AffineMap]]:
+        """Where maps and their replicas are kept: those of errors apart, if a penalty makes them others."""
+        return self._known_maps.setdefault(truth is None or self.recipe.penalty == 0, {})
 
     @cached_property
     def _outside(self) -> Outside:
@@ -163,8 +175,8 @@ class AffineStates:
         return self._outside.fades(epochs)
 
     @property
-    def draws_orders(self) -> bool:
-        """Whether the map of an epoch is the mean of drawn orders."""
+    def has_replicas(self) -> bool:
+        """Whether the map of an epoch is not exact, and replicas of it tell how far answers may be off."""
         return self.error_kind != "exact" and not self.samples_courses
 
     @property
@@ -173,24 +185,25 @@ class AffineStates:
         return self.scheme.samples_courses(self.problem.n)
 
     def _replicas(self) -> list[Self]:
-        """The same run without each group of drawn orders in turn; none unless orders are drawn."""
-        if not self.draws_orders or self._left_out is not None:
+        """The same run with each of the maps that tell the error of its own; none if that is exact."""
+        if not self.has_replicas or self._replica is not None:
             return []
         (course,) = self.courses
-        assert isinstance(course, SampledCourse)
-        made = [copy(self) for _ in range(course.groups)]
-        for group, replica in enumerate(made):
-            replica._left_out = group
+        assert isinstance(course, SampledCourse | CavityCourse)
+        made = [copy(self) for _ in range(course.replicas)]
+        for number, replica in enumerate(made):
+            replica._replica = number
             for known in ("courses", "courses_of_errors"):
                 replica.__dict__.pop(known, None)
         return made
 
     def sampling_error(self, answer: Callable[[Any], FloatArray], here: FloatArray) -> FloatArray:
-        """How far an answer of this run, which is `here`, may be off because orders were sampled; 0 if not."""
+        """How far an answer of this run, which is `here`, may be off because its map is not exact; 0 if it is."""
         replicas = self._replicas()
         if not replicas:
             return np.zeros_like(here)
-        return confidence.jackknife(here, np.array([answer(replica) for replica in replicas]))
+        answers = np.array([answer(replica) for replica in replicas])
+        return confidence.of_replicas(self.error_kind, here, answers)
 
     def means(
         self,

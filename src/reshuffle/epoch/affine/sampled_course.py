@@ -228,7 +228,7 @@ class SampledCourse(Course):
         return self._maps[visits.step]
 
     @property
-    def groups(self) -> int:
+    def replicas(self) -> int:
         """How many groups there are, in every epoch."""
         return len(self._of_groups(0))
 

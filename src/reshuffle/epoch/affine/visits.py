@@ -117,6 +117,14 @@ class Visits:
         buffer = columns[self.rank :]
         return np.concatenate([gradient + self.momentum * buffer, (1 - self.momentum) * buffer - gradient])
 
+    def rank_one_parts(self) -> tuple[FloatArray, FloatArray]:
+        """P (parts,) and K_0 (parts, parts, r) of K_b = K_0 + P (x) U_b'U_b / m_b, which acts on the position."""
+        ones = np.ones(self.rank)
+        if self.momentum == 0:
+            return np.ones(1), self.held.reshape(1, 1, -1)
+        blocks = [[self.held, self.momentum * ones], [-self.held, (1 - self.momentum) * ones]]
+        return np.array([1.0, -1.0]), np.array(blocks)
+
     def gradient(self, batch: int, position: FloatArray) -> FloatArray:
         """U_b'U_b M / m_b for M (r, c)."""
         rows, divisor = self._batches[batch]

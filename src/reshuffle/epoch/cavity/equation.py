@@ -1,7 +1,7 @@
 """The cavity equation: the mean over orders of shuffled samples, in polynomial time.
 
 Every epoch visits the n samples in a uniformly random order, cut into B batches (`Visiting` has the visit). Let
-G_t = I - Y K_t be the mean of the first t visits, and a_i(t) = u_i'Q E[first t visits | sample i is not among them].
+G_t = I - Y K_t be the mean of the first t visits, and a_i(t) = u_i'Q E[first t visits | sample i not among them].
 A sample is visited once per epoch, so what it meets on its turn is the work of the others:
 
     K_{t+1} = K_t + K_0 G_t + w P S_t,   S_t = sum_i u_i a_i(t)                                      (exact).
@@ -47,11 +47,14 @@ class Solution:
         The columns of E, how the response of each sample enters, as rows.
     modifier : callable
         i -> the kernel (d, d) of the mean of the visits before the visit to sample i, I - Y K.
+    pushed : callable
+        f -> the entry (d,) of what enters as f (d,) at every visit.
     """
 
     kernel: FloatArray
     entries: FloatArray
     modifier: Callable[[int], FloatArray]
+    pushed: Callable[[FloatArray], FloatArray]
 
 
 def solve(visiting: Visiting, tolerance: float) -> Solution | None:
@@ -75,7 +78,7 @@ class _Path:
         self.k, self.share = k, 1 / n
         self._grades = visiting.grades.ravel()
         self._squares = visiting.squares[:, np.newaxis]
-        # Echoes change the map by no more than the strongest sample acts on itself: that many digits they need not have.
+        # Echoes change the map by no more than the strongest sample acts on itself: fewer digits of them do.
         strength = min(1.0, float(visiting.strengths.max(initial=0.0)))
         self.echoes = Echoes(visiting.rows, self.nodes, visiting.exclusion, tolerance / max(strength, 1e-6))
 
@@ -99,7 +102,8 @@ class _Path:
             change = float(np.abs(following - end).max() / np.abs(following).max(initial=1e-300))
             end = following
             if change <= self.tolerance:
-                return Solution(end, self._entries(inner, echo), partial(self._modifier, inner, echo))
+                modifier, pushed = partial(self._modifier, inner, echo), partial(self._pushed, kernels)
+                return Solution(end, self._entries(inner, echo), modifier, pushed)
         return None
 
     def _echo(self, inner: FloatArray) -> FloatArray:
@@ -171,6 +175,17 @@ class _Path:
             whole = visiting.last * whole + (1 - visiting.last) * none.T
         return np.asarray(visiting.weight * whole)
 
+    def _pushed(self, kernels: FloatArray, force: FloatArray) -> FloatArray:
+        """The sum over the visits of what comes after, E[visits after t] f: like `_entries`, of no sample."""
+        steps, rule, last = self.visiting.steps, self.nodes.rule, self.visiting.last
+        lost = kernels @ (self._grades * force)
+        whole = steps * force - rule.sum(axis=0) @ lost
+        if last == 1:
+            return np.asarray(whole)
+        short = ((steps - 1) * force - rule[:-1].sum(axis=0) @ lost)[:, np.newaxis]
+        none = short - self.visiting.rest(self._grades[:, np.newaxis] * short)
+        return np.asarray(last * whole + (1 - last) * (force + none[:, 0]))
+
     def _modifier(self, inner: FloatArray, echo: FloatArray, sample: int) -> FloatArray:
         """The mean over the visits t at which a sample may be of K in E[t visits | not i] = I - Y K."""
         nodes, row, own = self.nodes, self.visiting.rows[sample], echo[:, sample]
@@ -181,7 +196,7 @@ class _Path:
         kernels = inner - self.visiting.exclusion * nodes.convolve(after, before)
         weights = np.ones(self.visiting.steps)
         weights[-1] = self.visiting.last
-        return np.tensordot(weights @ nodes.rule / weights.sum(), kernels, 1)
+        return np.asarray(np.tensordot(weights @ nodes.rule / weights.sum(), kernels, 1))
 
     def _visited(self, echo: FloatArray, steps: int) -> FloatArray:
         """The weights (q, n) of H at the nodes in sum_{t<steps} sum_{s<=t} rho_i(t-s) H_s."""

@@ -43,7 +43,7 @@ class TimeNodes:
         count = max(1, int((singular > tolerance * singular[0]).sum()))
         basis = left[:, :count]
         _, _, pivots = scipy.linalg.qr(basis.T, mode="economic", pivoting=True, check_finite=False)
-        nodes = np.sort(pivots[:count])
+        nodes = np.sort(pivots[:count]).astype(np.int64)
         rule = scipy.linalg.solve(basis[nodes].T, basis.T, check_finite=False).T
         rule[nodes] = np.eye(count)
         return cls(nodes, rule)

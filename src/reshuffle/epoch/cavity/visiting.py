@@ -1,4 +1,4 @@
-"""What a visit of shuffled samples does to the state: every sample by a matrix of rank one, all else always the same."""
+"""What a visit of shuffled samples does to the state: every sample by a matrix of rank one, the rest alike."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -72,7 +72,7 @@ class Visiting:
     def rest(self, matrix: FloatArray) -> FloatArray:
         """K_0 M (d, m) for M (d, m)."""
         blocks = matrix.reshape(*self.grades.shape, -1)
-        return np.einsum("abk,bkm->akm", self.still, blocks).reshape(matrix.shape)
+        return np.asarray(np.einsum("abk,bkm->akm", self.still, blocks).reshape(matrix.shape))
 
     @cached_property
     def alone(self) -> FloatArray:
@@ -92,12 +92,14 @@ class Visiting:
     @cached_property
     def _along(self) -> FloatArray:
         """What u'Q G_t Y P u would be per mode if visits were independent, (B, k)."""
-        return np.einsum("tkb,bk,b->tk", self.powers(self.alone)[:, :, 0], self.grades, self.entry)
+        return np.asarray(
+            np.einsum("tkb,bk,b->tk", self.powers(self.alone)[:, :, 0], self.grades, self.entry)
+        )
 
     @cached_property
     def strength(self) -> FloatArray:
         """What an epoch does to each mode in total, w sum_t |u'Q G_t Y P u| (k,), were visits independent."""
-        return self.weight * np.abs(self._along).sum(axis=0)
+        return np.asarray(self.weight * np.abs(self._along).sum(axis=0))
 
     @cached_property
     def strengths(self) -> FloatArray:
@@ -122,6 +124,11 @@ class Visiting:
         together = np.hstack([*shapes, echo(influence, self.exclusion)])
         together = together[:, together.any(axis=0)]
         return TimeNodes.spanning(together / np.abs(together).max(axis=0), tolerance)
+
+
+def are_alike(shares: FloatArray) -> bool:
+    """Whether all visits weigh the same, but for the last."""
+    return bool((shares[:-1] == shares[0]).all())
 
 
 def _spread(count: int, most: int) -> IntArray:
