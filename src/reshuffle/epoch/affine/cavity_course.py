@@ -60,7 +60,7 @@ class CavityCourse(Course):
         visits = self.visits(0)
         visiting = _visiting(visits, self.scheme.sizes(self.n) / self.scheme.step_divisors(self.n))
         entries = self._with_replicas(0)[0].entries[:, 1:].T
-        shares = neglected.shares(visiting, entries, neglected.neglected(visiting, entries))
+        shares = neglected.shares(visiting, entries, neglected.neglected(visiting, entries, _TOLERANCE))
         return float(np.sqrt(np.square(shares).mean())) if len(shares) else 0.0
 
     def map(self, epoch: int) -> AffineMap:
@@ -103,7 +103,7 @@ def cavity_maps(visits: Visits, force: FloatArray, shares: FloatArray) -> list[A
         entries = np.hstack([found.pushed(force)[:, np.newaxis], (found.entries + off).T])
         return AffineMap(visits.left, visits.right, kernel, entries, weight, sizes)
 
-    return [made(0.0), *map(made, neglected.put_off(neglected.neglected(visiting, found.entries)))]
+    return [made(0.0), *map(made, neglected.put_off(neglected.neglected(visiting, found.entries, _TOLERANCE)))]
 
 
 def _visiting(visits: Visits, shares: FloatArray) -> Visiting:
