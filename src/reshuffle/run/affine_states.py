@@ -146,7 +146,7 @@ class AffineStates:
             return [
                 SampledCourse(
                     self.scheme, n, self.blocks, self.space, self.recipe, truth,
-                    self.accuracy, groups, self._left_out,
+                    accuracy=self.accuracy, kept=groups, left_out=self._left_out,
                 )
             ]  # fmt: skip
         return [
