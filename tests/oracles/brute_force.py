@@ -135,14 +135,13 @@ def risk(setting, scheme, start, beta_star, covariance, noise, epochs):
 def sample_mean_map(X, sizes, divisors, step):
     """E A and E N of an epoch in which all samples are permuted and then cut into batches."""
     n, p = X.shape
-    A_mean, N_mean, count = np.zeros((p, p)), np.zeros((p, n)), 0
+    orders = np.array(list(permutations(range(n))))
+    A, N = np.tile(np.eye(p), (len(orders), 1, 1)), np.zeros((len(orders), n, p))
     starts = np.concatenate([[0], np.cumsum(sizes)])
-    for order in permutations(range(n)):
-        A, N = np.eye(p), np.zeros((p, n))
-        for batch, divisor in enumerate(divisors):
-            rows = list(order[starts[batch] : starts[batch + 1]])
-            visit = np.eye(p) - step / divisor * X[rows].T @ X[rows]
-            A, N = visit @ A, visit @ N
-            N[:, rows] += step / divisor * X[rows].T
-        A_mean, N_mean, count = A_mean + A, N_mean + N, count + 1
-    return A_mean / count, N_mean / count
+    # All orders make their first visit, then their second, ...; N is kept transposed, a row per sample.
+    for batch, divisor in enumerate(divisors):
+        rows = orders[:, starts[batch] : starts[batch + 1]]
+        visits = np.eye(p) - step / divisor * X[rows].transpose(0, 2, 1) @ X[rows]
+        A, N = visits @ A, N @ visits
+        N[np.arange(len(orders))[:, np.newaxis], rows] += step / divisor * X[rows]
+    return A.mean(axis=0), N.mean(axis=0).T
