@@ -322,7 +322,7 @@ def momentum_visits(X, step, momentum):
     ]
 
 
-@pytest.mark.parametrize("small", [1e-2, 1e-11])
+@pytest.mark.parametrize("small", [1e-2, 1e-6, 1e-11])
 def test_slow_modes_do_not_hide_the_spread_of_fast_ones(small):
     """Beside a row that is hardly there the mean square ends where it does without its column."""
     X, momentum = np.array([[1.2, 0.8, 0.0], [0.3, -0.9, 0.0], [0.1, 0.2, small]]), 0.95
