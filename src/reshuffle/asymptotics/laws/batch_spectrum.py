@@ -185,9 +185,9 @@ def _many_batches(aspect: float, batches: int, start: float, stride: float) -> f
     found = edges.square_root_ends(
         lambda points: np.array([density(a) for a in points]), np.array([high]), np.array([width]), high
     )[0]
-    if found is None:
+    if np.isnan(found):
         raise ConvergenceError(
             f"the spectrum of {batches} batches leaves (0, 2) between alpha = {low:.8g} and {high:.8g} at aspect"
             f" {aspect:g}, but not like a square root; use stability of learning_curve on both sides"
         )
-    return found
+    return float(found)

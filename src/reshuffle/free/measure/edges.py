@@ -96,42 +96,37 @@ def _ends(
     rough = brackets.edges
     widths = np.repeat(np.diff(rough)[::2], 2) * np.tile([1.0, -1.0], len(rough) // 2)
     ends = square_root_ends(density, rough, widths, scale)
-    other = np.array([end is None for end in ends], dtype=bool)
+    other = np.isnan(ends)
     rest = _Brackets(brackets.low[other], brackets.high[other], brackets.rising[other])
     fine = iter(_cut(density, rest, threshold, 4e-15 * scale).edges)
     return [
-        polish(density, float(next(fine)), float(width), scale) if end is None else end
-        for end, width in zip(ends, widths, strict=True)
+        polish(density, float(next(fine)), float(width), scale) if missed else float(end)
+        for end, width, missed in zip(ends, widths, other, strict=True)
     ]
 
 
-def square_root_ends(
-    density: Callable[[Real], Any], edges: Real, inward: Real, scale: float
-) -> list[float | None]:
-    """Return each of the edges to rounding, from densities that are far enough inside to be exact, or None.
+def square_root_ends(density: Callable[[Real], Any], edges: Real, inward: Real, scale: float) -> Real:
+    """Return each of the edges to rounding, from densities that are far enough inside to be exact, or nan.
 
     At such an edge ``density^2`` (or ``density^-2`` at a hard one) is analytic with a simple zero: a
     polynomial through twelve points at a ten-thousandth of the interval finds it, or closer where a pole of
     the density lies just outside. Two reaches have to agree. All edges are asked for together: to a solver a
     dozen points cost little more than one.
 
-    >>> [round(end, 12) for end in square_root_ends(np.sqrt, np.array([1e-7]), np.array([1.0]), 1.0)]
-    [0.0]
+    >>> square_root_ends(lambda x: np.sqrt(x - 1.0), np.array([1.0 + 1e-7]), np.array([1.0]), 1.0).round(12)
+    array([1.])
     """
-    ends: list[float | None] = [None] * len(edges)
-    if not ends:
+    ends = np.full(len(edges), np.nan)
+    if not len(edges):
         return ends
     first, second, *closer = np.multiply.outer(REACHES, inward)
     last, found = _zeros_of_squares(density, np.tile(edges, (2, 1)), np.array([first, second]))
     while True:
         agree = (np.abs(found - last) < 1e-10 * scale) & (np.abs(found - edges) < 1e-5 * scale)
-        undecided = np.array([end is None for end in ends])
-        places = np.flatnonzero(agree & undecided)
-        if len(places):
-            starts = _starts_at(density, found[places], inward[places], scale)
-            for place in places[starts]:
-                ends[place] = float(found[place])
-        open_ = np.array([end is None for end in ends])
+        if agree.any():
+            agree[agree] = _starts_at(density, found[agree], inward[agree], scale)
+            ends[agree] = found[agree]
+        open_ = np.isnan(ends)
         if not closer or not open_.any():
             return ends
         last, found = found, np.full(len(edges), np.nan)
@@ -166,9 +161,8 @@ def polish(density: Callable[[Real], Any], edge: float, inward: float, scale: fl
 
     What neither explains is returned as it came.
     """
-    found = square_root_ends(density, np.array([edge]), np.array([inward]), scale)[0]
-    if found is None:
-        found = locate(density, edge, inward, scale)
+    (root,) = square_root_ends(density, np.array([edge]), np.array([inward]), scale)
+    found = locate(density, edge, inward, scale) if np.isnan(root) else float(root)
     return edge if found is None or _misses(density, edge, found, inward, scale) else found
 
 
