@@ -18,7 +18,7 @@ from fuzz.oracle import Oracle
 from fuzz.questions import COMPARISONS
 
 HANGS_AFTER = 20
-"""Seconds."""
+"""Seconds of processor time: what else the machine does is no hang."""
 _MOVED = 12
 _CLEAR = (ValueError, TypeError, OverflowError, rs.BudgetError, rs.MissingTruthError)
 _ARGUMENTS = (
@@ -33,18 +33,18 @@ class TooLongError(BaseException):
 
 @contextmanager
 def at_most(seconds: int) -> Iterator[None]:
-    """Interrupt what takes longer."""
+    """Interrupt what takes more processor time."""
 
     def ring(number: int, frame: object) -> None:
         raise TooLongError
 
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.alarm(seconds)
+    before = signal.signal(signal.SIGPROF, ring)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 def answer(case: Case) -> Any:

@@ -1,6 +1,7 @@
 """The plot draws on the axes it is given, or on pyplot's, and shows where the mass is."""
 
 import re
+from functools import lru_cache
 from pathlib import Path
 
 import matplotlib as mpl
@@ -20,6 +21,7 @@ def no_figure_stays_open():
     plt.close("all")
 
 
+@lru_cache
 def compressed():
     x, y = free.variables(free.Projection(0.5), free.Semicircle())
     return free.spectrum(x * y * x)

@@ -1,7 +1,7 @@
 """Mini-batch descent by enumeration: plain p x p matrices, every order of the batches, straight from Section 2."""
 
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from itertools import permutations, product
 
 import numpy as np
@@ -22,7 +22,7 @@ class Setting:
         """What the sum of each batch's gradients is divided by: its number of rows, unless given."""
         return [len(rows) for rows in self.partition] if self.divisors is None else self.divisors
 
-    @property
+    @cached_property
     def W(self):
         """The batch covariances X_b'X_b / m_b."""
         return [
@@ -34,8 +34,18 @@ class Setting:
     def identity(self):
         return np.eye(self.X.shape[1])
 
-    def visit(self, batch):
-        return self.identity - self.step * self.W[batch]
+    @cached_property
+    def visits(self):
+        """What a visit to each batch multiplies the error by, (B, p, p)."""
+        return np.array([self.identity - self.step * W for W in self.W])
+
+    @cached_property
+    def pulls(self):
+        """What a visit to each batch adds to the error per unit of each row's noise, (B, p, n)."""
+        pulls = np.zeros((len(self.partition), *self.X.T.shape))
+        for pull, rows, length in zip(pulls, self.partition, self.lengths, strict=True):
+            pull[:, rows] = self.step / length * self.X[rows].T
+        return pulls
 
     def orders(self):
         return list(permutations(range(len(self.partition))))
@@ -48,17 +58,13 @@ def chain(matrices, identity):
 
 def affine_maps(setting, sequences):
     """For each sequence of visits the pair (A, N): e -> A e + N eta."""
-    maps = []
-    for sequence in sequences:
-        A = setting.identity
-        N = np.zeros((setting.X.shape[1], setting.X.shape[0]))
-        for batch in sequence:
-            rows = setting.partition[batch]
-            visit = setting.visit(batch)
-            A, N = visit @ A, visit @ N
-            N[:, rows] += setting.step / setting.lengths[batch] * setting.X[rows].T
-        maps.append((A, N))
-    return maps
+    A = np.tile(setting.identity, (len(sequences), 1, 1))
+    N = np.zeros((len(sequences), *setting.X.T.shape))
+    # All sequences make their first visit, then their second, ...
+    for batches in np.array(sequences).T:
+        visits = setting.visits[batches]
+        A, N = visits @ A, visits @ N + setting.pulls[batches]
+    return list(zip(A, N, strict=True))
 
 
 def sequences(setting, scheme):
@@ -81,7 +87,7 @@ def modifier_before(setting, batch):
     """Pi_b by its definition: the mean product over the batches visited before b."""
     orders = setting.orders()
     return sum(
-        chain([setting.visit(j) for j in order[: order.index(batch)]], setting.identity) for order in orders
+        chain([setting.visits[j] for j in order[: order.index(batch)]], setting.identity) for order in orders
     ) / len(orders)
 
 
@@ -89,7 +95,7 @@ def modifier_after(setting, batch):
     """Pi_b by its second form: the mean product over the batches visited after b."""
     orders = setting.orders()
     return sum(
-        chain([setting.visit(j) for j in order[order.index(batch) + 1 :]], setting.identity)
+        chain([setting.visits[j] for j in order[order.index(batch) + 1 :]], setting.identity)
         for order in orders
     ) / len(orders)
 
@@ -129,14 +135,13 @@ def risk(setting, scheme, start, beta_star, covariance, noise, epochs):
 def sample_mean_map(X, sizes, divisors, step):
     """E A and E N of an epoch in which all samples are permuted and then cut into batches."""
     n, p = X.shape
-    A_mean, N_mean, count = np.zeros((p, p)), np.zeros((p, n)), 0
+    orders = np.array(list(permutations(range(n))))
+    A, N = np.tile(np.eye(p), (len(orders), 1, 1)), np.zeros((len(orders), n, p))
     starts = np.concatenate([[0], np.cumsum(sizes)])
-    for order in permutations(range(n)):
-        A, N = np.eye(p), np.zeros((p, n))
-        for batch, divisor in enumerate(divisors):
-            rows = list(order[starts[batch] : starts[batch + 1]])
-            visit = np.eye(p) - step / divisor * X[rows].T @ X[rows]
-            A, N = visit @ A, visit @ N
-            N[:, rows] += step / divisor * X[rows].T
-        A_mean, N_mean, count = A_mean + A, N_mean + N, count + 1
-    return A_mean / count, N_mean / count
+    # All orders make their first visit, then their second, ...; N is kept transposed, a row per sample.
+    for batch, divisor in enumerate(divisors):
+        rows = orders[:, starts[batch] : starts[batch + 1]]
+        visits = np.eye(p) - step / divisor * X[rows].transpose(0, 2, 1) @ X[rows]
+        A, N = visits @ A, N @ visits
+        N[np.arange(len(orders))[:, np.newaxis], rows] += step / divisor * X[rows]
+    return A.mean(axis=0), N.mean(axis=0).T

@@ -292,9 +292,8 @@ def test_critical_steps_take_any_real_number():
         rs.critical_step(problem, scheme, mean_square="no")
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_the_mean_square_fails_no_later_than_the_mean(seed):
-    problem = rs.gaussian(8, 2, seed=seed)
+def test_the_mean_square_fails_no_later_than_the_mean():
+    problem = rs.gaussian(8, 2, seed=0)
     for scheme in (
         rs.RandomReshuffling(1),
         rs.RandomReshuffling(2),

@@ -12,7 +12,7 @@ from reshuffle.run import stopping
 from tests.problems import SCHEMES, cases
 
 
-@settings(max_examples=15)
+@settings(max_examples=10)
 @given(cases(max_batches=3))
 def test_no_epoch_is_better_than_the_best(tiny):
     for scheme in SCHEMES:

@@ -267,7 +267,11 @@ def affine_choice(
             'try fewer batches, a larger budget, or method="auto"',
         )  # fmt: skip
     # What takes a second or less is exact whatever the budget.
-    of_exact = _too_much(price, max(accuracy.budget, A_SECOND)) if walk.exists else "no walk is known over its orders"
+    of_exact = (
+        _too_much(price, max(accuracy.budget, A_SECOND))
+        if walk.exists
+        else "no walk is known over its orders"
+    )
     if method in ("cavity", "sampling"):
         of_exact = f"method is {method!r}"
     ways = [Way("exact", price, of_exact)]

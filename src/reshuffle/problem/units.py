@@ -64,7 +64,7 @@ def units(problem: LeastSquares, start: FloatArray, given_responses: bool) -> Un
         sizes.append(problem.noise)
     parameters, covariance = _exponent(max(sizes)), _exponent(_size(problem.covariance))
     if covariance < 0 and parameters == 0:
-        # What a small Sigma makes of large errors may be a number where their squares are not: room to grow.
+        # What a small Sigma makes of large errors may be a number where their squares are not: they get room.
         parameters = -covariance // 2
     return Units(parameters, covariance)
 

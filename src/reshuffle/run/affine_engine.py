@@ -169,8 +169,17 @@ class AffineEngine(AffineStates):
 
     @property
     def converges(self) -> bool:
-        """Whether the mean iterate has a limit from every start."""
-        return self._stability().converges
+        """Whether the mean iterate has a limit from every start: searches ask this alone, and it needs no rate."""
+        if not self.recipe.is_constant:
+            raise ValueError("stability is that of a constant step, but a step schedule was given.")
+        with few_threads(self.dimension):
+            settles = all(course.settles for course in self.courses)
+        return settles and (not self._pulled_outside or self._outside.settles)
+
+    @property
+    def _pulled_outside(self) -> bool:
+        """Whether a penalty acts where no row does."""
+        return bool(self.recipe.penalty) and self.space.dimension < self.problem.p
 
     def stability(self) -> Stability:
         """Whether and how fast the mean iterate converges."""
@@ -184,15 +193,11 @@ class AffineEngine(AffineStates):
 
     def _stability(self) -> Stability:
         """The same without its error."""
-        if not self.recipe.is_constant:
-            raise ValueError("stability is that of a constant step, but a step schedule was given.")
-        settles, rate = True, 0.0
-        for course in self.courses:
-            with few_threads(self.dimension):
-                settles, rate = settles and course.settles, max(rate, course.rate)
-        if self.recipe.penalty and self.space.dimension < self.problem.p:
+        settles = self.converges
+        with few_threads(self.dimension):
+            rate = max(0.0, *(course.rate for course in self.courses))
+        if self._pulled_outside:
             rate = max(rate, self._outside.rate)
-            settles = settles and self._outside.settles
         if self.recipe.at(0).step == 0:
             return Stability(settles, 0.0)
         return Stability(settles, rate, advice=slowness(self.problem.X, 1 - rate) if settles else "")

@@ -59,7 +59,7 @@ class AffineStates:
         self.scheme = scheme.equivalent(problem.n)
         self.walk = Walk(self.scheme, problem.n)
         self._replica: int | None = None
-        self._known_maps: dict[bool, dict[float, list[AffineMap]]] = {}
+        self._known_maps: dict[tuple[str, bool], dict[float, list[AffineMap]]] = {}
 
     def with_recipe(self, recipe: Recipe) -> Self:
         """The same run with another step: what is known of the data is kept."""
@@ -148,7 +148,7 @@ class AffineStates:
             return [
                 SampledCourse(
                     self.scheme, n, self.blocks, self.space, self.recipe, truth,
-                    self.accuracy, self._maps(truth), self._replica,
+                    accuracy=self.accuracy, kept=self._maps("drawn", truth), left_out=self._replica,
                 )
             ]  # fmt: skip
         return [
@@ -159,12 +159,12 @@ class AffineStates:
     def _cavity_course(self, truth: FloatArray | None) -> CavityCourse:
         return CavityCourse(
             self.scheme, self.problem.n, self.blocks, self.space, self.recipe, truth,
-            self._maps(truth), self._replica,
+            kept=self._maps("cavity", truth), replica=self._replica,
         )  # fmt: skip
 
-    def _maps(self, truth: FloatArray | None) -> dict[float, list[AffineMap]]:
+    def _maps(self, kind: str, truth: FloatArray | None) -> dict[float, list[AffineMap]]:
         """Where maps and their replicas are kept: those of errors apart, if a penalty makes them others."""
-        return self._known_maps.setdefault(truth is None or self.recipe.penalty == 0, {})
+        return self._known_maps.setdefault((kind, truth is None or self.recipe.penalty == 0), {})
 
     @cached_property
     def _outside(self) -> Outside:

@@ -6,11 +6,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from reshuffle._core import BoolArray, FloatArray
+from reshuffle._core import BoolArray, FloatArray, IntArray
 from reshuffle._core.confidence import ErrorKind, with_error
 from reshuffle.run.risk import QuadraticForm, Risk, RiskForms
 
-_Motion = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
+_Moved = tuple[FloatArray, FloatArray]
+"""Decay and drift of each mode, (epochs, r) each."""
+_Motion = Callable[[FloatArray], _Moved]
 
 _TOLERANCE = 1e-12
 """Relative improvement of the risk that is not worth looking for."""
@@ -68,12 +70,15 @@ def best_epoch(motion: _Motion, forms: RiskForms, paces: FloatArray, repeats: in
     alternates = (paces > 1) & (repeats % 2 == 1)
     signs = (1.0, -1.0) if alternates.any() else (1.0,)
     ends = _grid(paces, repeats)
-    epoch, risk = _best(ends, _total(motion, forms, ends))
+    # Where the modes are at each end is kept: an interval is looked at many times, its ends move once.
+    moved = motion(ends)
+    epoch, risk = _best(ends, _total(forms, ends, moved))
     low, high = ends[:-1], ends[1:]
+    start, end = _take(moved, slice(None, -1)), _take(moved, slice(1, None))
     spent, error = 0, 0.0
     while len(low):
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            boxes = [_boxes(motion(low), motion(high), paces, alternates, sign) for sign in signs]
+            boxes = [_boxes(start, end, paces, alternates, sign) for sign in signs]
             bounds = np.min([_lower_bounds(forms, *box) for box in boxes], axis=0)
         is_open = (bounds < risk * (1 - _TOLERANCE)) & (high - low > 1)
         low, high, bounds = low[is_open], high[is_open], bounds[is_open]
@@ -82,11 +87,16 @@ def best_epoch(motion: _Motion, forms: RiskForms, paces: FloatArray, repeats: in
         given_up = np.full(len(low), spent > _BUDGET) | (low >= _LAST_EPOCH)
         error = max(error, risk - float(bounds[given_up].min(initial=risk)))
         low, high = low[~given_up], high[~given_up]
+        left = np.flatnonzero(is_open)[~given_up]
+        start, end = _take(start, left), _take(end, left)
         middle = np.where(np.isinf(high), 2 * np.maximum(low, 1), np.floor((low + high) / 2))
-        if len(middle):
-            found, lowest = _best(middle, _total(motion, forms, middle))
-            epoch, risk = (found, lowest) if lowest < risk else (epoch, risk)
+        if not len(middle):
+            break
+        moved = motion(middle)
+        found, lowest = _best(middle, _total(forms, middle, moved))
+        epoch, risk = (found, lowest) if lowest < risk else (epoch, risk)
         low, high = np.concatenate([low, middle]), np.concatenate([middle, high])
+        start, end = _joined(start, moved), _joined(moved, end)
     return BestEpoch(epoch if math.isinf(epoch) else int(epoch), risk, error)
 
 
@@ -132,13 +142,22 @@ def _grid(paces: FloatArray, repeats: int) -> FloatArray:
     return np.concatenate([[0.0], doublings, [np.inf]])
 
 
-def _total(motion: _Motion, forms: RiskForms, epochs: FloatArray) -> FloatArray:
-    return Risk(epochs, *forms.parts(*motion(epochs))).total
+def _take(moved: _Moved, which: slice | IntArray) -> _Moved:
+    decay, drift = moved
+    return decay[which], drift[which]
+
+
+def _joined(first: _Moved, second: _Moved) -> _Moved:
+    return np.concatenate([first[0], second[0]]), np.concatenate([first[1], second[1]])
+
+
+def _total(forms: RiskForms, epochs: FloatArray, moved: _Moved) -> FloatArray:
+    return Risk(epochs, *forms.parts(*moved)).total
 
 
 def _boxes(
-    start: tuple[FloatArray, FloatArray],
-    end: tuple[FloatArray, FloatArray],
+    start: _Moved,
+    end: _Moved,
     paces: FloatArray,
     alternates: BoolArray,
     sign: float,

@@ -66,6 +66,8 @@ class Scheme(ABC):
     """What is put in order."""
     is_symmetric: ClassVar[bool] = True
     """Whether every order is as likely as its reverse, so that the mean of an epoch is symmetric."""
+    takes_members: ClassVar[bool] = True
+    """Whether `batches` may be the rows of each batch; no, where every epoch draws them anew."""
     example: ClassVar[str] = "batches=4"
     """What brackets hold, for messages."""
 
@@ -78,6 +80,11 @@ class Scheme(ABC):
         normalize: str = "own",
     ):
         self._partition = Partition(batches, batch_size=batch_size, drop_last=drop_last, normalize=normalize)
+        if self._partition.is_explicit and not self.takes_members:
+            raise ValueError(
+                "batches must be a whole number of at least 1, since every epoch draws the rows of a batch anew, "
+                "but it is a list of index arrays; try RandomReshuffling."
+            )
 
     @property
     def is_random(self) -> bool:
@@ -87,7 +94,7 @@ class Scheme(ABC):
     @property
     def batches(self) -> int | None:
         """B, the number of batches, if that was given; `steps(n)` knows it in every case."""
-        return self._partition.batches
+        return self._partition.number
 
     def steps(self, n: int) -> int:
         """The number of steps per epoch over n rows."""

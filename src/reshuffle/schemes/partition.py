@@ -1,6 +1,7 @@
 """How the rows are divided into batches."""
 
 from collections.abc import Iterable
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,6 +15,7 @@ Batches: TypeAlias = int | Iterable[ArrayLike] | None
 _NORMALIZATIONS = ("own", "equal")
 
 
+@dataclass(eq=False, repr=False)
 class Partition:
     """A division of rows 0 .. n-1 into batches, and what the sum of each batch's gradients is divided by.
 
@@ -43,50 +45,46 @@ class Partition:
     ValueError: batches must cover every row of 0..3 exactly once, but row 3 is in none of them.
     """
 
-    def __init__(
-        self,
-        batches: Batches = None,
-        *,
-        batch_size: int | None = None,
-        drop_last: bool = False,
-        normalize: str = "own",
-    ):
-        self.batches: int | None = None
-        self.batch_size: int | None = None
+    batches: Batches = None
+    _: KW_ONLY
+    batch_size: int | None = None
+    drop_last: bool = False
+    normalize: str = "own"
+
+    def __post_init__(self) -> None:
+        self.number: int | None = None
         self._explicit: list[IntArray] | None = None
-        if batch_size is not None:
-            if batches is not None:
+        if self.batch_size is not None:
+            if self.batches is not None:
                 raise TypeError(
                     "exactly one of batches and batch_size must be given, "
-                    f"but batches is {batches!r} and batch_size is {batch_size!r}."
+                    f"but batches is {self.batches!r} and batch_size is {self.batch_size!r}."
                 )
-            self.batch_size = checks.whole_number("batch_size", batch_size, 1)
-        elif isinstance(batches, Iterable) and not isinstance(batches, str):
-            self._explicit = _index_arrays(batches)
-            self.batches = len(self._explicit)
+            self.batch_size = checks.whole_number("batch_size", self.batch_size, 1)
+        elif isinstance(self.batches, Iterable) and not isinstance(self.batches, str):
+            self.batches = self._explicit = _index_arrays(self.batches)
+            self.number = len(self._explicit)
         else:
-            hint = "Or give batch_size." if batches is None else ""
-            self.batches = checks.whole_number("batches", batches, 1, hint=hint)
-        self.drop_last = checks.flag("drop_last", drop_last)
+            hint = "Or give batch_size." if self.batches is None else ""
+            self.number = checks.whole_number("batches", self.batches, 1, hint=hint)
+        self.drop_last = checks.flag("drop_last", self.drop_last)
         if self.drop_last and self.batch_size is None:
             raise ValueError(
                 "drop_last must come with batch_size, since a given number of batches has no shorter last one, "
                 "but batch_size is None."
             )
-        self.normalize = checks.choice("normalize", normalize, _NORMALIZATIONS)
+        self.normalize = checks.choice("normalize", self.normalize, _NORMALIZATIONS)
 
     def __repr__(self) -> str:
         words = ["an explicit partition"] if self._explicit is not None else []
-        words.append(
-            f"batches={self.batches}" if self.batch_size is None else f"batch_size={self.batch_size}"
-        )
+        words.append(f"batches={self.number}" if self.batch_size is None else f"batch_size={self.batch_size}")
         words += ["drop_last=True"] if self.drop_last else []
         words += [f"normalize={self.normalize!r}"] if self.normalize != "own" else []
         return ", ".join(words)
 
     def _settings(self) -> tuple[object, ...]:
         rows = None if self._explicit is None else tuple(tuple(part.tolist()) for part in self._explicit)
-        return self.batches, self.batch_size, rows, self.drop_last, self.normalize
+        return self.number, self.batch_size, rows, self.drop_last, self.normalize
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Partition) and self._settings() == other._settings()
@@ -112,13 +110,13 @@ class Partition:
             return np.array([len(part) for part in self._explicit], dtype=np.int64)
         if self.batch_size is not None:
             return _blocks_of(self.batch_size, n, self.drop_last)
-        assert self.batches is not None
-        if self.batches > n:
+        assert self.number is not None
+        if self.number > n:
             raise ValueError(
                 f"batches must be a whole number between 1 and {n}, the number of rows, "
-                f"but it is {self.batches}."
+                f"but it is {self.number}."
             )
-        return (n + np.arange(self.batches, dtype=np.int64)[::-1]) // self.batches
+        return (n + np.arange(self.number, dtype=np.int64)[::-1]) // self.number
 
     def divisors(self, n: int) -> FloatArray:
         """What the sum of the gradients of each batch's rows is divided by, (B,)."""

@@ -7,7 +7,6 @@ import numpy as np
 from reshuffle._core import FloatArray, IntArray
 from reshuffle.schemes.base import Scheme, Shuffle, Unit, permutations
 from reshuffle.schemes.full_batch import FullBatch
-from reshuffle.schemes.partition import Batches
 from reshuffle.schemes.random_reshuffling import RandomReshuffling
 
 
@@ -32,21 +31,7 @@ class SampleReshuffling(Scheme):
 
     shuffle = Shuffle.EVERY_EPOCH
     unit = Unit.SAMPLE
-
-    def __init__(
-        self,
-        batches: Batches = None,
-        *,
-        batch_size: int | None = None,
-        drop_last: bool = False,
-        normalize: str = "own",
-    ):
-        super().__init__(batches, batch_size=batch_size, drop_last=drop_last, normalize=normalize)
-        if self._partition.is_explicit:
-            raise ValueError(
-                "batches must be a whole number of at least 1, since every epoch draws the rows of a batch anew, "
-                "but it is a list of index arrays; try RandomReshuffling."
-            )
+    takes_members = False
 
     def partition(self, n: int) -> list[IntArray]:
         """Single rows: no two are always visited together."""

@@ -46,11 +46,11 @@ class ShuffleOnce(FixedOrder):
         batches: Batches = None,
         order: OrderLike | None = None,
         *,
+        draws: int | None = None,
+        seed: int | np.random.Generator = 0,
         batch_size: int | None = None,
         drop_last: bool = False,
         normalize: str = "own",
-        draws: int | None = None,
-        seed: int | np.random.Generator = 0,
     ):
         super().__init__(batches, order, batch_size=batch_size, drop_last=drop_last, normalize=normalize)
         self.draws = None if draws is None else checks.whole_number("draws", draws, 4)

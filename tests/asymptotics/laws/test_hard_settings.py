@@ -1,6 +1,7 @@
 """Settings that were slow, warned or were wrong: small steps, hard edges, many eigenvalues, divergence, budgets."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -26,7 +27,7 @@ def test_the_system_keeps_its_digits_however_small_the_step(batches):
     np.testing.assert_allclose(found, law, rtol=1e-12, atol=1e-13)
 
 
-@pytest.mark.parametrize(("aspect", "alpha"), [(1.5, 1.0), (1.5, 0.8), (2.5, 0.7), (0.5, 2.0)])
+@pytest.mark.parametrize(("aspect", "alpha"), [(1.5, 1.0), (2.5, 0.7), (0.5, 2.0)])
 def test_the_closed_form_takes_the_right_root_at_large_steps(aspect, alpha):
     closed, system = TwoBatchLaw(aspect, alpha), BatchLaw(aspect, alpha, 2)
     np.testing.assert_allclose(closed.support, system.support, atol=1e-9)
@@ -36,13 +37,13 @@ def test_the_closed_form_takes_the_right_root_at_large_steps(aspect, alpha):
 
 
 def test_the_support_of_a_tiny_step_is_that_of_a_small_one_in_its_own_units():
-    sigma = np.linspace(0.1, 3.0, 20)
+    sigma = np.linspace(0.1, 3.0, 8)
     tiny, small = (np.array(batch_spectrum(3.0, alpha, 2, sigma).support) for alpha in (1e-12, 1e-6))
     np.testing.assert_allclose(tiny / 1e-12, small / 1e-6, rtol=2e-5)
 
 
-@pytest.mark.parametrize("aspect", [0.999, 0.9999])
-def test_a_soft_edge_beside_a_hard_one_is_found(aspect):
+def test_a_soft_edge_beside_a_hard_one_is_found():
+    aspect = 0.9999
     closed, system = TwoBatchLaw(aspect, 0.05), BatchLaw(aspect, 0.05, 2)
     low, high = system.support[0]
     assert low == pytest.approx(closed.support[0][0], rel=1e-3)
@@ -90,7 +91,7 @@ def test_a_diverging_variance_is_infinite_and_not_a_warning():
     risk = curve.risk([0, 1, 3, 1000])
     assert np.isfinite(risk.variance[:3]).all()
     assert risk.variance[3] == math.inf
-    faint = learning_curve(30, 0.3, 2, noise=1e-200, covariance=[1.0, 2.0]).risk([1000])
+    faint = replace(curve, noise=1e-200).risk([1000])
     assert faint.variance[0] == math.inf
 
 

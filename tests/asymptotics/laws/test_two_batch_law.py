@@ -3,7 +3,7 @@
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reshuffle import free
@@ -104,6 +104,7 @@ def test_a_single_root_has_the_right_sign(aspect, alpha):
         assert abs(law.curve.z(right[0]) - point) < 1e-8 * abs(point)
 
 
+@settings(max_examples=30)
 @given(aspects, convergent)
 def test_it_is_a_probability_law_wherever_descent_converges(aspect, share):
     alpha = share * critical_alpha(aspect, 2)

@@ -102,9 +102,9 @@ def compare_curves(
     alpha: float,
     batches: int,
     *,
+    covariance: Covariance = None,
     noise: float = 1.0,
     signal: float = 1.0,
-    covariance: Covariance = None,
 ) -> CurveComparison:
     """Full batch against B batches at equal alpha: when to stop, the risk there, and in the limit.
 

@@ -226,10 +226,10 @@ def learning_curve(
     alpha: float,
     batches: int,
     *,
-    noise: float = 1.0,
-    signal: float = 1.0,
     covariance: Covariance = None,
     budget: float = BUDGET,
+    noise: float = 1.0,
+    signal: float = 1.0,
 ) -> LearningCurve:
     """The learning curve of mini-batch descent in the proportional limit, p/n -> aspect, from no data at all.
 

@@ -182,10 +182,12 @@ def _many_batches(aspect: float, batches: int, start: float, stride: float) -> f
     while high - low > _ROUGH * high:
         middle = (low + high) / 2
         low, high = (low, middle) if density(middle) > _VISIBLE else (middle, high)
-    found = edges.square_root_end(lambda points: np.array([density(a) for a in points]), high, width, high)
-    if found is None:
+    found = edges.square_root_ends(
+        lambda points: np.array([density(a) for a in points]), np.array([high]), np.array([width]), high
+    )[0]
+    if np.isnan(found):
         raise ConvergenceError(
             f"the spectrum of {batches} batches leaves (0, 2) between alpha = {low:.8g} and {high:.8g} at aspect"
             f" {aspect:g}, but not like a square root; use stability of learning_curve on both sides"
         )
-    return found
+    return float(found)

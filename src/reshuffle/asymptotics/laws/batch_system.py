@@ -15,7 +15,7 @@ from reshuffle.free.laws import MarchenkoPastur
 from reshuffle.free.solver.transforms import RationalR, inverse
 
 _FEW = 4
-"""Products of directions and eigenvalues of Sigma up to which they are taken one by one."""
+"""Eigenvalues of Sigma up to which they are taken one by one, for a single direction."""
 
 Blocks = list[Any]
 """One matrix for each type, (..., sizes, sizes)."""
@@ -148,9 +148,34 @@ class BatchSystem:
 
     def restrict(self, outer: Sequence[Any]) -> Blocks:
         """A matrix on all subsets, seen from those without a given batch, in the inner types."""
+        shape = outer[0].shape[:-2]
+        flat = [block.reshape(*shape, -1) for block in outer]
+        inner = [sum(flat[number] @ matrix for number, matrix in parts) for parts in self._restricting]
         return [
-            sum(link.embedding.T @ outer[link.outer] @ link.embedding for link in links)
+            np.asarray(block).reshape(*shape, len(sizes), len(sizes))
+            for block, sizes in zip(inner, self.symmetry.inner_sizes, strict=True)
+        ]
+
+    @cached_property
+    def _restricting(self) -> list[list[tuple[int, Complex]]]:
+        """For each inner type, what it has of each outer one, (sizes^2, inner sizes^2): one product for all."""
+        return [
+            [(link.outer, np.kron(link.embedding, link.embedding).astype(complex)) for link in links]
             for links in self.symmetry.links
+        ]
+
+    @cached_property
+    def _spreading(self) -> list[Complex]:
+        """`spread` of each unknown, (unknowns, sizes^2) for each outer type."""
+        outer = self.spread(self.unpack(np.eye(self.unknowns, dtype=complex)))
+        return [block.reshape(self.unknowns, -1) for block in outer]
+
+    def _spread(self, unknowns: Complex) -> Blocks:
+        """The sum over b of H_b, from vectors (..., unknowns)."""
+        shape = unknowns.shape[:-1]
+        return [
+            (unknowns @ matrix).reshape(*shape, len(sizes), len(sizes))
+            for matrix, sizes in zip(self._spreading, self.symmetry.sizes, strict=True)
         ]
 
     def unpack(self, vector: Complex) -> Blocks:
@@ -176,7 +201,7 @@ class BatchSystem:
 
     def evaluate(self, base: Complex, unknowns: Complex) -> State:
         """The map at unknowns (points, unknowns) for a base (points, k, k)."""
-        spread = self.spread(self.unpack(unknowns))
+        spread = self._spread(unknowns)
         scale = self.eigenvalues[:, np.newaxis, np.newaxis]
         blocks = [
             inverse(base[:, np.newaxis, where, where] + scale * h[:, np.newaxis])
@@ -192,6 +217,8 @@ class BatchSystem:
     def average(self, blocks: Sequence[Complex], power: int) -> Blocks:
         """The mean of lambda^power G(lambda) over the spectrum of Sigma."""
         weights = self.weights * self.eigenvalues**power
+        if len(weights) == 1:
+            return [weights[0] * block[:, 0] for block in blocks]
         return [np.einsum("l,nlij->nij", weights, block) for block in blocks]
 
     def _assemble(self, blocks: Sequence[Complex]) -> Complex:
@@ -272,10 +299,19 @@ class BatchSystem:
         return result
 
     @cached_property
+    def _every(self) -> IntArray:
+        """The unknown of each entry of the inner blocks, (entries,)."""
+        return np.concatenate([index.ravel() for index in self.indices])
+
+    @cached_property
+    def _first(self) -> IntArray:
+        """The first entry that each unknown fills, (unknowns,)."""
+        return np.unique(self._every, return_index=True)[1]
+
+    @cached_property
     def _folded(self) -> list[tuple[IntArray, IntArray, IntArray, FloatArray]]:
         """For each outer type: pairs of unknowns, where the maps hold them and the mirror image, their factors."""
-        every = np.concatenate([index.ravel() for index in self.indices])
-        first = np.unique(every, return_index=True)[1]
+        every, first = self._every, self._first
         mirror = len(every) - 1 - np.unique(every[::-1], return_index=True)[1]
         result = []
         for entries, places, down, up, sizes in zip(*self._crossings, self.symmetry.sizes, strict=True):
@@ -303,31 +339,24 @@ class BatchSystem:
         for whole, (target, above, below, factors) in zip(maps, self._folded, strict=True):
             flat = whole.reshape(points, whole.shape[1] ** 2)
             total[:, target] += factors * (flat.take(above, axis=1) + flat.take(below, axis=1))
-        every = np.concatenate([index.ravel() for index in self.indices])
-        inner = total.reshape(points, self.unknowns, self.unknowns)[:, every]
+        inner = total.reshape(points, self.unknowns, self.unknowns)[:, self._every]
         # G moves by -G move G and H by -v c X dg X: the signs cancel.
-        return self.weigh(state.factors, state.factors, inner)[:, np.unique(every, return_index=True)[1]]
+        return self.weigh(state.factors, state.factors, inner)[:, self._first]
 
     def tangent(self, state: State, directions: Complex) -> Complex:
         """The derivative of the map along directions (points, count, unknowns)."""
-        return self._image_tangent(state, self._moved(state, self.spread(self.unpack(directions)), 2))
+        return self._image_tangent(state, self._moved(state, self._spread(directions), 2))
 
     def _moved(self, state: State, moves: Sequence[Any], power: int) -> Blocks:
         """The mean of -lambda^power G(lambda) move G(lambda), for moves (points, directions, ...)."""
-        if moves[0].shape[1] * len(self.weights) <= _FEW:
-            return [
-                -self._averaged(block, move, power) for block, move in zip(state.blocks, moves, strict=True)
-            ]
+        if moves[0].shape[1] == 1 and len(self.weights) <= _FEW:
+            both = [block @ move @ block for block, move in zip(state.blocks, moves, strict=True)]
+            return [-block[:, np.newaxis] for block in self.average(both, power)]
         result = []
         for whole, move in zip(self.between(state.blocks, state.blocks, power), moves, strict=True):
             flat = move.reshape(*move.shape[:2], whole.shape[1])
             result.append(-(flat @ whole.transpose(0, 2, 1)).reshape(len(whole), *move.shape[1:]))
         return result
-
-    def _averaged(self, block: Complex, move: Complex, power: int) -> Complex:
-        weights = self.weights * self.eigenvalues**power
-        pieces = (block[:, [number]] @ move @ block[:, [number]] for number in range(len(weights)))
-        return np.asarray(sum(weight * piece for weight, piece in zip(weights, pieces, strict=True)))
 
     def _image_tangent(self, state: State, moved: Sequence[Any]) -> Complex:
         pairs = zip(self.transforms, state.factors, self.restrict(moved), strict=True)
@@ -340,8 +369,7 @@ class BatchSystem:
 
     def resolvent_tangent(self, state: State, direction: Any, unknowns: Complex) -> Complex:
         """The derivative of G as the base moves along `direction` and the unknowns along theirs."""
-        inner = self.unpack(unknowns[:, np.newaxis])
-        moved = self._moved(state, self.spread(inner), 1)
+        moved = self._moved(state, self._spread(unknowns[:, np.newaxis]), 1)
         if np.any(direction):
             shifted = self._moved(state, self._disassemble(direction, len(unknowns)), 0)
             moved = [a + b for a, b in zip(moved, shifted, strict=True)]

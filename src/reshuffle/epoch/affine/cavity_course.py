@@ -1,23 +1,22 @@
 """The mean over orders of shuffled samples with momentum, a penalty or a schedule: by the cavity equation."""
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
 from reshuffle._core import FloatArray
 from reshuffle.epoch.affine.affine_map import AffineMap
 from reshuffle.epoch.affine.course import Course
-from reshuffle.epoch.affine.visits import GradedBlocks, Visits
+from reshuffle.epoch.affine.visits import Visits
 from reshuffle.epoch.cavity import equation, neglected
 from reshuffle.epoch.cavity.visiting import Visiting
-from reshuffle.problem.row_space import RowSpace
-from reshuffle.recipe.recipe import Recipe
-from reshuffle.schemes.base import Scheme
 
 _TOLERANCE = 1e-7
 """To which the equation is solved, relative to the mean map: far below what it neglects."""
 
 
+@dataclass(eq=False, kw_only=True)
 class CavityCourse(Course):
     """A `Course` whose mean is that of the cavity equation, or one of its replicas.
 
@@ -27,25 +26,14 @@ class CavityCourse(Course):
         That shuffles samples in every epoch, in visits that weigh the same but for the last.
     n, blocks, space, recipe, truth
         As in `Course`; the blocks are single rows.
-    maps : dict
+    kept : dict
         Where the map and its replicas are kept, by step, for all courses that share them.
     replica : int, optional
         Which of the maps that are put off by what the equation neglects this one is; by default none of them.
     """
 
-    def __init__(
-        self,
-        scheme: Scheme,
-        n: int,
-        blocks: GradedBlocks,
-        space: RowSpace,
-        recipe: Recipe,
-        truth: FloatArray | None,
-        maps: dict[float, list[AffineMap]],
-        replica: int | None,
-    ):
-        super().__init__(scheme, n, blocks, space, recipe, truth)
-        self._shared, self._place = maps, 0 if replica is None else 1 + replica
+    kept: dict[float, list[AffineMap]]
+    replica: int | None = None
 
     @property
     def replicas(self) -> int:
@@ -68,15 +56,15 @@ class CavityCourse(Course):
         made = self._with_replicas(epoch)
         if not made:
             return _beyond_numbers(self.visits(epoch), self.walk.steps)
-        return made[self._place]
+        return made[0 if self.replica is None else 1 + self.replica]
 
     def _with_replicas(self, epoch: int) -> list[AffineMap]:
         visits = self.visits(epoch)
-        if visits.step not in self._shared:
+        if visits.step not in self.kept:
             shares = self.scheme.sizes(self.n) / self.scheme.step_divisors(self.n)
             truth = np.zeros(visits.rank) if self.truth is None else self.truth
-            self._shared[visits.step] = cavity_maps(visits, visits.unit_force(truth), shares)
-        return self._shared[visits.step]
+            self.kept[visits.step] = cavity_maps(visits, visits.unit_force(truth), shares)
+        return self.kept[visits.step]
 
 
 def cavity_maps(visits: Visits, force: FloatArray, shares: FloatArray) -> list[AffineMap]:
@@ -103,7 +91,10 @@ def cavity_maps(visits: Visits, force: FloatArray, shares: FloatArray) -> list[A
         entries = np.hstack([found.pushed(force)[:, np.newaxis], (found.entries + off).T])
         return AffineMap(visits.left, visits.right, kernel, entries, weight, sizes)
 
-    return [made(0.0), *map(made, neglected.put_off(neglected.neglected(visiting, found.entries, _TOLERANCE)))]
+    return [
+        made(0.0),
+        *map(made, neglected.put_off(neglected.neglected(visiting, found.entries, _TOLERANCE))),
+    ]
 
 
 def _visiting(visits: Visits, shares: FloatArray) -> Visiting:

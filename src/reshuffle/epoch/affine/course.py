@@ -8,7 +8,7 @@ and many courses at once.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -110,6 +110,7 @@ class Escape:
         return np.where(reached, np.inf, rest + self._staying(states))
 
 
+@dataclass(eq=False)
 class Course:
     """The mean over the orders of one scheme, as states (d, 1 + rows) that inputs (1, y) are multiplied with.
 
@@ -125,17 +126,15 @@ class Course:
         u_star: then the states are those of the error, and the penalty pulls it towards -u_star.
     """
 
-    def __init__(
-        self,
-        scheme: Scheme,
-        n: int,
-        blocks: GradedBlocks,
-        space: RowSpace,
-        recipe: Recipe,
-        truth: FloatArray | None = None,
-    ):
-        self.scheme, self.n, self.blocks, self.space, self.recipe = scheme, n, blocks, space, recipe
-        self.walk, self.truth = Walk(scheme, n), truth
+    scheme: Scheme
+    n: int
+    blocks: GradedBlocks
+    space: RowSpace
+    recipe: Recipe
+    truth: FloatArray | None = None
+
+    def __post_init__(self) -> None:
+        self.walk = Walk(self.scheme, self.n)
         self._maps: dict[float, AffineMap] = {}
 
     def visits(self, epoch: int) -> Visits:

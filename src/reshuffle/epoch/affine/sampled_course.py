@@ -21,10 +21,8 @@ from reshuffle._core.progress import track
 from reshuffle.epoch.accuracy import A_SECOND, AT_ONCE, CALL, Accuracy, require_affordable, warn_out_of_reach
 from reshuffle.epoch.affine.affine_map import AffineMap, mean_of
 from reshuffle.epoch.affine.course import Course
-from reshuffle.epoch.affine.visits import GradedBlocks, Visits
-from reshuffle.problem.row_space import RowSpace
-from reshuffle.recipe.recipe import Recipe
-from reshuffle.schemes.base import Scheme, Unit, permutations
+from reshuffle.epoch.affine.visits import Visits
+from reshuffle.schemes.base import Unit, permutations
 
 _SMALLEST_ROOT = 1e-5
 _STACKED_BYTES = 2e7
@@ -186,6 +184,7 @@ def pace_error(losses: FloatArray) -> float:
     return quantile(groups) * float(np.where(spread == 0, 0.0, shares).max())
 
 
+@dataclass(eq=False, kw_only=True)
 class SampledCourse(Course):
     """A `Course` whose mean is that of drawn orders, in groups.
 
@@ -196,26 +195,15 @@ class SampledCourse(Course):
     n, blocks, space, recipe, truth
         As in `Course`; the blocks are the batches, or single rows if samples are shuffled.
     accuracy : Accuracy
-    groups : dict
+    kept : dict
         Where the maps of the groups are kept, by step, for all courses that share them.
     left_out : int, optional
         The group that is not counted.
     """
 
-    def __init__(
-        self,
-        scheme: Scheme,
-        n: int,
-        blocks: GradedBlocks,
-        space: RowSpace,
-        recipe: Recipe,
-        truth: FloatArray | None,
-        accuracy: Accuracy,
-        groups: dict[float, list[AffineMap]],
-        left_out: int | None,
-    ):
-        super().__init__(scheme, n, blocks, space, recipe, truth)
-        self.accuracy, self.left_out, self._groups = accuracy, left_out, groups
+    accuracy: Accuracy
+    kept: dict[float, list[AffineMap]]
+    left_out: int | None = None
 
     def map(self, epoch: int) -> AffineMap:
         """The mean over the orders of the groups that count."""
@@ -234,11 +222,11 @@ class SampledCourse(Course):
 
     def _of_groups(self, epoch: int) -> list[AffineMap]:
         visits = self.visits(epoch)
-        if visits.step not in self._groups:
+        if visits.step not in self.kept:
             truth = np.zeros(visits.rank) if self.truth is None else self.truth
             force = visits.unit_force(truth)
-            self._groups[visits.step] = group_maps(visits, force, self._draw, self.accuracy)
-        return self._groups[visits.step]
+            self.kept[visits.step] = group_maps(visits, force, self._draw, self.accuracy)
+        return self.kept[visits.step]
 
     def _draw(self, rng: np.random.Generator, pairs: int) -> Orders:
         if self.scheme.unit is Unit.SAMPLE:

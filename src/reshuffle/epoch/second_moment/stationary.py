@@ -93,23 +93,24 @@ class DoubledPart(MeanPart):
 
     def __init__(self, once: AffineMap):
         self.loss, self.units = once.loss, once.right
-        self._grades = once.grades[:, np.newaxis]
         self.speeds = np.add.outer(once.grades, once.grades)
-        self._kernels = [once.kernel]
+        kernels = [once.kernel]
         roots, identity = np.sqrt(once.left) * np.sqrt(once.right), np.eye(len(once.kernel))
         for _ in range(_DOUBLINGS):
-            kernel = self._kernels[-1]
+            kernel = kernels[-1]
             if np.abs(identity - roots[:, np.newaxis] * kernel * roots).max(initial=0.0) < _FADED:
-                return
-            self._kernels.append(2 * kernel - (kernel * once.grades) @ kernel)
+                break
+            kernels.append(2 * kernel - (kernel * once.grades) @ kernel)
+        # I - A^(2^j), with rows as small as the modes are slow: scaled once, for every R.
+        self._losses = [once.grades[:, np.newaxis] * kernel for kernel in kernels]
 
     def solve(self, right: FloatArray) -> FloatArray:
         """M with M - Abar M Abar' = R."""
         scales = np.outer(self.units, self.units)
         total = scales * right
-        for kernel in self._kernels:
-            half = total - self._grades * (kernel @ total)
-            total = total + half - (self._grades * (kernel @ half.T)).T
+        for loss in self._losses:
+            half = total - loss @ total
+            total = total + half - half @ loss.T
         return _symmetric(total / scales)
 
 

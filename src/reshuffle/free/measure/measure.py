@@ -20,7 +20,7 @@ from reshuffle.free.measure.panels import (
     panel_cauchy,
     repaired,
 )
-from reshuffle.free.measure.singularities import exponent
+from reshuffle.free.measure.singularities import exponents
 
 DEEPEST = 40
 # Of half an interval: an end that is closer to 0 has a density that turns where no node of a whole panel sees it.
@@ -28,17 +28,16 @@ CLOSE = 1e-12
 _WEIGHTS = INTEGRALS @ TO_COEFFICIENTS
 
 
-def edge_power(density: Callable[[Real], Any], edge: float, inward: float) -> int:
-    """Return the smallest m for which ``x = edge + s^m`` makes the density a power series in s.
+def edge_powers(density: Callable[[Real], Any], edges: Real, inward: Real) -> list[int]:
+    """Return the smallest m for which ``x = edge + s^m`` makes the density a power series in s, for each edge.
 
     A density like ``d^a`` at distance d needs ``m a`` to be an integer: 2 for square-root edges, 3 for
     cubic ones.
 
-    >>> edge_power(lambda x: np.sqrt(x), 0.0, 1.0)
-    2
+    >>> edge_powers(lambda x: np.sqrt(x), np.array([0.0]), np.array([1.0]))
+    [2]
     """
-    power = exponent(density, edge, inward)
-    return 2 if power is None else power[1]
+    return [2 if power is None else power[1] for power in exponents(density, edges, inward)]
 
 
 class Measure:
@@ -95,12 +94,13 @@ class Measure:
 
     def _halves(self) -> Panels:
         rows: list[tuple[float, ...]] = []
-        for low, high in self.intervals:
-            half = (high - low) / 2
-            for edge, sign in ((low, 1.0), (high, -1.0)):
-                power = edge_power(lambda x: self._sampled(x)[0], edge, sign * half)
-                cuts = _cuts(edge, half, power)
-                rows += [(edge, sign, power, start, end) for start, end in itertools.pairwise(cuts)]
+        edges = np.array(self.intervals, dtype=float).ravel()
+        halves = np.repeat(np.diff(edges)[::2] / 2, 2)
+        signs = np.tile([1.0, -1.0], len(self.intervals))
+        powers = edge_powers(lambda x: self._sampled(x)[0], edges, signs * halves) if len(edges) else []
+        for edge, sign, half, power in zip(edges, signs, halves, powers, strict=True):
+            cuts = _cuts(float(edge), float(half), power)
+            rows += [(edge, sign, power, start, end) for start, end in itertools.pairwise(cuts)]
         table = np.array(rows, dtype=float).reshape(-1, 5)
         empty = np.zeros((len(table), NODES))
         return Panels(table[:, 0], table[:, 1], table[:, 2], table[:, 3], table[:, 4], empty)

@@ -30,21 +30,30 @@ def exponent(density: Density, place: float, inward: float) -> tuple[int, int] |
     >>> exponent(lambda x: x ** (-2 / 3), 0.0, 1.0)
     (-2, 3)
     """
-    slope = _settled_slope(density, place, inward)
+    return exponents(density, np.array([place]), np.array([inward]))[0]
+
+
+def exponents(density: Density, places: Real, inward: Real) -> list[tuple[int, int] | None]:
+    """Return the same for many places, whose densities are asked for together."""
+    # The nearest probe stays above the rounding of the place itself, or the slope would be noise.
+    distances = np.abs(inward)[:, None] * 10.0 ** -np.arange(5, 12) + 1e-9 * np.abs(places)[:, None]
+    points = places[:, None] + np.sign(inward)[:, None] * distances
+    values = np.asarray(density(points.ravel()), dtype=float).reshape(points.shape)
+    return [_fraction(_settled_slope(*pair)) for pair in zip(distances, values, strict=True)]
+
+
+def _fraction(slope: float | None) -> tuple[int, int] | None:
     if slope is None:
         return None
     fits = [m for m in (2, 3, 4, 5, 6) if abs(m * slope - round(m * slope)) < 0.03 * m]
     return (round(fits[0] * slope), fits[0]) if fits else None
 
 
-def _settled_slope(density: Density, place: float, inward: float) -> float | None:
-    """Return the logarithmic slope of the density once a closer look no longer changes it.
+def _settled_slope(distance: Real, values: Real) -> float | None:
+    """Return the logarithmic slope of a density once a closer look no longer changes it.
 
     Behind a soft edge that nearly touches a hard one the slope turns from 1/2 to -1/2 at a distance of its own.
     """
-    # The nearest probe stays above the rounding of the place itself, or the slope would be noise.
-    distance = np.abs(inward) * 10.0 ** -np.arange(5, 12) + 1e-9 * abs(place)
-    values = np.asarray(density(place + np.sign(inward) * distance), dtype=float)
     last = np.inf
     for far, near in itertools.pairwise(range(len(distance))):
         if not (0 < values[far] < np.inf and 0 < values[near] < np.inf):

@@ -152,7 +152,7 @@ class _Path:
         working = np.arange(len(index))
         last = np.full(len(index), np.inf)
         for _ in range(ITERATIONS):
-            length, step = self._newton(base, working, result)
+            length, step = self._newton(base, working, result, bool(height[working].any()))
             settled = (length <= AT_THE_END) & (step <= AT_THE_END)
             stalled = (length <= 1e-6) & (length + step >= 0.5 * last[working])
             loose = length <= np.clip(0.03 * moved[working], 10 * AT_THE_END, ON_THE_WAY)
@@ -164,17 +164,25 @@ class _Path:
                 break
         return result
 
-    def _newton(self, base: Complex, working: NDArray[np.int_], result: _Corrected) -> tuple[Real, Real]:
-        """Take one Newton step of the working points; return how far unknowns and resolvent moved, relatively."""
+    def _newton(
+        self, base: Complex, working: NDArray[np.int_], result: _Corrected, going_on: bool
+    ) -> tuple[Real, Real]:
+        """Take one Newton step of the working points; return how far unknowns and resolvent moved, relatively.
+
+        Only what is going on down the path needs its slope.
+        """
         self.steps += len(working)
         unknowns = result.unknowns[working]
         state = self.system.evaluate(base[working], unknowns)
-        pushed = self.system.shift_tangent(state, 1j * np.eye(self.system.size))
-        solved = solve(self.system, state, np.stack([state.image - unknowns, pushed], axis=1))
+        right = [state.image - unknowns]
+        if going_on:
+            right.append(self.system.shift_tangent(state, 1j * np.eye(self.system.size)))
+        solved = solve(self.system, state, np.stack(right, axis=1))
         change = solved[:, 0]
         moved = self.system.resolvent_tangent(state, 0.0, change)
         result.unknowns[working] = unknowns + change
-        result.slope[working] = solved[:, 1]
+        if going_on:
+            result.slope[working] = solved[:, 1]
         result.resolvent[working] = state.resolvent + moved
         size = np.abs(result.resolvent[working]).max(axis=(1, 2))
         step = np.abs(moved).max(axis=(1, 2))
