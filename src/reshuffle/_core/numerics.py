@@ -147,3 +147,12 @@ def graded_svd(matrix: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     if info != 0:
         raise ArithmeticError(f"the singular values of the features did not settle (LAPACK says {info}).")
     return left, np.asarray(values * (scales[0] / scales[1])), right
+
+
+def root_mean_square(values: FloatArray) -> float:
+    """The square root of the mean square; 0 of nothing.
+
+    >>> round(root_mean_square(np.array([3.0, 4.0])), 4)
+    3.5355
+    """
+    return norm(values) / len(values) ** 0.5 if len(values) else 0.0

@@ -36,7 +36,7 @@ class Accuracy:
     """
 
     method: str = "auto"
-    rtol: float = 2e-3
+    rtol: float = 5e-3
     budget: float = 1e12
     seed: int = 0
 

@@ -146,7 +146,7 @@ def mean_choice(task: Task, accuracy: Accuracy) -> Choice:
     if method in ("auto", "cavity") and against["exact"]:
         price["cavity"], against["cavity"] = _of_cavity(of, accuracy)
     if method in against and method != "auto":
-        against[method] = "" if method == "series" or of.shares is not None else against[method]
+        against[method] = "" if method == "series" or of.has_cavity else against[method]
     if method == "auto" and not against["exact"]:
         against |= dict.fromkeys(("cavity", "series"), "the exact mean is affordable")
     ways = [Way(name, price[name], against[name]) for name in against]
@@ -167,7 +167,7 @@ def _of_series(of: Approximation, accuracy: Accuracy) -> tuple[float, str]:
 
 def _of_cavity(of: Approximation, accuracy: Accuracy) -> tuple[float, str]:
     """What the cavity equation costs, and what speaks against it."""
-    if of.shares is None:
+    if not of.has_cavity:
         return np.nan, "it is for shuffled samples, in visits that weigh the same"
     rows, modes = of.whitened().orthonormal.shape
     price = _CAVITY_GRAMS * 2.0 * rows * modes**2 + _CAVITY_PRODUCTS * 2.0 * modes**3
@@ -205,7 +205,7 @@ def _approximate(of: Approximation, taken: str, accuracy: Accuracy) -> MeanMap:
     if taken == "series" or (open_to_all and _misses(made, accuracy) and not _of_series(of, accuracy)[1]):
         made.append(whitened_maps.by_series(whitened, of.coefficients(), of.contracts))
     if taken == "sampling" or (open_to_all and _misses(made, accuracy)):
-        made.append(whitened_maps.by_sampling(whitened, of.coefficients(), of.draw(whitened), accuracy))
+        made.append(whitened_maps.by_sampling(whitened, of.shares, of.draw(whitened), accuracy))
     return min(made, key=lambda mean: mean.missed)
 
 
@@ -215,7 +215,7 @@ def _misses(made: list[MeanMap], accuracy: Accuracy) -> bool:
 
 def _by_cavity(of: Approximation, accuracy: Accuracy) -> list[MeanMap]:
     """The cavity's map, if its equation has a solution: not where what samples do to themselves grows for ever."""
-    if of.shares is None:
+    if not of.has_cavity:
         raise ValueError(
             'method must be "auto", "exact", "series" or "sampling" for fixed batches or visits that weigh '
             "differently, but it is 'cavity'; there is a cavity equation for SampleReshuffling."

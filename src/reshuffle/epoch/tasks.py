@@ -36,16 +36,18 @@ class Approximation:
         Whether the atoms are batches, between whose visits nothing is enlarged.
     draw : callable
         whitened -> a way to draw orders.
-    shares : (B,), optional
-        What each visit weighs, if the atoms are single samples and all visits but the last are alike: then there is
-        a cavity equation.
+    shares : (B,)
+        What each visit weighs beside the mean one.
+    has_cavity : bool
+        Whether the atoms are single samples, and all visits but the last weigh the same.
     """
 
     whitened: Callable[[], Whitened]
     coefficients: Callable[[], FloatArray]
     contracts: bool
     draw: Callable[[Whitened], DrawOrder]
-    shares: FloatArray | None = None
+    shares: FloatArray
+    has_cavity: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +126,8 @@ def _shuffled_batches(scheme: Scheme, n: int, blocks: Blocks, step: float) -> Ta
         coefficients=series.batch_coefficients,
         contracts=True,
         draw=_batch_orders,
-        shares=1 / blocks.divisors if (blocks.sizes == 1).all() and n == blocks.batches else None,
+        shares=np.ones(blocks.batches),
+        has_cavity=blocks.batches == n and bool((blocks.divisors == blocks.divisors[0]).all()),
     )
     mean = partial(lattice.reshuffled_mean_map, blocks, step)
     return Task(blocks.batches, blocks.batches - 1, mean, lattice.flops(blocks), approximation)
@@ -152,7 +155,8 @@ def _shuffled_samples(scheme: Scheme, n: int, blocks: Blocks, step: float) -> Ta
         coefficients=lambda: series.sample_coefficients(sizes / divisors, n),
         contracts=False,
         draw=lambda whitened: _sample_orders(n, np.concatenate([[0], np.cumsum(sizes)]), divisors),
-        shares=sizes / divisors if visiting.are_alike(sizes / divisors) else None,
+        shares=sizes / divisors,
+        has_cavity=visiting.are_alike(sizes / divisors),
     )
 
     def mean() -> MeanMap:

@@ -6,7 +6,8 @@ import numpy as np
 import scipy.linalg
 
 from reshuffle._core import FloatArray
-from reshuffle.epoch import draws, low_degrees, series
+from reshuffle._core.numerics import root_mean_square
+from reshuffle.epoch import draws, series
 from reshuffle.epoch.accuracy import Accuracy
 from reshuffle.epoch.cavity import equation, neglected
 from reshuffle.epoch.cavity.visiting import Visiting
@@ -41,11 +42,10 @@ def by_series(whitened: Whitened, coefficients: FloatArray, contracts: bool) -> 
     )  # fmt: skip
 
 
-def by_sampling(whitened: Whitened, coefficients: FloatArray, draw: DrawOrder, accuracy: Accuracy) -> MeanMap:
-    """Sampled orders, with a replica for each group of draws."""
-    low = low_degrees.up_to_two(whitened, coefficients)
+def by_sampling(whitened: Whitened, shares: FloatArray, draw: DrawOrder, accuracy: Accuracy) -> MeanMap:
+    """Sampled orders, with a replica for each group of draws; the visits weigh `shares` (B,)."""
     sampled = draws.sample(
-        whitened, draw, low,
+        whitened, draw, draws.linear_part(whitened, shares),
         rtol=accuracy.rtol, budget=accuracy.budget, rng=np.random.default_rng(accuracy.seed),
     )  # fmt: skip
 
@@ -56,7 +56,8 @@ def by_sampling(whitened: Whitened, coefficients: FloatArray, draw: DrawOrder, a
     def made(pull: FloatArray, replicas: tuple[MeanMap, ...] = ()) -> MeanMap:
         return MeanMap(
             whitened.factor, kernel(whitened, pull.T), pull.T * whitened.roots, whitened.unit, 1, 1.0, modifier,
-            method="sampling", error=sampled.error, replicas=replicas,
+            method="sampling", error=float(sampled.errors.max(initial=0.0)),
+            typical_error=root_mean_square(sampled.errors), replicas=replicas,
         )  # fmt: skip
 
     return made(sampled.pull, tuple(made(sampled.without(group)) for group in range(len(sampled.groups))))
@@ -107,7 +108,7 @@ def by_cavity(whitened: Whitened, shares: FloatArray, rtol: float) -> MeanMap | 
         return MeanMap(
             whitened.factor, kernel(whitened, pull.T), pull.T * whitened.roots, whitened.unit, 1, 1.0, modifier,
             method="cavity", error=float(errors.max(initial=0.0)),
-            typical_error=float(np.sqrt(np.square(errors).mean())) if k else 0.0, replicas=replicas,
+            typical_error=root_mean_square(errors), replicas=replicas,
         )  # fmt: skip
 
     return made(found.entries, tuple(made(found.entries + each) for each in neglected.put_off(off)))

@@ -270,7 +270,7 @@ def descend(
     penalty: float = 0.0,
     momentum: float = 0.0,
     method: str = "auto",
-    rtol: float = 2e-3,
+    rtol: float = 5e-3,
     budget: float = 1e12,
     seed: int = 0,
 ) -> Run:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from reshuffle._core import FloatArray
+from reshuffle._core.numerics import root_mean_square
 from reshuffle.epoch.affine.affine_map import AffineMap
 from reshuffle.epoch.affine.course import Course
 from reshuffle.epoch.affine.visits import Visits
@@ -49,7 +50,7 @@ class CavityCourse(Course):
         visiting = _visiting(visits, self.scheme.sizes(self.n) / self.scheme.step_divisors(self.n))
         entries = self._with_replicas(0)[0].entries[:, 1:].T
         shares = neglected.shares(visiting, entries, neglected.neglected(visiting, entries, _TOLERANCE))
-        return float(np.sqrt(np.square(shares).mean())) if len(shares) else 0.0
+        return root_mean_square(shares)
 
     def map(self, epoch: int) -> AffineMap:
         """The mean map of the epoch after `epoch` others."""
