@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle.epoch import draws, low_degrees, series, tasks
+from reshuffle.epoch import draws, series, tasks
+from reshuffle.epoch.controls import LowDegrees
 from reshuffle.epoch.draws import Order
 from tests.epoch.many import descents, pull_of, whitened
 from tests.oracles import brute_force
@@ -29,8 +30,8 @@ def test_one_order_is_its_affine_map():
     space = tiny.problem.row_space
     for batches in ([2, 0, 3, 1], [0, 1, 2, 3]):
         ((A, N),) = brute_force.affine_maps(setting, [batches])
-        full, control = np.zeros((2, *rows.orthonormal.shape))
-        draws.follow(rows, order_of(rows, batches), full, control)
+        full = np.zeros_like(rows.orthonormal)
+        draws.follow(rows, order_of(rows, batches), full)
         basis = rows.factor / np.sqrt(rows.paces / rows.unit)[:, np.newaxis]
         entered = rows.unit / space.scale * rows.factor.T @ (full.T * rows.roots)
         close(space.lift(entered), N[:, members])
@@ -42,9 +43,10 @@ def test_the_mean_of_the_control_variate_is_known():
     tiny = case(8, 5, 1)
     rows = whitened(tiny.problem, PARTITION, 0.1)
     full, control = np.zeros((2, *rows.orthonormal.shape))
+    variate = LowDegrees(rows, series.batch_coefficients())
     for batches in permutations(range(4)):
-        draws.follow(rows, order_of(rows, batches), full, control)
-    close(control / 24, low_degrees.up_to_two(rows, series.batch_coefficients()))
+        draws.follow(rows, order_of(rows, batches), full, (variate, control))
+    close(control / 24, variate.mean)
 
 
 @pytest.mark.parametrize(
@@ -57,13 +59,13 @@ def test_the_mean_of_the_control_variate_of_samples_is_known(arguments):
     approximation = tasks.task(scheme, 6, blocks, 0.2).approximation
     rows = approximation.whitened()
     template = approximation.draw(rows)(np.random.default_rng(0))
+    variate = approximation.control(rows)
     full, control = np.zeros((2, *rows.orthonormal.shape))
     for samples in permutations(range(6)):
         order = Order(np.array(samples)[: template.offsets[-1]], template.offsets, template.shares)
-        draws.follow(rows, order, full, control)
-    close(control / 720, low_degrees.up_to_two(rows, approximation.coefficients()))
-    # Up to three batches nothing but low degrees exists.
-    close(full, control)
+        for each in (order, order.reversed()):
+            draws.follow(rows, each, full, (variate, control))
+    close(control / 1440, variate.mean)
 
 
 def test_an_order_and_its_reverse_make_a_symmetric_pair():
@@ -71,9 +73,9 @@ def test_an_order_and_its_reverse_make_a_symmetric_pair():
     rows = whitened(tiny.problem, PARTITION, 0.1)
     order = order_of(rows, [3, 1, 0, 2])
     full = np.zeros_like(rows.orthonormal)
-    draws.follow(rows, order, full, None)
+    draws.follow(rows, order, full)
     alone = full.T @ rows.orthonormal
-    draws.follow(rows, order.reversed(), full, None)
+    draws.follow(rows, order.reversed(), full)
     together = full.T @ rows.orthonormal
     close(together, together.T)
     assert np.abs(alone - alone.T).max() > 1e-3
@@ -92,7 +94,7 @@ def test_the_stated_errors_are_the_true_ones():
         risk = run.risk(epochs)
         risks.append(np.abs(risk.total - truth) / risk.error)
         ways.append(np.linalg.norm(run.iterate(epochs) - iterates, axis=-1) / run.iterate_error(epochs))
-        assert run.epoch.error <= 3e-3
+        assert run.epoch.mean.missed <= 3e-3
     for ratios in (np.max(rates, axis=1), np.array(risks), np.array(ways)):
         assert np.mean(ratios <= 1) >= 0.99
         assert np.sqrt(np.mean(np.square(ratios))) >= 0.1
@@ -111,11 +113,24 @@ def test_the_control_variate_is_used_where_it_pays():
     tiny = case(30, 6, 1)
     rows = whitened(tiny.problem, np.split(np.arange(30), 10), 0.005)
     scheme_draw = tasks._batch_orders(rows)
-    low = low_degrees.up_to_two(rows, series.batch_coefficients())
     errors = []
-    for with_control in (False, True):
-        tally = draws._Tally(rows, low, 10, 1e12, with_control=with_control)
+    for control in (None, LowDegrees(rows, series.batch_coefficients())):
+        tally = draws._Tally(rows, control, 10, 1e12)
         tally.draw(scheme_draw, np.random.default_rng(0), 2)
+        errors.append(tally.error())
+    assert errors[1] < errors[0] / 5
+
+
+def test_the_control_variate_of_samples_pays_where_an_epoch_does_much():
+    problem = rs.gaussian(400, 10, noise=0.5, seed=0)
+    scheme = rs.SampleReshuffling(batch_size=10)
+    blocks = problem.blocks(scheme.partition(400), scheme.divisors(400))
+    approximation = tasks.task(scheme, 400, blocks, 1.0 / 40 * problem.row_space.scale**2).approximation
+    rows = approximation.whitened()
+    errors = []
+    for control in (None, approximation.control(rows)):
+        tally = draws._Tally(rows, control, 40, 1e12)
+        tally.draw(approximation.draw(rows), np.random.default_rng(0), 2)
         errors.append(tally.error())
     assert errors[1] < errors[0] / 5
 

@@ -193,5 +193,5 @@ def test_more_ways_than_a_number_can_hold_are_not_enumerated():
     for batches in (2, 200):
         scheme = rs.SampleReshuffling(batches)
         assert Walk(scheme, 2000).visits == math.inf
-        assert rs.descend(problem, scheme, 0.01, momentum=0.5).method == "sampling"
+        assert rs.descend(problem, scheme, 0.01, momentum=0.5).method == "cavity"
     assert Walk(rs.SampleReshuffling(2), 4).visits == 6 + 6

@@ -14,6 +14,7 @@ from reshuffle.epoch import series, whitened_maps
 from reshuffle.epoch.accuracy import (
     A_SECOND,
     CALL,
+    METHODS,
     Accuracy,
     apart,
     duration,
@@ -130,28 +131,25 @@ def _too_much(operations: float, budget: float, out_of_reach: str = _OUT_OF_REAC
 def mean_choice(task: Task, accuracy: Accuracy) -> Choice:
     """How the mean of a symmetric epoch is taken.
 
-    Of "auto", the exact mean where it fits the budget; otherwise the cavity equation, if samples are shuffled;
-    otherwise the series, if its bound meets rtol within the budget; otherwise drawn orders.
+    Of "auto", the exact mean where it fits the budget; otherwise the series, if its bound meets rtol, or the cavity
+    equation, if samples are visited one by one: that first if they are shuffled; otherwise drawn orders.
     """
-    question, method = "the mean over orders", accuracy.method
-    of = task.approximation
+    question, method, of = "the mean over orders", accuracy.method, task.approximation
     if of is None or method == "exact":
         return Choice(question, (Way("exact", task.exact_flops),))
-    against = dict.fromkeys(("exact", "cavity", "series"), f"method is {method!r}")
-    price = dict.fromkeys(against, np.nan) | {"exact": task.exact_flops}
-    if method == "auto":
-        against["exact"] = _too_much(task.exact_flops, accuracy.budget, task.out_of_reach or _OUT_OF_REACH)
-    if method in ("auto", "series") and against["exact"]:
-        price["series"], against["series"] = _of_series(of, accuracy)
-    if method in ("auto", "cavity") and against["exact"]:
-        price["cavity"], against["cavity"] = _of_cavity(of, accuracy)
-    if method in against and method != "auto":
-        against[method] = "" if method == "series" or of.has_cavity else against[method]
-    if method == "auto" and not against["exact"]:
-        against |= dict.fromkeys(("cavity", "series"), "the exact mean is affordable")
-    ways = [Way(name, price[name], against[name]) for name in against]
-    least = "" if method in ("auto", "sampling") else f"method is {method!r}"
-    return Choice(question, (*ways, Way("sampling", np.nan, least)))
+    if method != "auto":
+        named = (Way(name, np.nan, "" if name == method else f"method is {method!r}") for name in METHODS[1:])
+        return Choice(question, tuple(named))
+    of_exact = _too_much(task.exact_flops, accuracy.budget, task.out_of_reach or _OUT_OF_REACH)
+    exact = Way("exact", task.exact_flops, of_exact)
+    if not of_exact:
+        others = (Way(name, np.nan, "the exact mean is affordable") for name in METHODS[2:])
+        return Choice(question, (exact, *others))
+    between = [Way("cavity", *_of_cavity(of, accuracy)), Way("series", *_of_series(of, accuracy))]
+    if of.contracts:
+        # Where its bound is good enough, the series is sure.
+        between.reverse()
+    return Choice(question, (exact, *between, Way("sampling", np.nan)))
 
 
 def _of_series(of: Approximation, accuracy: Accuracy) -> tuple[float, str]:
@@ -181,49 +179,56 @@ def mean_map(task: Task, accuracy: Accuracy) -> MeanMap:
             task.exact_flops, accuracy.budget, f"the exact mean over the orders of {task.steps} batches",
             'try fewer batches, a larger budget, or method="auto"',
         )  # fmt: skip
-    taken, of = mean_choice(task, accuracy).taken, task.approximation
-    if taken == "exact" or of is None:
+    chosen, of = mean_choice(task, accuracy), task.approximation
+    if chosen.taken == "exact" or of is None:
         return task.exact()
     with np.errstate(over="ignore", invalid="ignore"):
-        mean = _approximate(of, taken, accuracy).require_finite(task.steps)
+        mean = _approximate(of, chosen, accuracy).require_finite(task.steps)
     if mean.missed > accuracy.rtol:
         advice = 'try a smaller step, or method="auto"'
-        if taken == "sampling":
+        if mean.method == "sampling":
             advice = "try a larger budget, a larger rtol or a smaller step"
         warn_out_of_reach(mean.missed, mean.method, accuracy.rtol, advice)
     return mean
 
 
-def _approximate(of: Approximation, taken: str, accuracy: Accuracy) -> MeanMap:
-    """The map by the way that was taken; of "auto", by the best of the ways that are left if it misses rtol."""
-    whitened = of.whitened()
+def _approximate(of: Approximation, chosen: Choice, accuracy: Accuracy) -> MeanMap:
+    """The map by the first way that does not miss rtol, of those nothing speaks against; if none does, the best.
+
+    What a way misses is known for certain only once it has been gone.
+    """
     made: list[MeanMap] = []
-    if taken == "cavity":
-        made += _by_cavity(of, accuracy)
-    # What the cavity misses is known once its equation is solved, and the bound on paces once the series is summed.
-    open_to_all = accuracy.method == "auto"
-    if taken == "series" or (open_to_all and _misses(made, accuracy) and not _of_series(of, accuracy)[1]):
-        made.append(whitened_maps.by_series(whitened, of.coefficients(), of.contracts))
-    if taken == "sampling" or (open_to_all and _misses(made, accuracy)):
-        made.append(whitened_maps.by_sampling(whitened, of.shares, of.draw(whitened), accuracy))
+    for way in chosen.ways:
+        if not way.against:
+            made += _MAPS[way.name](of, accuracy)
+            if made and made[-1].missed <= accuracy.rtol:
+                return made[-1]
     return min(made, key=lambda mean: mean.missed)
 
 
-def _misses(made: list[MeanMap], accuracy: Accuracy) -> bool:
-    return not any(mean.missed <= accuracy.rtol for mean in made)
+def _by_series(of: Approximation, accuracy: Accuracy) -> list[MeanMap]:
+    return [whitened_maps.by_series(of.whitened(), of.coefficients(), of.contracts)]
 
 
 def _by_cavity(of: Approximation, accuracy: Accuracy) -> list[MeanMap]:
     """The cavity's map, if its equation has a solution: not where what samples do to themselves grows for ever."""
     if not of.has_cavity:
         raise ValueError(
-            'method must be "auto", "exact", "series" or "sampling" for fixed batches or visits that weigh '
-            "differently, but it is 'cavity'; there is a cavity equation for SampleReshuffling."
+            'method must be "auto", "exact", "series" or "sampling" for batches of several fixed rows and for '
+            "visits that weigh differently, but it is 'cavity'; there is a cavity equation for SampleReshuffling."
         )
     found = whitened_maps.by_cavity(of.whitened(), of.shares, accuracy.rtol)
     if found is None and accuracy.method == "cavity":
         raise ConvergenceError(_NO_SOLUTION)
     return [] if found is None else [found]
+
+
+def _by_sampling(of: Approximation, accuracy: Accuracy) -> list[MeanMap]:
+    whitened = of.whitened()
+    return [whitened_maps.by_sampling(whitened, of.control(whitened), of.draw(whitened), accuracy)]
+
+
+_MAPS = {"series": _by_series, "cavity": _by_cavity, "sampling": _by_sampling}
 
 
 def walk_flops(walk: Walk, blocks: Blocks, dimension: int, inputs: int | None = None) -> float:
@@ -251,8 +256,8 @@ def affine_choice(
 ) -> Choice:
     """How the mean of an epoch that is not symmetric is taken.
 
-    By the walk over all orders, the cavity equation or draws. `missed` solves that equation, and tells by how much it
-    may miss the paces of the modes; nan if it has no solution.
+    By the walk over all orders, the cavity equation or draws. `missed` solves that equation, and tells by how much
+    it may miss the paces of the modes; nan if it has no solution.
     """
     question, method = "the mean over orders", accuracy.method
     known = affine_methods(walk)

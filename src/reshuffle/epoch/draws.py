@@ -1,9 +1,8 @@
 """The mean of an epoch from sampled orders, where neither the lattice nor the series reaches.
 
 Orders are drawn in pairs, each with its reverse: the estimate of Z is then symmetric, as Z is, and what is
-antisymmetric in the order cancels exactly. What is linear in the deviations of each visit from the mean visit is a
-control variate: its mean over all orders is known (`linear_part`), and only deviations that meet each other are left
-to chance.
+antisymmetric in the order cancels exactly. A part of each order's pull is a control variate (`controls`): its mean
+over all orders is known, and only the rest is left to chance.
 Draws are spread over a few groups, whose differences tell the error of this and of everything derived
 (`confidence`).
 """
@@ -18,9 +17,12 @@ from reshuffle._core.confidence import error_of_mean, further_rounds, number_of_
 from reshuffle._core.numerics import root_mean_square
 from reshuffle._core.progress import track
 from reshuffle.epoch.accuracy import A_SECOND, AT_ONCE, CALL, require_affordable
+from reshuffle.epoch.controls import Control
 from reshuffle.epoch.low_degrees import Whitened
 
 _FIRST_ROUNDS = 8
+_EXPENSE = 3
+"""Of an order with a control variate, relative to one without."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +45,7 @@ DrawOrder = Callable[[np.random.Generator], Order]
 
 @dataclass(frozen=True, eq=False)
 class Sampled:
-    """The pull (q, k), those of the groups (groups, q, k), the errors of the paces (k,), and the number of orders."""
+    """The pull (q, k), those of the groups (groups, q, k), the errors of the paces (k,), the number of orders."""
 
     pull: FloatArray
     groups: FloatArray
@@ -58,7 +60,7 @@ class Sampled:
 def sample(
     whitened: Whitened,
     draw: DrawOrder,
-    linear_part: FloatArray,
+    control: Control,
     *,
     rtol: float,
     budget: float,
@@ -66,26 +68,25 @@ def sample(
 ) -> Sampled:
     """Draw orders until the paces are known to `rtol`, in root mean square, or `budget` operations are spent.
 
-    A first round goes without the control variate, which makes an order twice as expensive; if that was not
-    enough, a second one tells whether it pays.
+    A first round goes without the control variate, which makes an order up to three times as expensive; if that
+    was not enough, a second one tells whether it pays.
 
     Parameters
     ----------
     draw : callable
         Draws an order.
-    linear_part : (q, k)
-        The mean over all orders of the control variate.
+    control : Control
     """
     steps = len(draw(np.random.default_rng(0)).shares)
-    tally = _Tally(whitened, linear_part, steps, budget, with_control=False)
+    tally = _Tally(whitened, None, steps, budget)
     require_affordable(
         tally.expense, budget, "the mean over a few sampled orders",
         "try a larger budget, or a smaller step, at which a series may reach rtol",
     )  # fmt: skip
     first = int(np.clip(AT_ONCE / tally.expense, 1, _FIRST_ROUNDS))
     left = budget - tally.draw(draw, rng, first)
-    if tally.error() > rtol and 2 * tally.expense <= max(left, A_SECOND):
-        controlled = _Tally(whitened, linear_part, steps, budget, with_control=True)
+    if tally.error() > rtol and _EXPENSE * tally.expense <= max(left, A_SECOND):
+        controlled = _Tally(whitened, control, steps, budget)
         left -= controlled.draw(draw, rng, max(1, first // 2))
         if controlled.expense_of(rtol) < tally.expense_of(rtol):
             tally = controlled
@@ -98,18 +99,16 @@ def sample(
 class _Tally:
     """The sums of the groups, with or without the control variate."""
 
-    def __init__(
-        self, whitened: Whitened, linear_part: FloatArray, steps: int, budget: float, *, with_control: bool
-    ):
-        self.whitened, self.linear_part, self.with_control = whitened, linear_part, with_control
+    def __init__(self, whitened: Whitened, control: Control | None, steps: int, budget: float):
+        self.whitened, self._control = whitened, control
         rows, modes = whitened.orthonormal.shape
         pair = 2 * (4.0 * rows * modes**2 + CALL * steps)
         # One draw for each group is made in any case, and three arrays are kept.
         groups = number_of_groups(pair, 3 * 8.0 * rows * modes, max(budget, A_SECOND))
         # Of a round, a pair of orders for every group.
-        self.expense: float = groups * pair * (2 if with_control else 1)
+        self.expense: float = groups * pair * (1 if control is None else _EXPENSE)
         self.full = np.zeros((groups, rows, modes))
-        self.control = np.zeros((groups, rows, modes) if with_control else (groups, 0, 0))
+        self.parts = np.zeros((groups, rows, modes) if control is not None else (groups, 0, 0))
         self.rounds = 0
 
     def expense_of(self, rtol: float) -> float:
@@ -122,29 +121,30 @@ class _Tally:
             for group in range(len(self.full)):
                 order = draw(rng)
                 for each in (order, order.reversed()):
-                    control = self.control[group] if self.with_control else None
-                    follow(self.whitened, each, self.full[group], control)
+                    beside = None if self._control is None else (self._control, self.parts[group])
+                    follow(self.whitened, each, self.full[group], beside)
             self.rounds += 1
         return rounds * self.expense
 
     @property
     def _factor(self) -> float:
         """The multiple of the control variate that leaves the least variance among the groups."""
-        if not self.with_control:
+        if self._control is None:
             return 0.0
-        beside, among = self.full.mean(axis=0), self.control.mean(axis=0)
-        size = sum(float(np.square(control - among).sum()) for control in self.control)
+        beside, among = self.full.mean(axis=0), self.parts.mean(axis=0)
+        size = sum(float(np.square(control - among).sum()) for control in self.parts)
         along = sum(
             float(np.vdot(full - beside, control - among))
-            for full, control in zip(self.full, self.control, strict=True)
+            for full, control in zip(self.full, self.parts, strict=True)
         )
         return along / size if size else 1.0
 
     def groups(self) -> Iterator[FloatArray]:
         """The mean pull of each group, (q, k), one at a time: all of them at once are large."""
         factor, orders = self._factor, 2 * self.rounds
-        for full, control in zip(self.full, self.control, strict=True):
-            yield (full - factor * control) / orders + factor * self.linear_part if factor else full / orders
+        mean = 0.0 if self._control is None else factor * self._control.mean
+        for full, control in zip(self.full, self.parts, strict=True):
+            yield (full - factor * control) / orders + mean if factor else full / orders
 
     def error(self) -> float:
         """The errors of the paces, relative to these, in root mean square."""
@@ -156,7 +156,7 @@ class _Tally:
         mean = np.abs(paces.mean(axis=0))
         with np.errstate(divide="ignore", invalid="ignore"):
             shares = error_of_mean(paces) / mean
-        return np.nan_to_num(shares, posinf=np.inf)
+        return np.asarray(np.nan_to_num(shares, posinf=np.inf))
 
     def result(self) -> Sampled:
         """The estimate, as far as it has come; the sums are used up."""
@@ -196,67 +196,24 @@ def _words_after(whitened: Whitened, order: Order, step: int) -> FloatArray:
     return words
 
 
-def follow(whitened: Whitened, order: Order, full: FloatArray, control: FloatArray | None) -> None:
-    """Add the pull of one order to `full` (q, k), and its linear part to `control`.
+def follow(
+    whitened: Whitened, order: Order, full: FloatArray, control: tuple[Control, FloatArray] | None = None
+) -> None:
+    """Add the pull of one order to `full` (q, k), and the part of a control variate to what stands beside it.
 
     From the last visit to the first: what happens after a visit is M = L^-1 prod (I - step W) L, and each visit's
-    pull is M o. Transposes are kept, so that rows stay rows. If every visit were the mean one, M would be a power
-    of the diagonal I - X / B; what a single visit deviates by changes it linearly.
+    pull is M o. Transposes are kept, so that rows stay rows.
     """
-    x = whitened.paces
     rows = whitened.orthonormal[order.rows]
-    after, deviation = np.eye(len(x)), np.zeros((len(x), len(x)))
-    alike, mean = np.ones(len(x)), _mean_visit(whitened, len(order.shares))
+    after = np.eye(len(whitened.paces))
+    part, total = (None, full) if control is None else (control[0].begin(len(order.shares)), control[1])
     for step in range(len(order.shares) - 1, -1, -1):
         place = slice(order.offsets[step], order.offsets[step + 1])
         members = order.rows[place]
         own = rows[place] * order.shares[step]
-        weighted = (rows[place] * x).T
+        weighted = (rows[place] * whitened.paces).T
         pulled = own @ after
         full[members] += pulled
         after -= weighted @ pulled
-        if control is not None:
-            control[members] += own * alike + own @ deviation
-            deviation *= mean[:, np.newaxis]
-            deviation -= weighted @ (own * alike)
-            deviation[np.diag_indices_from(deviation)] += (1 - mean) * alike
-            alike = alike * mean
-
-
-def _mean_visit(whitened: Whitened, steps: int) -> FloatArray:
-    """What the mean visit leaves of each mode."""
-    return np.asarray(1 - whitened.paces / steps)
-
-
-def linear_part(whitened: Whitened, shares: FloatArray) -> FloatArray:
-    """The mean over all orders of the control variate of `follow`, (q, k), for visits that weigh so much (B,).
-
-    Given that an atom is visited at t, a visit at t' is to any of the others: its mean deviates from the mean visit
-    by X (I - s' (I - P) n / (n - 1)) / B, with s' its share and n atoms, P the atom's own.
-    """
-    x, rows, n = whitened.paces, whitened.orthonormal, whitened.atoms
-    steps, mean = len(shares), _mean_visit(whitened, len(shares))
-    powers = mean ** np.arange(steps)[:, np.newaxis]
-    others = n / (n - 1) if n > 1 else 0.0
-    total = np.zeros_like(rows)
-    for weights in (shares, shares[::-1]):
-        # earlier[t'] = sum over t < t' of s_t mean^(t'-1-t), by Horner's rule.
-        earlier = np.zeros((steps, len(x)))
-        for visit in range(1, steps):
-            earlier[visit] = mean * earlier[visit - 1] + weights[visit - 1]
-        own = others * (earlier * weights[:, np.newaxis]).T @ powers[::-1] * x[:, np.newaxis] / steps
-        rest = (earlier * (others * weights[:, np.newaxis] - 1) * powers[::-1]).sum(axis=0) * x / steps
-        total += rows * (weights @ powers[::-1] - rest) + _through_itself(whitened, own)
-    return np.asarray(total / (2 * steps))
-
-
-def _through_itself(whitened: Whitened, weights: FloatArray) -> FloatArray:
-    """O_b (F o P_b) (q, k), for every atom b, with the entries of F (k, k) times those of P_b = O_b'O_b."""
-    rows = whitened.orthonormal
-    if (whitened.sizes == 1).all():
-        return np.asarray((np.square(rows) @ weights) * rows)
-    met = np.empty_like(rows)
-    for start, stop in zip(whitened.offsets[:-1], whitened.offsets[1:], strict=True):
-        own = rows[start:stop]
-        met[start:stop] = own @ (weights * (own.T @ own))
-    return met
+        if part is not None:
+            total[members] += part.visit(own, weighted)

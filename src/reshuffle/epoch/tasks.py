@@ -11,6 +11,7 @@ from reshuffle._core import FloatArray, IntArray
 from reshuffle._core.numerics import thin_qr
 from reshuffle.epoch import lattice, low_degrees, series, whitened_maps
 from reshuffle.epoch.cavity import visiting
+from reshuffle.epoch.controls import Control, LinearPart, LowDegrees
 from reshuffle.epoch.draws import DrawOrder, Order
 from reshuffle.epoch.low_degrees import Whitened
 from reshuffle.epoch.mean_map import MeanMap
@@ -36,6 +37,8 @@ class Approximation:
         Whether the atoms are batches, between whose visits nothing is enlarged.
     draw : callable
         whitened -> a way to draw orders.
+    control : callable
+        whitened -> a control variate for them.
     shares : (B,)
         What each visit weighs beside the mean one.
     has_cavity : bool
@@ -46,6 +49,7 @@ class Approximation:
     coefficients: Callable[[], FloatArray]
     contracts: bool
     draw: Callable[[Whitened], DrawOrder]
+    control: Callable[[Whitened], Control]
     shares: FloatArray
     has_cavity: bool
 
@@ -126,6 +130,7 @@ def _shuffled_batches(scheme: Scheme, n: int, blocks: Blocks, step: float) -> Ta
         coefficients=series.batch_coefficients,
         contracts=True,
         draw=_batch_orders,
+        control=lambda whitened: LowDegrees(whitened, series.batch_coefficients()),
         shares=np.ones(blocks.batches),
         has_cavity=blocks.batches == n and bool((blocks.divisors == blocks.divisors[0]).all()),
     )
@@ -155,6 +160,7 @@ def _shuffled_samples(scheme: Scheme, n: int, blocks: Blocks, step: float) -> Ta
         coefficients=lambda: series.sample_coefficients(sizes / divisors, n),
         contracts=False,
         draw=lambda whitened: _sample_orders(n, np.concatenate([[0], np.cumsum(sizes)]), divisors),
+        control=lambda whitened: LinearPart(whitened, sizes / divisors),
         shares=sizes / divisors,
         has_cavity=visiting.are_alike(sizes / divisors),
     )

@@ -11,6 +11,7 @@ from reshuffle.epoch import draws, series
 from reshuffle.epoch.accuracy import Accuracy
 from reshuffle.epoch.cavity import equation, neglected
 from reshuffle.epoch.cavity.visiting import Visiting
+from reshuffle.epoch.controls import Control
 from reshuffle.epoch.draws import DrawOrder
 from reshuffle.epoch.low_degrees import Whitened
 from reshuffle.epoch.mean_map import MeanMap
@@ -42,10 +43,10 @@ def by_series(whitened: Whitened, coefficients: FloatArray, contracts: bool) -> 
     )  # fmt: skip
 
 
-def by_sampling(whitened: Whitened, shares: FloatArray, draw: DrawOrder, accuracy: Accuracy) -> MeanMap:
-    """Sampled orders, with a replica for each group of draws; the visits weigh `shares` (B,)."""
+def by_sampling(whitened: Whitened, control: Control, draw: DrawOrder, accuracy: Accuracy) -> MeanMap:
+    """Sampled orders, with a replica for each group of draws."""
     sampled = draws.sample(
-        whitened, draw, draws.linear_part(whitened, shares),
+        whitened, draw, control,
         rtol=accuracy.rtol, budget=accuracy.budget, rng=np.random.default_rng(accuracy.seed),
     )  # fmt: skip
 

@@ -43,7 +43,7 @@ class CavityCourse(Course):
 
     @property
     def missed(self) -> float:
-        """How far the paces of the modes may be off, relative to these, in root mean square; nan without a solution."""
+        """How far the paces may be off, relative to these, in root mean square; nan without a solution."""
         if not self._with_replicas(0):
             return math.nan
         visits = self.visits(0)

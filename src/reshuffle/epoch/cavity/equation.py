@@ -140,7 +140,8 @@ class _Path:
 
         def at(t: int) -> FloatArray:
             rule = np.einsum("pq,pkab->qkab", nodes.convolution_at(t), powers)
-            return np.einsum("qkab,qbkm->akm", rule, added, optimize=True).reshape(parts * k, parts * k)
+            met = np.einsum("qkab,qbkm->akm", rule, added, optimize=True)
+            return np.asarray(met.reshape(parts * k, parts * k))
 
         kernels = np.array([at(t) for t in nodes.nodes.tolist()])
         if visiting.last == 1:

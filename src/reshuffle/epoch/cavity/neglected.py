@@ -1,9 +1,9 @@
 """How far the cavity equation may be off: what it neglects, estimated.
 
 What is neglected are samples that meet crosswise, i, j, i, j. To leading order they change the entry of sample i by
-sum_j g_ij^3 E_j, where E_j is the entry of sample j and g_ij what both do to each other in the course of an epoch; a
-sample that has a direction to itself is put off by about g_ii^2 / n. Signs and factors of order one are unknown. So
-answers are asked of several maps that are put off by that much: in all modes alike, in every mode by chance, in
+sum_j g_ij^3 E_j, where E_j is the entry of sample j and g_ij what both do to each other in the course of an epoch;
+a sample that has a direction to itself is put off by about g_ii^2 / n. Signs and factors of order one are unknown.
+So answers are asked of several maps that are put off by that much: in all modes alike, in every mode by chance, in
 every sample by chance. The factor is calibrated on problems whose means are known exactly
 (benchmarks/cavity_coverage.py).
 """
@@ -25,6 +25,8 @@ def neglected(visiting: Visiting, entries: FloatArray, tolerance: float) -> Floa
     """What the entries (n, d) of the samples may have missed, (n, d); `tolerance` is that of the iteration."""
     rows, strength, own = visiting.rows, visiting.strength, visiting.strengths
     n, k = rows.shape
+    if visiting.steps <= 2:
+        return np.asarray(tolerance * entries)
     if 4.0 * n * n * k > _MOST_OPERATIONS:
         # Pairs are too many to be looked at: the squares of the samples' own meetings are more than theirs.
         return np.asarray((np.square(own) + tolerance)[:, np.newaxis] * entries)
