@@ -139,7 +139,7 @@ def test_many_batches_agree_with_drawn_orders():
         epochs = np.array([1, 5, 50])
         one, other = drawn.risk(epochs), cavity.risk(epochs)
         assert (np.abs(one.total - other.total) <= one.error + other.error).all()
-        assert (other.error < 0.01 * other.total).all()
+        assert (other.error < 0.05 * other.total).all()
 
 
 @given(st.lists(st.floats(0.0, 0.99), min_size=1, max_size=6), st.integers(1, 40))

@@ -94,7 +94,7 @@ def test_rows_that_are_never_visited_are_frozen_in_every_method():
     [
         (
             {"method": "guess"},
-            r'method must be "auto", "exact", "series", "cavity" or "sampling", but it is \'guess\'',
+            r'must be "auto", "exact", "series", "cavity" or "sampling", but it is \'guess\'',
         ),
         ({"rtol": 0}, r"rtol must be a finite number > 0, but it is 0"),
         ({"rtol": math.nan}, r"rtol must be a finite number > 0, but it is nan"),
