@@ -56,7 +56,7 @@ def split(
     if is_whole_and_tall:
         tables = [np.column_stack([reduction.rows, reduction.response])]
     elif all(len(members) == 1 for members in partition):
-        tables = _single_rows(X, y, reduction, np.concatenate(partition))
+        return _single_rows(X, y, reduction, np.concatenate(partition), divisors)
     elif X.shape[1] > X.shape[0]:
         table = np.column_stack([reduction.rows, reduction.response])
         tables = [compress([table[members]]) for members in partition]
@@ -73,15 +73,18 @@ def split(
     )
 
 
-def _single_rows(X: FloatArray, y: FloatArray, reduction: Reduction, members: IntArray) -> list[FloatArray]:
-    """Batches of one row each: many, and nothing to compress."""
+def _single_rows(
+    X: FloatArray, y: FloatArray, reduction: Reduction, members: IntArray, divisors: FloatArray | None
+) -> Blocks:
+    """Batches of one row each: many, and nothing to compress, so that nothing is copied but once."""
     if X.shape[1] > X.shape[0]:
-        table = np.column_stack([reduction.rows, reduction.response])[members]
+        rows = reduction.rows[members]
     else:
         rows = X[members] / reduction.space.scale
-        basis = reduction.space.basis
-        table = np.column_stack([rows if basis is None else rows @ basis, y[members]])
-    return list(table[:, np.newaxis])
+        if reduction.space.basis is not None:
+            rows = rows @ reduction.space.basis
+    count = len(members)
+    return Blocks(rows, y[members], np.arange(count + 1), np.ones(count) if divisors is None else divisors)
 
 
 def _tall_block(X: FloatArray, y: FloatArray, space: RowSpace, members: IntArray) -> FloatArray:

@@ -89,7 +89,7 @@ class Trajectory(ABC):
     @cached_property
     def pull(self) -> FloatArray:
         """The pull (r, rows), with what is mere rounding in frozen modes taken away."""
-        if not self.range_assumption.holds:
+        if not (self.range_assumption.holds and self.frozen_modes.any()):
             return self._raw_pull
         return np.where(self.frozen_modes[:, np.newaxis], 0.0, self._raw_pull)
 

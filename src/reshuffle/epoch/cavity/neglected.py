@@ -19,6 +19,8 @@ _MOST_OPERATIONS = 2e10
 _CHUNK = 1 << 22
 """Entries of the Gram matrix of the samples that are held at a time."""
 _BY_CHANCE = 2
+_MOST_ENTRIES = 1e7
+"""Entries of a pull up to which several replicas of it are kept."""
 
 
 def neglected(visiting: Visiting, entries: FloatArray, tolerance: float) -> FloatArray:
@@ -42,8 +44,11 @@ def neglected(visiting: Visiting, entries: FloatArray, tolerance: float) -> Floa
 
 def put_off(off: FloatArray) -> list[FloatArray]:
     """What may have been missed (n, d), with different signs."""
-    rng = np.random.default_rng(0)
     n, d = off.shape
+    if n * d > _MOST_ENTRIES:
+        # Large problems are put off by little: one direction, with room for the others, is remembered.
+        return [_BY_CHANCE * off]
+    rng = np.random.default_rng(0)
     by_mode = rng.choice([-1.0, 1.0], size=(_BY_CHANCE, 1, d))
     by_sample = rng.choice([-1.0, 1.0], size=(_BY_CHANCE, n, 1))
     return [off, *(off * signs for signs in [*by_mode, *by_sample])]
