@@ -35,8 +35,8 @@ _CALLS = 6
 _CALLS_OF_ROWS = 1.5
 """The same for a visit of the recursion of second moments through the rows."""
 _REMEMBERED_BYTES = 4e9
-_CAVITY_GRAMS, _CAVITY_PRODUCTS = 100.0, 2000.0
-"""Weighted Gram matrices and products of matrices of modes that the cavity equation takes, about."""
+_CAVITY_GRAMS, _CAVITY_PRODUCTS = 60.0, 200.0
+"""Weighted Gram matrices that the cavity equation takes, where samples are strong, and products of modes, about."""
 _ROUNDS_OF_A_LIMIT = 100
 """Epochs of second moments that their limit costs."""
 _NO_SOLUTION = (
@@ -167,8 +167,8 @@ def _of_cavity(of: Approximation, accuracy: Accuracy) -> tuple[float, str]:
     """What the cavity equation costs, and what speaks against it."""
     if not of.has_cavity:
         return np.nan, "it is for shuffled samples, in visits that weigh the same"
-    rows, modes = of.whitened().orthonormal.shape
-    price = _CAVITY_GRAMS * 2.0 * rows * modes**2 + _CAVITY_PRODUCTS * 2.0 * modes**3
+    (rows, modes), strength = of.whitened().orthonormal.shape, float(of.whitened().row_norms.mean())
+    price = 2.0 * modes**2 * (_CAVITY_GRAMS * (0.1 + min(10 * strength, 1.0)) * rows + _CAVITY_PRODUCTS * modes)
     return price, _too_much(price, accuracy.budget)
 
 

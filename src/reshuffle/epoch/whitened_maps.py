@@ -93,7 +93,7 @@ def by_cavity(whitened: Whitened, shares: FloatArray, rtol: float) -> MeanMap | 
         rows=whitened.orthonormal, grades=whitened.paces[np.newaxis], still=np.zeros((1, 1, k)),
         entry=np.ones(1), weight=float(shares[0]) / steps, last=float(shares[-1] / shares[0]), steps=steps,
     )  # fmt: skip
-    tolerance = min(1e-3 * rtol, 1e-6)
+    tolerance = 1e-3 * min(rtol, 1e-2)
     found = equation.solve(visiting, tolerance)
     if found is None:
         return None

@@ -30,8 +30,8 @@ from reshuffle._core import FloatArray
 from reshuffle.epoch.cavity.echoes import Echoes
 from reshuffle.epoch.cavity.visiting import Visiting
 
-_SPAN = 1e-8
-"""Functions of the visits that are smaller than this, relative to the largest, are left out."""
+_FINEST_SPAN, _COARSEST_SPAN = 1e-9, 1e-6
+"""Functions of the visits that are smaller than that, relative to the largest, are left out."""
 _MOST_ROUNDS = 60
 
 
@@ -73,14 +73,16 @@ class _Path:
     """
 
     def __init__(self, visiting: Visiting, tolerance: float):
-        self.visiting, self.tolerance, self.nodes = visiting, tolerance, visiting.nodes(_SPAN)
+        self.visiting, self.tolerance = visiting, tolerance
         n, k = visiting.rows.shape
         self.k, self.share = k, 1 / n
         self._grades = visiting.grades.ravel()
         self._squares = visiting.squares[:, np.newaxis]
-        # Echoes change the map by no more than the strongest sample acts on itself: fewer digits of them do.
+        # Samples change the map by no more than the strongest acts on itself: fewer digits of what they do will do.
         strength = min(1.0, float(visiting.strengths.max(initial=0.0)))
-        self.echoes = Echoes(visiting.rows, self.nodes, visiting.exclusion, tolerance / max(strength, 1e-6))
+        enough = tolerance / max(strength, 1e-6)
+        self.nodes = visiting.nodes(min(max(1e-2 * enough, _FINEST_SPAN), _COARSEST_SPAN))
+        self.echoes = Echoes(visiting.rows, self.nodes, visiting.exclusion, enough)
 
     def _before(self, kernels: FloatArray) -> FloatArray:
         """I - Y K (..., d, d)."""
