@@ -12,7 +12,7 @@ from reshuffle._core.threads import few_threads
 from reshuffle.epoch.accuracy import CALL, warn_of_no_answer
 from reshuffle.epoch.second_moment.streams import Readout
 from reshuffle.run import stopping
-from reshuffle.run.affine_states import AffineStates
+from reshuffle.run.affine_states import AffineStates, pairs
 from reshuffle.run.risk import Risk
 from reshuffle.run.stability import FrozenSubspace, Stability, nothing_frozen, slowness
 from reshuffle.run.stopping import BestEpoch
@@ -33,7 +33,7 @@ class AffineEngine(AffineStates):
         unit = scale if largest < _LARGEST * scale else 1.0
         start = self.space.coordinates(self.start) * (scale / unit)
         states = self.means(start, epochs, self._responses / unit)
-        iterates = [state[:, 0] for state, _ in states]
+        iterates = [state[:, 0] for state in states]
         with np.errstate(over="ignore"):
             return np.array(iterates).reshape(len(epochs), self.space.dimension) / (scale / unit)
 
@@ -89,35 +89,40 @@ class AffineEngine(AffineStates):
         beta_star, _, noise = self.problem.truth("the risk")
         when, back = np.unique(epochs.ravel(), return_inverse=True)
         parts = np.zeros((4, len(when)))
-        errors = np.zeros(len(when))
         states = self.means(self.inside(self.start - beta_star), when, of_errors=True)
         # Threads are held once for all epochs: every state is a few small products.
         with few_threads(self.dimension):
-            for number, ((state, deviations), fade) in enumerate(zip(states, self.fades(when), strict=True)):
+            for number, (state, fade) in enumerate(zip(states, self.fades(when), strict=True)):
                 parts[:, number] = self.risk_parts(state, float(fade), noise)
-                if with_error:
-                    errors[number] = self._pairs_error(state, deviations, float(fade), noise)
         total = Risk(when, *parts).total
+        errors = np.zeros(len(when))
         if with_error:
             errors += self.sampling_error(lambda run: run._risk(when).total, total)
+            errors += self._pairs_error(when, total, noise)
         if errors.any():
             begin = self.problem.covariance.norm_squared(self.start - beta_star)
             warn_of_no_answer(when, total, errors, begin)
         frozen, bias, cross, variance, error = np.vstack([parts, errors])[:, back].reshape(5, *epochs.shape)
         return Risk(epochs, frozen, bias, cross, variance, error, self.error_kind)
 
-    def _pairs_error(
-        self, state: FloatArray, deviations: list[FloatArray], fade: float, noise: float
-    ) -> float:
+    def _pairs_error(self, when: FloatArray, total: FloatArray, noise: float) -> FloatArray:
         """How far the risk at a mean over sampled pairs may be off, from the means without each pair in turn."""
-        if not deviations:
-            return 0.0
-        if not np.isfinite(state).all():
-            return np.inf
-        others = len(deviations) - 1
-        without = [sum(self.risk_parts(state - each / others, fade, noise)) for each in deviations]
-        here = sum(self.risk_parts(state, fade, noise))
-        return float(confidence.jackknife(np.asarray(here), np.array(without)))
+        if not self.samples_courses:
+            return np.zeros(len(when))
+        start = self.inside(self.start - self.problem.parameters("the risk"))
+        means, fades = list(self.means(start, when, of_errors=True)), self.fades(when)
+        others, rank = len(self.courses) // 2 - 1, self.space.dimension
+        without = np.zeros((others + 1, len(when)))
+
+        def watch(place: slice, number: int, states: FloatArray) -> None:
+            with np.errstate(over="ignore", invalid="ignore"):
+                left = means[number] - (pairs(states[:, :rank]) - means[number]) / others
+            without[_halved(place), number] = self.readout.risks(left, float(fades[number]), noise)
+
+        for _ in self.means(start, when, of_errors=True, watch=watch):
+            pass
+        finite = np.array([bool(np.isfinite(mean).all()) for mean in means], dtype=bool)
+        return np.where(finite, confidence.jackknife(total, without), np.inf)
 
     def iterate_error(self, epochs: FloatArray) -> FloatArray:
         """How far the mean iterate may be off in Euclidean norm.
@@ -136,11 +141,16 @@ class AffineEngine(AffineStates):
 
     def _iterate_deviations(self, when: FloatArray) -> FloatArray:
         """What the iterate of each sampled pair deviates by, in coordinates V'beta: (pairs, times, r)."""
-        means = self.means(self.inside(self.start), when, self._responses)
-        found = np.array([[deviation[:, 0] for deviation in deviations] for _, deviations in means])
-        with np.errstate(invalid="ignore"):
-            found = found.reshape(len(when), -1, self.space.dimension) / self.space.scale
-        return found.swapaxes(0, 1)
+        start, inputs = self.inside(self.start), self._responses
+        found = np.zeros((len(self.courses) // 2, len(when), self.space.dimension))
+
+        def watch(place: slice, number: int, states: FloatArray) -> None:
+            found[_halved(place), number] = pairs(states[:, : self.space.dimension])[:, :, 0]
+
+        for _ in self.means(start, when, inputs, watch=watch):
+            pass
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.asarray(found - found.mean(axis=0)) / self.space.scale
 
     def training_loss_error(self, epochs: FloatArray) -> FloatArray:
         """How far the training loss may be off because orders were sampled, as `epochs` in shape."""
@@ -182,17 +192,32 @@ class AffineEngine(AffineStates):
         error = self.sampling_error(lambda run: np.asarray(run._stability().rate), np.asarray(found.rate))
         return replace(found, error=float(error), error_kind=self.error_kind)
 
+    @property
+    def _settles(self) -> bool:
+        """Whether every course converges from every start, outside the row space too."""
+        with few_threads(self.dimension):
+            if len(self.courses) == 1:
+                inside = self.courses[0].settles
+            else:
+                inside = all(bool(part.settled.all()) for part in self.stacked)
+        reaches_out = self.recipe.penalty and self.space.dimension < self.problem.p
+        return inside and (self._outside.settles or not reaches_out)
+
+    @property
+    def _rate(self) -> float:
+        """The largest rate of all courses."""
+        with few_threads(self.dimension):
+            if len(self.courses) == 1:
+                return self.courses[0].rate
+            return max(float(part.rates.max()) for part in self.stacked)
+
     def _stability(self) -> Stability:
         """The same without its error."""
         if not self.recipe.is_constant:
             raise ValueError("stability is that of a constant step, but a step schedule was given.")
-        settles, rate = True, 0.0
-        for course in self.courses:
-            with few_threads(self.dimension):
-                settles, rate = settles and course.settles, max(rate, course.rate)
+        settles, rate = self._settles, self._rate
         if self.recipe.penalty and self.space.dimension < self.problem.p:
             rate = max(rate, self._outside.rate)
-            settles = settles and self._outside.settles
         if self.recipe.at(0).step == 0:
             return Stability(settles, 0.0)
         return Stability(settles, rate, advice=slowness(self.problem.X, 1 - rate) if settles else "")
@@ -232,3 +257,8 @@ class AffineEngine(AffineStates):
         rows, rank = self.blocks.rows.shape
         state = 2.0 * (1 + rows) * (self.dimension**2 * len(self.courses) + rank**2)
         return float(state + 4 * CALL * (1 + len(self.courses)))
+
+
+def _halved(place: slice) -> slice:
+    """Where the pairs of some of the courses are among all pairs."""
+    return slice(place.start // 2, place.stop // 2)
