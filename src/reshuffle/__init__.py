@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from reshuffle.run import Limit as Limit
     from reshuffle.run import LimitComparison as LimitComparison
     from reshuffle.run import MeanSquareStability as MeanSquareStability
+    from reshuffle.run import ParameterCovariance as ParameterCovariance
     from reshuffle.run import Risk as Risk
     from reshuffle.run import RiskInterval as RiskInterval
     from reshuffle.run import Run as Run
@@ -63,6 +64,7 @@ _HOMES = {
     "LimitComparison": "reshuffle.run",
     "MeanSquareStability": "reshuffle.run",
     "MissingTruthError": "reshuffle.errors",
+    "ParameterCovariance": "reshuffle.run",
     "RandomReshuffling": "reshuffle.schemes",
     "Risk": "reshuffle.run",
     "RiskInterval": "reshuffle.run",

@@ -56,16 +56,24 @@ class SecondMoment:
         """E[A M A'] - M (..., d, d) alone: what an epoch does to second moments when nothing enters."""
 
         def visit(batch: int, change: FloatArray) -> FloatArray:
-            return change + self._conjugate(batch, matrix + change)
+            return change + self.conjugation(batch, matrix + change)
 
         with few_threads(self.visits.dimension), np.errstate(over="ignore", invalid="ignore"):
             change = self.walk.of(Process(visit, average, np.zeros_like(matrix)))
             return np.asarray((change + change.swapaxes(-1, -2)) / 2)
 
-    def _conjugate(self, batch: int, matrix: FloatArray) -> FloatArray:
-        """G M G' - M = -D M - (D (G M)')', for symmetric M (..., d, d)."""
+    def conjugation(self, batch: int, matrix: FloatArray) -> FloatArray:
+        """What a visit adds to M (..., d, d), symmetric, if nothing enters: G M G' - M = -D M - (D (G M)')'."""
         lost = self._lost(batch, matrix)
         return -lost - self._lost(batch, (matrix - lost).swapaxes(-1, -2)).swapaxes(-1, -2)
+
+    def motion(self, batch: int, state: FloatArray) -> FloatArray:
+        """What a visit adds to the mean of a state (d, 1), if the responses are given."""
+        return np.asarray(self._entries[batch][1] - self.visits.loss(batch, state))
+
+    def scatter(self, batch: int, state: FloatArray) -> FloatArray:
+        """The covariance (d, d) that a visit to a certain state (d, 1) draws, if the responses are given."""
+        return np.zeros((len(state), len(state)))
 
     def _lost(self, batch: int, matrix: FloatArray) -> FloatArray:
         """D M for M (..., d, d), in one call: beside each other they are the columns of one matrix."""
@@ -113,12 +121,24 @@ class DrawnSecondMoment(SecondMoment):
         change[:, :d] += self._spread(self._mean_gradient(second, cross), squares, self.sizes[batch])
         return change
 
-    def _conjugate(self, batch: int, matrix: FloatArray) -> FloatArray:
+    def conjugation(self, batch: int, matrix: FloatArray) -> FloatArray:
+        """What the mean step and its spread add to M (..., d, d) if nothing enters."""
         rows, r = self.visits.blocks.rows, self.visits.rank
         second = matrix[..., :r, :r]
         squares = np.einsum("...ij,ij->...i", rows @ second, rows)
         W = self._gram
-        return super()._conjugate(0, matrix) + self._spread(W @ second @ W.T, squares, self.sizes[batch])
+        return super().conjugation(0, matrix) + self._spread(W @ second @ W.T, squares, self.sizes[batch])
+
+    def motion(self, batch: int, state: FloatArray) -> FloatArray:
+        """What the mean step adds to the mean of a state (d, 1)."""
+        return super().motion(0, state)
+
+    def scatter(self, batch: int, state: FloatArray) -> FloatArray:
+        """The covariance (d, d) of the steps that may be drawn at a certain state (d, 1)."""
+        assert self.inputs.given is not None
+        residuals = self.visits.blocks.rows @ state[: self.visits.rank, 0] - self.inputs.given
+        gradient = self.visits.unit.T @ residuals / self.n
+        return self._spread(np.outer(gradient, gradient), np.square(residuals), self.sizes[batch])
 
     @cached_property
     def _gram(self) -> FloatArray:
