@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from reshuffle.schemes import FullBatch as FullBatch
     from reshuffle.schemes import RandomReshuffling as RandomReshuffling
     from reshuffle.schemes import SampleReshuffling as SampleReshuffling
+    from reshuffle.schemes import SampleSubsets as SampleSubsets
     from reshuffle.schemes import SampleWithReplacement as SampleWithReplacement
     from reshuffle.schemes import Scheme as Scheme
     from reshuffle.schemes import ShuffleOnce as ShuffleOnce
@@ -70,6 +71,7 @@ _HOMES = {
     "RiskInterval": "reshuffle.run",
     "Run": "reshuffle.run",
     "SampleReshuffling": "reshuffle.schemes",
+    "SampleSubsets": "reshuffle.schemes",
     "SampleWithReplacement": "reshuffle.schemes",
     "Scheme": "reshuffle.schemes",
     "ShuffleOnce": "reshuffle.schemes",

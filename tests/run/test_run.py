@@ -16,6 +16,7 @@ SCHEMES = [
     rs.ShuffleOnce(3),
     rs.WithReplacement(3),
     rs.SampleWithReplacement(4),
+    rs.SampleSubsets(4),
     rs.SampleReshuffling(3),
 ]
 RECIPES = [{}, {"momentum": 0.3}, {"penalty": 0.1}]
