@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from reshuffle.errors import MissingTruthError as MissingTruthError
     from reshuffle.errors import UnsupportedError as UnsupportedError
     from reshuffle.free.checks import ConvergenceError as ConvergenceError
+    from reshuffle.planning import SchemeComparison as SchemeComparison
+    from reshuffle.planning import compare_schemes as compare_schemes
     from reshuffle.problem import LeastSquares as LeastSquares
     from reshuffle.problem import gaussian as gaussian
     from reshuffle.run import BestEpoch as BestEpoch
@@ -74,11 +76,13 @@ _HOMES = {
     "SampleSubsets": "reshuffle.schemes",
     "SampleWithReplacement": "reshuffle.schemes",
     "Scheme": "reshuffle.schemes",
+    "SchemeComparison": "reshuffle.planning",
     "ShuffleOnce": "reshuffle.schemes",
     "Simulation": "reshuffle.simulation",
     "Stability": "reshuffle.run",
     "UnsupportedError": "reshuffle.errors",
     "WithReplacement": "reshuffle.schemes",
+    "compare_schemes": "reshuffle.planning",
     "critical_step": "reshuffle.run",
     "descend": "reshuffle.run",
     "gaussian": "reshuffle.problem",
