@@ -122,6 +122,13 @@ def test_divergence_is_an_answer():
     assert "%" not in repr(found)
 
 
+def test_where_nothing_moves_any_step_will_do():
+    found = rs.compare_schemes(
+        rs.LeastSquares(np.zeros((4, 2)), np.ones(4)), [rs.Cyclic(2)], step=0.1, epochs=1
+    )
+    assert repr(found).splitlines()[-1].split()[-3:] == ["any", "any", "+0%"]
+
+
 def test_names_and_the_full_batch_come_once():
     twice = [rs.Cyclic(2), rs.FullBatch(), rs.Cyclic(2)]
     found = rs.compare_schemes(PROBLEM, twice, step=0.1, epochs=1, thresholds=False)

@@ -73,6 +73,19 @@ def test_any_shape(n, p, batches, seed, step, penalty, momentum, deficient):
             check(tiny, scheme, epochs, fresh, {"penalty": penalty, "momentum": momentum}, 2)
 
 
+@pytest.mark.parametrize("recipe", [{}, {"momentum": 0.6, "penalty": 0.3}], ids=str)
+def test_batches_that_are_longer_than_there_are_parameters(recipe):
+    tiny = case(12, 2, 3, step=0.1)
+    for scheme, epochs, fresh in schemes(tiny):
+        check(tiny, scheme, epochs, fresh, recipe, 3)
+
+
+def test_the_last_batch_left_out():
+    tiny = case(5, 4, 2, step=0.1)
+    epochs = every_order.epochs_reshuffled([[0, 1], [2, 3]], [2, 2])
+    check(tiny, rs.RandomReshuffling(batch_size=2, drop_last=True), epochs, True, {}, 2)
+
+
 def test_a_few_shuffled_samples():
     tiny = case(4, 3, 2, step=0.2)
     cuts = [[(list(order[:2]), 2), (list(order[2:]), 2)] for order in permutations(range(4))]
@@ -139,6 +152,19 @@ def test_nothing_is_spread_where_nothing_is_random():
         assert not rs.descend(problem, scheme, 0.1).covariance([0, 3, math.inf]).matrix.any()
     at_rest = rs.LeastSquares(problem.X, np.zeros(6))
     assert not rs.descend(at_rest, rs.WithReplacement(3), 10.0).covariance([5, 10**9]).matrix.any()
+
+
+@pytest.mark.parametrize("scheme", [rs.RandomReshuffling(2), rs.ShuffleOnce(3), rs.SampleSubsets(2)], ids=str)
+def test_features_of_zero_and_no_epochs_at_all(scheme):
+    nothing = rs.LeastSquares(np.zeros((4, 3)), np.ones(4))
+    found = rs.descend(nothing, scheme, 0.1, start=np.ones(3), penalty=0.1).covariance([[0, 2, math.inf]])
+    assert found.matrix.shape == (1, 3, 3, 3)
+    assert found.factor.shape == (1, 3, 3, 0)
+    assert not found.matrix.any()
+    assert not found.deviation(np.eye(3)).any()
+    empty = rs.descend(rs.gaussian(6, 3), scheme, 0.1).covariance([])
+    assert empty.matrix.shape == empty.factor.shape == (0, 3, 3)
+    assert empty.deviation(np.eye(3)).shape == empty.deviation_error(np.eye(3)).shape == (0, 3)
 
 
 def test_divergence_is_an_answer_and_stays_where_it_is():

@@ -45,8 +45,8 @@ class Answer:
         """Whether there is an answer to all of it."""
         return not bool(np.isnan(self.value).any())
 
-    def text(self, place: int = 0) -> str:
-        """One of the entries in words: four digits, with an error that would show in them, `diverges` or `?`.
+    def text(self, place: int = 0, infinite: str = "diverges") -> str:
+        """One of the entries in words: four digits, with an error that would show in them, a word or `?`.
 
         >>> [Answer(np.asarray(value)).text() for value in (0.123456, math.inf, math.nan)]
         ['0.1235', 'diverges', '?']
@@ -58,7 +58,7 @@ class Answer:
         if math.isnan(value):
             return "?"
         if math.isinf(value):
-            return "diverges"
+            return infinite
         return f"{value:.4g}" + (f" ± {error:.2g}" if error > _UNSEEN * abs(value) else "")
 
 

@@ -121,7 +121,7 @@ class SchemeComparison:
         notes: dict[str, int] = {}
         lines = [header]
         for row, price in zip(self.rows, self._shares(place), strict=True):
-            cells = [_cell(row.answers[name], place, notes) for name in shown]
+            cells = [_cell(name, row.answers[name], place, notes) for name in shown]
             lines.append([row.name, str(row.steps), *cells, price])
         below = [f"[{number}] {reason}" for reason, number in notes.items()]
         return "\n".join([self.title(epoch), *_aligned(lines), *below])
@@ -158,10 +158,10 @@ def asked(row: SchemeRow) -> set[str]:
     return {name for name, answer in row.answers.items() if answer.is_known or answer.reason}
 
 
-def _cell(answer: Answer, place: int, notes: dict[str, int]) -> str:
+def _cell(name: str, answer: Answer, place: int, notes: dict[str, int]) -> str:
     """An answer in words, and the number of the note on it."""
     place = place if answer.value.size > 1 else 0
-    text = answer.text(place)
+    text = answer.text(place, "any" if name.endswith("alpha") else "diverges")
     # What is unknown at another of the epochs is no matter here.
     unknown_elsewhere = not answer.is_known and not np.isnan(answer.value.ravel()[place])
     if not answer.reason or unknown_elsewhere:

@@ -180,7 +180,8 @@ class AffineEngine(AffineStates):
     @property
     def converges(self) -> bool:
         """Whether the mean iterate has a limit from every start."""
-        return self._stability().converges
+        self._require_constant()
+        return self._settles
 
     def stability(self) -> Stability:
         """Whether and how fast the mean iterate converges."""
@@ -191,6 +192,10 @@ class AffineEngine(AffineStates):
             return replace(found, error=np.inf, error_kind="estimate")
         error = self.sampling_error(lambda run: np.asarray(run._stability().rate), np.asarray(found.rate))
         return replace(found, error=float(error), error_kind=self.error_kind)
+
+    def _require_constant(self) -> None:
+        if not self.recipe.is_constant:
+            raise ValueError("stability is that of a constant step, but a step schedule was given.")
 
     @property
     def _settles(self) -> bool:
@@ -213,8 +218,7 @@ class AffineEngine(AffineStates):
 
     def _stability(self) -> Stability:
         """The same without its error."""
-        if not self.recipe.is_constant:
-            raise ValueError("stability is that of a constant step, but a step schedule was given.")
+        self._require_constant()
         settles, rate = self._settles, self._rate
         if self.recipe.penalty and self.space.dimension < self.problem.p:
             rate = max(rate, self._outside.rate)
@@ -256,7 +260,8 @@ class AffineEngine(AffineStates):
         """Operations of taking the mean states of all courses one epoch further, and of their risk."""
         rows, rank = self.blocks.rows.shape
         state = 2.0 * (1 + rows) * (self.dimension**2 * len(self.courses) + rank**2)
-        return float(state + 4 * CALL * (1 + len(self.courses)))
+        calls = 1 + (len(self.stacked) if len(self.courses) > 1 else 1)
+        return float(state + 4 * CALL * calls)
 
 
 def _halved(place: slice) -> slice:

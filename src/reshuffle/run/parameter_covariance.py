@@ -136,7 +136,8 @@ class ParameterCovariance:
         return np.asarray(self._space.reach(np.eye(self._space.dimension), self._problem.X).any(axis=1))
 
     def _flat(self, matrices: FloatArray) -> FloatArray:
-        return matrices.reshape(-1, *matrices.shape[-2:])
+        # No -1 in the shape: of features that are all zero there are no coordinates to divide by.
+        return matrices.reshape(self.epochs.size, *matrices.shape[-2:])
 
 
 _ROUNDING = 1e-12

@@ -49,12 +49,13 @@ class _Spread:
 
     def by(self, taken: str) -> ParameterCovariance:
         """The answer, in the way that was taken."""
-        run = self.run
-        if len(run.courses) > 1:
+        run, count = self.run, len(self.when)
+        (course, *others), rank = run.courses, run.space.dimension
+        moves = run.start.any() or run.blocks.response.any()
+        if not (count and moves and (others or course.scheme.is_random)):
+            return self._made(np.zeros((count, rank, rank)), np.zeros(count), "exact")
+        if others:
             return self._of_courses()
-        if not (run.courses[0].scheme.is_random and (run.start.any() or run.blocks.response.any())):
-            rank = run.space.dimension
-            return self._made(np.zeros((len(self.when), rank, rank)), np.zeros(len(self.when)), "exact")
         return self._simulated() if taken == "simulation" else self._followed()
 
     def _followed(self) -> ParameterCovariance:
