@@ -176,6 +176,7 @@ def test_divergence_is_an_answer_and_stays_where_it_is():
         assert np.isinf(found.matrix[:2, :2]).all()
         assert not found.matrix[2].any()
         assert np.isinf(found.trace)
+        assert found.error == 0
         assert np.isinf(found.factor[:2]).all()
         np.testing.assert_array_equal(found.standard_deviations, [np.inf, np.inf, 0.0])
         _, deviation = run.predict([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]], epochs, return_std=True)

@@ -10,6 +10,7 @@ from reshuffle._core import FloatArray, confidence
 from reshuffle._core.numerics import norms
 from reshuffle._core.threads import few_threads
 from reshuffle.epoch.accuracy import CALL, warn_of_no_answer
+from reshuffle.epoch.affine.stacked_courses import block_length
 from reshuffle.epoch.second_moment.streams import Readout
 from reshuffle.run import stopping
 from reshuffle.run.affine_states import AffineStates, pairs
@@ -107,8 +108,15 @@ class AffineEngine(AffineStates):
 
     def _pairs_error(self, when: FloatArray, total: FloatArray, noise: float) -> FloatArray:
         """How far the risk at a mean over sampled pairs may be off, from the means without each pair in turn."""
-        if not self.samples_courses:
-            return np.zeros(len(when))
+        errors = np.zeros(len(when))
+        if self.samples_courses:
+            size = block_length(self.courses[0])
+            for block in (slice(first, first + size) for first in range(0, len(when), size)):
+                errors[block] = self._error_of_pairs(when[block], total[block], noise)
+        return errors
+
+    def _error_of_pairs(self, when: FloatArray, total: FloatArray, noise: float) -> FloatArray:
+        """The same for so few epochs that the means after them fit in memory."""
         start = self.inside(self.start - self.problem.parameters("the risk"))
         means, fades = list(self.means(start, when, of_errors=True)), self.fades(when)
         others, rank = len(self.courses) // 2 - 1, self.space.dimension
@@ -200,27 +208,36 @@ class AffineEngine(AffineStates):
     @property
     def _settles(self) -> bool:
         """Whether every course converges from every start, outside the row space too."""
+        if not self._settles_outside:
+            return False
         with few_threads(self.dimension):
             if len(self.courses) == 1:
-                inside = self.courses[0].settles
-            else:
-                inside = all(bool(part.settled.all()) for part in self.stacked)
-        reaches_out = self.recipe.penalty and self.space.dimension < self.problem.p
-        return inside and (self._outside.settles or not reaches_out)
+                return self.courses[0].settles
+            return all(bool(part.settled.all()) for part in self.stacked)
 
     @property
-    def _rate(self) -> float:
-        """The largest rate of all courses."""
+    def _settles_outside(self) -> bool:
+        return self._outside.settles if self._reaches_out else True
+
+    @property
+    def _reaches_out(self) -> bool:
+        """Whether a penalty acts outside the row space."""
+        return self.recipe.penalty > 0 and self.space.dimension < self.problem.p
+
+    def _fates(self) -> tuple[bool, float]:
+        """Whether every course converges, and the largest rate of all, in the row space."""
         with few_threads(self.dimension):
             if len(self.courses) == 1:
-                return self.courses[0].rate
-            return max(float(part.rates.max()) for part in self.stacked)
+                return self.courses[0].settles, self.courses[0].rate
+            fates = [part.fates() for part in self.stacked]
+        return all(bool(settled.all()) for settled, _ in fates), max(float(rates.max()) for _, rates in fates)
 
     def _stability(self) -> Stability:
         """The same without its error."""
         self._require_constant()
-        settles, rate = self._settles, self._rate
-        if self.recipe.penalty and self.space.dimension < self.problem.p:
+        settles, rate = self._fates()
+        settles = settles and self._settles_outside
+        if self._reaches_out:
             rate = max(rate, self._outside.rate)
         if self.recipe.at(0).step == 0:
             return Stability(settles, 0.0)

@@ -62,8 +62,10 @@ class _Spread:
         """Epoch after epoch, by the walk over all orders."""
         snapshots = list(covariances(self.run.courses[0], self._responses, self._start, self.when))
         found = np.array([snapshot.second for snapshot in snapshots])
+        shares = np.array([snapshot.error for snapshot in snapshots])
         with np.errstate(over="ignore", invalid="ignore"):
-            errors = np.array([snapshot.error for snapshot in snapshots]) * _size(found)
+            # That something grows without bound is known for sure.
+            errors = np.where(shares == 0, 0.0, shares * _size(found))
         return self._made(found, errors, "estimate" if errors.any() else "exact")
 
     def _of_courses(self) -> ParameterCovariance:

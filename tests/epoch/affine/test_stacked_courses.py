@@ -50,8 +50,9 @@ def test_a_schedule_is_followed_by_all_courses():
 def test_rates_and_whether_courses_settle(recipe, step):
     engine = engine_of(step, recipe)
     (together,) = engine.stacked
-    assert together.settled.tolist() == [course.settles for course in engine.courses]
-    np.testing.assert_allclose(together.rates, [course.rate for course in engine.courses], rtol=1e-9)
+    settled, rates = together.fates()
+    assert settled.tolist() == together.settled.tolist() == [course.settles for course in engine.courses]
+    np.testing.assert_allclose(rates, [course.rate for course in engine.courses], rtol=1e-9)
 
 
 @pytest.mark.parametrize("scheme", [rs.ShuffleOnce(4), rs.ShuffleOnce(6, draws=8)], ids=str)

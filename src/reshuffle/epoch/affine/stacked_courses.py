@@ -73,14 +73,16 @@ class StackedCourses:
     @property
     def settled(self) -> BoolArray:
         """Which of the courses (courses,) converge from every start."""
-        if self.first.recipe.at(0).step == 0:
-            return np.ones(len(self), dtype=bool)
-        return self.kernels().settled
+        return self._settled(self.kernels())
 
-    @property
-    def rates(self) -> FloatArray:
-        """The spectral radii (courses,) of their epochs."""
-        return self.kernels().radii
+    def fates(self) -> tuple[BoolArray, FloatArray]:
+        """The same, and the spectral radii (courses,) of their epochs."""
+        maps = self.kernels()
+        return self._settled(maps), maps.radii
+
+    def _settled(self, maps: StackedMaps) -> BoolArray:
+        moves = self.first.recipe.at(0).step != 0
+        return maps.settled if moves else np.ones(len(self), dtype=bool)
 
     def kernels(self) -> StackedMaps:
         """The maps of the first epoch, with whatever enters."""
@@ -175,13 +177,17 @@ def mean_loss(courses: Sequence[Course]) -> FloatArray:
     return np.asarray(parts[0].left[:, np.newaxis] * kernel * parts[0].right)
 
 
+def block_length(course: Course, inputs: FloatArray | None = None) -> int:
+    """How many mean states are kept at a time."""
+    return max(16, int(BLOCK_BYTES / 8 / max(course.begin(np.zeros(0), inputs).size, 1)))
+
+
 def _blocks(
     parts: Sequence[StackedCourses], epochs: FloatArray, inputs: FloatArray | None
 ) -> Iterator[tuple[int, FloatArray]]:
     """So many epochs at a time that the means after them fit in memory, and the number of the first."""
     first = parts[0].first
-    entries = max(first.begin(np.zeros(0), inputs).size, 1)
-    size = max(16, int(BLOCK_BYTES / 8 / entries))
+    size = block_length(first, inputs)
     # Under a schedule there is no power to begin with.
     if len(parts) == 1 or not first.recipe.is_constant:
         size = max(len(epochs), 1)
