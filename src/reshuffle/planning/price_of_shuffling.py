@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 
 from reshuffle._core import FloatArray, checks
 from reshuffle._core.numerics import norm
+from reshuffle._core.progress import track
 from reshuffle.planning.answers import Answer, Found, ask, ask_along
 from reshuffle.planning.compared_schemes import SchemeComparison, SchemeRow
 from reshuffle.problem import checked_problem
@@ -88,7 +89,10 @@ def compare_schemes(
         run.recipe.clock(when)
     knows_truth = problem.beta_star is not None and problem.noise is not None
     measure = "risk" if knows_truth else "training loss"
-    rows = [_row(name, run, when, knows_truth, wants_thresholds) for name, run in runs.items()]
+    rows = [
+        _row(name, run, when, knows_truth, wants_thresholds)
+        for name, run in track(runs.items(), len(runs), "comparing schemes")
+    ]
     return SchemeComparison(when, measure, tuple(rows))
 
 
