@@ -1,6 +1,6 @@
 """Real mini-batch gradient descent, many runs at once: what the exact answers are checked against."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -165,6 +165,39 @@ def simulate(
             if history is not None and epoch == last:
                 tally.add_tests(history[:, : len(state)], test_samples, stream)
         return tally.result(when, positions, runs)
+
+
+def simulated_states(
+    problem: LeastSquares,
+    scheme: Scheme,
+    made: Recipe,
+    start: FloatArray,
+    stops: FloatArray,
+    runs: int,
+    seed: int,
+    read: Callable[[FloatArray], FloatArray],
+) -> FloatArray:
+    """What is read off the parameters of every run on the responses of the problem, (stops, runs, ...).
+
+    Parameters
+    ----------
+    problem, scheme, made, start, runs, seed
+        As in `simulate`, checked.
+    stops : (k,)
+        Epochs, finite and ascending.
+    read : callable
+        Of the parameters (runs, p).
+    """
+    height = 2 * max(2, _BLOCK_ENTRIES // (2 * problem.p))
+    sizes = [min(height, runs - done) for done in range(0, runs, height)]
+    last, rng = int(stops[-1]) if len(stops) else 0, np.random.default_rng(seed)
+    found: list[list[FloatArray]] = [[] for _ in stops]
+    trained = _trained_blocks(problem, scheme, made, start, sizes, rng, False, last)
+    with one_thread():
+        for _, epoch, state in track(trained, len(sizes) * (last + 1), "simulating"):
+            for stop in np.flatnonzero(stops == epoch):
+                found[int(stop)].append(read(state))
+    return np.array([np.concatenate(parts) for parts in found])
 
 
 def _trained_blocks(

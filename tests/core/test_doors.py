@@ -64,6 +64,8 @@ _ARGUMENTS = {
     "epochs": 2,
     "runs": 4,
     "batch_size": 2,
+    "X_new": np.ones((1, known.p)),
+    "schemes": [rs.RandomReshuffling(2)],
 }
 _RUNS = {"Run": rs.RandomReshuffling(2)}
 

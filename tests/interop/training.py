@@ -109,3 +109,25 @@ def agree(least_squares, ends, run, epochs):
     allowed = 4 * np.hypot(error, float(expected.error) / 3) + 1e-10
     assert abs(risks.mean() - float(expected.total)) <= allowed
     return risks, expected
+
+
+def spread_agrees(least_squares, ends, run, epochs, X_new):
+    """The spread of parameters and predictions within four standard errors of that of the runs."""
+    covariance = run.covariance(epochs)
+    for found, seen, off in (
+        (covariance.standard_deviations, ends, covariance.deviation_error(np.eye(least_squares.p))),
+        (run.predict(X_new, epochs, return_std=True)[1], ends @ X_new.T, covariance.deviation_error(X_new)),
+    ):
+        squares = np.square(seen - seen.mean(axis=0))
+        variance = squares.mean(axis=0) * len(ends) / (len(ends) - 1)
+        error = squares.std(axis=0, ddof=1) / np.sqrt(len(ends))
+        allowed = 4 * np.hypot(error, 2 * found * off / 3) + 1e-20
+        assert (np.abs(variance - found**2) <= allowed).all()
+        # The agreement would mean little if runs did not differ.
+        assert (found > 1e-3).all()
+    predicted = run.predict(X_new, epochs)
+    seen = ends @ X_new.T
+    slack = 1e-10 + run.iterate_error(epochs) * np.linalg.norm(X_new, axis=1)
+    assert (
+        np.abs(seen.mean(axis=0) - predicted) <= 4 * seen.std(axis=0, ddof=1) / np.sqrt(len(ends)) + slack
+    ).all()

@@ -1,7 +1,7 @@
 """The states of a run whose epochs are not one symmetric map: parameters, momentum buffer, and what enters."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from copy import copy
 from functools import cached_property
 from typing import Any, Self
@@ -12,11 +12,12 @@ from reshuffle._core import FloatArray, confidence
 from reshuffle._core.confidence import ERROR_KINDS, ErrorKind
 from reshuffle.epoch import choice
 from reshuffle.epoch.accuracy import Accuracy
-from reshuffle.epoch.affine import visits
-from reshuffle.epoch.affine.affine_map import AffineMap, average
-from reshuffle.epoch.affine.course import Course, can_be_stacked, stacked_states
+from reshuffle.epoch.affine import stacked_courses, visits
+from reshuffle.epoch.affine.affine_map import AffineMap
+from reshuffle.epoch.affine.course import Course
 from reshuffle.epoch.affine.outside import Outside
 from reshuffle.epoch.affine.sampled_course import SampledCourse
+from reshuffle.epoch.affine.stacked_courses import StackedCourses, Watch
 from reshuffle.epoch.affine.visits import GradedBlocks
 from reshuffle.epoch.choice import Choice
 from reshuffle.epoch.walks import Walk
@@ -64,7 +65,7 @@ class AffineStates:
         """The same run with another step: what is known of the data is kept."""
         made = copy(self)
         made.recipe, made._groups = recipe, {}
-        for known in ("courses", "courses_of_errors", "_outside"):
+        for known in ("courses", "courses_of_errors", "stacked", "stacked_errors", "_outside"):
             made.__dict__.pop(known, None)
         return made
 
@@ -192,31 +193,43 @@ class AffineStates:
             return np.zeros_like(here)
         return confidence.jackknife(here, np.array([answer(replica) for replica in replicas]))
 
+    @cached_property
+    def stacked(self) -> list[StackedCourses]:
+        """The courses, many at once."""
+        return stacked_courses.chunks(self.courses)
+
+    @cached_property
+    def stacked_errors(self) -> list[StackedCourses]:
+        """The same of the errors."""
+        return stacked_courses.chunks(self.courses_of_errors)
+
+    def _chunks(self, inputs: FloatArray | None, of_errors: bool) -> list[StackedCourses]:
+        if inputs is not None:
+            return stacked_courses.chunks(self.courses_of_errors if of_errors else self.courses, inputs)
+        return self.stacked_errors if of_errors else self.stacked
+
     def means(
         self,
         start: FloatArray,
         epochs: FloatArray,
         inputs: FloatArray | None = None,
         of_errors: bool = False,
-    ) -> Iterator[tuple[FloatArray, list[FloatArray]]]:
+        watch: Watch | None = None,
+    ) -> Iterator[FloatArray]:
         """The states (r, 1 + rows), or (r, 1) for given inputs, averaged over courses, at the ascending epochs.
 
-        Beside them, if the courses are a sample, what each pair of an order and its reverse deviates by.
+        Where there are several courses, `watch` sees the states along them.
         """
-        courses = self.courses_of_errors if of_errors else self.courses
-        rank = self.space.dimension
-        for states in _states(courses, start, epochs, inputs):
-            with np.errstate(over="ignore", invalid="ignore"):
-                mean = average(states)[:rank]
-                pairs = zip(states[0::2], states[1::2], strict=True) if self.samples_courses else ()
-                deviations = [(one[:rank] + other[:rank]) / 2 - mean for one, other in pairs]
-            yield np.where(np.isfinite(mean), mean, np.inf), deviations
+        courses, rank = self.courses_of_errors if of_errors else self.courses, self.space.dimension
+        if len(courses) == 1:
+            means = courses[0].states(start, epochs, inputs)
+        else:
+            means = stacked_courses.mean_states(self._chunks(inputs, of_errors), start, epochs, inputs, watch)
+        for mean in means:
+            yield np.where(np.isfinite(mean[:rank]), mean[:rank], np.inf)
 
 
-def _states(
-    courses: list[Course], start: FloatArray, epochs: FloatArray, inputs: FloatArray | None
-) -> Iterator[Sequence[FloatArray] | FloatArray]:
-    """The states along each of the courses, at the ascending epochs."""
-    if can_be_stacked(courses):
-        return stacked_states(courses, start, epochs, inputs)
-    return zip(*[course.states(start, epochs, inputs) for course in courses], strict=True)
+def pairs(states: FloatArray) -> FloatArray:
+    """The means (k / 2, r, z) of each order and its reverse, which are neighbours."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.asarray((states[0::2] + states[1::2]) / 2)

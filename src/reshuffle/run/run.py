@@ -1,6 +1,7 @@
 """A run of mini-batch gradient descent, and every question it answers."""
 
 from functools import cached_property
+from typing import Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,13 +16,14 @@ from reshuffle.errors import UnsupportedError
 from reshuffle.problem import checked_problem, checked_start, units
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.recipe import Recipe, StepLike, recipe
-from reshuffle.run import limits, moments
+from reshuffle.run import limits, moments, spread_of_runs
 from reshuffle.run.affine_engine import AffineEngine
 from reshuffle.run.engine import Engine
 from reshuffle.run.expected_risk import ExpectedRisk
 from reshuffle.run.limits import Limit, LimitComparison
 from reshuffle.run.mean_square import MeanSquareStability, mean_square_stability
 from reshuffle.run.modes_engine import ModesEngine
+from reshuffle.run.parameter_covariance import ParameterCovariance, new_rows
 from reshuffle.run.risk import Risk
 from reshuffle.run.risk_interval import RiskInterval
 from reshuffle.run.stability import FrozenSubspace, RangeAssumption, Stability
@@ -148,23 +150,60 @@ class Run:
         """How far the mean iterate may be off, in Euclidean norm, of the shape of `epochs`: see `error_kind`."""
         return self._engine.iterate_error(self.recipe.clock(epochs))
 
-    def predict(self, X_new: ArrayLike, epochs: ArrayLike) -> FloatArray:
+    @overload
+    def predict(
+        self, X_new: ArrayLike, epochs: ArrayLike, *, return_std: Literal[False] = False
+    ) -> FloatArray: ...
+
+    @overload
+    def predict(
+        self, X_new: ArrayLike, epochs: ArrayLike, *, return_std: Literal[True]
+    ) -> tuple[FloatArray, FloatArray]: ...
+
+    def predict(
+        self, X_new: ArrayLike, epochs: ArrayLike, *, return_std: bool = False
+    ) -> FloatArray | tuple[FloatArray, FloatArray]:
         """What the mean iterate says of new rows X_new (m, p), of shape epochs.shape + (m,).
+
+        With `return_std`, beside it the standard deviation of what single runs say, over their random orders, of
+        the same shape; `covariance(epochs).deviation_error(X_new)` tells how well that is known.
 
         >>> import reshuffle as rs
         >>> problem = rs.LeastSquares([[1.0], [2.0]], [1.0, 2.0])
         >>> rs.descend(problem, rs.FullBatch(), step=0.1).predict([[10.0]], float("inf")).round(6)
         array([10.])
+        >>> problem = rs.LeastSquares([[1.0], [2.0]], [1.0, 0.0])
+        >>> run = rs.descend(problem, rs.RandomReshuffling(2), step=0.1)
+        >>> [answer.round(4).tolist() for answer in run.predict([[10.0]], [1, 2], return_std=True)]
+        [[[0.8], [1.232]], [[0.2], [0.2273]]]
         """
-        rows = checks.matrix("X_new", X_new)
-        if rows.shape[1] != self.problem.p:
-            raise ValueError(
-                f"X_new must have {self.problem.p} columns, one per parameter, but its shape is {rows.shape}."
-            )
+        rows = new_rows(X_new, self.problem.p)
+        wants_std = checks.flag("return_std", return_std)
         parameters = self.iterate(epochs)
         with np.errstate(invalid="ignore"):
             predicted = parameters @ rows.T
-        return np.where(np.isnan(predicted), np.inf, predicted)
+        predicted = np.where(np.isnan(predicted), np.inf, predicted)
+        return (predicted, self.covariance(epochs).deviation(rows)) if wants_std else predicted
+
+    def covariance(self, epochs: ArrayLike) -> ParameterCovariance:
+        """How single runs spread around the mean iterate: the covariance of their parameters over the orders.
+
+        Given the responses y of the problem; no truth is needed. Exact where second moments are, by a recursion
+        of the covariance itself, and otherwise estimated from simulated runs, with an error. No matrix of size
+        p x p is made unless `.matrix` is asked for: `.factor` (p, r), `.standard_deviations` and
+        `.deviation(X_new)` do without.
+
+        Parameters
+        ----------
+        epochs : number or array of any shape
+            Every epoch costs one step of the recursion; math.inf asks for its fixed point.
+
+        >>> import reshuffle as rs
+        >>> problem = rs.gaussian(100, 20, noise=0.5, seed=1)
+        >>> rs.descend(problem, rs.RandomReshuffling(batches=4), alpha=1.0).covariance([10, float("inf")])
+        ParameterCovariance(shape=(2, 20, 20), error at most 1e-16 (estimate))
+        """
+        return spread_of_runs.covariance(self._affine, self._modes, self.recipe.clock(epochs))
 
     def training_loss(self, epochs: ArrayLike) -> FloatArray:
         """|y - X b|^2 / (2n) at the mean iterate b, over all rows and without a penalty, as `epochs` in shape."""

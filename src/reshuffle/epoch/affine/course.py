@@ -3,11 +3,10 @@
 Where the map does not settle, the eigenvalues x of D with |1 - x| >= 1 have a right and a left invariant
 subspace: D W = W T, Y D = T Y, Y W = I. What a state has of them is Y z; D - W T Y is the map without them. In
 the factors of `AffineMap` W is L times, and Y is R times, something of ordinary size, so that the kernel of the
-remaining map loses no digits either. Coordinates that have nothing to do with each other are followed apart,
-and many courses at once.
+remaining map loses no digits either. Coordinates that have nothing to do with each other are followed apart.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -16,8 +15,8 @@ import scipy.linalg
 from scipy.sparse.csgraph import connected_components
 
 from reshuffle._core import BoolArray, FloatArray, IntArray
-from reshuffle._core.threads import few_threads
-from reshuffle.epoch.affine.affine_map import AffineMap, Power, Powers, has_faded, mean_map, settling
+from reshuffle.epoch.affine.affine_map import AffineMap, Powers, mean_map, settling
+from reshuffle.epoch.affine.stacked_maps import StackedMaps
 from reshuffle.epoch.affine.visits import DrawnVisits, GradedBlocks, MeanVisits, SubsetVisits, Visits
 from reshuffle.epoch.walks import Walk
 from reshuffle.problem.row_space import RowSpace
@@ -187,7 +186,7 @@ class Course:
                     current = once.overflown(epoch, begin)
             else:
                 for passed in range(int(done), int(epoch)):
-                    current = _once_more(self._fed(passed, inputs), current)
+                    current = once_more(self._fed(passed, inputs), current)
             done = epoch
             yield current
 
@@ -252,70 +251,13 @@ class _Part:
         return self._repeated.after(epoch, begin)
 
 
-def _once_more(once: AffineMap, states: FloatArray) -> FloatArray:
+def once_more(once: AffineMap | StackedMaps, states: FloatArray) -> FloatArray:
+    """The states (..., d, z) after one more application; inf where they leave the range of numbers."""
     with np.errstate(over="ignore", invalid="ignore"):
         return _answer(once(states), once, states)
 
 
-def _answer(following: FloatArray, once: AffineMap, before: FloatArray) -> FloatArray:
+def _answer(following: FloatArray, once: AffineMap | StackedMaps, before: FloatArray) -> FloatArray:
     """The states after a map: what is no number has grown, but what was nothing, with no input, stays nothing."""
-    still = ~(before.any(axis=0) | once.entries.any(axis=0))
+    still = ~(before.any(axis=-2, keepdims=True) | once.entries.any(axis=-2, keepdims=True))
     return np.where(still, 0.0, np.where(np.isfinite(following), following, np.inf))
-
-
-_SMALL = 64
-"""Length of a state up to which a call costs more than its product."""
-
-
-def can_be_stacked(courses: Sequence[Course]) -> bool:
-    """Whether there are several courses, of one map each, with small states."""
-    first = courses[0]
-    return len(courses) > 1 and first.recipe.is_constant and first.visits(0).dimension <= _SMALL
-
-
-def stacked_states(
-    courses: Sequence[Course], start: FloatArray, epochs: FloatArray, inputs: FloatArray | None
-) -> Iterator[FloatArray]:
-    """The states (courses, d, z) after each of the ascending epochs, as `Course.states` has them one by one."""
-    begin = courses[0].begin(start, inputs)
-    repeated = [course.repeated(inputs) for course in courses]
-    powers = _StackedPowers([once.powers for once in repeated])
-    current, done = np.repeat(begin[np.newaxis], len(courses), axis=0), 0.0
-    for epoch in epochs:
-        if np.isinf(epoch):
-            current = np.array([once.end(begin) for once in repeated])
-        else:
-            current = powers.after(int(epoch) - int(done), current)
-            for number in np.flatnonzero(~np.isfinite(current).all(axis=(1, 2))):
-                current[number] = repeated[number].overflown(epoch, begin)
-        done = epoch
-        yield current
-
-
-class _StackedPowers:
-    """Maps with the same L and R, each repeated the same number of times."""
-
-    def __init__(self, each: Sequence[Powers]):
-        self._each, self._last, self._units = each, 0, each[0].units
-
-    def after(self, count: int, states: FloatArray) -> FloatArray:
-        """The states (courses, d, z) after `count` more applications; nan where they leave the range of numbers."""
-        if not count:
-            return states
-        with few_threads(states.shape[1]), np.errstate(over="ignore", invalid="ignore"):
-            if count != self._last:
-                self._last = count
-                self._stack([powers.power(count) for powers in self._each])
-            moved = self._kernels @ (self._right * states) - self._entries
-            after = states - self._left * moved
-            if self._units is not None and self._faded.any():
-                left_over = self._left_over @ (self._units * states[self._faded]) / self._units
-                after[self._faded] = left_over + self._left * self._entries[self._faded]
-            return np.asarray(after)
-
-    def _stack(self, made: Sequence[Power]) -> None:
-        self._left, self._right = made[0].map.left[:, np.newaxis], made[0].map.right[:, np.newaxis]
-        self._kernels = np.array([power.map.kernel for power in made])
-        self._entries = np.array([power.map.entries for power in made])
-        self._faded = np.array([has_faded(power.left_over) for power in made])
-        self._left_over = np.array([power.left_over for power in made])[self._faded]

@@ -107,18 +107,19 @@ class Visits:
         ]
 
     def kernel(self, batch: int, columns: FloatArray) -> FloatArray:
-        """K_b M (d, c) for M (d, c)."""
-        position = columns[: self.rank]
+        """K_b M (..., d, c) for M (..., d, c)."""
+        position = columns[..., : self.rank, :]
         gradient = self.gradient(batch, position)
         if self.penalty:
             gradient += self.held[:, np.newaxis] * position
         if self.momentum == 0:
             return gradient
-        buffer = columns[self.rank :]
-        return np.concatenate([gradient + self.momentum * buffer, (1 - self.momentum) * buffer - gradient])
+        buffer = columns[..., self.rank :, :]
+        parts = gradient + self.momentum * buffer, (1 - self.momentum) * buffer - gradient
+        return np.concatenate(parts, axis=-2)
 
     def gradient(self, batch: int, position: FloatArray) -> FloatArray:
-        """U_b'U_b M / m_b for M (r, c)."""
+        """U_b'U_b M / m_b for M (..., r, c)."""
         rows, divisor = self._batches[batch]
         return np.asarray(rows.T @ ((rows @ position) / divisor))
 

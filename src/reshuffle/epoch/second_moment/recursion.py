@@ -56,16 +56,24 @@ class SecondMoment:
         """E[A M A'] - M (..., d, d) alone: what an epoch does to second moments when nothing enters."""
 
         def visit(batch: int, change: FloatArray) -> FloatArray:
-            return change + self._conjugate(batch, matrix + change)
+            return change + self.conjugation(batch, matrix + change)
 
         with few_threads(self.visits.dimension), np.errstate(over="ignore", invalid="ignore"):
             change = self.walk.of(Process(visit, average, np.zeros_like(matrix)))
             return np.asarray((change + change.swapaxes(-1, -2)) / 2)
 
-    def _conjugate(self, batch: int, matrix: FloatArray) -> FloatArray:
-        """G M G' - M = -D M - (D (G M)')', for symmetric M (..., d, d)."""
+    def conjugation(self, batch: int, matrix: FloatArray) -> FloatArray:
+        """What a visit adds to M (..., d, d), symmetric, if nothing enters: G M G' - M = -D M - (D (G M)')'."""
         lost = self._lost(batch, matrix)
         return -lost - self._lost(batch, (matrix - lost).swapaxes(-1, -2)).swapaxes(-1, -2)
+
+    def motion(self, batch: int, state: FloatArray) -> FloatArray:
+        """What a visit adds to the mean of a state (d, 1), if the responses are given."""
+        return np.asarray(self._entries[batch][1] - self.visits.loss(batch, state))
+
+    def scatter(self, batch: int, state: FloatArray) -> FloatArray:
+        """The covariance (d, d) that a visit to a certain state (d, 1) draws, if the responses are given."""
+        return np.zeros((len(state), len(state)))
 
     def _lost(self, batch: int, matrix: FloatArray) -> FloatArray:
         """D M for M (..., d, d), in one call: beside each other they are the columns of one matrix."""
@@ -88,10 +96,11 @@ class SecondMoment:
 
 
 class DrawnSecondMoment(SecondMoment):
-    """The same where every step draws its rows with replacement: beside the mean step there is its spread.
+    """The same where every step draws its rows from all of them: beside the mean step there is its spread.
 
-    With rho = C e - eta the residuals, the gradient of m independent rows has the covariance
-    ( C' diag(E rho_i^2) C / n - E g g' ) / m around g = C' rho / n.
+    With rho = C e - eta the residuals, the gradient of a drawn row has the covariance
+    C' diag(E rho_i^2) C / n - E g g' around g = C' rho / n. That of the mean of m rows is a share of it, which the
+    scheme declares: 1 / m if they are independent, (n - m) / ((n - 1) m) if they are distinct.
 
     Parameters
     ----------
@@ -103,22 +112,34 @@ class DrawnSecondMoment(SecondMoment):
     def __init__(self, walk: Walk, visits: DrawnVisits, inputs: Inputs):
         super().__init__(walk, visits, inputs)
         self.visits: DrawnVisits = visits
-        self.sizes: list[int] = walk.scheme.sizes(walk.n).tolist()
+        self.shares: list[float] = walk.scheme.variance_shares(walk.n).tolist()
 
     def _visit(self, batch: int, moments: FloatArray) -> FloatArray:
         r, d = self.visits.rank, self.visits.dimension
         second, cross = moments[:r, :r], moments[:r, d:]
         squares = self.inputs.residual_squares(self.visits.blocks.rows, second, cross)
         change = super()._visit(0, moments)
-        change[:, :d] += self._spread(self._mean_gradient(second, cross), squares, self.sizes[batch])
+        change[:, :d] += self._spread(self._mean_gradient(second, cross), squares, self.shares[batch])
         return change
 
-    def _conjugate(self, batch: int, matrix: FloatArray) -> FloatArray:
+    def conjugation(self, batch: int, matrix: FloatArray) -> FloatArray:
+        """What the mean step and its spread add to M (..., d, d) if nothing enters."""
         rows, r = self.visits.blocks.rows, self.visits.rank
         second = matrix[..., :r, :r]
         squares = np.einsum("...ij,ij->...i", rows @ second, rows)
         W = self._gram
-        return super()._conjugate(0, matrix) + self._spread(W @ second @ W.T, squares, self.sizes[batch])
+        return super().conjugation(0, matrix) + self._spread(W @ second @ W.T, squares, self.shares[batch])
+
+    def motion(self, batch: int, state: FloatArray) -> FloatArray:
+        """What the mean step adds to the mean of a state (d, 1)."""
+        return super().motion(0, state)
+
+    def scatter(self, batch: int, state: FloatArray) -> FloatArray:
+        """The covariance (d, d) of the steps that may be drawn at a certain state (d, 1)."""
+        assert self.inputs.given is not None
+        residuals = self.visits.blocks.rows @ state[: self.visits.rank, 0] - self.inputs.given
+        gradient = self.visits.unit.T @ residuals / self.n
+        return self._spread(np.outer(gradient, gradient), np.square(residuals), self.shares[batch])
 
     @cached_property
     def _gram(self) -> FloatArray:
@@ -137,10 +158,10 @@ class DrawnSecondMoment(SecondMoment):
             own = inputs.noise**2 * (unit.T @ unit) / self.n**2
         return np.asarray(W @ second @ W.T - mixed - mixed.T + own)
 
-    def _spread(self, mean: FloatArray, squares: FloatArray, size: int) -> FloatArray:
-        """What drawing so many rows adds to second moments of the state (..., d, d)."""
+    def _spread(self, mean: FloatArray, squares: FloatArray, share: float) -> FloatArray:
+        """What drawing rows adds to second moments of the state (..., d, d)."""
         visits, unit = self.visits, self.visits.unit
-        covariance = (unit.T @ (squares[..., np.newaxis] * unit) / self.n - mean) / size
+        covariance = (unit.T @ (squares[..., np.newaxis] * unit) / self.n - mean) * share
         signs = np.array([[1.0]]) if visits.momentum == 0 else np.array([[1.0, -1.0], [-1.0, 1.0]])
         return np.asarray(visits.left[:, np.newaxis] * np.kron(signs, covariance) * visits.left)
 
