@@ -1,5 +1,6 @@
-"""How a run is trained beside its scheme: steps and their schedule, momentum, penalty."""
+"""How a run is trained beside its scheme: steps and their schedule, momentum, penalty, averages of iterates."""
 
+from reshuffle.recipe.average import EMA, Average, TailAverage
 from reshuffle.recipe.recipe import Hyperparameters, Recipe, StepLike
 
-__all__ = ["Hyperparameters", "Recipe", "StepLike"]
+__all__ = ["EMA", "Average", "Hyperparameters", "Recipe", "StepLike", "TailAverage"]
