@@ -13,7 +13,7 @@ from reshuffle._core.progress import track
 from reshuffle._core.threads import each, one_thread
 from reshuffle.problem import checked_problem, checked_start
 from reshuffle.problem.least_squares import LeastSquares
-from reshuffle.recipe import StepLike, recipe
+from reshuffle.recipe import Average, StepLike, recipe
 from reshuffle.recipe.recipe import Recipe
 from reshuffle.schemes import base
 from reshuffle.schemes.base import Scheme, Visit
@@ -93,6 +93,7 @@ def simulate(
     fresh_noise: bool = False,
     penalty: float = 0.0,
     momentum: float = 0.0,
+    average: Average | None = None,
     test_samples: int = 0,
     progress: bool | None = None,
 ) -> Simulation:
@@ -100,7 +101,7 @@ def simulate(
 
     Parameters
     ----------
-    problem, scheme, step, alpha, start, penalty, momentum
+    problem, scheme, step, alpha, start, penalty, momentum, average
         As in `descend`.
     epochs : int or array of int
         When to look; finite.
@@ -125,7 +126,7 @@ def simulate(
     """
     problem = checked_problem(problem)
     scheme = base.checked(scheme, problem.n)
-    made = recipe.checked(step, alpha, penalty, momentum, scheme.steps(problem.n))
+    made = recipe.checked(step, alpha, penalty, momentum, scheme.steps(problem.n), average)
     when = checks.epochs(epochs)
     if not np.isfinite(when).all():
         raise ValueError(
@@ -200,6 +201,8 @@ class _Block:
         self.problem, self.scheme, self.recipe, self.rng = problem, scheme, made, rng
         self.state = np.tile(start, (runs, 1))
         self.buffer = np.zeros_like(self.state) if made.momentum else self.state
+        self.sums = self.state if made.average is None else np.zeros_like(self.state)
+        self.takes_visits = False
         self.responses = problem.y[np.newaxis]
         if fresh_noise:
             beta_star, _, noise = problem.truth("fresh_noise")
@@ -207,14 +210,28 @@ class _Block:
             self.responses = problem.X @ beta_star + noise * draws
 
     def epochs(self, last: int) -> Iterator[tuple[int, FloatArray]]:
-        """Yield the parameters (runs, p) after 0, 1, ..., last epochs."""
-        yield 0, self.state
+        """Yield the parameters (runs, p) after 0, 1, ..., last epochs, or their average."""
+        average, steps = self.recipe.average, self.scheme.steps(self.problem.n)
+        if average is not None and average.begins_with_iterate:
+            self.sums = self.state.copy()
+        yield 0, self.sums
         training = self.scheme.visits(self.problem.n, self.rng, len(self.state))
         for epoch in range(1, last + 1):
             self.now = self.recipe.at(epoch - 1)
+            begun = average is not None and epoch > average.start
+            self.takes_visits = begun and average is not None and average.is_per_visit
             for visit in next(training):
                 self._visit(visit)
-            yield epoch, self.state
+            if begun and not self.takes_visits:
+                self._take_on(np.arange(len(self.state)))
+            yield epoch, self.sums / average.divisor(epoch, steps) if average and begun else self.state
+
+    def _take_on(self, runs: IntArray) -> None:
+        """One update of the averages of some of the runs."""
+        average = self.recipe.average
+        assert average is not None
+        with np.errstate(over="ignore", invalid="ignore"):
+            self.sums[runs] = average.kept * self.sums[runs] + average.taken * self.state[runs]
 
     def _visit(self, visit: Visit) -> None:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -262,6 +279,8 @@ class _Block:
             gradients += self.now.momentum * self.buffer[runs]
             self.buffer[runs] = gradients
         self.state[runs] = current - self.now.step * gradients
+        if self.takes_visits:
+            self._take_on(runs)
 
 
 class _Tally:

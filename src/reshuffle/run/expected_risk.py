@@ -7,6 +7,7 @@ import numpy as np
 
 from reshuffle._core import FloatArray, IntArray
 from reshuffle._core.confidence import ErrorKind, error_of_mean, with_error
+from reshuffle.epoch.second_moment.averaged import Spread
 from reshuffle.epoch.second_moment.streams import Readout, Snapshot
 
 _ROUNDING = 1e-8
@@ -89,6 +90,18 @@ def of_moments(
             totals[number] = np.inf
         errors[number] = snapshot.error * inside if snapshot.error else 0.0
     return _spread_over(clock, back, totals, mean, errors, "estimate" if errors.any() else "exact")
+
+
+def of_spreads(
+    clock: FloatArray, spreads: Iterator[Spread], readout: Readout, mean: FloatArray
+) -> ExpectedRisk:
+    """The same of what the orders add to an average, at each of the distinct epochs, ascending."""
+    _, back = np.unique(clock.ravel(), return_inverse=True)
+    # Rounding may leave a covariance of nothing just below zero.
+    found = [(max(readout.inside(each.covariance), 0.0), each.error) for each in spreads]
+    spread, errors = np.array(found).reshape(-1, 2).T
+    errors = np.where(errors == 0, 0.0, errors * spread)
+    return _spread_over(clock, back, mean + spread, mean, errors, "estimate" if errors.any() else "exact")
 
 
 def _nonnegative(total: float, rounding: float, epoch: float) -> float:

@@ -5,11 +5,12 @@ import numpy as np
 from reshuffle._core import FloatArray, confidence
 from reshuffle.epoch import choice
 from reshuffle.epoch.accuracy import A_SECOND, CALL, duration, warn_of_no_answer
+from reshuffle.epoch.affine.averaged_course import AveragedCourse
 from reshuffle.epoch.affine.course import Course
 from reshuffle.epoch.affine.outside import Inputs
 from reshuffle.epoch.choice import Choice, SecondMomentTask
 from reshuffle.epoch.epoch import Epoch
-from reshuffle.epoch.second_moment import streams
+from reshuffle.epoch.second_moment import averaged, streams
 from reshuffle.epoch.second_moment.reshuffled import ReshuffledMoment
 from reshuffle.epoch.second_moment.streams import Readout
 from reshuffle.problem.least_squares import LeastSquares
@@ -61,6 +62,9 @@ def expected_risk(
         return parts.of_courses(clock, risks, mean, run.samples_courses)
     if not courses[0].scheme.is_random:
         return parts.deterministic(clock, mean)
+    if isinstance(courses[0], AveragedCourse):
+        spreads = averaged.spreads(courses[0], inputs, error, when)
+        return parts.of_spreads(clock, spreads, run.readout, mean)
     snapshots = streams.general(courses[0], inputs, error, when)
     return parts.of_moments(clock, snapshots, run.fades(when), run.readout, mean)
 
@@ -81,8 +85,14 @@ def way(run: AffineEngine, modes: ModesEngine | None, when: FloatArray, given_re
         epochs=when,
         given_responses=given_responses,
         mean_is_exact=exact,
-        rows_serve=exact and epoch is not None and not given_responses and _rows_serve(epoch, run, when),
-        leaps=run.recipe.is_constant and streams.leaps(dimension * (dimension + inputs), when),
+        rows_serve=run.recipe.average is None
+        and exact
+        and epoch is not None
+        and not given_responses
+        and _rows_serve(epoch, run, when),
+        leaps=run.recipe.is_constant
+        and run.recipe.average is None
+        and streams.leaps(dimension * (dimension + inputs), when),
         settling=lambda: _settling(run, epoch),
     )
     return choice.second_moment_choice(task, run.accuracy)
@@ -185,6 +195,7 @@ def by_sampling(
         step=lambda epoch: made.at(epoch).step,
         penalty=made.penalty,
         momentum=made.momentum,
+        average=made.average,
         epochs=when,
         runs=runs,
         start=run.start,

@@ -148,9 +148,7 @@ class Run:
         """The run whose answers are those of the last iterate."""
         if self.recipe.average is None:
             return self
-        return Run(
-            self.problem, self.scheme, replace(self.recipe, average=None), self.start, self.accuracy
-        )
+        return Run(self.problem, self.scheme, replace(self.recipe, average=None), self.start, self.accuracy)
 
     def _unsupported(self, question: str, advice: str) -> UnsupportedError:
         return UnsupportedError(f"{question} has no answer for {self!r}; it needs {advice}.")
@@ -238,7 +236,7 @@ class Run:
         return self._unaveraged._engine.converges
 
     def stability(self) -> Stability:
-        """Whether and how fast the mean iterate converges; of the last iterate, also where an average is asked for."""
+        """Whether and how fast the mean iterate converges: the last one, also where an average is asked for."""
         return self._unaveraged._engine.stability()
 
     def mean_square_stability(self) -> MeanSquareStability:
@@ -249,8 +247,8 @@ class Run:
         """The epoch with the smallest risk of the mean iterate.
 
         Certified where epochs are symmetric maps. Otherwise epochs are looked at one by one, up to the end of a
-        step schedule, 20,000 of them or the end of the budget. A tail average settles like 1 / k, hence often later:
-        then `error` says that it is open what comes after those that were looked at.
+        step schedule, 20,000 of them or the end of the budget. A tail average settles like 1 / k, hence often
+        later: then `error` says that it is open what comes after those that were looked at.
         """
         return self._engine.best_epoch()
 

@@ -1,0 +1,195 @@
+"""The mean over orders of an average of the iterates, for any epochs, inside the row space and outside."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+
+from reshuffle._core import FloatArray
+from reshuffle._core.threads import few_threads
+from reshuffle.epoch.affine.affine_map import AffineMap, Powers
+from reshuffle.epoch.affine.averaged import averaged_map
+from reshuffle.epoch.affine.course import Course, Repeated, once_more
+from reshuffle.epoch.affine.outside import Outside
+from reshuffle.recipe import Average, Recipe
+
+
+class DerivedCourse(Course):
+    """A course whose maps are made of those of another, from a later epoch on.
+
+    Parameters
+    ----------
+    source : Course
+    recipe : Recipe
+        Whose visits these maps belong to.
+    derive : callable
+        What is made of each of its maps.
+    first : int
+        The epochs of the source that are left out.
+    """
+
+    def __init__(
+        self, source: Course, recipe: Recipe, derive: Callable[[AffineMap], AffineMap], first: int = 0
+    ):
+        super().__init__(source.scheme, source.n, source.blocks, source.space, recipe, source.truth)
+        self._source, self._derive, self._first = source, derive, first
+
+    @property
+    def source(self) -> Course:
+        """The course whose maps are the means over orders."""
+        return self._source
+
+    def map(self, epoch: int) -> AffineMap:
+        """The mean map of the epoch after `epoch` others that are not left out."""
+        return self._derive(self._source.map(self._first + epoch))
+
+
+class AveragedCourse(Course):
+    """A `Course` that answers for the average of the iterates: its states are (r, 1 + rows).
+
+    Parameters
+    ----------
+    source : Course
+        With the average in its state where it is taken per visit.
+    average : Average
+    """
+
+    can_be_stacked = False
+
+    def __init__(self, source: Course, average: Average):
+        super().__init__(source.scheme, source.n, source.blocks, source.space, source.recipe, source.truth)
+        self._source, self.average = source, average
+        visits = source.visits(0)
+        self.rank, self.state = visits.rank, visits.plain.dimension
+
+    @property
+    def source(self) -> Course:
+        """The course whose maps are the means over orders."""
+        return self._source
+
+    @cached_property
+    def plain(self) -> Course:
+        """The course of the iterates themselves."""
+        if not self.average.is_per_visit:
+            return self._source
+        place, recipe = np.arange(self.state), replace(self.recipe, average=None)
+        return DerivedCourse(self._source, recipe, lambda once: once.part(place))
+
+    @cached_property
+    def followed(self) -> Course:
+        """The course of the state and the average beside it, from where that begins."""
+
+        def derive(once: AffineMap) -> AffineMap:
+            return once if self.average.is_per_visit else averaged_map(once, self.rank, self.average)
+
+        return DerivedCourse(self._source, self.recipe, derive, self.average.start)
+
+    @cached_property
+    def settles(self) -> bool:
+        """Whether the mean iterate converges from every start, and hence its average."""
+        return self.plain.settles
+
+    @property
+    def rate(self) -> float:
+        """The spectral radius of the epoch of the iterates."""
+        return self.plain.rate
+
+    def states(
+        self, start: FloatArray, epochs: FloatArray, inputs: FloatArray | None = None
+    ) -> Iterator[FloatArray]:
+        """The average after each of the ascending epochs, from u_0 or e_0 (r,): (r, 1 + rows), or (r, 1)."""
+        begin = np.zeros((self.state, 1 + len(self.blocks.rows) if inputs is None else 1))
+        begin[: self.rank, 0] = start
+        late = epochs - self.average.start
+        if self.average.begins_with_iterate:
+            return self._moving(begin, late, inputs)
+        return self._tail(begin, late, inputs)
+
+    def _moving(
+        self, begin: FloatArray, epochs: FloatArray, inputs: FloatArray | None
+    ) -> Iterator[FloatArray]:
+        both = np.concatenate([begin, begin[: self.rank]])
+        for state in self.followed.onward(both, epochs, inputs):
+            yield state[self.state :]
+
+    def _tail(self, begin: FloatArray, late: FloatArray, inputs: FloatArray | None) -> Iterator[FloatArray]:
+        """A sum grows where the iterate settles: it is followed as it is, and divided in the end."""
+        (state,) = self.plain.onward(begin, np.array([float(self.average.start)]), inputs)
+        both = np.concatenate([state, np.zeros_like(state[: self.rank])])
+        once = self.followed.repeated(inputs)
+        current, done = both, 0
+        for count in late:
+            if np.isinf(count):
+                yield self._end(begin, once, inputs)
+                continue
+            with few_threads(len(both)):
+                if self.recipe.is_constant:
+                    current = once.powers.after(int(count) - done, current)
+                    if not np.isfinite(current).all():
+                        current = once.apart(count, both)
+                else:
+                    for passed in range(done, int(count)):
+                        current = once_more(self.followed.fed(passed, inputs), current)
+            done = int(count)
+            yield current[self.state :] / self.average.divisor(count + self.average.start, self.walk.steps)
+
+    def _end(self, begin: FloatArray, once: Repeated, inputs: FloatArray | None) -> FloatArray:
+        """The mean over the visits of an epoch in the long run, or the iterate there if only epochs count."""
+        state = self.plain.repeated(inputs).end(begin)
+        if not self.average.is_per_visit:
+            return state[: self.rank]
+        both = np.concatenate([state, np.zeros_like(state[: self.rank])])
+        return once.apart(1, both)[self.state :] / self.walk.steps
+
+
+class AveragedOutside:
+    """What is left of the start, outside the row space, in an average of the iterates.
+
+    Parameters
+    ----------
+    plain : Outside
+    average : Average
+    """
+
+    def __init__(self, plain: Outside, average: Average):
+        self.plain, self.average = plain, average
+
+    @property
+    def rate(self) -> float:
+        """The spectral radius of an epoch."""
+        return self.plain.rate
+
+    @property
+    def settles(self) -> bool:
+        """Whether what is outside fades, or nothing acts on it."""
+        return self.plain.settles
+
+    def _epoch(self, epoch: int) -> AffineMap:
+        """On a coordinate, its momentum buffer and its average, after `epoch` epochs."""
+        visit, steps = self.plain.visit(epoch), self.plain.steps
+        if self.average.is_per_visit:
+            return Powers(averaged_map(visit, 1, self.average)).power(steps).map
+        return averaged_map(Powers(visit).power(steps).map, 1, self.average)
+
+    def fades(self, epochs: FloatArray) -> FloatArray:
+        """What is left of the start after each of the ascending epochs."""
+        recipe, start = self.plain.recipe, self.average.start
+        if recipe.penalty == 0 or not len(epochs):
+            return np.ones(len(epochs))
+        before = self.plain.state(start)
+        state = np.concatenate([before, before[:1] if self.average.begins_with_iterate else np.zeros((1, 1))])
+        once, done, fades = Powers(self._epoch(start)), start, []
+        for epoch in epochs:
+            if np.isinf(epoch):
+                fades.append(self.plain.end)
+                continue
+            if recipe.is_constant:
+                state = once.after(int(epoch) - done, state)
+            else:
+                for passed in range(done, int(epoch)):
+                    state = Powers(self._epoch(passed)).after(1, state)
+            done = int(epoch)
+            left = float(state[2, 0]) / self.average.divisor(epoch, self.plain.steps)
+            fades.append(left if np.isfinite(state).all() else np.inf)
+        return np.array(fades)
