@@ -1,7 +1,5 @@
 """Averages of iterates: against every sequence of orders, written down and averaged."""
 
-import math
-
 import numpy as np
 import pytest
 
@@ -109,7 +107,9 @@ def test_drawing_single_samples_agrees_with_every_draw(average):
     for recipe in ({"step": 0.2}, {"step": 0.1, "momentum": 0.5, "penalty": 0.2}):
         training, runs = enumerated(made, recipe, average, epochs, True, 2)
         run = rs.descend(made.problem, scheme, start=made.start, average=average, **recipe)
-        np.testing.assert_allclose(run.iterate(2), every_order.mean_iterate(training, runs), rtol=0, atol=1e-12)
+        np.testing.assert_allclose(
+            run.iterate(2), every_order.mean_iterate(training, runs), rtol=0, atol=1e-12
+        )
         truth = made.problem.beta_star, made.covariance
         total, _ = every_order.expected_risk(training, runs, *truth, made.problem.noise)
         assert run.expected_risk(2).total == pytest.approx(total, rel=1e-11)

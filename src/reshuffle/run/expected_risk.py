@@ -1,13 +1,13 @@
 """The risk of the run itself: over orders and noise, not of the mean iterate."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from reshuffle._core import FloatArray, IntArray
 from reshuffle._core.confidence import ErrorKind, error_of_mean, with_error
-from reshuffle.epoch.second_moment.averaged import Spread
+from reshuffle.epoch.second_moment.averaged_spread import Spread
 from reshuffle.epoch.second_moment.streams import Readout, Snapshot
 
 _ROUNDING = 1e-8
@@ -101,7 +101,9 @@ def of_spreads(
     found = [(max(readout.inside(each.covariance), 0.0), each.error) for each in spreads]
     spread, errors = np.array(found).reshape(-1, 2).T
     errors = np.where(errors == 0, 0.0, errors * spread)
-    return _spread_over(clock, back, mean + spread, mean, errors, "estimate" if errors.any() else "exact")
+    made = _spread_over(clock, back, mean + spread, mean, errors, "estimate" if errors.any() else "exact")
+    # It may be too small to be seen in a difference of the two.
+    return replace(made, spread=spread[back].reshape(clock.shape))
 
 
 def _nonnegative(total: float, rounding: float, epoch: float) -> float:

@@ -10,7 +10,7 @@ from reshuffle.epoch.affine.course import Course
 from reshuffle.epoch.affine.outside import Inputs
 from reshuffle.epoch.choice import Choice, SecondMomentTask
 from reshuffle.epoch.epoch import Epoch
-from reshuffle.epoch.second_moment import averaged, streams
+from reshuffle.epoch.second_moment import averaged_spread, streams
 from reshuffle.epoch.second_moment.reshuffled import ReshuffledMoment
 from reshuffle.epoch.second_moment.streams import Readout
 from reshuffle.problem.least_squares import LeastSquares
@@ -63,7 +63,7 @@ def expected_risk(
     if not courses[0].scheme.is_random:
         return parts.deterministic(clock, mean)
     if isinstance(courses[0], AveragedCourse):
-        spreads = averaged.spreads(courses[0], inputs, error, when)
+        spreads = averaged_spread.spreads(courses[0], inputs, error, when)
         return parts.of_spreads(clock, spreads, run.readout, mean)
     snapshots = streams.general(courses[0], inputs, error, when)
     return parts.of_moments(clock, snapshots, run.fades(when), run.readout, mean)

@@ -7,10 +7,11 @@ from functools import cached_property
 import numpy as np
 
 from reshuffle._core import FloatArray
+from reshuffle._core.numerics import power_and_sum
 from reshuffle._core.threads import few_threads
 from reshuffle.epoch.affine.affine_map import AffineMap, Powers
-from reshuffle.epoch.affine.averaged import averaged_map
-from reshuffle.epoch.affine.course import Course, Repeated, once_more
+from reshuffle.epoch.affine.averaged_visits import averaged_map
+from reshuffle.epoch.affine.course import Course, once_more
 from reshuffle.epoch.affine.outside import Outside
 from reshuffle.recipe import Average, Recipe
 
@@ -110,8 +111,10 @@ class AveragedCourse(Course):
         self, begin: FloatArray, epochs: FloatArray, inputs: FloatArray | None
     ) -> Iterator[FloatArray]:
         both = np.concatenate([begin, begin[: self.rank]])
-        for state in self.followed.onward(both, epochs, inputs):
+        for state in self.followed.onward(both, epochs[np.isfinite(epochs)], inputs):
             yield state[self.state :]
+        for _ in epochs[np.isinf(epochs)]:
+            yield self._end(begin, inputs)
 
     def _tail(self, begin: FloatArray, late: FloatArray, inputs: FloatArray | None) -> Iterator[FloatArray]:
         """A sum grows where the iterate settles: it is followed as it is, and divided in the end."""
@@ -119,10 +122,7 @@ class AveragedCourse(Course):
         both = np.concatenate([state, np.zeros_like(state[: self.rank])])
         once = self.followed.repeated(inputs)
         current, done = both, 0
-        for count in late:
-            if np.isinf(count):
-                yield self._end(begin, once, inputs)
-                continue
+        for count in late[np.isfinite(late)]:
             with few_threads(len(both)):
                 if self.recipe.is_constant:
                     current = once.powers.after(int(count) - done, current)
@@ -133,14 +133,18 @@ class AveragedCourse(Course):
                         current = once_more(self.followed.fed(passed, inputs), current)
             done = int(count)
             yield current[self.state :] / self.average.divisor(count + self.average.start, self.walk.steps)
+        for _ in late[np.isinf(late)]:
+            yield self._end(begin, inputs)
 
-    def _end(self, begin: FloatArray, once: Repeated, inputs: FloatArray | None) -> FloatArray:
-        """The mean over the visits of an epoch in the long run, or the iterate there if only epochs count."""
+    def _end(self, begin: FloatArray, inputs: FloatArray | None) -> FloatArray:
+        """Where the iterate ends, or the average over the visits of an epoch there if all of them count."""
         state = self.plain.repeated(inputs).end(begin)
         if not self.average.is_per_visit:
             return state[: self.rank]
         both = np.concatenate([state, np.zeros_like(state[: self.rank])])
-        return once.apart(1, both)[self.state :] / self.walk.steps
+        taken_on = self.followed.repeated(inputs).apart(1, both)[self.state :]
+        _, visits = power_and_sum(np.array([1 - self.average.kept]), np.asarray(float(self.walk.steps)))
+        return taken_on / (self.average.taken * float(visits[0]))
 
 
 class AveragedOutside:

@@ -18,7 +18,7 @@ from scipy.sparse.csgraph import connected_components
 from reshuffle._core import BoolArray, FloatArray, IntArray
 from reshuffle._core.threads import few_threads
 from reshuffle.epoch.affine.affine_map import AffineMap, Power, Powers, has_faded, mean_map, settling
-from reshuffle.epoch.affine.averaged import AveragedVisits
+from reshuffle.epoch.affine.averaged_visits import AveragedVisits
 from reshuffle.epoch.affine.visits import DrawnVisits, GradedBlocks, MeanVisits, SubsetVisits, Visits
 from reshuffle.epoch.walks import Walk
 from reshuffle.problem.row_space import RowSpace
