@@ -98,9 +98,9 @@ def of_spreads(
     """The same of what the orders add to an average, at each of the distinct epochs, ascending."""
     _, back = np.unique(clock.ravel(), return_inverse=True)
     # Rounding may leave a covariance of nothing just below zero.
-    found = [(max(readout.inside(each.covariance), 0.0), each.error) for each in spreads]
-    spread, errors = np.array(found).reshape(-1, 2).T
-    errors = np.where(errors == 0, 0.0, errors * spread)
+    sizes = [(max(readout.inside(each.covariance), 0.0), each.error) for each in spreads]
+    spread = np.array([size for size, _ in sizes])
+    errors = np.array([error * size if error else 0.0 for size, error in sizes])
     made = _spread_over(clock, back, mean + spread, mean, errors, "estimate" if errors.any() else "exact")
     # It may be too small to be seen in a difference of the two.
     return replace(made, spread=spread[back].reshape(clock.shape))
