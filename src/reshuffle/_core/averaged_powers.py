@@ -72,7 +72,7 @@ def moving_mean(x: FloatArray, decay: float, count: FloatArray) -> tuple[FloatAr
 
     >>> power, total = moving_mean(np.array([0.0, 0.5]), 0.5, np.array([2.0]))
     >>> print(power, total)
-    [[1.    0.625]] [[1.25 1.  ]]
+    [[1.  0.5]] [[1.25 1.  ]]
     """
     gap = 1 - decay
     # d^(k + 1) and h_k(1, d), (..., 1).

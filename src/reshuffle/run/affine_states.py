@@ -14,7 +14,8 @@ from reshuffle.epoch import choice
 from reshuffle.epoch.accuracy import Accuracy
 from reshuffle.epoch.affine import visits
 from reshuffle.epoch.affine.affine_map import AffineMap, average
-from reshuffle.epoch.affine.averaged_course import AveragedCourse, AveragedOutside
+from reshuffle.epoch.affine.averaged_course import AveragedCourse
+from reshuffle.epoch.affine.averaged_outside import AveragedOutside
 from reshuffle.epoch.affine.course import Course, can_be_stacked, stacked_states
 from reshuffle.epoch.affine.outside import Outside
 from reshuffle.epoch.affine.sampled_course import SampledCourse

@@ -336,7 +336,7 @@ def descend(
     BestEpoch(epoch=7, risk=0.575587)
     >>> averaged = rs.descend(problem, rs.RandomReshuffling(batches=4), alpha=0.2, average=rs.EMA(0.9))
     >>> averaged.risk([0, 10, 300]).total.round(4)
-    array([1.    , 0.5801, 0.8588])
+    array([1.    , 0.6301, 0.8585])
     """
     problem = checked_problem(problem)
     scheme = base.checked(scheme, problem.n)
