@@ -77,6 +77,8 @@ def spreads(
     course: AveragedCourse, inputs: Inputs, start: FloatArray, epochs: FloatArray
 ) -> Iterator[Spread]:
     """The covariance of the average at each of the ascending epochs, from the error e_0 (r,)."""
+    if course.recipe.is_constant and course.recipe.at(0).step == 0:
+        return (Spread(np.zeros((course.rank, course.rank))) for _ in epochs)
     return _Follower(course, inputs).spreads(start, epochs)
 
 
@@ -180,8 +182,6 @@ class _Follower:
 
     def _forever(self) -> Spread:
         """After infinitely many epochs: a mean over all of them knows no orders, if their mean square settles."""
-        if self.course.recipe.at(0).step == 0:
-            return Spread(np.zeros((self.rank, self.rank)))
         end, error = self._end
         if not end.is_finite or self.left == 1:
             return self._spread(end, self.average.earliest)
