@@ -201,8 +201,9 @@ class _Block:
         self.problem, self.scheme, self.recipe, self.rng = problem, scheme, made, rng
         self.state = np.tile(start, (runs, 1))
         self.buffer = np.zeros_like(self.state) if made.momentum else self.state
-        self.sums = self.state if made.average is None else np.zeros_like(self.state)
-        self.takes_visits = False
+        self.taken_on: Average | None = None
+        starts = made.average is not None and made.average.begins_with_iterate
+        self.sums = self.state.copy() if starts else np.zeros_like(self.state)
         self.responses = problem.y[np.newaxis]
         if fresh_noise:
             beta_star, _, noise = problem.truth("fresh_noise")
@@ -210,26 +211,24 @@ class _Block:
             self.responses = problem.X @ beta_star + noise * draws
 
     def epochs(self, last: int) -> Iterator[tuple[int, FloatArray]]:
-        """Yield the parameters (runs, p) after 0, 1, ..., last epochs, or their average."""
-        average, steps = self.recipe.average, self.scheme.steps(self.problem.n)
-        if average is not None and average.begins_with_iterate:
-            self.sums = self.state.copy()
-        yield 0, self.sums
+        """Yield the parameters (runs, p) after 0, 1, ..., last epochs, or their average where it has begun."""
+        average = self.recipe.average
+        yield 0, self.state
         training = self.scheme.visits(self.problem.n, self.rng, len(self.state))
         for epoch in range(1, last + 1):
             self.now = self.recipe.at(epoch - 1)
-            begun = average is not None and epoch > average.start
-            self.takes_visits = begun and average is not None and average.is_per_visit
+            self.taken_on = average if average is not None and epoch > average.start else None
             for visit in next(training):
                 self._visit(visit)
-            if begun and not self.takes_visits:
-                self._take_on(np.arange(len(self.state)))
-            yield epoch, self.sums / average.divisor(epoch, steps) if average and begun else self.state
+            yield epoch, self.state if self.taken_on is None else self._averaged(self.taken_on, epoch)
 
-    def _take_on(self, runs: IntArray) -> None:
+    def _averaged(self, average: Average, epoch: int) -> FloatArray:
+        if not average.is_per_visit:
+            self._take_on(average, np.arange(len(self.state)))
+        return self.sums / average.divisor(epoch, self.scheme.steps(self.problem.n))
+
+    def _take_on(self, average: Average, runs: IntArray) -> None:
         """One update of the averages of some of the runs."""
-        average = self.recipe.average
-        assert average is not None
         with np.errstate(over="ignore", invalid="ignore"):
             self.sums[runs] = average.kept * self.sums[runs] + average.taken * self.state[runs]
 
@@ -279,8 +278,8 @@ class _Block:
             gradients += self.now.momentum * self.buffer[runs]
             self.buffer[runs] = gradients
         self.state[runs] = current - self.now.step * gradients
-        if self.takes_visits:
-            self._take_on(runs)
+        if self.taken_on is not None and self.taken_on.is_per_visit:
+            self._take_on(self.taken_on, runs)
 
 
 class _Tally:

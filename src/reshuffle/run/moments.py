@@ -78,6 +78,8 @@ def way(run: AffineEngine, modes: ModesEngine | None, when: FloatArray, given_re
     blocks = epoch.blocks if epoch is not None and plain else run.blocks
     dimension = run.problem.rank if plain else run.dimension
     inputs = 1 if given_responses else 1 + len(blocks.rows)
+    # Averages have a recursion of their own beside the general one.
+    last = run.recipe.average is None
     task = SecondMomentTask(
         walk=run.walk,
         blocks=blocks,
@@ -85,14 +87,12 @@ def way(run: AffineEngine, modes: ModesEngine | None, when: FloatArray, given_re
         epochs=when,
         given_responses=given_responses,
         mean_is_exact=exact,
-        rows_serve=run.recipe.average is None
+        rows_serve=last
         and exact
         and epoch is not None
         and not given_responses
         and _rows_serve(epoch, run, when),
-        leaps=run.recipe.is_constant
-        and run.recipe.average is None
-        and streams.leaps(dimension * (dimension + inputs), when),
+        leaps=last and run.recipe.is_constant and streams.leaps(dimension * (dimension + inputs), when),
         settling=lambda: _settling(run, epoch),
     )
     return choice.second_moment_choice(task, run.accuracy)
