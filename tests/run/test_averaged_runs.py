@@ -178,7 +178,8 @@ def test_bounds_of_the_series_cover_the_exact_answer(average):
 )
 def test_no_epoch_is_better_than_the_best(scheme, recipe, average):
     problem = rs.gaussian(20, 15, noise=0.8, seed=2)
-    run = rs.descend(problem, scheme, average=average, **recipe)
+    # A budget for some hundred epochs, where they are looked at one by one.
+    run = rs.descend(problem, scheme, average=average, budget=1e8, **recipe)
     best = run.best_epoch()
     first = average.start + 1 if isinstance(average, rs.TailAverage) else 0
     risks = run.risk(np.arange(first, 81)).total
