@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from reshuffle.planning import compare_schemes as compare_schemes
     from reshuffle.problem import LeastSquares as LeastSquares
     from reshuffle.problem import gaussian as gaussian
+    from reshuffle.recipe import EMA as EMA
+    from reshuffle.recipe import TailAverage as TailAverage
     from reshuffle.run import BestEpoch as BestEpoch
     from reshuffle.run import ExpectedRisk as ExpectedRisk
     from reshuffle.run import GradientFlow as GradientFlow
@@ -52,6 +54,7 @@ __version__ = "0.2.0.dev0"
 # A name is imported when it is first asked for, so that `reshuffle --help` does not wait for numpy and scipy.
 # The lines above say the same to type checkers and editors; a test compares the two.
 _HOMES = {
+    "EMA": "reshuffle.recipe",
     "AccuracyWarning": "reshuffle.errors",
     "BestEpoch": "reshuffle.run",
     "BudgetError": "reshuffle.errors",
@@ -80,6 +83,7 @@ _HOMES = {
     "ShuffleOnce": "reshuffle.schemes",
     "Simulation": "reshuffle.simulation",
     "Stability": "reshuffle.run",
+    "TailAverage": "reshuffle.recipe",
     "UnsupportedError": "reshuffle.errors",
     "WithReplacement": "reshuffle.schemes",
     "compare_schemes": "reshuffle.planning",

@@ -13,7 +13,7 @@ from reshuffle._core.progress import track
 from reshuffle._core.threads import each, one_thread
 from reshuffle.problem import checked_problem, checked_start
 from reshuffle.problem.least_squares import LeastSquares
-from reshuffle.recipe import StepLike, recipe
+from reshuffle.recipe import Average, StepLike, recipe
 from reshuffle.recipe.recipe import Recipe
 from reshuffle.schemes import base
 from reshuffle.schemes.base import Scheme, Visit
@@ -93,6 +93,7 @@ def simulate(
     fresh_noise: bool = False,
     penalty: float = 0.0,
     momentum: float = 0.0,
+    average: Average | None = None,
     test_samples: int = 0,
     progress: bool | None = None,
 ) -> Simulation:
@@ -100,7 +101,7 @@ def simulate(
 
     Parameters
     ----------
-    problem, scheme, step, alpha, start, penalty, momentum
+    problem, scheme, step, alpha, start, penalty, momentum, average
         As in `descend`.
     epochs : int or array of int
         When to look; finite.
@@ -125,7 +126,7 @@ def simulate(
     """
     problem = checked_problem(problem)
     scheme = base.checked(scheme, problem.n)
-    made = recipe.checked(step, alpha, penalty, momentum, scheme.steps(problem.n))
+    made = recipe.checked(step, alpha, penalty, momentum, scheme.steps(problem.n), average)
     when = checks.epochs(epochs)
     if not np.isfinite(when).all():
         raise ValueError(
@@ -233,6 +234,9 @@ class _Block:
         self.problem, self.scheme, self.recipe, self.rng = problem, scheme, made, rng
         self.state = np.tile(start, (runs, 1))
         self.buffer = np.zeros_like(self.state) if made.momentum else self.state
+        self.taken_on: Average | None = None
+        starts = made.average is not None and made.average.begins_with_iterate
+        self.sums = self.state.copy() if starts else np.zeros_like(self.state)
         self.responses = problem.y[np.newaxis]
         if fresh_noise:
             beta_star, _, noise = problem.truth("fresh_noise")
@@ -240,14 +244,26 @@ class _Block:
             self.responses = problem.X @ beta_star + noise * draws
 
     def epochs(self, last: int) -> Iterator[tuple[int, FloatArray]]:
-        """Yield the parameters (runs, p) after 0, 1, ..., last epochs."""
+        """Yield the parameters (runs, p) after 0, 1, ..., last epochs, or their average where it has begun."""
+        average = self.recipe.average
         yield 0, self.state
         training = self.scheme.visits(self.problem.n, self.rng, len(self.state))
         for epoch in range(1, last + 1):
             self.now = self.recipe.at(epoch - 1)
+            self.taken_on = average if average is not None and epoch > average.start else None
             for visit in next(training):
                 self._visit(visit)
-            yield epoch, self.state
+            yield epoch, self.state if self.taken_on is None else self._averaged(self.taken_on, epoch)
+
+    def _averaged(self, average: Average, epoch: int) -> FloatArray:
+        if not average.is_per_visit:
+            self._take_on(average, np.arange(len(self.state)))
+        return self.sums / average.divisor(epoch, self.scheme.steps(self.problem.n))
+
+    def _take_on(self, average: Average, runs: IntArray) -> None:
+        """One update of the averages of some of the runs."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            self.sums[runs] = average.kept * self.sums[runs] + average.taken * self.state[runs]
 
     def _visit(self, visit: Visit) -> None:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -295,6 +311,8 @@ class _Block:
             gradients += self.now.momentum * self.buffer[runs]
             self.buffer[runs] = gradients
         self.state[runs] = current - self.now.step * gradients
+        if self.taken_on is not None and self.taken_on.is_per_visit:
+            self._take_on(self.taken_on, runs)
 
 
 class _Tally:

@@ -1,7 +1,7 @@
 """How a run is made: the step of every epoch, the penalty, the momentum."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -9,6 +9,8 @@ from numpy.typing import ArrayLike
 
 from reshuffle._core import FloatArray, checks
 from reshuffle.problem.row_space import RowSpace
+from reshuffle.recipe import average as averages
+from reshuffle.recipe.average import Average
 
 StepLike: TypeAlias = ArrayLike | Callable[[int], Any]
 """A number, a list with one number per epoch, or a function of the epochs done before."""
@@ -48,12 +50,15 @@ class Recipe:
         Of the heavy ball, in [0, 1).
     divisor : int
         What the schedule is divided by: 1, or the steps of an epoch if it was given as alpha.
+    average : Average, optional
+        Of the iterates, which takes the place of the last one in all answers.
     """
 
     schedule: Schedule
     penalty: float = 0.0
     momentum: float = 0.0
     divisor: int = 1
+    average: Average | None = None
 
     @property
     def is_constant(self) -> bool:
@@ -62,8 +67,14 @@ class Recipe:
 
     @property
     def is_plain(self) -> bool:
-        """Whether there is nothing but a step."""
-        return self.is_constant and self.penalty == 0 and self.momentum == 0
+        """Whether there is nothing but a step in an epoch."""
+        looks_inside = self.average is not None and self.average.is_per_visit
+        return self.is_constant and self.penalty == 0 and self.momentum == 0 and not looks_inside
+
+    @property
+    def earliest(self) -> int:
+        """The first epoch that can be asked for."""
+        return 0 if self.average is None else self.average.earliest
 
     @property
     def horizon(self) -> float:
@@ -81,8 +92,9 @@ class Recipe:
         return Hyperparameters(step / self.divisor, self.penalty, self.momentum)
 
     def clock(self, epochs: Any) -> FloatArray:
-        """Return the epochs asked for, if the schedule knows them."""
+        """Return the epochs asked for, if the schedule knows them and there is an average by then."""
         when = checks.epochs(epochs)
+        averages.require_begun(self.average, when)
         if self.is_constant or not when.size:
             return when
         last = float(when.max())
@@ -106,23 +118,30 @@ class Recipe:
             words = [f"step schedule of {of}"]
         words += [f"penalty={self.penalty:g}"] if self.penalty else []
         words += [f"momentum={self.momentum:g}"] if self.momentum else []
+        words += [f"average={self.average}"] if self.average else []
         return ", ".join(words)
 
 
 def checked(
-    step: StepLike | None, alpha: StepLike | None, penalty: float, momentum: float, steps_per_epoch: int
+    step: StepLike | None,
+    alpha: StepLike | None,
+    penalty: float,
+    momentum: float,
+    steps_per_epoch: int,
+    average: Any = None,
 ) -> Recipe:
     """Check what a user gave; exactly one of `step` and `alpha` = step * steps_per_epoch."""
     if (step is None) == (alpha is None):
         raise TypeError(
             f"exactly one of step and alpha must be given, but step is {step!r} and alpha is {alpha!r}."
         )
-    return Recipe(
+    made = Recipe(
         schedule=_schedule("step", step) if step is not None else _schedule("alpha", alpha),
         penalty=checks.nonnegative("penalty", penalty),
         momentum=_momentum(momentum),
         divisor=1 if alpha is None else steps_per_epoch,
     )
+    return replace(made, average=averages.checked(average, made.horizon))
 
 
 def _schedule(name: str, value: StepLike | None) -> Schedule:

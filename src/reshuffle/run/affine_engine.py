@@ -260,9 +260,11 @@ class AffineEngine(AffineStates):
         """
         end = float(self._risk(np.asarray(np.inf)).total) if self.recipe.is_constant else math.nan
         longest = min(stopping.LONGEST_SEARCH, max(64.0, self.accuracy.budget / self._epoch_flops // 1))
+        first = self.recipe.earliest
         found = stopping.search_one_by_one(
-            lambda epochs: self._risk(epochs).total, end, self.recipe.horizon, longest
+            lambda late: self._risk(late + first).total, end, self.recipe.horizon - first, longest
         )
+        found = replace(found, epoch=found.epoch + first)
         return found.with_error_of(self.risk) if self.error_kind != "exact" else found
 
     @property

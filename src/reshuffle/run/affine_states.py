@@ -14,6 +14,8 @@ from reshuffle.epoch import choice
 from reshuffle.epoch.accuracy import Accuracy
 from reshuffle.epoch.affine import stacked_courses, visits
 from reshuffle.epoch.affine.affine_map import AffineMap
+from reshuffle.epoch.affine.averaged_course import AveragedCourse
+from reshuffle.epoch.affine.averaged_outside import AveragedOutside
 from reshuffle.epoch.affine.course import Course
 from reshuffle.epoch.affine.outside import Outside
 from reshuffle.epoch.affine.sampled_course import SampledCourse
@@ -41,7 +43,7 @@ class AffineStates:
     problem : LeastSquares
     scheme : Scheme
     recipe : Recipe
-        Step schedule, penalty, momentum.
+        Step schedule, penalty, momentum, average.
     start : (p,)
     accuracy : Accuracy
         How the mean over orders is to be taken; by default whatever the first draws give, where they are drawn.
@@ -87,7 +89,9 @@ class AffineStates:
     @property
     def dimension(self) -> int:
         """The length of the state."""
-        return self.space.dimension * (1 if self.recipe.momentum == 0 else 2)
+        average = self.recipe.average
+        parts = (self.recipe.momentum != 0) + (average is not None and average.is_per_visit)
+        return self.space.dimension * (1 + parts)
 
     @cached_property
     def visited(self) -> LeastSquares:
@@ -140,6 +144,10 @@ class AffineStates:
         return self._courses(self.inside(self.problem.parameters("the risk")))
 
     def _courses(self, truth: FloatArray | None) -> list[Course]:
+        courses, average = self._sources(truth), self.recipe.average
+        return courses if average is None else [AveragedCourse(course, average) for course in courses]
+
+    def _sources(self, truth: FloatArray | None) -> list[Course]:
         n = self.problem.n
         if self.draws_orders:
             # Only a penalty makes the map of the error another than that of the parameters.
@@ -156,8 +164,9 @@ class AffineStates:
         ]
 
     @cached_property
-    def _outside(self) -> Outside:
-        return Outside(self.recipe, self.scheme.steps(self.problem.n), self.space)
+    def _outside(self) -> "Outside | AveragedOutside":
+        made = Outside(self.recipe, self.scheme.steps(self.problem.n), self.space)
+        return made if self.recipe.average is None else AveragedOutside(made, self.recipe.average)
 
     def fades(self, epochs: FloatArray) -> FloatArray:
         """What is left, outside the row space, of the start after each of the ascending epochs."""
@@ -178,8 +187,8 @@ class AffineStates:
         if not self.draws_orders or self._left_out is not None:
             return []
         (course,) = self.courses
-        assert isinstance(course, SampledCourse)
-        made = [copy(self) for _ in range(course.groups)]
+        assert isinstance(course.source, SampledCourse)
+        made = [copy(self) for _ in range(course.source.groups)]
         for group, replica in enumerate(made):
             replica._left_out = group
             for known in ("courses", "courses_of_errors"):

@@ -5,10 +5,11 @@ import numpy as np
 from reshuffle._core import FloatArray, confidence
 from reshuffle.epoch import choice
 from reshuffle.epoch.accuracy import A_SECOND, CALL, duration, warn_of_no_answer
+from reshuffle.epoch.affine.averaged_course import AveragedCourse
 from reshuffle.epoch.affine.outside import Inputs
 from reshuffle.epoch.choice import Choice, SecondMomentTask
 from reshuffle.epoch.epoch import Epoch
-from reshuffle.epoch.second_moment import streams
+from reshuffle.epoch.second_moment import averaged_spread, streams
 from reshuffle.epoch.second_moment.reshuffled import ReshuffledMoment
 from reshuffle.epoch.second_moment.streams import Readout
 from reshuffle.problem.least_squares import LeastSquares
@@ -58,6 +59,9 @@ def expected_risk(
     error = run.inside(run.start - run.problem.parameters("the expected risk"))
     if not courses[0].scheme.is_random:
         return parts.deterministic(clock, mean)
+    if isinstance(courses[0], AveragedCourse):
+        spreads = averaged_spread.spreads(courses[0], inputs, error, when)
+        return parts.of_spreads(clock, spreads, run.readout, mean)
     snapshots = streams.general(courses[0], inputs, error, when)
     return parts.of_moments(clock, snapshots, run.fades(when), run.readout, mean)
 
@@ -80,6 +84,8 @@ def way(
     blocks = epoch.blocks if epoch is not None and plain else run.blocks
     dimension = run.problem.rank if plain else run.dimension
     inputs = 1 if given_responses else 1 + len(blocks.rows)
+    # Averages have a recursion of their own beside the general one.
+    last = run.recipe.average is None
     task = SecondMomentTask(
         walk=run.walk,
         blocks=blocks,
@@ -87,8 +93,15 @@ def way(
         epochs=when,
         given_responses=given_responses,
         mean_is_exact=exact,
-        rows_serve=exact and epoch is not None and not given_responses and _rows_serve(epoch, run, when),
-        leaps=squares and run.recipe.is_constant and streams.leaps(dimension * (dimension + inputs), when),
+        rows_serve=last
+        and exact
+        and epoch is not None
+        and not given_responses
+        and _rows_serve(epoch, run, when),
+        leaps=last
+        and squares
+        and run.recipe.is_constant
+        and streams.leaps(dimension * (dimension + inputs), when),
         settling=lambda: _settling(run, epoch),
     )
     return choice.second_moment_choice(task, run.accuracy)
@@ -197,6 +210,7 @@ def by_sampling(
         step=lambda epoch: made.at(epoch).step,
         penalty=made.penalty,
         momentum=made.momentum,
+        average=made.average,
         epochs=when,
         runs=runs,
         start=run.start,

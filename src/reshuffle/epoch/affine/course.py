@@ -9,6 +9,7 @@ remaining map loses no digits either. Coordinates that have nothing to do with e
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 import scipy.linalg
@@ -16,6 +17,7 @@ from scipy.sparse.csgraph import connected_components
 
 from reshuffle._core import BoolArray, FloatArray, IntArray
 from reshuffle.epoch.affine.affine_map import AffineMap, Powers, mean_map, settling
+from reshuffle.epoch.affine.averaged_visits import AveragedVisits
 from reshuffle.epoch.affine.stacked_maps import StackedMaps
 from reshuffle.epoch.affine.visits import DrawnVisits, GradedBlocks, MeanVisits, SubsetVisits, Visits
 from reshuffle.epoch.walks import Walk
@@ -125,6 +127,8 @@ class Course:
         u_star: then the states are those of the error, and the penalty pulls it towards -u_star.
     """
 
+    can_be_stacked: ClassVar[bool] = True
+
     scheme: Scheme
     n: int
     blocks: GradedBlocks
@@ -140,9 +144,16 @@ class Course:
         """The visits of the epoch after `epoch` others."""
         scaled = self.recipe.at(epoch).scaled(self.space)
         if (self.scheme.shuffle, self.scheme.unit) == (Shuffle.EVERY_STEP, Unit.SAMPLE):
-            return DrawnVisits(self.blocks, scaled)
+            return self._averaged(DrawnVisits(self.blocks, scaled))
         drawn = self.walk.drawn_batches if self.walk.exists else None
-        return Visits(self.blocks, scaled) if drawn is None else SubsetVisits(self.blocks, scaled, drawn)
+        return self._averaged(
+            Visits(self.blocks, scaled) if drawn is None else SubsetVisits(self.blocks, scaled, drawn)
+        )
+
+    def _averaged(self, visits: Visits) -> Visits:
+        """With what is averaged after every visit, if anything is."""
+        average = self.recipe.average
+        return AveragedVisits(visits, average) if average is not None and average.is_per_visit else visits
 
     def map(self, epoch: int) -> AffineMap:
         """The mean map of the epoch after `epoch` others."""
@@ -152,10 +163,15 @@ class Course:
             force = visits.unit_force(truth)
             if (self.scheme.shuffle, self.scheme.unit) == (Shuffle.EVERY_STEP, Unit.BATCH):
                 # Independent visits: the mean of their product is that of as many mean visits.
-                visits = MeanVisits(self.blocks, self.recipe.at(epoch).scaled(self.space))
+                visits = self._averaged(MeanVisits(self.blocks, self.recipe.at(epoch).scaled(self.space)))
                 follow = self.walk.one_after_the_other
             self._maps[visits.step] = mean_map(follow, self.walk.steps, visits, force)
         return self._maps[visits.step]
+
+    @property
+    def source(self) -> "Course":
+        """The course whose maps are the means over orders."""
+        return self
 
     @cached_property
     def settles(self) -> bool:
@@ -174,7 +190,12 @@ class Course:
 
         They are (d, 1 + rows), to be multiplied with the inputs, or (d, 1) if those (1 + rows,) are given.
         """
-        begin = self.begin(start, inputs)
+        return self.onward(self.begin(start, inputs), epochs, inputs)
+
+    def onward(
+        self, begin: FloatArray, epochs: FloatArray, inputs: FloatArray | None = None
+    ) -> Iterator[FloatArray]:
+        """The same from a state (d, z)."""
         current, done = begin, 0.0
         once = self.repeated(inputs)
         for epoch in epochs:
@@ -186,7 +207,7 @@ class Course:
                     current = once.overflown(epoch, begin)
             else:
                 for passed in range(int(done), int(epoch)):
-                    current = once_more(self._fed(passed, inputs), current)
+                    current = once_more(self.fed(passed, inputs), current)
             done = epoch
             yield current
 
@@ -198,9 +219,10 @@ class Course:
 
     def repeated(self, inputs: FloatArray | None) -> "Repeated":
         """The map of the first epoch over and over."""
-        return Repeated(self._fed(0, inputs), self)
+        return Repeated(self.fed(0, inputs), self)
 
-    def _fed(self, epoch: int, inputs: FloatArray | None) -> AffineMap:
+    def fed(self, epoch: int, inputs: FloatArray | None) -> AffineMap:
+        """The mean map of the epoch after `epoch` others, with the inputs (1 + rows,) if they are given."""
         return self.map(epoch) if inputs is None else self.map(epoch).fed(inputs)
 
 
@@ -222,6 +244,13 @@ class Repeated:
         states = np.zeros_like(begin)
         for place, part in self._parts:
             states[place] = _answer(part.after(epoch, begin[place]), part.map, begin[place])
+        return states
+
+    def apart(self, count: float, begin: FloatArray) -> FloatArray:
+        """The states after so many epochs, each part by its powers alone: inf in all of a part that has grown."""
+        states = np.zeros_like(begin)
+        for place, part in self._parts:
+            states[place] = _answer(Powers(part.map).after(count, begin[place]), part.map, begin[place])
         return states
 
     def end(self, begin: FloatArray) -> FloatArray:

@@ -67,7 +67,7 @@ class Outside:
     def __init__(self, recipe: Recipe, steps: int, space: RowSpace):
         self.recipe, self.steps, self.space = recipe, steps, space
 
-    def _visit(self, epoch: int) -> AffineMap:
+    def visit(self, epoch: int) -> AffineMap:
         """On a coordinate and its momentum buffer, after `epoch` epochs: what `Visits` does without rows."""
         scaled: Hyperparameters = self.recipe.at(epoch).scaled(self.space)
         size, momentum = math.sqrt(scaled.penalty), scaled.momentum
@@ -84,34 +84,42 @@ class Outside:
     def rate(self) -> float:
         """The spectral radius of an epoch."""
         with np.errstate(over="ignore"):
-            return float(np.power(self._visit(0).radius, self.steps))
+            return float(np.power(self.visit(0).radius, self.steps))
 
     @property
     def settles(self) -> bool:
         """Whether what is outside fades, or nothing acts on it."""
         hyper = self.recipe.at(0)
-        return hyper.step * hyper.penalty == 0 or self._visit(0).settles
+        return hyper.step * hyper.penalty == 0 or self.visit(0).settles
 
     def fades(self, epochs: FloatArray) -> FloatArray:
         """What is left of the start after each of the ascending epochs."""
         if self.recipe.penalty == 0:
             return np.ones(len(epochs))
-        state, done, fades = np.array([[1.0], [0.0]]), 0, []
+        done, state, fades = 0, self.state(0), []
         for epoch in epochs:
             if np.isinf(epoch):
-                fades.append(self._end())
+                fades.append(self.end)
                 continue
-            if self.recipe.is_constant:
-                state = Powers(self._visit(0)).after(self.steps * (int(epoch) - int(done)), state)
-            else:
-                for passed in range(done, int(epoch)):
-                    state = Powers(self._visit(passed)).after(self.steps, state)
-            done = int(epoch)
+            state, done = self._onward(state, done, int(epoch)), int(epoch)
             fades.append(float(state[0, 0]) if np.isfinite(state).all() else math.inf)
         return np.array(fades)
 
-    def _end(self) -> float:
+    def state(self, epoch: int) -> FloatArray:
+        """A coordinate that was one at the start, and its momentum buffer, (2, 1), after an epoch."""
+        return self._onward(np.array([[1.0], [0.0]]), 0, epoch)
+
+    def _onward(self, state: FloatArray, done: int, epoch: int) -> FloatArray:
+        if self.recipe.is_constant:
+            return Powers(self.visit(0)).after(self.steps * (epoch - done), state)
+        for passed in range(done, epoch):
+            state = Powers(self.visit(passed)).after(self.steps, state)
+        return state
+
+    @property
+    def end(self) -> float:
+        """What is left of the start in the end."""
         hyper = self.recipe.at(0)
         if hyper.step * hyper.penalty == 0:
             return 1.0
-        return 0.0 if self._visit(0).settles else math.inf
+        return 0.0 if self.visit(0).settles else math.inf

@@ -118,13 +118,16 @@ class _Tally:
                     self._kernel[group] += kernel
                     self._entries[group] += entries
             self.rounds += rounds
-            self.error = pace_error(np.array([_loss(one) for one in self.maps]))
+            # An average has no pace of its own.
+            state = np.arange(self._visits.plain.dimension)
+            self.error = pace_error(np.array([_loss(one.part(state)) for one in self.maps]))
         return rounds * self.expense
 
 
 def follow(visits: Visits, force: FloatArray, orders: Orders) -> tuple[FloatArray, FloatArray]:
     """K (d, d) and E (d, 1 + rows) of `AffineMap`, averaged over the orders."""
     rank, d, grades = visits.rank, visits.dimension, visits.left * visits.right
+    plain = visits.plain.dimension
     count, steps, _ = orders.rows.shape
     padded = np.vstack([visits.unit, np.zeros(rank)])
     kernel, constant = np.zeros((count, d, d)), np.zeros((count, d))
@@ -134,20 +137,22 @@ def follow(visits: Visits, force: FloatArray, orders: Orders) -> tuple[FloatArra
         index = orders.rows[:, visit]
         rows = padded[index]
         # K -> K + (I - K L R) K_b: what was visited later stands to the left.
-        kept = np.eye(d) - kernel * grades
+        product = np.eye(d) - kernel * grades
+        kept = visits.folded(product)
         # A gradient moves the parameters by -1 and the buffer by 1, in their units.
         pushed = kept[:, :, :rank].copy()
         if visits.momentum:
             pushed -= kept[:, :, rank:]
         entry = pushed @ rows.transpose(0, 2, 1) / orders.divisors[:, visit, np.newaxis, np.newaxis]
         entries[every, index] = entry.transpose(0, 2, 1)
-        constant += kept @ force
+        constant += product @ force
         kernel[:, :, :rank] += entry @ rows
         if visits.penalty:
             kernel[:, :, :rank] += pushed * visits.held
         if visits.momentum:
             stays = (1 - visits.momentum) * kept[:, :, rank:]
-            kernel[:, :, rank:] += visits.momentum * kept[:, :, :rank] + stays
+            kernel[:, :, rank:plain] += visits.momentum * kept[:, :, :rank] + stays
+        visits.add_of_average(product, kernel)
     inputs = [constant.mean(axis=0)[:, np.newaxis], entries[:, :-1].mean(axis=0).T]
     return kernel.mean(axis=0), np.hstack(inputs)
 

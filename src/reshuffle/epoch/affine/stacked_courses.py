@@ -90,6 +90,29 @@ class StackedCourses:
         return self.maps(0, None if self._known else np.zeros(1 + len(self.first.blocks.rows)))
 
 
+class CoursesApart(StackedCourses):
+    """Courses that cannot be stacked, such as those of averages, one after the other."""
+
+    def __init__(self, courses: Sequence[Course]):
+        super().__init__(courses, keeps=False)
+
+    def states(
+        self, start: FloatArray, epochs: FloatArray, inputs: FloatArray | None = None
+    ) -> Iterator[FloatArray]:
+        """The states (courses, d, z) after each of the ascending epochs."""
+        together = zip(*(course.states(start, epochs, inputs) for course in self._courses), strict=True)
+        return (np.array(states) for states in together)
+
+    @property
+    def settled(self) -> BoolArray:
+        """Which of the courses (courses,) converge from every start."""
+        return np.array([course.settles for course in self._courses])
+
+    def fates(self) -> tuple[BoolArray, FloatArray]:
+        """The same, and the spectral radii (courses,) of their epochs."""
+        return self.settled, np.array([course.rate for course in self._courses])
+
+
 class _Repeated:
     """The maps of the first epoch over and over, from one state (d, z)."""
 
@@ -131,6 +154,8 @@ class _Repeated:
 
 def chunks(courses: Sequence[Course], inputs: FloatArray | None = None) -> list[StackedCourses]:
     """As many courses together as memory allows for; pairs of neighbours stay together."""
+    if not courses[0].can_be_stacked:
+        return [CoursesApart(courses)]
     d = courses[0].visits(0).dimension
     columns = 1 if inputs is not None else 1 + len(courses[0].blocks.rows)
     # Kernels and entries of a power, of its square and of what they are made from; and the states.
@@ -172,6 +197,8 @@ def mean_states(
 
 def mean_loss(courses: Sequence[Course]) -> FloatArray:
     """The mean over the courses of D (d, d), what the first epoch takes away."""
+    if not courses[0].can_be_stacked:
+        return np.asarray(sum(course.map(0).loss for course in courses) / len(courses))
     parts = [part.kernels() for part in chunks(courses, np.zeros(1 + len(courses[0].blocks.rows)))]
     kernel = sum(maps.kernels.sum(axis=0) for maps in parts) / len(courses)
     return np.asarray(parts[0].left[:, np.newaxis] * kernel * parts[0].right)

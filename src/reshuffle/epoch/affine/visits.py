@@ -64,7 +64,7 @@ class Visits:
     """
 
     def __init__(self, blocks: GradedBlocks, scaled: Hyperparameters):
-        self.blocks = blocks
+        self.blocks, self.scaled = blocks, scaled
         self.step, self.penalty, self.momentum = scaled.step, scaled.penalty, scaled.momentum
         self.rank: int = blocks.rows.shape[1]
         root = math.sqrt(self.penalty)
@@ -75,6 +75,11 @@ class Visits:
         buffers = np.ones(self.dimension - self.rank)
         self.left = np.concatenate([self.step * self.sizes, buffers])
         self.right = np.concatenate([self.sizes, buffers])
+
+    @property
+    def plain(self) -> "Visits":
+        """The visits without what is averaged beside them."""
+        return self
 
     @property
     def dimension(self) -> int:
@@ -134,7 +139,7 @@ class Visits:
     def unit_entry(self, batch: int) -> FloatArray:
         """E_b (d, m_b)."""
         rows, divisor = self._batches[batch]
-        return self._pushed(rows.T / divisor)
+        return self.pushed(rows.T / divisor)
 
     def entry(self, batch: int) -> FloatArray:
         """L E_b (d, m_b), how the responses of the batch enter."""
@@ -142,16 +147,24 @@ class Visits:
 
     def unit_force(self, truth: FloatArray) -> FloatArray:
         """The force f (d,) of the penalty, which pulls the error towards -u_star."""
-        return self._pushed(-self._force * truth)
+        return self.pushed(-self._force * truth)
 
     def force(self, truth: FloatArray) -> FloatArray:
         """L f (d,)."""
         return self.left * self.unit_force(truth)
 
-    def _pushed(self, minus_gradient: FloatArray) -> FloatArray:
+    def pushed(self, minus_gradient: FloatArray) -> FloatArray:
+        """What a force on the parameters (r, ...) does to the state (d, ...)."""
         if self.momentum == 0:
             return minus_gradient
         return np.concatenate([minus_gradient, -minus_gradient])
+
+    def folded(self, product: FloatArray) -> FloatArray:
+        """P (..., d) as it acts on what visits do to the plain state."""
+        return product
+
+    def add_of_average(self, product: FloatArray, kernel: FloatArray) -> None:
+        """Add to a kernel (..., d) what P (..., d) makes of the average's own part of a visit: there is none."""
 
     def columns(self, batch: int) -> IntArray:
         """Where the responses of the batch are among those of the blocks."""
@@ -225,7 +238,7 @@ class MeanVisits(DrawnVisits):
 
     def unit_entry(self, batch: int) -> FloatArray:
         """The mean of E_b (d, rows)."""
-        return self._pushed(self.unit.T * self._weights)
+        return self.pushed(self.unit.T * self._weights)
 
     def columns(self, batch: int) -> IntArray:
         """All rows."""

@@ -13,7 +13,7 @@ from reshuffle._core import FloatArray
 from reshuffle._core.threads import few_threads
 from reshuffle.epoch.affine.affine_map import AffineMap, Powers, average
 from reshuffle.epoch.affine.outside import Inputs
-from reshuffle.epoch.affine.visits import DrawnVisits, Visits
+from reshuffle.epoch.affine.visits import Visits
 from reshuffle.epoch.walks import Process, Walk
 
 
@@ -105,13 +105,12 @@ class DrawnSecondMoment(SecondMoment):
     Parameters
     ----------
     walk : Walk
-    visits : DrawnVisits
-        Of one block of all rows, uncompressed.
+    visits : Visits
+        Of one block of all rows, uncompressed: `DrawnVisits`, perhaps with an average beside them.
     """
 
-    def __init__(self, walk: Walk, visits: DrawnVisits, inputs: Inputs):
+    def __init__(self, walk: Walk, visits: Visits, inputs: Inputs):
         super().__init__(walk, visits, inputs)
-        self.visits: DrawnVisits = visits
         self.shares: list[float] = walk.scheme.variance_shares(walk.n).tolist()
 
     def _visit(self, batch: int, moments: FloatArray) -> FloatArray:
@@ -162,8 +161,10 @@ class DrawnSecondMoment(SecondMoment):
         """What drawing rows adds to second moments of the state (..., d, d)."""
         visits, unit = self.visits, self.visits.unit
         covariance = (unit.T @ (squares[..., np.newaxis] * unit) / self.n - mean) * share
-        signs = np.array([[1.0]]) if visits.momentum == 0 else np.array([[1.0, -1.0], [-1.0, 1.0]])
-        return np.asarray(visits.left[:, np.newaxis] * np.kron(signs, covariance) * visits.left)
+        # Every part of the state is pushed by the same gradient, coordinate by coordinate.
+        push = visits.left * visits.pushed(np.ones(visits.rank))
+        parts = visits.dimension // max(visits.rank, 1)
+        return np.asarray(push[:, np.newaxis] * np.tile(covariance, (parts, parts)) * push)
 
 
 MOST_MOMENTS = 400

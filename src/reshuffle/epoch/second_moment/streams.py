@@ -134,7 +134,7 @@ class Snapshot:
 def second_moment(course: Course, inputs: Inputs, epoch: int) -> SecondMoment:
     """The recursion that belongs to a course, in the epoch after `epoch` others."""
     visits = course.visits(epoch)
-    if isinstance(visits, DrawnVisits):
+    if isinstance(visits.plain, DrawnVisits):
         return DrawnSecondMoment(course.walk, visits, inputs)
     return SecondMoment(course.walk, visits, inputs)
 
@@ -217,8 +217,16 @@ def _end(course: Course, inputs: Inputs, current: FloatArray) -> Snapshot:
     d, rank = len(current), course.visits(0).rank
     if course.recipe.at(0).step == 0:
         return Snapshot(current[:rank, :rank], current[:rank, d])
+    second, cross, error = stationary(course, inputs)
+    return Snapshot(second[:rank, :rank], cross[:rank, 0], error)
+
+
+def stationary(course: Course, inputs: Inputs) -> tuple[FloatArray, FloatArray, float]:
+    """E z z' (d, d) and E z zeta' (d, inputs) in the long run, and the relative error of the first; inf if none."""
+    visits = course.visits(0)
+    d = visits.dimension
     if not course.settles:
-        return Snapshot(np.full((rank, rank), np.inf), np.full(rank, np.inf))
+        return np.full((d, d), np.inf), np.full((d, inputs.count(visits)), np.inf), 0.0
     mean, recursion = course.map(0), second_moment(course, inputs, 0)
     ends = mean.fixed_point()
     cross = (
@@ -230,7 +238,7 @@ def _end(course: Course, inputs: Inputs, current: FloatArray) -> Snapshot:
     second, error = fixed_point(
         lambda matrix: recursion.change(np.hstack([matrix, cross]))[:, :d], mean_part(mean, symmetric)
     )
-    return Snapshot(second[:rank, :rank], cross[:rank, 0], error)
+    return second, cross, error
 
 
 def reshuffled(
