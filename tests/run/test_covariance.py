@@ -237,3 +237,19 @@ def test_bad_rows_are_refused():
         run.covariance(3).deviation([[1.0, 2.0]])
     with pytest.raises(ValueError, match="return_std"):
         run.predict(np.eye(3), 3, return_std="yes")
+
+
+@pytest.mark.parametrize("average", [rs.EMA(0.5), rs.TailAverage(1), rs.EMA(0.8, per="visit")], ids=repr)
+@pytest.mark.parametrize(
+    "scheme", [rs.RandomReshuffling(3), rs.WithReplacement(3), rs.ShuffleOnce(3)], ids=repr
+)
+def test_the_covariance_of_an_average_is_that_of_simulated_ones(scheme, average):
+    problem = rs.gaussian(12, 3, noise=0.5, seed=2)
+    run = rs.descend(problem, scheme, 0.3, average=average)
+    simulated = rs.simulate(
+        problem, scheme, 0.3, epochs=[3], runs=4000, seed=0, average=average, fresh_noise=False
+    )
+    trace = float(run.covariance(3).trace)
+    spread = run.expected_risk(3, given_responses=True).spread
+    assert trace == pytest.approx(float(spread), rel=1e-9)
+    assert abs(trace - simulated.spread.mean[0]) <= 5 * simulated.spread.standard_error[0]

@@ -5,6 +5,9 @@ import numpy as np
 from reshuffle._core import FloatArray
 from reshuffle._core.confidence import ErrorKind, quantile
 from reshuffle._core.numerics import norms
+from reshuffle.epoch.affine.averaged_course import AveragedCourse
+from reshuffle.epoch.affine.outside import Inputs
+from reshuffle.epoch.second_moment import averaged_spread
 from reshuffle.epoch.second_moment.centred import covariances
 from reshuffle.run import moments
 from reshuffle.run.affine_engine import AffineEngine
@@ -60,9 +63,16 @@ class _Spread:
 
     def _followed(self) -> ParameterCovariance:
         """Epoch after epoch, by the walk over all orders."""
-        snapshots = list(covariances(self.run.courses[0], self._responses, self._start, self.when))
-        found = np.array([snapshot.second for snapshot in snapshots])
-        shares = np.array([snapshot.error for snapshot in snapshots])
+        (course,) = self.run.courses
+        if isinstance(course, AveragedCourse):
+            inputs = Inputs(np.zeros(course.rank), given=self._responses)
+            spreads = list(averaged_spread.spreads(course, inputs, self._start, self.when))
+            found = np.array([spread.covariance for spread in spreads])
+            shares = np.array([spread.error for spread in spreads])
+        else:
+            snapshots = list(covariances(course, self._responses, self._start, self.when))
+            found = np.array([snapshot.second for snapshot in snapshots])
+            shares = np.array([snapshot.error for snapshot in snapshots])
         with np.errstate(over="ignore", invalid="ignore"):
             # That something grows without bound is known for sure.
             errors = np.where(shares == 0, 0.0, shares * _size(found))
