@@ -93,6 +93,7 @@ def simulate(
     fresh_noise: bool = False,
     penalty: float = 0.0,
     momentum: float = 0.0,
+    nesterov: bool = False,
     test_samples: int = 0,
     progress: bool | None = None,
 ) -> Simulation:
@@ -100,7 +101,7 @@ def simulate(
 
     Parameters
     ----------
-    problem, scheme, step, alpha, start, penalty, momentum
+    problem, scheme, step, alpha, start, penalty, momentum, nesterov
         As in `descend`.
     epochs : int or array of int
         When to look; finite.
@@ -125,7 +126,7 @@ def simulate(
     """
     problem = checked_problem(problem)
     scheme = base.checked(scheme, problem.n)
-    made = recipe.checked(step, alpha, penalty, momentum, scheme.steps(problem.n))
+    made = recipe.checked(step, alpha, penalty, momentum, scheme.steps(problem.n), nesterov)
     when = checks.epochs(epochs)
     if not np.isfinite(when).all():
         raise ValueError(
@@ -258,10 +259,13 @@ class _Block:
         """One step of torch's SGD with weight decay and momentum."""
         if self.now.penalty:
             gradients += self.now.penalty * current
+        moved = gradients
         if self.now.momentum:
-            gradients += self.now.momentum * self.buffer[runs]
-            self.buffer[runs] = gradients
-        self.state[runs] = current - self.now.step * gradients
+            moved = gradients + self.now.momentum * self.buffer[runs]
+            self.buffer[runs] = moved
+        if self.now.nesterov:
+            moved = gradients + self.now.momentum * moved
+        self.state[runs] = current - self.now.step * moved
 
 
 class _Tally:

@@ -41,14 +41,25 @@ def batch_loader(data, seed, *, batch_size):
 
 
 def torch_runs(
-    least_squares, make_loader, *, epochs, runs, lr, momentum=0.0, weight_decay=0.0, schedule=None
+    least_squares,
+    make_loader,
+    *,
+    epochs,
+    runs,
+    lr,
+    momentum=0.0,
+    weight_decay=0.0,
+    nesterov=False,
+    schedule=None,
 ):
     """The parameters (runs, p) that torch.optim.SGD ends with; its MSELoss has no factor 1/2."""
     data = TensorDataset(torch.tensor(least_squares.X), torch.tensor(least_squares.y))
     ends = []
     for seed in range(runs):
         weights = torch.zeros(least_squares.p, dtype=torch.float64, requires_grad=True)
-        optimizer = torch.optim.SGD([weights], lr=lr, momentum=momentum, weight_decay=weight_decay)
+        optimizer = torch.optim.SGD(
+            [weights], lr=lr, momentum=momentum, weight_decay=weight_decay, nesterov=nesterov
+        )
         scheduler = schedule and torch.optim.lr_scheduler.LambdaLR(optimizer, schedule)
         batches = make_loader(data, seed)
         for _ in range(epochs):
@@ -69,7 +80,7 @@ class FromZero(MLPRegressor):
         return np.zeros((fan_in, fan_out), dtype), np.zeros(fan_out, dtype)
 
 
-def mlp_runs(least_squares, *, epochs, runs, lr, batch_size, shuffle, momentum=0.0):
+def mlp_runs(least_squares, *, epochs, runs, lr, batch_size, shuffle, momentum=0.0, nesterov=False):
     """The coefficients and the intercept (runs, p) of an MLPRegressor with no hidden layer."""
     ends = []
     for seed in range(runs):
@@ -80,7 +91,7 @@ def mlp_runs(least_squares, *, epochs, runs, lr, batch_size, shuffle, momentum=0
             batch_size=batch_size,
             learning_rate_init=lr,
             momentum=momentum,
-            nesterovs_momentum=False,
+            nesterovs_momentum=nesterov,
             shuffle=shuffle,
             max_iter=epochs,
             tol=0.0,

@@ -1,7 +1,7 @@
 """How a run is made: the step of every epoch, the penalty, the momentum."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,21 +17,40 @@ Schedule: TypeAlias = float | tuple[float, ...] | Callable[[int], Any]
 
 @dataclass(frozen=True)
 class Hyperparameters:
-    """What one visit is done with: torch's `lr`, `weight_decay` and `momentum`.
+    """What the visits of an epoch are done with: torch's `lr`, `weight_decay`, `momentum` and `nesterov`.
 
     With g the gradient of the batch's mean loss plus penalty * beta, the buffer v starts at zero and
-    v -> momentum v + g, beta -> beta - step v.
+    v -> momentum v + g, beta -> beta - step v; with nesterov, beta -> beta - step (g + momentum v), the new v.
+
+    Attributes
+    ----------
+    step : float
+        The largest step of the epoch.
+    shares : tuple of B
+        The step of each visit of the epoch, over the largest; empty if all are the same.
     """
 
     step: float
     penalty: float = 0.0
     momentum: float = 0.0
+    nesterov: bool = False
+    shares: tuple[float, ...] = ()
+
+    def of_gradient(self, slot: int) -> float:
+        """How many gradients, times `step`, the parameters are moved by in the visit after `slot` others."""
+        return self._share(slot) * (1 + self.momentum if self.nesterov else 1.0)
+
+    def of_buffer(self, slot: int) -> float:
+        """The same of the buffer before the visit."""
+        return self._share(slot) * (self.momentum * self.momentum if self.nesterov else self.momentum)
+
+    def _share(self, slot: int) -> float:
+        return self.shares[slot] if self.shares else 1.0
 
     def scaled(self, space: RowSpace) -> "Hyperparameters":
         """The same for features divided by their scale."""
-        return Hyperparameters(
-            self.step * space.scale * space.scale, self.penalty / space.scale / space.scale, self.momentum
-        )
+        step, penalty = self.step * space.scale * space.scale, self.penalty / space.scale / space.scale
+        return replace(self, step=step, penalty=penalty)
 
 
 @dataclass(frozen=True)
@@ -48,12 +67,15 @@ class Recipe:
         Of the heavy ball, in [0, 1).
     divisor : int
         What the schedule is divided by: 1, or the steps of an epoch if it was given as alpha.
+    nesterov : bool
+        Whether a visit looks ahead by the momentum, as torch's does.
     """
 
     schedule: Schedule
     penalty: float = 0.0
     momentum: float = 0.0
     divisor: int = 1
+    nesterov: bool = False
 
     @property
     def is_constant(self) -> bool:
@@ -78,7 +100,7 @@ class Recipe:
             step = self.schedule[epoch]
         else:
             step = self.schedule
-        return Hyperparameters(step / self.divisor, self.penalty, self.momentum)
+        return Hyperparameters(step / self.divisor, self.penalty, self.momentum, self.nesterov)
 
     def clock(self, epochs: Any) -> FloatArray:
         """Return the epochs asked for, if the schedule knows them."""
@@ -106,23 +128,36 @@ class Recipe:
             words = [f"step schedule of {of}"]
         words += [f"penalty={self.penalty:g}"] if self.penalty else []
         words += [f"momentum={self.momentum:g}"] if self.momentum else []
+        words += ["nesterov=True"] if self.nesterov else []
         return ", ".join(words)
 
 
 def checked(
-    step: StepLike | None, alpha: StepLike | None, penalty: float, momentum: float, steps_per_epoch: int
+    step: StepLike | None,
+    alpha: StepLike | None,
+    penalty: float,
+    momentum: float,
+    steps_per_epoch: int,
+    nesterov: bool = False,
 ) -> Recipe:
     """Check what a user gave; exactly one of `step` and `alpha` = step * steps_per_epoch."""
     if (step is None) == (alpha is None):
         raise TypeError(
             f"exactly one of step and alpha must be given, but step is {step!r} and alpha is {alpha!r}."
         )
-    return Recipe(
+    made = Recipe(
         schedule=_schedule("step", step) if step is not None else _schedule("alpha", alpha),
         penalty=checks.nonnegative("penalty", penalty),
         momentum=_momentum(momentum),
         divisor=1 if alpha is None else steps_per_epoch,
+        nesterov=checks.flag("nesterov", nesterov),
     )
+    if made.nesterov and made.momentum == 0:
+        raise ValueError(
+            f"momentum must be above 0 with nesterov=True, which looks ahead by it, but it is {momentum!r}; "
+            "try momentum=0.9, or nesterov=False."
+        )
+    return made
 
 
 def _schedule(name: str, value: StepLike | None) -> Schedule:

@@ -23,7 +23,7 @@ from reshuffle.epoch.walks import Walk
 from reshuffle.problem.blocks import Blocks
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.row_space import RowSpace
-from reshuffle.recipe import Recipe
+from reshuffle.recipe import Hyperparameters, Recipe
 from reshuffle.schemes.base import Scheme, Unit
 
 _ANY_ACCURACY = Accuracy(rtol=math.inf)
@@ -58,7 +58,7 @@ class AffineStates:
         self.scheme = scheme.equivalent(problem.n)
         self.walk = Walk(self.scheme, problem.n)
         self._left_out: int | None = None
-        self._groups: dict[bool, dict[float, list[AffineMap]]] = {}
+        self._groups: dict[bool, dict[Hyperparameters, list[AffineMap]]] = {}
 
     def with_recipe(self, recipe: Recipe) -> Self:
         """The same run with another step: what is known of the data is kept."""

@@ -185,6 +185,7 @@ def by_sampling(
         step=lambda epoch: made.at(epoch).step,
         penalty=made.penalty,
         momentum=made.momentum,
+        nesterov=made.nesterov,
         epochs=when,
         runs=runs,
         start=run.start,

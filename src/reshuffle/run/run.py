@@ -269,6 +269,7 @@ def descend(
     start: ArrayLike | None = None,
     penalty: float = 0.0,
     momentum: float = 0.0,
+    nesterov: bool = False,
     method: str = "auto",
     rtol: float = 1e-4,
     budget: float = 1e12,
@@ -294,6 +295,9 @@ def descend(
     momentum : float
         Of the heavy ball, in [0, 1), with a buffer that is kept from visit to visit and from epoch to epoch, as in
         torch's SGD: v -> momentum v + gradient, beta -> beta - step v.
+    nesterov : bool
+        Nesterov's momentum as in torch's SGD, which looks ahead: beta -> beta - step (gradient + momentum v), with
+        the new v. Needs momentum > 0.
     method : str
         How the mean over orders is taken: "exact" (a handful of batches), "series" (with a proven bound),
         "sampling" (of orders, with a standard error), or "auto": exact if that fits the budget, else the series if
@@ -319,6 +323,6 @@ def descend(
     """
     problem = checked_problem(problem)
     scheme = base.checked(scheme, problem.n)
-    made = recipe.checked(step, alpha, penalty, momentum, scheme.steps(problem.n))
+    made = recipe.checked(step, alpha, penalty, momentum, scheme.steps(problem.n), nesterov)
     wanted = accuracy(method, rtol, budget, seed)
     return Run(problem, scheme, made, checked_start(start, problem), wanted)

@@ -176,8 +176,8 @@ def mean_map(follow: Follow, steps: int, visits: Visits, force: FloatArray) -> A
     steps : int
         Visits of an epoch.
     visits : Visits
-    force : (d,)
-        What enters at every visit with the constant input 1, without the factor L.
+    force : (r,)
+        Minus the gradient that enters at every visit with the constant input 1, without the factor L.
     """
     d, rows = visits.dimension, len(visits.blocks.rows)
     grades = (visits.left * visits.right)[:, np.newaxis]
@@ -185,11 +185,11 @@ def mean_map(follow: Follow, steps: int, visits: Visits, force: FloatArray) -> A
     begin = nothing.copy()
     begin[:, :d] = np.eye(d)
 
-    def visit(batch: int, state: FloatArray) -> FloatArray:
+    def visit(batch: int, state: FloatArray, slot: int) -> FloatArray:
         # [K, E] -> [K + K_b (I - R L K), E - K_b R L E + E_b].
-        following = state + visits.kernel(batch, begin - grades * state) if d else state.copy()
-        following[:, d] += force
-        following[:, d + 1 + visits.columns(batch)] += visits.unit_entry(batch)
+        following = state + visits.kernel(batch, begin - grades * state, slot) if d else state.copy()
+        following[:, d] += visits.pushed(force, slot)
+        following[:, d + 1 + visits.columns(batch)] += visits.unit_entry(batch, slot)
         return following
 
     with few_threads(d), np.errstate(over="ignore", invalid="ignore"):

@@ -21,7 +21,7 @@ from reshuffle.epoch.affine.affine_map import AffineMap, Power, Powers, has_fade
 from reshuffle.epoch.affine.visits import DrawnVisits, GradedBlocks, MeanVisits, SubsetVisits, Visits
 from reshuffle.epoch.walks import Walk
 from reshuffle.problem.row_space import RowSpace
-from reshuffle.recipe import Recipe
+from reshuffle.recipe import Hyperparameters, Recipe
 from reshuffle.schemes.base import Scheme, Shuffle, Unit
 
 _ROUNDING = 1e-12
@@ -136,7 +136,7 @@ class Course:
     ):
         self.scheme, self.n, self.blocks, self.space, self.recipe = scheme, n, blocks, space, recipe
         self.walk, self.truth = Walk(scheme, n), truth
-        self._maps: dict[float, AffineMap] = {}
+        self._maps: dict[Hyperparameters, AffineMap] = {}
 
     def visits(self, epoch: int) -> Visits:
         """The visits of the epoch after `epoch` others."""
@@ -149,15 +149,15 @@ class Course:
     def map(self, epoch: int) -> AffineMap:
         """The mean map of the epoch after `epoch` others."""
         visits, follow = self.visits(epoch), self.walk.of
-        if visits.step not in self._maps:
+        if visits.hyperparameters not in self._maps:
             truth = np.zeros(visits.rank) if self.truth is None else self.truth
             force = visits.unit_force(truth)
             if (self.scheme.shuffle, self.scheme.unit) == (Shuffle.EVERY_STEP, Unit.BATCH):
                 # Independent visits: the mean of their product is that of as many mean visits.
                 visits = MeanVisits(self.blocks, self.recipe.at(epoch).scaled(self.space))
                 follow = self.walk.one_after_the_other
-            self._maps[visits.step] = mean_map(follow, self.walk.steps, visits, force)
-        return self._maps[visits.step]
+            self._maps[visits.hyperparameters] = mean_map(follow, self.walk.steps, visits, force)
+        return self._maps[visits.hyperparameters]
 
     @cached_property
     def settles(self) -> bool:

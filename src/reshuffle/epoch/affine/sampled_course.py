@@ -23,7 +23,7 @@ from reshuffle.epoch.affine.affine_map import AffineMap, mean_of
 from reshuffle.epoch.affine.course import Course
 from reshuffle.epoch.affine.visits import GradedBlocks, Visits
 from reshuffle.problem.row_space import RowSpace
-from reshuffle.recipe.recipe import Recipe
+from reshuffle.recipe.recipe import Hyperparameters, Recipe
 from reshuffle.schemes.base import Scheme, Unit, permutations
 
 _SMALLEST_ROOT = 1e-5
@@ -50,8 +50,8 @@ def group_maps(visits: Visits, force: FloatArray, draw: DrawPairs, wanted: Accur
     ----------
     visits : Visits
         Which rows there are, and what a visit does with some of them.
-    force : (d,)
-        What enters at every visit with the constant input 1, without the factor L.
+    force : (r,)
+        Minus the gradient that enters at every visit with the constant input 1, without the factor L.
     draw : callable
     wanted : Accuracy
     """
@@ -137,19 +137,19 @@ def follow(visits: Visits, force: FloatArray, orders: Orders) -> tuple[FloatArra
         rows = padded[index]
         # K -> K + (I - K L R) K_b: what was visited later stands to the left.
         kept = np.eye(d) - kernel * grades
-        # A gradient moves the parameters by -1 and the buffer by 1, in their units.
-        pushed = kept[:, :, :rank].copy()
+        # A gradient moves the parameters by -1 (if not Nesterov's) and the buffer by 1, in their units.
+        pushed = visits.hyperparameters.of_gradient(visit) * kept[:, :, :rank]
         if visits.momentum:
             pushed -= kept[:, :, rank:]
         entry = pushed @ rows.transpose(0, 2, 1) / orders.divisors[:, visit, np.newaxis, np.newaxis]
         entries[every, index] = entry.transpose(0, 2, 1)
-        constant += kept @ force
+        constant += kept @ visits.pushed(force, visit)
         kernel[:, :, :rank] += entry @ rows
         if visits.penalty:
             kernel[:, :, :rank] += pushed * visits.held
         if visits.momentum:
             stays = (1 - visits.momentum) * kept[:, :, rank:]
-            kernel[:, :, rank:] += visits.momentum * kept[:, :, :rank] + stays
+            kernel[:, :, rank:] += visits.hyperparameters.of_buffer(visit) * kept[:, :, :rank] + stays
     inputs = [constant.mean(axis=0)[:, np.newaxis], entries[:, :-1].mean(axis=0).T]
     return kernel.mean(axis=0), np.hstack(inputs)
 
@@ -197,7 +197,7 @@ class SampledCourse(Course):
         As in `Course`; the blocks are the batches, or single rows if samples are shuffled.
     accuracy : Accuracy
     groups : dict
-        Where the maps of the groups are kept, by step, for all courses that share them.
+        Where the maps of the groups are kept, by the hyperparameters of the epoch, for all courses that share them.
     left_out : int, optional
         The group that is not counted.
     """
@@ -211,7 +211,7 @@ class SampledCourse(Course):
         recipe: Recipe,
         truth: FloatArray | None,
         accuracy: Accuracy,
-        groups: dict[float, list[AffineMap]],
+        groups: dict[Hyperparameters, list[AffineMap]],
         left_out: int | None,
     ):
         super().__init__(scheme, n, blocks, space, recipe, truth)
@@ -221,11 +221,11 @@ class SampledCourse(Course):
         """The mean over the orders of the groups that count."""
         visits = self.visits(epoch)
         groups = self._of_groups(epoch)
-        if visits.step not in self._maps:
+        if visits.hyperparameters not in self._maps:
             counted = [m for g, m in enumerate(groups) if g != self.left_out]
             with np.errstate(over="ignore", invalid="ignore"):
-                self._maps[visits.step] = mean_of(counted)
-        return self._maps[visits.step]
+                self._maps[visits.hyperparameters] = mean_of(counted)
+        return self._maps[visits.hyperparameters]
 
     @property
     def groups(self) -> int:
@@ -234,11 +234,11 @@ class SampledCourse(Course):
 
     def _of_groups(self, epoch: int) -> list[AffineMap]:
         visits = self.visits(epoch)
-        if visits.step not in self._groups:
+        if visits.hyperparameters not in self._groups:
             truth = np.zeros(visits.rank) if self.truth is None else self.truth
             force = visits.unit_force(truth)
-            self._groups[visits.step] = group_maps(visits, force, self._draw, self.accuracy)
-        return self._groups[visits.step]
+            self._groups[visits.hyperparameters] = group_maps(visits, force, self._draw, self.accuracy)
+        return self._groups[visits.hyperparameters]
 
     def _draw(self, rng: np.random.Generator, pairs: int) -> Orders:
         if self.scheme.unit is Unit.SAMPLE:

@@ -56,6 +56,10 @@ class Visits:
     where U_b are the rows of the batch divided by g: K_b knows neither the step nor how X is conditioned.
     In the error u - u_star the visit is z - L K_b R z + L (E_b eta_b + f), where only a penalty makes a force f.
 
+    With Nesterov's momentum the first rows are [(1 + momentum) H, momentum^2] and (1 + momentum) U_b' / m_b; where
+    the steps of an epoch differ, L has the largest, and the first rows are multiplied by what each is of it. So a
+    visit is told by its batch and by its slot: how many visits of the epoch were before it.
+
     Parameters
     ----------
     blocks : GradedBlocks
@@ -64,7 +68,7 @@ class Visits:
     """
 
     def __init__(self, blocks: GradedBlocks, scaled: Hyperparameters):
-        self.blocks = blocks
+        self.blocks, self.hyperparameters = blocks, scaled
         self.step, self.penalty, self.momentum = scaled.step, scaled.penalty, scaled.momentum
         self.rank: int = blocks.rows.shape[1]
         root = math.sqrt(self.penalty)
@@ -90,11 +94,17 @@ class Visits:
     def weight(self) -> float:
         """A bound on the entries of K_b."""
         of_rows = 1 / float(self.blocks.divisors.min())
-        return max(of_rows + float(self.held.max(initial=0.0)), 1.0 if self.momentum else 0.0)
+        of_gradient = self._most * (of_rows + float(self.held.max(initial=0.0)))
+        return max(of_gradient, 1.0 if self.momentum else 0.0)
+
+    @property
+    def _most(self) -> float:
+        """A bound on how many gradients a visit moves the parameters by."""
+        return 1 + self.momentum if self.hyperparameters.nesterov else 1.0
 
     def sizes_of(self, steps: int, force: FloatArray) -> tuple[float, FloatArray]:
         """Bounds on K and on the columns (1 + rows,) of E after so many visits, before anything cancels in them."""
-        constant = float(np.abs(force).max(initial=0.0))
+        constant = self._most * float(np.abs(force).max(initial=0.0))
         of_rows = np.full(len(self.blocks.rows), self.weight)
         return steps * self.weight, steps * np.concatenate([[constant], of_rows])
 
@@ -106,51 +116,55 @@ class Visits:
             for part, divisor in zip(parts, self.blocks.divisors, strict=True)
         ]
 
-    def kernel(self, batch: int, columns: FloatArray) -> FloatArray:
-        """K_b M (d, c) for M (d, c)."""
+    def kernel(self, batch: int, columns: FloatArray, slot: int) -> FloatArray:
+        """K_b M (d, c) for M (d, c), in the visit after `slot` others of the epoch."""
         position = columns[: self.rank]
         gradient = self.gradient(batch, position)
         if self.penalty:
             gradient += self.held[:, np.newaxis] * position
+        of_gradient = self.hyperparameters.of_gradient(slot)
+        moved = gradient if of_gradient == 1 else of_gradient * gradient
         if self.momentum == 0:
-            return gradient
+            return moved
         buffer = columns[self.rank :]
-        return np.concatenate([gradient + self.momentum * buffer, (1 - self.momentum) * buffer - gradient])
+        of_buffer = self.hyperparameters.of_buffer(slot)
+        return np.concatenate([moved + of_buffer * buffer, (1 - self.momentum) * buffer - gradient])
 
     def gradient(self, batch: int, position: FloatArray) -> FloatArray:
         """U_b'U_b M / m_b for M (r, c)."""
         rows, divisor = self._batches[batch]
         return np.asarray(rows.T @ ((rows @ position) / divisor))
 
-    def loss(self, batch: int, columns: FloatArray) -> FloatArray:
+    def loss(self, batch: int, columns: FloatArray, slot: int) -> FloatArray:
         """L K_b R M for M (d, c): what a visit takes away, small when the step is."""
-        return self.left[:, np.newaxis] * self.kernel(batch, self.right[:, np.newaxis] * columns)
+        return self.left[:, np.newaxis] * self.kernel(batch, self.right[:, np.newaxis] * columns, slot)
 
-    def move(self, batch: int, columns: FloatArray) -> FloatArray:
+    def move(self, batch: int, columns: FloatArray, slot: int) -> FloatArray:
         """(I - L K_b R) M for M (d, c)."""
-        return columns - self.loss(batch, columns)
+        return columns - self.loss(batch, columns, slot)
 
-    def unit_entry(self, batch: int) -> FloatArray:
+    def unit_entry(self, batch: int, slot: int) -> FloatArray:
         """E_b (d, m_b)."""
         rows, divisor = self._batches[batch]
-        return self._pushed(rows.T / divisor)
+        return self.pushed(rows.T / divisor, slot)
 
-    def entry(self, batch: int) -> FloatArray:
+    def entry(self, batch: int, slot: int) -> FloatArray:
         """L E_b (d, m_b), how the responses of the batch enter."""
-        return self.left[:, np.newaxis] * self.unit_entry(batch)
+        return self.left[:, np.newaxis] * self.unit_entry(batch, slot)
 
     def unit_force(self, truth: FloatArray) -> FloatArray:
-        """The force f (d,) of the penalty, which pulls the error towards -u_star."""
-        return self._pushed(-self._force * truth)
+        """Minus the gradient (r,) of the penalty at u_star, which pulls the error there: `pushed`, it is f."""
+        return -self._force * truth
 
-    def force(self, truth: FloatArray) -> FloatArray:
+    def force(self, truth: FloatArray, slot: int) -> FloatArray:
         """L f (d,)."""
-        return self.left * self.unit_force(truth)
+        return self.left * self.pushed(self.unit_force(truth), slot)
 
-    def _pushed(self, minus_gradient: FloatArray) -> FloatArray:
-        if self.momentum == 0:
-            return minus_gradient
-        return np.concatenate([minus_gradient, -minus_gradient])
+    def pushed(self, minus_gradient: FloatArray, slot: int) -> FloatArray:
+        """What a gradient (r, ...) that does not depend on the state does to it (d, ...), without the factor L."""
+        of_gradient = self.hyperparameters.of_gradient(slot)
+        moved = minus_gradient if of_gradient == 1 else of_gradient * minus_gradient
+        return moved if self.momentum == 0 else np.concatenate([moved, -minus_gradient])
 
     def columns(self, batch: int) -> IntArray:
         """Where the responses of the batch are among those of the blocks."""
@@ -201,9 +215,9 @@ class DrawnVisits(Visits):
         """U'U M / n for M (r, c)."""
         return np.asarray(self.gram @ position)
 
-    def unit_entry(self, batch: int) -> FloatArray:
+    def unit_entry(self, batch: int, slot: int) -> FloatArray:
         """The mean of E_b (d, n)."""
-        return super().unit_entry(0)
+        return super().unit_entry(0, slot)
 
     def columns(self, batch: int) -> IntArray:
         """All rows."""
@@ -222,9 +236,9 @@ class MeanVisits(DrawnVisits):
         """The mean of U_b'U_b / m_b (r, r)."""
         return np.asarray(self.unit.T @ (self._weights[:, np.newaxis] * self.unit))
 
-    def unit_entry(self, batch: int) -> FloatArray:
+    def unit_entry(self, batch: int, slot: int) -> FloatArray:
         """The mean of E_b (d, rows)."""
-        return self._pushed(self.unit.T * self._weights)
+        return self.pushed(self.unit.T * self._weights, slot)
 
     def columns(self, batch: int) -> IntArray:
         """All rows."""
