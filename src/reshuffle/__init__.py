@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from reshuffle.free.checks import ConvergenceError as ConvergenceError
     from reshuffle.problem import LeastSquares as LeastSquares
     from reshuffle.problem import gaussian as gaussian
+    from reshuffle.recipe import PerVisit as PerVisit
+    from reshuffle.recipe import schedules as schedules
     from reshuffle.run import BestEpoch as BestEpoch
     from reshuffle.run import ExpectedRisk as ExpectedRisk
     from reshuffle.run import GradientFlow as GradientFlow
@@ -63,6 +65,7 @@ _HOMES = {
     "LimitComparison": "reshuffle.run",
     "MeanSquareStability": "reshuffle.run",
     "MissingTruthError": "reshuffle.errors",
+    "PerVisit": "reshuffle.recipe",
     "RandomReshuffling": "reshuffle.schemes",
     "Risk": "reshuffle.run",
     "RiskInterval": "reshuffle.run",
@@ -79,6 +82,7 @@ _HOMES = {
     "descend": "reshuffle.run",
     "gaussian": "reshuffle.problem",
     "gradient_flow": "reshuffle.run",
+    "schedules": "reshuffle.recipe",
     "simulate": "reshuffle.simulation",
 }
 _ROOMS = ("asymptotics", "free", "plotting")

@@ -213,8 +213,11 @@ class _Block:
         training = self.scheme.visits(self.problem.n, self.rng, len(self.state))
         for epoch in range(1, last + 1):
             self.now = self.recipe.at(epoch - 1)
+            made = np.zeros(len(self.state), dtype=np.int64)
             for visit in next(training):
+                self._slot = int(made[visit.runs[0]])
                 self._visit(visit)
+                made[visit.runs] += 1
             yield epoch, self.state
 
     def _visit(self, visit: Visit) -> None:
@@ -265,7 +268,7 @@ class _Block:
             self.buffer[runs] = moved
         if self.now.nesterov:
             moved = gradients + self.now.momentum * moved
-        self.state[runs] = current - self.now.step * moved
+        self.state[runs] = current - self.now.step_of(self._slot) * moved
 
 
 class _Tally:

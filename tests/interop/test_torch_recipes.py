@@ -4,14 +4,10 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from tests.interop.training import agree, batch_loader, loader, problem, torch_runs
+from tests.interop.training import agree, batch_loader, in_order, loader, problem, torch_runs
 
 LR, EPOCHS = 0.03, 3
 """The step of our convention is twice the learning rate, since MSELoss has no factor 1/2."""
-
-
-def in_order(batch_size):
-    return lambda data, seed: loader(data, seed, batch_size=batch_size, shuffle=False)
 
 
 @pytest.mark.parametrize(("n", "p"), [(14, 6), (5, 9)])

@@ -40,6 +40,11 @@ def batch_loader(data, seed, *, batch_size):
     return DataLoader(whole, batch_size=None, shuffle=True, generator=torch.Generator().manual_seed(seed))
 
 
+def in_order(batch_size):
+    """Makes a DataLoader that does not shuffle."""
+    return lambda data, seed: loader(data, seed, batch_size=batch_size, shuffle=False)
+
+
 def torch_runs(
     least_squares,
     make_loader,
@@ -51,24 +56,34 @@ def torch_runs(
     weight_decay=0.0,
     nesterov=False,
     schedule=None,
+    scheduler=None,
+    per="epoch",
 ):
-    """The parameters (runs, p) that torch.optim.SGD ends with; its MSELoss has no factor 1/2."""
+    """The parameters (runs, p) that torch.optim.SGD ends with; its MSELoss has no factor 1/2.
+
+    `schedule` is the function of a LambdaLR, `scheduler` makes any other; they are stepped after every epoch, or
+    after every batch.
+    """
     data = TensorDataset(torch.tensor(least_squares.X), torch.tensor(least_squares.y))
+    if schedule:
+        scheduler = lambda optimizer: torch.optim.lr_scheduler.LambdaLR(optimizer, schedule)  # noqa: E731
     ends = []
     for seed in range(runs):
         weights = torch.zeros(least_squares.p, dtype=torch.float64, requires_grad=True)
         optimizer = torch.optim.SGD(
             [weights], lr=lr, momentum=momentum, weight_decay=weight_decay, nesterov=nesterov
         )
-        scheduler = schedule and torch.optim.lr_scheduler.LambdaLR(optimizer, schedule)
+        changing = scheduler and scheduler(optimizer)
         batches = make_loader(data, seed)
         for _ in range(epochs):
             for features, responses in batches:
                 optimizer.zero_grad()
                 torch.nn.functional.mse_loss(features @ weights, responses).backward()
                 optimizer.step()
-            if scheduler:
-                scheduler.step()
+                if changing and per == "visit":
+                    changing.step()
+            if changing and per == "epoch":
+                changing.step()
         ends.append(weights.detach().numpy().copy())
     return np.array(ends)
 

@@ -1,18 +1,16 @@
-"""How a run is made: the step of every epoch, the penalty, the momentum."""
+"""How a run is made: the step of every epoch or visit, the penalty, the momentum."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from reshuffle._core import FloatArray, checks
 from reshuffle.problem.row_space import RowSpace
+from reshuffle.recipe.step_schedule import StepLike, Steps, StepSchedule, checked_steps
 
-StepLike: TypeAlias = ArrayLike | Callable[[int], Any]
-"""A number, a list with one number per epoch, or a function of the epochs done before."""
-Schedule: TypeAlias = float | tuple[float, ...] | Callable[[int], Any]
+Schedule: TypeAlias = float | Steps
+"""A number, a tuple with one number per epoch, a function of the epochs done before, or a `StepSchedule`."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +42,10 @@ class Hyperparameters:
         """The same of the buffer before the visit."""
         return self._share(slot) * (self.momentum * self.momentum if self.nesterov else self.momentum)
 
+    def step_of(self, slot: int) -> float:
+        """The step of the visit after `slot` others."""
+        return self.step * self._share(slot)
+
     def _share(self, slot: int) -> float:
         return self.shares[slot] if self.shares else 1.0
 
@@ -59,8 +61,9 @@ class Recipe:
 
     Attributes
     ----------
-    schedule : float, tuple of E or callable
-        The step of one visit: always the same, one per epoch, or a function of the epochs done before: 0, 1, 2, ...
+    schedule : float, tuple of E, callable or StepSchedule
+        The step of one visit: always the same, one per epoch, a function of the epochs done before (0, 1, 2, ...),
+        or a schedule, which may go by visits.
     penalty : float
         lambda of the loss + lambda |beta|^2 / 2, torch's weight_decay.
     momentum : float
@@ -69,6 +72,8 @@ class Recipe:
         What the schedule is divided by: 1, or the steps of an epoch if it was given as alpha.
     nesterov : bool
         Whether a visit looks ahead by the momentum, as torch's does.
+    visits : int
+        Per epoch.
     """
 
     schedule: Schedule
@@ -76,6 +81,7 @@ class Recipe:
     momentum: float = 0.0
     divisor: int = 1
     nesterov: bool = False
+    visits: int = 1
 
     @property
     def is_constant(self) -> bool:
@@ -90,17 +96,29 @@ class Recipe:
     @property
     def horizon(self) -> float:
         """The last epoch that is known."""
+        if isinstance(self.schedule, StepSchedule):
+            return self.schedule.length // self._paces if np.isfinite(self.schedule.length) else np.inf
         return float(len(self.schedule)) if isinstance(self.schedule, tuple) else np.inf
+
+    @property
+    def _paces(self) -> int:
+        """How many steps of the schedule an epoch takes."""
+        goes_by_visits = isinstance(self.schedule, StepSchedule) and self.schedule.per == "visit"
+        return self.visits if goes_by_visits else 1
 
     def at(self, epoch: int) -> Hyperparameters:
         """What is used in the epoch after `epoch` others."""
+        paces = self._paces
+        steps = [self._step(count) / self.divisor for count in range(epoch * paces, (epoch + 1) * paces)]
+        largest = max(steps)
+        shares = tuple(step / largest for step in steps) if min(steps) < largest else ()
+        return Hyperparameters(largest, self.penalty, self.momentum, self.nesterov, shares)
+
+    def _step(self, count: int) -> float:
+        """The step of the schedule after `count` others."""
         if callable(self.schedule):
-            step = checks.nonnegative(f"step({epoch})", self.schedule(epoch))
-        elif isinstance(self.schedule, tuple):
-            step = self.schedule[epoch]
-        else:
-            step = self.schedule
-        return Hyperparameters(step / self.divisor, self.penalty, self.momentum, self.nesterov)
+            return checks.nonnegative(f"step({count})", self.schedule(count))
+        return self.schedule[count] if isinstance(self.schedule, tuple) else self.schedule
 
     def clock(self, epochs: Any) -> FloatArray:
         """Return the epochs asked for, if the schedule knows them."""
@@ -110,8 +128,8 @@ class Recipe:
         last = float(when.max())
         if last > self.horizon:
             raise ValueError(
-                f"epochs must be at most {self.horizon:g}, the length of the step schedule, but one is {last:g}; "
-                "give a longer list, or a function of the epoch."
+                f"epochs must be at most {self.horizon:g}, the length of the step schedule{self._in_visits}, "
+                f"but one is {last:g}; give a longer list, or a function of the epoch."
             )
         if np.isinf(last):
             raise ValueError(
@@ -120,9 +138,18 @@ class Recipe:
             )
         return when
 
+    @property
+    def _in_visits(self) -> str:
+        if self._paces == 1:
+            return ""
+        assert isinstance(self.schedule, StepSchedule)
+        return f" of {self.schedule.length:g} visits, {self.visits} per epoch"
+
     def __repr__(self) -> str:
         if isinstance(self.schedule, float):
             words = [f"step={self.schedule / self.divisor:g}"]
+        elif isinstance(self.schedule, StepSchedule):
+            words = [f"{'step' if self.divisor == 1 else 'alpha'}={self.schedule!r}"]
         else:
             of = f"{len(self.schedule)} epochs" if isinstance(self.schedule, tuple) else "a function"
             words = [f"step schedule of {of}"]
@@ -151,6 +178,7 @@ def checked(
         momentum=_momentum(momentum),
         divisor=1 if alpha is None else steps_per_epoch,
         nesterov=checks.flag("nesterov", nesterov),
+        visits=steps_per_epoch,
     )
     if made.nesterov and made.momentum == 0:
         raise ValueError(
@@ -161,20 +189,9 @@ def checked(
 
 
 def _schedule(name: str, value: StepLike | None) -> Schedule:
-    if callable(value):
-        return value
-    if checks.any_array(name, value).ndim == 0:
-        return checks.nonnegative(name, value)
-    steps = checks.real_array(name, value, advice="give a number >= 0 for every epoch")
-    if steps.ndim != 1 or steps.size == 0:
-        raise ValueError(
-            f"{name} must be a number, a list with one entry per epoch or a function of the epoch, "
-            f"but its shape is {steps.shape}."
-        )
-    if steps.min() < 0:
-        epoch = int(np.argmin(steps))
-        raise ValueError(f"{name} must hold numbers >= 0, but {name}[{epoch}] is {steps[epoch]}.")
-    return tuple(steps.tolist())
+    if callable(value) or checks.any_array(name, value).ndim:
+        return checked_steps(name, value, "epoch")
+    return checks.nonnegative(name, value)
 
 
 def _momentum(value: Any) -> float:

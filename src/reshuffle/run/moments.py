@@ -182,7 +182,8 @@ def by_sampling(
     simulated = simulate(
         problem,
         run.scheme,
-        step=lambda epoch: made.at(epoch).step,
+        step=made.schedule if made.divisor == 1 else None,
+        alpha=None if made.divisor == 1 else made.schedule,
         penalty=made.penalty,
         momentum=made.momentum,
         nesterov=made.nesterov,

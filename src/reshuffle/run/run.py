@@ -282,11 +282,12 @@ def descend(
     problem : LeastSquares
     scheme : Scheme
         How the rows are visited: FullBatch(), RandomReshuffling(batches=4), WithReplacement(batches=4).
-    step : float, list or callable
+    step : float, list, callable or schedule
         The step of one visit, torch's lr; or
-    alpha : float, list or callable
+    alpha : float, list, callable or schedule
         the full-batch step it stands for under the linear scaling rule, step = alpha / B. A list has one step per
         epoch, and nothing is known beyond; a function is called with 0, 1, 2, ..., the epochs done before it.
+        rs.PerVisit goes by visits in place of epochs, and `rs.schedules` has torch's schedulers for both.
     start : (p,), optional
         beta_0; zero by default.
     penalty : float

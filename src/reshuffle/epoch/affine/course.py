@@ -26,6 +26,7 @@ from reshuffle.schemes.base import Scheme, Shuffle, Unit
 
 _ROUNDING = 1e-12
 """Relative size of what rounding makes of nothing."""
+_REMEMBERED_BYTES = 1e9
 
 
 class Escape:
@@ -156,7 +157,11 @@ class Course:
                 # Independent visits: the mean of their product is that of as many mean visits.
                 visits = MeanVisits(self.blocks, self.recipe.at(epoch).scaled(self.space))
                 follow = self.walk.one_after_the_other
-            self._maps[visits.hyperparameters] = mean_map(follow, self.walk.steps, visits, force)
+            made = mean_map(follow, self.walk.steps, visits, force)
+            # Under a schedule every epoch may have a map of its own.
+            if 8.0 * (made.kernel.size + made.entries.size) * len(self._maps) > _REMEMBERED_BYTES:
+                self._maps.clear()
+            self._maps[visits.hyperparameters] = made
         return self._maps[visits.hyperparameters]
 
     @cached_property
