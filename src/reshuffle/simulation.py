@@ -94,6 +94,7 @@ def simulate(
     penalty: float = 0.0,
     momentum: float = 0.0,
     nesterov: bool = False,
+    unpenalized: ArrayLike = (),
     test_samples: int = 0,
     progress: bool | None = None,
 ) -> Simulation:
@@ -101,7 +102,7 @@ def simulate(
 
     Parameters
     ----------
-    problem, scheme, step, alpha, start, penalty, momentum, nesterov
+    problem, scheme, step, alpha, start, penalty, momentum, nesterov, unpenalized
         As in `descend`.
     epochs : int or array of int
         When to look; finite.
@@ -126,7 +127,8 @@ def simulate(
     """
     problem = checked_problem(problem)
     scheme = base.checked(scheme, problem.n)
-    made = recipe.checked(step, alpha, penalty, momentum, scheme.steps(problem.n), nesterov)
+    steps = scheme.steps(problem.n)
+    made = recipe.checked(step, alpha, penalty, momentum, steps, nesterov, unpenalized, problem.p)
     when = checks.epochs(epochs)
     if not np.isfinite(when).all():
         raise ValueError(
@@ -201,6 +203,8 @@ class _Block:
         self.problem, self.scheme, self.recipe, self.rng = problem, scheme, made, rng
         self.state = np.tile(start, (runs, 1))
         self.buffer = np.zeros_like(self.state) if made.momentum else self.state
+        self.penalties = np.full(problem.p, made.penalty)
+        self.penalties[list(made.unpenalized)] = 0.0
         self.responses = problem.y[np.newaxis]
         if fresh_noise:
             beta_star, _, noise = problem.truth("fresh_noise")
@@ -261,7 +265,7 @@ class _Block:
     def _descend(self, runs: IntArray, current: FloatArray, gradients: FloatArray) -> None:
         """One step of torch's SGD with weight decay and momentum."""
         if self.now.penalty:
-            gradients += self.now.penalty * current
+            gradients += self.penalties * current
         moved = gradients
         if self.now.momentum:
             moved = gradients + self.now.momentum * self.buffer[runs]

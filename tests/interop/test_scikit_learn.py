@@ -60,6 +60,16 @@ def test_sgd_regressor_without_shuffling_is_cyclic_over_single_samples(alpha):
     np.testing.assert_allclose(end, run.iterate(EPOCHS), rtol=0, atol=1e-12)
 
 
+def test_sgd_regressor_does_not_penalize_its_intercept():
+    least_squares = problem(15, 4, intercept=True)
+    model = SGDRegressor(
+        alpha=0.3, learning_rate="constant", eta0=0.05, max_iter=EPOCHS, tol=None, shuffle=False
+    ).fit(least_squares.X[:, :-1], least_squares.y)
+    run = rs.descend(least_squares, rs.Cyclic(batch_size=1), step=0.05, penalty=0.3, unpenalized=[-1])
+    end = np.concatenate([model.coef_, model.intercept_])
+    np.testing.assert_allclose(end, run.iterate(EPOCHS), rtol=0, atol=1e-12)
+
+
 @pytest.mark.parametrize("alpha", [0.0, 0.3])
 def test_sgd_regressor_reshuffles_single_samples_in_its_first_epoch(alpha):
     """Later epochs apply the same permutation again, to the order of the epoch before: no scheme of ours."""

@@ -58,33 +58,41 @@ def torch_runs(
     schedule=None,
     scheduler=None,
     per="epoch",
+    unpenalized=(),
 ):
     """The parameters (runs, p) that torch.optim.SGD ends with; its MSELoss has no factor 1/2.
 
     `schedule` is the function of a LambdaLR, `scheduler` makes any other; they are stepped after every epoch, or
-    after every batch.
+    after every batch. The parameters of `unpenalized` columns are a group of their own, without weight decay.
     """
     data = TensorDataset(torch.tensor(least_squares.X), torch.tensor(least_squares.y))
     if schedule:
         scheduler = lambda optimizer: torch.optim.lr_scheduler.LambdaLR(optimizer, schedule)  # noqa: E731
-    ends = []
+    ends, free = [], list(unpenalized)
+    others = [column for column in range(least_squares.p) if column not in free]
     for seed in range(runs):
-        weights = torch.zeros(least_squares.p, dtype=torch.float64, requires_grad=True)
+        weights, bias = (
+            torch.zeros(len(columns), dtype=torch.float64, requires_grad=True) for columns in (others, free)
+        )
+        groups = [{"params": [weights]}, {"params": [bias], "weight_decay": 0.0}]
         optimizer = torch.optim.SGD(
-            [weights], lr=lr, momentum=momentum, weight_decay=weight_decay, nesterov=nesterov
+            groups, lr=lr, momentum=momentum, weight_decay=weight_decay, nesterov=nesterov
         )
         changing = scheduler and scheduler(optimizer)
         batches = make_loader(data, seed)
         for _ in range(epochs):
             for features, responses in batches:
                 optimizer.zero_grad()
-                torch.nn.functional.mse_loss(features @ weights, responses).backward()
+                predicted = features[:, others] @ weights + features[:, free] @ bias
+                torch.nn.functional.mse_loss(predicted, responses).backward()
                 optimizer.step()
                 if changing and per == "visit":
                     changing.step()
             if changing and per == "epoch":
                 changing.step()
-        ends.append(weights.detach().numpy().copy())
+        end = np.zeros(least_squares.p)
+        end[others], end[free] = weights.detach().numpy(), bias.detach().numpy()
+        ends.append(end)
     return np.array(ends)
 
 

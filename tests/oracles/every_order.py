@@ -23,6 +23,7 @@ class Training:
     penalty: float = 0.0
     momentum: float = 0.0
     nesterov: bool = False
+    unpenalized: tuple = ()
 
 
 def begin(training):
@@ -44,9 +45,11 @@ def advance_homogeneous(training, step, visits, beta, buffer):
 
 
 def _through(training, step, visits, beta, buffer, responses):
+    penalties = np.full((training.X.shape[1], 1), training.penalty)
+    penalties[list(training.unpenalized)] = 0.0
     for (rows, divisor), now in zip(visits, np.broadcast_to(step, len(visits)), strict=True):
         x = training.X[rows]
-        gradient = x.T @ (x @ beta - responses[rows]) / divisor + training.penalty * beta
+        gradient = x.T @ (x @ beta - responses[rows]) / divisor + penalties * beta
         buffer = training.momentum * buffer + gradient
         beta = beta - now * (gradient + training.momentum * buffer if training.nesterov else buffer)
     return beta, buffer

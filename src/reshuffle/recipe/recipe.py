@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from reshuffle._core import FloatArray, checks
 from reshuffle.problem.row_space import RowSpace
@@ -74,6 +75,8 @@ class Recipe:
         Whether a visit looks ahead by the momentum, as torch's does.
     visits : int
         Per epoch.
+    unpenalized : tuple of int
+        Columns of X whose parameters the penalty leaves out; empty without one.
     """
 
     schedule: Schedule
@@ -82,6 +85,7 @@ class Recipe:
     divisor: int = 1
     nesterov: bool = False
     visits: int = 1
+    unpenalized: tuple[int, ...] = ()
 
     @property
     def is_constant(self) -> bool:
@@ -154,6 +158,7 @@ class Recipe:
             of = f"{len(self.schedule)} epochs" if isinstance(self.schedule, tuple) else "a function"
             words = [f"step schedule of {of}"]
         words += [f"penalty={self.penalty:g}"] if self.penalty else []
+        words += [f"unpenalized={list(self.unpenalized)}"] if self.unpenalized else []
         words += [f"momentum={self.momentum:g}"] if self.momentum else []
         words += ["nesterov=True"] if self.nesterov else []
         return ", ".join(words)
@@ -166,19 +171,24 @@ def checked(
     momentum: float,
     steps_per_epoch: int,
     nesterov: bool = False,
+    unpenalized: ArrayLike = (),
+    p: int = 0,
 ) -> Recipe:
-    """Check what a user gave; exactly one of `step` and `alpha` = step * steps_per_epoch."""
+    """Check what a user gave; exactly one of `step` and `alpha` = step * steps_per_epoch, p columns."""
     if (step is None) == (alpha is None):
         raise TypeError(
             f"exactly one of step and alpha must be given, but step is {step!r} and alpha is {alpha!r}."
         )
+    columns = _columns(unpenalized, p)
+    penalty = 0.0 if p and len(columns) == p else checks.nonnegative("penalty", penalty)
     made = Recipe(
         schedule=_schedule("step", step) if step is not None else _schedule("alpha", alpha),
-        penalty=checks.nonnegative("penalty", penalty),
+        penalty=penalty,
         momentum=_momentum(momentum),
         divisor=1 if alpha is None else steps_per_epoch,
         nesterov=checks.flag("nesterov", nesterov),
         visits=steps_per_epoch,
+        unpenalized=columns if penalty else (),
     )
     if made.nesterov and made.momentum == 0:
         raise ValueError(
@@ -192,6 +202,17 @@ def _schedule(name: str, value: StepLike | None) -> Schedule:
     if callable(value) or checks.any_array(name, value).ndim:
         return checked_steps(name, value, "epoch")
     return checks.nonnegative(name, value)
+
+
+def _columns(value: ArrayLike, p: int) -> tuple[int, ...]:
+    """Column numbers from 0, ascending, each once; negative ones count from the end."""
+    given = checks.any_array("unpenalized", value)
+    if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
+        raise ValueError(f"unpenalized must be a list of column numbers, such as [0], but it is {value!r}.")
+    numbers = [checks.whole_number("unpenalized", number, -p, p - 1) % p for number in given.tolist()]
+    if len(set(numbers)) < len(numbers):
+        raise ValueError(f"unpenalized must name a column once, but it is {given.tolist()}.")
+    return tuple(sorted(numbers))
 
 
 def _momentum(value: Any) -> float:

@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from reshuffle._core import checks
 from reshuffle.epoch import choice
@@ -36,6 +37,7 @@ def critical_step(
     penalty: float = 0.0,
     momentum: float = 0.0,
     nesterov: bool = False,
+    unpenalized: ArrayLike = (),
 ) -> float:
     """The step up to which a run converges from every start.
 
@@ -51,7 +53,7 @@ def critical_step(
     mean_square : bool
         Ask for the convergence of E |beta_k - limit|^2, on which the expected risk of a run depends, in place of
         that of the mean iterate: it ends at a smaller step or at the same. To a relative precision of 1e-6.
-    penalty, momentum, nesterov
+    penalty, momentum, nesterov, unpenalized
         As in `descend`.
 
     >>> import math
@@ -65,7 +67,7 @@ def critical_step(
     """
     problem = checked_problem(problem)
     scheme = base.checked(scheme, problem.n)
-    made = recipe.checked(1.0, None, penalty, momentum, 1, nesterov)
+    made = recipe.checked(1.0, None, penalty, momentum, 1, nesterov, unpenalized, problem.p)
     checks.flag("mean_square", mean_square)
     if mean_square:
         require_fixed_batches(scheme, problem.n)
@@ -92,7 +94,12 @@ def critical_step(
     )
     # The mean, whose critical step is known to more digits, never fails before its square.
     of_mean = critical_step(
-        problem, scheme, penalty=made.penalty, momentum=made.momentum, nesterov=made.nesterov
+        problem,
+        scheme,
+        penalty=made.penalty,
+        momentum=made.momentum,
+        nesterov=made.nesterov,
+        unpenalized=made.unpenalized,
     )
     return min(found, of_mean)
 

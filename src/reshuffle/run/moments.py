@@ -187,6 +187,7 @@ def by_sampling(
         penalty=made.penalty,
         momentum=made.momentum,
         nesterov=made.nesterov,
+        unpenalized=made.unpenalized,
         epochs=when,
         runs=runs,
         start=run.start,
@@ -260,7 +261,8 @@ def given_risk(run: AffineEngine | ModesEngine, when: FloatArray) -> tuple[Float
         return value, sampled
     off = run.iterate_error(when)
     if off.any():
-        off = off * np.sqrt(covariance.norm(problem.row_space.lift(np.eye(problem.rank))))
+        space = run.space if isinstance(run, AffineEngine) else problem.row_space
+        off = off * np.sqrt(covariance.norm(space.lift(np.eye(space.dimension))))
     with np.errstate(invalid="ignore"):
         return value, np.where(off == 0, 0.0, 2 * np.sqrt(value) * off + off**2)
 

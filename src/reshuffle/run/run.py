@@ -270,6 +270,7 @@ def descend(
     penalty: float = 0.0,
     momentum: float = 0.0,
     nesterov: bool = False,
+    unpenalized: ArrayLike = (),
     method: str = "auto",
     rtol: float = 1e-4,
     budget: float = 1e12,
@@ -299,6 +300,9 @@ def descend(
     nesterov : bool
         Nesterov's momentum as in torch's SGD, which looks ahead: beta -> beta - step (gradient + momentum v), with
         the new v. Needs momentum > 0.
+    unpenalized : list of int
+        Columns of X whose parameters the penalty leaves out, such as [-1] for an intercept, a last column of ones:
+        torch's parameter group with weight_decay=0. Negative numbers count from the end.
     method : str
         How the mean over orders is taken: "exact" (a handful of batches), "series" (with a proven bound),
         "sampling" (of orders, with a standard error), or "auto": exact if that fits the budget, else the series if
@@ -324,6 +328,7 @@ def descend(
     """
     problem = checked_problem(problem)
     scheme = base.checked(scheme, problem.n)
-    made = recipe.checked(step, alpha, penalty, momentum, scheme.steps(problem.n), nesterov)
+    steps = scheme.steps(problem.n)
+    made = recipe.checked(step, alpha, penalty, momentum, steps, nesterov, unpenalized, problem.p)
     wanted = accuracy(method, rtol, budget, seed)
     return Run(problem, scheme, made, checked_start(start, problem), wanted)

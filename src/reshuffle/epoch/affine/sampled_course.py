@@ -146,7 +146,7 @@ def follow(visits: Visits, force: FloatArray, orders: Orders) -> tuple[FloatArra
         constant += kept @ visits.pushed(force, visit)
         kernel[:, :, :rank] += entry @ rows
         if visits.penalty:
-            kernel[:, :, :rank] += pushed * visits.held
+            kernel[:, :, :rank] += visits.hold(pushed.swapaxes(1, 2)).swapaxes(1, 2)
         if visits.momentum:
             stays = (1 - visits.momentum) * kept[:, :, rank:]
             kernel[:, :, rank:] += visits.hyperparameters.of_buffer(visit) * kept[:, :, :rank] + stays

@@ -30,19 +30,28 @@ class GradedBlocks(Blocks):
         U, with orthonormal columns.
     singular : (r,)
         s, descending.
+    held : (r, r), optional
+        P'P of a penalty that leaves parameters out, divided by s from both sides; then U and P / s have orthonormal
+        columns together.
     """
 
     unit: FloatArray
     singular: FloatArray
+    held: FloatArray | None = None
 
 
-def graded(space: RowSpace, blocks: Blocks) -> tuple[RowSpace, GradedBlocks]:
-    """Turn the row space and the blocks in it to the singular vectors of the rows."""
-    with few_threads(math.sqrt(blocks.rows.size)):
-        unit, singular, turn = graded_svd(blocks.rows)
+def graded(
+    space: RowSpace, blocks: Blocks, penalty_rows: FloatArray | None = None
+) -> tuple[RowSpace, GradedBlocks]:
+    """Turn the row space and the blocks in it to the singular vectors of the rows, with those of a penalty P'P."""
+    stacked = blocks.rows if penalty_rows is None else np.vstack([blocks.rows, penalty_rows])
+    with few_threads(math.sqrt(stacked.size)):
+        unit, singular, turn = graded_svd(stacked)
     turned = replace(space, turn=turn if space.turn is None else space.turn @ turn)
+    unit, of_penalty = unit[: len(blocks.rows)], unit[len(blocks.rows) :]
+    held = None if penalty_rows is None else of_penalty.T @ of_penalty
     rows = np.ascontiguousarray(unit * singular)
-    return turned, GradedBlocks(rows, blocks.response, blocks.offsets, blocks.divisors, unit, singular)
+    return turned, GradedBlocks(rows, blocks.response, blocks.offsets, blocks.divisors, unit, singular, held)
 
 
 class Visits:
@@ -53,7 +62,8 @@ class Visits:
 
         K_b = [[H, momentum], [-H, 1 - momentum]], E_b = [[U_b'], [-U_b']] / m_b, H = U_b'U_b / m_b + penalty / g^2,
 
-    where U_b are the rows of the batch divided by g: K_b knows neither the step nor how X is conditioned.
+    where U_b are the rows of the batch divided by g: K_b knows neither the step nor how X is conditioned. Where a
+    penalty leaves parameters out g = s, which knows of it, and it is the matrix `held` in place of penalty / g^2.
     In the error u - u_star the visit is z - L K_b R z + L (E_b eta_b + f), where only a penalty makes a force f.
 
     With Nesterov's momentum the first rows are [(1 + momentum) H, momentum^2] and (1 + momentum) U_b' / m_b; where
@@ -71,10 +81,10 @@ class Visits:
         self.blocks, self.hyperparameters = blocks, scaled
         self.step, self.penalty, self.momentum = scaled.step, scaled.penalty, scaled.momentum
         self.rank: int = blocks.rows.shape[1]
-        root = math.sqrt(self.penalty)
+        root = 0.0 if blocks.held is not None else math.sqrt(self.penalty)
         self.sizes = np.hypot(blocks.singular, root)
         self.unit = blocks.unit * (blocks.singular / self.sizes)
-        self.held = np.square(root / self.sizes)
+        self.held = np.square(root / self.sizes) if blocks.held is None else blocks.held
         self._force = root * (root / self.sizes)
         buffers = np.ones(self.dimension - self.rank)
         self.left = np.concatenate([self.step * self.sizes, buffers])
@@ -94,7 +104,7 @@ class Visits:
     def weight(self) -> float:
         """A bound on the entries of K_b."""
         of_rows = 1 / float(self.blocks.divisors.min())
-        of_gradient = self._most * (of_rows + float(self.held.max(initial=0.0)))
+        of_gradient = self._most * (of_rows + float(np.abs(self.held).max(initial=0.0)))
         return max(of_gradient, 1.0 if self.momentum else 0.0)
 
     @property
@@ -121,7 +131,7 @@ class Visits:
         position = columns[: self.rank]
         gradient = self.gradient(batch, position)
         if self.penalty:
-            gradient += self.held[:, np.newaxis] * position
+            gradient += self.hold(position)
         of_gradient = self.hyperparameters.of_gradient(slot)
         moved = gradient if of_gradient == 1 else of_gradient * gradient
         if self.momentum == 0:
@@ -129,6 +139,10 @@ class Visits:
         buffer = columns[self.rank :]
         of_buffer = self.hyperparameters.of_buffer(slot)
         return np.concatenate([moved + of_buffer * buffer, (1 - self.momentum) * buffer - gradient])
+
+    def hold(self, position: FloatArray) -> FloatArray:
+        """What the penalty makes of M (..., r, c)."""
+        return self.held @ position if self.held.ndim == 2 else self.held[:, np.newaxis] * position
 
     def gradient(self, batch: int, position: FloatArray) -> FloatArray:
         """U_b'U_b M / m_b for M (r, c)."""
@@ -154,7 +168,7 @@ class Visits:
 
     def unit_force(self, truth: FloatArray) -> FloatArray:
         """Minus the gradient (r,) of the penalty at u_star, which pulls the error there: `pushed`, it is f."""
-        return -self._force * truth
+        return -self._force * truth if self.held.ndim == 1 else -self.held @ (self.sizes * truth)
 
     def force(self, truth: FloatArray, slot: int) -> FloatArray:
         """L f (d,)."""
