@@ -13,11 +13,14 @@ from functools import cached_property
 import numpy as np
 
 from reshuffle._core import FloatArray, IntArray
-from reshuffle._core.numerics import graded_svd
+from reshuffle._core.numerics import graded_svd, norms
 from reshuffle._core.threads import few_threads
 from reshuffle.problem.blocks import Blocks
 from reshuffle.problem.row_space import RowSpace
 from reshuffle.recipe import Hyperparameters
+
+_WELL_CONDITIONED = 1e-3
+"""Smallest eigenvalue of rows and penalty, in units in which they are one on the diagonal."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,10 +32,10 @@ class GradedBlocks(Blocks):
     unit : (rows, r)
         U, with orthonormal columns.
     singular : (r,)
-        s, descending.
+        s, descending but where there is `held`.
     held : (r, r), optional
-        P'P of a penalty that leaves parameters out, divided by s from both sides; then U and P / s have orthonormal
-        columns together.
+        P'P of a penalty that leaves parameters out, divided by s from both sides; then s knows of it, and U'U and
+        `held` are together of ordinary size.
     """
 
     unit: FloatArray
@@ -44,14 +47,31 @@ def graded(
     space: RowSpace, blocks: Blocks, penalty_rows: FloatArray | None = None
 ) -> tuple[RowSpace, GradedBlocks]:
     """Turn the row space and the blocks in it to the singular vectors of the rows, with those of a penalty P'P."""
-    stacked = blocks.rows if penalty_rows is None else np.vstack([blocks.rows, penalty_rows])
-    with few_threads(math.sqrt(stacked.size)):
-        unit, singular, turn = graded_svd(stacked)
+    unit, singular, turn, held = _factors(blocks.rows, penalty_rows)
     turned = replace(space, turn=turn if space.turn is None else space.turn @ turn)
-    unit, of_penalty = unit[: len(blocks.rows)], unit[len(blocks.rows) :]
-    held = None if penalty_rows is None else of_penalty.T @ of_penalty
     rows = np.ascontiguousarray(unit * singular)
     return turned, GradedBlocks(rows, blocks.response, blocks.offsets, blocks.divisors, unit, singular, held)
+
+
+def _factors(
+    rows: FloatArray, penalty_rows: FloatArray | None
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray | None]:
+    """U, s and Q with rows = U diag(s) Q', and what P'P is in the same units."""
+    stacked = rows if penalty_rows is None else np.vstack([rows, penalty_rows])
+    with few_threads(math.sqrt(stacked.size)):
+        if len(rows) >= rows.shape[1]:
+            unit, singular, turn = graded_svd(rows)
+            if penalty_rows is None:
+                return unit, singular, turn, None
+            # Rows that are small beside the penalty keep their digits only if they are turned without it.
+            turned = penalty_rows @ turn
+            sizes = np.hypot(singular, norms(turned.T))
+            unit, held = unit * (singular / sizes), (turned / sizes).T @ (turned / sizes)
+            if np.linalg.eigvalsh(unit.T @ unit + held).min(initial=1.0) > _WELL_CONDITIONED:
+                return unit, sizes, turn, held
+        unit, singular, turn = graded_svd(stacked)
+    of_penalty = unit[len(rows) :]
+    return unit[: len(rows)], singular, turn, of_penalty.T @ of_penalty
 
 
 class Visits:
