@@ -1,5 +1,6 @@
 """Steps that change with every visit, against the enumeration of orders: all schemes, means and second moments."""
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,6 +8,7 @@ from hypothesis import strategies as st
 
 import reshuffle as rs
 from tests.oracles import every_order
+from tests.oracles.extended import DIGITS, Extended
 from tests.problems import case, close
 from tests.recipe.enumeration import agree, schemes
 
@@ -151,3 +153,35 @@ def test_the_best_epoch_is_within_the_schedule():
     found = run.best_epoch()
     assert 0 < found.epoch <= 20
     assert found.risk == pytest.approx(run.risk(np.arange(21)).total.min(), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    "recipe", [{}, {"momentum": 0.6}, {"penalty": 1e-7, "momentum": 0.9, "nesterov": True}]
+)
+@pytest.mark.parametrize("condition", [1.0, 1e6, 1e12])
+def test_digits_survive_epochs_that_are_followed_by_themselves(condition, recipe):
+    rng = np.random.default_rng(3)
+    X, y = rng.normal(size=(7, 3)) * condition ** -np.linspace(0, 1, 3), rng.normal(size=7)
+    batches, steps = [[0, 1], [2, 3], [4, 5, 6]], [0.03, 1e-9, 0.02]
+    with mpmath.workdps(DIGITS):
+        state = mpmath.zeros(6, 1)
+        for step in steps:
+            epoch = Extended(X, y, batches, step, **recipe)
+            state = epoch.A * state + epoch.g
+        true = [float(value) for value in state[:3, 0]]
+    run = rs.descend(rs.LeastSquares(X, y), rs.RandomReshuffling(batches), steps, **recipe)
+    np.testing.assert_allclose(run.iterate(3), true, rtol=1e-10)
+
+
+def test_epochs_alike_and_unlike_follow_one_another():
+    tiny = case(6, 4, 3)
+    steps = [0.1, 0.1, 0.1, 0.02, 0.02, 0.1]
+    for scheme, _, _ in schemes(tiny):
+        run = rs.descend(tiny.problem, scheme, steps, start=tiny.start, momentum=0.5, penalty=0.1)
+        one_by_one = rs.descend(
+            tiny.problem, scheme, [s * (1 + 1e-15 * k) for k, s in enumerate(steps)],
+            start=tiny.start, momentum=0.5, penalty=0.1,
+        )  # fmt: skip
+        assert len(set(one_by_one.step)) > 2
+        close(run.iterate(np.arange(7)), one_by_one.iterate(np.arange(7)))
+        close(run.risk(np.arange(7)).total, one_by_one.risk(np.arange(7)).total)

@@ -198,6 +198,28 @@ def mean_map(follow: Follow, steps: int, visits: Visits, force: FloatArray) -> A
     return AffineMap(visits.left, visits.right, kernel, entries, *visits.sizes_of(steps, force))
 
 
+def followed_states(
+    follow: Follow, visits: Visits, force: FloatArray, states: FloatArray, inputs: FloatArray | None
+) -> FloatArray:
+    """The mean of states (d, z) after an epoch, with z = 1 + rows, or z = 1 for given inputs (1 + rows,).
+
+    What visits add up to is kept in place of the states, so that no digits are lost where they do little.
+    """
+
+    def visit(batch: int, change: FloatArray, slot: int) -> FloatArray:
+        following = change - visits.loss(batch, states + change, slot)
+        constant, columns = visits.left * visits.pushed(force, slot), 1 + visits.columns(batch)
+        if inputs is None:
+            following[:, 0] += constant
+            following[:, columns] += visits.entry(batch, slot)
+        else:
+            following[:, 0] += inputs[0] * constant + visits.entry(batch, slot) @ inputs[columns]
+        return following
+
+    with few_threads(visits.dimension), np.errstate(over="ignore", invalid="ignore"):
+        return np.asarray(states + follow(Process(visit, average, np.zeros_like(states))))
+
+
 def average(states: Sequence[FloatArray] | FloatArray) -> FloatArray:
     """The mean of equally likely states."""
     if isinstance(states, np.ndarray):

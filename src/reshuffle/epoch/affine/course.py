@@ -17,7 +17,16 @@ from scipy.sparse.csgraph import connected_components
 
 from reshuffle._core import BoolArray, FloatArray, IntArray
 from reshuffle._core.threads import few_threads
-from reshuffle.epoch.affine.affine_map import AffineMap, Power, Powers, has_faded, mean_map, settling
+from reshuffle.epoch.affine.affine_map import (
+    AffineMap,
+    Follow,
+    Power,
+    Powers,
+    followed_states,
+    has_faded,
+    mean_map,
+    settling,
+)
 from reshuffle.epoch.affine.visits import DrawnVisits, GradedBlocks, MeanVisits, SubsetVisits, Visits
 from reshuffle.epoch.walks import Walk
 from reshuffle.problem.row_space import RowSpace
@@ -149,20 +158,33 @@ class Course:
 
     def map(self, epoch: int) -> AffineMap:
         """The mean map of the epoch after `epoch` others."""
-        visits, follow = self.visits(epoch), self.walk.of
+        follow, visits, force = self._epoch(epoch)
         if visits.hyperparameters not in self._maps:
-            truth = np.zeros(visits.rank) if self.truth is None else self.truth
-            force = visits.unit_force(truth)
-            if (self.scheme.shuffle, self.scheme.unit) == (Shuffle.EVERY_STEP, Unit.BATCH):
-                # Independent visits: the mean of their product is that of as many mean visits.
-                visits = MeanVisits(self.blocks, self.recipe.at(epoch).scaled(self.space))
-                follow = self.walk.one_after_the_other
             made = mean_map(follow, self.walk.steps, visits, force)
             # Under a schedule every epoch may have a map of its own.
             if 8.0 * (made.kernel.size + made.entries.size) * len(self._maps) > _REMEMBERED_BYTES:
                 self._maps.clear()
             self._maps[visits.hyperparameters] = made
         return self._maps[visits.hyperparameters]
+
+    def _epoch(self, epoch: int) -> tuple[Follow, Visits, FloatArray]:
+        """How the mean of the epoch after `epoch` others is taken, of which visits, and with which force."""
+        visits, follow = self.visits(epoch), self.walk.of
+        force = visits.unit_force(np.zeros(visits.rank) if self.truth is None else self.truth)
+        if (self.scheme.shuffle, self.scheme.unit) == (Shuffle.EVERY_STEP, Unit.BATCH):
+            # Independent visits: the mean of their product is that of as many mean visits.
+            visits = MeanVisits(self.blocks, self.recipe.at(epoch).scaled(self.space))
+            follow = self.walk.one_after_the_other
+        return follow, visits, force
+
+    def through(self, epoch: int, states: FloatArray, inputs: FloatArray | None) -> FloatArray:
+        """The states after one more epoch, unlike the one before it: followed themselves, with no map of it.
+
+        A map has d columns more than the states, and if responses are given their single column is all there is.
+        """
+        after = followed_states(*self._epoch(epoch), states, inputs)
+        # Beyond the range of numbers the map knows which states have grown.
+        return after if np.isfinite(after).all() else once_more(self._fed(epoch, inputs), states)
 
     @cached_property
     def settles(self) -> bool:
@@ -182,18 +204,24 @@ class Course:
         They are (d, 1 + rows), to be multiplied with the inputs, or (d, 1) if those (1 + rows,) are given.
         """
         begin = self.begin(start, inputs)
-        current, done = begin, 0.0
-        once = self.repeated(inputs)
+        current, done, before = begin, 0.0, None
+        once = self.repeated(inputs) if self.recipe.is_constant else None
         for epoch in epochs:
             if np.isinf(epoch):
+                assert once is not None
                 current = once.end(begin)
-            elif self.recipe.is_constant:
+            elif once is not None:
                 current = once.powers.after(int(epoch) - int(done), current)
                 if not np.isfinite(current).all():
                     current = once.overflown(epoch, begin)
             else:
                 for passed in range(int(done), int(epoch)):
-                    current = _once_more(self._fed(passed, inputs), current)
+                    now = self.recipe.at(passed)
+                    if now == before:
+                        current = once_more(self._fed(passed, inputs), current)
+                    else:
+                        current = self.through(passed, current, inputs)
+                    before = now
             done = epoch
             yield current
 
@@ -258,7 +286,8 @@ class _Part:
         return self._repeated.after(epoch, begin)
 
 
-def _once_more(once: AffineMap, states: FloatArray) -> FloatArray:
+def once_more(once: AffineMap, states: FloatArray) -> FloatArray:
+    """The states after a map; inf where they have grown beyond the range of numbers."""
     with np.errstate(over="ignore", invalid="ignore"):
         return _answer(once(states), once, states)
 

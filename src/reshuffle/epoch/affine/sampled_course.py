@@ -20,7 +20,7 @@ from reshuffle._core.numerics import norms
 from reshuffle._core.progress import track
 from reshuffle.epoch.accuracy import A_SECOND, AT_ONCE, CALL, Accuracy, require_affordable, warn_out_of_reach
 from reshuffle.epoch.affine.affine_map import AffineMap, mean_of
-from reshuffle.epoch.affine.course import Course
+from reshuffle.epoch.affine.course import Course, once_more
 from reshuffle.epoch.affine.visits import GradedBlocks, Visits
 from reshuffle.problem.row_space import RowSpace
 from reshuffle.recipe.recipe import Hyperparameters, Recipe
@@ -226,6 +226,10 @@ class SampledCourse(Course):
             with np.errstate(over="ignore", invalid="ignore"):
                 self._maps[visits.hyperparameters] = mean_of(counted)
         return self._maps[visits.hyperparameters]
+
+    def through(self, epoch: int, states: FloatArray, inputs: FloatArray | None) -> FloatArray:
+        """The states after one more epoch: drawn orders are followed once for all replicas, as maps."""
+        return once_more(self._fed(epoch, inputs), states)
 
     @property
     def groups(self) -> int:
