@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import reshuffle as rs
+from reshuffle.epoch.affine import sampled_course
 from tests.oracles import every_order
 from tests.oracles.extended import DIGITS, Extended
 from tests.problems import case, close
@@ -185,3 +186,18 @@ def test_epochs_alike_and_unlike_follow_one_another():
         assert len(set(one_by_one.step)) > 2
         close(run.iterate(np.arange(7)), one_by_one.iterate(np.arange(7)))
         close(run.risk(np.arange(7)).total, one_by_one.risk(np.arange(7)).total)
+
+
+def test_more_drawn_epochs_than_fit_into_memory_are_refused(monkeypatch):
+    problem = rs.gaussian(40, 3, noise=0.5, seed=1)
+    decay = rs.schedules.ExponentialDecay(0.2, 0.99, per="visit")
+    run = rs.descend(problem, rs.SampleReshuffling(batch_size=8), decay, rtol=0.1)
+    run.iterate(3)
+    monkeypatch.setattr(sampled_course, "_REMEMBERED_BYTES", 5e4)
+    with pytest.raises(rs.BudgetError, match=r"the drawn orders of 3 epochs with steps of their own take"):
+        run.iterate(3)
+    # Epochs that are alike share theirs.
+    warm = rs.schedules.LinearWarmup(0.2, until=5, per="visit")
+    assert np.isfinite(
+        rs.descend(problem, rs.SampleReshuffling(batch_size=8), warm, rtol=0.1).iterate(500)
+    ).all()

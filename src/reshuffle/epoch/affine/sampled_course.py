@@ -8,7 +8,7 @@ visits, a batch enters as P L E_b and P -> P (I - L K_b R). So the rows of a bat
 never the entries of other rows.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +22,7 @@ from reshuffle.epoch.accuracy import A_SECOND, AT_ONCE, CALL, Accuracy, require_
 from reshuffle.epoch.affine.affine_map import AffineMap, mean_of
 from reshuffle.epoch.affine.course import Course, once_more
 from reshuffle.epoch.affine.visits import GradedBlocks, Visits
+from reshuffle.errors import BudgetError
 from reshuffle.problem.row_space import RowSpace
 from reshuffle.recipe.recipe import Hyperparameters, Recipe
 from reshuffle.schemes.base import Scheme, Unit, permutations
@@ -29,6 +30,7 @@ from reshuffle.schemes.base import Scheme, Unit, permutations
 _SMALLEST_ROOT = 1e-5
 _STACKED_BYTES = 2e7
 _MOST_STACKED = 256
+_REMEMBERED_BYTES = 4e9
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,6 +228,25 @@ class SampledCourse(Course):
             with np.errstate(over="ignore", invalid="ignore"):
                 self._maps[visits.hyperparameters] = mean_of(counted)
         return self._maps[visits.hyperparameters]
+
+    def states(
+        self, start: FloatArray, epochs: FloatArray, inputs: FloatArray | None = None
+    ) -> Iterator[FloatArray]:
+        """As in `Course`, if the maps of all epochs that are unlike fit into memory."""
+        if not self.recipe.is_constant and len(epochs):
+            self._require_room(int(epochs[-1]))
+        return super().states(start, epochs, inputs)
+
+    def _require_room(self, last: int) -> None:
+        """Refuse a schedule whose maps, which all replicas share, do not fit."""
+        unlike = len({self.recipe.at(epoch) for epoch in range(last)})
+        needed = unlike * sum(8.0 * (one.kernel.size + one.entries.size) for one in self._of_groups(0))
+        if needed > _REMEMBERED_BYTES:
+            raise BudgetError(
+                f"the drawn orders of {unlike} epochs with steps of their own take {needed:.1g} bytes, but at most "
+                f"{_REMEMBERED_BYTES:.1g} are kept; try fewer epochs, steps that change less often, fixed batches "
+                "that are few (RandomReshuffling), or simulate(...)."
+            )
 
     def through(self, epoch: int, states: FloatArray, inputs: FloatArray | None) -> FloatArray:
         """The states after one more epoch: drawn orders are followed once for all replicas, as maps."""
