@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from reshuffle.problem import LeastSquares as LeastSquares
     from reshuffle.problem import gaussian as gaussian
     from reshuffle.recipe import EMA as EMA
+    from reshuffle.recipe import PerVisit as PerVisit
     from reshuffle.recipe import TailAverage as TailAverage
+    from reshuffle.recipe import schedules as schedules
     from reshuffle.run import BestEpoch as BestEpoch
     from reshuffle.run import ExpectedRisk as ExpectedRisk
     from reshuffle.run import GradientFlow as GradientFlow
@@ -71,6 +73,7 @@ _HOMES = {
     "MeanSquareStability": "reshuffle.run",
     "MissingTruthError": "reshuffle.errors",
     "ParameterCovariance": "reshuffle.run",
+    "PerVisit": "reshuffle.recipe",
     "RandomReshuffling": "reshuffle.schemes",
     "Risk": "reshuffle.run",
     "RiskInterval": "reshuffle.run",
@@ -91,6 +94,7 @@ _HOMES = {
     "descend": "reshuffle.run",
     "gaussian": "reshuffle.problem",
     "gradient_flow": "reshuffle.run",
+    "schedules": "reshuffle.recipe",
     "simulate": "reshuffle.simulation",
 }
 _ROOMS = ("asymptotics", "free", "plotting")

@@ -93,6 +93,8 @@ def simulate(
     fresh_noise: bool = False,
     penalty: float = 0.0,
     momentum: float = 0.0,
+    nesterov: bool = False,
+    unpenalized: ArrayLike = (),
     average: Average | None = None,
     test_samples: int = 0,
     progress: bool | None = None,
@@ -101,7 +103,7 @@ def simulate(
 
     Parameters
     ----------
-    problem, scheme, step, alpha, start, penalty, momentum, average
+    problem, scheme, step, alpha, start, penalty, momentum, nesterov, unpenalized, average
         As in `descend`.
     epochs : int or array of int
         When to look; finite.
@@ -126,7 +128,8 @@ def simulate(
     """
     problem = checked_problem(problem)
     scheme = base.checked(scheme, problem.n)
-    made = recipe.checked(step, alpha, penalty, momentum, scheme.steps(problem.n), average)
+    steps = scheme.steps(problem.n)
+    made = recipe.checked(step, alpha, penalty, momentum, steps, nesterov, unpenalized, problem.p, average)
     when = checks.epochs(epochs)
     if not np.isfinite(when).all():
         raise ValueError(
@@ -237,6 +240,8 @@ class _Block:
         self.taken_on: Average | None = None
         starts = made.average is not None and made.average.begins_with_iterate
         self.sums = self.state.copy() if starts else np.zeros_like(self.state)
+        self.penalties = np.full(problem.p, made.penalty)
+        self.penalties[list(made.unpenalized)] = 0.0
         self.responses = problem.y[np.newaxis]
         if fresh_noise:
             beta_star, _, noise = problem.truth("fresh_noise")
@@ -251,8 +256,11 @@ class _Block:
         for epoch in range(1, last + 1):
             self.now = self.recipe.at(epoch - 1)
             self.taken_on = average if average is not None and epoch > average.start else None
+            made = np.zeros(len(self.state), dtype=np.int64)
             for visit in next(training):
+                self._slot = int(made[visit.runs[0]])
                 self._visit(visit)
+                made[visit.runs] += 1
             yield epoch, self.state if self.taken_on is None else self._averaged(self.taken_on, epoch)
 
     def _averaged(self, average: Average, epoch: int) -> FloatArray:
@@ -306,11 +314,14 @@ class _Block:
     def _descend(self, runs: IntArray, current: FloatArray, gradients: FloatArray) -> None:
         """One step of torch's SGD with weight decay and momentum."""
         if self.now.penalty:
-            gradients += self.now.penalty * current
+            gradients += self.penalties * current
+        moved = gradients
         if self.now.momentum:
-            gradients += self.now.momentum * self.buffer[runs]
-            self.buffer[runs] = gradients
-        self.state[runs] = current - self.now.step * gradients
+            moved = gradients + self.now.momentum * self.buffer[runs]
+            self.buffer[runs] = moved
+        if self.now.nesterov:
+            moved = gradients + self.now.momentum * moved
+        self.state[runs] = current - self.now.step_of(self._slot) * moved
         if self.taken_on is not None and self.taken_on.is_per_visit:
             self._take_on(self.taken_on, runs)
 

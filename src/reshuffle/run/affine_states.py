@@ -10,6 +10,7 @@ import numpy as np
 
 from reshuffle._core import FloatArray, confidence
 from reshuffle._core.confidence import ERROR_KINDS, ErrorKind
+from reshuffle._core.threads import few_threads
 from reshuffle.epoch import choice
 from reshuffle.epoch.accuracy import Accuracy
 from reshuffle.epoch.affine import stacked_courses, visits
@@ -23,10 +24,11 @@ from reshuffle.epoch.affine.stacked_courses import StackedCourses, Watch
 from reshuffle.epoch.affine.visits import GradedBlocks
 from reshuffle.epoch.choice import Choice
 from reshuffle.epoch.walks import Walk
-from reshuffle.problem.blocks import Blocks
+from reshuffle.problem.blocks import Blocks, split
+from reshuffle.problem.extended_space import extended_space
 from reshuffle.problem.least_squares import LeastSquares
-from reshuffle.problem.row_space import RowSpace
-from reshuffle.recipe import Recipe
+from reshuffle.problem.row_space import Reduction, RowSpace
+from reshuffle.recipe import Hyperparameters, Recipe
 from reshuffle.schemes.base import Scheme, Unit
 
 _ANY_ACCURACY = Accuracy(rtol=math.inf)
@@ -61,7 +63,7 @@ class AffineStates:
         self.scheme = scheme.equivalent(problem.n)
         self.walk = Walk(self.scheme, problem.n)
         self._left_out: int | None = None
-        self._groups: dict[bool, dict[float, list[AffineMap]]] = {}
+        self._groups: dict[bool, dict[Hyperparameters, list[AffineMap]]] = {}
 
     def with_recipe(self, recipe: Recipe) -> Self:
         """The same run with another step: what is known of the data is kept."""
@@ -121,13 +123,24 @@ class AffineStates:
 
     @cached_property
     def _graded(self) -> tuple[RowSpace, GradedBlocks]:
-        visited, n = self.visited, self.problem.n
-        space, divisors = visited.row_space, self.scheme.divisors(n)
+        visited, unpenalized = self.visited, self.recipe.unpenalized
+        if not unpenalized:
+            return visits.graded(visited.row_space, self._blocks(visited.X, visited.reduction))
+        seen = extended_space(visited.X, visited.y, visited.reduction, np.array(unpenalized))
+        root = math.sqrt(self.recipe.penalty) / seen.space.scale
+        blocks = self._blocks(seen.features, seen.reduction)
+        return visits.graded(seen.space, blocks, root * np.eye(seen.space.dimension)[seen.penalized])
+
+    def _blocks(self, X: FloatArray, reduction: Reduction) -> Blocks:
+        """The per-batch statistics of features, in the coordinates of their reduction."""
+        y, n, space = self.visited.y, self.problem.n, reduction.space
+        partition, divisors = self.scheme.partition(n), self.scheme.divisors(n)
         if self.scheme.unit is Unit.SAMPLE:
-            rows = np.ascontiguousarray(space.coordinates(visited.X.T).T / space.scale)
-            offsets = np.concatenate([[0], np.cumsum([len(part) for part in self.scheme.partition(n)])])
-            return visits.graded(space, Blocks(rows, visited.y, offsets, divisors))
-        return visits.graded(space, visited.blocks(self.scheme.partition(n), divisors))
+            rows = np.ascontiguousarray(space.coordinates(X.T).T / space.scale)
+            offsets = np.concatenate([[0], np.cumsum([len(part) for part in partition])])
+            return Blocks(rows, y, offsets, divisors)
+        with few_threads(math.sqrt(X.size)):
+            return split(X, y, reduction, partition, divisors)
 
     def inside(self, parameters: FloatArray) -> FloatArray:
         """U = scale V'beta (r,)."""

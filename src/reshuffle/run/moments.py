@@ -207,10 +207,13 @@ def by_sampling(
     simulated = simulate(
         problem,
         run.scheme,
-        step=lambda epoch: made.at(epoch).step,
+        step=made.schedule if made.divisor == 1 else None,
+        alpha=None if made.divisor == 1 else made.schedule,
         penalty=made.penalty,
         momentum=made.momentum,
         average=made.average,
+        nesterov=made.nesterov,
+        unpenalized=made.unpenalized,
         epochs=when,
         runs=runs,
         start=run.start,
@@ -284,7 +287,8 @@ def given_risk(run: AffineEngine | ModesEngine, when: FloatArray) -> tuple[Float
         return value, sampled
     off = run.iterate_error(when)
     if off.any():
-        off = off * np.sqrt(covariance.norm(problem.row_space.lift(np.eye(problem.rank))))
+        space = run.space if isinstance(run, AffineEngine) else problem.row_space
+        off = off * np.sqrt(covariance.norm(space.lift(np.eye(space.dimension))))
     with np.errstate(invalid="ignore"):
         return value, np.where(off == 0, 0.0, 2 * np.sqrt(value) * off + off**2)
 

@@ -323,6 +323,8 @@ def descend(
     start: ArrayLike | None = None,
     penalty: float = 0.0,
     momentum: float = 0.0,
+    nesterov: bool = False,
+    unpenalized: ArrayLike = (),
     average: Average | None = None,
     method: str = "auto",
     rtol: float = 1e-4,
@@ -336,11 +338,12 @@ def descend(
     problem : LeastSquares
     scheme : Scheme
         How the rows are visited: FullBatch(), RandomReshuffling(batches=4), WithReplacement(batches=4).
-    step : float, list or callable
+    step : float, list, callable or schedule
         The step of one visit, torch's lr; or
-    alpha : float, list or callable
+    alpha : float, list, callable or schedule
         the full-batch step it stands for under the linear scaling rule, step = alpha / B. A list has one step per
         epoch, and nothing is known beyond; a function is called with 0, 1, 2, ..., the epochs done before it.
+        rs.PerVisit goes by visits in place of epochs, and `rs.schedules` has torch's schedulers for both.
     start : (p,), optional
         beta_0; zero by default.
     penalty : float
@@ -349,6 +352,12 @@ def descend(
     momentum : float
         Of the heavy ball, in [0, 1), with a buffer that is kept from visit to visit and from epoch to epoch, as in
         torch's SGD: v -> momentum v + gradient, beta -> beta - step v.
+    nesterov : bool
+        Nesterov's momentum as in torch's SGD, which looks ahead: beta -> beta - step (gradient + momentum v), with
+        the new v. Needs momentum > 0.
+    unpenalized : list of int
+        Columns of X whose parameters the penalty leaves out, such as [-1] for an intercept, a last column of ones:
+        torch's parameter group with weight_decay=0. Negative numbers count from the end.
     average : EMA or TailAverage, optional
         An average of the iterates, over epochs or visits, that takes the place of the last iterate in all answers.
     method : str
@@ -379,6 +388,7 @@ def descend(
     """
     problem = checked_problem(problem)
     scheme = base.checked(scheme, problem.n)
-    made = recipe.checked(step, alpha, penalty, momentum, scheme.steps(problem.n), average)
+    steps = scheme.steps(problem.n)
+    made = recipe.checked(step, alpha, penalty, momentum, steps, nesterov, unpenalized, problem.p, average)
     wanted = accuracy(method, rtol, budget, seed)
     return Run(problem, scheme, made, checked_start(start, problem), wanted)

@@ -186,8 +186,8 @@ def mean_map(follow: Follow, steps: int, visits: Visits, force: FloatArray) -> A
     steps : int
         Visits of an epoch.
     visits : Visits
-    force : (d,)
-        What enters at every visit with the constant input 1, without the factor L.
+    force : (r,)
+        Minus the gradient that enters at every visit with the constant input 1, without the factor L.
     """
     d, rows = visits.dimension, len(visits.blocks.rows)
     grades = (visits.left * visits.right)[:, np.newaxis]
@@ -195,17 +195,39 @@ def mean_map(follow: Follow, steps: int, visits: Visits, force: FloatArray) -> A
     begin = nothing.copy()
     begin[:, :d] = np.eye(d)
 
-    def visit(batch: int, state: FloatArray) -> FloatArray:
+    def visit(batch: int, state: FloatArray, slot: int) -> FloatArray:
         # [K, E] -> [K + K_b (I - R L K), E - K_b R L E + E_b].
-        following = state + visits.kernel(batch, begin - grades * state) if d else state.copy()
-        following[:, d] += force
-        following[:, d + 1 + visits.columns(batch)] += visits.unit_entry(batch)
+        following = state + visits.kernel(batch, begin - grades * state, slot) if d else state.copy()
+        following[:, d] += visits.pushed(force, slot)
+        following[:, d + 1 + visits.columns(batch)] += visits.unit_entry(batch, slot)
         return following
 
     with few_threads(d), np.errstate(over="ignore", invalid="ignore"):
         end = follow(Process(visit, average, nothing))
     kernel, entries = np.ascontiguousarray(end[:, :d]), np.ascontiguousarray(end[:, d:])
     return AffineMap(visits.left, visits.right, kernel, entries, *visits.sizes_of(steps, force))
+
+
+def followed_states(
+    follow: Follow, visits: Visits, force: FloatArray, states: FloatArray, inputs: FloatArray | None
+) -> FloatArray:
+    """The mean of states (d, z) after an epoch, with z = 1 + rows, or z = 1 for given inputs (1 + rows,).
+
+    What visits add up to is kept in place of the states, so that no digits are lost where they do little.
+    """
+
+    def visit(batch: int, change: FloatArray, slot: int) -> FloatArray:
+        following = change - visits.loss(batch, states + change, slot)
+        constant, columns = visits.left * visits.pushed(force, slot), 1 + visits.columns(batch)
+        if inputs is None:
+            following[:, 0] += constant
+            following[:, columns] += visits.entry(batch, slot)
+        else:
+            following[:, 0] += inputs[0] * constant + visits.entry(batch, slot) @ inputs[columns]
+        return following
+
+    with few_threads(visits.dimension), np.errstate(over="ignore", invalid="ignore"):
+        return np.asarray(states + follow(Process(visit, average, np.zeros_like(states))))
 
 
 def average(states: Sequence[FloatArray] | FloatArray) -> FloatArray:

@@ -44,6 +44,10 @@ class DerivedCourse(Course):
         """The mean map of the epoch after `epoch` others that are not left out."""
         return self._derive(self._source.map(self._first + epoch))
 
+    def through(self, epoch: int, states: FloatArray, inputs: FloatArray | None) -> FloatArray:
+        """The states after one more epoch: what was derived is known of maps alone."""
+        return once_more(self.fed(epoch, inputs), states)
+
 
 class AveragedCourse(Course):
     """A `Course` that answers for the average of the iterates: its states are (r, 1 + rows).

@@ -1,5 +1,7 @@
 """What an average of the iterates is outside the row space, where only a penalty acts."""
 
+from functools import reduce
+
 import numpy as np
 
 from reshuffle._core import FloatArray
@@ -34,6 +36,11 @@ class AveragedOutside:
     def _epoch(self, epoch: int) -> AffineMap:
         """On a coordinate, its momentum buffer and its average, after `epoch` epochs."""
         visit, steps = self.plain.visit(epoch), self.plain.steps
+        if self.plain.recipe.at(epoch).shares:
+            visits = [self.plain.visit(epoch, slot) for slot in range(steps)]
+            if self.average.is_per_visit:
+                return reduce(AffineMap.then, [averaged_map(each, 1, self.average) for each in visits])
+            return averaged_map(reduce(AffineMap.then, visits), 1, self.average)
         if self.average.is_per_visit:
             return Powers(averaged_map(visit, 1, self.average)).power(steps).map
         return averaged_map(Powers(visit).power(steps).map, 1, self.average)

@@ -28,7 +28,7 @@ class AveragedVisits(Visits):
 
     def __init__(self, plain: Visits, average: Average):
         self._plain, self.kept, self.taken = plain, average.kept, average.taken
-        super().__init__(plain.blocks, plain.scaled)
+        super().__init__(plain.blocks, plain.hyperparameters)
         self.left, self.right = _units(plain.left, plain.right, plain.rank)
         self._shares = (average.taken * (plain.left * plain.right)[: plain.rank])[:, np.newaxis]
 
@@ -53,10 +53,10 @@ class AveragedVisits(Visits):
         of_average = self.taken + float(self._shares.max(initial=0.0)) * self.plain.weight
         return max(self.plain.weight, of_average, 1 - self.kept)
 
-    def kernel(self, batch: int, columns: FloatArray) -> FloatArray:
-        """K_b M (d, c) for M (d, c)."""
+    def kernel(self, batch: int, columns: FloatArray, slot: int) -> FloatArray:
+        """K_b M (d, c) for M (d, c), in the visit after `slot` others of the epoch."""
         d = self.plain.dimension
-        moved = self.plain.kernel(batch, columns[:d])
+        moved = self.plain.kernel(batch, columns[:d], slot)
         of_average = (1 - self.kept) * columns[d:] - self.taken * columns[: self.rank]
         return np.concatenate([moved, of_average + self._shares * moved[: self.rank]])
 
@@ -64,13 +64,13 @@ class AveragedVisits(Visits):
         """U_b'U_b M / m_b for M (r, c)."""
         return self.plain.gradient(batch, position)
 
-    def unit_entry(self, batch: int) -> FloatArray:
+    def unit_entry(self, batch: int, slot: int) -> FloatArray:
         """E_b (d, m_b)."""
-        return self._with_average(self.plain.unit_entry(batch))
+        return self._with_average(self.plain.unit_entry(batch, slot))
 
-    def pushed(self, minus_gradient: FloatArray) -> FloatArray:
+    def pushed(self, minus_gradient: FloatArray, slot: int) -> FloatArray:
         """What a force on the parameters (r, ...) does to the state (d, ...)."""
-        return self._with_average(self.plain.pushed(minus_gradient))
+        return self._with_average(self.plain.pushed(minus_gradient, slot))
 
     def _with_average(self, push: FloatArray) -> FloatArray:
         shares = self._shares if push.ndim > 1 else self._shares[:, 0]

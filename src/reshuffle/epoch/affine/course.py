@@ -16,17 +16,18 @@ import scipy.linalg
 from scipy.sparse.csgraph import connected_components
 
 from reshuffle._core import BoolArray, FloatArray, IntArray
-from reshuffle.epoch.affine.affine_map import AffineMap, Powers, mean_map, settling
+from reshuffle.epoch.affine.affine_map import AffineMap, Follow, Powers, followed_states, mean_map, settling
 from reshuffle.epoch.affine.averaged_visits import AveragedVisits
 from reshuffle.epoch.affine.stacked_maps import StackedMaps
 from reshuffle.epoch.affine.visits import DrawnVisits, GradedBlocks, MeanVisits, SubsetVisits, Visits
 from reshuffle.epoch.walks import Walk
 from reshuffle.problem.row_space import RowSpace
-from reshuffle.recipe import Recipe
+from reshuffle.recipe import Hyperparameters, Recipe
 from reshuffle.schemes.base import Scheme, Shuffle, Unit
 
 _ROUNDING = 1e-12
 """Relative size of what rounding makes of nothing."""
+_REMEMBERED_BYTES = 1e9
 
 
 class Escape:
@@ -138,7 +139,7 @@ class Course:
 
     def __post_init__(self) -> None:
         self.walk = Walk(self.scheme, self.n)
-        self._maps: dict[float, AffineMap] = {}
+        self._maps: dict[Hyperparameters, AffineMap] = {}
 
     def visits(self, epoch: int) -> Visits:
         """The visits of the epoch after `epoch` others."""
@@ -157,16 +158,33 @@ class Course:
 
     def map(self, epoch: int) -> AffineMap:
         """The mean map of the epoch after `epoch` others."""
+        follow, visits, force = self._epoch(epoch)
+        if visits.hyperparameters not in self._maps:
+            made = mean_map(follow, self.walk.steps, visits, force)
+            # Under a schedule every epoch may have a map of its own.
+            if 8.0 * (made.kernel.size + made.entries.size) * len(self._maps) > _REMEMBERED_BYTES:
+                self._maps.clear()
+            self._maps[visits.hyperparameters] = made
+        return self._maps[visits.hyperparameters]
+
+    def _epoch(self, epoch: int) -> tuple[Follow, Visits, FloatArray]:
+        """How the mean of the epoch after `epoch` others is taken, of which visits, and with which force."""
         visits, follow = self.visits(epoch), self.walk.of
-        if visits.step not in self._maps:
-            truth = np.zeros(visits.rank) if self.truth is None else self.truth
-            force = visits.unit_force(truth)
-            if (self.scheme.shuffle, self.scheme.unit) == (Shuffle.EVERY_STEP, Unit.BATCH):
-                # Independent visits: the mean of their product is that of as many mean visits.
-                visits = self._averaged(MeanVisits(self.blocks, self.recipe.at(epoch).scaled(self.space)))
-                follow = self.walk.one_after_the_other
-            self._maps[visits.step] = mean_map(follow, self.walk.steps, visits, force)
-        return self._maps[visits.step]
+        force = visits.unit_force(np.zeros(visits.rank) if self.truth is None else self.truth)
+        if (self.scheme.shuffle, self.scheme.unit) == (Shuffle.EVERY_STEP, Unit.BATCH):
+            # Independent visits: the mean of their product is that of as many mean visits.
+            visits = self._averaged(MeanVisits(self.blocks, self.recipe.at(epoch).scaled(self.space)))
+            follow = self.walk.one_after_the_other
+        return follow, visits, force
+
+    def through(self, epoch: int, states: FloatArray, inputs: FloatArray | None) -> FloatArray:
+        """The states after one more epoch, unlike the one before it: followed themselves, with no map of it.
+
+        A map has d columns more than the states, and if responses are given their single column is all there is.
+        """
+        after = followed_states(*self._epoch(epoch), states, inputs)
+        # Beyond the range of numbers the map knows which states have grown.
+        return after if np.isfinite(after).all() else once_more(self.fed(epoch, inputs), states)
 
     @property
     def source(self) -> "Course":
@@ -196,18 +214,24 @@ class Course:
         self, begin: FloatArray, epochs: FloatArray, inputs: FloatArray | None = None
     ) -> Iterator[FloatArray]:
         """The same from a state (d, z)."""
-        current, done = begin, 0.0
-        once = self.repeated(inputs)
+        current, done, before = begin, 0.0, None
+        once = self.repeated(inputs) if self.recipe.is_constant else None
         for epoch in epochs:
             if np.isinf(epoch):
+                assert once is not None
                 current = once.end(begin)
-            elif self.recipe.is_constant:
+            elif once is not None:
                 current = once.powers.after(int(epoch) - int(done), current)
                 if not np.isfinite(current).all():
                     current = once.overflown(epoch, begin)
             else:
                 for passed in range(int(done), int(epoch)):
-                    current = once_more(self.fed(passed, inputs), current)
+                    now = self.recipe.at(passed)
+                    if now == before:
+                        current = once_more(self.fed(passed, inputs), current)
+                    else:
+                        current = self.through(passed, current, inputs)
+                    before = now
             done = epoch
             yield current
 

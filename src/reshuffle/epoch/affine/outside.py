@@ -35,14 +35,14 @@ class Inputs:
         """How many inputs there are."""
         return 1 if self.given is not None else 1 + len(visits.blocks.rows)
 
-    def entry(self, visits: Visits, batch: int) -> tuple[IntArray, FloatArray]:
+    def entry(self, visits: Visits, batch: int, slot: int) -> tuple[IntArray, FloatArray]:
         """Which inputs (c,) enter at a visit, and how: H (d, c)."""
-        force = visits.force(self.truth)[:, np.newaxis]
+        force = visits.force(self.truth, slot)[:, np.newaxis]
         if self.given is not None:
-            pushed = visits.entry(batch) @ self.given[visits.columns(batch)]
+            pushed = visits.entry(batch, slot) @ self.given[visits.columns(batch)]
             return np.zeros(1, dtype=np.int64), force + pushed[:, np.newaxis]
         columns = np.concatenate([[0], 1 + visits.columns(batch)])
-        return columns, np.hstack([force, self.noise * visits.entry(batch)])
+        return columns, np.hstack([force, self.noise * visits.entry(batch, slot)])
 
     def residual_squares(self, rows: FloatArray, second: FloatArray, cross: FloatArray) -> FloatArray:
         """E (x_i'e - eta_i)^2 for each row (n,), from E e e' (r, r) and E e zeta' (r, z)."""
@@ -67,14 +67,18 @@ class Outside:
     def __init__(self, recipe: Recipe, steps: int, space: RowSpace):
         self.recipe, self.steps, self.space = recipe, steps, space
 
-    def visit(self, epoch: int) -> AffineMap:
+    def visit(self, epoch: int, slot: int = 0) -> AffineMap:
         """On a coordinate and its momentum buffer, after `epoch` epochs: what `Visits` does without rows."""
         scaled: Hyperparameters = self.recipe.at(epoch).scaled(self.space)
-        size, momentum = math.sqrt(scaled.penalty), scaled.momentum
+        size, of_gradient, of_buffer = (
+            math.sqrt(scaled.penalty),
+            scaled.of_gradient(slot),
+            scaled.of_buffer(slot),
+        )
         return AffineMap(
             left=np.array([scaled.step * size, 1.0]),
             right=np.array([size, 1.0]),
-            kernel=np.array([[1.0, momentum], [-1.0, 1 - momentum]]),
+            kernel=np.array([[of_gradient, of_buffer], [-1.0, 1 - scaled.momentum]]),
             entries=np.zeros((2, 1)),
             weight=1.0,
             entry_sizes=np.zeros(1),
@@ -113,7 +117,16 @@ class Outside:
         if self.recipe.is_constant:
             return Powers(self.visit(0)).after(self.steps * (epoch - done), state)
         for passed in range(done, epoch):
-            state = Powers(self.visit(passed)).after(self.steps, state)
+            state = self._through(passed, state)
+        return state
+
+    def _through(self, epoch: int, state: FloatArray) -> FloatArray:
+        """The state after the epoch that follows `epoch` others."""
+        if not self.recipe.at(epoch).shares:
+            return Powers(self.visit(epoch)).after(self.steps, state)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for slot in range(self.steps):
+                state = self.visit(epoch, slot)(state)
         return state
 
     @property

@@ -15,6 +15,7 @@ from reshuffle._core import BoolArray, FloatArray
 from reshuffle._core.threads import few_threads
 from reshuffle.epoch.affine.course import Course, Repeated, once_more
 from reshuffle.epoch.affine.stacked_maps import StackedMaps, StackedPowers, stacked_maps
+from reshuffle.recipe import Hyperparameters
 
 CHUNK_BYTES = 1.6e7
 """Memory that the maps and the states of a chunk of courses may take, with what is worked on: about a cache."""
@@ -36,7 +37,7 @@ class StackedCourses:
     def __init__(self, courses: Sequence[Course], keeps: bool):
         self._courses, self.first, self._keeps = courses, courses[0], keeps
         self._orders = np.array([course.scheme.order(course.n) for course in courses])
-        self._known: tuple[float, StackedMaps] | None = None
+        self._known: tuple[Hyperparameters, StackedMaps] | None = None
 
     def __len__(self) -> int:
         return len(self._courses)
@@ -44,12 +45,12 @@ class StackedCourses:
     def maps(self, epoch: int, inputs: FloatArray | None = None) -> StackedMaps:
         """The maps of the epoch after `epoch` others; with given inputs a single column enters."""
         visits, truth = self.first.visits(epoch), self.first.truth
-        if inputs is None and self._known is not None and self._known[0] == visits.step:
+        if inputs is None and self._known is not None and self._known[0] == visits.hyperparameters:
             return self._known[1]
         force = visits.unit_force(np.zeros(visits.rank) if truth is None else truth)
         made = stacked_maps(visits, force, self._orders, inputs)
         if inputs is None and self._keeps:
-            self._known = visits.step, made
+            self._known = visits.hyperparameters, made
         return made
 
     def states(

@@ -105,8 +105,8 @@ def stacked_maps(
     Parameters
     ----------
     visits : Visits
-    force : (d,)
-        What enters at every visit with the constant input 1, without the factor L.
+    force : (r,)
+        Minus the gradient of the penalty, which enters at every visit with the constant input 1.
     orders : (c, steps)
     inputs : (1 + rows,), optional
         What the inputs are, if they are known: then a single column enters.
@@ -116,24 +116,25 @@ def stacked_maps(
     begin = np.eye(d, d + (1 + rows if inputs is None else 1))
     states, places = np.zeros((1, *begin.shape)), np.zeros(len(orders), dtype=np.int64)
 
-    def visit(batch: int, before: FloatArray) -> FloatArray:
+    def visit(batch: int, before: FloatArray, slot: int) -> FloatArray:
         # [K, E] -> [K + K_b (I - R L K), E - K_b R L E + E_b].
-        following = before + visits.kernel(batch, begin - grades * before) if d else before.copy()
-        entry, columns = visits.unit_entry(batch), visits.columns(batch)
+        following = before + visits.kernel(batch, begin - grades * before, slot) if d else before.copy()
+        entry, columns = visits.unit_entry(batch, slot), visits.columns(batch)
+        constant = visits.pushed(force, slot)
         if inputs is None:
-            following[..., d] += force
+            following[..., d] += constant
             following[..., d + 1 + columns] += entry
         else:
-            following[..., d] += inputs[0] * force + entry @ inputs[1 + columns]
+            following[..., d] += inputs[0] * constant + entry @ inputs[1 + columns]
         return np.asarray(following)
 
     with few_threads(d), np.errstate(over="ignore", invalid="ignore"):
-        for visited in orders.T:
+        for slot, visited in enumerate(orders.T):
             prefixes, places = np.unique(np.stack([places, visited], axis=1), axis=0, return_inverse=True)
             following = np.empty((len(prefixes), *begin.shape))
             for batch in np.unique(visited):
                 here = prefixes[:, 1] == batch
-                following[here] = visit(int(batch), states[prefixes[here, 0]])
+                following[here] = visit(int(batch), states[prefixes[here, 0]], slot)
             states = following
         states = states[places]
     weight, sizes = visits.sizes_of(orders.shape[1], force)

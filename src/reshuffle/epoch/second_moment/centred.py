@@ -46,11 +46,11 @@ class CentredMoment:
         """What one more epoch adds to [C, m], as a sum of what its visits do."""
         d, recursion = self._state, self._recursion
 
-        def visit(batch: int, change: FloatArray) -> FloatArray:
+        def visit(batch: int, change: FloatArray, slot: int) -> FloatArray:
             before = moments + change
             state = before[:, d:]
-            spread = recursion.conjugation(batch, before[:, :d]) + recursion.scatter(batch, state)
-            return np.asarray(change + np.hstack([spread, recursion.motion(batch, state)]))
+            spread = recursion.conjugation(batch, before[:, :d], slot) + recursion.scatter(batch, state, slot)
+            return np.asarray(change + np.hstack([spread, recursion.motion(batch, state, slot)]))
 
         with few_threads(d), np.errstate(over="ignore", invalid="ignore"):
             change = recursion.walk.of(Process(visit, self._together, np.zeros_like(moments)))
