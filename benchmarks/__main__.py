@@ -1,10 +1,20 @@
 """Run every benchmark: `python -m benchmarks`."""
 
-from benchmarks import asymptotics, busy_cores, core, expected_risk, free_spectrum, schemes, startup
+from benchmarks import (
+    asymptotics,
+    busy_cores,
+    core,
+    expected_risk,
+    free_spectrum,
+    schemes,
+    shuffle_once,
+    startup,
+)
 
 core.main()
 busy_cores.main()
 schemes.main()
+shuffle_once.main()
 expected_risk.main()
 free_spectrum.main()
 asymptotics.main()

@@ -114,12 +114,33 @@ def draw_spread(path, runs=12):
     figure.savefig(path)
 
 
+def mistakes():
+    """Return what was meant, and what people do instead, in batches of 16: the last of an epoch has 12 rows."""
+    return {
+        "as intended": rs.SampleReshuffling(batch_size=16),
+        "forgot set_epoch": rs.ShuffleOnce(batch_size=16),
+        "never shuffled": rs.Cyclic(batch_size=16),
+        "dropped the last batch": rs.SampleReshuffling(batch_size=16, drop_last=True),
+        "fresh subsets": rs.SampleSubsets(batch_size=16),
+        "with replacement": rs.SampleWithReplacement(batch_size=16),
+    }
+
+
+def draw_mistakes(path):
+    """Draw what each of them costs."""
+    figure = plotting.figure(7.5, 3.2)
+    compared = rs.compare_schemes(problem(), mistakes(), step=STEP, epochs=EPOCHS, thresholds=False)
+    plotting.scheme_comparison(compared, ax=figure.add_subplot())
+    figure.savefig(path)
+
+
 def main():
-    """Draw both pictures into docs/pictures, and print the table and the example of docs/schemes.md."""
+    """Draw all pictures into docs/pictures, and print the table and the example of docs/schemes.md."""
     folder = Path(__file__).parent / "pictures"
     folder.mkdir(exist_ok=True)
     draw_schemes(folder / "schemes.png")
     draw_spread(folder / "schemes_spread.png")
+    draw_mistakes(folder / "schemes_mistakes.png")
     for name, risk in curves().items():
         best = int(np.argmin(risk.total))
         print(

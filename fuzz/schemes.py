@@ -1,7 +1,7 @@
 """Random schemes, small enough for all their orders to be enumerated."""
 
 import random
-from math import factorial, prod
+from math import comb, factorial, prod
 from typing import Any
 
 from fuzz import visits
@@ -13,7 +13,7 @@ _MOST_ALTERNATIVES = 130
 def scheme(rng: random.Random, n: int) -> Scheme:
     """Draw a scheme for n rows."""
     names = ["FullBatch", "RandomReshuffling", "RandomReshuffling", "SampleReshuffling", "Cyclic"]
-    names += ["ShuffleOnce", "WithReplacement", "SampleWithReplacement"]
+    names += ["ShuffleOnce", "WithReplacement", "SampleWithReplacement", "SampleSubsets"]
     while True:
         drawn = _draw(rng, rng.choice(names), n)
         if _alternatives(drawn, n) <= _MOST_ALTERNATIVES:
@@ -23,7 +23,7 @@ def scheme(rng: random.Random, n: int) -> Scheme:
 def _draw(rng: random.Random, name: str, n: int) -> Scheme:
     if name == "FullBatch":
         return Scheme(name)
-    if name == "SampleWithReplacement":
+    if name in ("SampleWithReplacement", "SampleSubsets"):
         return Scheme(name, _cut_by_size(rng, n))
     arguments = _cut(rng, n, explicit=name != "SampleReshuffling")
     if rng.random() < 0.15:
@@ -62,6 +62,8 @@ def _alternatives(drawn: Scheme, n: int) -> int:
     each = visits.sizes(n, drawn.arguments)
     if drawn.name == "SampleWithReplacement":
         return n ** max(each) if len(each) <= 4 else _MOST_ALTERNATIVES + 1
+    if drawn.name == "SampleSubsets":
+        return comb(n, max(each)) if len(each) <= 4 else _MOST_ALTERNATIVES + 1
     if drawn.name == "SampleReshuffling":
         rest = n - sum(each)
         return factorial(n) // (prod(map(factorial, each)) * factorial(rest))

@@ -24,6 +24,8 @@ def courses(scheme: Scheme, n: int) -> list[Course]:
         return [[_shuffled_samples(n, arguments)]]
     if scheme.name == "SampleWithReplacement":
         return [[_drawn_rows(n, size) for size in sizes(n, arguments)]]
+    if scheme.name == "SampleSubsets":
+        return [[_drawn_subsets(n, size) for size in sizes(n, arguments)]]
     batches = partition(n, arguments)
     if scheme.name == "RandomReshuffling":
         return [[[list(order) for order in permutations(batches)]]]
@@ -91,3 +93,7 @@ def _shuffled_samples(n: int, arguments: dict[str, Any]) -> Stage:
 
 def _drawn_rows(n: int, size: int) -> Stage:
     return [[(rows, (size, 1))] for rows in product(range(n), repeat=size)]
+
+
+def _drawn_subsets(n: int, size: int) -> Stage:
+    return [[(rows, (size, 1))] for rows in combinations(range(n), size)]

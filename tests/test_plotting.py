@@ -1,5 +1,6 @@
 """Pictures: what is drawn is what was computed."""
 
+import math
 import subprocess
 import sys
 
@@ -15,12 +16,16 @@ from matplotlib import pyplot as plt
 
 ESTIMATE = rs.Estimate(np.array([1.0, 2.0]), np.array([0.1, 0.2]))
 RISK = rs.descend(rs.gaussian(8, 4, seed=0), rs.FullBatch(), 0.1).risk(np.arange(3))
+COMPARISON = rs.compare_schemes(
+    rs.gaussian(8, 4, seed=0), [rs.RandomReshuffling(2)], step=0.1, thresholds=False
+)
 EVERY_FUNCTION = {
     "axes": plotting.axes,
     "risk_curve": lambda ax=None: plotting.risk_curve(RISK, label="", ax=ax),
     "curve": lambda ax=None: plotting.curve(np.arange(2.0), np.ones(2), label="", ax=ax),
     "simulated_band": lambda ax=None: plotting.simulated_band(np.arange(2.0), ESTIMATE, label="", ax=ax),
     "mark_best": lambda ax=None: plotting.mark_best(3, 0.5, ax=ax),
+    "scheme_comparison": lambda ax=None: plotting.scheme_comparison(COMPARISON, ax=ax),
     "spectrum_curve": lambda ax=None: plotting.spectrum_curve(free.Semicircle(), label="", ax=ax),
     "spectrum_histogram": lambda ax=None: plotting.spectrum_histogram(np.arange(9.0), label="", ax=ax),
 }
@@ -101,6 +106,37 @@ def test_a_band_is_two_standard_errors_wide():
     heights = ax.collections[0].get_paths()[0].vertices[:, 1]
     assert heights.min() == 0.8
     assert heights.max() == 2.4
+
+
+def test_a_comparison_shows_what_was_compared():
+    schemes = {
+        "fresh order": rs.RandomReshuffling(4),
+        "wild": rs.Cyclic(2),
+        "samples": rs.SampleReshuffling(batch_size=10),
+    }
+    problem = rs.gaussian(40, 8, noise=0.5, seed=0)
+    comparison = rs.compare_schemes(problem, schemes, step=0.3, epochs=[3, math.inf], thresholds=False)
+    ax = plotting.scheme_comparison(comparison, epoch=3)
+    assert [tick.get_text() for tick in ax.get_yticklabels()] == ["full batch", *schemes]
+    joined = [
+        line.get_xdata()
+        for line in ax.get_lines()
+        if len(line.get_xdata()) == 2 and line.get_linewidth() == 2
+    ]
+    ends = [[float(row.mean.value[0]), float(row.total.value[0])] for row in comparison if not_growing(row)]
+    np.testing.assert_array_equal(joined, ends)
+    assert ax.get_xlabel() == "risk after 3 epochs"
+    assert len(ends) < 4
+    plt.figure()
+    limit = plotting.scheme_comparison(comparison)
+    assert limit.get_xlabel() == "risk in the limit"
+    words = [text.get_text() for text in limit.texts]
+    assert words.count("one run: not known") == 1
+    assert words.count("diverges") == 4 - len(ends)
+
+
+def not_growing(row):
+    return np.isfinite(row.distance.value)
 
 
 def test_what_diverges_leaves_the_picture_and_makes_it_logarithmic():

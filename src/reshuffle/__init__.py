@@ -16,14 +16,21 @@ if TYPE_CHECKING:
     from reshuffle.errors import MissingTruthError as MissingTruthError
     from reshuffle.errors import UnsupportedError as UnsupportedError
     from reshuffle.free.checks import ConvergenceError as ConvergenceError
+    from reshuffle.planning import SchemeComparison as SchemeComparison
+    from reshuffle.planning import compare_schemes as compare_schemes
     from reshuffle.problem import LeastSquares as LeastSquares
     from reshuffle.problem import gaussian as gaussian
+    from reshuffle.recipe import EMA as EMA
+    from reshuffle.recipe import PerVisit as PerVisit
+    from reshuffle.recipe import TailAverage as TailAverage
+    from reshuffle.recipe import schedules as schedules
     from reshuffle.run import BestEpoch as BestEpoch
     from reshuffle.run import ExpectedRisk as ExpectedRisk
     from reshuffle.run import GradientFlow as GradientFlow
     from reshuffle.run import Limit as Limit
     from reshuffle.run import LimitComparison as LimitComparison
     from reshuffle.run import MeanSquareStability as MeanSquareStability
+    from reshuffle.run import ParameterCovariance as ParameterCovariance
     from reshuffle.run import Risk as Risk
     from reshuffle.run import RiskInterval as RiskInterval
     from reshuffle.run import Run as Run
@@ -35,6 +42,7 @@ if TYPE_CHECKING:
     from reshuffle.schemes import FullBatch as FullBatch
     from reshuffle.schemes import RandomReshuffling as RandomReshuffling
     from reshuffle.schemes import SampleReshuffling as SampleReshuffling
+    from reshuffle.schemes import SampleSubsets as SampleSubsets
     from reshuffle.schemes import SampleWithReplacement as SampleWithReplacement
     from reshuffle.schemes import Scheme as Scheme
     from reshuffle.schemes import ShuffleOnce as ShuffleOnce
@@ -48,6 +56,7 @@ __version__ = "0.2.0.dev0"
 # A name is imported when it is first asked for, so that `reshuffle --help` does not wait for numpy and scipy.
 # The lines above say the same to type checkers and editors; a test compares the two.
 _HOMES = {
+    "EMA": "reshuffle.recipe",
     "AccuracyWarning": "reshuffle.errors",
     "BestEpoch": "reshuffle.run",
     "BudgetError": "reshuffle.errors",
@@ -63,22 +72,29 @@ _HOMES = {
     "LimitComparison": "reshuffle.run",
     "MeanSquareStability": "reshuffle.run",
     "MissingTruthError": "reshuffle.errors",
+    "ParameterCovariance": "reshuffle.run",
+    "PerVisit": "reshuffle.recipe",
     "RandomReshuffling": "reshuffle.schemes",
     "Risk": "reshuffle.run",
     "RiskInterval": "reshuffle.run",
     "Run": "reshuffle.run",
     "SampleReshuffling": "reshuffle.schemes",
+    "SampleSubsets": "reshuffle.schemes",
     "SampleWithReplacement": "reshuffle.schemes",
     "Scheme": "reshuffle.schemes",
+    "SchemeComparison": "reshuffle.planning",
     "ShuffleOnce": "reshuffle.schemes",
     "Simulation": "reshuffle.simulation",
     "Stability": "reshuffle.run",
+    "TailAverage": "reshuffle.recipe",
     "UnsupportedError": "reshuffle.errors",
     "WithReplacement": "reshuffle.schemes",
+    "compare_schemes": "reshuffle.planning",
     "critical_step": "reshuffle.run",
     "descend": "reshuffle.run",
     "gaussian": "reshuffle.problem",
     "gradient_flow": "reshuffle.run",
+    "schedules": "reshuffle.recipe",
     "simulate": "reshuffle.simulation",
 }
 _ROOMS = ("asymptotics", "free", "plotting")

@@ -13,9 +13,5 @@ class BudgetError(RuntimeError):
     """An answer would cost more time or memory than is allowed; the message says how much, and what costs less."""
 
 
-class ConvergenceError(RuntimeError):
-    """An iteration led nowhere; the message says what to try."""
-
-
 class AccuracyWarning(UserWarning):
     """An answer is less accurate than was asked for; it carries its error."""

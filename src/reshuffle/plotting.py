@@ -1,13 +1,14 @@
 """Pictures of results: functions that draw on `ax`, or on pyplot's current axes, and return them."""
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from reshuffle._core import FloatArray
 from reshuffle.free import view as layout
 from reshuffle.free.view import Drawable, current_axes
+from reshuffle.planning import SchemeComparison
 from reshuffle.run.risk import Risk
 from reshuffle.simulation import Estimate
 
@@ -183,6 +184,41 @@ def _spectral(ax: "Axes", decades: bool) -> "Axes":
     if decades:
         ax.set_xscale("log")
     return plain(ax, "eigenvalue", layout.View(decades, 0.0).ylabel)
+
+
+def scheme_comparison(
+    comparison: SchemeComparison, *, epoch: float | None = None, ax: "Axes | None" = None
+) -> "Axes":
+    """Draw what each way of shuffling has after one of the epochs: of its mean iterate, and of a single run.
+
+    A line joins the two: the spread from shuffling. What diverges or is not known is said in words. A dashed line
+    marks the full batch.
+    """
+    ax, place = axes(ax), comparison.place(epoch)
+    for height, row in enumerate(comparison.rows):
+        mean, run = (float(np.ravel(answer.value)[place]) for answer in (row.mean, row.total))
+        grows = bool(np.isinf(row.distance.value)) or np.isinf(run)
+        if grows or np.isnan(run):
+            words = "diverges" if grows else "one run: not known"
+            where: dict[str, Any] = {"xycoords": ax.get_yaxis_transform(), "ha": "right", "va": "center"}
+            ax.annotate(words, (0.99, height), fontsize=8, **where)
+        if not grows:
+            error = float(np.ravel(row.total.error)[place])
+            ax.plot([mean, run], [height, height], color=COLOURS[1], linewidth=2.0, zorder=2)
+            ax.errorbar(run, height, xerr=error, fmt="o", color=COLOURS[1], capsize=3, zorder=3)
+            ax.plot([mean], [height], "o", **_HOLLOW, zorder=4)
+    full = comparison.full_batch
+    if not np.isinf(full.distance.value):
+        ax.axvline(np.ravel(full.total.value)[place], color="black", linewidth=0.8, linestyle="--", zorder=1)
+    ax.plot([], [], "o", label="mean iterate", **_HOLLOW)
+    ax.plot([], [], "o", label="one run", color=COLOURS[1])
+    ax.set_yticks(range(len(comparison)), [row.name for row in comparison])
+    ax.set_ylim(len(comparison) - 0.5, -0.5)
+    ax.legend(frameon=False, fontsize=8)
+    return plain(ax, comparison.title(epoch), "")
+
+
+_HOLLOW: dict[str, Any] = {"color": "white", "markeredgecolor": COLOURS[0], "markeredgewidth": 1.5}
 
 
 def scale_values(ax: "Axes") -> "Axes":

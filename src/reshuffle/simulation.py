@@ -1,6 +1,6 @@
 """Real mini-batch gradient descent, many runs at once: what the exact answers are checked against."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +13,7 @@ from reshuffle._core.progress import track
 from reshuffle._core.threads import each, one_thread
 from reshuffle.problem import checked_problem, checked_start
 from reshuffle.problem.least_squares import LeastSquares
-from reshuffle.recipe import StepLike, recipe
+from reshuffle.recipe import Average, StepLike, recipe
 from reshuffle.recipe.recipe import Recipe
 from reshuffle.schemes import base
 from reshuffle.schemes.base import Scheme, Visit
@@ -93,6 +93,9 @@ def simulate(
     fresh_noise: bool = False,
     penalty: float = 0.0,
     momentum: float = 0.0,
+    nesterov: bool = False,
+    unpenalized: ArrayLike = (),
+    average: Average | None = None,
     test_samples: int = 0,
     progress: bool | None = None,
 ) -> Simulation:
@@ -100,7 +103,7 @@ def simulate(
 
     Parameters
     ----------
-    problem, scheme, step, alpha, start, penalty, momentum
+    problem, scheme, step, alpha, start, penalty, momentum, nesterov, unpenalized, average
         As in `descend`.
     epochs : int or array of int
         When to look; finite.
@@ -125,7 +128,8 @@ def simulate(
     """
     problem = checked_problem(problem)
     scheme = base.checked(scheme, problem.n)
-    made = recipe.checked(step, alpha, penalty, momentum, scheme.steps(problem.n))
+    steps = scheme.steps(problem.n)
+    made = recipe.checked(step, alpha, penalty, momentum, steps, nesterov, unpenalized, problem.p, average)
     when = checks.epochs(epochs)
     if not np.isfinite(when).all():
         raise ValueError(
@@ -167,6 +171,39 @@ def simulate(
         return tally.result(when, positions, runs)
 
 
+def simulated_states(
+    problem: LeastSquares,
+    scheme: Scheme,
+    made: Recipe,
+    start: FloatArray,
+    stops: FloatArray,
+    runs: int,
+    seed: int,
+    read: Callable[[FloatArray], FloatArray],
+) -> FloatArray:
+    """What is read off the parameters of every run on the responses of the problem, (stops, runs, ...).
+
+    Parameters
+    ----------
+    problem, scheme, made, start, runs, seed
+        As in `simulate`, checked.
+    stops : (k,)
+        Epochs, finite and ascending.
+    read : callable
+        Of the parameters (runs, p).
+    """
+    height = 2 * max(2, _BLOCK_ENTRIES // (2 * problem.p))
+    sizes = [min(height, runs - done) for done in range(0, runs, height)]
+    last, rng = int(stops[-1]) if len(stops) else 0, np.random.default_rng(seed)
+    found: list[list[FloatArray]] = [[] for _ in stops]
+    trained = _trained_blocks(problem, scheme, made, start, sizes, rng, False, last)
+    with one_thread():
+        for _, epoch, state in track(trained, len(sizes) * (last + 1), "simulating"):
+            for stop in np.flatnonzero(stops == epoch):
+                found[int(stop)].append(read(state))
+    return np.array([np.concatenate(parts) for parts in found])
+
+
 def _trained_blocks(
     problem: LeastSquares,
     scheme: Scheme,
@@ -200,6 +237,11 @@ class _Block:
         self.problem, self.scheme, self.recipe, self.rng = problem, scheme, made, rng
         self.state = np.tile(start, (runs, 1))
         self.buffer = np.zeros_like(self.state) if made.momentum else self.state
+        self.taken_on: Average | None = None
+        starts = made.average is not None and made.average.begins_with_iterate
+        self.sums = self.state.copy() if starts else np.zeros_like(self.state)
+        self.penalties = np.full(problem.p, made.penalty)
+        self.penalties[list(made.unpenalized)] = 0.0
         self.responses = problem.y[np.newaxis]
         if fresh_noise:
             beta_star, _, noise = problem.truth("fresh_noise")
@@ -207,14 +249,29 @@ class _Block:
             self.responses = problem.X @ beta_star + noise * draws
 
     def epochs(self, last: int) -> Iterator[tuple[int, FloatArray]]:
-        """Yield the parameters (runs, p) after 0, 1, ..., last epochs."""
+        """Yield the parameters (runs, p) after 0, 1, ..., last epochs, or their average where it has begun."""
+        average = self.recipe.average
         yield 0, self.state
         training = self.scheme.visits(self.problem.n, self.rng, len(self.state))
         for epoch in range(1, last + 1):
             self.now = self.recipe.at(epoch - 1)
+            self.taken_on = average if average is not None and epoch > average.start else None
+            made = np.zeros(len(self.state), dtype=np.int64)
             for visit in next(training):
+                self._slot = int(made[visit.runs[0]])
                 self._visit(visit)
-            yield epoch, self.state
+                made[visit.runs] += 1
+            yield epoch, self.state if self.taken_on is None else self._averaged(self.taken_on, epoch)
+
+    def _averaged(self, average: Average, epoch: int) -> FloatArray:
+        if not average.is_per_visit:
+            self._take_on(average, np.arange(len(self.state)))
+        return self.sums / average.divisor(epoch, self.scheme.steps(self.problem.n))
+
+    def _take_on(self, average: Average, runs: IntArray) -> None:
+        """One update of the averages of some of the runs."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            self.sums[runs] = average.kept * self.sums[runs] + average.taken * self.state[runs]
 
     def _visit(self, visit: Visit) -> None:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -257,11 +314,16 @@ class _Block:
     def _descend(self, runs: IntArray, current: FloatArray, gradients: FloatArray) -> None:
         """One step of torch's SGD with weight decay and momentum."""
         if self.now.penalty:
-            gradients += self.now.penalty * current
+            gradients += self.penalties * current
+        moved = gradients
         if self.now.momentum:
-            gradients += self.now.momentum * self.buffer[runs]
-            self.buffer[runs] = gradients
-        self.state[runs] = current - self.now.step * gradients
+            moved = gradients + self.now.momentum * self.buffer[runs]
+            self.buffer[runs] = moved
+        if self.now.nesterov:
+            moved = gradients + self.now.momentum * moved
+        self.state[runs] = current - self.now.step_of(self._slot) * moved
+        if self.taken_on is not None and self.taken_on.is_per_visit:
+            self._take_on(self.taken_on, runs)
 
 
 class _Tally:

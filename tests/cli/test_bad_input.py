@@ -198,6 +198,7 @@ def folder(tmp_path, monkeypatch):
         (f"{CURVE} --rtol 0", "rtol must be"),
         (f"{CURVE} --budget -1", "budget must be"),
         (f"{CURVE} --scheme sample-with-replacement --batches 11", "give --batch-size"),
+        (f"{CURVE} --scheme sample-subsets --batches 11", "give --batch-size"),
         ("stability --aspect 1 --momentum 0.5", "leave out the options of a problem and of a recipe"),
         ("stability --aspect 1 --mean-square", "leave out the options of a problem and of a recipe"),
         ("stability --n 20 --p 10 --penalty -1", "penalty must be"),

@@ -138,7 +138,9 @@ def test_what_cannot_be_answered_says_why(capsys, monkeypatch):
             rs.SampleWithReplacement(batch_size=10),
             {},
         ),
+        (("--batches", "3", "--scheme", "sample-subsets"), rs.SampleSubsets(batch_size=10), {}),
         (("--batch-size", "30"), rs.FullBatch(), {}),
+        (("--batch-size", "30", "--scheme", "sample-subsets"), rs.FullBatch(), {}),
     ],
 )
 def test_recipes_are_the_library_s(capsys, options, scheme, recipe):

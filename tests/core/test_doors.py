@@ -64,6 +64,10 @@ _ARGUMENTS = {
     "epochs": 2,
     "runs": 4,
     "batch_size": 2,
+    "X_new": np.ones((1, known.p)),
+    "schemes": [rs.RandomReshuffling(2)],
+    "peak": 0.1,
+    "total": 5,
 }
 _RUNS = {"Run": rs.RandomReshuffling(2)}
 
@@ -72,6 +76,9 @@ def _public_callables():
     """Every function, constructor and method of the package that a user calls, as (name, callable)."""
     for name in rs._HOMES:
         item = getattr(rs, name)
+        if inspect.ismodule(item):
+            yield from ((f"{name}.{inner}", getattr(item, inner)) for inner in item.__all__)
+            continue
         is_scheme = inspect.isclass(item) and issubclass(item, rs.Scheme) and not inspect.isabstract(item)
         if is_scheme or not inspect.isclass(item):
             yield name, item
@@ -104,7 +111,7 @@ def test_every_flag_is_true_or_false(item, flag, value):
 
 def test_the_flags_that_are_walked():
     names = {param.id.partition("-")[0] for param in _flags()}
-    assert {"simulate", "critical_step", "Run.expected_risk"} < names
+    assert {"simulate", "critical_step", "Run.expected_risk", "schedules.OneCycle"} < names
     assert sum(name in dir(rs.schemes) for name in names) >= 6
 
 

@@ -13,7 +13,7 @@ from reshuffle.epoch.cavity import equation, neglected
 from reshuffle.epoch.cavity.echoes import Echoes
 from reshuffle.epoch.cavity.time_nodes import TimeNodes
 from reshuffle.epoch.cavity.visiting import Visiting, echo
-from reshuffle.errors import ConvergenceError
+from reshuffle.errors import UnsupportedError
 from tests.problems import case, close
 
 
@@ -29,6 +29,7 @@ RECIPES = [
     {"penalty": 0.3},
     {"momentum": 0.6},
     {"momentum": 0.6, "penalty": 0.3},
+    {"momentum": 0.6, "nesterov": True, "penalty": 0.3},
 ]
 
 
@@ -190,6 +191,6 @@ def test_fixed_batches_of_several_rows_have_no_cavity():
 def test_without_a_solution_the_cavity_says_so_and_auto_goes_on():
     problem = rs.LeastSquares(np.diag([1.0, 1.0, 30.0])[[0, 1, 2, 0, 1, 0]], np.ones(6))
     scheme = rs.SampleReshuffling(batch_size=1)
-    with pytest.raises(ConvergenceError, match="no solution at so large a step"):
+    with pytest.raises(UnsupportedError, match="no solution at so large a step"):
         rs.descend(problem, rs.SampleReshuffling(5), 1e6, method="cavity").iterate(1)
     assert rs.descend(problem, scheme, 1e6).method in ("exact", "sampling")

@@ -21,6 +21,14 @@ def test_mlp_without_shuffling_is_cyclic_to_the_last_digit(n, batch_size, moment
     np.testing.assert_allclose(ends[0], run.iterate(EPOCHS), rtol=0, atol=1e-13)
 
 
+def test_nesterovs_momentum_of_mlp_is_that_of_torch():
+    least_squares = problem(14, 4, intercept=True)
+    recipe = {"momentum": 0.7, "nesterov": True}
+    ends = mlp_runs(least_squares, epochs=EPOCHS, runs=1, lr=0.05, batch_size=4, shuffle=False, **recipe)
+    run = rs.descend(least_squares, rs.Cyclic(batch_size=4), step=0.05, **recipe)
+    np.testing.assert_allclose(ends[0], run.iterate(EPOCHS), rtol=0, atol=1e-13)
+
+
 @pytest.mark.parametrize(("n", "batch_size"), [(9, 3), (10, 4)])
 def test_mlp_shuffles_samples(n, batch_size):
     least_squares = problem(n, 2, intercept=True)
@@ -49,6 +57,16 @@ def test_sgd_regressor_without_shuffling_is_cyclic_over_single_samples(alpha):
     least_squares = problem(15, 4)
     end = sgd_regressor(least_squares, 0, shuffle=False, alpha=alpha)
     run = rs.descend(least_squares, rs.Cyclic(batch_size=1), step=0.05, penalty=alpha)
+    np.testing.assert_allclose(end, run.iterate(EPOCHS), rtol=0, atol=1e-12)
+
+
+def test_sgd_regressor_does_not_penalize_its_intercept():
+    least_squares = problem(15, 4, intercept=True)
+    model = SGDRegressor(
+        alpha=0.3, learning_rate="constant", eta0=0.05, max_iter=EPOCHS, tol=None, shuffle=False
+    ).fit(least_squares.X[:, :-1], least_squares.y)
+    run = rs.descend(least_squares, rs.Cyclic(batch_size=1), step=0.05, penalty=0.3, unpenalized=[-1])
+    end = np.concatenate([model.coef_, model.intercept_])
     np.testing.assert_allclose(end, run.iterate(EPOCHS), rtol=0, atol=1e-12)
 
 

@@ -40,25 +40,59 @@ def batch_loader(data, seed, *, batch_size):
     return DataLoader(whole, batch_size=None, shuffle=True, generator=torch.Generator().manual_seed(seed))
 
 
+def in_order(batch_size):
+    """Makes a DataLoader that does not shuffle."""
+    return lambda data, seed: loader(data, seed, batch_size=batch_size, shuffle=False)
+
+
 def torch_runs(
-    least_squares, make_loader, *, epochs, runs, lr, momentum=0.0, weight_decay=0.0, schedule=None
+    least_squares,
+    make_loader,
+    *,
+    epochs,
+    runs,
+    lr,
+    momentum=0.0,
+    weight_decay=0.0,
+    nesterov=False,
+    schedule=None,
+    scheduler=None,
+    per="epoch",
+    unpenalized=(),
 ):
-    """The parameters (runs, p) that torch.optim.SGD ends with; its MSELoss has no factor 1/2."""
+    """The parameters (runs, p) that torch.optim.SGD ends with; its MSELoss has no factor 1/2.
+
+    `schedule` is the function of a LambdaLR, `scheduler` makes any other; they are stepped after every epoch, or
+    after every batch. The parameters of `unpenalized` columns are a group of their own, without weight decay.
+    """
     data = TensorDataset(torch.tensor(least_squares.X), torch.tensor(least_squares.y))
-    ends = []
+    if schedule:
+        scheduler = lambda optimizer: torch.optim.lr_scheduler.LambdaLR(optimizer, schedule)  # noqa: E731
+    ends, free = [], list(unpenalized)
+    others = [column for column in range(least_squares.p) if column not in free]
     for seed in range(runs):
-        weights = torch.zeros(least_squares.p, dtype=torch.float64, requires_grad=True)
-        optimizer = torch.optim.SGD([weights], lr=lr, momentum=momentum, weight_decay=weight_decay)
-        scheduler = schedule and torch.optim.lr_scheduler.LambdaLR(optimizer, schedule)
+        weights, bias = (
+            torch.zeros(len(columns), dtype=torch.float64, requires_grad=True) for columns in (others, free)
+        )
+        groups = [{"params": [weights]}, {"params": [bias], "weight_decay": 0.0}]
+        optimizer = torch.optim.SGD(
+            groups, lr=lr, momentum=momentum, weight_decay=weight_decay, nesterov=nesterov
+        )
+        changing = scheduler and scheduler(optimizer)
         batches = make_loader(data, seed)
         for _ in range(epochs):
             for features, responses in batches:
                 optimizer.zero_grad()
-                torch.nn.functional.mse_loss(features @ weights, responses).backward()
+                predicted = features[:, others] @ weights + features[:, free] @ bias
+                torch.nn.functional.mse_loss(predicted, responses).backward()
                 optimizer.step()
-            if scheduler:
-                scheduler.step()
-        ends.append(weights.detach().numpy().copy())
+                if changing and per == "visit":
+                    changing.step()
+            if changing and per == "epoch":
+                changing.step()
+        end = np.zeros(least_squares.p)
+        end[others], end[free] = weights.detach().numpy(), bias.detach().numpy()
+        ends.append(end)
     return np.array(ends)
 
 
@@ -69,7 +103,7 @@ class FromZero(MLPRegressor):
         return np.zeros((fan_in, fan_out), dtype), np.zeros(fan_out, dtype)
 
 
-def mlp_runs(least_squares, *, epochs, runs, lr, batch_size, shuffle, momentum=0.0):
+def mlp_runs(least_squares, *, epochs, runs, lr, batch_size, shuffle, momentum=0.0, nesterov=False):
     """The coefficients and the intercept (runs, p) of an MLPRegressor with no hidden layer."""
     ends = []
     for seed in range(runs):
@@ -80,7 +114,7 @@ def mlp_runs(least_squares, *, epochs, runs, lr, batch_size, shuffle, momentum=0
             batch_size=batch_size,
             learning_rate_init=lr,
             momentum=momentum,
-            nesterovs_momentum=False,
+            nesterovs_momentum=nesterov,
             shuffle=shuffle,
             max_iter=epochs,
             tol=0.0,
@@ -109,3 +143,25 @@ def agree(least_squares, ends, run, epochs):
     allowed = 4 * np.hypot(error, float(expected.error) / 3) + 1e-10
     assert abs(risks.mean() - float(expected.total)) <= allowed
     return risks, expected
+
+
+def spread_agrees(least_squares, ends, run, epochs, X_new):
+    """The spread of parameters and predictions within four standard errors of that of the runs."""
+    covariance = run.covariance(epochs)
+    for found, seen, off in (
+        (covariance.standard_deviations, ends, covariance.deviation_error(np.eye(least_squares.p))),
+        (run.predict(X_new, epochs, return_std=True)[1], ends @ X_new.T, covariance.deviation_error(X_new)),
+    ):
+        squares = np.square(seen - seen.mean(axis=0))
+        variance = squares.mean(axis=0) * len(ends) / (len(ends) - 1)
+        error = squares.std(axis=0, ddof=1) / np.sqrt(len(ends))
+        allowed = 4 * np.hypot(error, 2 * found * off / 3) + 1e-20
+        assert (np.abs(variance - found**2) <= allowed).all()
+        # The agreement would mean little if runs did not differ.
+        assert (found > 1e-3).all()
+    predicted = run.predict(X_new, epochs)
+    seen = ends @ X_new.T
+    slack = 1e-10 + run.iterate_error(epochs) * np.linalg.norm(X_new, axis=1)
+    assert (
+        np.abs(seen.mean(axis=0) - predicted) <= 4 * seen.std(axis=0, ddof=1) / np.sqrt(len(ends)) + slack
+    ).all()

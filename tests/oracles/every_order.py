@@ -11,7 +11,10 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Training:
-    """What is trained: data, the step of each epoch, weight decay, momentum, the start."""
+    """What is trained: data, the step of each epoch, weight decay, momentum, the start.
+
+    A step is that of all visits of an epoch, or a list with one for each of them.
+    """
 
     X: np.ndarray
     y: np.ndarray
@@ -19,6 +22,8 @@ class Training:
     start: np.ndarray
     penalty: float = 0.0
     momentum: float = 0.0
+    nesterov: bool = False
+    unpenalized: tuple = ()
 
 
 def begin(training):
@@ -31,12 +36,22 @@ def begin(training):
 def advance(training, step, visits, beta, buffer):
     """A stack of runs (runs, p, 1 + n) after an epoch of the same visits, a list of (rows, divisor)."""
     n = len(training.X)
-    responses = np.hstack([np.zeros((n, 1)), np.eye(n)])
-    for rows, divisor in visits:
+    return _through(training, step, visits, beta, buffer, np.hstack([np.zeros((n, 1)), np.eye(n)]))
+
+
+def advance_homogeneous(training, step, visits, beta, buffer):
+    """The same for states (p, c) to which nothing responds."""
+    return _through(training, step, visits, beta, buffer, np.zeros((len(training.X), 1)))
+
+
+def _through(training, step, visits, beta, buffer, responses):
+    penalties = np.full((training.X.shape[1], 1), training.penalty)
+    penalties[list(training.unpenalized)] = 0.0
+    for (rows, divisor), now in zip(visits, np.broadcast_to(step, len(visits)), strict=True):
         x = training.X[rows]
-        gradient = x.T @ (x @ beta - responses[rows]) / divisor + training.penalty * beta
+        gradient = x.T @ (x @ beta - responses[rows]) / divisor + penalties * beta
         buffer = training.momentum * buffer + gradient
-        beta = beta - step * buffer
+        beta = beta - now * (gradient + training.momentum * buffer if training.nesterov else buffer)
     return beta, buffer
 
 

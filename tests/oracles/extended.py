@@ -14,13 +14,15 @@ class Extended:
     ----------
     X, y : arrays
     batches : list of lists of int
-    step, penalty, momentum : float
+    step, penalty, momentum, nesterov, unpenalized
     orders : list of tuples, optional
         Equally likely; by default all permutations of the batches.
     """
 
-    def __init__(self, X, y, batches, step, penalty=0.0, momentum=0.0, orders=None):
-        self.p = len(X[0])
+    def __init__(
+        self, X, y, batches, step, penalty=0.0, momentum=0.0, orders=None, nesterov=False, unpenalized=()
+    ):
+        self.p, self.nesterov, self.unpenalized = len(X[0]), nesterov, unpenalized
         with mpmath.workdps(DIGITS):
             visits = [self._visit(X, y, rows, step, penalty, momentum) for rows in batches]
             orders = list(permutations(range(len(batches)))) if orders is None else orders
@@ -36,12 +38,18 @@ class Extended:
         p, step, penalty, momentum = self.p, mpmath.mpf(step), mpmath.mpf(penalty), mpmath.mpf(momentum)
         features = mpmath.matrix([[mpmath.mpf(float(value)) for value in X[row]] for row in rows])
         responses = mpmath.matrix([mpmath.mpf(float(y[row])) for row in rows])
-        gram = features.T * features / len(rows) + penalty * mpmath.eye(p)
+        penalties = [0 if column in self.unpenalized else penalty for column in range(p)]
+        gram = features.T * features / len(rows) + mpmath.diag(penalties)
         pull = features.T * responses / len(rows)
         A, g = mpmath.zeros(2 * p), mpmath.zeros(2 * p, 1)
         A[:p, :p], A[:p, p:] = mpmath.eye(p) - step * gram, -step * momentum * mpmath.eye(p)
         A[p:, :p], A[p:, p:] = gram, momentum * mpmath.eye(p)
         g[:p, 0], g[p:, 0] = step * pull, -pull
+        if self.nesterov:
+            # The parameters move by the gradient and the buffer that is new.
+            A[:p, :p] = mpmath.eye(p) - step * (1 + momentum) * gram
+            A[:p, p:] = -step * momentum * momentum * mpmath.eye(p)
+            g[:p, 0] = step * (1 + momentum) * pull
         return A, g
 
     def iterate(self, epochs):

@@ -16,6 +16,7 @@ SCHEMES = [
     rs.ShuffleOnce(3),
     rs.WithReplacement(3),
     rs.SampleWithReplacement(4),
+    rs.SampleSubsets(4),
     rs.SampleReshuffling(3),
 ]
 RECIPES = [{}, {"momentum": 0.3}, {"penalty": 0.1}]
@@ -97,7 +98,7 @@ def test_schemes_and_recipes_are_equal_by_value():
 
 
 def test_schemes_declare_what_is_random():
-    assert [scheme.is_random for scheme in SCHEMES] == [False, True, False, True, True, True, True]
+    assert [scheme.is_random for scheme in SCHEMES] == [False, True, False, True, True, True, True, True]
     assert not any(scheme.shuffle is Shuffle.FROM_A_LIST for scheme in SCHEMES)
     with pytest.raises(TypeError, match="no fixed order"):
         rs.RandomReshuffling(2).order(4)

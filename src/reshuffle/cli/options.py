@@ -19,11 +19,14 @@ SCHEMES = {
     "shuffle-once": "ShuffleOnce",
     "with-replacement": "WithReplacement",
     "sample-with-replacement": "SampleWithReplacement",
+    "sample-subsets": "SampleSubsets",
     "full-batch": "FullBatch",
 }
 """What --scheme may be, and the class it stands for."""
 _DRAWN = ("with-replacement", "sample-with-replacement")
 """Schemes that keep their name when there is one batch."""
+_OF_A_SIZE = ("sample-with-replacement", "sample-subsets")
+"""Schemes that know how many rows a step draws, not how many steps there are."""
 
 MOST_EPOCHS = 2**53
 EVERY_EPOCH = 1000
@@ -204,12 +207,12 @@ def _of_count(name: str, batches: int, n: int) -> Visiting:
 
     if name == "full-batch" or (batches == 1 and name not in _DRAWN):
         return Visiting("full-batch", 1, rs.FullBatch())
-    if name != "sample-with-replacement":
+    if name not in _OF_A_SIZE:
         return _checked(name, getattr(rs, SCHEMES[name])(batches), n)
     if batches > n:
         # The library's own words for it.
         rs.WithReplacement(batches).steps(n)
-    made = _checked(name, rs.SampleWithReplacement(-(-n // batches)), n)
+    made = _checked(name, getattr(rs, SCHEMES[name])(-(-n // batches)), n)
     if made.batches != batches:
         raise InputError(
             f"--batches must be the number of visits that some batch size needs for {n} rows with {name}, "

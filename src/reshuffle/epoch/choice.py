@@ -26,8 +26,9 @@ from reshuffle.epoch.lattice.subsets import fits_in_memory, require_few
 from reshuffle.epoch.mean_map import MeanMap
 from reshuffle.epoch.tasks import Approximation, Task
 from reshuffle.epoch.walks import Walk
-from reshuffle.errors import ConvergenceError
+from reshuffle.errors import UnsupportedError
 from reshuffle.problem.blocks import Blocks
+from reshuffle.recipe import Recipe
 from reshuffle.schemes.base import Scheme, Shuffle, Unit
 
 _CALLS = 6
@@ -168,7 +169,9 @@ def _of_cavity(of: Approximation, accuracy: Accuracy) -> tuple[float, str]:
     if not of.has_cavity:
         return np.nan, "it is for shuffled samples, in visits that weigh the same"
     (rows, modes), strength = of.whitened().orthonormal.shape, float(of.whitened().row_norms.mean())
-    price = 2.0 * modes**2 * (_CAVITY_GRAMS * (0.1 + min(10 * strength, 1.0)) * rows + _CAVITY_PRODUCTS * modes)
+    price = (
+        2.0 * modes**2 * (_CAVITY_GRAMS * (0.1 + min(10 * strength, 1.0)) * rows + _CAVITY_PRODUCTS * modes)
+    )
     return price, _too_much(price, accuracy.budget)
 
 
@@ -219,7 +222,7 @@ def _by_cavity(of: Approximation, accuracy: Accuracy) -> list[MeanMap]:
         )
     found = whitened_maps.by_cavity(of.whitened(), of.shares, accuracy.rtol)
     if found is None and accuracy.method == "cavity":
-        raise ConvergenceError(_NO_SOLUTION)
+        raise UnsupportedError(_NO_SOLUTION)
     return [] if found is None else [found]
 
 
@@ -252,7 +255,12 @@ def climbs(scheme: Scheme) -> bool:
 
 
 def affine_choice(
-    walk: Walk, blocks: Blocks, dimension: int, accuracy: Accuracy, missed: Callable[[], float]
+    walk: Walk,
+    recipe: Recipe,
+    blocks: Blocks,
+    dimension: int,
+    accuracy: Accuracy,
+    missed: Callable[[], float],
 ) -> Choice:
     """How the mean of an epoch that is not symmetric is taken.
 
@@ -260,7 +268,7 @@ def affine_choice(
     it may miss the paces of the modes; nan if it has no solution.
     """
     question, method = "the mean over orders", accuracy.method
-    known = affine_methods(walk)
+    known = affine_methods(walk, recipe)
     price = walk_flops(walk, blocks, dimension) if walk.exists else np.nan
     if len(known) == 1:
         (name,) = known
@@ -294,7 +302,7 @@ def _of_affine_cavity(ways: list[Way], accuracy: Accuracy, missed: Callable[[], 
         return "the exact mean is affordable"
     share = missed()
     if np.isnan(share) and accuracy.method == "cavity":
-        raise ConvergenceError(_NO_SOLUTION)
+        raise UnsupportedError(_NO_SOLUTION)
     if np.isnan(share):
         return "its equation has no solution at so large a step"
     if share > accuracy.rtol and accuracy.method != "cavity":
@@ -303,26 +311,30 @@ def _of_affine_cavity(ways: list[Way], accuracy: Accuracy, missed: Callable[[], 
     return ""
 
 
-def affine_methods(walk: Walk) -> list[str]:
-    """The methods there are where an epoch is not symmetric."""
+def affine_methods(walk: Walk, recipe: Recipe) -> list[str]:
+    """The methods there are where an epoch is not symmetric.
+
+    There is a cavity equation of shuffled samples where all visits of an epoch but the last are alike, and what
+    they do beside their samples keeps the modes apart.
+    """
     scheme, n = walk.scheme, walk.n
     followed = scheme.shuffle is Shuffle.ONCE and not scheme.samples_courses(n)
     draws = scheme.shuffle is Shuffle.EVERY_EPOCH or scheme.samples_courses(n)
     shuffles = (scheme.shuffle, scheme.unit) == (Shuffle.EVERY_EPOCH, Unit.SAMPLE)
-    cavity = shuffles and are_alike(scheme.sizes(n) / scheme.step_divisors(n))
+    cavity = shuffles and recipe.is_even and are_alike(scheme.sizes(n) / scheme.step_divisors(n))
     return ["exact"] * (walk.exists or followed) + ["cavity"] * cavity + ["sampling"] * draws
 
 
-def require_known(scheme: Scheme, n: int, method: str) -> None:
+def require_known(scheme: Scheme, recipe: Recipe, n: int, method: str) -> None:
     """Refuse a method that the scheme has not got where epochs are not symmetric.
 
     >>> import reshuffle as rs
-    >>> require_known(rs.Cyclic(2), 10, "series")
+    >>> require_known(rs.Cyclic(2), Recipe(0.1), 10, "series")
     Traceback (most recent call last):
     ...
     ValueError: method must be "auto" or "exact" for Cyclic(batches=2) with this recipe, but it is 'series'.
     """
-    known = ["auto", *affine_methods(Walk(scheme.equivalent(n), n))]
+    known = ["auto", *affine_methods(Walk(scheme.equivalent(n), n), recipe)]
     if method not in known:
         words = [f'"{word}"' for word in known]
         raise ValueError(

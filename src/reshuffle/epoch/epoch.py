@@ -12,6 +12,7 @@ from reshuffle._core.threads import few_threads
 from reshuffle.epoch import choice, mean_map
 from reshuffle.epoch.accuracy import Accuracy
 from reshuffle.epoch.affine.course import Course
+from reshuffle.epoch.affine.stacked_courses import mean_loss
 from reshuffle.epoch.choice import Choice
 from reshuffle.epoch.mean_map import MeanMap, Modes
 from reshuffle.epoch.tasks import Task, task
@@ -226,7 +227,7 @@ class AffineEpoch:
     def matrix(self) -> FloatArray:
         """A (p, p), which the mean error is multiplied by in the first epoch."""
         space = self.courses[0].space
-        loss = sum(course.map(0).loss for course in self.courses) / len(self.courses)
+        loss = self.courses[0].map(0).loss if len(self.courses) == 1 else mean_loss(self.courses)
         inside = (1 - self.fade) * np.eye(space.dimension) - loss
         return self.fade * np.eye(space.p) + space.lift(space.lift(inside).T).T
 

@@ -31,21 +31,22 @@ class Process(Generic[State]):
     Attributes
     ----------
     visit : callable
-        (b, state) -> the state after a visit to batch b; linear, up to a constant.
+        (b, state, slot) -> the state after a visit to batch b, the epoch's visit number `slot`, from 0; linear, up
+        to a constant.
     mean : callable
         The mean of a list of equally likely states.
     start : state
     """
 
-    visit: Callable[[int, State], State]
+    visit: Callable[[int, State, int], State]
     mean: Callable[[Sequence[State]], State]
     start: State
 
     def along(self, order: IntArray | range) -> State:
         """The state after visits in this order."""
         state = self.start
-        for batch in order:
-            state = self.visit(int(batch), state)
+        for slot, batch in enumerate(order):
+            state = self.visit(int(batch), state, slot)
         return state
 
 
@@ -117,8 +118,9 @@ def _over_subsets(walk: Walk, process: Process[State]) -> State:
     for subset in track(subsets, 2 ** len(batches) - 1, "averaging orders"):
         if current and subset.bit_count() > next(iter(current)).bit_count():
             previous, current = current, {}
+        slot = subset.bit_count() - 1
         current[subset] = process.mean(
-            [process.visit(batch, previous[subset ^ (1 << batch)]) for batch in elements(subset)]
+            [process.visit(batch, previous[subset ^ (1 << batch)], slot) for batch in elements(subset)]
         )
     (end,) = current.values()
     return end
@@ -129,12 +131,12 @@ def _over_sets_of_samples(walk: Walk, process: Process[State]) -> State:
     numbers = {rows: number for number, (rows, _) in enumerate(walk.drawn_batches or [])}
     current: dict[frozenset[int], State] = {frozenset(): process.start}
     taken = 0
-    for size in walk.scheme.sizes(walk.n).tolist():
+    for slot, size in enumerate(walk.scheme.sizes(walk.n).tolist()):
         taken, previous = taken + size, current
         current = {
             frozenset(samples): process.mean(
                 [
-                    process.visit(numbers[last], previous[frozenset(samples).difference(last)])
+                    process.visit(numbers[last], previous[frozenset(samples).difference(last)], slot)
                     for last in combinations(samples, size)
                 ]
             )
@@ -146,8 +148,8 @@ def _over_sets_of_samples(walk: Walk, process: Process[State]) -> State:
 def _over_draws(walk: Walk, process: Process[State]) -> State:
     """Every step is the mean over the batches."""
     state = process.start
-    for _ in range(walk.steps):
-        state = process.mean([process.visit(batch, state) for batch in range(walk.steps)])
+    for slot in range(walk.steps):
+        state = process.mean([process.visit(batch, state, slot) for batch in range(walk.steps)])
     return state
 
 

@@ -1,7 +1,6 @@
-"""How a run is made: the step of every epoch, the penalty, the momentum."""
+"""How a run is made: the step of every epoch or visit, the penalty, the momentum."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -9,29 +8,54 @@ from numpy.typing import ArrayLike
 
 from reshuffle._core import FloatArray, checks
 from reshuffle.problem.row_space import RowSpace
+from reshuffle.recipe import average as averages
+from reshuffle.recipe.average import Average
+from reshuffle.recipe.step_schedule import StepLike, Steps, StepSchedule, checked_steps
 
-StepLike: TypeAlias = ArrayLike | Callable[[int], Any]
-"""A number, a list with one number per epoch, or a function of the epochs done before."""
-Schedule: TypeAlias = float | tuple[float, ...] | Callable[[int], Any]
+Schedule: TypeAlias = float | Steps
+"""A number, a tuple with one number per epoch, a function of the epochs done before, or a `StepSchedule`."""
 
 
 @dataclass(frozen=True)
 class Hyperparameters:
-    """What one visit is done with: torch's `lr`, `weight_decay` and `momentum`.
+    """What the visits of an epoch are done with: torch's `lr`, `weight_decay`, `momentum` and `nesterov`.
 
     With g the gradient of the batch's mean loss plus penalty * beta, the buffer v starts at zero and
-    v -> momentum v + g, beta -> beta - step v.
+    v -> momentum v + g, beta -> beta - step v; with nesterov, beta -> beta - step (g + momentum v), the new v.
+
+    Attributes
+    ----------
+    step : float
+        The largest step of the epoch.
+    shares : tuple of B
+        The step of each visit of the epoch, over the largest; empty if all are the same.
     """
 
     step: float
     penalty: float = 0.0
     momentum: float = 0.0
+    nesterov: bool = False
+    shares: tuple[float, ...] = ()
+
+    def of_gradient(self, slot: int) -> float:
+        """How many gradients, times `step`, the parameters are moved by in the visit after `slot` others."""
+        return self._share(slot) * (1 + self.momentum if self.nesterov else 1.0)
+
+    def of_buffer(self, slot: int) -> float:
+        """The same of the buffer before the visit."""
+        return self._share(slot) * (self.momentum * self.momentum if self.nesterov else self.momentum)
+
+    def step_of(self, slot: int) -> float:
+        """The step of the visit after `slot` others."""
+        return self.step * self._share(slot)
+
+    def _share(self, slot: int) -> float:
+        return self.shares[slot] if self.shares else 1.0
 
     def scaled(self, space: RowSpace) -> "Hyperparameters":
         """The same for features divided by their scale."""
-        return Hyperparameters(
-            self.step * space.scale * space.scale, self.penalty / space.scale / space.scale, self.momentum
-        )
+        step, penalty = self.step * space.scale * space.scale, self.penalty / space.scale / space.scale
+        return replace(self, step=step, penalty=penalty)
 
 
 @dataclass(frozen=True)
@@ -40,20 +64,33 @@ class Recipe:
 
     Attributes
     ----------
-    schedule : float, tuple of E or callable
-        The step of one visit: always the same, one per epoch, or a function of the epochs done before: 0, 1, 2, ...
+    schedule : float, tuple of E, callable or StepSchedule
+        The step of one visit: always the same, one per epoch, a function of the epochs done before (0, 1, 2, ...),
+        or a schedule, which may go by visits.
     penalty : float
         lambda of the loss + lambda |beta|^2 / 2, torch's weight_decay.
     momentum : float
         Of the heavy ball, in [0, 1).
     divisor : int
         What the schedule is divided by: 1, or the steps of an epoch if it was given as alpha.
+    average : Average, optional
+        Of the iterates, which takes the place of the last one in all answers.
+    nesterov : bool
+        Whether a visit looks ahead by the momentum, as torch's does.
+    visits : int
+        Per epoch.
+    unpenalized : tuple of int
+        Columns of X whose parameters the penalty leaves out; empty without one.
     """
 
     schedule: Schedule
     penalty: float = 0.0
     momentum: float = 0.0
     divisor: int = 1
+    average: Average | None = None
+    nesterov: bool = False
+    visits: int = 1
+    unpenalized: tuple[int, ...] = ()
 
     @property
     def is_constant(self) -> bool:
@@ -62,34 +99,59 @@ class Recipe:
 
     @property
     def is_plain(self) -> bool:
-        """Whether there is nothing but a step."""
-        return self.is_constant and self.penalty == 0 and self.momentum == 0
+        """Whether there is nothing but a step in an epoch."""
+        looks_inside = self.average is not None and self.average.is_per_visit
+        return self.is_constant and self.penalty == 0 and self.momentum == 0 and not looks_inside
+
+    @property
+    def earliest(self) -> int:
+        """The first epoch that can be asked for."""
+        return 0 if self.average is None else self.average.earliest
+
+    @property
+    def is_even(self) -> bool:
+        """Whether the visits of an epoch are alike, and treat all parameters alike."""
+        per_visit = self.average is not None and self.average.is_per_visit
+        return self._paces == 1 and not per_visit and not self.unpenalized
 
     @property
     def horizon(self) -> float:
         """The last epoch that is known."""
+        if isinstance(self.schedule, StepSchedule):
+            return self.schedule.length // self._paces if np.isfinite(self.schedule.length) else np.inf
         return float(len(self.schedule)) if isinstance(self.schedule, tuple) else np.inf
+
+    @property
+    def _paces(self) -> int:
+        """How many steps of the schedule an epoch takes."""
+        goes_by_visits = isinstance(self.schedule, StepSchedule) and self.schedule.per == "visit"
+        return self.visits if goes_by_visits else 1
 
     def at(self, epoch: int) -> Hyperparameters:
         """What is used in the epoch after `epoch` others."""
+        paces = self._paces
+        steps = [self._step(count) / self.divisor for count in range(epoch * paces, (epoch + 1) * paces)]
+        largest = max(steps)
+        shares = tuple(step / largest for step in steps) if min(steps) < largest else ()
+        return Hyperparameters(largest, self.penalty, self.momentum, self.nesterov, shares)
+
+    def _step(self, count: int) -> float:
+        """The step of the schedule after `count` others."""
         if callable(self.schedule):
-            step = checks.nonnegative(f"step({epoch})", self.schedule(epoch))
-        elif isinstance(self.schedule, tuple):
-            step = self.schedule[epoch]
-        else:
-            step = self.schedule
-        return Hyperparameters(step / self.divisor, self.penalty, self.momentum)
+            return checks.nonnegative(f"step({count})", self.schedule(count))
+        return self.schedule[count] if isinstance(self.schedule, tuple) else self.schedule
 
     def clock(self, epochs: Any) -> FloatArray:
-        """Return the epochs asked for, if the schedule knows them."""
+        """Return the epochs asked for, if the schedule knows them and there is an average by then."""
         when = checks.epochs(epochs)
+        averages.require_begun(self.average, when)
         if self.is_constant or not when.size:
             return when
         last = float(when.max())
         if last > self.horizon:
             raise ValueError(
-                f"epochs must be at most {self.horizon:g}, the length of the step schedule, but one is {last:g}; "
-                "give a longer list, or a function of the epoch."
+                f"epochs must be at most {self.horizon:g}, the length of the step schedule{self._in_visits}, "
+                f"but one is {last:g}; give a longer list, or a function of the epoch."
             )
         if np.isinf(last):
             raise ValueError(
@@ -98,48 +160,79 @@ class Recipe:
             )
         return when
 
+    @property
+    def _in_visits(self) -> str:
+        if self._paces == 1:
+            return ""
+        assert isinstance(self.schedule, StepSchedule)
+        return f" of {self.schedule.length:g} visits, {self.visits} per epoch"
+
     def __repr__(self) -> str:
         if isinstance(self.schedule, float):
             words = [f"step={self.schedule / self.divisor:g}"]
+        elif isinstance(self.schedule, StepSchedule):
+            words = [f"{'step' if self.divisor == 1 else 'alpha'}={self.schedule!r}"]
         else:
             of = f"{len(self.schedule)} epochs" if isinstance(self.schedule, tuple) else "a function"
             words = [f"step schedule of {of}"]
         words += [f"penalty={self.penalty:g}"] if self.penalty else []
+        words += [f"unpenalized={list(self.unpenalized)}"] if self.unpenalized else []
         words += [f"momentum={self.momentum:g}"] if self.momentum else []
+        words += [f"average={self.average}"] if self.average else []
+        words += ["nesterov=True"] if self.nesterov else []
         return ", ".join(words)
 
 
 def checked(
-    step: StepLike | None, alpha: StepLike | None, penalty: float, momentum: float, steps_per_epoch: int
+    step: StepLike | None,
+    alpha: StepLike | None,
+    penalty: float,
+    momentum: float,
+    steps_per_epoch: int,
+    nesterov: bool = False,
+    unpenalized: ArrayLike = (),
+    p: int = 0,
+    average: Any = None,
 ) -> Recipe:
-    """Check what a user gave; exactly one of `step` and `alpha` = step * steps_per_epoch."""
+    """Check what a user gave; exactly one of `step` and `alpha` = step * steps_per_epoch, p columns."""
     if (step is None) == (alpha is None):
         raise TypeError(
             f"exactly one of step and alpha must be given, but step is {step!r} and alpha is {alpha!r}."
         )
-    return Recipe(
+    columns = _columns(unpenalized, p)
+    penalty = 0.0 if p and len(columns) == p else checks.nonnegative("penalty", penalty)
+    made = Recipe(
         schedule=_schedule("step", step) if step is not None else _schedule("alpha", alpha),
-        penalty=checks.nonnegative("penalty", penalty),
+        penalty=penalty,
         momentum=_momentum(momentum),
         divisor=1 if alpha is None else steps_per_epoch,
+        nesterov=checks.flag("nesterov", nesterov),
+        visits=steps_per_epoch,
+        unpenalized=columns if penalty else (),
     )
+    if made.nesterov and made.momentum == 0:
+        raise ValueError(
+            f"momentum must be above 0 with nesterov=True, which looks ahead by it, but it is {momentum!r}; "
+            "try momentum=0.9, or nesterov=False."
+        )
+    return replace(made, average=averages.checked(average, made.horizon))
 
 
 def _schedule(name: str, value: StepLike | None) -> Schedule:
-    if callable(value):
-        return value
-    if checks.any_array(name, value).ndim == 0:
-        return checks.nonnegative(name, value)
-    steps = checks.real_array(name, value, advice="give a number >= 0 for every epoch")
-    if steps.ndim != 1 or steps.size == 0:
-        raise ValueError(
-            f"{name} must be a number, a list with one entry per epoch or a function of the epoch, "
-            f"but its shape is {steps.shape}."
-        )
-    if steps.min() < 0:
-        epoch = int(np.argmin(steps))
-        raise ValueError(f"{name} must hold numbers >= 0, but {name}[{epoch}] is {steps[epoch]}.")
-    return tuple(steps.tolist())
+    if callable(value) or checks.any_array(name, value).ndim:
+        return checked_steps(name, value, "epoch")
+    return checks.nonnegative(name, value)
+
+
+def _columns(value: ArrayLike, p: int) -> tuple[int, ...]:
+    """Column numbers from 0, ascending, each once; negative ones count from the end."""
+    given = checks.any_array("unpenalized", value)
+    if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
+        raise ValueError(f"unpenalized must be a list of column numbers, such as [0], but it is {value!r}.")
+    numbers = [checks.whole_number("unpenalized", number, -p, p - 1) % p for number in given.tolist()]
+    if len(set(numbers)) < len(numbers):
+        raise ValueError(f"unpenalized must name a column once, but it is {given.tolist()}.")
+    return tuple(sorted(numbers))
 
 
 def _momentum(value: Any) -> float:

@@ -10,9 +10,10 @@ from reshuffle._core import FloatArray, confidence
 from reshuffle._core.numerics import norms
 from reshuffle._core.threads import few_threads
 from reshuffle.epoch.accuracy import CALL, warn_of_no_answer
+from reshuffle.epoch.affine.stacked_courses import block_length
 from reshuffle.epoch.second_moment.streams import Readout
 from reshuffle.run import stopping
-from reshuffle.run.affine_states import AffineStates
+from reshuffle.run.affine_states import AffineStates, pairs
 from reshuffle.run.risk import Risk
 from reshuffle.run.stability import FrozenSubspace, Stability, nothing_frozen, slowness
 from reshuffle.run.stopping import BestEpoch
@@ -33,7 +34,7 @@ class AffineEngine(AffineStates):
         unit = scale if largest < _LARGEST * scale else 1.0
         start = self.space.coordinates(self.start) * (scale / unit)
         states = self.means(start, epochs, self._responses / unit)
-        iterates = [state[:, 0] for state, _ in states]
+        iterates = [state[:, 0] for state in states]
         with np.errstate(over="ignore"):
             return np.array(iterates).reshape(len(epochs), self.space.dimension) / (scale / unit)
 
@@ -89,35 +90,47 @@ class AffineEngine(AffineStates):
         beta_star, _, noise = self.problem.truth("the risk")
         when, back = np.unique(epochs.ravel(), return_inverse=True)
         parts = np.zeros((4, len(when)))
-        errors = np.zeros(len(when))
         states = self.means(self.inside(self.start - beta_star), when, of_errors=True)
         # Threads are held once for all epochs: every state is a few small products.
         with few_threads(self.dimension):
-            for number, ((state, deviations), fade) in enumerate(zip(states, self.fades(when), strict=True)):
+            for number, (state, fade) in enumerate(zip(states, self.fades(when), strict=True)):
                 parts[:, number] = self.risk_parts(state, float(fade), noise)
-                if with_error:
-                    errors[number] = self._pairs_error(state, deviations, float(fade), noise)
         total = Risk(when, *parts).total
+        errors = np.zeros(len(when))
         if with_error:
             errors += self.sampling_error(lambda run: run._risk(when).total, total)
+            errors += self._pairs_error(when, total, noise)
         if errors.any():
             begin = self.problem.covariance.norm_squared(self.start - beta_star)
             warn_of_no_answer(when, total, errors, begin)
         frozen, bias, cross, variance, error = np.vstack([parts, errors])[:, back].reshape(5, *epochs.shape)
         return Risk(epochs, frozen, bias, cross, variance, error, self.error_kind)
 
-    def _pairs_error(
-        self, state: FloatArray, deviations: list[FloatArray], fade: float, noise: float
-    ) -> float:
+    def _pairs_error(self, when: FloatArray, total: FloatArray, noise: float) -> FloatArray:
         """How far the risk at a mean over sampled pairs may be off, from the means without each pair in turn."""
-        if not deviations:
-            return 0.0
-        if not np.isfinite(state).all():
-            return np.inf
-        others = len(deviations) - 1
-        without = [sum(self.risk_parts(state - each / others, fade, noise)) for each in deviations]
-        here = sum(self.risk_parts(state, fade, noise))
-        return float(confidence.jackknife(np.asarray(here), np.array(without)))
+        errors = np.zeros(len(when))
+        if self.samples_courses:
+            size = block_length(self.courses[0])
+            for block in (slice(first, first + size) for first in range(0, len(when), size)):
+                errors[block] = self._error_of_pairs(when[block], total[block], noise)
+        return errors
+
+    def _error_of_pairs(self, when: FloatArray, total: FloatArray, noise: float) -> FloatArray:
+        """The same for so few epochs that the means after them fit in memory."""
+        start = self.inside(self.start - self.problem.parameters("the risk"))
+        means, fades = list(self.means(start, when, of_errors=True)), self.fades(when)
+        others, rank = len(self.courses) // 2 - 1, self.space.dimension
+        without = np.zeros((others + 1, len(when)))
+
+        def watch(place: slice, number: int, states: FloatArray) -> None:
+            with np.errstate(over="ignore", invalid="ignore"):
+                left = means[number] - (pairs(states[:, :rank]) - means[number]) / others
+            without[_halved(place), number] = self.readout.risks(left, float(fades[number]), noise)
+
+        for _ in self.means(start, when, of_errors=True, watch=watch):
+            pass
+        finite = np.array([bool(np.isfinite(mean).all()) for mean in means], dtype=bool)
+        return np.where(finite, confidence.jackknife(total, without), np.inf)
 
     def iterate_error(self, epochs: FloatArray) -> FloatArray:
         """How far the mean iterate may be off in Euclidean norm.
@@ -136,11 +149,16 @@ class AffineEngine(AffineStates):
 
     def _iterate_deviations(self, when: FloatArray) -> FloatArray:
         """What the iterate of each sampled pair deviates by, in coordinates V'beta: (pairs, times, r)."""
-        means = self.means(self.inside(self.start), when, self._responses)
-        found = np.array([[deviation[:, 0] for deviation in deviations] for _, deviations in means])
-        with np.errstate(invalid="ignore"):
-            found = found.reshape(len(when), -1, self.space.dimension) / self.space.scale
-        return found.swapaxes(0, 1)
+        start, inputs = self.inside(self.start), self._responses
+        found = np.zeros((len(self.courses) // 2, len(when), self.space.dimension))
+
+        def watch(place: slice, number: int, states: FloatArray) -> None:
+            found[_halved(place), number] = pairs(states[:, : self.space.dimension])[:, :, 0]
+
+        for _ in self.means(start, when, inputs, watch=watch):
+            pass
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.asarray(found - found.mean(axis=0)) / self.space.scale
 
     def training_loss_error(self, epochs: FloatArray) -> FloatArray:
         """How far the training loss may be off because orders were sampled, as `epochs` in shape."""
@@ -169,17 +187,9 @@ class AffineEngine(AffineStates):
 
     @property
     def converges(self) -> bool:
-        """Whether the mean iterate has a limit from every start: searches ask this alone, and it needs no rate."""
-        if not self.recipe.is_constant:
-            raise ValueError("stability is that of a constant step, but a step schedule was given.")
-        with few_threads(self.dimension):
-            settles = all(course.settles for course in self.courses)
-        return settles and (not self._pulled_outside or self._outside.settles)
-
-    @property
-    def _pulled_outside(self) -> bool:
-        """Whether a penalty acts where no row does."""
-        return bool(self.recipe.penalty) and self.space.dimension < self.problem.p
+        """Whether the mean iterate has a limit from every start."""
+        self._require_constant()
+        return self._settles
 
     def stability(self) -> Stability:
         """Whether and how fast the mean iterate converges."""
@@ -191,12 +201,43 @@ class AffineEngine(AffineStates):
         error = self.sampling_error(lambda run: np.asarray(run._stability().rate), np.asarray(found.rate))
         return replace(found, error=float(error), error_kind=self.error_kind)
 
+    def _require_constant(self) -> None:
+        if not self.recipe.is_constant:
+            raise ValueError("stability is that of a constant step, but a step schedule was given.")
+
+    @property
+    def _settles(self) -> bool:
+        """Whether every course converges from every start, outside the row space too."""
+        if not self._settles_outside:
+            return False
+        with few_threads(self.dimension):
+            if len(self.courses) == 1:
+                return self.courses[0].settles
+            return all(bool(part.settled.all()) for part in self.stacked)
+
+    @property
+    def _settles_outside(self) -> bool:
+        return self._outside.settles if self._reaches_out else True
+
+    @property
+    def _reaches_out(self) -> bool:
+        """Whether a penalty acts outside the row space."""
+        return self.recipe.penalty > 0 and self.space.dimension < self.problem.p
+
+    def _fates(self) -> tuple[bool, float]:
+        """Whether every course converges, and the largest rate of all, in the row space."""
+        with few_threads(self.dimension):
+            if len(self.courses) == 1:
+                return self.courses[0].settles, self.courses[0].rate
+            fates = [part.fates() for part in self.stacked]
+        return all(bool(settled.all()) for settled, _ in fates), max(float(rates.max()) for _, rates in fates)
+
     def _stability(self) -> Stability:
         """The same without its error."""
-        settles = self.converges
-        with few_threads(self.dimension):
-            rate = max(0.0, *(course.rate for course in self.courses))
-        if self._pulled_outside:
+        self._require_constant()
+        settles, rate = self._fates()
+        settles = settles and self._settles_outside
+        if self._reaches_out:
             rate = max(rate, self._outside.rate)
         if self.recipe.at(0).step == 0:
             return Stability(settles, 0.0)
@@ -219,9 +260,11 @@ class AffineEngine(AffineStates):
         """
         end = float(self._risk(np.asarray(np.inf)).total) if self.recipe.is_constant else math.nan
         longest = min(stopping.LONGEST_SEARCH, max(64.0, self.accuracy.budget / self._epoch_flops // 1))
+        first = self.recipe.earliest
         found = stopping.search_one_by_one(
-            lambda epochs: self._risk(epochs).total, end, self.recipe.horizon, longest
+            lambda late: self._risk(late + first).total, end, self.recipe.horizon - first, longest
         )
+        found = replace(found, epoch=found.epoch + first)
         return found.with_error_of(self.risk) if self.error_kind != "exact" else found
 
     @property
@@ -236,4 +279,10 @@ class AffineEngine(AffineStates):
         """Operations of taking the mean states of all courses one epoch further, and of their risk."""
         rows, rank = self.blocks.rows.shape
         state = 2.0 * (1 + rows) * (self.dimension**2 * len(self.courses) + rank**2)
-        return float(state + 4 * CALL * (1 + len(self.courses)))
+        calls = 1 + (len(self.stacked) if len(self.courses) > 1 else 1)
+        return float(state + 4 * CALL * calls)
+
+
+def _halved(place: slice) -> slice:
+    """Where the pairs of some of the courses are among all pairs."""
+    return slice(place.start // 2, place.stop // 2)

@@ -1,7 +1,7 @@
 """The states of a run whose epochs are not one symmetric map: parameters, momentum buffer, and what enters."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from copy import copy
 from functools import cached_property
 from typing import Any, Self
@@ -10,21 +10,26 @@ import numpy as np
 
 from reshuffle._core import FloatArray, confidence
 from reshuffle._core.confidence import ERROR_KINDS, ErrorKind
+from reshuffle._core.threads import few_threads
 from reshuffle.epoch import choice
 from reshuffle.epoch.accuracy import Accuracy
-from reshuffle.epoch.affine import visits
-from reshuffle.epoch.affine.affine_map import AffineMap, average
+from reshuffle.epoch.affine import stacked_courses, visits
+from reshuffle.epoch.affine.affine_map import AffineMap
+from reshuffle.epoch.affine.averaged_course import AveragedCourse
+from reshuffle.epoch.affine.averaged_outside import AveragedOutside
 from reshuffle.epoch.affine.cavity_course import CavityCourse
-from reshuffle.epoch.affine.course import Course, can_be_stacked, stacked_states
+from reshuffle.epoch.affine.course import Course
 from reshuffle.epoch.affine.outside import Outside
 from reshuffle.epoch.affine.sampled_course import SampledCourse
+from reshuffle.epoch.affine.stacked_courses import StackedCourses, Watch
 from reshuffle.epoch.affine.visits import GradedBlocks
 from reshuffle.epoch.choice import Choice
 from reshuffle.epoch.walks import Walk
-from reshuffle.problem.blocks import Blocks
+from reshuffle.problem.blocks import Blocks, split
+from reshuffle.problem.extended_space import extended_space
 from reshuffle.problem.least_squares import LeastSquares
-from reshuffle.problem.row_space import RowSpace
-from reshuffle.recipe import Recipe
+from reshuffle.problem.row_space import Reduction, RowSpace
+from reshuffle.recipe import Hyperparameters, Recipe
 from reshuffle.schemes.base import Scheme, Unit
 
 _ANY_ACCURACY = Accuracy(rtol=math.inf)
@@ -41,7 +46,7 @@ class AffineStates:
     problem : LeastSquares
     scheme : Scheme
     recipe : Recipe
-        Step schedule, penalty, momentum.
+        Step schedule, penalty, momentum, average.
     start : (p,)
     accuracy : Accuracy
         How the mean over orders is to be taken; by default whatever the first draws give, where they are drawn.
@@ -59,13 +64,13 @@ class AffineStates:
         self.scheme = scheme.equivalent(problem.n)
         self.walk = Walk(self.scheme, problem.n)
         self._replica: int | None = None
-        self._known_maps: dict[tuple[str, bool], dict[float, list[AffineMap]]] = {}
+        self._known_maps: dict[tuple[str, bool], dict[Hyperparameters, list[AffineMap]]] = {}
 
     def with_recipe(self, recipe: Recipe) -> Self:
         """The same run with another step: what is known of the data is kept."""
         made = copy(self)
         made.recipe, made._known_maps = recipe, {}
-        for known in ("choice", "courses", "courses_of_errors", "_outside"):
+        for known in ("choice", "courses", "courses_of_errors", "stacked", "stacked_errors", "_outside"):
             made.__dict__.pop(known, None)
         return made
 
@@ -73,7 +78,9 @@ class AffineStates:
     def choice(self) -> Choice:
         """How the mean over orders was chosen to be taken."""
         missed = lambda: self._cavity_course(None).missed  # noqa: E731
-        return choice.affine_choice(self.walk, self.blocks, self.dimension, self.accuracy, missed)
+        return choice.affine_choice(
+            self.walk, self.recipe, self.blocks, self.dimension, self.accuracy, missed
+        )
 
     @property
     def method(self) -> str:
@@ -88,7 +95,9 @@ class AffineStates:
     @property
     def dimension(self) -> int:
         """The length of the state."""
-        return self.space.dimension * (1 if self.recipe.momentum == 0 else 2)
+        average = self.recipe.average
+        parts = (self.recipe.momentum != 0) + (average is not None and average.is_per_visit)
+        return self.space.dimension * (1 + parts)
 
     @cached_property
     def visited(self) -> LeastSquares:
@@ -118,13 +127,24 @@ class AffineStates:
 
     @cached_property
     def _graded(self) -> tuple[RowSpace, GradedBlocks]:
-        visited, n = self.visited, self.problem.n
-        space, divisors = visited.row_space, self.scheme.divisors(n)
+        visited, unpenalized = self.visited, self.recipe.unpenalized
+        if not unpenalized:
+            return visits.graded(visited.row_space, self._blocks(visited.X, visited.reduction))
+        seen = extended_space(visited.X, visited.y, visited.reduction, np.array(unpenalized))
+        root = math.sqrt(self.recipe.penalty) / seen.space.scale
+        blocks = self._blocks(seen.features, seen.reduction)
+        return visits.graded(seen.space, blocks, root * np.eye(seen.space.dimension)[seen.penalized])
+
+    def _blocks(self, X: FloatArray, reduction: Reduction) -> Blocks:
+        """The per-batch statistics of features, in the coordinates of their reduction."""
+        y, n, space = self.visited.y, self.problem.n, reduction.space
+        partition, divisors = self.scheme.partition(n), self.scheme.divisors(n)
         if self.scheme.unit is Unit.SAMPLE:
-            rows = np.ascontiguousarray(space.coordinates(visited.X.T).T / space.scale)
-            offsets = np.concatenate([[0], np.cumsum([len(part) for part in self.scheme.partition(n)])])
-            return visits.graded(space, Blocks(rows, visited.y, offsets, divisors))
-        return visits.graded(space, visited.blocks(self.scheme.partition(n), divisors))
+            rows = np.ascontiguousarray(space.coordinates(X.T).T / space.scale)
+            offsets = np.concatenate([[0], np.cumsum([len(part) for part in partition])])
+            return Blocks(rows, y, offsets, divisors)
+        with few_threads(math.sqrt(X.size)):
+            return split(X, y, reduction, partition, divisors)
 
     def inside(self, parameters: FloatArray) -> FloatArray:
         """U = scale V'beta (r,)."""
@@ -141,6 +161,10 @@ class AffineStates:
         return self._courses(self.inside(self.problem.parameters("the risk")))
 
     def _courses(self, truth: FloatArray | None) -> list[Course]:
+        courses, average = self._sources(truth), self.recipe.average
+        return courses if average is None else [AveragedCourse(course, average) for course in courses]
+
+    def _sources(self, truth: FloatArray | None) -> list[Course]:
         n = self.problem.n
         if self.error_kind == "estimate":
             return [self._cavity_course(truth)]
@@ -162,13 +186,14 @@ class AffineStates:
             kept=self._maps("cavity", truth), replica=self._replica,
         )  # fmt: skip
 
-    def _maps(self, kind: str, truth: FloatArray | None) -> dict[float, list[AffineMap]]:
+    def _maps(self, kind: str, truth: FloatArray | None) -> dict[Hyperparameters, list[AffineMap]]:
         """Where maps and their replicas are kept: those of errors apart, if a penalty makes them others."""
         return self._known_maps.setdefault((kind, truth is None or self.recipe.penalty == 0), {})
 
     @cached_property
-    def _outside(self) -> Outside:
-        return Outside(self.recipe, self.scheme.steps(self.problem.n), self.space)
+    def _outside(self) -> "Outside | AveragedOutside":
+        made = Outside(self.recipe, self.scheme.steps(self.problem.n), self.space)
+        return made if self.recipe.average is None else AveragedOutside(made, self.recipe.average)
 
     def fades(self, epochs: FloatArray) -> FloatArray:
         """What is left, outside the row space, of the start after each of the ascending epochs."""
@@ -189,8 +214,8 @@ class AffineStates:
         if not self.has_replicas or self._replica is not None:
             return []
         (course,) = self.courses
-        assert isinstance(course, SampledCourse | CavityCourse)
-        made = [copy(self) for _ in range(course.replicas)]
+        assert isinstance(course.source, SampledCourse | CavityCourse)
+        made = [copy(self) for _ in range(course.source.replicas)]
         for number, replica in enumerate(made):
             replica._replica = number
             for known in ("courses", "courses_of_errors"):
@@ -205,31 +230,43 @@ class AffineStates:
         answers = np.array([answer(replica) for replica in replicas])
         return confidence.of_replicas(self.error_kind, here, answers)
 
+    @cached_property
+    def stacked(self) -> list[StackedCourses]:
+        """The courses, many at once."""
+        return stacked_courses.chunks(self.courses)
+
+    @cached_property
+    def stacked_errors(self) -> list[StackedCourses]:
+        """The same of the errors."""
+        return stacked_courses.chunks(self.courses_of_errors)
+
+    def _chunks(self, inputs: FloatArray | None, of_errors: bool) -> list[StackedCourses]:
+        if inputs is not None:
+            return stacked_courses.chunks(self.courses_of_errors if of_errors else self.courses, inputs)
+        return self.stacked_errors if of_errors else self.stacked
+
     def means(
         self,
         start: FloatArray,
         epochs: FloatArray,
         inputs: FloatArray | None = None,
         of_errors: bool = False,
-    ) -> Iterator[tuple[FloatArray, list[FloatArray]]]:
+        watch: Watch | None = None,
+    ) -> Iterator[FloatArray]:
         """The states (r, 1 + rows), or (r, 1) for given inputs, averaged over courses, at the ascending epochs.
 
-        Beside them, if the courses are a sample, what each pair of an order and its reverse deviates by.
+        Where there are several courses, `watch` sees the states along them.
         """
-        courses = self.courses_of_errors if of_errors else self.courses
-        rank = self.space.dimension
-        for states in _states(courses, start, epochs, inputs):
-            with np.errstate(over="ignore", invalid="ignore"):
-                mean = average(states)[:rank]
-                pairs = zip(states[0::2], states[1::2], strict=True) if self.samples_courses else ()
-                deviations = [(one[:rank] + other[:rank]) / 2 - mean for one, other in pairs]
-            yield np.where(np.isfinite(mean), mean, np.inf), deviations
+        courses, rank = self.courses_of_errors if of_errors else self.courses, self.space.dimension
+        if len(courses) == 1:
+            means = courses[0].states(start, epochs, inputs)
+        else:
+            means = stacked_courses.mean_states(self._chunks(inputs, of_errors), start, epochs, inputs, watch)
+        for mean in means:
+            yield np.where(np.isfinite(mean[:rank]), mean[:rank], np.inf)
 
 
-def _states(
-    courses: list[Course], start: FloatArray, epochs: FloatArray, inputs: FloatArray | None
-) -> Iterator[Sequence[FloatArray] | FloatArray]:
-    """The states along each of the courses, at the ascending epochs."""
-    if can_be_stacked(courses):
-        return stacked_states(courses, start, epochs, inputs)
-    return zip(*[course.states(start, epochs, inputs) for course in courses], strict=True)
+def pairs(states: FloatArray) -> FloatArray:
+    """The means (k / 2, r, z) of each order and its reverse, which are neighbours."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.asarray((states[0::2] + states[1::2]) / 2)

@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from reshuffle._core import checks
 from reshuffle.epoch import choice
@@ -35,6 +36,8 @@ def critical_step(
     mean_square: bool = False,
     penalty: float = 0.0,
     momentum: float = 0.0,
+    nesterov: bool = False,
+    unpenalized: ArrayLike = (),
 ) -> float:
     """The step up to which a run converges from every start.
 
@@ -50,7 +53,7 @@ def critical_step(
     mean_square : bool
         Ask for the convergence of E |beta_k - limit|^2, on which the expected risk of a run depends, in place of
         that of the mean iterate: it ends at a smaller step or at the same. To a relative precision of 1e-6.
-    penalty, momentum : float
+    penalty, momentum, nesterov, unpenalized
         As in `descend`.
 
     >>> import math
@@ -64,7 +67,7 @@ def critical_step(
     """
     problem = checked_problem(problem)
     scheme = base.checked(scheme, problem.n)
-    made = recipe.checked(1.0, None, penalty, momentum, 1)
+    made = recipe.checked(1.0, None, penalty, momentum, 1, nesterov, unpenalized, problem.p)
     checks.flag("mean_square", mean_square)
     if mean_square:
         require_fixed_batches(scheme, problem.n)
@@ -90,7 +93,15 @@ def critical_step(
         lambda step: _converges_in_mean_square(run(step)), safe, _MEAN_SQUARE_PRECISION
     )
     # The mean, whose critical step is known to more digits, never fails before its square.
-    return min(found, critical_step(problem, scheme, penalty=made.penalty, momentum=made.momentum))
+    of_mean = critical_step(
+        problem,
+        scheme,
+        penalty=made.penalty,
+        momentum=made.momentum,
+        nesterov=made.nesterov,
+        unpenalized=made.unpenalized,
+    )
+    return min(found, of_mean)
 
 
 def _require_affordable(run: AffineEngine, mean_square: bool) -> None:

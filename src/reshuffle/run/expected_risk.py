@@ -1,12 +1,13 @@
 """The risk of the run itself: over orders and noise, not of the mean iterate."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from reshuffle._core import FloatArray, IntArray
 from reshuffle._core.confidence import ErrorKind, error_of_mean, with_error
+from reshuffle.epoch.second_moment.averaged_spread import Spread
 from reshuffle.epoch.second_moment.streams import Readout, Snapshot
 
 _ROUNDING = 1e-8
@@ -89,6 +90,20 @@ def of_moments(
             totals[number] = np.inf
         errors[number] = snapshot.error * inside if snapshot.error else 0.0
     return _spread_over(clock, back, totals, mean, errors, "estimate" if errors.any() else "exact")
+
+
+def of_spreads(
+    clock: FloatArray, spreads: Iterator[Spread], readout: Readout, mean: FloatArray
+) -> ExpectedRisk:
+    """The same of what the orders add to an average, at each of the distinct epochs, ascending."""
+    _, back = np.unique(clock.ravel(), return_inverse=True)
+    # Rounding may leave a covariance of nothing just below zero.
+    sizes = [(max(readout.inside(each.covariance), 0.0), each.error) for each in spreads]
+    spread = np.array([size for size, _ in sizes])
+    errors = np.array([error * size if error else 0.0 for size, error in sizes])
+    made = _spread_over(clock, back, mean + spread, mean, errors, "estimate" if errors.any() else "exact")
+    # It may be too small to be seen in a difference of the two.
+    return replace(made, spread=spread[back].reshape(clock.shape))
 
 
 def _nonnegative(total: float, rounding: float, epoch: float) -> float:

@@ -67,15 +67,20 @@ class Perturbation:
         if not self.is_bounded:
             return np.where(epochs == 0, 0.0, np.inf)
         slow, fast = self.slowest, self.fastest
-        alternating = fast / (1 - (fast - 1) ** 2) if fast > 1 else 0.0
+        together = self._together(epochs)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            harmonic = (1 + np.log(np.maximum(epochs, 1.0))) / (2 * math.e)
-            together = fast + harmonic + alternating
             contraction = max(1 - slow, fast - 1, 0.0)
             apart = np.where(
                 np.isinf(epochs), 0.0, epochs * contraction ** np.maximum(epochs - 1, 0.0) * fast
             )
         return self.share * np.where(epochs == 0, 0.0, np.minimum(together, apart))
+
+    def _together(self, epochs: FloatArray) -> FloatArray:
+        """A bound on sum_{j<k} |A^(k-1-j) H~^(1/2)| |H~^(1/2) A~^j| that never falls as k grows."""
+        fast = self.fastest
+        alternating = fast / (1 - (fast - 1) ** 2) if fast > 1 else 0.0
+        harmonic = (1 + np.log(np.maximum(epochs, 1.0))) / (2 * math.e)
+        return np.where(epochs == 0, 0.0, fast + harmonic + alternating)
 
     def of_drifts(self, epochs: FloatArray, drift: FloatArray, pull: FloatArray, size: float) -> FloatArray:
         """A bound on the Frobenius norm of the error of (1 + A + ... + A^(k-1)) N M, for each k.
@@ -104,6 +109,18 @@ class Perturbation:
         alternating = math.sqrt(fast) / (2 - fast) if fast > 1 else 0.0
         growing = np.minimum(2 * np.sqrt(epochs / (2 * math.e)), 2 * math.exp(-0.5) / math.sqrt(slow))
         return self.share * np.where(epochs <= 1, 0.0, math.sqrt(fast) + growing + alternating)
+
+
+@dataclass(frozen=True, eq=False)
+class AveragedPerturbation(Perturbation):
+    """The same for any average of the powers A^0, ..., A^k, with weights that add up to one."""
+
+    def of_powers(self, epochs: FloatArray) -> FloatArray:
+        """A bound on the errors of all powers up to each k; in the end only that of the limit counts."""
+        if not self.is_bounded:
+            return super().of_powers(epochs)
+        finite = np.where(np.isinf(epochs), 0.0, epochs)
+        return np.where(np.isinf(epochs), 0.0, self.share * self._together(finite))
 
 
 @dataclass(frozen=True, eq=False)

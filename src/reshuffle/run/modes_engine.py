@@ -88,7 +88,7 @@ class ModesEngine(Trajectory):
         if self._replicas:
             # Coordinates add up like their variances.
             return norms(self.sampling_error(lambda run: run.iterate(epochs), self.iterate(epochs)))
-        return self._map_error.of_iterate(epochs, self.motion(epochs)[1], self._start_inside)
+        return self._map_error.of_iterate(epochs, self._last_drift(epochs), self._start_inside)
 
     def _risk_error(self, risk: Risk) -> FloatArray:
         epochs, total = risk.epochs, risk.total
@@ -104,7 +104,7 @@ class ModesEngine(Trajectory):
         lifted = self.problem.row_space.lift(self.directions)
         # The risk is the squared Sigma-norm of the error of the start and the map of the noise, side by side.
         of_start = self._map_error.of_start(epochs, inside)
-        of_noise = noise * self._map_error.of_noise(epochs, self.motion(epochs)[1]) if noise else 0.0
+        of_noise = noise * self._map_error.of_noise(epochs, self._last_drift(epochs)) if noise else 0.0
         with np.errstate(invalid="ignore"):
             size = math.sqrt(covariance.norm(lifted)) * np.hypot(of_start, of_noise)
             error = np.where(size == 0, 0.0, 2 * np.sqrt(total) * size + size**2)
@@ -142,11 +142,18 @@ class ModesEngine(Trajectory):
 
     @cached_property
     def _replicas(self) -> "list[ModesEngine]":
-        return [ModesEngine(epoch, self.start) for epoch in self.epoch.replicas]
+        return [self._with_epoch(epoch) for epoch in self.epoch.replicas]
+
+    def _with_epoch(self, epoch: Epoch) -> "ModesEngine":
+        return ModesEngine(epoch, self.start)
 
     def motion(self, epochs: FloatArray) -> tuple[FloatArray, FloatArray]:
         """(1 - x)^k and its geometric sum, for the paces x of the modes."""
         return numerics.power_and_sum(self.epoch.paces, epochs * self.epoch.mean.repeats)
+
+    def _last_drift(self, epochs: FloatArray) -> FloatArray:
+        """The drift of the last iterate that counts, whatever is answered for."""
+        return self.motion(epochs)[1]
 
     @property
     def converges(self) -> bool:

@@ -5,11 +5,11 @@ import numpy as np
 from reshuffle._core import FloatArray, confidence
 from reshuffle.epoch import choice
 from reshuffle.epoch.accuracy import A_SECOND, CALL, duration, warn_of_no_answer
-from reshuffle.epoch.affine.course import Course
+from reshuffle.epoch.affine.averaged_course import AveragedCourse
 from reshuffle.epoch.affine.outside import Inputs
 from reshuffle.epoch.choice import Choice, SecondMomentTask
 from reshuffle.epoch.epoch import Epoch
-from reshuffle.epoch.second_moment import streams
+from reshuffle.epoch.second_moment import averaged_spread, streams
 from reshuffle.epoch.second_moment.reshuffled import ReshuffledMoment
 from reshuffle.epoch.second_moment.streams import Readout
 from reshuffle.problem.least_squares import LeastSquares
@@ -52,21 +52,31 @@ def expected_risk(
         return by_sampling(run, clock, mean, error, runs, given_responses)
     if taken == "rows" and modes is not None:
         return of_reshuffling(modes.epoch, run.start, clock, modes.risk(when).total)
-    mean, _ = _mean_risk(run, when, given_responses)
-    inputs = _inputs(run, given_responses)
-    courses = run.courses_of_errors
-    error = run.inside(run.start - run.problem.parameters("the expected risk"))
+    inputs, courses = _inputs(run, given_responses), run.courses_of_errors
     if len(courses) > 1:
-        risks = np.array([_course_risk(run, course, inputs, error, when) for course in courses])
-        return parts.of_courses(clock, risks, mean, run.samples_courses)
+        return _of_courses(run, inputs, clock)
+    mean, _ = _mean_risk(run, when, given_responses)
+    error = run.inside(run.start - run.problem.parameters("the expected risk"))
     if not courses[0].scheme.is_random:
         return parts.deterministic(clock, mean)
+    if isinstance(courses[0], AveragedCourse):
+        spreads = averaged_spread.spreads(courses[0], inputs, error, when)
+        return parts.of_spreads(clock, spreads, run.readout, mean)
     snapshots = streams.general(courses[0], inputs, error, when)
     return parts.of_moments(clock, snapshots, run.fades(when), run.readout, mean)
 
 
-def way(run: AffineEngine, modes: ModesEngine | None, when: FloatArray, given_responses: bool) -> Choice:
-    """How the second moments of a run are followed up to the given ascending epochs."""
+def way(
+    run: AffineEngine,
+    modes: ModesEngine | None,
+    when: FloatArray,
+    given_responses: bool,
+    squares: bool = True,
+) -> Choice:
+    """How the second moments of a run are followed up to the given ascending epochs.
+
+    `squares` says whether the map of an epoch may be squared where the state is small.
+    """
     epoch = None if modes is None else modes.epoch
     exact = _mean_is_exact(run, epoch)
     plain = epoch is not None and choice.climbs(epoch.scheme)
@@ -74,6 +84,8 @@ def way(run: AffineEngine, modes: ModesEngine | None, when: FloatArray, given_re
     blocks = epoch.blocks if epoch is not None and plain else run.blocks
     dimension = run.problem.rank if plain else run.dimension
     inputs = 1 if given_responses else 1 + len(blocks.rows)
+    # Averages have a recursion of their own beside the general one.
+    last = run.recipe.average is None
     task = SecondMomentTask(
         walk=run.walk,
         blocks=blocks,
@@ -81,8 +93,15 @@ def way(run: AffineEngine, modes: ModesEngine | None, when: FloatArray, given_re
         epochs=when,
         given_responses=given_responses,
         mean_is_exact=exact,
-        rows_serve=exact and epoch is not None and not given_responses and _rows_serve(epoch, run, when),
-        leaps=run.recipe.is_constant and streams.leaps(dimension * (dimension + inputs), when),
+        rows_serve=last
+        and exact
+        and epoch is not None
+        and not given_responses
+        and _rows_serve(epoch, run, when),
+        leaps=last
+        and squares
+        and run.recipe.is_constant
+        and streams.leaps(dimension * (dimension + inputs), when),
         settling=lambda: _settling(run, epoch),
     )
     return choice.second_moment_choice(task, run.accuracy)
@@ -129,13 +148,19 @@ def _settling(run: AffineEngine, epoch: Epoch | None) -> float:
 
 def affordable_runs(run: AffineEngine, when: FloatArray) -> int:
     """How many runs are simulated, a few seconds' worth; more epochs than the budget allows for are refused."""
+    if np.isfinite(when).all():
+        run.problem.parameters("the expected risk")
+    return affordable(run, when)
+
+
+def affordable(run: AffineEngine, when: FloatArray) -> int:
+    """The same where no truth is needed."""
     problem, last = run.problem, max(1.0, float(when.max(initial=0.0)))
     if np.isinf(last):
         raise ValueError(
             f"epochs must be finite for {run.scheme}, whose spread is estimated from simulated runs, "
             "but one is inf; try RandomReshuffling with few batches, where the limit is exact, or a larger budget."
         )
-    problem.parameters("the expected risk")
     a_run = 4.0 * problem.n * problem.p * last
     # Runs at the same batch share their calls; with many batches hardly two of them are.
     batches = len(run.scheme.partition(problem.n)) if run.scheme.unit is Unit.BATCH else 1
@@ -182,9 +207,13 @@ def by_sampling(
     simulated = simulate(
         problem,
         run.scheme,
-        step=lambda epoch: made.at(epoch).step,
+        step=made.schedule if made.divisor == 1 else None,
+        alpha=None if made.divisor == 1 else made.schedule,
         penalty=made.penalty,
         momentum=made.momentum,
+        average=made.average,
+        nesterov=made.nesterov,
+        unpenalized=made.unpenalized,
         epochs=when,
         runs=runs,
         start=run.start,
@@ -258,22 +287,24 @@ def given_risk(run: AffineEngine | ModesEngine, when: FloatArray) -> tuple[Float
         return value, sampled
     off = run.iterate_error(when)
     if off.any():
-        off = off * np.sqrt(covariance.norm(problem.row_space.lift(np.eye(problem.rank))))
+        space = run.space if isinstance(run, AffineEngine) else problem.row_space
+        off = off * np.sqrt(covariance.norm(space.lift(np.eye(space.dimension))))
     with np.errstate(invalid="ignore"):
         return value, np.where(off == 0, 0.0, 2 * np.sqrt(value) * off + off**2)
 
 
-def _course_risk(
-    run: AffineEngine, course: Course, inputs: Inputs, error: FloatArray, when: FloatArray
-) -> FloatArray:
-    """The risk along one course, on which nothing is random but the noise."""
-    rank, risks = run.space.dimension, []
-    for state, fade in zip(course.states(error, when), run.fades(when), strict=True):
-        inside = state[:rank]
-        if inputs.given is not None:
-            with np.errstate(invalid="ignore"):
-                inside = inside[:, :1] + inside[:, 1:] @ inputs.given[:, np.newaxis]
-            inside = np.where(np.isfinite(inside), inside, np.inf)
-        pieces = run.risk_parts(inside, float(fade), inputs.noise)
-        risks.append(max(sum(pieces), 0.0) if np.isfinite(pieces).all() else np.inf)
-    return np.array(risks)
+def _of_courses(run: AffineEngine, inputs: Inputs, clock: FloatArray) -> ExpectedRisk:
+    """Over courses that differ in their first draw alone, and along which nothing is random but the noise."""
+    when = np.unique(clock.ravel())
+    given = None if inputs.given is None else np.concatenate([[1.0], inputs.given])
+    noise = inputs.noise if given is None else 0.0
+    rank, fades = run.space.dimension, run.fades(when)
+    risks, mean = np.zeros((len(run.courses_of_errors), len(when))), np.zeros(len(when))
+
+    def watch(place: slice, number: int, states: FloatArray) -> None:
+        risks[place, number] = run.readout.risks(states[:, :rank], float(fades[number]), noise)
+
+    error = run.inside(run.start - run.problem.parameters("the expected risk"))
+    for number, state in enumerate(run.means(error, when, given, of_errors=True, watch=watch)):
+        mean[number] = run.readout.risks(state[np.newaxis], float(fades[number]), noise)[0]
+    return parts.of_courses(clock, risks, mean, run.samples_courses)

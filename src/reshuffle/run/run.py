@@ -1,6 +1,8 @@
 """A run of mini-batch gradient descent, and every question it answers."""
 
+from dataclasses import replace
 from functools import cached_property
+from typing import Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,14 +16,16 @@ from reshuffle.epoch.epoch import AffineEpoch, Epoch
 from reshuffle.errors import UnsupportedError
 from reshuffle.problem import checked_problem, checked_start, units
 from reshuffle.problem.least_squares import LeastSquares
-from reshuffle.recipe import Recipe, StepLike, recipe
-from reshuffle.run import limits, moments
+from reshuffle.recipe import Average, Recipe, StepLike, recipe
+from reshuffle.run import limits, moments, spread_of_runs
 from reshuffle.run.affine_engine import AffineEngine
+from reshuffle.run.averaged_modes import AveragedModes
 from reshuffle.run.engine import Engine
 from reshuffle.run.expected_risk import ExpectedRisk
 from reshuffle.run.limits import Limit, LimitComparison
 from reshuffle.run.mean_square import MeanSquareStability, mean_square_stability
 from reshuffle.run.modes_engine import ModesEngine
+from reshuffle.run.parameter_covariance import ParameterCovariance, new_rows
 from reshuffle.run.risk import Risk
 from reshuffle.run.risk_interval import RiskInterval
 from reshuffle.run.stability import FrozenSubspace, RangeAssumption, Stability
@@ -35,14 +39,15 @@ class Run:
 
     Made by `descend`. Nothing is trained: what is asked is computed when it is first asked for. `epochs` is a
     number or an array of any shape, math.inf included; answers carry its shape, and what grows without bound is
-    inf.
+    inf. Where an average of the iterates was asked for (`descend(..., average=)`), "the iterate" is that average in
+    all answers but those about a single epoch (`epoch`) and about convergence, which are the same for both.
 
     Attributes
     ----------
     problem : LeastSquares
     scheme : Scheme
     recipe : Recipe
-        Steps, penalty and momentum.
+        Steps, penalty, momentum and average.
     start : (p,)
         beta_0.
     accuracy : Accuracy
@@ -61,7 +66,7 @@ class Run:
         self.problem, self.scheme, self.recipe, self.start = problem, scheme, recipe, start
         self.accuracy = accuracy
         if not self._is_symmetric:
-            choice.require_known(scheme, problem.n, accuracy.method)
+            choice.require_known(scheme, recipe, problem.n, accuracy.method)
 
     def __repr__(self) -> str:
         return f"Run({self.problem}, {self.scheme}, {self.recipe})"
@@ -89,7 +94,7 @@ class Run:
         >>> rs.descend(rs.gaussian(100, 20), rs.FullBatch(), step=0.1).computation.mean.taken
         'exact'
         """
-        return Computation(self._engine.choice, self.second_moment_choice(1))
+        return Computation(self._engine.choice, self.second_moment_choice(max(1, self.recipe.earliest)))
 
     def second_moment_choice(self, epochs: ArrayLike, *, given_responses: bool = False) -> Choice:
         """How `expected_risk` at these epochs is computed, and what it costs."""
@@ -105,6 +110,8 @@ class Run:
     @cached_property
     def epoch(self) -> Epoch | AffineEpoch:
         """The mean of one epoch: Z, and the matrix that the mean error is multiplied by."""
+        if self.recipe.average is not None:
+            return self._unaveraged.epoch
         if self._modes is not None:
             return self._modes.epoch
         if not self.recipe.is_constant or self.recipe.momentum:
@@ -123,9 +130,10 @@ class Run:
         """The modes of the mean map, if it is symmetric."""
         if not self._is_symmetric:
             return None
-        return ModesEngine(
-            Epoch(self.problem, self.scheme, self.recipe.at(0).step, self.accuracy), self.start
-        )
+        epoch = Epoch(self.problem, self.scheme, self.recipe.at(0).step, self.accuracy)
+        if self.recipe.average is not None:
+            return AveragedModes(epoch, self.start, self.recipe.average)
+        return ModesEngine(epoch, self.start)
 
     @cached_property
     def _affine(self) -> AffineEngine:
@@ -136,6 +144,13 @@ class Run:
     @property
     def _engine(self) -> Engine:
         return self._affine if self._modes is None else self._modes
+
+    @cached_property
+    def _unaveraged(self) -> "Run":
+        """The run whose answers are those of the last iterate."""
+        if self.recipe.average is None:
+            return self
+        return Run(self.problem, self.scheme, replace(self.recipe, average=None), self.start, self.accuracy)
 
     def _unsupported(self, question: str, advice: str) -> UnsupportedError:
         return UnsupportedError(f"{question} has no answer for {self!r}; it needs {advice}.")
@@ -148,23 +163,60 @@ class Run:
         """How far the mean iterate may be off, in Euclidean norm, of the shape of `epochs`: see `error_kind`."""
         return self._engine.iterate_error(self.recipe.clock(epochs))
 
-    def predict(self, X_new: ArrayLike, epochs: ArrayLike) -> FloatArray:
+    @overload
+    def predict(
+        self, X_new: ArrayLike, epochs: ArrayLike, *, return_std: Literal[False] = False
+    ) -> FloatArray: ...
+
+    @overload
+    def predict(
+        self, X_new: ArrayLike, epochs: ArrayLike, *, return_std: Literal[True]
+    ) -> tuple[FloatArray, FloatArray]: ...
+
+    def predict(
+        self, X_new: ArrayLike, epochs: ArrayLike, *, return_std: bool = False
+    ) -> FloatArray | tuple[FloatArray, FloatArray]:
         """What the mean iterate says of new rows X_new (m, p), of shape epochs.shape + (m,).
+
+        With `return_std`, beside it the standard deviation of what single runs say, over their random orders, of
+        the same shape; `covariance(epochs).deviation_error(X_new)` tells how well that is known.
 
         >>> import reshuffle as rs
         >>> problem = rs.LeastSquares([[1.0], [2.0]], [1.0, 2.0])
         >>> rs.descend(problem, rs.FullBatch(), step=0.1).predict([[10.0]], float("inf")).round(6)
         array([10.])
+        >>> problem = rs.LeastSquares([[1.0], [2.0]], [1.0, 0.0])
+        >>> run = rs.descend(problem, rs.RandomReshuffling(2), step=0.1)
+        >>> [answer.round(4).tolist() for answer in run.predict([[10.0]], [1, 2], return_std=True)]
+        [[[0.8], [1.232]], [[0.2], [0.2273]]]
         """
-        rows = checks.matrix("X_new", X_new)
-        if rows.shape[1] != self.problem.p:
-            raise ValueError(
-                f"X_new must have {self.problem.p} columns, one per parameter, but its shape is {rows.shape}."
-            )
+        rows = new_rows(X_new, self.problem.p)
+        wants_std = checks.flag("return_std", return_std)
         parameters = self.iterate(epochs)
         with np.errstate(invalid="ignore"):
             predicted = parameters @ rows.T
-        return np.where(np.isnan(predicted), np.inf, predicted)
+        predicted = np.where(np.isnan(predicted), np.inf, predicted)
+        return (predicted, self.covariance(epochs).deviation(rows)) if wants_std else predicted
+
+    def covariance(self, epochs: ArrayLike) -> ParameterCovariance:
+        """How single runs spread around the mean iterate: the covariance of their parameters over the orders.
+
+        Given the responses y of the problem; no truth is needed. Exact where second moments are, by a recursion
+        of the covariance itself, and otherwise estimated from simulated runs, with an error. No matrix of size
+        p x p is made unless `.matrix` is asked for: `.factor` (p, r), `.standard_deviations` and
+        `.deviation(X_new)` do without.
+
+        Parameters
+        ----------
+        epochs : number or array of any shape
+            Every epoch costs one step of the recursion; math.inf asks for its fixed point.
+
+        >>> import reshuffle as rs
+        >>> problem = rs.gaussian(100, 20, noise=0.5, seed=1)
+        >>> rs.descend(problem, rs.RandomReshuffling(batches=4), alpha=1.0).covariance([10, float("inf")])
+        ParameterCovariance(shape=(2, 20, 20), error at most 1e-16 (estimate))
+        """
+        return spread_of_runs.covariance(self._affine, self._modes, self.recipe.clock(epochs))
 
     def training_loss(self, epochs: ArrayLike) -> FloatArray:
         """|y - X b|^2 / (2n) at the mean iterate b, over all rows and without a penalty, as `epochs` in shape."""
@@ -220,21 +272,22 @@ class Run:
     @property
     def converges(self) -> bool:
         """Whether the mean iterate has a limit from every start."""
-        return self._engine.converges
+        return self._unaveraged._engine.converges
 
     def stability(self) -> Stability:
-        """Whether and how fast the mean iterate converges."""
-        return self._engine.stability()
+        """Whether and how fast the mean iterate converges: the last one, also where an average is asked for."""
+        return self._unaveraged._engine.stability()
 
     def mean_square_stability(self) -> MeanSquareStability:
         """Whether the mean square of a run converges too, on which its expected risk depends."""
-        return mean_square_stability(self._affine)
+        return mean_square_stability(self._unaveraged._affine)
 
     def best_epoch(self) -> BestEpoch:
         """The epoch with the smallest risk of the mean iterate.
 
         Certified where epochs are symmetric maps. Otherwise epochs are looked at one by one, up to the end of a
-        step schedule, 20,000 of them or the end of the budget.
+        step schedule, 20,000 of them or the end of the budget. A tail average settles like 1 / k, hence often
+        later: then `error` says that it is open what comes after those that were looked at.
         """
         return self._engine.best_epoch()
 
@@ -246,14 +299,15 @@ class Run:
     @property
     def range_assumption(self) -> RangeAssumption:
         """The paper's assumption Range(Xtilde') in Range(Z), checked."""
-        if self._modes is None:
+        modes = self._unaveraged._modes
+        if modes is None:
             raise self._unsupported("range_assumption", "epochs that are one symmetric map, with a matrix Z")
-        return self._modes.range_assumption
+        return modes.range_assumption
 
     def risk_interval(self, epochs: ArrayLike) -> RiskInterval:
         """Bounds on the risk of two-batch descent from Z alone (Proposition twobatch_generr_Zonly)."""
         clock = self.recipe.clock(epochs)
-        if self._modes is None:
+        if self._modes is None or self.recipe.average is not None:
             raise self._unsupported(
                 "risk_interval", "RandomReshuffling with 2 batches and nothing but a step"
             )
@@ -269,6 +323,9 @@ def descend(
     start: ArrayLike | None = None,
     penalty: float = 0.0,
     momentum: float = 0.0,
+    nesterov: bool = False,
+    unpenalized: ArrayLike = (),
+    average: Average | None = None,
     method: str = "auto",
     rtol: float = 5e-3,
     budget: float = 1e12,
@@ -281,11 +338,12 @@ def descend(
     problem : LeastSquares
     scheme : Scheme
         How the rows are visited: FullBatch(), RandomReshuffling(batches=4), WithReplacement(batches=4).
-    step : float, list or callable
+    step : float, list, callable or schedule
         The step of one visit, torch's lr; or
-    alpha : float, list or callable
+    alpha : float, list, callable or schedule
         the full-batch step it stands for under the linear scaling rule, step = alpha / B. A list has one step per
         epoch, and nothing is known beyond; a function is called with 0, 1, 2, ..., the epochs done before it.
+        rs.PerVisit goes by visits in place of epochs, and `rs.schedules` has torch's schedulers for both.
     start : (p,), optional
         beta_0; zero by default.
     penalty : float
@@ -294,6 +352,14 @@ def descend(
     momentum : float
         Of the heavy ball, in [0, 1), with a buffer that is kept from visit to visit and from epoch to epoch, as in
         torch's SGD: v -> momentum v + gradient, beta -> beta - step v.
+    nesterov : bool
+        Nesterov's momentum as in torch's SGD, which looks ahead: beta -> beta - step (gradient + momentum v), with
+        the new v. Needs momentum > 0.
+    unpenalized : list of int
+        Columns of X whose parameters the penalty leaves out, such as [-1] for an intercept, a last column of ones:
+        torch's parameter group with weight_decay=0. Negative numbers count from the end.
+    average : EMA or TailAverage, optional
+        An average of the iterates, over epochs or visits, that takes the place of the last iterate in all answers.
     method : str
         How the mean over orders is taken: "exact" (a handful of batches), "series" (with a proven bound),
         "sampling" (of orders, with a standard error), or "auto": exact if that fits the budget, else the series if
@@ -316,9 +382,13 @@ def descend(
     array([1.    , 0.5801, 0.8588])
     >>> run.best_epoch()
     BestEpoch(epoch=7, risk=0.575587)
+    >>> averaged = rs.descend(problem, rs.RandomReshuffling(batches=4), alpha=0.2, average=rs.EMA(0.9))
+    >>> averaged.risk([0, 10, 300]).total.round(4)
+    array([1.    , 0.6301, 0.8585])
     """
     problem = checked_problem(problem)
     scheme = base.checked(scheme, problem.n)
-    made = recipe.checked(step, alpha, penalty, momentum, scheme.steps(problem.n))
+    steps = scheme.steps(problem.n)
+    made = recipe.checked(step, alpha, penalty, momentum, steps, nesterov, unpenalized, problem.p, average)
     wanted = accuracy(method, rtol, budget, seed)
     return Run(problem, scheme, made, checked_start(start, problem), wanted)

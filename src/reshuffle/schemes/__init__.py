@@ -5,6 +5,7 @@ from reshuffle.schemes.cyclic import Cyclic
 from reshuffle.schemes.full_batch import FullBatch
 from reshuffle.schemes.random_reshuffling import RandomReshuffling
 from reshuffle.schemes.sample_reshuffling import SampleReshuffling
+from reshuffle.schemes.sample_subsets import SampleSubsets
 from reshuffle.schemes.shuffle_once import ShuffleOnce
 from reshuffle.schemes.with_replacement import SampleWithReplacement, WithReplacement
 
@@ -13,6 +14,7 @@ __all__ = [
     "FullBatch",
     "RandomReshuffling",
     "SampleReshuffling",
+    "SampleSubsets",
     "SampleWithReplacement",
     "Scheme",
     "Shuffle",

@@ -108,6 +108,13 @@ class Scheme(ABC):
         """What the sum of the gradients of the rows of each step is divided by, (steps,)."""
         return self._partition.divisors(n)
 
+    def variance_shares(self, n: int) -> FloatArray:
+        """Var of the mean gradient of the rows of each step over that of a single row, (steps,).
+
+        Where every step draws its samples: 1 / m for m independent ones.
+        """
+        return np.asarray(1 / self.sizes(n))
+
     def partition(self, n: int) -> list[IntArray]:
         """The row indices of each part, for n rows: those that are always visited together."""
         return self._partition.members(n)

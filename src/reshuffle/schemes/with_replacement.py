@@ -9,21 +9,15 @@ from reshuffle.schemes.base import Scheme, Shuffle, Unit
 from reshuffle.schemes.cyclic import Cyclic
 
 
-class SampleWithReplacement(Scheme):
-    """Batches of m rows, each drawn uniformly from all rows and independently of the others.
-
-    This is torch's DataLoader(sampler=RandomSampler(data, replacement=True), batch_size=m): an epoch takes as
-    many steps as there are batches of m in n rows. The mean of one step is I - step W, as for the full batch.
+class DrawnSamples(Scheme):
+    """Batches of m rows, drawn from all rows afresh for every step.
 
     Parameters
     ----------
     batch_size : int
-        m, the rows drawn for a step. With m = 1 this is WithReplacement(batch_size=1).
+        m, the rows drawn for a step.
     drop_last : bool
-        Leave out the last step if fewer than m rows are left for it.
-
-    >>> SampleWithReplacement(batch_size=8)
-    SampleWithReplacement(batch_size=8)
+        Leave out the last step of an epoch if fewer than m rows are left for it.
     """
 
     shuffle = Shuffle.EVERY_STEP
@@ -42,6 +36,24 @@ class SampleWithReplacement(Scheme):
     def divisors(self, n: int) -> FloatArray:
         """The mean over all rows."""
         return np.array([float(n)])
+
+
+class SampleWithReplacement(DrawnSamples):
+    """Batches of m rows, each drawn uniformly from all rows and independently of the others.
+
+    This is torch's DataLoader(sampler=RandomSampler(data, replacement=True), batch_size=m): an epoch takes as
+    many steps as there are batches of m in n rows. The mean of one step is I - step W, as for the full batch.
+
+    Parameters
+    ----------
+    batch_size : int
+        m, the rows drawn for a step. With m = 1 this is WithReplacement(batch_size=1).
+    drop_last : bool
+        Leave out the last step if fewer than m rows are left for it.
+
+    >>> SampleWithReplacement(batch_size=8)
+    SampleWithReplacement(batch_size=8)
+    """
 
     def draw(self, n: int, rng: np.random.Generator, runs: int) -> Iterator[IntArray]:
         """The samples of all steps, one after the other."""

@@ -9,7 +9,15 @@ import reshuffle as rs
 from tests.oracles.extended import Extended
 
 BATCHES = [[0, 1], [2, 3], [4, 5, 6]]
-RECIPES = [{"momentum": 0.6}, {"penalty": 1e-11}, {"momentum": 0.9, "penalty": 1e-7}, {}]
+RECIPES = [
+    {"momentum": 0.6},
+    {"penalty": 1e-11},
+    {"momentum": 0.9, "penalty": 1e-7},
+    {},
+    {"momentum": 0.9, "nesterov": True, "penalty": 1e-7},
+    {"penalty": 1e-3, "unpenalized": (2,)},
+    {"momentum": 0.6, "penalty": 1e-9, "unpenalized": (0, 1)},
+]
 SCHEMES = [(rs.Cyclic(BATCHES), [(0, 1, 2)]), (rs.RandomReshuffling(BATCHES), None)]
 
 

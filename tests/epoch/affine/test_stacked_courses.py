@@ -6,33 +6,74 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle.epoch.affine.course import can_be_stacked, stacked_states
+from reshuffle.epoch.affine import stacked_courses
 
 EPOCHS = np.array([0.0, 1.0, 2.0, 3.0, 50.0, 51.0, 52.0, 4096.0, 1e12, math.inf])
+
+
+def engine_of(step, recipe, scheme=rs.ShuffleOnce(3)):  # noqa: B008
+    problem = rs.gaussian(6, 4, noise=0.5, seed=3)
+    return rs.descend(problem, scheme, step=step, start=[1.0, -1.0, 2.0, 0.5], **recipe)._affine
+
+
+def close_states(states, expected):
+    size = np.abs(expected[np.isfinite(expected)]).max(initial=0.0)
+    np.testing.assert_allclose(states, expected, rtol=1e-9, atol=1e-12 * size)
 
 
 @pytest.mark.parametrize("recipe", [{}, {"momentum": 0.5}, {"penalty": 0.1}], ids=str)
 @pytest.mark.parametrize("step", [0.0, 1e-3, 0.4, 1.5, 40.0])
 @pytest.mark.parametrize("fed", [False, True])
 def test_courses_at_once_are_those_one_by_one(recipe, step, fed):
-    problem = rs.gaussian(6, 4, noise=0.5, seed=3)
-    run = rs.descend(problem, rs.ShuffleOnce(3), step=step, start=[1.0, -1.0, 2.0, 0.5], **recipe)
-    engine = run._affine
-    courses, start = engine.courses, engine.inside(run.start)
+    engine = engine_of(step, recipe)
+    courses, start = engine.courses, engine.inside(engine.start)
     inputs = np.concatenate([[1.0], engine.blocks.response]) if fed else None
-    assert can_be_stacked(courses)
-    together = [states.copy() for states in stacked_states(courses, start, EPOCHS, inputs)]
-    one_by_one = [list(course.states(start, EPOCHS, inputs)) for course in courses]
-    for number, alone in enumerate(one_by_one):
-        for states, expected in zip(together, alone, strict=True):
-            size = np.abs(expected[np.isfinite(expected)]).max(initial=0.0)
-            np.testing.assert_allclose(states[number], expected, rtol=1e-9, atol=1e-12 * size)
+    (together,) = stacked_courses.chunks(courses, inputs)
+    states = [each.copy() for each in together.states(start, EPOCHS, inputs)]
+    for number, course in enumerate(courses):
+        for each, expected in zip(states, course.states(start, EPOCHS, inputs), strict=True):
+            close_states(each[number], expected)
 
 
-def test_one_course_a_schedule_and_large_states_are_followed_by_themselves():
-    few, large = rs.gaussian(6, 4, seed=3), rs.gaussian(70, 66, seed=3)
-    assert not can_be_stacked(rs.descend(few, rs.Cyclic(3), step=0.1)._affine.courses)
-    assert not can_be_stacked(
-        rs.descend(few, rs.ShuffleOnce(3), step=lambda epoch: 0.1 / (1 + epoch))._affine.courses
-    )
-    assert not can_be_stacked(rs.descend(large, rs.ShuffleOnce(2), step=0.1)._affine.courses)
+def test_a_schedule_is_followed_by_all_courses():
+    engine = engine_of(lambda epoch: 0.4 / (1 + epoch), {"momentum": 0.3})
+    courses, start, epochs = engine.courses, engine.inside(engine.start), np.array([0.0, 2.0, 5.0])
+    (together,) = stacked_courses.chunks(courses)
+    states = list(together.states(start, epochs))
+    for number, course in enumerate(courses):
+        for each, expected in zip(states, course.states(start, epochs), strict=True):
+            close_states(each[number], expected)
+
+
+@pytest.mark.parametrize("recipe", [{}, {"momentum": 0.5}, {"penalty": 0.1}], ids=str)
+@pytest.mark.parametrize("step", [1e-3, 0.4, 1.5, 40.0])
+def test_rates_and_whether_courses_settle(recipe, step):
+    engine = engine_of(step, recipe)
+    (together,) = engine.stacked
+    settled, rates = together.fates()
+    assert settled.tolist() == together.settled.tolist() == [course.settles for course in engine.courses]
+    np.testing.assert_allclose(rates, [course.rate for course in engine.courses], rtol=1e-9)
+
+
+@pytest.mark.parametrize("scheme", [rs.ShuffleOnce(4), rs.ShuffleOnce(6, draws=8)], ids=str)
+def test_small_chunks_say_the_same_as_large_ones(scheme, monkeypatch):
+    """Memory that holds two courses, and means of sixteen epochs."""
+    problem = rs.gaussian(12, 5, noise=0.5, seed=2)
+
+    def answers():
+        run = rs.descend(problem, scheme, step=0.2, penalty=0.05)
+        epochs = [*range(40), math.inf]
+        risk, expected = run.risk(epochs), run.expected_risk(epochs)
+        given, best = run.expected_risk(epochs, given_responses=True), run.best_epoch()
+        return [
+            risk.total, risk.error, expected.total, expected.error, given.total, run.iterate(epochs),
+            run.iterate_error(epochs), run.training_loss_error(epochs), run.epoch.matrix,
+            [run.stability().rate, best.epoch, best.risk],
+        ]  # fmt: skip
+
+    at_once = answers()
+    monkeypatch.setattr(stacked_courses, "CHUNK_BYTES", 1.0)
+    monkeypatch.setattr(stacked_courses, "BLOCK_BYTES", 1.0)
+    assert len(stacked_courses.chunks(rs.descend(problem, scheme, step=0.2)._affine.courses)) > 1
+    for one, other in zip(at_once, answers(), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-13)

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.linalg
 from scipy.linalg import lapack
 
-from reshuffle._core import AnyArray, FloatArray, IntArray
+from reshuffle._core import AnyArray, BoolArray, FloatArray, IntArray
 from reshuffle._core.threads import few_threads
 from reshuffle.epoch.affine.visits import Visits
 from reshuffle.epoch.walks import Process
@@ -21,6 +21,8 @@ _DOUBLINGS = 1100
 """A mode that has not faded after 2^1100 epochs moves by less than the smallest number."""
 _LOST = 1e150
 """Size of a power beyond which it does not return."""
+_HALF = 0.5
+"""What is left of anything once a map has faded."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,36 +128,44 @@ class AffineMap:
 
         Doubling forgets its rounding errors where a mode has faded, and keeps all digits of those that hardly have.
         """
-        if not len(self.kernel):
-            return True
-        if self._stands:
-            return False
-        kernel, identity = self.kernel, np.eye(len(self.kernel))
-        roots = np.sqrt(self.left) * np.sqrt(self.right)
-        for _ in range(_DOUBLINGS):
-            with np.errstate(over="ignore", invalid="ignore"):
-                left_over = identity - roots[:, np.newaxis] * kernel * roots
-                if not np.abs(left_over).max() < _LOST:
-                    return False
-                if has_faded(left_over):
-                    return True
-                following = 2 * kernel - (kernel * self.grades) @ kernel
-            if np.abs(following - kernel).max() <= _EPS * np.abs(kernel).max():
-                return False
-            kernel = following
-        return False
-
-    @property
-    def _stands(self) -> bool:
-        """Whether visits undo each other in some direction, up to rounding: K is singular, nothing moves there."""
-        factors, *_ = lapack.dgetrf(self.kernel)
-        norm = float(np.abs(self.kernel).sum(axis=0).max())
-        reciprocal, _ = lapack.dgecon(factors, norm)
-        return bool(reciprocal * norm <= _EPS * len(self.kernel) * self.weight)
+        return bool(fades(self.left, self.right, self.kernel[np.newaxis], self.weight)[0])
 
     def fixed_point(self) -> FloatArray:
         """D^-1 N = R^-1 K^-1 E (d, z), where the states end if the map settles."""
         return np.asarray(np.linalg.solve(self.kernel, self.entries) / self.right[:, np.newaxis])
+
+
+def fades(left: FloatArray, right: FloatArray, kernels: FloatArray, weight: float) -> BoolArray:
+    """Which of the finite maps I - L K R (c, d, d) fade as they are doubled."""
+    fading = np.array([not _stands(kernel, weight) for kernel in kernels], dtype=bool)
+    roots, identity = np.sqrt(left) * np.sqrt(right), np.eye(len(left))
+    # Those of which it is not known yet.
+    open_ = np.flatnonzero(fading)
+    kernels = kernels[open_]
+    fading[open_] = False
+    for _ in range(_DOUBLINGS if len(left) else 0):
+        with np.errstate(over="ignore", invalid="ignore"):
+            left_over = identity - roots[:, np.newaxis] * kernels * roots
+            following = 2 * kernels - (kernels * (left * right)) @ kernels
+            stays = np.abs(following - kernels).max(axis=(1, 2)) <= _EPS * np.abs(kernels).max(axis=(1, 2))
+        lost = ~(np.abs(left_over).max(axis=(1, 2)) < _LOST)
+        faded = np.abs(left_over).sum(axis=2).max(axis=1) < _HALF
+        fading[open_[faded]] = True
+        goes_on = ~(faded | lost | stays)
+        if not goes_on.any():
+            break
+        open_, kernels = open_[goes_on], following[goes_on]
+    return fading if len(left) else np.ones(len(fading), dtype=bool)
+
+
+def _stands(kernel: FloatArray, weight: float) -> bool:
+    """Whether visits undo each other in some direction, up to rounding: K is singular, nothing moves there."""
+    if not len(kernel):
+        return False
+    factors, *_ = lapack.dgetrf(kernel)
+    norm = float(np.abs(kernel).sum(axis=0).max())
+    reciprocal, _ = lapack.dgecon(factors, norm)
+    return bool(reciprocal * norm <= _EPS * len(kernel) * weight)
 
 
 def settling(x: AnyArray) -> AnyArray:
@@ -176,8 +186,8 @@ def mean_map(follow: Follow, steps: int, visits: Visits, force: FloatArray) -> A
     steps : int
         Visits of an epoch.
     visits : Visits
-    force : (d,)
-        What enters at every visit with the constant input 1, without the factor L.
+    force : (r,)
+        Minus the gradient that enters at every visit with the constant input 1, without the factor L.
     """
     d, rows = visits.dimension, len(visits.blocks.rows)
     grades = (visits.left * visits.right)[:, np.newaxis]
@@ -185,17 +195,39 @@ def mean_map(follow: Follow, steps: int, visits: Visits, force: FloatArray) -> A
     begin = nothing.copy()
     begin[:, :d] = np.eye(d)
 
-    def visit(batch: int, state: FloatArray) -> FloatArray:
+    def visit(batch: int, state: FloatArray, slot: int) -> FloatArray:
         # [K, E] -> [K + K_b (I - R L K), E - K_b R L E + E_b].
-        following = state + visits.kernel(batch, begin - grades * state) if d else state.copy()
-        following[:, d] += force
-        following[:, d + 1 + visits.columns(batch)] += visits.unit_entry(batch)
+        following = state + visits.kernel(batch, begin - grades * state, slot) if d else state.copy()
+        following[:, d] += visits.pushed(force, slot)
+        following[:, d + 1 + visits.columns(batch)] += visits.unit_entry(batch, slot)
         return following
 
     with few_threads(d), np.errstate(over="ignore", invalid="ignore"):
         end = follow(Process(visit, average, nothing))
     kernel, entries = np.ascontiguousarray(end[:, :d]), np.ascontiguousarray(end[:, d:])
     return AffineMap(visits.left, visits.right, kernel, entries, *visits.sizes_of(steps, force))
+
+
+def followed_states(
+    follow: Follow, visits: Visits, force: FloatArray, states: FloatArray, inputs: FloatArray | None
+) -> FloatArray:
+    """The mean of states (d, z) after an epoch, with z = 1 + rows, or z = 1 for given inputs (1 + rows,).
+
+    What visits add up to is kept in place of the states, so that no digits are lost where they do little.
+    """
+
+    def visit(batch: int, change: FloatArray, slot: int) -> FloatArray:
+        following = change - visits.loss(batch, states + change, slot)
+        constant, columns = visits.left * visits.pushed(force, slot), 1 + visits.columns(batch)
+        if inputs is None:
+            following[:, 0] += constant
+            following[:, columns] += visits.entry(batch, slot)
+        else:
+            following[:, 0] += inputs[0] * constant + visits.entry(batch, slot) @ inputs[columns]
+        return following
+
+    with few_threads(visits.dimension), np.errstate(over="ignore", invalid="ignore"):
+        return np.asarray(states + follow(Process(visit, average, np.zeros_like(states))))
 
 
 def average(states: Sequence[FloatArray] | FloatArray) -> FloatArray:
@@ -283,4 +315,4 @@ def _left_over(once: AffineMap) -> FloatArray:
 
 def has_faded(left_over: FloatArray) -> bool:
     """Whether A (d, d) leaves less than half of anything."""
-    return bool(np.abs(left_over).sum(axis=1).max(initial=0.0) < 0.5)
+    return bool(np.abs(left_over).sum(axis=1).max(initial=0.0) < _HALF)

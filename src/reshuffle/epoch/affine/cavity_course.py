@@ -8,10 +8,11 @@ import numpy as np
 from reshuffle._core import FloatArray
 from reshuffle._core.numerics import root_mean_square
 from reshuffle.epoch.affine.affine_map import AffineMap
-from reshuffle.epoch.affine.course import Course
+from reshuffle.epoch.affine.course import Course, once_more
 from reshuffle.epoch.affine.visits import Visits
 from reshuffle.epoch.cavity import equation, neglected
 from reshuffle.epoch.cavity.visiting import Visiting
+from reshuffle.recipe import Hyperparameters
 
 _TOLERANCE = 1e-7
 """To which the equation is solved, relative to the mean map: far below what it neglects."""
@@ -28,12 +29,12 @@ class CavityCourse(Course):
     n, blocks, space, recipe, truth
         As in `Course`; the blocks are single rows.
     kept : dict
-        Where the map and its replicas are kept, by step, for all courses that share them.
+        Where the map and its replicas are kept, by the hyperparameters of the epoch.
     replica : int, optional
         Which of the maps that are put off by what the equation neglects this one is; by default none of them.
     """
 
-    kept: dict[float, list[AffineMap]]
+    kept: dict[Hyperparameters, list[AffineMap]]
     replica: int | None = None
 
     @property
@@ -59,13 +60,17 @@ class CavityCourse(Course):
             return _beyond_numbers(self.visits(epoch), self.walk.steps)
         return made[0 if self.replica is None else 1 + self.replica]
 
+    def through(self, epoch: int, states: FloatArray, inputs: FloatArray | None) -> FloatArray:
+        """The states after one more epoch: the equation is solved once for all replicas, as maps."""
+        return once_more(self.fed(epoch, inputs), states)
+
     def _with_replicas(self, epoch: int) -> list[AffineMap]:
         visits = self.visits(epoch)
-        if visits.step not in self.kept:
+        if visits.hyperparameters not in self.kept:
             shares = self.scheme.sizes(self.n) / self.scheme.step_divisors(self.n)
             truth = np.zeros(visits.rank) if self.truth is None else self.truth
-            self.kept[visits.step] = cavity_maps(visits, visits.unit_force(truth), shares)
-        return self.kept[visits.step]
+            self.kept[visits.hyperparameters] = cavity_maps(visits, visits.unit_force(truth), shares)
+        return self.kept[visits.hyperparameters]
 
 
 def cavity_maps(visits: Visits, force: FloatArray, shares: FloatArray) -> list[AffineMap]:
@@ -74,8 +79,8 @@ def cavity_maps(visits: Visits, force: FloatArray, shares: FloatArray) -> list[A
     Parameters
     ----------
     visits : Visits
-    force : (d,)
-        What enters at every visit with the constant input 1, without the factor L.
+    force : (r,)
+        Minus the gradient of the penalty, which enters at every visit with the constant input 1.
     shares : (B,)
         What each visit weighs.
     """
@@ -89,7 +94,7 @@ def cavity_maps(visits: Visits, force: FloatArray, shares: FloatArray) -> list[A
         kernel = found.kernel.copy()
         if isinstance(off, np.ndarray):
             kernel[:, : visits.rank] += off.T @ visiting.rows
-        entries = np.hstack([found.pushed(force)[:, np.newaxis], (found.entries + off).T])
+        entries = np.hstack([found.pushed(visits.pushed(force, 0))[:, np.newaxis], (found.entries + off).T])
         return AffineMap(visits.left, visits.right, kernel, entries, weight, sizes)
 
     return [
@@ -117,7 +122,7 @@ def _visiting(visits: Visits, shares: FloatArray) -> Visiting:
 def _beyond_numbers(visits: Visits, steps: int) -> AffineMap:
     """The map where not even the equation has a solution: it grows without bound."""
     d, rows = visits.dimension, len(visits.blocks.rows)
-    weight, sizes = visits.sizes_of(steps, np.zeros(d))
+    weight, sizes = visits.sizes_of(steps, np.zeros(visits.rank))
     return AffineMap(
         visits.left, visits.right, np.full((d, d), np.inf), np.full((d, 1 + rows), np.inf), weight, sizes
     )

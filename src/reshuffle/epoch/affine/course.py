@@ -3,29 +3,31 @@
 Where the map does not settle, the eigenvalues x of D with |1 - x| >= 1 have a right and a left invariant
 subspace: D W = W T, Y D = T Y, Y W = I. What a state has of them is Y z; D - W T Y is the map without them. In
 the factors of `AffineMap` W is L times, and Y is R times, something of ordinary size, so that the kernel of the
-remaining map loses no digits either. Coordinates that have nothing to do with each other are followed apart,
-and many courses at once.
+remaining map loses no digits either. Coordinates that have nothing to do with each other are followed apart.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 import scipy.linalg
 from scipy.sparse.csgraph import connected_components
 
 from reshuffle._core import BoolArray, FloatArray, IntArray
-from reshuffle._core.threads import few_threads
-from reshuffle.epoch.affine.affine_map import AffineMap, Power, Powers, has_faded, mean_map, settling
+from reshuffle.epoch.affine.affine_map import AffineMap, Follow, Powers, followed_states, mean_map, settling
+from reshuffle.epoch.affine.averaged_visits import AveragedVisits
+from reshuffle.epoch.affine.stacked_maps import StackedMaps
 from reshuffle.epoch.affine.visits import DrawnVisits, GradedBlocks, MeanVisits, SubsetVisits, Visits
 from reshuffle.epoch.walks import Walk
 from reshuffle.problem.row_space import RowSpace
-from reshuffle.recipe import Recipe
+from reshuffle.recipe import Hyperparameters, Recipe
 from reshuffle.schemes.base import Scheme, Shuffle, Unit
 
 _ROUNDING = 1e-12
 """Relative size of what rounding makes of nothing."""
+_REMEMBERED_BYTES = 1e9
 
 
 class Escape:
@@ -126,6 +128,8 @@ class Course:
         u_star: then the states are those of the error, and the penalty pulls it towards -u_star.
     """
 
+    can_be_stacked: ClassVar[bool] = True
+
     scheme: Scheme
     n: int
     blocks: GradedBlocks
@@ -135,28 +139,57 @@ class Course:
 
     def __post_init__(self) -> None:
         self.walk = Walk(self.scheme, self.n)
-        self._maps: dict[float, AffineMap] = {}
+        self._maps: dict[Hyperparameters, AffineMap] = {}
 
     def visits(self, epoch: int) -> Visits:
         """The visits of the epoch after `epoch` others."""
         scaled = self.recipe.at(epoch).scaled(self.space)
         if (self.scheme.shuffle, self.scheme.unit) == (Shuffle.EVERY_STEP, Unit.SAMPLE):
-            return DrawnVisits(self.blocks, scaled)
+            return self._averaged(DrawnVisits(self.blocks, scaled))
         drawn = self.walk.drawn_batches if self.walk.exists else None
-        return Visits(self.blocks, scaled) if drawn is None else SubsetVisits(self.blocks, scaled, drawn)
+        return self._averaged(
+            Visits(self.blocks, scaled) if drawn is None else SubsetVisits(self.blocks, scaled, drawn)
+        )
+
+    def _averaged(self, visits: Visits) -> Visits:
+        """With what is averaged after every visit, if anything is."""
+        average = self.recipe.average
+        return AveragedVisits(visits, average) if average is not None and average.is_per_visit else visits
 
     def map(self, epoch: int) -> AffineMap:
         """The mean map of the epoch after `epoch` others."""
+        follow, visits, force = self._epoch(epoch)
+        if visits.hyperparameters not in self._maps:
+            made = mean_map(follow, self.walk.steps, visits, force)
+            # Under a schedule every epoch may have a map of its own.
+            if 8.0 * (made.kernel.size + made.entries.size) * len(self._maps) > _REMEMBERED_BYTES:
+                self._maps.clear()
+            self._maps[visits.hyperparameters] = made
+        return self._maps[visits.hyperparameters]
+
+    def _epoch(self, epoch: int) -> tuple[Follow, Visits, FloatArray]:
+        """How the mean of the epoch after `epoch` others is taken, of which visits, and with which force."""
         visits, follow = self.visits(epoch), self.walk.of
-        if visits.step not in self._maps:
-            truth = np.zeros(visits.rank) if self.truth is None else self.truth
-            force = visits.unit_force(truth)
-            if (self.scheme.shuffle, self.scheme.unit) == (Shuffle.EVERY_STEP, Unit.BATCH):
-                # Independent visits: the mean of their product is that of as many mean visits.
-                visits = MeanVisits(self.blocks, self.recipe.at(epoch).scaled(self.space))
-                follow = self.walk.one_after_the_other
-            self._maps[visits.step] = mean_map(follow, self.walk.steps, visits, force)
-        return self._maps[visits.step]
+        force = visits.unit_force(np.zeros(visits.rank) if self.truth is None else self.truth)
+        if (self.scheme.shuffle, self.scheme.unit) == (Shuffle.EVERY_STEP, Unit.BATCH):
+            # Independent visits: the mean of their product is that of as many mean visits.
+            visits = self._averaged(MeanVisits(self.blocks, self.recipe.at(epoch).scaled(self.space)))
+            follow = self.walk.one_after_the_other
+        return follow, visits, force
+
+    def through(self, epoch: int, states: FloatArray, inputs: FloatArray | None) -> FloatArray:
+        """The states after one more epoch, unlike the one before it: followed themselves, with no map of it.
+
+        A map has d columns more than the states, and if responses are given their single column is all there is.
+        """
+        after = followed_states(*self._epoch(epoch), states, inputs)
+        # Beyond the range of numbers the map knows which states have grown.
+        return after if np.isfinite(after).all() else once_more(self.fed(epoch, inputs), states)
+
+    @property
+    def source(self) -> "Course":
+        """The course whose maps are the means over orders."""
+        return self
 
     @cached_property
     def settles(self) -> bool:
@@ -175,19 +208,30 @@ class Course:
 
         They are (d, 1 + rows), to be multiplied with the inputs, or (d, 1) if those (1 + rows,) are given.
         """
-        begin = self.begin(start, inputs)
-        current, done = begin, 0.0
-        once = self.repeated(inputs)
+        return self.onward(self.begin(start, inputs), epochs, inputs)
+
+    def onward(
+        self, begin: FloatArray, epochs: FloatArray, inputs: FloatArray | None = None
+    ) -> Iterator[FloatArray]:
+        """The same from a state (d, z)."""
+        current, done, before = begin, 0.0, None
+        once = self.repeated(inputs) if self.recipe.is_constant else None
         for epoch in epochs:
             if np.isinf(epoch):
+                assert once is not None
                 current = once.end(begin)
-            elif self.recipe.is_constant:
+            elif once is not None:
                 current = once.powers.after(int(epoch) - int(done), current)
                 if not np.isfinite(current).all():
                     current = once.overflown(epoch, begin)
             else:
                 for passed in range(int(done), int(epoch)):
-                    current = _once_more(self._fed(passed, inputs), current)
+                    now = self.recipe.at(passed)
+                    if now == before:
+                        current = once_more(self.fed(passed, inputs), current)
+                    else:
+                        current = self.through(passed, current, inputs)
+                    before = now
             done = epoch
             yield current
 
@@ -199,9 +243,10 @@ class Course:
 
     def repeated(self, inputs: FloatArray | None) -> "Repeated":
         """The map of the first epoch over and over."""
-        return Repeated(self._fed(0, inputs), self)
+        return Repeated(self.fed(0, inputs), self)
 
-    def _fed(self, epoch: int, inputs: FloatArray | None) -> AffineMap:
+    def fed(self, epoch: int, inputs: FloatArray | None) -> AffineMap:
+        """The mean map of the epoch after `epoch` others, with the inputs (1 + rows,) if they are given."""
         return self.map(epoch) if inputs is None else self.map(epoch).fed(inputs)
 
 
@@ -223,6 +268,13 @@ class Repeated:
         states = np.zeros_like(begin)
         for place, part in self._parts:
             states[place] = _answer(part.after(epoch, begin[place]), part.map, begin[place])
+        return states
+
+    def apart(self, count: float, begin: FloatArray) -> FloatArray:
+        """The states after so many epochs, each part by its powers alone: inf in all of a part that has grown."""
+        states = np.zeros_like(begin)
+        for place, part in self._parts:
+            states[place] = _answer(Powers(part.map).after(count, begin[place]), part.map, begin[place])
         return states
 
     def end(self, begin: FloatArray) -> FloatArray:
@@ -252,70 +304,13 @@ class _Part:
         return self._repeated.after(epoch, begin)
 
 
-def _once_more(once: AffineMap, states: FloatArray) -> FloatArray:
+def once_more(once: AffineMap | StackedMaps, states: FloatArray) -> FloatArray:
+    """The states (..., d, z) after one more application; inf where they leave the range of numbers."""
     with np.errstate(over="ignore", invalid="ignore"):
         return _answer(once(states), once, states)
 
 
-def _answer(following: FloatArray, once: AffineMap, before: FloatArray) -> FloatArray:
+def _answer(following: FloatArray, once: AffineMap | StackedMaps, before: FloatArray) -> FloatArray:
     """The states after a map: what is no number has grown, but what was nothing, with no input, stays nothing."""
-    still = ~(before.any(axis=0) | once.entries.any(axis=0))
+    still = ~(before.any(axis=-2, keepdims=True) | once.entries.any(axis=-2, keepdims=True))
     return np.where(still, 0.0, np.where(np.isfinite(following), following, np.inf))
-
-
-_SMALL = 64
-"""Length of a state up to which a call costs more than its product."""
-
-
-def can_be_stacked(courses: Sequence[Course]) -> bool:
-    """Whether there are several courses, of one map each, with small states."""
-    first = courses[0]
-    return len(courses) > 1 and first.recipe.is_constant and first.visits(0).dimension <= _SMALL
-
-
-def stacked_states(
-    courses: Sequence[Course], start: FloatArray, epochs: FloatArray, inputs: FloatArray | None
-) -> Iterator[FloatArray]:
-    """The states (courses, d, z) after each of the ascending epochs, as `Course.states` has them one by one."""
-    begin = courses[0].begin(start, inputs)
-    repeated = [course.repeated(inputs) for course in courses]
-    powers = _StackedPowers([once.powers for once in repeated])
-    current, done = np.repeat(begin[np.newaxis], len(courses), axis=0), 0.0
-    for epoch in epochs:
-        if np.isinf(epoch):
-            current = np.array([once.end(begin) for once in repeated])
-        else:
-            current = powers.after(int(epoch) - int(done), current)
-            for number in np.flatnonzero(~np.isfinite(current).all(axis=(1, 2))):
-                current[number] = repeated[number].overflown(epoch, begin)
-        done = epoch
-        yield current
-
-
-class _StackedPowers:
-    """Maps with the same L and R, each repeated the same number of times."""
-
-    def __init__(self, each: Sequence[Powers]):
-        self._each, self._last, self._units = each, 0, each[0].units
-
-    def after(self, count: int, states: FloatArray) -> FloatArray:
-        """The states (courses, d, z) after `count` more applications; nan where they leave the range of numbers."""
-        if not count:
-            return states
-        with few_threads(states.shape[1]), np.errstate(over="ignore", invalid="ignore"):
-            if count != self._last:
-                self._last = count
-                self._stack([powers.power(count) for powers in self._each])
-            moved = self._kernels @ (self._right * states) - self._entries
-            after = states - self._left * moved
-            if self._units is not None and self._faded.any():
-                left_over = self._left_over @ (self._units * states[self._faded]) / self._units
-                after[self._faded] = left_over + self._left * self._entries[self._faded]
-            return np.asarray(after)
-
-    def _stack(self, made: Sequence[Power]) -> None:
-        self._left, self._right = made[0].map.left[:, np.newaxis], made[0].map.right[:, np.newaxis]
-        self._kernels = np.array([power.map.kernel for power in made])
-        self._entries = np.array([power.map.entries for power in made])
-        self._faded = np.array([has_faded(power.left_over) for power in made])
-        self._left_over = np.array([power.left_over for power in made])[self._faded]

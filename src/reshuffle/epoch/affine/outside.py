@@ -35,14 +35,14 @@ class Inputs:
         """How many inputs there are."""
         return 1 if self.given is not None else 1 + len(visits.blocks.rows)
 
-    def entry(self, visits: Visits, batch: int) -> tuple[IntArray, FloatArray]:
+    def entry(self, visits: Visits, batch: int, slot: int) -> tuple[IntArray, FloatArray]:
         """Which inputs (c,) enter at a visit, and how: H (d, c)."""
-        force = visits.force(self.truth)[:, np.newaxis]
+        force = visits.force(self.truth, slot)[:, np.newaxis]
         if self.given is not None:
-            pushed = visits.entry(batch) @ self.given[visits.columns(batch)]
+            pushed = visits.entry(batch, slot) @ self.given[visits.columns(batch)]
             return np.zeros(1, dtype=np.int64), force + pushed[:, np.newaxis]
         columns = np.concatenate([[0], 1 + visits.columns(batch)])
-        return columns, np.hstack([force, self.noise * visits.entry(batch)])
+        return columns, np.hstack([force, self.noise * visits.entry(batch, slot)])
 
     def residual_squares(self, rows: FloatArray, second: FloatArray, cross: FloatArray) -> FloatArray:
         """E (x_i'e - eta_i)^2 for each row (n,), from E e e' (r, r) and E e zeta' (r, z)."""
@@ -67,14 +67,18 @@ class Outside:
     def __init__(self, recipe: Recipe, steps: int, space: RowSpace):
         self.recipe, self.steps, self.space = recipe, steps, space
 
-    def _visit(self, epoch: int) -> AffineMap:
+    def visit(self, epoch: int, slot: int = 0) -> AffineMap:
         """On a coordinate and its momentum buffer, after `epoch` epochs: what `Visits` does without rows."""
         scaled: Hyperparameters = self.recipe.at(epoch).scaled(self.space)
-        size, momentum = math.sqrt(scaled.penalty), scaled.momentum
+        size, of_gradient, of_buffer = (
+            math.sqrt(scaled.penalty),
+            scaled.of_gradient(slot),
+            scaled.of_buffer(slot),
+        )
         return AffineMap(
             left=np.array([scaled.step * size, 1.0]),
             right=np.array([size, 1.0]),
-            kernel=np.array([[1.0, momentum], [-1.0, 1 - momentum]]),
+            kernel=np.array([[of_gradient, of_buffer], [-1.0, 1 - scaled.momentum]]),
             entries=np.zeros((2, 1)),
             weight=1.0,
             entry_sizes=np.zeros(1),
@@ -84,34 +88,51 @@ class Outside:
     def rate(self) -> float:
         """The spectral radius of an epoch."""
         with np.errstate(over="ignore"):
-            return float(np.power(self._visit(0).radius, self.steps))
+            return float(np.power(self.visit(0).radius, self.steps))
 
     @property
     def settles(self) -> bool:
         """Whether what is outside fades, or nothing acts on it."""
         hyper = self.recipe.at(0)
-        return hyper.step * hyper.penalty == 0 or self._visit(0).settles
+        return hyper.step * hyper.penalty == 0 or self.visit(0).settles
 
     def fades(self, epochs: FloatArray) -> FloatArray:
         """What is left of the start after each of the ascending epochs."""
         if self.recipe.penalty == 0:
             return np.ones(len(epochs))
-        state, done, fades = np.array([[1.0], [0.0]]), 0, []
+        done, state, fades = 0, self.state(0), []
         for epoch in epochs:
             if np.isinf(epoch):
-                fades.append(self._end())
+                fades.append(self.end)
                 continue
-            if self.recipe.is_constant:
-                state = Powers(self._visit(0)).after(self.steps * (int(epoch) - int(done)), state)
-            else:
-                for passed in range(done, int(epoch)):
-                    state = Powers(self._visit(passed)).after(self.steps, state)
-            done = int(epoch)
+            state, done = self._onward(state, done, int(epoch)), int(epoch)
             fades.append(float(state[0, 0]) if np.isfinite(state).all() else math.inf)
         return np.array(fades)
 
-    def _end(self) -> float:
+    def state(self, epoch: int) -> FloatArray:
+        """A coordinate that was one at the start, and its momentum buffer, (2, 1), after an epoch."""
+        return self._onward(np.array([[1.0], [0.0]]), 0, epoch)
+
+    def _onward(self, state: FloatArray, done: int, epoch: int) -> FloatArray:
+        if self.recipe.is_constant:
+            return Powers(self.visit(0)).after(self.steps * (epoch - done), state)
+        for passed in range(done, epoch):
+            state = self._through(passed, state)
+        return state
+
+    def _through(self, epoch: int, state: FloatArray) -> FloatArray:
+        """The state after the epoch that follows `epoch` others."""
+        if not self.recipe.at(epoch).shares:
+            return Powers(self.visit(epoch)).after(self.steps, state)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for slot in range(self.steps):
+                state = self.visit(epoch, slot)(state)
+        return state
+
+    @property
+    def end(self) -> float:
+        """What is left of the start in the end."""
         hyper = self.recipe.at(0)
         if hyper.step * hyper.penalty == 0:
             return 1.0
-        return 0.0 if self._visit(0).settles else math.inf
+        return 0.0 if self.visit(0).settles else math.inf

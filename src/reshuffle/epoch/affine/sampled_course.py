@@ -8,7 +8,7 @@ visits, a batch enters as P L E_b and P -> P (I - L K_b R). So the rows of a bat
 never the entries of other rows.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,13 +20,16 @@ from reshuffle._core.numerics import norms
 from reshuffle._core.progress import track
 from reshuffle.epoch.accuracy import A_SECOND, AT_ONCE, CALL, Accuracy, require_affordable, warn_out_of_reach
 from reshuffle.epoch.affine.affine_map import AffineMap, mean_of
-from reshuffle.epoch.affine.course import Course
+from reshuffle.epoch.affine.course import Course, once_more
 from reshuffle.epoch.affine.visits import Visits
+from reshuffle.errors import BudgetError
+from reshuffle.recipe import Hyperparameters
 from reshuffle.schemes.base import Unit, permutations
 
 _SMALLEST_ROOT = 1e-5
 _STACKED_BYTES = 2e7
 _MOST_STACKED = 256
+_REMEMBERED_BYTES = 4e9
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,8 +51,8 @@ def group_maps(visits: Visits, force: FloatArray, draw: DrawPairs, wanted: Accur
     ----------
     visits : Visits
         Which rows there are, and what a visit does with some of them.
-    force : (d,)
-        What enters at every visit with the constant input 1, without the factor L.
+    force : (r,)
+        Minus the gradient that enters at every visit with the constant input 1, without the factor L.
     draw : callable
     wanted : Accuracy
     """
@@ -118,13 +121,16 @@ class _Tally:
                     self._kernel[group] += kernel
                     self._entries[group] += entries
             self.rounds += rounds
-            self.error = pace_error(np.array([_loss(one) for one in self.maps]))
+            # An average has no pace of its own.
+            state = np.arange(self._visits.plain.dimension)
+            self.error = pace_error(np.array([_loss(one.part(state)) for one in self.maps]))
         return rounds * self.expense
 
 
 def follow(visits: Visits, force: FloatArray, orders: Orders) -> tuple[FloatArray, FloatArray]:
     """K (d, d) and E (d, 1 + rows) of `AffineMap`, averaged over the orders."""
     rank, d, grades = visits.rank, visits.dimension, visits.left * visits.right
+    plain = visits.plain.dimension
     count, steps, _ = orders.rows.shape
     padded = np.vstack([visits.unit, np.zeros(rank)])
     kernel, constant = np.zeros((count, d, d)), np.zeros((count, d))
@@ -134,20 +140,22 @@ def follow(visits: Visits, force: FloatArray, orders: Orders) -> tuple[FloatArra
         index = orders.rows[:, visit]
         rows = padded[index]
         # K -> K + (I - K L R) K_b: what was visited later stands to the left.
-        kept = np.eye(d) - kernel * grades
-        # A gradient moves the parameters by -1 and the buffer by 1, in their units.
-        pushed = kept[:, :, :rank].copy()
+        product = np.eye(d) - kernel * grades
+        kept = visits.folded(product)
+        # A gradient moves the parameters by -1 (if not Nesterov's) and the buffer by 1, in their units.
+        pushed = visits.hyperparameters.of_gradient(visit) * kept[:, :, :rank]
         if visits.momentum:
             pushed -= kept[:, :, rank:]
         entry = pushed @ rows.transpose(0, 2, 1) / orders.divisors[:, visit, np.newaxis, np.newaxis]
         entries[every, index] = entry.transpose(0, 2, 1)
-        constant += kept @ force
+        constant += product @ visits.pushed(force, visit)
         kernel[:, :, :rank] += entry @ rows
         if visits.penalty:
-            kernel[:, :, :rank] += pushed * visits.held
+            kernel[:, :, :rank] += visits.hold(pushed.swapaxes(1, 2)).swapaxes(1, 2)
         if visits.momentum:
             stays = (1 - visits.momentum) * kept[:, :, rank:]
-            kernel[:, :, rank:] += visits.momentum * kept[:, :, :rank] + stays
+            kernel[:, :, rank:plain] += visits.hyperparameters.of_buffer(visit) * kept[:, :, :rank] + stays
+        visits.add_of_average(product, kernel)
     inputs = [constant.mean(axis=0)[:, np.newaxis], entries[:, :-1].mean(axis=0).T]
     return kernel.mean(axis=0), np.hstack(inputs)
 
@@ -196,24 +204,47 @@ class SampledCourse(Course):
         As in `Course`; the blocks are the batches, or single rows if samples are shuffled.
     accuracy : Accuracy
     kept : dict
-        Where the maps of the groups are kept, by step, for all courses that share them.
+        Where the maps of the groups are kept, by the hyperparameters of the epoch, for all courses that share them.
     left_out : int, optional
         The group that is not counted.
     """
 
     accuracy: Accuracy
-    kept: dict[float, list[AffineMap]]
+    kept: dict[Hyperparameters, list[AffineMap]]
     left_out: int | None = None
 
     def map(self, epoch: int) -> AffineMap:
         """The mean over the orders of the groups that count."""
         visits = self.visits(epoch)
         groups = self._of_groups(epoch)
-        if visits.step not in self._maps:
+        if visits.hyperparameters not in self._maps:
             counted = [m for g, m in enumerate(groups) if g != self.left_out]
             with np.errstate(over="ignore", invalid="ignore"):
-                self._maps[visits.step] = mean_of(counted)
-        return self._maps[visits.step]
+                self._maps[visits.hyperparameters] = mean_of(counted)
+        return self._maps[visits.hyperparameters]
+
+    def states(
+        self, start: FloatArray, epochs: FloatArray, inputs: FloatArray | None = None
+    ) -> Iterator[FloatArray]:
+        """As in `Course`, if the maps of all epochs that are unlike fit into memory."""
+        if not self.recipe.is_constant and len(epochs):
+            self._require_room(int(epochs[-1]))
+        return super().states(start, epochs, inputs)
+
+    def _require_room(self, last: int) -> None:
+        """Refuse a schedule whose maps, which all replicas share, do not fit."""
+        unlike = len({self.recipe.at(epoch) for epoch in range(last)})
+        needed = unlike * sum(8.0 * (one.kernel.size + one.entries.size) for one in self._of_groups(0))
+        if needed > _REMEMBERED_BYTES:
+            raise BudgetError(
+                f"the drawn orders of {unlike} epochs with steps of their own take {needed:.1g} bytes, but at most "
+                f"{_REMEMBERED_BYTES:.1g} are kept; try fewer epochs, steps that change less often, fixed batches "
+                "that are few (RandomReshuffling), or simulate(...)."
+            )
+
+    def through(self, epoch: int, states: FloatArray, inputs: FloatArray | None) -> FloatArray:
+        """The states after one more epoch: drawn orders are followed once for all replicas, as maps."""
+        return once_more(self.fed(epoch, inputs), states)
 
     @property
     def replicas(self) -> int:
@@ -222,11 +253,11 @@ class SampledCourse(Course):
 
     def _of_groups(self, epoch: int) -> list[AffineMap]:
         visits = self.visits(epoch)
-        if visits.step not in self.kept:
+        if visits.hyperparameters not in self.kept:
             truth = np.zeros(visits.rank) if self.truth is None else self.truth
             force = visits.unit_force(truth)
-            self.kept[visits.step] = group_maps(visits, force, self._draw, self.accuracy)
-        return self.kept[visits.step]
+            self.kept[visits.hyperparameters] = group_maps(visits, force, self._draw, self.accuracy)
+        return self.kept[visits.hyperparameters]
 
     def _draw(self, rng: np.random.Generator, pairs: int) -> Orders:
         if self.scheme.unit is Unit.SAMPLE:

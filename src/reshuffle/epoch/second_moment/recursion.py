@@ -9,11 +9,11 @@ from functools import cached_property
 
 import numpy as np
 
-from reshuffle._core import FloatArray
+from reshuffle._core import FloatArray, IntArray
 from reshuffle._core.threads import few_threads
 from reshuffle.epoch.affine.affine_map import AffineMap, Powers, average
 from reshuffle.epoch.affine.outside import Inputs
-from reshuffle.epoch.affine.visits import DrawnVisits, Visits
+from reshuffle.epoch.affine.visits import Visits
 from reshuffle.epoch.walks import Process, Walk
 
 
@@ -22,7 +22,14 @@ class SecondMoment:
 
     def __init__(self, walk: Walk, visits: Visits, inputs: Inputs):
         self.walk, self.n, self.visits, self.inputs = walk, walk.n, visits, inputs
-        self._entries = [inputs.entry(visits, batch) for batch in range(visits.count)]
+        self._entries: dict[tuple[int, int], tuple[IntArray, FloatArray]] = {}
+
+    def _entry(self, batch: int, slot: int) -> tuple[IntArray, FloatArray]:
+        """Which inputs enter at a visit, and how."""
+        key = batch, slot if self.visits.hyperparameters.shares else 0
+        if key not in self._entries:
+            self._entries[key] = self.inputs.entry(self.visits, *key)
+        return self._entries[key]
 
     def start(self, error: FloatArray) -> FloatArray:
         """[M, C] of a certain state (d,)."""
@@ -33,7 +40,8 @@ class SecondMoment:
     @property
     def largest_entry(self) -> float:
         """The size of what enters at a single visit."""
-        return max((float(np.abs(entry).max(initial=0.0)) for _, entry in self._entries), default=0.0)
+        entries = (self._entry(batch, 0)[1] for batch in range(self.visits.count))
+        return max((float(np.abs(entry).max(initial=0.0)) for entry in entries), default=0.0)
 
     def epoch(self, moments: FloatArray) -> FloatArray:
         """[M, C] after one more epoch."""
@@ -44,8 +52,8 @@ class SecondMoment:
         """What one more epoch adds to [M, C], as a sum of what its visits do: small where the epoch does little."""
         d = self.visits.dimension
 
-        def visit(batch: int, change: FloatArray) -> FloatArray:
-            return change + self._visit(batch, moments + change)
+        def visit(batch: int, change: FloatArray, slot: int) -> FloatArray:
+            return change + self._visit(batch, moments + change, slot)
 
         with few_threads(d), np.errstate(over="ignore", invalid="ignore"):
             change = self.walk.of(Process(visit, average, np.zeros_like(moments)))
@@ -55,70 +63,90 @@ class SecondMoment:
     def congruence_change(self, matrix: FloatArray) -> FloatArray:
         """E[A M A'] - M (..., d, d) alone: what an epoch does to second moments when nothing enters."""
 
-        def visit(batch: int, change: FloatArray) -> FloatArray:
-            return change + self._conjugate(batch, matrix + change)
+        def visit(batch: int, change: FloatArray, slot: int) -> FloatArray:
+            return change + self.conjugation(batch, matrix + change, slot)
 
         with few_threads(self.visits.dimension), np.errstate(over="ignore", invalid="ignore"):
             change = self.walk.of(Process(visit, average, np.zeros_like(matrix)))
             return np.asarray((change + change.swapaxes(-1, -2)) / 2)
 
-    def _conjugate(self, batch: int, matrix: FloatArray) -> FloatArray:
-        """G M G' - M = -D M - (D (G M)')', for symmetric M (..., d, d)."""
-        lost = self._lost(batch, matrix)
-        return -lost - self._lost(batch, (matrix - lost).swapaxes(-1, -2)).swapaxes(-1, -2)
+    def conjugation(self, batch: int, matrix: FloatArray, slot: int) -> FloatArray:
+        """What a visit adds to M (..., d, d), symmetric, if nothing enters: G M G' - M = -D M - (D (G M)')'."""
+        lost = self._lost(batch, matrix, slot)
+        return -lost - self._lost(batch, (matrix - lost).swapaxes(-1, -2), slot).swapaxes(-1, -2)
 
-    def _lost(self, batch: int, matrix: FloatArray) -> FloatArray:
+    def motion(self, batch: int, state: FloatArray, slot: int) -> FloatArray:
+        """What a visit adds to the mean of a state (d, 1), if the responses are given."""
+        return np.asarray(self._entry(batch, slot)[1] - self.visits.loss(batch, state, slot))
+
+    def scatter(self, batch: int, state: FloatArray, slot: int) -> FloatArray:
+        """The covariance (d, d) that a visit to a certain state (d, 1) draws, if the responses are given."""
+        return np.zeros((len(state), len(state)))
+
+    def _lost(self, batch: int, matrix: FloatArray, slot: int) -> FloatArray:
         """D M for M (..., d, d), in one call: beside each other they are the columns of one matrix."""
         if matrix.ndim == 2:
-            return self.visits.loss(batch, matrix)
+            return self.visits.loss(batch, matrix, slot)
         columns = np.moveaxis(matrix, -2, 0)
-        lost = self.visits.loss(batch, columns.reshape(len(columns), -1))
+        lost = self.visits.loss(batch, columns.reshape(len(columns), -1), slot)
         return np.moveaxis(lost.reshape(columns.shape), 0, -2)
 
-    def _visit(self, batch: int, moments: FloatArray) -> FloatArray:
+    def _visit(self, batch: int, moments: FloatArray, slot: int) -> FloatArray:
         d = self.visits.dimension
-        columns, entry = self._entries[batch]
-        change = -self.visits.loss(batch, moments)
+        columns, entry = self._entry(batch, slot)
+        change = -self.visits.loss(batch, moments, slot)
         after = moments + change
         mixed = after[:, d + columns] @ entry.T
-        change[:, :d] -= self.visits.loss(batch, after[:, :d].T).T
+        change[:, :d] -= self.visits.loss(batch, after[:, :d].T, slot).T
         change[:, :d] += mixed + mixed.T + entry @ entry.T
         change[:, d + columns] += entry
         return change
 
 
 class DrawnSecondMoment(SecondMoment):
-    """The same where every step draws its rows with replacement: beside the mean step there is its spread.
+    """The same where every step draws its rows from all of them: beside the mean step there is its spread.
 
-    With rho = C e - eta the residuals, the gradient of m independent rows has the covariance
-    ( C' diag(E rho_i^2) C / n - E g g' ) / m around g = C' rho / n.
+    With rho = C e - eta the residuals, the gradient of a drawn row has the covariance
+    C' diag(E rho_i^2) C / n - E g g' around g = C' rho / n. That of the mean of m rows is a share of it, which the
+    scheme declares: 1 / m if they are independent, (n - m) / ((n - 1) m) if they are distinct.
 
     Parameters
     ----------
     walk : Walk
-    visits : DrawnVisits
-        Of one block of all rows, uncompressed.
+    visits : Visits
+        Of one block of all rows, uncompressed: `DrawnVisits`, perhaps with an average beside them.
     """
 
-    def __init__(self, walk: Walk, visits: DrawnVisits, inputs: Inputs):
+    def __init__(self, walk: Walk, visits: Visits, inputs: Inputs):
         super().__init__(walk, visits, inputs)
-        self.visits: DrawnVisits = visits
-        self.sizes: list[int] = walk.scheme.sizes(walk.n).tolist()
+        self.shares: list[float] = walk.scheme.variance_shares(walk.n).tolist()
 
-    def _visit(self, batch: int, moments: FloatArray) -> FloatArray:
+    def _visit(self, batch: int, moments: FloatArray, slot: int) -> FloatArray:
         r, d = self.visits.rank, self.visits.dimension
         second, cross = moments[:r, :r], moments[:r, d:]
         squares = self.inputs.residual_squares(self.visits.blocks.rows, second, cross)
-        change = super()._visit(0, moments)
-        change[:, :d] += self._spread(self._mean_gradient(second, cross), squares, self.sizes[batch])
+        change = super()._visit(0, moments, slot)
+        change[:, :d] += self._spread(self._mean_gradient(second, cross), squares, slot)
         return change
 
-    def _conjugate(self, batch: int, matrix: FloatArray) -> FloatArray:
+    def conjugation(self, batch: int, matrix: FloatArray, slot: int) -> FloatArray:
+        """What the mean step and its spread add to M (..., d, d) if nothing enters."""
         rows, r = self.visits.blocks.rows, self.visits.rank
         second = matrix[..., :r, :r]
         squares = np.einsum("...ij,ij->...i", rows @ second, rows)
         W = self._gram
-        return super()._conjugate(0, matrix) + self._spread(W @ second @ W.T, squares, self.sizes[batch])
+        return super().conjugation(0, matrix, slot) + self._spread(W @ second @ W.T, squares, slot)
+
+    def motion(self, batch: int, state: FloatArray, slot: int) -> FloatArray:
+        """What the mean step adds to the mean of a state (d, 1)."""
+        return super().motion(0, state, slot)
+
+    def scatter(self, batch: int, state: FloatArray, slot: int) -> FloatArray:
+        """The covariance (d, d) of the steps that may be drawn at a certain state (d, 1)."""
+        assert self.inputs.given is not None
+        residuals = self.visits.blocks.rows @ state[: self.visits.rank, 0] - self.inputs.given
+        gradient = self.visits.unit.T @ residuals / self.n
+        return self._spread(np.outer(gradient, gradient), np.square(residuals), slot)
 
     @cached_property
     def _gram(self) -> FloatArray:
@@ -137,12 +165,14 @@ class DrawnSecondMoment(SecondMoment):
             own = inputs.noise**2 * (unit.T @ unit) / self.n**2
         return np.asarray(W @ second @ W.T - mixed - mixed.T + own)
 
-    def _spread(self, mean: FloatArray, squares: FloatArray, size: int) -> FloatArray:
-        """What drawing so many rows adds to second moments of the state (..., d, d)."""
+    def _spread(self, mean: FloatArray, squares: FloatArray, slot: int) -> FloatArray:
+        """What drawing the rows of a visit adds to second moments of the state (..., d, d)."""
         visits, unit = self.visits, self.visits.unit
-        covariance = (unit.T @ (squares[..., np.newaxis] * unit) / self.n - mean) / size
-        signs = np.array([[1.0]]) if visits.momentum == 0 else np.array([[1.0, -1.0], [-1.0, 1.0]])
-        return np.asarray(visits.left[:, np.newaxis] * np.kron(signs, covariance) * visits.left)
+        covariance = (unit.T @ (squares[..., np.newaxis] * unit) / self.n - mean) * self.shares[slot]
+        # Every part of the state is pushed by the same gradient, coordinate by coordinate.
+        push = visits.left * visits.pushed(np.ones(visits.rank), slot)
+        parts = visits.dimension // max(visits.rank, 1)
+        return np.asarray(push[:, np.newaxis] * np.tile(covariance, (parts, parts)) * push)
 
 
 MOST_MOMENTS = 400

@@ -103,6 +103,17 @@ class Readout:
             value = float(np.vdot(unit, self.gram @ unit))
         return max(value, 0.0) if np.isfinite(value) else np.inf
 
+    def risks(self, states: FloatArray, fade: float, noise: float) -> FloatArray:
+        """The risk of each of several states (k, r, 1 + rows): of the mean, and of the noise in each row."""
+        used = states if noise else states[..., :1]
+        with few_threads(len(self.gram)), np.errstate(over="ignore", invalid="ignore"):
+            seen = np.where(self._unseen[:, np.newaxis], 0.0, used) / self.space.scale
+            seen[..., 1:] *= noise
+            squares = np.einsum("kij,kij->k", seen, self.gram @ seen)
+            along = 2 * self._unit * (seen[..., 0] @ (self._inner @ self._weights(fade)))
+            totals = np.maximum(np.maximum(squares, 0.0) + along + self.outside(fade), 0.0)
+        return np.where(np.isfinite(squares) & np.isfinite(totals), totals, np.inf)
+
 
 _STILL = 1e-15
 """Relative change in an epoch below which the next ones are not worth their time."""
@@ -123,7 +134,7 @@ class Snapshot:
 def second_moment(course: Course, inputs: Inputs, epoch: int) -> SecondMoment:
     """The recursion that belongs to a course, in the epoch after `epoch` others."""
     visits = course.visits(epoch)
-    if isinstance(visits, DrawnVisits):
+    if isinstance(visits.plain, DrawnVisits):
         return DrawnSecondMoment(course.walk, visits, inputs)
     return SecondMoment(course.walk, visits, inputs)
 
@@ -142,7 +153,7 @@ def general(course: Course, inputs: Inputs, start: FloatArray, epochs: FloatArra
 
     moves = course.recipe.is_constant and course.recipe.at(0).step > 0
     leap = SquaredMoments(recursion).after if moves and leaps(moments.size, epochs) else None
-    pace = _Pace(advance, moments, course.recipe.is_constant, leap)
+    pace = Pace(advance, moments, course.recipe.is_constant, leap)
     end: Snapshot | None = None
     for epoch in epochs:
         current = pace.at(int(epoch)) if np.isfinite(epoch) else pace.state
@@ -151,7 +162,7 @@ def general(course: Course, inputs: Inputs, start: FloatArray, epochs: FloatArra
         if end is not None and np.isinf(epoch):
             yield end
             return
-        error = 0.0 if end is None else _distance(current[:rank, :rank], end)
+        error = 0.0 if end is None else distance(current[:rank, :rank], end)
         yield Snapshot(current[:rank, :rank], current[:rank, d], error)
 
 
@@ -161,7 +172,7 @@ def leaps(moments: int, epochs: FloatArray) -> bool:
     return moments <= MOST_MOMENTS and last > 4 * moments
 
 
-class _Pace:
+class Pace:
     """A recursion that is followed epoch by epoch, until nothing changes any more or all has left the range."""
 
     def __init__(
@@ -195,7 +206,7 @@ class _Pace:
         return self.state
 
 
-def _distance(second: FloatArray, end: Snapshot) -> float:
+def distance(second: FloatArray, end: Snapshot) -> float:
     """How far, relative to its size, a second moment that seems to stand still is from where it ends."""
     size = float(np.abs(second).max(initial=0.0))
     gap = float(np.abs(second - end.second).max(initial=0.0))
@@ -206,8 +217,16 @@ def _end(course: Course, inputs: Inputs, current: FloatArray) -> Snapshot:
     d, rank = len(current), course.visits(0).rank
     if course.recipe.at(0).step == 0:
         return Snapshot(current[:rank, :rank], current[:rank, d])
+    second, cross, error = stationary(course, inputs)
+    return Snapshot(second[:rank, :rank], cross[:rank, 0], error)
+
+
+def stationary(course: Course, inputs: Inputs) -> tuple[FloatArray, FloatArray, float]:
+    """E z z' (d, d) and E z zeta' (d, inputs) in the long run, and the relative error of the first; inf if none."""
+    visits = course.visits(0)
+    d = visits.dimension
     if not course.settles:
-        return Snapshot(np.full((rank, rank), np.inf), np.full(rank, np.inf))
+        return np.full((d, d), np.inf), np.full((d, inputs.count(visits)), np.inf), 0.0
     mean, recursion = course.map(0), second_moment(course, inputs, 0)
     ends = mean.fixed_point()
     cross = (
@@ -219,7 +238,7 @@ def _end(course: Course, inputs: Inputs, current: FloatArray) -> Snapshot:
     second, error = fixed_point(
         lambda matrix: recursion.change(np.hstack([matrix, cross]))[:, :d], mean_part(mean, symmetric)
     )
-    return Snapshot(second[:rank, :rank], cross[:rank, 0], error)
+    return second, cross, error
 
 
 def reshuffled(
@@ -235,7 +254,7 @@ def reshuffled(
         _, drift = power_and_sum(paces, np.array(float(count)))
         return lattice.epoch(matrix, inlet * drift)
 
-    pace = _Pace(after, np.outer(begin, begin), constant=True)
+    pace = Pace(after, np.outer(begin, begin), constant=True)
     end: Snapshot | None = None
     for when in epochs:
         second = pace.at(int(when)) if np.isfinite(when) else pace.state
@@ -245,7 +264,7 @@ def reshuffled(
             yield end
             return
         decay, _ = power_and_sum(paces, np.array(when))
-        error = 0.0 if end is None else _distance(second, end)
+        error = 0.0 if end is None else distance(second, end)
         with np.errstate(over="ignore", invalid="ignore"):
             mean = modes @ (decay * (modes.T @ begin))
         yield Snapshot(second, mean, error)

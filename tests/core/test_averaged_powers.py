@@ -1,0 +1,71 @@
+"""Averages of powers and geometric sums, against 60 digits."""
+
+import mpmath
+import numpy as np
+import pytest
+
+from reshuffle._core.averaged_powers import moving_mean, moving_power, tail_mean
+
+PACES = np.array([0.0, 1e-300, 1e-14, 1e-8, 1e-3, 1e-2, 0.0101, 0.5, 0.999, 1.0, 1.3, 1.9, 2.3, -0.1])
+
+
+def path(pace, epochs):
+    """Powers and geometric sums after 0, 1, ..., epochs epochs."""
+    power, total = mpmath.mpf(1), mpmath.mpf(0)
+    yield power, total
+    for _ in range(epochs):
+        total, power = total + power, power * (1 - mpmath.mpf(float(pace)))
+        yield power, total
+
+
+def close(found, wanted):
+    # Where a sign alternates the average itself may cancel.
+    scale = np.maximum(np.abs(wanted), np.where(PACES > 1, 1e-2, 0.0))
+    assert (np.abs(found - wanted) <= 1e-13 * scale).all()
+
+
+@pytest.mark.parametrize("epochs", [0, 1, 2, 7, 40])
+@pytest.mark.parametrize("decay", [0.0, 0.3, 0.5, 0.99, 0.999999, 1 - 1e-10])
+def test_moving_means(decay, epochs):
+    found = moving_mean(PACES, decay, np.array([float(epochs)]))
+    with mpmath.workdps(60):
+        d, wanted = mpmath.mpf(decay), []
+        for pace in PACES:
+            (power, total), *others = path(pace, epochs)
+            for later_power, later_total in others:
+                power, total = d * power + (1 - d) * later_power, d * total + (1 - d) * later_total
+            wanted.append([float(power), float(total)])
+    close(found[0][0], np.array(wanted)[:, 0])
+    close(found[1][0], np.array(wanted)[:, 1])
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 40])
+@pytest.mark.parametrize("first", [1, 4, 30])
+def test_tail_means(first, count):
+    found = tail_mean(PACES, first, np.array([float(first + count - 1)]))
+    with mpmath.workdps(60):
+        wanted = []
+        for pace in PACES:
+            chosen = list(path(pace, first + count - 1))[first:]
+            wanted.append([float(sum(part) / count) for part in zip(*chosen, strict=True)])
+    close(found[0][0], np.array(wanted)[:, 0])
+    close(found[1][0], np.array(wanted)[:, 1])
+
+
+def test_a_trillion_epochs():
+    k, paces, count = 10**12, np.array([1e-13, 1e-6, 0.3]), np.array([1e12])
+    with mpmath.workdps(60):
+        rates = [1 - mpmath.mpf(float(pace)) for pace in paces]
+        tails = [float(rate * (1 - rate**k) / (k * (1 - rate))) for rate in rates]
+        d = mpmath.mpf(1 - 1e-9)
+        movings = [float(d**k + (1 - d) * rate * (rate**k - d**k) / (rate - d)) for rate in rates]
+    np.testing.assert_allclose(tail_mean(paces, 1, count)[0][0], tails, rtol=1e-13)
+    np.testing.assert_allclose(moving_mean(paces, 1 - 1e-9, count)[0][0], movings, rtol=1e-12)
+
+
+def test_what_updates_leave():
+    assert moving_power(0.0, 3) == (0.0, 1.0)
+    assert moving_power(0.0, 0) == (1.0, 0.0)
+    left, lost = moving_power(1 - 1e-12, 5)
+    assert left == pytest.approx(1 - 5e-12, rel=1e-15)
+    assert lost == pytest.approx(1e-11, rel=1e-4)

@@ -1,0 +1,52 @@
+"""Averages of iterates by enumeration: every sequence of orders, every iterate written down, then averaged."""
+
+from itertools import product
+
+import numpy as np
+
+from tests.oracles.every_order import advance, begin
+
+
+def histories(training, epochs, fresh=True):
+    """The iterates of every run after each visit: (runs, 1 + visits, p, 1 + n), all runs equally likely."""
+    count = len(training.steps)
+    sequences = product(epochs, repeat=count) if fresh else ([epoch] * count for epoch in epochs)
+    return np.array([history(training, sequence) for sequence in sequences])
+
+
+def history(training, epochs_of_visits):
+    """The iterates of one run (1 + visits, p, 1 + n)."""
+    beta, buffer = begin(training)
+    found = [beta[0]]
+    for step, visits in zip(training.steps, epochs_of_visits, strict=True):
+        for visit in visits:
+            beta, buffer = advance(training, step, [visit], beta, buffer)
+            found.append(beta[0])
+    return np.array(found)
+
+
+def after_epochs(iterates, steps):
+    """Of iterates after each visit (..., 1 + visits, p, 1 + n) those after each epoch."""
+    return iterates[..., ::steps, :, :]
+
+
+def tail(iterates, start):
+    """The mean of all iterates after the first `start`, of (..., 1 + k, p, 1 + n)."""
+    return iterates[..., 1 + start :, :, :].mean(axis=-3)
+
+
+def moving(iterates, decay):
+    """The exponential moving average, from the first iterate."""
+    average = iterates[..., 0, :, :]
+    for each in range(1, iterates.shape[-3]):
+        average = decay * average + (1 - decay) * iterates[..., each, :, :]
+    return average
+
+
+def averaged(average, iterates, steps):
+    """What an EMA or a TailAverage of the package should make of iterates after each visit."""
+    per_visit = average.per == "visit"
+    chosen = iterates if per_visit else after_epochs(iterates, steps)
+    if hasattr(average, "decay"):
+        return moving(chosen, average.decay)
+    return tail(chosen, average.start * (steps if per_visit else 1))

@@ -1,0 +1,1 @@
+"""Recipes: schedules, momentum, penalties, against enumeration and against torch."""

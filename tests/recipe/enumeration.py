@@ -1,0 +1,67 @@
+"""Every scheme with any recipe beside the enumeration of all sequences of orders."""
+
+from itertools import permutations
+
+import numpy as np
+
+import reshuffle as rs
+from tests.oracles import every_order
+from tests.problems import close
+
+
+def epochs_of_shuffled_samples(n, sizes):
+    """All ways to cut the rows into batches of these sizes, one after the other."""
+    ends = np.cumsum(sizes)
+    starts = ends - sizes
+    orders = permutations(range(n))
+    return [
+        [(list(order[a:b]), b - a) for a, b in zip(starts, ends, strict=True)] for order in map(list, orders)
+    ]
+
+
+def schemes(tiny):
+    """Each scheme, the equally likely epochs it has, and whether every epoch draws anew."""
+    parts, n = tiny.partition, tiny.problem.n
+    lengths = [len(rows) for rows in parts]
+    sizes = [2] * (n // 2) + [1] * (n % 2)
+    reshuffled = every_order.epochs_reshuffled(parts, lengths)
+    yield rs.Cyclic(parts), [every_order.batches_in(range(len(parts)), parts, lengths)], True
+    yield rs.RandomReshuffling(parts), reshuffled, True
+    yield rs.WithReplacement(parts), every_order.epochs_with_replacement(parts, lengths), True
+    yield rs.ShuffleOnce(parts), reshuffled, False
+    if n <= 4:
+        yield rs.SampleReshuffling(batch_size=2), epochs_of_shuffled_samples(n, sizes), True
+        drawn = every_order.epochs_of_drawn_samples(n, sizes)
+        yield rs.SampleWithReplacement(batch_size=2), drawn, True
+
+
+def agree(tiny, scheme, epochs, fresh, steps, step, **recipe):
+    """Iterate, risk and expected risk after as many epochs as there are `steps`, to 1e-12.
+
+    `steps` are those of the oracle, per epoch a number or one for each visit; `step` is the argument of `descend`.
+    """
+    problem, count = tiny.problem, len(steps)
+    training = every_order.Training(problem.X, problem.y, steps, tiny.start, **recipe)
+    runs = every_order.all_runs(training, epochs, fresh)
+    made = rs.descend(problem, scheme, step, start=tiny.start, **recipe)
+    close(made.iterate(count), every_order.mean_iterate(training, runs))
+    total, mean = every_order.expected_risk(training, runs, problem.beta_star, tiny.covariance, problem.noise)
+    close(made.risk(count).total, mean)
+    found = made.expected_risk(count)
+    close([found.total, found.mean, found.spread], [total, mean, total - mean])
+    total, mean = every_order.expected_risk_given(training, runs, problem.beta_star, tiny.covariance)
+    found = made.expected_risk(count, given_responses=True)
+    close([found.total, found.mean, found.spread], [total, mean, total - mean])
+    return made
+
+
+def state_maps(training, epochs):
+    """A (2p, 2p) of every epoch, which multiplies the parameters and the momentum buffer."""
+    p = training.X.shape[1]
+    identity = np.eye(2 * p)
+    beta, buffer = identity[:p], identity[p:]
+    maps = []
+    for visits in epochs:
+        ends = every_order.advance_homogeneous(training, training.steps[0], visits, beta, buffer)
+        maps.append(np.vstack(ends))
+    return maps

@@ -1,0 +1,255 @@
+"""How runs spread around their mean: against the enumeration of all sequences of orders, and sampled runs."""
+
+import math
+from itertools import permutations
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import reshuffle as rs
+from tests.epoch.affine.test_against_every_order import RECIPES, schemes
+from tests.oracles import every_order
+from tests.problems import case, close
+
+
+def ends_of(tiny, recipe, epochs, fresh, count):
+    """The parameters (runs, p) of every equally likely run, for the responses at hand."""
+    step = recipe.get("step", tiny.step)
+    steps = [step(k) if callable(step) else step[k] if isinstance(step, list) else step for k in range(count)]
+    problem = tiny.problem
+    training = every_order.Training(
+        problem.X, problem.y, steps, tiny.start, recipe.get("penalty", 0.0), recipe.get("momentum", 0.0)
+    )
+    return every_order.all_runs(training, epochs, fresh) @ np.concatenate([[1.0], problem.y])
+
+
+def check(tiny, scheme, epochs, fresh, recipe, count):
+    ends = ends_of(tiny, recipe, epochs, fresh, count)
+    expected = (
+        np.atleast_2d(np.cov((ends - ends[0]).T, ddof=0))
+        if len(ends) > 1
+        else np.zeros((tiny.problem.p,) * 2)
+    )
+    run = rs.descend(tiny.problem, scheme, start=tiny.start, **{"step": tiny.step, **recipe})
+    found = run.covariance(count)
+    assert found.error == 0
+    assert found.error_kind == "exact"
+    # The ends of the oracle are known to their rounding, and so is by how much they differ.
+    size, rounding = np.abs(expected).max(), 20 * np.finfo(float).eps * np.abs(ends).max()
+    allowed = 1e-12 * size + rounding * np.sqrt(size) + rounding**2
+    np.testing.assert_allclose(found.matrix, expected, rtol=0, atol=allowed)
+    np.testing.assert_allclose(found.factor @ found.factor.T, found.matrix, rtol=0, atol=allowed)
+    np.testing.assert_allclose(found.trace, np.trace(expected), rtol=0, atol=len(expected) * allowed)
+    rows = np.random.default_rng(5).standard_normal((4, tiny.problem.p))
+    predicted, deviation = run.predict(rows, count, return_std=True)
+    close(predicted, (ends @ rows.T).mean(axis=0))
+    off = np.sqrt(allowed)
+    np.testing.assert_allclose(deviation, ((ends - ends[0]) @ rows.T).std(axis=0), rtol=1e-9, atol=10 * off)
+    np.testing.assert_allclose(found.standard_deviations, (ends - ends[0]).std(axis=0), rtol=1e-9, atol=off)
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize(
+    ("n", "p", "batches", "equal"), [(6, 3, 3, True), (4, 6, 2, False), (4, 3, 2, True), (5, 5, 3, False)]
+)
+def test_all_schemes_and_recipes(recipe, n, p, batches, equal):
+    tiny = case(n, p, batches, equal=equal, step=0.08, seed=n + p)
+    for scheme, epochs, fresh in schemes(tiny):
+        check(tiny, scheme, epochs, fresh, RECIPES[recipe], 2 if len(epochs) < 100 else 1)
+
+
+@given(
+    st.integers(1, 5), st.integers(1, 5), st.integers(1, 3), st.integers(0, 10**6),
+    st.sampled_from([0.0, 1e-2, 0.1, 0.4]), st.sampled_from([0.0, 0.3]), st.sampled_from([0.0, 0.7]), st.booleans(),
+)  # fmt: skip
+def test_any_shape(n, p, batches, seed, step, penalty, momentum, deficient):
+    rank = max(1, min(n, p) - 1) if deficient else None
+    tiny = case(n, p, min(batches, n), seed=seed, step=step, equal=False, rank=rank)
+    for scheme, epochs, fresh in schemes(tiny):
+        if len(epochs) <= 27:
+            check(tiny, scheme, epochs, fresh, {"penalty": penalty, "momentum": momentum}, 2)
+
+
+@pytest.mark.parametrize("recipe", [{}, {"momentum": 0.6, "penalty": 0.3}], ids=str)
+def test_batches_that_are_longer_than_there_are_parameters(recipe):
+    tiny = case(12, 2, 3, step=0.1)
+    for scheme, epochs, fresh in schemes(tiny):
+        check(tiny, scheme, epochs, fresh, recipe, 3)
+
+
+def test_the_last_batch_left_out():
+    tiny = case(5, 4, 2, step=0.1)
+    epochs = every_order.epochs_reshuffled([[0, 1], [2, 3]], [2, 2])
+    check(tiny, rs.RandomReshuffling(batch_size=2, drop_last=True), epochs, True, {}, 2)
+
+
+def test_a_few_shuffled_samples():
+    tiny = case(4, 3, 2, step=0.2)
+    cuts = [[(list(order[:2]), 2), (list(order[2:]), 2)] for order in permutations(range(4))]
+    check(tiny, rs.SampleReshuffling(batch_size=2), cuts, True, {}, 2)
+
+
+def test_runs_that_hardly_differ_keep_their_digits():
+    """At step 1e-7 the spread is 1e-14 of the parameters, and its square beyond what second moments know."""
+    tiny = case(6, 3, 3, step=1e-7, noise=0.0)
+    ends = ends_of(tiny, {}, every_order.epochs_reshuffled(tiny.partition, [2, 2, 2]), True, 1)
+    exact = in_many_digits(tiny)
+    found = rs.descend(tiny.problem, rs.RandomReshuffling(tiny.partition), 1e-7, start=tiny.start).covariance(
+        1
+    )
+    np.testing.assert_allclose(found.matrix, exact, rtol=1e-6, atol=1e-6 * np.abs(exact).max())
+    assert ends.std(axis=0).max() < 1e-12
+
+
+def in_many_digits(tiny):
+    """The covariance after one epoch of three batches in 60 digits."""
+    with mpmath.workdps(60):
+        ends = []
+        for order in permutations(range(3)):
+            beta = mpmath.matrix(tiny.start.tolist())
+            for batch in order:
+                X = mpmath.matrix(tiny.problem.X[tiny.partition[batch]].tolist())
+                y = mpmath.matrix(tiny.problem.y[tiny.partition[batch]].tolist())
+                beta = beta - mpmath.mpf(tiny.step) / 2 * (X.T * (X * beta - y))
+            ends.append(beta)
+        mean = sum(ends[1:], ends[0]) / len(ends)
+        total = sum(
+            ((end - mean) * (end - mean).T for end in ends[1:]), (ends[0] - mean) * (ends[0] - mean).T
+        )
+        return np.array((total / len(ends)).tolist(), dtype=float)
+
+
+@pytest.mark.parametrize("recipe", [{}, {"momentum": 0.5}, {"penalty": 0.2}], ids=str)
+@pytest.mark.parametrize(
+    "scheme",
+    [rs.RandomReshuffling(3), rs.WithReplacement(3), rs.SampleWithReplacement(2), rs.ShuffleOnce(3)],
+    ids=str,
+)
+def test_the_limit_is_that_of_many_epochs(scheme, recipe):
+    tiny = case(9, 4, 3)
+    found = rs.descend(tiny.problem, scheme, 0.1, **recipe).covariance([[3000, math.inf]])
+    assert found.matrix.shape == (1, 2, 4, 4)
+    size = np.abs(found.matrix[0, 1]).max()
+    assert size > 1e-6
+    np.testing.assert_allclose(found.matrix[0, 0], found.matrix[0, 1], rtol=0, atol=1e-11 * size)
+    assert (found.error <= 1e-11 * size).all()
+
+
+def test_it_agrees_with_the_spread_of_the_expected_risk():
+    problem = rs.gaussian(30, 8, noise=0.5, seed=2)
+    for scheme in (rs.RandomReshuffling(3), rs.SampleWithReplacement(4), rs.ShuffleOnce(3)):
+        run = rs.descend(problem, scheme, 0.1)
+        spread = run.expected_risk([1, 5, 40], given_responses=True).spread
+        np.testing.assert_allclose(run.covariance([1, 5, 40]).trace, spread, rtol=1e-9)
+
+
+def test_nothing_is_spread_where_nothing_is_random():
+    problem = rs.gaussian(6, 3, seed=1)
+    for scheme in (rs.FullBatch(), rs.Cyclic(3), rs.RandomReshuffling(1)):
+        assert not rs.descend(problem, scheme, 0.1).covariance([0, 3, math.inf]).matrix.any()
+    at_rest = rs.LeastSquares(problem.X, np.zeros(6))
+    assert not rs.descend(at_rest, rs.WithReplacement(3), 10.0).covariance([5, 10**9]).matrix.any()
+
+
+@pytest.mark.parametrize("scheme", [rs.RandomReshuffling(2), rs.ShuffleOnce(3), rs.SampleSubsets(2)], ids=str)
+def test_features_of_zero_and_no_epochs_at_all(scheme):
+    nothing = rs.LeastSquares(np.zeros((4, 3)), np.ones(4))
+    found = rs.descend(nothing, scheme, 0.1, start=np.ones(3), penalty=0.1).covariance([[0, 2, math.inf]])
+    assert found.matrix.shape == (1, 3, 3, 3)
+    assert found.factor.shape == (1, 3, 3, 0)
+    assert not found.matrix.any()
+    assert not found.deviation(np.eye(3)).any()
+    empty = rs.descend(rs.gaussian(6, 3), scheme, 0.1).covariance([])
+    assert empty.matrix.shape == empty.factor.shape == (0, 3, 3)
+    assert empty.deviation(np.eye(3)).shape == empty.deviation_error(np.eye(3)).shape == (0, 3)
+
+
+def test_divergence_is_an_answer_and_stays_where_it_is():
+    """The last column is zero in every row: nothing moves there, however the others grow."""
+    X = np.column_stack([np.random.default_rng(0).standard_normal((6, 2)), np.zeros(6)])
+    run = rs.descend(rs.LeastSquares(X, np.ones(6)), rs.RandomReshuffling(3), step=30.0)
+    for epochs in (10**6, math.inf):
+        found = run.covariance(epochs)
+        assert np.isinf(found.matrix[:2, :2]).all()
+        assert not found.matrix[2].any()
+        assert np.isinf(found.trace)
+        assert found.error == 0
+        assert np.isinf(found.factor[:2]).all()
+        np.testing.assert_array_equal(found.standard_deviations, [np.inf, np.inf, 0.0])
+        _, deviation = run.predict([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]], epochs, return_std=True)
+        np.testing.assert_array_equal(deviation, [np.inf, 0.0])
+    assert np.isfinite(run.covariance(1).matrix).all()
+
+
+@pytest.mark.parametrize("size", [1e-200, 1e200])
+def test_units_do_not_matter(size):
+    tiny = case(6, 3, 3)
+    one = rs.descend(tiny.problem, rs.RandomReshuffling(3), 0.1).covariance(2)
+    problem = rs.LeastSquares(tiny.problem.X, tiny.problem.y * size)
+    other = rs.descend(problem, rs.RandomReshuffling(3), 0.1).covariance(2)
+    np.testing.assert_allclose(other.standard_deviations, size * one.standard_deviations, rtol=1e-12)
+
+
+def test_wide_problems_need_no_square_matrix():
+    problem = rs.gaussian(8, 200_000, noise=0.1, seed=0)
+    found = rs.descend(problem, rs.RandomReshuffling(2), alpha=1e-5).covariance(3)
+    assert found.factor.shape == (200_000, 8)
+    assert found.standard_deviations.shape == (200_000,)
+    np.testing.assert_allclose(found.trace, np.square(found.standard_deviations).sum(), rtol=1e-10)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_sampled_runs_carry_an_error_that_covers_the_truth(seed):
+    """Eight batches are enumerated by the walk; simulated and drawn orders say the same within their errors."""
+    problem = rs.gaussian(16, 4, noise=0.5, seed=7)
+    rows = np.eye(4)
+    exact = rs.descend(problem, rs.RandomReshuffling(8), 0.1).covariance([1, 6])
+    drawn = rs.descend(problem, rs.RandomReshuffling(8), 0.1, method="sampling", seed=seed).covariance([1, 6])
+    assert drawn.error_kind == "three standard errors"
+    every = rs.descend(problem, rs.ShuffleOnce(5), 0.1).covariance([1, 6])
+    some = rs.descend(problem, rs.ShuffleOnce(5, draws=60, seed=seed), 0.1).covariance([1, 6])
+    for one, other in ((exact, drawn), (every, some)):
+        distance = np.linalg.norm(one.matrix - other.matrix, axis=(1, 2))
+        assert (distance <= other.error).all()
+        assert (other.error < np.linalg.norm(one.matrix, axis=(1, 2))).all()
+        apart = np.abs(one.deviation(rows) - other.deviation(rows))
+        assert (apart <= other.deviation_error(rows)).all()
+        assert (other.deviation_error(rows) < one.deviation(rows)).all()
+
+
+def test_shuffled_samples_are_simulated():
+    problem = rs.gaussian(40, 4, noise=0.5, seed=7)
+    run = rs.descend(rs.LeastSquares(problem.X, problem.y), rs.SampleReshuffling(batch_size=8), 0.1, rtol=0.1)
+    found = run.covariance(3)
+    assert 0 < found.error < 0.5 * np.linalg.norm(found.matrix)
+    with pytest.raises(ValueError, match="epochs must be finite"):
+        run.covariance(math.inf)
+
+
+def test_bad_rows_are_refused():
+    run = rs.descend(rs.gaussian(6, 3), rs.RandomReshuffling(2), 0.1)
+    with pytest.raises(ValueError, match="X_new must have 3 columns"):
+        run.predict([[1.0, 2.0]], 3, return_std=True)
+    with pytest.raises(ValueError, match="X_new must have 3 columns"):
+        run.covariance(3).deviation([[1.0, 2.0]])
+    with pytest.raises(ValueError, match="return_std"):
+        run.predict(np.eye(3), 3, return_std="yes")
+
+
+@pytest.mark.parametrize("average", [rs.EMA(0.5), rs.TailAverage(1), rs.EMA(0.8, per="visit")], ids=repr)
+@pytest.mark.parametrize(
+    "scheme", [rs.RandomReshuffling(3), rs.WithReplacement(3), rs.ShuffleOnce(3)], ids=repr
+)
+def test_the_covariance_of_an_average_is_that_of_simulated_ones(scheme, average):
+    problem = rs.gaussian(12, 3, noise=0.5, seed=2)
+    run = rs.descend(problem, scheme, 0.3, average=average)
+    simulated = rs.simulate(
+        problem, scheme, 0.3, epochs=[3], runs=4000, seed=0, average=average, fresh_noise=False
+    )
+    trace = float(run.covariance(3).trace)
+    spread = run.expected_risk(3, given_responses=True).spread
+    assert trace == pytest.approx(float(spread), rel=1e-9)
+    assert abs(trace - simulated.spread.mean[0]) <= 5 * simulated.spread.standard_error[0]
