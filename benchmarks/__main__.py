@@ -9,6 +9,7 @@ from benchmarks import (
     schemes,
     shuffle_once,
     startup,
+    training,
 )
 
 core.main()
@@ -18,4 +19,5 @@ shuffle_once.main()
 expected_risk.main()
 free_spectrum.main()
 asymptotics.main()
+training.main()
 startup.main()

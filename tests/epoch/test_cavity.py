@@ -65,7 +65,7 @@ def test_maps_with_momentum_and_penalty_are_those_of_all_cuts(arguments, recipe)
     exact, visits = course.map(0), course.visits(0)
     shares = scheme.sizes(7) / scheme.step_divisors(7)
     found, *replicas = cavity_maps(visits, visits.unit_force(course.truth), shares)
-    close(found.entries[:, 0], exact.entries[:, 0], 1e-4)
+    close(found.entries[:, 0], exact.entries[:, 0], 1e-3)
     for name in ("kernel", "entries"):
         off = np.abs(getattr(found, name) - getattr(exact, name)).max()
         said = np.abs([getattr(replica, name) - getattr(found, name) for replica in replicas]).max()
