@@ -1,6 +1,6 @@
 """As people train: torch's shuffled samples on data of ordinary size, against drawing orders and against training.
 
-Run with `python -m benchmarks.training`; the linear probe runs in a process of its own, to have its memory measured.
+Run with `python -m benchmarks.training`; the linear probe runs in a process of its own, whose memory is measured.
 """
 
 import multiprocessing
@@ -34,7 +34,7 @@ def digits_against_drawn_orders() -> Table:
     for recipe in ({"step": 0.01}, {"step": 0.01, "penalty": 0.1}, {"step": 0.001, "momentum": 0.9}):
         words = ", ".join(f"{name} = {value:g}" for name, value in recipe.items())
 
-        def ask(**more: object) -> rs.Run:
+        def ask(recipe: dict[str, float] = recipe, **more: object) -> rs.Run:
             run = rs.descend(rs.LeastSquares(X, y), rs.SampleReshuffling(batch_size=32), **recipe, **more)
             run.training_loss(EPOCHS)
             return run
@@ -71,7 +71,7 @@ def _probe(pipe: "multiprocessing.connection.Connection", n: int, p: int, batch:
 
 
 def _trained(X: np.ndarray, y: np.ndarray, batch: int, step: float) -> tuple[float, float]:
-    """Seconds of training one run of 100 epochs with torch (scaled up from 2), and how far two runs are apart then."""
+    """Seconds of training one run of 100 epochs with torch (scaled up from 2), and how far two runs are apart."""
     import torch
 
     data, target = torch.from_numpy(X), torch.from_numpy(y)
@@ -98,9 +98,7 @@ def linear_probe(n: int = 50_000, p: int = 768, batch: int = 256, step: float = 
     made = table(f"A linear probe, n = {n:,}, p = {p}, batches of {batch}", "what", "measured", "target")
     made.add_row("mean iterate and loss at 100 epochs", f"{seconds:.1f} s", "<= 60 s")
     made.add_row("  largest memory", f"{memory:.2f} GB", "<= 4 GB")
-    made.add_row(
-        "  loss and its error; relative error of the iterate", f"{loss:.6f} +- {error:.1e}; {share:.1e}", ""
-    )
+    made.add_row("  loss; relative error of the iterate", f"{loss:.6f} +- {error:.1e}; {share:.1e}", "")
     made.add_row("training one run with torch (100 epochs, from 2)", f"{trained:.0f} s", "")
     made.add_row("  runs whose mean iterate would be as accurate", f"{runs:,.0f}", "")
     return made
