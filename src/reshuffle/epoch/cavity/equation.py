@@ -27,6 +27,7 @@ from functools import partial
 import numpy as np
 
 from reshuffle._core import FloatArray
+from reshuffle._core.progress import track
 from reshuffle.epoch.cavity.echoes import Echoes
 from reshuffle.epoch.cavity.visiting import Visiting
 
@@ -96,7 +97,7 @@ class _Path:
         """Iterate from independent visits on, until the mean map stays as it is or is no longer a number."""
         kernels, end = self._integrate(np.zeros((len(self.nodes.nodes), self.k, len(self._grades))))
         inner = kernels
-        for _ in range(_MOST_ROUNDS):
+        for _ in track(range(_MOST_ROUNDS), None, "solving the cavity equation"):
             echo = self._echo(inner)
             if not np.isfinite(echo).all():
                 return None
