@@ -9,14 +9,16 @@ from reshuffle._core import checks
 from reshuffle.epoch import choice
 from reshuffle.epoch.accuracy import Accuracy, require_affordable
 from reshuffle.epoch.lattice.subsets import require_few
+from reshuffle.epoch.walks import Walk
+from reshuffle.errors import BudgetError
 from reshuffle.problem import checked_problem
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.recipe import recipe
 from reshuffle.run import step_search
 from reshuffle.run.affine_engine import AffineEngine
-from reshuffle.run.mean_square import epoch_flops, require_fixed_batches, settles
+from reshuffle.run.mean_square import epoch_flops, settles
 from reshuffle.schemes import base
-from reshuffle.schemes.base import Scheme
+from reshuffle.schemes.base import Scheme, Unit
 
 _PRECISION = 1e-9
 _MEAN_SQUARE_PRECISION = 1e-6
@@ -129,3 +131,14 @@ def _safe_step(run: AffineEngine) -> float:
     inverse = inverse * space.scale * space.scale + run.recipe.penalty / 2
     caution = 1.0 if run.recipe.momentum == 0 else 0.01 / run.scheme.steps(run.problem.n) ** 2
     return caution / inverse * (1 - 1e-9)
+
+
+def require_fixed_batches(scheme: Scheme, n: int, question: str = "the mean square") -> None:
+    """Refuse shuffled samples beyond a handful, over whose orders no exact recursion is known."""
+    visited = scheme.equivalent(n)
+    if visited.unit is Unit.SAMPLE and not Walk(visited, n).exists:
+        raise BudgetError(
+            f"{question} over shuffled samples is known for a handful of rows only, but there are {n}: "
+            f"scheme is {scheme!r}; try RandomReshuffling, or stability() and expected_risk at finite epochs, "
+            "which are estimated."
+        )

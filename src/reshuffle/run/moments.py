@@ -13,6 +13,7 @@ from reshuffle.epoch.second_moment import streams
 from reshuffle.epoch.second_moment.reshuffled import ReshuffledMoment
 from reshuffle.epoch.second_moment.streams import Readout
 from reshuffle.problem.least_squares import LeastSquares
+from reshuffle.run import centred_moments
 from reshuffle.run import expected_risk as parts
 from reshuffle.run.affine_engine import AffineEngine
 from reshuffle.run.expected_risk import ExpectedRisk
@@ -50,6 +51,8 @@ def expected_risk(
     if taken == "simulation":
         mean, error = _mean_risk(engine, when, given_responses)
         return by_sampling(run, clock, mean, error, runs, given_responses)
+    if taken == "centred maps":
+        return by_centred_maps(run, modes, clock, given_responses)
     if taken == "rows" and modes is not None:
         return of_reshuffling(modes.epoch, run.start, clock, modes.risk(when).total)
     mean, _ = _mean_risk(run, when, given_responses)
@@ -84,6 +87,7 @@ def way(run: AffineEngine, modes: ModesEngine | None, when: FloatArray, given_re
         rows_serve=exact and epoch is not None and not given_responses and _rows_serve(epoch, run, when),
         leaps=run.recipe.is_constant and streams.leaps(dimension * (dimension + inputs), when),
         settling=lambda: _settling(run, epoch),
+        moves_alike=run.recipe.is_constant and run.recipe.at(0).step > 0 and run.space.dimension > 0,
     )
     return choice.second_moment_choice(task, run.accuracy)
 
@@ -152,6 +156,24 @@ def affordable_runs(run: AffineEngine, when: FloatArray) -> int:
     if batches * calls > _SAMPLED_FLOPS:
         affordable = min(affordable, _SAMPLED_FLOPS / calls)
     return 2 * int(np.clip(affordable, _FEWEST_RUNS, _MOST_RUNS) / 2)
+
+
+def by_centred_maps(
+    run: AffineEngine, modes: ModesEngine | None, clock: FloatArray, given_responses: bool
+) -> ExpectedRisk:
+    """The mean iterate's risk as it is known, plus the spread by the centred maps of drawn orders."""
+    when, problem = np.unique(clock.ravel()), run.problem
+    mean, mean_error = _mean_risk(run if modes is None else modes, when, given_responses)
+    error = run.start - problem.parameters("the expected risk")
+    found = centred_moments.spread(run, modes, _inputs(run, given_responses), when, run.inside(error))
+    # Of the spread an error of the paces is as large a share as of the time for which what orders do is kept.
+    share = 0.0 if modes is None else modes.epoch.error
+    with np.errstate(invalid="ignore"):
+        errors = np.where(
+            np.isfinite(mean), np.hypot(found.errors + share * found.values, mean_error), np.inf
+        )
+    warn_of_no_answer(when, mean + found.values, errors, problem.covariance.norm_squared(error))
+    return parts.of_estimate(clock, mean, found.values, errors)
 
 
 def by_sampling(
