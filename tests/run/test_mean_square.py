@@ -111,14 +111,6 @@ def test_a_search_among_many_courses_is_refused_with_its_price():
         rs.critical_step(problem, rs.ShuffleOnce(200), momentum=0.5)
 
 
-@pytest.mark.parametrize("options", [{"momentum": 0.5}, {"penalty": 0.1}])
-def test_a_critical_step_is_no_matter_of_chance(options):
-    with pytest.raises(
-        rs.BudgetError, match=r"the critical step with momentum or a penalty over shuffled samples"
-    ):
-        rs.critical_step(rs.gaussian(40, 3, seed=0), rs.SampleReshuffling(3), **options)
-
-
 def test_few_parameters_are_averaged_over_the_orders_of_many_batches():
     """Matrices on the entries of second moments, a layer of subsets at a time, against the recursion."""
     problem, scheme = rs.gaussian(40, 3, noise=0.5, seed=0), rs.RandomReshuffling(9)
@@ -361,9 +353,3 @@ def test_the_limit_is_infinite_exactly_where_the_mean_square_diverges(seed):
         run = rs.descend(problem, rs.RandomReshuffling(3), step=times / largest, momentum=0.5)
         finite = np.isfinite(run.expected_risk(math.inf).total)
         assert finite == run.mean_square_stability().converges
-
-
-@pytest.mark.parametrize("options", [{"mean_square": True}, {"momentum": 0.5}, {"penalty": 0.1}])
-def test_a_critical_step_of_too_many_batches_is_refused_and_not_searched_for_ever(options):
-    with pytest.raises(rs.BudgetError, match="batches is 30, but the exact mean over their orders"):
-        rs.critical_step(rs.gaussian(30, 5, seed=1), rs.RandomReshuffling(30), **options)

@@ -22,7 +22,7 @@ from reshuffle.epoch.accuracy import (
 )
 from reshuffle.epoch.lattice.subsets import fits_in_memory, require_few
 from reshuffle.epoch.mean_map import MeanMap
-from reshuffle.epoch.second_moment import centred_course, centred_draws
+from reshuffle.epoch.second_moment import centred_course, centred_draws, two_shuffled_batches
 from reshuffle.epoch.tasks import Approximation, Task
 from reshuffle.epoch.walks import Walk
 from reshuffle.errors import ConvergenceError
@@ -317,6 +317,8 @@ class SecondMomentTask:
         About how many epochs it takes until nothing changes any more, or all has overflowed.
     moves_alike : bool
         Whether all epochs have the same step, and it is not zero.
+    is_plain : bool
+        Whether there is nothing but a step, and the mean map is exact and symmetric.
     """
 
     walk: Walk
@@ -329,6 +331,7 @@ class SecondMomentTask:
     leaps: bool
     settling: Callable[[], float]
     moves_alike: bool = True
+    is_plain: bool = False
 
     def rounds(self, each: float, budget: float) -> float:
         """How many epochs are followed, at this price each."""
@@ -365,10 +368,29 @@ def second_moment_choice(task: SecondMomentTask, accuracy: Accuracy) -> Choice:
         (
             Way("rows", by_rows, unknown or of_rows),
             Way("walk", walked, of_walk),
+            Way("two batches", *_of_two_batches(task, budget, bool(of_walk))),
             Way("centred maps", *_of_centred_maps(task, budget, bool(of_walk))),
             Way("simulation", np.nan, "" if of_walk else "the exact recursion is affordable"),
         ),
     )
+
+
+def _of_two_batches(task: SecondMomentTask, budget: float, is_needed: bool) -> tuple[float, str]:
+    """What the sums over the ways to cut samples in two cost, and what speaks against them."""
+    if not (halves_samples(task.walk) and task.is_plain and task.moves_alike) or task.given_responses:
+        return (
+            np.nan,
+            "it is for shuffled samples in two batches, with nothing but a step, over orders and noise",
+        )
+    each = two_shuffled_batches.flops(*task.blocks.rows.shape)
+    price = task.rounds(each, budget) * each
+    return price, _too_much(price, budget) if is_needed else "the exact recursion is affordable"
+
+
+def halves_samples(walk: Walk) -> bool:
+    """Whether samples are shuffled and cut into two batches."""
+    kind = walk.scheme.shuffle, walk.scheme.unit
+    return kind == (Shuffle.EVERY_EPOCH, Unit.SAMPLE) and walk.steps == 2
 
 
 def _of_centred_maps(task: SecondMomentTask, budget: float, is_needed: bool) -> tuple[float, str]:
@@ -389,6 +411,11 @@ def draws_squares(walk: Walk, price: float, accuracy: Accuracy) -> bool:
         and accuracy.method != "exact"
         and bool(_too_much(price, max(accuracy.budget, A_SECOND)))
     )
+
+
+def draws_thresholds(walk: Walk, price: float, budget: float) -> bool:
+    """Whether critical steps are searched with a mean that is not exact, since all orders cost too much."""
+    return walk.scheme.shuffle is Shuffle.EVERY_EPOCH and bool(_too_much(price, budget))
 
 
 def _of_rows(task: SecondMomentTask, budget: float) -> tuple[str, float]:

@@ -8,17 +8,16 @@ import numpy as np
 from reshuffle._core import checks
 from reshuffle.epoch import choice
 from reshuffle.epoch.accuracy import Accuracy, require_affordable
-from reshuffle.epoch.lattice.subsets import require_few
-from reshuffle.epoch.walks import Walk
-from reshuffle.errors import BudgetError
+from reshuffle.epoch.lattice.subsets import MOST_BATCHES, require_few
 from reshuffle.problem import checked_problem
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.recipe import recipe
-from reshuffle.run import step_search
+from reshuffle.run import searched_steps, step_search
 from reshuffle.run.affine_engine import AffineEngine
 from reshuffle.run.mean_square import epoch_flops, settles
+from reshuffle.run.searched_steps import CriticalStep
 from reshuffle.schemes import base
-from reshuffle.schemes.base import Scheme, Unit
+from reshuffle.schemes.base import Scheme
 
 _PRECISION = 1e-9
 _MEAN_SQUARE_PRECISION = 1e-6
@@ -37,7 +36,7 @@ def critical_step(
     mean_square: bool = False,
     penalty: float = 0.0,
     momentum: float = 0.0,
-) -> float:
+) -> CriticalStep:
     """The step up to which a run converges from every start.
 
     For the mean iterate of schemes whose epochs are symmetric, without penalty or momentum, it is followed
@@ -45,6 +44,10 @@ def critical_step(
     apart, upwards from where every visit is a contraction (far below that with momentum), and the first step that
     fails is refined by bisection: what is returned was found stable; a gap of instability narrower than 2% would be
     missed.
+
+    Where orders are too many for that, as of shuffled samples, steps are tried a factor of 1.5 apart, with the mean
+    as it is known there, and that of the mean square is found by centred maps of drawn orders. The answer is a
+    number like any other, with its `error` and its `error_kind` beside it.
 
     Parameters
     ----------
@@ -63,40 +66,59 @@ def critical_step(
     2.8986
     >>> round(rs.critical_step(problem, rs.RandomReshuffling(2), mean_square=True), 4)
     2.0
+    >>> step = rs.critical_step(rs.gaussian(60, 3, seed=0), rs.SampleReshuffling(batch_size=5))
+    >>> bool(abs(step - 1.2) < 0.3), step.error_kind
+    (True, 'estimate')
     """
     problem = checked_problem(problem)
     scheme = base.checked(scheme, problem.n)
     made = recipe.checked(1.0, None, penalty, momentum, 1)
     checks.flag("mean_square", mean_square)
-    if mean_square:
-        require_fixed_batches(scheme, problem.n)
-    if made.is_plain and scheme.is_symmetric and not mean_square:
-        return step_search.certified_step(problem, scheme)
-    # Drawn orders would make the end of stability a matter of chance.
-    require_fixed_batches(scheme, problem.n, "the critical step with momentum or a penalty")
+    at_rest = AffineEngine(problem, scheme, replace(made, schedule=0.0), np.zeros(problem.p), _ALL_ORDERS)
+    symmetric = made.is_plain and scheme.is_symmetric
+    certified = symmetric and step_search.is_certified(problem, scheme)
+    if certified and not mean_square:
+        return CriticalStep(step_search.certified_step(problem, scheme))
+    price = np.inf if symmetric and not certified else _price(at_rest, mean_square)
+    if choice.draws_thresholds(at_rest.walk, price, step_search.BUDGET):
+        if at_rest.space.dimension == 0 and not (made.penalty and problem.p):
+            return CriticalStep(np.inf)
+        search = searched_steps.mean_square_step if mean_square else searched_steps.mean_step
+        return search(at_rest, symmetric, _safe_step(at_rest))
     if choice.climbs(scheme.equivalent(problem.n)):
         require_few(scheme.steps(problem.n))
-
-    at_rest = AffineEngine(problem, scheme, replace(made, schedule=0.0), np.zeros(problem.p), _ALL_ORDERS)
 
     def run(step: float) -> AffineEngine:
         return at_rest.with_recipe(replace(made, schedule=step))
 
     _require_affordable(at_rest, mean_square)
     if at_rest.space.dimension == 0 and not (made.penalty and problem.p):
-        return np.inf
+        return CriticalStep(np.inf)
     safe = _safe_step(at_rest)
     if not (mean_square and _spreads(at_rest)):
-        return step_search.first_failure(lambda step: run(step).converges, safe, _PRECISION)
+        return CriticalStep(step_search.first_failure(lambda step: run(step).converges, safe, _PRECISION))
     found = step_search.first_failure(
         lambda step: _converges_in_mean_square(run(step)), safe, _MEAN_SQUARE_PRECISION
     )
     # The mean, whose critical step is known to more digits, never fails before its square.
-    return min(found, critical_step(problem, scheme, penalty=made.penalty, momentum=made.momentum))
+    return CriticalStep(
+        min(found, critical_step(problem, scheme, penalty=made.penalty, momentum=made.momentum))
+    )
 
 
 def _require_affordable(run: AffineEngine, mean_square: bool) -> None:
-    """Refuse a search that takes longer than `step_search.BUDGET`, told from the price of trying one step."""
+    """Refuse a search that takes longer than `step_search.BUDGET`."""
+    require_affordable(
+        _price(run, mean_square), step_search.BUDGET, f"the critical step of {run.walk.steps} batches",
+        "try fewer batches, or stability() of descend(...) at the steps of interest",
+    )  # fmt: skip
+
+
+def _price(run: AffineEngine, mean_square: bool) -> float:
+    """Operations of a search over all orders, told from the price of trying one step."""
+    shuffled = choice.draws_thresholds(run.walk, np.inf, 0.0)
+    if shuffled and (not run.walk.exists or (choice.climbs(run.scheme) and run.walk.steps > MOST_BATCHES)):
+        return np.inf
     steps, courses = run.walk.steps, run.courses
     eigenvalues = _EIGENVALUES * float(run.dimension) ** 3
     walk = choice.walk_flops(courses[0].walk, run.blocks, run.dimension)
@@ -104,10 +126,7 @@ def _require_affordable(run: AffineEngine, mean_square: bool) -> None:
     if mean_square and _spreads(run):
         tried += _ROUNDS_OF_A_TRY * (epoch_flops(courses[0]) + eigenvalues)
     tries = _TRIES + (math.log(100 * steps**2) / math.log(step_search.GROWTH) if run.recipe.momentum else 0)
-    require_affordable(
-        tries * tried, step_search.BUDGET, f"the critical step of {steps} batches",
-        "try fewer batches, or stability() of descend(...) at the steps of interest",
-    )  # fmt: skip
+    return float(tries * tried)
 
 
 def _spreads(run: AffineEngine) -> bool:
@@ -131,14 +150,3 @@ def _safe_step(run: AffineEngine) -> float:
     inverse = inverse * space.scale * space.scale + run.recipe.penalty / 2
     caution = 1.0 if run.recipe.momentum == 0 else 0.01 / run.scheme.steps(run.problem.n) ** 2
     return caution / inverse * (1 - 1e-9)
-
-
-def require_fixed_batches(scheme: Scheme, n: int, question: str = "the mean square") -> None:
-    """Refuse shuffled samples beyond a handful, over whose orders no exact recursion is known."""
-    visited = scheme.equivalent(n)
-    if visited.unit is Unit.SAMPLE and not Walk(visited, n).exists:
-        raise BudgetError(
-            f"{question} over shuffled samples is known for a handful of rows only, but there are {n}: "
-            f"scheme is {scheme!r}; try RandomReshuffling, or stability() and expected_risk at finite epochs, "
-            "which are estimated."
-        )

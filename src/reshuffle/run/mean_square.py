@@ -17,7 +17,7 @@ from reshuffle.epoch.second_moment.reshuffled import ReshuffledMoment
 from reshuffle.epoch.second_moment.stationary import ROUNDS, Enclosure, Map, mean_part, positive_radius
 from reshuffle.epoch.second_moment.streams import second_moment
 from reshuffle.errors import BudgetError
-from reshuffle.run import centred_moments, centred_stability
+from reshuffle.run import centred_moments, centred_stability, two_batches
 from reshuffle.run.affine_engine import AffineEngine
 from reshuffle.run.modes_engine import ModesEngine
 
@@ -74,6 +74,9 @@ def mean_square_stability(run: AffineEngine, modes: ModesEngine | None = None) -
     `modes` is the same run in the modes of its mean map, if that is symmetric: it knows more of the mean than draws
     of its own would.
     """
+    halves = modes is not None and choice.halves_samples(run.walk) and not run.walk.exists
+    if modes is not None and halves and modes.error_kind == "exact" and modes.converges:
+        return _of_two_batches(run, modes)
     if choice.draws_squares(run.walk, _exact_price(run), run.accuracy):
         return _from_draws(run, modes)
     run = _with_all_orders(run)
@@ -111,6 +114,14 @@ def _exact_price(run: AffineEngine) -> float:
     course = Course(run.scheme, run.problem.n, run.blocks, run.space, run.recipe)
     rounds = 1.0 if _is_written_out(course) else 2.0 * _FEWEST_ROUNDS
     return choice.walk_flops(run.walk, run.blocks, run.dimension) + rounds * epoch_flops(course)
+
+
+def _of_two_batches(run: AffineEngine, modes: ModesEngine) -> MeanSquareStability:
+    """Samples that are shuffled and cut in two have exact second moments."""
+    square = float(np.square(modes.stability().rate))
+    rate, gain = two_batches.radii(modes.epoch, run.accuracy.budget)
+    bounds = max(rate.lower, square), max(rate.upper, square)
+    return MeanSquareStability(_settles(gain, rate), max(rate.estimate, square), bounds, gain.estimate)
 
 
 def _from_draws(run: AffineEngine, modes: ModesEngine | None) -> MeanSquareStability:

@@ -18,6 +18,7 @@ from reshuffle.run import expected_risk as parts
 from reshuffle.run.affine_engine import AffineEngine
 from reshuffle.run.expected_risk import ExpectedRisk
 from reshuffle.run.modes_engine import ModesEngine
+from reshuffle.run.two_batches import TwoBatchMoment
 from reshuffle.schemes.base import Unit
 from reshuffle.simulation import simulate
 
@@ -53,8 +54,11 @@ def expected_risk(
         return by_sampling(run, clock, mean, error, runs, given_responses)
     if taken == "centred maps":
         return by_centred_maps(run, modes, clock, given_responses)
+    if taken == "two batches" and modes is not None:
+        noise = run.problem.truth("the expected risk")[2]
+        return of_reshuffling(modes, run.start, clock, TwoBatchMoment(modes.epoch, noise))
     if taken == "rows" and modes is not None:
-        return of_reshuffling(modes.epoch, run.start, clock, modes.risk(when).total)
+        return of_reshuffling(modes, run.start, clock)
     mean, _ = _mean_risk(run, when, given_responses)
     inputs = _inputs(run, given_responses)
     courses = run.courses_of_errors
@@ -87,6 +91,7 @@ def way(run: AffineEngine, modes: ModesEngine | None, when: FloatArray, given_re
         rows_serve=exact and epoch is not None and not given_responses and _rows_serve(epoch, run, when),
         leaps=run.recipe.is_constant and streams.leaps(dimension * (dimension + inputs), when),
         settling=lambda: _settling(run, epoch),
+        is_plain=epoch is not None and epoch.error_kind == "exact",
         moves_alike=run.recipe.is_constant and run.recipe.at(0).step > 0 and run.space.dimension > 0,
     )
     return choice.second_moment_choice(task, run.accuracy)
@@ -221,20 +226,23 @@ def by_sampling(
     return parts.of_estimate(clock, mean, spread.mean, errors)
 
 
-def of_reshuffling(epoch: Epoch, start: FloatArray, clock: FloatArray, mean: FloatArray) -> ExpectedRisk:
-    """Random reshuffling of all rows with nothing but a step, where `mean` is the risk of the mean iterate."""
+def of_reshuffling(
+    modes: ModesEngine, start: FloatArray, clock: FloatArray, moment: TwoBatchMoment | None = None
+) -> ExpectedRisk:
+    """Random reshuffling of all rows with nothing but a step, by the lattice or by another recursion."""
+    epoch = modes.epoch
     problem, space = epoch.problem, epoch.problem.row_space
     beta_star, covariance, noise = problem.truth("the expected risk")
     when = np.unique(clock.ravel())
     error = space.scale * space.coordinates(start - beta_star)
     step = epoch.step * space.scale * space.scale
-    lattice = ReshuffledMoment(epoch.blocks, step, epoch.modes.vectors, noise)
+    lattice = moment or ReshuffledMoment(epoch.blocks, step, epoch.modes.vectors, noise)
     return parts.of_moments(
         clock,
         streams.reshuffled(epoch, lattice, error, when),
         np.ones(len(when)),
         Readout(space, covariance, start, beta_star).turned(lattice.basis),
-        mean,
+        modes.risk(when).total,
     )
 
 
