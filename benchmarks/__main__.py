@@ -3,6 +3,7 @@
 from benchmarks import (
     asymptotics,
     busy_cores,
+    centred_maps,
     core,
     expected_risk,
     free_spectrum,
@@ -20,4 +21,5 @@ expected_risk.main()
 free_spectrum.main()
 asymptotics.main()
 training.main()
+centred_maps.main()
 startup.main()
