@@ -181,24 +181,43 @@ def test_simulated_runs_reach_the_table(capsys):
     assert f"± {error:.2g}" in shown
 
 
-def test_stability_prints_what_it_knows_and_says_what_it_does_not(capsys):
-    arguments = ("stability", "--n", "24", "--p", "10", "--scheme", "sample-reshuffling")
+def test_stability_prints_thresholds_with_their_errors(capsys):
+    arguments = ("stability", "--n", "24", "--p", "2", "--scheme", "sample-reshuffling")
     outcome = run(capsys, *arguments)
     assert outcome.code == 0, outcome.err
     rows = [line.split() for line in outcome.out.splitlines() if line.startswith("sample-reshuffling ")]
     assert [row[1] for row in rows] == ["2", "4", "8"]
+    assert "±" in rows[-1]
+    found = answer(capsys, *arguments)["thresholds"]
+    problem = rs.gaussian(24, 2)
+    assert found[2]["step"] == pytest.approx(rs.critical_step(problem, rs.SampleReshuffling(4)), rel=1e-8)
+    known = rs.critical_step(problem, rs.SampleReshuffling(8))
+    assert found[3]["error"] == pytest.approx(known.error, rel=1e-6)
+
+
+def _refuses_eight(problem, scheme, **asked):
+    if scheme.batches == 8:
+        raise rs.BudgetError("there are 8 batches, but at most 4 are known")
+    return 0.5
+
+
+def test_stability_prints_what_it_knows_and_says_what_it_does_not(capsys, monkeypatch):
+    monkeypatch.setattr("reshuffle.critical_step", _refuses_eight, raising=False)
+    arguments = ("stability", "--n", "24", "--p", "2", "--scheme", "sample-reshuffling")
+    outcome = run(capsys, *arguments)
+    assert outcome.code == 0, outcome.err
+    rows = [line.split() for line in outcome.out.splitlines() if line.startswith("sample-reshuffling ")]
     assert rows[-1][2:] == ["-", "-"]
     assert "sample-reshuffling, 8 batches: " in outcome.out
     found = answer(capsys, *arguments)["thresholds"]
-    problem = rs.gaussian(24, 10)
-    assert found[2]["step"] == pytest.approx(rs.critical_step(problem, rs.SampleReshuffling(4)), rel=1e-8)
     assert (found[3]["step"], found[3]["alpha"]) == (None, None)
     assert "at most 4" in found[3]["reason"]
 
 
-def test_stability_without_any_answer_is_an_error(capsys):
+def test_stability_without_any_answer_is_an_error(capsys, monkeypatch):
+    monkeypatch.setattr("reshuffle.critical_step", _refuses_eight, raising=False)
     outcome = run(
-        capsys, "stability", "--n", "24", "--p", "10", "--scheme", "sample-reshuffling", "--batches", "8"
+        capsys, "stability", "--n", "24", "--p", "2", "--scheme", "sample-reshuffling", "--batches", "8"
     )
     assert outcome.code == 1
     assert outcome.out == ""

@@ -53,7 +53,9 @@ def test_the_table_and_the_files_of_stability(capsys, tmp_path):
     assert outcome.code == 0
     assert "converges up to" in outcome.out
     assert (tmp_path / "stability.svg").read_text().startswith("<?xml")
-    assert run(capsys, *arguments, "--csv", "-").out.splitlines()[0] == "scheme,batches,step,alpha,reason"
+    assert (
+        run(capsys, *arguments, "--csv", "-").out.splitlines()[0] == "scheme,batches,step,alpha,error,reason"
+    )
 
 
 def test_learning_curves_in_the_limit_are_the_library_s(capsys):

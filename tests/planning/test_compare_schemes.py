@@ -91,17 +91,13 @@ def test_the_table_is_readable(compared):
 
 def test_what_cannot_be_answered_is_said_and_why():
     schemes = [rs.SampleReshuffling(batch_size=4), rs.Cyclic(2)]
-    found = rs.compare_schemes(PROBLEM, schemes, step=0.1, epochs=[3, math.inf], rtol=0.1)
+    found = rs.compare_schemes(PROBLEM, schemes, step=[0.1] * 3, epochs=[3], rtol=0.1, thresholds=False)
     row = found["SampleReshuffling(batch_size=4)"]
-    assert np.isnan(row.total.value[1])
-    assert np.isfinite(row.total.value[0])
-    assert row.total.error[0] > 0
-    assert "epochs must be finite" in row.total.reason
+    assert np.isfinite(row.total.value).all()
+    assert (row.total.error > 0).all()
+    assert "schedule" in row.distance.reason
     assert "without" in repr(row)
     assert "? [1]" in found.table()
-    assert "[1] epochs must be finite" in found.table()
-    # The spread after three epochs is known, whatever becomes of the limit.
-    assert "epochs must be finite" not in found.table(3)
     scheduled = rs.compare_schemes(PROBLEM, schemes[1:], step=[0.1, 0.05], epochs=[1, 2])
     assert scheduled["Cyclic(batches=2)"].distance.reason
     full = rs.descend(PROBLEM, rs.FullBatch(), step=[0.2, 0.1])

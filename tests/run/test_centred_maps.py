@@ -9,7 +9,7 @@ import reshuffle as rs
 from reshuffle.epoch.affine.outside import Inputs
 from reshuffle.epoch.second_moment import centred_radius
 from reshuffle.epoch.second_moment.centred_course import MeanSum, settled
-from reshuffle.run import centred_moments, centred_stability, moments
+from reshuffle.run import centred_moments, moments
 from tests.problems import case
 
 RECIPES = [{}, {"penalty": 0.3}, {"momentum": 0.4, "penalty": 0.2}]
@@ -52,7 +52,7 @@ def test_radii_cover_those_of_all_cuts(batches, recipe, step):
     run = rs.descend(tiny.problem, rs.SampleReshuffling(batches), step, **recipe)
     exact = run.mean_square_stability()
     assert exact.error_kind == "exact"
-    drawn = centred_stability.undriven(run._affine, run._modes)
+    drawn = centred_moments.undriven(run._affine, run._modes)
     drawn.more(30)
     rate, gain = centred_radius.rate(drawn.maps), centred_radius.gain(drawn.maps)
     assert abs(rate.value - exact.rate) <= rate.error
@@ -64,7 +64,7 @@ def test_the_larger_radius_by_iteration_is_that_of_the_matrix(monkeypatch):
     """Entries that are too many to write out are left to Arnoldi's iteration."""
     problem = rs.gaussian(60, 6, seed=0)
     run = rs.descend(problem, rs.SampleReshuffling(5), 0.1)
-    drawn = centred_stability.undriven(run._affine, run._modes)
+    drawn = centred_moments.undriven(run._affine, run._modes)
     drawn.more(2)
     written = centred_radius.rate(drawn.maps), centred_radius.gain(drawn.maps)
     monkeypatch.setattr(centred_radius, "_WRITTEN_OUT", 0)
@@ -150,7 +150,7 @@ def test_sums_over_all_powers_and_fixed_points():
 
 def test_nothing_enters_a_run_that_is_undriven():
     run = rs.descend(rs.gaussian(20, 3, seed=0), rs.SampleReshuffling(4), 0.1)
-    drawn = centred_stability.undriven(run._affine, run._modes)
+    drawn = centred_moments.undriven(run._affine, run._modes)
     drawn.more(1)
     assert not drawn.maps.own.any()
     assert not drawn.maps.pushes.any()

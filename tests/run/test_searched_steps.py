@@ -32,7 +32,7 @@ def test_a_searched_step_covers_the_exact_one(request, recipe, mean_square):
 
 
 def test_shuffled_samples_have_thresholds_of_both_kinds():
-    problem, scheme = rs.gaussian(60, 3, seed=0), rs.SampleReshuffling(batch_size=10)
+    problem, scheme = rs.gaussian(30, 2, seed=0), rs.SampleReshuffling(batch_size=5)
     mean = rs.critical_step(problem, scheme)
     square = rs.critical_step(problem, scheme, mean_square=True)
     assert 0 < square <= mean + mean.error
@@ -42,17 +42,17 @@ def test_shuffled_samples_have_thresholds_of_both_kinds():
     for step, grows in ((below, False), (above, True)):
         epochs = np.array([0, 60])
         real = rs.simulate(
-            rs.LeastSquares(problem.X, np.zeros(60), beta_star=np.zeros(3), noise=0.0), scheme, step=step,
-            epochs=epochs, runs=400, start=np.ones(3), seed=1, progress=False,
+            rs.LeastSquares(problem.X, np.zeros(30), beta_star=np.zeros(2), noise=0.0), scheme, step=step,
+            epochs=epochs, runs=400, start=np.ones(2), seed=1, progress=False,
         )  # fmt: skip
         assert (real.expected_risk.mean[-1] > real.expected_risk.mean[0]) == grows
 
 
 def test_many_fixed_batches_have_a_threshold():
-    problem = rs.gaussian(60, 3, seed=0)
-    found = rs.critical_step(problem, rs.RandomReshuffling(30))
+    problem = rs.gaussian(50, 2, seed=0)
+    found = rs.critical_step(problem, rs.RandomReshuffling(25))
     assert 0 < found.error < 0.5 * found
-    assert rs.critical_step(problem, rs.RandomReshuffling(30), mean_square=True) <= found + found.error
+    assert rs.critical_step(problem, rs.RandomReshuffling(25), mean_square=True) <= found + found.error
 
 
 def test_a_step_is_a_number_with_an_error():

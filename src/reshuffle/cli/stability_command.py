@@ -92,6 +92,11 @@ class Threshold:
         assert self.step is not None
         return self.batches * self.step
 
+    @property
+    def error(self) -> float:
+        """How far the step may be off: 0 unless it was searched for with drawn orders or approximate means."""
+        return float(getattr(self.step, "error", 0.0))
+
 
 def _on_data(problem: Any, visitings: list[Visiting], asked: dict[str, Any]) -> list[Threshold]:
     """One scheme after the other: what cannot be answered says why, unless nothing can."""
@@ -109,6 +114,12 @@ def _on_data(problem: Any, visitings: list[Visiting], asked: dict[str, Any]) -> 
     if failures and len(failures) == len(found):
         raise failures[0]
     return found
+
+
+def _off(value: float, threshold: Threshold) -> str:
+    """By how much a threshold that was searched for may be off."""
+    share = threshold.error / threshold.step if threshold.step else 0.0
+    return f" ± {share * value:.2g}" if share else ""
 
 
 def _in_the_limit(aspect: float, names: list[str], counts: list[int]) -> list[Threshold]:
@@ -145,7 +156,7 @@ def _answer(where: str, described: dict[str, Any], remarks: list[str], found: li
             [
                 one.name,
                 str(one.batches),
-                *("-" if value is None else number(value) for value in (step, alpha)),
+                *("-" if value is None else number(value) + _off(value, one) for value in (step, alpha)),
             ]
             for one, step, alpha in zip(found, steps, alphas, strict=True)
         ],
@@ -154,13 +165,17 @@ def _answer(where: str, described: dict[str, Any], remarks: list[str], found: li
             "command": "stability",
             "version": rs.__version__,
             **described,
-            "thresholds": [{**vars(one), "alpha": alpha} for one, alpha in zip(found, alphas, strict=True)],
+            "thresholds": [
+                {**vars(one), "alpha": alpha, "error": one.error}
+                for one, alpha in zip(found, alphas, strict=True)
+            ],
         },
         columns={
             "scheme": [one.name for one in found],
             "batches": [one.batches for one in found],
             "step": steps,
             "alpha": alphas,
+            "error": [one.error for one in found],
             "reason": [one.reason for one in found],
         },
         draw=lambda: _picture(where, known),

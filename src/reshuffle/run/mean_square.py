@@ -12,12 +12,12 @@ from reshuffle.epoch.accuracy import A_SECOND, CALL, duration, require_affordabl
 from reshuffle.epoch.affine.course import Course
 from reshuffle.epoch.affine.outside import Inputs
 from reshuffle.epoch.lattice.subsets import fits_in_memory
-from reshuffle.epoch.second_moment import squared_lattice
+from reshuffle.epoch.second_moment import squared_lattice, two_batches
 from reshuffle.epoch.second_moment.reshuffled import ReshuffledMoment
 from reshuffle.epoch.second_moment.stationary import ROUNDS, Enclosure, Map, mean_part, positive_radius
 from reshuffle.epoch.second_moment.streams import second_moment
 from reshuffle.errors import BudgetError
-from reshuffle.run import centred_moments, centred_stability, two_batches
+from reshuffle.run import centred_moments
 from reshuffle.run.affine_engine import AffineEngine
 from reshuffle.run.modes_engine import ModesEngine
 
@@ -129,7 +129,7 @@ def _from_draws(run: AffineEngine, modes: ModesEngine | None) -> MeanSquareStabi
     square = float(np.square(mean.rate))
     if run.recipe.at(0).step == 0 or not run.space.dimension:
         return MeanSquareStability(mean.converges, square, (square, square), 0.0)
-    rate, gain = centred_stability.radii(run, modes)
+    rate, gain = centred_moments.radii(run, modes)
     # The mean knows of what a penalty does outside the row space, too.
     value = max(rate.value, square)
     # Where the mean is not exact the rate is off by what its square is, and the gain by its share in the pace.

@@ -12,13 +12,13 @@ from reshuffle.epoch.epoch import Epoch
 from reshuffle.epoch.second_moment import averaged_spread, streams
 from reshuffle.epoch.second_moment.reshuffled import ReshuffledMoment
 from reshuffle.epoch.second_moment.streams import Readout
+from reshuffle.epoch.second_moment.two_batches import TwoBatchMoment
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.run import centred_moments
 from reshuffle.run import expected_risk as parts
 from reshuffle.run.affine_engine import AffineEngine
 from reshuffle.run.expected_risk import ExpectedRisk
 from reshuffle.run.modes_engine import ModesEngine
-from reshuffle.run.two_batches import TwoBatchMoment
 from reshuffle.schemes.base import Unit
 from reshuffle.simulation import simulate
 

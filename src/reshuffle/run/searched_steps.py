@@ -19,7 +19,7 @@ from reshuffle.epoch.accuracy import Accuracy
 from reshuffle.epoch.epoch import Epoch
 from reshuffle.epoch.second_moment import centred_radius
 from reshuffle.errors import AccuracyWarning, UnsupportedError
-from reshuffle.run import centred_stability
+from reshuffle.run import centred_moments
 from reshuffle.run.affine_engine import AffineEngine
 from reshuffle.run.modes_engine import ModesEngine
 
@@ -122,7 +122,7 @@ def mean_square_step(at_rest: AffineEngine, is_symmetric: bool, start: float) ->
     def radius(step: float) -> centred_radius.Radius:
         run = _with_step(at_rest, step)
         modes = _modes(run) if is_symmetric else None
-        drawn = centred_stability.undriven(run, modes)
+        drawn = centred_moments.undriven(run, modes)
         drawn.more(_PAIRS)
         with few_threads(run.dimension):
             return centred_radius.gain(drawn.maps)
