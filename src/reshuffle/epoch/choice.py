@@ -325,6 +325,24 @@ def affine_methods(walk: Walk, recipe: Recipe) -> list[str]:
     return ["exact"] * (walk.exists or followed) + ["cavity"] * cavity + ["sampling"] * draws
 
 
+def require_stages(scheme: Scheme) -> None:
+    """Refuse stages that have no mean map of an epoch.
+
+    >>> import reshuffle as rs
+    >>> require_stages(rs.Stages([(5, rs.ShuffleOnce(2)), (None, rs.FullBatch())]))
+    Traceback (most recent call last):
+    ...
+    reshuffle.errors.UnsupportedError: descend has no answer for stages that draw one order and keep it, \
+such as ShuffleOnce(batches=2); try RandomReshuffling or Cyclic in its place, or simulate(...).
+    """
+    for _, stage in scheme.stages:
+        if stage is not scheme and stage.shuffle is Shuffle.ONCE:
+            raise UnsupportedError(
+                f"descend has no answer for stages that draw one order and keep it, such as {stage!r}; "
+                "try RandomReshuffling or Cyclic in its place, or simulate(...)."
+            )
+
+
 def require_known(scheme: Scheme, recipe: Recipe, n: int, method: str) -> None:
     """Refuse a method that the scheme has not got where epochs are not symmetric.
 
@@ -412,6 +430,17 @@ def second_moment_choice(task: SecondMomentTask, accuracy: Accuracy) -> Choice:
             Way("simulation", np.nan, "" if of_walk else "the exact recursion is affordable"),
         ),
     )
+
+
+def least_known(choices: list[Choice]) -> Choice:
+    """Of the means of several stages, the one that is known worst."""
+    return max(choices, key=lambda each: METHODS.index(each.taken))
+
+
+def through_stages(choices: list[Choice]) -> Choice:
+    """How second moments are followed through stages: simulated if they are in any, else at the dearest's price."""
+    simulated = [each for each in choices if each.taken == "simulation"]
+    return simulated[0] if simulated else max(choices, key=lambda each: each.way.operations)
 
 
 def _of_rows(task: SecondMomentTask, budget: float) -> tuple[str, float]:

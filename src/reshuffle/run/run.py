@@ -17,6 +17,7 @@ from reshuffle.errors import UnsupportedError
 from reshuffle.problem import checked_problem, checked_start, units
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.recipe import Average, Recipe, StepLike, recipe
+from reshuffle.recipe.staged_recipe import arranged
 from reshuffle.run import limits, moments, spread_of_runs
 from reshuffle.run.affine_engine import AffineEngine
 from reshuffle.run.averaged_modes import AveragedModes
@@ -28,6 +29,7 @@ from reshuffle.run.modes_engine import ModesEngine
 from reshuffle.run.parameter_covariance import ParameterCovariance, new_rows
 from reshuffle.run.risk import Risk
 from reshuffle.run.risk_interval import RiskInterval
+from reshuffle.run.staged_engine import StagedEngine
 from reshuffle.run.stability import FrozenSubspace, RangeAssumption, Stability
 from reshuffle.run.stopping import BestEpoch
 from reshuffle.schemes import base
@@ -66,7 +68,9 @@ class Run:
         self.problem, self.scheme, self.recipe, self.start = problem, scheme, recipe, start
         self.accuracy = accuracy
         if not self._is_symmetric:
-            choice.require_known(scheme, recipe, problem.n, accuracy.method)
+            choice.require_stages(scheme)
+            for (_, stage), part in zip(scheme.stages, recipe.parts, strict=False):
+                choice.require_known(stage, part, problem.n, accuracy.method)
 
     def __repr__(self) -> str:
         return f"Run({self.problem}, {self.scheme}, {self.recipe})"
@@ -139,7 +143,8 @@ class Run:
     def _affine(self) -> AffineEngine:
         """The run as one that is not known to be symmetric, for what needs every visit."""
         wanted = choice.for_every_visit(self.accuracy) if self._is_symmetric else self.accuracy
-        return AffineEngine(self.problem, self.scheme, self.recipe, self.start, wanted)
+        engine = AffineEngine if self.scheme.stages[0][1] is self.scheme else StagedEngine
+        return engine(self.problem, self.scheme, self.recipe, self.start, wanted)
 
     @property
     def _engine(self) -> Engine:
@@ -280,7 +285,7 @@ class Run:
 
     def mean_square_stability(self) -> MeanSquareStability:
         """Whether the mean square of a run converges too, on which its expected risk depends."""
-        return mean_square_stability(self._unaveraged._affine)
+        return mean_square_stability(self._unaveraged._affine.settling)
 
     def best_epoch(self) -> BestEpoch:
         """The epoch with the smallest risk of the mean iterate.
@@ -390,5 +395,6 @@ def descend(
     scheme = base.checked(scheme, problem.n)
     steps = scheme.steps(problem.n)
     made = recipe.checked(step, alpha, penalty, momentum, steps, nesterov, unpenalized, problem.p, average)
+    made = arranged(made, scheme, problem.n)
     wanted = accuracy(method, rtol, budget, seed)
     return Run(problem, scheme, made, checked_start(start, problem), wanted)

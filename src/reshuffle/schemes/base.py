@@ -1,5 +1,6 @@
 """What every way of visiting the data declares: its batches, what is random, and when it is drawn."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ class Shuffle(Enum):
     EVERY_EPOCH = "a fresh uniformly random order in every epoch"
     EVERY_STEP = "an independent draw in every step"
     FROM_A_LIST = "an order drawn in every epoch from a list of equally likely ones"
+    BY_STAGE = "as the stage says that an epoch belongs to"
 
 
 class Unit(Enum):
@@ -95,6 +97,11 @@ class Scheme(ABC):
     def batches(self) -> int | None:
         """B, the number of batches, if that was given; `steps(n)` knows it in every case."""
         return self._partition.number
+
+    @property
+    def stages(self) -> "tuple[tuple[float, Scheme], ...]":
+        """For how many epochs each of several schemes is kept, one after the other: most are kept for ever."""
+        return ((math.inf, self),)
 
     def steps(self, n: int) -> int:
         """The number of steps per epoch over n rows."""

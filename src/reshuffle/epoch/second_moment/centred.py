@@ -85,9 +85,20 @@ def covariances(
     """
     rank, d = course.visits(0).rank, course.visits(0).dimension
     inputs = Inputs(np.zeros(rank), given=responses)
+    moments = np.zeros((d, d + 1))
+    moments[:rank, d] = start
+    for part in course.parts(epochs):
+        for number, (snapshot, moments) in enumerate(_along(part.course, inputs, moments, part.epochs)):
+            if number < part.asked:
+                yield snapshot
+
+
+def _along(
+    course: Course, inputs: Inputs, begin: FloatArray, epochs: FloatArray
+) -> Iterator[tuple[Snapshot, FloatArray]]:
+    """What is known at each of the epochs, and [C, m], from those at the start."""
+    d, rank = len(begin), course.visits(0).rank
     first = CentredMoment(second_moment(course, inputs, 0))
-    begin = np.zeros((d, d + 1))
-    begin[:rank, d] = start
 
     def advance(passed: int, current: FloatArray) -> FloatArray:
         constant = course.recipe.is_constant
@@ -101,10 +112,10 @@ def covariances(
         if end is None and (np.isinf(epoch) or pace.has_settled):
             end = _end(course, first, inputs, current)
         if end is not None and np.isinf(epoch):
-            yield end
+            yield end, current
             return
         inside = current[:rank, :rank]
-        yield Snapshot(inside, current[:rank, d], 0.0 if end is None else distance(inside, end))
+        yield Snapshot(inside, current[:rank, d], 0.0 if end is None else distance(inside, end)), current
 
 
 def _end(course: Course, once: CentredMoment, inputs: Inputs, current: FloatArray) -> Snapshot:

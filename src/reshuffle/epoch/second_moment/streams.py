@@ -133,6 +133,7 @@ class Snapshot:
 
 def second_moment(course: Course, inputs: Inputs, epoch: int) -> SecondMoment:
     """The recursion that belongs to a course, in the epoch after `epoch` others."""
+    course, epoch = course.within(epoch)
     visits = course.visits(epoch)
     if isinstance(visits.plain, DrawnVisits):
         return DrawnSecondMoment(course.walk, visits, inputs)
@@ -144,8 +145,19 @@ def general(course: Course, inputs: Inputs, start: FloatArray, epochs: FloatArra
     rank = course.visits(0).rank
     state = np.zeros(course.visits(0).dimension)
     state[:rank] = start
-    recursion = second_moment(course, inputs, 0)
-    moments, d = recursion.start(state), len(state)
+    moments = second_moment(course, inputs, 0).start(state)
+    for part in course.parts(epochs):
+        for number, (snapshot, moments) in enumerate(_along(part.course, inputs, moments, part.epochs)):
+            if number < part.asked:
+                yield snapshot
+
+
+def _along(
+    course: Course, inputs: Inputs, moments: FloatArray, epochs: FloatArray
+) -> Iterator[tuple[Snapshot, FloatArray]]:
+    """What is known at each of the epochs, and the joint moments, from those at the start."""
+    recursion, d = second_moment(course, inputs, 0), len(moments)
+    rank = course.visits(0).rank
 
     def advance(passed: int, current: FloatArray) -> FloatArray:
         made = recursion if course.recipe.is_constant else second_moment(course, inputs, passed)
@@ -160,10 +172,10 @@ def general(course: Course, inputs: Inputs, start: FloatArray, epochs: FloatArra
         if end is None and (np.isinf(epoch) or pace.has_settled):
             end = _end(course, inputs, current)
         if end is not None and np.isinf(epoch):
-            yield end
+            yield end, current
             return
         error = 0.0 if end is None else distance(current[:rank, :rank], end)
-        yield Snapshot(current[:rank, :rank], current[:rank, d], error)
+        yield Snapshot(current[:rank, :rank], current[:rank, d], error), current
 
 
 def leaps(moments: int, epochs: FloatArray) -> bool:
