@@ -29,8 +29,8 @@ from reshuffle.run.modes_engine import ModesEngine
 from reshuffle.run.parameter_covariance import ParameterCovariance, new_rows
 from reshuffle.run.risk import Risk
 from reshuffle.run.risk_interval import RiskInterval
-from reshuffle.run.staged_engine import StagedEngine
 from reshuffle.run.stability import FrozenSubspace, RangeAssumption, Stability
+from reshuffle.run.staged_engine import StagedEngine
 from reshuffle.run.stopping import BestEpoch
 from reshuffle.schemes import base
 from reshuffle.schemes.base import Scheme

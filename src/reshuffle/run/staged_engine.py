@@ -11,6 +11,7 @@ import numpy as np
 from reshuffle._core import FloatArray, confidence
 from reshuffle.epoch import choice
 from reshuffle.epoch.affine.course import Course
+from reshuffle.epoch.affine.outside import Outside
 from reshuffle.epoch.affine.staged_course import StagedCourse, StagedOutside, chosen, through_stages
 from reshuffle.epoch.affine.visits import GradedBlocks
 from reshuffle.epoch.choice import Choice
@@ -42,7 +43,7 @@ class StageEngine(AffineEngine):
         self._whole = whole
 
     @property
-    def visited(self) -> LeastSquares:  # type: ignore[override]
+    def visited(self) -> LeastSquares:
         """The problem without rows that no stage visits."""
         return self._whole.visited
 
@@ -83,11 +84,15 @@ class StagedEngine(AffineEngine):
 
     def _require_nothing_left_behind(self) -> None:
         """Refuse limits of second moments if the last stage leaves standing what others have moved."""
-        (course,) = self.stages[-1].courses_of_errors if self.problem.beta_star is not None else self.stages[-1].courses
+        (course,) = (
+            self.stages[-1].courses_of_errors
+            if self.problem.beta_star is not None
+            else self.stages[-1].courses
+        )
         if self.settling.converges and not course.settles:
             raise UnsupportedError(
-                f"the spread in the end has no answer for {self.scheme!r}, whose last stage leaves out rows that others "
-                "visit; ask for a finite epoch, or visit all rows in the last stage."
+                f"the spread in the end has no answer for {self.scheme!r}, whose last stage leaves out rows that "
+                "others visit; ask for a finite epoch, or visit all rows in the last stage."
             )
 
     def _sources(self, truth: FloatArray | None) -> list[Course]:
@@ -101,7 +106,9 @@ class StagedEngine(AffineEngine):
 
     @cached_property
     def _outside(self) -> StagedOutside:  # type: ignore[override]
-        return StagedOutside([stage._outside for stage in self.stages], self._lengths)
+        steps = [stage.walk.steps for stage in self.stages]
+        outsides = map(Outside, self.recipe.parts, steps, [self.space] * len(steps))
+        return StagedOutside(list(outsides), self._lengths)
 
     def sampling_error(self, answer: Callable[[Any], FloatArray], here: FloatArray) -> FloatArray:
         """How far an answer may be off because the maps of stages are not exact: what each of them adds."""
@@ -154,7 +161,9 @@ class StagedEngine(AffineEngine):
         early = self._risk(np.arange(min(self._last_begins, stopping.LONGEST_SEARCH), dtype=float)).total
         if len(early) and early.min() <= found.risk:
             best = int(early.argmin())
-            found = replace(found, epoch=best, risk=float(early[best]), error=found.error and float(early[best]))
+            found = replace(
+                found, epoch=best, risk=float(early[best]), error=found.error and float(early[best])
+            )
         if len(early) < self._last_begins:
             found = replace(found, error=found.risk)
         return found.with_error_of(self.risk) if self.error_kind != "exact" else found

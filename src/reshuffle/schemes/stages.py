@@ -31,11 +31,12 @@ class Stages(Scheme):
 
     >>> import reshuffle as rs
     >>> problem = rs.gaussian(60, 20, noise=1.0, seed=1)
-    >>> growing = rs.Stages([(10, rs.RandomReshuffling(batch_size=15)), (None, rs.RandomReshuffling(batch_size=30))])
+    >>> small, large = rs.RandomReshuffling(batch_size=15), rs.RandomReshuffling(batch_size=30)
+    >>> growing = rs.Stages([(10, small), (None, large)])
     >>> growing
     Stages([(10, RandomReshuffling(batch_size=15)), (None, RandomReshuffling(batch_size=30))])
     >>> rs.descend(problem, growing, step=0.15).risk([10, 20]).total.round(4)
-    array([0.3858, 0.4353])
+    array([0.4364, 0.4881])
     """
 
     shuffle = Shuffle.BY_STAGE
@@ -99,13 +100,18 @@ class Stages(Scheme):
         return self._stages
 
     def __repr__(self) -> str:
-        stages = (f"({'None' if math.isinf(length) else int(length)}, {scheme!r})" for length, scheme in self._stages)
+        stages = (
+            f"({'None' if math.isinf(length) else int(length)}, {scheme!r})"
+            for length, scheme in self._stages
+        )
         return f"Stages([{', '.join(stages)}])"
 
 
 def _checked(stages: Any) -> tuple[tuple[float, Scheme], ...]:
     if not isinstance(stages, list | tuple) or not stages:
-        raise ValueError(f"stages must be a list of pairs of epochs and a scheme, such as {_FORM}, but it is {stages!r}.")
+        raise ValueError(
+            f"stages must be a list of pairs of epochs and a scheme, such as {_FORM}, but it is {stages!r}."
+        )
     made = []
     for number, stage in enumerate(stages):
         if not isinstance(stage, list | tuple) or len(stage) != 2:
@@ -119,14 +125,17 @@ def _length(number: int, value: Any, is_last: bool) -> float:
     if value is None or (isinstance(value, float) and math.isinf(value) and value > 0):
         if is_last:
             return math.inf
-        raise ValueError(f"{name} must be a whole number of at least 1, since others follow, but it is {value!r}.")
+        raise ValueError(
+            f"{name} must be a whole number of at least 1, since others follow, but it is {value!r}."
+        )
     return float(checks.whole_number(name, value, 1, hint="None is for ever."))
 
 
 def _scheme(number: int, value: Any) -> Scheme:
     if not isinstance(value, Scheme):
         raise TypeError(
-            f"the scheme of stages[{number}] must be a scheme such as RandomReshuffling(batches=4), but it is {value!r}."
+            f"the scheme of stages[{number}] must be a scheme such as RandomReshuffling(batches=4), "
+            f"but it is {value!r}."
         )
     if value.stages[0][1] is not value:
         raise ValueError(

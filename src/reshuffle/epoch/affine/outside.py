@@ -114,6 +114,7 @@ class Outside:
         return self.onward(np.array([[1.0], [0.0]]), 0, epoch)
 
     def onward(self, state: FloatArray, done: int, epoch: int) -> FloatArray:
+        """A state (2, 1) that is known after `done` epochs, after a later one."""
         if self.recipe.is_constant:
             return Powers(self.visit(0)).after(self.steps * (epoch - done), state)
         for passed in range(done, epoch):

@@ -1,4 +1,4 @@
-"""The mean state of a run whose scheme changes with the epoch: one course after the other, in the same coordinates."""
+"""The mean state of a run whose scheme changes with the epoch: one course after the other."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -49,8 +49,11 @@ def chosen(blocks: GradedBlocks, members: Sequence[IntArray], divisors: FloatArr
 def through_stages(lengths: Sequence[float], epochs: FloatArray) -> Iterator[tuple[int, FloatArray, int]]:
     """Which epochs of each stage are needed for the ascending ones, and how many of these are asked for.
 
-    >>> [(stage, local.tolist(), asked) for stage, local, asked in through_stages([2, 3, math.inf], np.array([1.0, 5, 9]))]
-    [(0, [1.0, 2.0], 1), (1, [3.0], 1), (2, [4.0], 1)]
+    >>> for stage, local, asked in through_stages([2, 3, math.inf], np.array([1.0, 5.0, 9.0])):
+    ...     print(stage, local, asked)
+    0 [1. 2.] 1
+    1 [3.] 1
+    2 [4.] 1
     """
     done = 0
     for stage, end in enumerate(accumulate(lengths)):

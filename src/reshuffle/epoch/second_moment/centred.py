@@ -21,7 +21,7 @@ from reshuffle.epoch.affine.course import Course
 from reshuffle.epoch.affine.outside import Inputs
 from reshuffle.epoch.second_moment.recursion import SecondMoment
 from reshuffle.epoch.second_moment.stationary import fixed_point, mean_part
-from reshuffle.epoch.second_moment.streams import Pace, Snapshot, distance, second_moment
+from reshuffle.epoch.second_moment.streams import Pace, Snapshot, distance, one_after_the_other, second_moment
 from reshuffle.epoch.walks import Process
 
 
@@ -87,10 +87,7 @@ def covariances(
     inputs = Inputs(np.zeros(rank), given=responses)
     moments = np.zeros((d, d + 1))
     moments[:rank, d] = start
-    for part in course.parts(epochs):
-        for number, (snapshot, moments) in enumerate(_along(part.course, inputs, moments, part.epochs)):
-            if number < part.asked:
-                yield snapshot
+    return one_after_the_other(course, inputs, moments, epochs, _along)
 
 
 def _along(

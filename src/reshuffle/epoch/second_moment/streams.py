@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
@@ -131,6 +132,10 @@ class Snapshot:
     error: float = 0.0
 
 
+Along: TypeAlias = Callable[[Course, Inputs, FloatArray, FloatArray], Iterator[tuple[Snapshot, FloatArray]]]
+"""From moments at the start to what is known at ascending epochs, and the moments there."""
+
+
 def second_moment(course: Course, inputs: Inputs, epoch: int) -> SecondMoment:
     """The recursion that belongs to a course, in the epoch after `epoch` others."""
     course, epoch = course.within(epoch)
@@ -146,10 +151,20 @@ def general(course: Course, inputs: Inputs, start: FloatArray, epochs: FloatArra
     state = np.zeros(course.visits(0).dimension)
     state[:rank] = start
     moments = second_moment(course, inputs, 0).start(state)
+    return one_after_the_other(course, inputs, moments, epochs, _along)
+
+
+def one_after_the_other(
+    course: Course, inputs: Inputs, moments: FloatArray, epochs: FloatArray, along: Along
+) -> Iterator[Snapshot]:
+    """Follow moments through the parts of a course, each from where the one before it has ended."""
     for part in course.parts(epochs):
-        for number, (snapshot, moments) in enumerate(_along(part.course, inputs, moments, part.epochs)):
+        reached = moments
+        for number, (snapshot, current) in enumerate(along(part.course, inputs, moments, part.epochs)):
+            reached = current
             if number < part.asked:
                 yield snapshot
+        moments = reached
 
 
 def _along(
