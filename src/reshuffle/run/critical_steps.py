@@ -66,7 +66,7 @@ def critical_step(
     2.0
     """
     problem = checked_problem(problem)
-    scheme = base.checked(scheme, problem.n)
+    scheme = base.without_stages(base.checked(scheme, problem.n), "the critical step")
     made = recipe.checked(1.0, None, penalty, momentum, 1, nesterov, unpenalized, problem.p)
     checks.flag("mean_square", mean_square)
     if mean_square:

@@ -120,7 +120,7 @@ class Run:
             return self._modes.epoch
         if not self.recipe.is_constant or self.recipe.momentum:
             raise self._unsupported(
-                "epoch", "a constant step without momentum: only then is it one map of beta"
+                "epoch", "one scheme and a constant step without momentum: only then is it one map of beta"
             )
         return AffineEpoch(self._affine.courses, float(self._affine.fades(np.ones(1))[0]), self.method)
 

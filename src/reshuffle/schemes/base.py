@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from reshuffle._core import FloatArray, IntArray
+from reshuffle.errors import UnsupportedError
 from reshuffle.schemes.partition import Batches, Partition
 
 
@@ -203,6 +204,15 @@ def checked(value: Any, n: int) -> Scheme:
         raise TypeError(f"scheme must be a scheme such as RandomReshuffling(batches=4), but it is {value!r}.")
     value.partition(n)
     return value
+
+
+def without_stages(scheme: Scheme, question: str) -> Scheme:
+    """Return a scheme that is kept for ever; refuse one that has stages, each with an answer of its own."""
+    if scheme.stages[0][1] is not scheme:
+        raise UnsupportedError(
+            f"{question} has no answer for {scheme!r}, whose stages have one each; ask for that of a single stage."
+        )
+    return scheme
 
 
 OrderLike = ArrayLike
