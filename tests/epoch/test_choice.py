@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
+from reshuffle.run import step_search
 from tests.problems import case
 
 
@@ -125,12 +126,11 @@ def test_first_draws_beyond_the_budget_are_refused(recipe):
         run.stability()
 
 
-def test_critical_steps_have_a_budget():
+def test_certified_critical_steps_have_a_budget():
     problem = rs.gaussian(400, 50, noise=0.5, seed=0)
-    with pytest.raises(
-        rs.BudgetError, match=r"the critical step of 18 batches takes .* but budget is 1e\+13"
-    ):
-        rs.critical_step(problem, rs.RandomReshuffling(18))
+    assert step_search.is_certified(problem, rs.RandomReshuffling(4))
+    assert not step_search.is_certified(problem, rs.RandomReshuffling(18))
+    assert not step_search.is_certified(problem, rs.SampleReshuffling(5))
 
 
 def test_a_search_for_the_best_epoch_keeps_to_its_budget():

@@ -9,9 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reshuffle as rs
-from reshuffle.epoch import draws
-from reshuffle.epoch.affine import sampled_course
+from reshuffle.epoch.affine.outside import Inputs
+from reshuffle.epoch.second_moment.streams import second_moment
+from reshuffle.recipe import Recipe
 from reshuffle.run import mean_square, step_search
+from reshuffle.run.affine_engine import AffineEngine
 from tests.oracles import brute_force
 from tests.problems import case
 
@@ -103,54 +105,31 @@ def test_the_critical_step_of_a_fixed_order():
     assert once <= found * (1 + 1e-6)
 
 
-def test_mean_square_stability_needs_fixed_batches():
-    run = rs.descend(rs.gaussian(80, 3, seed=0), rs.SampleReshuffling(2), 0.1)
-    message = r"mean square over shuffled samples .* there are 80: scheme is SampleReshuffling\(batches=2\)"
-    with pytest.raises(rs.BudgetError, match=message):
-        run.mean_square_stability()
-
-
-@pytest.mark.parametrize("scheme", [rs.SampleReshuffling(2), rs.SampleReshuffling(batch_size=3)], ids=repr)
-@pytest.mark.parametrize("options", [{}, {"momentum": 0.5}])
-def test_shuffled_samples_are_refused_before_anything_is_drawn(monkeypatch, scheme, options):
-    def work(*arguments, **settings):
-        raise AssertionError("orders were drawn")
-
-    monkeypatch.setattr(draws, "sample", work)
-    monkeypatch.setattr(sampled_course, "group_maps", work)
-    problem = rs.gaussian(442, 10, noise=0.5, seed=0)
-    run = rs.descend(problem, scheme, 0.1, **options)
-    message = r"the mean square over shuffled samples .* SampleReshuffling\("
-    with pytest.raises(rs.BudgetError, match=message):
-        run.mean_square_stability()
-    with pytest.raises(rs.BudgetError, match=message):
-        rs.critical_step(problem, scheme, mean_square=True, **options)
-    with pytest.raises(ValueError, match=r"epochs must be finite for SampleReshuffling\("):
-        run.expected_risk([1, math.inf])
-
-
 def test_a_search_among_many_courses_is_refused_with_its_price():
     problem = rs.gaussian(2000, 20, noise=0.5, seed=0)
     with pytest.raises(rs.BudgetError, match=r"critical step of 200 batches takes .* about .*; try fewer"):
         rs.critical_step(problem, rs.ShuffleOnce(200), momentum=0.5)
 
 
-@pytest.mark.parametrize("options", [{"momentum": 0.5}, {"penalty": 0.1}])
-def test_a_critical_step_is_no_matter_of_chance(options):
-    with pytest.raises(
-        rs.BudgetError, match=r"the critical step with momentum or a penalty over shuffled samples"
-    ):
-        rs.critical_step(rs.gaussian(40, 3, seed=0), rs.SampleReshuffling(3), **options)
+def test_few_parameters_are_averaged_over_the_orders_of_many_batches():
+    """Matrices on the entries of second moments, a layer of subsets at a time, against the recursion."""
+    problem, scheme = rs.gaussian(40, 3, noise=0.5, seed=0), rs.RandomReshuffling(9)
+    (course,) = AffineEngine(problem, scheme, Recipe(0.1), np.zeros(3)).courses
+    assert mean_square._is_written_out(course)
+    matrix = np.array([[2.0, 0.5, 0.1], [0.5, 1.0, -0.3], [0.1, -0.3, 1.5]])
+    walked = second_moment(course, Inputs(np.zeros(3)), 0).congruence_change(matrix)
+    np.testing.assert_allclose(mean_square.congruence_change(course)(matrix), walked, atol=1e-13)
 
 
-@pytest.mark.parametrize("options", [{}, {"momentum": 0.5}, {"penalty": 0.1}])
-def test_a_mean_square_beyond_the_budget_is_refused_with_its_price(options):
+def test_fourteen_batches_are_exact():
     problem, scheme = rs.gaussian(442, 10, noise=0.5, seed=0), rs.RandomReshuffling(batch_size=32)
-    run = rs.descend(problem, scheme, 0.03, **options)
-    with pytest.raises(rs.BudgetError, match=r"14 batches takes .* operations, about .*; try fewer"):
-        run.mean_square_stability()
-    with pytest.raises(rs.BudgetError, match=r"critical step of 14 batches takes .* about .*; try fewer"):
-        rs.critical_step(problem, scheme, mean_square=True, **options)
+    found = rs.descend(problem, scheme, 0.03).mean_square_stability()
+    assert found.error_kind == "exact"
+    assert found.bounds[1] - found.bounds[0] < 1e-7
+    drawn = rs.descend(problem, scheme, 0.03, budget=1e10).mean_square_stability()
+    assert drawn.error_kind == "three standard errors"
+    assert abs(drawn.rate - found.rate) <= drawn.error
+    assert abs(drawn.gain - found.gain) <= drawn.gain_error
 
 
 TWO_BATCHES = [
@@ -373,9 +352,3 @@ def test_the_limit_is_infinite_exactly_where_the_mean_square_diverges(seed):
         run = rs.descend(problem, rs.RandomReshuffling(3), step=times / largest, momentum=0.5)
         finite = np.isfinite(run.expected_risk(math.inf).total)
         assert finite == run.mean_square_stability().converges
-
-
-@pytest.mark.parametrize("options", [{"mean_square": True}, {"momentum": 0.5}, {"penalty": 0.1}])
-def test_a_critical_step_of_too_many_batches_is_refused_and_not_searched_for_ever(options):
-    with pytest.raises(rs.BudgetError, match="batches is 30, but the exact mean over their orders"):
-        rs.critical_step(rs.gaussian(30, 5, seed=1), rs.RandomReshuffling(30), **options)

@@ -74,7 +74,14 @@ def test_a_computation_tells_what_was_not_done_and_why():
     told = repr(many.computation)
     assert many.computation.mean.taken == many.method
     assert "known for at most 4 batches" in told
-    assert many.computation.second_moment.taken == "simulation"
+    assert many.computation.second_moment.taken == "centred maps"
+    warm = rs.descend(
+        rs.gaussian(600, 3, seed=1), rs.SampleReshuffling(batch_size=20), step=[0.1, 0.2], rtol=0.1
+    )
+    assert warm.computation.second_moment.taken == "simulation"
+    assert "not centred maps: they are for a fresh order in every epoch, at a step that stays" in repr(
+        warm.computation
+    )
     insisted = rs.descend(PROBLEM, rs.RandomReshuffling(3), 0.01, method="series", rtol=1.0).computation.mean
     assert insisted.taken == "series"
     assert all("method is 'series'" in way.against for way in insisted.ways if way.name != "series")

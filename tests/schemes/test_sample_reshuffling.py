@@ -180,14 +180,6 @@ def test_few_samples_are_followed_through_all_cuts(arguments, sizes, divisors, r
         assert found.error == 0
 
 
-def test_the_critical_step_of_many_shuffled_samples_is_no_matter_of_chance():
-    problem = rs.gaussian(24, 3, seed=1)
-    with pytest.raises(
-        rs.BudgetError, match=r"handful of rows only, but there are 24: .* try RandomReshuffling"
-    ):
-        rs.critical_step(problem, rs.SampleReshuffling(4), momentum=0.5)
-
-
 def test_more_ways_than_a_number_can_hold_are_not_enumerated():
     problem = rs.gaussian(2000, 2, noise=0.5, seed=0)
     for batches in (2, 200):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from reshuffle._core import FloatArray
+from reshuffle._core import FloatArray, confidence
 from reshuffle.epoch import series, whitened_maps
 from reshuffle.epoch.accuracy import (
     A_SECOND,
@@ -24,6 +24,7 @@ from reshuffle.epoch.accuracy import (
 from reshuffle.epoch.cavity.visiting import are_alike
 from reshuffle.epoch.lattice.subsets import fits_in_memory, require_few
 from reshuffle.epoch.mean_map import MeanMap
+from reshuffle.epoch.second_moment import centred_course, centred_draws, two_shuffled_batches
 from reshuffle.epoch.tasks import Approximation, Task
 from reshuffle.epoch.walks import Walk
 from reshuffle.errors import UnsupportedError
@@ -383,6 +384,10 @@ class SecondMomentTask:
         Whether the state is so small that the map of an epoch is squared.
     settling : callable
         About how many epochs it takes until nothing changes any more, or all has overflowed.
+    moves_alike : bool
+        Whether all epochs have the same step, and it is not zero.
+    is_plain : bool
+        Whether there is nothing but a step, and the mean map is exact and symmetric.
     """
 
     walk: Walk
@@ -394,6 +399,8 @@ class SecondMomentTask:
     rows_serve: bool
     leaps: bool
     settling: Callable[[], float]
+    moves_alike: bool = True
+    is_plain: bool = False
 
     def rounds(self, each: float, budget: float) -> float:
         """How many epochs are followed, at this price each."""
@@ -405,7 +412,10 @@ class SecondMomentTask:
 
 
 def second_moment_choice(task: SecondMomentTask, accuracy: Accuracy) -> Choice:
-    """How second moments are followed: order by order, through the rows, by the general walk, or simulated."""
+    """How second moments are followed: order by order, through the rows, by the general walk, or from draws.
+
+    Where orders are too many for a recursion, centred maps of drawn orders serve all epochs, if these are alike.
+    """
     question, walk = "the second moments", task.walk
     if walk.scheme.shuffle is Shuffle.ONCE:
         return Choice(question, (Way("each order by itself", np.nan),))
@@ -427,6 +437,8 @@ def second_moment_choice(task: SecondMomentTask, accuracy: Accuracy) -> Choice:
         (
             Way("rows", by_rows, unknown or of_rows),
             Way("walk", walked, of_walk),
+            Way("two batches", *_of_two_batches(task, budget, bool(of_walk))),
+            Way("centred maps", *_of_centred_maps(task, budget, bool(of_walk))),
             Way("simulation", np.nan, "" if of_walk else "the exact recursion is affordable"),
         ),
     )
@@ -437,10 +449,64 @@ def least_known(choices: list[Choice]) -> Choice:
     return max(choices, key=lambda each: METHODS.index(each.taken))
 
 
+_THROUGH_STAGES = ("walk", "no orders differ")
+"""Ways that hand second moments on from one stage to the next."""
+
+
 def through_stages(choices: list[Choice]) -> Choice:
-    """How second moments are followed through stages: simulated if they are in any, else at the dearest's price."""
-    simulated = [each for each in choices if each.taken == "simulation"]
-    return simulated[0] if simulated else max(choices, key=lambda each: each.way.operations)
+    """How second moments are followed through stages: at the dearest's price, or simulated if not in all."""
+    others = [each for each in choices if each.taken not in _THROUGH_STAGES]
+    if not others:
+        return max(choices, key=lambda each: each.way.operations)
+    alone = "it is for runs whose epochs are all alike"
+    ways = (
+        way if way.against or way.name == "simulation" else replace(way, against=alone)
+        for way in others[0].ways
+    )
+    return Choice(others[0].question, tuple(ways))
+
+
+def _of_two_batches(task: SecondMomentTask, budget: float, is_needed: bool) -> tuple[float, str]:
+    """What the sums over the ways to cut samples in two cost, and what speaks against them."""
+    if not (halves_samples(task.walk) and task.is_plain and task.moves_alike) or task.given_responses:
+        return (
+            np.nan,
+            "it is for shuffled samples in two batches, with nothing but a step, over orders and noise",
+        )
+    each = two_shuffled_batches.flops(*task.blocks.rows.shape)
+    price = task.rounds(each, budget) * each
+    return price, _too_much(price, budget) if is_needed else "the exact recursion is affordable"
+
+
+def halves_samples(walk: Walk) -> bool:
+    """Whether samples are shuffled and cut into two batches."""
+    kind = walk.scheme.shuffle, walk.scheme.unit
+    return kind == (Shuffle.EVERY_EPOCH, Unit.SAMPLE) and walk.steps == 2
+
+
+def _of_centred_maps(task: SecondMomentTask, budget: float, is_needed: bool) -> tuple[float, str]:
+    """What second moments by centred maps cost, for the fewest draws, and what speaks against them."""
+    walk, rows = task.walk, len(task.blocks.rows)
+    if walk.scheme.shuffle is not Shuffle.EVERY_EPOCH or not task.moves_alike:
+        return np.nan, "they are for a fresh order in every epoch, at a step that stays"
+    pairs = centred_draws.FEWEST_PAIRS * confidence.MOST_GROUPS
+    price = centred_draws.flops(pairs, task.dimension, rows, walk.steps)
+    price += centred_course.flops(2 * pairs, task.dimension, task.epochs)
+    return price, _too_much(price, budget) if is_needed else "the exact recursion is affordable"
+
+
+def draws_squares(walk: Walk, price: float, accuracy: Accuracy) -> bool:
+    """Whether the mean square is told from drawn orders: where all of them, at this price, are not affordable."""
+    return (
+        walk.scheme.shuffle is Shuffle.EVERY_EPOCH
+        and accuracy.method != "exact"
+        and bool(_too_much(price, max(accuracy.budget, A_SECOND)))
+    )
+
+
+def draws_thresholds(walk: Walk, price: float, budget: float) -> bool:
+    """Whether critical steps are searched with a mean that is not exact, since all orders cost too much."""
+    return walk.scheme.shuffle is Shuffle.EVERY_EPOCH and bool(_too_much(price, budget))
 
 
 def _of_rows(task: SecondMomentTask, budget: float) -> tuple[str, float]:

@@ -9,13 +9,14 @@ from numpy.typing import ArrayLike
 from reshuffle._core import checks
 from reshuffle.epoch import choice
 from reshuffle.epoch.accuracy import Accuracy, require_affordable
-from reshuffle.epoch.lattice.subsets import require_few
+from reshuffle.epoch.lattice.subsets import MOST_BATCHES, require_few
 from reshuffle.problem import checked_problem
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.recipe import recipe
-from reshuffle.run import step_search
+from reshuffle.run import searched_steps, step_search
 from reshuffle.run.affine_engine import AffineEngine
-from reshuffle.run.mean_square import epoch_flops, require_fixed_batches, settles
+from reshuffle.run.mean_square import epoch_flops, settles
+from reshuffle.run.searched_steps import CriticalStep
 from reshuffle.schemes import base
 from reshuffle.schemes.base import Scheme
 
@@ -38,7 +39,7 @@ def critical_step(
     momentum: float = 0.0,
     nesterov: bool = False,
     unpenalized: ArrayLike = (),
-) -> float:
+) -> CriticalStep:
     """The step up to which a run converges from every start.
 
     For the mean iterate of schemes whose epochs are symmetric, without penalty or momentum, it is followed
@@ -46,6 +47,10 @@ def critical_step(
     apart, upwards from where every visit is a contraction (far below that with momentum), and the first step that
     fails is refined by bisection: what is returned was found stable; a gap of instability narrower than 2% would be
     missed.
+
+    Where orders are too many for that, as of shuffled samples, steps are tried a factor of 1.5 apart, with the mean
+    as it is known there, and that of the mean square is found by centred maps of drawn orders. The answer is a
+    number like any other, with its `error` and its `error_kind` beside it.
 
     Parameters
     ----------
@@ -64,31 +69,37 @@ def critical_step(
     2.8986
     >>> round(rs.critical_step(problem, rs.RandomReshuffling(2), mean_square=True), 4)
     2.0
+    >>> step = rs.critical_step(rs.gaussian(60, 3, seed=0), rs.SampleReshuffling(4), mean_square=True)
+    >>> bool(0 < step.error < 0.1 * step), step.error_kind
+    (True, 'three standard errors')
     """
     problem = checked_problem(problem)
     scheme = base.without_stages(base.checked(scheme, problem.n), "the critical step")
     made = recipe.checked(1.0, None, penalty, momentum, 1, nesterov, unpenalized, problem.p)
     checks.flag("mean_square", mean_square)
-    if mean_square:
-        require_fixed_batches(scheme, problem.n)
-    if made.is_plain and scheme.is_symmetric and not mean_square:
-        return step_search.certified_step(problem, scheme)
-    # Drawn orders would make the end of stability a matter of chance.
-    require_fixed_batches(scheme, problem.n, "the critical step with momentum or a penalty")
+    at_rest = AffineEngine(problem, scheme, replace(made, schedule=0.0), np.zeros(problem.p), _ALL_ORDERS)
+    symmetric = made.is_plain and scheme.is_symmetric
+    certified = symmetric and step_search.is_certified(problem, scheme)
+    if certified and not mean_square:
+        return CriticalStep(step_search.certified_step(problem, scheme))
+    price = np.inf if symmetric and not certified else _price(at_rest, mean_square)
+    if choice.draws_thresholds(at_rest.walk, price, step_search.BUDGET):
+        if at_rest.space.dimension == 0 and not (made.penalty and problem.p):
+            return CriticalStep(np.inf)
+        search = searched_steps.mean_square_step if mean_square else searched_steps.mean_step
+        return search(at_rest, symmetric, _safe_step(at_rest))
     if choice.climbs(scheme.equivalent(problem.n)):
         require_few(scheme.steps(problem.n))
-
-    at_rest = AffineEngine(problem, scheme, replace(made, schedule=0.0), np.zeros(problem.p), _ALL_ORDERS)
 
     def run(step: float) -> AffineEngine:
         return at_rest.with_recipe(replace(made, schedule=step))
 
     _require_affordable(at_rest, mean_square)
     if at_rest.space.dimension == 0 and not (made.penalty and problem.p):
-        return np.inf
+        return CriticalStep(np.inf)
     safe = _safe_step(at_rest)
     if not (mean_square and _spreads(at_rest)):
-        return step_search.first_failure(lambda step: run(step).converges, safe, _PRECISION)
+        return CriticalStep(step_search.first_failure(lambda step: run(step).converges, safe, _PRECISION))
     found = step_search.first_failure(
         lambda step: _converges_in_mean_square(run(step)), safe, _MEAN_SQUARE_PRECISION
     )
@@ -101,11 +112,22 @@ def critical_step(
         nesterov=made.nesterov,
         unpenalized=made.unpenalized,
     )
-    return min(found, of_mean)
+    return CriticalStep(min(found, of_mean))
 
 
 def _require_affordable(run: AffineEngine, mean_square: bool) -> None:
-    """Refuse a search that takes longer than `step_search.BUDGET`, told from the price of trying one step."""
+    """Refuse a search that takes longer than `step_search.BUDGET`."""
+    require_affordable(
+        _price(run, mean_square), step_search.BUDGET, f"the critical step of {run.walk.steps} batches",
+        "try fewer batches, or stability() of descend(...) at the steps of interest",
+    )  # fmt: skip
+
+
+def _price(run: AffineEngine, mean_square: bool) -> float:
+    """Operations of a search over all orders, told from the price of trying one step."""
+    shuffled = choice.draws_thresholds(run.walk, np.inf, 0.0)
+    if shuffled and (not run.walk.exists or (choice.climbs(run.scheme) and run.walk.steps > MOST_BATCHES)):
+        return np.inf
     steps, courses = run.walk.steps, run.courses
     eigenvalues = _EIGENVALUES * float(run.dimension) ** 3
     walk = choice.walk_flops(courses[0].walk, run.blocks, run.dimension)
@@ -113,10 +135,7 @@ def _require_affordable(run: AffineEngine, mean_square: bool) -> None:
     if mean_square and _spreads(run):
         tried += _ROUNDS_OF_A_TRY * (epoch_flops(courses[0]) + eigenvalues)
     tries = _TRIES + (math.log(100 * steps**2) / math.log(step_search.GROWTH) if run.recipe.momentum else 0)
-    require_affordable(
-        tries * tried, step_search.BUDGET, f"the critical step of {steps} batches",
-        "try fewer batches, or stability() of descend(...) at the steps of interest",
-    )  # fmt: skip
+    return float(tries * tried)
 
 
 def _spreads(run: AffineEngine) -> bool:

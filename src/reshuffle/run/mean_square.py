@@ -1,22 +1,25 @@
 """Does the mean square of a run converge, beside its mean, and up to which step."""
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
 from reshuffle._core import FloatArray
+from reshuffle._core.confidence import ErrorKind
 from reshuffle.epoch import choice
 from reshuffle.epoch.accuracy import A_SECOND, CALL, duration, require_affordable
 from reshuffle.epoch.affine.course import Course
 from reshuffle.epoch.affine.outside import Inputs
 from reshuffle.epoch.lattice.subsets import fits_in_memory
+from reshuffle.epoch.second_moment import squared_lattice
 from reshuffle.epoch.second_moment.reshuffled import ReshuffledMoment
 from reshuffle.epoch.second_moment.stationary import ROUNDS, Enclosure, Map, mean_part, positive_radius
 from reshuffle.epoch.second_moment.streams import second_moment
-from reshuffle.epoch.walks import Walk
 from reshuffle.errors import BudgetError
+from reshuffle.run import centred_moments, centred_stability, two_batches
 from reshuffle.run.affine_engine import AffineEngine
-from reshuffle.schemes.base import Scheme, Unit
+from reshuffle.run.modes_engine import ModesEngine
 
 _ROUNDING = 1e-12
 """Relative size of a difference of two changes that is nothing but rounding."""
@@ -27,6 +30,8 @@ _MOST_WRITTEN_OUT = 120
 _FEWEST_ROUNDS = 20
 """Applications of an epoch without which there is no use to begin."""
 _REMEMBERED_BYTES = 4e9
+_MANY = 8
+"""Batches from which a recursion that is repeated costs more than to write its map out."""
 _OPEN = 1e-7
 """Relative width of bounds on the rate that more rounds would improve."""
 
@@ -43,34 +48,41 @@ class MeanSquareStability:
         The spectral radius of M -> E[A M A'] on symmetric matrices, over the row space and, under a penalty,
         outside of it; never below the square of the rate of the mean.
     bounds : (float, float)
-        Certified bounds on the rate (Collatz and Wielandt).
+        Bounds on the rate: certified (Collatz and Wielandt) where it is exact, within the error otherwise.
     gain : float
         How much the spread feeds itself: the spectral radius of (I - Abar . Abar')^-1 E, where E is what the
         differences between orders add to an epoch; infinite where the mean diverges.
+    error, gain_error : float
+        How far rate and gain may be off because orders were drawn. Where one is within `gain_error` of the gain it
+        is open whether the mean square converges.
+    error_kind : str
+        In which sense that is meant.
     """
 
     converges: bool
     rate: float
     bounds: tuple[float, float]
     gain: float
+    error: float = 0.0
+    gain_error: float = 0.0
+    error_kind: ErrorKind = "exact"
 
 
-def require_fixed_batches(scheme: Scheme, n: int, question: str = "the mean square") -> None:
-    """Refuse shuffled samples beyond a handful, over whose orders no exact recursion is known."""
-    visited = scheme.equivalent(n)
-    if visited.unit is Unit.SAMPLE and not Walk(visited, n).exists:
-        raise BudgetError(
-            f"{question} over shuffled samples is known for a handful of rows only, but there are {n}: "
-            f"scheme is {scheme!r}; try RandomReshuffling, or stability() and expected_risk at finite epochs, "
-            "which are estimated."
-        )
+def mean_square_stability(run: AffineEngine, modes: ModesEngine | None = None) -> MeanSquareStability:
+    """Decide for a run with a constant step.
 
-
-def mean_square_stability(run: AffineEngine) -> MeanSquareStability:
-    """Decide for a run with a constant step."""
-    require_fixed_batches(run.scheme, run.problem.n)
+    `modes` is the same run in the modes of its mean map, if that is symmetric: it knows more of the mean than draws
+    of its own would.
+    """
+    halves = modes is not None and choice.halves_samples(run.walk) and not run.walk.exists
+    if modes is not None and halves and modes.error_kind == "exact" and modes.converges:
+        return _of_two_batches(run, modes)
+    if choice.draws_squares(run.walk, _exact_price(run), run.accuracy):
+        return _from_draws(run, modes)
     run = _with_all_orders(run)
     (course, *others) = run.courses
+    if modes is not None and run.visited is run.problem and _is_written_out(course):
+        course.learn(centred_moments.mean_of(modes.epoch, run))
     spreads = not others and course.scheme.is_random and run.recipe.at(0).step != 0
     rounds = _affordable_rounds(course, run.accuracy.budget) if spreads else 0
     mean = run.stability()
@@ -95,6 +107,40 @@ def mean_square_stability(run: AffineEngine) -> MeanSquareStability:
     return MeanSquareStability(converges, max(rate.estimate, square), bounds, gain.estimate)
 
 
+def _exact_price(run: AffineEngine) -> float:
+    """Operations that no exact answer costs less than."""
+    if not run.walk.exists:
+        return np.inf
+    course = Course(run.scheme, run.problem.n, run.blocks, run.space, run.recipe)
+    rounds = 1.0 if _is_written_out(course) else 2.0 * _FEWEST_ROUNDS
+    return choice.walk_flops(run.walk, run.blocks, run.dimension) + rounds * epoch_flops(course)
+
+
+def _of_two_batches(run: AffineEngine, modes: ModesEngine) -> MeanSquareStability:
+    """Samples that are shuffled and cut in two have exact second moments."""
+    square = float(np.square(modes.stability().rate))
+    rate, gain = two_batches.radii(modes.epoch, run.accuracy.budget)
+    bounds = max(rate.lower, square), max(rate.upper, square)
+    return MeanSquareStability(_settles(gain, rate), max(rate.estimate, square), bounds, gain.estimate)
+
+
+def _from_draws(run: AffineEngine, modes: ModesEngine | None) -> MeanSquareStability:
+    mean = run.stability() if modes is None else modes.stability()
+    square = float(np.square(mean.rate))
+    if run.recipe.at(0).step == 0 or not run.space.dimension:
+        return MeanSquareStability(mean.converges, square, (square, square), 0.0)
+    rate, gain = centred_stability.radii(run, modes)
+    # The mean knows of what a penalty does outside the row space, too.
+    value = max(rate.value, square)
+    # Where the mean is not exact the rate is off by what its square is, and the gain by its share in the pace.
+    error = rate.error + 2 * mean.rate * mean.error
+    share = mean.error / max(1 - mean.rate, mean.error) if mean.error and mean.converges else 0.0
+    return MeanSquareStability(
+        mean.converges and gain.value < 1, value, (value - error, value + error), gain.value,
+        error, gain.error + (gain.value * share if share else 0.0), "three standard errors",
+    )  # fmt: skip
+
+
 def _with_all_orders(run: AffineEngine) -> AffineEngine:
     """The same run with the mean over all orders, where the budget allows for it."""
     if run.error_kind == "exact" or not run.walk.exists:
@@ -112,6 +158,12 @@ def _with_all_orders(run: AffineEngine) -> AffineEngine:
 def _affordable_rounds(course: Course, budget: float) -> int:
     """How often the recursion may be applied to tell each of the two radii; none too often is refused."""
     epoch = epoch_flops(course)
+    if _is_written_out(course):
+        require_affordable(
+            epoch, budget, f"the mean square over the orders of {course.scheme.steps(course.n)} batches",
+            "try fewer batches, a larger budget, or expected_risk at the epochs of interest",
+        )  # fmt: skip
+        return ROUNDS
     require_affordable(
         2 * _FEWEST_ROUNDS * epoch, budget,
         f"the mean square over the orders of {course.scheme.steps(course.n)} batches",
@@ -121,7 +173,12 @@ def _affordable_rounds(course: Course, budget: float) -> int:
 
 
 def epoch_flops(course: Course) -> float:
-    """Operations of one application of `congruence`, calls included; infinite if its memory is out of reach."""
+    """Operations of one application of `congruence`, calls included; infinite if its memory is out of reach.
+
+    Where the map is written out first, that is all it costs.
+    """
+    if _is_written_out(course):
+        return squared_lattice.flops(course.blocks.batches, course.visits(0).dimension)
     visits, (rows, rank) = course.visits(0), course.blocks.rows.shape
     d, batches = visits.dimension, course.blocks.batches
     fast = _is_fast(course)
@@ -185,6 +242,8 @@ def spread_gain(course: Course, decided: float | None = None, rounds: int = ROUN
 def congruence_change(course: Course) -> Map:
     """M -> E[A M A'] - M over the orders of an epoch."""
     visits = course.visits(0)
+    if _is_written_out(course):
+        return _by_entries(course)
     if _is_fast(course):
         lattice = ReshuffledMoment(course.blocks, visits.step, np.eye(visits.rank), 0.0)
         basis, nothing = lattice.basis, np.zeros((0, visits.rank))
@@ -197,6 +256,34 @@ def congruence_change(course: Course) -> Map:
     change = second_moment(course, Inputs(np.zeros(visits.rank)), 0).congruence_change
     small = 0 < visits.dimension * (visits.dimension + 1) // 2 <= _MOST_WRITTEN_OUT
     return _written_out(change, visits.left, visits.right) if small and visits.step else change
+
+
+def _by_entries(course: Course) -> Map:
+    change, d = _mean_change(course), course.visits(0).dimension
+    upper = squared_lattice.upper_entries(d)
+    return lambda matrix: squared_lattice.symmetric(change @ matrix[upper], d)
+
+
+@lru_cache(maxsize=1)
+def _mean_change(course: Course) -> FloatArray:
+    """Both radii ask for it, one after the other."""
+    return squared_lattice.mean_change(course.visits(0))
+
+
+def _is_written_out(course: Course) -> bool:
+    """Whether many batches of few parameters are averaged as matrices on the entries of second moments."""
+    visits, singular = course.visits(0), course.blocks.singular
+    batches = course.blocks.batches
+    if not (choice.climbs(course.scheme) and batches >= _MANY and visits.step and len(singular)):
+        return False
+    if singular[-1] <= _WELL_CONDITIONED * singular[0]:
+        return False
+    each = course.walk.visits * (
+        8.0 * visits.dimension**2 * min(len(course.blocks.rows) / batches, visits.rank)
+    )
+    return squared_lattice.flops(batches, visits.dimension) < _FEWEST_ROUNDS * (
+        each + CALL * course.walk.visits
+    )
 
 
 def _written_out(change: Map, left: FloatArray, right: FloatArray) -> Map:

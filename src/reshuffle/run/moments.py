@@ -13,10 +13,12 @@ from reshuffle.epoch.second_moment import averaged_spread, streams
 from reshuffle.epoch.second_moment.reshuffled import ReshuffledMoment
 from reshuffle.epoch.second_moment.streams import Readout
 from reshuffle.problem.least_squares import LeastSquares
+from reshuffle.run import centred_moments
 from reshuffle.run import expected_risk as parts
 from reshuffle.run.affine_engine import AffineEngine
 from reshuffle.run.expected_risk import ExpectedRisk
 from reshuffle.run.modes_engine import ModesEngine
+from reshuffle.run.two_batches import TwoBatchMoment
 from reshuffle.schemes.base import Unit
 from reshuffle.simulation import simulate
 
@@ -50,8 +52,13 @@ def expected_risk(
     if taken == "simulation":
         mean, error = _mean_risk(engine, when, given_responses)
         return by_sampling(run, clock, mean, error, runs, given_responses)
+    if taken == "centred maps":
+        return by_centred_maps(run, modes, clock, given_responses)
+    if taken == "two batches" and modes is not None:
+        noise = run.problem.truth("the expected risk")[2]
+        return of_reshuffling(modes, run.start, clock, TwoBatchMoment(modes.epoch, noise))
     if taken == "rows" and modes is not None:
-        return of_reshuffling(modes.epoch, run.start, clock, modes.risk(when).total)
+        return of_reshuffling(modes, run.start, clock)
     inputs, courses = _inputs(run, given_responses), run.courses_of_errors
     if len(courses) > 1:
         return _of_courses(run, inputs, clock)
@@ -108,6 +115,8 @@ def way(
         and run.recipe.is_constant
         and streams.leaps(dimension * (dimension + inputs), when),
         settling=lambda: _settling(run, epoch),
+        is_plain=last and epoch is not None and epoch.error_kind == "exact",
+        moves_alike=last and run.recipe.is_constant and run.recipe.at(0).step > 0 and run.space.dimension > 0,
     )
     return choice.second_moment_choice(task, run.accuracy)
 
@@ -184,6 +193,24 @@ def affordable(run: AffineEngine, when: FloatArray) -> int:
     return 2 * int(np.clip(affordable, _FEWEST_RUNS, _MOST_RUNS) / 2)
 
 
+def by_centred_maps(
+    run: AffineEngine, modes: ModesEngine | None, clock: FloatArray, given_responses: bool
+) -> ExpectedRisk:
+    """The mean iterate's risk as it is known, plus the spread by the centred maps of drawn orders."""
+    when, problem = np.unique(clock.ravel()), run.problem
+    mean, mean_error = _mean_risk(run if modes is None else modes, when, given_responses)
+    error = run.start - problem.parameters("the expected risk")
+    found = centred_moments.spread(run, modes, _inputs(run, given_responses), when, run.inside(error))
+    # Of the spread an error of the paces is as large a share as of the time for which what orders do is kept.
+    share = 0.0 if modes is None else modes.epoch.error
+    with np.errstate(invalid="ignore"):
+        errors = np.where(
+            np.isfinite(mean), np.hypot(found.errors + share * found.values, mean_error), np.inf
+        )
+    warn_of_no_answer(when, mean + found.values, errors, problem.covariance.norm_squared(error))
+    return parts.of_estimate(clock, mean, found.values, errors)
+
+
 def by_sampling(
     run: AffineEngine,
     clock: FloatArray,
@@ -233,20 +260,23 @@ def by_sampling(
     return parts.of_estimate(clock, mean, spread.mean, errors)
 
 
-def of_reshuffling(epoch: Epoch, start: FloatArray, clock: FloatArray, mean: FloatArray) -> ExpectedRisk:
-    """Random reshuffling of all rows with nothing but a step, where `mean` is the risk of the mean iterate."""
+def of_reshuffling(
+    modes: ModesEngine, start: FloatArray, clock: FloatArray, moment: TwoBatchMoment | None = None
+) -> ExpectedRisk:
+    """Random reshuffling of all rows with nothing but a step, by the lattice or by another recursion."""
+    epoch = modes.epoch
     problem, space = epoch.problem, epoch.problem.row_space
     beta_star, covariance, noise = problem.truth("the expected risk")
     when = np.unique(clock.ravel())
     error = space.scale * space.coordinates(start - beta_star)
     step = epoch.step * space.scale * space.scale
-    lattice = ReshuffledMoment(epoch.blocks, step, epoch.modes.vectors, noise)
+    lattice = moment or ReshuffledMoment(epoch.blocks, step, epoch.modes.vectors, noise)
     return parts.of_moments(
         clock,
         streams.reshuffled(epoch, lattice, error, when),
         np.ones(len(when)),
         Readout(space, covariance, start, beta_star).turned(lattice.basis),
-        mean,
+        modes.risk(when).total,
     )
 
 

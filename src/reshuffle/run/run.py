@@ -284,8 +284,12 @@ class Run:
         return self._unaveraged._engine.stability()
 
     def mean_square_stability(self) -> MeanSquareStability:
-        """Whether the mean square of a run converges too, on which its expected risk depends."""
-        return mean_square_stability(self._unaveraged._affine.settling)
+        """Whether the mean square of a run converges too, on which its expected risk depends.
+
+        Where orders are too many for a recursion over all of them, from drawn ones, with an error.
+        """
+        alone = self._unaveraged
+        return mean_square_stability(alone._affine.settling, alone._modes)
 
     def best_epoch(self) -> BestEpoch:
         """The epoch with the smallest risk of the mean iterate.

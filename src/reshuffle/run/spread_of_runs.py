@@ -59,7 +59,7 @@ class _Spread:
             return self._made(np.zeros((count, rank, rank)), np.zeros(count), "exact")
         if others:
             return self._of_courses()
-        return self._simulated() if taken == "simulation" else self._followed()
+        return self._followed() if taken in ("rows", "walk") else self._simulated()
 
     def _followed(self) -> ParameterCovariance:
         """Epoch after epoch, by the walk over all orders."""

@@ -85,6 +85,15 @@ BUDGET = 1e13
 """Operations that may be spent on a critical step: ten minutes or so."""
 
 
+def is_certified(problem: LeastSquares, scheme: Scheme) -> bool:
+    """Whether `certified_step` knows the mean at all steps it needs, within its budget."""
+    if scheme.steps(problem.n) == 1 or scheme.shuffle is not Shuffle.EVERY_EPOCH:
+        return True
+    blocks = problem.blocks(scheme.partition(problem.n), scheme.divisors(problem.n))
+    price = task(scheme, problem.n, blocks, 1.0)
+    return (price.degree + 1) * price.exact_flops <= BUDGET
+
+
 def certified_step(problem: LeastSquares, scheme: Scheme) -> float:
     """The step up to which the mean iterate converges, to a relative precision of 1e-9.
 

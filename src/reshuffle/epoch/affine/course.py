@@ -217,6 +217,10 @@ class Course:
         """The course whose maps are the means over orders."""
         return self
 
+    def learn(self, once: AffineMap) -> None:
+        """Take over the map of the first epoch from somewhere else, where it was found more quickly."""
+        self._maps[self.visits(0).hyperparameters] = once
+
     @cached_property
     def settles(self) -> bool:
         """Whether the mean converges from every start."""

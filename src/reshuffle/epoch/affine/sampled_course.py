@@ -129,6 +129,15 @@ class _Tally:
 
 def follow(visits: Visits, force: FloatArray, orders: Orders) -> tuple[FloatArray, FloatArray]:
     """K (d, d) and E (d, 1 + rows) of `AffineMap`, averaged over the orders."""
+    kernel, constant, entries = follow_each(visits, force, orders)
+    inputs = [constant.mean(axis=0)[:, np.newaxis], entries.mean(axis=0).T]
+    return kernel.mean(axis=0), np.hstack(inputs)
+
+
+def follow_each(
+    visits: Visits, force: FloatArray, orders: Orders
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """K (k, d, d) of each of the orders, and E: what the constant (k, d) and what the rows (k, rows, d) do."""
     rank, d, grades = visits.rank, visits.dimension, visits.left * visits.right
     plain = visits.plain.dimension
     count, steps, _ = orders.rows.shape
@@ -156,8 +165,7 @@ def follow(visits: Visits, force: FloatArray, orders: Orders) -> tuple[FloatArra
             stays = (1 - visits.momentum) * kept[:, :, rank:]
             kernel[:, :, rank:plain] += visits.hyperparameters.of_buffer(visit) * kept[:, :, :rank] + stays
         visits.add_of_average(product, kernel)
-    inputs = [constant.mean(axis=0)[:, np.newaxis], entries[:, :-1].mean(axis=0).T]
-    return kernel.mean(axis=0), np.hstack(inputs)
+    return kernel, constant, entries[:, :-1]
 
 
 def _loss(once: AffineMap) -> FloatArray:
@@ -256,10 +264,11 @@ class SampledCourse(Course):
         if visits.hyperparameters not in self.kept:
             truth = np.zeros(visits.rank) if self.truth is None else self.truth
             force = visits.unit_force(truth)
-            self.kept[visits.hyperparameters] = group_maps(visits, force, self._draw, self.accuracy)
+            self.kept[visits.hyperparameters] = group_maps(visits, force, self.draw_pairs, self.accuracy)
         return self.kept[visits.hyperparameters]
 
-    def _draw(self, rng: np.random.Generator, pairs: int) -> Orders:
+    def draw_pairs(self, rng: np.random.Generator, pairs: int) -> Orders:
+        """So many orders, and then their reverses."""
         if self.scheme.unit is Unit.SAMPLE:
             samples = permutations(rng, pairs, self.n)
             divisors = np.tile(self.scheme.step_divisors(self.n), (2 * pairs, 1))

@@ -27,7 +27,9 @@ from functools import partial
 import numpy as np
 
 from reshuffle._core import FloatArray
+from reshuffle._core.progress import track
 from reshuffle.epoch.cavity.echoes import Echoes
+from reshuffle.epoch.cavity.time_nodes import TimeNodes
 from reshuffle.epoch.cavity.visiting import Visiting
 
 _FINEST_SPAN, _COARSEST_SPAN = 1e-9, 1e-6
@@ -63,7 +65,11 @@ def solve(visiting: Visiting, tolerance: float) -> Solution | None:
     None if they lead nowhere: steps so large that samples' influence on themselves grows without bound.
     """
     with np.errstate(over="ignore", invalid="ignore"):
-        return _Path(visiting, tolerance).solution()
+        # Samples change the map by no more than the strongest acts on itself: fewer digits of what they do will do.
+        strength = min(1.0, float(visiting.strengths.max(initial=0.0)))
+        enough = tolerance / max(strength, 1e-6)
+        nodes = visiting.nodes(min(max(1e-2 * enough, _FINEST_SPAN), _COARSEST_SPAN))
+        return None if nodes is None else _Path(visiting, tolerance, enough, nodes).solution()
 
 
 class _Path:
@@ -72,16 +78,12 @@ class _Path:
     Both sides of products are needed: with H_t = I - Y N_t, what comes after is I - N_t Y.
     """
 
-    def __init__(self, visiting: Visiting, tolerance: float):
-        self.visiting, self.tolerance = visiting, tolerance
+    def __init__(self, visiting: Visiting, tolerance: float, enough: float, nodes: TimeNodes):
+        self.visiting, self.tolerance, self.nodes = visiting, tolerance, nodes
         n, k = visiting.rows.shape
         self.k, self.share = k, 1 / n
         self._grades = visiting.grades.ravel()
         self._squares = visiting.squares[:, np.newaxis]
-        # Samples change the map by no more than the strongest acts on itself: fewer digits of what they do will do.
-        strength = min(1.0, float(visiting.strengths.max(initial=0.0)))
-        enough = tolerance / max(strength, 1e-6)
-        self.nodes = visiting.nodes(min(max(1e-2 * enough, _FINEST_SPAN), _COARSEST_SPAN))
         self.echoes = Echoes(visiting.rows, self.nodes, visiting.exclusion, enough)
 
     def _before(self, kernels: FloatArray) -> FloatArray:
@@ -96,7 +98,7 @@ class _Path:
         """Iterate from independent visits on, until the mean map stays as it is or is no longer a number."""
         kernels, end = self._integrate(np.zeros((len(self.nodes.nodes), self.k, len(self._grades))))
         inner = kernels
-        for _ in range(_MOST_ROUNDS):
+        for _ in track(range(_MOST_ROUNDS), None, "solving the cavity equation"):
             echo = self._echo(inner)
             if not np.isfinite(echo).all():
                 return None

@@ -106,12 +106,12 @@ class Visiting:
         """How strongly each sample acts on itself in the course of an epoch (n,)."""
         return np.asarray(np.square(self.rows) @ self.strength)
 
-    def nodes(self, tolerance: float) -> TimeNodes:
+    def nodes(self, tolerance: float) -> TimeNodes | None:
         """The visits at which functions of the visits are computed.
 
         Their span is told from the powers of single modes, times powers of time, which is what small changes of the
         modes make of them, and from the echoes of a few samples, strong and weak ones, as independent visits would
-        make them.
+        make them. None where they leave the range of numbers.
         """
         functions = self._along if len(self.entry) == 1 else self.powers(self.alone).reshape(self.steps, -1)
         order = np.argsort(np.abs(functions).sum(axis=0))
@@ -122,6 +122,8 @@ class Visiting:
         samples = np.geomspace(1, len(strongest), min(len(strongest), _MOST_SAMPLES)).round().astype(int) - 1
         influence = self._along @ np.square(self.rows[strongest[np.unique(samples)]]).T
         together = np.hstack([*shapes, echo(influence, self.exclusion)])
+        if not np.isfinite(together).all():
+            return None
         together = together[:, together.any(axis=0)]
         return TimeNodes.spanning(together / np.abs(together).max(axis=0), tolerance)
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
@@ -21,7 +21,6 @@ from reshuffle.epoch.second_moment.recursion import (
     SecondMoment,
     SquaredMoments,
 )
-from reshuffle.epoch.second_moment.reshuffled import ReshuffledMoment
 from reshuffle.epoch.second_moment.stationary import Map, ModePart, fixed_point, mean_part
 from reshuffle.problem.covariance import Covariance
 from reshuffle.problem.row_space import RowSpace
@@ -268,8 +267,21 @@ def stationary(course: Course, inputs: Inputs) -> tuple[FloatArray, FloatArray, 
     return second, cross, error
 
 
+class EpochMoment(Protocol):
+    """The second moment after an epoch, in coordinates of its own, as `ReshuffledMoment` has it."""
+
+    noise: float
+    basis: FloatArray
+
+    def inlet(self, noise_map: FloatArray) -> FloatArray:
+        """Through which noise enters each mode."""
+
+    def epoch(self, second: FloatArray, source: FloatArray) -> FloatArray:
+        """E e e' after an epoch."""
+
+
 def reshuffled(
-    epoch: Epoch, lattice: ReshuffledMoment, start: FloatArray, epochs: FloatArray
+    epoch: Epoch, lattice: EpochMoment, start: FloatArray, epochs: FloatArray
 ) -> Iterator[Snapshot]:
     """The same for random reshuffling with nothing but a step, in the coordinates of the lattice."""
     space, paces = epoch.problem.row_space, epoch.paces

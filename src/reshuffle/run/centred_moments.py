@@ -1,0 +1,113 @@
+"""The spread of a run by centred maps, where its orders are too many for a recursion over all of them."""
+
+import numpy as np
+
+from reshuffle._core import FloatArray
+from reshuffle._core.confidence import further_rounds
+from reshuffle._core.threads import few_threads
+from reshuffle.epoch.accuracy import A_SECOND, AT_ONCE
+from reshuffle.epoch.affine.affine_map import AffineMap
+from reshuffle.epoch.affine.outside import Inputs
+from reshuffle.epoch.affine.sampled_course import SampledCourse
+from reshuffle.epoch.epoch import Epoch
+from reshuffle.epoch.second_moment import centred_course
+from reshuffle.epoch.second_moment.centred_course import Spread
+from reshuffle.epoch.second_moment.centred_draws import FEWEST_PAIRS, CentredDraws
+from reshuffle.run.affine_engine import AffineEngine
+from reshuffle.run.modes_engine import ModesEngine
+
+SHARE = 0.02
+"""The error of the spread relative to itself that is asked for."""
+SHARE_OF_BUDGET = 0.1
+MOST_ORDERS = 16_000
+
+
+def spread(
+    run: AffineEngine, modes: ModesEngine | None, inputs: Inputs, when: FloatArray, start: FloatArray
+) -> Spread:
+    """What shuffling adds to the risk after each of the ascending epochs, and how far it may be off.
+
+    Orders are drawn until that is `SHARE` of the spread at every epoch, or a tenth of the budget is spent.
+
+    Parameters
+    ----------
+    run : AffineEngine
+    modes : ModesEngine or None
+        The same run in the modes of its mean map, if that is symmetric.
+    inputs : Inputs
+    when : (k,)
+    start : (r,)
+        The error at the start, in the coordinates of the run.
+    """
+    drawn = draws(run, modes, inputs)
+    left = max(SHARE_OF_BUDGET * run.accuracy.budget, A_SECOND)
+    pairs = _first_pairs(drawn)
+    with few_threads(run.dimension):
+        while True:
+            drawn.more(pairs)
+            found = _seen(run, drawn, when, start)
+            left -= drawn.flops(pairs) + centred_course.flops(drawn.orders, run.dimension, when)
+            excess = _excess(found)
+            if excess <= 1 or not np.isfinite(excess):
+                return found
+            total = drawn.orders // (2 * drawn.groups)
+            each = (
+                drawn.flops(total) / total + centred_course.flops(drawn.orders, run.dimension, when) / total
+            )
+            pairs = min(further_rounds(total, excess, left / each), MOST_ORDERS // (2 * drawn.groups) - total)
+            if pairs < 1:
+                return found
+
+
+def draws(run: AffineEngine, modes: ModesEngine | None, inputs: Inputs) -> CentredDraws:
+    """No orders yet, beside the mean over all of them as well as it is known."""
+    course = SampledCourse(
+        run.scheme,
+        run.problem.n,
+        run.blocks,
+        run.space,
+        run.recipe,
+        inputs.truth,
+        accuracy=run.accuracy,
+        kept={},
+    )
+    if modes is None or run.visited is not run.problem:
+        symmetric = run.scheme.is_symmetric and run.recipe.momentum == 0
+        (own,) = run.courses_of_errors if run.problem.beta_star is not None else run.courses
+        return CentredDraws(course, own.map(0), inputs, symmetric, run.accuracy.seed)
+    return CentredDraws(course, mean_of(modes.epoch, run), inputs, True, run.accuracy.seed)
+
+
+def mean_of(epoch: Epoch, run: AffineEngine) -> AffineMap:
+    """The mean map of a symmetric epoch in the graded coordinates of a run over the same rows."""
+    mean, visits = epoch.mean, run.courses[0].visits(0)
+    turn = run.space.turn
+    assert turn is not None
+    known = epoch.problem.row_space.turn
+    factor = mean.factor @ (turn if known is None else known.T @ turn) / visits.sizes
+    steps = run.walk.steps
+    kernel, pull = steps * (factor.T @ mean.weigh(factor)), steps * mean.pulled(factor)
+    force = np.zeros(run.dimension)
+    entries = np.column_stack([force, pull])
+    return AffineMap(
+        visits.left, visits.right, (kernel + kernel.T) / 2, entries, *visits.sizes_of(steps, force)
+    )
+
+
+def _first_pairs(drawn: CentredDraws) -> int:
+    return int(np.clip(AT_ONCE / drawn.flops(1), FEWEST_PAIRS, 16))
+
+
+def _seen(run: AffineEngine, drawn: CentredDraws, when: FloatArray, start: FloatArray) -> Spread:
+    rank, basis, scale = run.space.dimension, drawn.basis, run.space.scale
+    weights = basis[:rank].T @ (run.readout.gram / scale / scale) @ basis[:rank]
+    state = np.concatenate([start, np.zeros(run.dimension - rank)])
+    return centred_course.spread(drawn.maps, weights, np.linalg.solve(basis, state), when)
+
+
+def _excess(found: Spread) -> float:
+    """By how much the error is larger than it should be, at the worst of the epochs."""
+    known = np.isfinite(found.values) & (found.values > 0)
+    if not known.any():
+        return 0.0
+    return float((found.errors[known] / found.values[known]).max()) / SHARE

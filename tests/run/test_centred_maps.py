@@ -1,0 +1,157 @@
+"""Second moments of shuffled samples by centred maps: against the walk over all cuts, and against simulation."""
+
+import math
+
+import numpy as np
+import pytest
+
+import reshuffle as rs
+from reshuffle.epoch.affine.outside import Inputs
+from reshuffle.epoch.second_moment import centred_radius
+from reshuffle.epoch.second_moment.centred_course import MeanSum, settled
+from reshuffle.run import centred_moments, centred_stability, moments
+from tests.problems import case
+
+RECIPES = [{}, {"penalty": 0.3}, {"momentum": 0.4, "penalty": 0.2}]
+SCHEMES = [
+    rs.SampleReshuffling(3),
+    rs.SampleReshuffling(batch_size=4),
+    rs.SampleReshuffling(batch_size=2, drop_last=True),
+    rs.RandomReshuffling(3),
+]
+
+
+def by_centred_maps(run, epochs, given=False):
+    """The spread by centred maps whether or not anything better is known."""
+    affine = run._affine
+    error = affine.inside(run.start - run.problem.beta_star)
+    inputs = moments._inputs(affine, given)
+    return centred_moments.spread(affine, run._modes, inputs, np.array(epochs), error)
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=repr)
+@pytest.mark.parametrize("scheme", SCHEMES, ids=repr)
+@pytest.mark.parametrize("given", [False, True])
+def test_the_spread_covers_that_of_all_cuts(monkeypatch, scheme, recipe, given):
+    monkeypatch.setattr(centred_moments, "SHARE", 0.06)
+    tiny = case(7, 3, 1, step=0.2)
+    run = rs.descend(tiny.problem, scheme, 0.2, start=tiny.start, **recipe)
+    epochs = [0, 1, 2, 5, math.inf]
+    exact = run.expected_risk(epochs, given_responses=given)
+    assert exact.error_kind != "three standard errors"
+    found = by_centred_maps(run, epochs, given)
+    assert (np.abs(found.values - exact.spread) <= found.errors + 1e-12).all()
+    assert (found.errors[1:] <= 0.06 * found.values[1:]).all()
+
+
+@pytest.mark.parametrize("recipe", [{}, {"momentum": 0.4}], ids=repr)
+@pytest.mark.parametrize("batches", [2, 4])
+@pytest.mark.parametrize("step", [0.2, 0.8])
+def test_radii_cover_those_of_all_cuts(batches, recipe, step):
+    tiny = case(8, 3, 1)
+    run = rs.descend(tiny.problem, rs.SampleReshuffling(batches), step, **recipe)
+    exact = run.mean_square_stability()
+    assert exact.error_kind == "exact"
+    drawn = centred_stability.undriven(run._affine, run._modes)
+    drawn.more(30)
+    rate, gain = centred_radius.rate(drawn.maps), centred_radius.gain(drawn.maps)
+    assert abs(rate.value - exact.rate) <= rate.error
+    assert abs(gain.value - exact.gain) <= gain.error
+    assert gain.error < 0.2 * gain.value
+
+
+def test_the_larger_radius_by_iteration_is_that_of_the_matrix(monkeypatch):
+    """Entries that are too many to write out are left to Arnoldi's iteration."""
+    problem = rs.gaussian(60, 6, seed=0)
+    run = rs.descend(problem, rs.SampleReshuffling(5), 0.1)
+    drawn = centred_stability.undriven(run._affine, run._modes)
+    drawn.more(2)
+    written = centred_radius.rate(drawn.maps), centred_radius.gain(drawn.maps)
+    monkeypatch.setattr(centred_radius, "_WRITTEN_OUT", 0)
+    iterated = centred_radius.rate(drawn.maps), centred_radius.gain(drawn.maps)
+    for one, other in zip(written, iterated, strict=True):
+        assert one.value == pytest.approx(other.value, rel=1e-7)
+        assert one.error == pytest.approx(other.error, rel=1e-3)
+
+
+def test_many_epochs_end_in_the_limit():
+    problem = rs.gaussian(60, 4, noise=0.5, seed=0)
+    run = rs.descend(problem, rs.SampleReshuffling(batch_size=7), step=0.1)
+    assert run.second_moment_choice(1).taken == "centred maps"
+    risk = run.expected_risk([5000, math.inf])
+    np.testing.assert_allclose(risk.total[0], risk.total[1], rtol=1e-6)
+    np.testing.assert_allclose(risk.error[0], risk.error[1], rtol=1e-3)
+
+
+@pytest.mark.parametrize("recipe", [{}, {"momentum": 0.5, "penalty": 0.1}], ids=repr)
+def test_simulated_runs_agree(recipe):
+    problem = rs.gaussian(90, 5, noise=0.5, seed=3)
+    scheme, epochs = rs.SampleReshuffling(batch_size=8), [1, 6, 25]
+    found = rs.descend(problem, scheme, step=0.05, **recipe).expected_risk(epochs)
+    real = rs.simulate(
+        problem,
+        scheme,
+        step=0.05,
+        epochs=epochs,
+        runs=600,
+        fresh_noise=True,
+        seed=5,
+        progress=False,
+        **recipe,
+    )
+    off = np.hypot(4 * real.spread.standard_error, found.error)
+    assert (np.abs(real.spread.mean - found.spread) <= off).all()
+    assert found.error_kind == "three standard errors"
+
+
+def test_errors_cover_on_many_problems(monkeypatch):
+    """Over generated problems, some of them with heavy tails; benchmarks/centred_coverage.py has more."""
+    monkeypatch.setattr(centred_moments, "SHARE", 0.2)
+    inside = []
+    for seed in range(15):
+        rng = np.random.default_rng(seed)
+        X = rng.standard_t(4, (8, 2)) if seed % 2 else rng.standard_normal((8, 2))
+        X /= np.sqrt(np.square(X).sum(axis=1).mean())
+        problem = rs.LeastSquares(X, X @ [1.0, -1.0], beta_star=[1.0, -1.0], noise=0.5)
+        run = rs.descend(problem, rs.SampleReshuffling(4), 0.4, seed=seed)
+        exact = run.expected_risk([1, 6, math.inf])
+        assert exact.error_kind != "three standard errors"
+        found = by_centred_maps(run, [1, 6, math.inf])
+        inside.extend(np.abs(found.values - exact.spread) <= found.errors)
+    assert sum(inside) >= 0.98 * len(inside)
+
+
+def test_runs_that_explode_have_an_infinite_risk():
+    """Four batches have an exact mean, which may converge or not: single runs do not."""
+    problem = rs.gaussian(60, 4, noise=0.5, seed=0)
+    run = rs.descend(problem, rs.SampleReshuffling(4), step=2.0, budget=1e10)
+    square = run.mean_square_stability()
+    assert not square.converges
+    assert square.rate - square.error > 1
+    assert run.expected_risk(math.inf).spread == math.inf
+    late = run.expected_risk([1, 500])
+    assert np.isfinite(late.total[0])
+    assert late.total[1] == math.inf
+
+
+def test_sums_over_all_powers_and_fixed_points():
+    rng = np.random.default_rng(0)
+    mean, right = 0.4 * rng.standard_normal((3, 3)), np.diag([1.0, 2.0, 3.0])
+    through = MeanSum.of(mean)
+    solution = through.solve(right)
+    np.testing.assert_allclose(solution - mean @ solution @ mean.T, right, atol=1e-12)
+    back = through.adjoint(right)
+    np.testing.assert_allclose(back - mean.T @ back @ mean, right, atol=1e-12)
+    assert MeanSum.of(np.eye(2)) is None
+    assert MeanSum.of(np.diag([0.5, -1.1])) is None
+    np.testing.assert_allclose(settled(lambda V: 1 + V / 2, 1), 2.0, rtol=1e-6)
+    assert settled(lambda V: 1 + 1.01 * V, 1) is None
+
+
+def test_nothing_enters_a_run_that_is_undriven():
+    run = rs.descend(rs.gaussian(20, 3, seed=0), rs.SampleReshuffling(4), 0.1)
+    drawn = centred_stability.undriven(run._affine, run._modes)
+    drawn.more(1)
+    assert not drawn.maps.own.any()
+    assert not drawn.maps.pushes.any()
+    assert Inputs(np.zeros(3), given=np.zeros(20)).noise == 0
