@@ -346,7 +346,8 @@ def descend(
     ----------
     problem : LeastSquares
     scheme : Scheme
-        How the rows are visited: FullBatch(), RandomReshuffling(batches=4), WithReplacement(batches=4).
+        How the rows are visited: FullBatch(), RandomReshuffling(batches=4), WithReplacement(batches=4); or Stages,
+        if that changes with the epoch.
     step : float, list, callable or schedule
         The step of one visit, torch's lr; or
     alpha : float, list, callable or schedule
