@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from reshuffle.schemes import SampleWithReplacement as SampleWithReplacement
     from reshuffle.schemes import Scheme as Scheme
     from reshuffle.schemes import ShuffleOnce as ShuffleOnce
+    from reshuffle.schemes import Stages as Stages
     from reshuffle.schemes import WithReplacement as WithReplacement
     from reshuffle.simulation import Estimate as Estimate
     from reshuffle.simulation import Simulation as Simulation
@@ -84,6 +85,7 @@ _HOMES = {
     "Scheme": "reshuffle.schemes",
     "SchemeComparison": "reshuffle.planning",
     "ShuffleOnce": "reshuffle.schemes",
+    "Stages": "reshuffle.schemes",
     "Simulation": "reshuffle.simulation",
     "Stability": "reshuffle.run",
     "TailAverage": "reshuffle.recipe",

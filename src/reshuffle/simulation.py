@@ -15,6 +15,7 @@ from reshuffle.problem import checked_problem, checked_start
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.recipe import Average, StepLike, recipe
 from reshuffle.recipe.recipe import Recipe
+from reshuffle.recipe.staged_recipe import arranged
 from reshuffle.schemes import base
 from reshuffle.schemes.base import Scheme, Visit
 
@@ -130,6 +131,7 @@ def simulate(
     scheme = base.checked(scheme, problem.n)
     steps = scheme.steps(problem.n)
     made = recipe.checked(step, alpha, penalty, momentum, steps, nesterov, unpenalized, problem.p, average)
+    made = arranged(made, scheme, problem.n)
     when = checks.epochs(epochs)
     if not np.isfinite(when).all():
         raise ValueError(

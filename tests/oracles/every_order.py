@@ -92,6 +92,15 @@ def all_runs(training, epochs, fresh=True):
     return state[0]
 
 
+def runs_through(training, epochs):
+    """R of every run (runs, p, 1 + n), where each epoch has a list of its own of equally likely visits."""
+    state = begin(training)
+    for step, equally_likely in zip(training.steps, epochs, strict=True):
+        followed = [advance(training, step, visits, *state) for visits in equally_likely]
+        state = tuple(np.concatenate(part) for part in zip(*followed, strict=True))
+    return state[0]
+
+
 def mean_iterate(training, runs):
     return np.mean(runs, axis=0) @ np.concatenate([[1.0], training.y])
 

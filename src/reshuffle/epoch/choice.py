@@ -326,6 +326,24 @@ def affine_methods(walk: Walk, recipe: Recipe) -> list[str]:
     return ["exact"] * (walk.exists or followed) + ["cavity"] * cavity + ["sampling"] * draws
 
 
+def require_stages(scheme: Scheme) -> None:
+    """Refuse stages that have no mean map of an epoch.
+
+    >>> import reshuffle as rs
+    >>> require_stages(rs.Stages([(5, rs.ShuffleOnce(2)), (None, rs.FullBatch())]))
+    Traceback (most recent call last):
+    ...
+    reshuffle.errors.UnsupportedError: descend has no answer for stages that draw one order and keep it, \
+such as ShuffleOnce(batches=2); try RandomReshuffling or Cyclic in its place, or simulate(...).
+    """
+    for _, stage in scheme.stages:
+        if stage is not scheme and stage.shuffle is Shuffle.ONCE:
+            raise UnsupportedError(
+                f"descend has no answer for stages that draw one order and keep it, such as {stage!r}; "
+                "try RandomReshuffling or Cyclic in its place, or simulate(...)."
+            )
+
+
 def require_known(scheme: Scheme, recipe: Recipe, n: int, method: str) -> None:
     """Refuse a method that the scheme has not got where epochs are not symmetric.
 
@@ -424,6 +442,28 @@ def second_moment_choice(task: SecondMomentTask, accuracy: Accuracy) -> Choice:
             Way("simulation", np.nan, "" if of_walk else "the exact recursion is affordable"),
         ),
     )
+
+
+def least_known(choices: list[Choice]) -> Choice:
+    """Of the means of several stages, the one that is known worst."""
+    return max(choices, key=lambda each: METHODS.index(each.taken))
+
+
+_THROUGH_STAGES = ("walk", "no orders differ")
+"""Ways that hand second moments on from one stage to the next."""
+
+
+def through_stages(choices: list[Choice]) -> Choice:
+    """How second moments are followed through stages: at the dearest's price, or simulated if not in all."""
+    others = [each for each in choices if each.taken not in _THROUGH_STAGES]
+    if not others:
+        return max(choices, key=lambda each: each.way.operations)
+    alone = "it is for runs whose epochs are all alike"
+    ways = (
+        way if way.against or way.name == "simulation" else replace(way, against=alone)
+        for way in others[0].ways
+    )
+    return Choice(others[0].question, tuple(ways))
 
 
 def _of_two_batches(task: SecondMomentTask, budget: float, is_needed: bool) -> tuple[float, str]:

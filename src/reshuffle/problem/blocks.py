@@ -38,7 +38,7 @@ class Blocks:
         """The largest weight 1 / (B m_b) that a row has in the mean gradient of the batches."""
         return 1 / (self.batches * float(self.divisors.min()))
 
-    def of(self, batch: int) -> slice:
+    def of(self, batch: int) -> slice | IntArray:
         """Where one batch's rows are."""
         return slice(int(self.offsets[batch]), int(self.offsets[batch + 1]))
 

@@ -98,6 +98,16 @@ class Recipe:
         return isinstance(self.schedule, float)
 
     @property
+    def has_limit(self) -> bool:
+        """Whether epochs are alike from some epoch on, for ever."""
+        return self.is_constant
+
+    @property
+    def parts(self) -> "tuple[Recipe, ...]":
+        """The recipe of each stage of the scheme, as if the run began with it."""
+        return (self,)
+
+    @property
     def is_plain(self) -> bool:
         """Whether there is nothing but a step in an epoch."""
         looks_inside = self.average is not None and self.average.is_per_visit

@@ -258,14 +258,28 @@ class AffineEngine(AffineStates):
         If the risk has not settled to twelve digits by then `error` is the whole risk: later epochs are unknown,
         but for the limit.
         """
-        end = float(self._risk(np.asarray(np.inf)).total) if self.recipe.is_constant else math.nan
+        end = float(self._risk(np.asarray(np.inf)).total) if self.recipe.has_limit else math.nan
         longest = min(stopping.LONGEST_SEARCH, max(64.0, self.accuracy.budget / self._epoch_flops // 1))
-        first = self.recipe.earliest
+        first = self._searched_from
         found = stopping.search_one_by_one(
             lambda late: self._risk(late + first).total, end, self.recipe.horizon - first, longest
         )
         found = replace(found, epoch=found.epoch + first)
         return found.with_error_of(self.risk) if self.error_kind != "exact" else found
+
+    @property
+    def _searched_from(self) -> int:
+        """The first epoch that a search for the best looks at."""
+        return self.recipe.earliest
+
+    @property
+    def settling(self) -> "AffineEngine":
+        """The run that decides whether this one settles."""
+        return self
+
+    def parts(self, when: FloatArray) -> "list[tuple[AffineEngine, FloatArray]]":
+        """The stages that lead to ascending epochs, and those of each."""
+        return [(self, when)]
 
     @property
     def search_operations(self) -> float:

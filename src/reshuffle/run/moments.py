@@ -84,6 +84,11 @@ def way(
 
     `squares` says whether the map of an epoch may be squared where the state is small.
     """
+    stages = run.parts(when)
+    if stages[0][0] is not run:
+        return choice.through_stages(
+            [way(stage, None, local, given_responses, squares) for stage, local in stages]
+        )
     epoch = None if modes is None else modes.epoch
     exact = _mean_is_exact(run, epoch)
     plain = epoch is not None and choice.climbs(epoch.scheme)

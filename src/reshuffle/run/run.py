@@ -17,6 +17,7 @@ from reshuffle.errors import UnsupportedError
 from reshuffle.problem import checked_problem, checked_start, units
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.recipe import Average, Recipe, StepLike, recipe
+from reshuffle.recipe.staged_recipe import arranged
 from reshuffle.run import limits, moments, spread_of_runs
 from reshuffle.run.affine_engine import AffineEngine
 from reshuffle.run.averaged_modes import AveragedModes
@@ -29,6 +30,7 @@ from reshuffle.run.parameter_covariance import ParameterCovariance, new_rows
 from reshuffle.run.risk import Risk
 from reshuffle.run.risk_interval import RiskInterval
 from reshuffle.run.stability import FrozenSubspace, RangeAssumption, Stability
+from reshuffle.run.staged_engine import StagedEngine
 from reshuffle.run.stopping import BestEpoch
 from reshuffle.schemes import base
 from reshuffle.schemes.base import Scheme
@@ -66,7 +68,9 @@ class Run:
         self.problem, self.scheme, self.recipe, self.start = problem, scheme, recipe, start
         self.accuracy = accuracy
         if not self._is_symmetric:
-            choice.require_known(scheme, recipe, problem.n, accuracy.method)
+            choice.require_stages(scheme)
+            for (_, stage), part in zip(scheme.stages, recipe.parts, strict=False):
+                choice.require_known(stage, part, problem.n, accuracy.method)
 
     def __repr__(self) -> str:
         return f"Run({self.problem}, {self.scheme}, {self.recipe})"
@@ -116,7 +120,7 @@ class Run:
             return self._modes.epoch
         if not self.recipe.is_constant or self.recipe.momentum:
             raise self._unsupported(
-                "epoch", "a constant step without momentum: only then is it one map of beta"
+                "epoch", "one scheme and a constant step without momentum: only then is it one map of beta"
             )
         return AffineEpoch(self._affine.courses, float(self._affine.fades(np.ones(1))[0]), self.method)
 
@@ -139,7 +143,8 @@ class Run:
     def _affine(self) -> AffineEngine:
         """The run as one that is not known to be symmetric, for what needs every visit."""
         wanted = choice.for_every_visit(self.accuracy) if self._is_symmetric else self.accuracy
-        return AffineEngine(self.problem, self.scheme, self.recipe, self.start, wanted)
+        engine = AffineEngine if self.scheme.stages[0][1] is self.scheme else StagedEngine
+        return engine(self.problem, self.scheme, self.recipe, self.start, wanted)
 
     @property
     def _engine(self) -> Engine:
@@ -284,7 +289,7 @@ class Run:
         Where orders are too many for a recursion over all of them, from drawn ones, with an error.
         """
         alone = self._unaveraged
-        return mean_square_stability(alone._affine, alone._modes)
+        return mean_square_stability(alone._affine.settling, alone._modes)
 
     def best_epoch(self) -> BestEpoch:
         """The epoch with the smallest risk of the mean iterate.
@@ -341,7 +346,8 @@ def descend(
     ----------
     problem : LeastSquares
     scheme : Scheme
-        How the rows are visited: FullBatch(), RandomReshuffling(batches=4), WithReplacement(batches=4).
+        How the rows are visited: FullBatch(), RandomReshuffling(batches=4), WithReplacement(batches=4); or Stages,
+        if that changes with the epoch.
     step : float, list, callable or schedule
         The step of one visit, torch's lr; or
     alpha : float, list, callable or schedule
@@ -394,5 +400,6 @@ def descend(
     scheme = base.checked(scheme, problem.n)
     steps = scheme.steps(problem.n)
     made = recipe.checked(step, alpha, penalty, momentum, steps, nesterov, unpenalized, problem.p, average)
+    made = arranged(made, scheme, problem.n)
     wanted = accuracy(method, rtol, budget, seed)
     return Run(problem, scheme, made, checked_start(start, problem), wanted)

@@ -7,6 +7,7 @@ from reshuffle.schemes.random_reshuffling import RandomReshuffling
 from reshuffle.schemes.sample_reshuffling import SampleReshuffling
 from reshuffle.schemes.sample_subsets import SampleSubsets
 from reshuffle.schemes.shuffle_once import ShuffleOnce
+from reshuffle.schemes.stages import Stages
 from reshuffle.schemes.with_replacement import SampleWithReplacement, WithReplacement
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "Scheme",
     "Shuffle",
     "ShuffleOnce",
+    "Stages",
     "Unit",
     "WithReplacement",
 ]

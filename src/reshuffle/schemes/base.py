@@ -1,5 +1,6 @@
 """What every way of visiting the data declares: its batches, what is random, and when it is drawn."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from reshuffle._core import FloatArray, IntArray
+from reshuffle.errors import UnsupportedError
 from reshuffle.schemes.partition import Batches, Partition
 
 
@@ -21,6 +23,7 @@ class Shuffle(Enum):
     EVERY_EPOCH = "a fresh uniformly random order in every epoch"
     EVERY_STEP = "an independent draw in every step"
     FROM_A_LIST = "an order drawn in every epoch from a list of equally likely ones"
+    BY_STAGE = "as the stage says that an epoch belongs to"
 
 
 class Unit(Enum):
@@ -95,6 +98,11 @@ class Scheme(ABC):
     def batches(self) -> int | None:
         """B, the number of batches, if that was given; `steps(n)` knows it in every case."""
         return self._partition.number
+
+    @property
+    def stages(self) -> "tuple[tuple[float, Scheme], ...]":
+        """For how many epochs each of several schemes is kept, one after the other: most are kept for ever."""
+        return ((math.inf, self),)
 
     def steps(self, n: int) -> int:
         """The number of steps per epoch over n rows."""
@@ -196,6 +204,15 @@ def checked(value: Any, n: int) -> Scheme:
         raise TypeError(f"scheme must be a scheme such as RandomReshuffling(batches=4), but it is {value!r}.")
     value.partition(n)
     return value
+
+
+def without_stages(scheme: Scheme, question: str) -> Scheme:
+    """Return a scheme that is kept for ever; refuse one that has stages, each with an answer of its own."""
+    if scheme.stages[0][1] is not scheme:
+        raise UnsupportedError(
+            f"{question} has no answer for {scheme!r}, whose stages have one each; ask for that of a single stage."
+        )
+    return scheme
 
 
 OrderLike = ArrayLike

@@ -112,6 +112,24 @@ class Escape:
         return np.where(reached, np.inf, rest + self._staying(states))
 
 
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Some epochs of one course, counted from its beginning.
+
+    Attributes
+    ----------
+    course : Course
+    epochs : (k,)
+        Ascending.
+    asked : int
+        How many of them are asked for; one more is where the next part begins.
+    """
+
+    course: "Course"
+    epochs: FloatArray
+    asked: int
+
+
 @dataclass(eq=False)
 class Course:
     """The mean over the orders of one scheme, as states (d, 1 + rows) that inputs (1, y) are multiplied with.
@@ -185,6 +203,14 @@ class Course:
         after = followed_states(*self._epoch(epoch), states, inputs)
         # Beyond the range of numbers the map knows which states have grown.
         return after if np.isfinite(after).all() else once_more(self.fed(epoch, inputs), states)
+
+    def parts(self, epochs: FloatArray) -> "Iterator[Part]":
+        """What is gone through, one after the other, to reach the ascending epochs."""
+        yield Part(self, epochs, len(epochs))
+
+    def within(self, epoch: int) -> "tuple[Course, int]":
+        """The course that the epoch after `epoch` others belongs to, and how many of its own were before."""
+        return self, epoch
 
     @property
     def source(self) -> "Course":

@@ -105,15 +105,16 @@ class Outside:
             if np.isinf(epoch):
                 fades.append(self.end)
                 continue
-            state, done = self._onward(state, done, int(epoch)), int(epoch)
+            state, done = self.onward(state, done, int(epoch)), int(epoch)
             fades.append(float(state[0, 0]) if np.isfinite(state).all() else math.inf)
         return np.array(fades)
 
     def state(self, epoch: int) -> FloatArray:
         """A coordinate that was one at the start, and its momentum buffer, (2, 1), after an epoch."""
-        return self._onward(np.array([[1.0], [0.0]]), 0, epoch)
+        return self.onward(np.array([[1.0], [0.0]]), 0, epoch)
 
-    def _onward(self, state: FloatArray, done: int, epoch: int) -> FloatArray:
+    def onward(self, state: FloatArray, done: int, epoch: int) -> FloatArray:
+        """A state (2, 1) that is known after `done` epochs, after a later one."""
         if self.recipe.is_constant:
             return Powers(self.visit(0)).after(self.steps * (epoch - done), state)
         for passed in range(done, epoch):
@@ -128,6 +129,13 @@ class Outside:
             for slot in range(self.steps):
                 state = self.visit(epoch, slot)(state)
         return state
+
+    def last(self, state: FloatArray) -> FloatArray:
+        """A state (2, 1) in the end, from which it has come on for ever."""
+        hyper = self.recipe.at(0)
+        if hyper.step * hyper.penalty == 0:
+            return state
+        return np.zeros((2, 1)) if self.visit(0).settles else np.full((2, 1), np.inf)
 
     @property
     def end(self) -> float:

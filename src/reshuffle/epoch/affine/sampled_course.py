@@ -231,13 +231,13 @@ class SampledCourse(Course):
                 self._maps[visits.hyperparameters] = mean_of(counted)
         return self._maps[visits.hyperparameters]
 
-    def states(
-        self, start: FloatArray, epochs: FloatArray, inputs: FloatArray | None = None
+    def onward(
+        self, begin: FloatArray, epochs: FloatArray, inputs: FloatArray | None = None
     ) -> Iterator[FloatArray]:
         """As in `Course`, if the maps of all epochs that are unlike fit into memory."""
         if not self.recipe.is_constant and len(epochs):
             self._require_room(int(epochs[-1]))
-        return super().states(start, epochs, inputs)
+        return super().onward(begin, epochs, inputs)
 
     def _require_room(self, last: int) -> None:
         """Refuse a schedule whose maps, which all replicas share, do not fit."""
@@ -277,8 +277,11 @@ class SampledCourse(Course):
         blocks = self.blocks
         batches = permutations(rng, pairs, blocks.batches)
         batches = np.concatenate([batches, batches[:, ::-1]])
-        rows = len(blocks.rows)
-        members = _cut(np.arange(rows)[np.newaxis], np.asarray(blocks.sizes), rows)[0]
+        members = _cut(
+            np.concatenate([blocks.columns(batch) for batch in range(blocks.batches)])[np.newaxis],
+            np.asarray(blocks.sizes),
+            len(blocks.rows),
+        )[0]
         return Orders(members[batches], np.asarray(blocks.divisors)[batches])
 
 

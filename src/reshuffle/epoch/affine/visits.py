@@ -42,6 +42,10 @@ class GradedBlocks(Blocks):
     singular: FloatArray
     held: FloatArray | None = None
 
+    def columns(self, batch: int) -> IntArray:
+        """Where the rows of a batch are."""
+        return np.arange(self.offsets[batch], self.offsets[batch + 1])
+
 
 def graded(
     space: RowSpace, blocks: Blocks, penalty_rows: FloatArray | None = None
@@ -224,7 +228,7 @@ class Visits:
 
     def columns(self, batch: int) -> IntArray:
         """Where the responses of the batch are among those of the blocks."""
-        return np.arange(self.blocks.offsets[batch], self.blocks.offsets[batch + 1])
+        return self.blocks.columns(batch)
 
 
 class SubsetVisits(Visits):
@@ -285,7 +289,10 @@ class MeanVisits(DrawnVisits):
 
     @cached_property
     def _weights(self) -> FloatArray:
-        return np.repeat(1 / (self.blocks.batches * self.blocks.divisors), self.blocks.sizes)
+        weights = np.zeros(len(self.blocks.rows))
+        for batch, divisor in enumerate(self.blocks.divisors):
+            weights[self.blocks.of(batch)] = 1 / (self.blocks.batches * divisor)
+        return weights
 
     @cached_property
     def gram(self) -> FloatArray:

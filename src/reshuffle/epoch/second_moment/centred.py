@@ -21,7 +21,7 @@ from reshuffle.epoch.affine.course import Course
 from reshuffle.epoch.affine.outside import Inputs
 from reshuffle.epoch.second_moment.recursion import SecondMoment
 from reshuffle.epoch.second_moment.stationary import fixed_point, mean_part
-from reshuffle.epoch.second_moment.streams import Pace, Snapshot, distance, second_moment
+from reshuffle.epoch.second_moment.streams import Pace, Snapshot, distance, one_after_the_other, second_moment
 from reshuffle.epoch.walks import Process
 
 
@@ -85,9 +85,17 @@ def covariances(
     """
     rank, d = course.visits(0).rank, course.visits(0).dimension
     inputs = Inputs(np.zeros(rank), given=responses)
+    moments = np.zeros((d, d + 1))
+    moments[:rank, d] = start
+    return one_after_the_other(course, inputs, moments, epochs, _along)
+
+
+def _along(
+    course: Course, inputs: Inputs, begin: FloatArray, epochs: FloatArray
+) -> Iterator[tuple[Snapshot, FloatArray]]:
+    """What is known at each of the epochs, and [C, m], from those at the start."""
+    d, rank = len(begin), course.visits(0).rank
     first = CentredMoment(second_moment(course, inputs, 0))
-    begin = np.zeros((d, d + 1))
-    begin[:rank, d] = start
 
     def advance(passed: int, current: FloatArray) -> FloatArray:
         constant = course.recipe.is_constant
@@ -101,10 +109,10 @@ def covariances(
         if end is None and (np.isinf(epoch) or pace.has_settled):
             end = _end(course, first, inputs, current)
         if end is not None and np.isinf(epoch):
-            yield end
+            yield end, current
             return
         inside = current[:rank, :rank]
-        yield Snapshot(inside, current[:rank, d], 0.0 if end is None else distance(inside, end))
+        yield Snapshot(inside, current[:rank, d], 0.0 if end is None else distance(inside, end)), current
 
 
 def _end(course: Course, once: CentredMoment, inputs: Inputs, current: FloatArray) -> Snapshot:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
@@ -131,8 +131,13 @@ class Snapshot:
     error: float = 0.0
 
 
+Along: TypeAlias = Callable[[Course, Inputs, FloatArray, FloatArray], Iterator[tuple[Snapshot, FloatArray]]]
+"""From moments at the start to what is known at ascending epochs, and the moments there."""
+
+
 def second_moment(course: Course, inputs: Inputs, epoch: int) -> SecondMoment:
     """The recursion that belongs to a course, in the epoch after `epoch` others."""
+    course, epoch = course.within(epoch)
     visits = course.visits(epoch)
     if isinstance(visits.plain, DrawnVisits):
         return DrawnSecondMoment(course.walk, visits, inputs)
@@ -144,8 +149,29 @@ def general(course: Course, inputs: Inputs, start: FloatArray, epochs: FloatArra
     rank = course.visits(0).rank
     state = np.zeros(course.visits(0).dimension)
     state[:rank] = start
-    recursion = second_moment(course, inputs, 0)
-    moments, d = recursion.start(state), len(state)
+    moments = second_moment(course, inputs, 0).start(state)
+    return one_after_the_other(course, inputs, moments, epochs, _along)
+
+
+def one_after_the_other(
+    course: Course, inputs: Inputs, moments: FloatArray, epochs: FloatArray, along: Along
+) -> Iterator[Snapshot]:
+    """Follow moments through the parts of a course, each from where the one before it has ended."""
+    for part in course.parts(epochs):
+        reached = moments
+        for number, (snapshot, current) in enumerate(along(part.course, inputs, moments, part.epochs)):
+            reached = current
+            if number < part.asked:
+                yield snapshot
+        moments = reached
+
+
+def _along(
+    course: Course, inputs: Inputs, moments: FloatArray, epochs: FloatArray
+) -> Iterator[tuple[Snapshot, FloatArray]]:
+    """What is known at each of the epochs, and the joint moments, from those at the start."""
+    recursion, d = second_moment(course, inputs, 0), len(moments)
+    rank = course.visits(0).rank
 
     def advance(passed: int, current: FloatArray) -> FloatArray:
         made = recursion if course.recipe.is_constant else second_moment(course, inputs, passed)
@@ -160,10 +186,10 @@ def general(course: Course, inputs: Inputs, start: FloatArray, epochs: FloatArra
         if end is None and (np.isinf(epoch) or pace.has_settled):
             end = _end(course, inputs, current)
         if end is not None and np.isinf(epoch):
-            yield end
+            yield end, current
             return
         error = 0.0 if end is None else distance(current[:rank, :rank], end)
-        yield Snapshot(current[:rank, :rank], current[:rank, d], error)
+        yield Snapshot(current[:rank, :rank], current[:rank, d], error), current
 
 
 def leaps(moments: int, epochs: FloatArray) -> bool:
