@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle.epoch.second_moment import two_shuffled_batches
+from reshuffle.epoch.second_moment import two_batches, two_shuffled_batches
 from reshuffle.epoch.second_moment.two_shuffled_batches import TwoShuffledBatches
-from reshuffle.run import moments, two_batches
+from reshuffle.run import moments
 from tests.problems import case
 
 CUTS = [(2, (1, 1)), (3, (2, 1)), (5, (3, 2)), (6, (3, 3)), (6, (2, 3)), (7, (4, 3))]
