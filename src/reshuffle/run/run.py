@@ -20,12 +20,11 @@ from reshuffle.recipe import Average, Recipe, StepLike, recipe
 from reshuffle.recipe.staged_recipe import arranged
 from reshuffle.run import limits, moments, spread_of_runs
 from reshuffle.run.affine_engine import AffineEngine
-from reshuffle.run.averaged_modes import AveragedModes
 from reshuffle.run.engine import Engine
 from reshuffle.run.expected_risk import ExpectedRisk
 from reshuffle.run.limits import Limit, LimitComparison
 from reshuffle.run.mean_square import MeanSquareStability, mean_square_stability
-from reshuffle.run.modes_engine import ModesEngine
+from reshuffle.run.modes_engine import AveragedModes, ModesEngine
 from reshuffle.run.parameter_covariance import ParameterCovariance, new_rows
 from reshuffle.run.risk import Risk
 from reshuffle.run.risk_interval import RiskInterval
