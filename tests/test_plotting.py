@@ -131,7 +131,7 @@ def test_a_comparison_shows_what_was_compared():
     limit = plotting.scheme_comparison(comparison)
     assert limit.get_xlabel() == "risk in the limit"
     words = [text.get_text() for text in limit.texts]
-    assert words.count("one run: not known") == 1
+    assert words.count("one run: not known") == 0
     assert words.count("diverges") == 4 - len(ends)
 
 

@@ -107,8 +107,14 @@ def _first_pairs(drawn: CentredDraws) -> int:
 def _seen(run: AffineEngine, drawn: CentredDraws, when: FloatArray, start: FloatArray) -> Spread:
     rank, basis, scale = run.space.dimension, drawn.basis, run.space.scale
     weights = basis[:rank].T @ (run.readout.gram / scale / scale) @ basis[:rank]
+    # Weights of 1e-170 have no squares: they are followed in units of their own.
+    exponent = int(np.frexp(np.abs(weights).max(initial=0.0))[1])
     state = np.concatenate([start, np.zeros(run.dimension - rank)])
-    return centred_course.spread(drawn.maps, weights, np.linalg.solve(basis, state), when)
+    found = centred_course.spread(
+        drawn.maps, np.ldexp(weights, -exponent), np.linalg.solve(basis, state), when
+    )
+    with np.errstate(over="ignore"):
+        return Spread(np.ldexp(found.values, exponent), np.ldexp(found.errors, exponent))
 
 
 def _excess(found: Spread) -> float:
