@@ -379,3 +379,12 @@ def test_errors_whose_squares_are_no_numbers_have_a_risk_under_a_tiny_covariance
     np.testing.assert_allclose(found.mean, run.risk(epochs).total, rtol=1e-9)
     assert np.isfinite(found.total).all()
     assert (found.total >= found.mean * (1 - 1e-9)).all()
+
+
+@pytest.mark.parametrize("step", [0.1, 1.6348557161773334])
+def test_more_epochs_than_an_integer_holds_along_many_orders(step):
+    problem = rs.LeastSquares(
+        [[1.0, 0.5], [0.2, 1.0], [0.3, 0.4]], [1.0, 2.0, 3.0], beta_star=[1.0, 1.0], noise=0.1
+    )
+    late = rs.descend(problem, rs.ShuffleOnce(3), 5 * step).risk(2**70).total
+    assert late == rs.descend(problem, rs.ShuffleOnce(3), 5 * step).risk(float(2**70)).total

@@ -194,3 +194,16 @@ def test_without_a_solution_the_cavity_says_so_and_auto_goes_on():
     with pytest.raises(UnsupportedError, match="no solution at so large a step"):
         rs.descend(problem, rs.SampleReshuffling(5), 1e6, method="cavity").iterate(1)
     assert rs.descend(problem, scheme, 1e6).method in ("exact", "sampling")
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1e-100, 1e-12, 1e-6])
+@pytest.mark.parametrize("recipe", [{}, {"momentum": 0.5}], ids=str)
+def test_small_steps_pull_as_they_should(alpha, recipe):
+    """Whatever the samples do to themselves is nothing then; what they are pulled by is not."""
+    problem = case(12, 3, 1, noise=0.5).problem
+    scheme = rs.SampleReshuffling(4)
+    cavity = rs.descend(problem, scheme, alpha=alpha, method="cavity", **recipe).iterate([1, 3])
+    full = rs.descend(problem, rs.FullBatch(), alpha=alpha).iterate([1, 3])
+    assert (np.abs(cavity[1]) >= np.abs(full[1]) * 0.5).all()
+    if not recipe:
+        np.testing.assert_allclose(cavity, full, rtol=1e-4)

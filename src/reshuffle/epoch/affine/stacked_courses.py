@@ -131,7 +131,7 @@ class _Repeated:
         """The states after `epoch` epochs, from those after `done`."""
         current = self._powers.after(epoch - done, states)
         for number in np.flatnonzero(~np.isfinite(current).all(axis=(1, 2))):
-            current[number] = self._overflown(int(number), epoch)
+            current[number] = self._overflown(int(number), float(epoch))
         return current
 
     def end(self) -> FloatArray:

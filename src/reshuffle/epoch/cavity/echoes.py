@@ -79,12 +79,12 @@ class Echoes:
             total += np.multiply.outer(shape, gram.ravel())
         return total.reshape(-1, k, k)
 
-    def weighted_images(self, weights: FloatArray, maps: FloatArray) -> FloatArray:
-        """sum_q weights[q, i] maps[q] u_i for every sample, (n, m), for maps (q, m, k)."""
+    def weighted_images(self, weights: FloatArray, maps: FloatArray, tolerance: float) -> FloatArray:
+        """sum_q weights[q, i] maps[q] u_i for every sample, (n, m), for maps (q, m, k), to a relative tolerance."""
         flat = maps.reshape(len(maps), -1)
         images = np.zeros((len(self._rows), maps.shape[1]))
         # What all samples have in common is the larger part, and costs one product whatever the tolerance.
-        size = self._tolerance * float(np.linalg.norm(weights, axis=1).max(initial=0.0))
+        size = tolerance * float(np.linalg.norm(weights, axis=1).max(initial=0.0))
         for shape, own in _leading(weights, size):
             images += (own[:, np.newaxis] * self._rows) @ (shape @ flat).reshape(maps.shape[1:]).T
         return images

@@ -34,6 +34,8 @@ from reshuffle.epoch.cavity.visiting import Visiting
 
 _FINEST_SPAN, _COARSEST_SPAN = 1e-9, 1e-6
 """Functions of the visits that are smaller than that, relative to the largest, are left out."""
+_COARSEST_ECHO = 1e-3
+"""To which what samples do to themselves is known at least, relative to the largest."""
 _MOST_ROUNDS = 60
 
 
@@ -67,7 +69,7 @@ def solve(visiting: Visiting, tolerance: float) -> Solution | None:
     with np.errstate(over="ignore", invalid="ignore"):
         # Samples change the map by no more than the strongest acts on itself: fewer digits of what they do will do.
         strength = min(1.0, float(visiting.strengths.max(initial=0.0)))
-        enough = tolerance / max(strength, 1e-6)
+        enough = min(tolerance / max(strength, 1e-300), _COARSEST_ECHO)
         nodes = visiting.nodes(min(max(1e-2 * enough, _FINEST_SPAN), _COARSEST_SPAN))
         return None if nodes is None else _Path(visiting, tolerance, enough, nodes).solution()
 
@@ -138,9 +140,7 @@ class _Path:
             self._squares * np.eye(parts * k)[:k]
         )
         added = (constant + visiting.weight * visiting.push(sources)).reshape(-1, parts, k, parts * k)
-        # K Y is what is lost of each mode, so its powers act from the left on Y K, in units of Y.
-        alone = visiting.alone * visiting.grades.T[:, np.newaxis, :] / visiting.grades.T[:, :, np.newaxis]
-        powers = visiting.powers(alone)[nodes.nodes]
+        powers = visiting.powers(visiting.alone_after)[nodes.nodes]
 
         def at(t: int) -> FloatArray:
             rule = np.einsum("pq,pkab->qkab", nodes.convolution_at(t), powers)
@@ -173,9 +173,9 @@ class _Path:
         """
         visiting, steps = self.visiting, self.visiting.steps
         after = self.visiting.seen(self._after(inner))
-        whole = self.echoes.weighted_images(self._visited(echo, steps), after)
+        whole = self.echoes.weighted_images(self._visited(echo, steps), after, self.tolerance)
         if visiting.last != 1:
-            short = self.echoes.weighted_images(self._visited(echo, steps - 1), after).T
+            short = self.echoes.weighted_images(self._visited(echo, steps - 1), after, self.tolerance).T
             none = short - visiting.rest(self._grades[:, np.newaxis] * short)
             whole = visiting.last * whole + (1 - visiting.last) * none.T
         return np.asarray(visiting.weight * whole)

@@ -75,11 +75,21 @@ class Visiting:
         return np.asarray(np.einsum("abk,bkm->akm", self.still, blocks).reshape(matrix.shape))
 
     @cached_property
-    def alone(self) -> FloatArray:
-        """What the mean visit does to each mode, were all visits independent: (k, parts, parts)."""
+    def _kernel(self) -> FloatArray:
+        """That of the mean visit of each mode, (k, parts, parts)."""
         kernel = np.moveaxis(self.still, 2, 0).copy()
         kernel[:, :, 0] += self.weight * np.multiply.outer(self.squares, self.entry)
-        return np.asarray(np.eye(len(self.entry)) - self.grades.T[:, :, np.newaxis] * kernel)
+        return kernel
+
+    @property
+    def alone(self) -> FloatArray:
+        """What the mean visit does to each mode, were all visits independent: I - Y K (k, parts, parts)."""
+        return np.asarray(np.eye(len(self.entry)) - self.grades.T[:, :, np.newaxis] * self._kernel)
+
+    @property
+    def alone_after(self) -> FloatArray:
+        """The same from the other side: I - K Y (k, parts, parts)."""
+        return np.asarray(np.eye(len(self.entry)) - self._kernel * self.grades.T[:, np.newaxis, :])
 
     def powers(self, maps: FloatArray) -> FloatArray:
         """The powers 0 .. B-1 of maps (modes, parts, parts), (B, modes, parts, parts)."""
@@ -121,7 +131,8 @@ class Visiting:
         strongest = np.argsort(self.strengths)[::-1]
         samples = np.geomspace(1, len(strongest), min(len(strongest), _MOST_SAMPLES)).round().astype(int) - 1
         influence = self._along @ np.square(self.rows[strongest[np.unique(samples)]]).T
-        together = np.hstack([*shapes, echo(influence, self.exclusion)])
+        # Constants are among them in any case: at step zero there is nothing else.
+        together = np.hstack([np.ones((self.steps, 1)), *shapes, echo(influence, self.exclusion)])
         if not np.isfinite(together).all():
             return None
         together = together[:, together.any(axis=0)]
