@@ -259,3 +259,22 @@ def test_features_that_are_all_zero_teach_nothing(scheme):
         shrunk.expected_risk([1, math.inf]).total, [3 * (2 * 0.98**2 - 1) ** 2, 3.0], rtol=1e-12
     )
     assert shrunk.mean_square_stability().rate == pytest.approx(0.98**4, rel=1e-12)
+
+
+@pytest.mark.parametrize("recipe", [{}, {"momentum": 0.1}, {"penalty": 1e-3}], ids=str)
+@pytest.mark.parametrize("scheme", [rs.RandomReshuffling(2), rs.WithReplacement(2)], ids=repr)
+def test_a_fixed_point_that_runs_leave_is_not_where_they_end(scheme, recipe):
+    """Without noise standing still is a fixed point, but from anywhere else the mean square grows."""
+    X = np.array([[1.0, 0.0], [math.cos(1), math.sin(1)]])
+    problem = rs.LeastSquares(X, X @ [1.0, 1.0], beta_star=[1.0, 1.0], noise=0.0)
+    run = rs.descend(problem, scheme, 2.5, **recipe)
+    assert run.stability().converges
+    assert not run.mean_square_stability().converges
+    assert run.expected_risk(math.inf).total == math.inf
+    assert run.expected_risk(math.inf, given_responses=True).total == math.inf
+    assert run.covariance(math.inf).trace == math.inf
+    at_rest = rs.descend(problem, scheme, 2.5, start=[1.0, 1.0], **recipe)
+    if not recipe.get("penalty"):
+        assert at_rest.expected_risk(math.inf).total == 0
+    gentle = rs.descend(problem, scheme, 0.5, **recipe)
+    assert gentle.expected_risk(math.inf).total < 1e-4

@@ -94,6 +94,7 @@ class _Follower:
     def spreads(self, start: FloatArray, epochs: FloatArray) -> Iterator[Spread]:
         """Follow the moments to each of the epochs."""
         now, done, stands = self._begin(start), 0, False
+        self._start = now.second
         for epoch in epochs[np.isfinite(epochs)].astype(int):
             for _ in track(range(done, epoch), epoch - done, "second moments of an average"):
                 if stands:
@@ -176,7 +177,7 @@ class _Follower:
     @cached_property
     def _end(self) -> tuple[_Joint, float]:
         """Where the state ends, and the relative error of that."""
-        second, mean, error = stationary(self.course.plain, self.inputs)
+        second, mean, error = stationary(self.course.plain, self.inputs, self._start)
         nothing = np.zeros((self.rank, self.rank))
         return _Joint(second, mean, np.zeros((self.d, self.rank)), nothing), error
 

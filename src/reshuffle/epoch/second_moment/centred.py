@@ -107,7 +107,7 @@ def _along(
     for epoch in epochs:
         current = pace.at(int(epoch)) if np.isfinite(epoch) else pace.state
         if end is None and (np.isinf(epoch) or pace.has_settled):
-            end = _end(course, first, inputs, current)
+            end = _end(course, first, inputs, current, begin)
         if end is not None and np.isinf(epoch):
             yield end, current
             return
@@ -115,8 +115,10 @@ def _along(
         yield Snapshot(inside, current[:rank, d], 0.0 if end is None else distance(inside, end)), current
 
 
-def _end(course: Course, once: CentredMoment, inputs: Inputs, current: FloatArray) -> Snapshot:
-    """Where covariance and mean end."""
+def _end(
+    course: Course, once: CentredMoment, inputs: Inputs, current: FloatArray, begin: FloatArray
+) -> Snapshot:
+    """Where covariance and mean end, from [C, m] (d, d + 1) at the start."""
     d, rank = len(current), course.visits(0).rank
     if course.recipe.at(0).step == 0:
         return Snapshot(current[:rank, :rank], current[:rank, d])
@@ -126,7 +128,11 @@ def _end(course: Course, once: CentredMoment, inputs: Inputs, current: FloatArra
     mean_map = course.map(0).fed(np.concatenate([[1.0], inputs.given]))
     mean = mean_map.fixed_point()
     symmetric = course.recipe.momentum == 0 and course.scheme.is_symmetric
+    # What orders do to the way there is what they would do to a covariance.
+    apart = begin[:, d:] - mean
     second, error = fixed_point(
-        lambda matrix: once.change(np.hstack([matrix, mean]))[:, :d], mean_part(mean_map, symmetric)
+        lambda matrix: once.change(np.hstack([matrix, mean]))[:, :d],
+        mean_part(mean_map, symmetric),
+        begin[:, :d] + apart @ apart.T,
     )
     return Snapshot(second[:rank, :rank], mean[:rank, 0], error)

@@ -128,14 +128,28 @@ def _symmetric(matrix: FloatArray) -> FloatArray:
     return np.asarray((matrix + matrix.T) / 2)
 
 
-def fixed_point(change: Map, mean: MeanPart) -> tuple[FloatArray, float]:
-    """M with T(M) + R = M for change(M) = T(M) + R - M, and its relative error; (inf, 0) if there is none.
+def fixed_point(change: Map, mean: MeanPart, start: FloatArray) -> tuple[FloatArray, float]:
+    """Where M -> T(M) + R ends from M_0 (d, d), for change(M) = T(M) + R - M, and its relative error; inf if it grows.
 
     M -> M + (I - Abar . Abar')^-1 change(M) climbs from below, with increments that shrink by the gain: not in
-    every round (with two batches the map of the gain has -gain among its eigenvalues too), but over a cycle.
+    every round (with two batches the map of the gain has -gain among its eigenvalues too), but over a cycle. A fixed
+    point that is positive definite attracts everything. Another may be one which what starts elsewhere leaves: it
+    is an end only if all T^k(M_0) have a sum, which is another fixed point.
     """
     with few_threads(len(mean.loss)):
-        return _fixed_point(change, mean)
+        matrix, error = _fixed_point(change, mean)
+        if not np.isfinite(matrix).all() or _is_definite(mean.units, matrix) or not start.any():
+            return matrix, error
+        # What counts is whether there is a sum, not its size.
+        size = float(np.abs(start).max())
+        total, _ = _fixed_point(lambda seen: change(seen) + start / size, mean)
+        return (matrix, error) if np.isfinite(total).all() else (np.full_like(matrix, np.inf), 0.0)
+
+
+def _is_definite(units: FloatArray, matrix: FloatArray) -> bool:
+    """Whether M is positive in all directions, by more than rounding, in the units in which it is of ordinary size."""
+    values = scipy.linalg.eigvalsh(_symmetric(np.outer(units, units) * matrix), check_finite=False)
+    return len(values) == 0 or bool(values[0] > _NOTHING * values[-1])
 
 
 def _fixed_point(change: Map, mean: MeanPart) -> tuple[FloatArray, float]:

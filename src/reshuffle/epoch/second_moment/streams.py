@@ -243,12 +243,15 @@ def _end(course: Course, inputs: Inputs, current: FloatArray) -> Snapshot:
     d, rank = len(current), course.visits(0).rank
     if course.recipe.at(0).step == 0:
         return Snapshot(current[:rank, :rank], current[:rank, d])
-    second, cross, error = stationary(course, inputs)
+    second, cross, error = stationary(course, inputs, current[:, :d])
     return Snapshot(second[:rank, :rank], cross[:rank, 0], error)
 
 
-def stationary(course: Course, inputs: Inputs) -> tuple[FloatArray, FloatArray, float]:
-    """E z z' (d, d) and E z zeta' (d, inputs) in the long run, and the relative error of the first; inf if none."""
+def stationary(course: Course, inputs: Inputs, start: FloatArray) -> tuple[FloatArray, FloatArray, float]:
+    """E z z' (d, d) and E z zeta' (d, inputs) in the long run, and the relative error of the first; inf if none.
+
+    From the second moment `start` (d, d).
+    """
     visits = course.visits(0)
     d = visits.dimension
     if not course.settles:
@@ -262,7 +265,9 @@ def stationary(course: Course, inputs: Inputs) -> tuple[FloatArray, FloatArray, 
     )
     symmetric = course.recipe.momentum == 0 and course.scheme.is_symmetric
     second, error = fixed_point(
-        lambda matrix: recursion.change(np.hstack([matrix, cross]))[:, :d], mean_part(mean, symmetric)
+        lambda matrix: recursion.change(np.hstack([matrix, cross]))[:, :d],
+        mean_part(mean, symmetric),
+        start,
     )
     return second, cross, error
 
@@ -298,7 +303,7 @@ def reshuffled(
     for when in epochs:
         second = pace.at(int(when)) if np.isfinite(when) else pace.state
         if end is None and (np.isinf(when) or pace.has_settled):
-            end = _settled(modes, paces, lambda matrix: after(np.inf, matrix))
+            end = _settled(modes, paces, lambda matrix: after(np.inf, matrix), np.outer(begin, begin))
         if end is not None and np.isinf(when):
             yield end
             return
@@ -309,8 +314,8 @@ def reshuffled(
         yield Snapshot(second, mean, error)
 
 
-def _settled(modes: FloatArray, paces: FloatArray, epoch: Map) -> Snapshot:
+def _settled(modes: FloatArray, paces: FloatArray, epoch: Map, start: FloatArray) -> Snapshot:
     if not ((paces > 0) & (paces < 2)).all():
         return Snapshot(np.full_like(modes, np.inf), np.full_like(paces, np.inf))
-    second, error = fixed_point(lambda matrix: epoch(matrix) - matrix, ModePart(paces, modes))
+    second, error = fixed_point(lambda matrix: epoch(matrix) - matrix, ModePart(paces, modes), start)
     return Snapshot(second, np.zeros_like(paces), error)
