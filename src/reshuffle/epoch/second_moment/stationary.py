@@ -129,12 +129,12 @@ def _symmetric(matrix: FloatArray) -> FloatArray:
 
 
 def fixed_point(change: Map, mean: MeanPart, start: FloatArray) -> tuple[FloatArray, float]:
-    """Where M -> T(M) + R ends from M_0 (d, d), for change(M) = T(M) + R - M, and its relative error; inf if it grows.
+    """Where M -> T(M) + R ends from M_0 (d, d), and its relative error; inf if it grows. change(M) = T(M) + R - M.
 
     M -> M + (I - Abar . Abar')^-1 change(M) climbs from below, with increments that shrink by the gain: not in
-    every round (with two batches the map of the gain has -gain among its eigenvalues too), but over a cycle. A fixed
-    point that is positive definite attracts everything. Another may be one which what starts elsewhere leaves: it
-    is an end only if all T^k(M_0) have a sum, which is another fixed point.
+    every round (with two batches the map of the gain has -gain among its eigenvalues too), but over a cycle. A
+    fixed point that is positive definite attracts everything. Another may be one which what starts elsewhere
+    leaves: it is an end only if all T^k(M_0) have a sum, which is another fixed point.
     """
     with few_threads(len(mean.loss)):
         matrix, error = _fixed_point(change, mean)
@@ -147,7 +147,7 @@ def fixed_point(change: Map, mean: MeanPart, start: FloatArray) -> tuple[FloatAr
 
 
 def _is_definite(units: FloatArray, matrix: FloatArray) -> bool:
-    """Whether M is positive in all directions, by more than rounding, in the units in which it is of ordinary size."""
+    """Whether M is positive in all directions by more than rounding, in units in which it is of ordinary size."""
     values = scipy.linalg.eigvalsh(_symmetric(np.outer(units, units) * matrix), check_finite=False)
     return len(values) == 0 or bool(values[0] > _NOTHING * values[-1])
 

@@ -1,0 +1,120 @@
+"""How the mean of a symmetric epoch is taken: exactly, by the cavity, by the series, or from drawn orders."""
+
+import numpy as np
+
+from reshuffle.epoch import series, whitened_maps
+from reshuffle.epoch.accuracy import METHODS, Accuracy, apart, require_affordable, warn_out_of_reach
+from reshuffle.epoch.choice.ways import NO_SOLUTION, OUT_OF_REACH, Choice, Way, too_much
+from reshuffle.epoch.mean_map import MeanMap
+from reshuffle.epoch.tasks import Approximation, Task
+from reshuffle.errors import UnsupportedError
+
+_CAVITY_GRAMS, _CAVITY_PRODUCTS = 60.0, 200.0
+"""Weighted Gram matrices that the cavity equation takes, where samples are strong, and products of modes, about."""
+_OF_A_BOUND = 0.1
+"""A bound on the paces becomes a far wider one on answers than an estimate does."""
+
+
+def mean_choice(task: Task, accuracy: Accuracy) -> Choice:
+    """How the mean of a symmetric epoch is taken.
+
+    Of "auto", the exact mean where it fits the budget; otherwise the series, if its bound meets rtol, or the cavity
+    equation, if samples are visited one by one: that first if they are shuffled; otherwise drawn orders.
+    """
+    question, method, of = "the mean over orders", accuracy.method, task.approximation
+    if of is None or method == "exact":
+        return Choice(question, (Way("exact", task.exact_flops),))
+    if method != "auto":
+        named = (Way(name, np.nan, "" if name == method else f"method is {method!r}") for name in METHODS[1:])
+        return Choice(question, tuple(named))
+    of_exact = too_much(task.exact_flops, accuracy.budget, task.out_of_reach or OUT_OF_REACH)
+    exact = Way("exact", task.exact_flops, of_exact)
+    if not of_exact:
+        others = (Way(name, np.nan, "the exact mean is affordable") for name in METHODS[2:])
+        return Choice(question, (exact, *others))
+    between = [Way("cavity", *_of_cavity(of, accuracy)), Way("series", *_of_series(of, accuracy))]
+    if of.contracts:
+        # Where its bound is good enough, the series is sure.
+        between.reverse()
+    return Choice(question, (exact, *between, Way("sampling", np.nan)))
+
+
+def _of_series(of: Approximation, accuracy: Accuracy) -> tuple[float, str]:
+    """What the series costs, and what speaks against it, told from its bound, which costs next to nothing."""
+    whitened = of.whitened()
+    bound = series.error(whitened, of.coefficients(), contracts=of.contracts).share
+    price = series.flops(whitened)
+    if not bound <= _OF_A_BOUND * accuracy.rtol:
+        known, wanted = apart(bound, _OF_A_BOUND * accuracy.rtol)
+        return price, f"its error is bounded by {known}, but {wanted}, a tenth of rtol, is wanted of a bound"
+    return price, too_much(price, accuracy.budget)
+
+
+def _of_cavity(of: Approximation, accuracy: Accuracy) -> tuple[float, str]:
+    """What the cavity equation costs, and what speaks against it."""
+    if not of.has_cavity:
+        return np.nan, "it is for shuffled samples, in visits that weigh the same"
+    (rows, modes), strength = of.whitened().orthonormal.shape, float(of.whitened().row_norms.mean())
+    price = (
+        2.0 * modes**2 * (_CAVITY_GRAMS * (0.1 + min(10 * strength, 1.0)) * rows + _CAVITY_PRODUCTS * modes)
+    )
+    return price, too_much(price, accuracy.budget)
+
+
+def mean_map(task: Task, accuracy: Accuracy) -> MeanMap:
+    """Average a symmetric epoch; where rtol is out of reach, by the most accurate of its ways, with a warning."""
+    if accuracy.method == "exact" and np.isfinite(task.exact_flops) and task.approximation is not None:
+        require_affordable(
+            task.exact_flops, accuracy.budget, f"the exact mean over the orders of {task.steps} batches",
+            'try fewer batches, a larger budget, or method="auto"',
+        )  # fmt: skip
+    chosen, of = mean_choice(task, accuracy), task.approximation
+    if chosen.taken == "exact" or of is None:
+        return task.exact()
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = _approximate(of, chosen, accuracy).require_finite(task.steps)
+    if mean.missed > accuracy.rtol:
+        advice = 'try a smaller step, or method="auto"'
+        if mean.method == "sampling":
+            advice = "try a larger budget, a larger rtol or a smaller step"
+        warn_out_of_reach(mean.missed, mean.method, accuracy.rtol, advice)
+    return mean
+
+
+def _approximate(of: Approximation, chosen: Choice, accuracy: Accuracy) -> MeanMap:
+    """The map by the first way that does not miss rtol, of those nothing speaks against; if none does, the best.
+
+    What a way misses is known for certain only once it has been gone.
+    """
+    made: list[MeanMap] = []
+    for way in chosen.ways:
+        if not way.against:
+            made += _MAPS[way.name](of, accuracy)
+            if made and made[-1].missed <= accuracy.rtol:
+                return made[-1]
+    return min(made, key=lambda mean: mean.missed)
+
+
+def _by_series(of: Approximation, accuracy: Accuracy) -> list[MeanMap]:
+    return [whitened_maps.by_series(of.whitened(), of.coefficients(), of.contracts)]
+
+
+def _by_cavity(of: Approximation, accuracy: Accuracy) -> list[MeanMap]:
+    """The cavity's map, if its equation has a solution: not where what samples do to themselves grows for ever."""
+    if not of.has_cavity:
+        raise ValueError(
+            'method must be "auto", "exact", "series" or "sampling" for batches of several fixed rows and for '
+            "visits that weigh differently, but it is 'cavity'; there is a cavity equation for SampleReshuffling."
+        )
+    found = whitened_maps.by_cavity(of.whitened(), of.shares, accuracy.rtol)
+    if found is None and accuracy.method == "cavity":
+        raise UnsupportedError(NO_SOLUTION)
+    return [] if found is None else [found]
+
+
+def _by_sampling(of: Approximation, accuracy: Accuracy) -> list[MeanMap]:
+    whitened = of.whitened()
+    return [whitened_maps.by_sampling(whitened, of.control(whitened), of.draw(whitened), accuracy)]
+
+
+_MAPS = {"series": _by_series, "cavity": _by_cavity, "sampling": _by_sampling}
