@@ -10,6 +10,7 @@ from reshuffle._core.confidence import ErrorKind, with_error
 from reshuffle._core.numerics import norm
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.run.engine import Motion
+from reshuffle.run.parameter_covariance import ParameterCovariance
 from reshuffle.run.risk import Risk
 
 
@@ -131,3 +132,24 @@ def compare(problem: LeastSquares, start: FloatArray, limit: Limit) -> LimitComp
         error=limit.error,
         error_kind=limit.error_kind,
     )
+
+
+def excess_loss(problem: LeastSquares, start: FloatArray, parameters: FloatArray, axis: int) -> FloatArray:
+    """|X (b - b_ols)|^2 / (2n) for each b along an axis: the training loss less its least value.
+
+    Not taken as that difference, which loses all digits once the two agree to half of them.
+    """
+    reference = minimum_norm(problem, start)
+    with np.errstate(invalid="ignore"):
+        apart = parameters - reference
+    squares = problem.reduction.squares(np.where(np.isnan(apart), np.inf, apart), axis)
+    return np.asarray(squares / (2 * problem.n))
+
+
+def spread_loss(problem: LeastSquares, covariance: ParameterCovariance) -> FloatArray:
+    """Tr(X Cov X') / (2n), what the spread of single runs adds to their training loss on average."""
+    # As many rows as parameters stand for all of X, since only the sum over rows is asked for.
+    space = problem.row_space
+    rows = space.scale * space.lift(problem.reduction.rows.T).T
+    with np.errstate(over="ignore"):
+        return np.asarray(np.square(covariance.deviation(rows)).sum(axis=-1) / (2 * problem.n))
