@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from reshuffle.errors import MissingTruthError as MissingTruthError
     from reshuffle.errors import UnsupportedError as UnsupportedError
     from reshuffle.free.checks import ConvergenceError as ConvergenceError
+    from reshuffle.planning import Match as Match
     from reshuffle.planning import SchemeComparison as SchemeComparison
     from reshuffle.planning import compare_schemes as compare_schemes
+    from reshuffle.planning import match as match
     from reshuffle.problem import LeastSquares as LeastSquares
     from reshuffle.problem import gaussian as gaussian
     from reshuffle.recipe import EMA as EMA
@@ -71,6 +73,7 @@ _HOMES = {
     "LeastSquares": "reshuffle.problem",
     "Limit": "reshuffle.run",
     "LimitComparison": "reshuffle.run",
+    "Match": "reshuffle.planning",
     "MeanSquareStability": "reshuffle.run",
     "MissingTruthError": "reshuffle.errors",
     "ParameterCovariance": "reshuffle.run",
@@ -96,6 +99,7 @@ _HOMES = {
     "descend": "reshuffle.run",
     "gaussian": "reshuffle.problem",
     "gradient_flow": "reshuffle.run",
+    "match": "reshuffle.planning",
     "schedules": "reshuffle.recipe",
     "simulate": "reshuffle.simulation",
 }

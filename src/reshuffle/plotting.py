@@ -8,7 +8,7 @@ import numpy as np
 from reshuffle._core import FloatArray
 from reshuffle.free import view as layout
 from reshuffle.free.view import Drawable, current_axes
-from reshuffle.planning import SchemeComparison
+from reshuffle.planning import Match, SchemeComparison
 from reshuffle.run.risk import Risk
 from reshuffle.simulation import Estimate
 
@@ -219,6 +219,23 @@ def scheme_comparison(
 
 
 _HOLLOW: dict[str, Any] = {"color": "white", "markeredgecolor": COLOURS[0], "markeredgewidth": 1.5}
+
+
+def step_match(match: Match, *, ax: "Axes | None" = None) -> "Axes":
+    """Draw how far each rule for the step is from the trajectory that was to be matched, epoch by epoch."""
+    ax = axes(ax)
+    rules = (
+        ("nearest", match.step, match.distances),
+        ("linear", match.linear.step, match.linear.distances),
+        ("square root", match.square_root.step, match.square_root.distances),
+    )
+    for colour, (name, step, distances) in zip(COLOURS, rules, strict=False):
+        label = f"{name} rule, step {step:.3g}" if name != "nearest" else f"nearest, step {step:.3g}"
+        curve(match.epochs, distances, label=label, colour=colour, ax=ax)
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    ax.legend(frameon=False, fontsize=8)
+    return plain(ax, "epochs", f"distance from the run, relative to its way (batches of {match.batch_size})")
 
 
 def scale_values(ax: "Axes") -> "Axes":

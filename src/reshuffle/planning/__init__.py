@@ -1,6 +1,8 @@
-"""What to choose before training: ways of shuffling beside each other."""
+"""What to choose before training: schemes beside each other, the step for another batch size."""
 
 from reshuffle.planning.compared_schemes import SchemeComparison, SchemeRow
+from reshuffle.planning.matched_step import Match, ScalingRule
+from reshuffle.planning.nearest_step import match
 from reshuffle.planning.price_of_shuffling import compare_schemes
 
-__all__ = ["SchemeComparison", "SchemeRow", "compare_schemes"]
+__all__ = ["Match", "ScalingRule", "SchemeComparison", "SchemeRow", "compare_schemes", "match"]
