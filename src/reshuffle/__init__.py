@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     from reshuffle.errors import MissingTruthError as MissingTruthError
     from reshuffle.errors import UnsupportedError as UnsupportedError
     from reshuffle.free.checks import ConvergenceError as ConvergenceError
+    from reshuffle.planning import Explanation as Explanation
     from reshuffle.planning import Match as Match
     from reshuffle.planning import SchemeComparison as SchemeComparison
     from reshuffle.planning import compare_schemes as compare_schemes
+    from reshuffle.planning import explain as explain
     from reshuffle.planning import match as match
     from reshuffle.problem import LeastSquares as LeastSquares
     from reshuffle.problem import gaussian as gaussian
@@ -68,6 +70,7 @@ _HOMES = {
     "Epoch": "reshuffle.epoch.epoch",
     "Estimate": "reshuffle.simulation",
     "ExpectedRisk": "reshuffle.run",
+    "Explanation": "reshuffle.planning",
     "FullBatch": "reshuffle.schemes",
     "GradientFlow": "reshuffle.run",
     "LeastSquares": "reshuffle.problem",
@@ -97,6 +100,7 @@ _HOMES = {
     "compare_schemes": "reshuffle.planning",
     "critical_step": "reshuffle.run",
     "descend": "reshuffle.run",
+    "explain": "reshuffle.planning",
     "gaussian": "reshuffle.problem",
     "gradient_flow": "reshuffle.run",
     "match": "reshuffle.planning",

@@ -8,7 +8,7 @@ import numpy as np
 from reshuffle._core import FloatArray
 from reshuffle.free import view as layout
 from reshuffle.free.view import Drawable, current_axes
-from reshuffle.planning import Match, SchemeComparison
+from reshuffle.planning import Explanation, Match, SchemeComparison
 from reshuffle.run.risk import Risk
 from reshuffle.simulation import Estimate
 
@@ -236,6 +236,28 @@ def step_match(match: Match, *, ax: "Axes | None" = None) -> "Axes":
     ax.set_yscale("log")
     ax.legend(frameon=False, fontsize=8)
     return plain(ax, "epochs", f"distance from the run, relative to its way (batches of {match.batch_size})")
+
+
+def explanation(explained: Explanation, *, ax: "Axes | None" = None) -> "Axes":
+    """Draw the shares of what keeps a fit from the least-squares solution, the slowest modes within theirs.
+
+    Bars to the left of zero point against the difference.
+    """
+    ax, parts = axes(ax), explained.parts
+    for height, part in enumerate(parts):
+        ax.barh(height, part.share, color=COLOURS[height], height=0.6)
+        ax.annotate(f" {part.share:.1%}", (max(part.share, 0.0), height), va="center", fontsize=8)
+        if part.name == "unconverged":
+            edges = np.cumsum([mode.share for mode in explained.modes[:_MODES_SHOWN]])
+            ax.vlines(edges, height - 0.3, height + 0.3, color="white", linewidth=0.8)
+    ax.axvline(0.0, color="black", linewidth=0.8)
+    ax.set_yticks(range(len(parts)), [part.name for part in parts])
+    ax.set_ylim(len(parts) - 0.5, -0.5)
+    ax.margins(x=0.15)
+    return plain(ax, "share of the difference from least squares", "")
+
+
+_MODES_SHOWN = 20
 
 
 def scale_values(ax: "Axes") -> "Axes":

@@ -1,8 +1,19 @@
 """What to choose before training: schemes beside each other, the step for another batch size."""
 
 from reshuffle.planning.compared_schemes import SchemeComparison, SchemeRow
+from reshuffle.planning.explained_fit import Explanation
 from reshuffle.planning.matched_step import Match, ScalingRule
+from reshuffle.planning.missed_optimum import explain
 from reshuffle.planning.nearest_step import match
 from reshuffle.planning.price_of_shuffling import compare_schemes
 
-__all__ = ["Match", "ScalingRule", "SchemeComparison", "SchemeRow", "compare_schemes", "match"]
+__all__ = [
+    "Explanation",
+    "Match",
+    "ScalingRule",
+    "SchemeComparison",
+    "SchemeRow",
+    "compare_schemes",
+    "explain",
+    "match",
+]
