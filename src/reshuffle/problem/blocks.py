@@ -73,17 +73,19 @@ def split(
     )
 
 
+def rows_inside(X: FloatArray, reduction: Reduction, members: IntArray) -> FloatArray:
+    """Rows of X (n, p) in the coordinates of the row space, over their scale: (m, r)."""
+    if X.shape[1] > X.shape[0]:
+        return reduction.rows[members]
+    rows = X[members] / reduction.space.scale
+    return rows if reduction.space.basis is None else rows @ reduction.space.basis
+
+
 def _single_rows(
     X: FloatArray, y: FloatArray, reduction: Reduction, members: IntArray, divisors: FloatArray | None
 ) -> Blocks:
     """Batches of one row each: many, and nothing to compress, so that nothing is copied but once."""
-    if X.shape[1] > X.shape[0]:
-        rows = reduction.rows[members]
-    else:
-        rows = X[members] / reduction.space.scale
-        if reduction.space.basis is not None:
-            rows = rows @ reduction.space.basis
-    count = len(members)
+    rows, count = rows_inside(X, reduction, members), len(members)
     return Blocks(rows, y[members], np.arange(count + 1), np.ones(count) if divisors is None else divisors)
 
 

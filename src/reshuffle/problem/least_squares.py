@@ -82,6 +82,10 @@ class LeastSquares:
         with few_threads(math.sqrt(self.X.size)):
             return blocks.split(self.X, self.y, self.reduction, partition, divisors)
 
+    def rows_inside(self, members: IntArray) -> FloatArray:
+        """Some rows in the coordinates of the row space, over their scale: x_i'V / scale (m, r)."""
+        return blocks.rows_inside(self.X, self.reduction, members)
+
     def parameters(self, purpose: str) -> FloatArray:
         """Return beta_star, or say that `purpose` needs it."""
         if self.beta_star is None:

@@ -116,6 +116,7 @@ def _reduce_wide(X: FloatArray, y: FloatArray, scale: float) -> Reduction:
         kept = values > _tolerance(values, p)
         basis = basis @ left[:, kept]
         rows = right[kept].T * values[kept]
+        rows[~X.any(axis=1)] = 0.0
     return Reduction(RowSpace(p, rows.shape[1], scale, basis), rows, y)
 
 
