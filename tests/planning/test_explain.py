@@ -221,3 +221,12 @@ def test_bad_arguments(arguments, error, words):
     run = rs.descend(PROBLEM, rs.RandomReshuffling(3), 0.1)
     with pytest.raises(error, match=words):
         rs.explain(**{"X": X, "y": Y, "coef": OLS, "recipe": run, **arguments})
+
+
+def test_many_outputs_are_asked_one_by_one():
+    problem = rs.LeastSquares(X, np.column_stack([Y, 2 * Y]))
+    run = rs.descend(problem, rs.RandomReshuffling(3), 0.1)
+    with pytest.raises(UnsupportedError, match=r"run\.output\(j\)"):
+        rs.explain(X, problem.y, np.ones((3, 2)), run)
+    alone = rs.explain(X, 2 * Y, np.ones(3), run.output(1), epochs=3)
+    assert alone.difference == pytest.approx(np.ones(3) - 2 * OLS)

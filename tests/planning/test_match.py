@@ -179,3 +179,16 @@ def test_runs_that_cannot_be_matched():
     growing = rs.Stages([(2, scheme), (None, rs.FullBatch())])
     with pytest.raises(UnsupportedError, match="constant step"):
         rs.match(rs.descend(PROBLEM, growing, 0.1), batch_size=4)
+
+
+def test_many_outputs_are_matched_together():
+    """The distance is that of all outputs side by side."""
+    responses = np.column_stack([PROBLEM.y, PROBLEM.X[:, 0], np.ones(12)])
+    run = rs.descend(
+        rs.LeastSquares(PROBLEM.X, responses), rs.RandomReshuffling(batch_size=3), 0.1, start=START
+    )
+    found = rs.match(run, batch_size=6, epochs=EPOCHS)
+    path, other = run.iterate(EPOCHS), found.run.iterate(EPOCHS)
+    apart = np.square(PROBLEM.X @ (path - other)).sum(axis=(1, 2))
+    moved = np.square(PROBLEM.X @ (path - START[:, np.newaxis])).sum(axis=(1, 2))
+    assert found.distance == pytest.approx(math.sqrt(np.mean(apart / moved)), rel=1e-9)

@@ -71,3 +71,15 @@ def test_bad_arguments():
         run.excess_training_loss(-1)
     with pytest.raises(ValueError, match="of_run must be True or False"):
         run.excess_training_loss(1, of_run=1)
+
+
+def test_many_outputs_beside_each_other():
+    responses = np.column_stack([TALL.y, TALL.X[:, 0] ** 2])
+    run = rs.descend(rs.LeastSquares(TALL.X, responses), rs.RandomReshuffling(2), 0.05)
+    for of_run in (False, True):
+        found = run.excess_training_loss(EPOCHS, of_run=of_run)
+        assert found.shape == (2, 2, 2)
+        for number in range(2):
+            alone = rs.descend(rs.LeastSquares(TALL.X, responses[:, number]), rs.RandomReshuffling(2), 0.05)
+            expected = alone.excess_training_loss(EPOCHS, of_run=of_run)
+            np.testing.assert_allclose(found[..., number], expected, rtol=1e-9)

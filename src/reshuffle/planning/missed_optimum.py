@@ -115,6 +115,11 @@ def _run(X: ArrayLike, y: ArrayLike, recipe: Any) -> Run:
             "recipe must be a Run, or a dict of arguments of rs.descend such as "
             f'{{"scheme": rs.SampleReshuffling(batch_size=32), "step": 0.01}}, but it is a {type(recipe).__name__}.'
         )
+    if run.problem.outputs is not None:
+        raise UnsupportedError(
+            "explain has no answer for many outputs at once; ask for one of them, with y[:, j], its coef and "
+            "run.output(j)."
+        )
     if not run.recipe.is_constant:
         raise UnsupportedError(
             f"explain has no answer for {run!r}, which changes with the epoch and has no limit of its own; "

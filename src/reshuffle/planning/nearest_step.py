@@ -12,6 +12,7 @@ from scipy.optimize import minimize_scalar
 from reshuffle._core import FloatArray, checks
 from reshuffle.errors import UnsupportedError
 from reshuffle.planning.matched_step import Match, ScalingRule
+from reshuffle.problem.outputs import beside
 from reshuffle.recipe import Recipe
 from reshuffle.run import Run, critical_step
 from reshuffle.schemes import base
@@ -100,7 +101,8 @@ class _Trajectory:
     def of(cls, run: Run, epochs: FloatArray) -> "_Trajectory":
         run.recipe.clock(epochs)
         iterates = run.iterate(epochs)
-        moved = np.sqrt(_squares(run, iterates - run.start))
+        begin = run.start if run.start.ndim == iterates.ndim - 1 else beside(run.start)
+        moved = np.sqrt(_squares(run, iterates - begin))
         if not (np.isfinite(moved).all() and moved.all()):
             raise ValueError(
                 f"run must move at all epochs that are compared, but {run!r} does not: "
