@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from reshuffle._core import FloatArray, IntArray, checks
+from reshuffle._core.numerics import thin_qr
 from reshuffle._core.threads import few_threads
 from reshuffle.errors import MissingTruthError
 from reshuffle.problem import blocks, row_space
@@ -124,6 +125,29 @@ class LeastSquares:
     def rows_inside(self, members: IntArray) -> FloatArray:
         """Some rows in the coordinates of the row space, over their scale: x_i'V / scale (m, r)."""
         return blocks.rows_inside(self.X, self.reduction, members)
+
+    @cached_property
+    def leverages(self) -> FloatArray:
+        """h_i = x_i'(X'X)^+ x_i (n,), between 0 and 1: what row i has to say about its own fit by least squares.
+
+        A row of leverage 1 is the only one to see some direction.
+
+        >>> LeastSquares([[1, 0], [1, 0], [0, 1]], [1, 2, 3]).leverages.round(6)
+        array([0.5, 0.5, 1. ])
+        """
+        basis, _ = thin_qr(self.rows_inside(np.arange(self.n)))
+        return np.asarray(np.einsum("ij,ij->i", basis, basis))
+
+    def without(self, rows: IntArray) -> "LeastSquares":
+        """The problem in which some rows have no gradient, all else unchanged: they are zero.
+
+        >>> LeastSquares([[1, 0], [1, 1]], [1, 2]).without(np.array([1])).X
+        array([[1., 0.],
+               [0., 0.]])
+        """
+        X, y = self.X.copy(), self.y.copy()
+        X[rows], y[rows] = 0.0, 0.0
+        return LeastSquares(X, y, self.beta_star, noise=self.noise)
 
     def parameters(self, purpose: str) -> FloatArray:
         """Return beta_star, or say that `purpose` needs it."""
