@@ -27,7 +27,7 @@ from reshuffle.run.expected_risk import ExpectedRisk
 from reshuffle.run.limits import Limit, LimitComparison
 from reshuffle.run.mean_square import MeanSquareStability, mean_square_stability
 from reshuffle.run.modes_engine import AveragedModes, ModesEngine
-from reshuffle.run.parameter_covariance import ParameterCovariance, new_rows
+from reshuffle.run.parameter_covariance import OutputCovariances, ParameterCovariance, new_rows
 from reshuffle.run.risk import Risk
 from reshuffle.run.risk_interval import RiskInterval
 from reshuffle.run.stability import FrozenSubspace, RangeAssumption, Stability
@@ -228,13 +228,13 @@ class Run:
         predicted = np.where(np.isnan(predicted), np.inf, predicted)
         return (predicted, self.covariance(epochs).deviation(rows)) if wants_std else predicted
 
-    def covariance(self, epochs: ArrayLike) -> ParameterCovariance:
+    def covariance(self, epochs: ArrayLike) -> ParameterCovariance | OutputCovariances:
         """How single runs spread around the mean iterate: the covariance of their parameters over the orders.
 
         Given the responses y of the problem; no truth is needed. Exact where second moments are, by a recursion
         of the covariance itself, and otherwise estimated from simulated runs, with an error. No matrix of size
         p x p is made unless `.matrix` is asked for: `.factor` (p, r), `.standard_deviations` and
-        `.deviation(X_new)` do without.
+        `.deviation(X_new)` do without. Of several outputs, that of each: see `OutputCovariances`.
 
         Parameters
         ----------
@@ -246,6 +246,10 @@ class Run:
         >>> rs.descend(problem, rs.RandomReshuffling(batches=4), alpha=1.0).covariance([10, float("inf")])
         ParameterCovariance(shape=(2, 20, 20), error at most 1e-16 (estimate))
         """
+        if self.problem.outputs is not None:
+            numbers = range(self.problem.outputs)
+            each = [self.output(number).covariance(epochs) for number in numbers]
+            return OutputCovariances([one for one in each if isinstance(one, ParameterCovariance)])
         return spread_of_runs.covariance(self._affine, self._modes, self.recipe.clock(epochs))
 
     def training_loss(self, epochs: ArrayLike) -> FloatArray:
