@@ -22,15 +22,15 @@ def mallows_cp(run: "Run", epochs: FloatArray, noise: float | None) -> FloatArra
     return np.asarray(2 * run.training_loss(epochs) + 2 * variance * freedom / run.problem.n)
 
 
-def _variance(problem: LeastSquares) -> FloatArray:
+def _variance(problem: LeastSquares) -> FloatArray | float:
     """The noise that the problem knows, or that least squares leaves over, per output."""
     if problem.noise is not None:
-        return np.square(np.asarray(problem.noise))
+        return problem.noise * problem.noise
     left = problem.n - problem.rank
     if left < 1:
         raise MissingTruthError(
-            f"mallows_cp needs the noise, which {problem.n} rows that span {problem.rank} directions leave no trace "
-            "of; pass noise=..., or ask for leave_one_out."
+            f"mallows_cp needs the noise, of which {problem.n} rows that span {problem.rank} directions leave no "
+            "trace; pass noise=..., or ask for leave_one_out."
         )
     return np.asarray(problem.residual_squares / left)
 
@@ -38,8 +38,8 @@ def _variance(problem: LeastSquares) -> FloatArray:
 def generalized_cross_validation(run: "Run", epochs: FloatArray) -> FloatArray:
     """|y - X b|^2 / n / (1 - df / n)^2."""
     warnings.warn(
-        "generalized cross-validation is not consistent for early-stopped descent, and may be off by a factor where "
-        "there are about as many columns as rows; leave_one_out is consistent, and costs about the same.",
+        "generalized cross-validation is not consistent for early-stopped descent, and may be off by a factor "
+        "where there are about as many columns as rows; leave_one_out is consistent, and costs about the same.",
         AccuracyWarning,
         stacklevel=3,
     )

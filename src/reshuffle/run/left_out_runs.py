@@ -45,7 +45,9 @@ def chosen_rows(rows: ArrayLike | None, n: int) -> IntArray:
         return np.arange(n)
     chosen = checks.any_array("rows", rows)
     if chosen.ndim != 1 or chosen.dtype.kind not in "iu" or not len(chosen):
-        raise ValueError(f"rows must be a list of at least one row number, such as [0, 1], but it is {rows!r}.")
+        raise ValueError(
+            f"rows must be a list of at least one row number, such as [0, 1], but it is {rows!r}."
+        )
     for number in (int(chosen.min()), int(chosen.max())):
         checks.whole_number("rows", number, 0, n - 1)
     if len(np.unique(chosen)) < len(chosen):
@@ -97,7 +99,7 @@ def _by_runs(run: "Run", epochs: FloatArray, rows: IntArray) -> LeftOutAnswer:
 
 
 def missed(problem: LeastSquares, rows: IntArray, parameters: FloatArray) -> FloatArray:
-    """y_i - x_i'b (epochs, rows, t) of some rows, for parameters (epochs, p) or (epochs, p, t); inf if they grow."""
+    """y_i - x_i'b (epochs, rows, t) of some rows, for parameters (epochs, p) or (epochs, p, t); inf if b is."""
     features = problem.X[rows]
     columns = parameters if parameters.ndim == 3 else parameters[..., np.newaxis]
     responses = problem.y[rows] if problem.y.ndim == 2 else problem.y[rows, np.newaxis]
@@ -107,7 +109,7 @@ def missed(problem: LeastSquares, rows: IntArray, parameters: FloatArray) -> Flo
 
 
 def with_spread(given: LeaveOneOut, run: "Run", epochs: FloatArray) -> LeaveOneOut:
-    """The test error of a single run: that of the mean, and the variance over orders of what runs say of the rows."""
+    """The test error of a single run: that of the mean, and the variance over orders of what runs say of rows."""
     problem, rows = run.problem, given.rows
     weights = leave_one_out.weights_of(problem)[rows]
     covariance = run.covariance(epochs)

@@ -58,7 +58,9 @@ def ridge_equivalent(run: "Run", epochs: FloatArray) -> RidgeEquivalent:
     outputs = 1 if run.problem.outputs is None else run.problem.outputs
     distance, travelled = np.zeros((2, len(when), outputs))
     for number, (penalty, iterate) in enumerate(zip(penalties, run.iterate(when), strict=True)):
-        inside = ridge.turn.T @ (space.scale * space.coordinates(_columns(iterate - _like(run.start, iterate))))
+        inside = ridge.turn.T @ (
+            space.scale * space.coordinates(_columns(iterate - _like(run.start, iterate)))
+        )
         with np.errstate(invalid="ignore", over="ignore"):
             travelled[number] = np.linalg.norm(ridge.roots * inside, axis=0)
             distance[number] = np.linalg.norm(ridge.roots * (inside - ridge.moved(penalty)), axis=0)

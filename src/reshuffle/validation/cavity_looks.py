@@ -1,6 +1,7 @@
 """Leaving out shuffled samples, through the cavity equation: what a sample meets on its turn is made without it.
 
-With a_i(t) = x_i'E[first t visits | sample i not among them] of `epoch.cavity`, sample i is as likely at any visit, and
+With a_i(t) = x_i'E[first t visits | sample i not among them] of `epoch.cavity`, and sample i as likely at one visit
+as at any other,
 
     A_i = A + (w / B) sum_t a_i(B-1-t)' a_i(t),   g_i = g - (w / B) sum_t a_i(B-1-t)' alpha_i(t),
 

@@ -17,7 +17,7 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Descent:
-    """A problem in the coordinates of its row space, seen from the start, in units in which features are of size one.
+    """A problem in the coordinates of its row space, seen from the start, with features of size one.
 
     Attributes
     ----------

@@ -29,7 +29,7 @@ class Formula:
 
 
 def formula(descent: Descent, budget: float) -> Formula | None:
-    """The formula for a descent with nothing but a step and a penalty; None where there is none within the budget."""
+    """The formula for a descent with nothing but a step and a penalty; None if there is none within the budget."""
     scheme, n = descent.scheme, descent.problem.n
     if scheme.shuffle is Shuffle.NEVER and scheme.steps(n) > 1:
         return None

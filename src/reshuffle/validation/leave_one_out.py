@@ -75,7 +75,7 @@ class LeaveOneOut(LeftOutAnswer):
     """Leave-one-out: row i is predicted by the run in which its gradient is left out, all else unchanged.
 
     The divisors of its batch and the steps stay as they are. `method` is "exact", "refits" (the same, run by run),
-    "subset sizes" or "cavity" (formulas that neglect little, see `error`), or "10 folds" where nothing else is known.
+    "subset sizes" or "cavity" (formulas that neglect little, see `error`), or "10 folds" where there is no other.
 
     Attributes
     ----------
@@ -87,7 +87,12 @@ class LeaveOneOut(LeftOutAnswer):
 
 
 def answer(
-    epochs: FloatArray, problem: LeastSquares, rows: IntArray, when: FloatArray, residuals: Residuals, method: str
+    epochs: FloatArray,
+    problem: LeastSquares,
+    rows: IntArray,
+    when: FloatArray,
+    residuals: Residuals,
+    method: str,
 ) -> LeftOutAnswer:
     """Sum up the residuals (in units of weighted rows) of some rows at ascending epochs, as they come."""
     outputs = 1 if problem.outputs is None else problem.outputs
@@ -120,8 +125,7 @@ def answer(
 
 def weights_of(problem: LeastSquares) -> FloatArray:
     """The sample weights (n,), ones if there are none."""
-    weights = getattr(problem, "sample_weight", None)
-    return np.ones(problem.n) if weights is None else np.asarray(weights)
+    return np.ones(problem.n) if problem.sample_weight is None else problem.sample_weight
 
 
 def by_formula(
@@ -132,7 +136,9 @@ def by_formula(
     places = np.full(problem.n, -1)
     places[rows] = np.arange(len(rows))
     with few_threads(np.sqrt(problem.X.size)):
-        given = answer(epochs, problem, rows, when, _residuals(found.rows, rows, when, places, converges), found.name)
+        given = answer(
+            epochs, problem, rows, when, _residuals(found.rows, rows, when, places, converges), found.name
+        )
         if found.share == 0:
             return given
         some = rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), _LOOKED_AT)).round().astype(int))]

@@ -9,6 +9,7 @@ There are 2^(B-1) such looks. Where these are too many, F(S) is averaged over al
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from math import comb
 
 import numpy as np
@@ -80,8 +81,8 @@ class FewBatches:
 
 
 def few_batches(descent: Descent) -> FewBatches:
-    """The rows of a descent whose batches are few, by subsets if that is a matter of a second, else by their sizes."""
-    batches, n = descent.blocks.batches, descent.problem.n
+    """The rows of a descent whose batches are few: by subsets if that takes a second or less, else by size."""
+    n = descent.problem.n
     is_exact = _price_of_subsets(descent) <= A_SECOND
     whole, views = _by_subset(descent) if is_exact else _by_size(descent)
     values, vectors = scipy.linalg.eigh((whole.lost + whole.lost.T) / 2, driver="evd", check_finite=False)
@@ -93,7 +94,7 @@ def few_batches(descent: Descent) -> FewBatches:
     def looks(rows: IntArray, height: int) -> Iterator[Looks]:
         for group, view in groups:
             mine = rows[np.isin(rows, group)]
-            yield from chunked(mine, height, lambda members, view=view: look(view, members))
+            yield from chunked(mine, height, partial(look, view))
 
     pull = vectors.T @ whole.gained
     alone = None if is_exact or descent.shrinkage else descent.alone
@@ -111,7 +112,7 @@ def _price_of_subsets(descent: Descent) -> float:
     rank, subsets = descent.problem.rank, 2.0 ** (descent.blocks.batches - 1)
     if subsets <= _FEW_SUBSETS:
         return 0.0
-    return descent.problem.n * _NODES * subsets**2 * (2.0 * rank + 8.0 * subsets)
+    return float(descent.problem.n * _NODES * subsets**2 * (2.0 * rank + 8.0 * subsets))
 
 
 def _neglected(descent: Descent) -> float:
@@ -120,7 +121,9 @@ def _neglected(descent: Descent) -> float:
     To second order in the step it is step^2 Var_S sum_{b in S} W_b x_i, on average over sizes and rows.
     """
     blocks, step, batches = descent.blocks, descent.step, descent.blocks.batches
-    grams = [blocks.rows[blocks.of(b)].T @ blocks.rows[blocks.of(b)] / blocks.divisors[b] for b in range(batches)]
+    grams = [
+        blocks.rows[blocks.of(b)].T @ blocks.rows[blocks.of(b)] / blocks.divisors[b] for b in range(batches)
+    ]
     total, mean = sum(grams), sum(grams) / batches
     spread = sum(np.sum(total * ((gram - mean) @ (gram - mean))) for gram in grams) / batches
     sizes = sum(size * (batches - 1 - size) / max(batches - 2, 1) for size in range(batches)) / batches
@@ -141,12 +144,12 @@ def _layers(descent: Descent) -> Iterator[dict[int, Visited]]:
     yield current
     for size in batches:
         subsets, previous = list(layer(batches, size + 1)), current
-        means = each(lambda subset: _mean(descent, subset, previous), subsets, float(rank))
+        means = each(partial(_mean, descent, previous), subsets, float(rank))
         current = dict(zip(subsets, means, strict=True))
         yield current
 
 
-def _mean(descent: Descent, subset: int, previous: dict[int, Visited]) -> Visited:
+def _mean(descent: Descent, previous: dict[int, Visited], subset: int) -> Visited:
     members = elements(subset)
     lost, gained = np.zeros_like(previous[subset ^ (1 << members[0])].lost), np.zeros_like(descent.origin)
     for batch in members:
