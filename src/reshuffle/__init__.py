@@ -18,10 +18,12 @@ if TYPE_CHECKING:
     from reshuffle.free.checks import ConvergenceError as ConvergenceError
     from reshuffle.planning import Explanation as Explanation
     from reshuffle.planning import Match as Match
+    from reshuffle.planning import Plan as Plan
     from reshuffle.planning import SchemeComparison as SchemeComparison
     from reshuffle.planning import compare_schemes as compare_schemes
     from reshuffle.planning import explain as explain
     from reshuffle.planning import match as match
+    from reshuffle.planning import plan as plan
     from reshuffle.problem import LeastSquares as LeastSquares
     from reshuffle.problem import gaussian as gaussian
     from reshuffle.recipe import EMA as EMA
@@ -81,6 +83,7 @@ _HOMES = {
     "MissingTruthError": "reshuffle.errors",
     "ParameterCovariance": "reshuffle.run",
     "PerVisit": "reshuffle.recipe",
+    "Plan": "reshuffle.planning",
     "RandomReshuffling": "reshuffle.schemes",
     "Risk": "reshuffle.run",
     "RiskInterval": "reshuffle.run",
@@ -104,6 +107,7 @@ _HOMES = {
     "gaussian": "reshuffle.problem",
     "gradient_flow": "reshuffle.run",
     "match": "reshuffle.planning",
+    "plan": "reshuffle.planning",
     "schedules": "reshuffle.recipe",
     "simulate": "reshuffle.simulation",
 }

@@ -6,14 +6,19 @@ from reshuffle.planning.matched_step import Match, ScalingRule
 from reshuffle.planning.missed_optimum import explain
 from reshuffle.planning.nearest_step import match
 from reshuffle.planning.price_of_shuffling import compare_schemes
+from reshuffle.planning.recommended import plan
+from reshuffle.planning.training_plan import Plan, PlannedRecipe
 
 __all__ = [
     "Explanation",
     "Match",
+    "Plan",
+    "PlannedRecipe",
     "ScalingRule",
     "SchemeComparison",
     "SchemeRow",
     "compare_schemes",
     "explain",
     "match",
+    "plan",
 ]

@@ -14,7 +14,7 @@ from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.outputs import beside
 from reshuffle.problem.stacked_outputs import lengths
 from reshuffle.run.engine import Motion
-from reshuffle.run.parameter_covariance import ParameterCovariance
+from reshuffle.run.parameter_covariance import OutputCovariances, ParameterCovariance
 from reshuffle.run.risk import Risk
 
 
@@ -157,10 +157,11 @@ def excess_loss(problem: LeastSquares, start: FloatArray, parameters: FloatArray
     return np.asarray(squares / (2 * problem.n))
 
 
-def spread_loss(problem: LeastSquares, covariance: ParameterCovariance) -> FloatArray:
+def spread_loss(problem: LeastSquares, covariance: ParameterCovariance | OutputCovariances) -> FloatArray:
     """Tr(X Cov X') / (2n), what the spread of single runs adds to their training loss on average."""
     # As many rows as parameters stand for all of X, since only the sum over rows is asked for.
     space = problem.row_space
     rows = space.scale * space.lift(problem.reduction.rows.T).T
     with np.errstate(over="ignore"):
-        return np.asarray(np.square(covariance.deviation(rows)).sum(axis=-1) / (2 * problem.n))
+        squares = np.square(covariance.deviation(rows)).sum(axis=covariance.epochs.ndim)
+    return np.asarray(squares / (2 * problem.n))

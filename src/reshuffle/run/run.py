@@ -383,11 +383,11 @@ class Run:
         """The same scheme, recipe and start on another problem of the same shape."""
         return Run(problem, self.scheme, self.recipe, self.start, self.accuracy)
 
-    @per_output
     def excess_training_loss(self, epochs: ArrayLike, *, of_run: bool = False) -> FloatArray:
-        """|X (b - b_ols)|^2 / (2n): by how much the training loss is above that of least squares, as `epochs`.
+        """|X (b - b_ols)|^2 / (2n): by how much the training loss is above that of least squares.
 
-        Needs no truth. To the last digit where the two losses differ by less than their rounding.
+        Of the shape of `epochs`, or epochs.shape + (t,). Needs no truth. To the last digit where the two losses
+        differ by less than their rounding.
 
         Parameters
         ----------
