@@ -19,18 +19,15 @@ from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.outputs import of_output
 from reshuffle.problem.stacked_outputs import per_output
 from reshuffle.recipe import Average, Recipe, StepLike, recipe
-from reshuffle.recipe.staged_recipe import arranged
-from reshuffle.run import criteria, limits, moments, spread_of_runs
+from reshuffle.recipe.staged_recipe import arranged, rearranged
+from reshuffle.run import limits, moments, spread_of_runs
 from reshuffle.run.affine_engine import AffineEngine
-from reshuffle.run.cross_validation import CrossValidation, Folds, cross_validated
 from reshuffle.run.engine import Engine
 from reshuffle.run.expected_risk import ExpectedRisk
-from reshuffle.run.left_out_runs import left_out, with_spread
 from reshuffle.run.limits import Limit, LimitComparison
 from reshuffle.run.mean_square import MeanSquareStability, mean_square_stability
 from reshuffle.run.modes_engine import AveragedModes, ModesEngine
 from reshuffle.run.parameter_covariance import OutputCovariances, ParameterCovariance, new_rows
-from reshuffle.run.ridge import RidgeEquivalent, ridge_equivalent
 from reshuffle.run.risk import Risk
 from reshuffle.run.risk_interval import RiskInterval
 from reshuffle.run.stability import FrozenSubspace, RangeAssumption, Stability
@@ -38,7 +35,11 @@ from reshuffle.run.staged_engine import StagedEngine
 from reshuffle.run.stopping import BestEpoch
 from reshuffle.schemes import base
 from reshuffle.schemes.base import Scheme
-from reshuffle.validation import LeaveOneOut
+from reshuffle.validation import criteria
+from reshuffle.validation.cross_validation import CrossValidation, Folds, cross_validated
+from reshuffle.validation.leave_one_out import LeaveOneOut
+from reshuffle.validation.left_out_runs import left_out, with_spread
+from reshuffle.validation.ridge import RidgeEquivalent, ridge_equivalent
 
 
 class Run:
@@ -367,8 +368,16 @@ class Run:
         return criteria.generalized_cross_validation(self, self.recipe.clock(epochs))
 
     def on(self, problem: LeastSquares) -> "Run":
-        """The same scheme, recipe and start on another problem of the same shape."""
-        return Run(problem, self.scheme, self.recipe, self.start, self.accuracy)
+        """The same scheme, steps and start on another problem with as many columns; batches are cut anew.
+
+        >>> import reshuffle as rs
+        >>> run = rs.descend(rs.gaussian(100, 20), rs.Cyclic(batch_size=10), step=0.1)
+        >>> run.on(rs.gaussian(50, 20))
+        Run(LeastSquares(n=50, p=20, truth known), Cyclic(batch_size=10), step=0.1)
+        """
+        scheme = base.checked(self.scheme, problem.n)
+        recipe = rearranged(self.recipe, scheme, problem.n)
+        return Run(problem, scheme, recipe, self.start, self.accuracy)
 
     @per_output
     def risk(self, epochs: ArrayLike) -> Risk:
