@@ -41,6 +41,10 @@ class BestEpoch:
         they were computed.
     error_kind : str
         In which sense that is meant.
+    criterion : str
+        "risk" if the truth is known, otherwise "leave-one-out": then `risk` is its mean square, noise included.
+    standard_error : float
+        Of leave-one-out as an estimate of the test error.
     """
 
     epoch: float
@@ -48,6 +52,8 @@ class BestEpoch:
     error: float
     risk_error: float = 0.0
     error_kind: ErrorKind = "exact"
+    criterion: str = "risk"
+    standard_error: float = 0.0
 
     def with_error_of(self, risk: Callable[[FloatArray], Risk]) -> "BestEpoch":
         """The same, with the error that the risk has there."""
