@@ -32,6 +32,7 @@ RECIPES = {
     "diverging": {"step": 3.0},
 }
 OUTPUTS = 3
+SAMPLES = rs.SampleReshuffling(batch_size=4)
 TALL, WIDE, TALLER = (12, 4), (5, 8), (30, 2)
 PAIRS = [
     (scheme, recipe)
@@ -94,6 +95,7 @@ def agree(many, singles, tolerance=1e-10):
 def test_the_mean_iterate_of_every_scheme_and_recipe(scheme, recipe, shape):
     run, singles = both(scheme, recipe, shape)
     epochs = [[0, 1], [2, 3]] if recipe == "schedule" else [[2, 3], [40, np.inf]]
+    assert run.training_loss([]).shape == (0, OUTPUTS)
     agree(run.iterate(epochs), [single.iterate(epochs) for single in singles])
     agree(run.training_loss(epochs), [single.training_loss(epochs) for single in singles])
     agree(run.iterate_error(epochs), [single.iterate_error(epochs) for single in singles], 1e-8)
@@ -101,6 +103,35 @@ def test_the_mean_iterate_of_every_scheme_and_recipe(scheme, recipe, shape):
     agree(run.predict(new, epochs[0]), [single.predict(new, epochs[0]) for single in singles])
     for number, single in enumerate(singles):
         agree(run.output(number).iterate(epochs)[..., np.newaxis], [single.iterate(epochs)])
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("scheme", "method", "recipe"),
+    [
+        (rs.RandomReshuffling(5), "series", {}),
+        (rs.RandomReshuffling(5), "sampling", {}),
+        (rs.RandomReshuffling(5), "sampling", {"momentum": 0.5}),
+        (SAMPLES, "cavity", {}),
+        (SAMPLES, "cavity", {"momentum": 0.5}),
+        (rs.ShuffleOnce(8, draws=20), "auto", {"momentum": 0.5}),
+        (rs.Stages([(1, SAMPLES), (None, rs.SampleReshuffling(batch_size=8))]), "sampling", {}),
+    ],
+)
+def test_the_errors_of_means_that_are_not_exact(scheme, method, recipe):
+    problem, start = posed(12, 2), np.random.default_rng(5).standard_normal((2, OUTPUTS))
+    setting = {"step": 0.02, "method": method, "rtol": 0.5, "budget": 1e7, **recipe}
+    run = rs.descend(problem, scheme, start=start, **setting)
+    singles = [
+        rs.descend(alone(problem, number), scheme, start=start[:, number], **setting)
+        for number in range(OUTPUTS)
+    ]
+    epochs = [[1, 3], [5, np.inf]]
+    for question in ("iterate", "iterate_error", "training_loss_error"):
+        agree(getattr(run, question)(epochs), [getattr(single, question)(epochs) for single in singles], 1e-9)
+    agree(run.risk(epochs).error, [single.risk(epochs).error for single in singles], 1e-9)
+    assert run.iterate_error(3).min() > 0
+    assert run.limit().error.shape == (OUTPUTS,)
 
 
 @pytest.mark.filterwarnings("ignore")
