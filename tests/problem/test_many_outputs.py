@@ -324,3 +324,40 @@ def test_numbers_of_outputs_that_there_are_not():
         rs.compare_schemes(problem, [rs.Cyclic(2)], step=0.1, epochs=1)
     with pytest.raises(rs.MissingTruthError, match="the risk needs beta_star and noise"):
         rs.descend(rs.LeastSquares(problem.X, problem.y), rs.FullBatch(), step=0.1).risk(1)
+
+
+@pytest.mark.parametrize(
+    ("n", "p", "rank"), [(4, 4, 4), (5, 4, 4), (6, 9, 2), (12, 4, 2), (4, 4, 3), (3, 1, 1)]
+)
+def test_features_of_any_shape_and_rank(n, p, rank):
+    rng = np.random.default_rng(n * p)
+    X = rng.standard_normal((n, rank)) @ rng.standard_normal((rank, p))
+    Y = np.column_stack([rng.standard_normal(n), X[:, 0], np.zeros(n)])
+    for scheme in (rs.FullBatch(), rs.RandomReshuffling(2), rs.Cyclic(2)):
+        for recipe in ({}, {"penalty": 0.1, "unpenalized": [0]}):
+            run = rs.descend(rs.LeastSquares(X, Y), scheme, step=0.02, **recipe)
+            singles = [rs.descend(rs.LeastSquares(X, y), scheme, step=0.02, **recipe) for y in Y.T]
+            for question in ("iterate", "training_loss"):
+                answers = [getattr(single, question)([1, 7, np.inf]) for single in singles]
+                agree(getattr(run, question)([1, 7, np.inf]), answers, 1e-9)
+            agree(
+                run.compare_limit().difference,
+                [single.compare_limit().difference for single in singles],
+                1e-9,
+            )
+
+
+def test_features_in_chunks(monkeypatch):
+    """A problem that is reduced a few rows at a time loses nothing of any output, nor of its loss."""
+    whole, parts = posed(300, 3), posed(300, 3)
+    expected = rs.descend(whole, rs.RandomReshuffling(3), step=0.05)
+    agree(expected.training_loss([0, 5]), [
+        rs.descend(alone(whole, number), rs.RandomReshuffling(3), step=0.05).training_loss([0, 5])
+        for number in range(OUTPUTS)
+    ])  # fmt: skip
+    monkeypatch.setattr(row_space, "_CHUNK", 16)
+    run = rs.descend(parts, rs.RandomReshuffling(3), step=0.05)
+    assert len(list(row_space.chunks(parts.X, parts.y, 1.0, None))) > 5
+    for question in ("iterate", "training_loss"):
+        answer = getattr(expected, question)([0, 5])
+        agree(getattr(run, question)([0, 5]), [answer[..., number] for number in range(OUTPUTS)])
