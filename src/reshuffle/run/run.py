@@ -47,8 +47,9 @@ class Run:
 
     Made by `descend`. Nothing is trained: what is asked is computed when it is first asked for. `epochs` is a
     number or an array of any shape, math.inf included; answers carry its shape, and what grows without bound is
-    inf. Where an average of the iterates was asked for (`descend(..., average=)`), "the iterate" is that average in
-    all answers but those about a single epoch (`epoch`) and about convergence, which are the same for both.
+    inf. Of t outputs (responses y of shape (n, t)) answers have one more axis, the last, and `output(j)` is the run
+    of one. Where an average of the iterates was asked for (`descend(..., average=)`), "the iterate" is that average
+    in all answers but those about a single epoch (`epoch`) and about convergence, which are the same for both.
 
     Attributes
     ----------
@@ -56,7 +57,7 @@ class Run:
     scheme : Scheme
     recipe : Recipe
         Steps, penalty, momentum and average.
-    start : (p,)
+    start : (p,) or (p, t)
         beta_0.
     accuracy : Accuracy
         What was asked of the mean over orders: method, rtol, budget and seed.
@@ -91,8 +92,8 @@ class Run:
         >>> run.iterate(1).round(2).tolist(), run.output(1).iterate(1).round(2).tolist()
         ([[0.25, 0.1]], [0.1])
         """
-        start = of_output(self.start, number)
-        alone = Run(self.problem.output(number), self.scheme, self.recipe, start, self.accuracy)
+        problem = self.problem.output(number)
+        alone = Run(problem, self.scheme, self.recipe, of_output(self.start, number), self.accuracy)
         alone._of = self, number
         return alone
 
@@ -195,7 +196,7 @@ class Run:
         return self._engine.iterate(self.recipe.clock(epochs))
 
     def iterate_error(self, epochs: ArrayLike) -> FloatArray:
-        """How far the mean iterate may be off, in Euclidean norm, of the shape of `epochs`: see `error_kind`."""
+        """How far the mean iterate may be off, in Euclidean norm, epochs.shape or + (t,): see `error_kind`."""
         return self._engine.iterate_error(self.recipe.clock(epochs))
 
     @overload
@@ -506,8 +507,8 @@ def descend(
         the full-batch step it stands for under the linear scaling rule, step = alpha / B. A list has one step per
         epoch, and nothing is known beyond; a function is called with 0, 1, 2, ..., the epochs done before it.
         rs.PerVisit goes by visits in place of epochs, and `rs.schedules` has torch's schedulers for both.
-    start : (p,), optional
-        beta_0; zero by default.
+    start : (p,) or (p, t), optional
+        beta_0, for all outputs or for each; zero by default.
     penalty : float
         lambda of an l2 penalty, torch's weight_decay: the gradient of every visit gets lambda * beta added. The
         loss is |y - X beta|^2 / (2n) + lambda |beta|^2 / 2: ridge regression with n * lambda in the usual scaling.
