@@ -31,8 +31,17 @@ class BestStop:
     standard_error: FloatArray
     error: FloatArray
 
+    def per_output(self) -> list[list[float]]:
+        """The four of each output."""
+        found: list[list[float]] = np.column_stack(
+            [self.epochs, self.mean_square, self.standard_error, self.error]
+        ).tolist()
+        return found
 
-def best_stop(ask: Callable[[FloatArray], LeaveOneOut], last: float, has_limit: bool, first: int = 0) -> BestStop:
+
+def best_stop(
+    ask: Callable[[FloatArray], LeaveOneOut], last: float, has_limit: bool, first: int = 0
+) -> BestStop:
     """Look for the smallest mean square among epochs up to the last, and the limit.
 
     Parameters
