@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from reshuffle.run import Limit as Limit
     from reshuffle.run import LimitComparison as LimitComparison
     from reshuffle.run import MeanSquareStability as MeanSquareStability
+    from reshuffle.run import OutputCovariances as OutputCovariances
     from reshuffle.run import ParameterCovariance as ParameterCovariance
     from reshuffle.run import Risk as Risk
     from reshuffle.run import RiskInterval as RiskInterval
@@ -57,6 +58,9 @@ if TYPE_CHECKING:
     from reshuffle.simulation import Estimate as Estimate
     from reshuffle.simulation import Simulation as Simulation
     from reshuffle.simulation import simulate as simulate
+    from reshuffle.validation import CrossValidation as CrossValidation
+    from reshuffle.validation import LeaveOneOut as LeaveOneOut
+    from reshuffle.validation import RidgeEquivalent as RidgeEquivalent
 
 __version__ = "0.2.0.dev0"
 
@@ -68,6 +72,7 @@ _HOMES = {
     "BestEpoch": "reshuffle.run",
     "BudgetError": "reshuffle.errors",
     "ConvergenceError": "reshuffle.free.checks",
+    "CrossValidation": "reshuffle.validation",
     "Cyclic": "reshuffle.schemes",
     "Epoch": "reshuffle.epoch.epoch",
     "Estimate": "reshuffle.simulation",
@@ -76,15 +81,18 @@ _HOMES = {
     "FullBatch": "reshuffle.schemes",
     "GradientFlow": "reshuffle.run",
     "LeastSquares": "reshuffle.problem",
+    "LeaveOneOut": "reshuffle.validation",
     "Limit": "reshuffle.run",
     "LimitComparison": "reshuffle.run",
     "Match": "reshuffle.planning",
     "MeanSquareStability": "reshuffle.run",
     "MissingTruthError": "reshuffle.errors",
+    "OutputCovariances": "reshuffle.run",
     "ParameterCovariance": "reshuffle.run",
     "PerVisit": "reshuffle.recipe",
     "Plan": "reshuffle.planning",
     "RandomReshuffling": "reshuffle.schemes",
+    "RidgeEquivalent": "reshuffle.validation",
     "Risk": "reshuffle.run",
     "RiskInterval": "reshuffle.run",
     "Run": "reshuffle.run",

@@ -49,11 +49,6 @@ class ParameterCovariance:
     """Deviations from the mean (distinct epochs, draws, r) of sampled runs; neighbours belong together."""
     _back: IntArray | None = field(default=None, repr=False)
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(p, p), the shape of a matrix."""
-        return self._space.p, self._space.p
-
     def __repr__(self) -> str:
         shape = (*self.epochs.shape, self._space.p, self._space.p)
         largest = float(self.error.max(initial=0.0))
@@ -159,13 +154,14 @@ class OutputCovariances:
     >>> problem = rs.LeastSquares([[1.0], [2.0]], [[1.0, 2.0], [0.0, 0.0]])
     >>> found = rs.descend(problem, rs.RandomReshuffling(2), step=0.1).covariance([1, 2])
     >>> found.matrix.shape, found.trace.round(6).tolist()
-    ((2, 1, 1, 2), [[0.0004, 0.0016], [0.000517, 0.002066]])
+    ((2, 1, 1, 2), [[0.0004, 0.0016], [0.000517, 0.002067]])
     """
 
     outputs: "list[ParameterCovariance]"
 
     def __repr__(self) -> str:
-        return f"OutputCovariances(shape={(*self.epochs.shape, *self.outputs[0].shape, len(self.outputs))})"
+        p = self.outputs[0]._space.p
+        return f"OutputCovariances(shape={(*self.epochs.shape, p, p, len(self.outputs))})"
 
     @property
     def epochs(self) -> FloatArray:

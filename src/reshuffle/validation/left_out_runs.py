@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,9 +14,7 @@ from reshuffle.validation import families, leave_one_out
 from reshuffle.validation.descent import Descent
 from reshuffle.validation.families import Formula
 from reshuffle.validation.leave_one_out import LeaveOneOut, LeftOutAnswer
-
-if TYPE_CHECKING:
-    from reshuffle.run.run import Run
+from reshuffle.validation.questions import Learner
 
 _FOLDS = 10
 """Into which rows are cut where they cannot be left out one by one."""
@@ -25,13 +22,12 @@ _CALLS = 500
 """Calls with small matrices that a run takes, whatever its size."""
 
 
-def left_out(run: "Run", epochs: FloatArray, rows: ArrayLike | None) -> LeaveOneOut:
-    """The residuals of rows that are left out one by one."""
+def left_out(run: Learner, epochs: FloatArray, rows: ArrayLike | None, known: Formula | None) -> LeaveOneOut:
+    """The residuals of rows that are left out one by one, by the formula that is known for the run, if any."""
     chosen = chosen_rows(rows, run.problem.n)
     if run.problem.n == 1:
         raise ValueError("leave_one_out needs at least 2 rows, but X has 1: without it nothing is learned.")
-    found = formula(run)
-    given = None if found is None else _by_formula(run, epochs, chosen, found)
+    given = None if known is None else _by_formula(run, epochs, chosen, known)
     if given is None:
         given = _by_runs(run, epochs, chosen)
     saturated = run.problem.leverages[chosen] > 1 - leave_one_out.ROUNDING
@@ -55,7 +51,7 @@ def chosen_rows(rows: ArrayLike | None, n: int) -> IntArray:
     return chosen.astype(np.int64)
 
 
-def formula(run: "Run") -> Formula | None:
+def formula(run: Learner) -> Formula | None:
     """The formula for leaving out rows of a run; None if it has none."""
     recipe, n = run.recipe, run.problem.n
     if not recipe.is_constant or recipe.momentum or recipe.average or recipe.unpenalized:
@@ -64,7 +60,7 @@ def formula(run: "Run") -> Formula | None:
     return families.formula(Descent(run.problem, scheme, recipe.at(0), run.start), run.accuracy.budget)
 
 
-def _by_formula(run: "Run", epochs: FloatArray, rows: IntArray, found: Formula) -> LeftOutAnswer | None:
+def _by_formula(run: Learner, epochs: FloatArray, rows: IntArray, found: Formula) -> LeftOutAnswer | None:
     """None where paces of left-out runs are beyond all curves."""
     converges = bool(np.isinf(epochs).any()) and run.converges
     try:
@@ -73,7 +69,7 @@ def _by_formula(run: "Run", epochs: FloatArray, rows: IntArray, found: Formula) 
         return None
 
 
-def _by_runs(run: "Run", epochs: FloatArray, rows: IntArray) -> LeftOutAnswer:
+def _by_runs(run: Learner, epochs: FloatArray, rows: IntArray) -> LeftOutAnswer:
     """Run by run if that is exact and affordable, otherwise fold by fold."""
     price = run.computation.mean.way.operations
     each = (0.0 if np.isnan(price) else price) + _CALLS * CALL
@@ -108,7 +104,7 @@ def missed(problem: LeastSquares, rows: IntArray, parameters: FloatArray) -> Flo
     return np.where(np.isfinite(found), found, np.inf)
 
 
-def with_spread(given: LeaveOneOut, run: "Run", epochs: FloatArray) -> LeaveOneOut:
+def with_spread(given: LeaveOneOut, run: Learner, epochs: FloatArray) -> LeaveOneOut:
     """The test error of a single run: that of the mean, and the variance over orders of what runs say of rows."""
     problem, rows = run.problem, given.rows
     weights = leave_one_out.weights_of(problem)[rows]

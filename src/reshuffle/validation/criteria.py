@@ -1,19 +1,16 @@
 """Classical estimates of the test error from the training error and the degrees of freedom."""
 
 import warnings
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from reshuffle._core import FloatArray, checks
 from reshuffle.errors import AccuracyWarning, MissingTruthError
 from reshuffle.problem.least_squares import LeastSquares
-
-if TYPE_CHECKING:
-    from reshuffle.run.run import Run
+from reshuffle.validation.questions import Learner
 
 
-def mallows_cp(run: "Run", epochs: FloatArray, noise: float | None) -> FloatArray:
+def mallows_cp(run: Learner, epochs: FloatArray, noise: float | None) -> FloatArray:
     """(|y - X b|^2 + 2 noise^2 df) / n."""
     variance = _variance(run.problem) if noise is None else np.square(checks.nonnegative("noise", noise))
     freedom = run.degrees_of_freedom(epochs)
@@ -35,7 +32,7 @@ def _variance(problem: LeastSquares) -> FloatArray | float:
     return np.asarray(problem.residual_squares / left)
 
 
-def generalized_cross_validation(run: "Run", epochs: FloatArray) -> FloatArray:
+def generalized_cross_validation(run: Learner, epochs: FloatArray) -> FloatArray:
     """|y - X b|^2 / n / (1 - df / n)^2."""
     warnings.warn(
         "generalized cross-validation is not consistent for early-stopped descent, and may be off by a factor "

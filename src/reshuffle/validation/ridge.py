@@ -1,7 +1,6 @@
 """The ridge regression that a run is about."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.linalg
@@ -9,9 +8,7 @@ import scipy.optimize
 
 from reshuffle._core import FloatArray
 from reshuffle.problem.least_squares import LeastSquares
-
-if TYPE_CHECKING:
-    from reshuffle.run.run import Run
+from reshuffle.validation.questions import Learner
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -48,7 +45,7 @@ class RidgeEquivalent:
         )
 
 
-def ridge_equivalent(run: "Run", epochs: FloatArray) -> RidgeEquivalent:
+def ridge_equivalent(run: Learner, epochs: FloatArray) -> RidgeEquivalent:
     """The ridge regressions with the degrees of freedom of a run, after each of the epochs."""
     when, back = np.unique(epochs.ravel(), return_inverse=True)
     freedom = run.degrees_of_freedom(when)

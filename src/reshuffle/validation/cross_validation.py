@@ -2,21 +2,17 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from reshuffle._core import FloatArray, IntArray, checks
 from reshuffle._core.progress import track
-from reshuffle.recipe import Recipe
-from reshuffle.recipe.staged_recipe import arranged
-from reshuffle.run.left_out_runs import missed
-from reshuffle.schemes import base
-from reshuffle.validation import LeftOutAnswer, leave_one_out
-
-if TYPE_CHECKING:
-    from reshuffle.run.run import Run
+from reshuffle.validation import leave_one_out
+from reshuffle.validation.leave_one_out import LeftOutAnswer
+from reshuffle.validation.left_out_runs import missed
+from reshuffle.validation.questions import Learner
 
 
 class Splitter(Protocol):
@@ -45,7 +41,7 @@ class CrossValidation(LeftOutAnswer):
     fold_mean_squares: FloatArray
 
 
-def cross_validated(run: "Run", epochs: FloatArray, folds: Folds) -> CrossValidation:
+def cross_validated(run: Learner, epochs: FloatArray, folds: Folds) -> CrossValidation:
     """Predict every fold by the run on the other rows."""
     problem, when = run.problem, np.unique(epochs.ravel())
     cuts = _checked(folds, run)
@@ -56,7 +52,8 @@ def cross_validated(run: "Run", epochs: FloatArray, folds: Folds) -> CrossValida
 
     def residuals() -> Iterator[tuple[IntArray, FloatArray]]:
         for train, test in track(cuts, len(cuts), "cross-validating"):
-            found.append((test, missed(problem, test, _on_rows(run, train).iterate(when))))
+            learned = run.on(problem.of_rows(train)).iterate(when)
+            found.append((test, missed(problem, test, learned)))
             yield places[test], found[-1][1]
 
     given = leave_one_out.answer(epochs, problem, rows, when, residuals(), f"{len(cuts)} folds")
@@ -68,19 +65,13 @@ def cross_validated(run: "Run", epochs: FloatArray, folds: Folds) -> CrossValida
     return CrossValidation(**values, folds=[test for _, test in cuts], fold_mean_squares=np.array(each))
 
 
-def _on_rows(run: "Run", train: IntArray) -> "Run":
-    """The same run on some of the rows, with batches cut anew from them."""
-    problem = run.problem.of_rows(train)
-    scheme = base.checked(run.scheme, problem.n)
-    plain = Recipe(**{field.name: getattr(run.recipe, field.name) for field in fields(Recipe)})
-    visits = scheme.steps(problem.n) if scheme.stages[0][1] is scheme else plain.visits
-    recipe = arranged(Recipe(**{**vars(plain), "visits": visits}), scheme, problem.n)
-    return type(run)(problem, scheme, recipe, run.start, run.accuracy)
-
-
-def _checked(folds: Folds, run: "Run") -> list[tuple[IntArray, IntArray]]:
+def _checked(folds: Folds, run: Learner) -> list[tuple[IntArray, IntArray]]:
     """The rows to learn from and to predict, fold by fold, where no row is predicted twice."""
     n = run.problem.n
+    if isinstance(folds, str):
+        raise TypeError(
+            f"folds must be a whole number, a splitter or pairs (train, test), but it is {folds!r}."
+        )
     if hasattr(folds, "split"):
         folds = list(folds.split(run.problem.X, run.problem.y))
     if not isinstance(folds, Iterable):
