@@ -223,6 +223,16 @@ def test_bad_arguments(arguments, error, words):
         rs.explain(**{"X": X, "y": Y, "coef": OLS, "recipe": run, **arguments})
 
 
+def test_weights_of_the_run_are_those_of_the_rows():
+    weights = np.linspace(0.5, 2.0, 12)
+    run = rs.descend(rs.LeastSquares(X, Y, sample_weight=weights), rs.RandomReshuffling(3), 0.1)
+    found = rs.explain(X, Y, np.ones(3), run, epochs=3)
+    roots = np.sqrt(weights)
+    best = np.linalg.lstsq(X * roots[:, np.newaxis], Y * roots, rcond=None)[0]
+    np.testing.assert_allclose(found.difference, np.ones(3) - best, rtol=1e-9)
+    assert found.size == pytest.approx(math.sqrt(weights @ np.square(X @ (np.ones(3) - best)) / 12), rel=1e-9)
+
+
 def test_many_outputs_are_asked_one_by_one():
     problem = rs.LeastSquares(X, np.column_stack([Y, 2 * Y]))
     run = rs.descend(problem, rs.RandomReshuffling(3), 0.1)

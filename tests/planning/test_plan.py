@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import reshuffle as rs
-from reshuffle.planning.contenders import standard_error
 from reshuffle.planning.mean_steps_left_out import LeftOutCurve, Spectrum, ridge_left_out
 from reshuffle.planning.prepared_data import prepared
 from reshuffle.planning.spread_estimate import SpreadEstimate
@@ -83,7 +82,8 @@ def test_ridge_without_each_row(responses):
             beta = np.linalg.solve(matrix, X[rest].T @ responses[rest] / 24)
             residuals.append(responses[row] - X[row] @ beta)
         assert mean == pytest.approx(np.square(residuals).mean(), rel=1e-8)
-        assert error == pytest.approx(standard_error(np.array(residuals)), rel=1e-8)
+        each = np.square(residuals).reshape(24, -1).mean(axis=1)
+        assert error == pytest.approx(each.std(ddof=1) / math.sqrt(24), rel=1e-8)
 
 
 @given(size=st.integers(1, 23), penalty=st.sampled_from([0.0, 0.7]))
@@ -203,6 +203,33 @@ def test_momentum_is_looked_at_closely():
     other = next(recipe for recipe in (plan.best, *plan.runners_up) if recipe.momentum == 0.5)
     run = rs.descend(plan.data.problem, other.scheme, other.step, momentum=0.5)
     assert other.mean_square == pytest.approx(float(run.leave_one_out(other.epochs).mean_square), rel=1e-9)
+
+
+def test_weights_of_rows():
+    weights = np.random.default_rng(1).uniform(0.2, 3.0, 24)
+    plan = rs.plan(X, Y, batch_sizes=[6, 24], epochs=50, sample_weight=weights)
+    answer = plan.run.leave_one_out(plan.best.epochs)
+    assert plan.best.mean_square == pytest.approx(float(answer.mean_square), rel=1e-9)
+    assert plan.best.standard_error == pytest.approx(float(answer.standard_error), rel=1e-9)
+    full = rs.descend(plan.data.problem, rs.FullBatch(), plan.safe_steps[0, 1] * plan.shares[3])
+    expected = full.leave_one_out(plan.epochs).mean_square
+    np.testing.assert_allclose(plan.mean_squares[0, 1, 3], expected, rtol=1e-9)
+    features = plan.data.problem.X / np.sqrt(weights)[:, np.newaxis]
+    np.testing.assert_allclose(weights @ features, 0, atol=1e-9)
+    np.testing.assert_allclose(weights @ features**2 / weights.sum(), 1)
+
+
+def test_equal_weights_only_change_the_unit_of_steps():
+    plain, twice = (
+        rs.plan(X, Y, batch_sizes=[6, 24], epochs=50, verify=False, sample_weight=weights)
+        for weights in (None, np.full(24, 2.0))
+    )
+    np.testing.assert_allclose(twice.mean_squares, plain.mean_squares, rtol=1e-9)
+    np.testing.assert_allclose(twice.spreads, plain.spreads, rtol=1e-9)
+    np.testing.assert_allclose(twice.safe_steps, plain.safe_steps / 2, rtol=1e-9)
+    assert twice.ridge.mean_square == pytest.approx(plain.ridge.mean_square, rel=1e-6)
+    assert twice.ridge.standard_error == pytest.approx(plain.ridge.standard_error, rel=1e-6)
+    assert twice.standard_error == pytest.approx(plain.standard_error, rel=1e-9)
 
 
 def test_many_outputs_count_alike():

@@ -7,7 +7,7 @@ import numpy as np
 
 from reshuffle._core import FloatArray
 from reshuffle.planning.answers import REFUSALS
-from reshuffle.planning.mean_steps_left_out import LeftOutCurve, Spectrum
+from reshuffle.planning.mean_steps_left_out import LeftOutCurve, Spectrum, averaged
 from reshuffle.planning.spread_estimate import SpreadEstimate
 from reshuffle.planning.training_plan import PlannedRecipe
 from reshuffle.run import Run, descend
@@ -140,7 +140,7 @@ class Contest:
             epochs=int(near[best]),
             mean_square=float(means[best]),
             spread=float(spreads[best]),
-            standard_error=standard_error(answer.residuals[best]),
+            standard_error=self._error(answer.residuals[best]),
             method=answer.method,
             is_verified=True,
         )
@@ -150,7 +150,13 @@ class Contest:
         visits = self.visits[list(self.grid.batch_sizes).index(recipe.batch_size)] * recipe.epochs
         step = recipe.step / (1 - recipe.momentum)
         residuals = self.curve.residuals(step, np.array([visits]), recipe.penalty)[0]
-        return replace(recipe, standard_error=standard_error(residuals))
+        return replace(recipe, standard_error=standard_error(residuals, self.spectrum.weights))
+
+    def _error(self, residuals: FloatArray) -> float:
+        """The standard error of residuals that are not weighted yet."""
+        weights = self.spectrum.weights
+        roots = np.sqrt(weights if residuals.ndim == 1 else weights[:, np.newaxis])
+        return standard_error(roots * residuals, weights)
 
     def ranked(self, verify: bool) -> list[PlannedRecipe]:
         """All recipes, the best first, looked at closely until one of those stands first.
@@ -199,8 +205,7 @@ def _over_outputs(mean_squares: FloatArray) -> FloatArray:
     return mean_squares if mean_squares.ndim == 1 else np.asarray(mean_squares.mean(axis=-1))
 
 
-def standard_error(residuals: FloatArray) -> float:
-    """Of the mean of squared residuals (n,) or (n, t), taken over outputs first: the rows are a sample."""
+def standard_error(residuals: FloatArray, weights: FloatArray) -> float:
+    """Of the mean of squared residuals (n,) or (n, t), weighted already, over outputs and rows."""
     squares = np.square(residuals)
-    each = squares if squares.ndim == 1 else squares.mean(axis=1)
-    return float(each.std(ddof=1) / np.sqrt(len(each)))
+    return float(averaged(squares if squares.ndim == 1 else squares.mean(axis=1), weights)[1])

@@ -22,6 +22,7 @@ from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.outputs import beside
 from reshuffle.schemes.base import Scheme
 from reshuffle.validation import contour
+from reshuffle.validation.leave_one_out import weights_of
 
 _CHUNK = 1 << 23
 """Numbers that are worked on at a time."""
@@ -79,6 +80,11 @@ class Spectrum:
         problem = self.problem
         inside = problem.reduction.rows.T @ beside(problem.reduction.response)
         return np.asarray(self.vectors.T @ inside * (problem.row_space.scale / problem.n))
+
+    @cached_property
+    def weights(self) -> FloatArray:
+        """Of the rows in what is averaged over them, (n,): rows that are weighted already are divided by these."""
+        return weights_of(self.problem)
 
     @cached_property
     def kurtosis(self) -> float:
@@ -153,13 +159,13 @@ class LeftOutCurve:
 
     @cached_property
     def _gram(self) -> FloatArray:
-        """Sums over rows and outputs of products of the parts, over their number."""
+        """Sums over rows and outputs of products of the parts, over the number of outputs and the weights."""
         width, problem = 1 + 2 * len(self.nodes), self.spectrum.problem
         total = np.zeros((width, width))
         for members in self._chunks:
             flat = self.parts(members).reshape(-1, width)
             total += flat.T @ flat
-        return np.asarray(total / (problem.n * (problem.outputs or 1)))
+        return np.asarray(total / (self.spectrum.weights.sum() * (problem.outputs or 1)))
 
     def mean_squares(self, step: float, visits: FloatArray, penalty: float = 0.0) -> FloatArray:
         """The mean of e_i^2 over rows and outputs after each number of visits, (k,)."""
@@ -167,7 +173,7 @@ class LeftOutCurve:
         return np.asarray(((combinations @ self._gram) * combinations).sum(axis=1).clip(min=0.0))
 
     def residuals(self, step: float, visits: FloatArray, penalty: float = 0.0) -> FloatArray:
-        """e_i after each number of visits, (k, n, t)."""
+        """e_i after each number of visits, (k, n, t), times the root of its weight."""
         combinations = self.combinations(step, visits, penalty)
         found = [np.einsum("ki,mti->kmt", combinations, self.parts(members)) for members in self._chunks]
         return np.concatenate(found, axis=1)
@@ -179,17 +185,29 @@ def ridge_left_out(spectrum: Spectrum, penalties: FloatArray) -> tuple[FloatArra
     The loss is |y - X b|^2 / (2n) + penalty |b|^2 / 2, with penalties (k,) above zero: the E_i at m = -penalty.
     """
     problem = spectrum.problem
-    sums = np.zeros((2, len(penalties)))
+    squares = np.zeros((len(penalties), problem.n))
     resolvent = 1 / (spectrum.values[:, np.newaxis] + penalties)
     for members in spectrum.chunks:
         rows, responses = spectrum.rows(members), beside(problem.y)[members]
         one_minus = 1 - np.square(rows) @ resolvent / problem.n
         for place in range(len(penalties)):
             fitted = rows @ (resolvent[:, place, np.newaxis] * spectrum.pull)
-            each = np.square((responses - fitted) / one_minus[:, place, np.newaxis]).mean(axis=1)
-            sums[:, place] += each.sum(), np.square(each).sum()
-    mean, squares = sums / problem.n
-    return mean, np.sqrt(np.maximum(squares - mean**2, 0.0) / (problem.n - 1))
+            squares[place, members] = np.square((responses - fitted) / one_minus[:, place, np.newaxis]).mean(
+                axis=1
+            )
+    return averaged(squares, spectrum.weights)
+
+
+def averaged(squares: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The weighted mean of squares (..., n), weighted already, over the rows, and its standard error as a sample.
+
+    >>> [round(float(part), 4) for part in averaged(np.array([1.0, 2.0, 3.0]), np.ones(3))]
+    [2.0, 0.5774]
+    """
+    total, count = weights.sum(), len(weights)
+    mean = squares.sum(axis=-1) / total
+    off = np.square(squares - mean[..., np.newaxis] * weights).sum(axis=-1)
+    return mean, np.sqrt(off * (count / (count - 1))) / total
 
 
 def _joined(parts: FloatArray) -> AnyArray:

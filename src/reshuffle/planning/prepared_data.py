@@ -36,10 +36,18 @@ class PreparedData:
         return scaled, self.response_mean - self.mean @ scaled
 
 
-def prepared(X: ArrayLike, y: ArrayLike, *, standardize: bool, intercept: bool) -> PreparedData:
+def prepared(
+    X: ArrayLike,
+    y: ArrayLike,
+    *,
+    standardize: bool,
+    intercept: bool,
+    sample_weight: ArrayLike | None = None,
+) -> PreparedData:
     """Return the data as they are trained on: columns of X with standard deviation 1, and all of them with mean 0.
 
-    A column that is constant is left as it is but for its mean, and so has no say.
+    Both are weighted where rows have weights. A column that is constant is left as it is but for its mean, and so
+    has no say.
 
     >>> rows = [[1.0, 10.0], [3.0, 30.0], [1.0, 10.0], [3.0, 30.0]]
     >>> data = prepared(rows, [1.0, 2.0, 3.0, 4.0], standardize=True, intercept=True)
@@ -49,15 +57,18 @@ def prepared(X: ArrayLike, y: ArrayLike, *, standardize: bool, intercept: bool) 
     given = LeastSquares(X, y)
     features, responses = given.X, given.y
     _require_something_to_learn(features, responses, intercept)
-    mean = features.mean(axis=0) if intercept else np.zeros(given.p)
-    centre = responses.mean(axis=0) if intercept else np.zeros(responses.shape[1:])
+    weights = LeastSquares(X, y, sample_weight=sample_weight).sample_weight
+    mean = np.average(features, axis=0, weights=weights) if intercept else np.zeros(given.p)
+    centre = np.average(responses, axis=0, weights=weights) if intercept else np.zeros(responses.shape[1:])
     scale = np.ones(given.p)
     if standardize:
-        spread = features.std(axis=0)
+        middle = np.average(features, axis=0, weights=weights)
+        spread = np.sqrt(np.average(np.square(features - middle), axis=0, weights=weights))
         scale = np.where(spread > _CONSTANT * np.abs(features).max(axis=0), spread, 1.0)
     if intercept or standardize:
         features = (features - mean) / scale
-    return PreparedData(LeastSquares(features, responses - centre), mean, scale, centre)
+    problem = LeastSquares(features, responses - centre, sample_weight=weights)
+    return PreparedData(problem, mean, scale, centre)
 
 
 def _require_something_to_learn(X: FloatArray, y: FloatArray, intercept: bool) -> None:

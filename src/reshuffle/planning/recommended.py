@@ -34,6 +34,7 @@ def plan(
     scheme: Scheme | None = None,
     standardize: bool = True,
     intercept: bool = True,
+    sample_weight: ArrayLike | None = None,
     of_run: bool = True,
     verify: bool = True,
 ) -> Plan:
@@ -63,6 +64,8 @@ def plan(
     standardize, intercept : bool
         Divide the columns of X by their standard deviation; subtract the means of X and y. Means and deviations are
         those of all rows, also where a row is left out.
+    sample_weight : (n,), optional
+        Of the rows, in training, in means and deviations, and in the test error.
     of_run : bool
         Whether to plan for a single run, or for the mean of many.
     verify : bool
@@ -84,6 +87,7 @@ def plan(
         y,
         standardize=checks.flag("standardize", standardize),
         intercept=checks.flag("intercept", intercept),
+        sample_weight=sample_weight,
     )
     n, wants_looks = data.problem.n, checks.flag("verify", verify)
     grid = Grid(

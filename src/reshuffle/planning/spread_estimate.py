@@ -46,7 +46,7 @@ class SpreadEstimate:
                 sums = np.where(left == 1, end - begin, (1 - whole) / np.where(left == 1, 1.0, 1 - left))
             variance = whole * variance + added * residual * sums
             found[number], begin = values @ variance, end
-        return found
+        return np.asarray(found * (n / self.spectrum.weights.sum()))
 
     def _mean_square(self, step: float, visits: FloatArray, penalty: float) -> FloatArray:
         """Of the residuals of the mean iterate on the training rows, over outputs on average, (k,)."""
