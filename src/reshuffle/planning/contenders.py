@@ -1,11 +1,14 @@
 """Recipes that compete for the best leave-one-out: all of them at a glance, the best ones closely."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from reshuffle._core import FloatArray
+from reshuffle.errors import AccuracyWarning
 from reshuffle.planning.answers import REFUSALS
 from reshuffle.planning.mean_steps_left_out import LeftOutCurve, Spectrum, averaged
 from reshuffle.planning.spread_estimate import SpreadEstimate
@@ -130,9 +133,11 @@ class Contest:
         """The same with the leave-one-out of the run itself, at the best epoch next to the one of the glance."""
         near = np.unique(np.geomspace(max(1, recipe.epochs / 2), 2 * recipe.epochs, 9).round())
         near = near[near <= self.grid.epochs[-1]]
-        with np.errstate(over="ignore"):
+        with warnings.catch_warnings():
+            # Recipes are compared up to a thousandth, and the answer keeps its method.
+            warnings.simplefilter("ignore", AccuracyWarning)
             answer = self.run(recipe).leave_one_out(near)
-        means = _over_outputs(answer.mean_square)
+        means = _over_outputs(answer.mean_square) * self._correction(recipe, near)
         spreads = self._spread(recipe.scheme, recipe.step / (1 - recipe.momentum), near, recipe.penalty)
         best = _first(means + spreads)
         return replace(
@@ -140,23 +145,41 @@ class Contest:
             epochs=int(near[best]),
             mean_square=float(means[best]),
             spread=float(spreads[best]),
-            standard_error=self._error(answer.residuals[best]),
+            standard_error=self._error(replace(recipe, epochs=int(near[best]))),
             method=answer.method,
             is_verified=True,
         )
 
     def glanced(self, recipe: PlannedRecipe) -> PlannedRecipe:
         """The same with the standard error of the glance."""
-        visits = self.visits[list(self.grid.batch_sizes).index(recipe.batch_size)] * recipe.epochs
-        step = recipe.step / (1 - recipe.momentum)
-        residuals = self.curve.residuals(step, np.array([visits]), recipe.penalty)[0]
-        return replace(recipe, standard_error=standard_error(residuals, self.spectrum.weights))
+        return replace(recipe, standard_error=self._error(recipe))
 
-    def _error(self, residuals: FloatArray) -> float:
-        """The standard error of residuals that are not weighted yet."""
-        weights = self.spectrum.weights
-        roots = np.sqrt(weights if residuals.ndim == 1 else weights[:, np.newaxis])
-        return standard_error(roots * residuals, weights)
+    def _error(self, recipe: PlannedRecipe) -> float:
+        step, visits = self._steps_of(recipe)
+        residuals = self.curve.residuals(step, np.array([visits * recipe.epochs]), recipe.penalty)[0]
+        return standard_error(residuals, self.spectrum.weights)
+
+    def _steps_of(self, recipe: PlannedRecipe) -> tuple[float, float]:
+        """The step that a recipe has in the long run, and its visits per epoch."""
+        place = list(self.grid.batch_sizes).index(recipe.batch_size)
+        return recipe.step / (1 - recipe.momentum), float(self.visits[place])
+
+    def _correction(self, recipe: PlannedRecipe, epochs: FloatArray) -> FloatArray:
+        """What leaving out a row together with its share in the means multiplies the mean square by.
+
+        A run of centred rows takes these for given.
+        """
+        if not self.spectrum.centred:
+            return np.ones(len(epochs))
+        step, visits, penalty = *self._steps_of(recipe), recipe.penalty
+        return np.asarray(
+            self.curve.mean_squares(step, visits * epochs, penalty)
+            / self._given_means.mean_squares(step, visits * epochs, penalty)
+        )
+
+    @cached_property
+    def _given_means(self) -> LeftOutCurve:
+        return replace(self.curve, spectrum=replace(self.spectrum, centred=False))
 
     def ranked(self, verify: bool) -> list[PlannedRecipe]:
         """All recipes, the best first, looked at closely until one of those stands first.

@@ -24,7 +24,8 @@ class SpreadEstimate:
     along the mean iterate. An epoch then adds step^2 r^2 l / (n - 1) (B sum p^2t - (sum p^t)^2) to the variance of
     a mode, p = 1 - step (l + penalty), and p^2B of it is left after another.
 
-    `run.covariance` knows it without these assumptions, at a price.
+    `run.covariance` knows it without these assumptions, at a price. Orders that are drawn once, at the start,
+    spread more than this: what they do in one epoch they do in all.
     """
 
     spectrum: Spectrum
