@@ -1,6 +1,6 @@
 """Leave-one-out along the whole path beside the singular value decomposition, and beside refits.
 
-    python -m benchmarks.leave_one_out
+python -m benchmarks.leave_one_out
 """
 
 import time
