@@ -53,8 +53,9 @@ class Epoch:
 
     @property
     def choice(self) -> Choice:
-        """How the method was chosen."""
-        return choice.mean_choice(self._task, self.accuracy)
+        """How the method was chosen: by costs and bounds, or as it turned out, once the mean is known."""
+        known = self.__dict__.get("_averaged")
+        return known[1] if known else choice.mean_choice(self._task, self.accuracy)
 
     @property
     def error(self) -> float:
@@ -75,6 +76,10 @@ class Epoch:
     @cached_property
     def mean(self) -> MeanMap:
         """The map in row-space coordinates, for features divided by their scale."""
+        return self._averaged[0]
+
+    @cached_property
+    def _averaged(self) -> tuple[MeanMap, Choice]:
         with few_threads(self._side):
             return choice.mean_map(self._task, self.accuracy)
 
