@@ -1,0 +1,97 @@
+"""Rows as they are trained on, centred, scaled and weighted, and the way back to the units of the data."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from reshuffle._core import BoolArray, FloatArray, checks
+
+
+@dataclass(frozen=True, eq=False)
+class Centred:
+    """The data of a fit in the units of training.
+
+    Attributes
+    ----------
+    X : (n, p)
+        Features less their weighted mean, over their scale, times the root of the weight of the row.
+    y : (n, t)
+        Responses less their weighted mean, times that root.
+    X_mean, X_scale : (p,)
+    y_mean : (t,)
+    """
+
+    X: FloatArray
+    y: FloatArray
+    X_mean: FloatArray
+    X_scale: FloatArray
+    y_mean: FloatArray
+
+    def coefficients(self, parameters: FloatArray) -> FloatArray:
+        """Parameters (..., t, p) of training in the units of the data."""
+        with np.errstate(over="ignore"):
+            return np.asarray(parameters / self.X_scale)
+
+    def intercepts(self, coefficients: FloatArray) -> FloatArray:
+        """y_mean - coefficients X_mean, (..., t); inf where coefficients are beyond the range of numbers."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = self.y_mean - coefficients @ self.X_mean
+        return np.where(np.isfinite(coefficients).all(axis=-1), found, np.inf)
+
+    def rows(self, X_new: FloatArray) -> FloatArray:
+        """New rows (m, p) as training would see them."""
+        return np.asarray((X_new - self.X_mean) / self.X_scale)
+
+
+def centred(X: FloatArray, y: FloatArray, weights: FloatArray | None, centre: bool, scale: bool) -> Centred:
+    """Centre X (n, p) and y (n, t) at their weighted means, and divide the columns of X by their deviations.
+
+    Weights are taken relative to their mean, so that the gradient of all rows together is a weighted mean. A column
+    that is constant up to rounding is not scaled, and is exactly zero once it is centred.
+
+    >>> made = centred(np.array([[1.0], [3.0]]), np.array([[0.0], [4.0]]), np.array([1.0, 3.0]), True, False)
+    >>> made.X_mean, made.y_mean, made.X.ravel().round(3)
+    (array([2.5]), array([3.]), array([-1.061,  0.612]))
+    """
+    p, t = X.shape[1], y.shape[1]
+    X_mean, X_scale, y_mean = np.zeros(p), np.ones(p), np.zeros(t)
+    if centre or scale:
+        mean = np.average(X, axis=0, weights=weights)
+        deviation = np.sqrt(np.average(np.square(X - mean), axis=0, weights=weights))
+        is_constant = _is_constant(deviation, mean, len(X))
+        X_scale = np.where(is_constant | (not scale), 1.0, deviation)
+    if centre:
+        X_mean, y_mean = mean, np.average(y, axis=0, weights=weights)
+        X, y = np.where(is_constant, 0.0, X - X_mean), y - y_mean
+    X = X / X_scale
+    if weights is not None:
+        roots = np.sqrt(weights / weights.mean())[:, np.newaxis]
+        X, y = X * roots, y * roots
+    return Centred(X, y, X_mean, X_scale, y_mean)
+
+
+def _is_constant(deviation: FloatArray, mean: FloatArray, n: int) -> BoolArray:
+    """Whether the rounding of n sums explains a deviation: scikit-learn's StandardScaler has the same bound."""
+    rounding = n * np.finfo(np.float64).eps
+    return np.asarray(np.square(deviation) * (1 - rounding) <= np.square(rounding * mean))
+
+
+def checked_weights(sample_weight: Any, n: int) -> FloatArray:
+    """Weights (n,), finite, none below zero and not all of them zero.
+
+    >>> checked_weights([1, -1], 2)
+    Traceback (most recent call last):
+    ...
+    ValueError: sample_weight must be >= 0, but sample_weight[1] is -1.0; drop such rows, or give them weight zero.
+    """
+    weights = checks.vector("sample_weight", sample_weight, n, "one weight per row of X")
+    if (weights < 0).any():
+        where = int(np.flatnonzero(weights < 0)[0])
+        raise ValueError(
+            f"sample_weight must be >= 0, but sample_weight[{where}] is {weights[where]}; "
+            "drop such rows, or give them weight zero."
+        )
+    if not weights.any():
+        raise ValueError("sample_weight must not be zero for all rows: then there is nothing to learn from.")
+    return weights
