@@ -1,11 +1,10 @@
 """Rows as they are trained on, centred, scaled and weighted, and the way back to the units of the data."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from reshuffle._core import BoolArray, FloatArray, checks
+from reshuffle._core import BoolArray, FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,23 +74,3 @@ def _is_constant(deviation: FloatArray, mean: FloatArray, n: int) -> BoolArray:
     """Whether the rounding of n sums explains a deviation: scikit-learn's StandardScaler has the same bound."""
     rounding = n * np.finfo(np.float64).eps
     return np.asarray(np.square(deviation) * (1 - rounding) <= np.square(rounding * mean))
-
-
-def checked_weights(sample_weight: Any, n: int) -> FloatArray:
-    """Weights (n,), finite, none below zero and not all of them zero.
-
-    >>> checked_weights([1, -1], 2)
-    Traceback (most recent call last):
-    ...
-    ValueError: sample_weight must be >= 0, but sample_weight[1] is -1.0; drop such rows, or give them weight zero.
-    """
-    weights = checks.vector("sample_weight", sample_weight, n, "one weight per row of X")
-    if (weights < 0).any():
-        where = int(np.flatnonzero(weights < 0)[0])
-        raise ValueError(
-            f"sample_weight must be >= 0, but sample_weight[{where}] is {weights[where]}; "
-            "drop such rows, or give them weight zero."
-        )
-    if not weights.any():
-        raise ValueError("sample_weight must not be zero for all rows: then there is nothing to learn from.")
-    return weights

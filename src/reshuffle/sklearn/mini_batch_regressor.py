@@ -4,19 +4,18 @@ import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from reshuffle._core import FloatArray, checks
 from reshuffle.recipe import average as averages
 from reshuffle.run import Run
 from reshuffle.sklearn import torch_words
-from reshuffle.sklearn.centring import Centred, centred, checked_weights
-from reshuffle.sklearn.trained_outputs import TrainedOutputs
+from reshuffle.sklearn.checked_data import checked_data, checked_rows
+from reshuffle.sklearn.training import Training
 
 
 class Path(NamedTuple):
@@ -154,17 +153,16 @@ class MiniBatchRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
             None below zero. How they count is said above.
         """
         epochs = torch_words.epochs(self.epochs)
-        seed = self._seed()
-        scheme = torch_words.scheme(self.batch_size, self.shuffle, self.drop_last)
-        settings = self._settings(seed)
-        data, self._single_output = self._data(X, y, sample_weight)
-        self._trained = TrainedOutputs(data, scheme, settings)
+        trained = self._untrained()
+        data = checked_data(self, X, y, sample_weight, trained.least_rows)
+        self._is_vector = data.is_vector
+        self._trained = trained.on(data)
         self.n_iter_ = epochs
-        self.learning_rate_ = self._trained.runs[0].step
+        self.learning_rate_ = self._trained.step
         path = self.path(epochs)
         self._require_finite(path)
         self.coef_ = path.coef
-        self.intercept_ = float(path.intercept) if self._single_output else path.intercept
+        self.intercept_ = float(path.intercept) if self._is_vector else path.intercept
         return self
 
     def predict(self, X: Any, return_std: bool = False) -> FloatArray | tuple[FloatArray, FloatArray]:
@@ -173,12 +171,12 @@ class MiniBatchRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         With `return_std`, beside it the standard deviation over shuffles of what single runs say, as large.
         """
         check_is_fitted(self)
-        rows = _dense(validate_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64))
-        predicted = rows @ self.coef_.T + self.intercept_
+        rows = checked_rows(self, X)
+        predicted = np.asarray(rows @ self.coef_.T + self.intercept_)
         if not checks.flag("return_std", return_std):
-            return np.asarray(predicted)
-        deviation = self._trained.deviation(self._trained.data.rows(rows), self.n_iter_)
-        return np.asarray(predicted), deviation[..., 0] if self._single_output else deviation
+            return predicted
+        deviation = self._trained.deviation(rows, self.n_iter_)
+        return predicted, deviation[..., 0] if self._is_vector else deviation
 
     def path(self, epochs: ArrayLike) -> Path:
         """Coefficients and intercepts after each of the given epochs, at the cost of one fit for all of them.
@@ -195,73 +193,39 @@ class MiniBatchRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         array([0.  , 0.5 , 0.75, 1.  ])
         """
         check_is_fitted(self, "_trained")
-        trained, data = self._trained, self._trained.data
-        parameters = (
-            trained.single(epochs, trained.settings.seed) if self.single_run else trained.mean(epochs)
-        )
-        coefficients = data.coefficients(parameters)
-        intercepts = data.intercepts(coefficients)
-        if self._single_output:
-            return Path(coefficients[..., 0, :], intercepts[..., 0])
-        return Path(coefficients, intercepts)
+        coef, intercept = self._trained.path(epochs)
+        return Path(coef[..., 0, :], intercept[..., 0]) if self._is_vector else Path(coef, intercept)
 
     @property
     def run_(self) -> Run | list[Run]:
         """The run behind the estimator, or one per output if y is a matrix."""
         check_is_fitted(self)
         runs = self._trained.runs
-        return runs[0] if self._single_output else list(runs)
+        return runs[0] if self._is_vector else list(runs)
 
-    def _data(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> tuple[Centred, bool]:
-        """The rows as they are trained on, and whether y is a vector."""
-        centre, scale = (
-            checks.flag("fit_intercept", self.fit_intercept),
-            checks.flag("standardize", self.standardize),
+    def _untrained(self) -> Training:
+        """The parameters, checked."""
+        single_run = checks.flag("single_run", self.single_run)
+        return Training(
+            scheme=torch_words.scheme(self.batch_size, self.shuffle, self.drop_last),
+            settings=torch_words.settings(
+                learning_rate=self.learning_rate,
+                weight_decay=self.weight_decay,
+                momentum=self.momentum,
+                nesterov=self.nesterov,
+                average=self.average,
+                rtol=self.rtol,
+                seed=_seed(self.random_state, is_needed=single_run),
+            ),
+            centre=checks.flag("fit_intercept", self.fit_intercept),
+            scale=checks.flag("standardize", self.standardize),
+            single_run=single_run,
         )
-        # One row less its mean is nothing to learn from.
-        least = 2 if centre else 1
-        X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=np.float64, multi_output=True, y_numeric=True,
-            ensure_min_samples=least,
-        )  # fmt: skip
-        rows, responses = _dense(X), np.asarray(y, dtype=np.float64)
-        single = responses.ndim == 1
-        responses = responses[:, np.newaxis] if single else responses
-        weights = None
-        if sample_weight is not None:
-            weights = checked_weights(sample_weight, len(rows))
-            kept = weights > 0
-            if np.count_nonzero(kept) < least:
-                raise ValueError(
-                    f"sample_weight must be above zero for at least {least} rows, but it is for "
-                    f"{np.count_nonzero(kept)}: with fit_intercept=True one row alone is its own mean."
-                )
-            rows, responses, weights = rows[kept], responses[kept], weights[kept]
-        return centred(rows, responses, weights, centre, scale), single
-
-    def _settings(self, seed: int) -> torch_words.Settings:
-        return torch_words.settings(
-            learning_rate=self.learning_rate,
-            weight_decay=self.weight_decay,
-            momentum=self.momentum,
-            nesterov=self.nesterov,
-            average=self.average,
-            rtol=self.rtol,
-            seed=seed,
-        )
-
-    def _seed(self) -> int:
-        """Of the order of a single run, or of sampled orders."""
-        if self.random_state is None and not checks.flag("single_run", self.single_run):
-            return 0
-        if isinstance(self.random_state, np.random.Generator):
-            return int(self.random_state.integers(2**31 - 1))
-        return int(check_random_state(self.random_state).randint(2**31 - 1))
 
     def _require_finite(self, path: Path) -> None:
         """Refuse coefficients beyond the range of numbers; warn of those on the way there."""
         if np.isfinite(path.coef).all() and np.isfinite(path.intercept).all():
-            if not self.single_run and self._trained.grows:
+            if self._trained.grows:
                 warnings.warn(
                     f"learning_rate={self.learning_rate!r} is beyond the critical step, and coefficients grow from "
                     f"epoch to epoch; {self._advice}",
@@ -278,10 +242,14 @@ class MiniBatchRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     def _advice(self) -> str:
         return (
             f'try learning_rate="auto", {self._trained.automatic_step:.3g} here; '
-            "reshuffle.critical_step(run.problem, run.scheme) tells the largest that converges."
+            "reshuffle.critical_step(problem, scheme) tells the largest that converges."
         )
 
 
-def _dense(X: Any) -> FloatArray:
-    is_sparse = scipy.sparse.issparse(X)
-    return np.asarray(X.toarray() if is_sparse else X)
+def _seed(random_state: Any, is_needed: bool) -> int:
+    """Of the order of a single run, or of sampled orders, which are the same in every fit if none is given."""
+    if random_state is None and not is_needed:
+        return 0
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**31 - 1))
+    return int(check_random_state(random_state).randint(2**31 - 1))
