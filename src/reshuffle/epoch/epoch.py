@@ -18,6 +18,7 @@ from reshuffle.epoch.mean_map import MeanMap, Modes
 from reshuffle.epoch.tasks import Task, task
 from reshuffle.problem.blocks import Blocks
 from reshuffle.problem.least_squares import LeastSquares
+from reshuffle.problem.outputs import of_output
 from reshuffle.schemes.base import Scheme
 
 
@@ -31,15 +32,22 @@ class Epoch:
     ----------
     accuracy : Accuracy
         How the mean over orders is to be taken.
+    whole : (Epoch, int), optional
+        The epoch of many outputs that this one is one of, and its number: only responses are its own.
     """
 
     problem: LeastSquares
     scheme: Scheme
     step: float
     accuracy: Accuracy = field(default_factory=Accuracy)
+    whole: "tuple[Epoch, int] | None" = None
 
     def __repr__(self) -> str:
         return f"Epoch({self.scheme}, step={self.step:g}, method={self.accuracy.method!r})"
+
+    def output(self, number: int) -> "Epoch":
+        """The epoch of one output alone."""
+        return replace(self, problem=self.problem.output(number), whole=(self, number))
 
     @property
     def method(self) -> str:
@@ -68,6 +76,9 @@ class Epoch:
     @cached_property
     def blocks(self) -> Blocks:
         """The per-batch statistics."""
+        if self.whole is not None:
+            blocks = self.whole[0].blocks
+            return replace(blocks, response=of_output(blocks.response, self.whole[1]))
         return self.problem.blocks(
             self.scheme.partition(self.problem.n), self.scheme.divisors(self.problem.n)
         )
@@ -75,6 +86,8 @@ class Epoch:
     @cached_property
     def mean(self) -> MeanMap:
         """The map in row-space coordinates, for features divided by their scale."""
+        if self.whole is not None:
+            return self.whole[0].mean
         with few_threads(self._side):
             return choice.mean_map(self._task, self.accuracy)
 
@@ -91,14 +104,18 @@ class Epoch:
             )
         return task(self.scheme, self.problem.n, self.blocks, scaled_step)
 
-    @property
+    @cached_property
     def replicas(self) -> "list[Epoch]":
         """The same epoch without each group of sampled orders in turn; none unless orders were sampled."""
+        if self.whole is not None:
+            return [replica.output(self.whole[1]) for replica in self.whole[0].replicas]
         return [_with_mean(self, mean) for mean in self.mean.replicas]
 
     @cached_property
     def modes(self) -> Modes:
         """The modes of one application of the mean map."""
+        if self.whole is not None:
+            return self.whole[0].modes
         with few_threads(self._side):
             return mean_map.modes(self.mean)
 
@@ -122,6 +139,8 @@ class Epoch:
     @cached_property
     def pull(self) -> FloatArray:
         """(r, rows): how the responses of the rows of the blocks enter each mode in one application."""
+        if self.whole is not None:
+            return self.whole[0].pull
         natural_stride = self.mean.stride / self.problem.row_space.scale
         with np.errstate(over="ignore", invalid="ignore"):
             pull = natural_stride * self.modes.pull

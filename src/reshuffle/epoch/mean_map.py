@@ -88,6 +88,7 @@ class MeanMap:
 
 
 _EPS = float(np.finfo(np.float64).eps)
+_ROUNDING = 4
 _WELL_CONDITIONED = 1e-6
 """Above this ratio of extreme eigenvalues those of Z itself have at least nine digits."""
 
@@ -202,7 +203,8 @@ def _singular_vectors(product: FloatArray) -> tuple[FloatArray, FloatArray, Floa
 def _rank(triangle: FloatArray) -> int:
     """The rank of the features that are visited: less than r if some rows never are."""
     values = scipy.linalg.svdvals(triangle, check_finite=False)
-    return int((values > _EPS * len(values) * values[0]).sum())
+    # Rows are known up to the rounding of the basis that they are in, some eps times the number of its vectors.
+    return int((values > _ROUNDING * _EPS * max(triangle.shape) * values[0]).sum())
 
 
 def _with_signs(values: FloatArray, blur: float, negative: int) -> FloatArray:

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 
 from reshuffle._core import FloatArray, checks
 from reshuffle.problem.least_squares import LeastSquares, gaussian
+from reshuffle.problem.outputs import checked_columns
 
 __all__ = ["LeastSquares", "checked_problem", "checked_start", "gaussian"]
 
@@ -21,7 +22,8 @@ def checked_problem(value: Any) -> LeastSquares:
 
 
 def checked_start(value: ArrayLike | None, problem: LeastSquares) -> FloatArray:
-    """Return beta_0 (p,), zero by default."""
+    """Return beta_0, zero by default: (p,), which serves all outputs, or (p, t)."""
     if value is None:
         return np.zeros(problem.p)
-    return checks.vector("start", value, problem.p, "one entry per parameter")
+    outputs = None if np.ndim(checks.any_array("start", value)) == 1 else problem.outputs
+    return checked_columns("start", value, problem.p, outputs, "one entry per parameter")

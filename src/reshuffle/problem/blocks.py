@@ -1,11 +1,12 @@
 """The per-batch statistics: all that a scheme needs to know of the data."""
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from reshuffle._core import FloatArray, IntArray
-from reshuffle.problem.row_space import Reduction, RowSpace, chunks, compress
+from reshuffle.problem.row_space import Reduction, RowSpace, chunks, compress, compress_apart
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,6 +21,7 @@ class Blocks:
 
     rows: FloatArray
     response: FloatArray
+    """(rows,), or (rows, t) if there are several outputs."""
     offsets: IntArray
     divisors: FloatArray
 
@@ -51,21 +53,22 @@ def split(
     divisors: FloatArray | None = None,
 ) -> Blocks:
     """Cut the data into the batches of a partition, given as row indices; divisors are their lengths by default."""
-    space = reduction.space
+    space, rank = reduction.space, reduction.rows.shape[1]
     is_whole_and_tall = len(partition) == 1 and len(partition[0]) == X.shape[0] >= X.shape[1]
+    squeeze = compress if y.ndim == 1 else _compress_apart(rank)
     if is_whole_and_tall:
         tables = [np.column_stack([reduction.rows, reduction.response])]
     elif all(len(members) == 1 for members in partition):
         return _single_rows(X, y, reduction, np.concatenate(partition), divisors)
     elif X.shape[1] > X.shape[0]:
         table = np.column_stack([reduction.rows, reduction.response])
-        tables = [compress([table[members]]) for members in partition]
+        tables = [squeeze([table[members]]) for members in partition]
     else:
-        tables = [_tall_block(X, y, space, members) for members in partition]
+        tables = [squeeze(_tall_block(X, y, space, members)) for members in partition]
     stacked = np.vstack(tables)
     return Blocks(
-        rows=np.ascontiguousarray(stacked[:, :-1]),
-        response=np.ascontiguousarray(stacked[:, -1]),
+        rows=np.ascontiguousarray(stacked[:, :rank]),
+        response=np.ascontiguousarray(stacked[:, rank] if y.ndim == 1 else stacked[:, rank:]),
         offsets=np.concatenate([[0], np.cumsum([len(table) for table in tables])]).astype(np.int64),
         divisors=np.array([len(members) for members in partition], dtype=np.float64)
         if divisors is None
@@ -73,24 +76,28 @@ def split(
     )
 
 
+def rows_inside(X: FloatArray, reduction: Reduction, members: IntArray) -> FloatArray:
+    """Rows of X (n, p) in the coordinates of the row space, over their scale: (m, r)."""
+    if X.shape[1] > X.shape[0]:
+        return reduction.rows[members]
+    rows = X[members] / reduction.space.scale
+    return rows if reduction.space.basis is None else rows @ reduction.space.basis
+
+
 def _single_rows(
     X: FloatArray, y: FloatArray, reduction: Reduction, members: IntArray, divisors: FloatArray | None
 ) -> Blocks:
     """Batches of one row each: many, and nothing to compress, so that nothing is copied but once."""
-    if X.shape[1] > X.shape[0]:
-        rows = reduction.rows[members]
-    else:
-        rows = X[members] / reduction.space.scale
-        if reduction.space.basis is not None:
-            rows = rows @ reduction.space.basis
-    count = len(members)
+    rows, count = rows_inside(X, reduction, members), len(members)
     return Blocks(rows, y[members], np.arange(count + 1), np.ones(count) if divisors is None else divisors)
 
 
-def _tall_block(X: FloatArray, y: FloatArray, space: RowSpace, members: IntArray) -> FloatArray:
-    def in_coordinates(table: FloatArray) -> FloatArray:
-        if space.basis is None:
-            return table
-        return np.column_stack([table[:, :-1] @ space.basis, table[:, -1]])
+def _compress_apart(rank: int) -> Callable[[Iterable[FloatArray]], FloatArray]:
+    return lambda tables: np.hstack(compress_apart(tables, rank))
 
-    return compress(in_coordinates(table) for table in chunks(X, y, space.scale, members))
+
+def _tall_block(X: FloatArray, y: FloatArray, space: RowSpace, members: IntArray) -> Iterator[FloatArray]:
+    """The rows and responses of a batch, some thousand at a time, in the coordinates of the row space."""
+    p = X.shape[1]
+    for table in chunks(X, y, space.scale, members):
+        yield table if space.basis is None else np.column_stack([table[:, :p] @ space.basis, table[:, p:]])

@@ -62,8 +62,12 @@ def extended_space(X: FloatArray, y: FloatArray, reduction: Reduction, columns: 
     features = np.column_stack([X[:, columns], inner.coordinates(others.T).T])
     rows, response = features / scale, y
     if len(X) >= r:
-        table = row_space.compress(row_space.chunks(features, y, scale, None))
-        rows, response = table[:, :-1], table[:, -1]
+        tables = row_space.chunks(features, y, scale, None)
+        if y.ndim == 1:
+            table = row_space.compress(tables)
+            rows, response = table[:, :-1], table[:, -1]
+        else:
+            rows, response = row_space.compress_apart(tables, r)
     own = Reduction(RowSpace(r, r, scale, None), rows, response)
     return ExtendedSpace(RowSpace(p, r, scale, basis), features, own, np.arange(r) >= len(columns))
 

@@ -1,6 +1,8 @@
 """What is being learned: a least-squares problem, with or without the truth behind it."""
 
 import math
+from copy import copy
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -12,6 +14,13 @@ from reshuffle.errors import MissingTruthError
 from reshuffle.problem import blocks, row_space
 from reshuffle.problem.blocks import Blocks
 from reshuffle.problem.covariance import Covariance, CovarianceLike, covariance
+from reshuffle.problem.outputs import (
+    checked_columns,
+    checked_noise,
+    checked_output,
+    checked_responses,
+    of_output,
+)
 from reshuffle.problem.row_space import Reduction, RowSpace
 
 
@@ -22,19 +31,27 @@ class LeastSquares:
     ----------
     X : (n, p)
         Features, a row per sample. float64 arrays are used as they are, without a copy: do not change them.
-    y : (n,)
-        Responses.
-    beta_star : (p,), optional
+    y : (n,) or (n, t)
+        Responses; of t outputs if they have t columns, each with parameters of its own. The outputs share all that
+        does not depend on y, so that a thousand cost one more product.
+    beta_star : (p,) or (p, t), optional
         The true parameters. Needed for the risk.
     covariance : optional
         Sigma = E x x', of a new sample: None (identity), a number, a vector (diagonal), a matrix or a
         scipy LinearOperator.
-    noise : float, optional
+    noise : float or (t,), optional
         The standard deviation sigma of the independent entries of eta. Needed for the risk.
+
+    Attributes
+    ----------
+    outputs : int or None
+        t, or None if y is a vector.
 
     >>> problem = LeastSquares([[1, 0], [1, 1], [1, 2]], [1, 2, 2])
     >>> problem
     LeastSquares(n=3, p=2, truth unknown)
+    >>> LeastSquares([[1, 0], [1, 1], [1, 2]], [[1, 0], [2, 0], [2, 1]])
+    LeastSquares(n=3, p=2, outputs=2, truth unknown)
     """
 
     def __init__(
@@ -43,27 +60,49 @@ class LeastSquares:
         y: ArrayLike,
         beta_star: ArrayLike | None = None,
         covariance: CovarianceLike = None,
-        noise: float | None = None,
+        noise: float | ArrayLike | None = None,
     ):
         self.X = checks.matrix("X", X)
         self.n, self.p = self.X.shape
-        self.y = checks.vector("y", y, self.n, "one entry per row of X")
+        self.y = checked_responses(y, self.n)
+        self.outputs: int | None = None if self.y.ndim == 1 else self.y.shape[1]
         self.beta_star = (
             None
             if beta_star is None
-            else checks.vector("beta_star", beta_star, self.p, "one entry per column of X")
+            else checked_columns("beta_star", beta_star, self.p, self.outputs, "one entry per column of X")
         )
         self.covariance = _covariance(covariance, self.p)
-        self.noise = None if noise is None else checks.nonnegative("noise", noise)
+        self.noise = None if noise is None else checked_noise(noise, self.outputs)
+        self._of: tuple[LeastSquares, int] | None = None
 
     def __repr__(self) -> str:
         known = [name for name in ("beta_star", "noise") if getattr(self, name) is not None]
         truth = "truth unknown" if not known else "truth known" if len(known) == 2 else f"{known[0]} known"
-        return f"LeastSquares(n={self.n}, p={self.p}, {truth})"
+        outputs = "" if self.outputs is None else f"outputs={self.outputs}, "
+        return f"LeastSquares(n={self.n}, p={self.p}, {outputs}{truth})"
+
+    def output(self, number: int) -> "LeastSquares":
+        """The problem of one output alone, which shares all that does not depend on y.
+
+        >>> LeastSquares([[1.0], [2.0]], [[1.0, 0.0], [2.0, 5.0]]).output(1).y
+        array([0., 5.])
+        """
+        number = checked_output(number, self.outputs)
+        alone = copy(self)
+        alone.__dict__.pop("reduction", None)
+        alone.y, alone.outputs, alone._of = of_output(self.y, number), None, (self, number)
+        if self.beta_star is not None:
+            alone.beta_star = of_output(self.beta_star, number)
+        if self.noise is not None:
+            alone.noise = float(np.asarray(self.noise)[number])
+        return alone
 
     @cached_property
     def reduction(self) -> Reduction:
         """The data in the coordinates of its row space, computed once."""
+        if self._of is not None:
+            whole, number = self._of
+            return replace(whole.reduction, response=of_output(whole.reduction.response, number))
         with few_threads(math.sqrt(self.X.size)):
             return row_space.reduce(self.X, self.y)
 
@@ -82,6 +121,10 @@ class LeastSquares:
         with few_threads(math.sqrt(self.X.size)):
             return blocks.split(self.X, self.y, self.reduction, partition, divisors)
 
+    def rows_inside(self, members: IntArray) -> FloatArray:
+        """Some rows in the coordinates of the row space, over their scale: x_i'V / scale (m, r)."""
+        return blocks.rows_inside(self.X, self.reduction, members)
+
     def parameters(self, purpose: str) -> FloatArray:
         """Return beta_star, or say that `purpose` needs it."""
         if self.beta_star is None:
@@ -99,7 +142,7 @@ class LeastSquares:
                 f"pass {', '.join(name + '=...' for name in missing)} to LeastSquares."
             )
         assert self.beta_star is not None
-        assert self.noise is not None
+        assert isinstance(self.noise, float), "a risk is that of one output"
         return self.beta_star, self.covariance, self.noise
 
 

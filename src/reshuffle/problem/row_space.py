@@ -12,7 +12,7 @@ import scipy.linalg
 from scipy.linalg import lapack
 
 from reshuffle._core import BoolArray, FloatArray, IntArray
-from reshuffle._core.numerics import thin_qr, triangle
+from reshuffle._core.numerics import norms, thin_qr, triangle
 
 _EPS = float(np.finfo(np.float64).eps)
 _UNREACHED = 1e-12
@@ -75,6 +75,7 @@ class Reduction:
     space: RowSpace
     rows: FloatArray
     response: FloatArray
+    """(q,), or (q, t) if there are several outputs."""
 
 
 def reduce(X: FloatArray, y: FloatArray) -> Reduction:
@@ -116,13 +117,17 @@ def _reduce_wide(X: FloatArray, y: FloatArray, scale: float) -> Reduction:
         kept = values > _tolerance(values, p)
         basis = basis @ left[:, kept]
         rows = right[kept].T * values[kept]
+        rows[~X.any(axis=1)] = 0.0
     return Reduction(RowSpace(p, rows.shape[1], scale, basis), rows, y)
 
 
 def _reduce_tall(X: FloatArray, y: FloatArray, scale: float) -> Reduction:
     n, p = X.shape
-    table = triangle(compress(chunks(X, y, scale, None)))
-    rows, response = table[:, :p], table[:, p]
+    if y.ndim == 1:
+        table = triangle(compress(chunks(X, y, scale, None)))
+        rows, response = table[:, :p], table[:, p]
+    else:
+        rows, response = compress_apart(chunks(X, y, scale, None), p, p - 1)
     basis = None
     if not _clearly_full_rank(rows[:p], n):
         _, values, right = scipy.linalg.svd(rows[:p], check_finite=False)
@@ -187,6 +192,35 @@ def compress(tables: Iterable[FloatArray]) -> FloatArray:
     return kept
 
 
+def compress_apart(
+    tables: Iterable[FloatArray], columns: int, fewest: int | None = None
+) -> tuple[FloatArray, FloatArray]:
+    """The triangular factor of the first columns of the tables, and what it makes of the others (rows, t).
+
+    Outputs are many and share their features: these alone are triangularised, and the others multiplied with Q'.
+    What is left of each output is one more row, of features that are zero. Up to `fewest` rows, by default as many
+    as that, are left as they are.
+    """
+    fewest = columns + 1 if fewest is None else fewest
+    kept: FloatArray | None = None
+    left: FloatArray | None = None
+    for table in tables:
+        stacked = table if kept is None else np.vstack([kept, table])
+        kept = stacked
+        if len(stacked) > fewest:
+            basis, upper = thin_qr(stacked[:, :columns])
+            others = stacked[:, columns:]
+            explained = basis.T @ others
+            kept = np.hstack([upper, explained])
+            if len(stacked) > columns:
+                rest = norms((others - basis @ explained).T)
+                left = rest if left is None else np.hypot(left, rest)
+    assert kept is not None
+    if left is not None:
+        kept = np.vstack([kept, np.concatenate([np.zeros(columns), left])])
+    return np.ascontiguousarray(kept[:, :columns]), np.ascontiguousarray(kept[:, columns:])
+
+
 def _height(columns: int) -> int:
     return max(_CHUNK // (columns + 1), 4 * (columns + 1))
 
@@ -194,7 +228,7 @@ def _height(columns: int) -> int:
 def chunks(X: FloatArray, y: FloatArray, scale: float, members: IntArray | None) -> Iterator[FloatArray]:
     """Tables [X / scale, y] of some thousand rows at a time, of all rows or of the given members."""
     n = len(X) if members is None else len(members)
-    height = _height(X.shape[1])
+    height = _height(X.shape[1] + (0 if y.ndim == 1 else y.shape[1] - 1))
     for start in range(0, n, height):
         part = slice(start, min(start + height, n))
         chosen = part if members is None else members[part]

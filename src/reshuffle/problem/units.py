@@ -61,7 +61,7 @@ def units(problem: LeastSquares, start: FloatArray, given_responses: bool) -> Un
     if given_responses:
         sizes.append(float(np.abs(problem.y).max()))
     elif problem.noise is not None:
-        sizes.append(problem.noise)
+        sizes.append(float(problem.noise))
     parameters, covariance = _exponent(max(sizes)), _exponent(_size(problem.covariance))
     if covariance < 0 and parameters == 0:
         # What a small Sigma makes of large errors may be a number where their squares are not: they get room.

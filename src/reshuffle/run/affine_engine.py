@@ -12,6 +12,8 @@ from reshuffle._core.threads import few_threads
 from reshuffle.epoch.accuracy import CALL, warn_of_no_answer
 from reshuffle.epoch.affine.stacked_courses import block_length
 from reshuffle.epoch.second_moment.streams import Readout
+from reshuffle.problem.outputs import lifted_rows, outputs_last, with_outputs
+from reshuffle.problem.stacked_outputs import lengths, stacked
 from reshuffle.run import stopping
 from reshuffle.run.affine_states import AffineStates, pairs
 from reshuffle.run.risk import Risk
@@ -27,50 +29,59 @@ class AffineEngine(AffineStates):
     """The mean iterate, its risk and its stability, read off the mean states along the courses of a run."""
 
     def _iterates(self, epochs: FloatArray) -> FloatArray:
-        """The mean iterate in row-space coordinates u / scale (times, r), at ascending epochs."""
+        """The mean iterate in row-space coordinates u / scale (times, r) or (times, t, r), at ascending epochs."""
         # The run is linear in start and responses; u itself may leave the range before the parameters do, and the
         # responses over the scale before either.
         scale, largest = self.space.scale, float(np.abs(self._responses).max())
         unit = scale if largest < _LARGEST * scale else 1.0
         start = self.space.coordinates(self.start) * (scale / unit)
         states = self.means(start, epochs, self._responses / unit)
-        iterates = [state[:, 0] for state in states]
+        several = self.problem.outputs is not None
+        iterates = [state.T if several else state[:, 0] for state in states]
+        shape = with_outputs((len(epochs),), self.problem.outputs)
         with np.errstate(over="ignore"):
-            return np.array(iterates).reshape(len(epochs), self.space.dimension) / (scale / unit)
+            return np.array(iterates).reshape(*shape, self.space.dimension) / (scale / unit)
 
     @property
     def _responses(self) -> FloatArray:
-        """The inputs (1 + rows,) of the run that the data make."""
-        return np.concatenate([[1.0], self.blocks.response])
+        """The inputs (1 + rows,) or (1 + rows, t) of the run that the data make."""
+        response = self.blocks.response
+        return np.concatenate([np.ones((1, *response.shape[1:])), response])
 
     def iterate(self, epochs: FloatArray) -> FloatArray:
-        """The mean iterate after each of the given epochs, of shape epochs.shape + (p,); inf where it grows."""
+        """The mean iterate after each of the given epochs, epochs.shape + (p,) or (p, t); inf where it grows."""
         when, back = np.unique(epochs.ravel(), return_inverse=True)
         coordinates, space = self._iterates(when), self.space
         grows = np.isinf(coordinates)
         inside = np.where(grows, 0.0, coordinates)
-        outside = space.outside(self.start)
-        fades = self.fades(when)
+        outside = space.outside(self.start).T
+        fades = self.fades(when).reshape(-1, *[1] * (coordinates.ndim - 1))
         with np.errstate(invalid="ignore"):
-            faded = np.where(outside == 0, 0.0, fades[:, np.newaxis] * outside)
-        parameters = faded + space.lift(inside.T).T
+            faded = np.where(outside == 0, 0.0, fades * outside)
+        parameters = faded + lifted_rows(space, inside)
         if grows.any():
             reach = space.reach(np.eye(space.dimension), self.problem.X)
             parameters[grows.astype(np.float64) @ reach.T > 0] = np.inf
-        return parameters[back].reshape(*epochs.shape, space.p)
+        return outputs_last(parameters[back], epochs.shape, self.problem.outputs)
 
     def training_loss(self, epochs: FloatArray) -> FloatArray:
         """|y - X b|^2 / (2n) at the mean iterate b, over all rows and without the penalty, as `epochs` in shape."""
         return self._loss_at(self.iterate(epochs))
 
     def _loss_at(self, parameters: FloatArray) -> FloatArray:
+        """The loss (...) of parameters (..., p), or (..., t) of (..., p, t)."""
+        problem, y = self.problem, self.problem.y
+        if problem.outputs is not None:
+            parameters = parameters.swapaxes(-1, -2)
         # What no row sees may grow as it likes.
-        flat = np.where(self.problem.X.any(axis=0), parameters, 0.0).reshape(-1, self.problem.p)
+        flat = np.where(problem.X.any(axis=0), parameters, 0.0).reshape(-1, problem.p)
         finite = np.isfinite(flat).all(axis=1)
         loss = np.full(len(flat), np.inf)
+        if problem.outputs is not None:
+            y = y.T[np.flatnonzero(finite) % problem.outputs]
         with np.errstate(over="ignore"):
-            residuals = flat[finite] @ self.problem.X.T - self.problem.y
-            loss[finite] = np.square(residuals).sum(axis=1) / (2 * self.problem.n)
+            residuals = flat[finite] @ problem.X.T - y
+            loss[finite] = np.square(residuals).sum(axis=1) / (2 * problem.n)
         return loss.reshape(parameters.shape[:-1])
 
     @cached_property
@@ -139,9 +150,11 @@ class AffineEngine(AffineStates):
         """
         if self.has_replicas:
             iterates = self.sampling_error(lambda run: run.iterate(epochs), self.iterate(epochs))
-            return norms(iterates)
+            return lengths(iterates, self.problem.outputs)
         if not self.samples_courses:
-            return np.zeros(epochs.shape)
+            return np.zeros(with_outputs(epochs.shape, self.problem.outputs))
+        if self.problem.outputs is not None:
+            return stacked([one.iterate_error(epochs) for one in self.each_output()])
         when, back = np.unique(epochs.ravel(), return_inverse=True)
         deviations = self._iterate_deviations(when)
         errors = norms(confidence.error_of_mean(deviations))
@@ -165,7 +178,9 @@ class AffineEngine(AffineStates):
         if self.has_replicas:
             return self.sampling_error(lambda run: run.training_loss(epochs), self.training_loss(epochs))
         if not self.samples_courses:
-            return np.zeros(epochs.shape)
+            return np.zeros(with_outputs(epochs.shape, self.problem.outputs))
+        if self.problem.outputs is not None:
+            return stacked([one.training_loss_error(epochs) for one in self.each_output()])
         when, back = np.unique(epochs.ravel(), return_inverse=True)
         deviations = self._iterate_deviations(when)
         iterates, others = self.iterate(when), len(deviations) - 1

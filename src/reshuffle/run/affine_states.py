@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator
 from copy import copy
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -28,6 +29,7 @@ from reshuffle.epoch.walks import Walk
 from reshuffle.problem.blocks import Blocks, split
 from reshuffle.problem.extended_space import extended_space
 from reshuffle.problem.least_squares import LeastSquares
+from reshuffle.problem.outputs import of_output
 from reshuffle.problem.row_space import Reduction, RowSpace
 from reshuffle.recipe import Hyperparameters, Recipe
 from reshuffle.schemes.base import Scheme, Unit
@@ -73,6 +75,28 @@ class AffineStates:
         for known in ("choice", "courses", "courses_of_errors", "stacked", "stacked_errors", "_outside"):
             made.__dict__.pop(known, None)
         return made
+
+    def output(self, number: int) -> Self:
+        """The run of one output alone, which shares its maps with all others."""
+        made = copy(self)
+        made.problem, made.start = self.problem.output(number), of_output(self.start, number)
+        for known in ("visited", "courses_of_errors", "stacked_errors", "readout"):
+            made.__dict__.pop(known, None)
+        space, blocks = self._graded
+        made._graded = space, replace(blocks, response=of_output(blocks.response, number))
+        # Those of the parameters depend on no responses, those of the errors on the truth where there is a penalty.
+        made.courses = self.courses
+        if len(self.courses) > 1:
+            made.stacked = self.stacked
+        if not self.recipe.penalty:
+            made.courses_of_errors = self.courses
+        alike = [("drawn", True), ("cavity", True)]
+        made._known_maps = {kind: self._known_maps.setdefault(kind, {}) for kind in alike}
+        return made
+
+    def each_output(self) -> Iterator[Self]:
+        """The runs of all outputs."""
+        return (self.output(number) for number in range(self.problem.outputs or 0))
 
     @cached_property
     def choice(self) -> Choice:
@@ -157,7 +181,9 @@ class AffineStates:
 
     @cached_property
     def courses_of_errors(self) -> list[Course]:
-        """The same of the errors, on which a penalty acts as a force."""
+        """The same of the errors, on which a penalty acts as a force; of several outputs there is no one truth."""
+        if self.problem.outputs is not None:
+            return self.courses
         return self._courses(self.inside(self.problem.parameters("the risk")))
 
     def _courses(self, truth: FloatArray | None) -> list[Course]:
@@ -238,6 +264,8 @@ class AffineStates:
     @cached_property
     def stacked_errors(self) -> list[StackedCourses]:
         """The same of the errors."""
+        if self.courses_of_errors is self.courses:
+            return self.stacked
         return stacked_courses.chunks(self.courses_of_errors)
 
     def _chunks(self, inputs: FloatArray | None, of_errors: bool) -> list[StackedCourses]:
@@ -253,7 +281,7 @@ class AffineStates:
         of_errors: bool = False,
         watch: Watch | None = None,
     ) -> Iterator[FloatArray]:
-        """The states (r, 1 + rows), or (r, 1) for given inputs, averaged over courses, at the ascending epochs.
+        """The states (r, 1 + rows), or (r, t) for given inputs, averaged over courses, at the ascending epochs.
 
         Where there are several courses, `watch` sees the states along them.
         """

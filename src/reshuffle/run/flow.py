@@ -7,6 +7,8 @@ from reshuffle._core import BoolArray, FloatArray, checks
 from reshuffle.epoch.epoch import Epoch
 from reshuffle.problem import checked_problem, checked_start
 from reshuffle.problem.least_squares import LeastSquares
+from reshuffle.problem.outputs import of_output
+from reshuffle.problem.stacked_outputs import per_output
 from reshuffle.run import limits
 from reshuffle.run.limits import Limit
 from reshuffle.run.risk import Risk
@@ -29,21 +31,26 @@ class GradientFlow:
     def __repr__(self) -> str:
         return f"GradientFlow({self.problem})"
 
+    def output(self, number: int) -> "GradientFlow":
+        """The flow of one output alone."""
+        return GradientFlow(self.problem.output(number), of_output(self.start, number))
+
     def iterate(self, times: ArrayLike) -> FloatArray:
-        """The parameters at each of the given times, of shape times.shape + (p,)."""
+        """The parameters at each of the given times, of shape times.shape + (p,) or (p, t)."""
         return self._modes.iterate(checks.times(times))
 
     def training_loss(self, times: ArrayLike) -> FloatArray:
         """|y - X b|^2 / (2n), of the shape of `times`."""
         return self._modes.training_loss(checks.times(times))
 
+    @per_output
     def risk(self, times: ArrayLike) -> Risk:
         """E |b - beta_star|_Sigma^2 over the noise, and its parts."""
         return self._modes.risk(checks.times(times))
 
     def limit(self) -> Limit:
         """Where the flow ends, and its risk there if the truth is known."""
-        return limits.limit(self._modes)
+        return limits.limit(self._modes, self.risk)
 
     @property
     def frozen(self) -> FrozenSubspace:

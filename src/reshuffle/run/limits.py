@@ -1,6 +1,8 @@
 """Where descent ends, and how that differs from the minimum-norm solution."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -9,6 +11,8 @@ from reshuffle._core import FloatArray
 from reshuffle._core.confidence import ErrorKind, with_error
 from reshuffle._core.numerics import norm
 from reshuffle.problem.least_squares import LeastSquares
+from reshuffle.problem.outputs import beside
+from reshuffle.problem.stacked_outputs import lengths
 from reshuffle.run.engine import Motion
 from reshuffle.run.risk import Risk
 
@@ -21,8 +25,8 @@ class Limit:
     ----------
     converges : bool
         Whether there is a limit from every start. If not, what grows is inf.
-    parameters : (p,)
-        P_{Z,0} beta_0 + (Xtilde'X)^+ Xtilde'y.
+    parameters : (p,) or (p, t)
+        P_{Z,0} beta_0 + (Xtilde'X)^+ Xtilde'y. Of t outputs, the numbers below are arrays (t,).
     training_loss : float
     risk : Risk or None
         None when the problem does not know the truth. Has an error of its own, `risk.error`.
@@ -45,6 +49,8 @@ class Limit:
 
     def __repr__(self) -> str:
         kind = self.error_kind
+        if self.parameters.ndim > 1:
+            return f"Limit(converges={self.converges}, outputs={self.parameters.shape[1]})"
         risk = "unknown" if self.risk is None else with_error(self.risk.total, self.risk.error, kind)
         loss = with_error(self.training_loss, self.training_loss_error, kind)
         error = f", error={self.error:.2g} ({kind})" if self.error else ""
@@ -82,20 +88,23 @@ class LimitComparison:
     error_kind: ErrorKind = "exact"
 
     def __repr__(self) -> str:
+        if self.minimum_norm.ndim > 1:
+            return f"LimitComparison({self.regime}, outputs={self.minimum_norm.shape[1]})"
         return f"LimitComparison({self.regime}, distance={with_error(self.distance, self.error, self.error_kind)})"
 
 
-def limit(engine: Motion) -> Limit:
+def limit(engine: Motion, risk: Callable[[FloatArray], Risk]) -> Limit:
     """Where a mean iterate ends, and its risk there if the truth is known."""
     problem, forever = engine.problem, np.asarray(np.inf)
     knows_truth = problem.beta_star is not None and problem.noise is not None
+    number: Any = float if problem.outputs is None else np.asarray
     return Limit(
         converges=engine.converges,
         parameters=engine.iterate(forever),
-        training_loss=float(engine.training_loss(forever)),
-        risk=engine.risk(forever) if knows_truth else None,
-        error=float(engine.iterate_error(forever)),
-        training_loss_error=float(engine.training_loss_error(forever)),
+        training_loss=number(engine.training_loss(forever)),
+        risk=risk(forever) if knows_truth else None,
+        error=number(engine.iterate_error(forever)),
+        training_loss_error=number(engine.training_loss_error(forever)),
         error_kind=engine.error_kind,
     )
 
@@ -108,12 +117,13 @@ def minimum_norm(problem: LeastSquares, start: FloatArray) -> FloatArray:
     """
     reduction, space = problem.reduction, problem.row_space
     if space.dimension == 0:
-        return start.copy()
+        return start.copy() if problem.outputs is None else np.repeat(beside(start), problem.outputs, axis=1)
     # The solver squares its residuals, which must be numbers.
     unit = float(np.abs(reduction.response).max()) or 1.0
     solution = scipy.linalg.lstsq(reduction.rows, reduction.response / unit, cond=0.0, check_finite=False)[0]
     with np.errstate(over="ignore"):
-        return space.outside(start) + space.lift(solution) * unit / space.scale
+        inside = space.lift(solution) * unit / space.scale
+        return (space.outside(start) if solution.ndim == 1 else beside(space.outside(start))) + inside
 
 
 def compare(problem: LeastSquares, start: FloatArray, limit: Limit) -> LimitComparison:
@@ -123,11 +133,12 @@ def compare(problem: LeastSquares, start: FloatArray, limit: Limit) -> LimitComp
         difference = limit.parameters - reference
     # Where both are beyond the range of numbers nothing is known of their difference.
     difference = np.where(np.isnan(difference), np.inf, difference)
+    distance: Any = norm(difference) if problem.outputs is None else lengths(difference, problem.outputs)
     return LimitComparison(
         regime="overparameterized" if problem.rank == problem.n else "underparameterized",
         minimum_norm=reference,
         difference=difference,
-        distance=norm(difference),
+        distance=distance,
         error=limit.error,
         error_kind=limit.error_kind,
     )

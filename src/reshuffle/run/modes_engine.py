@@ -11,10 +11,12 @@ import numpy as np
 from reshuffle._core import BoolArray, FloatArray, confidence, numerics
 from reshuffle._core.averaged_powers import moving_mean, tail_mean
 from reshuffle._core.confidence import ErrorKind
-from reshuffle._core.numerics import norms, power_and_sum
+from reshuffle._core.numerics import power_and_sum
 from reshuffle.epoch.accuracy import warn_of_no_answer
 from reshuffle.epoch.choice import Choice
 from reshuffle.epoch.epoch import Epoch
+from reshuffle.problem.outputs import of_output
+from reshuffle.problem.stacked_outputs import lengths, stacked
 from reshuffle.recipe import Average
 from reshuffle.run import risk_interval, stopping
 from reshuffle.run.map_error import AveragedPerturbation, MapError, Perturbation
@@ -41,6 +43,12 @@ class ModesEngine(Trajectory):
         self.epoch = epoch
         self.problem = epoch.problem
         self.start = start
+
+    def output(self, number: int) -> "ModesEngine":
+        """The engine of one output alone, with the same mean map and its modes."""
+        alone = self._with_epoch(self.epoch.output(number))
+        alone.start = of_output(self.start, number)
+        return alone
 
     @property
     def method(self) -> str:
@@ -86,10 +94,14 @@ class ModesEngine(Trajectory):
         at least 99 of 100 seeds are within.
         """
         if self.error_kind == "exact":
-            return np.zeros(epochs.shape)
+            return self._no_error(epochs)
+        outputs = self.problem.outputs
         if self._replicas:
             # Coordinates add up like their variances.
-            return norms(self.sampling_error(lambda run: run.iterate(epochs), self.iterate(epochs)))
+            off = self.sampling_error(lambda run: run.iterate(epochs), self.iterate(epochs))
+            return lengths(off, outputs)
+        if outputs is not None:
+            return stacked([self.output(number).iterate_error(epochs) for number in range(outputs)])
         return self._map_error.of_iterate(epochs, self._last_drift(epochs), self._start_inside)
 
     def _risk_error(self, risk: Risk) -> FloatArray:
@@ -115,7 +127,7 @@ class ModesEngine(Trajectory):
     def training_loss_error(self, epochs: FloatArray) -> FloatArray:
         """How far the training loss may be off because the mean over orders is not exact, as `epochs` in shape."""
         if self.error_kind == "exact":
-            return np.zeros(epochs.shape)
+            return self._no_error(epochs)
         if self._replicas:
             return self.sampling_error(lambda run: run.training_loss(epochs), self.training_loss(epochs))
         # |r + X e|^2 - |r|^2, for residuals r and an error e of the iterate.

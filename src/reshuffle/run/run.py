@@ -16,6 +16,8 @@ from reshuffle.epoch.epoch import AffineEpoch, Epoch
 from reshuffle.errors import UnsupportedError
 from reshuffle.problem import checked_problem, checked_start, units
 from reshuffle.problem.least_squares import LeastSquares
+from reshuffle.problem.outputs import of_output
+from reshuffle.problem.stacked_outputs import per_output
 from reshuffle.recipe import Average, Recipe, StepLike, recipe
 from reshuffle.recipe.staged_recipe import arranged
 from reshuffle.run import limits, moments, spread_of_runs
@@ -66,6 +68,7 @@ class Run:
     ):
         self.problem, self.scheme, self.recipe, self.start = problem, scheme, recipe, start
         self.accuracy = accuracy
+        self._of: tuple[Run, int] | None = None
         if not self._is_symmetric:
             choice.require_stages(scheme)
             for (_, stage), part in zip(scheme.stages, recipe.parts, strict=False):
@@ -73,6 +76,20 @@ class Run:
 
     def __repr__(self) -> str:
         return f"Run({self.problem}, {self.scheme}, {self.recipe})"
+
+    def output(self, number: int) -> "Run":
+        """The run of one output alone, which shares all that does not depend on y: maps, modes, drawn orders.
+
+        >>> import reshuffle as rs
+        >>> problem = rs.LeastSquares([[1.0], [2.0]], [[1.0, 0.0], [2.0, 1.0]])
+        >>> run = rs.descend(problem, rs.FullBatch(), step=0.1)
+        >>> run.iterate(1).round(2).tolist(), run.output(1).iterate(1).round(2).tolist()
+        ([[0.25, 0.1]], [0.1])
+        """
+        start = of_output(self.start, number)
+        alone = Run(self.problem.output(number), self.scheme, self.recipe, start, self.accuracy)
+        alone._of = self, number
+        return alone
 
     @property
     def step(self) -> StepLike:
@@ -131,6 +148,9 @@ class Run:
     @cached_property
     def _modes(self) -> ModesEngine | None:
         """The modes of the mean map, if it is symmetric."""
+        if self._of is not None:
+            whole, number = self._of
+            return None if whole._modes is None else whole._modes.output(number)
         if not self._is_symmetric:
             return None
         epoch = Epoch(self.problem, self.scheme, self.recipe.at(0).step, self.accuracy)
@@ -141,6 +161,9 @@ class Run:
     @cached_property
     def _affine(self) -> AffineEngine:
         """The run as one that is not known to be symmetric, for what needs every visit."""
+        if self._of is not None:
+            whole, number = self._of
+            return whole._affine.output(number)
         wanted = choice.for_every_visit(self.accuracy) if self._is_symmetric else self.accuracy
         engine = AffineEngine if self.scheme.stages[0][1] is self.scheme else StagedEngine
         return engine(self.problem, self.scheme, self.recipe, self.start, wanted)
@@ -154,13 +177,16 @@ class Run:
         """The run whose answers are those of the last iterate."""
         if self.recipe.average is None:
             return self
+        if self._of is not None:
+            whole, number = self._of
+            return whole._unaveraged.output(number)
         return Run(self.problem, self.scheme, replace(self.recipe, average=None), self.start, self.accuracy)
 
     def _unsupported(self, question: str, advice: str) -> UnsupportedError:
         return UnsupportedError(f"{question} has no answer for {self!r}; it needs {advice}.")
 
     def iterate(self, epochs: ArrayLike) -> FloatArray:
-        """The mean iterate after each of the given epochs, of shape epochs.shape + (p,)."""
+        """The mean iterate after each of the given epochs, of shape epochs.shape + (p,) or (p, t)."""
         return self._engine.iterate(self.recipe.clock(epochs))
 
     def iterate_error(self, epochs: ArrayLike) -> FloatArray:
@@ -180,7 +206,7 @@ class Run:
     def predict(
         self, X_new: ArrayLike, epochs: ArrayLike, *, return_std: bool = False
     ) -> FloatArray | tuple[FloatArray, FloatArray]:
-        """What the mean iterate says of new rows X_new (m, p), of shape epochs.shape + (m,).
+        """What the mean iterate says of new rows X_new (m, p), of shape epochs.shape + (m,) or (m, t).
 
         With `return_std`, beside it the standard deviation of what single runs say, over their random orders, of
         the same shape; `covariance(epochs).deviation_error(X_new)` tells how well that is known.
@@ -198,7 +224,7 @@ class Run:
         wants_std = checks.flag("return_std", return_std)
         parameters = self.iterate(epochs)
         with np.errstate(invalid="ignore"):
-            predicted = parameters @ rows.T
+            predicted = parameters @ rows.T if self.problem.outputs is None else rows @ parameters
         predicted = np.where(np.isnan(predicted), np.inf, predicted)
         return (predicted, self.covariance(epochs).deviation(rows)) if wants_std else predicted
 
@@ -230,6 +256,7 @@ class Run:
         """How far the training loss may be off, of the shape of `epochs`: see `error_kind`."""
         return self._engine.training_loss_error(self.recipe.clock(epochs))
 
+    @per_output
     def risk(self, epochs: ArrayLike) -> Risk:
         """The risk of the mean iterate, E |b - beta_star|_Sigma^2 over the noise, and its parts.
 
@@ -237,6 +264,7 @@ class Run:
         """
         return self._engine.risk(self.recipe.clock(epochs))
 
+    @per_output
     def expected_risk(self, epochs: ArrayLike, *, given_responses: bool = False) -> ExpectedRisk:
         """The risk of the run itself, E |beta_k - beta_star|_Sigma^2 over orders and noise, and its spread.
 
@@ -267,7 +295,7 @@ class Run:
 
     def limit(self) -> Limit:
         """Where the mean iterate ends, and its risk there if the truth is known."""
-        return limits.limit(self._engine)
+        return limits.limit(self._engine, self.risk)
 
     def compare_limit(self) -> LimitComparison:
         """The limit beside the minimum-norm solution that full-batch descent from the same start ends in."""
@@ -290,6 +318,7 @@ class Run:
         alone = self._unaveraged
         return mean_square_stability(alone._affine.settling, alone._modes)
 
+    @per_output
     def best_epoch(self) -> BestEpoch:
         """The epoch with the smallest risk of the mean iterate.
 
@@ -312,6 +341,7 @@ class Run:
             raise self._unsupported("range_assumption", "epochs that are one symmetric map, with a matrix Z")
         return modes.range_assumption
 
+    @per_output
     def risk_interval(self, epochs: ArrayLike) -> RiskInterval:
         """Bounds on the risk of two-batch descent from Z alone (Proposition twobatch_generr_Zonly)."""
         clock = self.recipe.clock(epochs)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -42,6 +42,12 @@ class StageEngine(AffineEngine):
         super().__init__(whole.problem, scheme, recipe, whole.start, whole.accuracy)
         self._whole = whole
 
+    def of_whole(self, whole: "StagedEngine", number: int) -> "StageEngine":
+        """The stage of one output of the whole run."""
+        made = self.output(number)
+        made._whole = whole
+        return made
+
     @property
     def visited(self) -> LeastSquares:
         """The problem without rows that no stage visits."""
@@ -57,10 +63,16 @@ class StagedEngine(AffineEngine):
     """The mean iterate, its risk and its stability, through one stage after the other."""
 
     @cached_property
-    def stages(self) -> list[AffineEngine]:
+    def stages(self) -> "list[StageEngine]":
         """What each of the stages does."""
         stages = zip(self.scheme.stages, self.recipe.parts, strict=False)
         return [StageEngine(self, scheme, part) for (_, scheme), part in stages]
+
+    def output(self, number: int) -> Self:
+        """The run of one output alone, stage by stage."""
+        made = super().output(number)
+        made.stages = [stage.of_whole(made, number) for stage in self.stages]
+        return made
 
     @property
     def _lengths(self) -> list[float]:
@@ -121,7 +133,7 @@ class StagedEngine(AffineEngine):
                 error = error + confidence.of_replicas(stage.error_kind, here, np.array(replicas))
         return error
 
-    def _with_stage(self, number: int, stage: AffineEngine) -> "StagedEngine":
+    def _with_stage(self, number: int, stage: StageEngine) -> "StagedEngine":
         """The same run with another map in one of the stages."""
         made = copy(self)
         made._replica = number

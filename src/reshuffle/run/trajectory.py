@@ -12,6 +12,7 @@ from reshuffle._core import BoolArray, FloatArray
 from reshuffle._core.confidence import ErrorKind
 from reshuffle._core.numerics import norm
 from reshuffle.problem.least_squares import LeastSquares
+from reshuffle.problem.outputs import lifted_rows, outputs_last, with_outputs
 from reshuffle.run.risk import Risk, RiskForms
 from reshuffle.run.stability import FrozenSubspace, RangeAssumption
 
@@ -98,16 +99,18 @@ class Trajectory(ABC):
         return self.directions.T @ self.problem.row_space.coordinates(self.start)
 
     def _coordinates(self, epochs: FloatArray) -> FloatArray:
-        """The iterate in the modes, (..., r)."""
+        """The iterate in the modes, (..., r), or (..., t, r) of several outputs."""
         decay, drift = self.motion(epochs)
+        if self.problem.outputs is not None:
+            decay, drift = decay[..., np.newaxis, :], drift[..., np.newaxis, :]
         with np.errstate(over="ignore", invalid="ignore"):
             pulled = self.pull @ self._responses
-            total = times_finite(decay, self._start_inside) + times_finite(drift, pulled)
+            total = times_finite(decay, self._start_inside.T) + times_finite(drift, pulled.T)
         # Start and pull may escape in opposite directions; what is left of their race still grows.
         return np.where(np.isnan(total), np.inf, total)
 
     def iterate(self, epochs: FloatArray) -> FloatArray:
-        """The mean iterate after each of the given epochs, of shape epochs.shape + (p,).
+        """The mean iterate after each of the given epochs, of shape epochs.shape + (p,), or (p, t).
 
         Entries that grow without bound are inf.
         """
@@ -115,19 +118,22 @@ class Trajectory(ABC):
         coordinates = self._coordinates(epochs.ravel())
         grows = np.isinf(coordinates)
         inside = np.where(grows, 0.0, coordinates) @ self.directions.T
-        parameters = space.outside(self.start) + space.lift(inside.T).T
+        parameters = space.outside(self.start).T + lifted_rows(space, inside)
         if grows.any():
             reach = space.reach(self.directions, self.problem.X)
             parameters[grows.astype(np.float64) @ reach.T > 0] = np.inf
-        return parameters.reshape(*epochs.shape, space.p)
+        return outputs_last(parameters, epochs.shape, self.problem.outputs)
 
     def iterate_error(self, epochs: FloatArray) -> FloatArray:
         """How far the mean iterate may be off beyond rounding, in Euclidean norm, of the shape of `epochs`."""
-        return np.zeros(epochs.shape)
+        return self._no_error(epochs)
 
     def training_loss_error(self, epochs: FloatArray) -> FloatArray:
         """How far the training loss may be off beyond rounding, of the shape of `epochs`."""
-        return np.zeros(epochs.shape)
+        return self._no_error(epochs)
+
+    def _no_error(self, epochs: FloatArray) -> FloatArray:
+        return np.zeros(with_outputs(epochs.shape, self.problem.outputs))
 
     def sampling_error(self, answer: Callable[[Any], FloatArray], here: FloatArray) -> FloatArray:
         """How far an answer of this run, which is `here`, may be off because orders were sampled; 0 if not."""
@@ -138,12 +144,12 @@ class Trajectory(ABC):
         return np.zeros(risk.epochs.shape)
 
     def training_loss(self, epochs: FloatArray) -> FloatArray:
-        """|y - X b|^2 / (2n) at the mean iterate b, of the shape of `epochs`."""
+        """|y - X b|^2 / (2n) at the mean iterate b, of the shape of `epochs`, or (..., t)."""
         coordinates = self._coordinates(epochs)
         reduction = self.problem.reduction
         with np.errstate(over="ignore", invalid="ignore"):
             fitted = (reduction.space.scale * coordinates) @ (reduction.rows @ self.directions).T
-            loss = np.square(fitted - reduction.response).sum(axis=-1) / (2 * self.problem.n)
+            loss = np.square(fitted - reduction.response.T).sum(axis=-1) / (2 * self.problem.n)
         return np.where(np.isfinite(loss), loss, np.inf)
 
     @cached_property

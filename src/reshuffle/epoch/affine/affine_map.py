@@ -13,6 +13,7 @@ from reshuffle._core import AnyArray, BoolArray, FloatArray, IntArray
 from reshuffle._core.threads import few_threads
 from reshuffle.epoch.affine.visits import Visits
 from reshuffle.epoch.walks import Process
+from reshuffle.problem.outputs import beside
 
 Follow: TypeAlias = Callable[[Process[FloatArray]], FloatArray]
 
@@ -83,13 +84,17 @@ class AffineMap:
         )
 
     def fed(self, inputs: FloatArray) -> "AffineMap":
-        """The map with given inputs zeta (z,): a single column enters."""
-        sizes = np.abs(inputs) * self.entry_sizes
+        """The map with given inputs zeta (z,), or (z, t) of several outputs: a column enters for each."""
+        columns = beside(inputs)
+        sizes = np.abs(columns) * self.entry_sizes[:, np.newaxis]
         # Nothing enters from an input of zero, however far beyond the range of numbers its entry is.
-        some = inputs != 0
+        some = (columns != 0).any(axis=1)
         with np.errstate(over="ignore", invalid="ignore"):
-            entries = self.entries[:, some] @ inputs[some, np.newaxis]
-        return replace(self, entries=entries, entry_sizes=sizes.max(keepdims=True))
+            entries = self.entries[:, some] @ columns[some]
+            for output in np.flatnonzero(~np.isfinite(entries).all(axis=0)) if columns.shape[1] > 1 else ():
+                own = columns[:, output] != 0
+                entries[:, output] = self.entries[:, own] @ columns[own, output]
+        return replace(self, entries=entries, entry_sizes=sizes.max(axis=0))
 
     def part(self, place: IntArray) -> "AffineMap":
         """The map on some of the coordinates, if they have nothing to do with the others."""
@@ -211,7 +216,7 @@ def mean_map(follow: Follow, steps: int, visits: Visits, force: FloatArray) -> A
 def followed_states(
     follow: Follow, visits: Visits, force: FloatArray, states: FloatArray, inputs: FloatArray | None
 ) -> FloatArray:
-    """The mean of states (d, z) after an epoch, with z = 1 + rows, or z = 1 for given inputs (1 + rows,).
+    """The mean of states (d, z) after an epoch, with z = 1 + rows, or a column per output for given inputs.
 
     What visits add up to is kept in place of the states, so that no digits are lost where they do little.
     """
@@ -223,7 +228,8 @@ def followed_states(
             following[:, 0] += constant
             following[:, columns] += visits.entry(batch, slot)
         else:
-            following[:, 0] += inputs[0] * constant + visits.entry(batch, slot) @ inputs[columns]
+            given = beside(inputs)
+            following += constant[:, np.newaxis] * given[0] + visits.entry(batch, slot) @ given[columns]
         return following
 
     with few_threads(visits.dimension), np.errstate(over="ignore", invalid="ignore"):

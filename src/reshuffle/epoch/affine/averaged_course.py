@@ -11,7 +11,7 @@ from reshuffle._core.numerics import power_and_sum
 from reshuffle._core.threads import few_threads
 from reshuffle.epoch.affine.affine_map import AffineMap
 from reshuffle.epoch.affine.averaged_visits import averaged_map
-from reshuffle.epoch.affine.course import Course, once_more
+from reshuffle.epoch.affine.course import Course, begin_with, once_more
 from reshuffle.recipe import Average, Recipe
 
 
@@ -102,9 +102,8 @@ class AveragedCourse(Course):
     def states(
         self, start: FloatArray, epochs: FloatArray, inputs: FloatArray | None = None
     ) -> Iterator[FloatArray]:
-        """The average after each of the ascending epochs, from u_0 or e_0 (r,): (r, 1 + rows), or (r, 1)."""
-        begin = np.zeros((self.state, 1 + len(self.blocks.rows) if inputs is None else 1))
-        begin[: self.rank, 0] = start
+        """The average after each of the ascending epochs, from u_0 or e_0 (r,): (r, 1 + rows), or (r, t)."""
+        begin = begin_with(self.state, start, len(self.blocks.rows), inputs)
         late = epochs - self.average.start
         if self.average.begins_with_iterate:
             return self._moving(begin, late, inputs)

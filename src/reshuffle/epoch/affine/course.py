@@ -21,6 +21,7 @@ from reshuffle.epoch.affine.averaged_visits import AveragedVisits
 from reshuffle.epoch.affine.stacked_maps import StackedMaps
 from reshuffle.epoch.affine.visits import DrawnVisits, GradedBlocks, MeanVisits, SubsetVisits, Visits
 from reshuffle.epoch.walks import Walk
+from reshuffle.problem.outputs import beside
 from reshuffle.problem.row_space import RowSpace
 from reshuffle.recipe import Hyperparameters, Recipe
 from reshuffle.schemes.base import Scheme, Shuffle, Unit
@@ -236,7 +237,8 @@ class Course:
     ) -> Iterator[FloatArray]:
         """The states after each of the epochs, which are ascending, from u_0 or e_0 (r,).
 
-        They are (d, 1 + rows), to be multiplied with the inputs, or (d, 1) if those (1 + rows,) are given.
+        They are (d, 1 + rows), to be multiplied with the inputs, or (d, t) if those (1 + rows, t) are given, of t
+        outputs; (d, 1) for (1 + rows,). The start is (r,), or (r, t) then.
         """
         return self.onward(self.begin(start, inputs), epochs, inputs)
 
@@ -267,16 +269,14 @@ class Course:
 
     def begin(self, start: FloatArray, inputs: FloatArray | None) -> FloatArray:
         """The states before the first epoch."""
-        begin = np.zeros((self.visits(0).dimension, 1 + len(self.blocks.rows) if inputs is None else 1))
-        begin[: len(start), 0] = start
-        return begin
+        return begin_with(self.visits(0).dimension, start, len(self.blocks.rows), inputs)
 
     def repeated(self, inputs: FloatArray | None) -> "Repeated":
         """The map of the first epoch over and over."""
         return Repeated(self.fed(0, inputs), self)
 
     def fed(self, epoch: int, inputs: FloatArray | None) -> AffineMap:
-        """The mean map of the epoch after `epoch` others, with the inputs (1 + rows,) if they are given."""
+        """The mean map of the epoch after `epoch` others, with the inputs (1 + rows, t) if they are given."""
         return self.map(epoch) if inputs is None else self.map(epoch).fed(inputs)
 
 
@@ -332,6 +332,17 @@ class _Part:
             return self.map.fixed_point()
         # What grows takes with it coordinates that it does not even reach: the map without it leaves them.
         return self._repeated.after(epoch, begin)
+
+
+def begin_with(dimension: int, start: FloatArray, rows: int, inputs: FloatArray | None) -> FloatArray:
+    """The states (d, 1 + rows) before anything has entered, or (d, t) for inputs of t outputs."""
+    if inputs is None:
+        begin = np.zeros((dimension, 1 + rows))
+        begin[: len(start), 0] = start
+        return begin
+    begin = np.zeros((dimension, beside(inputs).shape[1]))
+    begin[: len(start)] = beside(start)
+    return begin
 
 
 def once_more(once: AffineMap | StackedMaps, states: FloatArray) -> FloatArray:

@@ -15,6 +15,7 @@ from reshuffle._core import BoolArray, FloatArray
 from reshuffle._core.threads import few_threads
 from reshuffle.epoch.affine.course import Course, Repeated, once_more
 from reshuffle.epoch.affine.stacked_maps import StackedMaps, StackedPowers, stacked_maps
+from reshuffle.problem.outputs import beside
 from reshuffle.recipe import Hyperparameters
 
 CHUNK_BYTES = 1.6e7
@@ -43,7 +44,7 @@ class StackedCourses:
         return len(self._courses)
 
     def maps(self, epoch: int, inputs: FloatArray | None = None) -> StackedMaps:
-        """The maps of the epoch after `epoch` others; with given inputs a single column enters."""
+        """The maps of the epoch after `epoch` others; with given inputs a column enters per output."""
         visits, truth = self.first.visits(epoch), self.first.truth
         if inputs is None and self._known is not None and self._known[0] == visits.hyperparameters:
             return self._known[1]
@@ -158,7 +159,7 @@ def chunks(courses: Sequence[Course], inputs: FloatArray | None = None) -> list[
     if not courses[0].can_be_stacked:
         return [CoursesApart(courses)]
     d = courses[0].visits(0).dimension
-    columns = 1 if inputs is not None else 1 + len(courses[0].blocks.rows)
+    columns = 1 + len(courses[0].blocks.rows) if inputs is None else beside(inputs).shape[1]
     # Kernels and entries of a power, of its square and of what they are made from; and the states.
     each = 8.0 * max(d, 1) * (6 * d + 4 * columns)
     size = 2 * max(1, int(CHUNK_BYTES / each / 2))

@@ -9,6 +9,7 @@ from reshuffle._core import BoolArray, FloatArray, IntArray
 from reshuffle._core.threads import few_threads
 from reshuffle.epoch.affine.affine_map import AffineMap, fades
 from reshuffle.epoch.affine.visits import Visits
+from reshuffle.problem.outputs import beside
 
 _MOST_STEPS = 128
 """Applications that are made one after the other, at most: each of them rounds."""
@@ -108,12 +109,13 @@ def stacked_maps(
     force : (r,)
         Minus the gradient of the penalty, which enters at every visit with the constant input 1.
     orders : (c, steps)
-    inputs : (1 + rows,), optional
-        What the inputs are, if they are known: then a single column enters.
+    inputs : (1 + rows,) or (1 + rows, t), optional
+        What the inputs are, if they are known: then a column enters for each output.
     """
     d, rows = visits.dimension, len(visits.blocks.rows)
     grades = (visits.left * visits.right)[:, np.newaxis]
-    begin = np.eye(d, d + (1 + rows if inputs is None else 1))
+    given = None if inputs is None else beside(inputs)
+    begin = np.eye(d, d + (1 + rows if given is None else given.shape[1]))
     states, places = np.zeros((1, *begin.shape)), np.zeros(len(orders), dtype=np.int64)
 
     def visit(batch: int, before: FloatArray, slot: int) -> FloatArray:
@@ -121,11 +123,11 @@ def stacked_maps(
         following = before + visits.kernel(batch, begin - grades * before, slot) if d else before.copy()
         entry, columns = visits.unit_entry(batch, slot), visits.columns(batch)
         constant = visits.pushed(force, slot)
-        if inputs is None:
+        if given is None:
             following[..., d] += constant
             following[..., d + 1 + columns] += entry
         else:
-            following[..., d] += inputs[0] * constant + entry @ inputs[1 + columns]
+            following[..., d:] += constant[:, np.newaxis] * given[0] + entry @ given[1 + columns]
         return np.asarray(following)
 
     with few_threads(d), np.errstate(over="ignore", invalid="ignore"):
@@ -138,8 +140,8 @@ def stacked_maps(
             states = following
         states = states[places]
     weight, sizes = visits.sizes_of(orders.shape[1], force)
-    if inputs is not None:
-        sizes = np.max(np.abs(inputs) * sizes, keepdims=True)
+    if given is not None:
+        sizes = np.max(np.abs(given) * sizes[:, np.newaxis], axis=0)
     kernels, entries = (np.ascontiguousarray(part) for part in (states[..., :d], states[..., d:]))
     return StackedMaps(visits.left, visits.right, kernels, entries, weight, sizes)
 

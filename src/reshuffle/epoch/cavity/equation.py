@@ -53,12 +53,24 @@ class Solution:
         i -> the kernel (d, d) of the mean of the visits before the visit to sample i, I - Y K.
     pushed : callable
         f -> the entry (d,) of what enters as f (d,) at every visit.
+    nodes : TimeNodes
+        Visits at which the path is known.
+    path : (q, d, d)
+        K_t at the nodes.
+    inner : (q, d, d)
+        N_t at the nodes, with H_t = I - Y N_t.
+    echo : (q, n)
+        rho_i(t + 1) at the nodes.
     """
 
     kernel: FloatArray
     entries: FloatArray
     modifier: Callable[[int], FloatArray]
     pushed: Callable[[FloatArray], FloatArray]
+    nodes: TimeNodes
+    path: FloatArray
+    inner: FloatArray
+    echo: FloatArray
 
 
 def solve(visiting: Visiting, tolerance: float) -> Solution | None:
@@ -109,7 +121,8 @@ class _Path:
             end = following
             if change <= self.tolerance:
                 modifier, pushed = partial(self._modifier, inner, echo), partial(self._pushed, kernels)
-                return Solution(end, self._entries(inner, echo), modifier, pushed)
+                entries = self._entries(inner, echo)
+                return Solution(end, entries, modifier, pushed, self.nodes, kernels, inner, echo)
         return None
 
     def _echo(self, inner: FloatArray) -> FloatArray:

@@ -1,0 +1,92 @@
+"""What there is one of per output, if the responses have several columns: (n, t) in place of (n,).
+
+Every output has its own responses, truth, noise and start; the features and the orders are those of all. So
+whatever an epoch does to parameters is found once, and outputs are columns that it is applied to.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from reshuffle._core import FloatArray, checks
+from reshuffle.problem.row_space import RowSpace
+
+
+def checked_responses(value: Any, n: int) -> FloatArray:
+    """Return y, (n,) or (n, t) with at least one column.
+
+    >>> checked_responses([[1, 2], [3, 4], [5, 6]], 3).shape
+    (3, 2)
+    >>> checked_responses(np.zeros((2, 3)), 3)
+    Traceback (most recent call last):
+    ...
+    ValueError: y must have shape (3,) or (3, outputs), one row per row of X, but its shape is (2, 3).
+    """
+    array = checks.real_array("y", value)
+    if array.ndim != 2:
+        return checks.vector("y", array, n, "one entry per row of X")
+    if len(array) != n or not array.shape[1]:
+        raise ValueError(
+            f"y must have shape ({n},) or ({n}, outputs), one row per row of X, but its shape is {array.shape}."
+        )
+    return array
+
+
+def checked_columns(name: str, value: Any, length: int, outputs: int | None, meaning: str) -> FloatArray:
+    """Return a vector (length,), or a column per output (length, t) if there are several."""
+    if outputs is None:
+        return checks.vector(name, value, length, meaning)
+    array = checks.real_array(name, value)
+    if array.shape != (length, outputs):
+        raise ValueError(
+            f"{name} must have shape ({length}, {outputs}), {meaning} and one column per output, but its shape is "
+            f"{array.shape}."
+        )
+    return array
+
+
+def checked_noise(value: Any, outputs: int | None) -> float | FloatArray:
+    """Return a number >= 0, or one per output (t,)."""
+    if outputs is None or np.ndim(checks.any_array("noise", value)) == 0:
+        number = checks.nonnegative("noise", value)
+        return number if outputs is None else np.full(outputs, number)
+    array = checks.vector("noise", value, outputs, "one entry per output")
+    if array.min() < 0:
+        worst = int(array.argmin())
+        raise ValueError(f"noise must be finite numbers >= 0, but noise[{worst}] is {array[worst]}.")
+    return array
+
+
+def checked_output(value: Any, outputs: int | None) -> int:
+    """Return the number of an output; there must be several."""
+    if outputs is None:
+        raise ValueError("output(number) needs responses y of shape (n, outputs), but y is a vector (n,).")
+    return checks.whole_number("number", value, 0, outputs - 1)
+
+
+def of_output(values: FloatArray, output: int) -> FloatArray:
+    """What belongs to one output: a column of (k, t); what has none, (k,), belongs to all."""
+    return values if values.ndim == 1 else np.ascontiguousarray(values[:, output])
+
+
+def beside(inputs: FloatArray) -> FloatArray:
+    """Inputs (z,) or (z, t) as columns (z, t)."""
+    return inputs[:, np.newaxis] if inputs.ndim == 1 else inputs
+
+
+def with_outputs(shape: tuple[int, ...], outputs: int | None) -> tuple[int, ...]:
+    """The shape of what has a number per output."""
+    return shape if outputs is None else (*shape, outputs)
+
+
+def lifted_rows(space: RowSpace, inside: FloatArray) -> FloatArray:
+    """Parameters (..., p) from coordinates (..., r) of the row space."""
+    flat = inside.reshape(math.prod(inside.shape[:-1]), inside.shape[-1])
+    return space.lift(flat.T).T.reshape(*inside.shape[:-1], space.p)
+
+
+def outputs_last(parameters: FloatArray, shape: tuple[int, ...], outputs: int | None) -> FloatArray:
+    """Parameters (times, p) as shape + (p,), or (times, t, p) as shape + (p, t)."""
+    arranged = parameters.reshape(*shape, *parameters.shape[1:])
+    return arranged if outputs is None else np.ascontiguousarray(arranged.swapaxes(-1, -2))

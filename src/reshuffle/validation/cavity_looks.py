@@ -1,0 +1,166 @@
+"""Leaving out shuffled samples, through the cavity equation: what a sample meets on its turn is made without it.
+
+With a_i(t) = x_i'E[first t visits | sample i not among them] of `epoch.cavity`, sample i is as likely at any visit, and
+
+    A_i = A + (w / B) sum_t a_i(B-1-t)' a_i(t),   g_i = g - (w / B) sum_t a_i(B-1-t)' alpha_i(t),
+
+where alpha_i(t) = y_i - x_i'E[what the first t visits have learned | i not among them] solves an equation like that
+of a_i: alpha_i(t) = alpha0_i(t) + e sum_{s<t} g_i(t-1-s) alpha_i(s), alpha0_i(t) = y_i - x_i'Nbar_t, with the same
+echoes, and Nbar_t what the mean run has learned with another sample in the place of i.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+
+from reshuffle._core import FloatArray, IntArray
+from reshuffle.epoch.cavity import equation
+from reshuffle.epoch.cavity.equation import Solution
+from reshuffle.epoch.cavity.visiting import Visiting, are_alike
+from reshuffle.epoch.low_degrees import Whitened
+from reshuffle.validation.descent import Descent
+from reshuffle.validation.left_out import LeftOutRows, Looks, chunked, standing_still
+
+_TOLERANCE = 1e-9
+_MOST_ROUNDS = 200
+_ALONE = 1e-9
+"""The share of its own that a row which alone sees some direction has in the others, by rounding."""
+
+
+def exists(descent: Descent) -> bool:
+    """Whether all visits weigh the same."""
+    shares = _shares(descent)
+    return are_alike(shares) and bool(shares[-1] == shares[0])
+
+
+def _shares(descent: Descent) -> FloatArray:
+    n = descent.problem.n
+    return np.asarray(descent.scheme.sizes(n) / descent.scheme.step_divisors(n))
+
+
+def shuffled_samples(descent: Descent) -> LeftOutRows | None:
+    """The rows of a descent that shuffles samples; None where the cavity equation has no solution."""
+    sampled = _sampled(descent)
+    found = equation.solve(sampled.visiting, _TOLERANCE)
+    if found is None:
+        return None
+    learning = _Learning(sampled, found)
+    roots = sampled.roots
+    lost = roots[:, np.newaxis] * found.kernel * roots
+    values, vectors = scipy.linalg.eigh((lost + lost.T) / 2, driver="evd", check_finite=False)
+    pull = found.entries.T @ sampled.responses
+    pull += np.column_stack([found.pushed(force) for force in (sampled.force / roots[:, np.newaxis]).T])
+    steps = sampled.visiting.steps
+    coupling = sampled.visiting.weight * found.nodes.convolution_at(steps)
+
+    pulled = vectors.T @ (roots[:, np.newaxis] * pull)
+    alone = np.einsum("ik,ik->i", sampled.visiting.rows, sampled.visiting.rows) > 1 - _ALONE
+
+    def look(members: IntArray) -> Looks:
+        right = learning.looks(members) @ vectors
+        looks = Looks(members, right, learning.alpha(members), coupling, found.nodes.rule[0])
+        # A penalty moves every direction, whoever sees it.
+        return looks if descent.shrinkage else standing_still(looks, alone[members], values, pulled)
+
+    # Residuals are those of u_i, times sqrt(n).
+    return LeftOutRows(
+        values, pulled, lambda rows, height: chunked(rows, height, look), len(found.nodes.nodes),
+        applications=1, is_monotone=False, unit=float(np.sqrt(descent.problem.n)),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class _Sampled:
+    """Shuffled samples in the coordinates of the cavity equation, v = Y^1/2 s.
+
+    Attributes
+    ----------
+    visiting : Visiting
+    responses : (n, t)
+        y - X beta_0, over sqrt(n).
+    force : (k, t)
+        What the penalty adds in every visit, in coordinates s.
+    shrinkage : float
+    """
+
+    visiting: Visiting
+    responses: FloatArray
+    force: FloatArray
+    shrinkage: float
+
+    @property
+    def roots(self) -> FloatArray:
+        """Y^1/2 (k,)."""
+        return np.asarray(np.sqrt(self.visiting.grades[0]))
+
+
+def _sampled(descent: Descent) -> _Sampled:
+    n, shares = descent.problem.n, _shares(descent)
+    rows, steps = descent.rows(np.arange(n)), len(shares)
+    whitened = Whitened.of(rows, np.full(n, 1 / n), steps * descent.step, np.arange(n + 1))
+    k = len(whitened.paces)
+    still = (descent.shrinkage / whitened.paces).reshape(1, 1, k)
+    visiting = Visiting(
+        rows=whitened.orthonormal, grades=whitened.paces[np.newaxis], still=still, entry=np.ones(1),
+        weight=float(shares[0]) / steps, last=1.0, steps=steps,
+    )  # fmt: skip
+    responses = descent.responses(np.arange(n), rows) / np.sqrt(n)
+    # c = V diag(1 / norms) v, with v = Y^1/2 s.
+    origin = (whitened.factor @ descent.origin) / np.sqrt(whitened.paces)[:, np.newaxis]
+    return _Sampled(visiting, responses, -descent.shrinkage * origin, descent.shrinkage)
+
+
+class _Learning:
+    """How samples look at the parameters at the nodes, and what they have to say there."""
+
+    def __init__(self, sampled: _Sampled, found: Solution):
+        self._sampled, self._found = sampled, found
+        roots = sampled.roots
+        identity = np.eye(len(roots))
+        # u_i'(I - Y N_t) Y^1/2 at the nodes.
+        self._met = roots[:, np.newaxis] * (identity - roots[:, np.newaxis] * found.inner * roots)
+        self._rows = sampled.visiting.rows * roots
+        self._learned = self._settle(identity - roots[:, np.newaxis] * found.path * roots)
+
+    def looks(self, members: IntArray) -> FloatArray:
+        """a_i(t) (m, q, k), in coordinates s."""
+        rows = self._sampled.visiting.rows[members]
+        return self._with_echoes(members, np.stack([rows @ met for met in self._met], axis=1))
+
+    def alpha(self, members: IntArray) -> FloatArray:
+        """alpha_i(t) (m, q, t)."""
+        seen = np.stack([self._rows[members] @ learned for learned in self._learned], axis=1)
+        return self._with_echoes(members, self._sampled.responses[members, np.newaxis] - seen)
+
+    def _with_echoes(self, members: IntArray, plain: FloatArray) -> FloatArray:
+        """f_i(t) + sum_{s<t} rho_i(t-s) f_i(s) at the nodes, for f (m, q, any)."""
+        returns = np.einsum("tab,am->mtb", self._found.nodes.convolution, self._found.echo[:, members])
+        return np.asarray(plain + returns @ plain)
+
+    def _settle(self, path: FloatArray) -> FloatArray:
+        """Nbar_t (q, k, t) at the nodes, by rounds: every visit learns from what the visits before have left."""
+        sampled, nodes = self._sampled, self._found.nodes
+        (n, k), visiting = self._rows.shape, sampled.visiting
+        sums = np.cumsum(nodes.rule, axis=0)
+        before = np.vstack([np.zeros((1, sums.shape[1])), sums[:-1]])[nodes.nodes]
+        self._learned = np.zeros((len(nodes.nodes), k, sampled.responses.shape[1]))
+        mean = self._learned
+        for _ in range(_MOST_ROUNDS):
+            taught = self._taught()
+            added = visiting.weight * taught - sampled.shrinkage * mean + sampled.force
+            mean = np.tensordot(before, added, 1)
+            following = mean + visiting.exclusion / n * nodes.convolve(path, taught)
+            change = np.abs(following - self._learned).max(initial=0.0)
+            self._learned = following
+            if not change > _TOLERANCE * np.abs(following).max(initial=0.0):
+                break
+        return self._learned
+
+    def _taught(self) -> FloatArray:
+        """Sum_i u_i alpha_i(t) (q, k, t), samples in chunks."""
+        total = np.zeros_like(self._learned)
+        for start in range(0, len(self._rows), 1 << 14):
+            members = np.arange(start, min(start + (1 << 14), len(self._rows)))
+            total += np.einsum("mk,mqt->qkt", self._rows[members], self.alpha(members), optimize=True)
+        return total

@@ -1,0 +1,96 @@
+"""Descent in the coordinates of the row space, as those see it who leave out rows."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from reshuffle._core import FloatArray, IntArray
+from reshuffle.problem.blocks import Blocks
+from reshuffle.problem.least_squares import LeastSquares
+from reshuffle.recipe import Hyperparameters
+from reshuffle.schemes.base import Scheme
+
+
+@dataclass(frozen=True, eq=False)
+class Descent:
+    """A problem in the coordinates of its row space, seen from the start, in units in which features are of size one.
+
+    Attributes
+    ----------
+    problem : LeastSquares
+    scheme : Scheme
+    hyperparameters : Hyperparameters
+        A step and a penalty, for the features as they are.
+    start : (p,) or (p, t)
+    """
+
+    problem: LeastSquares
+    scheme: Scheme
+    hyperparameters: Hyperparameters
+    start: FloatArray
+
+    @property
+    def step(self) -> float:
+        """That of features of size one."""
+        return self.hyperparameters.scaled(self.problem.row_space).step
+
+    @property
+    def shrinkage(self) -> float:
+        """What the penalty takes of the parameters in a visit."""
+        return self.hyperparameters.step * self.hyperparameters.penalty
+
+    @cached_property
+    def origin(self) -> FloatArray:
+        """The start (r, t)."""
+        space = self.problem.row_space
+        inside = space.scale * space.coordinates(self.start)
+        return np.asarray(np.broadcast_to(columns(inside), (space.dimension, self.outputs)))
+
+    @property
+    def outputs(self) -> int:
+        """How many responses a row has."""
+        return 1 if self.problem.y.ndim == 1 else self.problem.y.shape[1]
+
+    @cached_property
+    def blocks(self) -> Blocks:
+        """The statistics of the batches."""
+        n = self.problem.n
+        return self.problem.blocks(self.scheme.partition(n), self.scheme.divisors(n))
+
+    def rows(self, members: IntArray) -> FloatArray:
+        """The rows (m, r)."""
+        return self.problem.rows_inside(members)
+
+    def responses(self, members: IntArray, rows: FloatArray) -> FloatArray:
+        """What is left of the responses (m, t) at the start."""
+        return np.asarray(columns(self.problem.y[members]) - rows @ self.origin)
+
+    @cached_property
+    def divisors(self) -> FloatArray:
+        """What the gradient of each row is divided by in its visit; infinity if it is not visited."""
+        found = np.full(self.problem.n, np.inf)
+        n = self.problem.n
+        for members, divisor in zip(self.scheme.partition(n), self.scheme.divisors(n), strict=True):
+            found[members] = divisor
+        return found
+
+    def visit(self, batch: int, matrix: FloatArray) -> FloatArray:
+        """What a visit takes of the columns (r, m): (penalty + W_b) M, times the step."""
+        rows = self.blocks.rows[self.blocks.of(batch)]
+        gradient = rows.T @ (rows @ matrix) / self.blocks.divisors[batch]
+        return np.asarray(self.step * gradient + self.shrinkage * matrix)
+
+    def gain(self, batch: int) -> FloatArray:
+        """What a visit adds from the start, (r, t)."""
+        place = self.blocks.of(batch)
+        rows = self.blocks.rows[place]
+        missing = columns(self.blocks.response[place]) - rows @ self.origin
+        return np.asarray(
+            self.step * rows.T @ missing / self.blocks.divisors[batch] - self.shrinkage * self.origin
+        )
+
+
+def columns(array: FloatArray) -> FloatArray:
+    """The array (m, t), where a vector is one column."""
+    return array if array.ndim == 2 else array[:, np.newaxis]

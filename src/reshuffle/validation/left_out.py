@@ -1,0 +1,263 @@
+"""What leaving out the gradient of a single row changes in the mean map of an epoch, and what that does in the long run.
+
+Without row i the mean map A and the pull g of one application become
+
+    A_i = A + L C R',   g_i = g - L C alpha,
+
+of low rank: the rows of R' are how row i looks at the parameters through what comes before its visit, those of L'
+what comes after does to its gradient, and alpha what it has to say there. L is R, in another order, since a mean map
+of reversible orders is symmetric; the order is part of C. With G = R'(w - A)^-1 R and v = R'(w - A)^-1 g the
+residual y_i - x_i'b_i after k applications is
+
+    e_i(k) = y_i + integral of (1 - w^k) / (1 - w) o'(I - G C)^-1 (alpha - v) dw / (2 pi i),
+
+where o picks the look with nothing before it, x_i = R o (Woodbury's formula inside Cauchy's).
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from reshuffle._core import AnyArray, BoolArray, FloatArray, IntArray
+from reshuffle.validation import contour
+
+_CHUNK = 1 << 22
+"""Numbers that are worked on at a time."""
+_WIDENED = 0.02
+"""By how much the slit is longer than the paces of all rows: leaving one out may add to the largest."""
+_SATURATED, _STANDS = 1e-9, 1e-14
+"""Shares of a row's leverage, and of the largest pace, that are mere rounding."""
+_AGREES, _TRUSTED = 1e-11, 1e-6
+"""Shares by which residuals after one application may differ from what they are known to be: as a rule, and at all."""
+
+
+@dataclass(frozen=True, eq=False)
+class Looks:
+    """How rows look at the parameters, in the modes of the mean map.
+
+    Attributes
+    ----------
+    members : (m,)
+        The rows.
+    right : (m, q, r)
+        R' of each row.
+    alpha : (m, q, t)
+        What each has to say, per output.
+    coupling : (q, q) or (m, q, q)
+        C, the same for all rows or not.
+    picks : (q,)
+        o.
+    """
+
+    members: IntArray
+    right: FloatArray
+    alpha: FloatArray
+    coupling: FloatArray
+    picks: FloatArray
+
+    def of(self, chosen: BoolArray) -> "Looks":
+        """Those of some of the rows."""
+        coupling = self.coupling if self.coupling.ndim == 2 else self.coupling[chosen]
+        return Looks(self.members[chosen], self.right[chosen], self.alpha[chosen], coupling, self.picks)
+
+
+def chunked(rows: IntArray, height: int, look: Callable[[IntArray], Looks]) -> Iterator[Looks]:
+    """The looks of the rows, at most so many at a time."""
+    for start in range(0, len(rows), height):
+        yield look(rows[start : start + height])
+
+
+def standing_still(looks: Looks, alone: BoolArray, paces: FloatArray, pull: FloatArray) -> Looks:
+    """The looks of rows of which some alone see a direction: without such a row nothing moves there.
+
+    Looks that are not exact may let it move, a little in every epoch. C is multiplied by the number next to one for
+    which I - G C is singular at w = 1, as it must be, and alpha - v is put at right angles to its null vector.
+    """
+    if not alone.any():
+        return looks
+    few = looks.of(alone)
+    grams, missing = (part[..., 0] for part in _grams_and_missing(few, 1 / paces[:, np.newaxis], pull))
+    values, vectors = np.linalg.eig(np.swapaxes(grams @ few.coupling, 1, 2))
+    nearest = np.argmin(np.abs(values - 1), axis=1)
+    null = np.take_along_axis(vectors, nearest[:, np.newaxis, np.newaxis], 2).real
+    coupling = np.repeat(looks.coupling[np.newaxis], len(alone), axis=0)
+    coupling[alone] /= np.take_along_axis(values, nearest[:, np.newaxis], 1).real[..., np.newaxis]
+    # The response itself, o'alpha, is known.
+    along = null - looks.picks[:, np.newaxis] * (looks.picks @ null)[:, np.newaxis] / np.square(looks.picks).sum()
+    across = np.swapaxes(null, 1, 2)
+    alpha = looks.alpha.copy()
+    alpha[alone] -= along * (across @ missing) / (across @ along)
+    return Looks(looks.members, looks.right, alpha, coupling, looks.picks)
+
+
+@dataclass(frozen=True, eq=False)
+class LeftOutRows:
+    """The mean map of one application in its modes, and how rows look at it.
+
+    Attributes
+    ----------
+    paces : (r,)
+        What one application takes of each mode.
+    pull : (r, t)
+        What it adds to each mode, per output.
+    looks : callable
+        (rows, most at a time) -> their `Looks`, chunk by chunk.
+    rank : int
+        q.
+    applications : int
+        Per epoch.
+    is_monotone : bool
+        Whether the paces of left-out runs are between zero and the largest of all rows.
+    unit : float
+        In which alpha is measured.
+    """
+
+    paces: FloatArray
+    pull: FloatArray
+    looks: Callable[[IntArray, int], Iterator[Looks]]
+    rank: int
+    applications: int
+    is_monotone: bool
+    unit: float = 1.0
+
+    def residuals(self, rows: IntArray, epochs: FloatArray) -> Iterator[tuple[IntArray, FloatArray]]:
+        """The rows, some at a time, and y_i - x_i'b_i (epochs, rows, t) after each of the finite epochs (k,)."""
+        counts = epochs * self.applications
+        rules = [_Rule(self.paces, slit, counts) for slit in self._slits(float(counts.max(initial=1.0)))]
+        for looks in self.looks(rows, self._height(rules[-1].nodes, len(epochs))):
+            integrals = self._integrated(looks, rules)
+            with np.errstate(over="ignore", invalid="ignore"):
+                found = np.einsum("q,mqt->mt", looks.picks, looks.alpha) + integrals[1:]
+            yield looks.members, np.where(np.isfinite(found), self.unit * found, np.inf)
+
+    def limits(self, rows: IntArray) -> Iterator[tuple[IntArray, FloatArray, BoolArray]]:
+        """The rows, some at a time, their residuals (rows, t) in the limit, and which of them are saturated.
+
+        The limit is the integrand at w = 1, o'(I - G C)^-1 (alpha - v). A saturated row is the only one to see some
+        direction: both sides of that fraction vanish there, and their derivatives take their places.
+        """
+        moving = np.abs(self.paces) > _STANDS * np.abs(self.paces).max(initial=0.0)
+        inverse = np.divide(1.0, self.paces, out=np.zeros_like(self.paces), where=moving)[:, np.newaxis]
+        for looks in self.looks(rows, self._height(2, 1)):
+            grams, missing = (part[..., 0] for part in _grams_and_missing(looks, inverse, self.pull))
+            systems = np.eye(self.rank) - grams @ looks.coupling
+            left, sizes, right = np.linalg.svd(systems)
+            saturated = sizes[:, -1] <= _SATURATED * np.maximum(sizes[:, 0], 1.0)
+            sizes[saturated, -1] = np.inf
+            solved = np.swapaxes(right, 1, 2) @ ((np.swapaxes(left, 1, 2) @ missing) / sizes[..., np.newaxis])
+            if saturated.any():
+                alone = looks.of(saturated)
+                slopes, falls = _grams_and_missing(alone, inverse**2, self.pull)
+                # (I - G C) x = alpha - v to first order in 1 - w, seen from the left null vector.
+                seen = left[saturated, :, -1][:, np.newaxis]
+                turned = seen @ slopes[..., 0] @ alone.coupling
+                null = right[saturated, -1][..., np.newaxis]
+                pulled = seen @ (alone.alpha - falls[..., 0])
+                solved[saturated] += null * ((pulled - turned @ solved[saturated]) / (turned @ null))
+            yield looks.members, self.unit * np.einsum("q,mqt->mt", looks.picks, solved), saturated
+
+    def _slits(self, last: float) -> list[tuple[float, float]]:
+        """Where the paces of all left-out runs are: as a rule, and at most."""
+        # Nothing is known of a row's own direction once it is left out: its pace may be zero.
+        lowest, highest = min(float(self.paces.min(initial=0.0)), 0.0), float(self.paces.max(initial=0.0))
+        if self.is_monotone:
+            return [(lowest, highest)]
+        lowest -= _WIDENED / max(last, 2.0)
+        return [(lowest, (1 + _WIDENED) * highest), (lowest, max(2.0, highest)), (lowest, max(2.0, 2 * highest))]
+
+    def _height(self, nodes: int, epochs: int) -> int:
+        rank, outputs = self.rank, self.pull.shape[1]
+        modes = len(self.paces)
+        each = rank * (rank + 1) // 2 * (modes + 2 * nodes) + 2 * rank * outputs * nodes + outputs * epochs
+        return max(1, _CHUNK // max(each, 1))
+
+    def _integrated(self, looks: Looks, rules: "list[_Rule]") -> FloatArray:
+        """The integrals (1 + epochs, m, t) along the first curve that has missed no pace of a left-out run."""
+        known, best, found = self._after_one(looks), math.inf, np.zeros(0)
+        for rule in rules:
+            integrals = _integrals(looks, rule.resolvent, self.pull, rule.powers)
+            off = _disagreement(integrals[0], known, looks.alpha)
+            if off < best:
+                best, found = off, integrals
+            if best <= _AGREES:
+                break
+        if best > _TRUSTED:
+            raise ArithmeticError("the paces of left-out runs are not where they were looked for.")
+        return found
+
+    def _after_one(self, looks: Looks) -> FloatArray:
+        """Minus x_i'g_i (m, t), what the integral is after one application, known without it."""
+        feet = np.einsum("q,mqr->mr", looks.picks, looks.right)
+        met = np.einsum("mqr,mr->mq", looks.right, feet)
+        return np.asarray(np.einsum("mq,mqt->mt", met, looks.coupling @ looks.alpha) - feet @ self.pull)
+
+
+class _Rule:
+    """The integral along one curve: (w - A)^-1 (r, N) at its nodes in the modes, and powers (1 + epochs, N) there."""
+
+    def __init__(self, paces: FloatArray, slit: tuple[float, float], counts: FloatArray):
+        curve = contour.around(*slit, float(counts.max(initial=1.0)))
+        self.nodes = len(curve.nodes)
+        self.powers = curve.powers(np.concatenate([np.ones(1), counts]))
+        self.resolvent = 1 / (paces[:, np.newaxis] - curve.nodes)
+
+
+def _disagreement(found: FloatArray, known: FloatArray, responses: FloatArray) -> float:
+    """How far what is found after one application is from what it must be, as a share of the responses."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        off = np.abs(found - known).max(initial=0.0)
+        size = np.abs(known).max(initial=0.0) + np.abs(responses).max(initial=0.0)
+    return float(off / size) if math.isfinite(size) and size > 0 else 0.0
+
+
+def _integrals(looks: Looks, resolvent: AnyArray, pull: FloatArray, powers: AnyArray) -> FloatArray:
+    """The integrals (epochs, m, t), twice the real part of the sums over the nodes."""
+    (rows, _, _), nodes, outputs = looks.right.shape, resolvent.shape[1], pull.shape[1]
+    grams, missing = _grams_and_missing(looks, resolvent, pull)
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        solved = _solved(grams, missing, looks)
+        flat = solved.reshape(rows * outputs, nodes)
+        sums = 2 * (powers.real @ flat.real.T - powers.imag @ flat.imag.T)
+    return np.asarray(sums.reshape(len(powers), rows, outputs))
+
+
+def _grams_and_missing(looks: Looks, resolvent: AnyArray, pull: FloatArray) -> tuple[AnyArray, AnyArray]:
+    """G (m, q, q, nodes) and alpha - v (m, q, t, nodes)."""
+    rows, rank, modes = looks.right.shape
+    moved = (pull[:, :, np.newaxis] * resolvent[:, np.newaxis, :]).reshape(modes, -1)
+    pulled = _product(looks.right.reshape(-1, modes), moved).reshape(rows, rank, pull.shape[1], -1)
+    return _grams(looks.right, resolvent), looks.alpha[..., np.newaxis] - pulled
+
+
+def _solved(grams: AnyArray, missing: AnyArray, looks: Looks) -> AnyArray:
+    """O'(I - G C)^-1 (alpha - v), (m, t, nodes)."""
+    if looks.right.shape[1] == 1:
+        return np.asarray(missing[:, 0] / (1 - looks.coupling[..., 0] * grams[:, 0, 0])[:, np.newaxis])
+    # (m, nodes, q, q), and the picked row of the inverse alone, however many outputs there are.
+    coupling = looks.coupling if looks.coupling.ndim == 2 else looks.coupling[:, np.newaxis]
+    systems = np.eye(len(looks.picks)) - np.moveaxis(grams, 3, 1) @ coupling
+    picked = np.linalg.solve(np.swapaxes(systems, -1, -2), looks.picks[:, np.newaxis])[..., 0]
+    return np.asarray(np.einsum("mnq,mqtn->mtn", picked, missing))
+
+
+def _grams(right: FloatArray, resolvent: AnyArray) -> AnyArray:
+    """R'(w - A)^-1 R (m, q, q, nodes)."""
+    rows, rank, modes = right.shape
+    first, second = np.triu_indices(rank)
+    pairs = right[:, first] * right[:, second]
+    upper = _product(pairs.reshape(-1, modes), resolvent).reshape(rows, len(first), -1)
+    grams = np.empty((rows, rank, rank, upper.shape[2]), dtype=resolvent.dtype)
+    grams[:, first, second] = upper
+    grams[:, second, first] = upper
+    return grams
+
+
+def _product(real: FloatArray, other: AnyArray) -> AnyArray:
+    """A real matrix times one that may be complex, as one product of real ones."""
+    if not np.iscomplexobj(other):
+        return real @ other
+    parts = real @ np.hstack([other.real, other.imag])
+    half = other.shape[1]
+    return np.asarray(parts[:, :half] + 1j * parts[:, half:])

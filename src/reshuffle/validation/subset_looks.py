@@ -1,0 +1,141 @@
+"""Leaving out rows of fixed batches in random order, by what comes before and after the row's own batch.
+
+With the other batches cut into those before, S, and those after, S^c, each set in random order,
+
+    A_i = A + (step / m_b) sum_S p_S u_{S^c} u_S',   u_S = F(S) x_i,   p_S = 1 / (B binom(B-1, |S|)).
+
+There are 2^(B-1) such looks. Where these are too many, F(S) is averaged over all S of the same size: B looks.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import comb
+
+import numpy as np
+import scipy.linalg
+
+from reshuffle._core import FloatArray, IntArray
+from reshuffle._core.threads import each
+from reshuffle.epoch.lattice.subsets import elements, layer, prefix_weights
+from reshuffle.validation.descent import Descent
+from reshuffle.validation.left_out import LeftOutRows, Looks, chunked
+
+MOST_SUBSETS = 8
+"""Up to this many subsets of the other batches, each is a look of its own, and leaving out is exact."""
+
+
+@dataclass(frozen=True, eq=False)
+class Visited:
+    """What some visits do on average: c -> c - lost c + gained."""
+
+    lost: FloatArray
+    gained: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """How the rows of one batch look at the parameters.
+
+    Attributes
+    ----------
+    before : list of Visited
+        What comes before each look; nothing, before the first.
+    coupling : (q, q)
+    """
+
+    before: list[Visited]
+    coupling: FloatArray
+
+    def look(self, descent: Descent, vectors: FloatArray, members: IntArray) -> Looks:
+        """The looks of some rows, in the modes."""
+        rows = descent.rows(members)
+        responses = descent.responses(members, rows)
+        inside = rows @ vectors
+        right = np.stack([inside - (rows @ part.lost) @ vectors for part in self.before], axis=1)
+        alpha = np.stack([responses - rows @ part.gained for part in self.before], axis=1)
+        picks = np.zeros(len(self.before))
+        picks[0] = 1.0
+        return Looks(members, right, alpha, self.coupling, picks)
+
+
+def few_batches(descent: Descent) -> LeftOutRows:
+    """The rows of a descent whose batches are few."""
+    batches, n = descent.blocks.batches, descent.problem.n
+    whole, views = _by_subset(descent) if 2 ** (batches - 1) <= MOST_SUBSETS else _by_size(descent)
+    values, vectors = scipy.linalg.eigh((whole.lost + whole.lost.T) / 2, driver="evd", check_finite=False)
+    partition, rank = descent.scheme.partition(n), len(views[0].before)
+    unvisited = View(views[0].before, np.zeros((rank, rank)))
+    groups = [*zip(partition, views, strict=True)]
+    groups.append((np.setdiff1d(np.arange(n), np.concatenate(partition)), unvisited))
+
+    def looks(rows: IntArray, height: int) -> Iterator[Looks]:
+        for group, view in groups:
+            mine = rows[np.isin(rows, group)]
+            yield from chunked(mine, height, lambda members, view=view: view.look(descent, vectors, members))
+
+    return LeftOutRows(values, vectors.T @ whole.gained, looks, rank, applications=1, is_monotone=False)
+
+
+def operations(descent: Descent) -> float:
+    """About what the subsets cost."""
+    rows, rank = descent.blocks.rows.shape
+    batches = descent.blocks.batches
+    return float(batches * 2.0 ** (batches - 1) * (4.0 * rows / batches * rank**2 + 6.0 * rank**2))
+
+
+def _layers(descent: Descent) -> Iterator[dict[int, Visited]]:
+    """What the visits to each subset of the batches do, averaged over their orders, one size after the other."""
+    batches, rank = list(range(descent.blocks.batches)), len(descent.origin)
+    current = {0: Visited(np.zeros((rank, rank)), np.zeros_like(descent.origin))}
+    yield current
+    for size in batches:
+        subsets, previous = list(layer(batches, size + 1)), current
+        means = each(lambda subset: _mean(descent, subset, previous), subsets, float(rank))
+        current = dict(zip(subsets, means, strict=True))
+        yield current
+
+
+def _mean(descent: Descent, subset: int, previous: dict[int, Visited]) -> Visited:
+    members = elements(subset)
+    lost, gained = np.zeros_like(previous[subset ^ (1 << members[0])].lost), np.zeros_like(descent.origin)
+    for batch in members:
+        before = previous[subset ^ (1 << batch)]
+        # 1 - (1 - d)(1 - D) = D + d (1 - D), with d what a visit takes.
+        left = -before.lost
+        np.einsum("ii->i", left)[:] += 1
+        lost += before.lost + descent.visit(batch, left)
+        gained += before.gained + descent.gain(batch) - descent.visit(batch, before.gained)
+    return Visited(lost / len(members), gained / len(members))
+
+
+def _by_subset(descent: Descent) -> tuple[Visited, list[View]]:
+    batches = descent.blocks.batches
+    found = {subset: made for some in _layers(descent) for subset, made in some.items()}
+    everything, chances = (1 << batches) - 1, prefix_weights(batches)
+    views = []
+    for batch in range(batches):
+        others = everything ^ (1 << batch)
+        subsets = [subset for subset in range(1 << batches) if subset & others == subset]
+        coupling = np.zeros((len(subsets),) * 2)
+        for number, subset in enumerate(subsets):
+            coupling[subsets.index(others ^ subset), number] = chances[subset.bit_count()]
+        coupling *= descent.step / descent.blocks.divisors[batch]
+        views.append(View([found[subset] for subset in subsets], coupling))
+    return found[everything], views
+
+
+def _by_size(descent: Descent) -> tuple[Visited, list[View]]:
+    batches, rank = descent.blocks.batches, len(descent.origin)
+    lost = np.zeros((batches, batches, rank, rank))
+    gained = np.zeros((batches, batches, *descent.origin.shape))
+    for size, some in enumerate(_layers(descent)):
+        for subset, made in some.items():
+            for batch in elements((1 << batches) - 1 ^ subset):
+                lost[batch, size] += made.lost / comb(batches - 1, size)
+                gained[batch, size] += made.gained / comb(batches - 1, size)
+    backwards = np.eye(batches)[::-1] * descent.step / batches
+    views = [
+        View([*map(Visited, lost[batch], gained[batch])], backwards / descent.blocks.divisors[batch])
+        for batch in range(batches)
+    ]
+    return made, views

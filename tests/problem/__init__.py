@@ -1,0 +1,1 @@
+"""Problems: their data, their outputs and weights, and what is accepted at the door."""
