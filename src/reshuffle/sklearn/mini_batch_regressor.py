@@ -82,9 +82,9 @@ class MiniBatchRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         The epochs.
     learning_rate_ : float, list, callable or schedule
         The step that was taken.
-    run_ : reshuffle.Run or list of them
-        The run behind it on the centred, scaled and weighted rows, for every other question; one per output
-        if y is a matrix.
+    run_ : reshuffle.Run
+        The run behind it on the centred, scaled and weighted rows, for every other question: how the mean is taken
+        (`run_.method`) and how far it may be off (`run_.iterate_error(epochs)`) among them.
     n_features_in_, feature_names_in_
         Of X, as in all estimators.
 
@@ -197,11 +197,10 @@ class MiniBatchRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         return Path(coef[..., 0, :], intercept[..., 0]) if self._is_vector else Path(coef, intercept)
 
     @property
-    def run_(self) -> Run | list[Run]:
-        """The run behind the estimator, or one per output if y is a matrix."""
+    def run_(self) -> Run:
+        """The run behind the estimator, of all outputs."""
         check_is_fitted(self)
-        runs = self._trained.runs
-        return runs[0] if self._is_vector else list(runs)
+        return self._trained.run
 
     def _untrained(self) -> Training:
         """The parameters, checked."""

@@ -1,4 +1,4 @@
-"""The runs behind an estimator, one per output, all visiting the same rows in the same orders."""
+"""The run behind an estimator, all outputs of which visit the same rows in the same orders."""
 
 from functools import cached_property
 from typing import Any
@@ -27,19 +27,22 @@ class TrainedOutputs:
         self.data, self.scheme, self.settings, self.single_run = data, scheme, settings, single_run
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "runs"}
+        return {name: value for name, value in vars(self).items() if name != "run"}
 
     @cached_property
-    def runs(self) -> tuple[Run, ...]:
-        """One run per output."""
-        given = self.settings
-        problems = [LeastSquares(self.data.X, y) for y in self.data.y.T]
-        step = given.learning_rate
-        if step is None:
-            step = safe_step(problems[0], self.scheme, given.weight_decay, given.momentum)
-            run = self._run(problems[0], step)
-            step = slowed(run).step if given.momentum else step
-        return tuple(self._run(problem, step) for problem in problems)
+    def run(self) -> Run:
+        """The run of all outputs."""
+        given, y = self.settings, self.data.y
+        problem = LeastSquares(self.data.X, y[:, 0] if y.shape[1] == 1 else y)
+        if given.learning_rate is not None:
+            return self._run(problem, given.learning_rate)
+        run = self._run(problem, safe_step(problem, self.scheme, given.weight_decay, given.momentum))
+        return slowed(run) if given.momentum else run
+
+    @property
+    def _single_outputs(self) -> list[Run]:
+        outputs = self.run.problem.outputs
+        return [self.run] if outputs is None else [self.run.output(number) for number in range(outputs)]
 
     def _run(self, problem: LeastSquares, step: Any) -> Run:
         given = self.settings
@@ -58,13 +61,13 @@ class TrainedOutputs:
     @property
     def step(self) -> StepLike:
         """The step of a visit, or its schedule."""
-        return self.runs[0].step
+        return self.run.step
 
     @property
     def automatic_step(self) -> float:
         """The step that "auto" stands for."""
         given = self.settings
-        return safe_step(self.runs[0].problem, self.scheme, given.weight_decay, given.momentum)
+        return safe_step(self.run.problem, self.scheme, given.weight_decay, given.momentum)
 
     def path(self, epochs: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Coefficients epochs.shape + (t, p) and intercepts epochs.shape + (t,), in the units of the data."""
@@ -73,11 +76,12 @@ class TrainedOutputs:
 
     def _mean(self, epochs: ArrayLike) -> FloatArray:
         """The mean parameters over orders, epochs.shape + (t, p)."""
-        return np.stack([run.iterate(epochs) for run in self.runs], axis=-2)
+        found = self.run.iterate(epochs)
+        return found[..., np.newaxis, :] if self.run.problem.outputs is None else found.swapaxes(-1, -2)
 
     def _single(self, epochs: ArrayLike) -> FloatArray:
         """The parameters of one run that is really trained, epochs.shape + (t, p); the outputs share its orders."""
-        when = self.runs[0].recipe.clock(epochs)
+        when = self.run.recipe.clock(epochs)
         if not np.isfinite(when).all():
             raise ValueError(
                 "epochs must be finite where a single run is trained, but one is inf; "
@@ -87,7 +91,7 @@ class TrainedOutputs:
         seed = self.settings.seed
         found = [
             simulated_states(run.problem, run.scheme, run.recipe, run.start, stops, 1, seed, np.copy)
-            for run in self.runs
+            for run in self._single_outputs
         ]
         trained = np.concatenate(found, axis=1)[back]
         trained = np.where(np.isfinite(trained), trained, np.inf)
@@ -96,10 +100,11 @@ class TrainedOutputs:
     def deviation(self, rows: FloatArray, epochs: ArrayLike) -> FloatArray:
         """The standard deviation over orders of what runs say of new rows (m, p), epochs.shape + (m, t)."""
         seen = self.data.rows(rows)
-        return np.stack([run.covariance(epochs).deviation(seen) for run in self.runs], axis=-1)
+        alone = [run.covariance(epochs).deviation(seen) for run in self._single_outputs]
+        return np.stack(alone, axis=-1)
 
     @property
     def grows(self) -> bool:
         """Whether the mean iterate has no limit, where the step never changes; nothing is said of a single run."""
-        run = self.runs[0]
+        run = self.run
         return not self.single_run and run.recipe.is_constant and not run.converges
