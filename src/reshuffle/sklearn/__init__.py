@@ -6,8 +6,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from reshuffle.sklearn.mini_batch_regressor import MiniBatchRegressor as MiniBatchRegressor
+    from reshuffle.sklearn.mini_batch_regressor_cv import MiniBatchRegressorCV as MiniBatchRegressorCV
 
-_HOMES = {"MiniBatchRegressor": "reshuffle.sklearn.mini_batch_regressor"}
+_HOMES = {
+    "MiniBatchRegressor": "reshuffle.sklearn.mini_batch_regressor",
+    "MiniBatchRegressorCV": "reshuffle.sklearn.mini_batch_regressor_cv",
+}
 
 __all__ = [*_HOMES]
 

@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from reshuffle._core import FloatArray, checks
@@ -15,7 +14,7 @@ from reshuffle.recipe import average as averages
 from reshuffle.run import Run
 from reshuffle.sklearn import torch_words
 from reshuffle.sklearn.checked_data import checked_data, checked_rows
-from reshuffle.sklearn.training import Training
+from reshuffle.sklearn.training import untrained
 
 
 class Path(NamedTuple):
@@ -153,10 +152,10 @@ class MiniBatchRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
             None below zero. How they count is said above.
         """
         epochs = torch_words.epochs(self.epochs)
-        trained = self._untrained()
-        data = checked_data(self, X, y, sample_weight, trained.least_rows)
+        training = untrained(self)
+        data = checked_data(self, X, y, sample_weight, training.least_rows)
         self._is_vector = data.is_vector
-        self._trained = trained.on(data)
+        self._trained = training.on(data)
         self.n_iter_ = epochs
         self.learning_rate_ = self._trained.step
         path = self.path(epochs)
@@ -202,25 +201,6 @@ class MiniBatchRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         return self._trained.run
 
-    def _untrained(self) -> Training:
-        """The parameters, checked."""
-        single_run = checks.flag("single_run", self.single_run)
-        return Training(
-            scheme=torch_words.scheme(self.batch_size, self.shuffle, self.drop_last),
-            settings=torch_words.settings(
-                learning_rate=self.learning_rate,
-                weight_decay=self.weight_decay,
-                momentum=self.momentum,
-                nesterov=self.nesterov,
-                average=self.average,
-                rtol=self.rtol,
-                seed=_seed(self.random_state, is_needed=single_run),
-            ),
-            centre=checks.flag("fit_intercept", self.fit_intercept),
-            scale=checks.flag("standardize", self.standardize),
-            single_run=single_run,
-        )
-
     def _require_finite(self, path: Path) -> None:
         """Refuse coefficients beyond the range of numbers; warn of those on the way there."""
         if np.isfinite(path.coef).all() and np.isfinite(path.intercept).all():
@@ -243,12 +223,3 @@ class MiniBatchRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
             f'try learning_rate="auto", {self._trained.automatic_step:.3g} here; '
             "reshuffle.critical_step(problem, scheme) tells the largest that converges."
         )
-
-
-def _seed(random_state: Any, is_needed: bool) -> int:
-    """Of the order of a single run, or of sampled orders, which are the same in every fit if none is given."""
-    if random_state is None and not is_needed:
-        return 0
-    if isinstance(random_state, np.random.Generator):
-        return int(random_state.integers(2**31 - 1))
-    return int(check_random_state(random_state).randint(2**31 - 1))

@@ -1,0 +1,55 @@
+"""How well training does on rows that it has not seen, after any number of epochs at once."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from reshuffle._core import FloatArray, IntArray
+from reshuffle.sklearn.checked_data import Data
+from reshuffle.sklearn.training import Training
+
+Fold = tuple[IntArray, IntArray]
+"""The rows that are trained on, and those that are held out."""
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Mean squares of the errors on held-out rows.
+
+    Attributes
+    ----------
+    mean : (epochs,)
+        The mean over splits of the mean square, and over outputs.
+    deviation : (epochs,)
+        The standard deviation over splits; over rows, where each row is a split.
+    splits : (splits, epochs) or None
+        The mean square of each split; None where each row is one.
+    """
+
+    mean: FloatArray
+    deviation: FloatArray
+    splits: FloatArray | None = None
+
+
+def by_folds(training: Training, data: Data, folds: Sequence[Fold], epochs: FloatArray) -> HeldOut:
+    """Train on the rows of each fold, its own means included, and look at those held out; inf where it diverges."""
+    found = np.array([
+        _mean_square(training, data.part(trained), data.part(held_out), epochs) for trained, held_out in folds
+    ])  # fmt: skip
+    with np.errstate(invalid="ignore", over="ignore"):
+        mean, deviation = found.mean(axis=0), found.std(axis=0)
+    return HeldOut(mean, np.where(np.isfinite(mean), deviation, np.inf), found)
+
+
+def _mean_square(training: Training, trained: Data, held_out: Data, epochs: FloatArray) -> FloatArray:
+    if held_out.weights is not None and not held_out.weights.any():
+        raise ValueError(
+            "cv must hold out rows with weight in every split, but in one all of them have sample_weight zero."
+        )
+    coefficients, intercepts = training.on(trained).path(epochs)
+    with np.errstate(invalid="ignore", over="ignore"):
+        predicted = coefficients @ held_out.rows.T + intercepts[..., np.newaxis]
+        squares = np.square(predicted - held_out.responses.T).mean(axis=-2)
+        found = np.average(squares, axis=-1, weights=held_out.weights)
+    return np.where(np.isfinite(found), found, np.inf)
