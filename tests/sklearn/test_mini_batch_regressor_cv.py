@@ -8,11 +8,12 @@ import pandas
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GridSearchCV, KFold, LeaveOneGroupOut
+from sklearn.model_selection import GridSearchCV, KFold, LeaveOneGroupOut, LeaveOneOut
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from reshuffle.sklearn import MiniBatchRegressor, MiniBatchRegressorCV
+from tests.sklearn.training import centred, cut, train
 
 
 def data(n=40, p=12, outputs=None, seed=0):
@@ -57,6 +58,44 @@ def test_it_is_a_grid_search(outputs):
     assert model.best_epoch_ == model.n_iter_ == search.best_params_["epochs"]
     np.testing.assert_allclose(model.predict(X), search.predict(X), rtol=1e-9)
     np.testing.assert_array_equal(model.coef_, model.best_estimator_.coef_)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("size", [None, 4])
+def test_rows_are_left_out_one_by_one(size, fit_intercept, weighted):
+    """Train without the gradient of each row, and predict it with the means of the others."""
+    X, y = data(10, 3, outputs=2)
+    weights = np.random.default_rng(2).uniform(0.5, 2.0, 10) if weighted else np.ones(10)
+    rows, responses = centred(X, y, weights) if fit_intercept else (X, y)
+    relative, batches = weights / weights.mean(), cut(range(10), size or 10)
+    errors = np.zeros((2, 10, 2))
+    for place, epochs in enumerate((2, 7)):
+        for row, output in np.ndindex(10, 2):
+            without = np.where(np.arange(10) == row, 0.0, relative)
+            b = train(rows, responses[:, output], batches * epochs, rate=0.05, weights=without)
+            errors[place, row, output] = responses[row, output] - rows[row] @ b
+            if fit_intercept:
+                others = np.arange(10) != row
+                X_mean = np.average(X[others], axis=0, weights=weights[others])
+                y_mean = np.average(y[others, output], weights=weights[others])
+                errors[place, row, output] = y[row, output] - y_mean - (X[row] - X_mean) @ b
+    squares = np.square(errors).mean(axis=2)
+    mean = np.average(squares, axis=1, weights=weights)
+    model = MiniBatchRegressorCV([size], [0.05], [2, 7], shuffle=False, fit_intercept=fit_intercept)
+    model.fit(X, y, sample_weight=weights if weighted else None)
+    np.testing.assert_allclose(model.cv_results_["mean_test_score"], -mean, rtol=1e-8)
+    variance = np.average(np.square(squares - mean[:, np.newaxis]), axis=1, weights=weights)
+    np.testing.assert_allclose(model.cv_results_["std_test_score"], np.sqrt(variance), rtol=1e-7)
+
+
+def test_leaving_out_a_row_is_nearly_fitting_without_it():
+    X, y = data(80, 6)
+    one_by_one, refitted = (
+        MiniBatchRegressorCV([None], standardize=True, cv=cv).fit(X, y) for cv in (None, LeaveOneOut())
+    )
+    scores, known = (model.cv_results_["mean_test_score"] for model in (one_by_one, refitted))
+    np.testing.assert_allclose(scores, known, rtol=0.01)
 
 
 def test_the_best_parameters_are_those_of_a_model():

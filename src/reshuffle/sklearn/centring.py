@@ -19,6 +19,9 @@ class Centred:
         Responses less their weighted mean, times that root.
     X_mean, X_scale : (p,)
     y_mean : (t,)
+    weights : (n,)
+        Relative to their mean.
+    is_centred : bool
     """
 
     X: FloatArray
@@ -26,6 +29,8 @@ class Centred:
     X_mean: FloatArray
     X_scale: FloatArray
     y_mean: FloatArray
+    weights: FloatArray
+    is_centred: bool
 
     def coefficients(self, parameters: FloatArray) -> FloatArray:
         """Parameters (..., t, p) of training in the units of the data."""
@@ -41,6 +46,16 @@ class Centred:
     def rows(self, X_new: FloatArray) -> FloatArray:
         """New rows (m, p) as training would see them."""
         return np.asarray((X_new - self.X_mean) / self.X_scale)
+
+    @property
+    def without_own_mean(self) -> FloatArray:
+        """What the error of each row is multiplied by if the means of X and y are taken without it, (n,).
+
+        Both y_i and x_i are further from the mean of the other rows than from that of all, by W / (W - w_i), with W
+        the sum of the weights.
+        """
+        total = self.weights.sum()
+        return total / (total - self.weights) if self.is_centred else np.ones(len(self.weights))
 
 
 def centred(X: FloatArray, y: FloatArray, weights: FloatArray | None, centre: bool, scale: bool) -> Centred:
@@ -64,10 +79,11 @@ def centred(X: FloatArray, y: FloatArray, weights: FloatArray | None, centre: bo
         X_mean, y_mean = mean, np.average(y, axis=0, weights=weights)
         X, y = np.where(is_constant, 0.0, X - X_mean), y - y_mean
     X = X / X_scale
+    relative = np.ones(len(X)) if weights is None else weights / weights.mean()
     if weights is not None:
-        roots = np.sqrt(weights / weights.mean())[:, np.newaxis]
+        roots = np.sqrt(relative)[:, np.newaxis]
         X, y = X * roots, y * roots
-    return Centred(X, y, X_mean, X_scale, y_mean)
+    return Centred(X, y, X_mean, X_scale, y_mean, relative, centre)
 
 
 def _is_constant(deviation: FloatArray, mean: FloatArray, n: int) -> BoolArray:

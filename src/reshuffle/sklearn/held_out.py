@@ -7,10 +7,13 @@ import numpy as np
 
 from reshuffle._core import FloatArray, IntArray
 from reshuffle.sklearn.checked_data import Data
+from reshuffle.sklearn.trained_outputs import TrainedOutputs
 from reshuffle.sklearn.training import Training
 
 Fold = tuple[IntArray, IntArray]
 """The rows that are trained on, and those that are held out."""
+_AT_A_TIME = 1 << 24
+"""Errors of left-out rows that are held in memory."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +33,31 @@ class HeldOut:
     mean: FloatArray
     deviation: FloatArray
     splits: FloatArray | None = None
+
+
+def one_by_one(training: Training, data: Data, epochs: FloatArray) -> HeldOut:
+    """Leave out the gradient of each row, and look at it: all rows and all epochs from one run.
+
+    Where a row is predicted, means are those of the other rows. Training goes on with rows centred and scaled by all
+    of them, which changes about 1 / n of what leaving out the row does.
+    """
+    trained = training.on(data)
+    n, outputs = trained.data.y.shape
+    parts = np.array_split(epochs, -(-len(epochs) * n * outputs // _AT_A_TIME))
+    found = [_left_out(trained, part) for part in parts]
+    return HeldOut(*(np.concatenate(columns) for columns in zip(*found, strict=True)))
+
+
+def _left_out(trained: TrainedOutputs, epochs: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The mean and the deviation (epochs,) over rows of the squares of their errors."""
+    data, n = trained.data, len(trained.data.y)
+    residuals = trained.run.leave_one_out(epochs).residuals.reshape(len(epochs), n, -1)
+    with np.errstate(invalid="ignore", over="ignore"):
+        squares = np.square(residuals).mean(axis=-1) * np.square(data.without_own_mean) / data.weights
+        mean = np.average(squares, axis=-1, weights=data.weights)
+        variance = np.average(np.square(squares - mean[:, np.newaxis]), axis=-1, weights=data.weights)
+    is_finite = np.isfinite(mean)
+    return np.where(is_finite, mean, np.inf), np.where(is_finite, np.sqrt(variance), np.inf)
 
 
 def by_folds(training: Training, data: Data, folds: Sequence[Fold], epochs: FloatArray) -> HeldOut:

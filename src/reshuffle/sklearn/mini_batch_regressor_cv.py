@@ -14,7 +14,7 @@ from reshuffle.recipe.average import Average
 from reshuffle.run import Run
 from reshuffle.sklearn.checked_data import Data, checked_data, checked_rows
 from reshuffle.sklearn.cv_table import cv_table
-from reshuffle.sklearn.held_out import HeldOut, by_folds
+from reshuffle.sklearn.held_out import HeldOut, by_folds, one_by_one
 from reshuffle.sklearn.mini_batch_regressor import MiniBatchRegressor, Path
 from reshuffle.sklearn.training import untrained
 
@@ -40,8 +40,8 @@ class MiniBatchRegressorCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
     nesterov : bool
         For every momentum above zero.
     cv : None, int, splitter or iterable of splits
-        How rows are held out. None is five folds, as in scikit-learn; in every split the rows trained on have
-        means and scales of their own.
+        How rows are held out. None: each by itself, which asks for one run in place of n. Otherwise by folds, as in
+        scikit-learn; in every split the rows trained on have means and scales of their own.
     shuffle, drop_last, average, fit_intercept, standardize, rtol, random_state
         As in MiniBatchRegressor.
 
@@ -58,7 +58,8 @@ class MiniBatchRegressorCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
         Fitted to all rows.
     cv_results_ : dict of arrays
         A row per combination and number of epochs, as in GridSearchCV: made for `pandas.DataFrame(cv_results_)`.
-        What diverges has the score -inf.
+        What diverges has the score -inf. Where rows were left out one by one `std_test_score` is over rows, and
+        over the root of their number the standard error of `mean_test_score`.
     coef_, intercept_, n_iter_, learning_rate_, run_, n_features_in_, feature_names_in_
         As in MiniBatchRegressor.
 
@@ -69,7 +70,7 @@ class MiniBatchRegressorCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
     >>> y = X[:, :10].sum(axis=1) + rng.standard_normal(60)
     >>> model = MiniBatchRegressorCV(batch_sizes=[10, 30], epochs=200).fit(X, y)
     >>> model.best_epoch_, model.best_params_["batch_size"], round(model.best_score_, 3)
-    (40, 10, -2.523)
+    (19, 10, -2.353)
     """
 
     def __init__(
@@ -174,8 +175,10 @@ class MiniBatchRegressorCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
         ]
 
     def _held_out(self, model: MiniBatchRegressor, data: Data, epochs: FloatArray) -> HeldOut:
-        folds = list(check_cv(self.cv).split(data.rows, data.responses))
-        return by_folds(untrained(model), data, folds, epochs)
+        training = untrained(model)
+        if self.cv is None:
+            return one_by_one(training, data, epochs)
+        return by_folds(training, data, list(check_cv(self.cv).split(data.rows, data.responses)), epochs)
 
     def _choose(self) -> None:
         table = self.cv_results_
