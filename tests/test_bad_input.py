@@ -6,7 +6,6 @@ from itertools import permutations, product
 import numpy as np
 import pandas as pd
 import pytest
-import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -62,7 +61,6 @@ def test_a_problem_that_is_none(arguments, message):
         ([["a", "b"]], "X must hold real numbers"),
         ([["1", "2"]], "X must hold real numbers"),
         (pd.DataFrame({"a": [1.0, 2.0], "b": ["x", "y"]}), "X must hold real numbers"),
-        (scipy.sparse.eye(3), "X must be a dense array, but it is sparse"),
         (None, "X must hold real numbers"),
     ],
 )
@@ -188,8 +186,11 @@ def test_every_kind_of_table_is_accepted_and_left_alone(convert):
     assert pd.DataFrame(table).equals(before)
 
 
-def test_a_column_is_a_vector():
-    assert rs.LeastSquares(X, y[:, np.newaxis]).y.shape == (6,)
+def test_a_column_of_responses_is_one_output():
+    problem = rs.LeastSquares(X, y[:, np.newaxis], beta_star=[[1.0], [1.0]])
+    assert (problem.y.shape, problem.outputs) == ((6, 1), 1)
+    assert rs.descend(problem, rs.FullBatch(), step=0.001).iterate([1, 2]).shape == (2, 2, 1)
+    assert rs.LeastSquares(X, y, beta_star=np.ones((2, 1))).beta_star.shape == (2,)
 
 
 entries = st.one_of(

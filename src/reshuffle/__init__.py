@@ -52,6 +52,9 @@ if TYPE_CHECKING:
     from reshuffle.simulation import Estimate as Estimate
     from reshuffle.simulation import Simulation as Simulation
     from reshuffle.simulation import simulate as simulate
+    from reshuffle.validation import CrossValidation as CrossValidation
+    from reshuffle.validation import LeaveOneOut as LeaveOneOut
+    from reshuffle.validation import RidgeEquivalent as RidgeEquivalent
 
 __version__ = "0.2.0.dev0"
 
@@ -63,6 +66,7 @@ _HOMES = {
     "BestEpoch": "reshuffle.run",
     "BudgetError": "reshuffle.errors",
     "ConvergenceError": "reshuffle.free.checks",
+    "CrossValidation": "reshuffle.validation",
     "Cyclic": "reshuffle.schemes",
     "Epoch": "reshuffle.epoch.epoch",
     "Estimate": "reshuffle.simulation",
@@ -70,6 +74,7 @@ _HOMES = {
     "FullBatch": "reshuffle.schemes",
     "GradientFlow": "reshuffle.run",
     "LeastSquares": "reshuffle.problem",
+    "LeaveOneOut": "reshuffle.validation",
     "Limit": "reshuffle.run",
     "LimitComparison": "reshuffle.run",
     "MeanSquareStability": "reshuffle.run",
@@ -77,6 +82,7 @@ _HOMES = {
     "ParameterCovariance": "reshuffle.run",
     "PerVisit": "reshuffle.recipe",
     "RandomReshuffling": "reshuffle.schemes",
+    "RidgeEquivalent": "reshuffle.validation",
     "Risk": "reshuffle.run",
     "RiskInterval": "reshuffle.run",
     "Run": "reshuffle.run",

@@ -1,6 +1,7 @@
 """Real mini-batch gradient descent, many runs at once: what the exact answers are checked against."""
 
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,8 @@ from reshuffle._core.progress import track
 from reshuffle._core.threads import each, one_thread
 from reshuffle.problem import checked_problem, checked_start
 from reshuffle.problem.least_squares import LeastSquares
+from reshuffle.problem.outputs import of_output
+from reshuffle.problem.stacked_outputs import stacked
 from reshuffle.recipe import Average, StepLike, recipe
 from reshuffle.recipe.recipe import Recipe
 from reshuffle.recipe.staged_recipe import arranged
@@ -47,7 +50,7 @@ class Estimate:
 
 @dataclass(frozen=True, eq=False)
 class Simulation:
-    """What simulated runs did.
+    """What simulated runs did; of several outputs t, whose number is then the last axis of all estimates.
 
     Attributes
     ----------
@@ -102,6 +105,8 @@ def simulate(
 ) -> Simulation:
     """Train `runs` times, each with its own random orders, and average.
 
+    All outputs of a run are trained in the same orders, and each has noise of its own.
+
     Parameters
     ----------
     problem, scheme, step, alpha, start, penalty, momentum, nesterov, unpenalized, average
@@ -150,7 +155,36 @@ def simulate(
     test_samples = checks.whole_number("test_samples", test_samples, 0)
     for wanted, purpose in ((fresh_noise, "fresh_noise"), (test_samples, "test_samples")):
         if wanted:
-            problem.truth(purpose)
+            problem.require_truth(purpose)
+    if problem.outputs is None:
+        return _simulated(problem, scheme, made, start, when, runs, rng, fresh_noise, test_samples, progress)
+    # The same randomness for every output, and so the same orders; a generator that was given has then moved on.
+    streams = [*(deepcopy(rng) for _ in range(problem.outputs - 1)), rng]
+    return stacked(
+        [
+            _simulated(
+                problem.output(number), scheme, made, of_output(start, number), when, runs, stream, fresh_noise,
+                test_samples, progress, number,
+            )
+            for number, stream in enumerate(streams)
+        ]
+    )  # fmt: skip
+
+
+def _simulated(
+    problem: LeastSquares,
+    scheme: Scheme,
+    made: Recipe,
+    start: FloatArray,
+    when: FloatArray,
+    runs: int,
+    rng: np.random.Generator,
+    fresh_noise: bool,
+    test_samples: int,
+    progress: bool | None,
+    output: int = 0,
+) -> Simulation:
+    """What `simulate` does, for one output and arguments that are checked."""
     stops, positions = np.unique(when.ravel(), return_inverse=True)
     tally = _Tally(problem, len(stops))
     widest = max(problem.p, problem.n if fresh_noise else 1)
@@ -159,7 +193,7 @@ def simulate(
         height = min(height, 2 * max(2, _HISTORY_ENTRIES // (2 * problem.p * max(1, len(stops)))))
     sizes = [min(height, runs - done) for done in range(0, runs, height)]
     last = int(stops[-1]) if len(stops) else 0
-    trained = _trained_blocks(problem, scheme, made, start, sizes, rng, fresh_noise, last)
+    trained = _trained_blocks(problem, scheme, made, start, sizes, rng, fresh_noise, last, output)
     history = np.empty((len(stops), max(sizes), problem.p)) if test_samples else None
     # How a product rounds depends on how many threads share it.
     with one_thread():
@@ -215,10 +249,11 @@ def _trained_blocks(
     rng: np.random.Generator,
     fresh_noise: bool,
     last: int,
+    output: int = 0,
 ) -> Iterator[tuple[np.random.Generator, int, FloatArray]]:
     """Every block after each of its epochs, with the randomness it may go on with."""
     for size, stream in zip(sizes, rng.spawn(len(sizes)), strict=True):
-        block = _Block(problem, scheme, made, start, size, stream, fresh_noise)
+        block = _Block(problem, scheme, made, start, size, stream, fresh_noise, output)
         for epoch, state in block.epochs(last):
             yield stream, epoch, state
 
@@ -235,6 +270,7 @@ class _Block:
         runs: int,
         rng: np.random.Generator,
         fresh_noise: bool,
+        output: int = 0,
     ):
         self.problem, self.scheme, self.recipe, self.rng = problem, scheme, made, rng
         self.state = np.tile(start, (runs, 1))
@@ -248,6 +284,8 @@ class _Block:
         if fresh_noise:
             beta_star, _, noise = problem.truth("fresh_noise")
             draws = rng.standard_normal((runs // 2, problem.n))
+            if output:
+                draws = deepcopy(rng).spawn(output)[-1].standard_normal(draws.shape)
             self.responses = problem.X @ beta_star + noise * draws
 
     def epochs(self, last: int) -> Iterator[tuple[int, FloatArray]]:

@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
+from reshuffle.epoch import choice, mean_map
+from reshuffle.epoch.affine import course
+from reshuffle.problem import row_space
 
 SCHEMES = {
     "full batch": rs.FullBatch(),
@@ -98,3 +101,195 @@ def test_the_mean_iterate_of_every_scheme_and_recipe(scheme, recipe, shape):
     agree(run.predict(new, epochs[0]), [single.predict(new, epochs[0]) for single in singles])
     for number, single in enumerate(singles):
         agree(run.output(number).iterate(epochs)[..., np.newaxis], [single.iterate(epochs)])
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("scheme", "recipe"), [pair for pair in PAIRS if pair[1] != "diverging"][::2])
+def test_the_risk_of_schemes_and_recipes(scheme, recipe):
+    run, singles = both(scheme, recipe)
+    epochs = [2, 3] if recipe == "schedule" else [2, np.inf]
+    found, expected = run.risk(epochs), [single.risk(epochs) for single in singles]
+    for part in ("total", "bias", "variance", "error"):
+        agree(getattr(found, part), [getattr(one, part) for one in expected], 1e-9)
+    assert str(found).startswith("Risk(shape=(2, 3), total from ")
+
+
+def asked(question):
+    """A question to be put to runs of some schemes, since its answers are those of the outputs by construction."""
+    pairs = [
+        ("reshuffling", "plain"), ("cyclic", "momentum"), ("shuffled once", "penalty"), ("stages", "plain"),
+        ("with replacement", "unpenalized"), ("reshuffling", "EMA"),
+    ]  # fmt: skip
+    return pytest.mark.parametrize(("scheme", "recipe"), pairs)(question)
+
+
+@asked
+def test_the_spread_of_runs(scheme, recipe):
+    run, singles = both(scheme, recipe)
+    for given in (False, True):
+        expected = [single.expected_risk([1, 2], given_responses=given).total for single in singles]
+        agree(run.expected_risk([1, 2], given_responses=given).total, expected)
+    new, found = np.eye(run.problem.p)[:2], run.covariance([1, 2])
+    expected = [single.covariance([1, 2]) for single in singles]
+    for part in ("matrix", "trace", "standard_deviations", "error"):
+        agree(getattr(found, part), [getattr(one, part) for one in expected])
+    agree(found.deviation(new), [one.deviation(new) for one in expected])
+    agree(found.deviation_error(new), [one.deviation_error(new) for one in expected])
+    answers = run.predict(new, [1, 2], return_std=True)
+    for number, answer in enumerate(answers):
+        agree(answer, [single.predict(new, [1, 2], return_std=True)[number] for single in singles])
+    assert found.factor.shape[-1] == OUTPUTS
+    assert str(found) == "OutputCovariances(shape=(2, 4, 4, 3))"
+
+
+@asked
+def test_the_end_and_the_best_epoch(scheme, recipe):
+    run, singles = both(scheme, recipe)
+    limit, limits = run.limit(), [single.limit() for single in singles]
+    agree(limit.parameters, [one.parameters for one in limits])
+    agree(limit.training_loss, [one.training_loss for one in limits])
+    agree(limit.risk.total, [one.risk.total for one in limits])
+    beside, besides = run.compare_limit(), [single.compare_limit() for single in singles]
+    agree(beside.difference, [one.difference for one in besides])
+    agree(beside.distance, [one.distance for one in besides])
+    best, bests = run.best_epoch(), [single.best_epoch() for single in singles]
+    agree(best.epoch, [one.epoch for one in bests])
+    agree(best.risk, [one.risk for one in bests])
+    assert run.stability().rate == pytest.approx(singles[0].stability().rate, rel=1e-10)
+    assert run.mean_square_stability().converges == singles[0].mean_square_stability().converges
+    for answer, words in (
+        (limit, "Limit(converges=True, outputs=3)"),
+        (beside, "outputs=3"),
+        (best, "outputs=3"),
+    ):
+        assert words in str(answer)
+
+
+def test_the_interval_of_two_batches_and_gradient_flow():
+    problem = posed()
+    run = rs.descend(problem, rs.RandomReshuffling(2), step=0.1)
+    flow = rs.gradient_flow(problem)
+    singles = [alone(problem, number) for number in range(OUTPUTS)]
+    intervals = [rs.descend(one, rs.RandomReshuffling(2), step=0.1).risk_interval([1, 5]) for one in singles]
+    agree(run.risk_interval([1, 5]).upper, [one.upper for one in intervals])
+    flows = [rs.gradient_flow(one) for one in singles]
+    agree(flow.iterate([0.5, np.inf]), [one.iterate([0.5, np.inf]) for one in flows])
+    agree(flow.training_loss(0.5), [one.training_loss(0.5) for one in flows])
+    agree(flow.risk(0.5).total, [one.risk(0.5).total for one in flows])
+    agree(flow.limit().parameters, [one.limit().parameters for one in flows])
+
+
+def test_simulated_runs_train_all_outputs_in_the_same_orders():
+    problem, setting = posed(), {"step": 0.1, "epochs": [1, 3], "runs": 40, "seed": 4}
+    scheme = rs.RandomReshuffling(3)
+    found = rs.simulate(problem, scheme, **setting)
+    singles = [rs.simulate(alone(problem, number), scheme, **setting) for number in range(OUTPUTS)]
+    agree(found.iterate.mean, [one.iterate.mean for one in singles])
+    agree(found.expected_risk.standard_error, [one.expected_risk.standard_error for one in singles])
+    # A combination of outputs is one more output: only in the same orders is its iterate theirs.
+    both = rs.LeastSquares(problem.X, problem.y[:, 0] + problem.y[:, 1])
+    together = rs.simulate(both, scheme, **setting)
+    np.testing.assert_allclose(
+        together.iterate.mean, found.iterate.mean[..., 0] + found.iterate.mean[..., 1], rtol=1e-12
+    )
+    exact = rs.descend(problem, scheme, step=0.1)
+    off = np.abs(found.iterate.mean - exact.iterate([1, 3]))
+    assert (off <= 4.5 * found.iterate.standard_error).all()
+
+
+def test_fresh_noise_is_that_of_each_output():
+    problem, scheme = posed(), rs.RandomReshuffling(3)
+    found = rs.simulate(problem, scheme, step=0.1, epochs=3, runs=2000, fresh_noise=True, test_samples=3)
+    exact = rs.descend(problem, scheme, step=0.1).expected_risk(3)
+    assert (np.abs(found.expected_risk.mean - exact.total) <= 4.5 * found.expected_risk.standard_error).all()
+    assert found.test_error.mean.shape == (OUTPUTS,)
+    same = rs.LeastSquares(problem.X, problem.y[:, [0, 0]], beta_star=problem.beta_star[:, [0, 0]], noise=0.5)
+    twice = rs.simulate(same, scheme, step=0.1, epochs=3, runs=10, fresh_noise=True)
+    assert (twice.iterate.mean[:, 0] != twice.iterate.mean[:, 1]).all()
+
+
+def test_one_start_serves_all_outputs():
+    problem, start = posed(), np.arange(4.0)
+    for recipe in ("plain", "momentum"):
+        run = described(problem, "reshuffling", recipe, start)
+        many = described(problem, "reshuffling", recipe, np.repeat(start[:, np.newaxis], OUTPUTS, axis=1))
+        agree(run.iterate([0, 2, np.inf]), [many.iterate([0, 2, np.inf])[..., j] for j in range(OUTPUTS)])
+        assert (run.output(1).start == start).all()
+
+
+def test_columns_of_zero_features_and_of_zero_responses():
+    """What moves nothing stays where it starts, outputs without an answer beside others that have one."""
+    problem = rs.LeastSquares(np.zeros((3, 2)), np.ones((3, 2)))
+    run = rs.descend(problem, rs.Cyclic(3), step=0.1, start=[1.0, 2.0])
+    assert run.iterate([1, np.inf]).tolist() == [[[1.0, 1.0], [2.0, 2.0]]] * 2
+    assert run.compare_limit().distance.tolist() == [0.0, 0.0]
+    beside = rs.LeastSquares([[1.0], [1.0]], [[0.0, 1.0], [0.0, 1.0]])
+    assert rs.descend(beside, rs.Cyclic(2), step=5.0).iterate([np.inf]).tolist() == [[[0.0, np.inf]]]
+
+
+def counted(monkeypatch, module, name):
+    """How often a function of a module is called, and with which arrays."""
+    calls, original = [], getattr(module, name)
+
+    def wrapper(*arguments, **named):
+        calls.append(arguments)
+        return original(*arguments, **named)
+
+    monkeypatch.setattr(module, name, wrapper)
+    return calls
+
+
+def test_a_thousand_outputs_share_all_that_costs(monkeypatch):
+    problem = posed(40, 6, outputs=1000)
+    factors = counted(monkeypatch, row_space, "thin_qr")
+    means, maps = counted(monkeypatch, choice, "mean_map"), counted(monkeypatch, course, "mean_map")
+    decompositions = counted(monkeypatch, mean_map, "modes")
+    for recipe in ({}, {"momentum": 0.5}):
+        run = rs.descend(problem, rs.RandomReshuffling(2), step=0.05, **recipe)
+        assert run.iterate([1, 10, np.inf]).shape == (3, 6, 1000)
+        assert run.training_loss([1, 10]).shape == (2, 1000)
+        for number in (0, 500, 999):
+            run.output(number).risk([1, 10])
+            run.output(number).iterate(3)
+    assert (len(means), len(decompositions), len(maps)) == (1, 1, 1)
+    # Features alone are triangularised: those of the problem, and of each batch of each of the two engines.
+    assert {table.shape[1] for (table, *_) in factors} == {6}
+    assert len(factors) <= 1 + 2 * 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"y": np.ones((2, 2))}, r"y must have shape \(3,\) or \(3, outputs\), one row per row of X"),
+        ({"y": np.ones((3, 0))}, r"y must have shape .* but its shape is \(3, 0\)"),
+        ({"y": np.ones((3, 2, 1))}, r"y must have shape \(3,\), one entry per row of X, but its shape is"),
+        (
+            {"beta_star": np.ones(2)},
+            r"beta_star must have shape \(2, 2\), one entry per column of X and one col",
+        ),
+        ({"beta_star": np.ones((2, 3))}, r"beta_star must have shape \(2, 2\)"),
+        ({"noise": [1.0, 2.0, 3.0]}, r"noise must have shape \(2,\), one entry per output"),
+        ({"noise": [1.0, -2.0]}, r"noise must be finite numbers >= 0, but noise\[1\] is -2.0"),
+        ({"noise": -1.0}, r"noise must be a finite number >= 0, but it is -1.0"),
+    ],
+)
+def test_bad_outputs(arguments, message):
+    given = {"X": [[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]], "y": np.ones((3, 2)), **arguments}
+    with pytest.raises(ValueError, match=message):
+        rs.LeastSquares(**given)
+
+
+def test_numbers_of_outputs_that_there_are_not():
+    problem = posed()
+    with pytest.raises(ValueError, match=r"number must be a whole number between 0 and 2, but it is 3"):
+        problem.output(3)
+    with pytest.raises(ValueError, match=r"output\(number\) needs responses y of shape \(n, outputs\)"):
+        problem.output(0).output(0)
+    with pytest.raises(ValueError, match=r"start must have shape \(4, 3\), one entry per parameter"):
+        rs.descend(problem, rs.FullBatch(), step=0.1, start=np.zeros((4, 2)))
+    with pytest.raises(ValueError, match=r"start must have shape \(4,\)"):
+        rs.descend(problem.output(0), rs.FullBatch(), step=0.1, start=np.zeros((4, 2)))
+    with pytest.raises(ValueError, match=r"compare_schemes compares schemes for one output, but y has 3"):
+        rs.compare_schemes(problem, [rs.Cyclic(2)], step=0.1, epochs=1)
+    with pytest.raises(rs.MissingTruthError, match="the risk needs beta_star and noise"):
+        rs.descend(rs.LeastSquares(problem.X, problem.y), rs.FullBatch(), step=0.1).risk(1)

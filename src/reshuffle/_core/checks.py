@@ -6,13 +6,12 @@ Inside the package values are trusted; nothing is checked twice.
 import math
 import numbers
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import scipy.linalg
-import scipy.sparse
 
-from reshuffle._core import AnyArray, FloatArray
+from reshuffle._core import AnyArray, FloatArray, foreign
 
 _DROP_ROWS = "drop or impute such rows first"
 
@@ -20,8 +19,8 @@ _DROP_ROWS = "drop or impute such rows first"
 def real_array(name: str, value: Any, advice: str = _DROP_ROWS) -> FloatArray:
     """Return `value` as finite float64, without a copy where it is that already.
 
-    Lists, integers, float32, pandas frames and tensors are accepted; text, complex numbers, sparse matrices,
-    NaN and infinity are refused.
+    Lists, integers, flags, float32, pandas frames, tensors and sparse matrices (made dense) are accepted; text,
+    complex numbers, missing values, NaN and infinity are refused, with the place of the first.
 
     >>> real_array("y", [1, 2])
     array([1., 2.])
@@ -30,15 +29,14 @@ def real_array(name: str, value: Any, advice: str = _DROP_ROWS) -> FloatArray:
     ...
     ValueError: y must be finite, but y[1] is nan; drop or impute such rows first.
     """
-    if scipy.sparse.issparse(value):
-        raise TypeError(f"{name} must be a dense array, but it is sparse; pass {name}.toarray().")
+    value = foreign.dense(name, value)
     if np.ma.is_masked(value):
         raise ValueError(f"{name} must have no masked entries; drop or impute them first.")
     array = any_array(name, value)
     if array.dtype.kind == "O" and all(map(_is_number_or_flag, array.flat)):
         array = array.astype(np.float64)
     if array.dtype.kind not in "biuf":
-        raise TypeError(f"{name} must hold real numbers, but {_of_another_kind(value, array)}.")
+        _refuse_entries(name, value, array)
     with np.errstate(over="ignore"):
         # A long double beyond the range of float64 becomes infinite, and is refused as such below.
         array = array.astype(np.float64, copy=False)
@@ -48,14 +46,23 @@ def real_array(name: str, value: Any, advice: str = _DROP_ROWS) -> FloatArray:
 
 def any_array(name: str, value: Any) -> AnyArray:
     """Return `value` as an array of whatever it holds, a tensor without its gradient."""
-    # torch refuses numpy a tensor that is part of a graph, and is not imported here to be asked.
-    if getattr(value, "requires_grad", False) is True:
-        value = value.detach()
     try:
-        return np.asarray(value)
+        return np.asarray(foreign.without_graph(value))
     except (RuntimeError, TypeError, ValueError) as error:
         message = f"{name} must be a rectangular array of numbers that numpy can read: {error}"
     raise ValueError(message.rstrip(".") + ".")
+
+
+def _refuse_entries(name: str, value: Any, array: AnyArray) -> NoReturn:
+    """Say which entries are no numbers, where the first is, and what to do."""
+    wrong = foreign.wrong_entries(array, _is_number_or_flag)
+    first = foreign.place(name, array, wrong)
+    if foreign.are_missing(array, wrong):
+        raise ValueError(
+            f"{name} must have no missing values, but {first}; impute them, or drop such rows first."
+        )
+    kind, what_to_do = _of_another_kind(value, array), foreign.advice(array)
+    raise TypeError(f"{name} must hold real numbers, but {kind}: {first}; {what_to_do}.")
 
 
 def _of_another_kind(value: Any, array: AnyArray) -> str:
@@ -63,11 +70,11 @@ def _of_another_kind(value: Any, array: AnyArray) -> str:
     names = getattr(value, "columns", None)
     kinds = getattr(value, "dtypes", None)
     if names is None or kinds is None or np.ndim(kinds) != 1 or array.ndim != 2:
-        return f"its dtype is {array.dtype}; convert it first"
+        return f"its dtype is {array.dtype}"
     columns = zip(names, array.T, strict=True)
     wrong = [repr(name) for name, entries in columns if not all(map(_is_number_or_flag, entries))]
     if not wrong:
-        return f"its dtype is {array.dtype}; convert it first"
+        return f"its dtype is {array.dtype}"
     named = f"column {wrong[0]} does" if len(wrong) == 1 else f"columns {', '.join(wrong)} do"
     return f"{named} not; drop such columns, or encode them as numbers first"
 

@@ -69,6 +69,11 @@ def compare_schemes(
     fixed order      4        0.5656         0   0.5656         0.158           3.176           3.176  +2.42%
     """
     problem = checked_problem(problem)
+    if problem.outputs is not None:
+        raise ValueError(
+            f"compare_schemes compares schemes for one output, but y has {problem.outputs}; "
+            "try problem.output(0), and so on."
+        )
     named = _named(schemes)
     visits = {name: base.checked(scheme, problem.n).steps(problem.n) for name, scheme in named.items()}
     when, wants_thresholds = checks.epochs(epochs), checks.flag("thresholds", thresholds)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from reshuffle._core import FloatArray, IntArray, checks
+from reshuffle._core.numerics import thin_qr
 from reshuffle._core.threads import few_threads
 from reshuffle.errors import MissingTruthError
 from reshuffle.problem import blocks, row_space
@@ -22,6 +23,7 @@ from reshuffle.problem.outputs import (
     of_output,
 )
 from reshuffle.problem.row_space import Reduction, RowSpace
+from reshuffle.problem.weights import checked_weights, weighted
 
 
 class LeastSquares:
@@ -30,7 +32,8 @@ class LeastSquares:
     Parameters
     ----------
     X : (n, p)
-        Features, a row per sample. float64 arrays are used as they are, without a copy: do not change them.
+        Features, a row per sample. float64 arrays are used as they are, without a copy: do not change them. Frames,
+        tensors and sparse matrices are taken too, the latter made dense.
     y : (n,) or (n, t)
         Responses; of t outputs if they have t columns, each with parameters of its own. The outputs share all that
         does not depend on y, so that a thousand cost one more product.
@@ -41,6 +44,10 @@ class LeastSquares:
         scipy LinearOperator.
     noise : float or (t,), optional
         The standard deviation sigma of the independent entries of eta. Needed for the risk.
+    sample_weight : (n,), optional
+        Positive weights w: the loss is sum_i w_i (y_i - x_i'b)^2 / (2n), and the gradient of a batch is divided by
+        its number of rows as ever, like torch's (w * loss).mean(). Weights are precisions: the noise in row i then
+        has standard deviation noise / sqrt(w_i). X and y hold the rows multiplied by sqrt(w_i).
 
     Attributes
     ----------
@@ -61,11 +68,15 @@ class LeastSquares:
         beta_star: ArrayLike | None = None,
         covariance: CovarianceLike = None,
         noise: float | ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
     ):
         self.X = checks.matrix("X", X)
         self.n, self.p = self.X.shape
         self.y = checked_responses(y, self.n)
         self.outputs: int | None = None if self.y.ndim == 1 else self.y.shape[1]
+        self.sample_weight = None if sample_weight is None else checked_weights(sample_weight, self.n)
+        if self.sample_weight is not None:
+            self.X, self.y = weighted(self.X, self.y, self.sample_weight)
         self.beta_star = (
             None
             if beta_star is None
@@ -79,7 +90,8 @@ class LeastSquares:
         known = [name for name in ("beta_star", "noise") if getattr(self, name) is not None]
         truth = "truth unknown" if not known else "truth known" if len(known) == 2 else f"{known[0]} known"
         outputs = "" if self.outputs is None else f"outputs={self.outputs}, "
-        return f"LeastSquares(n={self.n}, p={self.p}, {outputs}{truth})"
+        weights = "" if self.sample_weight is None else "weighted, "
+        return f"LeastSquares(n={self.n}, p={self.p}, {outputs}{weights}{truth})"
 
     def output(self, number: int) -> "LeastSquares":
         """The problem of one output alone, which shares all that does not depend on y.
@@ -125,6 +137,52 @@ class LeastSquares:
         """Some rows in the coordinates of the row space, over their scale: x_i'V / scale (m, r)."""
         return blocks.rows_inside(self.X, self.reduction, members)
 
+    @cached_property
+    def leverages(self) -> FloatArray:
+        """h_i = x_i'(X'X)^+ x_i (n,), between 0 and 1: what row i has to say about its own fit by least squares.
+
+        A row of leverage 1 is the only one to see some direction.
+
+        >>> LeastSquares([[1, 0], [1, 0], [0, 1]], [1, 2, 3]).leverages.round(6)
+        array([0.5, 0.5, 1. ])
+        """
+        basis, _ = thin_qr(self.rows_inside(np.arange(self.n)))
+        return np.asarray(np.einsum("ij,ij->i", basis, basis))
+
+    def without(self, rows: IntArray) -> "LeastSquares":
+        """The problem in which some rows have no gradient, all else unchanged: they are zero.
+
+        >>> LeastSquares([[1, 0], [1, 1]], [1, 2]).without(np.array([1])).X
+        array([[1., 0.],
+               [0., 0.]])
+        """
+        X, y = self.X.copy(), self.y.copy()
+        X[rows], y[rows] = 0.0, 0.0
+        return LeastSquares(X, y)
+
+    def of_rows(self, rows: IntArray) -> "LeastSquares":
+        """The problem of some of the rows alone.
+
+        >>> LeastSquares([[1, 0], [1, 1], [1, 2]], [1, 2, 2]).of_rows(np.array([0, 2]))
+        LeastSquares(n=2, p=2, truth unknown)
+        """
+        chosen = LeastSquares(self.X[rows], self.y[rows], self.beta_star, noise=self.noise)
+        chosen.covariance = self.covariance
+        if self.sample_weight is not None:
+            chosen.sample_weight = self.sample_weight[rows]
+        return chosen
+
+    @property
+    def residual_squares(self) -> FloatArray:
+        """|y - X b|^2 of least squares, () or (t,).
+
+        >>> round(float(LeastSquares([[1, 0], [1, 1], [1, 2]], [1, 2, 2]).residual_squares), 6)
+        0.166667
+        """
+        basis, _ = thin_qr(self.reduction.rows)
+        response = self.reduction.response
+        return np.asarray(np.square(response - basis @ (basis.T @ response)).sum(axis=0))
+
     def parameters(self, purpose: str) -> FloatArray:
         """Return beta_star, or say that `purpose` needs it."""
         if self.beta_star is None:
@@ -133,14 +191,18 @@ class LeastSquares:
             )
         return self.beta_star
 
-    def truth(self, purpose: str) -> tuple[FloatArray, Covariance, float]:
-        """Return beta_star, the covariance and the noise, or say which is missing for `purpose`."""
+    def require_truth(self, purpose: str) -> None:
+        """Say what is missing of beta_star and the noise for `purpose`, if anything is."""
         missing = [name for name in ("beta_star", "noise") if getattr(self, name) is None]
         if missing:
             raise MissingTruthError(
                 f"{purpose} needs {' and '.join(missing)}, which this problem does not know; "
                 f"pass {', '.join(name + '=...' for name in missing)} to LeastSquares."
             )
+
+    def truth(self, purpose: str) -> tuple[FloatArray, Covariance, float]:
+        """Return beta_star, the covariance and the noise, or say which is missing for `purpose`."""
+        self.require_truth(purpose)
         assert self.beta_star is not None
         assert isinstance(self.noise, float), "a risk is that of one output"
         return self.beta_star, self.covariance, self.noise

@@ -11,7 +11,7 @@ from reshuffle._core import FloatArray
 from reshuffle._core.numerics import norms
 from reshuffle.problem.least_squares import LeastSquares
 
-_SHARED = ("epochs", "error_kind")
+_SHARED = ("epochs", "error_kind", "runs")
 """What all outputs have in common."""
 
 

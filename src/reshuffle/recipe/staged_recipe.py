@@ -1,7 +1,7 @@
 """The recipe of a run whose scheme changes with the epoch: schedules count through all stages."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -146,6 +146,13 @@ def arranged(made: Recipe, scheme: Scheme, n: int) -> Recipe:
             break
         reached.append(stage)
     return replace(_made_of(made, reached), ends=sum(lengths))
+
+
+def rearranged(recipe: Recipe, scheme: Scheme, n: int) -> Recipe:
+    """The same recipe where the scheme makes other visits, since there are n rows."""
+    plain = Recipe(**{field.name: getattr(recipe, field.name) for field in fields(Recipe)})
+    has_stages = scheme.stages[0][1] is not scheme
+    return arranged(plain if has_stages else replace(plain, visits=scheme.steps(n)), scheme, n)
 
 
 def _made_of(made: Recipe, stages: list[tuple[float, int]]) -> StagedRecipe:

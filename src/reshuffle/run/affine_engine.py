@@ -48,6 +48,15 @@ class AffineEngine(AffineStates):
         response = self.blocks.response
         return np.concatenate([np.ones((1, *response.shape[1:])), response])
 
+    def degrees_of_freedom(self, epochs: FloatArray) -> FloatArray:
+        """The trace of what the responses of the rows are multiplied by in their fit, of the shape of `epochs`."""
+        when, back = np.unique(epochs.ravel(), return_inverse=True)
+        states = self.means(np.zeros(self.space.dimension), when)
+        with np.errstate(over="ignore", invalid="ignore"):
+            traces = [float(np.einsum("qr,rq->", self.blocks.rows, state[:, 1:])) for state in states]
+        found = np.array(traces)
+        return np.where(np.isfinite(found), found, np.inf)[back].reshape(epochs.shape)
+
     def iterate(self, epochs: FloatArray) -> FloatArray:
         """The mean iterate after each of the given epochs, epochs.shape + (p,) or (p, t); inf where it grows."""
         when, back = np.unique(epochs.ravel(), return_inverse=True)

@@ -61,6 +61,9 @@ class Engine(Motion, Protocol):
     def sampling_error(self, answer: Callable[[Any], FloatArray], here: FloatArray) -> FloatArray:
         """How far an answer, which is `here`, may be off because orders were sampled; 0 if none were."""
 
+    def degrees_of_freedom(self, epochs: FloatArray) -> FloatArray:
+        """The trace of what the responses of the rows are multiplied by in their fit, of the shape of `epochs`."""
+
     def stability(self) -> Stability:
         """Whether and how fast the mean iterate converges."""
 

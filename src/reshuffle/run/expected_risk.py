@@ -18,7 +18,7 @@ _ROUNDING = 1e-8
 class ExpectedRisk:
     """E |beta_k - beta_star|_Sigma^2 of one run, over its random orders and the noise in its responses.
 
-    Each part has the shape of `epochs`; what grows without bound is inf.
+    Each part has the shape of `epochs`, or epochs.shape + (t,) of t outputs; what grows without bound is inf.
 
     Attributes
     ----------
@@ -53,10 +53,10 @@ class ExpectedRisk:
         return ExpectedRisk(self.epochs, total, mean, spread, error, self.error_kind)
 
     def __repr__(self) -> str:
-        if self.epochs.ndim or self.epochs.size == 0:
+        if self.total.ndim or self.epochs.size == 0:
             largest = float(self.error.max(initial=0.0))
             off = f", error at most {largest:.2g} ({self.error_kind})" if largest else ""
-            return f"ExpectedRisk(shape={self.epochs.shape}{off})"
+            return f"ExpectedRisk(shape={self.total.shape}{off})"
         return (
             f"ExpectedRisk(total={with_error(self.total, self.error, self.error_kind)}: "
             f"mean={float(self.mean):.6g}, spread={float(self.spread):.6g})"

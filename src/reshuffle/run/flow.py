@@ -91,6 +91,10 @@ class FlowModes(Trajectory):
         return self._epoch.blocks.response
 
     @property
+    def _features(self) -> FloatArray:
+        return self._epoch.blocks.rows
+
+    @property
     def converges(self) -> bool:
         """Always."""
         return True

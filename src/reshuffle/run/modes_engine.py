@@ -87,6 +87,10 @@ class ModesEngine(Trajectory):
     def _responses(self) -> FloatArray:
         return self.epoch.blocks.response
 
+    @property
+    def _features(self) -> FloatArray:
+        return self.epoch.blocks.rows
+
     def iterate_error(self, epochs: FloatArray) -> FloatArray:
         """How far the mean iterate may be off because the mean over orders is not exact, in Euclidean norm.
 

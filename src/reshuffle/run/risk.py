@@ -19,7 +19,8 @@ _ROOT_OF_RANGE = 1e140
 class Risk:
     """R = frozen + bias + cross + variance (Theorem batch_generr_exact, with the cross term it lacks).
 
-    Each part has the shape of `epochs`; a part that grows without bound is inf, and so is the total.
+    Each part has the shape of `epochs`, or epochs.shape + (t,) of t outputs; a part that grows without bound is
+    inf, and so is the total.
 
     Attributes
     ----------
@@ -60,13 +61,14 @@ class Risk:
         return np.maximum(total, 0.0)
 
     def __repr__(self) -> str:
+        shape = self.total.shape
         if self.epochs.size == 0:
-            return f"Risk(shape={self.epochs.shape})"
-        if self.epochs.ndim:
+            return f"Risk(shape={shape})"
+        if len(shape):
             largest = float(self.error.max(initial=0.0))
             off = f" +- {largest:.2g} at most ({self.error_kind})" if largest else ""
             span = f"total from {self.total.min():.6g} to {self.total.max():.6g}"
-            return f"Risk(shape={self.epochs.shape}, {span}{off})"
+            return f"Risk(shape={shape}, {span}{off})"
         parts = ", ".join(f"{part.name}={float(getattr(self, part.name)):.6g}" for part in fields(Risk)[1:5])
         return f"Risk(total={with_error(self.total, self.error, self.error_kind)}: {parts})"
 

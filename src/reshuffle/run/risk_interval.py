@@ -14,7 +14,7 @@ from reshuffle.run.risk import Risk
 
 @dataclass(frozen=True, eq=False)
 class RiskInterval:
-    """The risk lies between `lower` and `upper`, each of the shape of `epochs`."""
+    """The risk lies between `lower` and `upper`, each of the shape of `epochs`, or epochs.shape + (t,)."""
 
     epochs: FloatArray
     lower: FloatArray

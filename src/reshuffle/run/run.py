@@ -19,7 +19,7 @@ from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.outputs import of_output
 from reshuffle.problem.stacked_outputs import per_output
 from reshuffle.recipe import Average, Recipe, StepLike, recipe
-from reshuffle.recipe.staged_recipe import arranged
+from reshuffle.recipe.staged_recipe import arranged, rearranged
 from reshuffle.run import limits, moments, spread_of_runs
 from reshuffle.run.affine_engine import AffineEngine
 from reshuffle.run.engine import Engine
@@ -27,7 +27,7 @@ from reshuffle.run.expected_risk import ExpectedRisk
 from reshuffle.run.limits import Limit, LimitComparison
 from reshuffle.run.mean_square import MeanSquareStability, mean_square_stability
 from reshuffle.run.modes_engine import AveragedModes, ModesEngine
-from reshuffle.run.parameter_covariance import ParameterCovariance, new_rows
+from reshuffle.run.parameter_covariance import OutputCovariances, ParameterCovariance, new_rows
 from reshuffle.run.risk import Risk
 from reshuffle.run.risk_interval import RiskInterval
 from reshuffle.run.stability import FrozenSubspace, RangeAssumption, Stability
@@ -35,6 +35,11 @@ from reshuffle.run.staged_engine import StagedEngine
 from reshuffle.run.stopping import BestEpoch
 from reshuffle.schemes import base
 from reshuffle.schemes.base import Scheme
+from reshuffle.validation import criteria
+from reshuffle.validation.cross_validation import CrossValidation, Folds, cross_validated
+from reshuffle.validation.leave_one_out import LeaveOneOut
+from reshuffle.validation.left_out_runs import left_out, with_spread
+from reshuffle.validation.ridge import RidgeEquivalent, ridge_equivalent
 
 
 class Run:
@@ -228,13 +233,13 @@ class Run:
         predicted = np.where(np.isnan(predicted), np.inf, predicted)
         return (predicted, self.covariance(epochs).deviation(rows)) if wants_std else predicted
 
-    def covariance(self, epochs: ArrayLike) -> ParameterCovariance:
+    def covariance(self, epochs: ArrayLike) -> ParameterCovariance | OutputCovariances:
         """How single runs spread around the mean iterate: the covariance of their parameters over the orders.
 
         Given the responses y of the problem; no truth is needed. Exact where second moments are, by a recursion
         of the covariance itself, and otherwise estimated from simulated runs, with an error. No matrix of size
         p x p is made unless `.matrix` is asked for: `.factor` (p, r), `.standard_deviations` and
-        `.deviation(X_new)` do without.
+        `.deviation(X_new)` do without. Of several outputs, that of each: see `OutputCovariances`.
 
         Parameters
         ----------
@@ -246,6 +251,10 @@ class Run:
         >>> rs.descend(problem, rs.RandomReshuffling(batches=4), alpha=1.0).covariance([10, float("inf")])
         ParameterCovariance(shape=(2, 20, 20), error at most 1e-16 (estimate))
         """
+        if self.problem.outputs is not None:
+            numbers = range(self.problem.outputs)
+            each = [self.output(number).covariance(epochs) for number in numbers]
+            return OutputCovariances([one for one in each if isinstance(one, ParameterCovariance)])
         return spread_of_runs.covariance(self._affine, self._modes, self.recipe.clock(epochs))
 
     def training_loss(self, epochs: ArrayLike) -> FloatArray:
@@ -255,6 +264,120 @@ class Run:
     def training_loss_error(self, epochs: ArrayLike) -> FloatArray:
         """How far the training loss may be off, of the shape of `epochs`: see `error_kind`."""
         return self._engine.training_loss_error(self.recipe.clock(epochs))
+
+    def leave_one_out(
+        self, epochs: ArrayLike, *, rows: ArrayLike | None = None, of_run: bool = False
+    ) -> LeaveOneOut:
+        """The test error without the truth: every row is predicted by the run in which its gradient is left out.
+
+        All else stays as it is, the divisor of its batch included. For the full batch, draws with replacement and
+        a few shuffled batches it is exact, by a contour integral over the modes that costs little more than these;
+        for more batches and for shuffled samples there are formulas that neglect little, and everything else is run
+        once per row where that is affordable, and in ten folds where not: `method` tells which it was.
+
+        Parameters
+        ----------
+        epochs : number or array of any shape
+        rows : (m,), optional
+            The rows to be left out, all by default. For many rows a sample of some thousand will do.
+        of_run : bool
+            The test error of a single run in place of that of the mean iterate: the spread of predictions over
+            orders, as `covariance` knows it, is added.
+
+        >>> import reshuffle as rs
+        >>> problem = rs.gaussian(100, 20, noise=0.5, seed=1)
+        >>> run = rs.descend(problem, rs.RandomReshuffling(batches=4), alpha=1.0)
+        >>> run.leave_one_out([1, 10, 100]).mean_square.round(4)
+        array([0.391 , 0.2954, 0.2958])
+        >>> run.leave_one_out(10, of_run=True)
+        LeaveOneOut(mean_square=0.299493 (standard error 0.037), exact)
+        """
+        clock = self.recipe.clock(epochs)
+        given = left_out(self, clock, rows)
+        return with_spread(given, self, clock) if checks.flag("of_run", of_run) else given
+
+    def cross_validate(self, epochs: ArrayLike, *, folds: Folds = 5) -> CrossValidation:
+        """The test error by folds: each is predicted by the run on all other rows, at all epochs at once.
+
+        Unlike in `leave_one_out` the rows of a fold are taken away: batches are cut anew from the others.
+
+        Parameters
+        ----------
+        epochs : number or array of any shape
+        folds : int, splitter or list of (train, test)
+            Into how many parts rows are shuffled, with the seed of the run; or an object with a method
+            split(X, y), such as scikit-learn's, or the row numbers of each fold.
+
+        >>> import reshuffle as rs
+        >>> problem = rs.gaussian(100, 20, noise=0.5, seed=1)
+        >>> run = rs.descend(problem, rs.RandomReshuffling(batch_size=25), alpha=1.0)
+        >>> run.cross_validate([1, 10, 100]).mean_square.round(4)
+        array([0.5118, 0.3443, 0.3435])
+        """
+        return cross_validated(self, self.recipe.clock(epochs), folds)
+
+    def degrees_of_freedom(self, epochs: ArrayLike) -> FloatArray:
+        """The trace of the matrix that sends the responses to the fit, of the shape of `epochs`.
+
+        Sum_i d(x_i'b_k) / d y_i, for the mean iterate: 0 at the start, and the rank of X where it has converged to
+        least squares.
+
+        >>> import reshuffle as rs
+        >>> run = rs.descend(rs.gaussian(100, 20, seed=1), rs.RandomReshuffling(batches=4), alpha=1.0)
+        >>> run.degrees_of_freedom([0, 1, 10, 1000]).round(3)
+        array([ 0.   , 13.785, 19.938, 20.   ])
+        """
+        return self._engine.degrees_of_freedom(self.recipe.clock(epochs))
+
+    def ridge_equivalent(self, epochs: ArrayLike) -> RidgeEquivalent:
+        """The ridge regression that has the same degrees of freedom, and how far apart the two fits are.
+
+        >>> import reshuffle as rs
+        >>> problem = rs.gaussian(100, 20, noise=0.5, seed=1)
+        >>> rs.descend(problem, rs.FullBatch(), step=0.1).ridge_equivalent(10)
+        RidgeEquivalent(penalty=0.547698: 12.3014 degrees of freedom, fits 0.059 apart)
+        """
+        return ridge_equivalent(self, self.recipe.clock(epochs))
+
+    def mallows_cp(self, epochs: ArrayLike, *, noise: float | None = None) -> FloatArray:
+        """Mallows' Cp, (|y - X b|^2 + 2 noise^2 df) / n: the test error at the same rows with fresh noise.
+
+        Of the shape of `epochs`, or epochs.shape + (t,). Unlike `leave_one_out` it needs the noise, and says
+        nothing of new rows.
+
+        Parameters
+        ----------
+        epochs : number or array of any shape
+        noise : float, optional
+            Its standard deviation; by default the one the problem knows, or else what least squares leaves over,
+            |y - X b_ols|^2 / (n - rank).
+
+        >>> import reshuffle as rs
+        >>> problem = rs.gaussian(100, 20, noise=0.5, seed=1)
+        >>> rs.descend(problem, rs.RandomReshuffling(batches=4), alpha=1.0).mallows_cp([1, 10, 100]).round(4)
+        array([0.3273, 0.2909, 0.2913])
+        """
+        return criteria.mallows_cp(self, self.recipe.clock(epochs), noise)
+
+    def generalized_cross_validation(self, epochs: ArrayLike) -> FloatArray:
+        """GCV, |y - X b|^2 / n / (1 - df / n)^2, of the shape of `epochs`, with a warning.
+
+        It is not consistent for early-stopped descent: the residuals of rows of different leverage are not shrunk
+        alike (Patil, Wu and Tibshirani, 2024). `leave_one_out` is, and costs about the same.
+        """
+        return criteria.generalized_cross_validation(self, self.recipe.clock(epochs))
+
+    def on(self, problem: LeastSquares) -> "Run":
+        """The same scheme, steps and start on another problem with as many columns; batches are cut anew.
+
+        >>> import reshuffle as rs
+        >>> run = rs.descend(rs.gaussian(100, 20), rs.Cyclic(batch_size=10), step=0.1)
+        >>> run.on(rs.gaussian(50, 20))
+        Run(LeastSquares(n=50, p=20, truth known), Cyclic(batch_size=10), step=0.1)
+        """
+        scheme = base.checked(self.scheme, problem.n)
+        recipe = rearranged(self.recipe, scheme, problem.n)
+        return Run(problem, scheme, recipe, self.start, self.accuracy)
 
     @per_output
     def risk(self, epochs: ArrayLike) -> Risk:

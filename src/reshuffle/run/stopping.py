@@ -25,7 +25,7 @@ LONGEST_SEARCH = 20_000
 
 @dataclass(frozen=True)
 class BestEpoch:
-    """The best stopping time.
+    """The best stopping time; of t outputs, that of each: arrays (t,) in place of numbers.
 
     Attributes
     ----------
@@ -55,6 +55,9 @@ class BestEpoch:
         return replace(self, risk_error=float(there.error), error_kind=there.error_kind)
 
     def __repr__(self) -> str:
+        if np.ndim(self.epoch):
+            first, last = np.min(self.epoch), np.max(self.epoch)
+            return f"BestEpoch(outputs={np.size(self.epoch)}, epoch from {first:g} to {last:g})"
         risk = with_error(self.risk, self.risk_error, self.error_kind)
         open_ = f", error={self.error:.2g} (bound)" if self.error else ""
         return f"BestEpoch(epoch={self.epoch:g}, risk={risk}{open_})"

@@ -69,6 +69,11 @@ class Trajectory(ABC):
     def _responses(self) -> FloatArray:
         """The responses of the rows that the pull speaks of."""
 
+    @property
+    @abstractmethod
+    def _features(self) -> FloatArray:
+        """The same rows (rows, r), over their scale."""
+
     @abstractmethod
     def motion(self, epochs: FloatArray) -> tuple[FloatArray, FloatArray]:
         """What is left of each mode's start, and what the pull on it is multiplied by: decay, drift (..., r)."""
@@ -151,6 +156,15 @@ class Trajectory(ABC):
             fitted = (reduction.space.scale * coordinates) @ (reduction.rows @ self.directions).T
             loss = np.square(fitted - reduction.response.T).sum(axis=-1) / (2 * self.problem.n)
         return np.where(np.isfinite(loss), loss, np.inf)
+
+    def degrees_of_freedom(self, epochs: FloatArray) -> FloatArray:
+        """tr X (drift(t) pull), the sum over the modes of drift times what the pull makes of the features."""
+        features = self.problem.row_space.scale * (self._features @ self.directions)
+        met = np.einsum("jq,qj->j", self.pull, features)
+        _, drift = self.motion(epochs)
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = times_finite(drift, met).sum(axis=-1)
+        return np.where(np.isnan(total), np.inf, total)
 
     @cached_property
     def risk_forms(self) -> RiskForms:

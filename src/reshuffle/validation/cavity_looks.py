@@ -1,6 +1,7 @@
 """Leaving out shuffled samples, through the cavity equation: what a sample meets on its turn is made without it.
 
-With a_i(t) = x_i'E[first t visits | sample i not among them] of `epoch.cavity`, sample i is as likely at any visit, and
+With a_i(t) = x_i'E[first t visits | sample i not among them] of `epoch.cavity`, and sample i as likely at one visit
+as at any other,
 
     A_i = A + (w / B) sum_t a_i(B-1-t)' a_i(t),   g_i = g - (w / B) sum_t a_i(B-1-t)' alpha_i(t),
 
@@ -15,7 +16,8 @@ import numpy as np
 import scipy.linalg
 
 from reshuffle._core import FloatArray, IntArray
-from reshuffle.epoch.cavity import equation
+from reshuffle._core.numerics import root_mean_square
+from reshuffle.epoch.cavity import equation, neglected
 from reshuffle.epoch.cavity.equation import Solution
 from reshuffle.epoch.cavity.visiting import Visiting, are_alike
 from reshuffle.epoch.low_degrees import Whitened
@@ -24,8 +26,6 @@ from reshuffle.validation.left_out import LeftOutRows, Looks, chunked, standing_
 
 _TOLERANCE = 1e-9
 _MOST_ROUNDS = 200
-_ALONE = 1e-9
-"""The share of its own that a row which alone sees some direction has in the others, by rounding."""
 
 
 def exists(descent: Descent) -> bool:
@@ -39,8 +39,11 @@ def _shares(descent: Descent) -> FloatArray:
     return np.asarray(descent.scheme.sizes(n) / descent.scheme.step_divisors(n))
 
 
-def shuffled_samples(descent: Descent) -> LeftOutRows | None:
-    """The rows of a descent that shuffles samples; None where the cavity equation has no solution."""
+def shuffled_samples(descent: Descent) -> tuple[LeftOutRows, float] | None:
+    """The rows of a descent that shuffles samples, and how far what each does may be off, relative to it.
+
+    None where the cavity equation has no solution.
+    """
     sampled = _sampled(descent)
     found = equation.solve(sampled.visiting, _TOLERANCE)
     if found is None:
@@ -55,19 +58,20 @@ def shuffled_samples(descent: Descent) -> LeftOutRows | None:
     coupling = sampled.visiting.weight * found.nodes.convolution_at(steps)
 
     pulled = vectors.T @ (roots[:, np.newaxis] * pull)
-    alone = np.einsum("ik,ik->i", sampled.visiting.rows, sampled.visiting.rows) > 1 - _ALONE
 
     def look(members: IntArray) -> Looks:
         right = learning.looks(members) @ vectors
         looks = Looks(members, right, learning.alpha(members), coupling, found.nodes.rule[0])
         # A penalty moves every direction, whoever sees it.
-        return looks if descent.shrinkage else standing_still(looks, alone[members], values, pulled)
+        return looks if descent.shrinkage else standing_still(looks, descent.alone[members], values, pulled)
 
     # Residuals are those of u_i, times sqrt(n).
-    return LeftOutRows(
+    rows = LeftOutRows(
         values, pulled, lambda rows, height: chunked(rows, height, look), len(found.nodes.nodes),
         applications=1, is_monotone=False, unit=float(np.sqrt(descent.problem.n)),
     )  # fmt: skip
+    off = neglected.neglected(sampled.visiting, found.entries, _TOLERANCE)
+    return rows, root_mean_square(neglected.shares(sampled.visiting, found.entries, off))
 
 
 @dataclass(frozen=True, eq=False)

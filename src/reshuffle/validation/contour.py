@@ -1,9 +1,9 @@
 """A closed curve around the paces of all left-out runs, on which functions of their mean maps are integrals.
 
-A polynomial f of a matrix A is the integral of f(w) (w - A)^-1 dw / (2 pi i) along any curve around the eigenvalues of
-A. Those of all left-out runs lie in one slit of the real axis, and f(w) = w^k is of ordinary size in the disc of radius
-1 + 1/k. Between the two an elliptic sine is the best of all curves: the trapezoidal rule converges like
-exp(-pi N K' / (8 K)), for complete elliptic integrals K and K' that grow with the logarithm of k alone.
+A polynomial f of a matrix A is the integral of f(w) (w - A)^-1 dw / (2 pi i) along any curve around the eigenvalues
+of A. Those of all left-out runs lie in one slit of the real axis, and f(w) = w^k is of ordinary size in the disc of
+radius 1 + 1/k. Between the two an elliptic sine is the best of all curves: the trapezoidal rule with N nodes is
+off by exp(-pi N K' / (8 K)), where the complete elliptic integrals K and K' grow with the logarithm of k alone.
 """
 
 import math

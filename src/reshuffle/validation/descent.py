@@ -5,16 +5,19 @@ from functools import cached_property
 
 import numpy as np
 
-from reshuffle._core import FloatArray, IntArray
+from reshuffle._core import BoolArray, FloatArray, IntArray
 from reshuffle.problem.blocks import Blocks
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.recipe import Hyperparameters
 from reshuffle.schemes.base import Scheme
 
+_ROUNDING = 1e-9
+"""The share that a row which alone sees some direction has in the others, by rounding."""
+
 
 @dataclass(frozen=True, eq=False)
 class Descent:
-    """A problem in the coordinates of its row space, seen from the start, in units in which features are of size one.
+    """A problem in the coordinates of its row space, seen from the start, with features of size one.
 
     Attributes
     ----------
@@ -74,6 +77,11 @@ class Descent:
         for members, divisor in zip(self.scheme.partition(n), self.scheme.divisors(n), strict=True):
             found[members] = divisor
         return found
+
+    @cached_property
+    def alone(self) -> BoolArray:
+        """Which of the rows alone see some direction (n,): those of leverage one."""
+        return self.problem.leverages > 1 - _ROUNDING
 
     def visit(self, batch: int, matrix: FloatArray) -> FloatArray:
         """What a visit takes of the columns (r, m): (penalty + W_b) M, times the step."""

@@ -1,12 +1,12 @@
-"""What leaving out the gradient of a single row changes in the mean map of an epoch, and what that does in the long run.
+"""What leaving out the gradient of a single row changes in the mean map of an epoch, and what that does in the end.
 
 Without row i the mean map A and the pull g of one application become
 
     A_i = A + L C R',   g_i = g - L C alpha,
 
 of low rank: the rows of R' are how row i looks at the parameters through what comes before its visit, those of L'
-what comes after does to its gradient, and alpha what it has to say there. L is R, in another order, since a mean map
-of reversible orders is symmetric; the order is part of C. With G = R'(w - A)^-1 R and v = R'(w - A)^-1 g the
+what becomes of its gradient in what comes after, and alpha what it has to say there. L is R in another order, since
+the mean map of reversible orders is symmetric. With G = R'(w - A)^-1 R and v = R'(w - A)^-1 g the
 residual y_i - x_i'b_i after k applications is
 
     e_i(k) = y_i + integral of (1 - w^k) / (1 - w) o'(I - G C)^-1 (alpha - v) dw / (2 pi i),
@@ -30,7 +30,7 @@ _WIDENED = 0.02
 _SATURATED, _STANDS = 1e-9, 1e-14
 """Shares of a row's leverage, and of the largest pace, that are mere rounding."""
 _AGREES, _TRUSTED = 1e-11, 1e-6
-"""Shares by which residuals after one application may differ from what they are known to be: as a rule, and at all."""
+"""Shares by which residuals after one application may differ from what they are known to be: as a rule, at all."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +85,9 @@ def standing_still(looks: Looks, alone: BoolArray, paces: FloatArray, pull: Floa
     coupling = np.repeat(looks.coupling[np.newaxis], len(alone), axis=0)
     coupling[alone] /= np.take_along_axis(values, nearest[:, np.newaxis], 1).real[..., np.newaxis]
     # The response itself, o'alpha, is known.
-    along = null - looks.picks[:, np.newaxis] * (looks.picks @ null)[:, np.newaxis] / np.square(looks.picks).sum()
+    along = (
+        null - looks.picks[:, np.newaxis] * (looks.picks @ null)[:, np.newaxis] / np.square(looks.picks).sum()
+    )
     across = np.swapaxes(null, 1, 2)
     alpha = looks.alpha.copy()
     alpha[alone] -= along * (across @ missing) / (across @ along)
@@ -165,12 +167,18 @@ class LeftOutRows:
         if self.is_monotone:
             return [(lowest, highest)]
         lowest -= _WIDENED / max(last, 2.0)
-        return [(lowest, (1 + _WIDENED) * highest), (lowest, max(2.0, highest)), (lowest, max(2.0, 2 * highest))]
+        return [
+            (lowest, (1 + _WIDENED) * highest),
+            (lowest, max(2.0, highest)),
+            (lowest, max(2.0, 2 * highest)),
+        ]
 
     def _height(self, nodes: int, epochs: int) -> int:
         rank, outputs = self.rank, self.pull.shape[1]
         modes = len(self.paces)
-        each = rank * (rank + 1) // 2 * (modes + 2 * nodes) + 2 * rank * outputs * nodes + outputs * epochs
+        each: int = (
+            rank * (rank + 1) // 2 * (modes + 2 * nodes) + 2 * rank * outputs * nodes + outputs * epochs
+        )
         return max(1, _CHUNK // max(each, 1))
 
     def _integrated(self, looks: Looks, rules: "list[_Rule]") -> FloatArray:
@@ -195,7 +203,7 @@ class LeftOutRows:
 
 
 class _Rule:
-    """The integral along one curve: (w - A)^-1 (r, N) at its nodes in the modes, and powers (1 + epochs, N) there."""
+    """The integral along one curve: (w - A)^-1 (r, N) at its nodes, in the modes, and powers (1 + epochs, N)."""
 
     def __init__(self, paces: FloatArray, slit: tuple[float, float], counts: FloatArray):
         curve = contour.around(*slit, float(counts.max(initial=1.0)))

@@ -9,6 +9,7 @@ There are 2^(B-1) such looks. Where these are too many, F(S) is averaged over al
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from math import comb
 
 import numpy as np
@@ -16,12 +17,15 @@ import scipy.linalg
 
 from reshuffle._core import FloatArray, IntArray
 from reshuffle._core.threads import each
+from reshuffle.epoch.accuracy import A_SECOND
 from reshuffle.epoch.lattice.subsets import elements, layer, prefix_weights
 from reshuffle.validation.descent import Descent
-from reshuffle.validation.left_out import LeftOutRows, Looks, chunked
+from reshuffle.validation.left_out import LeftOutRows, Looks, chunked, standing_still
 
-MOST_SUBSETS = 8
+_FEW_SUBSETS = 8
 """Up to this many subsets of the other batches, each is a look of its own, and leaving out is exact."""
+_NODES = 150.0
+"""Of a contour, about, real and imaginary parts."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,10 +62,29 @@ class View:
         return Looks(members, right, alpha, self.coupling, picks)
 
 
-def few_batches(descent: Descent) -> LeftOutRows:
-    """The rows of a descent whose batches are few."""
-    batches, n = descent.blocks.batches, descent.problem.n
-    whole, views = _by_subset(descent) if 2 ** (batches - 1) <= MOST_SUBSETS else _by_size(descent)
+@dataclass(frozen=True, eq=False)
+class FewBatches:
+    """The rows of a descent whose batches are few.
+
+    Attributes
+    ----------
+    rows : LeftOutRows
+    is_exact : bool
+        Whether each subset has a look of its own.
+    share : float
+        How far what a row does may be off, relative to it.
+    """
+
+    rows: LeftOutRows
+    is_exact: bool
+    share: float
+
+
+def few_batches(descent: Descent) -> FewBatches:
+    """The rows of a descent whose batches are few: by subsets if that takes a second or less, else by size."""
+    n = descent.problem.n
+    is_exact = _price_of_subsets(descent) <= A_SECOND
+    whole, views = _by_subset(descent) if is_exact else _by_size(descent)
     values, vectors = scipy.linalg.eigh((whole.lost + whole.lost.T) / 2, driver="evd", check_finite=False)
     partition, rank = descent.scheme.partition(n), len(views[0].before)
     unvisited = View(views[0].before, np.zeros((rank, rank)))
@@ -71,9 +94,40 @@ def few_batches(descent: Descent) -> LeftOutRows:
     def looks(rows: IntArray, height: int) -> Iterator[Looks]:
         for group, view in groups:
             mine = rows[np.isin(rows, group)]
-            yield from chunked(mine, height, lambda members, view=view: view.look(descent, vectors, members))
+            yield from chunked(mine, height, partial(look, view))
 
-    return LeftOutRows(values, vectors.T @ whole.gained, looks, rank, applications=1, is_monotone=False)
+    pull = vectors.T @ whole.gained
+    alone = None if is_exact or descent.shrinkage else descent.alone
+
+    def look(view: View, members: IntArray) -> Looks:
+        seen = view.look(descent, vectors, members)
+        return seen if alone is None else standing_still(seen, alone[members], values, pull)
+
+    rows = LeftOutRows(values, pull, looks, rank, applications=1, is_monotone=False)
+    return FewBatches(rows, is_exact, 0.0 if is_exact else _neglected(descent))
+
+
+def _price_of_subsets(descent: Descent) -> float:
+    """Operations of the looks of all rows through all subsets; never too many, if those are few."""
+    rank, subsets = descent.problem.rank, 2.0 ** (descent.blocks.batches - 1)
+    if subsets <= _FEW_SUBSETS:
+        return 0.0
+    return float(descent.problem.n * _NODES * subsets**2 * (2.0 * rank + 8.0 * subsets))
+
+
+def _neglected(descent: Descent) -> float:
+    """What the covariance of before and after among subsets of one size is, relative to what a row does.
+
+    To second order in the step it is step^2 Var_S sum_{b in S} W_b x_i, on average over sizes and rows.
+    """
+    blocks, step, batches = descent.blocks, descent.step, descent.blocks.batches
+    grams = [
+        blocks.rows[blocks.of(b)].T @ blocks.rows[blocks.of(b)] / blocks.divisors[b] for b in range(batches)
+    ]
+    total, mean = sum(grams), sum(grams) / batches
+    spread = sum(np.sum(total * ((gram - mean) @ (gram - mean))) for gram in grams) / batches
+    sizes = sum(size * (batches - 1 - size) / max(batches - 2, 1) for size in range(batches)) / batches
+    return float(min(step * step * sizes * spread / max(float(np.trace(total)), 1e-300), 1.0))
 
 
 def operations(descent: Descent) -> float:
@@ -90,12 +144,12 @@ def _layers(descent: Descent) -> Iterator[dict[int, Visited]]:
     yield current
     for size in batches:
         subsets, previous = list(layer(batches, size + 1)), current
-        means = each(lambda subset: _mean(descent, subset, previous), subsets, float(rank))
+        means = each(partial(_mean, descent, previous), subsets, float(rank))
         current = dict(zip(subsets, means, strict=True))
         yield current
 
 
-def _mean(descent: Descent, subset: int, previous: dict[int, Visited]) -> Visited:
+def _mean(descent: Descent, previous: dict[int, Visited], subset: int) -> Visited:
     members = elements(subset)
     lost, gained = np.zeros_like(previous[subset ^ (1 << members[0])].lost), np.zeros_like(descent.origin)
     for batch in members:

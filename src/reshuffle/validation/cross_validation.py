@@ -1,0 +1,95 @@
+"""The test error by folds, each predicted by the run on all other rows."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from reshuffle._core import FloatArray, IntArray, checks
+from reshuffle._core.progress import track
+from reshuffle.validation import leave_one_out
+from reshuffle.validation.leave_one_out import LeftOutAnswer
+from reshuffle.validation.left_out_runs import missed
+from reshuffle.validation.questions import Learner
+
+
+class Splitter(Protocol):
+    """What cuts rows into folds, as scikit-learn's splitters do."""
+
+    def split(self, X: Any, y: Any = None, /) -> Iterable[tuple[ArrayLike, ArrayLike]]:
+        """The row numbers to learn from, and those to be predicted, fold by fold."""
+
+
+Folds: TypeAlias = int | Splitter | Iterable[tuple[ArrayLike, ArrayLike]]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CrossValidation(LeftOutAnswer):
+    """The mean square of the residuals of rows that were predicted by the run on other folds.
+
+    Attributes
+    ----------
+    folds : list of (m,)
+        The rows of each fold.
+    fold_mean_squares : (folds,) + the shape of mean_square
+        That of each fold.
+    """
+
+    folds: list[IntArray]
+    fold_mean_squares: FloatArray
+
+
+def cross_validated(run: Learner, epochs: FloatArray, folds: Folds) -> CrossValidation:
+    """Predict every fold by the run on the other rows."""
+    problem, when = run.problem, np.unique(epochs.ravel())
+    cuts = _checked(folds, run)
+    rows = np.sort(np.concatenate([test for _, test in cuts]))
+    places = np.full(problem.n, -1)
+    places[rows] = np.arange(len(rows))
+    found: list[tuple[IntArray, FloatArray]] = []
+
+    def residuals() -> Iterator[tuple[IntArray, FloatArray]]:
+        for train, test in track(cuts, len(cuts), "cross-validating"):
+            learned = run.on(problem.of_rows(train)).iterate(when)
+            found.append((test, missed(problem, test, learned)))
+            yield places[test], found[-1][1]
+
+    given = leave_one_out.answer(epochs, problem, rows, when, residuals(), f"{len(cuts)} folds")
+    values = {field.name: getattr(given, field.name) for field in fields(given)}
+    each = [
+        leave_one_out.answer(epochs, problem, test, when, [(np.arange(len(test)), part)], "").mean_square
+        for test, part in found
+    ]
+    return CrossValidation(**values, folds=[test for _, test in cuts], fold_mean_squares=np.array(each))
+
+
+def _checked(folds: Folds, run: Learner) -> list[tuple[IntArray, IntArray]]:
+    """The rows to learn from and to predict, fold by fold, where no row is predicted twice."""
+    n = run.problem.n
+    if hasattr(folds, "split"):
+        folds = list(folds.split(run.problem.X, run.problem.y))
+    if not isinstance(folds, Iterable):
+        number = checks.whole_number("folds", folds, 2, n)
+        shuffled = np.random.default_rng(run.accuracy.seed).permutation(n)
+        tests = [np.sort(test) for test in np.array_split(shuffled, number)]
+        return [(np.setdiff1d(np.arange(n), test), test) for test in tests]
+    cuts = [(_rows(train, n), _rows(test, n)) for train, test in folds]
+    if not cuts:
+        raise ValueError("folds must hold at least one pair (train, test), but there is none.")
+    everything = np.concatenate([test for _, test in cuts])
+    if len(np.unique(everything)) < len(everything):
+        raise ValueError("folds must predict no row twice, but some are in two of them; try leave_one_out.")
+    if any(len(np.intersect1d(train, test)) for train, test in cuts):
+        raise ValueError("folds must be predicted by other rows, but some are in both parts of a fold.")
+    return cuts
+
+
+def _rows(value: ArrayLike, n: int) -> IntArray:
+    numbers = checks.any_array("folds", value)
+    if numbers.ndim != 1 or numbers.dtype.kind not in "iu" or not len(numbers):
+        raise ValueError(f"folds must hold row numbers, at least one on either side, but one is {value!r}.")
+    for number in (int(numbers.min()), int(numbers.max())):
+        checks.whole_number("folds", number, 0, n - 1)
+    return numbers.astype(np.int64)

@@ -1,0 +1,70 @@
+"""Which runs can leave out rows by a formula, and by which."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from reshuffle.epoch.lattice.subsets import fits_in_memory
+from reshuffle.schemes.base import Shuffle, Unit
+from reshuffle.validation import cavity_looks, mean_steps, subset_looks
+from reshuffle.validation.descent import Descent
+from reshuffle.validation.left_out import LeftOutRows
+
+
+@dataclass(frozen=True, eq=False)
+class Formula:
+    """A way to leave out rows.
+
+    Attributes
+    ----------
+    rows : LeftOutRows
+    name : str
+        "exact", "subset sizes" or "cavity".
+    share : float
+        How far what a row does may be off, relative to it; 0 where the formula is exact.
+    """
+
+    rows: LeftOutRows
+    name: str
+    share: float = 0.0
+
+
+def formula(descent: Descent, budget: float) -> Formula | None:
+    """The formula for a descent with nothing but a step and a penalty; None if there is none within the budget."""
+    scheme, n = descent.scheme, descent.problem.n
+    if scheme.shuffle is Shuffle.NEVER and scheme.steps(n) > 1:
+        return None
+    found = _FORMULAS.get((scheme.shuffle, scheme.unit))
+    return None if found is None else found(descent, budget)
+
+
+def _mean_steps(descent: Descent, budget: float) -> Formula | None:
+    return Formula(mean_steps.mean_steps(descent), "exact")
+
+
+def _shuffled_batches(descent: Descent, budget: float) -> Formula | None:
+    blocks, rank = descent.blocks, descent.problem.rank
+    if blocks.batches == descent.problem.n and bool((blocks.divisors == blocks.divisors[0]).all()):
+        return _shuffled_samples(descent, budget)
+    matrices = 8.0 * rank**2 * (1 + blocks.batches)
+    if not fits_in_memory(blocks.batches, matrices) or subset_looks.operations(descent) > budget:
+        return None
+    found = subset_looks.few_batches(descent)
+    if found.is_exact:
+        return Formula(found.rows, "exact")
+    return Formula(found.rows, "subset sizes", found.share)
+
+
+def _shuffled_samples(descent: Descent, budget: float) -> Formula | None:
+    if not cavity_looks.exists(descent):
+        return None
+    found = cavity_looks.shuffled_samples(descent)
+    return None if found is None else Formula(found[0], "cavity", found[1])
+
+
+_FORMULAS: dict[tuple[Shuffle, Unit], Callable[[Descent, float], Formula | None]] = {
+    (Shuffle.NEVER, Unit.BATCH): _mean_steps,
+    (Shuffle.EVERY_STEP, Unit.BATCH): _mean_steps,
+    (Shuffle.EVERY_STEP, Unit.SAMPLE): _mean_steps,
+    (Shuffle.EVERY_EPOCH, Unit.BATCH): _shuffled_batches,
+    (Shuffle.EVERY_EPOCH, Unit.SAMPLE): _shuffled_samples,
+}

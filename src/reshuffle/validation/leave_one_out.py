@@ -1,0 +1,176 @@
+"""The test error without the truth: every row is predicted by the run that has never seen it."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from reshuffle._core import BoolArray, FloatArray, IntArray
+from reshuffle._core.confidence import with_error
+from reshuffle._core.threads import few_threads
+from reshuffle.errors import BudgetError
+from reshuffle.problem.least_squares import LeastSquares
+from reshuffle.validation.families import Formula
+from reshuffle.validation.left_out import LeftOutRows, Looks
+
+ROUNDING = 1e-9
+"""What a leverage of one may lack, by rounding."""
+_KEPT = 1 << 26
+"""Residuals that are kept at most."""
+_LOOKED_AT = 256
+"""Rows from which it is told how far a formula may be off."""
+
+Residuals = Iterable[tuple[IntArray, FloatArray]]
+"""Places among the rows, some at a time, and their residuals (epochs, rows, t)."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LeftOutAnswer:
+    """The mean square of the residuals of rows that were left out, an estimate of the test error E (y - x'b)^2.
+
+    Attributes
+    ----------
+    epochs : any shape
+    mean_square : epochs.shape, or epochs.shape + (t,) for t outputs
+        The mean over the rows, weighted by their sample weights if there are any.
+    standard_error : of the same shape
+        Of that mean as an estimate of the test error: the rows are a sample.
+    error : of the same shape
+        How far the mean itself may be off because it is not computed exactly; 0 where it is.
+    method : str
+        How rows were left out.
+    rows : (m,)
+        Which rows were.
+    """
+
+    epochs: FloatArray
+    mean_square: FloatArray
+    standard_error: FloatArray
+    error: FloatArray
+    method: str
+    rows: IntArray
+    _kept: FloatArray | None
+
+    @property
+    def residuals(self) -> FloatArray:
+        """y_i - x_i'b of the run without row i, epochs.shape + (m,) or epochs.shape + (m, t)."""
+        if self._kept is None:
+            raise BudgetError(
+                f"residuals are {self.epochs.size} epochs x {len(self.rows)} rows x outputs, more than "
+                f"{_KEPT} numbers, and were not kept; ask for fewer epochs, or for some of the rows."
+            )
+        return self._kept
+
+    def __repr__(self) -> str:
+        name = type(self).__name__
+        if self.mean_square.size != 1:
+            return f"{name}(mean_square of shape {self.mean_square.shape}, {self.method})"
+        value, error = self.mean_square.item(), self.error.item()
+        uncertainty = f" (standard error {self.standard_error.item():.2g})"
+        return f"{name}(mean_square={with_error(value, error, 'estimate')}{uncertainty}, {self.method})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LeaveOneOut(LeftOutAnswer):
+    """Leave-one-out: row i is predicted by the run in which its gradient is left out, all else unchanged.
+
+    The divisors of its batch and the steps stay as they are. `method` is "exact", "refits" (the same, run by run),
+    "subset sizes" or "cavity" (formulas that neglect little, see `error`), or "10 folds" where there is no other.
+
+    Attributes
+    ----------
+    saturated : (m,)
+        Which rows alone see some direction (leverage one): nobody can predict them there.
+    """
+
+    saturated: BoolArray
+
+
+def answer(
+    epochs: FloatArray,
+    problem: LeastSquares,
+    rows: IntArray,
+    when: FloatArray,
+    residuals: Residuals,
+    method: str,
+) -> LeftOutAnswer:
+    """Sum up the residuals (in units of weighted rows) of some rows at ascending epochs, as they come."""
+    outputs = 1 if problem.outputs is None else problem.outputs
+    weights = weights_of(problem)[rows]
+    keeps = len(when) * len(rows) * outputs <= _KEPT
+    kept = np.zeros((len(when), len(rows), outputs)) if keeps else None
+    sums = np.zeros((3, len(when), outputs))
+    for place, found in residuals:
+        with np.errstate(over="ignore", invalid="ignore"):
+            squares = np.square(found)
+            each = squares, weights[place, np.newaxis] * squares, np.square(squares)
+            sums += np.stack([part.sum(axis=1) for part in each])
+            if kept is not None:
+                kept[:, place] = found / np.sqrt(weights[place, np.newaxis])
+    total = weights.sum()
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = sums[0] / total
+        spread = sums[2] - 2 * mean * sums[1] + mean**2 * np.square(weights).sum()
+        count = len(rows) / max(len(rows) - 1, 1)
+        error = np.sqrt(np.maximum(count * spread, 0.0)) / total
+    mean, error = (np.where(np.isfinite(part), part, np.inf) for part in (mean, error))
+    back = np.searchsorted(when, epochs.ravel())
+    shape = epochs.shape if problem.outputs is None else (*epochs.shape, outputs)
+    mean, error = mean[back].reshape(shape), error[back].reshape(shape)
+    if kept is not None:
+        tail = (len(rows),) if problem.outputs is None else (len(rows), outputs)
+        kept = kept[back].reshape(*epochs.shape, *tail)
+    return LeftOutAnswer(epochs, mean, error, np.zeros(shape), method, rows, kept)
+
+
+def weights_of(problem: LeastSquares) -> FloatArray:
+    """The sample weights (n,), ones if there are none."""
+    return np.ones(problem.n) if problem.sample_weight is None else problem.sample_weight
+
+
+def by_formula(
+    epochs: FloatArray, problem: LeastSquares, rows: IntArray, found: Formula, converges: bool
+) -> LeftOutAnswer:
+    """Leave out rows by a formula, and tell how far it may be off."""
+    when = np.unique(epochs.ravel())
+    places = np.full(problem.n, -1)
+    places[rows] = np.arange(len(rows))
+    with few_threads(np.sqrt(problem.X.size)):
+        given = answer(
+            epochs, problem, rows, when, _residuals(found.rows, rows, when, places, converges), found.name
+        )
+        if found.share == 0:
+            return given
+        some = rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), _LOOKED_AT)).round().astype(int))]
+        places[some] = np.arange(len(some))
+
+        def mean(leaving: LeftOutRows) -> FloatArray:
+            streamed = _residuals(leaving, some, when, places, converges)
+            return answer(epochs, problem, some, when, streamed, found.name).mean_square
+
+        with np.errstate(invalid="ignore"):
+            off = np.abs(mean(_put_off(found.rows, found.share)) - mean(found.rows))
+    return replace(given, error=np.where(np.isnan(off), np.inf, off))
+
+
+def _put_off(rows: LeftOutRows, share: float) -> LeftOutRows:
+    """The same, where what each row does is off by a share."""
+
+    def looks(members: IntArray, height: int) -> Iterator[Looks]:
+        for seen in rows.looks(members, height):
+            yield replace(seen, coupling=(1 + share) * seen.coupling)
+
+    return replace(rows, looks=looks)
+
+
+def _residuals(
+    leaving: LeftOutRows, rows: IntArray, when: FloatArray, places: IntArray, converges: bool
+) -> Iterator[tuple[IntArray, FloatArray]]:
+    """Residuals at finite epochs, and in the limit."""
+    finite = when[np.isfinite(when)]
+    ends = np.full((len(when) - len(finite), len(places), leaving.pull.shape[1]), np.inf)
+    if len(ends) and converges:
+        for members, found, _ in leaving.limits(rows):
+            ends[:, members] = found
+    for members, found in leaving.residuals(rows, finite):
+        yield places[members], np.concatenate([found, ends[:, members]])

@@ -1,0 +1,58 @@
+"""What leaving out rows asks of a run."""
+
+from typing import Protocol
+
+from reshuffle._core import FloatArray
+from reshuffle._core.confidence import ErrorKind
+from reshuffle.epoch.accuracy import Accuracy
+from reshuffle.epoch.choice import Computation
+from reshuffle.problem.least_squares import LeastSquares
+from reshuffle.recipe import Recipe
+from reshuffle.schemes.base import Scheme
+
+
+class Deviation(Protocol):
+    """How far single runs spread around their mean."""
+
+    def deviation(self, X_new: FloatArray) -> FloatArray:
+        """The standard deviation of what they say of rows (m, p), epochs.shape + (m,) or (m, t)."""
+
+    def deviation_error(self, X_new: FloatArray) -> FloatArray:
+        """How far that may be off."""
+
+
+class Learner(Protocol):
+    """A run, as far as it must be known to be judged by rows that it has not seen."""
+
+    problem: LeastSquares
+    scheme: Scheme
+    recipe: Recipe
+    start: FloatArray
+    accuracy: Accuracy
+
+    @property
+    def converges(self) -> bool:
+        """Whether the mean iterate has a limit from every start."""
+
+    @property
+    def error_kind(self) -> ErrorKind:
+        """In which sense the errors of means over orders are meant."""
+
+    @property
+    def computation(self) -> Computation:
+        """How answers are computed."""
+
+    def on(self, problem: LeastSquares) -> "Learner":
+        """The same run on other rows."""
+
+    def iterate(self, epochs: FloatArray) -> FloatArray:
+        """The mean iterate, epochs.shape + (p,) or (p, t)."""
+
+    def training_loss(self, epochs: FloatArray) -> FloatArray:
+        """|y - X b|^2 / (2n), epochs.shape or (..., t)."""
+
+    def degrees_of_freedom(self, epochs: FloatArray) -> FloatArray:
+        """The trace of what responses are multiplied by in their fit, epochs.shape."""
+
+    def covariance(self, epochs: FloatArray) -> Deviation:
+        """How single runs spread around the mean iterate."""
