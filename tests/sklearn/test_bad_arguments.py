@@ -88,6 +88,12 @@ def test_data():
         model.path(-1)
 
 
+@pytest.mark.parametrize("size", [1e-170, 1e155])
+def test_sizes_whose_squares_are_no_numbers(size):
+    with pytest.raises(ValueError, match="X must have its largest entry between"):
+        MiniBatchRegressor(fit_intercept=False).fit(size * X, y)
+
+
 def test_nothing_to_learn_from():
     one = MiniBatchRegressor(fit_intercept=False, epochs=math.inf).fit([[2.0]], [3.0])
     assert one.coef_ == pytest.approx([1.5])

@@ -1,4 +1,4 @@
-"""Rows as they are trained on, centred, scaled and weighted, and the way back to the units of the data."""
+"""Rows as they are trained on, centred and scaled, and the way back to the units of the data."""
 
 from dataclasses import dataclass
 
@@ -14,12 +14,12 @@ class Centred:
     Attributes
     ----------
     X : (n, p)
-        Features less their weighted mean, over their scale, times the root of the weight of the row.
+        Features less their weighted mean, over their scale.
     y : (n, t)
-        Responses less their weighted mean, times that root.
+        Responses less their weighted mean.
     X_mean, X_scale : (p,)
     y_mean : (t,)
-    weights : (n,)
+    weights : (n,) or None
         Relative to their mean.
     is_centred : bool
     """
@@ -29,7 +29,7 @@ class Centred:
     X_mean: FloatArray
     X_scale: FloatArray
     y_mean: FloatArray
-    weights: FloatArray
+    weights: FloatArray | None
     is_centred: bool
 
     def coefficients(self, parameters: FloatArray) -> FloatArray:
@@ -51,11 +51,11 @@ class Centred:
     def without_own_mean(self) -> FloatArray:
         """What the error of each row is multiplied by if the means of X and y are taken without it, (n,).
 
-        Both y_i and x_i are further from the mean of the other rows than from that of all, by W / (W - w_i), with W
-        the sum of the weights.
+        Both y_i and x_i are further from the mean of the other rows than from that of all, by n / (n - w_i).
         """
-        total = self.weights.sum()
-        return total / (total - self.weights) if self.is_centred else np.ones(len(self.weights))
+        n = len(self.X)
+        weights = np.ones(n) if self.weights is None else self.weights
+        return n / (n - weights) if self.is_centred else np.ones(n)
 
 
 def centred(X: FloatArray, y: FloatArray, weights: FloatArray | None, centre: bool, scale: bool) -> Centred:
@@ -65,8 +65,8 @@ def centred(X: FloatArray, y: FloatArray, weights: FloatArray | None, centre: bo
     that is constant up to rounding is not scaled, and is exactly zero once it is centred.
 
     >>> made = centred(np.array([[1.0], [3.0]]), np.array([[0.0], [4.0]]), np.array([1.0, 3.0]), True, False)
-    >>> made.X_mean, made.y_mean, made.X.ravel().round(3)
-    (array([2.5]), array([3.]), array([-1.061,  0.612]))
+    >>> made.X_mean, made.y_mean, made.X.ravel(), made.weights
+    (array([2.5]), array([3.]), array([-1.5,  0.5]), array([0.5, 1.5]))
     """
     p, t = X.shape[1], y.shape[1]
     X_mean, X_scale, y_mean = np.zeros(p), np.ones(p), np.zeros(t)
@@ -78,12 +78,8 @@ def centred(X: FloatArray, y: FloatArray, weights: FloatArray | None, centre: bo
     if centre:
         X_mean, y_mean = mean, np.average(y, axis=0, weights=weights)
         X, y = np.where(is_constant, 0.0, X - X_mean), y - y_mean
-    X = X / X_scale
-    relative = np.ones(len(X)) if weights is None else weights / weights.mean()
-    if weights is not None:
-        roots = np.sqrt(relative)[:, np.newaxis]
-        X, y = X * roots, y * roots
-    return Centred(X, y, X_mean, X_scale, y_mean, relative, centre)
+    relative = None if weights is None else weights / weights.mean()
+    return Centred(X / X_scale, y, X_mean, X_scale, y_mean, relative, centre)
 
 
 def _is_constant(deviation: FloatArray, mean: FloatArray, n: int) -> BoolArray:

@@ -38,8 +38,8 @@ class HeldOut:
 def one_by_one(training: Training, data: Data, epochs: FloatArray) -> HeldOut:
     """Leave out the gradient of each row, and look at it: all rows and all epochs from one run.
 
-    Where a row is predicted, means are those of the other rows. Training goes on with rows centred and scaled by all
-    of them, which changes about 1 / n of what leaving out the row does.
+    Where a row is predicted, means are those of the other rows. Training goes on with rows centred and scaled by
+    all of them, which changes about 1 / n of what leaving out the row does.
     """
     trained = training.on(data)
     n, outputs = trained.data.y.shape
@@ -53,7 +53,7 @@ def _left_out(trained: TrainedOutputs, epochs: FloatArray) -> tuple[FloatArray, 
     data, n = trained.data, len(trained.data.y)
     residuals = trained.run.leave_one_out(epochs).residuals.reshape(len(epochs), n, -1)
     with np.errstate(invalid="ignore", over="ignore"):
-        squares = np.square(residuals).mean(axis=-1) * np.square(data.without_own_mean) / data.weights
+        squares = np.square(residuals).mean(axis=-1) * np.square(data.without_own_mean)
         mean = np.average(squares, axis=-1, weights=data.weights)
         variance = np.average(np.square(squares - mean[:, np.newaxis]), axis=-1, weights=data.weights)
     is_finite = np.isfinite(mean)

@@ -32,8 +32,9 @@ class TrainedOutputs:
     @cached_property
     def run(self) -> Run:
         """The run of all outputs."""
-        given, y = self.settings, self.data.y
-        problem = LeastSquares(self.data.X, y[:, 0] if y.shape[1] == 1 else y)
+        given, data = self.settings, self.data
+        y = data.y[:, 0] if data.y.shape[1] == 1 else data.y
+        problem = LeastSquares(data.X, y, sample_weight=data.weights)
         if given.learning_rate is not None:
             return self._run(problem, given.learning_rate)
         run = self._run(problem, safe_step(problem, self.scheme, given.weight_decay, given.momentum))
