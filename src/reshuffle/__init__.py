@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from reshuffle.run import Limit as Limit
     from reshuffle.run import LimitComparison as LimitComparison
     from reshuffle.run import MeanSquareStability as MeanSquareStability
+    from reshuffle.run import OutputCovariances as OutputCovariances
     from reshuffle.run import ParameterCovariance as ParameterCovariance
     from reshuffle.run import Risk as Risk
     from reshuffle.run import RiskInterval as RiskInterval
@@ -79,6 +80,7 @@ _HOMES = {
     "LimitComparison": "reshuffle.run",
     "MeanSquareStability": "reshuffle.run",
     "MissingTruthError": "reshuffle.errors",
+    "OutputCovariances": "reshuffle.run",
     "ParameterCovariance": "reshuffle.run",
     "PerVisit": "reshuffle.recipe",
     "RandomReshuffling": "reshuffle.schemes",

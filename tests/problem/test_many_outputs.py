@@ -32,6 +32,7 @@ RECIPES = {
     "diverging": {"step": 3.0},
 }
 OUTPUTS = 3
+SAMPLES = rs.SampleReshuffling(batch_size=4)
 TALL, WIDE, TALLER = (12, 4), (5, 8), (30, 2)
 PAIRS = [
     (scheme, recipe)
@@ -94,6 +95,7 @@ def agree(many, singles, tolerance=1e-10):
 def test_the_mean_iterate_of_every_scheme_and_recipe(scheme, recipe, shape):
     run, singles = both(scheme, recipe, shape)
     epochs = [[0, 1], [2, 3]] if recipe == "schedule" else [[2, 3], [40, np.inf]]
+    assert run.training_loss([]).shape == (0, OUTPUTS)
     agree(run.iterate(epochs), [single.iterate(epochs) for single in singles])
     agree(run.training_loss(epochs), [single.training_loss(epochs) for single in singles])
     agree(run.iterate_error(epochs), [single.iterate_error(epochs) for single in singles], 1e-8)
@@ -101,6 +103,35 @@ def test_the_mean_iterate_of_every_scheme_and_recipe(scheme, recipe, shape):
     agree(run.predict(new, epochs[0]), [single.predict(new, epochs[0]) for single in singles])
     for number, single in enumerate(singles):
         agree(run.output(number).iterate(epochs)[..., np.newaxis], [single.iterate(epochs)])
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("scheme", "method", "recipe"),
+    [
+        (rs.RandomReshuffling(5), "series", {}),
+        (rs.RandomReshuffling(5), "sampling", {}),
+        (rs.RandomReshuffling(5), "sampling", {"momentum": 0.5}),
+        (SAMPLES, "cavity", {}),
+        (SAMPLES, "cavity", {"momentum": 0.5}),
+        (rs.ShuffleOnce(8, draws=20), "auto", {"momentum": 0.5}),
+        (rs.Stages([(1, SAMPLES), (None, rs.SampleReshuffling(batch_size=8))]), "sampling", {}),
+    ],
+)
+def test_the_errors_of_means_that_are_not_exact(scheme, method, recipe):
+    problem, start = posed(12, 2), np.random.default_rng(5).standard_normal((2, OUTPUTS))
+    setting = {"step": 0.02, "method": method, "rtol": 0.5, "budget": 1e7, **recipe}
+    run = rs.descend(problem, scheme, start=start, **setting)
+    singles = [
+        rs.descend(alone(problem, number), scheme, start=start[:, number], **setting)
+        for number in range(OUTPUTS)
+    ]
+    epochs = [[1, 3], [5, np.inf]]
+    for question in ("iterate", "iterate_error", "training_loss_error"):
+        agree(getattr(run, question)(epochs), [getattr(single, question)(epochs) for single in singles], 1e-9)
+    agree(run.risk(epochs).error, [single.risk(epochs).error for single in singles], 1e-9)
+    assert run.iterate_error(3).min() > 0
+    assert run.limit().error.shape == (OUTPUTS,)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -293,3 +324,40 @@ def test_numbers_of_outputs_that_there_are_not():
         rs.compare_schemes(problem, [rs.Cyclic(2)], step=0.1, epochs=1)
     with pytest.raises(rs.MissingTruthError, match="the risk needs beta_star and noise"):
         rs.descend(rs.LeastSquares(problem.X, problem.y), rs.FullBatch(), step=0.1).risk(1)
+
+
+@pytest.mark.parametrize(
+    ("n", "p", "rank"), [(4, 4, 4), (5, 4, 4), (6, 9, 2), (12, 4, 2), (4, 4, 3), (3, 1, 1)]
+)
+def test_features_of_any_shape_and_rank(n, p, rank):
+    rng = np.random.default_rng(n * p)
+    X = rng.standard_normal((n, rank)) @ rng.standard_normal((rank, p))
+    Y = np.column_stack([rng.standard_normal(n), X[:, 0], np.zeros(n)])
+    for scheme in (rs.FullBatch(), rs.RandomReshuffling(2), rs.Cyclic(2)):
+        for recipe in ({}, {"penalty": 0.1, "unpenalized": [0]}):
+            run = rs.descend(rs.LeastSquares(X, Y), scheme, step=0.02, **recipe)
+            singles = [rs.descend(rs.LeastSquares(X, y), scheme, step=0.02, **recipe) for y in Y.T]
+            for question in ("iterate", "training_loss"):
+                answers = [getattr(single, question)([1, 7, np.inf]) for single in singles]
+                agree(getattr(run, question)([1, 7, np.inf]), answers, 1e-9)
+            agree(
+                run.compare_limit().difference,
+                [single.compare_limit().difference for single in singles],
+                1e-9,
+            )
+
+
+def test_features_in_chunks(monkeypatch):
+    """A problem that is reduced a few rows at a time loses nothing of any output, nor of its loss."""
+    whole, parts = posed(300, 3), posed(300, 3)
+    expected = rs.descend(whole, rs.RandomReshuffling(3), step=0.05)
+    agree(expected.training_loss([0, 5]), [
+        rs.descend(alone(whole, number), rs.RandomReshuffling(3), step=0.05).training_loss([0, 5])
+        for number in range(OUTPUTS)
+    ])  # fmt: skip
+    monkeypatch.setattr(row_space, "_CHUNK", 16)
+    run = rs.descend(parts, rs.RandomReshuffling(3), step=0.05)
+    assert len(list(row_space.chunks(parts.X, parts.y, 1.0, None))) > 5
+    for question in ("iterate", "training_loss"):
+        answer = getattr(expected, question)([0, 5])
+        agree(getattr(run, question)([0, 5]), [answer[..., number] for number in range(OUTPUTS)])

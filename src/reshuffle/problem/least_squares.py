@@ -52,7 +52,7 @@ class LeastSquares:
     Attributes
     ----------
     outputs : int or None
-        t, or None if y is a vector.
+        t, or None if y is a vector. Then beta_star is (p, t) and noise (t,), and `output(j)` is the problem of one.
 
     >>> problem = LeastSquares([[1, 0], [1, 1], [1, 2]], [1, 2, 2])
     >>> problem

@@ -79,19 +79,30 @@ class AffineEngine(AffineStates):
 
     def _loss_at(self, parameters: FloatArray) -> FloatArray:
         """The loss (...) of parameters (..., p), or (..., t) of (..., p, t)."""
-        problem, y = self.problem, self.problem.y
-        if problem.outputs is not None:
-            parameters = parameters.swapaxes(-1, -2)
+        if self.problem.outputs is not None:
+            return self._losses_at(parameters)
         # What no row sees may grow as it likes.
-        flat = np.where(problem.X.any(axis=0), parameters, 0.0).reshape(-1, problem.p)
+        flat = np.where(self.problem.X.any(axis=0), parameters, 0.0).reshape(-1, self.problem.p)
         finite = np.isfinite(flat).all(axis=1)
         loss = np.full(len(flat), np.inf)
-        if problem.outputs is not None:
-            y = y.T[np.flatnonzero(finite) % problem.outputs]
         with np.errstate(over="ignore"):
-            residuals = flat[finite] @ problem.X.T - y
-            loss[finite] = np.square(residuals).sum(axis=1) / (2 * problem.n)
+            residuals = flat[finite] @ self.problem.X.T - self.problem.y
+            loss[finite] = np.square(residuals).sum(axis=1) / (2 * self.problem.n)
         return loss.reshape(parameters.shape[:-1])
+
+    def _losses_at(self, parameters: FloatArray) -> FloatArray:
+        """The losses (..., t) of the outputs, from the reduced data: residuals of all rows would be n for each."""
+        reduction, space = self.problem.reduction, self.problem.row_space
+        visible = np.asarray(self.problem.X.any(axis=0))[:, np.newaxis]
+        seen = np.where(visible, parameters, 0.0)
+        finite = np.asarray(np.isfinite(seen).all(axis=-2))
+        columns = np.moveaxis(np.where(finite[..., np.newaxis, :], seen, 0.0), -2, 0)
+        inside = space.coordinates(columns.reshape(space.p, finite.size))
+        with np.errstate(over="ignore", invalid="ignore"):
+            fitted = (reduction.rows @ (space.scale * inside)).reshape(len(reduction.rows), *finite.shape)
+            response = reduction.response.reshape(-1, *[1] * (finite.ndim - 1), finite.shape[-1])
+            loss = np.square(fitted - response).sum(axis=0) / (2 * self.problem.n)
+        return np.where(finite & np.isfinite(loss), loss, np.inf)
 
     @cached_property
     def readout(self) -> Readout:

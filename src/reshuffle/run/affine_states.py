@@ -78,18 +78,17 @@ class AffineStates:
 
     def output(self, number: int) -> Self:
         """The run of one output alone, which shares its maps with all others."""
+        (space, blocks), courses = self._graded, self.courses
         made = copy(self)
         made.problem, made.start = self.problem.output(number), of_output(self.start, number)
         for known in ("visited", "courses_of_errors", "stacked_errors", "readout"):
             made.__dict__.pop(known, None)
-        space, blocks = self._graded
         made._graded = space, replace(blocks, response=of_output(blocks.response, number))
         # Those of the parameters depend on no responses, those of the errors on the truth where there is a penalty.
-        made.courses = self.courses
-        if len(self.courses) > 1:
+        if len(courses) > 1:
             made.stacked = self.stacked
         if not self.recipe.penalty:
-            made.courses_of_errors = self.courses
+            made.courses_of_errors = courses
         alike = [("drawn", True), ("cavity", True)]
         made._known_maps = {kind: self._known_maps.setdefault(kind, {}) for kind in alike}
         return made

@@ -11,7 +11,7 @@ sums that carry the noise are treated alike.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -155,6 +155,12 @@ class MapError:
     @cached_property
     def _column_space(self) -> tuple[FloatArray, FloatArray]:
         return thin_qr(self.rows)
+
+    def of_output(self, response: FloatArray) -> "MapError":
+        """The same for other responses (q,), with what does not depend on them."""
+        made = replace(self, response=response)
+        made.__dict__["_column_space"] = self._column_space
+        return made
 
     def of_start(self, epochs: FloatArray, inside: FloatArray) -> FloatArray:
         """Of A^k e, for e in the modes (r,)."""

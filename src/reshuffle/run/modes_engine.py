@@ -105,7 +105,12 @@ class ModesEngine(Trajectory):
             off = self.sampling_error(lambda run: run.iterate(epochs), self.iterate(epochs))
             return lengths(off, outputs)
         if outputs is not None:
-            return stacked([self.output(number).iterate_error(epochs) for number in range(outputs)])
+            drift, responses = self._last_drift(epochs), self.epoch.blocks.response
+            each = [self._map_error.of_output(responses[:, number]) for number in range(outputs)]
+            starts = (of_output(self._start_inside, number) for number in range(outputs))
+            return stacked(
+                [error.of_iterate(epochs, drift, inside) for error, inside in zip(each, starts, strict=True)]
+            )
         return self._map_error.of_iterate(epochs, self._last_drift(epochs), self._start_inside)
 
     def _risk_error(self, risk: Risk) -> FloatArray:

@@ -49,11 +49,6 @@ class ParameterCovariance:
     """Deviations from the mean (distinct epochs, draws, r) of sampled runs; neighbours belong together."""
     _back: IntArray | None = field(default=None, repr=False)
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(p, p), the shape of a matrix."""
-        return self._space.p, self._space.p
-
     def __repr__(self) -> str:
         shape = (*self.epochs.shape, self._space.p, self._space.p)
         largest = float(self.error.max(initial=0.0))
@@ -165,7 +160,8 @@ class OutputCovariances:
     outputs: "list[ParameterCovariance]"
 
     def __repr__(self) -> str:
-        return f"OutputCovariances(shape={(*self.epochs.shape, *self.outputs[0].shape, len(self.outputs))})"
+        p = self.outputs[0]._space.p
+        return f"OutputCovariances(shape={(*self.epochs.shape, p, p, len(self.outputs))})"
 
     @property
     def epochs(self) -> FloatArray:

@@ -17,10 +17,10 @@ from reshuffle.errors import UnsupportedError
 from reshuffle.problem import checked_problem, checked_start, units
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.outputs import of_output
-from reshuffle.problem.stacked_outputs import per_output
+from reshuffle.problem.stacked_outputs import per_output, stacked
 from reshuffle.recipe import Average, Recipe, StepLike, recipe
 from reshuffle.recipe.staged_recipe import arranged, rearranged
-from reshuffle.run import limits, moments, spread_of_runs
+from reshuffle.run import limits, moments, spread_of_runs, stopping
 from reshuffle.run.affine_engine import AffineEngine
 from reshuffle.run.engine import Engine
 from reshuffle.run.expected_risk import ExpectedRisk
@@ -36,9 +36,10 @@ from reshuffle.run.stopping import BestEpoch
 from reshuffle.schemes import base
 from reshuffle.schemes.base import Scheme
 from reshuffle.validation import criteria
+from reshuffle.validation.best_stop import best_stop
 from reshuffle.validation.cross_validation import CrossValidation, Folds, cross_validated
 from reshuffle.validation.leave_one_out import LeaveOneOut
-from reshuffle.validation.left_out_runs import left_out, with_spread
+from reshuffle.validation.left_out_runs import formula, left_out, with_spread
 from reshuffle.validation.ridge import RidgeEquivalent, ridge_equivalent
 
 
@@ -47,8 +48,9 @@ class Run:
 
     Made by `descend`. Nothing is trained: what is asked is computed when it is first asked for. `epochs` is a
     number or an array of any shape, math.inf included; answers carry its shape, and what grows without bound is
-    inf. Where an average of the iterates was asked for (`descend(..., average=)`), "the iterate" is that average in
-    all answers but those about a single epoch (`epoch`) and about convergence, which are the same for both.
+    inf. Of t outputs (responses y of shape (n, t)) answers have one more axis, the last, and `output(j)` is the run
+    of one. Where an average of the iterates was asked for (`descend(..., average=)`), "the iterate" is that average
+    in all answers but those about a single epoch (`epoch`) and about convergence, which are the same for both.
 
     Attributes
     ----------
@@ -56,7 +58,7 @@ class Run:
     scheme : Scheme
     recipe : Recipe
         Steps, penalty, momentum and average.
-    start : (p,)
+    start : (p,) or (p, t)
         beta_0.
     accuracy : Accuracy
         What was asked of the mean over orders: method, rtol, budget and seed.
@@ -91,8 +93,8 @@ class Run:
         >>> run.iterate(1).round(2).tolist(), run.output(1).iterate(1).round(2).tolist()
         ([[0.25, 0.1]], [0.1])
         """
-        start = of_output(self.start, number)
-        alone = Run(self.problem.output(number), self.scheme, self.recipe, start, self.accuracy)
+        problem = self.problem.output(number)
+        alone = Run(problem, self.scheme, self.recipe, of_output(self.start, number), self.accuracy)
         alone._of = self, number
         return alone
 
@@ -195,7 +197,7 @@ class Run:
         return self._engine.iterate(self.recipe.clock(epochs))
 
     def iterate_error(self, epochs: ArrayLike) -> FloatArray:
-        """How far the mean iterate may be off, in Euclidean norm, of the shape of `epochs`: see `error_kind`."""
+        """How far the mean iterate may be off, in Euclidean norm, epochs.shape or + (t,): see `error_kind`."""
         return self._engine.iterate_error(self.recipe.clock(epochs))
 
     @overload
@@ -293,7 +295,7 @@ class Run:
         LeaveOneOut(mean_square=0.299493 (standard error 0.037), exact)
         """
         clock = self.recipe.clock(epochs)
-        given = left_out(self, clock, rows)
+        given = left_out(self, clock, rows, formula(self))
         return with_spread(given, self, clock) if checks.flag("of_run", of_run) else given
 
     def cross_validate(self, epochs: ArrayLike, *, folds: Folds = 5) -> CrossValidation:
@@ -441,15 +443,38 @@ class Run:
         alone = self._unaveraged
         return mean_square_stability(alone._affine.settling, alone._modes)
 
-    @per_output
     def best_epoch(self) -> BestEpoch:
-        """The epoch with the smallest risk of the mean iterate.
+        """The epoch with the smallest risk of the mean iterate, or of leave-one-out if the truth is not known.
 
-        Certified where epochs are symmetric maps. Otherwise epochs are looked at one by one, up to the end of a
-        step schedule, 20,000 of them or the end of the budget. A tail average settles like 1 / k, hence often
-        later: then `error` says that it is open what comes after those that were looked at.
+        `criterion` tells which. The risk's is certified where epochs are symmetric maps. Otherwise epochs are
+        looked at one by one, up to the end of a step schedule, 20,000 of them or the end of the budget. A tail
+        average settles like 1 / k, hence often later: then `error` says that it is open what comes after those that
+        were looked at. For leave-one-out epochs are looked at in even steps of their logarithm, then one by one
+        around the best.
+
+        >>> import reshuffle as rs
+        >>> drawn = rs.gaussian(60, 40, noise=1.0, seed=0)
+        >>> rs.descend(rs.LeastSquares(drawn.X, drawn.y), rs.RandomReshuffling(batches=4), alpha=0.1).best_epoch()
+        BestEpoch(epoch=23, leave-one-out=1.18884 (standard error 0.24))
         """
+        known = self.problem.beta_star is not None and self.problem.noise is not None
+        return self._least_risk() if known else self._least_left_out()
+
+    @per_output
+    def _least_risk(self) -> BestEpoch:
         return self._engine.best_epoch()
+
+    def _least_left_out(self) -> BestEpoch:
+        """Where leave-one-out is smallest."""
+        known = formula(self)
+
+        def ask(epochs: FloatArray) -> LeaveOneOut:
+            return left_out(self, epochs, None, known)
+
+        last = stopping.last_to_look_at(self.recipe, self.stability() if self.recipe.is_constant else None)
+        found = best_stop(ask, last, self.recipe.has_limit and self.converges, self.recipe.earliest)
+        each = [stopping.by_leave_one_out(*values) for values in found.per_output()]
+        return each[0] if self.problem.outputs is None else stacked(each)
 
     @property
     def frozen(self) -> FrozenSubspace:
@@ -506,8 +531,8 @@ def descend(
         the full-batch step it stands for under the linear scaling rule, step = alpha / B. A list has one step per
         epoch, and nothing is known beyond; a function is called with 0, 1, 2, ..., the epochs done before it.
         rs.PerVisit goes by visits in place of epochs, and `rs.schedules` has torch's schedulers for both.
-    start : (p,), optional
-        beta_0; zero by default.
+    start : (p,) or (p, t), optional
+        beta_0, for all outputs or for each; zero by default.
     penalty : float
         lambda of an l2 penalty, torch's weight_decay: the gradient of every visit gets lambda * beta added. The
         loss is |y - X beta|^2 / (2n) + lambda |beta|^2 / 2: ridge regression with n * lambda in the usual scaling.

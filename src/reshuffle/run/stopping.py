@@ -8,7 +8,9 @@ import numpy as np
 
 from reshuffle._core import BoolArray, FloatArray, IntArray
 from reshuffle._core.confidence import ErrorKind, with_error
+from reshuffle.recipe import Recipe
 from reshuffle.run.risk import QuadraticForm, Risk, RiskForms
+from reshuffle.run.stability import Stability
 
 _Moved = tuple[FloatArray, FloatArray]
 """Decay and drift of each mode, (epochs, r) each."""
@@ -19,6 +21,8 @@ _TOLERANCE = 1e-12
 _BUDGET = 1 << 27
 """Work, in entries of (intervals, modes) arrays, after which the search stops and reports what is still open."""
 _LAST_EPOCH = 2.0**53
+_SETTLED, _FARTHEST = 36.0, 1e6
+"""What a logarithm of a decay beyond which nothing moves is, and how far leave-one-out is looked at."""
 LONGEST_SEARCH = 20_000
 """Epochs that are looked at one by one."""
 
@@ -34,13 +38,17 @@ class BestEpoch:
     risk : float
         The total risk there.
     error : float
-        How much smaller the risk could at most be at any other epoch: 0 when the search was exhaustive. Epochs
-        beyond 2^53, which are not whole numbers in float64 any more, are not searched.
+        How much smaller the risk could at most be at any other epoch: 0 when the search was exhaustive, nan where
+        nothing is proven. Epochs beyond 2^53, which are not whole numbers in float64 any more, are not searched.
     risk_error : float
         How far the risk there may be off because the mean over orders is not exact; the search is among risks as
         they were computed.
     error_kind : str
         In which sense that is meant.
+    criterion : str
+        "risk" if the truth is known, otherwise "leave-one-out": then `risk` is its mean square, noise included.
+    standard_error : float
+        Of leave-one-out as an estimate of the test error.
     """
 
     epoch: float
@@ -48,6 +56,8 @@ class BestEpoch:
     error: float
     risk_error: float = 0.0
     error_kind: ErrorKind = "exact"
+    criterion: str = "risk"
+    standard_error: float = 0.0
 
     def with_error_of(self, risk: Callable[[FloatArray], Risk]) -> "BestEpoch":
         """The same, with the error that the risk has there."""
@@ -59,8 +69,26 @@ class BestEpoch:
             first, last = np.min(self.epoch), np.max(self.epoch)
             return f"BestEpoch(outputs={np.size(self.epoch)}, epoch from {first:g} to {last:g})"
         risk = with_error(self.risk, self.risk_error, self.error_kind)
+        if self.standard_error:
+            error = f" (standard error {self.standard_error:.2g})"
+            return f"BestEpoch(epoch={self.epoch:g}, {self.criterion}={risk}{error})"
         open_ = f", error={self.error:.2g} (bound)" if self.error else ""
         return f"BestEpoch(epoch={self.epoch:g}, risk={risk}{open_})"
+
+
+def last_to_look_at(recipe: Recipe, stability: Stability | None) -> float:
+    """By when a run with a constant step has settled, or left the range of numbers; at most 1e6 epochs."""
+    if stability is None:
+        return min(recipe.horizon, float(LONGEST_SEARCH))
+    pace = abs(math.log(stability.rate)) if 0 < stability.rate < math.inf else math.inf
+    return min(recipe.horizon, max(_SETTLED / max(pace, 1e-300), recipe.earliest + 1.0), _FARTHEST)
+
+
+def by_leave_one_out(epoch: float, mean_square: float, standard_error: float, error: float) -> BestEpoch:
+    """The best stopping time where the truth is not known."""
+    whole = epoch if math.isinf(epoch) else int(epoch)
+    kind: ErrorKind = "estimate" if error else "exact"
+    return BestEpoch(whole, mean_square, math.nan, error, kind, "leave-one-out", standard_error)
 
 
 def best_epoch(motion: _Motion, forms: RiskForms, paces: FloatArray, repeats: int) -> BestEpoch:

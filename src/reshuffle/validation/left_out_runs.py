@@ -22,13 +22,12 @@ _CALLS = 500
 """Calls with small matrices that a run takes, whatever its size."""
 
 
-def left_out(run: Learner, epochs: FloatArray, rows: ArrayLike | None) -> LeaveOneOut:
-    """The residuals of rows that are left out one by one."""
+def left_out(run: Learner, epochs: FloatArray, rows: ArrayLike | None, known: Formula | None) -> LeaveOneOut:
+    """The residuals of rows that are left out one by one, by the formula that is known for the run, if any."""
     chosen = chosen_rows(rows, run.problem.n)
     if run.problem.n == 1:
         raise ValueError("leave_one_out needs at least 2 rows, but X has 1: without it nothing is learned.")
-    found = formula(run)
-    given = None if found is None else _by_formula(run, epochs, chosen, found)
+    given = None if known is None else _by_formula(run, epochs, chosen, known)
     if given is None:
         given = _by_runs(run, epochs, chosen)
     saturated = run.problem.leverages[chosen] > 1 - leave_one_out.ROUNDING
