@@ -40,8 +40,8 @@ class MiniBatchRegressorCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
     nesterov : bool
         For every momentum above zero.
     cv : None, int, splitter or iterable of splits
-        How rows are held out. None: each by itself, which asks for one run in place of n. Otherwise by folds, as in
-        scikit-learn; in every split the rows trained on have means and scales of their own.
+        How rows are held out. None: each by itself, 4000 of them at most, all from one run. Otherwise by folds, as
+        in scikit-learn; in every split the rows trained on have means and scales of their own.
     shuffle, drop_last, average, fit_intercept, standardize, rtol, random_state
         As in MiniBatchRegressor.
 
