@@ -154,7 +154,7 @@ class OutputCovariances:
     >>> problem = rs.LeastSquares([[1.0], [2.0]], [[1.0, 2.0], [0.0, 0.0]])
     >>> found = rs.descend(problem, rs.RandomReshuffling(2), step=0.1).covariance([1, 2])
     >>> found.matrix.shape, found.trace.round(6).tolist()
-    ((2, 1, 1, 2), [[0.0004, 0.0016], [0.000517, 0.002066]])
+    ((2, 1, 1, 2), [[0.0004, 0.0016], [0.000517, 0.002067]])
     """
 
     outputs: "list[ParameterCovariance]"

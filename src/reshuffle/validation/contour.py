@@ -38,7 +38,7 @@ class Contour:
         """(1 - w^k) / (1 - w) (epochs, N), what k applications add up to, times the weights."""
         with np.errstate(over="ignore", invalid="ignore"):
             rest = -np.expm1(np.multiply.outer(epochs, np.log1p(-self.nodes)))
-        return np.asarray(rest / self.nodes * self.weights)
+            return np.asarray(rest / self.nodes * self.weights)
 
 
 def around(lowest: float, highest: float, last: float) -> Contour:

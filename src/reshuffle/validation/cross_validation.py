@@ -68,6 +68,10 @@ def cross_validated(run: Learner, epochs: FloatArray, folds: Folds) -> CrossVali
 def _checked(folds: Folds, run: Learner) -> list[tuple[IntArray, IntArray]]:
     """The rows to learn from and to predict, fold by fold, where no row is predicted twice."""
     n = run.problem.n
+    if isinstance(folds, str):
+        raise TypeError(
+            f"folds must be a whole number, a splitter or pairs (train, test), but it is {folds!r}."
+        )
     if hasattr(folds, "split"):
         folds = list(folds.split(run.problem.X, run.problem.y))
     if not isinstance(folds, Iterable):

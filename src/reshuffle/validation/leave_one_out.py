@@ -148,8 +148,10 @@ def by_formula(
             streamed = _residuals(leaving, some, when, places, converges)
             return answer(epochs, problem, some, when, streamed, found.name).mean_square
 
+        here = mean(found.rows)
         with np.errstate(invalid="ignore"):
-            off = np.abs(mean(_put_off(found.rows, found.share)) - mean(found.rows))
+            offs = [np.abs(mean(_put_off(found.rows, share)) - here) for share in (found.share, -found.share)]
+        off = np.maximum(*offs)
     return replace(given, error=np.where(np.isnan(off), np.inf, off))
 
 

@@ -158,7 +158,11 @@ class LeftOutRows:
                 null = right[saturated, -1][..., np.newaxis]
                 pulled = seen @ (alone.alpha - falls[..., 0])
                 solved[saturated] += null * ((pulled - turned @ solved[saturated]) / (turned @ null))
-            yield looks.members, self.unit * np.einsum("q,mqt->mt", looks.picks, solved), saturated
+            found = self.unit * np.einsum("q,mqt->mt", looks.picks, solved)
+            # Its sign is that of the product of the paces without the row: one of them is negative.
+            grows = (np.linalg.det(systems) < 0) & ~saturated
+            found[grows] = np.inf
+            yield looks.members, found, saturated
 
     def _slits(self, last: float) -> list[tuple[float, float]]:
         """Where the paces of all left-out runs are: as a rule, and at most."""

@@ -1,0 +1,1 @@
+"""The test error without the truth."""

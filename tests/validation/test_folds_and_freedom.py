@@ -1,0 +1,169 @@
+"""Folds, degrees of freedom, the ridge that a run equals, and the classical criteria."""
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import KFold, TimeSeriesSplit
+
+import reshuffle as rs
+
+DATA = rs.gaussian(30, 6, noise=0.5, seed=2)
+WIDE = rs.gaussian(12, 20, noise=0.5, seed=3)
+SCHEMES = [
+    rs.FullBatch(),
+    rs.RandomReshuffling(batch_size=8),
+    rs.SampleReshuffling(batch_size=10),
+    rs.WithReplacement(batch_size=8),
+    rs.Cyclic(batch_size=8),
+    rs.ShuffleOnce(3),
+]
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("outputs", [None, 2])
+def test_folds_are_runs_on_the_other_rows(scheme, outputs):
+    y = DATA.y if outputs is None else np.column_stack([DATA.y, DATA.X[:, 0] ** 2])
+    run = rs.descend(rs.LeastSquares(DATA.X, y), scheme, step=0.05)
+    cuts = list(KFold(4, shuffle=True, random_state=0).split(DATA.X))
+    found = run.cross_validate([1, 20, math.inf], folds=KFold(4, shuffle=True, random_state=0))
+    for train, test in cuts:
+        alone = rs.descend(rs.LeastSquares(DATA.X[train], y[train]), scheme, step=0.05)
+        want = y[test] - alone.predict(DATA.X[test], [1, 20, math.inf])
+        np.testing.assert_allclose(found.residuals[:, test], want, atol=1e-9)
+    np.testing.assert_allclose(found.mean_square, np.square(found.residuals).mean(axis=1), rtol=1e-12)
+    assert found.fold_mean_squares.shape == (4, *found.mean_square.shape)
+    given = run.cross_validate([1, 20, math.inf], folds=cuts)
+    np.testing.assert_allclose(given.mean_square, found.mean_square, rtol=1e-12)
+
+
+def test_folds_by_number_cover_all_rows_and_some_splitters_do_not():
+    run = rs.descend(DATA, rs.RandomReshuffling(batch_size=8), step=0.05)
+    assert sorted(np.concatenate(run.cross_validate(5, folds=7).folds)) == list(range(30))
+    assert len(run.cross_validate(5, folds=TimeSeriesSplit(3)).rows) == 21
+
+
+@pytest.mark.parametrize(
+    "folds", [1, 31, 2.5, [], [([0, 1], [1])], [([0], [1]), ([0], [1])], [([0], [40])], [([0], [])], "5"]
+)
+def test_folds_that_make_no_sense(folds):
+    run = rs.descend(DATA, rs.FullBatch(), step=0.05)
+    with pytest.raises((ValueError, TypeError), match="folds"):
+        run.cross_validate(3, folds=folds)
+
+
+def test_batches_with_members_of_their_own_cannot_be_cut_anew():
+    run = rs.descend(DATA, rs.RandomReshuffling(batches=[range(15), range(15, 30)]), step=0.05)
+    with pytest.raises(ValueError, match="batches"):
+        run.cross_validate(3)
+
+
+@pytest.mark.parametrize("data", [DATA, WIDE])
+@pytest.mark.parametrize("recipe", [{}, {"momentum": 0.5}, {"penalty": 0.3}, {"average": rs.EMA(0.5)}])
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_degrees_of_freedom_are_the_trace_of_the_derivative(scheme, recipe, data):
+    """The mean iterate is linear in the responses: what a unit of each response does is looked at one by one."""
+    units = rs.LeastSquares(data.X, np.eye(data.n))
+    epochs = [1, 4, 30]
+    fits = np.einsum("ip,epi->e", data.X, rs.descend(units, scheme, step=0.04, **recipe).iterate(epochs))
+    run = rs.descend(data, scheme, step=0.04, start=np.ones(data.p), **recipe)
+    np.testing.assert_allclose(run.degrees_of_freedom(epochs), fits, rtol=1e-9)
+    assert run.degrees_of_freedom(0 if not recipe.get("average") else 1) >= 0
+
+
+def test_degrees_of_freedom_at_the_ends():
+    run = rs.descend(DATA, rs.FullBatch(), step=0.1)
+    np.testing.assert_allclose(run.degrees_of_freedom([0, math.inf]), [0, 6], atol=1e-12)
+    assert np.isinf(rs.descend(DATA, rs.FullBatch(), step=100.0).degrees_of_freedom(math.inf))
+
+
+@pytest.mark.parametrize("data", [DATA, WIDE])
+def test_the_ridge_with_the_same_freedom(data):
+    run = rs.descend(data, rs.RandomReshuffling(batch_size=6), step=0.03)
+    found = run.ridge_equivalent([2, 15])
+    for number, epoch in enumerate((2, 15)):
+        penalty = found.penalty[number]
+        ridge = Ridge(alpha=data.n * penalty, fit_intercept=False, tol=1e-14).fit(data.X, data.y)
+        values = np.linalg.svd(data.X, compute_uv=False) ** 2 / data.n
+        assert math.isclose((values / (values + penalty)).sum(), run.degrees_of_freedom(epoch), rel_tol=1e-9)
+        apart = data.X @ (run.iterate(epoch) - ridge.coef_)
+        assert math.isclose(found.distance[number], np.linalg.norm(apart) / math.sqrt(data.n), rel_tol=1e-6)
+        moved = np.linalg.norm(data.X @ run.iterate(epoch)) / math.sqrt(data.n)
+        assert math.isclose(found.share[number], found.distance[number] / moved, rel_tol=1e-9)
+
+
+def test_the_ridge_at_the_ends_and_of_many_outputs():
+    run = rs.descend(rs.LeastSquares(DATA.X, np.column_stack([DATA.y] * 3)), rs.FullBatch(), step=0.1)
+    found = run.ridge_equivalent([0, 5, math.inf])
+    assert found.distance.shape == (3, 3)
+    assert found.penalty[0] == math.inf
+    assert found.penalty[2] == 0
+    np.testing.assert_allclose(found.distance[[0, 2]], 0, atol=1e-9)
+
+
+def test_flow_is_ridge_to_a_percent_or_so():
+    """Early-stopped flow and ridge are within a factor 1.69 in risk (Ali, Kolter and Tibshirani, 2019)."""
+    run = rs.descend(DATA, rs.FullBatch(), step=0.01)
+    found = run.ridge_equivalent([10, 100])
+    assert (found.share < 0.1).all()
+
+
+def test_mallows_cp_and_its_noise():
+    run = rs.descend(rs.LeastSquares(DATA.X, DATA.y), rs.FullBatch(), step=0.1)
+    fit = DATA.X @ np.linalg.lstsq(DATA.X, DATA.y)[0]
+    variance = np.square(DATA.y - fit).sum() / 24
+    want = np.square(DATA.y - DATA.X @ run.iterate(7)).mean() + 2 * variance * run.degrees_of_freedom(7) / 30
+    assert math.isclose(run.mallows_cp(7), want, rel_tol=1e-10)
+    assert math.isclose(run.mallows_cp(7, noise=0.0), 2 * run.training_loss(7), rel_tol=1e-12)
+    with pytest.raises(rs.MissingTruthError, match="noise"):
+        rs.descend(rs.LeastSquares(WIDE.X, WIDE.y), rs.FullBatch(), step=0.1).mallows_cp(7)
+
+
+def test_generalized_cross_validation_warns():
+    run = rs.descend(DATA, rs.FullBatch(), step=0.1)
+    with pytest.warns(rs.AccuracyWarning, match="leave_one_out"):
+        found = run.generalized_cross_validation(7)
+    want = 2 * run.training_loss(7) / (1 - run.degrees_of_freedom(7) / 30) ** 2
+    assert math.isclose(found, want, rel_tol=1e-12)
+
+
+def test_where_gcv_fails_and_leave_one_out_does_not():
+    """Shortly after interpolation, p / n = 1.5: the reason why GCV is offered under its own name alone."""
+    ratios = []
+    for seed in range(5):
+        data = rs.gaussian(100, 150, noise=0.5, seed=seed)
+        run = rs.descend(data, rs.FullBatch(), step=0.2)
+        truth = run.risk(200).total + 0.25
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", rs.AccuracyWarning)
+            gcv = run.generalized_cross_validation(200)
+        ratios.append([gcv / truth, run.leave_one_out(200).mean_square / truth])
+    gcv, left_out = np.mean(ratios, axis=0)
+    assert abs(left_out - 1) < 0.1
+    assert abs(gcv - 1) > 0.3
+
+
+@pytest.mark.parametrize(
+    "scheme", [rs.FullBatch(), rs.RandomReshuffling(3), rs.SampleReshuffling(batch_size=10)]
+)
+def test_the_best_epoch_without_the_truth(scheme):
+    drawn = rs.gaussian(40, 25, noise=1.0, seed=4)
+    run = rs.descend(rs.LeastSquares(drawn.X, drawn.y), scheme, alpha=0.1)
+    found = run.best_epoch()
+    errors = run.leave_one_out(np.arange(400)).mean_square
+    assert found.criterion == "leave-one-out"
+    assert found.epoch == int(np.argmin(errors))
+    assert math.isclose(found.risk, errors.min(), rel_tol=1e-9)
+    known = rs.descend(drawn, scheme, alpha=0.1).best_epoch()
+    assert known.criterion == "risk"
+
+
+def test_the_best_epoch_of_each_output():
+    drawn = rs.gaussian(40, 25, noise=1.0, seed=4)
+    y = np.column_stack([drawn.y, drawn.X @ np.ones(25)])
+    found = rs.descend(rs.LeastSquares(drawn.X, y), rs.RandomReshuffling(3), alpha=0.1).best_epoch()
+    alone = rs.descend(rs.LeastSquares(drawn.X, drawn.y), rs.RandomReshuffling(3), alpha=0.1).best_epoch()
+    assert found.epoch[0] == alone.epoch
+    assert found.epoch[1] == math.inf

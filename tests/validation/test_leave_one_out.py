@@ -1,0 +1,245 @@
+"""Leave-one-out along the whole path against following every order with every row left out in turn."""
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import reshuffle as rs
+from tests.validation.enumerated import batch_orders, residuals, sample_splits
+
+EPOCHS = np.array([0, 1, 2, 7, 40])
+
+
+def problem(n, p, outputs=None, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, p)) * rng.uniform(0.3, 2.0, size=p)
+    shape = (n,) if outputs is None else (n, outputs)
+    return rs.LeastSquares(
+        X, rng.standard_normal(shape) + X[:, :1] @ np.ones((1,) if outputs is None else (1, outputs))
+    )
+
+
+def parts(n, sizes):
+    ends = np.concatenate([[0], np.cumsum(sizes)])
+    return [(np.arange(a, b), b - a) for a, b in pairwise(ends)]
+
+
+FOUR = [[0, 5], [1, 2, 3], [4, 6, 7, 8], [9, 10]]
+FIXED = {
+    "full batch": (rs.FullBatch(), lambda n: [parts(n, [n])], 1),
+    "one batch": (rs.RandomReshuffling(1), lambda n: [parts(n, [n])], 1),
+    "two": (rs.RandomReshuffling(2), lambda n: batch_orders(parts(n, [n - n // 2, n // 2])), 1),
+    "ragged": (rs.RandomReshuffling(batch_size=4), lambda n: batch_orders(parts(n, [4, 4, n - 8])), 1),
+    "drop last": (rs.RandomReshuffling(batch_size=5, drop_last=True), lambda n: batch_orders(parts(n, [5, 5])), 1),
+    "four": (rs.RandomReshuffling(batches=FOUR), lambda n: batch_orders([(np.array(r), len(r)) for r in FOUR]), 1),
+    "five": (rs.RandomReshuffling(batches=5), lambda n: batch_orders(parts(n, [3, 2, 2, 2, 2])), 1),
+    "draws of samples": (rs.SampleWithReplacement(batch_size=4), lambda n: [parts(n, [n])], 3),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("penalty", [0.0, 0.3])
+@pytest.mark.parametrize("p", [3, 15])
+@pytest.mark.parametrize("name", FIXED)
+def test_fixed_batches_and_draws_are_exact(name, p, penalty):
+    scheme, orders, repeats = FIXED[name]
+    data, start = problem(11, p, outputs=2, seed=p), np.linspace(-1, 1, p)
+    step = 0.05
+    run = rs.descend(data, scheme, step=step, start=start, penalty=penalty)
+    found = run.leave_one_out(EPOCHS)
+    want = residuals(data.X, data.y, orders(11), step, EPOCHS, start, penalty, repeats)
+    assert found.method == "exact"
+    np.testing.assert_allclose(found.residuals, want, atol=1e-10)
+    np.testing.assert_allclose(found.mean_square, np.square(want).mean(axis=1), rtol=1e-10)
+    np.testing.assert_allclose(
+        found.standard_error, np.square(want).std(axis=1, ddof=1) / math.sqrt(11), rtol=1e-8
+    )
+    assert not found.error.any()
+
+
+def test_batches_drawn_with_replacement_are_exact():
+    data = problem(9, 4)
+    members = [[0, 1, 2], [3, 4], [5, 6, 7, 8]]
+    found = rs.descend(data, rs.WithReplacement(batches=members), step=0.05).leave_one_out(EPOCHS)
+    # The mean of a step is that over the batches, and an epoch has three.
+    want = np.zeros_like(found.residuals)
+    for i in range(9):
+        X, y = data.X.copy(), data.y.copy()
+        X[i], y[i] = 0.0, 0.0
+        W = sum(X[rows].T @ X[rows] / len(rows) for rows in members) / 3
+        g = sum(X[rows].T @ y[rows] / len(rows) for rows in members) / 3
+        for number, epoch in enumerate(EPOCHS):
+            b = np.zeros(4)
+            for _ in range(3 * epoch):
+                b = b - 0.05 * (W @ b - g)
+            want[number, i] = data.y[i] - data.X[i] @ b
+    np.testing.assert_allclose(found.residuals, want, atol=1e-11)
+
+
+@pytest.mark.parametrize(("sizes", "p"), [([4, 4], 3), ([5, 3], 12), ([4, 4], 12)])
+def test_two_batches_of_shuffled_samples_are_exact(sizes, p):
+    data = problem(8, p, outputs=2, seed=3)
+    scheme = rs.SampleReshuffling(batch_size=sizes[0])
+    for penalty in (0.0, 0.2):
+        found = rs.descend(data, scheme, step=0.1, penalty=penalty).leave_one_out(EPOCHS)
+        want = residuals(data.X, data.y, sample_splits(8, sizes), 0.1, EPOCHS, penalty=penalty)
+        assert found.method == "cavity"
+        np.testing.assert_allclose(found.residuals, want, atol=1e-9)
+
+
+@pytest.mark.parametrize("sizes", [[3, 3, 3], [3, 3, 2], [2, 2, 2, 2]])
+def test_shuffled_samples_are_within_their_error(sizes):
+    n = sum(sizes)
+    data = problem(n, 3, outputs=2, seed=n)
+    found = rs.descend(data, rs.SampleReshuffling(batch_size=sizes[0]), step=0.1).leave_one_out(EPOCHS)
+    want = residuals(data.X, data.y, sample_splits(n, sizes), 0.1, EPOCHS)
+    off = np.abs(found.mean_square - np.square(want).mean(axis=1))
+    assert (off <= found.error + 1e-12).all()
+    assert (found.error <= 0.1 * found.mean_square).all()
+
+
+def test_many_batches_are_within_their_error(monkeypatch):
+    """By subsets of the other batches, and by their sizes alone."""
+    rng = np.random.default_rng(5)
+    for _ in range(8):
+        n = int(rng.integers(12, 40))
+        X = rng.standard_normal((n, int(rng.integers(2, n // 2))))
+        data = rs.LeastSquares(X, X[:, 0] + rng.standard_normal(n))
+        alpha = 0.3 * float(rs.critical_step(data, rs.FullBatch()))
+        run = rs.descend(data, rs.RandomReshuffling(batches=6), alpha=alpha)
+        exact = run.leave_one_out([1, 10, 100])
+        with monkeypatch.context() as patch:
+            patch.setattr("reshuffle.validation.subset_looks._price_of_subsets", lambda descent: math.inf)
+            found = run.leave_one_out([1, 10, 100])
+        assert (exact.method, found.method) == ("exact", "subset sizes")
+        assert (np.abs(found.mean_square - exact.mean_square) <= found.error).all()
+        assert found.error.all()
+
+
+@pytest.mark.parametrize(
+    ("scheme", "recipe"),
+    [
+        (rs.Cyclic(3), {}),
+        (rs.ShuffleOnce(3), {}),
+        (rs.RandomReshuffling(2), {"momentum": 0.5}),
+        (rs.FullBatch(), {"average": rs.TailAverage(start=1)}),
+        (rs.RandomReshuffling(2), {"penalty": 0.2, "unpenalized": [-1]}),
+        (rs.Stages([(2, rs.FullBatch()), (None, rs.Cyclic(2))]), {}),
+    ],
+)
+def test_other_runs_are_run_again_without_each_row(scheme, recipe):
+    data = problem(7, 3)
+    run = rs.descend(data, scheme, step=0.1, **recipe)
+    found = run.leave_one_out([3, 20])
+    assert found.method == "refits"
+    for i in range(7):
+        X, y = data.X.copy(), data.y.copy()
+        X[i], y[i] = 0.0, 0.0
+        alone = rs.descend(rs.LeastSquares(X, y), scheme, step=0.1, **recipe)
+        np.testing.assert_allclose(
+            found.residuals[:, i], data.y[i] - alone.iterate([3, 20]) @ data.X[i], atol=1e-12
+        )
+
+
+def test_in_the_limit_it_is_that_of_least_squares():
+    data = problem(20, 4)
+    found = rs.descend(data, rs.FullBatch(), step=0.1).leave_one_out(math.inf)
+    fit = data.X @ np.linalg.lstsq(data.X, data.y)[0]
+    np.testing.assert_allclose(found.residuals, (data.y - fit) / (1 - data.leverages), rtol=1e-9)
+    assert not found.saturated.any()
+
+
+@pytest.mark.parametrize("scheme", [rs.FullBatch(), rs.RandomReshuffling(2), rs.SampleReshuffling(batches=2)])
+def test_rows_that_alone_see_a_direction(scheme):
+    """Of interpolation every row is such a row; with a column of its own one is."""
+    wide = problem(6, 9)
+    tall = rs.LeastSquares(np.hstack([problem(8, 2).X, np.eye(8)[:, 3:4]]), problem(8, 2).y)
+    for data, saturated in ((wide, np.ones(6)), (tall, np.arange(8) == 3)):
+        run = rs.descend(data, scheme, step=0.1)
+        found = run.leave_one_out([10**6, math.inf])
+        np.testing.assert_array_equal(found.saturated, saturated)
+        np.testing.assert_allclose(found.residuals[1], found.residuals[0], atol=1e-7)
+        for i in range(data.n):
+            alone = rs.descend(data.without(np.array([i])), scheme, step=0.1).iterate(math.inf)
+            np.testing.assert_allclose(found.residuals[1, i], data.y[i] - data.X[i] @ alone, atol=1e-8)
+
+
+def test_late_epochs_and_steps_that_diverge():
+    data = problem(12, 4)
+    critical = float(rs.critical_step(data, rs.FullBatch()))
+    late = rs.descend(data, rs.FullBatch(), step=1e-6 * critical)
+    refits = [
+        data.y[i] - data.X[i] @ late.on(data.without(np.array([i]))).iterate([10**4, 10**8]).T
+        for i in range(12)
+    ]
+    np.testing.assert_allclose(late.leave_one_out([10**4, 10**8]).residuals, np.transpose(refits), rtol=1e-7)
+    beyond = rs.descend(data, rs.FullBatch(), step=1.5 * critical)
+    growing = beyond.leave_one_out([20, 10**5, math.inf])
+    direct = residuals(data.X, data.y, [parts(12, [12])], 1.5 * critical, [20])[0, :, 0]
+    np.testing.assert_allclose(growing.residuals[0], direct, rtol=1e-6)
+    assert np.isinf(growing.mean_square[1:]).all()
+
+
+def test_weights_are_those_of_repeated_rows():
+    """An unweighted row twice, left out together, is a row of weight two; divisors differ, so do the steps."""
+    data = problem(6, 2)
+    weights = np.array([1.0, 2.0, 1.0, 3.0, 1.0, 1.0])
+    weighted = rs.LeastSquares(data.X, data.y, sample_weight=weights)
+    found = rs.descend(weighted, rs.FullBatch(), step=0.1).leave_one_out([5, math.inf])
+    for i in range(6):
+        kept = np.where(np.arange(6) == i, 0.0, weights)
+        W, g = data.X.T @ (kept[:, None] * data.X) / 6, data.X.T @ (kept * data.y) / 6
+        b = np.zeros(2)
+        for _ in range(5):
+            b = b - 0.1 * (W @ b - g)
+        want = [data.y[i] - data.X[i] @ b, data.y[i] - data.X[i] @ np.linalg.solve(W, g)]
+        np.testing.assert_allclose(found.residuals[:, i], want, rtol=1e-9)
+    squares = np.square(found.residuals)
+    np.testing.assert_allclose(found.mean_square, squares @ weights / weights.sum(), rtol=1e-12)
+
+
+def test_some_of_the_rows():
+    run = rs.descend(problem(10, 3, outputs=2), rs.RandomReshuffling(2), step=0.1)
+    whole, some = run.leave_one_out([1, 5]), run.leave_one_out([1, 5], rows=[7, 2])
+    np.testing.assert_allclose(some.residuals, whole.residuals[:, [7, 2]], rtol=1e-10)
+
+
+def test_a_single_run_has_its_spread_on_top():
+    data = problem(12, 3)
+    run = rs.descend(data, rs.RandomReshuffling(3), step=0.1)
+    mean, alone = run.leave_one_out([2, 9]), run.leave_one_out([2, 9], of_run=True)
+    spread = np.einsum("ij,ejk,ik->e", data.X, run.covariance([2, 9]).matrix, data.X) / 12
+    np.testing.assert_allclose(alone.mean_square - mean.mean_square, spread, rtol=1e-8)
+
+
+def test_the_test_error_is_predicted():
+    """The mean of leave-one-out over twenty draws is risk plus noise, within four standard errors."""
+    off = []
+    for seed in range(20):
+        data = rs.gaussian(60, 30, noise=0.7, seed=seed)
+        run = rs.descend(data, rs.SampleReshuffling(batch_size=10), alpha=0.3)
+        off.append(run.leave_one_out([2, 10, 60]).mean_square - run.risk([2, 10, 60]).total - 0.49)
+    error = np.std(off, axis=0, ddof=1) / math.sqrt(20)
+    assert (np.abs(np.mean(off, axis=0)) < 4 * error).all()
+
+
+def test_what_was_left_out_is_told():
+    text = repr(rs.descend(problem(10, 3), rs.FullBatch(), step=0.1).leave_one_out(3))
+    assert "standard error" in text
+    assert "exact" in text
+
+
+@pytest.mark.parametrize(
+    ("rows", "match"),
+    [([10], "rows"), ([-1], "rows"), ([1, 1], "rows"), ([0.5], "rows"), ([], "rows"), ([[1]], "rows")],
+)
+def test_rows_that_are_not_there(rows, match):
+    run = rs.descend(problem(10, 3), rs.FullBatch(), step=0.1)
+    with pytest.raises((ValueError, TypeError), match=match):
+        run.leave_one_out(3, rows=rows)
+
+
+def test_a_single_row_teaches_nothing_without_itself():
+    with pytest.raises(ValueError, match="at least 2 rows"):
+        rs.descend(rs.LeastSquares([[1.0]], [1.0]), rs.FullBatch(), step=0.1).leave_one_out(1)
