@@ -100,9 +100,8 @@ class TrainedOutputs:
 
     def deviation(self, rows: FloatArray, epochs: ArrayLike) -> FloatArray:
         """The standard deviation over orders of what runs say of new rows (m, p), epochs.shape + (m, t)."""
-        seen = self.data.rows(rows)
-        alone = [run.covariance(epochs).deviation(seen) for run in self._single_outputs]
-        return np.stack(alone, axis=-1)
+        found = self.run.covariance(epochs).deviation(self.data.rows(rows))
+        return found[..., np.newaxis] if self.run.problem.outputs is None else found
 
     @property
     def grows(self) -> bool:
