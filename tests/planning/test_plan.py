@@ -136,14 +136,23 @@ def test_the_estimate_of_the_spread_is_about_right(scheme, tolerance):
     problem = rs.LeastSquares(data.X, data.y)
     run, when = rs.descend(problem, scheme, 0.1), np.array([1.0, 3.0, 20.0])
     exact = 2 * (run.excess_training_loss(when, of_run=True) - run.excess_training_loss(when))
-    found = SpreadEstimate(Spectrum.of(problem)).along(scheme, 0.1, when)
+    found = SpreadEstimate(Spectrum.of(problem)).along(scheme, np.array([0.1]), when)[0]
     np.testing.assert_allclose(found, exact, rtol=tolerance)
+
+
+def test_steps_are_estimated_as_if_each_were_alone():
+    estimate, scheme = SpreadEstimate(Spectrum.of(rs.LeastSquares(X, Y))), rs.SampleReshuffling(batch_size=5)
+    steps, when = np.array([1e-9, 1e-3, 0.02]), np.array([1.0, 4.0, 500.0])
+    together = estimate.along(scheme, steps, when, 0.1)
+    alone = [estimate.along(scheme, steps[[place]], when, 0.1)[0] for place in range(3)]
+    np.testing.assert_allclose(together, alone, rtol=1e-12)
+    assert (np.diff(together, axis=0) > 0).all()
 
 
 def test_no_spread_without_randomness():
     estimate = SpreadEstimate(Spectrum.of(rs.LeastSquares(X, Y)))
     for scheme in (rs.FullBatch(), rs.Cyclic(4), rs.SampleReshuffling(batch_size=24)):
-        assert not estimate.along(scheme, 0.01, np.array([1.0, 5.0])).any()
+        assert not estimate.along(scheme, np.array([0.01]), np.array([1.0, 5.0])).any()
 
 
 @pytest.fixture(scope="module")

@@ -188,10 +188,13 @@ class LeftOutCurve:
         combinations = self.combinations(step, visits, penalty)
         return np.asarray(((combinations @ self._gram) * combinations).sum(axis=1).clip(min=0.0))
 
-    def residuals(self, step: float, visits: FloatArray, penalty: float = 0.0) -> FloatArray:
-        """e_i after each number of visits, (k, n, t), times the root of its weight."""
+    def residuals(
+        self, step: float, visits: FloatArray, penalty: float = 0.0, rows: IntArray | None = None
+    ) -> FloatArray:
+        """e_i after each number of visits, (k, n, t), times the root of its weight; of some rows or of all."""
         combinations = self.combinations(step, visits, penalty)
-        found = [np.einsum("ki,mti->kmt", combinations, self.parts(members)) for members in self._chunks]
+        chunks = self._chunks if rows is None else [rows]
+        found = [np.einsum("ki,mti->kmt", combinations, self.parts(members)) for members in chunks]
         return np.concatenate(found, axis=1)
 
 
