@@ -42,6 +42,8 @@ class Answer:
         their axis is logarithmic.
     remarks, notes : lists of str
         Lines above the table and below it.
+    code : list of str
+        Programs, printed last as they are.
     """
 
     title: str
@@ -56,6 +58,7 @@ class Answer:
     keys: int = 1
     remarks: Sequence[str] = field(default_factory=list)
     notes: Sequence[str] = field(default_factory=list)
+    code: Sequence[str] = field(default_factory=list)
     from_zero: bool = False
     far: bool = False
 
@@ -204,3 +207,6 @@ def _print(answer: Answer, options: OutputOptions) -> None:
     for name in ("plot", "csv", "json"):
         if getattr(options, name) is not None:
             console.print(f"{name}: {getattr(options, name)}", soft_wrap=True)
+    for program in answer.code:
+        # Not folded: it is to be copied.
+        console.print("\n" + program, end="", soft_wrap=True)
