@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 from reshuffle.cli.advice_picture import picture
 from reshuffle.cli.advice_words import (
     Advice,
-    Choice,
     against,
+    batches,
     choices,
     expected_errors,
     places,
@@ -75,42 +75,51 @@ def curves(advice: Advice) -> list[Series]:
         factor = float(plan.shares[other]) / plan.best.share
         times = factor if factor >= 1 else 1 / factor
         wanted.setdefault((size, other), f"learning rate {times:.3g} times {word}")
-    everything = len(plan.batch_sizes) - 1
-    best = int(np.argmin(errors[everything].min(axis=-1)))
-    wanted.setdefault((everything, best), f"batches of {plan.batch_sizes[everything]:g}, its best rate")
+    largest = len(plan.batch_sizes) - 1
+    if largest != size:
+        best = int(np.argmin(errors[largest].min(axis=-1)))
+        wanted[largest, best] = f"{batches(plan, int(plan.batch_sizes[largest]))}, at the best rate"
     roots = np.sqrt if advice.is_single else np.asarray
     return [Series(label, plan.epochs, roots(errors[place])) for place, label in wanted.items()]
 
 
 def _table(advice: Advice) -> tuple[list[str], list[list[str]]]:
-    headings = ["choice", "batch size", "learning rate", "epochs", "test error", "against it"]
+    """Columns that say something: of momentum and weight decay only where there is any."""
+    found = choices(advice)
+    columns = {
+        "choice": [choice.name for choice in found],
+        "batch size": [_cell(choice.batch_size) for choice in found],
+        "learning rate": [_cell(choice.step) for choice in found],
+    }
+    for heading, values in (
+        ("momentum", [choice.momentum for choice in found]),
+        ("weight decay", [choice.penalty for choice in found]),
+    ):
+        if any(values):
+            columns[heading] = [
+                _cell(None if one.step is None else value) for one, value in zip(found, values, strict=True)
+            ]
+    columns["epochs"] = ["" if choice.epochs is None else str(choice.epochs) for choice in found]
+    columns["test error"] = [number(choice.test_error, 4) for choice in found]
     if advice.is_single:
-        headings.insert(-1, "RMSE")
+        columns["RMSE"] = [number(root(choice.test_error, 0.0)[0], 4) for choice in found]
     base = advice.plan.best.test_error
-    rows: list[list[str]] = []
-    for choice in choices(advice):
-        row = [choice.name, *_training(choice), number(choice.test_error, 4)]
-        if advice.is_single:
-            row.append(number(root(choice.test_error, 0.0)[0], 4))
-        rows.append([*row, against(choice.test_error, base) if rows else ""])
-    return headings, rows
+    columns["against it"] = ["", *(against(choice.test_error, base) for choice in found[1:])]
+    return list(columns), [list(row) for row in zip(*columns.values(), strict=True)]
 
 
-def _training(choice: Choice) -> list[str]:
-    return [
-        "" if choice.batch_size is None else str(choice.batch_size),
-        "" if choice.step is None else number(choice.step, 3),
-        "" if choice.epochs is None else str(choice.epochs),
-    ]
+def _cell(value: float | None) -> str:
+    return "" if value is None else str(value) if isinstance(value, int) else number(value, 3)
 
 
 def _notes(advice: Advice) -> list[str]:
     best = advice.plan.best
     units = "in units of the target squared" if advice.is_single else "each target in its standard deviations"
     tried = len(advice.plan.batch_sizes) * len(advice.plan.shares)
+    spread = f"; of it {best.spread:.2g} is what the random order of a single run adds" * bool(best.spread)
     return [
         f"Test error: the mean square expected on new rows, {units}, leaving out each row in turn "
-        f"({best.method}); of it {best.spread:.2g} is what the random order of a single run adds.",
+        f"({best.method}){spread}.",
         f"Chosen from {tried} pairs of batch size and learning rate, up to {advice.plan.epochs[-1]:g} epochs, "
         "without training.",
     ]

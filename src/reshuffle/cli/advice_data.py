@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 from reshuffle.cli import named_columns, samples
 from reshuffle.cli.complaints import InputError, warn
-from reshuffle.cli.named_columns import NamedColumns, listed
+from reshuffle.cli.named_columns import NamedColumns, as_argument, listed
 from reshuffle.cli.samples import Samples
 from reshuffle.cli.tables import shown
 
 if TYPE_CHECKING:
     from reshuffle._core import FloatArray
 
+_LARGEST = 1e100
 _FEWEST_ROWS = 3
 """One to leave out, and two to learn from."""
 
@@ -115,6 +116,7 @@ def read(path: str, target: Sequence[str], drop: Sequence[str], one_hot: Sequenc
     others = [name for name in table.names if name not in {*targets, *dropped, *words}]
     numbers, has_commas = table.numbers([*others, *targets])
     X, y = numbers[:, : len(others)], numbers[:, len(others) :]
+    _require_ordinary_sizes(path, [*others, *targets], numbers)
     _require_varying(path, targets, y)
     moving = [bool(np.ptp(column)) for column in X.T]
     constant = [name for name, moves in zip(others, moving, strict=True) if not moves]
@@ -173,6 +175,19 @@ def _named(table: NamedColumns, option: str, given: Sequence[str]) -> list[str]:
     return names
 
 
+def _require_ordinary_sizes(path: str, names: Sequence[str], values: "FloatArray") -> None:
+    """Refuse numbers whose squares are beyond the range of numbers."""
+    import numpy as np
+
+    sizes = np.abs(values).max(axis=0)
+    for name, size in zip(names, sizes, strict=True):
+        if size and not 1 / _LARGEST < size < _LARGEST:
+            raise InputError(
+                f"{path}: column {name!r} must have its largest entry between {1 / _LARGEST:g} and {_LARGEST:g}, "
+                f"but that is {size:.3g}; write it in other units."
+            )
+
+
 def _require_varying(path: str, targets: Sequence[str], y: "FloatArray") -> None:
     for name, column in zip(targets, y.T, strict=True):
         if column.min() == column.max():
@@ -190,7 +205,7 @@ def _require_no_copies(
             if (column == answers).all():
                 raise InputError(
                     f"{path}: column {name!r} is a copy of --target {shown(target)} and would give it away; "
-                    f"leave it out with --drop {shown(name)}."
+                    f"leave it out with --drop {as_argument(name)}."
                 )
 
 
@@ -199,7 +214,7 @@ def _categories(table: NamedColumns, name: str) -> list[str]:
     if len(found) == table.rows:
         raise InputError(
             f"--one-hot {shown(name)} must be a column of categories, but every row of {table.path} has another "
-            f"entry there; leave it out with --drop {shown(name)}."
+            f"entry there; leave it out with --drop {as_argument(name)}."
         )
     return found
 

@@ -66,6 +66,8 @@ class Choice:
     step: float | None
     epochs: int | None
     test_error: float
+    momentum: float = 0.0
+    penalty: float = 0.0
 
 
 def about(value: float, error: float) -> str:
@@ -105,12 +107,16 @@ def recommendation(advice: Advice) -> str:
     best = advice.plan.best
     extras = f" momentum {best.momentum:g}," * bool(best.momentum)
     extras += f" weight decay {best.penalty:.3g}," * bool(best.penalty)
-    everything = best.batch_size == advice.plan.run.problem.n
-    batches = "all rows at once" if everything else f"batches of {best.batch_size}"
+    rows, plural = batches(advice.plan, best.batch_size), "s" * (best.epochs != 1)
     return (
-        f"Train with {batches}, learning rate {best.step:.3g},{extras} for {best.epochs} "
-        f"epoch{'s' * (best.epochs != 1)}; expect {_expectation(advice)}."
+        f"Train with {rows}, learning rate {best.step:.3g},{extras} for {best.epochs} epoch{plural}; "
+        f"expect {_expectation(advice)}."
     )
+
+
+def batches(plan: "rs.Plan", size: int) -> str:
+    """How many rows are visited at a time."""
+    return "all rows at once" if size == plan.run.problem.n else f"batches of {size}"
 
 
 def _expectation(advice: Advice) -> str:
@@ -118,8 +124,8 @@ def _expectation(advice: Advice) -> str:
     if advice.is_single:
         name, deviation = shown(advice.data.targets[0]), float(advice.deviations[0])
         return (
-            f"a test error of {about(*root(best.test_error, best.standard_error))} (RMSE in units of {name}, whose "
-            f"standard deviation is {deviation:.4g}), or {about(best.test_error, best.standard_error)} squared"
+            f"a test error of {about(*root(best.test_error, best.standard_error))} (RMSE; {name} has a standard "
+            f"deviation of {deviation:.4g}), a mean square of {about(best.test_error, best.standard_error)}"
         )
     words = f"{about(best.test_error, best.standard_error)} of the variance of the targets to be left as test error"
     if advice.of_targets is None or advice.errors_of_targets is None:
@@ -147,6 +153,9 @@ def remarks(advice: Advice) -> list[str]:
         f"The largest safe learning rate for such batches is {safe:.3g}; this one is {best.share:.3g} of it. "
         f"Without training: {', '.join(simple)}.",
     ]
+    variance = float(advice.deviations[0]) ** 2 if advice.is_single else 1.0
+    if best.test_error >= variance:
+        lines.append("That is no better than always predicting the mean.")
     return lines + ([_kept(advice, advice.promise)] if advice.promise is not None else [])
 
 
@@ -177,10 +186,12 @@ def _kept(advice: Advice, promise: "KeptPromise") -> str:
 def choices(advice: Advice) -> list[Choice]:
     """The recommendation, its runners-up, wrong choices, and what needs no training."""
     plan, best = advice.plan, advice.plan.best
-    found = [Choice("recommended", best.batch_size, best.step, best.epochs, best.test_error)]
-    found += [
-        Choice("runner-up", other.batch_size, other.step, other.epochs, other.test_error)
-        for other in plan.runners_up[:_RUNNERS_UP]
+    found = [
+        Choice(name, one.batch_size, one.step, one.epochs, one.test_error, one.momentum, one.penalty)
+        for name, one in (
+            ("recommended", best),
+            *(("runner-up", other) for other in plan.runners_up[:_RUNNERS_UP]),
+        )
     ]
     found += _wrong(advice)
     fits = (plan.least_squares, plan.ridge)
@@ -197,12 +208,14 @@ def _wrong(advice: Advice) -> list[Choice]:
     for name, other in (("rate too large", len(plan.shares) - 1), ("rate too small", max(share - 3, 0))):
         if other != share:
             step = best.step * float(plan.shares[other]) / best.share
-            found.append(Choice(name, best.batch_size, step, best.epochs, float(errors[other, when])))
+            error = float(errors[other, when])
+            found.append(Choice(name, best.batch_size, step, best.epochs, error, best.momentum, best.penalty))
     for name, wanted in (("stopped early", best.epochs / 4), ("trained too long", 10 * best.epochs)):
         other = int(np.argmin(np.abs(plan.epochs - wanted)))
         if other != when:
             epochs = int(plan.epochs[other])
-            found.append(Choice(name, best.batch_size, best.step, epochs, float(errors[share, other])))
+            error = float(errors[share, other])
+            found.append(Choice(name, best.batch_size, best.step, epochs, error, best.momentum, best.penalty))
     return found
 
 

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
@@ -67,6 +68,8 @@ def advise(
         "momenta": _numbers("--momentum", momentum, 1.0),
         "penalties": _numbers("--penalty", penalty, float("inf")),
     }
+    if test is not None and Path(test).exists() and Path(data).exists() and Path(test).samefile(data):
+        raise InputError(f"--test must hold other rows than --data, but both are the file {test!r}.")
     read = advice_data.read(data, target, drop, one_hot)
     held_out = None if test is None else read.held_out(test)
     if sizes is not None and max(sizes) > len(read.X):

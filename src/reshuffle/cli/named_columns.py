@@ -1,6 +1,7 @@
 """Columns of a csv or parquet file by name, whether they hold numbers, words, or gaps."""
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -106,6 +107,15 @@ def listed(names: Sequence[str]) -> str:
     return ", ".join([*(shown(name) for name in names[:_LONGEST_LIST]), *more])
 
 
+def as_argument(name: str) -> str:
+    """A name as it is typed in a shell.
+
+    >>> print(as_argument("price"), as_argument("last year"))
+    price 'last year'
+    """
+    return shlex.quote(name)
+
+
 def _of_csv(path: str) -> NamedColumns:
     lines, separator = tables.csv_lines(path)
     header, body = lines[0][1], lines[1:]
@@ -143,25 +153,27 @@ def _require_no_gaps(table: NamedColumns, name: str, cells: Sequence[str], advic
     if gaps:
         raise InputError(
             f"{table.path}: column {name!r} has {len(gaps)} missing value{'s' * (len(gaps) > 1)}, the first in "
-            f"line {gaps[0]}; {advice}, or leave the column out with --drop {shown(name)}."
+            f"line {gaps[0]}; {advice}, or leave the column out with --drop {as_argument(name)}."
         )
 
 
-def _require_no_words(table: NamedColumns, names: Sequence[str], number: object) -> None:
+def _require_no_words(
+    table: NamedColumns, names: Sequence[str], number: Callable[[str], float | None]
+) -> None:
     """Refuse columns that hold words, by name."""
     if not names:
         return
-    assert callable(number)
     first = names[0]
     line, cell = next(
         (line, cell)
         for line, cell in zip(table.lines, table.column(first), strict=True)
         if number(cell) is None and cell.strip() not in _GAPS
     )
-    others = f" (so must {listed(names[1:])})" if len(names) > 1 else ""
-    levels = len(set(table.column(first)))
+    counts = {name: len(set(table.column(name))) for name in names}
+    others = [f"{shown(name)} ({counts[name]})" for name in names[1 : _LONGEST_LIST + 1]]
+    also = f" (as in {', '.join(others)})" if others else ""
     raise InputError(
-        f"{table.path}: line {line}, column {first!r} must be a number, but it is {cell!r}{others}; leave it out "
-        f"with --drop {shown(first)}, or, if its {levels} entries are categories, encode them with --one-hot "
-        f"{shown(first)}."
+        f"{table.path}: line {line}, column {first!r} must be a number, but it is {cell!r}, one of {counts[first]} "
+        f"different entries{also}; encode categories with --one-hot {as_argument(first)}, or leave the column out "
+        f"with --drop {as_argument(first)}."
     )

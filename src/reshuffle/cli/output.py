@@ -209,4 +209,4 @@ def _print(answer: Answer, options: OutputOptions) -> None:
             console.print(f"{name}: {getattr(options, name)}", soft_wrap=True)
     for program in answer.code:
         # Not folded: it is to be copied.
-        console.print("\n" + program, end="", soft_wrap=True)
+        console.print("\n" + program.rstrip("\n"), soft_wrap=True)

@@ -97,10 +97,8 @@ def _reading(data: AdviceData) -> list[str]:
     """Lines that make X and y, with the columns in our order."""
     lines = _table("table", data.path, data)
     away = [*data.targets, *data.dropped, *data.constant]
-    taken = f"table.drop(columns={_list(away)})"
-    if data.encoded:
-        taken = f"pd.get_dummies({taken}, columns={_list(list(data.encoded))}, dtype=float)"
-    return [*lines, f"X, y = {taken}, table[{_list(data.targets)}]"]
+    lines.append(f"X, y = table.drop(columns={_list(away)}), table[{_list(data.targets)}]")
+    return lines + [f"X = {_encoded('X', data)}"] * bool(data.encoded)
 
 
 def _testing(data: AdviceData, test: str | None, prediction: str) -> list[str]:
@@ -108,13 +106,12 @@ def _testing(data: AdviceData, test: str | None, prediction: str) -> list[str]:
         return []
     taken = "test[X.columns]"
     if data.encoded:
-        names = _list([*data.numeric, *data.encoded])
-        taken = f"pd.get_dummies(test[{names}], columns={_list(list(data.encoded))}, dtype=float)"
-        taken += ".reindex(columns=X.columns, fill_value=0.0)"
+        taken = f"{_encoded('test', data)}.reindex(columns=X.columns, fill_value=0.0)"
     return [
         "",
         *_table("test", test, data),
-        f"X_test, y_test = {taken}, test[{_list(data.targets)}]",
+        f"X_test = {taken}",
+        f"y_test = test[{_list(data.targets)}]",
         f'print("test error:", (({prediction} - y_test) ** 2).mean().to_dict())',
     ]
 
@@ -133,6 +130,10 @@ def _table(name: str, path: str, data: AdviceData) -> list[str]:
     ]
     line = f"{name} = pd.read_csv({', '.join(settings)})"
     return [line + f".rename(columns=str.strip){as_words}" * data.is_padded]
+
+
+def _encoded(name: str, data: AdviceData) -> str:
+    return f"pd.get_dummies({name}, columns={_list(list(data.encoded))}, dtype=float)"
 
 
 def _list(names: Sequence[str]) -> str:
