@@ -85,13 +85,16 @@ def test_it_speaks_as_a_person_would(capsys):
         "left out as constant seven." in words
     )
     assert re.search(
-        r"Train with batches of 16, learning rate [\d.e-]+, for \d+ epochs?; expect a test error of [\d.]+ ± [\d.]+ "
-        r"\(RMSE; price has a standard deviation of [\d.]+\), a mean square of \d+ ± \d+\.",
+        r"Train with batches of 16, learning rate [\d.e-]+, for \d+ epochs?; "
+        r"expect a test error of [\d.]+ ± [\d.]+ \(RMSE; price has a standard deviation of [\d.]+\), "
+        r"a mean square of \d+ ± \d+\.",
         words,
     )
     assert "The largest safe learning rate for such batches is " in words
     assert "least squares " in words
-    assert re.search(r"On the \d+ rows of other\.csv the mean over all orders really has [\d.]+ ± [\d.]+", words)
+    assert re.search(
+        r"On the \d+ rows of other\.csv the mean over all orders really has [\d.]+ ± [\d.]+", words
+    )
     for line in ("recommended ", "rate too small ", "trained too long ", "ridge "):
         assert f"\n{line}" in shown
     assert "expected test error (RMSE of price)" in shown
@@ -150,7 +153,17 @@ def test_the_learning_rate_for_mean_squared_loss_is_right(capsys, targets):
 
 def test_the_scikit_learn_program_has_the_mean_run(capsys):
     found = advised(
-        capsys, "--target", "price", "--drop", "rent", *COLUMNS, *QUICK, "--momentum", "0.5", "--penalty", "0.05"
+        capsys,
+        "--target",
+        "price",
+        "--drop",
+        "rent",
+        *COLUMNS,
+        *QUICK,
+        "--momentum",
+        "0.5",
+        "--penalty",
+        "0.05",
     )
     model = executed(found["snippets"]["scikit_learn"])["model"]
     np.testing.assert_allclose(np.ravel(model.coef_), np.ravel(found["coefficients"]), rtol=1e-3)
@@ -189,7 +202,9 @@ def test_the_units_of_several_targets_do_not_matter(capsys):
     ratio = np.array(other["test_error_of_targets"]) / plain["test_error_of_targets"]
     np.testing.assert_allclose(ratio, [1.0, 1e6])
     shown = " ".join(run(capsys, "advise", "--data", "mine.csv", *both).out.split())
-    assert re.search(r"expect [\d.]+ ± [\d.]+ of the variance of the targets .* \(RMSE: price [\d.]+ ± ", shown)
+    assert re.search(
+        r"expect [\d.]+ ± [\d.]+ of the variance of the targets .* \(RMSE: price [\d.]+ ± ", shown
+    )
 
 
 @pytest.mark.parametrize("way", ["semicolons", "decimal commas", "spaces", "parquet"])
@@ -225,5 +240,7 @@ def test_files_and_pictures(capsys, folder):
 
 def test_what_cannot_be_learned_is_told(capsys):
     TRAINED.assign(price=np.random.default_rng(1).normal(size=len(TRAINED))).to_csv("mine.csv", index=False)
-    shown = run(capsys, "advise", "--data", "mine.csv", "--target", "price", "--drop", "rent", *COLUMNS, *QUICK).out
+    shown = run(
+        capsys, "advise", "--data", "mine.csv", "--target", "price", "--drop", "rent", *COLUMNS, *QUICK
+    ).out
     assert "That is no better than always predicting the mean." in shown

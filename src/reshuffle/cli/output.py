@@ -184,12 +184,16 @@ def _print(answer: Answer, options: OutputOptions) -> None:
     # Names of files and columns may look like markup, and are not.
     console = Console(highlight=False, markup=False, emoji=False)
     signs = (console.encoding or "").lower().startswith("utf")
-    console.print(Text(answer.title, style="bold"))
+
+    def words(text: str) -> str:
+        return text if signs else text.replace("±", "+-")
+
+    console.print(Text(words(answer.title), style="bold"))
     for remark in answer.remarks:
-        console.print(remark)
+        console.print(words(remark))
     console.print()
     for line in table(answer.headings, answer.rows, answer.keys, console.width, "─" if signs else "-"):
-        console.print(line if signs else line.replace("±", "+-"), soft_wrap=True)
+        console.print(words(line), soft_wrap=True)
     console.print()
     if answer.series and signs:
         console.print(
@@ -203,7 +207,7 @@ def _print(answer: Answer, options: OutputOptions) -> None:
             )
         )
     for note in answer.notes:
-        console.print(note)
+        console.print(words(note))
     for name in ("plot", "csv", "json"):
         if getattr(options, name) is not None:
             console.print(f"{name}: {getattr(options, name)}", soft_wrap=True)
