@@ -238,6 +238,15 @@ def test_files_and_pictures(capsys, folder):
     assert least == pytest.approx(advised(capsys, *arguments)["recommendation"]["test_error"], rel=0.05)
 
 
+def test_where_no_training_is_better_it_is_told(capsys):
+    arguments = ("--target", "price", "--drop", "rent", *COLUMNS, "--batch-size", "60", "--epochs", "1")
+    found = advised(capsys, *arguments)
+    assert found["ridge"]["mean_square"] < 0.9 * found["recommendation"]["test_error"]
+    shown = run(capsys, "advise", "--data", "mine.csv", *arguments).out
+    assert re.search("Here (ridge|least squares) does better than training.", shown)
+    assert "does better" not in run(capsys, "advise", "--data", "mine.csv", *arguments[:-1], "100").out
+
+
 def test_what_cannot_be_learned_is_told(capsys):
     TRAINED.assign(price=np.random.default_rng(1).normal(size=len(TRAINED))).to_csv("mine.csv", index=False)
     shown = run(

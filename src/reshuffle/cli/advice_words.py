@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 _EQUAL = 1e-3
 """Shares of the test error that nobody would notice; the plan takes them for equal, too."""
+_WORTH_IT = 0.01
+"""Shares of the test error for which one might leave training alone."""
 _RUNNERS_UP = 3
 _HUGE = 1e7
 
@@ -153,6 +155,9 @@ def remarks(advice: Advice) -> list[str]:
         f"The largest safe learning rate for such batches is {safe:.3g}; this one is {best.share:.3g} of it. "
         f"Without training: {', '.join(simple)}.",
     ]
+    simplest = min((plan.least_squares, plan.ridge), key=lambda fit: fit.mean_square)
+    if simplest.mean_square < (1 - _WORTH_IT) * best.test_error:
+        lines.append(f"Here {simplest.name} does better than training.")
     variance = float(advice.deviations[0]) ** 2 if advice.is_single else 1.0
     if best.test_error >= variance:
         lines.append("That is no better than always predicting the mean.")
