@@ -161,6 +161,18 @@ def test_standardize_is_a_scaler_before_it():
     np.testing.assert_allclose(model.coef_, scaled[-1].coef_ / scaled[0].scale_, rtol=1e-8, atol=1e-12)
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_large_means_of_columns_that_vary_little(weighted):
+    """More columns than rows: the rounding of the means must not look like one more direction."""
+    X, y = data(8, 20)
+    X = X * np.geomspace(1e-3, 1e2, 20) + 10.0
+    weights = np.random.default_rng(1).uniform(0.5, 2.0, 8) if weighted else None
+    model = MiniBatchRegressor(None, epochs=3).fit(X, y, sample_weight=weights)
+    assert model.run_.problem.rank == 7
+    moved = MiniBatchRegressor(None, epochs=3).fit(X - 10.0, y, sample_weight=weights)
+    np.testing.assert_allclose(model.coef_, moved.coef_, rtol=1e-8)
+
+
 @pytest.mark.parametrize("outputs", [None, 2])
 def test_path(outputs):
     X, y = data(40, 3, outputs=outputs)
