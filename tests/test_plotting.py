@@ -19,6 +19,10 @@ RISK = rs.descend(rs.gaussian(8, 4, seed=0), rs.FullBatch(), 0.1).risk(np.arange
 COMPARISON = rs.compare_schemes(
     rs.gaussian(8, 4, seed=0), [rs.RandomReshuffling(2)], step=0.1, thresholds=False
 )
+RUN = rs.descend(rs.gaussian(8, 4, seed=0), rs.RandomReshuffling(batch_size=2), 0.1)
+MATCH = rs.match(RUN, batch_size=4, epochs=5)
+EXPLAINED = rs.explain(RUN.problem.X, RUN.problem.y, RUN.iterate(3), RUN, epochs=3)
+PLAN = rs.plan(RUN.problem.X, RUN.problem.y, batch_sizes=[2, 8], epochs=5, verify=False)
 EVERY_FUNCTION = {
     "axes": plotting.axes,
     "risk_curve": lambda ax=None: plotting.risk_curve(RISK, label="", ax=ax),
@@ -26,6 +30,9 @@ EVERY_FUNCTION = {
     "simulated_band": lambda ax=None: plotting.simulated_band(np.arange(2.0), ESTIMATE, label="", ax=ax),
     "mark_best": lambda ax=None: plotting.mark_best(3, 0.5, ax=ax),
     "scheme_comparison": lambda ax=None: plotting.scheme_comparison(COMPARISON, ax=ax),
+    "explanation": lambda ax=None: plotting.explanation(EXPLAINED, ax=ax),
+    "plan_map": lambda ax=None: plotting.plan_map(PLAN, ax=ax),
+    "step_match": lambda ax=None: plotting.step_match(MATCH, ax=ax),
     "spectrum_curve": lambda ax=None: plotting.spectrum_curve(free.Semicircle(), label="", ax=ax),
     "spectrum_histogram": lambda ax=None: plotting.spectrum_histogram(np.arange(9.0), label="", ax=ax),
 }

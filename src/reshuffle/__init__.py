@@ -17,8 +17,14 @@ if TYPE_CHECKING:
     from reshuffle.errors import MissingTruthError as MissingTruthError
     from reshuffle.errors import UnsupportedError as UnsupportedError
     from reshuffle.free.checks import ConvergenceError as ConvergenceError
+    from reshuffle.planning import Explanation as Explanation
+    from reshuffle.planning import Match as Match
+    from reshuffle.planning import Plan as Plan
     from reshuffle.planning import SchemeComparison as SchemeComparison
     from reshuffle.planning import compare_schemes as compare_schemes
+    from reshuffle.planning import explain as explain
+    from reshuffle.planning import match as match
+    from reshuffle.planning import plan as plan
     from reshuffle.problem import LeastSquares as LeastSquares
     from reshuffle.problem import gaussian as gaussian
     from reshuffle.recipe import EMA as EMA
@@ -72,17 +78,20 @@ _HOMES = {
     "Epoch": "reshuffle.epoch.epoch",
     "Estimate": "reshuffle.simulation",
     "ExpectedRisk": "reshuffle.run",
+    "Explanation": "reshuffle.planning",
     "FullBatch": "reshuffle.schemes",
     "GradientFlow": "reshuffle.run",
     "LeastSquares": "reshuffle.problem",
     "LeaveOneOut": "reshuffle.validation",
     "Limit": "reshuffle.run",
     "LimitComparison": "reshuffle.run",
+    "Match": "reshuffle.planning",
     "MeanSquareStability": "reshuffle.run",
     "MissingTruthError": "reshuffle.errors",
     "OutputCovariances": "reshuffle.run",
     "ParameterCovariance": "reshuffle.run",
     "PerVisit": "reshuffle.recipe",
+    "Plan": "reshuffle.planning",
     "RandomReshuffling": "reshuffle.schemes",
     "RidgeEquivalent": "reshuffle.validation",
     "Risk": "reshuffle.run",
@@ -103,8 +112,11 @@ _HOMES = {
     "compare_schemes": "reshuffle.planning",
     "critical_step": "reshuffle.run",
     "descend": "reshuffle.run",
+    "explain": "reshuffle.planning",
     "gaussian": "reshuffle.problem",
     "gradient_flow": "reshuffle.run",
+    "match": "reshuffle.planning",
+    "plan": "reshuffle.planning",
     "schedules": "reshuffle.recipe",
     "simulate": "reshuffle.simulation",
 }

@@ -8,7 +8,7 @@ import numpy as np
 from reshuffle._core import FloatArray
 from reshuffle.free import view as layout
 from reshuffle.free.view import Drawable, current_axes
-from reshuffle.planning import SchemeComparison
+from reshuffle.planning import Explanation, Match, Plan, SchemeComparison
 from reshuffle.run.risk import Risk
 from reshuffle.simulation import Estimate
 
@@ -219,6 +219,75 @@ def scheme_comparison(
 
 
 _HOLLOW: dict[str, Any] = {"color": "white", "markeredgecolor": COLOURS[0], "markeredgewidth": 1.5}
+
+
+def step_match(match: Match, *, ax: "Axes | None" = None) -> "Axes":
+    """Draw how far each rule for the step is from the trajectory that was to be matched, epoch by epoch."""
+    ax = axes(ax)
+    rules = (
+        ("nearest", match.step, match.distances),
+        ("linear", match.linear.step, match.linear.distances),
+        ("square root", match.square_root.step, match.square_root.distances),
+    )
+    for colour, (name, step, distances) in zip(COLOURS, rules, strict=False):
+        label = f"{name} rule, step {step:.3g}" if name != "nearest" else f"nearest, step {step:.3g}"
+        curve(match.epochs, distances, label=label, colour=colour, ax=ax)
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    ax.legend(frameon=False, fontsize=8)
+    return plain(ax, "epochs", f"distance from the run, relative to its way (batches of {match.batch_size})")
+
+
+def explanation(explained: Explanation, *, ax: "Axes | None" = None) -> "Axes":
+    """Draw the shares of what keeps a fit from the least-squares solution, the slowest modes within theirs.
+
+    Bars to the left of zero point against the difference.
+    """
+    ax, parts = axes(ax), explained.parts
+    for height, part in enumerate(parts):
+        ax.barh(height, part.share, color=COLOURS[height], height=0.6)
+        ax.annotate(f" {part.share:.1%}", (max(part.share, 0.0), height), va="center", fontsize=8)
+        if part.name == "unconverged":
+            edges = np.cumsum([mode.share for mode in explained.modes[:_MODES_SHOWN]])
+            ax.vlines(edges, height - 0.3, height + 0.3, color="white", linewidth=0.8)
+    ax.axvline(0.0, color="black", linewidth=0.8)
+    ax.set_yticks(range(len(parts)), [part.name for part in parts])
+    ax.set_ylim(len(parts) - 0.5, -0.5)
+    ax.margins(x=0.15)
+    return plain(ax, "share of the difference from least squares", "")
+
+
+_MODES_SHOWN = 20
+
+
+def plan_map(plan: Plan, *, at_chosen_epoch: bool = False, ax: "Axes | None" = None) -> "Axes":
+    """Draw what wrong steps and batch sizes cost, in per cent of the least test error, as a map.
+
+    Every cell stops when it is best for it, or after as many epochs as the best recipe; a ring marks the latter.
+    """
+    ax = axes(ax)
+    errors = plan.at_chosen_epoch if at_chosen_epoch else plan.at_best_epoch
+    least = float(plan.at_best_epoch.min())
+    above = 100 * (errors / least - 1) if least > 0 else errors - least
+    ax.imshow(np.log10(np.clip(above, 1e-2, 1e3)), cmap="cividis_r", aspect="auto", vmin=-2.0, vmax=3.0)
+    for (row, column), value in np.ndenumerate(above):
+        words = f"{value:.2g}" if value < 1e3 else f"{value:.0e}"
+        dark = "white" if value > _DARK else "black"
+        ax.annotate(words, (column, row), ha="center", va="center", fontsize=7, color=dark)
+    ring = (
+        int(np.argmin(np.abs(plan.shares - plan.best.share))),
+        int(np.argmin(np.abs(plan.batch_sizes - plan.best.batch_size))),
+    )
+    ax.plot(*ring, marker="o", markersize=24, markerfacecolor="none", markeredgecolor=COLOURS[1])
+    ax.set_xticks(range(len(plan.shares)), [f"{share:.2g}" for share in plan.shares], fontsize=8)
+    ax.set_yticks(range(len(plan.batch_sizes)), [f"{size:g}" for size in plan.batch_sizes])
+    when = f"after {plan.best.epochs} epochs" if at_chosen_epoch else "at the best epoch of each"
+    ax.set_title(f"test error above the least, per cent, {when}", fontsize=9)
+    return plain(ax, "step, in safe steps", "batch size")
+
+
+_DARK = 3.0
+"""Per cent from which a cell is dark."""
 
 
 def scale_values(ax: "Axes") -> "Axes":

@@ -1,6 +1,24 @@
-"""What to choose before training: ways of shuffling beside each other."""
+"""What to choose before training: schemes beside each other, the step for another batch size."""
 
 from reshuffle.planning.compared_schemes import SchemeComparison, SchemeRow
+from reshuffle.planning.explained_fit import Explanation
+from reshuffle.planning.matched_step import Match, ScalingRule
+from reshuffle.planning.missed_optimum import explain
+from reshuffle.planning.nearest_step import match
 from reshuffle.planning.price_of_shuffling import compare_schemes
+from reshuffle.planning.recommended import plan
+from reshuffle.planning.training_plan import Plan, PlannedRecipe
 
-__all__ = ["SchemeComparison", "SchemeRow", "compare_schemes"]
+__all__ = [
+    "Explanation",
+    "Match",
+    "Plan",
+    "PlannedRecipe",
+    "ScalingRule",
+    "SchemeComparison",
+    "SchemeRow",
+    "compare_schemes",
+    "explain",
+    "match",
+    "plan",
+]

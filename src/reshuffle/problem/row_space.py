@@ -77,6 +77,22 @@ class Reduction:
     response: FloatArray
     """(q,), or (q, t) if there are several outputs."""
 
+    def fitted(self, parameters: FloatArray) -> FloatArray:
+        """What stands for X b, (q, m) for the columns of (p, m): with any two of these it has the same products."""
+        return self.rows @ (self.space.scale * self.space.coordinates(parameters))
+
+    def squares(self, parameters: FloatArray, axis: int = 0) -> FloatArray:
+        """|X b|^2 for each b along an axis of many; inf where it grows without bound.
+
+        >>> reduce(np.array([[1.0, 0.0], [0.0, 2.0]]), np.zeros(2)).squares(np.array([[1.0, 1.0], [3.0, 0.0]]), 1)
+        array([5., 9.])
+        """
+        moved = np.moveaxis(parameters, axis, 0)
+        with np.errstate(over="ignore", invalid="ignore"):
+            seen = self.fitted(moved.reshape(len(moved), int(np.prod(moved.shape[1:]))))
+            total = np.square(seen).sum(axis=0).reshape(moved.shape[1:])
+        return np.where(np.isnan(total), np.inf, total)
+
 
 def reduce(X: FloatArray, y: FloatArray) -> Reduction:
     """Find the row space of X (n, p) and the data in it, with no matrix of size p x p when p > n.

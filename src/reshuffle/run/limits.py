@@ -14,6 +14,7 @@ from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.outputs import beside
 from reshuffle.problem.stacked_outputs import lengths
 from reshuffle.run.engine import Motion
+from reshuffle.run.parameter_covariance import OutputCovariances, ParameterCovariance
 from reshuffle.run.risk import Risk
 
 
@@ -142,3 +143,25 @@ def compare(problem: LeastSquares, start: FloatArray, limit: Limit) -> LimitComp
         error=limit.error,
         error_kind=limit.error_kind,
     )
+
+
+def excess_loss(problem: LeastSquares, start: FloatArray, parameters: FloatArray, axis: int) -> FloatArray:
+    """|X (b - b_ols)|^2 / (2n) for each b along an axis: the training loss less its least value.
+
+    Not taken as that difference, which loses all digits once the two agree to half of them.
+    """
+    reference = minimum_norm(problem, start)
+    with np.errstate(invalid="ignore"):
+        apart = parameters - reference
+    squares = problem.reduction.squares(np.where(np.isnan(apart), np.inf, apart), axis)
+    return np.asarray(squares / (2 * problem.n))
+
+
+def spread_loss(problem: LeastSquares, covariance: ParameterCovariance | OutputCovariances) -> FloatArray:
+    """Tr(X Cov X') / (2n), what the spread of single runs adds to their training loss on average."""
+    # As many rows as parameters stand for all of X, since only the sum over rows is asked for.
+    space = problem.row_space
+    rows = space.scale * space.lift(problem.reduction.rows.T).T
+    with np.errstate(over="ignore"):
+        squares = np.square(covariance.deviation(rows)).sum(axis=covariance.epochs.ndim)
+    return np.asarray(squares / (2 * problem.n))

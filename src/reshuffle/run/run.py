@@ -192,6 +192,19 @@ class Run:
     def _unsupported(self, question: str, advice: str) -> UnsupportedError:
         return UnsupportedError(f"{question} has no answer for {self!r}; it needs {advice}.")
 
+    def with_step(self, step: float) -> "Run":
+        """The same run with another constant step; what does not depend on the step is shared.
+
+        >>> import reshuffle as rs
+        >>> rs.descend(rs.gaussian(100, 20), rs.FullBatch(), step=0.1).with_step(0.2).step
+        0.2
+        """
+        constant = replace(self.recipe, schedule=checks.nonnegative("step", step), divisor=1)
+        made = Run(self.problem, self.scheme, constant, self.start, self.accuracy)
+        if self._modes is not None and made._modes is not None:
+            made._modes.epoch.__dict__["blocks"] = self._modes.epoch.blocks
+        return made
+
     def iterate(self, epochs: ArrayLike) -> FloatArray:
         """The mean iterate after each of the given epochs, of shape epochs.shape + (p,) or (p, t)."""
         return self._engine.iterate(self.recipe.clock(epochs))
@@ -380,6 +393,33 @@ class Run:
         scheme = base.checked(self.scheme, problem.n)
         recipe = rearranged(self.recipe, scheme, problem.n)
         return Run(problem, scheme, recipe, self.start, self.accuracy)
+
+    def excess_training_loss(self, epochs: ArrayLike, *, of_run: bool = False) -> FloatArray:
+        """|X (b - b_ols)|^2 / (2n): by how much the training loss is above that of least squares.
+
+        Of the shape of `epochs`, or epochs.shape + (t,). Needs no truth. To the last digit where the two losses
+        differ by less than their rounding.
+
+        Parameters
+        ----------
+        epochs : number or array of any shape
+        of_run : bool
+            That of a single run, on average over its orders, in place of that of the mean iterate: the spread from
+            shuffling comes on top, as `covariance` knows it, tr(X Cov X') / (2n).
+
+        >>> import reshuffle as rs
+        >>> problem = rs.LeastSquares([[1.0], [2.0], [3.0]], [1.0, 0.0, 2.0])
+        >>> run = rs.descend(problem, rs.RandomReshuffling(3), step=0.05)
+        >>> run.excess_training_loss([0, 1, 10]).round(5)
+        array([5.8333e-01, 9.4500e-02, 4.1000e-04])
+        >>> run.excess_training_loss([0, 1, 10], of_run=True).round(5)
+        array([0.58333, 0.09661, 0.00296])
+        """
+        clock, adds_spread = self.recipe.clock(epochs), checks.flag("of_run", of_run)
+        excess = limits.excess_loss(self.problem, self.start, self.iterate(clock), clock.ndim)
+        if not adds_spread:
+            return excess
+        return np.asarray(excess + limits.spread_loss(self.problem, self.covariance(clock)))
 
     @per_output
     def risk(self, epochs: ArrayLike) -> Risk:

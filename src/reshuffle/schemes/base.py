@@ -1,11 +1,12 @@
 """What every way of visiting the data declares: its batches, what is random, and when it is drawn."""
 
+import copy
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -165,6 +166,23 @@ class Scheme(ABC):
     def equivalent(self, n: int) -> "Scheme":
         """The same runs of n rows as a scheme of which more is known, if there is one; else this one."""
         return self
+
+    def with_batch_size(self, batch_size: int) -> Self:
+        """The same way of visiting, with batches of another size.
+
+        Rows that were assigned to batches one by one, and an order of the batches that was given, have no such
+        counterpart and are refused.
+        """
+        if self._partition.is_explicit:
+            raise self._no_counterpart("batches whose rows were given")
+        made = copy.copy(self)
+        made._partition = self._partition.with_batch_size(batch_size)
+        return made
+
+    def _no_counterpart(self, what: str) -> UnsupportedError:
+        return UnsupportedError(
+            f"{self!r} has {what}, which say nothing about another batch size; make that scheme yourself."
+        )
 
     def courses(self, n: int) -> Sequence["Scheme"]:
         """The equally likely schemes between which a run chooses at its start; most draw afresh in every epoch."""

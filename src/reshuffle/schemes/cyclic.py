@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from itertools import repeat
+from typing import Self
 
 import numpy as np
 
@@ -53,6 +54,12 @@ class FixedOrder(Scheme):
         steps = super().steps(n)
         self._require_fit(steps)
         return steps
+
+    def with_batch_size(self, batch_size: int) -> Self:
+        """The same with batches of another size, unless their order was given."""
+        if self._order is not None:
+            raise self._no_counterpart("batches in an order that was given")
+        return super().with_batch_size(batch_size)
 
     def _require_fit(self, batches: int) -> None:
         if self._order is not None and sorted(self._order.tolist()) != list(range(batches)):

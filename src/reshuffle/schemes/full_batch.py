@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from itertools import repeat
+from typing import Self
 
 import numpy as np
 
@@ -24,6 +25,10 @@ class FullBatch(Scheme):
 
     def __repr__(self) -> str:
         return "FullBatch()"
+
+    def with_batch_size(self, batch_size: int) -> Self:
+        """Refused: how smaller batches would be visited is open."""
+        raise self._no_counterpart("all rows in one batch")
 
     def order(self, n: int) -> IntArray:
         """The one batch."""

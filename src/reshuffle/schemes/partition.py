@@ -97,6 +97,10 @@ class Partition:
         """Whether the rows of each batch were given."""
         return self._explicit is not None
 
+    def with_batch_size(self, batch_size: int) -> "Partition":
+        """Blocks of this many rows, with the same `drop_last` and `normalize`."""
+        return Partition(batch_size=batch_size, drop_last=self.drop_last, normalize=self.normalize)
+
     def members(self, n: int) -> list[IntArray]:
         """The row indices of each batch, for n rows."""
         if self._explicit is not None:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 
@@ -73,6 +73,10 @@ class Stages(Scheme):
     def step_divisors(self, n: int) -> FloatArray:
         """Every stage has its own."""
         raise self._unknown("the divisor of each step")
+
+    def with_batch_size(self, batch_size: int) -> Self:
+        """Refused: every stage has its own."""
+        raise self._no_counterpart("stages")
 
     def partition(self, n: int) -> list[IntArray]:
         """Single rows, all that any stage visits: no two need be visited together in all stages."""

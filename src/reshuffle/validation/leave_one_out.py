@@ -13,7 +13,7 @@ from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.validation.families import Formula
 from reshuffle.validation.left_out import LeftOutRows, Looks
 
-ROUNDING = 1e-9
+_ROUNDING = 1e-9
 """What a leverage of one may lack, by rounding."""
 _KEPT = 1 << 26
 """Residuals that are kept at most."""
@@ -76,14 +76,14 @@ class LeaveOneOut(LeftOutAnswer):
 
     The divisors of its batch and the steps stay as they are. `method` is "exact", "refits" (the same, run by run),
     "subset sizes" or "cavity" (formulas that neglect little, see `error`), or "10 folds" where there is no other.
-
-    Attributes
-    ----------
-    saturated : (m,)
-        Which rows alone see some direction (leverage one): nobody can predict them there.
     """
 
-    saturated: BoolArray
+    problem: LeastSquares
+
+    @property
+    def saturated(self) -> BoolArray:
+        """Which rows alone see some direction (m,): they have leverage one, and nobody can predict them there."""
+        return self.problem.leverages[self.rows] > 1 - _ROUNDING
 
 
 def answer(

@@ -30,9 +30,8 @@ def left_out(run: Learner, epochs: FloatArray, rows: ArrayLike | None, known: Fo
     given = None if known is None else _by_formula(run, epochs, chosen, known)
     if given is None:
         given = _by_runs(run, epochs, chosen)
-    saturated = run.problem.leverages[chosen] > 1 - leave_one_out.ROUNDING
     values = {field.name: getattr(given, field.name) for field in fields(given)}
-    return LeaveOneOut(**values, saturated=saturated)
+    return LeaveOneOut(**values, problem=run.problem)
 
 
 def chosen_rows(rows: ArrayLike | None, n: int) -> IntArray:

@@ -50,16 +50,31 @@ class View:
     before: list[Visited]
     coupling: FloatArray
 
-    def look(self, descent: Descent, vectors: FloatArray, members: IntArray) -> Looks:
+    def look(self, descent: Descent, modes: "_Modes", members: IntArray) -> Looks:
         """The looks of some rows, in the modes."""
         rows = descent.rows(members)
         responses = descent.responses(members, rows)
-        inside = rows @ vectors
-        right = np.stack([inside - (rows @ part.lost) @ vectors for part in self.before], axis=1)
+        inside = rows @ modes.vectors
+        right = np.stack([inside - rows @ modes.turned(part.lost) for part in self.before], axis=1)
         alpha = np.stack([responses - rows @ part.gained for part in self.before], axis=1)
         picks = np.zeros(len(self.before))
         picks[0] = 1.0
         return Looks(members, right, alpha, self.coupling, picks)
+
+
+class _Modes:
+    """The modes of the mean map, and matrices turned into them, each once: batches share what comes before them."""
+
+    def __init__(self, vectors: FloatArray):
+        self.vectors = vectors
+        self._turned: dict[int, tuple[FloatArray, FloatArray]] = {}
+
+    def turned(self, matrix: FloatArray) -> FloatArray:
+        """M Q (r, r)."""
+        if id(matrix) not in self._turned:
+            # The matrix is kept beside it, so that no other gets its address.
+            self._turned[id(matrix)] = matrix, matrix @ self.vectors
+        return self._turned[id(matrix)][1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +101,7 @@ def few_batches(descent: Descent) -> FewBatches:
     is_exact = _price_of_subsets(descent) <= A_SECOND
     whole, views = _by_subset(descent) if is_exact else _by_size(descent)
     values, vectors = scipy.linalg.eigh((whole.lost + whole.lost.T) / 2, driver="evd", check_finite=False)
+    modes = _Modes(vectors)
     partition, rank = descent.scheme.partition(n), len(views[0].before)
     unvisited = View(views[0].before, np.zeros((rank, rank)))
     groups = [*zip(partition, views, strict=True)]
@@ -100,7 +116,7 @@ def few_batches(descent: Descent) -> FewBatches:
     alone = None if is_exact or descent.shrinkage else descent.alone
 
     def look(view: View, members: IntArray) -> Looks:
-        seen = view.look(descent, vectors, members)
+        seen = view.look(descent, modes, members)
         return seen if alone is None else standing_still(seen, alone[members], values, pull)
 
     rows = LeftOutRows(values, pull, looks, rank, applications=1, is_monotone=False)

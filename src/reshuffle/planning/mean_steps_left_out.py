@@ -1,0 +1,216 @@
+"""Leave-one-out of every step, batch size, penalty and epoch at once, where epochs repeat one mean step.
+
+The mean step of a batch that is drawn from all rows is b -> b - step ((W + penalty) b - X'y / n), W = X'X / n,
+whatever its size: without row i the mean iterate after K visits is a polynomial in W - x_i x_i' / n, its residual
+
+    e_i = y_i - (1 / 2 pi i) contour of q(m) E_i(m) dm,    q(m) = (1 - (1 - step (m + penalty))^K) / (m + penalty),
+    E_i(m) = (y_i - sum_j r_ij c_j / (l_j - m)) / (1 - sum_j r_ij^2 / (n (l_j - m))),
+
+with r the rows in the eigenvectors of W, l its eigenvalues and c = r'y / n. One curve serves them all: for steps up
+to the largest and step K up to the longest, |1 - step m|^K is at most e on it. So the E_i at its few nodes are
+found once, and sums of squares over all rows are quadratic forms in the numbers q with one small matrix.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.linalg
+
+from reshuffle._core import AnyArray, FloatArray, IntArray
+from reshuffle.problem.least_squares import LeastSquares
+from reshuffle.problem.outputs import beside
+from reshuffle.schemes.base import Scheme
+from reshuffle.validation import contour
+from reshuffle.validation.leave_one_out import weights_of
+
+_CHUNK = 1 << 23
+"""Numbers that are worked on at a time."""
+_KEPT = 1 << 27
+"""Numbers that are kept from one look to the next: a gigabyte."""
+
+
+@dataclass(frozen=True, eq=False)
+class Spectrum:
+    """The rows of a problem in the eigenvectors of W.
+
+    Attributes
+    ----------
+    problem : LeastSquares
+    values : (r,)
+        l, the eigenvalues of W that are not zero.
+    vectors : (r, r)
+        In the coordinates of the row space.
+    """
+
+    problem: LeastSquares
+    values: FloatArray
+    vectors: FloatArray
+
+    @classmethod
+    def of(cls, problem: LeastSquares) -> "Spectrum":
+        """By one decomposition of the rows that stand for all."""
+        space = problem.row_space
+        _, sizes, right = scipy.linalg.svd(problem.reduction.rows, full_matrices=False, check_finite=False)
+        return cls(problem, np.square(space.scale * sizes) / problem.n, right.T)
+
+    def rows(self, members: IntArray) -> FloatArray:
+        """Those of some members, (m, r)."""
+        if self.problem.n * len(self.values) <= _KEPT:
+            return np.asarray(self._all_rows[members])
+        return self._turned(members)
+
+    @cached_property
+    def _all_rows(self) -> FloatArray:
+        return np.concatenate([self._turned(members) for members in self.chunks])
+
+    def _turned(self, members: IntArray) -> FloatArray:
+        scale = self.problem.row_space.scale
+        return np.asarray(self.problem.rows_inside(members) @ (scale * self.vectors))
+
+    @property
+    def chunks(self) -> list[IntArray]:
+        """All rows, some at a time."""
+        height = max(1, _CHUNK // max(1, len(self.values)))
+        return np.split(np.arange(self.problem.n), np.arange(height, self.problem.n, height))
+
+    @cached_property
+    def pull(self) -> FloatArray:
+        """r'y / n (r, t)."""
+        problem = self.problem
+        inside = problem.reduction.rows.T @ beside(problem.reduction.response)
+        return np.asarray(self.vectors.T @ inside * (problem.row_space.scale / problem.n))
+
+    @cached_property
+    def weights(self) -> FloatArray:
+        """Of the rows in what is averaged over them, (n,): rows that are weighted already are divided by these."""
+        return weights_of(self.problem)
+
+    @cached_property
+    def kurtosis(self) -> float:
+        """The smallest R^2 with mean_i |x_i|^2 x_i x_i' <= R^2 W."""
+        n, total = self.problem.n, np.zeros((len(self.values),) * 2)
+        for members in self.chunks:
+            rows = self.rows(members)
+            whitened = rows * (np.sqrt(np.square(rows).sum(axis=1) / n)[:, np.newaxis] / np.sqrt(self.values))
+            total += whitened.T @ whitened
+        top = len(total) - 1
+        return float(scipy.linalg.eigvalsh(total, subset_by_index=[top, top], check_finite=False)[0])
+
+    def safe_step(self, scheme: Scheme, penalty: float = 0.0) -> float:
+        """A step below which single runs converge in the mean square, if batches of m rows are drawn afresh.
+
+        2 / ((1 - 1/m) max l + R^2 / m + penalty): with M the second moment of the error, one visit takes at least
+        step (2 - step (...)) tr(W M) of its trace. Where batches have different sizes 1/m is the mean over them,
+        and the proof has a gap; of all rows, it is 2 / (max l + penalty).
+        """
+        n = self.problem.n
+        share = float(scheme.variance_shares(n).mean()) if scheme.steps(n) > 1 else 0.0
+        return 2 / ((1 - share) * float(self.values.max()) + share * self.kurtosis + penalty)
+
+
+@dataclass(frozen=True, eq=False)
+class LeftOutCurve:
+    """The E_i on one curve, for all steps, visits and penalties up to given ones.
+
+    Attributes
+    ----------
+    spectrum : Spectrum
+    nodes, weights : (N,)
+        m and dm / (2 pi i), in the upper half plane.
+    """
+
+    spectrum: Spectrum
+    nodes: AnyArray
+    weights: AnyArray
+
+    @classmethod
+    def around(cls, spectrum: Spectrum, step: float, longest: float, penalty: float) -> "LeftOutCurve":
+        """For steps up to `step`, with step times visits up to `longest`, and penalties up to `penalty`."""
+        curve = contour.around(0.0, step * (float(spectrum.values.max()) + penalty), longest / step)
+        return cls(spectrum, curve.nodes / step, curve.weights / step)
+
+    def combinations(self, step: float, visits: FloatArray, penalty: float) -> FloatArray:
+        """(k, 1 + 2N): what y_i, the real and the imaginary parts of E_i at the nodes are multiplied by in e_i."""
+        moved = self.nodes + penalty
+        with np.errstate(over="ignore", invalid="ignore"):
+            sums = -np.expm1(np.multiply.outer(visits, np.log1p(-step * moved))) / moved * self.weights
+        return np.hstack([np.ones((len(visits), 1)), 2 * sums.real, -2 * sums.imag])
+
+    def parts(self, members: IntArray) -> FloatArray:
+        """(m, t, 1 + 2N): y_i, and the real and imaginary parts of E_i at the nodes."""
+        spectrum, n = self.spectrum, self.spectrum.problem.n
+        rows, responses = spectrum.rows(members), beside(spectrum.problem.y)[members]
+        # (r, N), real and imaginary parts beside each other, so that all products are of real matrices.
+        resolvent = 1 / (spectrum.values[:, np.newaxis] - self.nodes)
+        split = np.hstack([resolvent.real, resolvent.imag])
+        one_minus = 1 - _joined(np.square(rows) @ split) / n
+        pulled = spectrum.pull.T[:, :, np.newaxis] * split
+        explained = _joined(np.einsum("mr,trn->mtn", rows, pulled, optimize=True))
+        found = (responses[..., np.newaxis] - explained) / one_minus[:, np.newaxis]
+        return np.concatenate([responses[..., np.newaxis], found.real, found.imag], axis=-1)
+
+    @property
+    def _chunks(self) -> list[IntArray]:
+        problem = self.spectrum.problem
+        width = (1 + 2 * len(self.nodes)) * (problem.outputs or 1) + len(self.spectrum.values)
+        height = max(1, _CHUNK // width)
+        return np.split(np.arange(problem.n), np.arange(height, problem.n, height))
+
+    @cached_property
+    def _gram(self) -> FloatArray:
+        """Sums over rows and outputs of products of the parts, over the number of outputs and the weights."""
+        width, problem = 1 + 2 * len(self.nodes), self.spectrum.problem
+        total = np.zeros((width, width))
+        for members in self._chunks:
+            flat = self.parts(members).reshape(-1, width)
+            total += flat.T @ flat
+        return np.asarray(total / (self.spectrum.weights.sum() * (problem.outputs or 1)))
+
+    def mean_squares(self, step: float, visits: FloatArray, penalty: float = 0.0) -> FloatArray:
+        """The mean of e_i^2 over rows and outputs after each number of visits, (k,)."""
+        combinations = self.combinations(step, visits, penalty)
+        return np.asarray(((combinations @ self._gram) * combinations).sum(axis=1).clip(min=0.0))
+
+    def residuals(self, step: float, visits: FloatArray, penalty: float = 0.0) -> FloatArray:
+        """e_i after each number of visits, (k, n, t), times the root of its weight."""
+        combinations = self.combinations(step, visits, penalty)
+        found = [np.einsum("ki,mti->kmt", combinations, self.parts(members)) for members in self._chunks]
+        return np.concatenate(found, axis=1)
+
+
+def ridge_left_out(spectrum: Spectrum, penalties: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The mean of e_i^2 over rows and outputs, and its standard error, (k,) each, of ridge regression.
+
+    The loss is |y - X b|^2 / (2n) + penalty |b|^2 / 2, with penalties (k,) above zero: the E_i at m = -penalty.
+    """
+    problem = spectrum.problem
+    squares = np.zeros((len(penalties), problem.n))
+    resolvent = 1 / (spectrum.values[:, np.newaxis] + penalties)
+    for members in spectrum.chunks:
+        rows, responses = spectrum.rows(members), beside(problem.y)[members]
+        one_minus = 1 - np.square(rows) @ resolvent / problem.n
+        for place in range(len(penalties)):
+            fitted = rows @ (resolvent[:, place, np.newaxis] * spectrum.pull)
+            squares[place, members] = np.square((responses - fitted) / one_minus[:, place, np.newaxis]).mean(
+                axis=1
+            )
+    return averaged(squares, spectrum.weights)
+
+
+def averaged(squares: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The weighted mean of squares (..., n), weighted already, over the rows, and its standard error as a sample.
+
+    >>> [round(float(part), 4) for part in averaged(np.array([1.0, 2.0, 3.0]), np.ones(3))]
+    [2.0, 0.5774]
+    """
+    total, count = weights.sum(), len(weights)
+    mean = squares.sum(axis=-1) / total
+    off = np.square(squares - mean[..., np.newaxis] * weights).sum(axis=-1)
+    return mean, np.sqrt(off * (count / (count - 1))) / total
+
+
+def _joined(parts: FloatArray) -> AnyArray:
+    """Complex numbers from real and imaginary parts beside each other along the last axis."""
+    half = parts.shape[-1] // 2
+    return np.asarray(parts[..., :half] + 1j * parts[..., half:])

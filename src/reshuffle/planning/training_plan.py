@@ -1,0 +1,231 @@
+"""A plan for training: the best recipe, the others beside it, and what wrong choices cost."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from reshuffle._core import FloatArray
+from reshuffle.planning.prepared_data import PreparedData
+from reshuffle.run import Run, critical_step
+from reshuffle.run.searched_steps import CriticalStep
+from reshuffle.schemes.base import Scheme
+from reshuffle.validation import LeaveOneOut
+
+
+@dataclass(frozen=True, eq=False)
+class PlannedRecipe:
+    """A way to train, and the test error that leaving out rows promises for it.
+
+    Attributes
+    ----------
+    batch_size : int
+    step : float
+        Of one visit, torch's lr.
+    share : float
+        The step over the safe step of this batch size (with momentum, that of step / (1 - momentum)).
+    momentum, penalty : float
+    epochs : int
+        When to stop.
+    scheme : Scheme
+    mean_square : float
+        Leave-one-out, the mean over rows and outputs of (y_i - x_i'b)^2 without row i, for the mean iterate.
+    spread : float
+        About what the random orders of a single run add to it; 0 if the plan is for the mean iterate.
+    standard_error : float
+        Of the mean square as an estimate of the test error; nan for those that were not looked at closely.
+    method : str
+        How: "mean step", as if every batch were drawn afresh from all rows, "exact" where that is so, or the
+        method of `run.leave_one_out`.
+    is_verified : bool
+        Whether it is more than a glance.
+    """
+
+    batch_size: int
+    step: float
+    share: float
+    momentum: float
+    penalty: float
+    epochs: int
+    scheme: Scheme
+    mean_square: float
+    spread: float
+    standard_error: float
+    method: str
+    is_verified: bool
+
+    @property
+    def test_error(self) -> float:
+        """What is expected on new rows, mean_square + spread: the plan is for the smallest."""
+        return self.mean_square + self.spread
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """For `descend`, and for `explain`."""
+        kept = {"scheme": self.scheme, "step": self.step, "momentum": self.momentum, "penalty": self.penalty}
+        return {name: value for name, value in kept.items() if value != 0.0}
+
+    def words(self) -> str:
+        """In words, as one would tell somebody."""
+        extras = [f"momentum {self.momentum:g}"] if self.momentum else []
+        extras += [f"weight decay {self.penalty:.3g}"] if self.penalty else []
+        beside = f", {', '.join(extras)}" if extras else ""
+        epochs = f"{self.epochs} epoch{'s' if self.epochs != 1 else ''}"
+        return f"batches of {self.batch_size}, step {self.step:.3g}{beside}, {epochs}"
+
+    def __repr__(self) -> str:
+        return f"PlannedRecipe({self.words()}: test_error={self.test_error:.6g}, {self.method})"
+
+
+@dataclass(frozen=True)
+class SimpleFit:
+    """Leave-one-out of ordinary least squares or of ridge regression.
+
+    Attributes
+    ----------
+    name : str
+    penalty : float
+        Of the loss |y - X b|^2 / (2n) + penalty |b|^2 / 2 on the prepared data; n times it is scikit-learn's alpha.
+    mean_square, standard_error : float
+    """
+
+    name: str
+    penalty: float
+    mean_square: float
+    standard_error: float
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """How to train on given data, chosen by leave-one-out: its repr is the recommendation.
+
+    Attributes
+    ----------
+    best : PlannedRecipe
+    runners_up : tuple of PlannedRecipe
+        The best of every other batch size, penalty and momentum, in ascending order of what they promise.
+    run : Run
+        The best recipe on the prepared data, ready for questions.
+    data : PreparedData
+        Centred and scaled as asked; `data.coefficients` takes parameters back.
+    least_squares, ridge : SimpleFit
+        What needs no training: ordinary least squares, and ridge with the best penalty.
+    batch_sizes : (B,)
+    shares : (S,)
+        Steps over the safe step of their batch size.
+    penalties : (P,)
+    epochs : (E,)
+        Those that were looked at.
+    mean_squares : (P, B, S, E)
+        Leave-one-out of all of them, as if every batch were drawn afresh from all rows.
+    spreads : (P, B, S, E)
+        About what the random orders of a single run add.
+    safe_steps : (P, B)
+        Below which single runs are proven to converge in the mean square, if batches are drawn with replacement.
+    """
+
+    best: PlannedRecipe
+    runners_up: tuple[PlannedRecipe, ...]
+    run: Run
+    data: PreparedData
+    least_squares: SimpleFit
+    ridge: SimpleFit
+    batch_sizes: FloatArray
+    shares: FloatArray
+    penalties: FloatArray
+    epochs: FloatArray
+    mean_squares: FloatArray
+    spreads: FloatArray
+    safe_steps: FloatArray
+
+    @property
+    def test_error(self) -> float:
+        """The test error that is expected of the best recipe, E (y - x'b)^2, over outputs on average."""
+        return self.best.test_error
+
+    @property
+    def standard_error(self) -> float:
+        """Of that: the rows are a sample."""
+        return self.best.standard_error
+
+    @cached_property
+    def coefficients(self) -> tuple[FloatArray, Any]:
+        """Of the mean iterate, in the units of the data: one per feature, (p,) or (p, t), and the intercept."""
+        return self.data.coefficients(self.run.iterate(self.best.epochs))
+
+    @cached_property
+    def critical_step(self) -> CriticalStep:
+        """Up to which step single runs of the best recipe converge in the mean square, with its error.
+
+        Computed when it is asked for, since it may take longer than the plan itself; the safe step is below it
+        where batches are drawn with replacement.
+        """
+        best = self.best
+        return critical_step(
+            self.run.problem, best.scheme, mean_square=True, penalty=best.penalty, momentum=best.momentum
+        )
+
+    @cached_property
+    def single_run(self) -> LeaveOneOut:
+        """Leave-one-out of a single run: the spread from shuffling comes on top of what the mean iterate has."""
+        return self.run.leave_one_out(self.best.epochs, of_run=True)
+
+    @property
+    def at_best_epoch(self) -> FloatArray:
+        """The test error (B, S) where every step and batch size stops when it is best for it."""
+        return np.asarray(self._errors.min(axis=-1))
+
+    @property
+    def at_chosen_epoch(self) -> FloatArray:
+        """The test error (B, S) where all of them stop after the epochs of the best recipe."""
+        when = int(np.argmin(np.abs(self.epochs - self.best.epochs)))
+        return np.asarray(self._errors[..., when])
+
+    @property
+    def _errors(self) -> FloatArray:
+        """The test error (B, S, E) under the chosen penalty."""
+        place = int(np.argmin(np.abs(self.penalties - self.best.penalty)))
+        return np.asarray(self.mean_squares[place] + self.spreads[place])
+
+    def table(self, *, at_chosen_epoch: bool = False) -> list[str]:
+        """What wrong steps and batch sizes cost: by how many per cent their test error is above the least.
+
+        Every cell stops when it is best for it, or after as many epochs as the best recipe.
+        """
+        found = self.at_chosen_epoch if at_chosen_epoch else self.at_best_epoch
+        base = float(self._errors.min())
+        header = f"{'batch size':>10}" + "".join(f"{share:>9.3g}" for share in self.shares)
+        lines = [f"{'':>10}{'step, in safe steps':>{9 * len(self.shares)}}", header]
+        for size, row in zip(self.batch_sizes, found, strict=True):
+            lines.append(f"{size:>10g}" + "".join(f"{_above(cell, base):>9}" for cell in row))
+        return lines
+
+    def __repr__(self) -> str:
+        best, n = self.best, self.run.problem.n
+        safe = best.step / best.share
+        lines = [
+            f"train with {best.words()}",
+            f"  expected test error {best.test_error:.4g} ± {best.standard_error:.2g}, "
+            f"leaving out each of {n} rows ({best.method})",
+        ]
+        if best.spread:
+            lines.append(f"    of which {best.spread:.2g} is the spread of single runs")
+        lines += [
+            f"  the step is {best.share:.3g} of the largest that is safe, {safe:.3g}",
+        ]
+        for fit in (self.least_squares, self.ridge):
+            above = _above(fit.mean_square, best.test_error)
+            lines.append(f"  {fit.name}: {fit.mean_square:.4g} ({above})")
+        for other in self.runners_up[:2]:
+            above = _above(other.test_error, best.test_error)
+            lines.append(f"  next: {other.words()}: {other.test_error:.4g} ({above})")
+        return "\n".join(lines)
+
+
+def _above(value: float, base: float) -> str:
+    """By how many per cent a value is above another."""
+    if not np.isfinite(value):
+        return "diverges"
+    share = value / base - 1 if base > 0 else 0.0
+    return f"{100 * share:+.2f}%" if abs(share) < 10 else f"x{value / base:.1e}"

@@ -1,0 +1,309 @@
+"""A plan for training, against refits without each row, and against training itself."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import reshuffle as rs
+from reshuffle.planning.mean_steps_left_out import LeftOutCurve, Spectrum, ridge_left_out
+from reshuffle.planning.prepared_data import prepared
+from reshuffle.planning.spread_estimate import SpreadEstimate
+
+RNG = np.random.default_rng(4)
+X = RNG.standard_normal((24, 5)) @ np.diag([3.0, 2.0, 1.0, 0.5, 0.2]) + 1.5
+Y = X @ np.array([0.3, -0.5, 1.0, 2.0, 0.0]) + RNG.standard_normal(24) + 4.0
+BOTH = np.column_stack([Y, Y**2])
+
+
+def refitted(X, y, step, visits, penalty):
+    """Residuals (n, t) of rows whose gradient is left out of every visit of the mean step, one by one."""
+    n, p = X.shape
+    y = y.reshape(n, -1)
+    found = np.zeros(y.shape)
+    for row in range(n):
+        rest = np.delete(np.arange(n), row)
+        beta = np.zeros((p, y.shape[1]))
+        for _ in range(visits):
+            beta = beta - step * (X[rest].T @ (X[rest] @ beta - y[rest]) / n + penalty * beta)
+        found[row] = y[row] - X[row] @ beta
+    return found
+
+
+@pytest.mark.parametrize("responses", [Y, BOTH], ids=["one output", "two"])
+@pytest.mark.parametrize("wide", [False, True])
+def test_one_curve_leaves_out_rows_for_every_step_and_penalty(responses, wide):
+    features = np.hstack([X, np.sin(np.outer(X[:, 0], np.arange(1, 30)))]) if wide else X
+    problem = rs.LeastSquares(features, responses)
+    spectrum = Spectrum.of(problem)
+    largest = 1 / spectrum.values.max()
+    curve = LeftOutCurve.around(spectrum, largest, 60 * largest, 0.5 * spectrum.values.max())
+    for step, visits, penalty in (
+        (largest, [1, 7, 60], 0.0),
+        (0.1 * largest, [3, 400], 0.0),
+        (0.6 * largest, [2, 50], 0.5 * spectrum.values.max()),
+        (0.02 * largest, [1, 900], 0.01),
+    ):
+        expected = np.array([refitted(features, responses, step, count, penalty) for count in visits])
+        when = np.array(visits, dtype=float)
+        np.testing.assert_allclose(curve.residuals(step, when, penalty), expected, rtol=1e-8, atol=1e-8)
+        np.testing.assert_allclose(
+            curve.mean_squares(step, when, penalty), np.square(expected).mean(axis=(1, 2)), rtol=1e-8
+        )
+
+
+@given(share=st.floats(1e-3, 1.0), visits=st.integers(1, 10**6), penalty=st.sampled_from([0.0, 0.1, 2.0]))
+@settings(max_examples=25, deadline=None)
+def test_the_curve_says_what_a_run_says(share, visits, penalty):
+    """Full-batch runs know their leave-one-out by a curve of their own."""
+    problem = rs.LeastSquares(X, BOTH)
+    spectrum = Spectrum.of(problem)
+    step = share * spectrum.safe_step(rs.FullBatch(), penalty) / 2
+    curve = LeftOutCurve.around(spectrum, 1 / spectrum.values.max(), 1e6 / spectrum.values.max(), 2.0)
+    alone = (
+        rs.descend(problem, rs.FullBatch(), step, penalty=penalty).leave_one_out(visits).mean_square.mean()
+    )
+    found = curve.mean_squares(step, np.array([float(visits)]), penalty)[0]
+    assert found == pytest.approx(alone, rel=1e-9)
+
+
+@pytest.mark.parametrize("responses", [Y, BOTH], ids=["one output", "two"])
+def test_ridge_without_each_row(responses):
+    spectrum = Spectrum.of(rs.LeastSquares(X, responses))
+    penalties = np.array([1e-9, 0.1, 3.0])
+    means, errors = ridge_left_out(spectrum, penalties)
+    for penalty, mean, error in zip(penalties, means, errors, strict=True):
+        residuals = []
+        for row in range(24):
+            rest = np.delete(np.arange(24), row)
+            matrix = X[rest].T @ X[rest] / 24 + penalty * np.eye(5)
+            beta = np.linalg.solve(matrix, X[rest].T @ responses[rest] / 24)
+            residuals.append(responses[row] - X[row] @ beta)
+        assert mean == pytest.approx(np.square(residuals).mean(), rel=1e-8)
+        each = np.square(residuals).reshape(24, -1).mean(axis=1)
+        assert error == pytest.approx(each.std(ddof=1) / math.sqrt(24), rel=1e-8)
+
+
+@given(size=st.integers(1, 23), penalty=st.sampled_from([0.0, 0.7]))
+@settings(max_examples=20, deadline=None)
+def test_below_the_safe_step_the_mean_square_converges(size, penalty):
+    """Proven for equal batches; with a shorter last one, at half of it, where plans end."""
+    problem, scheme = rs.LeastSquares(X, Y), rs.SampleWithReplacement(batch_size=size)
+    safe = Spectrum.of(problem).safe_step(scheme, penalty)
+    share = 0.999 if 24 % size == 0 else 0.5
+    assert rs.descend(problem, scheme, share * safe, penalty=penalty).mean_square_stability().converges
+
+
+def test_the_safe_step_of_the_full_batch_is_the_critical_one():
+    problem = rs.LeastSquares(X, Y)
+    safe = Spectrum.of(problem).safe_step(rs.FullBatch(), 0.3)
+    assert safe == pytest.approx(rs.critical_step(problem, rs.FullBatch(), penalty=0.3), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "tolerance"),
+    [(rs.SampleReshuffling(batch_size=8), 0.35), (rs.SampleWithReplacement(batch_size=8), 0.35)],
+)
+def test_the_estimate_of_the_spread_is_about_right(scheme, tolerance):
+    """Against the covariance of runs: Gaussian rows, where gradients have the covariance that is assumed."""
+    data = rs.gaussian(160, 4, noise=2.0, seed=1)
+    problem = rs.LeastSquares(data.X, data.y)
+    run, when = rs.descend(problem, scheme, 0.1), np.array([1.0, 3.0, 20.0])
+    exact = 2 * (run.excess_training_loss(when, of_run=True) - run.excess_training_loss(when))
+    found = SpreadEstimate(Spectrum.of(problem)).along(scheme, 0.1, when)
+    np.testing.assert_allclose(found, exact, rtol=tolerance)
+
+
+def test_no_spread_without_randomness():
+    estimate = SpreadEstimate(Spectrum.of(rs.LeastSquares(X, Y)))
+    for scheme in (rs.FullBatch(), rs.Cyclic(4), rs.SampleReshuffling(batch_size=24)):
+        assert not estimate.along(scheme, 0.01, np.array([1.0, 5.0])).any()
+
+
+@pytest.fixture(scope="module")
+def planned():
+    data = rs.gaussian(90, 40, noise=1.5, seed=3)
+    return data, rs.plan(data.X, data.y, batch_sizes=[10, 30, 90], epochs=120, penalties=[0.0, 0.3])
+
+
+def test_the_best_recipe_is_the_best_of_all_that_were_compared(planned):
+    _, plan = planned
+    totals = plan.mean_squares + plan.spreads
+    assert totals.shape == (2, 3, len(plan.shares), len(plan.epochs))
+    # Verified to be what it was taken for, and equal to the least up to a thousandth.
+    assert plan.best.is_verified
+    assert plan.best.test_error <= 1.01 * totals.min()
+    assert plan.test_error == plan.best.mean_square + plan.best.spread
+    for other in plan.runners_up:
+        kind = (other.batch_size, other.penalty, other.momentum)
+        assert kind != (plan.best.batch_size, plan.best.penalty, plan.best.momentum)
+        assert other.test_error >= plan.best.test_error / 1.001
+    np.testing.assert_array_equal(
+        plan.at_best_epoch, totals[list(plan.penalties).index(plan.best.penalty)].min(-1)
+    )
+
+
+def test_the_number_for_the_best_recipe_is_that_of_its_run(planned):
+    _, plan = planned
+    answer = plan.run.leave_one_out(plan.best.epochs)
+    assert plan.best.mean_square == pytest.approx(float(answer.mean_square), rel=1e-10)
+    assert plan.best.standard_error == pytest.approx(float(answer.standard_error), rel=1e-6)
+    assert plan.run.step == plan.best.step
+    assert plan.run.scheme == plan.best.scheme
+    single = float(plan.single_run.mean_square)
+    assert single - plan.best.mean_square == pytest.approx(plan.best.spread, rel=0.5, abs=1e-4)
+    assert plan.critical_step > plan.best.step
+
+
+def test_every_cell_is_the_leave_one_out_of_a_run_that_draws_its_batches(planned):
+    _, plan = planned
+    rng = np.random.default_rng(0)
+    for _ in range(6):
+        place = tuple(int(rng.integers(size)) for size in plan.mean_squares.shape)
+        penalty, size = float(plan.penalties[place[0]]), int(plan.batch_sizes[place[1]])
+        step = float(plan.safe_steps[place[0], place[1]] * plan.shares[place[2]])
+        scheme = rs.SampleWithReplacement(batch_size=size)
+        run = rs.descend(plan.data.problem, scheme, step, penalty=penalty)
+        expected = run.leave_one_out(plan.epochs[place[3]])
+        assert plan.mean_squares[place] == pytest.approx(float(expected.mean_square), rel=1e-8)
+
+
+def test_coefficients_are_in_the_units_of_the_data():
+    data = rs.gaussian(60, 3, noise=0.1, seed=5)
+    features = data.X * [1.0, 50.0, 0.01] + [5.0, -3.0, 0.0]
+    for responses in (data.y + 7, np.column_stack([data.y + 7, 3 * data.y])):
+        plan = rs.plan(features, responses, batch_sizes=[20], epochs=400)
+        coefficients, intercept = plan.coefficients
+        inside = plan.run.predict(plan.data.problem.X, plan.best.epochs) + responses.mean(axis=0)
+        np.testing.assert_allclose(features @ coefficients + intercept, inside, rtol=1e-8, atol=1e-8)
+        np.testing.assert_allclose(features @ coefficients + intercept, responses, atol=1.5)
+    raw = rs.plan(features, data.y, batch_sizes=[20], epochs=50, standardize=False, intercept=False)
+    np.testing.assert_array_equal(raw.data.problem.X, features)
+    assert raw.coefficients[1] == 0.0
+
+
+def test_what_needs_no_training_stands_beside_it(planned):
+    """Against scikit-learn's own leave-one-out of the best penalty."""
+    _, plan = planned
+    linear_model = pytest.importorskip("sklearn.linear_model")
+    model = linear_model.RidgeCV(alphas=[90 * plan.ridge.penalty], fit_intercept=False, store_cv_results=True)
+    model.fit(plan.data.problem.X, plan.data.problem.y)
+    assert plan.ridge.mean_square == pytest.approx(float(model.cv_results_.mean()), rel=1e-6)
+    hat = plan.data.problem.X @ np.linalg.pinv(plan.data.problem.X)
+    residuals = (plan.data.problem.y - hat @ plan.data.problem.y) / (1 - np.diag(hat))
+    assert plan.least_squares.mean_square == pytest.approx(np.square(residuals).mean(), rel=1e-6)
+
+
+def test_momentum_is_looked_at_closely():
+    data = rs.gaussian(40, 4, noise=1.0, seed=6)
+    plan = rs.plan(data.X, data.y, batch_sizes=[40], epochs=30, momenta=[0.0, 0.5], steps=[0.05, 0.2])
+    assert {recipe.momentum for recipe in (plan.best, *plan.runners_up)} == {0.0, 0.5}
+    other = next(recipe for recipe in (plan.best, *plan.runners_up) if recipe.momentum == 0.5)
+    run = rs.descend(plan.data.problem, other.scheme, other.step, momentum=0.5)
+    assert other.mean_square == pytest.approx(float(run.leave_one_out(other.epochs).mean_square), rel=1e-9)
+
+
+def test_weights_of_rows():
+    weights = np.random.default_rng(1).uniform(0.2, 3.0, 24)
+    plan = rs.plan(X, Y, batch_sizes=[6, 24], epochs=50, sample_weight=weights)
+    answer = plan.run.leave_one_out(plan.best.epochs)
+    assert plan.best.mean_square == pytest.approx(float(answer.mean_square), rel=1e-9)
+    assert plan.best.standard_error == pytest.approx(float(answer.standard_error), rel=1e-9)
+    full = rs.descend(plan.data.problem, rs.FullBatch(), plan.safe_steps[0, 1] * plan.shares[3])
+    expected = full.leave_one_out(plan.epochs).mean_square
+    np.testing.assert_allclose(plan.mean_squares[0, 1, 3], expected, rtol=1e-9)
+    features = plan.data.problem.X / np.sqrt(weights)[:, np.newaxis]
+    np.testing.assert_allclose(weights @ features, 0, atol=1e-9)
+    np.testing.assert_allclose(weights @ features**2 / weights.sum(), 1)
+
+
+def test_equal_weights_only_change_the_unit_of_steps():
+    plain, twice = (
+        rs.plan(X, Y, batch_sizes=[6, 24], epochs=50, verify=False, sample_weight=weights)
+        for weights in (None, np.full(24, 2.0))
+    )
+    np.testing.assert_allclose(twice.mean_squares, plain.mean_squares, rtol=1e-9)
+    np.testing.assert_allclose(twice.spreads, plain.spreads, rtol=1e-9)
+    np.testing.assert_allclose(twice.safe_steps, plain.safe_steps / 2, rtol=1e-9)
+    assert twice.ridge.mean_square == pytest.approx(plain.ridge.mean_square, rel=1e-6)
+    assert twice.ridge.standard_error == pytest.approx(plain.ridge.standard_error, rel=1e-6)
+    assert twice.standard_error == pytest.approx(plain.standard_error, rel=1e-9)
+
+
+def test_many_outputs_count_alike():
+    responses = np.column_stack([Y, 10 * np.cos(X[:, 1])])
+    plan = rs.plan(X, responses, batch_sizes=[6, 24], epochs=50)
+    found = plan.run.leave_one_out(plan.best.epochs).mean_square
+    assert found.shape == (2,)
+    assert plan.best.mean_square == pytest.approx(found.mean(), rel=1e-9)
+
+
+def test_the_recommendation_is_readable(planned):
+    _, plan = planned
+    lines = repr(plan).splitlines()
+    assert lines[0].startswith("train with batches of ")
+    assert "expected test error" in lines[1]
+    assert any("least squares" in line for line in lines)
+    assert len(plan.table()) == len(plan.table(at_chosen_epoch=True)) == 2 + len(plan.batch_sizes)
+    assert "test_error=" in repr(plan.best)
+
+
+def test_a_plan_for_the_mean_of_many_runs_has_no_spread():
+    plan = rs.plan(X, Y, batch_sizes=[4, 8], epochs=40, of_run=False)
+    assert not plan.spreads.any()
+    assert plan.best.spread == 0
+
+
+def test_default_batch_sizes_fit_the_data():
+    assert rs.plan(X, Y, epochs=5, verify=False).batch_sizes.tolist() == [16, 24]
+    few = rs.plan(X[:10], Y[:10], epochs=5, verify=False)
+    assert few.batch_sizes.tolist() == [10]
+
+
+def test_constant_columns_have_no_say():
+    padded = np.hstack([X, np.full((24, 1), 3.0)])
+    plan = rs.plan(padded, Y, batch_sizes=[8], epochs=10, verify=False)
+    assert plan.coefficients[0][-1] == pytest.approx(0.0, abs=1e-12)
+    assert plan.best.mean_square == pytest.approx(
+        rs.plan(X, Y, batch_sizes=[8], epochs=10, verify=False).best.mean_square, rel=1e-9
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ({"X": np.where(X > 4, np.nan, X)}, ValueError, "drop or impute"),
+        ({"y": np.where(Y > 5.0, np.nan, Y)}, ValueError, "drop or impute"),
+        ({"y": np.full(24, 3.0)}, ValueError, "y must not be the same for all rows, but it is 3 everywhere"),
+        ({"y": np.column_stack([Y, np.ones(24)])}, ValueError, r"y\[:, 1\] must not be the same"),
+        ({"X": X[:1], "y": Y[:1]}, ValueError, "at least 3 rows"),
+        ({"X": np.ones((24, 2))}, ValueError, "column that is not constant"),
+        ({"batch_sizes": [0]}, ValueError, "batch_sizes must be a whole number between 1 and 24"),
+        ({"batch_sizes": []}, ValueError, "batch_sizes must be a list"),
+        ({"steps": [1.5]}, ValueError, "steps must be a list of numbers above 0 and below 1"),
+        ({"steps": []}, ValueError, "steps must be a list"),
+        ({"momenta": [1.0]}, ValueError, "momenta must be a list of numbers at least 0 and below 1"),
+        ({"momenta": [-0.1]}, ValueError, "momenta must be a list"),
+        ({"penalties": [-1.0]}, ValueError, "penalties must be a list of numbers at least 0"),
+        ({"epochs": 0}, ValueError, "epochs must be a whole number of at least 1"),
+        ({"scheme": "shuffle"}, TypeError, "scheme must be a scheme"),
+        ({"verify": 1}, ValueError, "verify must be True or False"),
+        ({"X": [["a"], ["b"]]}, TypeError, "X must hold real numbers"),
+    ],
+)
+def test_bad_arguments(arguments, error, words):
+    with pytest.raises(error, match=words):
+        rs.plan(**{"X": X, "y": Y, **arguments})
+
+
+def test_prepared_data_keeps_what_it_is_not_asked_to_change():
+    plain = prepared(X, Y, standardize=False, intercept=False)
+    np.testing.assert_array_equal(plain.problem.X, X)
+    np.testing.assert_array_equal(plain.problem.y, Y)
+    scaled = prepared(X, BOTH, standardize=True, intercept=True)
+    np.testing.assert_allclose(scaled.problem.X.mean(axis=0), 0, atol=1e-12)
+    np.testing.assert_allclose(scaled.problem.X.std(axis=0), 1)
+    np.testing.assert_allclose(scaled.problem.y.mean(axis=0), 0, atol=1e-12)
+    assert math.isclose(scaled.response_mean[0], Y.mean())
