@@ -31,7 +31,8 @@ class Formula:
 def formula(descent: Descent, budget: float) -> Formula | None:
     """The formula for a descent with nothing but a step and a penalty; None if there is none within the budget."""
     scheme, n = descent.scheme, descent.problem.n
-    if scheme.shuffle is Shuffle.NEVER and scheme.steps(n) > 1:
+    # Of features that are all zero nothing is learned, and there are no modes to leave anything out of.
+    if (scheme.shuffle is Shuffle.NEVER and scheme.steps(n) > 1) or descent.problem.rank == 0:
         return None
     found = _FORMULAS.get((scheme.shuffle, scheme.unit))
     return None if found is None else found(descent, budget)
