@@ -40,6 +40,7 @@ X, y = np.array([[0.0, 1.0], [1.0, 1.0], [2.0, 0.0]]), np.array([1.0, 2.0, 2.0])
         ({"standardize": 2}, "standardize must be True or False"),
         ({"single_run": "yes"}, "single_run must be True or False"),
         ({"rtol": 0.0}, "rtol must be a finite number > 0"),
+        ({"budget": -1.0}, "budget must be a finite number > 0"),
         ({"random_state": "seed"}, "cannot be used to seed"),
     ],
 )

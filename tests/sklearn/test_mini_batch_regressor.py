@@ -80,12 +80,13 @@ def test_it_says_what_descend_says(shuffle):
         rs.LeastSquares(rows, responses), scheme, step=0.05, momentum=0.3, penalty=0.1, average=average
     )
     model = MiniBatchRegressor(
-        16, 0.05, 9, momentum=0.3, weight_decay=0.1, average=average, shuffle=shuffle
+        16, 0.05, 9, momentum=0.3, weight_decay=0.1, average=average, shuffle=shuffle, rtol=0.01, budget=1e10
     ).fit(X, y)
     np.testing.assert_allclose(model.coef_, run.iterate(9), rtol=1e-12)
     np.testing.assert_allclose(model.path([1, 4]).coef, run.iterate([1, 4]), rtol=1e-12)
     assert model.run_.method == run.method
     assert model.learning_rate_ == 0.05
+    assert (model.run_.accuracy.rtol, model.run_.accuracy.budget) == (0.01, 1e10)
 
 
 def test_schedules_of_the_learning_rate():
