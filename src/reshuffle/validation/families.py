@@ -34,7 +34,8 @@ class Formula:
 def formula(descent: Descent, budget: float) -> Formula | None:
     """The formula for a descent whose epochs are alike; None if there is none within the budget."""
     scheme, n = descent.scheme, descent.problem.n
-    if descent.step == 0:
+    # Of features that are all zero nothing is learned, and there are no modes to leave anything out of.
+    if descent.step == 0 or descent.problem.rank == 0:
         return None
     if scheme.shuffle is Shuffle.ONCE and not scheme.samples_courses(n):
         return _order_kept(descent, budget)
