@@ -22,6 +22,8 @@ from typing import Protocol
 import numpy as np
 
 from reshuffle._core import AnyArray, BoolArray, FloatArray, IntArray
+from reshuffle.epoch.lattice.subsets import available_bytes
+from reshuffle.errors import BudgetError
 from reshuffle.validation import contour
 
 _CHUNK = 1 << 22
@@ -143,6 +145,7 @@ class LeftOutRows:
         """The rows, some at a time, and y_i - x_i'b_i (epochs, rows, t) after each of the finite epochs (k,)."""
         counts = epochs * self.applications
         rules = [_Rule(self.paces, slit, counts) for slit in self._slits(float(counts.max(initial=1.0)))]
+        self._require_room(rules[-1].nodes)
         for looks in self.looks(rows, self._height(rules[-1].nodes, len(epochs))):
             integrals = self._integrated(looks, rules)
             with np.errstate(over="ignore", invalid="ignore"):
@@ -205,6 +208,15 @@ class LeftOutRows:
             (lowest, max(2.0, highest)),
             (lowest, max(2.0, 2 * highest)),
         ]
+
+    def _require_room(self, nodes: int) -> None:
+        """Refuse so many outputs that not even one row of all of them can be looked at."""
+        needed = 48.0 * self.rank * self.outputs * nodes
+        if needed > available_bytes() / 2:
+            raise BudgetError(
+                f"leave_one_out of {self.outputs} outputs takes {needed / 1e9:.1f} GB for a single row; "
+                "take some of the columns of y at a time."
+            )
 
     def _height(self, nodes: int, epochs: int) -> int:
         rank, outputs = self.rank, self.pull.shape[1]
