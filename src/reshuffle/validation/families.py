@@ -10,7 +10,6 @@ from reshuffle.validation import cavity_looks, fixed_order, mean_steps, subset_l
 from reshuffle.validation.descent import Descent
 from reshuffle.validation.left_out import LeavesOut
 
-
 _PATIENCE = 10
 """Seconds or so."""
 
