@@ -285,10 +285,10 @@ class Run:
     ) -> LeaveOneOut:
         """The test error without the truth: every row is predicted by the run in which its gradient is left out.
 
-        All else stays as it is, the divisor of its batch included. For the full batch, draws with replacement and
-        a few shuffled batches it is exact, by a contour integral over the modes that costs little more than these;
-        for more batches and for shuffled samples there are formulas that neglect little, and everything else is run
-        once per row where that is affordable, and in ten folds where not: `method` tells which it was.
+        All else stays as it is, the divisor of its batch included. For the full batch, draws with replacement, some
+        shuffled batches and orders that are kept it is exact, by a contour integral that costs about as much as the
+        modes. For more batches and for shuffled samples there are formulas that neglect little; everything else is
+        run once per row where that is affordable, and in ten folds where not. `method` tells which it was.
 
         Parameters
         ----------

@@ -16,7 +16,8 @@ where o picks the look with nothing before it, x_i = R o (Woodbury's formula ins
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 
@@ -31,6 +32,20 @@ _SATURATED, _STANDS = 1e-9, 1e-14
 """Shares of a row's leverage, and of the largest pace, that are mere rounding."""
 _AGREES, _TRUSTED = 1e-11, 1e-6
 """Shares by which residuals after one application may differ from what they are known to be: as a rule, at all."""
+
+
+class LeavesOut(Protocol):
+    """What knows the residuals of rows that are left out one by one."""
+
+    @property
+    def outputs(self) -> int:
+        """How many responses a row has."""
+
+    def residuals(self, rows: IntArray, epochs: FloatArray) -> Iterator[tuple[IntArray, FloatArray]]:
+        """The rows, some at a time, and y_i - x_i'b_i (epochs, rows, t) after each of the finite epochs (k,)."""
+
+    def limits(self, rows: IntArray) -> Iterator[tuple[IntArray, FloatArray]]:
+        """The rows, some at a time, and their residuals (rows, t) in the limit."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,8 +149,13 @@ class LeftOutRows:
                 found = np.einsum("q,mqt->mt", looks.picks, looks.alpha) + integrals[1:]
             yield looks.members, np.where(np.isfinite(found), self.unit * found, np.inf)
 
-    def limits(self, rows: IntArray) -> Iterator[tuple[IntArray, FloatArray, BoolArray]]:
-        """The rows, some at a time, their residuals (rows, t) in the limit, and which of them are saturated.
+    @property
+    def outputs(self) -> int:
+        """How many responses a row has."""
+        return int(self.pull.shape[1])
+
+    def limits(self, rows: IntArray) -> Iterator[tuple[IntArray, FloatArray]]:
+        """The rows, some at a time, and their residuals (rows, t) in the limit.
 
         The limit is the integrand at w = 1, o'(I - G C)^-1 (alpha - v). A saturated row is the only one to see some
         direction: both sides of that fraction vanish there, and their derivatives take their places.
@@ -162,7 +182,16 @@ class LeftOutRows:
             # Its sign is that of the product of the paces without the row: one of them is negative.
             grows = (np.linalg.det(systems) < 0) & ~saturated
             found[grows] = np.inf
-            yield looks.members, found, saturated
+            yield looks.members, found
+
+    def put_off(self, share: float) -> "LeftOutRows":
+        """The same, where what each row does is off by a share."""
+
+        def looks(members: IntArray, height: int) -> Iterator[Looks]:
+            for seen in self.looks(members, height):
+                yield replace(seen, coupling=(1 + share) * seen.coupling)
+
+        return replace(self, looks=looks)
 
     def _slits(self, last: float) -> list[tuple[float, float]]:
         """Where the paces of all left-out runs are: as a rule, and at most."""
