@@ -59,7 +59,7 @@ def case(n, p, batches, *, seed=0, step=0.05, equal=True, covariance="dense", no
 
 
 @st.composite
-def cases(draw, max_batches=4):
+def cases(draw, max_batches=4, steps=(0.0, 1e-9, 0.01, 0.1, 0.3)):
     """Any shape: wide, tall, rank-deficient, ragged, with every kind of covariance."""
     n = draw(st.integers(1, 9))
     p = draw(st.integers(1, 9))
@@ -68,7 +68,7 @@ def cases(draw, max_batches=4):
         p,
         draw(st.integers(1, min(n, max_batches))),
         seed=draw(st.integers(0, 2**32 - 1)),
-        step=draw(st.sampled_from([0.0, 1e-9, 0.01, 0.1, 0.3])),
+        step=draw(st.sampled_from(steps)),
         equal=draw(st.booleans()),
         covariance=draw(st.sampled_from(["identity", "diagonal", "dense"])),
         noise=draw(st.sampled_from([0.0, 0.5])),

@@ -30,7 +30,7 @@ def test_every_test_in_the_map_of_the_paper_exists(test):
     assert f"def {name}(" in (ROOT / path).read_text()
 
 
-@pytest.mark.parametrize("page", ["free", "asymptotics", "two_batch_law"])
+@pytest.mark.parametrize("page", ["free", "asymptotics", "two_batch_law", "sklearn"])
 def test_every_code_block_of_a_page_is_a_doctest(page):
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / f"{page}.md").read_text(), re.DOTALL)
     assert all(block.startswith(">>> ") for block in blocks)
@@ -52,6 +52,7 @@ def test_every_test_of_the_paper_is_in_the_map():
         "docs/schemes.md",
         "docs/asymptotics.md",
         "docs/two_batch_law.md",
+        "docs/sklearn.md",
     ],
 )
 def test_every_file_that_a_page_names_exists(page):

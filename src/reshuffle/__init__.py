@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from reshuffle import asymptotics as asymptotics
     from reshuffle import free as free
     from reshuffle import plotting as plotting
+    from reshuffle import sklearn as sklearn
     from reshuffle.epoch.epoch import Epoch as Epoch
     from reshuffle.errors import AccuracyWarning as AccuracyWarning
     from reshuffle.errors import BudgetError as BudgetError
@@ -119,7 +120,7 @@ _HOMES = {
     "schedules": "reshuffle.recipe",
     "simulate": "reshuffle.simulation",
 }
-_ROOMS = ("asymptotics", "free", "plotting")
+_ROOMS = ("asymptotics", "free", "plotting", "sklearn")
 
 __all__ = [*_HOMES, *_ROOMS]
 

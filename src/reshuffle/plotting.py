@@ -235,7 +235,8 @@ def step_match(match: Match, *, ax: "Axes | None" = None) -> "Axes":
     ax.set_xscale("log")
     ax.set_yscale("log")
     ax.legend(frameon=False, fontsize=8)
-    return plain(ax, "epochs", f"distance from the run, relative to its way (batches of {match.batch_size})")
+    ax.set_title(f"batches of {match.batch_size}", fontsize=9)
+    return plain(ax, "epochs", "distance from the run, over its way")
 
 
 def explanation(explained: Explanation, *, ax: "Axes | None" = None) -> "Axes":

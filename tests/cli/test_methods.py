@@ -181,14 +181,14 @@ def test_simulated_runs_reach_the_table(capsys):
     assert f"± {error:.2g}" in shown
 
 
-def test_stability_prints_thresholds_with_their_errors(capsys):
+def test_stability_prints_thresholds_with_their_errors(capsys, tmp_path):
     arguments = ("stability", "--n", "24", "--p", "2", "--scheme", "sample-reshuffling")
-    outcome = run(capsys, *arguments)
+    outcome = run(capsys, *arguments, "--json", str(tmp_path / "found.json"))
     assert outcome.code == 0, outcome.err
     rows = [line.split() for line in outcome.out.splitlines() if line.startswith("sample-reshuffling ")]
     assert [row[1] for row in rows] == ["2", "4", "8"]
     assert "±" in rows[-1]
-    found = answer(capsys, *arguments)["thresholds"]
+    found = json.loads((tmp_path / "found.json").read_text())["thresholds"]
     problem = rs.gaussian(24, 2)
     assert found[2]["step"] == pytest.approx(rs.critical_step(problem, rs.SampleReshuffling(4)), rel=1e-8)
     known = rs.critical_step(problem, rs.SampleReshuffling(8))

@@ -194,6 +194,10 @@ def test_without_a_solution_the_cavity_says_so_and_auto_goes_on():
     with pytest.raises(UnsupportedError, match="no solution at so large a step"):
         rs.descend(problem, rs.SampleReshuffling(5), 1e6, method="cavity").iterate(1)
     assert rs.descend(problem, scheme, 1e6).method in ("exact", "sampling")
+    epoch = rs.descend(problem, rs.SampleReshuffling(5), 1e6, rtol=1.0, budget=1e7).epoch
+    assert epoch.method == "sampling"
+    assert "cavity" in repr(epoch.choice)
+    assert "its equation has no solution at so large a step" in repr(epoch.choice)
 
 
 @pytest.mark.parametrize("alpha", [0.0, 1e-100, 1e-12, 1e-6])

@@ -48,6 +48,29 @@ def test_auto_is_exact_only_within_its_budget():
     assert np.abs(cheaper.risk(5).total - exact.risk(5).total) <= 2 * cheaper.risk(5).error
 
 
+@pytest.mark.parametrize("recipe", [{}, {"momentum": 0.5}], ids=str)
+def test_the_choice_is_the_method_that_was_taken_once_the_mean_is_known(recipe):
+    """Twelve samples are too few for the cavity equation, as only its solution tells."""
+    problem = rs.gaussian(12, 2, noise=0.5, seed=0)
+    run = rs.descend(problem, rs.SampleReshuffling(6), 0.1, rtol=2e-3, **recipe)
+    assert run.method == "sampling"
+    chosen = run.computation.mean
+    assert chosen.taken == "sampling"
+    (cavity,) = (way for way in chosen.ways if way.name == "cavity")
+    assert cavity.against.startswith("it may be off by ")
+    assert cavity.against.endswith("but rtol is 0.002")
+    assert "not cavity" in repr(chosen)
+
+
+def test_of_ways_that_all_miss_the_choice_is_the_best():
+    epoch = rs.descend(rs.gaussian(300, 2, seed=0), rs.SampleReshuffling(6), 0.1, rtol=1e-9, budget=1e8).epoch
+    with pytest.warns(rs.AccuracyWarning, match=r"by cavity, but rtol is 1e-09"):
+        assert epoch.method == "cavity"
+    missed = {way.name: way.against for way in epoch.choice.ways}
+    assert epoch.choice.taken == "cavity"
+    assert missed["sampling"].startswith("it may be off by ")
+
+
 def test_methods_agree():
     problem = rs.gaussian(90, 8, noise=0.5, seed=2)
     epochs = np.array([1, 5, 50, math.inf])

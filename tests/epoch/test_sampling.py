@@ -8,7 +8,7 @@ import pytest
 import reshuffle as rs
 from reshuffle.epoch import draws, series, tasks
 from reshuffle.epoch.controls import LowDegrees
-from reshuffle.epoch.draws import Order
+from reshuffle.epoch.draws import Order, Stack
 from tests.epoch.many import descents, pull_of, whitened
 from tests.oracles import brute_force
 from tests.problems import case, close
@@ -30,8 +30,10 @@ def test_one_order_is_its_affine_map():
     space = tiny.problem.row_space
     for batches in ([2, 0, 3, 1], [0, 1, 2, 3]):
         ((A, N),) = brute_force.affine_maps(setting, [batches])
-        full = np.zeros_like(rows.orthonormal)
-        draws.follow(rows, order_of(rows, batches), full)
+        # Beside another one, which is none of its business.
+        stacked = np.zeros((2, *rows.orthonormal.shape))
+        draws.follow(rows, Stack.of([order_of(rows, [3, 2, 1, 0]), order_of(rows, batches)]), stacked)
+        full = stacked[1]
         basis = rows.factor / np.sqrt(rows.paces / rows.unit)[:, np.newaxis]
         entered = rows.unit / space.scale * rows.factor.T @ (full.T * rows.roots)
         close(space.lift(entered), N[:, members])
@@ -42,11 +44,11 @@ def test_one_order_is_its_affine_map():
 def test_the_mean_of_the_control_variate_is_known():
     tiny = case(8, 5, 1)
     rows = whitened(tiny.problem, PARTITION, 0.1)
-    full, control = np.zeros((2, *rows.orthonormal.shape))
+    full, control = np.zeros((2, 24, *rows.orthonormal.shape))
     variate = LowDegrees(rows, series.batch_coefficients())
-    for batches in permutations(range(4)):
-        draws.follow(rows, order_of(rows, batches), full, (variate, control))
-    close(control / 24, variate.mean)
+    orders = Stack.of([order_of(rows, batches) for batches in permutations(range(4))])
+    draws.follow(rows, orders, full, (variate, control))
+    close(control.mean(axis=0), variate.mean)
 
 
 @pytest.mark.parametrize(
@@ -60,23 +62,28 @@ def test_the_mean_of_the_control_variate_of_samples_is_known(arguments):
     rows = approximation.whitened()
     template = approximation.draw(rows)(np.random.default_rng(0))
     variate = approximation.control(rows)
-    full, control = np.zeros((2, *rows.orthonormal.shape))
-    for samples in permutations(range(6)):
-        order = Order(np.array(samples)[: template.offsets[-1]], template.offsets, template.shares)
-        for each in (order, order.reversed()):
-            draws.follow(rows, each, full, (variate, control))
-    close(control / 1440, variate.mean)
+    full, control = np.zeros((2, 720, *rows.orthonormal.shape))
+    end = template.offsets[-1]
+    orders = Stack.of(
+        [
+            Order(each[:end], template.offsets, template.shares)
+            for each in np.array(list(permutations(range(6))))
+        ]
+    )
+    for each in (orders, orders.reversed()):
+        draws.follow(rows, each, full, (variate, control))
+    close(control.mean(axis=0) / 2, variate.mean)
 
 
 def test_an_order_and_its_reverse_make_a_symmetric_pair():
     tiny = case(8, 5, 1)
     rows = whitened(tiny.problem, PARTITION, 0.1)
-    order = order_of(rows, [3, 1, 0, 2])
-    full = np.zeros_like(rows.orthonormal)
+    order = Stack.of([order_of(rows, [3, 1, 0, 2])])
+    full = np.zeros((1, *rows.orthonormal.shape))
     draws.follow(rows, order, full)
-    alone = full.T @ rows.orthonormal
+    alone = full[0].T @ rows.orthonormal
     draws.follow(rows, order.reversed(), full)
-    together = full.T @ rows.orthonormal
+    together = full[0].T @ rows.orthonormal
     close(together, together.T)
     assert np.abs(alone - alone.T).max() > 1e-3
 

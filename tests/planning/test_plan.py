@@ -18,13 +18,20 @@ Y = X @ np.array([0.3, -0.5, 1.0, 2.0, 0.0]) + RNG.standard_normal(24) + 4.0
 BOTH = np.column_stack([Y, Y**2])
 
 
-def refitted(X, y, step, visits, penalty):
-    """Residuals (n, t) of rows whose gradient is left out of every visit of the mean step, one by one."""
+def refitted(X, y, step, visits, penalty, weights=None, centred=False):
+    """Residuals (n, t) of rows whose gradient is left out of every visit of the mean step, one by one.
+
+    If rows are centred, by the means of those that are left.
+    """
     n, p = X.shape
-    y = y.reshape(n, -1)
-    found = np.zeros(y.shape)
+    all_X, all_y = X, y.reshape(n, -1)
+    weights = np.ones(n) if weights is None else weights
+    found = np.zeros(all_y.shape)
     for row in range(n):
         rest = np.delete(np.arange(n), row)
+        share = weights[rest, np.newaxis] / weights[rest].sum() if centred else np.zeros((n - 1, 1))
+        roots = np.sqrt(weights)[:, np.newaxis]
+        X, y = (roots * (each - (share * each[rest]).sum(axis=0)) for each in (all_X, all_y))
         beta = np.zeros((p, y.shape[1]))
         for _ in range(visits):
             beta = beta - step * (X[rest].T @ (X[rest] @ beta - y[rest]) / n + penalty * beta)
@@ -44,7 +51,7 @@ def test_one_curve_leaves_out_rows_for_every_step_and_penalty(responses, wide):
         (largest, [1, 7, 60], 0.0),
         (0.1 * largest, [3, 400], 0.0),
         (0.6 * largest, [2, 50], 0.5 * spectrum.values.max()),
-        (0.02 * largest, [1, 900], 0.01),
+        (0.02 * largest, [1, 300], 0.01),
     ):
         expected = np.array([refitted(features, responses, step, count, penalty) for count in visits])
         when = np.array(visits, dtype=float)
@@ -52,6 +59,23 @@ def test_one_curve_leaves_out_rows_for_every_step_and_penalty(responses, wide):
         np.testing.assert_allclose(
             curve.mean_squares(step, when, penalty), np.square(expected).mean(axis=(1, 2)), rtol=1e-8
         )
+
+
+@pytest.mark.parametrize(
+    "features", [X, np.hstack([X, np.sin(np.outer(X[:, 0], np.arange(1, 30)))])], ids=["tall", "wide"]
+)
+@pytest.mark.parametrize("weights", [None, np.linspace(0.3, 2.0, 24)], ids=["alike", "weighted"])
+def test_rows_are_left_out_of_the_means_too(features, weights):
+    """Of more columns than rows whoever fits all but one would know that one by the means."""
+    data = prepared(features, BOTH, standardize=True, intercept=True, sample_weight=weights)
+    spectrum = Spectrum.of(data.problem, centred=True)
+    largest = 1 / spectrum.values.max()
+    curve = LeftOutCurve.around(spectrum, largest, 2000 * largest, 0.1)
+    scaled = features / data.scale
+    for step, visits, penalty in ((largest, [1, 40, 400], 0.0), (0.5 * largest, [10], 0.1)):
+        expected = [refitted(scaled, BOTH, step, count, penalty, weights, centred=True) for count in visits]
+        found = curve.residuals(step, np.array(visits, dtype=float), penalty)
+        np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-7)
 
 
 @given(share=st.floats(1e-3, 1.0), visits=st.integers(1, 10**6), penalty=st.sampled_from([0.0, 0.1, 2.0]))
@@ -87,7 +111,7 @@ def test_ridge_without_each_row(responses):
 
 
 @given(size=st.integers(1, 23), penalty=st.sampled_from([0.0, 0.7]))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_below_the_safe_step_the_mean_square_converges(size, penalty):
     """Proven for equal batches; with a shorter last one, at half of it, where plans end."""
     problem, scheme = rs.LeastSquares(X, Y), rs.SampleWithReplacement(batch_size=size)
@@ -112,20 +136,31 @@ def test_the_estimate_of_the_spread_is_about_right(scheme, tolerance):
     problem = rs.LeastSquares(data.X, data.y)
     run, when = rs.descend(problem, scheme, 0.1), np.array([1.0, 3.0, 20.0])
     exact = 2 * (run.excess_training_loss(when, of_run=True) - run.excess_training_loss(when))
-    found = SpreadEstimate(Spectrum.of(problem)).along(scheme, 0.1, when)
+    found = SpreadEstimate(Spectrum.of(problem)).along(scheme, np.array([0.1]), when)[0]
     np.testing.assert_allclose(found, exact, rtol=tolerance)
+
+
+def test_steps_are_estimated_as_if_each_were_alone():
+    estimate, scheme = SpreadEstimate(Spectrum.of(rs.LeastSquares(X, Y))), rs.SampleReshuffling(batch_size=5)
+    steps, when = np.array([1e-9, 1e-3, 0.02]), np.array([1.0, 4.0, 500.0])
+    together = estimate.along(scheme, steps, when, 0.1)
+    alone = [estimate.along(scheme, steps[[place]], when, 0.1)[0] for place in range(3)]
+    np.testing.assert_allclose(together, alone, rtol=1e-12)
+    assert (np.diff(together, axis=0) > 0).all()
 
 
 def test_no_spread_without_randomness():
     estimate = SpreadEstimate(Spectrum.of(rs.LeastSquares(X, Y)))
     for scheme in (rs.FullBatch(), rs.Cyclic(4), rs.SampleReshuffling(batch_size=24)):
-        assert not estimate.along(scheme, 0.01, np.array([1.0, 5.0])).any()
+        assert not estimate.along(scheme, np.array([0.01]), np.array([1.0, 5.0])).any()
 
 
 @pytest.fixture(scope="module")
 def planned():
     data = rs.gaussian(90, 40, noise=1.5, seed=3)
-    return data, rs.plan(data.X, data.y, batch_sizes=[10, 30, 90], epochs=120, penalties=[0.0, 0.3])
+    return data, rs.plan(
+        data.X, data.y, batch_sizes=[10, 30, 90], epochs=120, penalties=[0.0, 0.3], intercept=False
+    )
 
 
 def test_the_best_recipe_is_the_best_of_all_that_were_compared(planned):
@@ -149,11 +184,12 @@ def test_the_number_for_the_best_recipe_is_that_of_its_run(planned):
     _, plan = planned
     answer = plan.run.leave_one_out(plan.best.epochs)
     assert plan.best.mean_square == pytest.approx(float(answer.mean_square), rel=1e-10)
-    assert plan.best.standard_error == pytest.approx(float(answer.standard_error), rel=1e-6)
+    assert plan.best.standard_error == pytest.approx(float(answer.standard_error), rel=0.02)
     assert plan.run.step == plan.best.step
     assert plan.run.scheme == plan.best.scheme
-    single = float(plan.single_run.mean_square)
-    assert single - plan.best.mean_square == pytest.approx(plan.best.spread, rel=0.5, abs=1e-4)
+    single = plan.run.leave_one_out(plan.best.epochs, of_run=True)
+    assert plan.single_run_error == pytest.approx(float(single.mean_square), rel=1e-6)
+    assert plan.single_run_error - plan.best.mean_square == pytest.approx(plan.best.spread, rel=0.5, abs=1e-4)
     assert plan.critical_step > plan.best.step
 
 
@@ -186,19 +222,25 @@ def test_coefficients_are_in_the_units_of_the_data():
 
 def test_what_needs_no_training_stands_beside_it(planned):
     """Against scikit-learn's own leave-one-out of the best penalty."""
-    _, plan = planned
+    data, plan = planned
     linear_model = pytest.importorskip("sklearn.linear_model")
-    model = linear_model.RidgeCV(alphas=[90 * plan.ridge.penalty], fit_intercept=False, store_cv_results=True)
-    model.fit(plan.data.problem.X, plan.data.problem.y)
-    assert plan.ridge.mean_square == pytest.approx(float(model.cv_results_.mean()), rel=1e-6)
-    hat = plan.data.problem.X @ np.linalg.pinv(plan.data.problem.X)
-    residuals = (plan.data.problem.y - hat @ plan.data.problem.y) / (1 - np.diag(hat))
-    assert plan.least_squares.mean_square == pytest.approx(np.square(residuals).mean(), rel=1e-6)
+    centred = rs.plan(data.X, data.y, batch_sizes=[90], epochs=5)
+    for fits, intercept in ((plan, False), (centred, True)):
+        alphas = [90 * fits.ridge.penalty]
+        model = linear_model.RidgeCV(alphas=alphas, fit_intercept=intercept, store_cv_results=True)
+        model.fit(fits.data.problem.X, fits.data.problem.y + 7 * intercept)
+        assert fits.ridge.mean_square == pytest.approx(float(model.cv_results_.mean()), rel=1e-6)
+        table = np.hstack([fits.data.problem.X, np.ones((90, 1))]) if intercept else fits.data.problem.X
+        hat = table @ np.linalg.pinv(table)
+        residuals = (fits.data.problem.y - hat @ fits.data.problem.y) / (1 - np.diag(hat))
+        assert fits.least_squares.mean_square == pytest.approx(np.square(residuals).mean(), rel=1e-6)
 
 
 def test_momentum_is_looked_at_closely():
     data = rs.gaussian(40, 4, noise=1.0, seed=6)
-    plan = rs.plan(data.X, data.y, batch_sizes=[40], epochs=30, momenta=[0.0, 0.5], steps=[0.05, 0.2])
+    plan = rs.plan(
+        data.X, data.y, batch_sizes=[40], epochs=30, momenta=[0.0, 0.5], steps=[0.05, 0.2], intercept=False
+    )
     assert {recipe.momentum for recipe in (plan.best, *plan.runners_up)} == {0.0, 0.5}
     other = next(recipe for recipe in (plan.best, *plan.runners_up) if recipe.momentum == 0.5)
     run = rs.descend(plan.data.problem, other.scheme, other.step, momentum=0.5)
@@ -207,13 +249,16 @@ def test_momentum_is_looked_at_closely():
 
 def test_weights_of_rows():
     weights = np.random.default_rng(1).uniform(0.2, 3.0, 24)
+    given_means = rs.plan(X, Y, batch_sizes=[6, 24], epochs=50, sample_weight=weights, intercept=False)
+    answer = given_means.run.leave_one_out(given_means.best.epochs)
+    assert given_means.best.mean_square == pytest.approx(float(answer.mean_square), rel=1e-9)
+    assert given_means.best.standard_error == pytest.approx(float(answer.standard_error), rel=0.02)
     plan = rs.plan(X, Y, batch_sizes=[6, 24], epochs=50, sample_weight=weights)
-    answer = plan.run.leave_one_out(plan.best.epochs)
-    assert plan.best.mean_square == pytest.approx(float(answer.mean_square), rel=1e-9)
-    assert plan.best.standard_error == pytest.approx(float(answer.standard_error), rel=1e-9)
-    full = rs.descend(plan.data.problem, rs.FullBatch(), plan.safe_steps[0, 1] * plan.shares[3])
-    expected = full.leave_one_out(plan.epochs).mean_square
-    np.testing.assert_allclose(plan.mean_squares[0, 1, 3], expected, rtol=1e-9)
+    full = rs.descend(
+        given_means.data.problem, rs.FullBatch(), given_means.safe_steps[0, 1] * given_means.shares[3]
+    )
+    expected = full.leave_one_out(given_means.epochs).mean_square
+    np.testing.assert_allclose(given_means.mean_squares[0, 1, 3], expected, rtol=1e-9)
     features = plan.data.problem.X / np.sqrt(weights)[:, np.newaxis]
     np.testing.assert_allclose(weights @ features, 0, atol=1e-9)
     np.testing.assert_allclose(weights @ features**2 / weights.sum(), 1)
@@ -234,7 +279,7 @@ def test_equal_weights_only_change_the_unit_of_steps():
 
 def test_many_outputs_count_alike():
     responses = np.column_stack([Y, 10 * np.cos(X[:, 1])])
-    plan = rs.plan(X, responses, batch_sizes=[6, 24], epochs=50)
+    plan = rs.plan(X, responses, batch_sizes=[6, 24], epochs=50, intercept=False)
     found = plan.run.leave_one_out(plan.best.epochs).mean_square
     assert found.shape == (2,)
     assert plan.best.mean_square == pytest.approx(found.mean(), rel=1e-9)
@@ -260,6 +305,17 @@ def test_default_batch_sizes_fit_the_data():
     assert rs.plan(X, Y, epochs=5, verify=False).batch_sizes.tolist() == [16, 24]
     few = rs.plan(X[:10], Y[:10], epochs=5, verify=False)
     assert few.batch_sizes.tolist() == [10]
+
+
+def test_more_columns_than_rows_do_not_know_the_rows_by_the_means():
+    """Pure noise: nothing predicts it, and a fit that seems to has seen the answer."""
+    rng = np.random.default_rng(2)
+    features, responses = rng.standard_normal((30, 80)), rng.standard_normal(30)
+    plan = rs.plan(features, responses, epochs=200)
+    spread = float(responses.var())
+    assert plan.test_error > 0.7 * spread
+    assert plan.least_squares.mean_square > 0.7 * spread
+    assert plan.ridge.mean_square > 0.7 * spread
 
 
 def test_constant_columns_have_no_say():

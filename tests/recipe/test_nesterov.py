@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 import reshuffle as rs
 from tests.oracles import every_order
+from tests.oracles.every_scheme import agree, schemes, state_maps
 from tests.problems import case, close
-from tests.recipe.enumeration import agree, schemes, state_maps
 
 
 @pytest.mark.parametrize("penalty", [0.0, 0.3])
@@ -55,7 +55,7 @@ def test_stability_of_mean_and_mean_square(p, penalty, step):
     training = every_order.Training(
         tiny.problem.X, tiny.problem.y, [step], tiny.start, penalty, momentum=0.5, nesterov=True
     )
-    scheme, epochs, _ = list(schemes(tiny))[1]
+    scheme, epochs, _ = next(schemes(tiny))
     maps = state_maps(training, epochs)
     mean, square = np.mean(maps, axis=0), np.mean([np.kron(A, A) for A in maps], axis=0)
     run = rs.descend(tiny.problem, scheme, step, penalty=penalty, momentum=0.5, nesterov=True)

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 import reshuffle as rs
 from reshuffle.epoch.affine import sampled_course
 from tests.oracles import every_order
+from tests.oracles.every_scheme import agree, schemes
 from tests.oracles.extended import DIGITS, Extended
 from tests.problems import case, close
-from tests.recipe.enumeration import agree, schemes
 
 RECIPES = {
     "plain": {},

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 import reshuffle as rs
 from tests.oracles import every_order
+from tests.oracles.every_scheme import agree, schemes, state_maps
 from tests.problems import case, close
-from tests.recipe.enumeration import agree, schemes, state_maps
 
 MOMENTA = {
     "none": {},
@@ -80,7 +80,7 @@ def test_stability_of_mean_and_mean_square(p, step):
     training = every_order.Training(
         tiny.problem.X, tiny.problem.y, [step], tiny.start, 0.4, momentum=0.5, unpenalized=(1,)
     )
-    scheme, epochs, _ = list(schemes(tiny))[1]
+    scheme, epochs, _ = next(schemes(tiny))
     maps = state_maps(training, epochs)
     run = rs.descend(tiny.problem, scheme, step, penalty=0.4, momentum=0.5, unpenalized=[1])
     rate = np.abs(np.linalg.eigvals(np.mean(maps, axis=0))).max()

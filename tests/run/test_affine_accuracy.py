@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
+from reshuffle._core.confidence import quantile
+from reshuffle.epoch.affine.sampled_course import pace_error
 from reshuffle.epoch.walks import Process, Walk
 from reshuffle.run.affine_engine import AffineEngine
 from tests.oracles import every_order
@@ -175,3 +177,18 @@ def test_what_was_wrong_is_named():
         rs.SampleWithReplacement(None)
     with pytest.raises(ValueError, match=r"step\[1\] is nan; give a number >= 0 for every epoch"):
         rs.descend(rs.gaussian(5, 2, seed=0), rs.Cyclic(2), step=[0.1, math.nan])
+
+
+def test_rtol_is_of_the_root_mean_square_over_the_modes():
+    """Eight groups of maps without anything off the diagonal; the last two modes fade at once, as buffers do."""
+    deviations = np.random.default_rng(0).standard_normal((8, 4)) * [0.1, 0.001, 0.2, 0.2]
+    deviations -= deviations.mean(axis=0)
+    paces = np.array([1.5, 0.25, 1.0, 1.0])
+    losses = np.array([np.diag(paces + each) for each in deviations])
+    standard_errors = deviations.std(axis=0, ddof=1) / np.sqrt(8)
+    shares = [0.5 * standard_errors[0] / 1.5, 0.75 * standard_errors[1] / 0.25]
+    assert pace_error(losses, 2) == pytest.approx(
+        quantile(8) * np.sqrt(np.mean(np.square(shares))), rel=1e-12
+    )
+    assert pace_error(np.zeros((8, 2, 2)), 2) == 0
+    assert pace_error(np.full((8, 2, 2), np.inf), 2) == math.inf

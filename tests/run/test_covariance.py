@@ -7,23 +7,17 @@ import mpmath
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 import reshuffle as rs
-from tests.epoch.affine.test_against_every_order import RECIPES, schemes
 from tests.oracles import every_order
+from tests.oracles.every_scheme import RECIPES, SHAPES, schemes, tiny_runs, trained
 from tests.problems import case, close
 
 
 def ends_of(tiny, recipe, epochs, fresh, count):
     """The parameters (runs, p) of every equally likely run, for the responses at hand."""
-    step = recipe.get("step", tiny.step)
-    steps = [step(k) if callable(step) else step[k] if isinstance(step, list) else step for k in range(count)]
-    problem = tiny.problem
-    training = every_order.Training(
-        problem.X, problem.y, steps, tiny.start, recipe.get("penalty", 0.0), recipe.get("momentum", 0.0)
-    )
-    return every_order.all_runs(training, epochs, fresh) @ np.concatenate([[1.0], problem.y])
+    training = trained(tiny, recipe, count)
+    return every_order.all_runs(training, epochs, fresh) @ np.concatenate([[1.0], training.y])
 
 
 def check(tiny, scheme, epochs, fresh, recipe, count):
@@ -51,26 +45,21 @@ def check(tiny, scheme, epochs, fresh, recipe, count):
     np.testing.assert_allclose(found.standard_deviations, (ends - ends[0]).std(axis=0), rtol=1e-9, atol=off)
 
 
-@pytest.mark.parametrize("recipe", RECIPES)
-@pytest.mark.parametrize(
-    ("n", "p", "batches", "equal"), [(6, 3, 3, True), (4, 6, 2, False), (4, 3, 2, True), (5, 5, 3, False)]
-)
-def test_all_schemes_and_recipes(recipe, n, p, batches, equal):
+@pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_all_schemes_and_recipes(recipe, shape):
+    n, p, batches, equal = shape
     tiny = case(n, p, batches, equal=equal, step=0.08, seed=n + p)
     for scheme, epochs, fresh in schemes(tiny):
-        check(tiny, scheme, epochs, fresh, RECIPES[recipe], 2 if len(epochs) < 100 else 1)
+        check(tiny, scheme, epochs, fresh, recipe, 2 if len(epochs) < 100 else 1)
 
 
-@given(
-    st.integers(1, 5), st.integers(1, 5), st.integers(1, 3), st.integers(0, 10**6),
-    st.sampled_from([0.0, 1e-2, 0.1, 0.4]), st.sampled_from([0.0, 0.3]), st.sampled_from([0.0, 0.7]), st.booleans(),
-)  # fmt: skip
-def test_any_shape(n, p, batches, seed, step, penalty, momentum, deficient):
-    rank = max(1, min(n, p) - 1) if deficient else None
-    tiny = case(n, p, min(batches, n), seed=seed, step=step, equal=False, rank=rank)
+@given(tiny_runs(steps=[0.0, 1e-2, 0.1, 0.4]))
+def test_any_shape(made):
+    tiny, recipe = made
     for scheme, epochs, fresh in schemes(tiny):
         if len(epochs) <= 27:
-            check(tiny, scheme, epochs, fresh, {"penalty": penalty, "momentum": momentum}, 2)
+            check(tiny, scheme, epochs, fresh, recipe, 2)
 
 
 @pytest.mark.parametrize("recipe", [{}, {"momentum": 0.6, "penalty": 0.3}], ids=str)

@@ -9,19 +9,31 @@ from hypothesis import strategies as st
 
 import reshuffle as rs
 from reshuffle.run import stopping
-from tests.problems import SCHEMES, cases
+from tests.problems import SCHEMES, case, cases
+
+LATE = np.unique(np.geomspace(3000, 1e12, 1000).round())
 
 
-@settings(max_examples=10)
-@given(cases(max_batches=3))
+@settings(max_examples=20)
+@given(cases(max_batches=3, steps=(0.0, 1e-4, 0.01, 0.1, 0.3)))
 def test_no_epoch_is_better_than_the_best(tiny):
     for scheme in SCHEMES:
         run = tiny.run(scheme)
         best = run.best_epoch()
-        every = run.risk(np.append(np.arange(3000), [10**5, 10**7, math.inf])).total
+        every = run.risk(np.concatenate([np.arange(3000), LATE, [math.inf]])).total
         assert best.risk <= every.min() * (1 + 1e-12)
         assert best.error == 0
         assert best.risk == pytest.approx(float(run.risk(best.epoch).total), rel=1e-13)
+
+
+def test_an_optimum_after_billions_of_epochs_is_found():
+    run = case(9, 4, 3, seed=3, step=1e-9).run("reshuffling")
+    best = run.best_epoch()
+    assert 1e9 < best.epoch < 1e11
+    around = np.round(best.epoch * (1 + np.linspace(-1e-3, 1e-3, 2001)))
+    every = run.risk(np.concatenate([np.arange(3000), LATE, around, [math.inf]])).total
+    assert best.risk <= every.min() * (1 + 1e-12)
+    assert best.error == 0
 
 
 def test_a_late_optimum_is_found_to_the_epoch():

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from tests.epoch.affine.test_against_every_order import RECIPES, check
 from tests.oracles import every_order
+from tests.oracles.every_scheme import RECIPES, check
 from tests.problems import case, close
 from tests.run.test_covariance import check as check_covariance
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 import reshuffle as rs
 from tests.oracles import every_order
+from tests.oracles.every_scheme import epochs_of_shuffled_samples
 from tests.problems import case, close
-from tests.recipe.enumeration import epochs_of_shuffled_samples
 
 RECIPES = {
     "plain": {},

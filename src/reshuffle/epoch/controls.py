@@ -15,10 +15,10 @@ from reshuffle.epoch.low_degrees import Whitened
 
 
 class Part(Protocol):
-    """A part of the pull of one order."""
+    """A part of the pull of each of c orders."""
 
     def visit(self, own: FloatArray, weighted: FloatArray) -> FloatArray:
-        """What it is for the rows of a visit (m, k), which are `own`, and X times them (k, m); then go on."""
+        """What it is for the rows of a visit (c, m, k), which are `own`, and X times them (c, k, m); then go on."""
 
 
 class Control(Protocol):
@@ -32,8 +32,8 @@ class Control(Protocol):
 
     mean: FloatArray
 
-    def begin(self, steps: int) -> Part:
-        """The part of an order of so many visits, before the last of them."""
+    def begin(self, orders: int) -> Part:
+        """The part of so many orders, before the last of their visits."""
 
 
 class LowDegrees:
@@ -43,14 +43,14 @@ class LowDegrees:
         self.mean = low_degrees.up_to_two(whitened, coefficients)
         self._modes = len(whitened.paces)
 
-    def begin(self, steps: int) -> Part:
+    def begin(self, orders: int) -> Part:
         """Nothing happens after the last visit."""
-        return _LowDegreesPart(self._modes)
+        return _LowDegreesPart(orders, self._modes)
 
 
 class _LowDegreesPart:
-    def __init__(self, modes: int):
-        self._linear, self._quadratic = np.zeros((2, modes, modes))
+    def __init__(self, orders: int, modes: int):
+        self._linear, self._quadratic = np.zeros((2, orders, modes, modes))
 
     def visit(self, own: FloatArray, weighted: FloatArray) -> FloatArray:
         first = own @ self._linear
@@ -82,9 +82,9 @@ class LinearPart:
         self._left = 1 - whitened.paces / len(shares)
         self.mean = np.asarray((self._mean(whitened, shares) + self._mean(whitened, shares[::-1])) / 2)
 
-    def begin(self, steps: int) -> Part:
+    def begin(self, orders: int) -> Part:
         """Nothing happens after the last visit."""
-        return _LinearPartOfOne(self._left)
+        return _LinearPartOfSome(orders, self._left)
 
     def _mean(self, whitened: Whitened, shares: FloatArray) -> FloatArray:
         x, rows, n, steps = whitened.paces, whitened.orthonormal, whitened.atoms, len(shares)
@@ -99,15 +99,17 @@ class LinearPart:
         return np.asarray(rows * (shares @ after - rest + np.square(rows) @ own) / steps)
 
 
-class _LinearPartOfOne:
-    def __init__(self, left: FloatArray):
-        self._left, self._alike, self._deviation = left, np.ones(len(left)), np.zeros((len(left), len(left)))
+class _LinearPartOfSome:
+    def __init__(self, orders: int, left: FloatArray):
+        self._left, self._alike = left, np.ones(len(left))
+        self._deviation = np.zeros((orders, len(left), len(left)))
 
     def visit(self, own: FloatArray, weighted: FloatArray) -> FloatArray:
         zeroth = own * self._alike
         part = zeroth + own @ self._deviation
         self._deviation *= self._left[:, np.newaxis]
         self._deviation -= weighted @ zeroth
-        self._deviation[np.diag_indices(len(self._left))] += (1 - self._left) * self._alike
+        diagonals = np.einsum("oii->oi", self._deviation)
+        diagonals += (1 - self._left) * self._alike
         self._alike = self._alike * self._left
         return np.asarray(part)

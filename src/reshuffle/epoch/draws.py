@@ -7,7 +7,7 @@ Draws are spread over a few groups, whose differences tell the error of this and
 (`confidence`).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +21,7 @@ from reshuffle.epoch.controls import Control
 from reshuffle.epoch.low_degrees import Whitened
 
 _FIRST_ROUNDS = 8
+_STACKED_ENTRIES = 1 << 17
 _EXPENSE = 3
 """Of an order with a control variate, relative to one without."""
 
@@ -41,6 +42,28 @@ class Order:
 
 
 DrawOrder = Callable[[np.random.Generator], Order]
+
+
+@dataclass(frozen=True, eq=False)
+class Stack:
+    """Orders beside each other: rows (c, steps, m) of each visit, -1 where it has fewer, and shares (c, steps)."""
+
+    rows: IntArray
+    shares: FloatArray
+
+    @classmethod
+    def of(cls, orders: Sequence[Order]) -> "Stack":
+        """Orders of the same number of visits."""
+        sizes = np.array([np.diff(order.offsets) for order in orders])
+        rows = np.full((*sizes.shape, int(sizes.max(initial=0))), -1)
+        rows[np.arange(rows.shape[2]) < sizes[..., np.newaxis]] = np.concatenate(
+            [each.rows for each in orders]
+        )
+        return cls(rows, np.array([order.shares for order in orders]))
+
+    def reversed(self) -> "Stack":
+        """The same visits, the last first."""
+        return Stack(self.rows[:, ::-1], self.shares[:, ::-1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +133,8 @@ class _Tally:
         self.full = np.zeros((groups, rows, modes))
         self.parts = np.zeros((groups, rows, modes) if control is not None else (groups, 0, 0))
         self.rounds = 0
+        # Small matrices are multiplied many at a time, for the price of a call.
+        self._beside = int(np.clip(_STACKED_ENTRIES / max(modes * (modes + rows / steps), 1), 1, groups))
 
     def expense_of(self, rtol: float) -> float:
         """Operations until the error is `rtol`, as far as can be told by now."""
@@ -118,11 +143,12 @@ class _Tally:
     def draw(self, draw: DrawOrder, rng: np.random.Generator, rounds: int) -> float:
         """Add so many rounds, and return what they cost."""
         for _ in track(range(rounds), rounds, "sampling orders"):
-            for group in range(len(self.full)):
-                order = draw(rng)
-                for each in (order, order.reversed()):
-                    beside = None if self._control is None else (self._control, self.parts[group])
-                    follow(self.whitened, each, self.full[group], beside)
+            for first in range(0, len(self.full), self._beside):
+                here = slice(first, first + self._beside)
+                drawn = Stack.of([draw(rng) for _ in self.full[here]])
+                for each in (drawn, drawn.reversed()):
+                    beside = None if self._control is None else (self._control, self.parts[here])
+                    follow(self.whitened, each, self.full[here], beside)
             self.rounds += 1
         return rounds * self.expense
 
@@ -197,23 +223,26 @@ def _words_after(whitened: Whitened, order: Order, step: int) -> FloatArray:
 
 
 def follow(
-    whitened: Whitened, order: Order, full: FloatArray, control: tuple[Control, FloatArray] | None = None
+    whitened: Whitened, orders: Stack, full: FloatArray, control: tuple[Control, FloatArray] | None = None
 ) -> None:
-    """Add the pull of one order to `full` (q, k), and the part of a control variate to what stands beside it.
+    """Add the pulls of c orders to `full` (c, q, k), and the parts of a control variate to what stands beside it.
 
     From the last visit to the first: what happens after a visit is M = L^-1 prod (I - step W) L, and each visit's
     pull is M o. Transposes are kept, so that rows stay rows.
     """
-    rows = whitened.orthonormal[order.rows]
-    after = np.eye(len(whitened.paces))
-    part, total = (None, full) if control is None else (control[0].begin(len(order.shares)), control[1])
-    for step in range(len(order.shares) - 1, -1, -1):
-        place = slice(order.offsets[step], order.offsets[step + 1])
-        members = order.rows[place]
-        own = rows[place] * order.shares[step]
-        weighted = (rows[place] * whitened.paces).T
+    count, steps, _ = orders.rows.shape
+    after = np.tile(np.eye(len(whitened.paces)), (count, 1, 1))
+    part, total = (None, full) if control is None else (control[0].begin(count), control[1])
+    for visit in range(steps - 1, -1, -1):
+        members = orders.rows[:, visit]
+        inside = members >= 0
+        rows = whitened.orthonormal[members]
+        own = rows * (orders.shares[:, visit, np.newaxis] * inside)[..., np.newaxis]
+        weighted = (rows * whitened.paces).swapaxes(1, 2)
         pulled = own @ after
-        full[members] += pulled
+        order, place = np.nonzero(inside)
+        visited = order, members[order, place]
+        full[visited] += pulled[order, place]
         after -= weighted @ pulled
         if part is not None:
-            total[members] += part.visit(own, weighted)
+            total[visited] += part.visit(own, weighted)[order, place]

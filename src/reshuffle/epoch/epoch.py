@@ -61,8 +61,9 @@ class Epoch:
 
     @property
     def choice(self) -> Choice:
-        """How the method was chosen."""
-        return choice.mean_choice(self._task, self.accuracy)
+        """How the method was chosen: by costs and bounds, or as it turned out, once the mean is known."""
+        known = (self if self.whole is None else self.whole[0]).__dict__.get("_averaged")
+        return known[1] if known else choice.mean_choice(self._task, self.accuracy)
 
     @property
     def error(self) -> float:
@@ -86,8 +87,10 @@ class Epoch:
     @cached_property
     def mean(self) -> MeanMap:
         """The map in row-space coordinates, for features divided by their scale."""
-        if self.whole is not None:
-            return self.whole[0].mean
+        return self._averaged[0] if self.whole is None else self.whole[0].mean
+
+    @cached_property
+    def _averaged(self) -> tuple[MeanMap, Choice]:
         with few_threads(self._side):
             return choice.mean_map(self._task, self.accuracy)
 

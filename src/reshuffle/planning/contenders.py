@@ -1,11 +1,14 @@
 """Recipes that compete for the best leave-one-out: all of them at a glance, the best ones closely."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
-from reshuffle._core import FloatArray
+from reshuffle._core import FloatArray, IntArray
+from reshuffle.errors import AccuracyWarning
 from reshuffle.planning.answers import REFUSALS
 from reshuffle.planning.mean_steps_left_out import LeftOutCurve, Spectrum, averaged
 from reshuffle.planning.spread_estimate import SpreadEstimate
@@ -20,6 +23,8 @@ _LOOKS = 5
 """Recipes that are looked at closely at most, for each momentum."""
 _AFFORDABLE = 1e8
 """Rows times the square of the rank up to which they are: ten seconds each at worst."""
+_ROWS = 256
+"""Rows that tell by how much a run differs from the mean step."""
 GLANCE = "mean step"
 
 
@@ -81,16 +86,18 @@ class Contest:
     def _glance(self) -> None:
         """Leave-one-out and spread of all recipes, each batch as if it were drawn from all rows."""
         grid = self.grid
-        for place in np.ndindex(self.steps.shape):
-            visits, step = self.visits[place[1]] * grid.epochs, float(self.steps[place])
+        for place in np.ndindex(self.steps.shape[:2]):
+            visits, steps = self.visits[place[1]] * grid.epochs, self.steps[place]
             penalty = float(grid.penalties[place[0]])
-            self.mean_squares[place] = self.curve.mean_squares(step, visits, penalty)
-            self.spreads[place] = self._spread(self.schemes[place[1]], step, grid.epochs, penalty)
+            self.mean_squares[place] = [
+                self.curve.mean_squares(float(step), visits, penalty) for step in steps
+            ]
+            self.spreads[place] = self._spread(self.schemes[place[1]], steps, grid.epochs, penalty)
 
-    def _spread(self, scheme: Scheme, step: float, epochs: FloatArray, penalty: float) -> FloatArray:
+    def _spread(self, scheme: Scheme, steps: FloatArray, epochs: FloatArray, penalty: float) -> FloatArray:
         if not self.grid.of_run:
-            return np.zeros(len(epochs))
-        return self.estimate.along(scheme, step, epochs, penalty)
+            return np.zeros((len(steps), len(epochs)))
+        return self.estimate.along(scheme, steps, epochs, penalty)
 
     def contenders(self, momentum: float) -> list[PlannedRecipe]:
         """Each penalty, batch size and step at its best epoch."""
@@ -127,36 +134,58 @@ class Contest:
         return descend(self.spectrum.problem, **recipe.arguments)
 
     def closely(self, recipe: PlannedRecipe) -> PlannedRecipe:
-        """The same with the leave-one-out of the run itself, at the best epoch next to the one of the glance."""
+        """The same with the leave-one-out of the run itself, at the best epoch next to the one of the glance.
+
+        Some rows tell by how much it differs from that of the mean step; all of them, if they are few. Both take
+        the means of centred rows for given, which their quotient does not feel.
+        """
         near = np.unique(np.geomspace(max(1, recipe.epochs / 2), 2 * recipe.epochs, 9).round())
         near = near[near <= self.grid.epochs[-1]]
-        with np.errstate(over="ignore"):
-            answer = self.run(recipe).leave_one_out(near)
-        means = _over_outputs(answer.mean_square)
-        spreads = self._spread(recipe.scheme, recipe.step / (1 - recipe.momentum), near, recipe.penalty)
+        with warnings.catch_warnings():
+            # Recipes are compared up to a thousandth, and the answer keeps its method.
+            warnings.simplefilter("ignore", AccuracyWarning)
+            answer = self.run(recipe).leave_one_out(near, rows=self._some_rows)
+        (step, visits), penalty = self._steps_of(recipe), recipe.penalty
+        glances = self.curve.mean_squares(step, visits * near, penalty)
+        means = glances * (
+            _over_outputs(answer.mean_square) / self._given_means(step, visits * near, penalty)
+        )
+        spreads = self._spread(recipe.scheme, np.array([step]), near, penalty)[0]
         best = _first(means + spreads)
         return replace(
             recipe,
             epochs=int(near[best]),
             mean_square=float(means[best]),
             spread=float(spreads[best]),
-            standard_error=self._error(answer.residuals[best]),
+            standard_error=self._error(replace(recipe, epochs=int(near[best]))),
             method=answer.method,
             is_verified=True,
         )
 
     def glanced(self, recipe: PlannedRecipe) -> PlannedRecipe:
         """The same with the standard error of the glance."""
-        visits = self.visits[list(self.grid.batch_sizes).index(recipe.batch_size)] * recipe.epochs
-        step = recipe.step / (1 - recipe.momentum)
-        residuals = self.curve.residuals(step, np.array([visits]), recipe.penalty)[0]
-        return replace(recipe, standard_error=standard_error(residuals, self.spectrum.weights))
+        return replace(recipe, standard_error=self._error(recipe))
 
-    def _error(self, residuals: FloatArray) -> float:
-        """The standard error of residuals that are not weighted yet."""
-        weights = self.spectrum.weights
-        roots = np.sqrt(weights if residuals.ndim == 1 else weights[:, np.newaxis])
-        return standard_error(roots * residuals, weights)
+    def _error(self, recipe: PlannedRecipe) -> float:
+        step, visits = self._steps_of(recipe)
+        residuals = self.curve.residuals(step, np.array([visits * recipe.epochs]), recipe.penalty)[0]
+        return standard_error(residuals, self.spectrum.weights)
+
+    def _steps_of(self, recipe: PlannedRecipe) -> tuple[float, float]:
+        """The step that a recipe has in the long run, and its visits per epoch."""
+        place = list(self.grid.batch_sizes).index(recipe.batch_size)
+        return recipe.step / (1 - recipe.momentum), float(self.visits[place])
+
+    @cached_property
+    def _some_rows(self) -> IntArray:
+        return np.unique(np.linspace(0, self.n - 1, min(self.n, _ROWS)).round().astype(np.int64))
+
+    def _given_means(self, step: float, visits: FloatArray, penalty: float) -> FloatArray:
+        """The glance for some rows, where the means of centred rows stay as they are: (k,)."""
+        rows = self._some_rows
+        given = replace(self.curve, spectrum=replace(self.spectrum, centred=False))
+        residuals = given.residuals(step, visits, penalty, rows)
+        return np.asarray(np.square(residuals).mean(axis=2).sum(axis=1) / self.spectrum.weights[rows].sum())
 
     def ranked(self, verify: bool) -> list[PlannedRecipe]:
         """All recipes, the best first, looked at closely until one of those stands first.

@@ -9,6 +9,11 @@ whatever its size: without row i the mean iterate after K visits is a polynomial
 with r the rows in the eigenvectors of W, l its eigenvalues and c = r'y / n. One curve serves them all: for steps up
 to the largest and step K up to the longest, |1 - step m|^K is at most e on it. So the E_i at its few nodes are
 found once, and sums of squares over all rows are quadratic forms in the numbers q with one small matrix.
+
+Rows that were centred have seen each other: with all means zero a row is minus the sum of the others, and whoever
+fits those knows it. Without row i the means are others. That is a factor a_i = n / (n - 1), or
+sum w / (sum w - w_i) for weights w: W loses a_i x_i x_i' / n, X'y loses a_i x_i y_i, and the residual is a_i times
+that of the row as it was centred. So a_i stands before the last sum in E_i, and before e_i.
 """
 
 from dataclasses import dataclass
@@ -41,18 +46,21 @@ class Spectrum:
         l, the eigenvalues of W that are not zero.
     vectors : (r, r)
         In the coordinates of the row space.
+    centred : bool
+        Whether the mean over rows was subtracted from features and responses.
     """
 
     problem: LeastSquares
     values: FloatArray
     vectors: FloatArray
+    centred: bool = False
 
     @classmethod
-    def of(cls, problem: LeastSquares) -> "Spectrum":
+    def of(cls, problem: LeastSquares, centred: bool = False) -> "Spectrum":
         """By one decomposition of the rows that stand for all."""
         space = problem.row_space
         _, sizes, right = scipy.linalg.svd(problem.reduction.rows, full_matrices=False, check_finite=False)
-        return cls(problem, np.square(space.scale * sizes) / problem.n, right.T)
+        return cls(problem, np.square(space.scale * sizes) / problem.n, right.T, centred)
 
     def rows(self, members: IntArray) -> FloatArray:
         """Those of some members, (m, r)."""
@@ -85,6 +93,12 @@ class Spectrum:
     def weights(self) -> FloatArray:
         """Of the rows in what is averaged over them, (n,): rows that are weighted already are divided by these."""
         return weights_of(self.problem)
+
+    @cached_property
+    def enlarged(self) -> FloatArray:
+        """a_i (n,): by how much a row is farther from the mean of the others than from that of all."""
+        total = self.weights.sum()
+        return np.asarray(total / (total - self.weights)) if self.centred else np.ones(self.problem.n)
 
     @cached_property
     def kurtosis(self) -> float:
@@ -144,11 +158,13 @@ class LeftOutCurve:
         # (r, N), real and imaginary parts beside each other, so that all products are of real matrices.
         resolvent = 1 / (spectrum.values[:, np.newaxis] - self.nodes)
         split = np.hstack([resolvent.real, resolvent.imag])
-        one_minus = 1 - _joined(np.square(rows) @ split) / n
+        enlarged = spectrum.enlarged[members, np.newaxis]
+        one_minus = 1 - enlarged / n * _joined(np.square(rows) @ split)
         pulled = spectrum.pull.T[:, :, np.newaxis] * split
         explained = _joined(np.einsum("mr,trn->mtn", rows, pulled, optimize=True))
         found = (responses[..., np.newaxis] - explained) / one_minus[:, np.newaxis]
-        return np.concatenate([responses[..., np.newaxis], found.real, found.imag], axis=-1)
+        parts = np.concatenate([responses[..., np.newaxis], found.real, found.imag], axis=-1)
+        return np.asarray(enlarged[..., np.newaxis] * parts)
 
     @property
     def _chunks(self) -> list[IntArray]:
@@ -172,10 +188,13 @@ class LeftOutCurve:
         combinations = self.combinations(step, visits, penalty)
         return np.asarray(((combinations @ self._gram) * combinations).sum(axis=1).clip(min=0.0))
 
-    def residuals(self, step: float, visits: FloatArray, penalty: float = 0.0) -> FloatArray:
-        """e_i after each number of visits, (k, n, t), times the root of its weight."""
+    def residuals(
+        self, step: float, visits: FloatArray, penalty: float = 0.0, rows: IntArray | None = None
+    ) -> FloatArray:
+        """e_i after each number of visits, (k, n, t), times the root of its weight; of some rows or of all."""
         combinations = self.combinations(step, visits, penalty)
-        found = [np.einsum("ki,mti->kmt", combinations, self.parts(members)) for members in self._chunks]
+        chunks = self._chunks if rows is None else [rows]
+        found = [np.einsum("ki,mti->kmt", combinations, self.parts(members)) for members in chunks]
         return np.concatenate(found, axis=1)
 
 
@@ -189,7 +208,8 @@ def ridge_left_out(spectrum: Spectrum, penalties: FloatArray) -> tuple[FloatArra
     resolvent = 1 / (spectrum.values[:, np.newaxis] + penalties)
     for members in spectrum.chunks:
         rows, responses = spectrum.rows(members), beside(problem.y)[members]
-        one_minus = 1 - np.square(rows) @ resolvent / problem.n
+        enlarged = spectrum.enlarged[members, np.newaxis]
+        one_minus = 1 / enlarged - np.square(rows) @ resolvent / problem.n
         for place in range(len(penalties)):
             fitted = rows @ (resolvent[:, place, np.newaxis] * spectrum.pull)
             squares[place, members] = np.square((responses - fitted) / one_minus[:, place, np.newaxis]).mean(

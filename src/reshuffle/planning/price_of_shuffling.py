@@ -1,6 +1,7 @@
 """What a way of shuffling costs: risk, spread, limit and thresholds of several schemes beside the full batch."""
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -81,15 +82,16 @@ def compare_schemes(
         raise ValueError(
             "epochs must hold at least one epoch after which schemes are compared, but it is empty."
         )
-    settings = {
-        "start": start, "penalty": penalty, "momentum": momentum, "rtol": rtol, "budget": budget, "seed": seed
-    }  # fmt: skip
+    descent = partial(
+        descend, problem,
+        start=start, penalty=penalty, momentum=momentum, rtol=rtol, budget=budget, seed=seed,
+    )  # fmt: skip
     runs: dict[str, Run] = {}
     whole = alpha if step is None else _multiple(step, max(visits.values()))
     if (step is None) != (alpha is None):
-        runs[_FULL] = descend(problem, FullBatch(), whole, **settings)  # type: ignore[arg-type]
+        runs[_FULL] = descent(FullBatch(), whole)
     for name, scheme in named.items():
-        runs[name] = descend(problem, scheme, step, alpha=alpha, **settings)  # type: ignore[arg-type]
+        runs[name] = descent(scheme, step, alpha=alpha)
     for run in runs.values():
         run.recipe.clock(when)
     knows_truth = problem.beta_star is not None and problem.noise is not None

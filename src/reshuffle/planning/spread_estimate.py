@@ -1,12 +1,12 @@
 """About how much the random orders add to the test error of a single run, for any step and batch size at once."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from reshuffle._core import FloatArray
 from reshuffle.planning.mean_steps_left_out import Spectrum
-from reshuffle.problem.outputs import beside
 from reshuffle.schemes.base import Scheme, Shuffle
 
 _POINTS = 5
@@ -24,40 +24,56 @@ class SpreadEstimate:
     along the mean iterate. An epoch then adds step^2 r^2 l / (n - 1) (B sum p^2t - (sum p^t)^2) to the variance of
     a mode, p = 1 - step (l + penalty), and p^2B of it is left after another.
 
-    `run.covariance` knows it without these assumptions, at a price.
+    `run.covariance` knows it without these assumptions, at a price. Orders that are drawn once, at the start,
+    spread more than this: what they do in one epoch they do in all.
     """
 
     spectrum: Spectrum
 
-    def along(self, scheme: Scheme, step: float, epochs: FloatArray, penalty: float = 0.0) -> FloatArray:
-        """After each of the epochs (k,), ascending."""
+    def along(
+        self, scheme: Scheme, steps: FloatArray, epochs: FloatArray, penalty: float = 0.0
+    ) -> FloatArray:
+        """For each of the steps (s,) after each of the epochs (k,), ascending: (s, k)."""
         n, values = self.spectrum.problem.n, self.spectrum.values
-        visits = scheme.steps(n)
+        visits, found = scheme.steps(n), np.zeros((len(steps), len(epochs)))
         if not scheme.is_random or visits == 1:
-            return np.zeros(len(epochs))
-        pace = step * (values + penalty)
-        added = step**2 * values * _epoch_noise(pace, visits, scheme.shuffle is Shuffle.EVERY_STEP) / (n - 1)
-        begin, variance, found = 0.0, np.zeros(len(values)), np.zeros(len(epochs))
+            return found
+        pace = np.multiply.outer(steps, values + penalty)
+        noise = _epoch_noise(pace, visits, scheme.shuffle is Shuffle.EVERY_STEP)
+        added = np.square(steps)[:, np.newaxis] * values * noise / (n - 1)
+        begin, variance, log_rate = 0.0, np.zeros(pace.shape), _log_size(1 - pace)
+        left = -np.expm1(2 * visits * log_rate)
         for number, end in enumerate(epochs):
-            residual = self._mean_square(step, np.linspace(begin, end, _POINTS) * visits, penalty).mean()
-            with np.errstate(over="ignore", invalid="ignore"):
-                left = (1 - pace) ** (2 * visits)
-                whole = (1 - pace) ** (2 * visits * (end - begin))
-                sums = np.where(left == 1, end - begin, (1 - whole) / np.where(left == 1, 1.0, 1 - left))
-            variance = whole * variance + added * residual * sums
-            found[number], begin = values @ variance, end
+            lost = -np.expm1(2 * visits * (end - begin) * log_rate)
+            sums = np.divide(lost, left, out=np.full(pace.shape, end - begin), where=left > 0)
+            residual = self._mean_square(pace, np.linspace(begin, end, _POINTS) * visits, penalty).mean(
+                axis=0
+            )
+            variance = (1 - lost) * variance + added * residual[:, np.newaxis] * sums
+            found[:, number], begin = variance @ values, end
         return np.asarray(found * (n / self.spectrum.weights.sum()))
 
-    def _mean_square(self, step: float, visits: FloatArray, penalty: float) -> FloatArray:
-        """Of the residuals of the mean iterate on the training rows, over outputs on average, (k,)."""
+    def _mean_square(self, pace: FloatArray, visits: FloatArray, penalty: float) -> FloatArray:
+        """Of the residuals of the mean iterate on the training rows, over outputs on average, (k, s)."""
         problem, values = self.spectrum.problem, self.spectrum.values
-        pull = np.square(self.spectrum.pull).sum(axis=1)
-        whole = np.square(beside(problem.y)).sum() / problem.n
-        rate = 1 - step * (values + penalty)
-        with np.errstate(over="ignore"):
-            learned = (1 - rate ** visits[:, np.newaxis]) * (values / (values + penalty))
-        left = np.square(1 - learned) @ (pull / values)
-        return np.asarray((whole - (pull / values).sum() + left) / (problem.outputs or 1))
+        learned = (1 - (1 - pace) ** visits[:, np.newaxis, np.newaxis]) * (values / (values + penalty))
+        left = np.square(1 - learned) @ self._explained
+        return np.asarray((self._whole - self._explained.sum() + left) / (problem.outputs or 1))
+
+    @cached_property
+    def _explained(self) -> FloatArray:
+        """What each mode can explain of the mean square of the responses, (r,)."""
+        return np.asarray(np.square(self.spectrum.pull).sum(axis=1) / self.spectrum.values)
+
+    @cached_property
+    def _whole(self) -> float:
+        problem = self.spectrum.problem
+        return float(np.square(problem.y).sum() / problem.n)
+
+
+def _log_size(rate: FloatArray) -> FloatArray:
+    """log |rate|, very small where the rate is zero."""
+    return np.log(np.maximum(np.abs(rate), 1e-300))
 
 
 def _epoch_noise(pace: FloatArray, visits: int, independent: bool) -> FloatArray:

@@ -100,9 +100,8 @@ class AffineStates:
     @cached_property
     def choice(self) -> Choice:
         """How the mean over orders was chosen to be taken."""
-        missed = lambda: self._cavity_course(None).missed  # noqa: E731
         return choice.affine_choice(
-            self.walk, self.recipe, self.blocks, self.dimension, self.accuracy, missed
+            self.walk, self.recipe, self.blocks, self.dimension, self.accuracy, self._missed_by_cavity
         )
 
     @property
@@ -210,6 +209,10 @@ class AffineStates:
             self.scheme, self.problem.n, self.blocks, self.space, self.recipe, truth,
             kept=self._maps("cavity", truth), replica=self._replica,
         )  # fmt: skip
+
+    def _missed_by_cavity(self) -> float:
+        """By how much the cavity equation may miss the paces of the modes; nan if it has no solution."""
+        return self._cavity_course(None).missed
 
     def _maps(self, kind: str, truth: FloatArray | None) -> dict[Hyperparameters, list[AffineMap]]:
         """Where maps and their replicas are kept: those of errors apart, if a penalty makes them others."""

@@ -7,6 +7,7 @@ import numpy as np
 from reshuffle._core import FloatArray, IntArray
 from reshuffle.schemes.base import Scheme, Shuffle, Unit
 from reshuffle.schemes.cyclic import Cyclic
+from reshuffle.schemes.full_batch import FullBatch
 
 
 class DrawnSamples(Scheme):
@@ -60,6 +61,10 @@ class SampleWithReplacement(DrawnSamples):
         while True:
             drawn = [rng.integers(n, size=(runs, int(size))) for size in self.sizes(n)]
             yield np.concatenate(drawn, axis=1)
+
+    def equivalent(self, n: int) -> Scheme:
+        """Of a single row nothing is random."""
+        return FullBatch() if n == 1 else self
 
 
 class WithReplacement(Scheme):

@@ -148,12 +148,17 @@ class _Learning:
         (n, k), visiting = self._rows.shape, sampled.visiting
         sums = np.cumsum(nodes.rule, axis=0)
         before = np.vstack([np.zeros((1, sums.shape[1])), sums[:-1]])[nodes.nodes]
+        # What all samples together take back is solved for, mode by mode: in rounds it is powers of the pace of an
+        # epoch over factorials, and between nodes those do not come to an end.
+        taken = visiting.weight * visiting.grades[0] + sampled.shrinkage
+        implicit = np.eye(len(before)) + taken[:, np.newaxis, np.newaxis] * before
         self._learned = np.zeros((len(nodes.nodes), k, sampled.responses.shape[1]))
         mean = self._learned
         for _ in range(_MOST_ROUNDS):
             taught = self._taught()
             added = visiting.weight * taught - sampled.shrinkage * mean + sampled.force
-            mean = np.tensordot(before, added, 1)
+            missing = (np.tensordot(before, added, 1) - mean).swapaxes(0, 1)
+            mean = mean + np.linalg.solve(implicit, missing).swapaxes(0, 1)
             following = mean + visiting.exclusion / n * nodes.convolve(path, taught)
             change = np.abs(following - self._learned).max(initial=0.0)
             self._learned = following

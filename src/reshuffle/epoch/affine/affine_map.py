@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeAlias
+from typing import Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
 import scipy.linalg
@@ -16,6 +16,8 @@ from reshuffle.epoch.walks import Process
 from reshuffle.problem.outputs import beside
 
 Follow: TypeAlias = Callable[[Process[FloatArray]], FloatArray]
+
+Repeated = TypeVar("Repeated", bound="Follows")
 
 _EPS = float(np.finfo(np.float64).eps)
 _DOUBLINGS = 1100
@@ -258,6 +260,26 @@ def mean_of(maps: Sequence[AffineMap]) -> AffineMap:
     )
 
 
+class Follows(Protocol):
+    """What can be done one after the other."""
+
+    def then(self, later: Self) -> Self:
+        """Both, `later` after the other."""
+
+
+def repeated(once: Repeated, times: int) -> Repeated:
+    """Something done one or more times, by squaring: in about as many steps as `times` has bits."""
+    doubled = once
+    while not times & 1:
+        doubled, times = doubled.then(doubled), times >> 1
+    made = doubled
+    while times := times >> 1:
+        doubled = doubled.then(doubled)
+        if times & 1:
+            made = made.then(doubled)
+    return made
+
+
 class Powers:
     """A map repeated any number of times, by the bits of that number; only the last power is remembered.
 
@@ -285,19 +307,8 @@ class Powers:
     def power(self, times: int) -> "Power":
         """The map repeated one or more times."""
         if times != self._last:
-            self._last, self._power = times, self._repeated(times)
+            self._last, self._power = times, repeated(Power(self.map, _left_over(self.map)), times)
         return self._power
-
-    def _repeated(self, times: int) -> "Power":
-        doubled, made = Power(self.map, _left_over(self.map)), None
-        while True:
-            if times & 1:
-                made = doubled if made is None else made.then(doubled)
-            times >>= 1
-            if not times:
-                assert made is not None
-                return made
-            doubled = doubled.then(doubled)
 
 
 @dataclass(frozen=True, eq=False)

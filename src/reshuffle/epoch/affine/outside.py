@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -113,10 +114,15 @@ class Outside:
         """A coordinate that was one at the start, and its momentum buffer, (2, 1), after an epoch."""
         return self.onward(np.array([[1.0], [0.0]]), 0, epoch)
 
+    @cached_property
+    def _powers(self) -> Powers:
+        """Those of a visit, where all visits are alike."""
+        return Powers(self.visit(0))
+
     def onward(self, state: FloatArray, done: int, epoch: int) -> FloatArray:
         """A state (2, 1) that is known after `done` epochs, after a later one."""
         if self.recipe.is_constant:
-            return Powers(self.visit(0)).after(self.steps * (epoch - done), state)
+            return self._powers.after(self.steps * (epoch - done), state)
         for passed in range(done, epoch):
             state = self._through(passed, state)
         return state

@@ -8,6 +8,7 @@ visits, a batch enters as P L E_b and P -> P (I - L K_b R). So the rows of a bat
 never the entries of other rows.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -45,7 +46,7 @@ DrawPairs = Callable[[np.random.Generator, int], Orders]
 
 
 def group_maps(visits: Visits, force: FloatArray, draw: DrawPairs, wanted: Accuracy) -> list[AffineMap]:
-    """The mean maps of the groups of draws, until the paces of all modes are known to rtol or the budget is spent.
+    """The mean maps of the groups of draws, until the paces are known to rtol or the budget is spent.
 
     Parameters
     ----------
@@ -123,7 +124,8 @@ class _Tally:
             self.rounds += rounds
             # An average has no pace of its own.
             state = np.arange(self._visits.plain.dimension)
-            self.error = pace_error(np.array([_loss(one.part(state)) for one in self.maps]))
+            losses = np.array([_loss(one.part(state)) for one in self.maps])
+            self.error = pace_error(losses, self._visits.rank)
         return rounds * self.expense
 
 
@@ -178,12 +180,12 @@ def _loss(once: AffineMap) -> FloatArray:
     return np.asarray(roots[:, np.newaxis] * once.kernel * roots)
 
 
-def pace_error(losses: FloatArray) -> float:
-    """How far the paces x of D = mean of `losses` (groups, d, d) may be off, relative to x, for the worst.
+def pace_error(losses: FloatArray, modes: int) -> float:
+    """How far the paces x of D = mean of `losses` (groups, d, d) may be off, relative to x, in root mean square.
 
     To first order a pace moves by l'(dD) r / l'r, with l and r its eigenvectors. A mode counts by |1 - x|, what an
     epoch leaves of it: the buffers of momentum make many that fade at once, with eigenvectors that are nearly
-    parallel. Infinite if anything is.
+    parallel, so the mean is over as many `modes` as there are parameters. Infinite if anything is.
     """
     mean = losses.mean(axis=0)
     if not np.isfinite(mean).all():
@@ -196,8 +198,9 @@ def pace_error(losses: FloatArray) -> float:
         paces = along.mean(axis=0)
         groups = len(losses)
         spread = norms(np.abs(along - paces).T) / np.sqrt(groups * (groups - 1))
-        shares = spread / np.abs(paces) * np.minimum(np.abs(1 - values), 1.0)
-    return quantile(groups) * float(np.where(spread == 0, 0.0, shares).max())
+        counts = np.minimum(np.abs(1 - values), 1.0)
+        shares = np.where(spread == 0, 0.0, counts * spread / np.abs(paces))
+    return quantile(groups) * float(norms(shares)) / math.sqrt(modes)
 
 
 @dataclass(eq=False, kw_only=True)

@@ -7,7 +7,7 @@ import numpy as np
 
 from reshuffle._core import BoolArray, FloatArray, IntArray
 from reshuffle._core.threads import few_threads
-from reshuffle.epoch.affine.affine_map import AffineMap, fades
+from reshuffle.epoch.affine.affine_map import AffineMap, fades, repeated
 from reshuffle.epoch.affine.visits import Visits
 from reshuffle.problem.outputs import beside
 
@@ -163,7 +163,8 @@ class StackedPowers:
                     states = self.map(states)
                 return states
             if count != self._last:
-                self._last, self._power = count, self._repeated(count)
+                once = _StackedPower(self.map, self.map.left_over)
+                self._last, self._power = count, repeated(once, count)
             power = self._power
             if self._units is None or not power.faded.any():
                 return power.map(states)
@@ -171,17 +172,6 @@ class StackedPowers:
             faded = power.left_over[power.faded] @ (self._units * states[power.faded]) / self._units
             after[power.faded] = faded + power.map.left[:, np.newaxis] * power.map.entries[power.faded]
             return after
-
-    def _repeated(self, times: int) -> "_StackedPower":
-        doubled, made = _StackedPower(self.map, self.map.left_over), None
-        while True:
-            if times & 1:
-                made = doubled if made is None else made.then(doubled)
-            times >>= 1
-            if not times:
-                assert made is not None
-                return made
-            doubled = doubled.then(doubled)
 
 
 @dataclass(frozen=True, eq=False)

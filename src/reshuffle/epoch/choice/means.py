@@ -1,10 +1,20 @@
 """How the mean of a symmetric epoch is taken: exactly, by the cavity, by the series, or from drawn orders."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from reshuffle.epoch import series, whitened_maps
 from reshuffle.epoch.accuracy import METHODS, Accuracy, apart, require_affordable, warn_out_of_reach
-from reshuffle.epoch.choice.ways import NO_SOLUTION, OUT_OF_REACH, Choice, Way, too_much
+from reshuffle.epoch.choice.ways import (
+    NO_SOLUTION,
+    OUT_OF_REACH,
+    WITHOUT_SOLUTION,
+    Choice,
+    Way,
+    too_far,
+    too_much,
+)
 from reshuffle.epoch.mean_map import MeanMap
 from reshuffle.epoch.tasks import Approximation, Task
 from reshuffle.errors import UnsupportedError
@@ -61,8 +71,11 @@ def _of_cavity(of: Approximation, accuracy: Accuracy) -> tuple[float, str]:
     return price, too_much(price, accuracy.budget)
 
 
-def mean_map(task: Task, accuracy: Accuracy) -> MeanMap:
-    """Average a symmetric epoch; where rtol is out of reach, by the most accurate of its ways, with a warning."""
+def mean_map(task: Task, accuracy: Accuracy) -> tuple[MeanMap, Choice]:
+    """Average a symmetric epoch; where rtol is out of reach, by the most accurate of its ways, with a warning.
+
+    Beside the map, the choice as it turned out: what a way misses is known for certain once it has been gone.
+    """
     if accuracy.method == "exact" and np.isfinite(task.exact_flops) and task.approximation is not None:
         require_affordable(
             task.exact_flops, accuracy.budget, f"the exact mean over the orders of {task.steps} batches",
@@ -70,29 +83,33 @@ def mean_map(task: Task, accuracy: Accuracy) -> MeanMap:
         )  # fmt: skip
     chosen, of = mean_choice(task, accuracy), task.approximation
     if chosen.taken == "exact" or of is None:
-        return task.exact()
+        return task.exact(), chosen
     with np.errstate(over="ignore", invalid="ignore"):
-        mean = _approximate(of, chosen, accuracy).require_finite(task.steps)
+        mean, turned_out = _approximate(of, chosen, accuracy)
+        mean.require_finite(task.steps)
     if mean.missed > accuracy.rtol:
         advice = 'try a smaller step, or method="auto"'
         if mean.method == "sampling":
             advice = "try a larger budget, a larger rtol or a smaller step"
         warn_out_of_reach(mean.missed, mean.method, accuracy.rtol, advice)
-    return mean
+    return mean, turned_out
 
 
-def _approximate(of: Approximation, chosen: Choice, accuracy: Accuracy) -> MeanMap:
-    """The map by the first way that does not miss rtol, of those nothing speaks against; if none does, the best.
-
-    What a way misses is known for certain only once it has been gone.
-    """
+def _approximate(of: Approximation, chosen: Choice, accuracy: Accuracy) -> tuple[MeanMap, Choice]:
+    """The map by the first way that does not miss rtol, of those nothing speaks against; if none does, the best."""
     made: list[MeanMap] = []
+    against: dict[str, str] = {}
     for way in chosen.ways:
         if not way.against:
-            made += _MAPS[way.name](of, accuracy)
-            if made and made[-1].missed <= accuracy.rtol:
-                return made[-1]
-    return min(made, key=lambda mean: mean.missed)
+            found = _MAPS[way.name](of, accuracy)
+            made += found
+            against[way.name] = too_far(found[-1].missed, accuracy.rtol) if found else WITHOUT_SOLUTION
+            if not against[way.name]:
+                break
+    best = min(made, key=lambda mean: mean.missed)
+    against[best.method] = ""
+    ways = (replace(way, against=against.get(way.name, way.against)) for way in chosen.ways)
+    return best, Choice(chosen.question, tuple(ways))
 
 
 def _by_series(of: Approximation, accuracy: Accuracy) -> list[MeanMap]:

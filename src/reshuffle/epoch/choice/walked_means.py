@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from reshuffle.epoch.accuracy import A_SECOND, CALL, Accuracy, apart, require_affordable
+from reshuffle.epoch.accuracy import A_SECOND, CALL, Accuracy, require_affordable
 from reshuffle.epoch.cavity.visiting import are_alike
-from reshuffle.epoch.choice.ways import NO_SOLUTION, Choice, Way, too_much
+from reshuffle.epoch.choice.ways import NO_SOLUTION, WITHOUT_SOLUTION, Choice, Way, too_far, too_much
 from reshuffle.epoch.lattice.subsets import fits_in_memory, require_few
 from reshuffle.epoch.walks import Walk
 from reshuffle.errors import UnsupportedError
@@ -87,11 +87,8 @@ def _of_affine_cavity(ways: list[Way], accuracy: Accuracy, missed: Callable[[], 
     if np.isnan(share) and accuracy.method == "cavity":
         raise UnsupportedError(NO_SOLUTION)
     if np.isnan(share):
-        return "its equation has no solution at so large a step"
-    if share > accuracy.rtol and accuracy.method != "cavity":
-        known, wanted = apart(share, accuracy.rtol)
-        return f"it may be off by {known}, but rtol is {wanted}"
-    return ""
+        return WITHOUT_SOLUTION
+    return "" if accuracy.method == "cavity" else too_far(share, accuracy.rtol)
 
 
 def affine_methods(walk: Walk, recipe: Recipe) -> list[str]:

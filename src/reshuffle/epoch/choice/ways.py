@@ -7,6 +7,7 @@ import numpy as np
 from reshuffle.epoch.accuracy import apart, duration
 
 OUT_OF_REACH = "it takes more memory than this machine can spare, or more batches than anyone waits for"
+WITHOUT_SOLUTION = "its equation has no solution at so large a step"
 NO_SOLUTION = (
     'the cavity equation has no solution at so large a step; try a smaller step, or method="sampling".'
 )
@@ -93,3 +94,11 @@ def too_much(operations: float, budget: float, out_of_reach: str = OUT_OF_REACH)
         return ""
     needed, allowed = apart(operations, budget)
     return f"it takes {needed} operations, but budget is {allowed}"
+
+
+def too_far(missed: float, rtol: float) -> str:
+    """What speaks against a way that may miss the paces of the modes by so much, if anything."""
+    if missed <= rtol:
+        return ""
+    known, wanted = apart(missed, rtol)
+    return f"it may be off by {known}, but rtol is {wanted}"

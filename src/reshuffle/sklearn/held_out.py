@@ -1,0 +1,87 @@
+"""How well training does on rows that it has not seen, after any number of epochs at once."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from reshuffle._core import FloatArray, IntArray
+from reshuffle.sklearn.checked_data import Data
+from reshuffle.sklearn.trained_outputs import TrainedOutputs
+from reshuffle.sklearn.training import Training
+
+Fold = tuple[IntArray, IntArray]
+"""The rows that are trained on, and those that are held out."""
+_AT_A_TIME = 1 << 24
+"""Errors of left-out rows that are held in memory."""
+_LEFT_OUT = 4000
+"""Rows that are left out at most: a mean over so many is known to two percent or so."""
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Mean squares of the errors on held-out rows.
+
+    Attributes
+    ----------
+    mean : (epochs,)
+        The mean over splits of the mean square, and over outputs.
+    deviation : (epochs,)
+        The standard deviation over splits; over rows, where each row is a split.
+    splits : (splits, epochs) or None
+        The mean square of each split; None where each row is one.
+    """
+
+    mean: FloatArray
+    deviation: FloatArray
+    splits: FloatArray | None = None
+
+
+def one_by_one(training: Training, data: Data, epochs: FloatArray) -> HeldOut:
+    """Leave out the gradient of each row, and look at it: all rows and all epochs from one run.
+
+    Where a row is predicted, means are those of the other rows. Training goes on with rows centred and scaled by
+    all of them, which changes about 1 / n of what leaving out the row does. Of many rows a sample is left out.
+    """
+    trained = training.on(data)
+    n, outputs = trained.data.y.shape
+    rows = np.sort(np.random.default_rng(training.settings.seed).permutation(n)[:_LEFT_OUT])
+    parts = np.array_split(epochs, -(-len(epochs) * len(rows) * outputs // _AT_A_TIME))
+    found = [_left_out(trained, part, rows) for part in parts]
+    return HeldOut(*(np.concatenate(columns) for columns in zip(*found, strict=True)))
+
+
+def _left_out(trained: TrainedOutputs, epochs: FloatArray, rows: IntArray) -> tuple[FloatArray, FloatArray]:
+    """The mean and the deviation (epochs,) over rows of the squares of their errors."""
+    data = trained.data
+    weights = None if data.weights is None else data.weights[rows]
+    residuals = trained.run.leave_one_out(epochs, rows=rows).residuals.reshape(len(epochs), len(rows), -1)
+    with np.errstate(invalid="ignore", over="ignore"):
+        squares = np.square(residuals).mean(axis=-1) * np.square(data.without_own_mean[rows])
+        mean = np.average(squares, axis=-1, weights=weights)
+        variance = np.average(np.square(squares - mean[:, np.newaxis]), axis=-1, weights=weights)
+    is_finite = np.isfinite(mean)
+    return np.where(is_finite, mean, np.inf), np.where(is_finite, np.sqrt(variance), np.inf)
+
+
+def by_folds(training: Training, data: Data, folds: Sequence[Fold], epochs: FloatArray) -> HeldOut:
+    """Train on the rows of each fold, its own means included, and look at those held out; inf where it diverges."""
+    found = np.array([
+        _mean_square(training, data.part(trained), data.part(held_out), epochs) for trained, held_out in folds
+    ])  # fmt: skip
+    with np.errstate(invalid="ignore", over="ignore"):
+        mean, deviation = found.mean(axis=0), found.std(axis=0)
+    return HeldOut(mean, np.where(np.isfinite(mean), deviation, np.inf), found)
+
+
+def _mean_square(training: Training, trained: Data, held_out: Data, epochs: FloatArray) -> FloatArray:
+    if held_out.weights is not None and not held_out.weights.any():
+        raise ValueError(
+            "cv must hold out rows with weight in every split, but in one all of them have sample_weight zero."
+        )
+    coefficients, intercepts = training.on(trained).path(epochs)
+    with np.errstate(invalid="ignore", over="ignore"):
+        predicted = coefficients @ held_out.rows.T + intercepts[..., np.newaxis]
+        squares = np.square(predicted - held_out.responses.T).mean(axis=-2)
+        found = np.average(squares, axis=-1, weights=held_out.weights)
+    return np.where(np.isfinite(found), found, np.inf)

@@ -1,0 +1,37 @@
+"""scikit-learn's own checks of an estimator, none of them excused."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from reshuffle.sklearn import MiniBatchRegressor, MiniBatchRegressorCV
+
+ROOT = Path(__file__).parent.parent.parent
+MODELS = [
+    MiniBatchRegressor(),
+    MiniBatchRegressor(single_run=True, momentum=0.5, standardize=True),
+    MiniBatchRegressorCV(),
+]
+ARRAY_API = """
+from sklearn.utils.estimator_checks import check_array_api_input
+from tests.sklearn.test_estimator_checks import MODELS
+
+for model in MODELS:
+    check_array_api_input(
+        type(model).__name__, model, array_namespace="numpy", expect_only_array_outputs=False
+    )
+"""
+
+
+@parametrize_with_checks(MODELS)
+def test_estimator_checks(estimator, check):
+    check(estimator)
+
+
+def test_the_check_that_must_be_asked_for_before_scipy_is_imported():
+    """It is skipped above, where scipy was imported without."""
+    settings = {**os.environ, "SCIPY_ARRAY_API": "1"}
+    subprocess.run([sys.executable, "-c", ARRAY_API], env=settings, cwd=ROOT, check=True)

@@ -1,0 +1,93 @@
+"""The estimators at work among others: pipelines, searches, tables, pickles."""
+
+import pickle
+
+import numpy as np
+import pandas
+import pytest
+import scipy.sparse
+from sklearn.base import clone
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.exceptions import FitFailedWarning
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import reshuffle as rs
+from reshuffle.sklearn import MiniBatchRegressor
+
+
+@pytest.fixture
+def table():
+    rng = np.random.default_rng(0)
+    X = pandas.DataFrame(rng.standard_normal((60, 3)) * [1.0, 30.0, 0.1], columns=["age", "height", "weight"])
+    y = X["age"] - 0.1 * X["height"] + 10 * X["weight"] + 0.3 * rng.standard_normal(60)
+    return X, y
+
+
+def test_grid_search_over_a_pipeline(table):
+    X, y = table
+    model = make_pipeline(StandardScaler(), MiniBatchRegressor(batch_size=16, shuffle=False))
+    grid = {
+        "minibatchregressor__epochs": [1, 20],
+        "minibatchregressor__learning_rate": [0.001, 0.1],
+        "minibatchregressor__average": [None, rs.EMA(0.5)],
+    }
+    search = GridSearchCV(model, grid, cv=3).fit(X, y)
+    assert search.best_params_["minibatchregressor__learning_rate"] == 0.1
+    assert search.best_params_["minibatchregressor__epochs"] == 20
+    assert cross_val_score(search.best_estimator_, X, y, cv=3).mean() > 0.9
+
+
+def test_a_learning_rate_that_diverges_loses_a_search(table):
+    X, y = table
+    model = MiniBatchRegressor(batch_size=None, standardize=True, epochs=10_000)
+    search = GridSearchCV(model, {"learning_rate": [0.1, 50.0]}, cv=3)
+    with pytest.warns(FitFailedWarning, match="diverges"), pytest.warns(UserWarning, match="non-finite"):
+        search.fit(X, y)
+    assert search.best_params_ == {"learning_rate": 0.1}
+
+
+def test_a_transformed_target(table):
+    X, y = table
+    positive = np.exp(y / 10)
+    model = TransformedTargetRegressor(MiniBatchRegressor(standardize=True), func=np.log, inverse_func=np.exp)
+    alone = MiniBatchRegressor(standardize=True).fit(X, y / 10)
+    np.testing.assert_allclose(model.fit(X, positive).predict(X), np.exp(alone.predict(X)), rtol=1e-9)
+
+
+def test_clones_and_pickles(table):
+    X, y = table
+    model = MiniBatchRegressor(16, 0.01, 30, standardize=True, momentum=0.5, average=rs.TailAverage(start=3))
+    assert clone(model).get_params() == model.get_params()
+    model.fit(X, y)
+    said = model.predict(X, return_std=True)
+    kept = pickle.dumps(model)
+    again = pickle.loads(kept)
+    for one, other in zip(again.predict(X, return_std=True), said, strict=True):
+        np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(again.path([4, 9]).coef, model.path([4, 9]).coef)
+    assert len(kept) < 3 * X.to_numpy().nbytes + 4000
+
+
+def test_names_of_columns(table):
+    X, y = table
+    model = MiniBatchRegressor().fit(X, y)
+    assert model.feature_names_in_.tolist() == ["age", "height", "weight"]
+    assert model.n_features_in_ == 3
+    np.testing.assert_array_equal(model.coef_, MiniBatchRegressor().fit(X.to_numpy(), y.to_numpy()).coef_)
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.predict(X.rename(columns={"age": "years"}))
+    outputs = pandas.DataFrame({"one": y, "two": -y})
+    np.testing.assert_allclose(MiniBatchRegressor().fit(X, outputs).coef_[1], -model.coef_)
+
+
+@pytest.mark.parametrize("make", [scipy.sparse.csr_matrix, scipy.sparse.csc_array, scipy.sparse.coo_array])
+def test_sparse_features(make, table):
+    X, y = table
+    X = X.to_numpy() * (np.abs(X.to_numpy()) > 0.5)
+    weights = np.arange(60)
+    dense = MiniBatchRegressor(16, standardize=True).fit(X, y, sample_weight=weights)
+    sparse = MiniBatchRegressor(16, standardize=True).fit(make(X), y, sample_weight=weights)
+    np.testing.assert_array_equal(sparse.coef_, dense.coef_)
+    np.testing.assert_allclose(sparse.predict(make(X)), dense.predict(X), rtol=1e-12)

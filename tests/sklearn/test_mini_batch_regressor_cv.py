@@ -1,0 +1,198 @@
+"""MiniBatchRegressorCV against scikit-learn's own search over really fitted models."""
+
+import math
+import pickle
+
+import numpy as np
+import pandas
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, KFold, LeaveOneGroupOut, LeaveOneOut
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from reshuffle.sklearn import MiniBatchRegressor, MiniBatchRegressorCV
+from tests.sklearn.training import centred, cut, train
+
+
+def data(n=40, p=12, outputs=None, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, p)) + rng.standard_normal(p)
+    beta = rng.standard_normal((p,) if outputs is None else (p, outputs)) / 3
+    y = X @ beta + 3.0
+    return X, y + 1.5 * rng.standard_normal(y.shape)
+
+
+@pytest.mark.parametrize("outputs", [None, 2])
+def test_it_is_a_grid_search(outputs):
+    X, y = data(outputs=outputs)
+    cv = KFold(4, shuffle=True, random_state=1)
+    grid = {
+        "batch_size": [8, None],
+        "learning_rate": [0.01, 0.03],
+        "momentum": [0.0, 0.5],
+        "weight_decay": [0.1],
+        "epochs": [1, 5, 30],
+    }
+    fixed = {"shuffle": False, "standardize": True}
+    search = GridSearchCV(MiniBatchRegressor(**fixed), grid, cv=cv, scoring="neg_mean_squared_error").fit(
+        X, y
+    )
+    model = MiniBatchRegressorCV(
+        [8, None], [0.01, 0.03], [30, 1, 5], momenta=[0.0, 0.5], weight_decays=[0.1], cv=cv, **fixed
+    ).fit(X, y)
+    table, known = pandas.DataFrame(model.cv_results_), pandas.DataFrame(search.cv_results_)
+    assert len(table) == len(known) == 24
+    order = ["param_batch_size", "param_learning_rate", "param_momentum", "param_epochs"]
+    for rows in (table, known):
+        rows["param_batch_size"] = [8 if size == 8 else 40 for size in rows["param_batch_size"]]
+        for name in order:
+            rows[name] = rows[name].astype(float)
+    table, known = table.sort_values(order), known.sort_values(order)
+    for name in [*(f"split{k}_test_score" for k in range(4)), "mean_test_score", "std_test_score"]:
+        np.testing.assert_allclose(table[name], known[name], rtol=1e-9, err_msg=name)
+    np.testing.assert_array_equal(table["rank_test_score"], known["rank_test_score"])
+    assert model.best_params_ == search.best_params_
+    assert model.best_score_ == pytest.approx(search.best_score_, rel=1e-9)
+    assert model.best_epoch_ == model.n_iter_ == search.best_params_["epochs"]
+    np.testing.assert_allclose(model.predict(X), search.predict(X), rtol=1e-9)
+    np.testing.assert_array_equal(model.coef_, model.best_estimator_.coef_)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("size", [None, 4])
+def test_rows_are_left_out_one_by_one(size, fit_intercept, weighted):
+    """Train without the gradient of each row, and predict it with the means of the others."""
+    X, y = data(10, 3, outputs=2)
+    weights = np.random.default_rng(2).uniform(0.5, 2.0, 10) if weighted else np.ones(10)
+    rows, responses = centred(X, y, weights) if fit_intercept else (X, y)
+    relative, batches = weights / weights.mean(), cut(range(10), size or 10)
+    errors = np.zeros((2, 10, 2))
+    for place, epochs in enumerate((2, 7)):
+        for row, output in np.ndindex(10, 2):
+            without = np.where(np.arange(10) == row, 0.0, relative)
+            b = train(rows, responses[:, output], batches * epochs, rate=0.05, weights=without)
+            errors[place, row, output] = responses[row, output] - rows[row] @ b
+            if fit_intercept:
+                others = np.arange(10) != row
+                X_mean = np.average(X[others], axis=0, weights=weights[others])
+                y_mean = np.average(y[others, output], weights=weights[others])
+                errors[place, row, output] = y[row, output] - y_mean - (X[row] - X_mean) @ b
+    squares = np.square(errors).mean(axis=2)
+    mean = np.average(squares, axis=1, weights=weights)
+    model = MiniBatchRegressorCV([size], [0.05], [2, 7], shuffle=False, fit_intercept=fit_intercept)
+    model.fit(X, y, sample_weight=weights if weighted else None)
+    np.testing.assert_allclose(model.cv_results_["mean_test_score"], -mean, rtol=1e-8)
+    variance = np.average(np.square(squares - mean[:, np.newaxis]), axis=1, weights=weights)
+    np.testing.assert_allclose(model.cv_results_["std_test_score"], np.sqrt(variance), rtol=1e-7)
+
+
+def test_leaving_out_a_row_is_nearly_fitting_without_it():
+    X, y = data(80, 6)
+    one_by_one, refitted = (
+        MiniBatchRegressorCV([None], standardize=True, cv=cv).fit(X, y) for cv in (None, LeaveOneOut())
+    )
+    scores, known = (model.cv_results_["mean_test_score"] for model in (one_by_one, refitted))
+    np.testing.assert_allclose(scores, known, rtol=0.01)
+
+
+def test_the_best_parameters_are_those_of_a_model():
+    X, y = data()
+    model = MiniBatchRegressorCV([8, 16], epochs=200, cv=3).fit(X, y)
+    alone = MiniBatchRegressor(**model.best_params_).fit(X, y)
+    np.testing.assert_array_equal(model.coef_, alone.coef_)
+    assert model.intercept_ == alone.intercept_
+    assert model.learning_rate_ == model.best_params_["learning_rate"]
+    for one, other in zip(model.predict(X, return_std=True), alone.predict(X, return_std=True), strict=True):
+        np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(model.path([1, 7]).coef, alone.path([1, 7]).coef)
+    assert model.run_.scheme == alone.run_.scheme
+    assert 1 < model.best_epoch_ < 200
+
+
+def test_held_out_rows_count_by_their_weights():
+    """Weights are repetitions, of what is trained on and of what is held out, where a batch holds all rows."""
+    X, y = data(30)
+    groups = np.arange(30) % 3
+    weights = np.random.default_rng(1).integers(0, 3, 30)
+    parts = [LeaveOneGroupOut().split(X, groups=groups)]
+    repeated = np.repeat(np.arange(30), weights)
+    parts.append(LeaveOneGroupOut().split(X[repeated], groups=groups[repeated]))
+    weighted, copied = (MiniBatchRegressorCV([None], [0.02], 100, cv=list(part)) for part in parts)
+    weighted.fit(X, y, sample_weight=weights)
+    copied.fit(X[repeated], y[repeated])
+    for name in ("mean_test_score", "std_test_score"):
+        np.testing.assert_allclose(weighted.cv_results_[name], copied.cv_results_[name], rtol=1e-9)
+    assert weighted.best_params_ == copied.best_params_
+    np.testing.assert_allclose(weighted.coef_, copied.coef_, rtol=1e-9)
+
+
+def test_learning_rates_that_diverge():
+    X, y = data()
+    model = MiniBatchRegressorCV([10], [5.0, 0.01], [10, 10_000], shuffle=False, cv=3).fit(X, y)
+    assert model.best_params_["learning_rate"] == 0.01
+    scores = model.cv_results_["mean_test_score"]
+    assert scores[1] == -math.inf
+    assert np.isfinite(scores[2:]).all()
+    with pytest.raises(ValueError, match="learning_rates must have one that converges"):
+        MiniBatchRegressorCV([10], [5.0], [10_000], shuffle=False, cv=3).fit(X, y)
+
+
+def test_the_limit_may_be_the_best():
+    X, _ = data(60, 2)
+    y = X @ [1.0, 2.0]
+    model = MiniBatchRegressorCV([20], [0.001], [1, math.inf], cv=3).fit(X, y)
+    assert model.best_epoch_ == model.n_iter_ == math.inf
+    np.testing.assert_array_equal(model.cv_results_["param_epochs"], [1, math.inf])
+
+
+def test_clones_pickles_and_pipelines():
+    X, y = data()
+    table = pandas.DataFrame(X, columns=[f"column {k}" for k in range(12)])
+    model = MiniBatchRegressorCV([16], cv=3)
+    assert clone(model).get_params() == model.get_params()
+    again = pickle.loads(pickle.dumps(model.fit(table, y)))
+    np.testing.assert_array_equal(again.predict(table, return_std=True)[1], model.predict(table, True)[1])
+    assert model.feature_names_in_.tolist() == table.columns.tolist()
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.predict(table.rename(columns={"column 0": "other"}))
+    piped = make_pipeline(StandardScaler(), MiniBatchRegressorCV([16], cv=3)).fit(table, y)
+    assert piped.score(table, y) > 0.3
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        (
+            {"batch_sizes": 16},
+            "batch_sizes must be a list of what to try, with at least one entry, but it is 16",
+        ),
+        ({"learning_rates": "auto"}, "learning_rates must be a list of what to try"),
+        ({"momenta": []}, "momenta must be a list of what to try, with at least one entry"),
+        ({"momenta": [1.5]}, "momentum must be at least 0 and below 1"),
+        ({"weight_decays": [-1.0]}, "weight_decay must be a finite number >= 0"),
+        ({"learning_rates": [-1.0]}, "learning_rate must be a finite number >= 0"),
+        ({"epochs": 0}, "epochs must be a whole number of at least 1"),
+        ({"epochs": []}, "epochs must be a list of numbers of at least 1"),
+        ({"epochs": [0, 1]}, "epochs must be a list of numbers of at least 1"),
+        ({"cv": 1}, "k-fold cross-validation requires at least one"),
+        ({"cv": "many"}, "Expected `cv` as an integer"),
+    ],
+)
+def test_bad_parameters(parameters, message):
+    X, y = data(10, 2)
+    with pytest.raises(ValueError, match=message):
+        MiniBatchRegressorCV(**parameters).fit(X, y)
+
+
+def test_bad_data():
+    X, y = data(10, 2)
+    model = MiniBatchRegressorCV(cv=5)
+    with pytest.raises(NotFittedError):
+        model.path(1)
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+    with pytest.raises(ValueError, match="hold out rows with weight in every split"):
+        model.fit(X, y, sample_weight=[0, 0, *[1] * 8])
