@@ -68,9 +68,7 @@ def draw_missed_optimum():
     ).fit(exercises, waist)  # fmt: skip
     recipe = {"scheme": rs.SampleReshuffling(batch_size=1), "step": 0.02}
     save(
-        plotting.explanation(
-            rs.explain(exercises, waist, sgd.coef_, recipe, epochs=10), ax=new_axis(2.2)
-        ),
+        plotting.explanation(rs.explain(exercises, waist, sgd.coef_, recipe, epochs=10), ax=new_axis(2.2)),
         "missed_optimum",
     )
 
@@ -78,35 +76,37 @@ def draw_missed_optimum():
 def draw_safe_steps():
     """Draw the largest steps at which means and single runs converge, against the batch size."""
     problem, ax = rs.LeastSquares(*linnerud()), new_axis()
-    sizes = np.array([1, 2, 3, 4, 5, 7, 10, 14, 20])
+    sizes = np.array([1, 2, 4, 5, 10, 20])
     for mean_square, label in ((False, "mean over all runs"), (True, "single runs, in the mean square")):
         found = [
             float(
-                rs.critical_step(problem, rs.SampleWithReplacement(batch_size=int(size)), mean_square=mean_square)
+                rs.critical_step(
+                    problem, rs.SampleWithReplacement(batch_size=int(size)), mean_square=mean_square
+                )
             )
             for size in sizes
         ]
         ax.plot(sizes, found, "o-", color=COLOURS[int(mean_square)], label=label, markersize=4)
     ax.set_ylim(bottom=0.0)
     ax.legend(frameon=False, fontsize=8)
+    ax.set_xticks(sizes)
     ax.set_title("Linnerud's exercises, rows drawn with replacement", fontsize=9)
     save(plotting.plain(ax, "batch size", "converges up to this step"), "safe_steps")
 
 
 def draw_estimator():
     """Draw the path of the coefficients of the estimator, and where least squares has them."""
-    (rows, responses), ax = diabetes(), new_axis()
-    epochs = np.unique(np.geomspace(1, 3000, 80).round())
-    model = MiniBatchRegressor(batch_size=64, learning_rate=0.05, epochs=20).fit(rows, responses)
-    path = model.path(epochs).coef
-    for number, coefficient in enumerate(path.T):
-        ax.plot(epochs, coefficient, color=COLOURS[number % len(COLOURS)], linewidth=1.2)
-    least = linear_model.LinearRegression().fit(rows, responses).coef_
-    ax.plot(np.full(len(least), 5000), least, "k_", markersize=9, label="least squares", clip_on=False)
-    ax.axvline(20, color="black", linewidth=0.8, linestyle="--")
+    (rows, benign), ax = breast_cancer(), new_axis()
+    epochs = np.unique(np.geomspace(1, 1e5, 80).round())
+    model = MiniBatchRegressor(batch_size=32, learning_rate=0.01, epochs=50).fit(rows, benign)
+    for number, coefficient in enumerate(model.path(epochs).coef.T):
+        ax.plot(epochs, coefficient, color=COLOURS[number % len(COLOURS)], linewidth=1.0)
+    least = linear_model.LinearRegression().fit(rows, benign).coef_
+    ax.plot(np.full(len(least), 2e5), least, "k_", markersize=9, label="least squares", clip_on=False)
+    ax.axvline(50, color="black", linewidth=0.8, linestyle="--")
     ax.set_xscale("log")
     ax.legend(frameon=False, fontsize=8)
-    ax.set_title("all coefficients at all epochs, from one fit", fontsize=9)
+    ax.set_title("breast cancer: all coefficients at all epochs, from one fit", fontsize=9)
     save(plotting.plain(ax, "epochs", "coefficient"), "estimator")
 
 
@@ -142,12 +142,12 @@ def draw_ragged_batch():
 def draw_shuffled_once():
     """Draw what it costs to shuffle once, or never."""
     schemes = {
-        "shuffled every epoch": rs.RandomReshuffling(batch_size=120),
-        "shuffled once": rs.ShuffleOnce(batch_size=120),
-        "never shuffled": rs.Cyclic(batch_size=120),
+        "every epoch": rs.RandomReshuffling(batch_size=4),
+        "once": rs.ShuffleOnce(batch_size=4),
+        "never": rs.Cyclic(batch_size=4),
     }
     compared = rs.compare_schemes(
-        rs.LeastSquares(*breast_cancer()), schemes, step=0.02, epochs=50, thresholds=False
+        rs.LeastSquares(*linnerud()), schemes, step=0.1, epochs=50, thresholds=False
     )
     save(plotting.scheme_comparison(compared, ax=new_axis(2.4)), "shuffled_once")
 
@@ -161,27 +161,33 @@ def draw_plan():
 def draw_stopping():
     """Draw leave-one-out, held-out rows, and the risk with least squares in the place of the truth."""
     features, responses, (kept, held) = squared_diabetes()
-    X, y, ax = features[kept], responses[kept], new_axis(3.6)
-    epochs = np.unique(np.geomspace(1, 1e5, 150).round())
+    X, y = features[kept], responses[kept]
+    here, plug = plotting.figure(8.5, 3.4).subplots(1, 2)
+    epochs = np.unique(np.geomspace(1, 1e4, 120).round())
     run = rs.descend(rs.LeastSquares(X, y), rs.RandomReshuffling(batches=4), step=0.05)
     left_out = run.leave_one_out(epochs)
     off = responses[held, np.newaxis] - features[held] @ run.iterate(epochs).T
+    low, high = (left_out.mean_square + sign * left_out.standard_error for sign in (-1, 1))
+    here.fill_between(epochs, low, high, color=COLOURS[0], alpha=0.2, linewidth=0)
+    here.plot(epochs, left_out.mean_square, color=COLOURS[0], label="leave-one-out, ± one standard error")
+    here.plot(epochs, np.square(off).mean(axis=0), "--", color=COLOURS[6], label="the other half of the rows")
+    here.axvline(run.best_epoch().epoch, color=COLOURS[0], linewidth=0.8)
+    here.set_ylim(0.4, 0.9)
+    here.set_title("what to ask", fontsize=9)
+    here.legend(frameon=False, fontsize=8)
     least = np.linalg.lstsq(X, y, rcond=None)[0]
     noise = np.linalg.norm(y - X @ least) / math.sqrt(len(y) - np.linalg.matrix_rank(X))
+    epochs = np.geomspace(1, 1e10, 120).round()
     plugged = rs.LeastSquares(X, y, beta_star=least, noise=noise)
-    risk = rs.descend(plugged, run.scheme, step=0.05).risk(epochs).total
-    ax.fill_between(
-        epochs, left_out.mean_square - left_out.standard_error, left_out.mean_square + left_out.standard_error,
-        color=COLOURS[0], alpha=0.2, linewidth=0,
-    )  # fmt: skip
-    ax.plot(epochs, left_out.mean_square, color=COLOURS[0], label="leave-one-out, ± one standard error")
-    ax.plot(epochs, np.square(off).mean(axis=0), "--", color=COLOURS[6], label="the other half of the rows")
-    ax.plot(epochs, noise**2 + risk, ":", color=COLOURS[1], label="least squares taken for the truth")
-    ax.axvline(run.best_epoch().epoch, color=COLOURS[0], linewidth=0.8)
-    ax.set_xscale("log")
-    ax.set_ylim(0.3, 1.5)
-    ax.legend(frameon=False, fontsize=8)
-    save(plotting.plain(ax, "epochs", "mean square error"), "stopping")
+    plugged_run = rs.descend(plugged, run.scheme, step=0.05)
+    plug.plot(epochs, plugged_run.risk(epochs).total, color=COLOURS[1])
+    plug.axvline(plugged_run.best_epoch().epoch, color=COLOURS[1], linewidth=0.8)
+    plug.set_yscale("log")
+    plug.set_title("what not to: least squares taken for the truth", fontsize=9)
+    for ax, ylabel in ((here, "mean square error"), (plug, "risk")):
+        ax.set_xscale("log")
+        plotting.plain(ax, "epochs", ylabel)
+    save(here, "stopping")
 
 
 def draw_flow():
@@ -199,13 +205,17 @@ def draw_flow():
         label = "full batch, step 0.4" if batches == 1 else "7 batches, step 0.4 / 7"
         ax.plot(0.4 * epochs, found, marker, color=colour, label=label, markersize=4)
     ax.set_xscale("log")
+    ax.set_ylim(top=0.7)
     ax.legend(frameon=False, fontsize=8)
     save(plotting.plain(ax, "time: step times number of steps", "leave-one-out"), "flow")
 
 
 def draw_scaling():
     """Draw how far the linear rule leads astray, against the batch size."""
-    run, ax = rs.descend(rs.LeastSquares(*diabetes()), rs.SampleReshuffling(batch_size=32), step=0.05), new_axis()
+    run, ax = (
+        rs.descend(rs.LeastSquares(*diabetes()), rs.SampleReshuffling(batch_size=32), step=0.05),
+        new_axis(),
+    )
     sizes = [64, 96, 128, 160, 221, 300, 442]
     found = [rs.match(run, batch_size=size, epochs=50) for size in sizes]
     rules = {
