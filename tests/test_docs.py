@@ -58,3 +58,23 @@ def test_every_test_of_the_paper_is_in_the_map():
 def test_every_file_that_a_page_names_exists(page):
     for name in re.findall(r"`((?:src/|docs/|tests/|benchmarks/)[\w/.]*)`", (ROOT / page).read_text()):
         assert (ROOT / name).exists(), name
+
+
+@pytest.mark.parametrize("page", ["own_data", "leave_one_out", "schemes", "many_batches"])
+def test_every_picture_and_heading_that_a_page_links_to_exists(page):
+    text = (ROOT / "docs" / f"{page}.md").read_text()
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    anchors = {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    for link in re.findall(r"\]\(([^)]+)\)", text):
+        if link.startswith("#"):
+            assert link[1:] in anchors, link
+        elif not link.startswith("http"):
+            assert (ROOT / "docs" / link.split("#")[0]).exists(), link
+
+
+def test_the_page_for_people_with_data_has_a_call_and_a_picture_for_each_of_ten_questions():
+    text = (ROOT / "docs" / "own_data.md").read_text()
+    questions = re.split(r"^## \d+\. ", text, flags=re.MULTILINE)[1:]
+    assert len(questions) == 10
+    for question in questions:
+        assert question.count("```python") == question.count("![") == 1, question.splitlines()[0]

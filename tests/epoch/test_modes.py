@@ -105,3 +105,15 @@ def test_a_small_violation_of_the_range_assumption_is_a_violation():
         run = rs.descend(rs.LeastSquares(X, [1.0, -1.0]), rs.RandomReshuffling(2), step=(1 + w) / w)
         assert not run.range_assumption.holds
         assert run.range_assumption.violation == pytest.approx(gap / 2, rel=0.5)
+
+
+def test_a_row_of_zeros_beside_rows_that_are_never_visited_is_no_direction():
+    """It was left over by rounding, with a pace of 1e-30, and counted as learned in the limit."""
+    rng = np.random.default_rng(12)
+    X, y, start = rng.standard_normal((12, 20)), rng.standard_normal(12), rng.standard_normal(20)
+    X[4], y[4] = 0.0, 0.0
+    run = rs.descend(
+        rs.LeastSquares(X, y), rs.RandomReshuffling(batch_size=7, drop_last=True), step=0.1, start=start
+    )
+    np.testing.assert_allclose(run.iterate(np.inf), run.iterate(10**6), atol=1e-10)
+    assert run.frozen.dimension == 20 - 6

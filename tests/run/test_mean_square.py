@@ -122,11 +122,11 @@ def test_few_parameters_are_averaged_over_the_orders_of_many_batches():
 
 
 def test_fourteen_batches_are_exact():
-    problem, scheme = rs.gaussian(442, 10, noise=0.5, seed=0), rs.RandomReshuffling(batch_size=32)
-    found = rs.descend(problem, scheme, 0.03).mean_square_stability()
+    problem, scheme = rs.gaussian(140, 6, noise=0.5, seed=0), rs.RandomReshuffling(batch_size=10)
+    found = rs.descend(problem, scheme, 0.05).mean_square_stability()
     assert found.error_kind == "exact"
     assert found.bounds[1] - found.bounds[0] < 1e-7
-    drawn = rs.descend(problem, scheme, 0.03, budget=1e10).mean_square_stability()
+    drawn = rs.descend(problem, scheme, 0.05, budget=1e10).mean_square_stability()
     assert drawn.error_kind == "three standard errors"
     assert abs(drawn.rate - found.rate) <= drawn.error
     assert abs(drawn.gain - found.gain) <= drawn.gain_error

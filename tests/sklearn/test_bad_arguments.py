@@ -8,7 +8,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 import reshuffle.sklearn
-from reshuffle.sklearn import MiniBatchRegressor
+from reshuffle.sklearn import MiniBatchRegressor, MiniBatchRegressorCV
 
 X, y = np.array([[0.0, 1.0], [1.0, 1.0], [2.0, 0.0]]), np.array([1.0, 2.0, 2.0])
 
@@ -40,6 +40,7 @@ X, y = np.array([[0.0, 1.0], [1.0, 1.0], [2.0, 0.0]]), np.array([1.0, 2.0, 2.0])
         ({"standardize": 2}, "standardize must be True or False"),
         ({"single_run": "yes"}, "single_run must be True or False"),
         ({"rtol": 0.0}, "rtol must be a finite number > 0"),
+        ({"budget": -1.0}, "budget must be a finite number > 0"),
         ({"random_state": "seed"}, "cannot be used to seed"),
     ],
 )
@@ -100,6 +101,10 @@ def test_nothing_to_learn_from():
     flat = MiniBatchRegressor(standardize=True).fit(np.ones((4, 2)), [1.0, 2.0, 3.0, 4.0])
     assert flat.coef_.tolist() == [0.0, 0.0]
     assert flat.intercept_ == 2.5
+    for shuffle in (True, "batches", "replacement", False):
+        flat = MiniBatchRegressorCV([2], epochs=3, shuffle=shuffle).fit(np.ones((4, 2)), [1.0, 2.0, 3.0, 4.0])
+        assert flat.coef_.tolist() == [0.0, 0.0]
+        assert flat.best_score_ == pytest.approx(-np.mean(np.square([-2.0, -2 / 3, 2 / 3, 2.0])))
     constant = MiniBatchRegressor().fit(X, [5.0, 5.0, 5.0])
     assert constant.coef_.tolist() == [0.0, 0.0]
     assert constant.intercept_ == 5.0

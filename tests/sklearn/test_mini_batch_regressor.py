@@ -80,12 +80,13 @@ def test_it_says_what_descend_says(shuffle):
         rs.LeastSquares(rows, responses), scheme, step=0.05, momentum=0.3, penalty=0.1, average=average
     )
     model = MiniBatchRegressor(
-        16, 0.05, 9, momentum=0.3, weight_decay=0.1, average=average, shuffle=shuffle
+        16, 0.05, 9, momentum=0.3, weight_decay=0.1, average=average, shuffle=shuffle, rtol=0.01, budget=1e10
     ).fit(X, y)
     np.testing.assert_allclose(model.coef_, run.iterate(9), rtol=1e-12)
     np.testing.assert_allclose(model.path([1, 4]).coef, run.iterate([1, 4]), rtol=1e-12)
     assert model.run_.method == run.method
     assert model.learning_rate_ == 0.05
+    assert (model.run_.accuracy.rtol, model.run_.accuracy.budget) == (0.01, 1e10)
 
 
 def test_schedules_of_the_learning_rate():
@@ -159,6 +160,18 @@ def test_standardize_is_a_scaler_before_it():
     scaled = make_pipeline(StandardScaler(), MiniBatchRegressor(16, 0.1, 8, weight_decay=0.1)).fit(X, y)
     np.testing.assert_allclose(model.predict(X), scaled.predict(X), rtol=1e-9)
     np.testing.assert_allclose(model.coef_, scaled[-1].coef_ / scaled[0].scale_, rtol=1e-8, atol=1e-12)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_large_means_of_columns_that_vary_little(weighted):
+    """More columns than rows: the rounding of the means must not look like one more direction."""
+    X, y = data(8, 20)
+    X = X * np.geomspace(1e-3, 1e2, 20) + 10.0
+    weights = np.random.default_rng(1).uniform(0.5, 2.0, 8) if weighted else None
+    model = MiniBatchRegressor(None, epochs=3).fit(X, y, sample_weight=weights)
+    assert model.run_.problem.rank == 7
+    moved = MiniBatchRegressor(None, epochs=3).fit(X - 10.0, y, sample_weight=weights)
+    np.testing.assert_allclose(model.coef_, moved.coef_, rtol=1e-8)
 
 
 @pytest.mark.parametrize("outputs", [None, 2])

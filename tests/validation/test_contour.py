@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reshuffle._core.numerics import power_and_sum
 from reshuffle.validation.contour import around
 
 
@@ -19,12 +20,8 @@ def test_paces_between_zero_and_two(highest, share, last):
     pace, counts = share * highest, np.unique([1.0, math.ceil(math.sqrt(last)), last])
     curve = around(0.0, highest, float(last))
     found = 2 * (curve.powers(counts) / (pace - curve.nodes)).sum(axis=1).real
-    log = math.log1p(-pace) if pace < 1 else 0.0
-    want = [
-        k if pace == 0 else -math.expm1(k * log) / pace if pace < 1 else (1 - (1 - pace) ** k) / pace
-        for k in counts
-    ]
-    np.testing.assert_allclose(found, want, rtol=1e-9, atol=1e-12 * last)
+    _, want = power_and_sum(np.array([pace]), counts)
+    np.testing.assert_allclose(found, want[:, 0], rtol=1e-9, atol=1e-12 * last)
 
 
 def test_the_curve_is_closed_around_nothing_else():
@@ -33,6 +30,25 @@ def test_the_curve_is_closed_around_nothing_else():
         found = (curve.powers(np.array([5.0])) / (outside - curve.nodes)).sum()
         mirrored = (curve.powers(np.array([5.0])).conj() / (outside - curve.nodes.conj())).sum()
         assert abs(found + mirrored) < 1e-11
+
+
+@pytest.mark.parametrize("beside", [0.3 + 0.01j, 1.0 + 0.7j, 0.05 + 0.05j, 1.9 + 0.05j])
+def test_complex_paces_beside_the_slit(beside):
+    curve = around(0.0, 1.5, 500.0, np.array([beside, beside.conjugate()]))
+    counts = np.array([1.0, 20.0, 500.0])
+    for pace in (0.0, 0.4, 1.5):
+        _, want = power_and_sum(np.array([pace]), counts)
+        found = 2 * (curve.powers(counts) / (pace - curve.nodes)).sum(axis=1).real
+        np.testing.assert_allclose(found, want[:, 0], rtol=1e-10)
+    pair = (curve.powers(counts) * (1 / (beside - curve.nodes) + 1 / (beside.conjugate() - curve.nodes))).sum(
+        axis=1
+    )
+    np.testing.assert_allclose(2 * pair.real, 2 * ((1 - (1 - beside) ** counts) / beside).real, rtol=1e-9)
+
+
+def test_paces_on_the_way_to_divergence_are_refused():
+    with pytest.raises(ArithmeticError, match="diverge"):
+        around(0.0, 1.5, 1000.0, np.array([1 + 0.9999j]))
 
 
 @pytest.mark.parametrize("last", [10.0, 60.0])

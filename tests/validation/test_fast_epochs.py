@@ -1,4 +1,4 @@
-"""Rows left out of shuffled samples where one epoch learns all there is, many times over."""
+"""Rows left out of shuffled samples where one epoch learns all there is, many times over; or nothing at all."""
 
 import numpy as np
 import pytest
@@ -19,3 +19,19 @@ def test_residuals_are_those_of_runs_without_the_row(penalty):
         error = without.iterate_error([1, 3, 100]) * np.linalg.norm(problem.X[row])
         assert (error < 0.02).all()
         assert (np.abs(found.residuals[:, row] - known) < error + 1e-4).all()
+
+
+@pytest.mark.parametrize(
+    "scheme",
+    [
+        rs.FullBatch(),
+        rs.SampleReshuffling(3),
+        rs.RandomReshuffling(2),
+        rs.SampleWithReplacement(2),
+        rs.Cyclic(2),
+    ],
+)
+def test_nothing_is_learned_from_features_that_are_zero(scheme):
+    problem = rs.LeastSquares(np.zeros((4, 2)), [1.0, 2.0, 3.0, 4.0])
+    found = rs.descend(problem, scheme, step=0.1).leave_one_out([1, 5])
+    np.testing.assert_array_equal(found.residuals, [problem.y, problem.y])

@@ -167,3 +167,21 @@ def test_the_best_epoch_of_each_output():
     alone = rs.descend(rs.LeastSquares(drawn.X, drawn.y), rs.RandomReshuffling(3), alpha=0.1).best_epoch()
     assert found.epoch[0] == alone.epoch
     assert found.epoch[1] == math.inf
+
+
+def test_folds_at_epochs_that_are_worth_a_look():
+    run = rs.descend(DATA, rs.FullBatch(), step=0.05)
+    found = run.cross_validate(folds=3)
+    assert found.epochs[0] == 0
+    assert found.epochs[-1] == math.inf
+    assert found.mean_square.shape == found.epochs.shape
+    np.testing.assert_allclose(run.cross_validate([4], 3).mean_square, found.mean_square[found.epochs == 4])
+    scheduled = rs.descend(DATA, rs.FullBatch(), step=[0.1, 0.05, 0.02])
+    assert scheduled.cross_validate(folds=3).epochs.tolist() == [0, 1, 2, 3]
+
+
+def test_more_outputs_than_memory(monkeypatch):
+    monkeypatch.setattr("reshuffle.validation.left_out.available_bytes", lambda: 1e4)
+    run = rs.descend(rs.LeastSquares(DATA.X, np.ones((30, 50))), rs.FullBatch(), step=0.05)
+    with pytest.raises(rs.BudgetError, match="columns of y"):
+        run.leave_one_out(5)

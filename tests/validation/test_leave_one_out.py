@@ -120,9 +120,9 @@ def test_many_batches_are_within_their_error(monkeypatch):
 @pytest.mark.parametrize(
     ("scheme", "recipe"),
     [
-        (rs.Cyclic(3), {}),
-        (rs.ShuffleOnce(3), {}),
+        (rs.Cyclic(3), {"unpenalized": [0], "penalty": 0.1}),
         (rs.RandomReshuffling(2), {"momentum": 0.5}),
+        (rs.Cyclic(2), {"average": rs.EMA(0.5, per="visit")}),
         (rs.FullBatch(), {"average": rs.TailAverage(start=1)}),
         (rs.RandomReshuffling(2), {"penalty": 0.2, "unpenalized": [-1]}),
         (rs.Stages([(2, rs.FullBatch()), (None, rs.Cyclic(2))]), {}),
@@ -140,6 +140,36 @@ def test_other_runs_are_run_again_without_each_row(scheme, recipe):
         np.testing.assert_allclose(
             found.residuals[:, i], data.y[i] - alone.iterate([3, 20]) @ data.X[i], atol=1e-12
         )
+
+
+@pytest.mark.parametrize("penalty", [0.0, 0.3])
+@pytest.mark.parametrize("p", [3, 15])
+def test_orders_that_are_kept_are_exact(p, penalty):
+    data, start = problem(11, p, outputs=2, seed=p), np.linspace(-1, 1, p)
+    batches = parts(11, [4, 4, 3])
+    for scheme, orders in (
+        (rs.Cyclic(batch_size=4), [batches]),
+        (rs.Cyclic(batch_size=4, order=[2, 0, 1]), [[batches[2], batches[0], batches[1]]]),
+        (rs.Cyclic(batch_size=4, drop_last=True), [batches[:2]]),
+        (rs.ShuffleOnce(batch_size=4), batch_orders(batches)),
+    ):
+        found = rs.descend(data, scheme, step=0.1, start=start, penalty=penalty).leave_one_out(EPOCHS)
+        each = [residuals(data.X, data.y, [order], 0.1, EPOCHS, start, penalty) for order in orders]
+        assert found.method == "exact"
+        np.testing.assert_allclose(found.residuals, np.mean(each, axis=0), atol=1e-10)
+
+
+@pytest.mark.parametrize("recipe", [{"momentum": 0.5}, {"momentum": 0.9, "nesterov": True, "penalty": 0.1}])
+@pytest.mark.parametrize("scheme", [rs.FullBatch(), rs.Cyclic(batch_size=4), rs.ShuffleOnce(2)])
+@pytest.mark.parametrize("p", [3, 12])
+def test_momentum_along_orders_that_are_kept_is_exact(scheme, recipe, p):
+    data, epochs = problem(9, p), [0, 1, 6, 100, math.inf]
+    run = rs.descend(data, scheme, step=0.05, start=np.ones(p), **recipe)
+    found = run.leave_one_out(epochs)
+    assert found.method == "exact"
+    for i in range(9):
+        alone = run.on(data.without(np.array([i]))).iterate(epochs)
+        np.testing.assert_allclose(found.residuals[:, i], data.y[i] - alone @ data.X[i], atol=1e-9)
 
 
 def test_in_the_limit_it_is_that_of_least_squares():

@@ -35,8 +35,7 @@ from reshuffle.run.staged_engine import StagedEngine
 from reshuffle.run.stopping import BestEpoch
 from reshuffle.schemes import base
 from reshuffle.schemes.base import Scheme
-from reshuffle.validation import criteria
-from reshuffle.validation.best_stop import best_stop
+from reshuffle.validation import best_stop, criteria
 from reshuffle.validation.cross_validation import CrossValidation, Folds, cross_validated
 from reshuffle.validation.leave_one_out import LeaveOneOut
 from reshuffle.validation.left_out_runs import formula, left_out, with_spread
@@ -285,10 +284,10 @@ class Run:
     ) -> LeaveOneOut:
         """The test error without the truth: every row is predicted by the run in which its gradient is left out.
 
-        All else stays as it is, the divisor of its batch included. For the full batch, draws with replacement and
-        a few shuffled batches it is exact, by a contour integral over the modes that costs little more than these;
-        for more batches and for shuffled samples there are formulas that neglect little, and everything else is run
-        once per row where that is affordable, and in ten folds where not: `method` tells which it was.
+        All else stays as it is, the divisor of its batch included. For the full batch, draws with replacement, some
+        shuffled batches and orders that are kept it is exact, by a contour integral that costs about as much as the
+        modes. For more batches and for shuffled samples there are formulas that neglect little; everything else is
+        run once per row where that is affordable, and in ten folds where not. `method` tells which it was.
 
         Parameters
         ----------
@@ -311,14 +310,15 @@ class Run:
         given = left_out(self, clock, rows, formula(self))
         return with_spread(given, self, clock) if checks.flag("of_run", of_run) else given
 
-    def cross_validate(self, epochs: ArrayLike, *, folds: Folds = 5) -> CrossValidation:
+    def cross_validate(self, epochs: ArrayLike | None = None, folds: Folds = 5) -> CrossValidation:
         """The test error by folds: each is predicted by the run on all other rows, at all epochs at once.
 
         Unlike in `leave_one_out` the rows of a fold are taken away: batches are cut anew from the others.
 
         Parameters
         ----------
-        epochs : number or array of any shape
+        epochs : number or array of any shape, optional
+            By default some hundred, evenly spread in their logarithm, until the run has settled; and infinity.
         folds : int, splitter or list of (train, test)
             Into how many parts rows are shuffled, with the seed of the run; or an object with a method
             split(X, y), such as scikit-learn's, or the row numbers of each fold.
@@ -329,7 +329,16 @@ class Run:
         >>> run.cross_validate([1, 10, 100]).mean_square.round(4)
         array([0.5118, 0.3443, 0.3435])
         """
-        return cross_validated(self, self.recipe.clock(epochs), folds)
+        asked = self._epochs_worth_a_look if epochs is None else epochs
+        return cross_validated(self, self.recipe.clock(asked), folds)
+
+    @property
+    def _epochs_worth_a_look(self) -> FloatArray:
+        """Epochs up to where nothing moves any more, and the limit if there is one."""
+        last = stopping.last_to_look_at(self.recipe, self.stability() if self.recipe.is_constant else None)
+        return best_stop.epochs_to_look_at(
+            self.recipe.earliest, last, self.recipe.has_limit and self.converges
+        )
 
     def degrees_of_freedom(self, epochs: ArrayLike) -> FloatArray:
         """The trace of the matrix that sends the responses to the fit, of the shape of `epochs`.
@@ -511,8 +520,7 @@ class Run:
         def ask(epochs: FloatArray) -> LeaveOneOut:
             return left_out(self, epochs, None, known)
 
-        last = stopping.last_to_look_at(self.recipe, self.stability() if self.recipe.is_constant else None)
-        found = best_stop(ask, last, self.recipe.has_limit and self.converges, self.recipe.earliest)
+        found = best_stop.best_stop(ask, self._epochs_worth_a_look)
         each = [stopping.by_leave_one_out(*values) for values in found.per_output()]
         return each[0] if self.problem.outputs is None else stacked(each)
 

@@ -77,7 +77,10 @@ def centred(X: FloatArray, y: FloatArray, weights: FloatArray | None, centre: bo
         X_scale = np.where(is_constant | (not scale), 1.0, deviation)
     if centre:
         X_mean, y_mean = mean, np.average(y, axis=0, weights=weights)
-        X, y = np.where(is_constant, 0.0, X - X_mean), y - y_mean
+        X, y = X - X_mean, y - y_mean
+        # The rounding of a large mean is a trace of one more direction, which columns that vary little would show.
+        X -= np.average(X, axis=0, weights=weights)
+        X[:, is_constant] = 0.0
     relative = None if weights is None else weights / weights.mean()
     return Centred(X / X_scale, y, X_mean, X_scale, y_mean, relative, centre)
 

@@ -67,8 +67,8 @@ class MiniBatchRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         `coef_` is for X as it was given; `learning_rate` and `weight_decay` are for the scaled columns.
     single_run : bool
         Train once, really, with an order drawn from `random_state`, in place of the mean over all of them.
-    rtol : float
-        Accuracy of the mean where it is not exact, as in `reshuffle.descend`.
+    rtol, budget : float
+        Accuracy of the mean where it is not exact, and operations that it may take, as in `reshuffle.descend`.
     random_state : int, RandomState, Generator or None
         Of the order of a single run; for the mean, of the orders that are sampled where nothing better is known
         (None: always the same).
@@ -121,6 +121,7 @@ class MiniBatchRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         standardize: bool = False,
         single_run: bool = False,
         rtol: float = 5e-3,
+        budget: float = 1e12,
         random_state: Any = None,
     ):
         self.batch_size = batch_size
@@ -136,6 +137,7 @@ class MiniBatchRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.standardize = standardize
         self.single_run = single_run
         self.rtol = rtol
+        self.budget = budget
         self.random_state = random_state
 
     def __sklearn_tags__(self) -> Any:

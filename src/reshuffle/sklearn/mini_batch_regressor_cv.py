@@ -42,7 +42,7 @@ class MiniBatchRegressorCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
     cv : None, int, splitter or iterable of splits
         How rows are held out. None: each by itself, 4000 of them at most, all from one run. Otherwise by folds, as
         in scikit-learn; in every split the rows trained on have means and scales of their own.
-    shuffle, drop_last, average, fit_intercept, standardize, rtol, random_state
+    shuffle, drop_last, average, fit_intercept, standardize, rtol, budget, random_state
         As in MiniBatchRegressor.
 
     Attributes
@@ -89,6 +89,7 @@ class MiniBatchRegressorCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
         standardize: bool = False,
         cv: Any = None,
         rtol: float = 5e-3,
+        budget: float = 1e12,
         random_state: Any = None,
     ):
         self.batch_sizes = batch_sizes
@@ -104,6 +105,7 @@ class MiniBatchRegressorCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.standardize = standardize
         self.cv = cv
         self.rtol = rtol
+        self.budget = budget
         self.random_state = random_state
 
     def __sklearn_tags__(self) -> Any:
@@ -194,7 +196,16 @@ class MiniBatchRegressorCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
 
 _CHOSEN = ("batch_size", "learning_rate", "momentum", "weight_decay")
-_SHARED = ("shuffle", "drop_last", "average", "fit_intercept", "standardize", "rtol", "random_state")
+_SHARED = (
+    "shuffle",
+    "drop_last",
+    "average",
+    "fit_intercept",
+    "standardize",
+    "rtol",
+    "budget",
+    "random_state",
+)
 
 
 def _listed(name: str, values: Any) -> list[Any]:

@@ -85,6 +85,7 @@ class Settings:
     nesterov: bool
     average: Average | None
     rtol: float
+    budget: float
     seed: int
 
 
@@ -117,6 +118,7 @@ def settings(
     nesterov: Any,
     average: Any,
     rtol: Any,
+    budget: Any,
     seed: int,
 ) -> Settings:
     """Check what a user gave."""
@@ -129,5 +131,6 @@ def settings(
         nesterov=made.nesterov,
         average=made.average,
         rtol=checks.positive("rtol", rtol),
+        budget=checks.positive("budget", budget),
         seed=seed,
     )

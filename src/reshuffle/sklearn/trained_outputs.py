@@ -56,6 +56,7 @@ class TrainedOutputs:
             nesterov=given.nesterov,
             average=given.average,
             rtol=given.rtol,
+            budget=given.budget,
             seed=given.seed,
         )
 

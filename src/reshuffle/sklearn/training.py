@@ -48,6 +48,7 @@ def untrained(model: Any) -> Training:
             nesterov=model.nesterov,
             average=model.average,
             rtol=model.rtol,
+            budget=model.budget,
             seed=_seed(model.random_state, is_needed=single_run),
         ),
         centre=checks.flag("fit_intercept", model.fit_intercept),

@@ -39,31 +39,20 @@ class BestStop:
         return found
 
 
-def best_stop(
-    ask: Callable[[FloatArray], LeaveOneOut], last: float, has_limit: bool, first: int = 0
-) -> BestStop:
-    """Look for the smallest mean square among epochs up to the last, and the limit.
+def best_stop(ask: Callable[[FloatArray], LeaveOneOut], first: FloatArray) -> BestStop:
+    """Look for the smallest mean square at the first epochs (k,), then around the best of them.
 
-    Parameters
-    ----------
-    ask : callable
-        Epochs (k,) -> leave-one-out.
-    last : float
-        The last epoch to look at.
-    has_limit : bool
-        Whether the limit is looked at too.
-    first : int
-        The first epoch that can be asked for.
+    `ask` takes epochs (k,) to leave-one-out.
     """
-    when = _grid(first, last, has_limit)
-    found = _Looked(ask(when))
+    found = _Looked(ask(first))
     for output in range(found.outputs):
         while len(between := found.between(output)):
             found.add(ask(between))
     return found.best()
 
 
-def _grid(first: int, last: float, has_limit: bool) -> FloatArray:
+def epochs_to_look_at(first: int, last: float, has_limit: bool) -> FloatArray:
+    """Whole numbers from the first to the last epoch, evenly spread in their logarithm; and infinity."""
     decades = max(1.0, math.log10(max(last, 1.0)))
     later = np.round(np.geomspace(1, max(last, 1.0), math.ceil(decades * _PER_DECADE)))
     when = np.unique(np.concatenate([[float(first)], later[(later >= first) & (later <= last)]]))

@@ -17,6 +17,8 @@ from reshuffle._core import AnyArray, FloatArray
 _DIGITS = 31.0
 """The trapezoidal rule is taken so fine that it is off by exp of minus this."""
 _FEWEST = 8
+_NARROW = 0.02
+"""Room for the curve, relative to that around an empty slit, below which nodes would be too many."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,17 +43,20 @@ class Contour:
             return np.asarray(rest / self.nodes * self.weights)
 
 
-def around(lowest: float, highest: float, last: float) -> Contour:
+def around(lowest: float, highest: float, last: float, beside: AnyArray | None = None) -> Contour:
     """The curve around paces between `lowest` and `highest`, for powers up to `last`.
 
-    Paces beyond 2 belong to runs that diverge: the disc grows with the largest |1 - pace|.
+    Paces beyond 2 belong to runs that diverge: the disc grows with the largest |1 - pace|. Complex ones may be
+    `beside` the slit: then the curve is half-way between the farthest of them and the disc.
 
     >>> contour = around(0.0, 1.2, 1000.0)
     >>> sums = (contour.powers(np.array([1.0, 10.0, 1000.0])) / (0.3 - contour.nodes)).sum(axis=1)
     >>> np.allclose(2 * sums.real, (1 - 0.7 ** np.array([1, 10, 1000])) / 0.3)
     True
     """
-    grown = max(1.0, abs(1 - lowest), abs(1 - highest))
+    # Real ones are in the slit itself, where the integral has a branch cut.
+    beside = np.zeros(0, dtype=complex) if beside is None else beside[beside.imag != 0]
+    grown = max(1.0, abs(1 - lowest), abs(1 - highest), float(np.abs(1 - beside).max(initial=0.0)))
     # Where the disc ends beyond the slit: 1/k of its radius, and more for the first few powers.
     margin = 1 / max(last, 2.0)
     radius = grown * (1 + margin)
@@ -60,9 +65,14 @@ def around(lowest: float, highest: float, last: float) -> Contour:
     slit = math.tanh(half)
     parameter = slit**4
     quarter, other = float(scipy.special.ellipk(parameter)), float(scipy.special.ellipkm1(parameter))
-    count = max(_FEWEST, math.ceil(_DIGITS * 4 * quarter / (math.pi * other)))
+    place = (1 - beside) / radius
+    far = _heights((place - centre) / (1 - centre * place) / slit, parameter).max(initial=0.0)
+    room = (other / 2 - far) / 2
+    if room < _NARROW * other:
+        raise ArithmeticError("some paces are too near to those of runs that diverge.")
+    count = max(_FEWEST, math.ceil(_DIGITS * quarter / (math.pi * room)))
     along = quarter * (2 * (np.arange(count) + 0.5) / count - 1)
-    sine, slope = _sine(along, other / 4, parameter)
+    sine, slope = _sine(along, far + room, parameter)
     mapped, moved = slit * sine, 1 + centre * slit * sine
     distance = 2 / (math.exp(low + high) + 1)
     nodes = 1 - radius + radius * distance * (1 - mapped) / moved
@@ -75,6 +85,12 @@ def around(lowest: float, highest: float, last: float) -> Contour:
 def _arctanh(place: float, radius: float) -> float:
     """artanh(place / radius), where both are near each other."""
     return 0.5 * math.log((radius + place) / (radius - place))
+
+
+def _heights(sines: AnyArray, parameter: float) -> FloatArray:
+    """How far above the slit the numbers are whose elliptic sines these are, by Carlson's form of the integral."""
+    squares = np.square(sines)
+    return np.asarray(np.abs((sines * scipy.special.elliprf(1 - squares, 1 - parameter * squares, 1.0)).imag))
 
 
 def _sine(along: FloatArray, height: float, parameter: float) -> tuple[AnyArray, AnyArray]:

@@ -89,6 +89,35 @@ class Descent:
         gradient = rows.T @ (rows @ matrix) / self.blocks.divisors[batch]
         return np.asarray(self.step * gradient + self.shrinkage * matrix)
 
+    @property
+    def parts(self) -> int:
+        """How many vectors the state has: the parameters, and the buffer if there is momentum."""
+        return 2 if self.hyperparameters.momentum else 1
+
+    def visited(self, batch: int, states: FloatArray) -> FloatArray:
+        """States (d, m) after a visit, without what enters in it."""
+        if self.parts == 1:
+            return np.asarray(states - self.visit(batch, states))
+        parameters, buffer = np.split(states, 2)
+        gradient, by = self.visit(batch, parameters) / self.step, self.hyperparameters
+        moved = self.step * (by.of_gradient(0) * gradient + by.of_buffer(0) * buffer)
+        return np.vstack([parameters - moved, by.momentum * buffer + gradient])
+
+    def visited_before(self, batch: int, matrix: FloatArray) -> FloatArray:
+        """M A_b (m, d), for a matrix M that acts after a visit A_b."""
+        if self.parts == 1:
+            return np.asarray(matrix - self.visit(batch, matrix.T).T)
+        of_parameters, of_buffer = np.split(matrix, 2, axis=1)
+        by = self.hyperparameters
+        entering = of_buffer - self.step * by.of_gradient(0) * of_parameters
+        before = of_parameters + self.visit(batch, entering.T).T / self.step
+        return np.hstack([before, by.momentum * of_buffer - self.step * by.of_buffer(0) * of_parameters])
+
+    def entered(self, force: FloatArray) -> FloatArray:
+        """How minus a gradient (r, m) enters the state, (d, m)."""
+        moved = self.step * self.hyperparameters.of_gradient(0) * force
+        return moved if self.parts == 1 else np.vstack([moved, -force])
+
     def gain(self, batch: int) -> FloatArray:
         """What a visit adds from the start, (r, t)."""
         place = self.blocks.of(batch)

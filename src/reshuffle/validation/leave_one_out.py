@@ -11,7 +11,7 @@ from reshuffle._core.threads import few_threads
 from reshuffle.errors import BudgetError
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.validation.families import Formula
-from reshuffle.validation.left_out import LeftOutRows, Looks
+from reshuffle.validation.left_out import LeavesOut
 
 _ROUNDING = 1e-9
 """What a leverage of one may lack, by rounding."""
@@ -139,40 +139,30 @@ def by_formula(
         given = answer(
             epochs, problem, rows, when, _residuals(found.rows, rows, when, places, converges), found.name
         )
-        if found.share == 0:
+        if found.put_off is None or found.share == 0:
             return given
         some = rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), _LOOKED_AT)).round().astype(int))]
         places[some] = np.arange(len(some))
 
-        def mean(leaving: LeftOutRows) -> FloatArray:
+        def mean(leaving: LeavesOut) -> FloatArray:
             streamed = _residuals(leaving, some, when, places, converges)
             return answer(epochs, problem, some, when, streamed, found.name).mean_square
 
         here = mean(found.rows)
         with np.errstate(invalid="ignore"):
-            offs = [np.abs(mean(_put_off(found.rows, share)) - here) for share in (found.share, -found.share)]
+            offs = [np.abs(mean(found.put_off(share)) - here) for share in (found.share, -found.share)]
         off = np.maximum(*offs)
     return replace(given, error=np.where(np.isnan(off), np.inf, off))
 
 
-def _put_off(rows: LeftOutRows, share: float) -> LeftOutRows:
-    """The same, where what each row does is off by a share."""
-
-    def looks(members: IntArray, height: int) -> Iterator[Looks]:
-        for seen in rows.looks(members, height):
-            yield replace(seen, coupling=(1 + share) * seen.coupling)
-
-    return replace(rows, looks=looks)
-
-
 def _residuals(
-    leaving: LeftOutRows, rows: IntArray, when: FloatArray, places: IntArray, converges: bool
+    leaving: LeavesOut, rows: IntArray, when: FloatArray, places: IntArray, converges: bool
 ) -> Iterator[tuple[IntArray, FloatArray]]:
     """Residuals at finite epochs, and in the limit."""
     finite = when[np.isfinite(when)]
-    ends = np.full((len(when) - len(finite), len(places), leaving.pull.shape[1]), np.inf)
+    ends = np.full((len(when) - len(finite), len(places), leaving.outputs), np.inf)
     if len(ends) and converges:
-        for members, found, _ in leaving.limits(rows):
+        for members, found in leaving.limits(rows):
             ends[:, members] = found
     for members, found in leaving.residuals(rows, finite):
         yield places[members], np.concatenate([found, ends[:, members]])

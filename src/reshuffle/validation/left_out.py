@@ -16,11 +16,14 @@ where o picks the look with nothing before it, x_i = R o (Woodbury's formula ins
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 
 from reshuffle._core import AnyArray, BoolArray, FloatArray, IntArray
+from reshuffle.epoch.lattice.subsets import available_bytes
+from reshuffle.errors import BudgetError
 from reshuffle.validation import contour
 
 _CHUNK = 1 << 22
@@ -31,6 +34,20 @@ _SATURATED, _STANDS = 1e-9, 1e-14
 """Shares of a row's leverage, and of the largest pace, that are mere rounding."""
 _AGREES, _TRUSTED = 1e-11, 1e-6
 """Shares by which residuals after one application may differ from what they are known to be: as a rule, at all."""
+
+
+class LeavesOut(Protocol):
+    """What knows the residuals of rows that are left out one by one."""
+
+    @property
+    def outputs(self) -> int:
+        """How many responses a row has."""
+
+    def residuals(self, rows: IntArray, epochs: FloatArray) -> Iterator[tuple[IntArray, FloatArray]]:
+        """The rows, some at a time, and y_i - x_i'b_i (epochs, rows, t) after each of the finite epochs (k,)."""
+
+    def limits(self, rows: IntArray) -> Iterator[tuple[IntArray, FloatArray]]:
+        """The rows, some at a time, and their residuals (rows, t) in the limit."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,14 +145,20 @@ class LeftOutRows:
         """The rows, some at a time, and y_i - x_i'b_i (epochs, rows, t) after each of the finite epochs (k,)."""
         counts = epochs * self.applications
         rules = [_Rule(self.paces, slit, counts) for slit in self._slits(float(counts.max(initial=1.0)))]
+        self._require_room(rules[-1].nodes)
         for looks in self.looks(rows, self._height(rules[-1].nodes, len(epochs))):
             integrals = self._integrated(looks, rules)
             with np.errstate(over="ignore", invalid="ignore"):
                 found = np.einsum("q,mqt->mt", looks.picks, looks.alpha) + integrals[1:]
             yield looks.members, np.where(np.isfinite(found), self.unit * found, np.inf)
 
-    def limits(self, rows: IntArray) -> Iterator[tuple[IntArray, FloatArray, BoolArray]]:
-        """The rows, some at a time, their residuals (rows, t) in the limit, and which of them are saturated.
+    @property
+    def outputs(self) -> int:
+        """How many responses a row has."""
+        return int(self.pull.shape[1])
+
+    def limits(self, rows: IntArray) -> Iterator[tuple[IntArray, FloatArray]]:
+        """The rows, some at a time, and their residuals (rows, t) in the limit.
 
         The limit is the integrand at w = 1, o'(I - G C)^-1 (alpha - v). A saturated row is the only one to see some
         direction: both sides of that fraction vanish there, and their derivatives take their places.
@@ -162,7 +185,16 @@ class LeftOutRows:
             # Its sign is that of the product of the paces without the row: one of them is negative.
             grows = (np.linalg.det(systems) < 0) & ~saturated
             found[grows] = np.inf
-            yield looks.members, found, saturated
+            yield looks.members, found
+
+    def put_off(self, share: float) -> "LeftOutRows":
+        """The same, where what each row does is off by a share."""
+
+        def looks(members: IntArray, height: int) -> Iterator[Looks]:
+            for seen in self.looks(members, height):
+                yield replace(seen, coupling=(1 + share) * seen.coupling)
+
+        return replace(self, looks=looks)
 
     def _slits(self, last: float) -> list[tuple[float, float]]:
         """Where the paces of all left-out runs are: as a rule, and at most."""
@@ -176,6 +208,15 @@ class LeftOutRows:
             (lowest, max(2.0, highest)),
             (lowest, max(2.0, 2 * highest)),
         ]
+
+    def _require_room(self, nodes: int) -> None:
+        """Refuse so many outputs that not even one row of all of them can be looked at."""
+        needed = 48.0 * self.rank * self.outputs * nodes
+        if needed > available_bytes() / 2:
+            raise BudgetError(
+                f"leave_one_out of {self.outputs} outputs takes {needed / 1e9:.1f} GB for a single row; "
+                "take some of the columns of y at a time."
+            )
 
     def _height(self, nodes: int, epochs: int) -> int:
         rank, outputs = self.rank, self.pull.shape[1]

@@ -53,7 +53,7 @@ def chosen_rows(rows: ArrayLike | None, n: int) -> IntArray:
 def formula(run: Learner) -> Formula | None:
     """The formula for leaving out rows of a run; None if it has none."""
     recipe, n = run.recipe, run.problem.n
-    if not recipe.is_constant or recipe.momentum or recipe.average or recipe.unpenalized:
+    if not recipe.is_constant or recipe.average or recipe.unpenalized:
         return None
     scheme = run.scheme.equivalent(n)
     return families.formula(Descent(run.problem, scheme, recipe.at(0), run.start), run.accuracy.budget)
