@@ -30,6 +30,7 @@ FILES = {
     "gap_city.csv": "a,city,y\n1,Paris,3\n4,,7\n7,Rome,8\n2,Paris,1\n",
     "endless.csv": "a,b,y\n1,2,3\n4,inf,7\n7,8,8\n",
     "huge.csv": "a,b,y\n1,2,3\n4,1e200,7\n7,8,8\n",
+    "taken.csv": "city_Rome,city,y\n1,Paris,3\n4,Rome,7\n7,Rome,8\n2,Paris,1\n",
     "thousands.csv": 'a,b,y\n1,"1,234",3\n4,"5,000",7\n7,"8,000",8\n',
     "test_lacks.csv": "a,y\n1,2\n3,4\n",
     "test_words.csv": "a,b,y\n1,x,3\n",
@@ -83,6 +84,7 @@ def folder(tmp_path, monkeypatch):
             "--data many_words.csv --target y --drop city --one-hot name",
             "every row of many_words.csv has another",
         ),
+        ("--data taken.csv --target y --one-hot city", "taken.csv has city_Rome already; rename one of them"),
         ("--data typo.csv --target y", "line 3, column 'b' must be a number, but it is '5;5'"),
         ("--data word_target.csv --target y", "line 2, column 'y' must be a number, but it is 'low'"),
         (

@@ -128,6 +128,13 @@ def read(path: str, target: Sequence[str], drop: Sequence[str], one_hot: Sequenc
     if not features.shape[1]:
         raise InputError(f"{path} must have a feature that is not constant beside --target, but it has none.")
     _require_no_copies(path, numeric, X[:, moving], targets, y)
+    for name, found in encoded.items():
+        taken = [f"{name}_{word}" for word in found if f"{name}_{word}" in table.names]
+        if taken:
+            raise InputError(
+                f"--one-hot {as_argument(name)} makes columns named {name}_..., but {path} has {listed(taken)} "
+                "already; rename one of them."
+            )
     samples.warn_of_indices(Samples(path, X[:, moving], y[:, 0], targets[0], numeric))
     return AdviceData(
         path=path,
