@@ -10,7 +10,7 @@ import pytest
 from tests.cli.terminal import run
 
 ROOT = Path(__file__).parents[2]
-COMMAND = re.compile(r"^ {4}reshuffle ((?:curve|stability|limits|spectrum) [^#|\n]*)", re.MULTILINE)
+COMMAND = re.compile(r"^ {4}reshuffle ((?:advise|curve|stability|limits|spectrum) [^#|\n]*)", re.MULTILINE)
 SHOWN = [
     line.strip()
     for page in ("README.md", "docs/command_line.md")
@@ -34,8 +34,23 @@ def test_a_documented_command_works(capsys, tmp_path, monkeypatch, line):
     assert outcome.out
 
 
+def test_the_advice_for_diabetes_is_that_of_the_documentation(capsys, tmp_path, monkeypatch):
+    from sklearn.datasets import load_diabetes
+
+    monkeypatch.setenv("COLUMNS", "300")
+    path = tmp_path / "diabetes.csv"
+    load_diabetes(as_frame=True, scaled=False).frame.to_csv(path, index=False)
+    outcome = run(capsys, "advise", "--data", str(path), "--target", "target")
+    page = (ROOT / "docs/command_line.md").read_text(encoding="utf-8")
+    said = re.findall("^(?:> )?(Train with .*)$", page, re.MULTILINE)
+    assert len(said) == 1
+    assert said[0] in outcome.out
+
+
 def test_the_options_of_the_documentation_exist(capsys):
-    known = "".join(run(capsys, command, "--help").out for command in ("curve", "stability", "reproduce"))
+    known = "".join(
+        run(capsys, command, "--help").out for command in ("curve", "advise", "stability", "reproduce")
+    )
     page = (ROOT / "docs/command_line.md").read_text(encoding="utf-8")
     options = {option.rstrip("-") for option in re.findall(r"`(--[a-z-]+)", page)}
     assert len(options) > 15

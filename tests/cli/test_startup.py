@@ -8,7 +8,8 @@ import pytest
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--help"], ["curve", "--help"], ["reproduce", "--help"], ["--version"]]
+    "arguments",
+    [["--help"], ["curve", "--help"], ["advise", "--help"], ["reproduce", "--help"], ["--version"]],
 )
 def test_help_imports_nothing_heavy(arguments):
     code = (
@@ -25,7 +26,9 @@ def test_help_imports_nothing_heavy(arguments):
     assert found.stdout
 
 
-@pytest.mark.parametrize("command", ["curve", "spectrum", "stability", "limits", "reproduce", "completion"])
+@pytest.mark.parametrize(
+    "command", ["curve", "advise", "spectrum", "stability", "limits", "reproduce", "completion"]
+)
 def test_every_command_explains_itself_with_an_example(command, capsys):
     from tests.cli.terminal import run
 
@@ -40,7 +43,7 @@ def test_completion_scripts_know_the_commands(shell, capsys):
 
     outcome = run(capsys, "completion", shell)
     assert outcome.code == 0
-    for word in ("curve", "spectrum", "stability", "limits", "reproduce", "expression"):
+    for word in ("curve", "advise", "spectrum", "stability", "limits", "reproduce", "expression"):
         assert word in outcome.out
 
 

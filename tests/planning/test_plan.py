@@ -128,7 +128,12 @@ def test_the_safe_step_of_the_full_batch_is_the_critical_one():
 
 @pytest.mark.parametrize(
     ("scheme", "tolerance"),
-    [(rs.SampleReshuffling(batch_size=8), 0.35), (rs.SampleWithReplacement(batch_size=8), 0.35)],
+    [
+        (rs.SampleReshuffling(batch_size=8), 0.35),
+        (rs.SampleReshuffling(batch_size=53), 0.35),
+        (rs.SampleWithReplacement(batch_size=8), 0.35),
+    ],
+    ids=["shuffled", "a last batch of one row", "drawn"],
 )
 def test_the_estimate_of_the_spread_is_about_right(scheme, tolerance):
     """Against the covariance of runs: Gaussian rows, where gradients have the covariance that is assumed."""

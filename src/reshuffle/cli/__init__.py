@@ -1,4 +1,4 @@
-"""The command line: `reshuffle curve`, `spectrum`, `stability`, `limits`, `reproduce`. It holds no mathematics."""
+"""The command line, `reshuffle curve`, `advise`, `stability` and others. It holds no mathematics."""
 
 import sys
 from collections.abc import Sequence
@@ -22,6 +22,7 @@ def application() -> "App":
     from cyclopts import App, Parameter
 
     from reshuffle import __version__
+    from reshuffle.cli.advise_command import advise
     from reshuffle.cli.curve_command import curve, limits
     from reshuffle.cli.reproduce_command import reproduce
     from reshuffle.cli.spectrum_command import spectrum
@@ -44,6 +45,6 @@ def application() -> "App":
         """
         print(app.generate_completion(shell=shell))
 
-    for command in (curve, spectrum, stability, limits, reproduce, completion):
+    for command in (curve, advise, spectrum, stability, limits, reproduce, completion):
         app.command(command, help_epilogue="")
     return app

@@ -42,6 +42,8 @@ class Answer:
         their axis is logarithmic.
     remarks, notes : lists of str
         Lines above the table and below it.
+    code : list of str
+        Programs, printed last as they are.
     """
 
     title: str
@@ -56,6 +58,7 @@ class Answer:
     keys: int = 1
     remarks: Sequence[str] = field(default_factory=list)
     notes: Sequence[str] = field(default_factory=list)
+    code: Sequence[str] = field(default_factory=list)
     from_zero: bool = False
     far: bool = False
 
@@ -181,12 +184,16 @@ def _print(answer: Answer, options: OutputOptions) -> None:
     # Names of files and columns may look like markup, and are not.
     console = Console(highlight=False, markup=False, emoji=False)
     signs = (console.encoding or "").lower().startswith("utf")
-    console.print(Text(answer.title, style="bold"))
+
+    def words(text: str) -> str:
+        return text if signs else text.replace("±", "+-")
+
+    console.print(Text(words(answer.title), style="bold"))
     for remark in answer.remarks:
-        console.print(remark)
+        console.print(words(remark))
     console.print()
     for line in table(answer.headings, answer.rows, answer.keys, console.width, "─" if signs else "-"):
-        console.print(line if signs else line.replace("±", "+-"), soft_wrap=True)
+        console.print(words(line), soft_wrap=True)
     console.print()
     if answer.series and signs:
         console.print(
@@ -200,7 +207,10 @@ def _print(answer: Answer, options: OutputOptions) -> None:
             )
         )
     for note in answer.notes:
-        console.print(note)
+        console.print(words(note))
     for name in ("plot", "csv", "json"):
         if getattr(options, name) is not None:
             console.print(f"{name}: {getattr(options, name)}", soft_wrap=True)
+    for program in answer.code:
+        # Not folded: it is to be copied.
+        console.print("\n" + program.rstrip("\n"), soft_wrap=True)

@@ -39,7 +39,7 @@ def read(path: str) -> Table:
         names, values = _from_parquet(path)
     else:
         names, values = None, load(path)
-    _require_distinct(path, names)
+    require_distinct(path, names)
     return Table(path, names, values)
 
 
@@ -64,7 +64,8 @@ def load(path: str) -> Any:
         raise InputError(f"{path} is not a readable numpy file of numbers: {error}") from None
 
 
-def _require_distinct(path: str, names: list[str] | None) -> None:
+def require_distinct(path: str, names: list[str] | None) -> None:
+    """Refuse two columns of one name."""
     repeated = [name for name, count in Counter(names or []).items() if count > 1]
     if names is None or not repeated:
         return
@@ -82,8 +83,8 @@ def _from_csv(path: str) -> tuple[list[str] | None, "FloatArray"]:
     """The header, if the first line is not all numbers, and the numbers below."""
     import numpy as np
 
-    lines = _lines(path)
-    number = _reader_of_numbers(path, [cell for _, row in lines for cell in row])
+    lines, _ = csv_lines(path)
+    number = reader_of_numbers(path, [cell for _, row in lines for cell in row])
     first = lines[0][1]
     header = None if all(number(cell) is not None for cell in first) else [cell.strip() for cell in first]
     if (
@@ -113,8 +114,8 @@ def _from_csv(path: str) -> tuple[list[str] | None, "FloatArray"]:
     return header, np.array(numbers, dtype=np.float64)
 
 
-def _lines(path: str) -> list[tuple[int, list[str]]]:
-    """The cells of every line that is not blank, and its number in the file."""
+def csv_lines(path: str) -> tuple[list[tuple[int, list[str]]], str]:
+    """The cells of every line that is not blank, and its number in the file; and what separates cells."""
     try:
         text = Path(path).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
@@ -129,7 +130,7 @@ def _lines(path: str) -> list[tuple[int, list[str]]]:
         raise InputError(f"{path}, line {reader.line_num}: {error}.") from None
     if not lines:
         raise InputError(f"{path} is empty.")
-    return lines
+    return lines, separator
 
 
 _ADVICE = (
@@ -138,7 +139,7 @@ _ADVICE = (
 )
 
 
-def _reader_of_numbers(path: str, cells: Sequence[str]) -> Any:
+def reader_of_numbers(path: str, cells: Sequence[str]) -> Any:
     """How the numbers of this file are read: with decimal points, or with decimal commas if nothing else fits."""
     commas = [cell for cell in cells if _DECIMAL_COMMA.fullmatch(cell.strip())]
     if not commas:
@@ -159,9 +160,8 @@ def _number(cell: str) -> float | None:
         return None
 
 
-def _from_parquet(path: str) -> tuple[list[str], "FloatArray"]:
-    import numpy as np
-
+def parquet_table(path: str) -> Any:
+    """The table of a parquet file, as pyarrow has it."""
     try:
         import pyarrow
         import pyarrow.parquet
@@ -172,9 +172,17 @@ def _from_parquet(path: str) -> tuple[list[str], "FloatArray"]:
     try:
         with open(path, "rb") as file:
             # Unlike read_table, this reads columns of the same name, which are refused by name.
-            table = pyarrow.parquet.ParquetFile(file).read()
+            return pyarrow.parquet.ParquetFile(file).read()
     except (pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError) as error:
         raise InputError(f"{path} is not a readable parquet file: {error}") from None
+
+
+def _from_parquet(path: str) -> tuple[list[str], "FloatArray"]:
+    import numpy as np
+
+    table = parquet_table(path)
+    import pyarrow
+
     columns = []
     for name, column in zip(table.column_names, table.columns, strict=True):
         if not (pyarrow.types.is_integer(column.type) or pyarrow.types.is_floating(column.type)):

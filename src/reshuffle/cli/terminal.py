@@ -15,7 +15,7 @@ _BETWEEN = 2
 """Spaces between columns."""
 _NARROWEST = 12
 """Characters that a cell may always have."""
-_LEFT = ("scheme", "")
+_LEFT = ("scheme", "choice", "")
 """Headings of columns of words; numbers stand to the right."""
 _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 """The bit of each dot of a Braille cell, four rows of two."""

@@ -23,7 +23,7 @@ _LOOKS = 5
 """Recipes that are looked at closely at most, for each momentum."""
 _AFFORDABLE = 1e8
 """Rows times the square of the rank up to which they are: ten seconds each at worst."""
-_ROWS = 256
+_ROWS = 128
 """Rows that tell by how much a run differs from the mean step."""
 GLANCE = "mean step"
 

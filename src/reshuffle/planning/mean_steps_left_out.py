@@ -166,19 +166,19 @@ class LeftOutCurve:
         parts = np.concatenate([responses[..., np.newaxis], found.real, found.imag], axis=-1)
         return np.asarray(enlarged[..., np.newaxis] * parts)
 
-    @property
-    def _chunks(self) -> list[IntArray]:
+    def _chunks(self, rows: IntArray) -> list[IntArray]:
+        """The rows, so many at a time that their parts fit in memory."""
         problem = self.spectrum.problem
         width = (1 + 2 * len(self.nodes)) * (problem.outputs or 1) + len(self.spectrum.values)
         height = max(1, _CHUNK // width)
-        return np.split(np.arange(problem.n), np.arange(height, problem.n, height))
+        return np.split(rows, np.arange(height, len(rows), height))
 
     @cached_property
     def _gram(self) -> FloatArray:
         """Sums over rows and outputs of products of the parts, over the number of outputs and the weights."""
         width, problem = 1 + 2 * len(self.nodes), self.spectrum.problem
         total = np.zeros((width, width))
-        for members in self._chunks:
+        for members in self._chunks(np.arange(problem.n)):
             flat = self.parts(members).reshape(-1, width)
             total += flat.T @ flat
         return np.asarray(total / (self.spectrum.weights.sum() * (problem.outputs or 1)))
@@ -193,7 +193,7 @@ class LeftOutCurve:
     ) -> FloatArray:
         """e_i after each number of visits, (k, n, t), times the root of its weight; of some rows or of all."""
         combinations = self.combinations(step, visits, penalty)
-        chunks = self._chunks if rows is None else [rows]
+        chunks = self._chunks(np.arange(self.spectrum.problem.n) if rows is None else rows)
         found = [np.einsum("ki,mti->kmt", combinations, self.parts(members)) for members in chunks]
         return np.concatenate(found, axis=1)
 

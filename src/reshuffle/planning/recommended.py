@@ -74,13 +74,13 @@ def plan(
     >>> import reshuffle as rs
     >>> problem = rs.gaussian(200, 100, noise=1.0, seed=0)
     >>> rs.plan(problem.X, problem.y, batch_sizes=[50, 100], epochs=200)
-    train with batches of 100, step 0.064, 11 epochs
+    train with batches of 100, step 0.032, 22 epochs
       expected test error 1.221 ± 0.12, leaving out each of 200 rows (cavity)
-        of which 6.6e-05 is the spread of single runs
-      the step is 0.125 of the largest that is safe, 0.512
-      least squares: 1.669 (+36.69%)
-      ridge: 1.214 (-0.58%)
-      next: batches of 50, step 0.0244, 14 epochs: 1.222 (+0.02%)
+        of which 8e-06 is the spread of single runs
+      the step is 0.0625 of the largest that is safe, 0.512
+      least squares: 1.669 (+36.71%)
+      ridge: 1.214 (-0.57%)
+      next: batches of 50, step 0.0122, 29 epochs: 1.221 (-0.03%)
     """
     data = prepared(
         X,

@@ -12,17 +12,20 @@ from reshuffle.schemes.base import Scheme, Shuffle
 _POINTS = 5
 """Looks at the residuals between two epochs."""
 _SMALL = 1e-3
+_NEAREST = 0.99
+"""Of the safe step, beyond which the estimate does not grow: it would be without bound."""
 
 
 @dataclass(frozen=True, eq=False)
 class SpreadEstimate:
     """An estimate of tr(W Cov b) over outputs on average, mode by mode.
 
-    In a visit of batch t the gradient is off by xi_t. Samples that are shuffled have Cov(xi_t, xi_u) =
-    (B [t = u] - 1) N / (n - 1), those drawn independently B [t = u] N / n, with N the covariance of the gradient of
-    one row. It is taken to be diagonal in the modes of W, N = r^2 l, where r^2 is the mean square of the residuals
-    along the mean iterate. An epoch then adds step^2 r^2 l / (n - 1) (B sum p^2t - (sum p^t)^2) to the variance of
-    a mode, p = 1 - step (l + penalty), and p^2B of it is left after another.
+    In visit t, of m_t rows, the gradient is off by xi_t. Samples that are shuffled have Cov(xi_t, xi_u) =
+    (n / m_t [t = u] - 1) N / (n - 1), those drawn independently n / m_t [t = u] N / (n - 1) or so, with N the
+    covariance of the gradient of one row. It is taken to be diagonal in the modes of W, N = r^2 l, where r^2 is the
+    mean square of the residuals along the mean iterate. With p = 1 - step (l + penalty) and a_t = p^(B - 1 - t), an
+    epoch then adds step^2 r^2 l / (n - 1) (sum a_t^2 n / m_t - (sum a_t)^2) to the variance of a mode, and p^2B of
+    it is left after another. That runs have residuals of their own multiplies it by 1 / (1 - step / safe step).
 
     `run.covariance` knows it without these assumptions, at a price. Orders that are drawn once, at the start,
     spread more than this: what they do in one epoch they do in all.
@@ -39,8 +42,9 @@ class SpreadEstimate:
         if not scheme.is_random or visits == 1:
             return found
         pace = np.multiply.outer(steps, values + penalty)
-        noise = _epoch_noise(pace, visits, scheme.shuffle is Shuffle.EVERY_STEP)
-        added = np.square(steps)[:, np.newaxis] * values * noise / (n - 1)
+        noise = _epoch_noise(pace, n / scheme.sizes(n), scheme.shuffle is Shuffle.EVERY_STEP)
+        grown = 1 - np.minimum(steps / self.spectrum.safe_step(scheme, penalty), _NEAREST)
+        added = (np.square(steps) / grown)[:, np.newaxis] * values * noise / (n - 1)
         begin, variance, log_rate = 0.0, np.zeros(pace.shape), _log_size(1 - pace)
         left = -np.expm1(2 * visits * log_rate)
         for number, end in enumerate(epochs):
@@ -76,14 +80,19 @@ def _log_size(rate: FloatArray) -> FloatArray:
     return np.log(np.maximum(np.abs(rate), 1e-300))
 
 
-def _epoch_noise(pace: FloatArray, visits: int, independent: bool) -> FloatArray:
-    """B sum_t p^2t - (sum_t p^t)^2 for p = 1 - pace, t < B; the first term alone where draws are independent."""
-    rate = 1 - pace
+def _epoch_noise(pace: FloatArray, shares: FloatArray, independent: bool) -> FloatArray:
+    """Sum_t a_t^2 n / m_t - (sum_t a_t)^2 for a_t = p^(B - 1 - t), p = 1 - pace.
+
+    The first sum alone where draws are independent. `shares` are the n / m_t (B,): all the same, but for a last
+    batch that may be shorter.
+    """
+    rate, visits = 1 - pace, len(shares)
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         squares = np.where(pace == 0, visits, (1 - rate ** (2 * visits)) / (pace * (2 - pace)))
         sums = np.where(pace == 0, visits, (1 - rate**visits) / pace)
     if independent:
-        return np.asarray(visits * squares)
+        return np.asarray(shares[0] * squares + shares[-1] - shares[0])
     # The two cancel where little happens in an epoch.
     small = np.square(pace * visits) * (visits**2 - 1) / 12
-    return np.where(pace * visits < _SMALL, small, np.maximum(visits * squares - sums**2, 0.0))
+    alike = np.where(pace * visits < _SMALL, small, np.maximum(visits * squares - sums**2, 0.0))
+    return np.asarray(alike + (shares[0] - visits) * squares + shares[-1] - shares[0])

@@ -3,11 +3,15 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from reshuffle.epoch.accuracy import A_SECOND
 from reshuffle.epoch.lattice.subsets import fits_in_memory
 from reshuffle.schemes.base import Shuffle, Unit
 from reshuffle.validation import cavity_looks, fixed_order, mean_steps, subset_looks
 from reshuffle.validation.descent import Descent
 from reshuffle.validation.left_out import LeavesOut
+
+_PATIENCE = 10
+"""Seconds or so."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +70,9 @@ def _shuffled_batches(descent: Descent, budget: float) -> Formula | None:
     if blocks.batches == descent.problem.n and bool((blocks.divisors == blocks.divisors[0]).all()):
         return _shuffled_samples(descent, budget)
     matrices = 8.0 * rank**2 * (1 + blocks.batches)
-    if not fits_in_memory(blocks.batches, matrices) or subset_looks.operations(descent) > budget:
+    price = subset_looks.operations(descent)
+    # Ten folds are quick where batches are many: nobody waits a minute for more.
+    if not fits_in_memory(blocks.batches, matrices) or price > min(budget, _PATIENCE * A_SECOND):
         return None
     found = subset_looks.few_batches(descent)
     if found.is_exact:

@@ -17,13 +17,15 @@ import scipy.linalg
 
 from reshuffle._core import FloatArray, IntArray
 from reshuffle._core.threads import each
-from reshuffle.epoch.accuracy import A_SECOND
+from reshuffle.epoch.accuracy import A_SECOND, CALL
 from reshuffle.epoch.lattice.subsets import elements, layer, prefix_weights
 from reshuffle.validation.descent import Descent
 from reshuffle.validation.left_out import LeftOutRows, Looks, chunked, standing_still
 
 _FEW_SUBSETS = 8
 """Up to this many subsets of the other batches, each is a look of its own, and leaving out is exact."""
+_CALLS = 3
+"""Calls with small matrices that a visit takes."""
 _NODES = 150.0
 """Of a contour, about, real and imaginary parts."""
 
@@ -150,7 +152,8 @@ def operations(descent: Descent) -> float:
     """About what the subsets cost."""
     rows, rank = descent.blocks.rows.shape
     batches = descent.blocks.batches
-    return float(batches * 2.0 ** (batches - 1) * (4.0 * rows / batches * rank**2 + 6.0 * rank**2))
+    each = 4.0 * rows / batches * rank**2 + 6.0 * rank**2 + _CALLS * CALL
+    return float(batches * 2.0 ** (batches - 1) * each)
 
 
 def _layers(descent: Descent) -> Iterator[dict[int, Visited]]:

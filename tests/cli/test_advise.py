@@ -1,0 +1,246 @@
+"""`reshuffle advise`: the plan for one's own table, told, drawn, and as programs that really train."""
+
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import reshuffle as rs
+from tests.cli.terminal import run
+
+rng = np.random.default_rng(5)
+N = 90
+FLATS = pd.DataFrame(
+    {
+        "id": [f"flat {number}" for number in range(N)],
+        "size": rng.normal(100, 20, N).round(3),
+        "rooms": rng.integers(1, 6, N),
+        "city": rng.choice(["none", "Paris", "Köln, Mitte"], N),
+        "seven": 7.5,
+    }
+)
+FLATS["price"] = 3 * FLATS["size"] + 20 * FLATS.rooms + 90 * (FLATS.city == "Paris") + rng.normal(0, 40, N)
+FLATS["rent"] = 5 + FLATS.price / 200 + rng.normal(0, 0.3, N)
+HELD_OUT, TRAINED = FLATS[60:], FLATS[:60]
+COLUMNS = ("--one-hot", "city", "--drop", "id")
+SEEDS = 16
+QUICK = ("--batch-size", "16", "--epochs", "50")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+    TRAINED.to_csv("mine.csv", index=False)
+    # Other columns in another order, and a category less.
+    HELD_OUT[HELD_OUT.city != "none"].iloc[:, ::-1].drop(columns="id").to_csv("other.csv", index=False)
+    return tmp_path
+
+
+def advised(capsys, *arguments, data="mine.csv"):
+    """What the command writes as JSON."""
+    outcome = run(capsys, "advise", "--data", data, *arguments, "--json", "-")
+    assert outcome.code == 0, outcome.err
+    assert outcome.err == ""
+    return json.loads(outcome.out)
+
+
+def features(table):
+    """The features of the flats, as pandas has them."""
+    return pd.get_dummies(table[["size", "rooms", "city"]], columns=["city"], dtype=float)
+
+
+def executed(program, seed=0):
+    """The variables that a program leaves behind."""
+    found = {}
+    exec(compile(program.replace("manual_seed(0)", f"manual_seed({seed})"), "<program>", "exec"), found)
+    return found
+
+
+def test_it_is_the_plan_for_the_table(capsys):
+    found = advised(capsys, "--target", "price", "--drop", "rent", *COLUMNS, "--epochs", "300")
+    plan = rs.plan(features(TRAINED).to_numpy(), TRAINED.price.to_numpy(), epochs=300)
+    told = found["recommendation"]
+    assert (told["batch_size"], told["epochs"]) == (plan.best.batch_size, plan.best.epochs)
+    assert told["learning_rate"] == pytest.approx(plan.best.step, rel=1e-9)
+    assert told["test_error"] == pytest.approx(plan.test_error, rel=1e-9)
+    assert found["safe_learning_rate"] == pytest.approx(plan.best.step / plan.best.share)
+    assert found["data"]["features"] == list(features(TRAINED).columns)
+    assert found["data"]["constant"] == ["seven"]
+    assert found["data"]["dropped"] == ["rent", "id"]
+    slopes, intercept = plan.coefficients
+    np.testing.assert_allclose(np.ravel(found["coefficients"]), slopes, rtol=1e-9)
+    np.testing.assert_allclose(found["intercept"], [intercept], rtol=1e-9)
+    assert {one["name"] for one in found["choices"]} >= {"recommended", "least squares", "ridge"}
+
+
+def test_it_speaks_as_a_person_would(capsys):
+    arguments = ("--target", "price", "--drop", "rent", *COLUMNS, *QUICK, "--test", "other.csv")
+    shown = run(capsys, "advise", "--data", "mine.csv", *arguments).out
+    words = " ".join(shown.split())
+    assert (
+        "mine.csv: 60 rows, 5 features; target price; encoded city (3 categories); left out rent, id; "
+        "left out as constant seven." in words
+    )
+    assert re.search(
+        r"Train with batches of 16, learning rate [\d.e-]+, for \d+ epochs?; "
+        r"expect a test error of [\d.]+ ± [\d.]+ \(RMSE; price has a standard deviation of [\d.]+\), "
+        r"a mean square of \d+ ± \d+\.",
+        words,
+    )
+    assert "The largest safe learning rate for such batches is " in words
+    assert "least squares " in words
+    assert re.search(
+        r"On the \d+ rows of other\.csv the mean over all orders really has [\d.]+ ± [\d.]+", words
+    )
+    for line in ("recommended ", "rate too small ", "trained too long ", "ridge "):
+        assert f"\n{line}" in shown
+    assert "expected test error (RMSE of price)" in shown
+    assert "⠉" in shown or "⠤" in shown
+    # Programs are not folded: every line of theirs can be copied.
+    found = advised(capsys, *arguments)
+    for program in found["snippets"].values():
+        assert program in shown
+
+
+def spread_of_training(found, table):
+    """The standard deviation over orders of the coefficients of a single run, by the run itself."""
+    X, y = features(table).to_numpy(), table.price.to_numpy()
+    prepared = rs.LeastSquares((X - X.mean(axis=0)) / X.std(axis=0), y - y.mean())
+    told = found["recommendation"]
+    recipe = {"momentum": told["momentum"], "penalty": told["weight_decay"]}
+    scheme = rs.SampleReshuffling(batch_size=told["batch_size"])
+    run_ = rs.descend(prepared, scheme, told["learning_rate"], **recipe)
+    factor = run_.covariance(told["epochs"]).factor
+    return np.sqrt(np.square(factor).sum(axis=1)) / X.std(axis=0)
+
+
+@pytest.mark.parametrize("recipe", [(), ("--momentum", "0.5", "--penalty", "0.05")])
+def test_the_torch_program_trains_what_was_predicted(capsys, recipe):
+    found = advised(capsys, "--target", "price", "--drop", "rent", *COLUMNS, *QUICK, *recipe)
+    program = found["snippets"]["torch"]
+    trained = []
+    for seed in range(SEEDS):
+        left = executed(program, seed)
+        trained.append(left["model"].weight.detach().numpy()[0] / left["x_scale"].to_numpy())
+    deviation = spread_of_training(found, TRAINED)
+    mean = np.ravel(found["coefficients"])
+    assert (deviation > 1e-4 * np.abs(mean).max()).all()
+    away = (np.mean(trained, axis=0) - mean) / (deviation / np.sqrt(SEEDS))
+    assert np.abs(away).max() < 4
+    assert np.std(trained, axis=0) == pytest.approx(deviation, rel=0.8)
+    rows = features(HELD_OUT)
+    predicted = left["predict"](rows)[:, 0]
+    assert predicted == pytest.approx(rows.to_numpy() @ mean + found["intercept"][0], rel=0.05)
+
+
+@pytest.mark.parametrize("targets", [("price",), ("price", "rent")])
+def test_the_learning_rate_for_mean_squared_loss_is_right(capsys, targets):
+    """The comment of the torch program says what nn.MSELoss would need: with it the run is the same."""
+    given = [part for name in targets for part in ("--target", name)]
+    left_out = () if "rent" in targets else ("--drop", "rent")
+    found = advised(capsys, *given, *left_out, *COLUMNS, *QUICK, "--penalty", "0.05")
+    program = found["snippets"]["torch"]
+    rate, decay = re.search(r"with it, take lr=([\d.e-]+), weight_decay=([\d.e-]+)\.", program).groups()
+    other = re.sub(r"loss = .*", "loss = nn.MSELoss()(model(x), answer)", program)
+    other = re.sub(r"lr=[\d.e-]+, weight_decay=[\d.e-]+\)", f"lr={rate}, weight_decay={decay})", other)
+    assert other != program
+    one, two = (executed(text)["model"].weight.detach().numpy() for text in (program, other))
+    np.testing.assert_allclose(one, two, rtol=1e-3, atol=1e-5 * np.abs(one).max())
+
+
+def test_the_scikit_learn_program_has_the_mean_run(capsys):
+    found = advised(
+        capsys,
+        "--target",
+        "price",
+        "--drop",
+        "rent",
+        *COLUMNS,
+        *QUICK,
+        "--momentum",
+        "0.5",
+        "--penalty",
+        "0.05",
+    )
+    model = executed(found["snippets"]["scikit_learn"])["model"]
+    np.testing.assert_allclose(np.ravel(model.coef_), np.ravel(found["coefficients"]), rtol=1e-3)
+    np.testing.assert_allclose(model.intercept_, found["intercept"], rtol=1e-3)
+
+
+def test_what_is_promised_is_tried_on_held_out_rows(capsys):
+    found = advised(capsys, "--target", "price", "--drop", "rent", *COLUMNS, *QUICK, "--test", "other.csv")
+    rows = HELD_OUT[HELD_OUT.city != "none"]
+    X = features(rows).reindex(columns=found["data"]["features"], fill_value=0.0).to_numpy()
+    squares = np.square(X @ np.ravel(found["coefficients"]) + found["intercept"][0] - rows.price)
+    tried = found["test"]
+    assert tried["rows"] == len(rows)
+    assert tried["mean_run"] == pytest.approx(squares.mean(), rel=1e-9)
+    assert tried["standard_error"] == pytest.approx(squares.std() / np.sqrt(len(rows)), rel=1e-9)
+    assert tried["promised"] == found["recommendation"]["test_error"]
+    assert tried["single_run"] != tried["mean_run"]
+    assert tried["single_run"] == pytest.approx(tried["mean_run"], rel=0.1)
+
+
+def test_the_torch_program_tells_the_held_out_error(capsys):
+    found = advised(capsys, "--target", "price", "--drop", "rent", *COLUMNS, *QUICK, "--test", "other.csv")
+    executed(found["snippets"]["torch"])
+    printed = re.search(r"test error: \{'price': ([\d.]+)\}", capsys.readouterr().out)
+    assert float(printed[1]) == pytest.approx(found["test"]["mean_run"], rel=0.1)
+
+
+def test_the_units_of_several_targets_do_not_matter(capsys):
+    both = ("--target", "price", "--target", "rent", *COLUMNS, *QUICK, "--test", "other.csv")
+    plain = advised(capsys, *both)
+    TRAINED.assign(rent=1000 * TRAINED.rent).to_csv("mine.csv", index=False)
+    HELD_OUT.assign(rent=1000 * HELD_OUT.rent).to_csv("other.csv", index=False)
+    other = advised(capsys, *both)
+    assert other["recommendation"] == pytest.approx(plain["recommendation"])
+    np.testing.assert_allclose(np.array(other["coefficients"]) / plain["coefficients"], [[1.0, 1000.0]] * 5)
+    ratio = np.array(other["test_error_of_targets"]) / plain["test_error_of_targets"]
+    np.testing.assert_allclose(ratio, [1.0, 1e6])
+    shown = " ".join(run(capsys, "advise", "--data", "mine.csv", *both).out.split())
+    assert re.search(
+        r"expect [\d.]+ ± [\d.]+ of the variance of the targets .* \(RMSE: price [\d.]+ ± ", shown
+    )
+
+
+@pytest.mark.parametrize("way", ["semicolons", "decimal commas", "spaces", "parquet"])
+def test_the_programs_read_the_file_as_it_was_read(capsys, way):
+    name = "mine.parquet" if way == "parquet" else "mine.csv"
+    if way == "parquet":
+        TRAINED.to_parquet(name)
+    elif way == "spaces":
+        TRAINED.rename(columns=lambda column: f" {column} ").to_csv(name, index=False)
+    else:
+        TRAINED.to_csv(name, index=False, sep=";", decimal="," if way == "decimal commas" else ".")
+    arguments = ("--target", "price", "--drop", "rent,id", "--one-hot", "city", *QUICK)
+    outcome = run(capsys, "advise", "--data", name, *arguments, "--json", "-")
+    assert outcome.code == 0, outcome.err
+    assert ("has decimal commas" in outcome.err) == (way == "decimal commas")
+    left = executed(json.loads(outcome.out)["snippets"]["torch"])
+    pd.testing.assert_frame_equal(left["X"], features(TRAINED), check_dtype=False)
+    np.testing.assert_allclose(left["y"].to_numpy()[:, 0], TRAINED.price)
+
+
+def test_files_and_pictures(capsys, folder):
+    arguments = ("--target", "price", "--drop", "rent", *COLUMNS, "--epochs", "50", "--test", "other.csv")
+    for picture in ("a.png", "a.svg"):
+        outcome = run(capsys, "advise", "--data", "mine.csv", *arguments, "--plot", picture, "--csv", "a.csv")
+        assert outcome.code == 0, outcome.err
+        assert (folder / picture).stat().st_size > 10_000
+    table = pd.read_csv("a.csv")
+    assert list(table) == ["batch_size", "learning_rate", "weight_decay", "epoch", "mean_square", "spread"]
+    assert set(table.batch_size) == {16, 32, 60}
+    least = (table.mean_square + table.spread).min()
+    assert least == pytest.approx(advised(capsys, *arguments)["recommendation"]["test_error"], rel=0.05)
+
+
+def test_what_cannot_be_learned_is_told(capsys):
+    TRAINED.assign(price=np.random.default_rng(1).normal(size=len(TRAINED))).to_csv("mine.csv", index=False)
+    shown = run(
+        capsys, "advise", "--data", "mine.csv", "--target", "price", "--drop", "rent", *COLUMNS, *QUICK
+    ).out
+    assert "That is no better than always predicting the mean." in shown
