@@ -170,6 +170,28 @@ def generalized(draws: int = 20) -> None:
     print(np.mean(shares, axis=0).round(3))
 
 
+def centring(splits: int = 1500) -> None:
+    """Print what it does to the promise if rows help to centre themselves, on the few rows of Linnerud."""
+    data, scheme = data_sets()["linnerud"], rs.FullBatch()
+    print(f"linnerud, full batch, 10 epochs, {splits} splits")
+    for learned in (True, False):
+        rng, found = np.random.default_rng(1), []
+        for _ in track(range(splits), splits, "centring"):
+            kept, held = np.split(rng.permutation(len(data.X)), [round(TRAINED * len(data.X))])
+            X, y = data.X, data.y
+            if not learned:
+                X, y = X[:, 1:] - X[kept, 1:].mean(axis=0), y - y[kept].mean(axis=0)
+            run = rs.descend(rs.LeastSquares(X[kept], y[kept]), scheme, step=0.2)
+            error = np.square(y[held] - X[held] @ run.iterate(10)).mean()
+            found.append([run.leave_one_out(10).mean_square.mean(), error])
+        promise, held_out = np.transpose(found)
+        words = "with a column of ones" if learned else "centred by the training rows"
+        print(
+            f"{words:>29}: promise {promise.mean():.4f}, held out {held_out.mean():.4f}, "
+            f"{in_standard_errors(promise - held_out):+.2f} standard errors"
+        )
+
+
 def main(splits: int = 50, names: list[str] | None = None) -> None:
     """Print one line per data set, scheme and epoch."""
     sizes = []
@@ -201,3 +223,4 @@ if __name__ == "__main__":
     if not given.names:
         stopping(given.splits)
         generalized()
+        centring()

@@ -30,7 +30,9 @@ def test_every_test_in_the_map_of_the_paper_exists(test):
     assert f"def {name}(" in (ROOT / path).read_text()
 
 
-@pytest.mark.parametrize("page", ["free", "asymptotics", "two_batch_law", "sklearn"])
+@pytest.mark.parametrize(
+    "page", ["free", "asymptotics", "two_batch_law", "sklearn", "own_data", "leave_one_out"]
+)
 def test_every_code_block_of_a_page_is_a_doctest(page):
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / f"{page}.md").read_text(), re.DOTALL)
     assert all(block.startswith(">>> ") for block in blocks)
@@ -53,6 +55,8 @@ def test_every_test_of_the_paper_is_in_the_map():
         "docs/asymptotics.md",
         "docs/two_batch_law.md",
         "docs/sklearn.md",
+        "docs/own_data.md",
+        "docs/leave_one_out.md",
     ],
 )
 def test_every_file_that_a_page_names_exists(page):
