@@ -38,7 +38,7 @@ from reshuffle.schemes.base import Scheme
 from reshuffle.validation import best_stop, criteria
 from reshuffle.validation.cross_validation import CrossValidation, Folds, cross_validated
 from reshuffle.validation.leave_one_out import LeaveOneOut
-from reshuffle.validation.left_out_runs import formula, left_out, with_spread
+from reshuffle.validation.left_out_runs import LeavingOut, with_spread
 from reshuffle.validation.ridge import RidgeEquivalent, ridge_equivalent
 
 
@@ -280,7 +280,12 @@ class Run:
         return self._engine.training_loss_error(self.recipe.clock(epochs))
 
     def leave_one_out(
-        self, epochs: ArrayLike, *, rows: ArrayLike | None = None, of_run: bool = False
+        self,
+        epochs: ArrayLike,
+        *,
+        rows: ArrayLike | None = None,
+        of_run: bool = False,
+        centred: bool = False,
     ) -> LeaveOneOut:
         """The test error without the truth: every row is predicted by the run in which its gradient is left out.
 
@@ -297,6 +302,11 @@ class Run:
         of_run : bool
             The test error of a single run in place of that of the mean iterate: the spread of predictions over
             orders, as `covariance` knows it, is added.
+        centred : bool
+            Whether the columns of X and y were centred by their means. Centred rows add up to zero, so that the
+            others know the one that is left out: with this, it is left out of the means too (the means as visits
+            feel them on average, unless `method` is "refits" or folds). It matters where there are about as many
+            columns as rows.
 
         >>> import reshuffle as rs
         >>> problem = rs.gaussian(100, 20, noise=0.5, seed=1)
@@ -307,7 +317,7 @@ class Run:
         LeaveOneOut(mean_square=0.299493 (standard error 0.037), exact)
         """
         clock = self.recipe.clock(epochs)
-        given = left_out(self, clock, rows, formula(self))
+        given = LeavingOut(self, checks.flag("centred", centred)).ask(clock, rows)
         return with_spread(given, self, clock) if checks.flag("of_run", of_run) else given
 
     def cross_validate(self, epochs: ArrayLike | None = None, folds: Folds = 5) -> CrossValidation:
@@ -492,14 +502,14 @@ class Run:
         alone = self._unaveraged
         return mean_square_stability(alone._affine.settling, alone._modes)
 
-    def best_epoch(self) -> BestEpoch:
+    def best_epoch(self, *, centred: bool = False) -> BestEpoch:
         """The epoch with the smallest risk of the mean iterate, or of leave-one-out if the truth is not known.
 
         `criterion` tells which. The risk's is certified where epochs are symmetric maps. Otherwise epochs are
         looked at one by one, up to the end of a step schedule, 20,000 of them or the end of the budget. A tail
         average settles like 1 / k, hence often later: then `error` says that it is open what comes after those that
         were looked at. For leave-one-out epochs are looked at in even steps of their logarithm, then one by one
-        around the best.
+        around the best; `centred` is that of `leave_one_out`.
 
         >>> import reshuffle as rs
         >>> drawn = rs.gaussian(60, 40, noise=1.0, seed=0)
@@ -507,20 +517,15 @@ class Run:
         BestEpoch(epoch=23, leave-one-out=1.18884 (standard error 0.24))
         """
         known = self.problem.beta_star is not None and self.problem.noise is not None
-        return self._least_risk() if known else self._least_left_out()
+        return self._least_risk() if known else self._least_left_out(checks.flag("centred", centred))
 
     @per_output
     def _least_risk(self) -> BestEpoch:
         return self._engine.best_epoch()
 
-    def _least_left_out(self) -> BestEpoch:
+    def _least_left_out(self, centred: bool) -> BestEpoch:
         """Where leave-one-out is smallest."""
-        known = formula(self)
-
-        def ask(epochs: FloatArray) -> LeaveOneOut:
-            return left_out(self, epochs, None, known)
-
-        found = best_stop.best_stop(ask, self._epochs_worth_a_look)
+        found = best_stop.best_stop(LeavingOut(self, centred).ask, self._epochs_worth_a_look)
         each = [stopping.by_leave_one_out(*values) for values in found.per_output()]
         return each[0] if self.problem.outputs is None else stacked(each)
 

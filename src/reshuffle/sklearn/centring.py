@@ -47,16 +47,6 @@ class Centred:
         """New rows (m, p) as training would see them."""
         return np.asarray((X_new - self.X_mean) / self.X_scale)
 
-    @property
-    def without_own_mean(self) -> FloatArray:
-        """What the error of each row is multiplied by if the means of X and y are taken without it, (n,).
-
-        Both y_i and x_i are further from the mean of the other rows than from that of all, by n / (n - w_i).
-        """
-        n = len(self.X)
-        weights = np.ones(n) if self.weights is None else self.weights
-        return n / (n - weights) if self.is_centred else np.ones(n)
-
 
 def centred(X: FloatArray, y: FloatArray, weights: FloatArray | None, centre: bool, scale: bool) -> Centred:
     """Centre X (n, p) and y (n, t) at their weighted means, and divide the columns of X by their deviations.

@@ -40,8 +40,8 @@ class HeldOut:
 def one_by_one(training: Training, data: Data, epochs: FloatArray) -> HeldOut:
     """Leave out the gradient of each row, and look at it: all rows and all epochs from one run.
 
-    Where a row is predicted, means are those of the other rows. Training goes on with rows centred and scaled by
-    all of them, which changes about 1 / n of what leaving out the row does. Of many rows a sample is left out.
+    Means are those of the other rows; scales are those of all, which changes about 1 / n of what leaving out a row
+    does. Of many rows a sample is left out.
     """
     trained = training.on(data)
     n, outputs = trained.data.y.shape
@@ -55,9 +55,10 @@ def _left_out(trained: TrainedOutputs, epochs: FloatArray, rows: IntArray) -> tu
     """The mean and the deviation (epochs,) over rows of the squares of their errors."""
     data = trained.data
     weights = None if data.weights is None else data.weights[rows]
-    residuals = trained.run.leave_one_out(epochs, rows=rows).residuals.reshape(len(epochs), len(rows), -1)
+    found = trained.run.leave_one_out(epochs, rows=rows, centred=trained.data.is_centred)
+    residuals = found.residuals.reshape(len(epochs), len(rows), -1)
     with np.errstate(invalid="ignore", over="ignore"):
-        squares = np.square(residuals).mean(axis=-1) * np.square(data.without_own_mean[rows])
+        squares = np.square(residuals).mean(axis=-1)
         mean = np.average(squares, axis=-1, weights=weights)
         variance = np.average(np.square(squares - mean[:, np.newaxis]), axis=-1, weights=weights)
     is_finite = np.isfinite(mean)

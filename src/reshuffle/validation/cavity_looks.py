@@ -55,12 +55,13 @@ def shuffled_samples(descent: Descent) -> tuple[LeftOutRows, float] | None:
     pull = found.entries.T @ sampled.responses
     pull += np.column_stack([found.pushed(force) for force in (sampled.force / roots[:, np.newaxis]).T])
     steps = sampled.visiting.steps
-    coupling = sampled.visiting.weight * found.nodes.convolution_at(steps)
+    shared = sampled.visiting.weight * found.nodes.convolution_at(steps)
 
     pulled = vectors.T @ (roots[:, np.newaxis] * pull)
 
     def look(members: IntArray) -> Looks:
         right = learning.looks(members) @ vectors
+        coupling = descent.factors[members, np.newaxis, np.newaxis] * shared
         looks = Looks(members, right, learning.alpha(members), coupling, found.nodes.rule[0])
         # A penalty moves every direction, whoever sees it.
         return looks if descent.shrinkage else standing_still(looks, descent.alone[members], values, pulled)

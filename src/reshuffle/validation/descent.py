@@ -26,12 +26,16 @@ class Descent:
     hyperparameters : Hyperparameters
         A step and a penalty, for the features as they are.
     start : (p,) or (p, t)
+    factors : (n,)
+        What leaving out each row is multiplied by: more than one where it is left out of the mean too by which all
+        were centred.
     """
 
     problem: LeastSquares
     scheme: Scheme
     hyperparameters: Hyperparameters
     start: FloatArray
+    factors: FloatArray
 
     @property
     def step(self) -> float:
@@ -78,10 +82,15 @@ class Descent:
             found[members] = divisor
         return found
 
+    @property
+    def leaves_means(self) -> bool:
+        """Whether rows are left out of the mean by which all were centred, which batches feel on average alone."""
+        return bool((self.factors != 1).any())
+
     @cached_property
     def alone(self) -> BoolArray:
         """Which of the rows alone see some direction (n,): those of leverage one."""
-        return self.problem.leverages > 1 - _ROUNDING
+        return self.factors * self.problem.leverages > 1 - _ROUNDING
 
     def visit(self, batch: int, matrix: FloatArray) -> FloatArray:
         """What a visit takes of the columns (r, m): (penalty + W_b) M, times the step."""

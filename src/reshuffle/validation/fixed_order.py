@@ -14,12 +14,12 @@ A is not symmetric and has complex eigenvalues; the curve goes around these.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.linalg
 
-from reshuffle._core import AnyArray, FloatArray, IntArray
+from reshuffle._core import AnyArray, BoolArray, FloatArray, IntArray
 from reshuffle.validation import contour
 from reshuffle.validation.descent import Descent
 
@@ -81,7 +81,7 @@ class FixedOrderRows:
 
     def _learned(self, rows: IntArray, resolvent: AnyArray) -> AnyArray:
         """x_i'(w - A_i)^-1 g_i (m, t, nodes)."""
-        met, own, reached = self._met(rows, resolvent)
+        met, own, reached = self.met(rows, resolvent)
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             answer = (self.alpha[rows, :, np.newaxis] - met) / (1 + own)[:, np.newaxis]
             plain = self.seen[rows] @ (self.pull[:, :, np.newaxis] * resolvent[:, np.newaxis]).reshape(
@@ -89,7 +89,7 @@ class FixedOrderRows:
             )
             return np.asarray(plain.reshape(met.shape) + reached[:, np.newaxis] * answer)
 
-    def _met(self, rows: IntArray, resolvent: AnyArray) -> tuple[AnyArray, AnyArray, AnyArray]:
+    def met(self, rows: IntArray, resolvent: AnyArray) -> tuple[AnyArray, AnyArray, AnyArray]:
         """v (m, t, nodes), gamma (m, nodes) and eta (m, nodes)."""
         moved = (self.pull[:, :, np.newaxis] * resolvent[:, np.newaxis]).reshape(len(resolvent), -1)
         met = (self.right[rows] @ moved).reshape(len(rows), self.outputs, -1)
@@ -104,12 +104,17 @@ class FixedOrderRows:
         if not np.abs(after_one - known).max(initial=0.0) <= _TRUSTED * size:
             raise ArithmeticError("the paces of left-out runs are not where they were looked for.")
 
+    @property
+    def inverse_paces(self) -> AnyArray:
+        """(1 - A)^-1 (d, 1); 0 where nothing moves."""
+        moving = np.abs(self.paces) > _STANDS * np.abs(self.paces).max(initial=0.0)
+        return np.divide(1.0, self.paces, out=np.zeros_like(self.paces), where=moving)[:, np.newaxis]
+
     def limits(self, rows: IntArray) -> Iterator[tuple[IntArray, FloatArray]]:
         """The rows, some at a time, and their residuals (rows, t) in the limit."""
-        moving = np.abs(self.paces) > _STANDS * np.abs(self.paces).max(initial=0.0)
-        inverse = np.divide(1.0, self.paces, out=np.zeros_like(self.paces), where=moving)[:, np.newaxis]
-        met, own, reached = (part[..., 0] for part in self._met(rows, inverse))
-        slopes = [part[..., 0] for part in self._met(rows, inverse**2)]
+        inverse = self.inverse_paces
+        met, own, reached = (part[..., 0] for part in self.met(rows, inverse))
+        slopes = [part[..., 0] for part in self.met(rows, inverse**2)]
         missing, rest = self.alpha[rows] - met, 1 + own
         alone = np.abs(rest) <= _SATURATED
         # Where nobody else sees a direction both sides vanish, and their derivatives take their places.
@@ -156,7 +161,17 @@ def fixed_order(descent: Descent) -> FixedOrderRows | None:
     left = np.linalg.solve(vectors, path.left.T.astype(complex)).T
     rank = len(descent.origin)
     seen = descent.rows(np.arange(descent.problem.n)) @ vectors[:rank]
-    return FixedOrderRows(values, pull, left, path.right @ vectors, seen, path.alpha, path.responses)
+    rows = FixedOrderRows(values, pull, left, path.right @ vectors, seen, path.alpha, path.responses)
+    return rows if descent.shrinkage or not descent.leaves_means else _standing_still(rows, descent.alone)
+
+
+def _standing_still(rows: FixedOrderRows, alone: BoolArray) -> FixedOrderRows:
+    """Rows that alone see a direction, in which nothing moves without them: 1 + gamma and alpha - v vanish."""
+    met, own, _ = (part[alone, ..., 0] for part in rows.met(np.arange(len(alone)), rows.inverse_paces))
+    left, alpha = rows.left.copy(), rows.alpha.copy()
+    left[alone] /= -own[:, np.newaxis]
+    alpha[alone] = met.real
+    return replace(rows, left=left, alpha=alpha)
 
 
 class _Path:
@@ -185,5 +200,5 @@ class _Path:
             members = partition[batch]
             entries = descent.entered(rows[members].T) / descent.blocks.divisors[batch]
             # The row's gradient is what takes x_i'beta - y_i into the state: left out, with the other sign.
-            self.left[members] = -(after @ entries).T
+            self.left[members] = -descent.factors[members, np.newaxis] * (after @ entries).T
             after = descent.visited_before(batch, after)

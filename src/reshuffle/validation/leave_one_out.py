@@ -79,11 +79,12 @@ class LeaveOneOut(LeftOutAnswer):
     """
 
     problem: LeastSquares
+    factors: FloatArray
 
     @property
     def saturated(self) -> BoolArray:
         """Which rows alone see some direction (m,): they have leverage one, and nobody can predict them there."""
-        return self.problem.leverages[self.rows] > 1 - _ROUNDING
+        return self.factors * self.problem.leverages[self.rows] > 1 - _ROUNDING
 
 
 def answer(
@@ -129,23 +130,27 @@ def weights_of(problem: LeastSquares) -> FloatArray:
 
 
 def by_formula(
-    epochs: FloatArray, problem: LeastSquares, rows: IntArray, found: Formula, converges: bool
+    epochs: FloatArray,
+    problem: LeastSquares,
+    rows: IntArray,
+    found: Formula,
+    converges: bool,
+    factors: FloatArray,
 ) -> LeftOutAnswer:
-    """Leave out rows by a formula, and tell how far it may be off."""
+    """Leave out rows by a formula, and tell how far it may be off; residuals are multiplied by factors (n,)."""
     when = np.unique(epochs.ravel())
     places = np.full(problem.n, -1)
     places[rows] = np.arange(len(rows))
     with few_threads(np.sqrt(problem.X.size)):
-        given = answer(
-            epochs, problem, rows, when, _residuals(found.rows, rows, when, places, converges), found.name
-        )
+        whole = _residuals(found.rows, rows, when, places, converges, factors)
+        given = answer(epochs, problem, rows, when, whole, found.name)
         if found.put_off is None or found.share == 0:
             return given
         some = rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), _LOOKED_AT)).round().astype(int))]
         places[some] = np.arange(len(some))
 
         def mean(leaving: LeavesOut) -> FloatArray:
-            streamed = _residuals(leaving, some, when, places, converges)
+            streamed = _residuals(leaving, some, when, places, converges, factors)
             return answer(epochs, problem, some, when, streamed, found.name).mean_square
 
         here = mean(found.rows)
@@ -156,7 +161,12 @@ def by_formula(
 
 
 def _residuals(
-    leaving: LeavesOut, rows: IntArray, when: FloatArray, places: IntArray, converges: bool
+    leaving: LeavesOut,
+    rows: IntArray,
+    when: FloatArray,
+    places: IntArray,
+    converges: bool,
+    factors: FloatArray,
 ) -> Iterator[tuple[IntArray, FloatArray]]:
     """Residuals at finite epochs, and in the limit."""
     finite = when[np.isfinite(when)]
@@ -165,4 +175,5 @@ def _residuals(
         for members, found in leaving.limits(rows):
             ends[:, members] = found
     for members, found in leaving.residuals(rows, finite):
-        yield places[members], np.concatenate([found, ends[:, members]])
+        both = np.concatenate([found, ends[:, members]])
+        yield places[members], factors[members, np.newaxis] * both

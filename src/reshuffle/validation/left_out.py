@@ -62,8 +62,8 @@ class Looks:
         R' of each row.
     alpha : (m, q, t)
         What each has to say, per output.
-    coupling : (q, q) or (m, q, q)
-        C, the same for all rows or not.
+    coupling : (m, q, q)
+        C of each row.
     picks : (q,)
         o.
     """
@@ -76,8 +76,8 @@ class Looks:
 
     def of(self, chosen: BoolArray) -> "Looks":
         """Those of some of the rows."""
-        coupling = self.coupling if self.coupling.ndim == 2 else self.coupling[chosen]
-        return Looks(self.members[chosen], self.right[chosen], self.alpha[chosen], coupling, self.picks)
+        members, right, alpha = self.members[chosen], self.right[chosen], self.alpha[chosen]
+        return Looks(members, right, alpha, self.coupling[chosen], self.picks)
 
 
 def chunked(rows: IntArray, height: int, look: Callable[[IntArray], Looks]) -> Iterator[Looks]:
@@ -99,7 +99,7 @@ def standing_still(looks: Looks, alone: BoolArray, paces: FloatArray, pull: Floa
     values, vectors = np.linalg.eig(np.swapaxes(grams @ few.coupling, 1, 2))
     nearest = np.argmin(np.abs(values - 1), axis=1)
     null = np.take_along_axis(vectors, nearest[:, np.newaxis, np.newaxis], 2).real
-    coupling = np.repeat(looks.coupling[np.newaxis], len(alone), axis=0)
+    coupling = looks.coupling.copy()
     coupling[alone] /= np.take_along_axis(values, nearest[:, np.newaxis], 1).real[..., np.newaxis]
     # The response itself, o'alpha, is known.
     along = (
@@ -289,8 +289,7 @@ def _solved(grams: AnyArray, missing: AnyArray, looks: Looks) -> AnyArray:
     if looks.right.shape[1] == 1:
         return np.asarray(missing[:, 0] / (1 - looks.coupling[..., 0] * grams[:, 0, 0])[:, np.newaxis])
     # (m, nodes, q, q), and the picked row of the inverse alone, however many outputs there are.
-    coupling = looks.coupling if looks.coupling.ndim == 2 else looks.coupling[:, np.newaxis]
-    systems = np.eye(len(looks.picks)) - np.moveaxis(grams, 3, 1) @ coupling
+    systems = np.eye(len(looks.picks)) - np.moveaxis(grams, 3, 1) @ looks.coupling[:, np.newaxis]
     picked = np.linalg.solve(np.swapaxes(systems, -1, -2), looks.picks[:, np.newaxis])[..., 0]
     return np.asarray(np.einsum("mnq,mqtn->mtn", picked, missing))
 

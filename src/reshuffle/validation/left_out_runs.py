@@ -1,7 +1,8 @@
 """Which rows a run is asked to leave out, and how that is done: by a formula, run by run, or by folds."""
 
 from collections.abc import Iterator
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,7 +11,7 @@ from reshuffle._core import FloatArray, IntArray, checks
 from reshuffle._core.progress import track
 from reshuffle.epoch.accuracy import CALL
 from reshuffle.problem.least_squares import LeastSquares
-from reshuffle.validation import families, leave_one_out
+from reshuffle.validation import centred_rows, families, leave_one_out
 from reshuffle.validation.descent import Descent
 from reshuffle.validation.families import Formula
 from reshuffle.validation.leave_one_out import LeaveOneOut, LeftOutAnswer
@@ -22,16 +23,90 @@ _CALLS = 500
 """Calls with small matrices that a run takes, whatever its size."""
 
 
-def left_out(run: Learner, epochs: FloatArray, rows: ArrayLike | None, known: Formula | None) -> LeaveOneOut:
-    """The residuals of rows that are left out one by one, by the formula that is known for the run, if any."""
-    chosen = chosen_rows(rows, run.problem.n)
-    if run.problem.n == 1:
-        raise ValueError("leave_one_out needs at least 2 rows, but X has 1: without it nothing is learned.")
-    given = None if known is None else _by_formula(run, epochs, chosen, known)
-    if given is None:
-        given = _by_runs(run, epochs, chosen)
-    values = {field.name: getattr(given, field.name) for field in fields(given)}
-    return LeaveOneOut(**values, problem=run.problem)
+@dataclass(frozen=True, eq=False)
+class LeavingOut:
+    """Rows of a run that are left out one by one.
+
+    Attributes
+    ----------
+    run : Learner
+    centred : bool
+        Whether rows were centred by their mean, so that a row is left out of that too.
+    """
+
+    run: Learner
+    centred: bool = False
+
+    def __post_init__(self) -> None:
+        if self.run.problem.n == 1:
+            raise ValueError(
+                "leave_one_out needs at least 2 rows, but X has 1: without it nothing is learned."
+            )
+        if self.centred:
+            centred_rows.require_centred(self.run.problem)
+
+    def ask(self, epochs: FloatArray, rows: ArrayLike | None = None) -> LeaveOneOut:
+        """The residuals of some rows, all by default."""
+        chosen = chosen_rows(rows, self.run.problem.n)
+        given = None if self._formula is None else self._by_formula(epochs, chosen, self._formula)
+        if given is None:
+            given = self._by_runs(epochs, chosen)
+        values = {field.name: getattr(given, field.name) for field in fields(given)}
+        return LeaveOneOut(**values, problem=self.run.problem, factors=self._factors[chosen])
+
+    @cached_property
+    def _factors(self) -> FloatArray:
+        """What leaving out each row is multiplied by (n,)."""
+        problem = self.run.problem
+        return centred_rows.factors(problem) if self.centred else np.ones(problem.n)
+
+    @cached_property
+    def _formula(self) -> Formula | None:
+        """The formula for leaving out rows; None if there is none."""
+        run, recipe = self.run, self.run.recipe
+        if not recipe.is_constant or recipe.average or recipe.unpenalized:
+            return None
+        scheme = run.scheme.equivalent(run.problem.n)
+        descent = Descent(run.problem, scheme, recipe.at(0), run.start, self._factors)
+        return families.formula(descent, run.accuracy.budget)
+
+    def _by_formula(self, epochs: FloatArray, rows: IntArray, found: Formula) -> LeftOutAnswer | None:
+        """None where paces of left-out runs are beyond all curves."""
+        run = self.run
+        converges = bool(np.isinf(epochs).any()) and run.converges
+        try:
+            return leave_one_out.by_formula(epochs, run.problem, rows, found, converges, self._factors)
+        except ArithmeticError:
+            return None
+
+    def _by_runs(self, epochs: FloatArray, rows: IntArray) -> LeftOutAnswer:
+        """Run by run if that is exact and affordable, otherwise fold by fold."""
+        groups, method = self._groups(rows)
+        when, problem = np.unique(epochs.ravel()), self.run.problem
+        places = np.full(problem.n, -1)
+        places[rows] = np.arange(len(rows))
+
+        def residuals() -> Iterator[tuple[IntArray, FloatArray]]:
+            for group in track(groups, len(groups), "leaving out rows"):
+                # A fold is left out as a whole, whichever of its rows are asked for.
+                asked = group[places[group] >= 0]
+                if len(asked):
+                    seen = centred_rows.by_the_others(problem, group) if self.centred else problem
+                    learned = self.run.on(seen.without(group)).iterate(when)
+                    yield places[asked], missed(seen, asked, learned)
+
+        return leave_one_out.answer(epochs, problem, rows, when, residuals(), method)
+
+    def _groups(self, rows: IntArray) -> tuple[list[IntArray], str]:
+        """Which rows are left out at a time, and how that is called."""
+        run = self.run
+        price = run.computation.mean.way.operations
+        each = (0.0 if np.isnan(price) else price) + _CALLS * CALL
+        if run.error_kind == "exact" and len(rows) * each <= run.accuracy.budget:
+            return [np.array([row]) for row in rows], "refits"
+        shuffled = np.random.default_rng(run.accuracy.seed).permutation(run.problem.n)
+        groups = np.array_split(shuffled, min(_FOLDS, run.problem.n))
+        return groups, f"{len(groups)} folds"
 
 
 def chosen_rows(rows: ArrayLike | None, n: int) -> IntArray:
@@ -48,49 +123,6 @@ def chosen_rows(rows: ArrayLike | None, n: int) -> IntArray:
     if len(np.unique(chosen)) < len(chosen):
         raise ValueError("rows must name a row once, but some are there twice.")
     return chosen.astype(np.int64)
-
-
-def formula(run: Learner) -> Formula | None:
-    """The formula for leaving out rows of a run; None if it has none."""
-    recipe, n = run.recipe, run.problem.n
-    if not recipe.is_constant or recipe.average or recipe.unpenalized:
-        return None
-    scheme = run.scheme.equivalent(n)
-    return families.formula(Descent(run.problem, scheme, recipe.at(0), run.start), run.accuracy.budget)
-
-
-def _by_formula(run: Learner, epochs: FloatArray, rows: IntArray, found: Formula) -> LeftOutAnswer | None:
-    """None where paces of left-out runs are beyond all curves."""
-    converges = bool(np.isinf(epochs).any()) and run.converges
-    try:
-        return leave_one_out.by_formula(epochs, run.problem, rows, found, converges)
-    except ArithmeticError:
-        return None
-
-
-def _by_runs(run: Learner, epochs: FloatArray, rows: IntArray) -> LeftOutAnswer:
-    """Run by run if that is exact and affordable, otherwise fold by fold."""
-    price = run.computation.mean.way.operations
-    each = (0.0 if np.isnan(price) else price) + _CALLS * CALL
-    if run.error_kind == "exact" and len(rows) * each <= run.accuracy.budget:
-        groups, method = [np.array([row]) for row in rows], "refits"
-    else:
-        shuffled = np.random.default_rng(run.accuracy.seed).permutation(run.problem.n)
-        groups = np.array_split(shuffled, min(_FOLDS, run.problem.n))
-        method = f"{len(groups)} folds"
-    when = np.unique(epochs.ravel())
-    places = np.full(run.problem.n, -1)
-    places[rows] = np.arange(len(rows))
-
-    def residuals() -> Iterator[tuple[IntArray, FloatArray]]:
-        for group in track(groups, len(groups), "leaving out rows"):
-            # A fold is left out as a whole, whichever of its rows are asked for.
-            asked = group[places[group] >= 0]
-            if len(asked):
-                learned = run.on(run.problem.without(group)).iterate(when)
-                yield places[asked], missed(run.problem, asked, learned)
-
-    return leave_one_out.answer(epochs, run.problem, rows, when, residuals(), method)
 
 
 def missed(problem: LeastSquares, rows: IntArray, parameters: FloatArray) -> FloatArray:

@@ -19,7 +19,7 @@ def mean_steps(descent: Descent) -> LeftOutRows:
 
     def look(members: IntArray) -> Looks:
         rows = descent.rows(members)
-        weights = step / (blocks.batches * descent.divisors[members])
+        weights = step * descent.factors[members] / (blocks.batches * descent.divisors[members])
         responses = descent.responses(members, rows)
         return Looks(
             members, (rows @ vectors)[:, np.newaxis], responses[:, np.newaxis],

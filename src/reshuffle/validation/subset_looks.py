@@ -61,7 +61,8 @@ class View:
         alpha = np.stack([responses - rows @ part.gained for part in self.before], axis=1)
         picks = np.zeros(len(self.before))
         picks[0] = 1.0
-        return Looks(members, right, alpha, self.coupling, picks)
+        coupling = descent.factors[members, np.newaxis, np.newaxis] * self.coupling
+        return Looks(members, right, alpha, coupling, picks)
 
 
 class _Modes:
@@ -115,7 +116,8 @@ def few_batches(descent: Descent) -> FewBatches:
             yield from chunked(mine, height, partial(look, view))
 
     pull = vectors.T @ whole.gained
-    alone = None if is_exact or descent.shrinkage else descent.alone
+    is_given = is_exact and not descent.leaves_means
+    alone = None if is_given or descent.shrinkage else descent.alone
 
     def look(view: View, members: IntArray) -> Looks:
         seen = view.look(descent, modes, members)
