@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from functools import cached_property
+from typing import Any
 
 from flint import arb, arb_mat, ctx, fmpq
 
@@ -113,6 +114,21 @@ class Oracle:
         """The mean iterate."""
         p = self.setting.p
         return self.read(epochs, self.run_columns(), lambda state: list(exact.top(state, p).entries()))
+
+    def left_out(self, epochs: list[float]) -> list[Values]:
+        """The mean square over rows of y_i - x_i'b, b the mean iterate without row i."""
+        setting, squares = self.setting, []
+        for row in range(setting.n):
+            answer, features = setting.y[row, 0], [setting.X[row, j] for j in range(setting.p)]
+
+            def reading(state: arb_mat, answer: Any = answer, features: Any = features) -> Values:
+                beta = exact.top(state, setting.p)
+                fitted = sum((arb(x) * beta[j, 0] for j, x in enumerate(features)), arb(0))
+                return [(arb(answer) - fitted) ** 2]
+
+            alone = Oracle(setting.without(row))
+            squares.append([values[0] for values in alone.read(epochs, alone.run_columns(), reading)])
+        return [[_mean(list(column))] for column in zip(*squares, strict=True)]
 
     def losses(self, epochs: list[float]) -> list[Values]:
         """|y - X b|^2 / (2n) at the mean iterate b."""
@@ -252,3 +268,11 @@ def settled(one: Value, other: Value) -> Value:
     with ctx.workprec(900):
         apart = abs(one - other)
         return one if apart <= abs(one) * 1e-12 or apart <= _NOTHING else None
+
+
+def _mean(values: Values) -> Value:
+    """Infinity if any is infinite; nothing is known where one is not."""
+    if any(isinstance(value, float) for value in values):
+        return math.inf
+    known = [value for value in values if isinstance(value, arb)]
+    return sum(known, arb(0)) / len(known) if len(known) == len(values) else None

@@ -213,6 +213,14 @@ def best_epoch(oracle: Oracle, case: Case, answer: Any) -> list[Group]:
     """The risk at the epoch that is named, and that no other that is tried has a smaller one."""
     others: list[float] = [*range(33), *[2**power for power in range(6, 40, 3)], math.inf]
     claimed: float = math.inf if math.isinf(answer.epoch) else int(answer.epoch)
+    if case.problem.beta_star is None or case.problem.noise is None:
+        (right,) = oracle.left_out([claimed])
+        given = _largest(case.problem.y) + case.problem.p * _largest(*case.problem.X) * _sizes(case)[0]
+        floor = _square_floor(size(right[0]), _CANCELS * given)
+        return [
+            yes_or_no("criterion", answer.criterion == "leave-one-out", True),
+            Group("leave-one-out", [answer.risk], right, answer.risk_error, floor=floor),
+        ]
     (right,) = oracle.risks([claimed])
     tried = [values[0] for values in oracle.risks(others)]
     known = [value for value in tried if value is not None and not isinstance(value, float)]

@@ -40,6 +40,12 @@ class Setting:
         """Columns."""
         return int(self.X.ncols())
 
+    def without(self, row: int) -> "Setting":
+        """The same with the gradient of one row left out: it is zero."""
+        X, y = self.X.table(), self.y.table()
+        X[row], y[row] = [fmpq(0)] * self.p, [fmpq(0)]
+        return replace(self, X=fmpq_mat(X), y=fmpq_mat(y))
+
 
 def setting(case: Case) -> Setting:
     """The case itself, without rounding."""

@@ -65,6 +65,8 @@ _ARGUMENTS = {
     "runs": 4,
     "batch_size": 2,
     "X_new": np.ones((1, known.p)),
+    "X": known.X,
+    "y": np.arange(known.n),
     "schemes": [rs.RandomReshuffling(2)],
     "peak": 0.1,
     "total": 5,

@@ -82,7 +82,9 @@ def test_rows_are_left_out_one_by_one(size, fit_intercept, weighted):
     tolerance = 1e-8 if size is None or not fit_intercept else 0.02
     np.testing.assert_allclose(model.cv_results_["mean_test_score"], -mean, rtol=tolerance)
     variance = np.average(np.square(squares - mean[:, np.newaxis]), axis=1, weights=weights)
-    np.testing.assert_allclose(model.cv_results_["std_test_score"], np.sqrt(variance), rtol=max(tolerance, 1e-7))
+    np.testing.assert_allclose(
+        model.cv_results_["std_test_score"], np.sqrt(variance), rtol=max(tolerance, 1e-7)
+    )
 
 
 def test_leaving_out_a_row_is_nearly_fitting_without_it():

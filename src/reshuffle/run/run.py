@@ -516,8 +516,9 @@ class Run:
         >>> rs.descend(rs.LeastSquares(drawn.X, drawn.y), rs.RandomReshuffling(batches=4), alpha=0.1).best_epoch()
         BestEpoch(epoch=23, leave-one-out=1.18884 (standard error 0.24))
         """
+        centred = checks.flag("centred", centred)
         known = self.problem.beta_star is not None and self.problem.noise is not None
-        return self._least_risk() if known else self._least_left_out(checks.flag("centred", centred))
+        return self._least_risk() if known else self._least_left_out(centred)
 
     @per_output
     def _least_risk(self) -> BestEpoch:
