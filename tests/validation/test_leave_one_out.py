@@ -153,8 +153,8 @@ def test_orders_that_are_kept_are_exact(p, penalty):
         (rs.Cyclic(batch_size=4, drop_last=True), [batches[:2]]),
         (rs.ShuffleOnce(batch_size=4), batch_orders(batches)),
     ):
-        found = rs.descend(data, scheme, step=0.1, start=start, penalty=penalty).leave_one_out(EPOCHS)
-        each = [residuals(data.X, data.y, [order], 0.1, EPOCHS, start, penalty) for order in orders]
+        found = rs.descend(data, scheme, step=0.04, start=start, penalty=penalty).leave_one_out(EPOCHS)
+        each = [residuals(data.X, data.y, [order], 0.04, EPOCHS, start, penalty) for order in orders]
         assert found.method == "exact"
         np.testing.assert_allclose(found.residuals, np.mean(each, axis=0), atol=1e-10)
 
@@ -273,3 +273,29 @@ def test_rows_that_are_not_there(rows, match):
 def test_a_single_row_teaches_nothing_without_itself():
     with pytest.raises(ValueError, match="at least 2 rows"):
         rs.descend(rs.LeastSquares([[1.0]], [1.0]), rs.FullBatch(), step=0.1).leave_one_out(1)
+
+
+def test_what_formulas_know_poorly_is_run_again():
+    """Runs that diverge, features at the ends of double precision, epochs without number: refits know them all."""
+    data = problem(6, 2)
+    scaled = rs.LeastSquares(data.X * [1.0, 1e-9], data.y)
+    critical = float(rs.critical_step(data, rs.FullBatch()))
+    for run, epochs in (
+        (rs.descend(data, rs.FullBatch(), step=1.5 * critical), [3, 40]),
+        (rs.descend(scaled, rs.FullBatch(), step=0.5 * critical), [10, math.inf]),
+        (rs.descend(data, rs.Cyclic(2), step=0.1 * critical), [10**12]),
+        (rs.descend(data, rs.RandomReshuffling(3), step=1e-3 * critical), [10**12]),
+    ):
+        found = run.leave_one_out(epochs)
+        assert found.method == "refits"
+        for i in range(6):
+            alone = run.on(run.problem.without(np.array([i]))).iterate(epochs)
+            np.testing.assert_allclose(
+                found.residuals[:, i], run.problem.y[i] - alone @ run.problem.X[i], rtol=1e-9
+            )
+
+
+def test_a_row_far_larger_than_the_others_is_not_alone():
+    X = np.array([[1e6, 0.0], [1.0, 1.0], [1.0, -1.0], [0.5, 2.0]])
+    run = rs.descend(rs.LeastSquares(X, [1.0, 2.0, 3.0, 4.0]), rs.FullBatch(), step=1e-13)
+    assert not run.leave_one_out(1).saturated.any()

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reshuffle._core import FloatArray, IntArray, checks
+from reshuffle._core import BoolArray, FloatArray, IntArray, checks
 from reshuffle._core.numerics import thin_qr
 from reshuffle._core.threads import few_threads
 from reshuffle.errors import MissingTruthError
@@ -24,6 +24,9 @@ from reshuffle.problem.outputs import (
 )
 from reshuffle.problem.row_space import Reduction, RowSpace
 from reshuffle.problem.weights import checked_weights, weighted
+
+_ALONE = 1e-9
+"""What a leverage of one may lack, by rounding."""
 
 
 class LeastSquares:
@@ -148,6 +151,22 @@ class LeastSquares:
         """
         basis, _ = thin_qr(self.rows_inside(np.arange(self.n)))
         return np.asarray(np.einsum("ij,ij->i", basis, basis))
+
+    def rows_alone(self, *, besides_mean: bool = False) -> BoolArray:
+        """Which rows are the only ones to see some direction (n,): no combinations of others, whatever their size.
+
+        With `besides_mean` directions count that change the differences of rows, not their common mean.
+
+        >>> LeastSquares([[1, 0], [1e-9, 0], [0, 1]], [1, 2, 3]).rows_alone()
+        array([False, False,  True])
+        """
+        rows = self.rows_inside(np.arange(self.n))
+        if besides_mean:
+            roots = np.ones(self.n) if self.sample_weight is None else np.sqrt(self.sample_weight)
+            rows = np.column_stack([rows, roots])
+        sizes = np.linalg.norm(rows, axis=1)
+        basis, _ = thin_qr(rows / np.where(sizes > 0, sizes, 1.0)[:, np.newaxis])
+        return np.asarray(np.einsum("ij,ij->i", basis, basis) > 1 - _ALONE)
 
     def without(self, rows: IntArray) -> "LeastSquares":
         """The problem in which some rows have no gradient, all else unchanged: they are zero.

@@ -70,7 +70,7 @@ class MiniBatchRegressorCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
     >>> y = X[:, :10].sum(axis=1) + rng.standard_normal(60)
     >>> model = MiniBatchRegressorCV(batch_sizes=[10, 30], epochs=200).fit(X, y)
     >>> model.best_epoch_, model.best_params_["batch_size"], round(model.best_score_, 3)
-    (19, 10, -2.353)
+    (18, 10, -2.452)
     """
 
     def __init__(

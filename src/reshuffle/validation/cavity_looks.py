@@ -22,7 +22,7 @@ from reshuffle.epoch.cavity.equation import Solution
 from reshuffle.epoch.cavity.visiting import Visiting, are_alike
 from reshuffle.epoch.low_degrees import Whitened
 from reshuffle.validation.descent import Descent
-from reshuffle.validation.left_out import LeftOutRows, Looks, chunked, standing_still
+from reshuffle.validation.left_out import LeftOutRows, Looks, chunked, no_one, standing_still
 
 _TOLERANCE = 1e-9
 _MOST_ROUNDS = 200
@@ -69,7 +69,9 @@ def shuffled_samples(descent: Descent) -> tuple[LeftOutRows, float] | None:
     # Residuals are those of u_i, times sqrt(n).
     rows = LeftOutRows(
         values, pulled, lambda rows, height: chunked(rows, height, look), len(found.nodes.nodes),
-        applications=1, is_monotone=False, unit=float(np.sqrt(descent.problem.n)),
+        applications=1, is_monotone=False,
+        alone=lambda: no_one(descent.problem.n) if descent.shrinkage else descent.alone,
+        unit=float(np.sqrt(descent.problem.n)),
     )  # fmt: skip
     off = neglected.neglected(sampled.visiting, found.entries, _TOLERANCE)
     return rows, root_mean_square(neglected.shares(sampled.visiting, found.entries, off))
@@ -105,7 +107,9 @@ def _sampled(descent: Descent) -> _Sampled:
     rows, steps = descent.rows(np.arange(n)), len(shares)
     whitened = Whitened.of(rows, np.full(n, 1 / n), steps * descent.step, np.arange(n + 1))
     k = len(whitened.paces)
-    still = (descent.shrinkage / whitened.paces).reshape(1, 1, k)
+    still = np.divide(descent.shrinkage, whitened.paces, out=np.zeros(k), where=whitened.paces > 0).reshape(
+        1, 1, k
+    )
     visiting = Visiting(
         rows=whitened.orthonormal, grades=whitened.paces[np.newaxis], still=still, entry=np.ones(1),
         weight=float(shares[0]) / steps, last=1.0, steps=steps,

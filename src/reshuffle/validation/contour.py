@@ -17,6 +17,10 @@ from reshuffle._core import AnyArray, FloatArray
 _DIGITS = 31.0
 """The trapezoidal rule is taken so fine that it is off by exp of minus this."""
 _FEWEST = 8
+_FARTHEST = 4e9
+"""Applications in which rounding of the paces adds up to a millionth."""
+_APART = 1e-11
+"""Ratio of paces below which small ones, and what enters them, are known poorly."""
 _NARROW = 0.02
 """Room for the curve, relative to that around an empty slit, below which nodes would be too many."""
 
@@ -41,6 +45,21 @@ class Contour:
         with np.errstate(over="ignore", invalid="ignore"):
             rest = -np.expm1(np.multiply.outer(epochs, np.log1p(-self.nodes)))
             return np.asarray(rest / self.nodes * self.weights)
+
+
+def require_within_reach(paces: AnyArray, counts: FloatArray) -> None:
+    """Refuse so many applications that rounding of the paces is felt, and runs that diverge."""
+    if float(counts.max(initial=0.0)) > _FARTHEST:
+        raise ArithmeticError("so late what is left of slow modes is not known by their paces.")
+    if np.abs(1 - paces).max(initial=0.0) > 1 + 1e-9:
+        raise ArithmeticError("runs that diverge may do so without some of their rows at other paces.")
+
+
+def require_paces(paces: AnyArray, apart: float = _APART) -> None:
+    """Refuse paces so far apart that the small ones, and what enters them, are known poorly."""
+    sizes = np.abs(paces)
+    if sizes.min(initial=np.inf) < apart * sizes.max(initial=0.0):
+        raise ArithmeticError("paces are too far apart for their modes to be told from each other.")
 
 
 def around(lowest: float, highest: float, last: float, beside: AnyArray | None = None) -> Contour:

@@ -11,9 +11,6 @@ from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.recipe import Hyperparameters
 from reshuffle.schemes.base import Scheme
 
-_ROUNDING = 1e-9
-"""The share that a row which alone sees some direction has in the others, by rounding."""
-
 
 @dataclass(frozen=True, eq=False)
 class Descent:
@@ -89,8 +86,8 @@ class Descent:
 
     @cached_property
     def alone(self) -> BoolArray:
-        """Which of the rows alone see some direction (n,): those of leverage one."""
-        return self.factors * self.problem.leverages > 1 - _ROUNDING
+        """Which of the rows alone see some direction (n,)."""
+        return self.problem.rows_alone(besides_mean=self.leaves_means)
 
     def visit(self, batch: int, matrix: FloatArray) -> FloatArray:
         """What a visit takes of the columns (r, m): (penalty + W_b) M, times the step."""
@@ -103,14 +100,14 @@ class Descent:
         """How many vectors the state has: the parameters, and the buffer if there is momentum."""
         return 2 if self.hyperparameters.momentum else 1
 
-    def visited(self, batch: int, states: FloatArray) -> FloatArray:
-        """States (d, m) after a visit, without what enters in it."""
+    def taken(self, batch: int, states: FloatArray) -> FloatArray:
+        """What a visit takes of states (d, m)."""
         if self.parts == 1:
-            return np.asarray(states - self.visit(batch, states))
+            return self.visit(batch, states)
         parameters, buffer = np.split(states, 2)
         gradient, by = self.visit(batch, parameters) / self.step, self.hyperparameters
         moved = self.step * (by.of_gradient(0) * gradient + by.of_buffer(0) * buffer)
-        return np.vstack([parameters - moved, by.momentum * buffer + gradient])
+        return np.vstack([moved, (1 - by.momentum) * buffer - gradient])
 
     def visited_before(self, batch: int, matrix: FloatArray) -> FloatArray:
         """M A_b (m, d), for a matrix M that acts after a visit A_b."""

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from reshuffle.epoch.accuracy import A_SECOND
 from reshuffle.epoch.lattice.subsets import fits_in_memory
 from reshuffle.schemes.base import Shuffle, Unit
@@ -48,7 +50,12 @@ def formula(descent: Descent, budget: float) -> Formula | None:
     if descent.parts > 1:
         return None
     found = _FORMULAS.get((scheme.shuffle, scheme.unit))
-    return None if found is None else found(descent, budget)
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return None if found is None else found(descent, budget)
+    except (ArithmeticError, np.linalg.LinAlgError):
+        # Steps so large that products leave the range of numbers have no modes.
+        return None
 
 
 def _order_kept(descent: Descent, budget: float) -> Formula | None:

@@ -13,7 +13,7 @@ gamma = r'(w - A)^-1 l, v = r'(w - A)^-1 g and eta = x_i'(w - A)^-1 l the row is
 A is not symmetric and has complex eigenvalues; the curve goes around these.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,13 +22,14 @@ import scipy.linalg
 from reshuffle._core import AnyArray, BoolArray, FloatArray, IntArray
 from reshuffle.validation import contour
 from reshuffle.validation.descent import Descent
+from reshuffle.validation.left_out import OPEN, SATURATED, no_one
 
-_TRUSTED = 1e-8
+_TRUSTED = 1e-10
 """The share of the responses by which the residuals after one epoch may differ from what they are known to be."""
-_WORST_BASIS = 1e8
+_APART = 1e-8
+"""Ratio of paces, below which eigenvectors that are not at right angles do not tell the small ones."""
+_WORST_BASIS = 1e5
 """Condition number of the eigenvectors beyond which they are no coordinates."""
-_SATURATED, _STANDS = 1e-9, 1e-14
-"""Shares of a row's leverage, and of the largest pace, that are mere rounding."""
 _CHUNK, _AT_ONCE = 1 << 21, 1 << 10
 """Numbers, and rows, that are worked on at a time."""
 
@@ -47,6 +48,8 @@ class FixedOrderRows:
         l, r and x_i of each row.
     alpha, responses : (n, t)
         What each row has to say on its turn, and at the start.
+    alone : callable
+        () -> which of all rows alone see some direction.
     """
 
     paces: AnyArray
@@ -56,6 +59,7 @@ class FixedOrderRows:
     seen: AnyArray
     alpha: FloatArray
     responses: FloatArray
+    alone: Callable[[], BoolArray]
 
     @property
     def outputs(self) -> int:
@@ -64,6 +68,7 @@ class FixedOrderRows:
 
     def residuals(self, rows: IntArray, epochs: FloatArray) -> Iterator[tuple[IntArray, FloatArray]]:
         """The rows, some at a time, and y_i - x_i'b_i (epochs, rows, t) after each of the finite epochs (k,)."""
+        contour.require_within_reach(self.paces, epochs)
         last = float(epochs.max(initial=1.0))
         lowest, highest = float(self.paces.real.min(initial=0.0)), float(self.paces.real.max(initial=1e-3))
         curve = contour.around(min(lowest, 0.0), highest, last, self.paces)
@@ -106,17 +111,19 @@ class FixedOrderRows:
 
     @property
     def inverse_paces(self) -> AnyArray:
-        """(1 - A)^-1 (d, 1); 0 where nothing moves."""
-        moving = np.abs(self.paces) > _STANDS * np.abs(self.paces).max(initial=0.0)
-        return np.divide(1.0, self.paces, out=np.zeros_like(self.paces), where=moving)[:, np.newaxis]
+        """(1 - A)^-1 (d, 1)."""
+        return np.asarray(1 / self.paces[:, np.newaxis])
 
     def limits(self, rows: IntArray) -> Iterator[tuple[IntArray, FloatArray]]:
         """The rows, some at a time, and their residuals (rows, t) in the limit."""
+        contour.require_paces(self.paces, _APART)
         inverse = self.inverse_paces
         met, own, reached = (part[..., 0] for part in self.met(rows, inverse))
         slopes = [part[..., 0] for part in self.met(rows, inverse**2)]
         missing, rest = self.alpha[rows] - met, 1 + own
-        alone = np.abs(rest) <= _SATURATED
+        alone = self.alone()[rows]
+        if (np.abs(rest)[~alone] < OPEN).any() or (np.abs(rest)[alone] > SATURATED).any():
+            raise ArithmeticError("leverages next to one are known too poorly.")
         # Where nobody else sees a direction both sides vanish, and their derivatives take their places.
         missing[alone], rest[alone] = -slopes[0][alone], slopes[1][alone]
         learned = (
@@ -153,15 +160,22 @@ class MeanOverOrders:
 
 def fixed_order(descent: Descent) -> FixedOrderRows | None:
     """The rows of a descent in a fixed order; None if its map has no good basis of eigenvectors."""
-    path = _Path(descent)
-    values, vectors = scipy.linalg.eig(np.eye(path.dimension) - path.map, check_finite=False)
+    with np.errstate(over="ignore", invalid="ignore"):
+        path = _Path(descent)
+    if not (np.isfinite(path.lost).all() and np.isfinite(path.left).all()):
+        return None
+    values, vectors = scipy.linalg.eig(path.lost, check_finite=False)
     if not np.linalg.cond(vectors) < _WORST_BASIS:
         return None
     pull = np.linalg.solve(vectors, path.pull.astype(complex))
     left = np.linalg.solve(vectors, path.left.T.astype(complex)).T
     rank = len(descent.origin)
     seen = descent.rows(np.arange(descent.problem.n)) @ vectors[:rank]
-    rows = FixedOrderRows(values, pull, left, path.right @ vectors, seen, path.alpha, path.responses)
+    right, n = path.right @ vectors, descent.problem.n
+    rows = FixedOrderRows(
+        values, pull, left, right, seen, path.alpha, path.responses,
+        alone=lambda: no_one(n) if descent.shrinkage else descent.alone,
+    )  # fmt: skip
     return rows if descent.shrinkage or not descent.leaves_means else _standing_still(rows, descent.alone)
 
 
@@ -182,19 +196,21 @@ class _Path:
         partition, order = descent.scheme.partition(n), descent.scheme.order(n)
         self._descent, self._rank = descent, len(descent.origin)
         self.dimension = descent.parts * self._rank
-        self.map, self.pull = np.eye(self.dimension), np.zeros((self.dimension, descent.outputs))
+        # What an epoch takes, I - A, is kept in place of A: small steps lose no digits.
+        self.lost = np.zeros((self.dimension, self.dimension))
+        self.pull = np.zeros((self.dimension, descent.outputs))
+        identity = np.eye(self.dimension)
         self.right, self.left = np.zeros((n, self.dimension)), np.zeros((n, self.dimension))
         rows = descent.rows(np.arange(n))
         self.responses = descent.responses(np.arange(n), rows)
         self.alpha = self.responses.copy()
         for batch in order.tolist():
             members = partition[batch]
-            self.right[members] = rows[members] @ self.map[: self._rank]
+            self.right[members] = rows[members] @ (identity - self.lost)[: self._rank]
             self.alpha[members] -= rows[members] @ self.pull[: self._rank]
-            self.map = descent.visited(batch, self.map)
-            self.pull = descent.visited(batch, self.pull) + descent.entered(
-                descent.gain(batch) / descent.step
-            )
+            self.lost = self.lost + descent.taken(batch, identity - self.lost)
+            entered = descent.entered(descent.gain(batch) / descent.step)
+            self.pull = self.pull - descent.taken(batch, self.pull) + entered
         after = np.eye(self.dimension)
         for batch in order.tolist()[::-1]:
             members = partition[batch]

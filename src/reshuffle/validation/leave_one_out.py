@@ -13,8 +13,6 @@ from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.validation.families import Formula
 from reshuffle.validation.left_out import LeavesOut
 
-_ROUNDING = 1e-9
-"""What a leverage of one may lack, by rounding."""
 _KEPT = 1 << 26
 """Residuals that are kept at most."""
 _LOOKED_AT = 256
@@ -79,12 +77,12 @@ class LeaveOneOut(LeftOutAnswer):
     """
 
     problem: LeastSquares
-    factors: FloatArray
+    centred: bool
 
     @property
     def saturated(self) -> BoolArray:
         """Which rows alone see some direction (m,): they have leverage one, and nobody can predict them there."""
-        return self.factors * self.problem.leverages[self.rows] > 1 - _ROUNDING
+        return self.problem.rows_alone(besides_mean=self.centred)[self.rows]
 
 
 def answer(

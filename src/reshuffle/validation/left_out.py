@@ -30,10 +30,10 @@ _CHUNK = 1 << 22
 """Numbers that are worked on at a time."""
 _WIDENED = 0.02
 """By how much the slit is longer than the paces of all rows: leaving one out may add to the largest."""
-_SATURATED, _STANDS = 1e-9, 1e-14
-"""Shares of a row's leverage, and of the largest pace, that are mere rounding."""
-_AGREES, _TRUSTED = 1e-11, 1e-6
-"""Shares by which residuals after one application may differ from what they are known to be: as a rule, at all."""
+SATURATED, OPEN = 1e-8, 1e-6
+"""What is left of a row's leverage at most where it alone sees some direction, and at least where it does not."""
+_AGREES, _ROUNDED, _TRUSTED = 1e-11, 1e-15, 1e-6
+"""Shares by which residuals after one application may be off: at first, more per epoch, and at all."""
 
 
 class LeavesOut(Protocol):
@@ -86,6 +86,11 @@ def chunked(rows: IntArray, height: int, look: Callable[[IntArray], Looks]) -> I
         yield look(rows[start : start + height])
 
 
+def no_one(n: int) -> BoolArray:
+    """No row alone sees any direction: a penalty does, too."""
+    return np.zeros(n, dtype=bool)
+
+
 def standing_still(looks: Looks, alone: BoolArray, paces: FloatArray, pull: FloatArray) -> Looks:
     """The looks of rows of which some alone see a direction: without such a row nothing moves there.
 
@@ -107,7 +112,9 @@ def standing_still(looks: Looks, alone: BoolArray, paces: FloatArray, pull: Floa
     )
     across = np.swapaxes(null, 1, 2)
     alpha = looks.alpha.copy()
-    alpha[alone] -= along * (across @ missing) / (across @ along)
+    turned = across @ along
+    # With a single look there is nothing to turn.
+    alpha[alone] -= along * (across @ missing) / np.where(turned == 0, 1.0, turned)
     return Looks(looks.members, looks.right, alpha, coupling, looks.picks)
 
 
@@ -129,6 +136,8 @@ class LeftOutRows:
         Per epoch.
     is_monotone : bool
         Whether the paces of left-out runs are between zero and the largest of all rows.
+    alone : callable
+        () -> which of all rows alone see some direction.
     unit : float
         In which alpha is measured.
     """
@@ -139,15 +148,18 @@ class LeftOutRows:
     rank: int
     applications: int
     is_monotone: bool
+    alone: Callable[[], BoolArray]
     unit: float = 1.0
 
     def residuals(self, rows: IntArray, epochs: FloatArray) -> Iterator[tuple[IntArray, FloatArray]]:
         """The rows, some at a time, and y_i - x_i'b_i (epochs, rows, t) after each of the finite epochs (k,)."""
         counts = epochs * self.applications
+        contour.require_within_reach(self.paces, counts)
         rules = [_Rule(self.paces, slit, counts) for slit in self._slits(float(counts.max(initial=1.0)))]
         self._require_room(rules[-1].nodes)
+        tolerance = min(max(_AGREES, _ROUNDED * float(counts.max(initial=1.0))), _TRUSTED)
         for looks in self.looks(rows, self._height(rules[-1].nodes, len(epochs))):
-            integrals = self._integrated(looks, rules)
+            integrals = self._integrated(looks, rules, tolerance)
             with np.errstate(over="ignore", invalid="ignore"):
                 found = np.einsum("q,mqt->mt", looks.picks, looks.alpha) + integrals[1:]
             yield looks.members, np.where(np.isfinite(found), self.unit * found, np.inf)
@@ -163,23 +175,24 @@ class LeftOutRows:
         The limit is the integrand at w = 1, o'(I - G C)^-1 (alpha - v). A saturated row is the only one to see some
         direction: both sides of that fraction vanish there, and their derivatives take their places.
         """
-        moving = np.abs(self.paces) > _STANDS * np.abs(self.paces).max(initial=0.0)
-        inverse = np.divide(1.0, self.paces, out=np.zeros_like(self.paces), where=moving)[:, np.newaxis]
+        contour.require_paces(self.paces)
+        inverse, alone = 1 / self.paces[:, np.newaxis], self.alone()
         for looks in self.looks(rows, self._height(2, 1)):
             grams, missing = (part[..., 0] for part in _grams_and_missing(looks, inverse, self.pull))
             systems = np.eye(self.rank) - grams @ looks.coupling
             left, sizes, right = np.linalg.svd(systems)
-            saturated = sizes[:, -1] <= _SATURATED * np.maximum(sizes[:, 0], 1.0)
+            saturated = alone[looks.members]
+            _require_told_apart(sizes[:, -1] / np.maximum(sizes[:, 0], 1.0), saturated)
             sizes[saturated, -1] = np.inf
             solved = np.swapaxes(right, 1, 2) @ ((np.swapaxes(left, 1, 2) @ missing) / sizes[..., np.newaxis])
             if saturated.any():
-                alone = looks.of(saturated)
-                slopes, falls = _grams_and_missing(alone, inverse**2, self.pull)
+                few = looks.of(saturated)
+                slopes, falls = _grams_and_missing(few, inverse**2, self.pull)
                 # (I - G C) x = alpha - v to first order in 1 - w, seen from the left null vector.
                 seen = left[saturated, :, -1][:, np.newaxis]
-                turned = seen @ slopes[..., 0] @ alone.coupling
+                turned = seen @ slopes[..., 0] @ few.coupling
                 null = right[saturated, -1][..., np.newaxis]
-                pulled = seen @ (alone.alpha - falls[..., 0])
+                pulled = seen @ (few.alpha - falls[..., 0])
                 solved[saturated] += null * ((pulled - turned @ solved[saturated]) / (turned @ null))
             found = self.unit * np.einsum("q,mqt->mt", looks.picks, solved)
             # Its sign is that of the product of the paces without the row: one of them is negative.
@@ -203,11 +216,7 @@ class LeftOutRows:
         if self.is_monotone:
             return [(lowest, highest)]
         lowest -= _WIDENED / max(last, 2.0)
-        return [
-            (lowest, (1 + _WIDENED) * highest),
-            (lowest, max(2.0, highest)),
-            (lowest, max(2.0, 2 * highest)),
-        ]
+        return [(lowest, (1 + _WIDENED) * highest), (lowest, max(2.0, highest))]
 
     def _require_room(self, nodes: int) -> None:
         """Refuse so many outputs that not even one row of all of them can be looked at."""
@@ -226,8 +235,11 @@ class LeftOutRows:
         )
         return max(1, _CHUNK // max(each, 1))
 
-    def _integrated(self, looks: Looks, rules: "list[_Rule]") -> FloatArray:
-        """The integrals (1 + epochs, m, t) along the first curve that has missed no pace of a left-out run."""
+    def _integrated(self, looks: Looks, rules: "list[_Rule]", tolerance: float) -> FloatArray:
+        """The integrals (1 + epochs, m, t) along the first curve that has missed no pace of a left-out run.
+
+        What is missed after one application, as a share of the responses, grows with the epochs.
+        """
         known, best, found = self._after_one(looks), math.inf, np.zeros(0)
         for rule in rules:
             integrals = _integrals(looks, rule.resolvent, self.pull, rule.powers)
@@ -236,7 +248,7 @@ class LeftOutRows:
                 best, found = off, integrals
             if best <= _AGREES:
                 break
-        if best > _TRUSTED:
+        if best > tolerance:
             raise ArithmeticError("the paces of left-out runs are not where they were looked for.")
         return found
 
@@ -255,6 +267,12 @@ class _Rule:
         self.nodes = len(curve.nodes)
         self.powers = curve.powers(np.concatenate([np.ones(1), counts]))
         self.resolvent = 1 / (paces[:, np.newaxis] - curve.nodes)
+
+
+def _require_told_apart(left: FloatArray, saturated: BoolArray) -> None:
+    """Refuse rows whose leverage, of which so much is left (m,), is too near to one, or to what it must not be."""
+    if (left[~saturated] < OPEN).any() or (left[saturated] > SATURATED).any():
+        raise ArithmeticError("leverages next to one are known too poorly.")
 
 
 def _disagreement(found: FloatArray, known: FloatArray, responses: FloatArray) -> float:

@@ -52,7 +52,7 @@ class LeavingOut:
         if given is None:
             given = self._by_runs(epochs, chosen)
         values = {field.name: getattr(given, field.name) for field in fields(given)}
-        return LeaveOneOut(**values, problem=self.run.problem, factors=self._factors[chosen])
+        return LeaveOneOut(**values, problem=self.run.problem, centred=self.centred)
 
     @cached_property
     def _factors(self) -> FloatArray:
@@ -75,8 +75,10 @@ class LeavingOut:
         run = self.run
         converges = bool(np.isinf(epochs).any()) and run.converges
         try:
-            return leave_one_out.by_formula(epochs, run.problem, rows, found, converges, self._factors)
-        except ArithmeticError:
+            # Beyond the range of numbers there are no paces to be found, which is noticed.
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                return leave_one_out.by_formula(epochs, run.problem, rows, found, converges, self._factors)
+        except (ArithmeticError, np.linalg.LinAlgError):
             return None
 
     def _by_runs(self, epochs: FloatArray, rows: IntArray) -> LeftOutAnswer:

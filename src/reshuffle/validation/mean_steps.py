@@ -5,7 +5,7 @@ import scipy.linalg
 
 from reshuffle._core import IntArray
 from reshuffle.validation.descent import Descent, columns
-from reshuffle.validation.left_out import LeftOutRows, Looks, chunked
+from reshuffle.validation.left_out import LeftOutRows, Looks, chunked, no_one
 
 
 def mean_steps(descent: Descent) -> LeftOutRows:
@@ -29,4 +29,5 @@ def mean_steps(descent: Descent) -> LeftOutRows:
     return LeftOutRows(
         np.maximum(values, 0.0) + shrinkage, pull, lambda rows, height: chunked(rows, height, look), 1,
         applications=descent.scheme.steps(descent.problem.n), is_monotone=True,
+        alone=lambda: no_one(descent.problem.n) if shrinkage else descent.alone,
     )  # fmt: skip

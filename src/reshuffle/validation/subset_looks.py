@@ -20,7 +20,7 @@ from reshuffle._core.threads import each
 from reshuffle.epoch.accuracy import A_SECOND, CALL
 from reshuffle.epoch.lattice.subsets import elements, layer, prefix_weights
 from reshuffle.validation.descent import Descent
-from reshuffle.validation.left_out import LeftOutRows, Looks, chunked, standing_still
+from reshuffle.validation.left_out import LeftOutRows, Looks, chunked, no_one, standing_still
 
 _FEW_SUBSETS = 8
 """Up to this many subsets of the other batches, each is a look of its own, and leaving out is exact."""
@@ -123,7 +123,10 @@ def few_batches(descent: Descent) -> FewBatches:
         seen = view.look(descent, modes, members)
         return seen if alone is None else standing_still(seen, alone[members], values, pull)
 
-    rows = LeftOutRows(values, pull, looks, rank, applications=1, is_monotone=False)
+    rows = LeftOutRows(
+        values, pull, looks, rank, applications=1, is_monotone=False,
+        alone=lambda: no_one(n) if descent.shrinkage else descent.alone,
+    )  # fmt: skip
     return FewBatches(rows, is_exact, 0.0 if is_exact else _neglected(descent))
 
 
