@@ -7,6 +7,8 @@ from benchmarks import (
     core,
     expected_risk,
     free_spectrum,
+    leave_one_out,
+    plan,
     schemes,
     shuffle_once,
     startup,
@@ -22,4 +24,6 @@ free_spectrum.main()
 asymptotics.main()
 training.main()
 centred_maps.main()
+leave_one_out.main()
+plan.main()
 startup.main()
