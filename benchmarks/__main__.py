@@ -8,7 +8,6 @@ from benchmarks import (
     expected_risk,
     free_spectrum,
     leave_one_out,
-    plan,
     schemes,
     shuffle_once,
     startup,
@@ -25,5 +24,4 @@ asymptotics.main()
 training.main()
 centred_maps.main()
 leave_one_out.main()
-plan.main()
 startup.main()

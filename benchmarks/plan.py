@@ -93,7 +93,7 @@ def compared(name, X, y, splits):
 
 def main() -> None:
     """Both data sets."""
-    splits = [int(word) for word in sys.argv[1:]] or [20, 20]
+    splits = [int(word) for word in sys.argv[1:]] or [20, 3]
     X, y = load_diabetes(return_X_y=True)
     with np.errstate(over="ignore", invalid="ignore"):
         if splits[0]:
