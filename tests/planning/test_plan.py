@@ -341,7 +341,7 @@ def test_constant_columns_have_no_say():
         ({"y": np.column_stack([Y, np.ones(24)])}, ValueError, r"y\[:, 1\] must not be the same"),
         ({"X": X[:1], "y": Y[:1]}, ValueError, "at least 3 rows"),
         ({"X": np.ones((24, 2))}, ValueError, "column that is not constant"),
-        ({"batch_sizes": [0]}, ValueError, "batch_sizes must be a whole number between 1 and 24"),
+        ({"batch_sizes": [0]}, ValueError, "batch_sizes must be a whole number of at least 1"),
         ({"batch_sizes": []}, ValueError, "batch_sizes must be a list"),
         ({"steps": [1.5]}, ValueError, "steps must be a list of numbers above 0 and below 1"),
         ({"steps": []}, ValueError, "steps must be a list"),
@@ -368,3 +368,14 @@ def test_prepared_data_keeps_what_it_is_not_asked_to_change():
     np.testing.assert_allclose(scaled.problem.X.std(axis=0), 1)
     np.testing.assert_allclose(scaled.problem.y.mean(axis=0), 0, atol=1e-12)
     assert math.isclose(scaled.response_mean[0], Y.mean())
+
+
+def test_batches_larger_than_the_data_hold_all_of_them():
+    plan = rs.plan(X, Y, batch_sizes=[8, 1024], epochs=10, verify=False)
+    assert plan.batch_sizes.tolist() == [8, 24]
+
+
+@pytest.mark.parametrize(("features", "responses", "name"), [(X * 1e200, Y, "X"), (X, Y * 1e200, "y")])
+def test_numbers_without_squares(features, responses, name):
+    with pytest.raises(ValueError, match=f"{name} must have entries of at most 1e"):
+        rs.plan(features, responses)

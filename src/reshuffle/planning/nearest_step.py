@@ -186,7 +186,8 @@ def _changed(run: Run, batch_size: int | None, scheme: Scheme | None) -> Scheme:
     n = run.problem.n
     if batch_size is None:
         return base.without_stages(base.checked(scheme, n), "match")
-    size = checks.whole_number("batch_size", batch_size, 1, n, "That is the number of rows.")
+    # As in torch's DataLoader, a batch larger than the data holds all of them.
+    size = min(checks.whole_number("batch_size", batch_size, 1), n)
     try:
         return base.checked(run.scheme.with_batch_size(size), n)
     except UnsupportedError as refusal:

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from reshuffle._core import FloatArray
 from reshuffle.problem.least_squares import LeastSquares
 
+_LARGEST = 1e100
 _CONSTANT = 1e-12
 """Standard deviations, relative to the size of a column, that are mere rounding."""
 
@@ -56,6 +57,8 @@ def prepared(
     """
     given = LeastSquares(X, y)
     features, responses = given.X, given.y
+    _require_squares("X", features)
+    _require_squares("y", responses)
     _require_something_to_learn(features, responses, intercept)
     weights = LeastSquares(X, y, sample_weight=sample_weight).sample_weight
     mean = np.average(features, axis=0, weights=weights) if intercept else np.zeros(given.p)
@@ -69,6 +72,16 @@ def prepared(
         features = (features - mean) / scale
     problem = LeastSquares(features, responses - centre, sample_weight=weights)
     return PreparedData(problem, mean, scale, centre)
+
+
+def _require_squares(name: str, columns: FloatArray) -> None:
+    """Refuse numbers whose squares are none."""
+    largest = float(np.abs(columns).max(initial=0.0))
+    if largest > _LARGEST:
+        raise ValueError(
+            f"{name} must have entries of at most {_LARGEST:g}, so that sums of their squares are numbers, "
+            f"but one is {largest:.3g}; rescale {name}."
+        )
 
 
 def _require_something_to_learn(X: FloatArray, y: FloatArray, intercept: bool) -> None:

@@ -51,7 +51,7 @@ def plan(
     y : (n,) or (n, t)
         For several outputs the mean over them is what counts.
     batch_sizes : list of int, optional
-        16, 32, ..., 256 as far as there are more rows, and all rows, by default.
+        16, 32, ..., 256 as far as there are more rows, and all rows, by default. What is more than all rows is all.
     steps : list of float
         In units of the safe step of each batch size; up to half of it by default. With momentum, of that times
         1 - momentum.
@@ -150,7 +150,8 @@ def _sizes(given: ArrayLike | None, n: int) -> FloatArray:
         raise ValueError(
             f"batch_sizes must be a list of whole numbers, such as [16, 64], but it is {given!r}."
         )
-    sizes = [checks.whole_number("batch_sizes", size, 1, n) for size in values.tolist()]
+    # As in torch's DataLoader, a batch larger than the data holds all of them.
+    sizes = [min(checks.whole_number("batch_sizes", size, 1), n) for size in values.tolist()]
     return np.unique(np.array(sizes, dtype=np.float64))
 
 
