@@ -17,7 +17,16 @@ KERNELS = {
     "SkylakeX": ("AVX512_SKX",),
 }
 THREADS = (1, 2)
-PARTS = ["README.md", "docs", "src", "tests/core", "tests/epoch", "tests/run", "tests/schemes"]
+PARTS = [
+    "README.md",
+    "docs",
+    "src",
+    "tests/core",
+    "tests/epoch",
+    "tests/run",
+    "tests/schemes",
+    "tests/validation",
+]
 
 
 def main() -> int:

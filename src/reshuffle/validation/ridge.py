@@ -10,6 +10,9 @@ from reshuffle._core import FloatArray
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.validation.questions import Learner
 
+_ROUNDING = 1e-13
+"""The share of all degrees of freedom that may be missing by rounding."""
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RidgeEquivalent:
@@ -85,7 +88,7 @@ class _Ridge:
 
     def penalty(self, freedom: float) -> float:
         """The penalty with so many degrees of freedom."""
-        if not 0 < freedom < len(self.values):
+        if not 0 < freedom < (1 - _ROUNDING) * len(self.values):
             return 0.0 if freedom > 0 or not np.isfinite(freedom) else np.inf
         low = np.log(self.values.min()) - 45
         high = np.log(self.values.max()) + np.log(len(self.values) / freedom) + 1
