@@ -4,9 +4,12 @@ The grid has 5 batch sizes, 4 steps and 5 lengths, each trained in 5 folds, as G
 and step are trained once for the longest, which makes the same choices; the time is that of training each of the
 100 by itself, told by the epochs. The plan looks at all epochs up to the longest.
 
+And a plan for 100,000 rows of 500 columns, with its memory.
+
 python -m benchmarks.plan [splits of diabetes] [splits of digits]
 """
 
+import resource
 import sys
 import time
 
@@ -91,8 +94,18 @@ def compared(name, X, y, splits):
     )
 
 
+def large() -> None:
+    """A plan for many rows."""
+    drawn = rs.gaussian(100_000, 500, noise=2.0, covariance=np.geomspace(1, 1e-2, 500), seed=0)
+    begin = time.perf_counter()
+    rs.plan(drawn.X, drawn.y)
+    took, memory = time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    print(f"100,000 x 500: a plan in {took:.0f} s, {memory:.1f} GB with the data")
+
+
 def main() -> None:
-    """Both data sets."""
+    """The large one first, so that memory is its own; then both data sets."""
+    large()
     splits = [int(word) for word in sys.argv[1:]] or [20, 3]
     X, y = load_diabetes(return_X_y=True)
     with np.errstate(over="ignore", invalid="ignore"):

@@ -1,4 +1,4 @@
-"""What to choose before training: schemes beside each other, the step for another batch size."""
+"""What to choose before training: a plan, other batch sizes, schemes beside each other; and why a fit is so."""
 
 from reshuffle.planning.compared_schemes import SchemeComparison, SchemeRow
 from reshuffle.planning.explained_fit import Explanation

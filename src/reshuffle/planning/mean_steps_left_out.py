@@ -26,7 +26,7 @@ from reshuffle._core import AnyArray, FloatArray, IntArray
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.outputs import beside
 from reshuffle.schemes.base import Scheme
-from reshuffle.validation import contour
+from reshuffle.validation import centred_rows, contour
 from reshuffle.validation.leave_one_out import weights_of
 
 _CHUNK = 1 << 23
@@ -97,8 +97,7 @@ class Spectrum:
     @cached_property
     def enlarged(self) -> FloatArray:
         """a_i (n,): by how much a row is farther from the mean of the others than from that of all."""
-        total = self.weights.sum()
-        return np.asarray(total / (total - self.weights)) if self.centred else np.ones(self.problem.n)
+        return centred_rows.factors(self.problem) if self.centred else np.ones(self.problem.n)
 
     @cached_property
     def kurtosis(self) -> float:

@@ -42,6 +42,10 @@ class Learner(Protocol):
     def computation(self) -> Computation:
         """How answers are computed."""
 
+    @property
+    def epochs_worth_a_look(self) -> FloatArray:
+        """Epochs up to where nothing moves any more, and the limit if there is one."""
+
     def on(self, problem: LeastSquares) -> "Learner":
         """The same run on other rows."""
 
