@@ -29,7 +29,7 @@ class LaterSteps(StepSchedule):
     before: int
 
     @property
-    def per(self) -> str:  # type: ignore[override]
+    def per(self) -> str:
         """What the schedule counts; a mere function counts epochs."""
         return self.whole.per if isinstance(self.whole, StepSchedule) else "epoch"
 

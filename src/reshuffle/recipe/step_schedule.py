@@ -25,8 +25,10 @@ class StepSchedule(ABC):
     Schedules are equal if their entries are.
     """
 
-    per: str
-    """What is counted: "epoch" or "visit"."""
+    @property
+    @abstractmethod
+    def per(self) -> str:
+        """What is counted: "epoch" or "visit"."""
 
     @property
     def length(self) -> float:
@@ -65,7 +67,7 @@ class PerVisit(StepSchedule):
         object.__setattr__(self, "steps", checked_steps("steps", self.steps, "visit"))
 
     @property
-    def per(self) -> str:  # type: ignore[override]
+    def per(self) -> str:
         """Visits."""
         return "visit"
 

@@ -51,7 +51,7 @@ class Joined(StepSchedule):
         object.__setattr__(self, "at", starts)
 
     @property
-    def per(self) -> str:  # type: ignore[override]
+    def per(self) -> str:
         """That of its parts."""
         return self.schedules[0].per
 
