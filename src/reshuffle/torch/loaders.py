@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from reshuffle._core import checks
 from reshuffle.errors import UnsupportedError
 from reshuffle.schemes import Cyclic, FullBatch, SampleReshuffling, SampleWithReplacement, Scheme
 from reshuffle.schemes.partition import Partition
@@ -125,7 +126,7 @@ def _listed(batches: Any, length: int) -> Visits:
     return Visits(Cyclic, Partition([list(batch) for batch in rows]), length)
 
 
-def outputs(loader: Any) -> int:
+def outputs(loader: Any, given: int | None = None) -> int:
     """How many numbers the target of a sample holds: what nn.MSELoss averages over beside the rows.
 
     >>> torch = torch_itself()
@@ -133,6 +134,8 @@ def outputs(loader: Any) -> int:
     >>> outputs(torch.utils.data.DataLoader(data, batch_size=4))
     3
     """
+    if given is not None:
+        return checks.whole_number("outputs", given, 1)
     sample = loader.dataset[0]
     if not (isinstance(sample, (list, tuple)) and len(sample) == 2):
         length = f" of {len(sample)}" if isinstance(sample, (list, tuple)) else ""
@@ -140,4 +143,10 @@ def outputs(loader: Any) -> int:
             "the loader's dataset must hold pairs (features, target), but its first entry is "
             f"a {kind(sample)}{length}."
         )
-    return int(np.size(np.asarray(sample[1])))
+    target = np.asarray(sample[1])
+    if target.dtype.kind in "iub":
+        raise ValueError(
+            "outputs must be given where targets are whole numbers, as classes are: how many numbers does the loop "
+            "make of one? For ten classes, one output each, outputs=10."
+        )
+    return int(target.size)

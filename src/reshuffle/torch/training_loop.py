@@ -69,7 +69,13 @@ class TrainingLoop:
 
 
 def recipe(
-    optimizer: Any, loader: Any, scheduler: Any = None, loss: Any = None, *, per: str = "epoch"
+    optimizer: Any,
+    loader: Any,
+    scheduler: Any = None,
+    loss: Any = None,
+    *,
+    per: str = "epoch",
+    outputs: int | None = None,
 ) -> TrainingLoop:
     """Read off torch's own objects what a training loop of squared loss does.
 
@@ -90,6 +96,9 @@ def recipe(
         Or torch.nn.functional.mse_loss, which is the default.
     per : "epoch" or "visit"
         After what scheduler.step() is called.
+    outputs : int, optional
+        Numbers per target, by default those of the loader's. Where targets are classes, which the loop turns into
+        one output each, it is their number.
 
     Returns
     -------
@@ -109,9 +118,9 @@ def recipe(
     array([1.1678, 0.4405])
     """
     settings = optimizers.descent(optimizer)
-    visited, outputs = loaders.visits(loader), loaders.outputs(loader)
+    visited, count = loaders.visits(loader), loaders.outputs(loader, outputs)
     if losses.averages(loss):
-        scheme, unit = visited.averaged(), 2 / outputs
+        scheme, unit = visited.averaged(), 2 / count
     else:
         scheme, unit = visited.summed(), 2 * visited.rows_per_visit
     step: StepLike = unit * settings.learning_rate
@@ -125,4 +134,4 @@ def recipe(
         scheme.steps(visited.samples),
         settings.nesterov,
     )
-    return TrainingLoop(scheme, made, visited.samples, outputs)
+    return TrainingLoop(scheme, made, visited.samples, count)
