@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from reshuffle import free as free
     from reshuffle import plotting as plotting
     from reshuffle import sklearn as sklearn
+    from reshuffle import torch as torch
     from reshuffle.epoch.epoch import Epoch as Epoch
     from reshuffle.errors import AccuracyWarning as AccuracyWarning
     from reshuffle.errors import BudgetError as BudgetError
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from reshuffle.planning import plan as plan
     from reshuffle.problem import LeastSquares as LeastSquares
     from reshuffle.problem import gaussian as gaussian
+    from reshuffle.problem import random_features as random_features
     from reshuffle.recipe import EMA as EMA
     from reshuffle.recipe import PerVisit as PerVisit
     from reshuffle.recipe import TailAverage as TailAverage
@@ -117,10 +119,11 @@ _HOMES = {
     "gradient_flow": "reshuffle.run",
     "match": "reshuffle.planning",
     "plan": "reshuffle.planning",
+    "random_features": "reshuffle.problem",
     "schedules": "reshuffle.recipe",
     "simulate": "reshuffle.simulation",
 }
-_ROOMS = ("asymptotics", "free", "plotting", "sklearn")
+_ROOMS = ("asymptotics", "free", "plotting", "sklearn", "torch")
 
 __all__ = [*_HOMES, *_ROOMS]
 

@@ -7,13 +7,14 @@ from pathlib import Path
 
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from reshuffle.sklearn import MiniBatchRegressor, MiniBatchRegressorCV
+from reshuffle.sklearn import MiniBatchKernelRegressor, MiniBatchRegressor, MiniBatchRegressorCV
 
 ROOT = Path(__file__).parent.parent.parent
 MODELS = [
     MiniBatchRegressor(),
     MiniBatchRegressor(single_run=True, momentum=0.5, standardize=True),
     MiniBatchRegressorCV(),
+    MiniBatchKernelRegressor(),
 ]
 ARRAY_API = """
 from sklearn.utils.estimator_checks import check_array_api_input

@@ -24,12 +24,15 @@ class PreparedData:
         (X - mean) / scale and y - response_mean.
     mean, scale : (p,)
     response_mean : float or (t,)
+    is_centred : bool
+        Whether the means were subtracted.
     """
 
     problem: LeastSquares
     mean: FloatArray
     scale: FloatArray
     response_mean: Any
+    is_centred: bool = True
 
     def coefficients(self, parameters: FloatArray) -> tuple[FloatArray, Any]:
         """Parameters (p,) or (p, t) of the prepared problem as a coefficient per feature and an intercept."""
@@ -71,7 +74,20 @@ def prepared(
     if intercept or standardize:
         features = (features - mean) / scale
     problem = LeastSquares(features, responses - centre, sample_weight=weights)
-    return PreparedData(problem, mean, scale, centre)
+    return PreparedData(problem, mean, scale, centre, intercept)
+
+
+def as_posed(problem: LeastSquares) -> PreparedData:
+    """A problem that is trained on as it stands.
+
+    >>> as_posed(LeastSquares([[1.0], [2.0], [4.0]], [1.0, 2.0, 3.0])).scale
+    array([1.])
+    """
+    _require_squares("X", problem.X)
+    _require_squares("y", problem.y)
+    _require_something_to_learn(problem.X, problem.y, intercept=False)
+    nothing = np.zeros(problem.y.shape[1:])
+    return PreparedData(problem, np.zeros(problem.p), np.ones(problem.p), nothing, is_centred=False)
 
 
 def _require_squares(name: str, columns: FloatArray) -> None:

@@ -8,8 +8,9 @@ from numpy.typing import ArrayLike
 from reshuffle._core import FloatArray, checks
 from reshuffle.planning.contenders import Contest, Grid
 from reshuffle.planning.mean_steps_left_out import Spectrum, ridge_left_out
-from reshuffle.planning.prepared_data import prepared
+from reshuffle.planning.prepared_data import PreparedData, as_posed, prepared
 from reshuffle.planning.training_plan import Plan, PlannedRecipe, SimpleFit
+from reshuffle.problem import LeastSquares
 from reshuffle.schemes import SampleReshuffling, base
 from reshuffle.schemes.base import Scheme
 
@@ -23,8 +24,8 @@ _TINY = 1e-11
 
 
 def plan(
-    X: ArrayLike,
-    y: ArrayLike,
+    X: ArrayLike | LeastSquares,
+    y: ArrayLike | None = None,
     *,
     batch_sizes: ArrayLike | None = None,
     steps: ArrayLike = _SHARES,
@@ -32,8 +33,8 @@ def plan(
     penalties: ArrayLike = (0.0,),
     epochs: int = 1000,
     scheme: Scheme | None = None,
-    standardize: bool = True,
-    intercept: bool = True,
+    standardize: bool | None = None,
+    intercept: bool | None = None,
     sample_weight: ArrayLike | None = None,
     of_run: bool = True,
     verify: bool = True,
@@ -47,7 +48,8 @@ def plan(
 
     Parameters
     ----------
-    X : (n, p)
+    X : (n, p), or LeastSquares
+        Rows; or a problem, such as one that a kernel poses, which is planned for as it stands, without y.
     y : (n,) or (n, t)
         For several outputs the mean over them is what counts.
     batch_sizes : list of int, optional
@@ -63,7 +65,8 @@ def plan(
         How rows are visited; its batch size does not matter. `SampleReshuffling`, torch's shuffle=True, by default.
     standardize, intercept : bool
         Divide the columns of X by their standard deviation; subtract the means of X and y. Where a row is left out
-        means are those of the others; deviations stay those of all rows.
+        means are those of the others; deviations stay those of all rows. Both are done by default, but never to a
+        problem.
     sample_weight : (n,), optional
         Of the rows, in training, in means and deviations, and in the test error.
     of_run : bool
@@ -82,13 +85,7 @@ def plan(
       ridge: 1.214 (-0.57%)
       next: batches of 50, step 0.0122, 29 epochs: 1.221 (-0.03%)
     """
-    data = prepared(
-        X,
-        y,
-        standardize=checks.flag("standardize", standardize),
-        intercept=checks.flag("intercept", intercept),
-        sample_weight=sample_weight,
-    )
+    data = _data(X, y, standardize, intercept, sample_weight)
     n, wants_looks = data.problem.n, checks.flag("verify", verify)
     grid = Grid(
         batch_sizes=_sizes(batch_sizes, n),
@@ -99,7 +96,7 @@ def plan(
         scheme=_template(scheme, n),
         of_run=checks.flag("of_run", of_run),
     )
-    spectrum = Spectrum.of(data.problem, intercept)
+    spectrum = Spectrum.of(data.problem, data.is_centred)
     contest = Contest(spectrum, grid)
     best, *others = contest.ranked(wants_looks)
     least_squares, ridge = _simple_fits(spectrum)
@@ -117,6 +114,35 @@ def plan(
         mean_squares=contest.mean_squares,
         spreads=contest.spreads,
         safe_steps=contest.safe_steps,
+    )
+
+
+def _data(
+    X: ArrayLike | LeastSquares,
+    y: ArrayLike | None,
+    standardize: bool | None,
+    intercept: bool | None,
+    sample_weight: ArrayLike | None,
+) -> PreparedData:
+    if isinstance(X, LeastSquares):
+        given = {"y": y, "standardize": standardize, "intercept": intercept, "sample_weight": sample_weight}
+        for name, value in given.items():
+            if value is not None and value is not False:
+                raise TypeError(
+                    f"{name} must not be given beside a problem, which is planned for as it stands, but it is "
+                    f"{value!r}; pass X and y in place of the problem."
+                )
+        return as_posed(X)
+    if y is None:
+        raise TypeError(
+            "y must be given beside the rows X, but it is None; or pass a LeastSquares in their place."
+        )
+    return prepared(
+        X,
+        y,
+        standardize=standardize is None or checks.flag("standardize", standardize),
+        intercept=intercept is None or checks.flag("intercept", intercept),
+        sample_weight=sample_weight,
     )
 
 

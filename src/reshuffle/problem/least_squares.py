@@ -4,6 +4,7 @@ import math
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,9 +13,10 @@ from reshuffle._core import BoolArray, FloatArray, IntArray, checks
 from reshuffle._core.numerics import thin_qr
 from reshuffle._core.threads import few_threads
 from reshuffle.errors import MissingTruthError
-from reshuffle.problem import blocks, row_space
+from reshuffle.problem import blocks, kernel_features, row_space
 from reshuffle.problem.blocks import Blocks
 from reshuffle.problem.covariance import Covariance, CovarianceLike, covariance
+from reshuffle.problem.kernel_features import KernelFeatures
 from reshuffle.problem.outputs import (
     checked_columns,
     checked_noise,
@@ -54,6 +56,8 @@ class LeastSquares:
 
     Attributes
     ----------
+    new_rows : (m, p) or None
+        New points of a problem that was posed by a kernel, in its coordinates.
     outputs : int or None
         t, or None if y is a vector. Then beta_star is (p, t) and noise (t,), and `output(j)` is the problem of one.
 
@@ -87,7 +91,59 @@ class LeastSquares:
         )
         self.covariance = _covariance(covariance, self.p)
         self.noise = None if noise is None else checked_noise(noise, self.outputs)
+        self.new_rows: FloatArray | None = None
         self._of: tuple[LeastSquares, int] | None = None
+
+    @classmethod
+    def from_kernel(
+        cls,
+        K: ArrayLike | str,
+        y: ArrayLike,
+        K_new: ArrayLike | None = None,
+        *,
+        X: ArrayLike | None = None,
+        X_new: ArrayLike | None = None,
+        **parameters: Any,
+    ) -> "LeastSquares":
+        """The problem of any features with the kernel K = Phi Phi', which need not be known.
+
+        Mini-batch descent on them is mini-batch descent in the space of functions; the parameters of the problem
+        are coordinates in the eigenvectors of K. Losses, predictions, leave-one-out and thresholds are those of
+        the kernel.
+
+        Parameters
+        ----------
+        K : (n, n), or the name of a kernel of scikit-learn
+            k(x_i, x_j), symmetric and positive semidefinite up to rounding. By name ("rbf", "laplacian",
+            "polynomial", ...) it is computed between the rows of X, with its parameters (gamma, degree, ...) as
+            keywords.
+        y : (n,) or (n, t)
+            Responses.
+        K_new : (m, n), optional
+            The kernel between new points and the old ones: `run.predict(None, epochs)` is about these.
+        X, X_new : (n, d) and (m, d), optional
+            Beside the name of a kernel: the points, and new ones.
+
+        >>> import reshuffle as rs
+        >>> x = np.linspace(0, 3, 20)[:, np.newaxis]
+        >>> problem = rs.LeastSquares.from_kernel("rbf", np.sin(x[:, 0]), X=x, X_new=[[1.5]], gamma=1.0)
+        >>> run = rs.descend(problem, rs.SampleReshuffling(batch_size=10), step=0.5)
+        >>> run.predict(None, 500).round(1), round(float(np.sin(1.5)), 1)
+        (array([1.]), 1.0)
+        """
+        if isinstance(K, str):
+            K, K_new = kernel_features.named(K, X, X_new, parameters)
+        elif X is not None or X_new is not None or parameters:
+            raise TypeError(
+                "X, X_new and parameters of a kernel must come with its name, as in from_kernel('rbf', y, X=X, "
+                "gamma=1.0), but K is a matrix."
+            )
+        features = KernelFeatures(K)
+        made = cls(features.rows, y)
+        made.reduction = features.reduction(made.y)
+        if K_new is not None:
+            made.new_rows = features.of(kernel_features.checked_new(K_new, made.n))
+        return made
 
     def __repr__(self) -> str:
         known = [name for name in ("beta_star", "noise") if getattr(self, name) is not None]

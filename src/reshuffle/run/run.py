@@ -212,21 +212,22 @@ class Run(JudgedRun):
 
     @overload
     def predict(
-        self, X_new: ArrayLike, epochs: ArrayLike, *, return_std: Literal[False] = False
+        self, X_new: ArrayLike | None, epochs: ArrayLike, *, return_std: Literal[False] = False
     ) -> FloatArray: ...
 
     @overload
     def predict(
-        self, X_new: ArrayLike, epochs: ArrayLike, *, return_std: Literal[True]
+        self, X_new: ArrayLike | None, epochs: ArrayLike, *, return_std: Literal[True]
     ) -> tuple[FloatArray, FloatArray]: ...
 
     def predict(
-        self, X_new: ArrayLike, epochs: ArrayLike, *, return_std: bool = False
+        self, X_new: ArrayLike | None, epochs: ArrayLike, *, return_std: bool = False
     ) -> FloatArray | tuple[FloatArray, FloatArray]:
         """What the mean iterate says of new rows X_new (m, p), of shape epochs.shape + (m,) or (m, t).
 
         With `return_std`, beside it the standard deviation of what single runs say, over their random orders, of
-        the same shape; `covariance(epochs).deviation_error(X_new)` tells how well that is known.
+        the same shape; `covariance(epochs).deviation_error(X_new)` tells how well that is known. None for X_new
+        asks about the new points that a kernel problem was posed with.
 
         >>> import reshuffle as rs
         >>> problem = rs.LeastSquares([[1.0], [2.0]], [1.0, 2.0])
@@ -237,13 +238,22 @@ class Run(JudgedRun):
         >>> [answer.round(4).tolist() for answer in run.predict([[10.0]], [1, 2], return_std=True)]
         [[[0.8], [1.232]], [[0.2], [0.2273]]]
         """
-        rows = new_rows(X_new, self.problem.p)
+        rows = self._posed_with() if X_new is None else new_rows(X_new, self.problem.p)
         wants_std = checks.flag("return_std", return_std)
         parameters = self.iterate(epochs)
         with np.errstate(invalid="ignore"):
             predicted = parameters @ rows.T if self.problem.outputs is None else rows @ parameters
         predicted = np.where(np.isnan(predicted), np.inf, predicted)
         return (predicted, self.covariance(epochs).deviation(rows)) if wants_std else predicted
+
+    def _posed_with(self) -> FloatArray:
+        if self.problem.new_rows is None:
+            raise ValueError(
+                f"X_new must have shape (new rows, {self.problem.p}), but it is None, which stands for the new "
+                "points of a kernel, and this problem was posed without any; pass X_new, or K_new to "
+                "LeastSquares.from_kernel."
+            )
+        return self.problem.new_rows
 
     def covariance(self, epochs: ArrayLike) -> ParameterCovariance | OutputCovariances:
         """How single runs spread around the mean iterate: the covariance of their parameters over the orders.

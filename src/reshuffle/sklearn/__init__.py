@@ -5,10 +5,14 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from reshuffle.sklearn.mini_batch_kernel_regressor import (
+        MiniBatchKernelRegressor as MiniBatchKernelRegressor,
+    )
     from reshuffle.sklearn.mini_batch_regressor import MiniBatchRegressor as MiniBatchRegressor
     from reshuffle.sklearn.mini_batch_regressor_cv import MiniBatchRegressorCV as MiniBatchRegressorCV
 
 _HOMES = {
+    "MiniBatchKernelRegressor": "reshuffle.sklearn.mini_batch_kernel_regressor",
     "MiniBatchRegressor": "reshuffle.sklearn.mini_batch_regressor",
     "MiniBatchRegressorCV": "reshuffle.sklearn.mini_batch_regressor_cv",
 }

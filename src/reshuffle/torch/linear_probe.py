@@ -1,0 +1,125 @@
+"""A linear head on a frozen backbone: the problem that training it solves."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from reshuffle._core import AnyArray, FloatArray, checks
+from reshuffle.problem import LeastSquares
+from reshuffle.run import Run
+from reshuffle.torch.frozen_features import features
+
+
+@dataclass(frozen=True, eq=False)
+class Probe:
+    """The features of a frozen backbone, and what a linear head on them is to learn.
+
+    Classes are learned as one output each, 1 for the sample's own and 0 for the others, by squared loss: all
+    answers are about that. Cross-entropy trains the same head in another way, and is not predicted here.
+
+    Attributes
+    ----------
+    problem : LeastSquares
+        Its last column is 1 if the head has a bias.
+    classes : int or None
+        How many classes there are, None for targets that are numbers.
+    has_bias : bool
+    """
+
+    problem: LeastSquares
+    classes: int | None
+    has_bias: bool
+    _backbone: Any
+
+    def rows(self, loader: Any, device: Any = None) -> tuple[FloatArray, AnyArray]:
+        """The features (m, p) of other samples, as the head sees them, and their targets."""
+        return _seen(self._backbone, loader, self.has_bias, device)
+
+    def accuracy(self, run: Run, epochs: ArrayLike, loader: Any = None) -> FloatArray:
+        """The share of samples whose largest output is that of their class, of the mean iterate.
+
+        Parameters
+        ----------
+        run : Run
+            Of `problem`.
+        epochs : number or array of any shape
+        loader : optional
+            Of other samples, such as held-out ones; by default those of the problem.
+
+        Returns
+        -------
+        array of the shape of epochs
+        """
+        if self.classes is None:
+            raise ValueError("accuracy must be asked of classes, but the targets of this probe are numbers.")
+        if loader is None:
+            rows, labels = self.problem.X, self.problem.y.argmax(axis=1)
+        else:
+            rows, labels = self.rows(loader)
+        # One epoch at a time: predictions of all of them together would not be bounded.
+        when = checks.epochs(epochs)
+        hits = [
+            (run.predict(rows, moment).argmax(axis=-1) == labels).mean() for moment in when.ravel().tolist()
+        ]
+        return np.reshape(hits, when.shape)
+
+
+def probe(
+    backbone: Any, loader: Any, *, bias: bool = True, classes: int | None = None, device: Any = None
+) -> Probe:
+    """Compute the features of a frozen backbone, and pose the problem that training a linear head on them solves.
+
+    Parameters
+    ----------
+    backbone : torch.nn.Module
+        Makes features (m, d), in float32 or float64, of a batch of inputs; in evaluation mode.
+    loader : torch.utils.data.DataLoader
+        Of pairs (inputs, targets). Every sample is taken once, in the order of the data, whatever the
+        loader shuffles or drops. Whole numbers as targets are classes; others are to be predicted, (m,) or (m, t).
+    bias : bool
+        Whether the head has a bias, a last column of ones.
+    classes : int, optional
+        How many classes there are; by default one more than the largest label.
+    device : optional
+        Where features are computed; by default where the backbone is.
+
+    >>> import torch
+    >>> import reshuffle as rs
+    >>> from reshuffle.torch import probe
+    >>> from torch.utils.data import DataLoader, TensorDataset
+    >>> data = TensorDataset(torch.tensor([[0.0], [1.0], [3.0], [4.0]]), torch.tensor([0, 0, 1, 1]))
+    >>> made = probe(torch.nn.Identity(), DataLoader(data, batch_size=2))
+    >>> made.problem, made.classes
+    (LeastSquares(n=4, p=2, outputs=2, truth unknown), 2)
+    >>> made.accuracy(rs.descend(made.problem, rs.SampleReshuffling(batch_size=2), step=0.1), [0, 200]).tolist()
+    [0.5, 1.0]
+    """
+    has_bias = checks.flag("bias", bias)
+    X, targets = _seen(backbone, loader, has_bias, device)
+    if targets.dtype.kind not in "iu":
+        if classes is not None:
+            raise ValueError(f"classes must be None where targets are numbers, but it is {classes!r}.")
+        return Probe(LeastSquares(X, targets.astype(np.float64)), None, has_bias, backbone)
+    count = _classes(targets, classes)
+    return Probe(LeastSquares(X, np.eye(count)[targets]), count, has_bias, backbone)
+
+
+def _classes(labels: AnyArray, asked: int | None) -> int:
+    if labels.ndim != 1:
+        raise ValueError(
+            "targets must be one class per sample, or real numbers, but they are whole numbers of shape "
+            f"{labels.shape}."
+        )
+    least = max(int(labels.max()), 0) + 1
+    count = least if asked is None else checks.whole_number("classes", asked, 1)
+    if labels.min() < 0 or least > count:
+        wrong = int(labels.min()) if labels.min() < 0 else least - 1
+        raise ValueError(f"targets must be classes from 0 to {count - 1}, but one is {wrong}.")
+    return count
+
+
+def _seen(backbone: Any, loader: Any, has_bias: bool, device: Any) -> tuple[FloatArray, AnyArray]:
+    X, targets = features(backbone, loader, device)
+    return (np.column_stack([X, np.ones(len(X))]) if has_bias else X), targets

@@ -1,0 +1,154 @@
+"""Problems posed by a kernel, against explicit features, refits and scikit-learn's kernel ridge."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.metrics.pairwise import pairwise_kernels
+
+import reshuffle as rs
+
+EPOCHS = [0, 1, 7, 200, math.inf]
+RECIPES = {
+    "full batch": (rs.FullBatch(), {"step": 0.1}),
+    "reshuffled": (rs.RandomReshuffling(batches=3), {"step": 0.1}),
+    "shuffled samples": (rs.SampleReshuffling(batches=2), {"step": 0.1}),
+    "cavity": (rs.SampleReshuffling(batch_size=3), {"step": 0.05}),
+    "cyclic with momentum": (rs.Cyclic(batches=4), {"step": 0.05, "momentum": 0.5}),
+    "penalized": (rs.RandomReshuffling(batches=2), {"step": 0.1, "penalty": 0.2}),
+}
+
+
+def draw(n, p, outputs=None, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, p)) / math.sqrt(p)
+    return X, rng.standard_normal(n if outputs is None else (n, outputs)), rng.standard_normal((5, p))
+
+
+@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize(("n", "p", "outputs"), [(13, 4, None), (12, 20, None), (12, 20, 3), (9, 9, None)])
+def test_a_linear_kernel_is_its_features(name, n, p, outputs):
+    X, y, X_new = draw(n, p, outputs)
+    scheme, settings = RECIPES[name]
+    explicit = rs.descend(rs.LeastSquares(X, y), scheme, **settings)
+    implicit = rs.descend(rs.LeastSquares.from_kernel(X @ X.T, y, X_new @ X.T), scheme, **settings)
+    close = {"rtol": 1e-10, "atol": 1e-10}
+    np.testing.assert_allclose(implicit.predict(None, EPOCHS), explicit.predict(X_new, EPOCHS), **close)
+    np.testing.assert_allclose(implicit.training_loss(EPOCHS), explicit.training_loss(EPOCHS), **close)
+    np.testing.assert_allclose(
+        implicit.leave_one_out([1, 7]).residuals, explicit.leave_one_out([1, 7]).residuals, **close
+    )
+    np.testing.assert_allclose(
+        implicit.predict(None, 7, return_std=True)[1],
+        explicit.predict(X_new, 7, return_std=True)[1],
+        rtol=1e-7,
+    )
+    if "penalty" not in settings:
+        np.testing.assert_allclose(implicit.degrees_of_freedom(7), explicit.degrees_of_freedom(7), **close)
+
+
+@pytest.mark.parametrize("scheme", [rs.FullBatch(), rs.RandomReshuffling(batches=3)])
+def test_thresholds_are_those_of_the_features(scheme):
+    X, y, _ = draw(12, 20)
+    explicit = rs.critical_step(rs.LeastSquares(X, y), scheme)
+    assert rs.critical_step(rs.LeastSquares.from_kernel(X @ X.T, y), scheme) == pytest.approx(
+        explicit, rel=1e-9
+    )
+
+
+@pytest.mark.parametrize(
+    ("kernel", "parameters"),
+    [("rbf", {"gamma": 0.3}), ("laplacian", {}), ("polynomial", {"degree": 2}), ("linear", {})],
+)
+def test_kernels_by_name_end_in_kernel_ridge(kernel, parameters):
+    X, y, X_new = draw(15, 3, seed=1)
+    problem = rs.LeastSquares.from_kernel(kernel, y, X=X, X_new=X_new, **parameters)
+    penalty = 0.05
+    run = rs.descend(problem, rs.FullBatch(), step=0.1, penalty=penalty)
+    K = pairwise_kernels(X, metric=kernel, **parameters)
+    ridge = KernelRidge(alpha=15 * penalty, kernel="precomputed").fit(K, y)
+    K_new = pairwise_kernels(X_new, X, metric=kernel, **parameters)
+    np.testing.assert_allclose(run.predict(None, math.inf), ridge.predict(K_new), rtol=1e-9, atol=1e-10)
+
+
+def test_descent_in_functions_is_what_the_dual_recursion_does():
+    X, y, X_new = draw(12, 2, seed=2)
+    K, K_new = (pairwise_kernels(rows, X, metric="rbf", gamma=1.0) for rows in (X, X_new))
+    # Cyclic batches of four, by hand: a visit changes the coefficients of its own rows alone.
+    weights, step = np.zeros(12), 0.7
+    for _ in range(5):
+        for start in range(0, 12, 4):
+            rows = slice(start, start + 4)
+            weights[rows] -= step / 4 * (K[rows] @ weights - y[rows])
+    run = rs.descend(rs.LeastSquares.from_kernel(K, y, K_new), rs.Cyclic(batch_size=4), step=step)
+    np.testing.assert_allclose(run.predict(None, 5), K_new @ weights, rtol=0, atol=1e-12)
+
+
+@given(st.integers(0, 10**6), st.integers(2, 12), st.integers(1, 5))
+def test_kernels_of_any_rank(seed, n, rank):
+    X, y, X_new = draw(n, rank, seed=seed)
+    run = rs.descend(rs.LeastSquares.from_kernel(X @ X.T, y, X_new @ X.T), rs.FullBatch(), step=0.1)
+    assert run.problem.rank == min(n, rank)
+    explicit = rs.descend(rs.LeastSquares(X, y), rs.FullBatch(), step=0.1)
+    np.testing.assert_allclose(
+        run.predict(None, [3, 50]), explicit.predict(X_new, [3, 50]), rtol=0, atol=1e-7
+    )
+
+
+def test_kernels_in_single_precision_have_the_rounding_of_that():
+    X, y, _ = draw(40, 3)
+    K = pairwise_kernels(X, metric="rbf", gamma=0.01).astype(np.float32)
+    assert rs.LeastSquares.from_kernel(K, y).rank < 40
+    # The same numbers as float64 have eigenvalues that float64 does not round to.
+    with pytest.raises(ValueError, match="positive semidefinite"):
+        rs.LeastSquares.from_kernel(K.astype(np.float64), y)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "match"),
+    [
+        ({"K": np.ones((3, 2))}, ValueError, "square"),
+        ({"K": np.triu(np.ones((3, 3)))}, ValueError, "symmetric"),
+        ({"K": np.diag([1.0, 1.0, -0.1])}, ValueError, "positive semidefinite"),
+        ({"K": np.zeros((3, 3))}, ValueError, "not zero"),
+        ({"K": np.full((3, 3), np.nan)}, ValueError, "K"),
+        ({"K_new": np.ones((2, 4))}, ValueError, r"K_new must have shape \(new points, 3\)"),
+        ({"y": [1.0, 2.0]}, ValueError, "y must"),
+        ({"gamma": 1.0}, TypeError, "must come with its name"),
+        ({"K": "rbf"}, TypeError, "X must be given"),
+        ({"K": "rbg", "X": np.eye(3)}, ValueError, "K must be"),
+        ({"K": "rbf", "X": np.eye(3), "X_new": np.ones((1, 2))}, ValueError, "X_new must have 3 columns"),
+    ],
+)
+def test_bad_input_is_named(arguments, error, match):
+    with pytest.raises(error, match=match):
+        rs.LeastSquares.from_kernel(**{"K": np.eye(3), "y": np.arange(3.0), **arguments})
+
+
+def test_new_points_must_have_been_given():
+    run = rs.descend(rs.LeastSquares.from_kernel(np.eye(3), np.arange(3.0)), rs.FullBatch(), step=0.1)
+    with pytest.raises(ValueError, match="posed without any"):
+        run.predict(None, 1)
+
+
+def test_a_plan_for_a_kernel_is_that_for_its_features():
+    X, y, _ = draw(40, 6, seed=3)
+    asked = {"batch_sizes": [10, 40], "epochs": 50}
+    kernel = rs.plan(rs.LeastSquares.from_kernel(X @ X.T, y), **asked)
+    rows = rs.plan(X, y, standardize=False, intercept=False, **asked)
+    assert kernel.best.mean_square == pytest.approx(rows.best.mean_square, rel=1e-8)
+    assert (kernel.best.batch_size, kernel.best.epochs) == (rows.best.batch_size, rows.best.epochs)
+    np.testing.assert_allclose(kernel.mean_squares, rows.mean_squares, rtol=1e-7)
+
+
+@pytest.mark.parametrize(
+    "given", [{"y": np.arange(3.0)}, {"standardize": True}, {"sample_weight": np.ones(3)}]
+)
+def test_a_problem_is_planned_for_as_it_stands(given):
+    with pytest.raises(TypeError, match="must not be given beside a problem"):
+        rs.plan(rs.LeastSquares.from_kernel(np.eye(3), np.arange(3.0)), **given)
+    with pytest.raises(TypeError, match="y must be given"):
+        rs.plan(np.eye(3))

@@ -1,0 +1,1 @@
+"""reshuffle.torch against torch."""

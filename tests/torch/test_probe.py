@@ -1,0 +1,178 @@
+"""Linear probes on frozen backbones against really training their heads."""
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import DataLoader, IterableDataset, SubsetRandomSampler, TensorDataset
+
+import reshuffle as rs
+from reshuffle.torch import probe, recipe
+
+
+def data(n=30, seed=0, dtype=torch.float32, classes=3):
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.arange(n) % classes
+    inputs = torch.randn(n, 5, generator=generator, dtype=dtype) + labels[:, None].to(dtype)
+    return TensorDataset(inputs, labels)
+
+
+def backbone(dtype=torch.float32):
+    generator = torch.Generator().manual_seed(1)
+    model = torch.nn.Sequential(torch.nn.Linear(5, 4), torch.nn.ReLU(), torch.nn.Dropout(0.5)).to(dtype)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=generator, dtype=dtype))
+    return model.eval()
+
+
+def trained_head(frozen, loader, lr, epochs, dtype, classes=3, **settings):
+    """A head that really begins at zero and is trained on one-hot classes by torch."""
+    head = torch.nn.Linear(4, classes).to(dtype)
+    torch.nn.init.zeros_(head.weight)
+    torch.nn.init.zeros_(head.bias)
+    optimizer = torch.optim.SGD(head.parameters(), lr=lr, **settings)
+    for _ in range(epochs):
+        for inputs, labels in loader:
+            optimizer.zero_grad()
+            wanted = torch.nn.functional.one_hot(labels, classes).to(dtype)
+            torch.nn.functional.mse_loss(head(frozen(inputs)), wanted).backward()
+            optimizer.step()
+    weights = torch.column_stack([head.weight, head.bias]).detach().numpy().T
+    return weights, optimizer, head
+
+
+@pytest.mark.parametrize(("dtype", "atol"), [(torch.float64, 1e-11), (torch.float32, 1e-6)])
+@pytest.mark.parametrize("settings", [{}, {"momentum": 0.8, "weight_decay": 0.1}])
+def test_a_head_trained_in_order_is_predicted(dtype, atol, settings):
+    frozen, loader = backbone(dtype), DataLoader(data(dtype=dtype), batch_size=8)
+    weights, optimizer, head = trained_head(frozen, loader, 0.05, 4, dtype, **settings)
+    made = probe(frozen, loader)
+    run = recipe(optimizer, loader, outputs=made.classes).descend(made.problem)
+    np.testing.assert_allclose(weights, run.iterate(4), rtol=0, atol=atol)
+    inputs, labels = loader.dataset.tensors
+    hits = (head(frozen(inputs)).argmax(dim=1) == labels).double().mean()
+    assert float(made.accuracy(run, 4)) == pytest.approx(float(hits))
+    fresh = DataLoader(data(seed=5, dtype=dtype), batch_size=7)
+    inputs, labels = fresh.dataset.tensors
+    hits = (head(frozen(inputs)).argmax(dim=1) == labels).double().mean()
+    assert made.accuracy(run, [0, 4], fresh)[1] == pytest.approx(float(hits))
+
+
+def test_the_mean_head_over_two_hundred_seeds_is_predicted():
+    frozen, dtype, seeds = backbone(torch.float64), torch.float64, 200
+    inputs, labels = data(n=20, dtype=dtype).tensors
+    # The features once: what is trained is the head.
+    seen = TensorDataset(frozen(inputs).detach(), labels)
+    ends = []
+    for seed in range(seeds):
+        loader = DataLoader(seen, batch_size=6, shuffle=True, generator=torch.Generator().manual_seed(seed))
+        weights, optimizer, _ = trained_head(torch.nn.Identity(), loader, 0.2, 3, dtype)
+        ends.append(weights)
+    made = probe(frozen, DataLoader(data(n=20, dtype=dtype), batch_size=6, shuffle=True))
+    run = recipe(optimizer, loader, outputs=3).descend(made.problem)
+    error = np.std(ends, axis=0, ddof=1) / np.sqrt(seeds)
+    assert error.max() > 1e-3
+    # What the cavity may be off is per output; the largest covers all.
+    slack = np.max(run.iterate_error(3))
+    assert (np.abs(np.mean(ends, axis=0) - run.iterate(3)) <= 4 * error + slack).all()
+
+
+def test_every_sample_is_taken_once_in_order_whatever_the_loader_does():
+    plain = probe(backbone(), DataLoader(data(), batch_size=7)).problem
+    for loader in (
+        DataLoader(data(), batch_size=4, shuffle=True, drop_last=True),
+        DataLoader(data(), batch_sampler=[[29, 0], list(range(1, 29))]),
+        [data()[:10], data()[10:]],
+    ):
+        again = probe(backbone(), loader).problem
+        # Products of another shape round differently.
+        np.testing.assert_allclose(again.X, plain.X, rtol=1e-5, atol=1e-6)
+        assert np.array_equal(again.y, plain.y)
+    some = probe(backbone(), DataLoader(data(), 4, sampler=SubsetRandomSampler([5, 3, 9]))).problem
+    np.testing.assert_allclose(some.X, plain.X[[3, 5, 9]], rtol=1e-5, atol=1e-6)
+
+
+def test_numbers_are_learned_as_they_are():
+    inputs, labels = data().tensors
+    made = probe(backbone(), DataLoader(TensorDataset(inputs, labels / 2), 8), bias=False)
+    assert (made.classes, made.problem.p, made.problem.outputs) == (None, 4, None)
+    assert np.array_equal(made.problem.y, labels.numpy() / 2)
+    with pytest.raises(ValueError, match="accuracy must be asked of classes"):
+        made.accuracy(rs.descend(made.problem, rs.FullBatch(), step=0.1), 1)
+    several = probe(backbone(), DataLoader(TensorDataset(inputs, inputs), 8)).problem
+    assert several.outputs == 5
+
+
+class Endless(IterableDataset):
+    """It has no end, and a length that is not true."""
+
+    def __init__(self, length=None):
+        self.length = length
+
+    def __iter__(self):
+        while True:
+            yield torch.zeros(5), 0
+
+
+class Changing(IterableDataset):
+    """It says five and gives three."""
+
+    def __len__(self):
+        return 5
+
+    def __iter__(self):
+        return iter([(torch.zeros(5), 0)] * 3)
+
+
+class Pair(torch.nn.Module):
+    """Returns more than features."""
+
+    def forward(self, inputs):
+        return inputs, inputs
+
+
+@pytest.mark.parametrize(
+    ("match", "error", "change"),
+    [
+        ("Dropout, is in training mode", rs.UnsupportedError, {"backbone": backbone().train()}),
+        ("BatchNorm1d, is in training", rs.UnsupportedError, {"backbone": torch.nn.BatchNorm1d(5)}),
+        ("Module must be given", TypeError, {"backbone": len}),
+        ("returns a tuple", rs.UnsupportedError, {"backbone": Pair()}),
+        ("add torch.nn.Flatten", ValueError, {"backbone": torch.nn.Unflatten(1, (5, 1))}),
+        (
+            "float16", rs.UnsupportedError,
+            {"loader": DataLoader(data(dtype=torch.float16)), "backbone": torch.nn.Identity()},
+        ),
+        (
+            "one row per sample", ValueError,
+            {"backbone": torch.nn.Flatten(0, 1), "loader": [(torch.zeros(2, 1, 5), [0, 0, 1])]},
+        ),
+        ("device must be", ValueError, {"device": "cuda:7"}),
+        ("device must be", ValueError, {"device": "abacus"}),
+        ("classes from 0 to 1, but one is 2", ValueError, {"classes": 2}),
+        ("classes from 0 to 0, but one is -1", ValueError, {"loader": [(torch.zeros(1, 5), torch.tensor([-1]))]}),
+        ("one class per sample", ValueError, {"loader": [(torch.zeros(1, 5), torch.tensor([[1, 2]]))]}),
+        ("pairs", rs.UnsupportedError, {"loader": [torch.zeros(1, 5)]}),
+        ("loader must be", TypeError, {"loader": 3}),
+        ("empty", ValueError, {"loader": []}),
+        ("its length must not change", ValueError, {"loader": DataLoader(Changing(), batch_size=2)}),
+        ("classes must be None", ValueError, {"loader": [(torch.zeros(1, 5), torch.zeros(1))], "classes": 2}),
+    ],
+)  # fmt: skip
+@pytest.mark.filterwarnings("ignore:Length of IterableDataset:UserWarning")
+def test_bad_input_is_named(match, error, change):
+    arguments = {"backbone": backbone(), "loader": DataLoader(data(), batch_size=8), **change}
+    with pytest.raises(error, match=match):
+        probe(arguments.pop("backbone"), arguments.pop("loader"), **arguments)
+
+
+def test_loaders_without_end_are_refused(monkeypatch):
+    monkeypatch.setattr("reshuffle.torch.every_sample._MOST", 100)
+    with pytest.raises(rs.BudgetError, match="more than 100 samples and does not tell its length"):
+        probe(backbone(), DataLoader(Endless(), batch_size=8))
+
+
+def test_classes_need_their_number_in_a_recipe():
+    optimizer = torch.optim.SGD([torch.zeros(1)], lr=0.1)
+    with pytest.raises(ValueError, match="outputs must be given"):
+        recipe(optimizer, DataLoader(data(), batch_size=8))

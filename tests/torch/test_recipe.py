@@ -1,0 +1,264 @@
+"""Training loops of torch, read off its objects, against really running them."""
+
+import numpy as np
+import pytest
+import torch
+from torch.optim import lr_scheduler as lr
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    IterableDataset,
+    RandomSampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    TensorDataset,
+    WeightedRandomSampler,
+)
+
+import reshuffle as rs
+from reshuffle.torch import recipe
+
+EPOCHS = 3
+
+
+def posed(n=11, p=4, outputs=None, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, p))
+    y = rng.standard_normal(n if outputs is None else (n, outputs))
+    return rs.LeastSquares(X, y)
+
+
+def data_of(problem):
+    return TensorDataset(torch.tensor(problem.X), torch.tensor(problem.y))
+
+
+def head_of(problem):
+    """A linear model that begins at zero, with an axis of outputs only where the responses have one."""
+    shape = (problem.p,) if problem.outputs is None else (problem.p, problem.outputs)
+    return torch.zeros(shape, dtype=torch.float64, requires_grad=True)
+
+
+def trained(
+    weights, optimizer, loader, scheduler=None, loss=torch.nn.functional.mse_loss, per="epoch", epochs=EPOCHS
+):
+    for _ in range(epochs):
+        for features, responses in loader:
+            optimizer.zero_grad()
+            loss(features @ weights, responses).backward()
+            optimizer.step()
+            if scheduler and per == "visit":
+                scheduler.step()
+        if scheduler and per == "epoch":
+            scheduler.step()
+    return weights.detach().numpy()
+
+
+LOADERS = {
+    "in order": lambda data: DataLoader(data, batch_size=4),
+    "in order, last dropped": lambda data: DataLoader(data, batch_size=4, drop_last=True),
+    "all at once": lambda data: DataLoader(data, batch_size=100),
+    "one batch of some": lambda data: DataLoader(data, batch_size=7, drop_last=True),
+    "a batch sampler of torch": lambda data: DataLoader(
+        data, batch_sampler=BatchSampler(SequentialSampler(data), 3, drop_last=False)
+    ),
+    "a list of batches": lambda data: DataLoader(
+        data, batch_sampler=[[3, 1, 0], [2, 4, 5, 6], [10, 9, 8, 7]]
+    ),
+}
+SETTINGS = [
+    {},
+    {"weight_decay": 0.3},
+    {"momentum": 0.7, "weight_decay": 0.1},
+    {"momentum": 0.5, "nesterov": True},
+    # Without momentum torch makes no use of it.
+    {"dampening": 0.4},
+]
+
+
+@pytest.mark.parametrize("name", LOADERS)
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+@pytest.mark.parametrize("outputs", [None, 3])
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+def test_loops_without_chance_are_followed_to_the_last_digit(name, settings, outputs, reduction):
+    problem = posed(outputs=outputs)
+    weights, loader = head_of(problem), LOADERS[name](data_of(problem))
+    optimizer = torch.optim.SGD([weights], lr=0.03, **settings)
+    loss = torch.nn.MSELoss(reduction=reduction)
+    loop = recipe(optimizer, loader, loss=loss)
+    found = loop.descend(problem).iterate(EPOCHS)
+    np.testing.assert_allclose(trained(weights, optimizer, loader, loss=loss), found, rtol=0, atol=1e-11)
+
+
+SCHEDULERS = {
+    "StepLR": lambda o: lr.StepLR(o, 2, 0.4),
+    "ExponentialLR": lambda o: lr.ExponentialLR(o, 0.8),
+    "CosineAnnealingLR": lambda o: lr.CosineAnnealingLR(o, 5, 0.01),
+    "LinearLR": lambda o: lr.LinearLR(o, 0.2, 0.9, 4),
+    "ConstantLR": lambda o: lr.ConstantLR(o, 0.3, 2),
+    "OneCycleLR": lambda o: lr.OneCycleLR(o, 0.05, total_steps=20, cycle_momentum=False),
+    "CyclicLR": lambda o: lr.CyclicLR(o, 0.01, 0.05, 2, cycle_momentum=False),
+    "MultiStepLR": lambda o: lr.MultiStepLR(o, [1, 4], 0.5),
+    "PolynomialLR": lambda o: lr.PolynomialLR(o, 12, 2.0),
+    "LambdaLR": lambda o: lr.LambdaLR(o, lambda count: 1 / (1 + count)),
+    "MultiplicativeLR": lambda o: lr.MultiplicativeLR(o, lambda count: 0.9),
+    "CosineAnnealingWarmRestarts": lambda o: lr.CosineAnnealingWarmRestarts(o, 2, 2),
+    "SequentialLR": lambda o: lr.SequentialLR(o, [lr.LinearLR(o, 0.1, 1.0, 2), lr.StepLR(o, 2, 0.5)], [2]),
+    "ChainedScheduler": lambda o: lr.ChainedScheduler([lr.ConstantLR(o, 0.5, 2), lr.ExponentialLR(o, 0.9)]),
+}
+
+
+@pytest.mark.parametrize("name", SCHEDULERS)
+@pytest.mark.parametrize("per", ["epoch", "visit"])
+@pytest.mark.filterwarnings("ignore:The epoch parameter in `scheduler.step:UserWarning")
+def test_schedulers_are_followed_to_the_last_digit(name, per):
+    problem = posed(outputs=2)
+    weights, loader = head_of(problem), LOADERS["in order"](data_of(problem))
+    optimizer = torch.optim.SGD([weights], lr=0.04, weight_decay=0.1, momentum=0.3)
+    scheduler = SCHEDULERS[name](optimizer)
+    run = recipe(optimizer, loader, scheduler, per=per).descend(problem)
+    found = run.iterate([1, EPOCHS])
+    ends = [
+        trained(weights, optimizer, loader, scheduler, per=per, epochs=more).copy()
+        for more in (1, EPOCHS - 1)
+    ]
+    np.testing.assert_allclose(ends, found, rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("replacement", [False, True])
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_shuffled_loops_are_followed_on_average(replacement, drop_last):
+    problem = posed(n=10, p=3)
+    data, ends, seeds = data_of(problem), [], 200
+    for seed in range(seeds):
+        generator = torch.Generator().manual_seed(seed)
+        sampler = RandomSampler(data, replacement=replacement, generator=generator)
+        loader = DataLoader(data, batch_size=4, sampler=sampler, drop_last=drop_last)
+        weights = head_of(problem)
+        optimizer = torch.optim.SGD([weights], lr=0.1)
+        ends.append(trained(weights, optimizer, loader).copy())
+    run = recipe(optimizer, loader).descend(problem)
+    error = np.std(ends, axis=0, ddof=1) / np.sqrt(seeds)
+    assert error.min() > 1e-4
+    away = np.abs(np.mean(ends, axis=0) - run.iterate(EPOCHS))
+    assert (away <= 4 * error + run.iterate_error(EPOCHS)).all()
+
+
+def test_what_is_read_is_shown():
+    problem = posed(n=40, outputs=4)
+    optimizer = torch.optim.SGD([head_of(problem)], lr=0.1, momentum=0.9, weight_decay=0.01)
+    data = data_of(problem)
+    loop = recipe(optimizer, DataLoader(data, batch_size=8, shuffle=True))
+    assert loop.scheme == rs.SampleReshuffling(batch_size=8)
+    assert (loop.recipe.schedule, loop.recipe.penalty, loop.recipe.momentum) == pytest.approx(
+        (0.05, 0.02, 0.9)
+    )
+    subset = DataLoader(data, batch_size=8, sampler=SubsetRandomSampler(range(16)))
+    assert recipe(optimizer, subset).samples == 16
+    assert repr(recipe(optimizer, subset, SCHEDULERS["CyclicLR"](optimizer)).recipe).startswith(
+        "step=the learning rates of CyclicLR per epoch"
+    )
+
+
+def test_scheduler_and_optimizer_are_left_as_they_were():
+    problem = posed()
+    optimizer = torch.optim.SGD([head_of(problem)], lr=0.1)
+    scheduler = SCHEDULERS["SequentialLR"](optimizer)
+    before = scheduler.state_dict()["last_epoch"], optimizer.param_groups[0]["lr"]
+    recipe(optimizer, LOADERS["in order"](data_of(problem)), scheduler).descend(problem).iterate(30)
+    assert (scheduler.state_dict()["last_epoch"], optimizer.param_groups[0]["lr"]) == before
+
+
+class Stream(IterableDataset):
+    """Samples that nobody can count."""
+
+    def __iter__(self):
+        return iter([])
+
+
+class Own(torch.optim.SGD):
+    """It may do anything in its steps."""
+
+
+def refused(match, error=rs.UnsupportedError, *, optimizer=None, loader=None, scheduler=None, **arguments):
+    problem = posed()
+    given = (optimizer or (lambda weights: torch.optim.SGD(weights, lr=0.1)))([head_of(problem)])
+    read = (loader or LOADERS["in order"])(data_of(problem))
+    with pytest.raises(error, match=match):
+        recipe(given, read, scheduler(given) if scheduler else None, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("match", "arguments"),
+    [
+        ("Adam", {"optimizer": torch.optim.Adam}),
+        ("Own", {"optimizer": lambda weights: Own(weights, lr=0.1)}),
+        ("dampening", {"optimizer": lambda weights: torch.optim.SGD(weights, lr=0.1, momentum=0.9, dampening=0.5)}),
+        ("maximize", {"optimizer": lambda weights: torch.optim.SGD(weights, lr=0.1, maximize=True)}),
+        (
+            "same lr",
+            {
+                "optimizer": lambda weights: torch.optim.SGD(
+                    [{"params": weights}, {"params": [torch.zeros(1)], "lr": 1.0}], lr=0.1
+                )
+            },
+        ),
+        ("IterableDataset", {"loader": lambda data: DataLoader(Stream(), batch_size=2)}),
+        ("batch_size is None", {"loader": lambda data: DataLoader(data, batch_size=None)}),
+        (
+            "WeightedRandomSampler",
+            {"loader": lambda data: DataLoader(data, sampler=WeightedRandomSampler([1.0] * len(data), len(data)))},
+        ),
+        ("num_samples is 5", {"loader": lambda data: DataLoader(data, sampler=RandomSampler(data, num_samples=5))}),
+        ("names 3, of which 2", {"loader": lambda data: DataLoader(data, batch_sampler=[[0, 1], [1]])}),
+        ("pairs", {"loader": lambda data: DataLoader(TensorDataset(data.tensors[0]), batch_size=2)}),
+        ("ReduceLROnPlateau", {"scheduler": lr.ReduceLROnPlateau}),
+        ("momentum", {
+            "optimizer": lambda weights: torch.optim.SGD(weights, lr=0.1, momentum=0.9),
+            "scheduler": lambda o: lr.OneCycleLR(o, 0.05, total_steps=20),
+        }),
+        ("CrossEntropyLoss", {"loss": torch.nn.CrossEntropyLoss()}),
+        ("huber_loss", {"loss": torch.nn.functional.huber_loss}),
+        ("reduction", {"loss": torch.nn.MSELoss(reduction="none")}),
+        (
+            "one size",
+            {
+                "loader": lambda data: DataLoader(data, 4, sampler=RandomSampler(data, replacement=True)),
+                "loss": torch.nn.MSELoss(reduction="sum"),
+            },
+        ),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_described_exactly_is_refused_by_name(match, arguments):
+    refused(match, **arguments)
+
+
+def test_bad_arguments_are_named():
+    refused("optimizer must be", TypeError, optimizer=lambda weights: 3)
+    refused("loader must be", TypeError, loader=lambda data: [1, 2])
+    refused("scheduler must be", TypeError, scheduler=lambda o: 3)
+    refused(
+        "batch_size must be", ValueError, loader=lambda data: DataLoader(data, batch_size=12, drop_last=True)
+    )
+    refused(
+        "made for another",
+        ValueError,
+        scheduler=lambda o: lr.StepLR(torch.optim.SGD([torch.zeros(1)], lr=1.0), 2),
+    )
+    refused("per must be", ValueError, scheduler=lambda o: lr.StepLR(o, 2), per="batch")
+
+    def stepped(optimizer):
+        scheduler = lr.StepLR(optimizer, 2)
+        optimizer.step()
+        scheduler.step()
+        return scheduler
+
+    refused("stepped 1 times", ValueError, scheduler=stepped)
+
+
+def test_problems_of_another_shape_are_refused():
+    problem = posed()
+    loop = recipe(torch.optim.SGD([head_of(problem)], lr=0.1), LOADERS["in order"](data_of(problem)))
+    with pytest.raises(ValueError, match="11 rows of the loader, but it has 12"):
+        loop.descend(posed(n=12))
+    with pytest.raises(ValueError, match="1 outputs"):
+        loop.descend(posed(outputs=2))
