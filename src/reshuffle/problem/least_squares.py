@@ -15,6 +15,7 @@ from reshuffle.errors import MissingTruthError
 from reshuffle.problem import blocks, row_space
 from reshuffle.problem.blocks import Blocks
 from reshuffle.problem.covariance import Covariance, CovarianceLike, covariance
+from reshuffle.problem.kept_rows import KeptRows
 from reshuffle.problem.outputs import (
     checked_columns,
     checked_noise,
@@ -73,13 +74,40 @@ class LeastSquares:
         noise: float | ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ):
-        self.X = checks.matrix("X", X)
-        self.n, self.p = self.X.shape
-        self.y = checked_responses(y, self.n)
-        self.outputs: int | None = None if self.y.ndim == 1 else self.y.shape[1]
-        self.sample_weight = None if sample_weight is None else checked_weights(sample_weight, self.n)
+        features = checks.matrix("X", X)
+        responses = checked_responses(y, len(features))
+        self.sample_weight = None if sample_weight is None else checked_weights(sample_weight, len(features))
         if self.sample_weight is not None:
-            self.X, self.y = weighted(self.X, self.y, self.sample_weight)
+            features, responses = weighted(features, responses, self.sample_weight)
+        self._hold(KeptRows(features, responses), self.sample_weight is not None)
+        self._know(beta_star, covariance, noise)
+
+    @classmethod
+    def of_kept(
+        cls,
+        kept: KeptRows,
+        beta_star: ArrayLike | None = None,
+        covariance: CovarianceLike = None,
+        noise: float | ArrayLike | None = None,
+        *,
+        is_weighted: bool = False,
+    ) -> "LeastSquares":
+        """The problem of rows that are checked, or of others that stand for them."""
+        made = cls.__new__(cls)
+        made.sample_weight = None
+        made._hold(kept, is_weighted)
+        made._know(beta_star, covariance, noise)
+        return made
+
+    def _hold(self, kept: KeptRows, is_weighted: bool) -> None:
+        self.kept, self.is_weighted = kept, is_weighted
+        self.n, self.p = kept.n, kept.X.shape[1]
+        self.outputs: int | None = None if kept.y.ndim == 1 else kept.y.shape[1]
+        self._of: tuple[LeastSquares, int] | None = None
+
+    def _know(
+        self, beta_star: ArrayLike | None, covariance: CovarianceLike, noise: float | ArrayLike | None
+    ) -> None:
         self.beta_star = (
             None
             if beta_star is None
@@ -87,13 +115,24 @@ class LeastSquares:
         )
         self.covariance = _covariance(covariance, self.p)
         self.noise = None if noise is None else checked_noise(noise, self.outputs)
-        self._of: tuple[LeastSquares, int] | None = None
+
+    @property
+    def X(self) -> FloatArray:
+        """The rows (n, p), multiplied by the roots of their weights if they have any."""
+        self.kept.require_all("this question")
+        return self.kept.X
+
+    @property
+    def y(self) -> FloatArray:
+        """The responses (n,) or (n, t), weighted like the rows."""
+        self.kept.require_all("this question")
+        return self.kept.y
 
     def __repr__(self) -> str:
         known = [name for name in ("beta_star", "noise") if getattr(self, name) is not None]
         truth = "truth unknown" if not known else "truth known" if len(known) == 2 else f"{known[0]} known"
         outputs = "" if self.outputs is None else f"outputs={self.outputs}, "
-        weights = "" if self.sample_weight is None else "weighted, "
+        weights = "weighted, " if self.is_weighted else ""
         return f"LeastSquares(n={self.n}, p={self.p}, {outputs}{weights}{truth})"
 
     def output(self, number: int) -> "LeastSquares":
@@ -105,7 +144,7 @@ class LeastSquares:
         number = checked_output(number, self.outputs)
         alone = copy(self)
         alone.__dict__.pop("reduction", None)
-        alone.y, alone.outputs, alone._of = of_output(self.y, number), None, (self, number)
+        alone.kept, alone.outputs, alone._of = self.kept.of_output(number), None, (self, number)
         if self.beta_star is not None:
             alone.beta_star = of_output(self.beta_star, number)
         if self.noise is not None:
@@ -118,8 +157,8 @@ class LeastSquares:
         if self._of is not None:
             whole, number = self._of
             return replace(whole.reduction, response=of_output(whole.reduction.response, number))
-        with few_threads(math.sqrt(self.X.size)):
-            return row_space.reduce(self.X, self.y)
+        with few_threads(math.sqrt(self.kept.X.size)):
+            return row_space.reduce(self.kept.X, self.kept.y, self.kept.stand_for)
 
     @property
     def row_space(self) -> RowSpace:
@@ -133,8 +172,9 @@ class LeastSquares:
 
     def blocks(self, partition: list[IntArray], divisors: FloatArray | None = None) -> Blocks:
         """The per-batch statistics of a partition, gradients divided by its parts' lengths or by divisors."""
-        with few_threads(math.sqrt(self.X.size)):
-            return blocks.split(self.X, self.y, self.reduction, partition, divisors)
+        self.kept.require_whole(partition)
+        with few_threads(math.sqrt(self.kept.X.size)):
+            return blocks.split(self.kept.X, self.kept.y, self.reduction, partition, divisors)
 
     def rows_inside(self, members: IntArray) -> FloatArray:
         """Some rows in the coordinates of the row space, over their scale: x_i'V / scale (m, r)."""
@@ -179,6 +219,16 @@ class LeastSquares:
         X[rows], y[rows] = 0.0, 0.0
         return LeastSquares(X, y)
 
+    def of_first(self, count: int) -> "LeastSquares":
+        """The problem of the first of the kept rows alone."""
+        return LeastSquares.of_kept(
+            self.kept.first(count),
+            self.beta_star,
+            self.covariance.value,
+            self.noise,
+            is_weighted=self.is_weighted,
+        )
+
     def of_rows(self, rows: IntArray) -> "LeastSquares":
         """The problem of some of the rows alone.
 
@@ -188,7 +238,7 @@ class LeastSquares:
         chosen = LeastSquares(self.X[rows], self.y[rows], self.beta_star, noise=self.noise)
         chosen.covariance = self.covariance
         if self.sample_weight is not None:
-            chosen.sample_weight = self.sample_weight[rows]
+            chosen.sample_weight, chosen.is_weighted = self.sample_weight[rows], True
         return chosen
 
     @property

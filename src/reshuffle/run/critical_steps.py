@@ -74,7 +74,7 @@ def critical_step(
     (True, 'three standard errors')
     """
     problem = checked_problem(problem)
-    scheme = base.without_stages(base.checked(scheme, problem.n), "the critical step")
+    scheme = base.without_stages(base.fitted(scheme, problem), "the critical step")
     made = recipe.checked(1.0, None, penalty, momentum, 1, nesterov, unpenalized, problem.p)
     checks.flag("mean_square", mean_square)
     at_rest = AffineEngine(problem, scheme, replace(made, schedule=0.0), np.zeros(problem.p), _ALL_ORDERS)

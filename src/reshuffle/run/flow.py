@@ -14,7 +14,7 @@ from reshuffle.run.limits import Limit
 from reshuffle.run.risk import Risk
 from reshuffle.run.stability import FrozenSubspace
 from reshuffle.run.trajectory import Trajectory
-from reshuffle.schemes import FullBatch
+from reshuffle.schemes import FullBatch, base
 
 
 class GradientFlow:
@@ -66,7 +66,7 @@ class FlowModes(Trajectory):
         self.start = start
         # The modes of W come from an epoch of full batch, at the step that is one in the units of the features.
         scale = problem.row_space.scale
-        self._epoch = Epoch(problem, FullBatch(), 1 / scale / scale)
+        self._epoch = Epoch(problem, base.fitted(FullBatch(), problem), 1 / scale / scale)
 
     @property
     def directions(self) -> FloatArray:

@@ -13,6 +13,9 @@ from numpy.typing import ArrayLike
 
 from reshuffle._core import FloatArray, IntArray
 from reshuffle.errors import UnsupportedError
+from reshuffle.problem.kept_rows import KeptRows
+from reshuffle.problem.least_squares import LeastSquares
+from reshuffle.schemes.kept_batches import KeptBatches
 from reshuffle.schemes.partition import Batches, Partition
 
 
@@ -89,6 +92,20 @@ class Scheme(ABC):
                 "batches must be a whole number of at least 1, since every epoch draws the rows of a batch anew, "
                 "but it is a list of index arrays; try RandomReshuffling."
             )
+
+    origin: "Scheme | None" = None
+    """The scheme as it was made, if this one visits statistics that are kept in place of rows."""
+
+    @property
+    def visits_samples(self) -> bool:
+        """Whether single rows matter in any stage, and not only what they sum to in each batch."""
+        return self.unit is Unit.SAMPLE
+
+    def on_kept(self, kept: KeptRows) -> Self:
+        """The same scheme, visiting statistics of batches that are kept in place of their rows."""
+        made = copy.copy(self)
+        made.origin, made._partition = self, KeptBatches.of(self._partition, kept)
+        return made
 
     @property
     def is_random(self) -> bool:
@@ -213,15 +230,28 @@ def permutations(rng: np.random.Generator, runs: int, length: int) -> IntArray:
     return rng.permuted(np.tile(np.arange(length), (runs, 1)), axis=1)
 
 
+def fitted(value: Any, problem: LeastSquares) -> Scheme:
+    """Return `value` if it is a scheme whose batches fit a problem, made to visit what is kept of its rows."""
+    if problem.kept.are_all:
+        return checked(value, problem.n)
+    return _scheme(value).on_kept(problem.kept)
+
+
 def checked(value: Any, n: int) -> Scheme:
     """Return `value` if it is a scheme whose batches fit n rows."""
+    scheme = _scheme(value)
+    scheme.partition(n)
+    return scheme
+
+
+def _scheme(value: Any) -> Scheme:
     if isinstance(value, type) and issubclass(value, Scheme):
         made = f"{value.__name__}({value.example})"
         raise TypeError(f"scheme must be made before it is used: {made} in place of {value.__name__}.")
     if not isinstance(value, Scheme):
         raise TypeError(f"scheme must be a scheme such as RandomReshuffling(batches=4), but it is {value!r}.")
-    value.partition(n)
-    return value
+    # One that visits what was kept of other data is cut anew.
+    return value.origin or value
 
 
 def without_stages(scheme: Scheme, question: str) -> Scheme:
