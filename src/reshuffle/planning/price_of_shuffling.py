@@ -76,7 +76,7 @@ def compare_schemes(
             "try problem.output(0), and so on."
         )
     named = _named(schemes)
-    visits = {name: base.fitted(scheme, problem).steps(problem.n) for name, scheme in named.items()}
+    visits = {name: base.fitted(problem, scheme)[1].steps(problem.n) for name, scheme in named.items()}
     when, wants_thresholds = checks.epochs(epochs), checks.flag("thresholds", thresholds)
     if not when.size:
         raise ValueError(

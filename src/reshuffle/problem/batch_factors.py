@@ -158,6 +158,12 @@ class BatchFactors:
         for batch, members in groups(labels):
             self.add(X[members], y[members], batch)
 
+    def settle(self) -> None:
+        """Let no more rows wait than stand for a batch, before all this is sent elsewhere."""
+        with few_threads(self.p):
+            for factor in self._factors:
+                factor.rows()
+
     def merge(self, other: "BatchFactors") -> None:
         """Take in what others have, batch by batch."""
         np.maximum(self.sizes, other.sizes, out=self.sizes)
@@ -172,6 +178,12 @@ class BatchFactors:
         y = kept.y.reshape(len(kept.X), -1)
         for number, members in enumerate(kept.batches):
             self._factors[number].add(kept.X[members], y[members], count=int(kept.counts[number]))
+
+    def merge_together(self, kept: KeptRows) -> None:
+        """Take all that was kept of several batches into the first one."""
+        np.maximum(self.sizes, kept.column_sizes, out=self.sizes)
+        with few_threads(self.p):
+            self._factors[0].add(kept.X, kept.y.reshape(len(kept.X), -1), count=kept.n)
 
     def kept(self) -> KeptRows:
         """What stands for the rows of all batches."""

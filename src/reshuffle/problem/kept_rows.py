@@ -85,14 +85,6 @@ class KeptRows:
             self.X[:count], self.y[:count], self.counts[:batches], self.offsets[: batches + 1], self.sizes
         )
 
-    def require_all(self, purpose: str) -> None:
-        """Say that `purpose` needs the rows one by one, if they are not kept."""
-        if self.counts is not None:
-            raise UnsupportedError(
-                f"{purpose} needs the rows one by one, but of these {self.n} rows only the statistics of each "
-                f"batch are kept; give a sample of the rows that fits into memory to LeastSquares(X, y)."
-            )
-
     def require_whole(self, partition: Sequence[IntArray]) -> None:
         """Refuse parts that are no whole batches: rows that stand for a batch mean nothing apart."""
         if self.offsets is None:

@@ -4,6 +4,7 @@ import math
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,7 +12,7 @@ from numpy.typing import ArrayLike
 from reshuffle._core import BoolArray, FloatArray, IntArray, checks
 from reshuffle._core.numerics import thin_qr
 from reshuffle._core.threads import few_threads
-from reshuffle.errors import MissingTruthError
+from reshuffle.errors import MissingTruthError, UnsupportedError
 from reshuffle.problem import blocks, row_space
 from reshuffle.problem.blocks import Blocks
 from reshuffle.problem.covariance import Covariance, CovarianceLike, covariance
@@ -23,7 +24,10 @@ from reshuffle.problem.outputs import (
     checked_responses,
     of_output,
 )
+from reshuffle.problem.row_groups import RowGroups
 from reshuffle.problem.row_space import Reduction, RowSpace
+from reshuffle.problem.sources.opening import opened
+from reshuffle.problem.sources.stream import Stream
 from reshuffle.problem.weights import checked_weights, weighted
 
 _ALONE = 1e-9
@@ -37,10 +41,14 @@ class LeastSquares:
     ----------
     X : (n, p)
         Features, a row per sample. float64 arrays are used as they are, without a copy: do not change them. Frames,
-        tensors and sparse matrices are taken too, the latter made dense.
+        tensors and sparse matrices are taken too, the latter made dense. Or a source of rows that need not fit into
+        memory: a numpy memmap, a folder of .npy or of .parquet files (sorted by name), a pyarrow dataset, a Dask
+        array or dataframe. Where they are more than 64 MB, or Dask's, they are read in chunks, one pass for all
+        batches of a scheme, and only the statistics of batches are kept.
     y : (n,) or (n, t)
         Responses; of t outputs if they have t columns, each with parameters of its own. The outputs share all that
-        does not depend on y, so that a thousand cost one more product.
+        does not depend on y, so that a thousand cost one more product. Beside a source: an array, a source of the
+        same kind, or the name of a column (a list of names for several outputs), the other columns being X.
     beta_star : (p,) or (p, t), optional
         The true parameters. Needed for the risk.
     covariance : optional
@@ -65,15 +73,33 @@ class LeastSquares:
     LeastSquares(n=3, p=2, outputs=2, truth unknown)
     """
 
+    n: int
+    p: int
+    outputs: int | None
+    sample_weight: FloatArray | None
+    is_weighted: bool
+    stream: Stream | None
+    """Where rows come from that are read in chunks, if they are."""
+    _kept: KeptRows | None
+    _of: "tuple[LeastSquares, int] | None"
+
     def __init__(
         self,
-        X: ArrayLike,
-        y: ArrayLike,
+        X: Any,
+        y: Any,
         beta_star: ArrayLike | None = None,
         covariance: CovarianceLike = None,
         noise: float | ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ):
+        found = opened(X, y, sample_weight)
+        if isinstance(found, Stream):
+            self.sample_weight = None
+            self._shape(found.n, found.p, found.outputs, sample_weight is not None)
+            self.stream = found
+            self._know(beta_star, covariance, noise)
+            return
+        X, y = found or (X, y)
         features = checks.matrix("X", X)
         responses = checked_responses(y, len(features))
         self.sample_weight = None if sample_weight is None else checked_weights(sample_weight, len(features))
@@ -100,10 +126,12 @@ class LeastSquares:
         return made
 
     def _hold(self, kept: KeptRows, is_weighted: bool) -> None:
-        self.kept, self.is_weighted = kept, is_weighted
-        self.n, self.p = kept.n, kept.X.shape[1]
-        self.outputs: int | None = None if kept.y.ndim == 1 else kept.y.shape[1]
-        self._of: tuple[LeastSquares, int] | None = None
+        self._shape(kept.n, kept.X.shape[1], None if kept.y.ndim == 1 else kept.y.shape[1], is_weighted)
+        self._kept = kept
+
+    def _shape(self, n: int, p: int, outputs: int | None, is_weighted: bool) -> None:
+        self.n, self.p, self.is_weighted = n, p, is_weighted
+        self.outputs, self.stream, self._kept, self._of = outputs, None, None, None
 
     def _know(
         self, beta_star: ArrayLike | None, covariance: CovarianceLike, noise: float | ArrayLike | None
@@ -117,15 +145,43 @@ class LeastSquares:
         self.noise = None if noise is None else checked_noise(noise, self.outputs)
 
     @property
+    def kept(self) -> KeptRows:
+        """The rows, or others that stand for them; of rows read in chunks, what the last pass has kept."""
+        if self._kept is not None:
+            return self._kept
+        assert self.stream is not None
+        return self.stream.kept()
+
+    def has_kept(self, kept: KeptRows) -> bool:
+        """Whether the batches that are kept are these; nothing is read to find out."""
+        return self._kept is not None and self._kept.offsets is kept.offsets
+
+    def of_groups(self, groups: RowGroups) -> "LeastSquares":
+        """The same problem, by rows that stand for those of each group: one pass, if rows are read in chunks."""
+        assert self.stream is not None
+        seen = copy(self)
+        seen.__dict__.pop("reduction", None)
+        seen._kept = self.stream.kept(groups)
+        return seen
+
+    def require_rows(self, purpose: str) -> None:
+        """Say that `purpose` needs the rows one by one, if they are not in memory."""
+        if self.stream is not None or not self.kept.are_all:
+            raise UnsupportedError(
+                f"{purpose} needs the rows one by one, but of these {self.n} rows only the statistics of each "
+                "batch are kept; give a sample of the rows that fits into memory to LeastSquares(X, y)."
+            )
+
+    @property
     def X(self) -> FloatArray:
         """The rows (n, p), multiplied by the roots of their weights if they have any."""
-        self.kept.require_all("this question")
+        self.require_rows("this question")
         return self.kept.X
 
     @property
     def y(self) -> FloatArray:
         """The responses (n,) or (n, t), weighted like the rows."""
-        self.kept.require_all("this question")
+        self.require_rows("this question")
         return self.kept.y
 
     def __repr__(self) -> str:
@@ -144,7 +200,8 @@ class LeastSquares:
         number = checked_output(number, self.outputs)
         alone = copy(self)
         alone.__dict__.pop("reduction", None)
-        alone.kept, alone.outputs, alone._of = self.kept.of_output(number), None, (self, number)
+        alone._kept, alone.outputs, alone._of = self.kept.of_output(number), None, (self, number)
+        alone.stream = None
         if self.beta_star is not None:
             alone.beta_star = of_output(self.beta_star, number)
         if self.noise is not None:

@@ -47,7 +47,7 @@ class RowSpace:
         return inside if self.basis is None else self.basis @ inside
 
     def reach(self, directions: FloatArray, sizes: FloatArray) -> BoolArray:
-        """Which parameters (p, m) the directions (r, m) have a part in, beyond rounding, for sizes of columns (p,)."""
+        """Which parameters (p, m) the directions (r, m) have a part in beyond rounding, by the sizes of columns."""
         # What drives a parameter is in its column: if that is small so is the share, and zero stays where it is.
         shares = np.maximum(_UNREACHED * (sizes / (sizes.max() or 1.0)), 4 * _EPS * self.dimension)
         shares[sizes == 0] = np.inf

@@ -154,7 +154,7 @@ class AffineStates:
         y, n, space = self.visited.kept.y, self.problem.n, reduction.space
         partition, divisors = self.scheme.partition(n), self.scheme.divisors(n)
         if self.scheme.visits_samples:
-            self.problem.kept.require_all(
+            self.problem.require_rows(
                 f"what {self.scheme!r} does beyond its mean without momentum or penalty"
             )
         if self.scheme.unit is Unit.SAMPLE:

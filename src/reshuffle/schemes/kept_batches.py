@@ -42,6 +42,18 @@ class KeptBatches(Partition):
             )
         return cls(origin, kept.batches, kept.counts)
 
+    @classmethod
+    def of_groups(cls, origin: Partition, kept: KeptRows, first_rows: IntArray) -> "KeptBatches":
+        """The batches of a partition, each of which is some of the groups that are kept; a row of each is given."""
+        assert kept.counts is not None
+        sizes, places = origin.sizes(kept.n), kept.batches
+        labels = origin.groups(kept.n).at(first_rows)
+        members = [
+            np.concatenate([places[group] for group in np.flatnonzero(labels == batch)])
+            for batch in range(len(sizes))
+        ]
+        return cls(origin, members, sizes)
+
     def __repr__(self) -> str:
         return repr(self.origin)
 

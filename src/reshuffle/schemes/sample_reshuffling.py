@@ -8,6 +8,7 @@ import numpy as np
 from reshuffle._core import FloatArray, IntArray
 from reshuffle.errors import UnsupportedError
 from reshuffle.problem.kept_rows import KeptRows
+from reshuffle.problem.row_groups import RowGroups
 from reshuffle.schemes.base import Scheme, Shuffle, Unit, permutations
 from reshuffle.schemes.full_batch import FullBatch
 from reshuffle.schemes.random_reshuffling import RandomReshuffling
@@ -42,6 +43,13 @@ class SampleReshuffling(Scheme):
             f"{self!r} cuts single rows into batches anew in every epoch, but of these {kept.n} rows only the "
             "statistics of each batch are kept; try RandomReshuffling with the batches that were filled, or give "
             "LeastSquares the source of the rows."
+        )
+
+    def groups(self, n: int) -> RowGroups:
+        """Refused: no two rows are always visited together."""
+        raise UnsupportedError(
+            f"{self!r} cuts single rows into batches anew in every epoch, but these {n} rows are read in chunks, "
+            "and only the statistics of batches are kept; try RandomReshuffling, or a sample of the rows in memory."
         )
 
     def partition(self, n: int) -> list[IntArray]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from reshuffle._core import FloatArray, IntArray
 from reshuffle.problem.kept_rows import KeptRows
+from reshuffle.problem.row_groups import RowGroups
 from reshuffle.schemes.base import Scheme, Shuffle, Unit
 from reshuffle.schemes.cyclic import Cyclic
 from reshuffle.schemes.full_batch import FullBatch
@@ -38,8 +39,16 @@ class DrawnSamples(Scheme):
     def on_kept(self, kept: KeptRows) -> Self:
         """The same scheme, whose mean step needs no more than all rows together."""
         made = copy.copy(self)
-        made.origin, made._kept = self, len(kept.X)
-        return made
+        made._kept = len(kept.X)
+        return made._meeting(self, kept)
+
+    def groups(self, n: int) -> RowGroups:
+        """All rows are alike."""
+        return RowGroups.whole(n)
+
+    def on_groups(self, kept: KeptRows, first_rows: IntArray) -> Self:
+        """The same scheme, whose mean step needs no more than all rows together."""
+        return self.on_kept(kept)
 
     def partition(self, n: int) -> list[IntArray]:
         """All rows are alike: one part."""
