@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from reshuffle.planning import explain as explain
     from reshuffle.planning import match as match
     from reshuffle.planning import plan as plan
+    from reshuffle.problem import Accumulator as Accumulator
     from reshuffle.problem import LeastSquares as LeastSquares
     from reshuffle.problem import gaussian as gaussian
     from reshuffle.problem import random_features as random_features
@@ -71,6 +72,7 @@ __version__ = "0.2.0.dev0"
 # The lines above say the same to type checkers and editors; a test compares the two.
 _HOMES = {
     "EMA": "reshuffle.recipe",
+    "Accumulator": "reshuffle.problem",
     "AccuracyWarning": "reshuffle.errors",
     "BestEpoch": "reshuffle.run",
     "BudgetError": "reshuffle.errors",

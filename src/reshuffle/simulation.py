@@ -133,7 +133,8 @@ def simulate(
     (2, 5)
     """
     problem = checked_problem(problem)
-    scheme = base.checked(scheme, problem.n)
+    problem.require_rows("a simulation")
+    problem, scheme = base.fitted(problem, scheme)
     steps = scheme.steps(problem.n)
     made = recipe.checked(step, alpha, penalty, momentum, steps, nesterov, unpenalized, problem.p, average)
     made = arranged(made, scheme, problem.n)

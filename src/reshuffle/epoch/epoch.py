@@ -178,6 +178,7 @@ class Epoch:
         Rows that are never visited are zero.
         """
         problem, space = self.problem, self.problem.row_space
+        problem.require_rows("modified_features")
         modified = np.zeros((problem.n, problem.p))
         partition = self.scheme.partition(problem.n)
         # Blocks as long as their batches hold the rows themselves; a single one may be a triangular factor.

@@ -185,7 +185,7 @@ def _changed(run: Run, batch_size: int | None, scheme: Scheme | None) -> Scheme:
         )
     n = run.problem.n
     if batch_size is None:
-        return base.without_stages(base.checked(scheme, n), "match")
+        return base.without_stages(base.fitted(run.problem, scheme)[1], "match")
     # As in torch's DataLoader, a batch larger than the data holds all of them.
     size = min(checks.whole_number("batch_size", batch_size, 1), n)
     try:

@@ -76,7 +76,7 @@ def compare_schemes(
             "try problem.output(0), and so on."
         )
     named = _named(schemes)
-    visits = {name: base.checked(scheme, problem.n).steps(problem.n) for name, scheme in named.items()}
+    visits = {name: base.fitted(problem, scheme)[1].steps(problem.n) for name, scheme in named.items()}
     when, wants_thresholds = checks.epochs(epochs), checks.flag("thresholds", thresholds)
     if not when.size:
         raise ValueError(
@@ -170,7 +170,7 @@ def _risks(run: Run, epochs: FloatArray) -> tuple[Answer, Answer, Answer]:
 
 def _losses(run: Run, epochs: FloatArray) -> tuple[Answer, Answer, Answer]:
     """The training loss of the mean iterate, what the spread adds to it on average, and their sum."""
-    X, n = run.problem.X, run.problem.n
+    X, n = run.problem.kept.X, run.problem.n
 
     def of_mean(when: FloatArray) -> Found:
         return run.training_loss(when)[np.newaxis], run.training_loss_error(when)[np.newaxis], run.error_kind

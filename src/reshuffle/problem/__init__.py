@@ -6,11 +6,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from reshuffle._core import FloatArray, checks
+from reshuffle.problem.accumulator import Accumulator
 from reshuffle.problem.hidden_layer import random_features
 from reshuffle.problem.least_squares import LeastSquares, gaussian
 from reshuffle.problem.outputs import checked_columns
 
-__all__ = ["LeastSquares", "checked_problem", "checked_start", "gaussian", "random_features"]
+__all__ = ["Accumulator", "LeastSquares", "checked_problem", "checked_start", "gaussian", "random_features"]
 
 
 def checked_problem(value: Any) -> LeastSquares:

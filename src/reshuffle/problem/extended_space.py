@@ -6,13 +6,14 @@ space V of the *other* columns; in the coordinates (E, V) the penalty is lambda 
 no row sees anything, and all is penalized.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.linalg
 
 from reshuffle._core import BoolArray, FloatArray, IntArray
 from reshuffle.problem import row_space
+from reshuffle.problem.kept_rows import KeptRows
 from reshuffle.problem.row_space import Reduction, RowSpace
 
 
@@ -38,14 +39,15 @@ class ExtendedSpace:
     penalized: BoolArray
 
 
-def extended_space(X: FloatArray, y: FloatArray, reduction: Reduction, columns: IntArray) -> ExtendedSpace:
-    """Extend the row space of X (n, p), known by its reduction, by the unit vectors of some columns.
+def extended_space(kept: KeptRows, reduction: Reduction, columns: IntArray) -> ExtendedSpace:
+    """Extend the row space of the rows, known by their reduction, by the unit vectors of some columns.
 
     >>> X, y = np.array([[1.0, 1.0, 1.0]]), np.array([2.0])
-    >>> extended = extended_space(X, y, row_space.reduce(X, y), np.array([2]))
+    >>> extended = extended_space(KeptRows(X, y), row_space.reduce(X, y), np.array([2]))
     >>> np.abs(extended.features).round(4), extended.penalized
     (array([[1.    , 1.4142]]), array([False,  True]))
     """
+    X, y = kept.X, kept.y
     p, scale = X.shape[1], reduction.space.scale
     penalized = np.ones(p, dtype=bool)
     penalized[columns] = False
@@ -54,7 +56,8 @@ def extended_space(X: FloatArray, y: FloatArray, reduction: Reduction, columns: 
         return ExtendedSpace(reduction.space, X, reduction, penalized)
     _require_told_apart(X, columns)
     others = X[:, penalized]
-    inner = row_space.reduce(others, y).space
+    sizes = None if kept.sizes is None else kept.sizes[penalized]
+    inner = row_space.reduce(others, y, replace(kept, X=others, sizes=sizes).stand_for).space
     r = len(columns) + inner.dimension
     basis = np.zeros((p, r))
     basis[columns, np.arange(len(columns))] = 1.0

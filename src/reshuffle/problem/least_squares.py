@@ -12,10 +12,11 @@ from numpy.typing import ArrayLike
 from reshuffle._core import BoolArray, FloatArray, IntArray, checks
 from reshuffle._core.numerics import thin_qr
 from reshuffle._core.threads import few_threads
-from reshuffle.errors import MissingTruthError
+from reshuffle.errors import MissingTruthError, UnsupportedError
 from reshuffle.problem import blocks, kernel_features, row_space
 from reshuffle.problem.blocks import Blocks
 from reshuffle.problem.covariance import Covariance, CovarianceLike, covariance
+from reshuffle.problem.kept_rows import KeptRows
 from reshuffle.problem.kernel_features import KernelFeatures
 from reshuffle.problem.outputs import (
     checked_columns,
@@ -24,7 +25,10 @@ from reshuffle.problem.outputs import (
     checked_responses,
     of_output,
 )
+from reshuffle.problem.row_groups import RowGroups
 from reshuffle.problem.row_space import Reduction, RowSpace
+from reshuffle.problem.sources.opening import opened
+from reshuffle.problem.sources.stream import Stream
 from reshuffle.problem.weights import checked_weights, weighted
 
 _ALONE = 1e-9
@@ -38,10 +42,14 @@ class LeastSquares:
     ----------
     X : (n, p)
         Features, a row per sample. float64 arrays are used as they are, without a copy: do not change them. Frames,
-        tensors and sparse matrices are taken too, the latter made dense.
+        tensors and sparse matrices are taken too, the latter made dense. Or a source of rows that need not fit into
+        memory: a numpy memmap, a folder of .npy or of .parquet files (sorted by name), a pyarrow dataset, a Dask
+        array or dataframe. Where they are more than 64 MB, or Dask's, they are read in chunks, one pass for all
+        batches of a scheme, and only the statistics of batches are kept.
     y : (n,) or (n, t)
         Responses; of t outputs if they have t columns, each with parameters of its own. The outputs share all that
-        does not depend on y, so that a thousand cost one more product.
+        does not depend on y, so that a thousand cost one more product. Beside a source: an array, a source of the
+        same kind, or the name of a column (a list of names for several outputs), the other columns being X.
     beta_star : (p,) or (p, t), optional
         The true parameters. Needed for the risk.
     covariance : optional
@@ -68,22 +76,71 @@ class LeastSquares:
     LeastSquares(n=3, p=2, outputs=2, truth unknown)
     """
 
+    n: int
+    p: int
+    outputs: int | None
+    sample_weight: FloatArray | None
+    is_weighted: bool
+    new_rows: FloatArray | None
+    stream: Stream | None
+    """Where rows come from that are read in chunks, if they are."""
+    _kept: KeptRows | None
+    _of: "tuple[LeastSquares, int] | None"
+
     def __init__(
         self,
-        X: ArrayLike,
-        y: ArrayLike,
+        X: Any,
+        y: Any,
         beta_star: ArrayLike | None = None,
         covariance: CovarianceLike = None,
         noise: float | ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ):
-        self.X = checks.matrix("X", X)
-        self.n, self.p = self.X.shape
-        self.y = checked_responses(y, self.n)
-        self.outputs: int | None = None if self.y.ndim == 1 else self.y.shape[1]
-        self.sample_weight = None if sample_weight is None else checked_weights(sample_weight, self.n)
+        found = opened(X, y, sample_weight)
+        if isinstance(found, Stream):
+            self.sample_weight = None
+            self._shape(found.n, found.p, found.outputs, sample_weight is not None)
+            self.stream = found
+            self._know(beta_star, covariance, noise)
+            return
+        X, y = found or (X, y)
+        features = checks.matrix("X", X)
+        responses = checked_responses(y, len(features))
+        self.sample_weight = None if sample_weight is None else checked_weights(sample_weight, len(features))
         if self.sample_weight is not None:
-            self.X, self.y = weighted(self.X, self.y, self.sample_weight)
+            features, responses = weighted(features, responses, self.sample_weight)
+        self._hold(KeptRows(features, responses), self.sample_weight is not None)
+        self._know(beta_star, covariance, noise)
+
+    @classmethod
+    def of_kept(
+        cls,
+        kept: KeptRows,
+        beta_star: ArrayLike | None = None,
+        covariance: CovarianceLike = None,
+        noise: float | ArrayLike | None = None,
+        *,
+        is_weighted: bool = False,
+    ) -> "LeastSquares":
+        """The problem of rows that are checked, or of others that stand for them."""
+        made = cls.__new__(cls)
+        made.sample_weight = None
+        made._hold(kept, is_weighted)
+        made._know(beta_star, covariance, noise)
+        return made
+
+    def _hold(self, kept: KeptRows, is_weighted: bool) -> None:
+        self._shape(kept.n, kept.X.shape[1], None if kept.y.ndim == 1 else kept.y.shape[1], is_weighted)
+        self._kept = kept
+
+    def _shape(self, n: int, p: int, outputs: int | None, is_weighted: bool) -> None:
+        self.n, self.p, self.is_weighted = n, p, is_weighted
+        self.outputs, self.stream, self._kept, self._of = outputs, None, None, None
+        self.new_rows = None
+
+    def _know(
+        self, beta_star: ArrayLike | None, covariance: CovarianceLike, noise: float | ArrayLike | None
+    ) -> None:
         self.beta_star = (
             None
             if beta_star is None
@@ -91,8 +148,46 @@ class LeastSquares:
         )
         self.covariance = _covariance(covariance, self.p)
         self.noise = None if noise is None else checked_noise(noise, self.outputs)
-        self.new_rows: FloatArray | None = None
-        self._of: tuple[LeastSquares, int] | None = None
+
+    @property
+    def kept(self) -> KeptRows:
+        """The rows, or others that stand for them; of rows read in chunks, what the last pass has kept."""
+        if self._kept is not None:
+            return self._kept
+        assert self.stream is not None
+        return self.stream.kept()
+
+    def has_kept(self, kept: KeptRows) -> bool:
+        """Whether the batches that are kept are these; nothing is read to find out."""
+        return self._kept is not None and self._kept.offsets is kept.offsets
+
+    def of_groups(self, groups: RowGroups) -> "LeastSquares":
+        """The same problem, by rows that stand for those of each group: one pass, if rows are read in chunks."""
+        assert self.stream is not None
+        seen = copy(self)
+        seen.__dict__.pop("reduction", None)
+        seen._kept = self.stream.kept(groups)
+        return seen
+
+    def require_rows(self, purpose: str) -> None:
+        """Say that `purpose` needs the rows one by one, if they are not in memory."""
+        if self.stream is not None or not self.kept.are_all:
+            raise UnsupportedError(
+                f"{purpose} needs the rows one by one, but of these {self.n} rows only the statistics of each "
+                "batch are kept; give a sample of the rows that fits into memory to LeastSquares(X, y)."
+            )
+
+    @property
+    def X(self) -> FloatArray:
+        """The rows (n, p), multiplied by the roots of their weights if they have any."""
+        self.require_rows("this question")
+        return self.kept.X
+
+    @property
+    def y(self) -> FloatArray:
+        """The responses (n,) or (n, t), weighted like the rows."""
+        self.require_rows("this question")
+        return self.kept.y
 
     @classmethod
     def from_kernel(
@@ -149,7 +244,7 @@ class LeastSquares:
         known = [name for name in ("beta_star", "noise") if getattr(self, name) is not None]
         truth = "truth unknown" if not known else "truth known" if len(known) == 2 else f"{known[0]} known"
         outputs = "" if self.outputs is None else f"outputs={self.outputs}, "
-        weights = "" if self.sample_weight is None else "weighted, "
+        weights = "weighted, " if self.is_weighted else ""
         return f"LeastSquares(n={self.n}, p={self.p}, {outputs}{weights}{truth})"
 
     def output(self, number: int) -> "LeastSquares":
@@ -161,7 +256,8 @@ class LeastSquares:
         number = checked_output(number, self.outputs)
         alone = copy(self)
         alone.__dict__.pop("reduction", None)
-        alone.y, alone.outputs, alone._of = of_output(self.y, number), None, (self, number)
+        alone._kept, alone.outputs, alone._of = self.kept.of_output(number), None, (self, number)
+        alone.stream = None
         if self.beta_star is not None:
             alone.beta_star = of_output(self.beta_star, number)
         if self.noise is not None:
@@ -174,8 +270,8 @@ class LeastSquares:
         if self._of is not None:
             whole, number = self._of
             return replace(whole.reduction, response=of_output(whole.reduction.response, number))
-        with few_threads(math.sqrt(self.X.size)):
-            return row_space.reduce(self.X, self.y)
+        with few_threads(math.sqrt(self.kept.X.size)):
+            return row_space.reduce(self.kept.X, self.kept.y, self.kept.stand_for)
 
     @property
     def row_space(self) -> RowSpace:
@@ -189,8 +285,9 @@ class LeastSquares:
 
     def blocks(self, partition: list[IntArray], divisors: FloatArray | None = None) -> Blocks:
         """The per-batch statistics of a partition, gradients divided by its parts' lengths or by divisors."""
-        with few_threads(math.sqrt(self.X.size)):
-            return blocks.split(self.X, self.y, self.reduction, partition, divisors)
+        self.kept.require_whole(partition)
+        with few_threads(math.sqrt(self.kept.X.size)):
+            return blocks.split(self.kept.X, self.kept.y, self.reduction, partition, divisors)
 
     def rows_inside(self, members: IntArray) -> FloatArray:
         """Some rows in the coordinates of the row space, over their scale: x_i'V / scale (m, r)."""
@@ -235,6 +332,16 @@ class LeastSquares:
         X[rows], y[rows] = 0.0, 0.0
         return LeastSquares(X, y)
 
+    def of_first(self, count: int) -> "LeastSquares":
+        """The problem of the first of the kept rows alone."""
+        return LeastSquares.of_kept(
+            self.kept.first(count),
+            self.beta_star,
+            self.covariance.value,
+            self.noise,
+            is_weighted=self.is_weighted,
+        )
+
     def of_rows(self, rows: IntArray) -> "LeastSquares":
         """The problem of some of the rows alone.
 
@@ -244,7 +351,7 @@ class LeastSquares:
         chosen = LeastSquares(self.X[rows], self.y[rows], self.beta_star, noise=self.noise)
         chosen.covariance = self.covariance
         if self.sample_weight is not None:
-            chosen.sample_weight = self.sample_weight[rows]
+            chosen.sample_weight, chosen.is_weighted = self.sample_weight[rows], True
         return chosen
 
     @property

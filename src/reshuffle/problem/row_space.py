@@ -46,9 +46,8 @@ class RowSpace:
         inside = coordinates if self.turn is None else self.turn @ coordinates
         return inside if self.basis is None else self.basis @ inside
 
-    def reach(self, directions: FloatArray, X: FloatArray) -> BoolArray:
-        """Which parameters (p, m) the directions (r, m) of the row space of X have a part in, beyond rounding."""
-        sizes = np.maximum(X.max(axis=0), -X.min(axis=0))
+    def reach(self, directions: FloatArray, sizes: FloatArray) -> BoolArray:
+        """Which parameters (p, m) the directions (r, m) have a part in beyond rounding, by the sizes of columns."""
         # What drives a parameter is in its column: if that is small so is the share, and zero stays where it is.
         shares = np.maximum(_UNREACHED * (sizes / (sizes.max() or 1.0)), 4 * _EPS * self.dimension)
         shares[sizes == 0] = np.inf
@@ -94,17 +93,20 @@ class Reduction:
         return np.where(np.isnan(total), np.inf, total)
 
 
-def reduce(X: FloatArray, y: FloatArray) -> Reduction:
+def reduce(X: FloatArray, y: FloatArray, stand_for: tuple[int, float] | None = None) -> Reduction:
     """Find the row space of X (n, p) and the data in it, with no matrix of size p x p when p > n.
+
+    `stand_for` are the number and the largest entry of the rows that these stand for, if they are not the rows of
+    the data themselves.
 
     The rank is numerical, with the tolerance of numpy.linalg.matrix_rank: max(n, p) eps times the
     largest singular value. What it discards must be rounding: a row or a column that is small but has a
     direction of its own is refused, since its fate after many epochs cannot be told.
     """
-    scale = scale_of(X)
-    reduction = _reduce_wide(X, y, scale) if X.shape[1] > X.shape[0] else _reduce_tall(X, y, scale)
+    n, scale = (len(X), scale_of(X)) if stand_for is None else (stand_for[0], unit_of(stand_for[1]))
+    reduction = _reduce_wide(X, y, scale) if X.shape[1] > X.shape[0] else _reduce_tall(X, y, scale, n)
     if reduction.space.dimension < min(X.shape):
-        _require_one_scale(X, reduction.space.dimension)
+        _require_one_scale(X, reduction.space.dimension, n)
     if reduction.space.basis is not None:
         # What no row sees has no part in the row space, not even by rounding: what grows must not leak there.
         reduction.space.basis[~X.any(axis=0)] = 0.0
@@ -113,7 +115,11 @@ def reduce(X: FloatArray, y: FloatArray) -> Reduction:
 
 def scale_of(X: FloatArray) -> float:
     """A power of two about as large as the largest entry of X."""
-    largest = max(float(X.max()), -float(X.min()))
+    return unit_of(max(float(X.max()), -float(X.min())))
+
+
+def unit_of(largest: float) -> float:
+    """A power of two about as large as the largest entry of X, which is given."""
     if largest == 0:
         return 1.0
     if not 1e-152 <= largest <= 1e152:
@@ -137,8 +143,8 @@ def _reduce_wide(X: FloatArray, y: FloatArray, scale: float) -> Reduction:
     return Reduction(RowSpace(p, rows.shape[1], scale, basis), rows, y)
 
 
-def _reduce_tall(X: FloatArray, y: FloatArray, scale: float) -> Reduction:
-    n, p = X.shape
+def _reduce_tall(X: FloatArray, y: FloatArray, scale: float, n: int) -> Reduction:
+    p = X.shape[1]
     if y.ndim == 1:
         table = triangle(compress(chunks(X, y, scale, None)))
         rows, response = table[:, :p], table[:, p]
@@ -154,16 +160,21 @@ def _reduce_tall(X: FloatArray, y: FloatArray, scale: float) -> Reduction:
     return Reduction(RowSpace(p, rows.shape[1], scale, basis), np.ascontiguousarray(rows), response)
 
 
-def _require_one_scale(X: FloatArray, rank: int) -> None:
-    """Refuse X if its rank grows once its rows, or its columns, are brought to one size."""
+def _require_one_scale(X: FloatArray, rank: int, n: int) -> None:
+    """Refuse X if its rank grows once its rows, or its columns, are brought to one size.
+
+    Rows that stand for n others have sizes of no meaning, rounding in the last of them: only columns are compared.
+    """
     tall = X if X.shape[0] >= X.shape[1] else X.T
     kinds = ("column", "row") if tall is X else ("row", "column")
     height = _height(tall.shape[1])
     parts = [slice(start, start + height) for start in range(0, len(tall), height)]
     across = np.max([np.abs(tall[part]).max(axis=0) for part in parts], axis=0)
     along = np.concatenate([np.abs(tall[part]).max(axis=1) for part in parts])
-    across_rank = _rank((tall[part] / _or_one(across) for part in parts), len(tall))
-    along_rank = _rank((tall[part] / _or_one(along[part, np.newaxis]) for part in parts), len(tall))
+    across_rank = _rank((tall[part] / _or_one(across) for part in parts), max(len(tall), n))
+    along_rank = rank
+    if n == len(X):
+        along_rank = _rank((tall[part] / _or_one(along[part, np.newaxis]) for part in parts), len(tall))
     for kind, sizes, other in ((kinds[0], across, across_rank), (kinds[1], along, along_rank)):
         if other > rank:
             smallest = int(np.argmin(np.where(sizes > 0, sizes, np.inf)))

@@ -6,7 +6,7 @@ of float64 long before the risk they lead to.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator
@@ -39,9 +39,9 @@ class Units:
     def divided(self, problem: LeastSquares, given_responses: bool) -> LeastSquares:
         """The same problem in these units, of responses and noise only what the expected risk depends on."""
         beta_star, noise = problem.beta_star, problem.noise
-        return LeastSquares(
-            problem.X,
-            self.vector(problem.y) if given_responses else np.zeros(problem.n),
+        kept = problem.kept
+        return LeastSquares.of_kept(
+            replace(kept, y=self.vector(kept.y) if given_responses else np.zeros(len(kept.X))),
             beta_star=None if beta_star is None else self.vector(beta_star),
             covariance=_divided(problem.covariance, self.covariance),
             noise=None if noise is None or given_responses else math.ldexp(noise, -self.parameters),
@@ -59,7 +59,7 @@ def units(problem: LeastSquares, start: FloatArray, given_responses: bool) -> Un
     if problem.beta_star is not None:
         sizes.append(scale * float(np.abs(problem.beta_star).max()))
     if given_responses:
-        sizes.append(float(np.abs(problem.y).max()))
+        sizes.append(float(np.abs(problem.kept.y).max()))
     elif problem.noise is not None:
         sizes.append(float(problem.noise))
     parameters, covariance = _exponent(max(sizes)), _exponent(_size(problem.covariance))

@@ -125,17 +125,9 @@ class AffineStates:
     def visited(self) -> LeastSquares:
         """The problem without rows that are never visited: outside the row space of the others nothing moves."""
         problem = self.problem
-        rows = np.concatenate(self.scheme.partition(problem.n))
-        if len(rows) == problem.n:
-            return problem
+        rows = sum(len(part) for part in self.scheme.partition(problem.n))
         # A partition that leaves rows out leaves out the last ones.
-        return LeastSquares(
-            problem.X[: len(rows)],
-            problem.y[: len(rows)],
-            beta_star=problem.beta_star,
-            covariance=problem.covariance.value,
-            noise=problem.noise,
-        )
+        return problem if rows == len(problem.kept.X) else problem.of_first(rows)
 
     @property
     def space(self) -> RowSpace:
@@ -151,16 +143,20 @@ class AffineStates:
     def _graded(self) -> tuple[RowSpace, GradedBlocks]:
         visited, unpenalized = self.visited, self.recipe.unpenalized
         if not unpenalized:
-            return visits.graded(visited.row_space, self._blocks(visited.X, visited.reduction))
-        seen = extended_space(visited.X, visited.y, visited.reduction, np.array(unpenalized))
+            return visits.graded(visited.row_space, self._blocks(visited.kept.X, visited.reduction))
+        seen = extended_space(visited.kept, visited.reduction, np.array(unpenalized))
         root = math.sqrt(self.recipe.penalty) / seen.space.scale
         blocks = self._blocks(seen.features, seen.reduction)
         return visits.graded(seen.space, blocks, root * np.eye(seen.space.dimension)[seen.penalized])
 
     def _blocks(self, X: FloatArray, reduction: Reduction) -> Blocks:
         """The per-batch statistics of features, in the coordinates of their reduction."""
-        y, n, space = self.visited.y, self.problem.n, reduction.space
+        y, n, space = self.visited.kept.y, self.problem.n, reduction.space
         partition, divisors = self.scheme.partition(n), self.scheme.divisors(n)
+        if self.scheme.visits_samples:
+            self.problem.require_rows(
+                f"what {self.scheme!r} does beyond its mean without momentum or penalty"
+            )
         if self.scheme.unit is Unit.SAMPLE:
             rows = np.ascontiguousarray(space.coordinates(X.T).T / space.scale)
             offsets = np.concatenate([[0], np.cumsum([len(part) for part in partition])])

@@ -73,8 +73,8 @@ def critical_step(
     >>> bool(0 < step.error < 0.1 * step), step.error_kind
     (True, 'three standard errors')
     """
-    problem = checked_problem(problem)
-    scheme = base.without_stages(base.checked(scheme, problem.n), "the critical step")
+    problem, scheme = base.fitted(checked_problem(problem), scheme)
+    scheme = base.without_stages(scheme, "the critical step")
     made = recipe.checked(1.0, None, penalty, momentum, 1, nesterov, unpenalized, problem.p)
     checks.flag("mean_square", mean_square)
     at_rest = AffineEngine(problem, scheme, replace(made, schedule=0.0), np.zeros(problem.p), _ALL_ORDERS)

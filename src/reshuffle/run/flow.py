@@ -14,7 +14,7 @@ from reshuffle.run.limits import Limit
 from reshuffle.run.risk import Risk
 from reshuffle.run.stability import FrozenSubspace
 from reshuffle.run.trajectory import Trajectory
-from reshuffle.schemes import FullBatch
+from reshuffle.schemes import FullBatch, base
 
 
 class GradientFlow:
@@ -62,11 +62,11 @@ class FlowModes(Trajectory):
     """Gradient flow in the modes of W, at times that are checked before they come here."""
 
     def __init__(self, problem: LeastSquares, start: FloatArray):
-        self.problem = problem
+        self.problem, scheme = base.fitted(problem, FullBatch())
         self.start = start
         # The modes of W come from an epoch of full batch, at the step that is one in the units of the features.
-        scale = problem.row_space.scale
-        self._epoch = Epoch(problem, FullBatch(), 1 / scale / scale)
+        scale = self.problem.row_space.scale
+        self._epoch = Epoch(self.problem, scheme, 1 / scale / scale)
 
     @property
     def directions(self) -> FloatArray:

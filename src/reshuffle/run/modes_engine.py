@@ -195,7 +195,9 @@ class ModesEngine(Trajectory):
         """The same, with no error for sampled orders."""
         share = self.epoch.error if self.error_kind == "bound" else 0.0
         moving = self.epoch.paces[~self.frozen_modes]
-        return stability(moving, self.epoch.mean.repeats, self.range_assumption.holds, self.problem.X, share)
+        return stability(
+            moving, self.epoch.mean.repeats, self.range_assumption.holds, self.problem.kept, share
+        )
 
     def best_epoch(self) -> BestEpoch:
         """The epoch with the smallest risk, certified."""

@@ -126,7 +126,7 @@ def _is_at_rest(run: AffineEngine) -> bool:
 
     The error and the residuals of the truth would cancel at every visit, and what expands enlarges the rounding.
     """
-    return not (run.start.any() or run.visited.y.any())
+    return not (run.start.any() or run.visited.kept.y.any())
 
 
 def _mean_is_exact(run: AffineEngine, epoch: Epoch | None) -> bool:
@@ -142,7 +142,9 @@ def _rows_serve(epoch: Epoch, run: AffineEngine, when: FloatArray) -> bool:
     visited = sum(len(rows) for rows in run.scheme.partition(run.problem.n))
     # Its coordinates lose what slow modes add up to in the long run.
     slow = float(epoch.paces.min(initial=1.0)) < _SLOW * float(epoch.paces.max(initial=1.0))
-    return visited == run.problem.n and epoch.step > 0 and (bool(np.isfinite(when).all()) or not slow)
+    return (
+        visited == len(run.problem.kept.X) and epoch.step > 0 and (bool(np.isfinite(when).all()) or not slow)
+    )
 
 
 def _settling(run: AffineEngine, epoch: Epoch | None) -> float:

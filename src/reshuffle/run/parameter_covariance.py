@@ -134,7 +134,8 @@ class ParameterCovariance:
     @cached_property
     def _reached(self) -> BoolArray:
         """Which parameters (p,) the row space has a part in."""
-        return np.asarray(self._space.reach(np.eye(self._space.dimension), self._problem.X).any(axis=1))
+        sizes = self._problem.kept.column_sizes
+        return np.asarray(self._space.reach(np.eye(self._space.dimension), sizes).any(axis=1))
 
     def _flat(self, matrices: FloatArray) -> FloatArray:
         # No -1 in the shape: of features that are all zero there are no coordinates to divide by.

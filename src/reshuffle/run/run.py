@@ -316,7 +316,7 @@ class Run(JudgedRun):
         >>> run.on(rs.gaussian(50, 20))
         Run(LeastSquares(n=50, p=20, truth known), Cyclic(batch_size=10), step=0.1)
         """
-        scheme = base.checked(self.scheme, problem.n)
+        problem, scheme = base.fitted(problem, self.scheme)
         recipe = rearranged(self.recipe, scheme, problem.n)
         return Run(problem, scheme, recipe, self.start, self.accuracy)
 
@@ -535,8 +535,7 @@ def descend(
     >>> averaged.risk([0, 10, 300]).total.round(4)
     array([1.    , 0.6301, 0.8585])
     """
-    problem = checked_problem(problem)
-    scheme = base.checked(scheme, problem.n)
+    problem, scheme = base.fitted(checked_problem(problem), scheme)
     steps = scheme.steps(problem.n)
     made = recipe.checked(step, alpha, penalty, momentum, steps, nesterov, unpenalized, problem.p, average)
     made = arranged(made, scheme, problem.n)

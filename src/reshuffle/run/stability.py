@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 
 from reshuffle._core import FloatArray, checks
 from reshuffle._core.confidence import ErrorKind, with_error
+from reshuffle.problem.kept_rows import KeptRows
 from reshuffle.problem.row_space import RowSpace
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -48,7 +49,7 @@ class Stability:
 
 
 def stability(
-    paces: FloatArray, repeats: int, range_assumption: bool, X: FloatArray, share: float = 0.0
+    paces: FloatArray, repeats: int, range_assumption: bool, kept: KeptRows, share: float = 0.0
 ) -> Stability:
     """Read the stability off the paces x of the modes in the range of Z, each multiplied by 1 - x.
 
@@ -62,19 +63,19 @@ def stability(
     # The distance from one, which the rate itself has lost to rounding.
     gap = repeats * float(np.minimum(paces, 2 - paces).min(initial=np.inf))
     error = _rate_error(paces, repeats, share) if share else 0.0
-    advice = slowness(X, gap) if converges else ""
+    advice = slowness(kept, gap) if converges else ""
     return Stability(converges, float(factors.max(initial=0.0)), error, "bound" if share else "exact", advice)
 
 
-def slowness(X: FloatArray, gap: float) -> str:
+def slowness(kept: KeptRows, gap: float) -> str:
     """Advice where the slowest mode is multiplied by 1 - gap in an epoch and gap is tiny; nothing otherwise.
 
-    >>> slowness(np.array([[1.0, 1e6], [2.0, -1e6]]), 1e-12)
+    >>> slowness(KeptRows(np.array([[1.0, 1e6], [2.0, -1e6]]), np.zeros(2)), 1e-12)
     'a factor 1/e takes about 1e+12 epochs; the columns of X differ in size by a factor of 5e+05: scale them'
     """
     if not gap < _SLOW:
         return ""
-    sizes = np.abs(X).max(axis=0)
+    sizes = kept.column_sizes
     if not sizes.any():
         return ""
     spread = float(sizes.max() / sizes[sizes > 0].min())

@@ -17,7 +17,6 @@ from reshuffle.epoch.accuracy import require_affordable
 from reshuffle.epoch.tasks import Task, task
 from reshuffle.problem.blocks import Blocks
 from reshuffle.problem.least_squares import LeastSquares
-from reshuffle.problem.row_space import scale_of
 from reshuffle.schemes.base import Scheme, Shuffle, Unit
 
 _SMALL = 400
@@ -109,10 +108,10 @@ def certified_step(problem: LeastSquares, scheme: Scheme) -> float:
     """
     if scheme.steps(problem.n) == 1 or scheme.shuffle is Shuffle.EVERY_STEP:
         return _linear_critical_step(problem, scheme)
-    visited = np.concatenate(scheme.partition(problem.n))
-    if len(visited) < problem.n:
+    visited = sum(len(part) for part in scheme.partition(problem.n))
+    if visited < len(problem.kept.X):
         # Rows that are never visited must not count as directions to be learned. Those that are come first.
-        problem = LeastSquares(problem.X[visited], problem.y[visited])
+        problem = problem.of_first(visited)
     blocks = problem.blocks(scheme.partition(problem.n), scheme.divisors(problem.n))
     if problem.rank == 0:
         return math.inf
@@ -133,12 +132,12 @@ def certified_step(problem: LeastSquares, scheme: Scheme) -> float:
 
 def _linear_critical_step(problem: LeastSquares, scheme: Scheme) -> float:
     """2 / |W| where the mean of a visit is I - step W: of all of X only the largest singular value is needed."""
-    scale = scale_of(problem.X)
+    X, scale = problem.kept.X, problem.kept.scale
     parts, divisors = scheme.partition(problem.n), scheme.divisors(problem.n)
-    weights = np.zeros(problem.n)
+    weights = np.zeros(len(X))
     for part, divisor in zip(parts, divisors, strict=True):
         weights[part] = 1 / (len(parts) * divisor)
-    top = largest_eigenvalue(problem.X, weights, scale)
+    top = largest_eigenvalue(X, weights, scale)
     return 2 / top / scale / scale if top else math.inf
 
 

@@ -13,6 +13,10 @@ from numpy.typing import ArrayLike
 
 from reshuffle._core import FloatArray, IntArray
 from reshuffle.errors import UnsupportedError
+from reshuffle.problem.kept_rows import KeptRows
+from reshuffle.problem.least_squares import LeastSquares
+from reshuffle.problem.row_groups import RowGroups
+from reshuffle.schemes.kept_batches import KeptBatches
 from reshuffle.schemes.partition import Batches, Partition
 
 
@@ -89,6 +93,36 @@ class Scheme(ABC):
                 "batches must be a whole number of at least 1, since every epoch draws the rows of a batch anew, "
                 "but it is a list of index arrays; try RandomReshuffling."
             )
+
+    origin: "Scheme | None" = None
+    """The scheme as it was made, if this one visits statistics that are kept in place of rows."""
+    met: KeptRows | None = None
+    """Those that it visits."""
+
+    @property
+    def visits_samples(self) -> bool:
+        """Whether single rows matter in any stage, and not only what they sum to in each batch."""
+        return self.unit is Unit.SAMPLE
+
+    def on_kept(self, kept: KeptRows) -> Self:
+        """The same scheme, visiting statistics of batches that are kept in place of their rows."""
+        made = copy.copy(self)
+        made._partition = KeptBatches.of(self._partition, kept)
+        return made._meeting(self, kept)
+
+    def groups(self, n: int) -> RowGroups:
+        """The rows, of n that are read in chunks, that are always visited together."""
+        return self._partition.groups(n)
+
+    def on_groups(self, kept: KeptRows, first_rows: IntArray) -> Self:
+        """The same scheme, visiting what is kept of its groups or of parts of them; a row of each part is given."""
+        made = copy.copy(self)
+        made._partition = KeptBatches.of_groups(self._partition, kept, first_rows)
+        return made._meeting(self, kept)
+
+    def _meeting(self, origin: "Scheme", kept: KeptRows) -> Self:
+        self.origin, self.met = origin, kept
+        return self
 
     @property
     def is_random(self) -> bool:
@@ -213,15 +247,38 @@ def permutations(rng: np.random.Generator, runs: int, length: int) -> IntArray:
     return rng.permuted(np.tile(np.arange(length), (runs, 1)), axis=1)
 
 
+def fitted(problem: LeastSquares, value: Any) -> tuple[LeastSquares, Scheme]:
+    """Return a problem and a scheme whose batches fit it, made to visit what is kept of the rows.
+
+    Rows that are read in chunks are read here, once for all batches of the scheme, unless they have been before.
+    """
+    if isinstance(value, Scheme) and value.met is not None and problem.has_kept(value.met):
+        return problem, value
+    if problem.stream is not None:
+        scheme = _scheme(value)
+        groups = scheme.groups(problem.n)
+        seen = problem.of_groups(groups)
+        return seen, scheme.on_groups(seen.kept, groups.first_rows)
+    if problem.kept.are_all:
+        return problem, checked(value, problem.n)
+    return problem, _scheme(value).on_kept(problem.kept)
+
+
 def checked(value: Any, n: int) -> Scheme:
     """Return `value` if it is a scheme whose batches fit n rows."""
+    scheme = _scheme(value)
+    scheme.partition(n)
+    return scheme
+
+
+def _scheme(value: Any) -> Scheme:
     if isinstance(value, type) and issubclass(value, Scheme):
         made = f"{value.__name__}({value.example})"
         raise TypeError(f"scheme must be made before it is used: {made} in place of {value.__name__}.")
     if not isinstance(value, Scheme):
         raise TypeError(f"scheme must be a scheme such as RandomReshuffling(batches=4), but it is {value!r}.")
-    value.partition(n)
-    return value
+    # One that visits what was kept of other data is cut anew.
+    return value.origin or value
 
 
 def without_stages(scheme: Scheme, question: str) -> Scheme:

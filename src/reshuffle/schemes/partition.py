@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from reshuffle._core import FloatArray, IntArray, checks
+from reshuffle.problem.row_groups import RowGroups
 
 Batches: TypeAlias = int | Iterable[ArrayLike] | None
 """B, or the rows of each batch."""
@@ -121,6 +122,16 @@ class Partition:
                 f"but it is {self.number}."
             )
         return (n + np.arange(self.number, dtype=np.int64)[::-1]) // self.number
+
+    def groups(self, n: int) -> RowGroups:
+        """The batch of each of n rows; rows that are never visited are one more group, the last."""
+        if self._explicit is not None:
+            labels = np.empty(n, dtype=np.int64)
+            for number, members in enumerate(self.members(n)):
+                labels[members] = number
+            return RowGroups.labelled(labels)
+        ends = np.cumsum(self.sizes(n))
+        return RowGroups(ends if ends[-1] == n else np.append(ends, n))
 
     def divisors(self, n: int) -> FloatArray:
         """What the sum of the gradients of each batch's rows is divided by, (B,)."""

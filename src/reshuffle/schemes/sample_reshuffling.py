@@ -1,10 +1,14 @@
 """A fresh permutation of the samples every epoch, cut into batches."""
 
 from collections.abc import Iterator
+from typing import Self
 
 import numpy as np
 
 from reshuffle._core import FloatArray, IntArray
+from reshuffle.errors import UnsupportedError
+from reshuffle.problem.kept_rows import KeptRows
+from reshuffle.problem.row_groups import RowGroups
 from reshuffle.schemes.base import Scheme, Shuffle, Unit, permutations
 from reshuffle.schemes.full_batch import FullBatch
 from reshuffle.schemes.random_reshuffling import RandomReshuffling
@@ -32,6 +36,21 @@ class SampleReshuffling(Scheme):
     shuffle = Shuffle.EVERY_EPOCH
     unit = Unit.SAMPLE
     takes_members = False
+
+    def on_kept(self, kept: KeptRows) -> Self:
+        """Refused: which rows meet in a batch is drawn anew in every epoch."""
+        raise UnsupportedError(
+            f"{self!r} cuts single rows into batches anew in every epoch, but of these {kept.n} rows only the "
+            "statistics of each batch are kept; try RandomReshuffling with the batches that were filled, or give "
+            "LeastSquares the source of the rows."
+        )
+
+    def groups(self, n: int) -> RowGroups:
+        """Refused: no two rows are always visited together."""
+        raise UnsupportedError(
+            f"{self!r} cuts single rows into batches anew in every epoch, but these {n} rows are read in chunks, "
+            "and only the statistics of batches are kept; try RandomReshuffling, or a sample of the rows in memory."
+        )
 
     def partition(self, n: int) -> list[IntArray]:
         """Single rows: no two are always visited together."""

@@ -1,7 +1,9 @@
 """Schemes one after the other: batches that change with the epoch."""
 
+import copy
 import math
 from collections.abc import Iterator, Sequence
+from functools import reduce
 from itertools import islice
 from typing import Any, Self, TypeAlias
 
@@ -9,6 +11,8 @@ import numpy as np
 
 from reshuffle._core import FloatArray, IntArray, checks
 from reshuffle.errors import UnsupportedError
+from reshuffle.problem.kept_rows import KeptRows
+from reshuffle.problem.row_groups import RowGroups
 from reshuffle.schemes.base import Scheme, Shuffle, Unit, Visit
 
 StageLike: TypeAlias = tuple[float | None, Scheme]
@@ -61,6 +65,27 @@ class Stages(Scheme):
     def batches(self) -> int | None:
         """None: every stage has its own."""
         return None
+
+    @property
+    def visits_samples(self) -> bool:
+        """Whether single rows matter in any stage."""
+        return any(scheme.visits_samples for _, scheme in self._stages)
+
+    def on_kept(self, kept: KeptRows) -> Self:
+        """The same stages, each visiting what is kept."""
+        made = copy.copy(self)
+        made._stages = tuple((length, scheme.on_kept(kept)) for length, scheme in self._stages)
+        return made._meeting(self, kept)
+
+    def groups(self, n: int) -> RowGroups:
+        """Rows that are together in all stages."""
+        return reduce(RowGroups.refined, (scheme.groups(n) for _, scheme in self._stages))
+
+    def on_groups(self, kept: KeptRows, first_rows: IntArray) -> Self:
+        """The same stages, each visiting what is kept."""
+        made = copy.copy(self)
+        made._stages = tuple((length, each.on_groups(kept, first_rows)) for length, each in self._stages)
+        return made._meeting(self, kept)
 
     def steps(self, n: int) -> int:
         """The largest number of steps per epoch over n rows, of all stages."""

@@ -1,10 +1,14 @@
 """A batch, or single samples, drawn at random for every step."""
 
+import copy
 from collections.abc import Iterator
+from typing import Self
 
 import numpy as np
 
 from reshuffle._core import FloatArray, IntArray
+from reshuffle.problem.kept_rows import KeptRows
+from reshuffle.problem.row_groups import RowGroups
 from reshuffle.schemes.base import Scheme, Shuffle, Unit
 from reshuffle.schemes.cyclic import Cyclic
 from reshuffle.schemes.full_batch import FullBatch
@@ -30,9 +34,25 @@ class DrawnSamples(Scheme):
             raise ValueError("batch_size must be a whole number of at least 1, but it is None.")
         super().__init__(batch_size=batch_size, drop_last=drop_last)
 
+        self._kept: int | None = None
+
+    def on_kept(self, kept: KeptRows) -> Self:
+        """The same scheme, whose mean step needs no more than all rows together."""
+        made = copy.copy(self)
+        made._kept = len(kept.X)
+        return made._meeting(self, kept)
+
+    def groups(self, n: int) -> RowGroups:
+        """All rows are alike."""
+        return RowGroups.whole(n)
+
+    def on_groups(self, kept: KeptRows, first_rows: IntArray) -> Self:
+        """The same scheme, whose mean step needs no more than all rows together."""
+        return self.on_kept(kept)
+
     def partition(self, n: int) -> list[IntArray]:
         """All rows are alike: one part."""
-        return [np.arange(n, dtype=np.int64)]
+        return [np.arange(n if self._kept is None else self._kept, dtype=np.int64)]
 
     def divisors(self, n: int) -> FloatArray:
         """The mean over all rows."""

@@ -51,6 +51,7 @@ class JudgedRun:
         >>> run.leave_one_out(10, of_run=True)
         LeaveOneOut(mean_square=0.299493 (standard error 0.037), exact)
         """
+        self.problem.require_rows("leave_one_out")
         clock = self.recipe.clock(epochs)
         given = LeavingOut(self, checks.flag("centred", centred)).ask(clock, rows)
         return with_spread(given, self, clock) if checks.flag("of_run", of_run) else given
@@ -74,6 +75,7 @@ class JudgedRun:
         >>> run.cross_validate([1, 10, 100]).mean_square.round(4)
         array([0.5118, 0.3443, 0.3435])
         """
+        self.problem.require_rows("cross_validate")
         asked = self.epochs_worth_a_look if epochs is None else epochs
         return cross_validated(self, self.recipe.clock(asked), folds)
 

@@ -1,0 +1,257 @@
+"""Data that come in pieces: the statistics of each batch, and the least-squares problem that they are all of."""
+
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import ArrayLike
+
+from reshuffle._core import FloatArray, IntArray, checks
+from reshuffle.problem import factor_files
+from reshuffle.problem.batch_factors import BatchFactors
+from reshuffle.problem.covariance import CovarianceLike
+from reshuffle.problem.kept_rows import KeptRows
+from reshuffle.problem.least_squares import LeastSquares
+from reshuffle.problem.outputs import checked_responses
+from reshuffle.problem.weights import checked_weights, weighted
+
+_SHOWN = 8
+"""Batches whose rows are counted where an accumulator is printed."""
+
+
+class Accumulator:
+    """Least squares on rows that come in pieces, of any number and in any order, and are not kept.
+
+    Of each batch its triangular factor is kept, B (p + 1) rows in all. The problem that is made of them has the
+    same answers as that of the rows in memory, up to rounding, for all schemes that visit these batches: an
+    orthogonal change of the rows of a batch keeps all that the batch does.
+
+    Parameters
+    ----------
+    batches : int
+        B, the batches that the rows are put into; 1 for the full batch, or for `coef` alone.
+
+    >>> rng = np.random.default_rng(0)
+    >>> data = Accumulator(batches=2)
+    >>> for number in range(10):
+    ...     X = rng.standard_normal((50, 3))
+    ...     data = data.add(X, X @ [1.0, 2.0, 3.0], batch=number % 2)
+    >>> data
+    Accumulator(batches=2, n=500, p=3, counts=[250, 250])
+    >>> data.coef().round(6)
+    array([1., 2., 3.])
+    >>> data.problem()
+    LeastSquares(n=500, p=3, truth unknown)
+    """
+
+    def __init__(self, batches: int = 1):
+        self.batches = checks.whole_number("batches", batches, 1)
+        self._factors: BatchFactors | None = None
+        self._is_weighted = False
+
+    def __repr__(self) -> str:
+        if self._factors is None:
+            return f"Accumulator(batches={self.batches}, empty)"
+        shown = [str(count) for count in self.counts[:_SHOWN]] + ["..."] * (self.batches > _SHOWN)
+        outputs = "" if self.outputs is None else f"outputs={self.outputs}, "
+        weights = "weighted, " if self._is_weighted else ""
+        return (
+            f"Accumulator(batches={self.batches}, n={self.n}, p={self.p}, {outputs}{weights}"
+            f"counts=[{', '.join(shown)}])"
+        )
+
+    @property
+    def n(self) -> int:
+        """The rows that were added."""
+        return int(self.counts.sum())
+
+    @property
+    def p(self) -> int | None:
+        """The columns of X, once there are rows."""
+        return None if self._factors is None else self._factors.p
+
+    @property
+    def outputs(self) -> int | None:
+        """The columns of y; None if it is a vector."""
+        return None if self._factors is None else self._factors.outputs
+
+    @property
+    def counts(self) -> IntArray:
+        """The rows of each batch, (B,)."""
+        return np.zeros(self.batches, dtype=np.int64) if self._factors is None else self._factors.counts
+
+    def add(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        batch: int | ArrayLike | None = None,
+        *,
+        sample_weight: ArrayLike | None = None,
+    ) -> "Accumulator":
+        """Add rows to a batch, and return self.
+
+        Parameters
+        ----------
+        X : (m, p)
+        y : (m,) or (m, t)
+        batch : int or (m,)
+            The number of their batch, from 0, or one number per row. Need not be given if there is one batch.
+        sample_weight : (m,), optional
+            As in LeastSquares; for all rows or for none.
+
+        >>> Accumulator(batches=2).add([[1.0], [2.0]], [1.0, 3.0], batch=2)
+        Traceback (most recent call last):
+        ...
+        ValueError: batch must be a whole number between 0 and 1, but it is 2.
+        """
+        features = checks.matrix("X", X)
+        responses = checked_responses(y, len(features))
+        labels = self._labels(batch, len(features))
+        outputs = None if responses.ndim == 1 else responses.shape[1]
+        if self._factors is not None:
+            self._require_like(features.shape[1], outputs, sample_weight is not None)
+        if sample_weight is not None:
+            weights = checked_weights(sample_weight, len(features))
+            features, responses = weighted(features, responses, weights)
+        if self._factors is None:
+            self._factors = BatchFactors(self.batches, features.shape[1], outputs)
+            self._is_weighted = sample_weight is not None
+        if isinstance(labels, int):
+            self._factors.add(features, responses, labels)
+        else:
+            self._factors.add_labelled(features, responses, labels)
+        return self
+
+    def _labels(self, batch: Any, rows: int) -> int | IntArray:
+        if batch is None:
+            if self.batches > 1:
+                raise ValueError(
+                    f"batch must be given, a whole number between 0 and {self.batches - 1}: that of these rows."
+                )
+            return 0
+        if np.ndim(checks.any_array("batch", batch)) == 0:
+            return checks.whole_number("batch", batch, 0, self.batches - 1)
+        labels = checks.any_array("batch", batch)
+        if labels.shape != (rows,) or labels.dtype.kind not in "iu":
+            raise ValueError(
+                f"batch must be a whole number or one per row, of shape ({rows},), but its shape is {labels.shape} "
+                f"and its dtype {labels.dtype}."
+            )
+        wrong = (labels < 0) | (labels >= self.batches)
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            raise ValueError(
+                f"batch must hold whole numbers between 0 and {self.batches - 1}, but batch[{row}] is "
+                f"{labels[row]}."
+            )
+        return labels.astype(np.int64)
+
+    def _require_like(self, p: int, outputs: int | None, is_weighted: bool) -> None:
+        """Refuse pieces that are of another problem."""
+        if p != self.p:
+            raise ValueError(f"X must have {self.p} columns, as the rows before, but it has {p}.")
+        if outputs != self.outputs:
+            raise ValueError(f"y must be {_shape(self.outputs)}, as before, but it is {_shape(outputs)}.")
+        if is_weighted != self._is_weighted:
+            before = "with" if self._is_weighted else "without"
+            raise ValueError(
+                f"sample_weight must be given for all rows or for none, but rows were added {before} before."
+            )
+
+    def merge(self, other: "Accumulator") -> "Accumulator":
+        """Add what another accumulator has, batch by batch, and return self; the other one is left as it is.
+
+        >>> first, second = Accumulator().add([[1.0]], [1.0]), Accumulator().add([[2.0]], [3.0])
+        >>> first.merge(second)
+        Accumulator(batches=1, n=2, p=1, counts=[2])
+        """
+        if not isinstance(other, Accumulator):
+            raise TypeError(f"other must be an Accumulator, but it is a {type(other).__name__}.")
+        if other.batches != self.batches:
+            raise ValueError(
+                f"other must have {self.batches} batches as this one, but it has {other.batches}."
+            )
+        if other._factors is None:
+            return self
+        if self._factors is None:
+            self._factors = BatchFactors(self.batches, other._factors.p, other._factors.outputs)
+            self._is_weighted = other._is_weighted
+        else:
+            try:
+                self._require_like(other._factors.p, other.outputs, other._is_weighted)
+            except ValueError as difference:
+                raise ValueError(f"other must be of the same problem: in it, {difference}") from None
+        # Its own rows may be among those that wait, where it is merged with itself.
+        self._factors.merge_kept(other._factors.kept())
+        return self
+
+    def save(self, path: "str | PathLike[str]") -> None:
+        """Write everything to a file of numpy's format npz; nothing is left behind if that fails midway."""
+        factor_files.save(
+            path, self.batches, self._is_weighted, None if self._factors is None else self._kept()
+        )
+
+    @classmethod
+    def load(cls, path: "str | PathLike[str]") -> "Accumulator":
+        """What `save` has written, for more rows to be added."""
+        batches, is_weighted, kept = factor_files.load(path)
+        made = cls(batches)
+        if kept is not None:
+            made._is_weighted = is_weighted
+            outputs = None if kept.y.ndim == 1 else kept.y.shape[1]
+            made._factors = BatchFactors(batches, kept.X.shape[1], outputs)
+            made._factors.merge_kept(kept)
+        return made
+
+    def _kept(self) -> KeptRows:
+        if self._factors is None:
+            raise ValueError("there must be rows, but none were added: call add(X, y) first.")
+        return self._factors.kept()
+
+    def problem(
+        self,
+        beta_star: ArrayLike | None = None,
+        covariance: CovarianceLike = None,
+        noise: float | ArrayLike | None = None,
+    ) -> LeastSquares:
+        """The problem of all rows so far, for schemes that visit these batches.
+
+        The arguments are those of LeastSquares.
+
+        >>> from reshuffle import RandomReshuffling, descend
+        >>> data = Accumulator(batches=2).add([[1.0], [2.0], [3.0]], [1.0, 0.0, 2.0], batch=[0, 1, 1])
+        >>> descend(data.problem(), RandomReshuffling(batches=2), step=0.05).iterate(3).round(4)
+        array([0.3861])
+        """
+        kept = self._kept()
+        empty = np.flatnonzero(self.counts == 0)
+        if len(empty):
+            raise ValueError(
+                f"every batch must have a row, but batch {empty[0]} of {self.batches} has none; add rows to it, or "
+                "make an accumulator with fewer batches."
+            )
+        return LeastSquares.of_kept(kept, beta_star, covariance, noise, is_weighted=self._is_weighted)
+
+    def coef(self) -> FloatArray:
+        """The least-squares solution of all rows so far, (p,) or (p, t), of smallest norm where there are many.
+
+        Without an intercept; add a column of ones for that. From the factors by singular values, so that it has as
+        many digits as if all rows were there.
+        """
+        kept = self._kept()
+        # Powers of two, so that neither features nor responses leave the range where their products are numbers.
+        features, responses = kept.scale, _power_of_two(float(np.abs(kept.y).max()))
+        tolerance = max(kept.n, kept.X.shape[1]) * float(np.finfo(np.float64).eps)
+        found, *_ = scipy.linalg.lstsq(
+            kept.X / features, kept.y / responses, cond=tolerance, check_finite=False
+        )
+        return np.asarray(found) * (responses / features)
+
+
+def _power_of_two(largest: float) -> float:
+    return float(np.ldexp(1.0, np.frexp(largest)[1])) if largest else 1.0
+
+
+def _shape(outputs: int | None) -> str:
+    return "a vector" if outputs is None else f"of {outputs} outputs"

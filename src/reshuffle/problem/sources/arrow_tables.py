@@ -1,0 +1,70 @@
+"""Tables of pyarrow: folders of parquet files and datasets, some columns of them as rows of numbers."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from reshuffle._core import AnyArray
+from reshuffle.problem.sources.row_source import RowSource
+
+_AHEAD = 1
+"""Chunks, and files, that are read beside the one that is worked on: pyarrow's own choice takes gigabytes."""
+
+
+def dataset_of(paths: Sequence[Path]) -> Any:
+    """Parquet files as one dataset."""
+    try:
+        import pyarrow.dataset
+    except ImportError:
+        raise ImportError("parquet files need pyarrow, which is not installed: install pyarrow.") from None
+    return pyarrow.dataset.dataset([str(path) for path in paths], format="parquet")
+
+
+def is_dataset(value: Any) -> bool:
+    """Whether a value is a dataset of pyarrow, which is not imported to be asked."""
+    return type(value).__module__.startswith("pyarrow") and callable(getattr(value, "count_rows", None))
+
+
+def column_names(dataset: Any) -> list[str]:
+    """The names of the columns, in their order."""
+    return list(dataset.schema.names)
+
+
+class TableRows(RowSource):
+    """Some columns of a dataset, which must hold numbers.
+
+    Parameters
+    ----------
+    name : str
+        Of the argument, for messages.
+    dataset : pyarrow.dataset.Dataset
+    columns : list of str
+    """
+
+    def __init__(self, name: str, dataset: Any, columns: Sequence[str]):
+        import pyarrow
+
+        self._dataset, self._names = dataset, list(columns)
+        for column in self._names:
+            kind = dataset.schema.field(column).type
+            is_number = pyarrow.types.is_integer(kind) or pyarrow.types.is_floating(kind)
+            if not (is_number or pyarrow.types.is_boolean(kind)):
+                raise TypeError(
+                    f"{name} must hold real numbers, but column {column!r} holds {kind}; drop such columns, or "
+                    "encode them as numbers first."
+                )
+        self.rows, self.columns = int(dataset.count_rows()), len(self._names)
+
+    def chunks(self) -> Iterator[AnyArray]:
+        """The rows in the order of the files; missing values are nan."""
+        scanner = self._dataset.scanner(
+            columns=self._names, batch_size=self.height, batch_readahead=_AHEAD, fragment_readahead=_AHEAD
+        )
+        for batch in scanner.to_batches():
+            if batch.num_rows:
+                chunk = np.empty((batch.num_rows, len(self._names)))
+                for place, column in enumerate(batch.columns):
+                    chunk[:, place] = column.to_numpy(zero_copy_only=False)
+                yield chunk

@@ -1,0 +1,176 @@
+"""Arrays and dataframes of Dask: every block is reduced where it is, and only factors travel."""
+
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from reshuffle._core import AnyArray, FloatArray
+from reshuffle.problem.batch_factors import BatchFactors
+from reshuffle.problem.outputs import checked_responses
+from reshuffle.problem.row_groups import RowGroups
+from reshuffle.problem.sources.row_source import RowSource, as_numbers
+from reshuffle.problem.sources.stream import Stream
+from reshuffle.problem.weights import weighted
+
+_AT_ONCE = 8
+"""Factors that are merged by one task."""
+
+
+def is_dask(value: Any) -> bool:
+    """Whether a value is a collection of Dask, which is not imported to be asked."""
+    return type(value).__module__.partition(".")[0] in ("dask", "dask_expr") and hasattr(value, "to_delayed")
+
+
+class DaskRows(RowSource):
+    """The blocks of rows of an array or of a dataframe.
+
+    Attributes
+    ----------
+    blocks : list of delayed
+        Arrays (m, columns), frames, or vectors.
+    lengths : list of int
+        The rows of each.
+    """
+
+    def __init__(self, blocks: Sequence[Any], lengths: Sequence[int], columns: int | None):
+        self.blocks, self.lengths, self.columns = list(blocks), list(lengths), columns
+        self.rows = sum(self.lengths)
+
+    def chunks(self) -> Iterator[AnyArray]:
+        """The blocks, one after the other, brought here."""
+        return (np.asarray(block.compute()) for block in self.blocks)
+
+
+def opened(X: Any, y: Any) -> tuple[DaskRows, RowSource]:
+    """The blocks of X, and of responses beside them: an array, a collection of Dask, or the names of columns."""
+    names = None if _is_array(X) else [str(name) for name in X.columns]
+    chosen = None if names is None else _named(y, names)
+    if chosen is not None:
+        X, y = X.drop(columns=chosen), X[y if isinstance(y, str) else chosen]
+    features = _blocks("X", X)
+    if isinstance(y, str):
+        raise ValueError(f"y must name a column of X, but a Dask array has no names, and y is {y!r}.")
+    if not is_dask(y):
+        array = np.asarray(y)
+        given = checked_responses(y, len(array) if array.ndim else 1)
+        columns = None if given.ndim == 1 else given.shape[1]
+        if len(given) != features.rows:
+            return features, DaskRows([], [len(given)], columns)
+        parts = np.split(given, np.cumsum(features.lengths)[:-1])
+        return features, DaskRows([_delayed(part) for part in parts], features.lengths, columns)
+    if _is_array(y) and not np.isnan(y.shape[0]) and y.shape[0] == features.rows:
+        y = y.rechunk({0: tuple(features.lengths)})
+    responses = _blocks("y", y)
+    if responses.rows == features.rows and responses.lengths != features.lengths:
+        raise ValueError(
+            f"y must be cut into blocks as X is, of {_shown(features.lengths)} rows, but its blocks have "
+            f"{_shown(responses.lengths)}; repartition one of them."
+        )
+    return features, responses
+
+
+def _named(y: Any, names: Sequence[str]) -> list[str] | None:
+    chosen = [y] if isinstance(y, str) else y
+    if not (isinstance(chosen, list | tuple) and chosen and all(isinstance(each, str) for each in chosen)):
+        return None
+    missing = [name for name in chosen if name not in names]
+    if missing:
+        shown = ", ".join(map(repr, names[:10])) + (", ..." if len(names) > 10 else "")
+        raise ValueError(f"y must name a column of X, but {missing[0]!r} is none of them: {shown}.")
+    return list(chosen)
+
+
+def _shown(lengths: Sequence[int]) -> str:
+    return ", ".join(map(str, lengths[:5])) + (", ..." if len(lengths) > 5 else "")
+
+
+def _is_array(value: Any) -> bool:
+    return hasattr(value, "rechunk")
+
+
+def _blocks(name: str, value: Any) -> DaskRows:
+    """The blocks of a collection, and how many rows each has, which is counted where that is not known."""
+    if _is_array(value):
+        if value.ndim not in (1, 2):
+            raise ValueError(f"{name} must be of one or two dimensions, but its shape is {value.shape}.")
+        rows = value.rechunk({1: -1}) if value.ndim == 2 else value
+        blocks, lengths = rows.to_delayed().ravel().tolist(), list(rows.chunks[0])
+        columns = int(value.shape[1]) if value.ndim == 2 else None
+    else:
+        blocks = list(value.to_delayed())
+        lengths = [np.nan] * len(blocks)
+        columns = len(value.columns) if value.ndim == 2 else None
+    if np.isnan(lengths).any():
+        lengths = list(_dask().compute(*[_delayed(len)(block) for block in blocks]))
+    full = [(block, int(length)) for block, length in zip(blocks, lengths, strict=True) if length]
+    return DaskRows([block for block, _ in full], [length for _, length in full], columns)
+
+
+def _dask() -> Any:
+    """Dask itself, which is there if a collection of it is."""
+    return import_module("dask")
+
+
+def _delayed(value: Any) -> Any:
+    # Named at random: hashing the data would cost as much as reducing them.
+    return _dask().delayed(value, pure=False)
+
+
+class DaskStream(Stream):
+    """Rows whose blocks are reduced by the workers of Dask, each where it is; factors are merged in a tree."""
+
+    _features: DaskRows
+    _responses: DaskRows
+
+    def factors(self, groups: RowGroups) -> BatchFactors:
+        """One pass over the rows: the factors of all groups."""
+        self.passes += 1
+        start, parts = 0, []
+        for block, responses, length in zip(
+            self._features.blocks, self._responses.blocks, self._features.lengths, strict=True
+        ):
+            rows = slice(start, start + length)
+            weights = None if self._weights is None else self._weights[rows]
+            labels = groups if groups.labels is None else RowGroups(groups.ends, groups.labels[rows])
+            parts.append(_delayed(_reduced)(block, responses, weights, labels, start, self.p, self.outputs))
+            start = rows.stop
+        while len(parts) > 1:
+            parts = [_delayed(_merged)(parts[at : at + _AT_ONCE]) for at in range(0, len(parts), _AT_ONCE)]
+        found: BatchFactors = parts[0].compute()
+        return found
+
+
+def _reduced(
+    block: Any,
+    responses: Any,
+    weights: FloatArray | None,
+    groups: RowGroups,
+    start: int,
+    p: int,
+    outputs: int | None,
+) -> BatchFactors:
+    """The factors of one block, made by a worker."""
+    X = as_numbers("X", np.asarray(block), start)
+    y = as_numbers("y", np.asarray(responses), start)
+    if len(X) != len(y) or X.shape[1] != p:
+        raise ValueError(
+            f"X and y must have blocks of the same rows, but from row {start} on their shapes are {X.shape} and "
+            f"{y.shape}."
+        )
+    if weights is not None:
+        X, y = weighted(X, y, weights)
+    made = BatchFactors(groups.count, p, outputs)
+    made.add_labelled(X, y, groups.of(start, start + len(X)) if groups.labels is None else groups.labels)
+    made.settle()
+    return made
+
+
+def _merged(parts: Sequence[BatchFactors]) -> BatchFactors:
+    """The factors of several blocks, as new ones: what a task was given may be given to it again."""
+    made = BatchFactors(len(parts[0].counts), parts[0].p, parts[0].outputs)
+    for part in parts:
+        made.merge(part)
+    made.settle()
+    return made

@@ -1,0 +1,148 @@
+"""Which source X and y are, if they are not arrays in memory."""
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from reshuffle._core import AnyArray, FloatArray
+from reshuffle.problem.outputs import checked_responses
+from reshuffle.problem.sources import arrow_tables, dask_rows
+from reshuffle.problem.sources.array_files import ArrayFiles
+from reshuffle.problem.sources.row_source import ArrayRows, RowSource, as_numbers
+from reshuffle.problem.sources.stream import Stream
+from reshuffle.problem.weights import checked_weights
+
+IN_MEMORY = float(1 << 26)
+"""Bytes up to which the rows of files are read into memory, where more can be asked of them."""
+_KINDS = "a .npy or .parquet file, or a folder of such files"
+
+
+def opened(X: Any, y: Any, sample_weight: Any) -> Stream | tuple[FloatArray, FloatArray] | None:
+    """A stream of rows, all rows if they are few, or None if X is no source but an array in memory."""
+    made = _opened_pair(X, y)
+    if made is None:
+        return None
+    features, responses = made
+    if features.columns is None:
+        raise ValueError(f"X must be two-dimensional, (rows, columns), but its shape is ({features.rows},).")
+    if not (features.rows and features.columns):
+        raise ValueError(
+            f"X must have at least one row and one column, but its shape is ({features.rows}, {features.columns})."
+        )
+    if responses.rows != features.rows or responses.columns == 0:
+        raise ValueError(
+            f"y must have one row per row of X, {features.rows}, but it has {responses.rows}."
+            if responses.columns != 0
+            else "y must have at least one column, but it has none."
+        )
+    if isinstance(features, dask_rows.DaskRows):
+        weights = None if sample_weight is None else checked_weights(sample_weight, features.rows)
+        return dask_rows.DaskStream(features, responses, weights)
+    if features.bytes + responses.bytes <= IN_MEMORY:
+        return _whole("X", features), _whole("y", responses)
+    weights = None if sample_weight is None else checked_weights(sample_weight, features.rows)
+    return Stream(features, responses, weights)
+
+
+def _whole(name: str, source: RowSource) -> FloatArray:
+    return as_numbers(name, np.concatenate(list(source.chunks())), 0)
+
+
+def _opened_pair(X: Any, y: Any) -> tuple[RowSource, RowSource] | None:
+    """The sources of features and responses, of a table by the names of their columns."""
+    if dask_rows.is_dask(X):
+        return dask_rows.opened(X, y)
+    if isinstance(X, str | os.PathLike):
+        paths = _files("X", Path(X))
+        if paths[0].suffix == ".npy":
+            return ArrayFiles("X", paths), _responses(y)
+        X = arrow_tables.dataset_of(paths)
+    if arrow_tables.is_dataset(X):
+        return _of_table(X, y)
+    if isinstance(X, np.memmap) and X.nbytes > IN_MEMORY and X.ndim == 2:
+        return ArrayRows(X), _responses(y)
+    return None
+
+
+def _files(name: str, path: Path) -> list[Path]:
+    """The files of a folder that are read, sorted by their names, or the one file itself."""
+    if path.is_file() and path.suffix in (".npy", ".parquet"):
+        return [path]
+    if not path.is_dir():
+        raise ValueError(f"{name} must be an array, or {_KINDS}, but there is none at {str(path)!r}.")
+    found = sorted(each for each in path.iterdir() if each.suffix in (".npy", ".parquet"))
+    kinds = {each.suffix for each in found}
+    if len(kinds) != 1:
+        which = "holds both" if kinds else "holds none"
+        raise ValueError(
+            f"{name} must be {_KINDS}, all of one kind, but {str(path)!r} {which} of .npy and .parquet files."
+        )
+    return found
+
+
+def _responses(y: Any) -> RowSource:
+    """Responses beside rows that have no names of columns."""
+    if isinstance(y, str | os.PathLike):
+        path = Path(y)
+        if not path.exists():
+            raise ValueError(
+                f"y must be an array, or {_KINDS}, since the columns of X have no names, but there is none at "
+                f"{str(y)!r}."
+            )
+        paths = _files("y", path)
+        if paths[0].suffix == ".npy":
+            return _single_column(ArrayFiles("y", paths))
+        y = arrow_tables.dataset_of(paths)
+    if arrow_tables.is_dataset(y):
+        return _single_column(arrow_tables.TableRows("y", y, arrow_tables.column_names(y)))
+    if isinstance(y, np.memmap) and y.ndim in (1, 2):
+        return ArrayRows(y)
+    if dask_rows.is_dask(y):
+        raise TypeError("y must not be a Dask collection where X is none; try y.compute(), or a Dask X.")
+    array = np.asarray(y)
+    return ArrayRows(checked_responses(y, len(array) if array.ndim else 1))
+
+
+def _single_column(source: RowSource) -> RowSource:
+    """Files of one column are a vector."""
+    return _Column(source) if source.columns == 1 else source
+
+
+class _Column(RowSource):
+    """The only column of a source."""
+
+    def __init__(self, source: RowSource):
+        self._source, self.rows, self.columns = source, source.rows, None
+
+    def chunks(self) -> Iterator[AnyArray]:
+        """Its numbers, some at a time."""
+        return (chunk.reshape(-1) for chunk in self._source.chunks())
+
+
+def _of_table(dataset: Any, y: Any) -> tuple[RowSource, RowSource]:
+    names = arrow_tables.column_names(dataset)
+    chosen = named_columns(y, names)
+    if chosen is None:
+        return arrow_tables.TableRows("X", dataset, names), _responses(y)
+    rest = [name for name in names if name not in chosen]
+    responses = arrow_tables.TableRows("y", dataset, chosen)
+    return arrow_tables.TableRows("X", dataset, rest), _Column(responses) if isinstance(y, str) else responses
+
+
+def named_columns(y: Any, names: Sequence[str]) -> list[str] | None:
+    """The columns of a table that y names: one, or a list of several; None if it is no name."""
+    if not isinstance(y, str) and not (
+        isinstance(y, list | tuple) and y and all(isinstance(e, str) for e in y)
+    ):
+        return None
+    chosen = [y] if isinstance(y, str) else list(y)
+    missing = [name for name in chosen if name not in names]
+    if missing:
+        if isinstance(y, str) and Path(y).exists():
+            return None
+        shown = ", ".join(map(repr, names[:10])) + (", ..." if len(names) > 10 else "")
+        raise ValueError(f"y must name a column of X, but {missing[0]!r} is none of them: {shown}.")
+    return chosen

@@ -1,0 +1,359 @@
+"""Rows that come in pieces and are not kept: the same answers as from memory."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import reshuffle as rs
+
+CLOSE = {"rtol": 1e-10, "atol": 1e-10}
+WHEN = [0, 1, 7, 300]
+
+
+class Data:
+    """Rows with a batch for each, in memory and to be added."""
+
+    def __init__(self, n, p, batches, *, seed=0, outputs=None, rank=None, weights=False, scale=1.0):
+        rng = np.random.default_rng(seed)
+        self.batches = batches
+        self.labels = rng.permutation(
+            np.concatenate([np.arange(batches), rng.integers(batches, size=n - batches)])
+        )
+        mixed = rng.standard_normal((n, rank or p)) @ rng.standard_normal((rank or p, p))
+        self.X = scale * (rng.standard_normal((n, p)) if rank is None else mixed)
+        shape = (p,) if outputs is None else (p, outputs)
+        self.truth = {"beta_star": rng.standard_normal(shape) / scale, "noise": 0.5}
+        self.y = self.X @ self.truth["beta_star"] + 0.5 * rng.standard_normal((n, *shape[1:]))
+        self.weights = rng.uniform(0.5, 2.0, n) if weights else None
+        self.step = 0.3 * batches / np.linalg.norm(self.X, 2) ** 2
+
+    @property
+    def in_memory(self):
+        return rs.LeastSquares(self.X, self.y, sample_weight=self.weights, **self.truth)
+
+    @property
+    def members(self):
+        return [np.flatnonzero(self.labels == batch) for batch in range(self.batches)]
+
+    def add_to(self, data, rows):
+        weights = None if self.weights is None else self.weights[rows]
+        return data.add(self.X[rows], self.y[rows], self.labels[rows], sample_weight=weights)
+
+    def accumulated(self, pieces=1):
+        data = rs.Accumulator(self.batches)
+        for rows in np.array_split(np.arange(len(self.X)), pieces):
+            self.add_to(data, rows)
+        return data
+
+
+def answers(run):
+    limit = run.limit()
+    yield run.iterate(WHEN)
+    yield run.training_loss(WHEN)
+    yield run.degrees_of_freedom(WHEN)
+    yield run.risk(WHEN).total
+    yield run.risk(WHEN).variance
+    yield run.expected_risk(WHEN[:3]).total
+    yield run.expected_risk(WHEN[:3], given_responses=True).total
+    yield limit.parameters
+    yield limit.training_loss
+    yield run.stability().rate
+    yield run.covariance(3).matrix
+    yield run.mallows_cp(WHEN)
+    yield run.compare_limit().distance
+
+
+def same_answers(kept, in_memory):
+    for found, expected in zip(answers(kept), answers(in_memory), strict=True):
+        np.testing.assert_allclose(found, expected, **CLOSE)
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    shape=st.sampled_from([(60, 4), (9, 5), (8, 12), (40, 39), (5, 1), (700, 3)]),
+    rank=st.sampled_from([None, 2]),
+    weights=st.booleans(),
+    seed=st.integers(0, 10**6),
+)
+def test_any_cuts_orders_merges_and_files_give_the_answers_from_memory(
+    shape, rank, weights, seed, tmp_path_factory
+):
+    (n, p), rng = shape, np.random.default_rng(seed)
+    data = Data(n, p, min(3, n), seed=seed, rank=rank if rank and rank < min(n, p) else None, weights=weights)
+    file = tmp_path_factory.mktemp("factors") / "some.npz"
+    order, cuts = rng.permutation(n), np.sort(rng.integers(0, n + 1, size=rng.integers(0, 8)))
+    workers = [rs.Accumulator(data.batches) for _ in range(3)]
+    for rows in np.split(order, cuts):
+        place = rng.integers(3)
+        if len(rows):
+            data.add_to(workers[place], rows)
+        if rng.random() < 0.3:
+            workers[place].save(file)
+            workers[place] = rs.Accumulator.load(file)
+    whole = workers[0].merge(workers[1]).merge(workers[2])
+
+    assert whole.counts.tolist() == [len(rows) for rows in data.members]
+    np.testing.assert_allclose(whole.coef(), _least_squares(data), **CLOSE)
+    kept = rs.descend(whole.problem(**data.truth), rs.RandomReshuffling(data.batches), data.step)
+    same_answers(kept, rs.descend(data.in_memory, rs.RandomReshuffling(data.members), data.step))
+
+
+def _least_squares(data):
+    roots = 1 if data.weights is None else np.sqrt(data.weights)
+    return np.linalg.lstsq((data.X.T * roots).T, (data.y.T * roots).T, rcond=None)[0]
+
+
+SCHEMES = {
+    "full batch": lambda batches: rs.FullBatch(),
+    "cyclic": lambda batches: rs.Cyclic(batches, order=[2, 0, 1]),
+    "shuffled once": rs.ShuffleOnce,
+    "drawn": rs.WithReplacement,
+    "alike": lambda batches: rs.RandomReshuffling(batches, normalize="equal"),
+    "stages": lambda batches: rs.Stages([(4, rs.RandomReshuffling(batches)), (None, rs.Cyclic(batches))]),
+}
+RECIPES = {
+    "momentum": {"momentum": 0.5},
+    "penalty": {"penalty": 0.3, "unpenalized": [0]},
+    "schedule": {"step": lambda epoch: 0.01 * 0.9**epoch},
+    "average": {"average": rs.EMA(0.8, per="visit")},
+}
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_every_scheme_of_batches_visits_what_was_kept(name):
+    data = Data(80, 6, 3, seed=1)
+    kept = rs.descend(data.accumulated(5).problem(**data.truth), SCHEMES[name](3), data.step)
+    batches = 3 if name == "full batch" else data.members
+    same_answers(kept, rs.descend(data.in_memory, SCHEMES[name](batches), data.step))
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_recipe_is_followed_on_what_was_kept(name):
+    data = Data(80, 6, 3, seed=2)
+    recipe = {"step": data.step, **RECIPES[name]}
+    kept = rs.descend(data.accumulated(5).problem(**data.truth), rs.RandomReshuffling(3), **recipe)
+    whole = rs.descend(data.in_memory, rs.RandomReshuffling(data.members), **recipe)
+    for ask in ("iterate", "training_loss", "degrees_of_freedom"):
+        np.testing.assert_allclose(getattr(kept, ask)(WHEN[:3]), getattr(whole, ask)(WHEN[:3]), **CLOSE)
+    np.testing.assert_allclose(kept.expected_risk([3]).total, whole.expected_risk([3]).total, **CLOSE)
+
+
+def test_other_questions_about_what_was_kept():
+    data = Data(90, 5, 3, seed=3)
+    kept, whole, visits = data.accumulated().problem(**data.truth), data.in_memory, rs.RandomReshuffling
+    steps = rs.critical_step(kept, visits(3)), rs.critical_step(whole, visits(data.members))
+    assert steps[0] == pytest.approx(steps[1], rel=1e-8)
+    assert rs.critical_step(kept, rs.FullBatch()) == pytest.approx(rs.critical_step(whole, rs.FullBatch()))
+    flows = rs.gradient_flow(kept).risk([1.0, 9.0]).total, rs.gradient_flow(whole).risk([1.0, 9.0]).total
+    np.testing.assert_allclose(*flows, **CLOSE)
+    runs = rs.descend(kept, visits(3), data.step), rs.descend(whole, visits(data.members), data.step)
+    assert runs[0].best_epoch().epoch == runs[1].best_epoch().epoch
+    assert runs[0].ridge_equivalent(5).penalty == pytest.approx(runs[1].ridge_equivalent(5).penalty)
+    drawn = [rs.descend(each, rs.SampleWithReplacement(9), data.step).iterate(3) for each in (kept, whole)]
+    np.testing.assert_allclose(*drawn, **CLOSE)
+
+
+def test_many_outputs():
+    data = Data(300, 4, 2, seed=4, outputs=7)
+    assert data.accumulated(4).coef().shape == (4, 7)
+    kept = rs.descend(data.accumulated(4).problem(**data.truth), rs.RandomReshuffling(2), data.step)
+    whole = rs.descend(data.in_memory, rs.RandomReshuffling(data.members), data.step)
+    for ask in ("iterate", "training_loss", "degrees_of_freedom"):
+        np.testing.assert_allclose(getattr(kept, ask)(WHEN), getattr(whole, ask)(WHEN), **CLOSE)
+    np.testing.assert_allclose(kept.risk(WHEN).total, whole.risk(WHEN).total, **CLOSE)
+    np.testing.assert_allclose(kept.output(2).expected_risk(3).total, whole.output(2).expected_risk(3).total)
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e-60, 1e60, 1e150])
+def test_very_small_and_very_large_features(scale):
+    data = Data(700, 3, 2, seed=5, scale=scale)
+    ordinary = Data(700, 3, 2, seed=5)
+    np.testing.assert_allclose(data.accumulated(3).coef() * scale, ordinary.accumulated().coef(), rtol=1e-10)
+    kept = rs.descend(data.accumulated(3).problem(), rs.RandomReshuffling(2), data.step).iterate(9)
+    whole = rs.descend(ordinary.in_memory, rs.RandomReshuffling(ordinary.members), ordinary.step).iterate(9)
+    np.testing.assert_allclose(kept * scale, whole, rtol=1e-10)
+
+
+def test_pieces_of_very_different_size_share_a_unit():
+    X = np.concatenate([np.full((600, 1), 1e-140), np.full((600, 1), 1e140), np.full((600, 1), 1.0)])
+    y = np.concatenate([np.full(600, 1e-160), np.full(600, 1e160), np.full(600, 1.0)])
+    for order in ([0, 1, 2], [1, 2, 0], [2, 0, 1]):
+        data = rs.Accumulator()
+        for piece in order:
+            rows = slice(600 * piece, 600 * piece + 600)
+            data.add(X[rows], y[rows])
+        assert data.coef() == pytest.approx([1e20], rel=1e-12)
+
+
+def test_ill_conditioned_rows_keep_the_digits_that_normal_equations_lose():
+    rng = np.random.default_rng(6)
+    left, _ = np.linalg.qr(rng.standard_normal((2000, 6)))
+    right, _ = np.linalg.qr(rng.standard_normal((6, 6)))
+    X = left * np.geomspace(1, 1e-8, 6) @ right
+    truth = rng.standard_normal(6)
+    data = rs.Accumulator()
+    for rows in np.array_split(np.arange(2000), 17):
+        data.add(X[rows], X[rows] @ truth)
+    with np.errstate(all="ignore"):
+        squared = np.linalg.pinv(X.T @ X) @ (X.T @ (X @ truth))
+    assert np.abs(data.coef() - truth).max() < 1e-6
+    assert np.abs(squared - truth).max() > 1e-3
+
+
+def test_float32_and_lists_are_taken_and_arrays_may_be_filled_anew():
+    rng = np.random.default_rng(7)
+    pieces = [rng.standard_normal((5, 2)).astype(np.float32) for _ in range(4)]
+    data, buffer = rs.Accumulator(), np.empty((5, 2), dtype=np.float64)
+    for piece in pieces:
+        buffer[:] = piece
+        data.add(buffer, buffer.sum(axis=1))
+    listed = rs.Accumulator().add(np.concatenate(pieces), np.concatenate(pieces).sum(axis=1).tolist())
+    np.testing.assert_allclose(data.coef(), [1, 1], rtol=1e-6)
+    np.testing.assert_allclose(listed.coef(), data.coef(), rtol=1e-6)
+
+
+def test_merging_leaves_the_other_as_it_was_even_where_it_is_itself():
+    data = Data(40, 3, 2, seed=8)
+    whole, other = data.accumulated(), data.accumulated()
+    doubled = whole.merge(other).merge(whole)
+    assert (other.n, doubled.n) == (40, 160)
+    np.testing.assert_allclose(doubled.coef(), other.coef(), **CLOSE)
+    assert rs.Accumulator(2).merge(rs.Accumulator(2)).n == 0
+
+
+def test_printing():
+    assert repr(rs.Accumulator(3)) == "Accumulator(batches=3, empty)"
+    data = rs.Accumulator(9).add(np.ones((9, 2)), np.ones((9, 1)), np.arange(9), sample_weight=np.ones(9))
+    assert repr(data) == (
+        "Accumulator(batches=9, n=9, p=2, outputs=1, weighted, counts=[1, 1, 1, 1, 1, 1, 1, 1, ...])"
+    )
+    assert repr(data.problem()) == "LeastSquares(n=9, p=2, outputs=1, weighted, truth unknown)"
+
+
+def filled(batches=2, **kwargs):
+    rows = np.arange(6.0).reshape(3, 2)
+    return rs.Accumulator(batches).add(rows, np.arange(3.0), np.arange(3) % batches, **kwargs)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda: rs.Accumulator(0), "batches must be a whole number of at least 1"),
+        (lambda: filled().add(np.ones((1, 3)), [1.0], 0), "X must have 2 columns, as the rows before"),
+        (lambda: filled().add(np.ones((1, 2)), [[1.0]], 0), "y must be a vector, as before"),
+        (lambda: filled().add(np.ones((2, 2)), [1.0], 0), r"y must have shape \(2,\)"),
+        (lambda: filled().add(np.ones((1, 2)), [1.0]), "batch must be given, a whole number between 0 and 1"),
+        (lambda: filled().add(np.ones((1, 2)), [1.0], -1), "batch must be a whole number between 0 and 1"),
+        (lambda: filled().add(np.ones((2, 2)), [1.0, 1.0], [0, 2]), r"but batch\[1\] is 2"),
+        (lambda: filled().add(np.ones((2, 2)), [1.0, 1.0], [0]), r"one per row, of shape \(2,\)"),
+        (lambda: filled().add(np.ones((2, 2)), [1.0, 1.0], [0.0, 1.0]), "its dtype float64"),
+        (lambda: filled().add([[1.0, np.nan]], [1.0], 0), r"X\[0, 1\] is nan"),
+        (lambda: filled().add(np.zeros((0, 2)), [], 0), "at least one row"),
+        (lambda: filled().add(np.ones((1, 2)), [1.0], 0, sample_weight=[1.0]), "for all rows or for none"),
+        (lambda: filled(sample_weight=[1, 0, 1]), "sample_weight must be positive"),
+        (lambda: filled().merge(filled(3)), "other must have 2 batches as this one, but it has 3"),
+        (lambda: filled().merge(rs.Accumulator(2).add([[1.0]], [1.0], 0)), "X must have 2 columns"),
+        (lambda: filled().merge(filled(sample_weight=np.ones(3))), "sample_weight must be given for all rows"),
+        (lambda: rs.Accumulator().problem(), "none were added"),
+        (lambda: rs.Accumulator().coef(), "none were added"),
+        (lambda: rs.Accumulator(4).add([[1.0]], [1.0], 2).problem(), "batch 0 of 4 has none"),
+        (lambda: rs.descend(filled().problem(), rs.RandomReshuffling(3), 0.1), "batches must be 2"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_refused(wrong, message):
+    with pytest.raises(ValueError, match=message):
+        wrong()
+
+
+def test_nothing_is_taken_of_what_is_refused():
+    data = rs.Accumulator()
+    with pytest.raises(ValueError, match="positive"):
+        data.add([[1.0]], [1.0], sample_weight=[0.0])
+    assert repr(data) == "Accumulator(batches=1, empty)"
+    with pytest.raises(TypeError, match="other must be an Accumulator"):
+        data.merge([1])
+
+
+_REFUSALS = r"one by one|batches that were filled|must ask for batches=2|rows were"
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda problem: rs.descend(problem, rs.SampleReshuffling(2), 0.1),
+        lambda problem: rs.descend(problem, rs.RandomReshuffling(batch_size=2), 0.1),
+        lambda problem: rs.descend(problem, rs.RandomReshuffling([[0, 2], [1]]), 0.1),
+        lambda problem: rs.descend(problem, rs.RandomReshuffling(2), 0.1).leave_one_out(3),
+        lambda problem: rs.descend(problem, rs.RandomReshuffling(2), 0.1).cross_validate(3),
+        lambda problem: rs.descend(problem, rs.RandomReshuffling(2), 0.1).epoch.modified_features,
+        lambda problem: rs.descend(problem, rs.SampleWithReplacement(2), 0.1, momentum=0.5).iterate(3),
+        lambda problem: rs.descend(problem, rs.SampleWithReplacement(2), 0.1).covariance(3),
+        lambda problem: rs.simulate(problem, rs.RandomReshuffling(2), 0.1, epochs=3, runs=2),
+        lambda problem: rs.match(rs.descend(problem, rs.RandomReshuffling(2), 0.1), batch_size=1),
+        lambda problem: problem.X,
+        lambda problem: problem.leverages,
+        lambda problem: problem.of_rows(np.array([0])),
+    ],
+)
+def test_what_needs_single_rows_says_so(ask):
+    problem = Data(50, 2, 2, seed=9).accumulated().problem(np.zeros(2), noise=1.0)
+    with pytest.raises(rs.UnsupportedError, match=_REFUSALS):
+        ask(problem)
+
+
+def test_a_run_goes_from_what_was_kept_to_other_data():
+    data = Data(60, 3, 2, seed=10)
+    run = rs.descend(data.accumulated().problem(), rs.RandomReshuffling(2), data.step)
+    there = run.on(data.in_memory)
+    expected = rs.descend(data.in_memory, rs.RandomReshuffling(2), data.step)
+    np.testing.assert_allclose(there.iterate(3), expected.iterate(3), **CLOSE)
+
+
+def test_files_that_are_truncated_or_of_others_are_refused(tmp_path):
+    whole = tmp_path / "factors"
+    filled().save(whole)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["factors"]
+    assert rs.Accumulator.load(whole).n == 3
+    rs.Accumulator(5).save(tmp_path / "empty")
+    assert repr(rs.Accumulator.load(tmp_path / "empty")) == "Accumulator(batches=5, empty)"
+
+    stored = whole.read_bytes()
+    for length in (0, 1, 100, len(stored) // 2, len(stored) - 1):
+        (tmp_path / "part").write_bytes(stored[:length])
+        with pytest.raises(ValueError, match="a whole file"):
+            rs.Accumulator.load(tmp_path / "part")
+    flipped = bytearray(stored)
+    flipped[stored.index(np.arange(6.0)[2:3].tobytes())] ^= 1
+    (tmp_path / "flipped").write_bytes(bytes(flipped))
+    with pytest.raises(ValueError, match="a whole file"):
+        rs.Accumulator.load(tmp_path / "flipped")
+    np.savez(tmp_path / "other.npz", a=np.ones(3))
+    np.save(tmp_path / "array.npy", np.ones(3))
+    np.save(tmp_path / "objects.npy", np.array([{}], dtype=object), allow_pickle=True)
+    for other in ("other.npz", "array.npy", "objects.npy"):
+        with pytest.raises(ValueError, match="a whole file"):
+            rs.Accumulator.load(tmp_path / other)
+    with pytest.raises(FileNotFoundError):
+        rs.Accumulator.load(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("format", np.array("reshuffle accumulator 0")),
+        ("counts", np.array([1, 0])),
+        ("offsets", np.array([0, 1, 2])),
+        ("X", np.full((3, 2), np.nan)),
+        ("y", np.ones(2)),
+        ("sizes", np.ones(3)),
+        ("batches", np.array("two")),
+    ],
+)
+def test_files_whose_arrays_do_not_fit_are_refused(tmp_path, name, value):
+    filled().save(tmp_path / "whole.npz")
+    with np.load(tmp_path / "whole.npz") as file:
+        stored = dict(file)
+    np.savez(tmp_path / "wrong.npz", **{**stored, name: value})
+    with pytest.raises(ValueError, match="a whole file"):
+        rs.Accumulator.load(tmp_path / "wrong.npz")
