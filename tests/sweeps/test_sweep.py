@@ -65,7 +65,7 @@ def test_all_questions_at_once_and_their_units(problem):
         assert variable.attrs["long_name"], name
         assert "units" in variable.attrs, name
     assert found["risk"].attrs["units"] == "(unit of y)^2"
-    assert found["step"].attrs["units"] == "step"
+    assert found["step"].attrs["units"] == found["critical_step"].attrs["units"] == "(unit of X)^-2"
     assert (found["reason"] == "").all()
     assert (found["error_kind"] == "exact").all()
     assert found.attrs["version"] == rs.__version__

@@ -11,7 +11,7 @@ from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.run.critical_steps import critical_step
 from reshuffle.run.run import Run
 
-_SQUARE = "(unit of y)^2"
+_SQUARE, _STEP = "(unit of y)^2", "(unit of X)^-2"
 Values: TypeAlias = tuple[str, Sequence[Any]]
 """The kind of the errors, and an array per variable."""
 
@@ -241,8 +241,8 @@ QUESTIONS = {
         Question(
             "critical_step",
             (
-                _of_point("critical_step", "step up to which the mean iterate converges", "step", False),
-                _of_point("critical_step_error", "how far the critical step may be off", "step", False),
+                _of_point("critical_step", "step up to which the mean iterate converges", _STEP, False),
+                _of_point("critical_step_error", "how far the critical step may be off", _STEP, False),
             ),
             _critical_step,
             knows_mean=False,

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 _AXES = {
     "batches": ("number of batches", "1"),
     "batch_size": ("rows of a batch", "rows"),
-    "step": ("step of a visit", "step"),
-    "alpha": ("full-batch step, visits times step", "step"),
+    "step": ("step of a visit", "(unit of X)^-2"),
+    "alpha": ("full-batch step", "(unit of X)^-2"),
     "momentum": ("momentum", "1"),
     "nesterov": ("whether the momentum is Nesterov's", "1"),
     "penalty": ("weight decay", "1"),

@@ -112,8 +112,9 @@ class DaskWorkers:
         futures = {future: number for number, future in enumerate(self.hold(function, tasks))}
         try:
             for future, result in self._distributed.as_completed(list(futures), with_results=True):
+                if isinstance(result, self.losses):
+                    raise result
                 yield futures.pop(future), result
-                future.release()
         finally:
             if futures:
                 with suppress(Exception):
