@@ -30,7 +30,8 @@ def client():
         dashboard_address=None,
         silence_logs=logging.CRITICAL,
     )
-    with cluster, distributed.Client(cluster) as client:
+    # Not the default one: whatever is asked must be asked of it by name.
+    with cluster, distributed.Client(cluster, set_as_default=False) as client:
         yield client
 
 

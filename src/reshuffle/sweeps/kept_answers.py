@@ -4,6 +4,7 @@ A file bears the hash of all that its answer depends on as its name. It is an np
 of everything before it: what does not match is not even opened as an archive.
 """
 
+import errno
 import hashlib
 import io
 import os
@@ -67,16 +68,18 @@ def _checked_folder(folder: Any) -> Path:
         raise TypeError(f"cache must be the path of a folder, but it is {folder!r}.")
     path = Path(os.fspath(folder))
     if path.exists() and not path.is_dir():
-        raise NotADirectoryError(f"cache must be a folder, but {str(path)!r} is a file; name another one.")
+        raise NotADirectoryError(
+            errno.ENOTDIR, "cache must be a folder, but this is a file; name another one", str(path)
+        )
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise type(error)(
-            f"cache cannot be made at {str(path)!r}: {error.strerror}; name another folder."
+            error.errno, f"cache cannot be made ({error.strerror}); name another folder", str(path)
         ) from None
     if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
         raise PermissionError(
-            f"cache must be a folder to read and write, but {str(path)!r} may not be; name another one."
+            errno.EACCES, "cache must be a folder to read and write; name another one", str(path)
         )
     return path
 

@@ -57,7 +57,8 @@ class Work:
         shared = [found for family in self._families() for found in self._shared(family)]
         together = {number for found in shared for number in found.numbers}
         alone = [number for number in range(len(self._jobs)) if number not in together]
-        yield from self._answers(executor, handles, alone, None)
+        if alone:
+            yield from self._answers(executor, handles, alone, None)
         for found in shared:
             window = self._window(executor, handles, found)
             yield from self._answers(executor, handles, found.numbers, window)
