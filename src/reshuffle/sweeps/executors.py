@@ -110,8 +110,10 @@ class DaskWorkers:
     def compute(self, function: Callable[..., Any], tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
         """As they are ready; tasks that are left when nobody waits for them any more are cancelled."""
         futures = {future: number for number, future in enumerate(self.hold(function, tasks))}
+        with self._client.as_current():
+            ready = self._distributed.as_completed(list(futures), with_results=True)
         try:
-            for future, result in self._distributed.as_completed(list(futures), with_results=True):
+            for future, result in ready:
                 if isinstance(result, self.losses):
                     raise result
                 yield futures.pop(future), result
