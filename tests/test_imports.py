@@ -7,12 +7,12 @@ from pathlib import Path
 SOURCE = Path(__file__).parent.parent / "src"
 ROOMS = (
     "errors", "_core", "problem", "schemes", "recipe", "simulation", "epoch", "validation", "run", "planning",
-    "asymptotics", "plotting", "paper", "cli", "sklearn", "torch",
+    "sweeps", "asymptotics", "plotting", "paper", "cli", "sklearn", "torch",
 )  # fmt: skip
 """A room imports from itself and from those before it."""
 KNOW_FREE = ROOMS[ROOMS.index("asymptotics") :]
 """`free` stands beside them: it knows none of them, and these may use it."""
-FACE = "planning"
+FACE = "sweeps"
 """The last of the rooms whose names `reshuffle` itself offers: who imports those from there stands after it."""
 
 

@@ -23,12 +23,15 @@ RUN = rs.descend(rs.gaussian(8, 4, seed=0), rs.RandomReshuffling(batch_size=2), 
 MATCH = rs.match(RUN, batch_size=4, epochs=5)
 EXPLAINED = rs.explain(RUN.problem.X, RUN.problem.y, RUN.iterate(3), RUN, epochs=3)
 PLAN = rs.plan(RUN.problem.X, RUN.problem.y, batch_sizes=[2, 8], epochs=5, verify=False)
+SWEPT = rs.sweep(rs.gaussian(8, 4, seed=0), over={"batches": [1, 2, 4], "alpha": [0.1, 1e4]}, epochs=[1, 500])
 EVERY_FUNCTION = {
     "axes": plotting.axes,
     "risk_curve": lambda ax=None: plotting.risk_curve(RISK, label="", ax=ax),
     "curve": lambda ax=None: plotting.curve(np.arange(2.0), np.ones(2), label="", ax=ax),
     "simulated_band": lambda ax=None: plotting.simulated_band(np.arange(2.0), ESTIMATE, label="", ax=ax),
     "mark_best": lambda ax=None: plotting.mark_best(3, 0.5, ax=ax),
+    "heat_map": lambda ax=None: plotting.heat_map(SWEPT["risk"], "alpha", "batches", ax=ax),
+    "sweep_curves": lambda ax=None: plotting.sweep_curves(SWEPT["risk"], by="batches", alpha=0.1, ax=ax),
     "scheme_comparison": lambda ax=None: plotting.scheme_comparison(COMPARISON, ax=ax),
     "explanation": lambda ax=None: plotting.explanation(EXPLAINED, ax=ax),
     "plan_map": lambda ax=None: plotting.plan_map(PLAN, ax=ax),

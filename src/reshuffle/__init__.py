@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from reshuffle.simulation import Estimate as Estimate
     from reshuffle.simulation import Simulation as Simulation
     from reshuffle.simulation import simulate as simulate
+    from reshuffle.sweeps import sweep as sweep
     from reshuffle.validation import CrossValidation as CrossValidation
     from reshuffle.validation import LeaveOneOut as LeaveOneOut
     from reshuffle.validation import RidgeEquivalent as RidgeEquivalent
@@ -124,6 +125,7 @@ _HOMES = {
     "random_features": "reshuffle.problem",
     "schedules": "reshuffle.recipe",
     "simulate": "reshuffle.simulation",
+    "sweep": "reshuffle.sweeps",
 }
 _ROOMS = ("asymptotics", "free", "plotting", "sklearn", "torch")
 

@@ -27,6 +27,7 @@ def application() -> "App":
     from reshuffle.cli.reproduce_command import reproduce
     from reshuffle.cli.spectrum_command import spectrum
     from reshuffle.cli.stability_command import stability
+    from reshuffle.cli.sweep_command import sweep
 
     app = App(
         name="reshuffle",
@@ -45,6 +46,6 @@ def application() -> "App":
         """
         print(app.generate_completion(shell=shell))
 
-    for command in (curve, advise, spectrum, stability, limits, reproduce, completion):
+    for command in (curve, advise, sweep, spectrum, stability, limits, reproduce, completion):
         app.command(command, help_epilogue="")
     return app

@@ -49,6 +49,12 @@ class Epoch:
         """The epoch of one output alone."""
         return replace(self, problem=self.problem.output(number), whole=(self, number))
 
+    def adopt(self, blocks: Blocks, mean: MeanMap | None) -> None:
+        """Take over the statistics of the batches, and the mean map if there is one, from those who know them."""
+        self.__dict__["blocks"] = blocks
+        if mean is not None:
+            self.__dict__["_averaged"] = mean, choice.mean_choice(self._task, self.accuracy)
+
     @property
     def method(self) -> str:
         """How the mean over orders was taken: "exact", "series", "cavity" or "sampling"."""

@@ -47,6 +47,8 @@ class MeanMap:
     replicas : tuple of MeanMap
         From which errors of all answers follow: for sampling the map without each group of draws in turn, for the
         cavity maps that are put off by what it neglects.
+    products : (r, r) and (r, rows), optional
+        F'K F and F'A, where they are known already.
     """
 
     factor: FloatArray
@@ -61,6 +63,7 @@ class MeanMap:
     pull_error: float = 0.0
     replicas: tuple["MeanMap", ...] = ()
     typical_error: float = math.nan
+    products: tuple[FloatArray, FloatArray] | None = None
 
     @property
     def missed(self) -> float:
@@ -126,8 +129,7 @@ def modes(mean: MeanMap) -> Modes:
     F = U R and U'K U = L L', the eigenvalues are the squares of the singular values of L'R, as accurate as the
     singular values of X itself.
     """
-    weighed = mean.weigh(mean.factor)
-    Z = mean.factor.T @ weighed
+    Z, entry = products(mean) if mean.products is None else mean.products
     # LAPACK squares what it is given: a step of 1e150 is answered in units in which it can be.
     exponent = int(np.frexp(np.abs(Z).max(initial=0.0))[1])
     scaled = np.ldexp((Z + Z.T) / 2, -exponent)
@@ -138,8 +140,14 @@ def modes(mean: MeanMap) -> Modes:
     size = float(np.abs(values).max(initial=mean_size))
     if np.abs(values).min(initial=np.inf) < _WELL_CONDITIONED * size:
         return _from_factors(mean, values, vectors, _EPS * len(mean.factor) * size)
-    entry = weighed.T if mean.pull is mean.kernel else mean.pulled(mean.factor)
     return Modes(values, vectors, vectors.T @ entry)
+
+
+def products(mean: MeanMap) -> tuple[FloatArray, FloatArray]:
+    """F'K F (r, r) and F'A (r, rows)."""
+    weighed = mean.weigh(mean.factor)
+    entry = weighed.T if mean.pull is mean.kernel else mean.pulled(mean.factor)
+    return mean.factor.T @ weighed, entry
 
 
 def whitened(mean: MeanMap) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -1,5 +1,6 @@
 """A run of mini-batch gradient descent, and every question it answers."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Literal, overload
@@ -9,10 +10,11 @@ from numpy.typing import ArrayLike
 
 from reshuffle._core import FloatArray, checks
 from reshuffle._core.confidence import ErrorKind
-from reshuffle.epoch import choice
+from reshuffle.epoch import choice, shared_steps
 from reshuffle.epoch.accuracy import Accuracy, accuracy
 from reshuffle.epoch.choice import Choice, Computation
 from reshuffle.epoch.epoch import AffineEpoch, Epoch
+from reshuffle.epoch.shared_steps import Interval, StepWindow
 from reshuffle.errors import UnsupportedError
 from reshuffle.problem import checked_problem, checked_start, units
 from reshuffle.problem.least_squares import LeastSquares
@@ -32,6 +34,7 @@ from reshuffle.run.risk import Risk
 from reshuffle.run.risk_interval import RiskInterval
 from reshuffle.run.stability import FrozenSubspace, RangeAssumption, Stability
 from reshuffle.run.staged_engine import StagedEngine
+from reshuffle.run.step_search import contracting_step
 from reshuffle.run.stopping import BestEpoch
 from reshuffle.schemes import base
 from reshuffle.schemes.base import Scheme
@@ -200,6 +203,22 @@ class Run(JudgedRun):
         made = Run(self.problem, self.scheme, constant, self.start, self.accuracy)
         if self._modes is not None and made._modes is not None:
             made._modes.epoch.__dict__["blocks"] = self._modes.epoch.blocks
+        return made
+
+    def step_intervals(self, steps: Sequence[float]) -> list[Interval]:
+        """Intervals in which so many steps lie that their mean maps follow from those at fewer nodes."""
+        if self._modes is None or not self.problem.rank:
+            return []
+        blocks, scale = self._modes.epoch.blocks, self.problem.row_space.scale
+        gentle = contracting_step(self.scheme, self.problem.n, blocks) / scale / scale
+        return shared_steps.intervals(self.problem, self.scheme, blocks, self.accuracy, steps, gentle)
+
+    def from_window(self, step: float, window: StepWindow) -> "Run":
+        """The same run with another constant step, whose mean map follows from those at the nodes of a window."""
+        constant = replace(self.recipe, schedule=step, divisor=1)
+        made = Run(self.problem, self.scheme, constant, self.start, self.accuracy)
+        if made._modes is not None:
+            made._modes.epoch.adopt(window.blocks, window.mean(self.problem, self.scheme, step))
         return made
 
     def iterate(self, epochs: ArrayLike) -> FloatArray:

@@ -230,6 +230,11 @@ class Scheme(ABC):
         """What tells this scheme from others of its kind."""
         return (self._partition,)
 
+    @property
+    def settings(self) -> tuple[object, ...]:
+        """What tells this scheme from others of its kind: numbers, words, partitions and schemes."""
+        return self._settings()
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Scheme):
             return NotImplemented

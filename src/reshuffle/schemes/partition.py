@@ -87,6 +87,11 @@ class Partition:
         rows = None if self._explicit is None else tuple(tuple(part.tolist()) for part in self._explicit)
         return self.number, self.batch_size, rows, self.drop_last, self.normalize
 
+    @property
+    def settings(self) -> tuple[object, ...]:
+        """What tells this partition from others."""
+        return self._settings()
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Partition) and self._settings() == other._settings()
 

@@ -4,7 +4,7 @@ A `Choice` can be printed: it says what was taken, at what cost, and why the oth
 is that of preference; the first against which nothing speaks is taken.
 """
 
-from reshuffle.epoch.choice.means import mean_choice, mean_map
+from reshuffle.epoch.choice.means import averages_all_orders, mean_choice, mean_map
 from reshuffle.epoch.choice.second_moments import (
     SecondMomentTask,
     draws_squares,
@@ -30,6 +30,7 @@ __all__ = [
     "SecondMomentTask",
     "Way",
     "affine_choice",
+    "averages_all_orders",
     "climbs",
     "draws_squares",
     "draws_thresholds",

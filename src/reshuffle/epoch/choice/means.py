@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from reshuffle.epoch import series, whitened_maps
-from reshuffle.epoch.accuracy import METHODS, Accuracy, apart, require_affordable, warn_out_of_reach
+from reshuffle.epoch.accuracy import A_SECOND, METHODS, Accuracy, apart, require_affordable, warn_out_of_reach
 from reshuffle.epoch.choice.ways import (
     NO_SOLUTION,
     OUT_OF_REACH,
@@ -47,6 +47,12 @@ def mean_choice(task: Task, accuracy: Accuracy) -> Choice:
         # Where its bound is good enough, the series is sure.
         between.reverse()
     return Choice(question, (exact, *between, Way("sampling", np.nan)))
+
+
+def averages_all_orders(task: Task, accuracy: Accuracy) -> bool:
+    """Whether the mean is taken over all orders of shuffled batches, exactly: a polynomial in the step."""
+    is_shuffled = task.approximation is not None and task.exact_flops <= max(accuracy.budget, A_SECOND)
+    return is_shuffled and mean_choice(task, accuracy).taken == "exact"
 
 
 def _of_series(of: Approximation, accuracy: Accuracy) -> tuple[float, str]:

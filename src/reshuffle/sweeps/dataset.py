@@ -1,0 +1,105 @@
+"""The answers of a whole grid as one labelled dataset."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from reshuffle._core import FloatArray
+from reshuffle.problem.least_squares import LeastSquares
+from reshuffle.sweeps.asked import Question
+from reshuffle.sweeps.cell_answers import CellAnswer
+from reshuffle.sweeps.executors import required
+from reshuffle.sweeps.grid import Grid
+
+if TYPE_CHECKING:
+    from xarray import Dataset
+
+_AXES = {
+    "batches": ("number of batches", "1"),
+    "batch_size": ("rows of a batch", "rows"),
+    "step": ("step of a visit", "(unit of X)^-2"),
+    "alpha": ("full-batch step", "(unit of X)^-2"),
+    "momentum": ("momentum", "1"),
+    "nesterov": ("whether the momentum is Nesterov's", "1"),
+    "penalty": ("weight decay", "1"),
+    "scheme": ("how rows are visited", ""),
+    "average": ("which average of the iterates is looked at", ""),
+    "seed": ("seed of the problem", ""),
+    "epochs": ("epochs", "epochs"),
+    "output": ("output", ""),
+    "parameter": ("parameter", ""),
+    "question": ("question", ""),
+}
+"""What dimensions are called in words, and their units."""
+
+
+def dataset(
+    grid: Grid,
+    problem: LeastSquares,
+    questions: Sequence[Question],
+    epochs: FloatArray,
+    answers: Iterable[tuple[tuple[int, ...], str, CellAnswer]],
+    attributes: Mapping[str, Any],
+) -> "Dataset":
+    """Put the answer to each question at each place of the grid into arrays with names.
+
+    Parameters
+    ----------
+    problem : LeastSquares
+        Any of the problems: they have as many columns and outputs.
+    answers : iterable
+        Place, name of the question, answer.
+    attributes : dict
+        Of the whole dataset.
+    """
+    variables = {each.name: each for question in questions for each in question.variables}
+    arrays = {
+        name: np.full((*grid.shape, *each.shape(problem, len(epochs))), np.nan)
+        for name, each in variables.items()
+    }
+    number = {question.name: place for place, question in enumerate(questions)}
+    words = {
+        name: np.full((*grid.shape, len(questions)), "", dtype=object) for name in ("reason", "error_kind")
+    }
+    for place, name, answer in answers:
+        for variable, value in answer.values.items():
+            arrays[variable][place] = value
+        words["reason"][(*place, number[name])] = answer.reason
+        words["error_kind"][(*place, number[name])] = answer.error_kind
+    dims = tuple(grid.values)
+    data = {
+        name: (
+            (*dims, *each.all_dims(problem)),
+            arrays[name],
+            {"long_name": each.long_name, "units": each.units},
+        )
+        for name, each in variables.items()
+    }
+    told = {
+        "reason": "why there is no answer, or what was said about its accuracy",
+        "error_kind": "in which sense errors are meant",
+    }
+    for name, text in words.items():
+        data[name] = ((*dims, "question"), text.astype(str), {"long_name": told[name], "units": ""})
+    coordinates: dict[str, Sequence[Any]] = {**grid.labels, "question": list(number)}
+    used = {name for axes, *_ in data.values() for name in axes}
+    lengths = {
+        "epochs": epochs.tolist(),
+        "parameter": range(problem.p),
+        "output": range(problem.outputs or 0),
+    }
+    coordinates |= {name: list(values) for name, values in lengths.items() if name in used}
+    return _labelled(data, coordinates, attributes)
+
+
+def _labelled(
+    data: Any, coordinates: Mapping[str, Sequence[Any]], attributes: Mapping[str, Any]
+) -> "Dataset":
+    xarray = required("xarray", "sweep")
+    labelled = {}
+    for name, values in coordinates.items():
+        long_name, units = _AXES[name]
+        labelled[name] = (name, np.asarray(values), {"long_name": long_name, "units": units})
+    made: Dataset = xarray.Dataset(data, coords=labelled, attrs=dict(attributes))
+    return made
