@@ -51,6 +51,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "examples",
     "gallery_dirs": "gallery",
     "filename_pattern": r"/plot_",
+    "within_subsection_order": "FileNameSortKey",
     "download_all_examples": False,
     "show_memory": False,
     "show_signature": False,
@@ -69,6 +70,7 @@ html_copy_source = False
 html_theme_options = {
     "show_toc_level": 2,
     "navigation_with_keys": False,
+    "show_nav_level": 1,
     "header_links_before_dropdown": 7,
     "navbar_end": ["theme-switcher"],
     "footer_start": ["copyright"],
@@ -83,6 +85,11 @@ html_sidebars = {"index": []}
 def speak_plainly(app, what, name, obj, options, lines):
     """Let docstrings mean what they say."""
     lines[:] = plain(lines)
+
+
+def close_programs(app, name, content):
+    """Take the empty line away that doctest wants before the end of a block."""
+    content[0] = content[0].replace("\n\n```\n", "\n```\n")
 
 
 def name_the_result(app, what, name, obj, options, signature, returned):
@@ -117,5 +124,6 @@ def setup(app):
     """Hook these into the build."""
     app.connect("autodoc-process-docstring", speak_plainly, priority=100)
     app.connect("autodoc-process-signature", name_the_result)
+    app.connect("source-read", close_programs)
     app.connect("autodoc-skip-member", leave_out_machinery)
     app.connect("build-finished", repeat_nothing)
