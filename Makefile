@@ -10,6 +10,15 @@ BIN := .venv/bin
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
 	touch $@
 
+# What the demonstration needs, and no more: it is the first thing that anybody runs.
+.venv/installed-demo: pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[plot,sklearn]'
+	touch $@
+
+demo: .venv/installed-demo
+	@$(BIN)/python -m demo out/demo.png
+
 reproduce: .venv/installed
 	$(BIN)/reshuffle reproduce --out out
 
