@@ -1,14 +1,23 @@
-# Two commands matter: `make reproduce` re-creates the paper in out/, `make test` runs every check.
+# Three commands matter: `make demo` shows what this is, `make test` runs every check, `make reproduce` re-creates the paper in out/.
 # Each installs what it needs into .venv; nothing but python3 and make is expected of the machine.
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: reproduce test test-processors bench fuzz clean
+.PHONY: demo reproduce test docs test-processors bench fuzz clean
 
 .venv/installed: pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
 	touch $@
+
+# What the demonstration needs, and no more: it is the first thing that anybody runs.
+.venv/installed-demo: pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[plot,sklearn]'
+	touch $@
+
+demo: .venv/installed-demo
+	@$(BIN)/python -m demo out/demo.png
 
 reproduce: .venv/installed
 	$(BIN)/reshuffle reproduce --out out
@@ -18,6 +27,16 @@ test: .venv/installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n auto --dist worksteal
+
+.venv/installed-docs: .venv/installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	touch $@
+
+# The site, into out/site: open out/site/index.html. A copy is built, since galleries and API pages are written beside their sources.
+docs: .venv/installed-docs
+	rm -rf out/site out/site-source && mkdir -p out && cp -Rp docs out/site-source
+	OPENBLAS_NUM_THREADS=1 $(BIN)/sphinx-build -W --keep-going -q -b html -d out/site-cache out/site-source out/site
+	$(BIN)/python docs/check_offline.py out/site
 
 # The core once more with the kernels of other processors, as far as this one can run them, and with one and two threads.
 test-processors: .venv/installed

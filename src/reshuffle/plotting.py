@@ -33,12 +33,32 @@ SCHEME_COLOURS = {
 
 
 def axes(ax: "Axes | None" = None) -> "Axes":
-    """Return `ax`, or pyplot's current axes."""
+    """Return `ax`, or pyplot's current axes.
+
+    Parameters
+    ----------
+    ax : Axes, optional
+        Where to draw; pyplot's current axes by default.
+
+    Returns
+    -------
+    Axes
+    """
     return current_axes() if ax is None else ax
 
 
 def figure(width: float, height: float) -> "Figure":
-    """A new figure, in inches. Not one of pyplot's: it is freed with its axes, and needs no display."""
+    """A new figure, in inches. Not one of pyplot's: it is freed with its axes, and needs no display.
+
+    Parameters
+    ----------
+    width, height : float
+        In inches.
+
+    Returns
+    -------
+    Figure
+    """
     try:
         from matplotlib.figure import Figure
     except ModuleNotFoundError:
@@ -50,6 +70,18 @@ def figure(width: float, height: float) -> "Figure":
 
 def scheme_colour(scheme: str, batches: int) -> str:
     """The colour of a scheme: its hue, the darker the more batches, and blue for one batch in any scheme.
+
+    Parameters
+    ----------
+    scheme : str
+        Its name on the command line, such as "reshuffling".
+    batches : int
+        Per epoch.
+
+    Returns
+    -------
+    str
+        A colour as #rrggbb.
 
     >>> [scheme_colour("reshuffling", batches) for batches in (1, 2, 4, 8)]
     ['#0072b2', '#dd7e33', '#954200', '#552600']
@@ -68,6 +100,17 @@ def scheme_colour(scheme: str, batches: int) -> str:
 def scheme_label(scheme: str, batches: int) -> str:
     """How legends name a scheme.
 
+    Parameters
+    ----------
+    scheme : str
+        Its name on the command line, such as "reshuffling".
+    batches : int
+        Per epoch.
+
+    Returns
+    -------
+    str
+
     >>> scheme_label("reshuffling", 1), scheme_label("reshuffling", 4), scheme_label("cyclic", 4)
     ('full batch', '4 batches', '4 batches, cyclic')
     """
@@ -77,7 +120,18 @@ def scheme_label(scheme: str, batches: int) -> str:
 
 
 def plain(ax: "Axes", xlabel: str, ylabel: str) -> "Axes":
-    """Label the axes and leave out what carries no information."""
+    """Label the axes and leave out what carries no information.
+
+    Parameters
+    ----------
+    ax : Axes
+    xlabel, ylabel : str
+
+    Returns
+    -------
+    Axes
+        The same.
+    """
     ax.set_xlabel(xlabel)
     ax.set_ylabel(ylabel)
     ax.spines[["top", "right"]].set_visible(False)
@@ -87,7 +141,25 @@ def plain(ax: "Axes", xlabel: str, ylabel: str) -> "Axes":
 def risk_curve(
     risk: Risk, *, label: str, colour: str = COLOURS[0], style: str = "-", ax: "Axes | None" = None
 ) -> "Axes":
-    """Draw the total risk against the epochs it was asked for."""
+    """Draw the total risk against the epochs it was asked for.
+
+    Parameters
+    ----------
+    risk : Risk
+        At epochs in one dimension.
+    label : str
+        For the legend.
+    colour : str
+        Any colour of matplotlib's.
+    style : str
+        Of the line, as matplotlib writes it.
+    ax : Axes, optional
+        Where to draw; pyplot's current axes by default.
+
+    Returns
+    -------
+    Axes
+    """
     return curve(
         risk.epochs,
         risk.total,
@@ -109,7 +181,25 @@ def curve(
     ylabel: str = "loss",
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """Draw any quantity against the epochs; what diverges leaves the picture."""
+    """Draw any quantity against the epochs; what diverges leaves the picture.
+
+    Parameters
+    ----------
+    epochs, values : (k,)
+    label : str
+        For the legend.
+    colour : str
+        Any colour of matplotlib's.
+    style : str
+        Of the line, as matplotlib writes it.
+    ylabel : str
+    ax : Axes, optional
+        Where to draw; pyplot's current axes by default.
+
+    Returns
+    -------
+    Axes
+    """
     ax = axes(ax)
     shown = np.where(np.isfinite(values), values, np.nan)
     ax.plot(epochs, shown, color=colour, label=label, linewidth=1.6, linestyle=style)
@@ -119,7 +209,24 @@ def curve(
 def simulated_band(
     epochs: FloatArray, estimate: Estimate, *, label: str, colour: str = COLOURS[0], ax: "Axes | None" = None
 ) -> "Axes":
-    """Draw a simulated mean with a band of two standard errors."""
+    """Draw a simulated mean with a band of two standard errors.
+
+    Parameters
+    ----------
+    epochs : (k,)
+    estimate : Estimate
+        Mean and standard error at these epochs.
+    label : str
+        For the legend.
+    colour : str
+        Any colour of matplotlib's.
+    ax : Axes, optional
+        Where to draw; pyplot's current axes by default.
+
+    Returns
+    -------
+    Axes
+    """
     ax = axes(ax)
     low = estimate.mean - 2 * estimate.standard_error
     high = estimate.mean + 2 * estimate.standard_error
@@ -128,7 +235,21 @@ def simulated_band(
 
 
 def mark_best(epoch: float, risk: float, *, colour: str = COLOURS[0], ax: "Axes | None" = None) -> "Axes":
-    """Mark the best stopping time, if it is finite."""
+    """Mark the best stopping time, if it is finite.
+
+    Parameters
+    ----------
+    epoch, risk : float
+        Where.
+    colour : str
+        Any colour of matplotlib's.
+    ax : Axes, optional
+        Where to draw; pyplot's current axes by default.
+
+    Returns
+    -------
+    Axes
+    """
     ax = axes(ax)
     if np.isfinite(epoch):
         ax.plot([epoch], [risk], marker="o", markersize=5, color=colour, zorder=3)
@@ -150,6 +271,24 @@ def spectrum_curve(
     """Draw the density of a law from end to end; name the mass of its atoms, which have none, in the label.
 
     With `decades` on a logarithmic axis, and per decade: the area below the curve is the mass there too.
+
+    Parameters
+    ----------
+    law : Law, Spectrum or any other with `support`, `density` and `atoms`
+    label : str
+        For the legend.
+    colour : str
+        Any colour of matplotlib's.
+    style : str
+        Of the line, as matplotlib writes it.
+    decades : bool
+        On a logarithmic axis.
+    ax : Axes, optional
+        Where to draw; pyplot's current axes by default.
+
+    Returns
+    -------
+    Axes
     """
     ax = axes(ax)
     t, density = layout.points(law)
@@ -174,7 +313,25 @@ def spectrum_histogram(
     decades: bool = False,
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """Draw the eigenvalues of a matrix as a density over all of them; those at zero are left out, not forgotten."""
+    """Draw the eigenvalues of a matrix as a density over all of them; those at zero are left out, not forgotten.
+
+    Parameters
+    ----------
+    eigenvalues : (p,)
+    label : str
+        For the legend.
+    colour : str
+        Any colour of matplotlib's.
+    bins : int
+    decades : bool
+        On a logarithmic axis, as in `spectrum_curve`.
+    ax : Axes, optional
+        Where to draw; pyplot's current axes by default.
+
+    Returns
+    -------
+    Axes
+    """
     ax = axes(ax)
     moving = eigenvalues[np.abs(eigenvalues) > 1e-9 * np.abs(eigenvalues).max(initial=1e-300)]
     heights, cuts = layout.histogram(moving, len(eigenvalues), bins, decades=decades)
@@ -195,6 +352,18 @@ def scheme_comparison(
 
     A line joins the two: the spread from shuffling. What diverges or is not known is said in words. A dashed line
     marks the full batch.
+
+    Parameters
+    ----------
+    comparison : SchemeComparison
+    epoch : float, optional
+        One of those that were compared; the last by default.
+    ax : Axes, optional
+        Where to draw; pyplot's current axes by default.
+
+    Returns
+    -------
+    Axes
     """
     ax, place = axes(ax), comparison.place(epoch)
     for height, row in enumerate(comparison.rows):
@@ -224,7 +393,18 @@ _HOLLOW: dict[str, Any] = {"color": "white", "markeredgecolor": COLOURS[0], "mar
 
 
 def step_match(match: Match, *, ax: "Axes | None" = None) -> "Axes":
-    """Draw how far each rule for the step is from the trajectory that was to be matched, epoch by epoch."""
+    """Draw how far each rule for the step is from the trajectory that was to be matched, epoch by epoch.
+
+    Parameters
+    ----------
+    match : Match
+    ax : Axes, optional
+        Where to draw; pyplot's current axes by default.
+
+    Returns
+    -------
+    Axes
+    """
     ax = axes(ax)
     rules = (
         ("nearest", match.step, match.distances),
@@ -245,6 +425,16 @@ def explanation(explained: Explanation, *, ax: "Axes | None" = None) -> "Axes":
     """Draw the shares of what keeps a fit from the least-squares solution, the slowest modes within theirs.
 
     Bars to the left of zero point against the difference.
+
+    Parameters
+    ----------
+    explained : Explanation
+    ax : Axes, optional
+        Where to draw; pyplot's current axes by default.
+
+    Returns
+    -------
+    Axes
     """
     ax, parts = axes(ax), explained.parts
     for height, part in enumerate(parts):
@@ -267,6 +457,18 @@ def plan_map(plan: Plan, *, at_chosen_epoch: bool = False, ax: "Axes | None" = N
     """Draw what wrong steps and batch sizes cost, in per cent of the least test error, as a map.
 
     Every cell stops when it is best for it, or after as many epochs as the best recipe; a ring marks the latter.
+
+    Parameters
+    ----------
+    plan : Plan
+    at_chosen_epoch : bool
+        Whether every cell stops with the best recipe, in place of when it is best for itself.
+    ax : Axes, optional
+        Where to draw; pyplot's current axes by default.
+
+    Returns
+    -------
+    Axes
     """
     ax = axes(ax)
     errors = plan.at_chosen_epoch if at_chosen_epoch else plan.at_best_epoch
@@ -294,7 +496,17 @@ _DARK = 3.0
 
 
 def scale_values(ax: "Axes") -> "Axes":
-    """Make the values' axis logarithmic where the curves span more than 300 times, as those that diverge do."""
+    """Make the values' axis logarithmic where the curves span more than 300 times, as those that diverge do.
+
+    Parameters
+    ----------
+    ax : Axes
+
+    Returns
+    -------
+    Axes
+        The same.
+    """
     values = np.concatenate([np.asarray(line.get_ydata(), dtype=np.float64) for line in ax.get_lines()])
     known = values[np.isfinite(values)]
     if known.size and known.min() > 0 and known.max() > 300 * known.min():

@@ -32,7 +32,12 @@ _HISTORY_ENTRIES = 1 << 26
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """A mean over simulated runs and its standard error, of the same shape."""
+    """A mean over simulated runs and its standard error, of the same shape.
+
+    Attributes
+    ----------
+    mean, standard_error : arrays of one shape
+    """
 
     mean: FloatArray
     standard_error: FloatArray
@@ -125,6 +130,11 @@ def simulate(
         default.
     progress : bool, optional
         Whether to show a bar; by default on a terminal, once it takes longer than two seconds.
+
+    Returns
+    -------
+    Simulation
+        Means over the runs, with standard errors, in the shape of `epochs`.
 
     >>> import reshuffle as rs
     >>> problem = rs.gaussian(20, 5, seed=3)

@@ -24,6 +24,12 @@ class Shrinkage:
 
     It is lambda (1 - p(lambda)) with p(lambda) = sum_{i=1}^{B-1} (-1)^(i+1) binom(B-1, i)/(i+1) (alpha lambda/B)^i
     (Proposition fixedp_Z_limit, whose printed coefficient is right only for B <= 3).
+
+    Attributes
+    ----------
+    batches : int
+    alpha : float
+        The full-batch step.
     """
 
     batches: int
@@ -61,7 +67,7 @@ class Shrinkage:
         return [(-step) ** i * math.comb(self.batches - 1, i) / (i + 1) for i in range(self.batches)]
 
     def polynomial(self, eigenvalues: ArrayLike) -> FloatArray:
-        """The same map as the sum of its powers, in rational arithmetic: its terms cancel without loss.
+        """The same map of `eigenvalues` as a sum of powers, in rational arithmetic: terms cancel without loss.
 
         >>> Shrinkage(batches=2, alpha=0.4).polynomial(1.0)
         array(0.9)
@@ -89,6 +95,11 @@ def shrinkage(batches: int, alpha: float) -> Shrinkage:
     batches : int >= 1
     alpha : float > 0
         The full-batch step; each batch is visited with alpha/B.
+
+    Returns
+    -------
+    Shrinkage
+        A function of eigenvalues, of any shape.
 
     >>> shrinkage(batches=4, alpha=0.5)([0.5, 1.0, 2.0]).round(6)
     array([0.455048, 0.827637, 1.367188])
@@ -181,6 +192,11 @@ def fixed_dimension(
         1 gives full batch, exactly.
     alpha : float > 0
     start : (p,), optional
+
+    Returns
+    -------
+    FixedDimension
+        Its `iterate` and `risk` take epochs of any shape.
 
     >>> import reshuffle as rs
     >>> problem = rs.gaussian(n=4000, p=3, noise=1.0, seed=0)

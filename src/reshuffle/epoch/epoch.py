@@ -30,6 +30,10 @@ class Epoch:
 
     Attributes
     ----------
+    problem : LeastSquares
+    scheme : Scheme
+    step : float
+        Of one visit.
     accuracy : Accuracy
         How the mean over orders is to be taken.
     whole : (Epoch, int), optional
@@ -46,7 +50,7 @@ class Epoch:
         return f"Epoch({self.scheme}, step={self.step:g}, method={self.accuracy.method!r})"
 
     def output(self, number: int) -> "Epoch":
-        """The epoch of one output alone."""
+        """The epoch of one output alone, that of this `number`, from 0."""
         return replace(self, problem=self.problem.output(number), whole=(self, number))
 
     def adopt(self, blocks: Blocks, mean: MeanMap | None) -> None:
@@ -200,7 +204,7 @@ class Epoch:
         return modified
 
     def modifier(self, batch: int) -> FloatArray:
-        """Pi_b (p, p), the mean of the product of I - step W_j over the batches j visited before b."""
+        """Pi_b (p, p), the mean of the product of I - step W_j over the batches j visited before `batch` b."""
         batch = checks.whole_number("batch", batch, 0, self.blocks.batches - 1)
         inside = self.mean.modifier(batch) - np.eye(self.problem.rank)
         return np.eye(self.problem.p) + self._lift_matrix(inside)

@@ -31,9 +31,14 @@ class Comparison:
 
     Attributes
     ----------
-    eigenvalues : sorted, shape (n,).
-    edges, heights : histogram with area 1; expected : the law's mean height per bin.
-    distance : the largest difference of the two cdfs (Kolmogorov).
+    eigenvalues : (n,)
+        Sorted.
+    edges, heights : (bins + 1,), (bins,)
+        Their histogram, of area 1.
+    expected : (bins,)
+        The law's mean height per bin.
+    distance : float
+        The largest difference of the two cdfs (Kolmogorov).
     """
 
     eigenvalues: Real
@@ -77,9 +82,16 @@ def spectrum(expression: Expression, budget: float = BUDGET) -> "Spectrum":
 
     Parameters
     ----------
-    expression : of variables(...).
-    budget : seconds of one core, estimated, that finding support and measure may cost before it is given up with
-        a ConvergenceError.
+    expression : Expression
+        Of the variables of one call of `variables`.
+    budget : float
+        Seconds of one core, estimated, that finding support and measure may cost before it is given up with a
+        ConvergenceError.
+
+    Returns
+    -------
+    Spectrum
+        Nothing is computed before it is asked for.
 
     >>> from reshuffle import free
     >>> x, y = free.variables(free.Semicircle(), free.Semicircle())
@@ -105,6 +117,12 @@ class Spectrum(Law):
 
     It is a law like any other, so that laws compose: `variables` takes it. Its part in a larger expression is that
     of its `measure`, atoms included, whose interpolants are good to about 1e-11.
+
+    Parameters
+    ----------
+    expression : Expression
+    budget : float
+        Seconds of one core that finding support and measure may cost, as in `spectrum`.
 
     >>> from reshuffle import free
     >>> x, y = free.variables(free.Semicircle(), free.Semicircle())
@@ -197,7 +215,7 @@ class Spectrum(Law):
         return self._structure[2]
 
     def expectation(self, function: Callable[[Real], Any]) -> Any:
-        """Return ``tau(f(p))`` for a vectorised f, real or complex."""
+        """Return ``tau(f(p))`` for a vectorised ``function`` f, real or complex."""
         return self.measure.expectation(function)
 
     def moments(self, order: int) -> Real:
@@ -226,19 +244,19 @@ class Spectrum(Law):
         return Weighted(self, weight)
 
     def mixed(self, function: Callable[[Real], Any], weight: Expression) -> Any:
-        """Return ``tau(f(p) weight)`` for a vectorised f and any expression of the same family."""
+        """Return ``tau(f(p) weight)`` for a vectorised ``function`` f and any expression of the same family."""
         return self.weighted(weight).expectation(function)
 
     def matrix(self, size: int, seed: int | None = 0) -> NDArray[Any]:
-        """Return the expression at random matrices of ``size`` whose limit is this law."""
+        """Return the expression at random matrices of ``size``, drawn with ``seed``, whose limit is this law."""
         return self.engine.sample(count("size", size), seed)
 
     def compare(self, size: int, seed: int | None = 0) -> Comparison:
-        """Return the eigenvalues of `matrix` beside the law: histogram, and largest distance of the cdfs."""
+        """Return the eigenvalues of ``matrix(size, seed)`` beside the law, and the largest distance of the cdfs."""
         return compare(self, count("size", size), seed)
 
     def plot(self, ax: "Axes | None" = None, *, sample: int | None = None, seed: int | None = 0) -> "Axes":
-        """Draw the density, and the histogram of a matrix of size ``sample``, on ``ax``, which is returned."""
+        """Draw the density, and a histogram of ``matrix(sample, seed)``, on ``ax``, which is returned."""
         from reshuffle.free.view import plot
 
         return plot(self, ax, sample=sample, seed=seed)

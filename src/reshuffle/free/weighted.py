@@ -22,7 +22,14 @@ class Weighted:
 
     The entry (1, 3) of the inverse of ``[[z - p, -q, 0], [-q*, 0, 1], [0, 1, 0]]`` is ``(z - p)^-1 q``; the
     matrix is self-adjoint for real z, so its own linearization gives ``G_q(z) = tau((z - p)^-1 q)`` like any
-    other law.
+    other law. Made by `Spectrum.weighted`.
+
+    Parameters
+    ----------
+    law : Spectrum
+        That of p.
+    weight : Expression
+        q, of the same variables.
 
     >>> from reshuffle import free
     >>> x, y = free.variables(free.Semicircle(), free.Semicircle())
@@ -115,7 +122,7 @@ class Weighted:
         return x, np.where(plain > 0, w / np.where(plain > 0, plain, 1.0), 0.0) * ours
 
     def expectation(self, function: Callable[[Real], Any]) -> Any:
-        """Return ``tau(f(p) q)`` for a vectorised f."""
+        """Return ``tau(f(p) q)`` for a vectorised ``function`` f."""
         x, w = self._quadrature
         total = np.asarray(function(x)) @ w if len(x) else 0.0
         for place, mass in self.atoms:

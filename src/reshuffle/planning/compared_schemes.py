@@ -111,7 +111,7 @@ class SchemeComparison:
             return np.asarray(totals - totals[0])
 
     def table(self, epoch: float | None = None) -> str:
-        """The comparison after one of the epochs asked for, by default the last, in words and numbers.
+        """The comparison after `epoch`, one of those asked for, by default the last, in words and numbers.
 
         What has no answer is a `?`, with the reason below.
         """
@@ -127,7 +127,7 @@ class SchemeComparison:
         return "\n".join([self.title(epoch), *_aligned(lines), *below])
 
     def title(self, epoch: float | None = None) -> str:
-        """What is compared, and when."""
+        """What is compared, and after which `epoch`."""
         when = float(np.ravel(self.epochs)[self.place(epoch)])
         return f"{self.measure} " + (f"after {when:g} epochs" if np.isfinite(when) else "in the limit")
 

@@ -51,6 +51,11 @@ def explain(
     epochs : int, optional
         How long. By default so many that the mean iterate is nearest to coef.
 
+    Returns
+    -------
+    Explanation
+        The parts of the difference and their shares; it prints as sentences.
+
     >>> import reshuffle as rs
     >>> problem = rs.gaussian(60, 5, noise=1.0, seed=1)
     >>> run = rs.descend(problem, rs.RandomReshuffling(batch_size=15), step=0.1)

@@ -50,6 +50,11 @@ def match(
         The last epoch at which trajectories are compared, at 24 epochs from the first on that are spaced
         logarithmically; or all of these epochs.
 
+    Returns
+    -------
+    Match
+        The nearest step, its distance, and those of the two rules; it prints as a table.
+
     >>> import reshuffle as rs
     >>> problem = rs.gaussian(240, 20, noise=1.0, seed=0)
     >>> run = rs.descend(problem, rs.RandomReshuffling(batch_size=20), step=0.1)

@@ -59,6 +59,11 @@ def compare_schemes(
     thresholds : bool
         Whether to look for critical steps, which takes the longest.
 
+    Returns
+    -------
+    SchemeComparison
+        A row per scheme, the full batch first; it prints as a table.
+
     >>> import reshuffle as rs
     >>> problem = rs.gaussian(60, 20, noise=1.0, seed=1)
     >>> schemes = {"fresh order": rs.RandomReshuffling(batch_size=15), "fixed order": rs.Cyclic(batch_size=15)}

@@ -74,6 +74,12 @@ def plan(
     verify : bool
         Whether to look closely. Not done anyway beyond some size, where a single look takes longer than the plan.
 
+    Returns
+    -------
+    Plan
+        Batch size, step and epochs to train with, the test error to expect, the runners-up, and a map of all
+        the others.
+
     >>> import reshuffle as rs
     >>> problem = rs.gaussian(200, 100, noise=1.0, seed=0)
     >>> rs.plan(problem.X, problem.y, batch_sizes=[50, 100], epochs=200)

@@ -198,7 +198,7 @@ class Plan:
     def table(self, *, at_chosen_epoch: bool = False) -> list[str]:
         """What wrong steps and batch sizes cost: by how many per cent their test error is above the least.
 
-        Every cell stops when it is best for it, or after as many epochs as the best recipe.
+        Every cell stops when it is best for it; with `at_chosen_epoch` after as many epochs as the best recipe.
         """
         found = self.at_chosen_epoch if at_chosen_epoch else self.at_best_epoch
         base = float(self._errors.min())

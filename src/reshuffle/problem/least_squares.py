@@ -248,7 +248,7 @@ class LeastSquares:
         return f"LeastSquares(n={self.n}, p={self.p}, {outputs}{weights}{truth})"
 
     def output(self, number: int) -> "LeastSquares":
-        """The problem of one output alone, which shares all that does not depend on y.
+        """The problem of one output alone, that of this `number`, which shares all that does not depend on y.
 
         >>> LeastSquares([[1.0], [2.0]], [[1.0, 0.0], [2.0, 5.0]]).output(1).y
         array([0., 5.])
@@ -290,7 +290,7 @@ class LeastSquares:
             return blocks.split(self.kept.X, self.kept.y, self.reduction, partition, divisors)
 
     def rows_inside(self, members: IntArray) -> FloatArray:
-        """Some rows in the coordinates of the row space, over their scale: x_i'V / scale (m, r)."""
+        """The rows `members` in the coordinates of the row space, over their scale: x_i'V / scale (m, r)."""
         return blocks.rows_inside(self.X, self.reduction, members)
 
     @cached_property
@@ -417,6 +417,11 @@ def gaussian(
         The truth; by default uniform on the unit sphere.
     seed : int or numpy Generator
         Where the randomness comes from.
+
+    Returns
+    -------
+    LeastSquares
+        X of shape (n, p), y of shape (n,), and the truth that they were drawn from.
 
     >>> gaussian(100, 150, noise=0.5, seed=1)
     LeastSquares(n=100, p=150, truth known)

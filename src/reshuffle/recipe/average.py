@@ -30,7 +30,7 @@ class Average(ABC):
         return self.per == "visit"
 
     def updates(self, steps: int) -> int:
-        """How often in an epoch of so many visits the iterate is taken on."""
+        """How often in an epoch of `steps` visits the iterate is taken on."""
         return steps if self.is_per_visit else 1
 
     @property

@@ -54,5 +54,5 @@ class EMA(Average):
         return 1 - self.decay
 
     def divisor(self, epochs: float, steps: int) -> float:
-        """Nothing is divided: the weights add up to one."""
+        """Nothing is divided: the weights add up to one, whatever `epochs` and `steps`."""
         return 1.0

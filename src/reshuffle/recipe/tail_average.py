@@ -42,5 +42,5 @@ class TailAverage(Average):
         return self.start + 1
 
     def divisor(self, epochs: float, steps: int) -> float:
-        """How many iterates were added up."""
+        """How many iterates were added up after `epochs` epochs of `steps` visits."""
         return (epochs - self.start) * self.updates(steps)

@@ -61,6 +61,11 @@ def critical_step(
     penalty, momentum, nesterov, unpenalized
         As in `descend`.
 
+    Returns
+    -------
+    float
+        The step of one visit, with its `error` and its `error_kind`; inf where every step converges.
+
     >>> import math
     >>> import reshuffle as rs
     >>> angle = math.radians(50)

@@ -22,15 +22,15 @@ class ExpectedRisk:
 
     Attributes
     ----------
-    epochs :
+    epochs : array
         As asked for.
-    total :
+    total : array
         The expected risk: mean + spread.
-    mean :
+    mean : array
         The risk of the mean iterate, which averaging many runs would have.
-    spread :
+    spread : array
         What shuffling adds: E |beta_k - E beta_k|_Sigma^2 over the orders.
-    error :
+    error : array
         Of the total: where orders were sampled so much that at least 99 of 100 seeds are within, an estimate of
         what is left of the iteration for a fixed point, and 0 where all is exact up to rounding.
     error_kind : str

@@ -21,7 +21,8 @@ class GradientFlow:
     """db/dt = X'(y - X b) / n: the error is exp(-t W) times the initial one, plus noise (Remark gradient_flow).
 
     Made by `gradient_flow`. An epoch at step alpha / B follows the flow for a time alpha, up to O(alpha).
-    `times` is a number or an array of any shape, math.inf included; answers carry its shape.
+    `times` is a number or an array of any shape, math.inf included; answers carry its shape. It starts at `start`,
+    on `problem`.
     """
 
     def __init__(self, problem: LeastSquares, start: FloatArray):
@@ -32,7 +33,7 @@ class GradientFlow:
         return f"GradientFlow({self.problem})"
 
     def output(self, number: int) -> "GradientFlow":
-        """The flow of one output alone."""
+        """The flow of one output alone, that of this `number`, from 0."""
         return GradientFlow(self.problem.output(number), of_output(self.start, number))
 
     def iterate(self, times: ArrayLike) -> FloatArray:
@@ -112,6 +113,16 @@ class FlowModes(Trajectory):
 
 def gradient_flow(problem: LeastSquares, *, start: ArrayLike | None = None) -> GradientFlow:
     """Follow gradient flow on a problem; `iterate`, `risk` and `training_loss` take times instead of epochs.
+
+    Parameters
+    ----------
+    problem : LeastSquares
+    start : (p,) or (p, t), optional
+        Where it starts, for all outputs or for each; zero by default.
+
+    Returns
+    -------
+    GradientFlow
 
     >>> import reshuffle as rs
     >>> flow = rs.gradient_flow(rs.LeastSquares([[2.0]], [6.0]))

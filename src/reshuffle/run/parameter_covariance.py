@@ -23,9 +23,9 @@ class ParameterCovariance:
 
     Attributes
     ----------
-    epochs :
+    epochs : array
         As asked for.
-    error :
+    error : array
         How far the matrix may be off in the Frobenius norm, of the shape of `epochs`.
     error_kind : str
         In which sense: "exact", "three standard errors" where runs or orders were sampled, "estimate" for what is
@@ -108,7 +108,7 @@ class ParameterCovariance:
         return self._deviations(seen, norms(seen.T) > _ROUNDING * norms(rows))
 
     def deviation_error(self, X_new: ArrayLike) -> FloatArray:
-        """How far `deviation` may be off, epochs.shape + (m,), in the sense of `error_kind`."""
+        """How far `deviation(X_new)` may be off, epochs.shape + (m,), in the sense of `error_kind`."""
         rows = new_rows(X_new, self._space.p)
         found = self.deviation(X_new)
         if self._draws is None or self._back is None:
@@ -204,7 +204,7 @@ class OutputCovariances:
         return stacked([one.deviation(X_new) for one in self.outputs])
 
     def deviation_error(self, X_new: ArrayLike) -> FloatArray:
-        """How far `deviation` may be off, epochs.shape + (m, t), in the sense of `error_kind`."""
+        """How far `deviation(X_new)` may be off, epochs.shape + (m, t), in the sense of `error_kind`."""
         return stacked([one.deviation_error(X_new) for one in self.outputs])
 
 

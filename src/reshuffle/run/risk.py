@@ -24,17 +24,17 @@ class Risk:
 
     Attributes
     ----------
-    epochs :
+    epochs : array
         The epochs (or, for gradient flow, the times) asked for.
-    frozen :
+    frozen : array
         e_0' P_0 Sigma P_0 e_0, of the components that are never learned.
-    bias :
+    bias : array
         e_0' P_Z A^k Sigma A^k P_Z e_0, of those not learned yet; A = I - B step Z.
-    cross :
+    cross : array
         2 e_0' P_0 Sigma A^k P_Z e_0; zero when Sigma is a multiple of the identity.
-    variance :
+    variance : array
         What the noise in the responses adds.
-    error :
+    error : array
         How far the total may be off because the mean over orders is not exact: 0 where it is, a proven bound for
         the series, and for sampling so much that at least 99 of 100 seeds are within.
     error_kind : str

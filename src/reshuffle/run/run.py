@@ -85,7 +85,7 @@ class Run(JudgedRun):
         return f"Run({self.problem}, {self.scheme}, {self.recipe})"
 
     def output(self, number: int) -> "Run":
-        """The run of one output alone, which shares all that does not depend on y: maps, modes, drawn orders.
+        """The run of output `number` alone, which shares all that does not depend on y: maps, modes, drawn orders.
 
         >>> import reshuffle as rs
         >>> problem = rs.LeastSquares([[1.0], [2.0]], [[1.0, 0.0], [2.0, 1.0]])
@@ -124,7 +124,7 @@ class Run(JudgedRun):
         return Computation(self._engine.choice, self.second_moment_choice(max(1, self.recipe.earliest)))
 
     def second_moment_choice(self, epochs: ArrayLike, *, given_responses: bool = False) -> Choice:
-        """How `expected_risk` at these epochs is computed, and what it costs."""
+        """How `expected_risk` at these epochs, and with `given_responses`, is computed, and what it costs."""
         given_responses = checks.flag("given_responses", given_responses)
         when = np.unique(self.recipe.clock(epochs).ravel())
         return moments.way(self._affine, self._modes, when, given_responses)
@@ -542,6 +542,11 @@ def descend(
         enough for rtol a warning says so, and the answers carry their error.
     seed : int
         Of sampled orders.
+
+    Returns
+    -------
+    Run
+        Every question is a method of it.
 
     >>> import reshuffle as rs
     >>> problem = rs.gaussian(100, 150, noise=0.5, seed=1)

@@ -65,7 +65,8 @@ class Scheme(ABC):
     normalize="equal", the mean number of rows of the batches).
 
     `batches`, `batch_size`, `drop_last` and `normalize` are those of `Partition`. Schemes are equal if they are of
-    the same kind with the same settings.
+    the same kind with the same settings. Methods ask for n, the number of rows, and those that draw for rng, a
+    numpy Generator, and the number of runs.
     """
 
     shuffle: ClassVar[Shuffle]

@@ -17,17 +17,17 @@ from reshuffle.schemes.random_reshuffling import RandomReshuffling
 class SampleReshuffling(Scheme):
     """All samples once per epoch in a uniformly random order, cut into batches: DataLoader(shuffle=True).
 
+    Batches have no members of their own, so the mean over all n! orders is that over one sample from each batch:
+    Abar = sum_i (-step)^i e_i T_i, where T_i is the mean over ordered tuples of i distinct samples of the products
+    of x x', and e_i the elementary symmetric functions of the batches' m_b / divisor_b (binom(B, i), if each batch
+    is normalised by its own length). It is exact in polynomial time for up to four batches.
+
     Parameters
     ----------
     batches : int
         B, for batches that differ by at most one row.
     batch_size, drop_last, normalize
         As in torch's DataLoader: see `Partition`. With drop_last=True other rows are left out in every epoch.
-
-    Batches have no members of their own, so the mean over all n! orders is that over one sample from each batch:
-    Abar = sum_i (-step)^i e_i T_i, where T_i is the mean over ordered tuples of i distinct samples of the products
-    of x x', and e_i the elementary symmetric functions of the batches' m_b / divisor_b (binom(B, i), if each batch
-    is normalised by its own length). It is exact in polynomial time for up to four batches.
 
     >>> SampleReshuffling(batch_size=32)
     SampleReshuffling(batch_size=32)

@@ -118,6 +118,9 @@ class MiniBatchRegressorCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
         Parameters
         ----------
+        X : (n, p)
+            Dense or sparse.
+        y : (n,) or (n, t)
         sample_weight : (n,), optional
             As in MiniBatchRegressor; held-out rows count by them too.
         """
@@ -139,7 +142,7 @@ class MiniBatchRegressorCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
         return self
 
     def predict(self, X: Any, return_std: bool = False) -> FloatArray | tuple[FloatArray, FloatArray]:
-        """What the chosen model says of rows X (m, p), as in MiniBatchRegressor."""
+        """What the chosen model says of rows X (m, p), and with `return_std` how far single runs are from it."""
         return self._chosen.predict(checked_rows(self, X), return_std=return_std)
 
     def path(self, epochs: ArrayLike) -> Path:

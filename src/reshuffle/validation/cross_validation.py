@@ -31,6 +31,17 @@ class CrossValidation(LeftOutAnswer):
 
     Attributes
     ----------
+    epochs : any shape
+    mean_square : epochs.shape, or epochs.shape + (t,) for t outputs
+        The mean over the rows, weighted by their sample weights if there are any.
+    standard_error : of the same shape
+        Of that mean as an estimate of the test error: the rows are a sample.
+    error : of the same shape
+        How far the mean itself may be off because it is not computed exactly; 0 where it is.
+    method : str
+        How rows were left out.
+    rows : (m,)
+        Which rows were.
     folds : list of (m,)
         The rows of each fold.
     fold_mean_squares : (folds,) + the shape of mean_square

@@ -74,6 +74,23 @@ class LeaveOneOut(LeftOutAnswer):
 
     The divisors of its batch and the steps stay as they are. `method` is "exact", "refits" (the same, run by run),
     "subset sizes" or "cavity" (formulas that neglect little, see `error`), or "10 folds" where there is no other.
+
+    Attributes
+    ----------
+    epochs : any shape
+    mean_square : epochs.shape, or epochs.shape + (t,) for t outputs
+        The mean over the rows, weighted by their sample weights if there are any.
+    standard_error : of the same shape
+        Of that mean as an estimate of the test error: the rows are a sample.
+    error : of the same shape
+        How far the mean itself may be off because it is not computed exactly; 0 where it is.
+    method : str
+        How rows were left out.
+    rows : (m,)
+        Which rows were.
+    problem : LeastSquares
+    centred : bool
+        Whether rows were left out of the means too.
     """
 
     problem: LeastSquares

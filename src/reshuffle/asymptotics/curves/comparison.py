@@ -57,6 +57,11 @@ def compare_spectra(
     levels : (m,) in [0, 1], optional
         Of the spectrum without its atom at zero; 0.01, ..., 0.99 by default.
 
+    Returns
+    -------
+    SpectrumComparison
+        Quantiles of both, of the shape of `levels`.
+
     >>> compare_spectra(0.25, 0.4, 2, levels=[0.1, 0.5, 0.9]).ratio.round(4)
     array([0.9841, 0.9328, 0.8506])
     """
@@ -112,6 +117,10 @@ def compare_curves(
     ----------
     aspect, alpha, batches, noise, signal, covariance
         As in `learning_curve`.
+
+    Returns
+    -------
+    CurveComparison
 
     >>> compare_curves(0.25, 0.4, 2)
     CurveComparison(best epoch 4 and 4, risk there 0.247411 and 0.245908, price in the limit 0.000662)

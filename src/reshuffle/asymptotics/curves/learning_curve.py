@@ -33,6 +33,8 @@ class LimitingRisk(Risk):
 
     Attributes
     ----------
+    epochs, frozen, bias, cross, variance, error : arrays of one shape
+        As in `reshuffle.Risk`.
     error_kind : str
         "exact", and `error` is zero: nothing is sampled, and the integrals carry about ten digits. How far a finite
         problem is from its limit is not part of it.
@@ -78,7 +80,8 @@ class LearningCurve:
         R_k = signal^2 int (1 - x)^(2k) dmu_Sigma + noise^2 aspect alpha^2 int (sum_{j<k} (1 - x)^j)^2 dmu_M
 
     for an initial error of length `signal` in a direction that knows nothing of the data, and Sigma = I. For other
-    Sigma the second term is an integral over two spectral variables: see `CrossVariance`.
+    Sigma the second term is an integral over two spectral variables: see `CrossVariance`. Made by
+    `learning_curve`; `spectrum` is the law of alpha Z.
     """
 
     spectrum: EpochLaw
@@ -242,6 +245,11 @@ def learning_curve(
     signal : float >= 0
         The length of the initial error, beta_star for descent from zero.
 
+    Returns
+    -------
+    LearningCurve
+        Its `risk(epochs)` takes epochs of any shape; `best_epoch()` and `limit()` look along all of them.
+
     >>> curve = learning_curve(aspect=1.5, alpha=0.2, batches=2, noise=0.5)
     >>> curve.risk([0, 10, math.inf]).total.round(4)
     array([1.    , 0.5569, 0.8333])
@@ -268,6 +276,11 @@ def risk(
     aspect, alpha, batches, noise, signal, covariance
         As in `learning_curve`.
     epochs : whole numbers of any shape, or math.inf
+
+    Returns
+    -------
+    LimitingRisk
+        Every part of the shape of `epochs`.
 
     >>> risk(aspect=0.25, alpha=0.4, batches=2, epochs=math.inf)
     LimitingRisk(total=0.333996: frozen=0, bias=0, cross=0, variance=0.333996)

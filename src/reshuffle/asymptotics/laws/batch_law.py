@@ -112,7 +112,7 @@ class BatchLaw(EpochLaw):
         return self.system.evaluate(self.system.base(z, np.zeros(len(z))), unknowns)
 
     def states(self, z: Complex) -> State:
-        """The system solved at points (n,) off the real axis."""
+        """The system solved at points z (n,) off the real axis."""
         inner = z / self.system.unit
         solution = follow(self.system, inner, 1)
         if not solution.converged.all():

@@ -75,6 +75,10 @@ def marchenko_pastur(aspect: float, alpha: float) -> FullBatchLaw:
         The limit of p/n, of all rows: see "Aspect and ratio" in docs/asymptotics.md.
     alpha : float > 0
 
+    Returns
+    -------
+    FullBatchLaw
+
     >>> marchenko_pastur(0.25, 0.4).support
     ((0.1, 0.9),)
     """
@@ -99,6 +103,11 @@ def batch_spectrum(
         The spectrum of Sigma: the identity by default, a discrete law, or eigenvalues of equal shares.
     budget : float > 0
         Seconds of one core that finding the support may cost, as estimated beforehand; see `BatchLaw`.
+
+    Returns
+    -------
+    EpochLaw
+        Density, cdf, quantiles, support, atoms and moments of alpha Z.
 
     >>> law = batch_spectrum(aspect=1.5, alpha=0.2, batches=3)
     >>> law.atoms[0][1].__round__(6), [(round(low, 6), round(high, 6)) for low, high in law.support]
@@ -133,6 +142,10 @@ def critical_alpha(aspect: float, batches: int) -> float:
     ----------
     aspect : float > 0
     batches : int >= 1
+
+    Returns
+    -------
+    float
 
     >>> critical_alpha(1.0, 1), round(critical_alpha(1.5, 2), 6)
     (0.5, 0.612366)

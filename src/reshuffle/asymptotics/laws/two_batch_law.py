@@ -62,7 +62,7 @@ class TwoBatchLaw(EpochLaw):
 
     @staticmethod
     def serves(aspect: float, alpha: float) -> bool:
-        """Whether the closed form keeps its digits."""
+        """Whether the closed form keeps its digits at this aspect and alpha."""
         return alpha * min(1.0, aspect) >= SMALLEST_STEP
 
     @property

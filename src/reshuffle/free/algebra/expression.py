@@ -53,7 +53,7 @@ class Expression:
 
     Made by `variables` and by arithmetic: ``+ - * /``, powers (negative ones invert), ``adjoint``.
     Coefficients are numbers, or square matrices ``A`` for ``A (x) word``; numbers of any exact type are kept
-    as they are.
+    as they are. `terms` are the words with their coefficients, `family` the variables they are made of.
 
     >>> from reshuffle import free
     >>> x, y = free.variables(free.Semicircle(), free.Semicircle())
@@ -219,7 +219,15 @@ def variables(*laws: Law, names: Sequence[str] | None = None) -> tuple[Expressio
 
     Parameters
     ----------
-    laws : their laws; names : how to print them, ``x1, x2, ...`` unless given.
+    *laws : Law or Spectrum
+        One per variable.
+    names : list of str, optional
+        How to print them, ``x1, x2, ...`` unless given.
+
+    Returns
+    -------
+    tuple of Expression
+        As many as there are laws, free from each other.
 
     >>> from reshuffle import free
     >>> free.variables(free.Semicircle(), free.Projection(0.5), names=["s", "p"])
@@ -241,6 +249,16 @@ def variables(*laws: Law, names: Sequence[str] | None = None) -> tuple[Expressio
 
 def block(rows: Sequence[Sequence[Operand]]) -> Expression:
     """Return the square matrix of expressions ``sum_ij E_ij (x) rows[i][j]``.
+
+    Parameters
+    ----------
+    rows : list of lists of expressions or numbers
+        As many rows as columns.
+
+    Returns
+    -------
+    Expression
+        Its law is that of the trace ``tr (x) tau``.
 
     >>> from reshuffle import free
     >>> x, y = free.variables(free.Semicircle(), free.Semicircle())

@@ -20,8 +20,14 @@ class Pencil:
 
     Attributes
     ----------
-    coefficients : Hermitian ``[b_0, ..., b_m]``, shape (m + 1, size, size).
-    corner : the size of the block ``00``, the dimension of the expression's own matrix coefficients.
+    coefficients : (m + 1, size, size)
+        Hermitian, ``[b_0, ..., b_m]``.
+    corner : int
+        The size of the block ``00``, the dimension of the expression's own matrix coefficients.
+    scales : (m,)
+        What each variable is divided by.
+    factor, shift : float
+        How the Schur complement is turned into the expression.
     """
 
     coefficients: Complex
@@ -64,6 +70,16 @@ def linearize(expression: Expression) -> Pencil:
     rest is one state, so that products over all orders share the states of their subsets. Then ``(p +
     p*)/2`` is written as a Hermitian pencil of twice the size, and reduced. Sources: Schuetzenberger (1961);
     Helton, Mai and Speicher (2018).
+
+    Parameters
+    ----------
+    expression : Expression
+        Self-adjoint, of variables of one call of `variables`.
+
+    Returns
+    -------
+    Pencil
+        Coefficients that are Hermitian matrices, one corner of whose inverse is the resolvent.
 
     >>> from reshuffle import free
     >>> x, y = free.variables(free.Semicircle(), free.Semicircle())

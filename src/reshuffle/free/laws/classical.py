@@ -87,6 +87,13 @@ class Semicircle(FreeMeixner):
     ``G(z) = 2/(z - m + sqrt(z - m - 2 sqrt v) sqrt(z - m + 2 sqrt v))``, ``R(g) = m + v g``. Source: Wigner
     (1955).
 
+    Parameters
+    ----------
+    variance : float
+        v.
+    mean : float
+        m.
+
     >>> Semicircle(variance=1.0).moments(6).tolist()
     [0.0, 1.0, 0.0, 2.0, 0.0, 5.0]
     """
@@ -131,6 +138,11 @@ class KestenMcKay(FreeMeixner):
     """The limiting law of the adjacency matrix of random d-regular graphs, any real ``d >= 2``.
 
     Density ``d sqrt(4 (d-1) - t^2) / (2 pi (d^2 - t^2))``. Sources: Kesten (1959), McKay (1981).
+
+    Parameters
+    ----------
+    degree : float >= 2
+        d.
 
     >>> KestenMcKay(3).moments(4).tolist()
     [0.0, 3.0, 0.0, 15.0]
@@ -231,7 +243,7 @@ class Uniform(Law):
         return np.asarray(self.low + probabilities("q", q) * (self.high - self.low))
 
     def recurrence(self, depth: int) -> tuple[list[float], list[float]]:
-        """Return the recurrence of the Legendre polynomials on the interval."""
+        """Return the recurrence of the Legendre polynomials on the interval, down to ``depth``."""
         middle, half = (self.low + self.high) / 2, (self.high - self.low) / 2
         return [middle] * depth, [half**2 * n * n / (4 * n * n - 1) for n in range(depth + 1)]
 

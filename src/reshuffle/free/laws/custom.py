@@ -45,8 +45,11 @@ class FromCauchy(_Custom):
 
     Parameters
     ----------
-    cauchy : callable, complex array -> complex array, right on the closed upper half-plane.
-    support : intervals of the continuous part; atoms : pairs (location, mass).
+    cauchy : callable
+        From a complex array to one of the same shape, right on the closed upper half-plane.
+    support : list of (low, high)
+        The intervals of the continuous part.
+    atoms : list of (location, mass)
 
     >>> law = FromCauchy(lambda z: 2 / (z + np.sqrt(z - 2) * np.sqrt(z + 2)), support=[(-2.0, 2.0)])
     >>> [round(float(x), 9) for x in law.moments(4)]
@@ -85,7 +88,11 @@ class FromDensity(_Custom):
 
     Parameters
     ----------
-    density : callable, float array -> float array; support : intervals outside which it vanishes.
+    density : callable
+        From a float array to one of the same shape.
+    support : list of (low, high)
+        The intervals outside which it vanishes.
+    atoms : list of (location, mass)
 
     >>> law = FromDensity(lambda t: 0.75 * (1 - t**2), support=[(-1.0, 1.0)])
     >>> round(float(law.moments(2)[1]), 12)

@@ -21,6 +21,12 @@ from reshuffle.free.measure.recurrence import recurrence_of_points
 class Discrete(Law):
     """The law ``sum_k weights_k delta(points_k)``, ``G(z) = sum_k weights_k/(z - points_k)``.
 
+    Parameters
+    ----------
+    points : (m,)
+    weights : (m,), optional
+        Their masses, which add up to one; equal shares by default. By position or by name.
+
     >>> Discrete([0.0, 3.0], [0.75, 0.25]).moments(2).round(12).tolist()
     [0.75, 2.25]
     """
@@ -92,7 +98,7 @@ class Discrete(Law):
         return np.asarray(self._points[np.minimum(index, len(self._points) - 1)])
 
     def recurrence(self, depth: int) -> tuple[list[float], list[float]]:
-        """Return ``(alpha, beta)``, which end after as many steps as there are points."""
+        """Return ``(alpha, beta)``, down to ``depth``, or after as many steps as there are points."""
         return recurrence_of_points(self._points, self._weights, depth)
 
     def __repr__(self) -> str:

@@ -98,12 +98,12 @@ class Law(ABC):
         return recurrence_of_points([*x[keep], *places], [*w[keep], *masses], depth)
 
     def moments(self, order: int) -> Real:
-        """Return ``[m_1, ..., m_order]``."""
+        """Return the moments ``[m_1, ..., m_order]`` up to ``order``."""
         depth = count("order", order) // 2 + 1
         return np.array(moments_from_recurrence(*self.recurrence(depth), order), dtype=float)
 
     def cumulants(self, order: int) -> Real:
-        """Return the free cumulants ``[kappa_1, ..., kappa_order]``."""
+        """Return the free cumulants ``[kappa_1, ..., kappa_order]`` up to ``order``."""
         return np.array(cumulants_from_moments(list(self.moments(order))), dtype=float)
 
     def r_transform(self, g: ArrayLike) -> Complex:
@@ -118,14 +118,15 @@ class Law(ABC):
         return None
 
     def sample(self, size: int, seed: int | None = 0) -> Real:
-        """Return ``size`` independent draws."""
+        """Return ``size`` independent draws from ``seed``, a number or a numpy Generator."""
         return self.quantile(np.random.default_rng(seed).random(count("size", size)))
 
     def matrix(self, size: int, seed: int | None = 0) -> Real:
         """Return a symmetric matrix with this limiting law, whose eigenvectors are Haar distributed.
 
-        Its eigenvalues are the quantiles at ``(k - 1/2)/size``, so that nothing but the eigenvectors is
-        random and independent seeds give asymptotically free matrices.
+        It has ``size`` rows and is drawn with ``seed``. Its eigenvalues are the quantiles at ``(k -
+        1/2)/size``, so that nothing but the eigenvectors is random and independent seeds give
+        asymptotically free matrices.
         """
         return self._rotated(count("size", size), seed)
 
@@ -233,7 +234,7 @@ class Affine(Law):
         return np.asarray(self._image(self.base.quantile(levels if self.factor > 0 else 1 - levels)))
 
     def recurrence(self, depth: int) -> tuple[list[Any], list[Any]]:
-        """Return the base's recurrence, shifted and scaled."""
+        """Return the base's recurrence down to ``depth``, shifted and scaled."""
         alpha, beta = self.base.recurrence(depth)
         return [self._image(a) for a in alpha], [self.factor**2 * b for b in beta]
 

@@ -90,9 +90,14 @@ class Resolved:
 
     Attributes
     ----------
-    value : nan where the point failed.
-    error : of its absolute size, inf where the point failed; converged : False where it failed.
-    error_kind : in which sense the error is meant.
+    value : array
+        Is nan where the point failed.
+    error : array
+        Of its absolute size, inf where the point failed.
+    converged : array of bool
+        Is False where it failed.
+    error_kind : str
+        In which sense the error is meant.
 
     >>> Resolved(np.array([0.25, np.nan]), np.array([1e-15, np.inf]), np.array([True, False]))
     Resolved(2 points, 1 of them converged, +- 1e-15 at most (estimate))

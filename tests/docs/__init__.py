@@ -1,0 +1,1 @@
+"""The site: its pages, its API reference and its gallery, without building it."""

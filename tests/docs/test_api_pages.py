@@ -1,0 +1,38 @@
+"""The API reference has every public name, once, and nothing else."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.docs.public_names import ROOMS, public
+
+PAGES = Path(__file__).parents[2] / "docs/api"
+LISTED = [
+    name
+    for page in sorted(PAGES.glob("*.md"))
+    for block in re.findall(r"\.\. autosummary::\n(.*?)```", page.read_text(), re.DOTALL)
+    for name in re.findall(r"^   (reshuffle[\w.]+)$", block, re.MULTILINE)
+]
+PUBLIC = public()
+
+
+def test_no_name_is_listed_twice():
+    assert sorted(set(LISTED)) == sorted(LISTED)
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_a_public_name_has_a_page(name):
+    # What two rooms share, such as ConvergenceError, has one page, to which the other room links.
+    shared = [other for other, value in PUBLIC.items() if value is PUBLIC[name]]
+    assert sum(other in LISTED for other in shared) == 1
+
+
+@pytest.mark.parametrize("name", LISTED)
+def test_what_has_a_page_is_public(name):
+    assert name in PUBLIC
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_every_room_is_on_the_first_page(room):
+    assert f"[`{room}`]" in (PAGES / "index.md").read_text()
