@@ -131,8 +131,8 @@ def simulate(
         Draw y = X beta_star + noise * N(0, 1) anew for every pair, as the risk averages over; otherwise all
         runs use the y of the problem.
     test_samples : int
-        How many Gaussian test samples, x ~ N(0, Sigma), each run draws to measure its test error; none by
-        default.
+        On how many Gaussian test samples, x ~ N(0, Sigma), each run measures its test error; none by default.
+        What is drawn are not the samples, but what the errors depend on, from the same law.
     progress : bool, optional
         Whether to show a bar; by default on a terminal, once it takes longer than two seconds.
 
@@ -316,13 +316,15 @@ class _Trial:
     ):
         self.problem, self.scheme, self.recipe, self.start = problem, scheme, made, start
         self.fresh_noise, self.output, self.alone = fresh_noise, output, alone
-        # Exact to divide by, and products of what is left are within the range of numbers.
-        size = float(np.abs(problem.X).max(initial=0.0))
-        self.unit = float(np.ldexp(1.0, int(np.frexp(size)[1]))) if size else 1.0
-        self.batches = dict(self._summed_batches()) if epochs > 4 * problem.p else {}
+        self.unit, self.batches = 1.0, dict[bytes, FloatArray]()
+        if epochs > 4 * problem.p:
+            size = max(float(problem.X.max(initial=0.0)), -float(problem.X.min(initial=0.0)))
+            # Exact to divide by, and products of what is left are within the range of numbers.
+            self.unit = float(np.ldexp(1.0, int(np.frexp(size)[1]) - 1)) if size else 1.0
+            self.batches = dict(self._summed_batches())
 
     def _summed_batches(self) -> "Iterator[tuple[bytes, FloatArray]]":
-        """X_b'X_b / unit^2 of the batches with more rows than columns, by their rows.
+        """X_b'X_b / unit^2 of batches with many rows, by their rows.
 
         A visit by these sums takes 2 p^2 operations, by the rows themselves 4 m p.
         """
@@ -330,7 +332,7 @@ class _Trial:
         for _, stage in self.scheme.stages:
             if stage.unit is Unit.BATCH:
                 for rows in stage.partition(n):
-                    if len(rows) >= p:
+                    if 2 * p <= 3 * len(rows):
                         features = self.problem.X[rows] / self.unit
                         yield rows.tobytes(), features.T @ features
 
