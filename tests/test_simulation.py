@@ -1,5 +1,7 @@
 """The simulator against the exact answers, within four standard errors, and its reproducibility."""
 
+import threading
+
 import numpy as np
 import pytest
 import threadpoolctl
@@ -56,15 +58,10 @@ def test_the_risk_of_the_mean_iterate_is_the_exact_one(scheme):
 
 def test_one_run_is_the_recursion_itself():
     tiny = case(6, 4, 3, equal=False)
-    block = simulator._Block(
-        tiny.problem,
-        tiny.scheme("reshuffling"),
-        Recipe(tiny.step),
-        tiny.start,
-        1,
-        np.random.default_rng(5),
-        False,
+    trial = simulator._Trial(
+        tiny.problem, tiny.scheme("reshuffling"), Recipe(tiny.step), tiny.start, 2, fresh_noise=False
     )
+    block = simulator._Block(trial, 1, np.random.default_rng(5))
     *_, (_, state) = block.epochs(2)
     orders = tiny.scheme("reshuffling").draw(tiny.problem.n, np.random.default_rng(5), 1)
     beta = tiny.start
@@ -88,11 +85,71 @@ def test_the_same_seed_gives_the_same_runs_whatever_the_threads(threads):
     )
 
 
+@pytest.mark.parametrize("scheme", [rs.RandomReshuffling(3), rs.SampleReshuffling(3), rs.FullBatch()])
+def test_blocks_that_are_trained_side_by_side_give_the_same_bits_whatever_the_threads(monkeypatch, scheme):
+    monkeypatch.setattr(simulator, "_MOST_ENTRIES", 900)
+    # So few that blocks are trained two at a time, and those that follow use their memory.
+    monkeypatch.setattr(simulator, "_KEPT_ENTRIES", 2 * 3 * 10 * 60)
+    problem = rs.gaussian(90, 60, seed=0)
+    arguments = {
+        "step": 0.05,
+        "epochs": [1, 3, 10],
+        "runs": 60,
+        "seed": 7,
+        "fresh_noise": True,
+        "test_samples": 20,
+    }
+    found = []
+    for threads in (1, 2, 3):
+        with threadpoolctl.threadpool_limits(threads):
+            found.append(rs.simulate(problem, scheme, **arguments))
+    for other in found[1:]:
+        for name in ("iterate", "expected_risk", "risk", "spread", "test_error"):
+            np.testing.assert_array_equal(getattr(other, name).mean, getattr(found[0], name).mean)
+            np.testing.assert_array_equal(
+                getattr(other, name).standard_error, getattr(found[0], name).standard_error
+            )
+
+
+@pytest.mark.parametrize("scheme", [rs.RandomReshuffling(3), rs.Cyclic(3), rs.FullBatch()])
+@pytest.mark.parametrize("size", [1.0, 1e-154, 1e154])
+def test_batches_of_many_rows_are_visited_by_their_sums(monkeypatch, scheme, size):
+    """The same gradients as from the rows, in any unit, with everything that a recipe can ask for."""
+    base = rs.gaussian(40, 5, seed=0)
+    problem = rs.LeastSquares(size * base.X, base.y)
+    arguments = {"step": 0.1 / size / size, "epochs": [1, 2, 30], "runs": 20, "momentum": 0.5} | (
+        {"penalty": 0.1, "unpenalized": [0], "average": rs.EMA(0.9)} if size == 1 else {}
+    )
+    found = rs.simulate(problem, scheme, **arguments)
+    monkeypatch.setattr(simulator._Trial, "_summed_batches", lambda self: {})
+    rows = rs.simulate(problem, scheme, **arguments)
+    assert np.isfinite(found.iterate.mean).all()
+    np.testing.assert_allclose(found.iterate.mean, rows.iterate.mean, rtol=1e-10, atol=1e-12 / size)
+    assert not np.array_equal(found.iterate.mean, rows.iterate.mean)
+
+
+def test_a_simulation_that_is_interrupted_ends_at_once(monkeypatch):
+    """Blocks that run beside the one that fails stop at their next epoch, and not after their last."""
+    monkeypatch.setattr(simulator, "_MOST_ENTRIES", 900)
+    epochs, fails = [], threading.Event()
+
+    def counted(tally, stop, state):
+        epochs.append(stop)
+        if len(epochs) > 20 and not fails.is_set():
+            fails.set()
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(simulator._Tally, "add", counted)
+    with threadpoolctl.threadpool_limits(2), pytest.raises(KeyboardInterrupt):
+        rs.simulate(rs.gaussian(90, 60, seed=0), rs.FullBatch(), 0.01, epochs=range(20_000), runs=60)
+    assert len(epochs) < 20_000
+
+
 def test_blocks_of_runs_are_averaged_as_one(monkeypatch):
     tiny = case(8, 5, 2)
     arguments = {"step": 0.05, "epochs": [4], "runs": 30, "seed": 2}
     whole = rs.simulate(tiny.problem, rs.FullBatch(), **arguments)
-    monkeypatch.setattr(simulator, "_BLOCK_ENTRIES", 20)
+    monkeypatch.setattr(simulator, "_MOST_ENTRIES", 20)
     cut = rs.simulate(tiny.problem, rs.FullBatch(), **arguments)
     close(cut.iterate.mean, whole.iterate.mean)
     close(cut.expected_risk.mean, whole.expected_risk.mean)
@@ -153,7 +210,9 @@ def test_tallies_of_blocks_add_up():
     states = [rng.standard_normal((6, 3)), 5 + rng.standard_normal((10, 3))]
     tally = simulator._Tally(problem, 1)
     for state in states:
-        tally.add(0, state)
+        block = simulator._Tally(problem, 1)
+        block.add(0, state)
+        tally.merge(block)
     pairs = np.concatenate([(state[0::2] + state[1::2]) / 2 for state in states])
     result = tally.result(np.array([1.0]), np.array([0]), 16)
     close(result.iterate.mean[0], pairs.mean(axis=0))

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass
+from itertools import cycle
+from threading import Event
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,7 +12,8 @@ from numpy.typing import ArrayLike
 from reshuffle._core import FloatArray, IntArray, checks
 from reshuffle._core.confidence import ErrorKind
 from reshuffle._core.numerics import norms
-from reshuffle._core.progress import track
+from reshuffle._core.progress import ticking, track
+from reshuffle._core.sampled_squares import mean_squares
 from reshuffle._core.threads import each, one_thread
 from reshuffle.problem import checked_problem, checked_start
 from reshuffle.problem.least_squares import LeastSquares
@@ -20,14 +23,21 @@ from reshuffle.recipe import Average, StepLike, recipe
 from reshuffle.recipe.recipe import Recipe
 from reshuffle.recipe.staged_recipe import arranged
 from reshuffle.schemes import base
-from reshuffle.schemes.base import Scheme, Visit
+from reshuffle.schemes.base import Scheme, Unit, Visit
 
-_BLOCK_ENTRIES = 1 << 24
-"""Parameters of all runs that are held at a time. Fixed, so that results do not depend on the machine."""
+_BLOCK_ENTRIES = 1 << 18
+"""Parameters of the runs that are trained together: few enough to stay near a core. As all that follows, fixed, so
+that results do not depend on the machine."""
+_GROUP = 64
+"""Runs at the same batch from which on a product is worth its name, even if a block is larger then."""
+_MOST_ENTRIES = 1 << 24
+"""Parameters of the runs that are trained together, at most."""
 _SLICE = 256
-"""Runs whose products one thread does. Fixed, for the same reason."""
+"""Runs whose products one thread does."""
 _HISTORY_ENTRIES = 1 << 26
-"""The same where every run is kept at all of the stops, to be tried on test samples of its own."""
+"""Parameters of a block where every run is kept at all of the stops, to be tried on test samples of its own."""
+_KEPT_ENTRIES = 1 << 27
+"""The same for all blocks that are trained at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,8 +136,8 @@ def simulate(
         Draw y = X beta_star + noise * N(0, 1) anew for every pair, as the risk averages over; otherwise all
         runs use the y of the problem.
     test_samples : int
-        How many Gaussian test samples, x ~ N(0, Sigma), each run draws to measure its test error; none by
-        default.
+        On how many Gaussian test samples, x ~ N(0, Sigma), each run measures its test error; none by default.
+        What is drawn are not the samples, but what the errors depend on, from the same law.
     progress : bool, optional
         Whether to show a bar; by default on a terminal, once it takes longer than two seconds.
 
@@ -197,25 +207,70 @@ def _simulated(
 ) -> Simulation:
     """What `simulate` does, for one output and arguments that are checked."""
     stops, positions = np.unique(when.ravel(), return_inverse=True)
-    tally = _Tally(problem, len(stops))
-    widest = max(problem.p, problem.n if fresh_noise else 1)
-    height = 2 * max(2, _BLOCK_ENTRIES // (2 * widest))
-    if test_samples:
-        height = min(height, 2 * max(2, _HISTORY_ENTRIES // (2 * problem.p * max(1, len(stops)))))
-    sizes = [min(height, runs - done) for done in range(0, runs, height)]
     last = int(stops[-1]) if len(stops) else 0
-    trained = _trained_blocks(problem, scheme, made, start, sizes, rng, fresh_noise, last, output)
-    history = np.empty((len(stops), max(sizes), problem.p)) if test_samples else None
+    widest = max(problem.p, problem.n if fresh_noise else 1)
+    kept = problem.p * max(1, len(stops)) if test_samples else 0
+    sizes = _block_sizes(runs, widest, scheme.steps(problem.n), kept)
+    trial = _Trial(problem, scheme, made, start, runs * last, fresh_noise, output, alone=len(sizes) == 1)
+    stopped = Event()
+    total = _Tally(problem, len(stops))
     # How a product rounds depends on how many threads share it.
-    with one_thread():
-        for stream, epoch, state in track(trained, len(sizes) * (last + 1), "simulating", progress):
-            for stop in np.flatnonzero(stops == epoch):
-                tally.add(int(stop), state)
-                if history is not None:
-                    history[stop, : len(state)] = state
-            if history is not None and epoch == last:
-                tally.add_tests(history[:, : len(state)], test_samples, stream)
-        return tally.result(when, positions, runs)
+    with one_thread(), ticking(len(sizes) * (last + 1), "simulating", progress) as tick:
+
+        def tallied(task: tuple[int, np.random.Generator, FloatArray | None]) -> _Tally:
+            size, stream, history = task
+            return _block_tally(trial, size, stream, stops, history, test_samples, tick, stopped)
+
+        together = min(len(sizes), max(1, _KEPT_ENTRIES // (max(sizes) * kept)) if kept else len(sizes))
+        # Memory from the system costs as much as filling it twice: later blocks have that of earlier ones.
+        shape = (len(stops), max(sizes), problem.p)
+        histories = [np.empty(shape) if kept else None for _ in range(together)]
+        tasks = list(zip(sizes, rng.spawn(len(sizes)), cycle(histories), strict=False))
+        # From as much work as it takes to hand it to a thread; the products inside have one thread in any case.
+        side = min(np.cbrt(4.0 * sizes[0] * problem.p * problem.n * max(1, last)), 500.0)
+        for first in range(0, len(tasks), together):
+            for tally in each(tallied, tasks[first : first + together], side, stopped.set):
+                total.merge(tally)
+        return total.result(when, positions, runs)
+
+
+def _block_sizes(runs: int, widest: int, steps: int, kept: int) -> list[int]:
+    """How many runs each block trains, pairs undivided; `kept` is what a run keeps of its history."""
+    height = min(max(_BLOCK_ENTRIES // widest, _GROUP * steps), _MOST_ENTRIES // widest)
+    if kept:
+        height = min(height, _HISTORY_ENTRIES // kept)
+    pairs = runs // 2
+    count = -(-pairs // max(2, height // 2))
+    # Two threads should end together.
+    count += count % 2 if count > 1 else 0
+    ends = np.linspace(0, pairs, count + 1).round().astype(int)
+    return [2 * int(size) for size in np.diff(ends)]
+
+
+def _block_tally(
+    trial: "_Trial",
+    size: int,
+    stream: np.random.Generator,
+    stops: FloatArray,
+    history: FloatArray | None,
+    test_samples: int,
+    tick: Callable[[], None],
+    stopped: Event,
+) -> "_Tally":
+    """Train a block and take down what is reported; cut short when nobody waits for it any more."""
+    block, tally = _Block(trial, size, stream, copied=True), _Tally(trial.problem, len(stops))
+    distinct, last = len(block.state), int(stops[-1]) if len(stops) else 0
+    for epoch, state in block.epochs(last):
+        for stop in np.flatnonzero(stops == epoch):
+            tally.add(int(stop), np.repeat(state, size // distinct, axis=0) if distinct < size else state)
+            if history is not None:
+                history[stop, :distinct] = state
+        tick()
+        if stopped.is_set():
+            return tally
+    if history is not None:
+        tally.add_tests(history[:, :distinct], size // distinct, test_samples, stream)
+    return tally
 
 
 def simulated_states(
@@ -239,38 +294,25 @@ def simulated_states(
     read : callable
         Of the parameters (runs, p).
     """
-    height = 2 * max(2, _BLOCK_ENTRIES // (2 * problem.p))
-    sizes = [min(height, runs - done) for done in range(0, runs, height)]
     last, rng = int(stops[-1]) if len(stops) else 0, np.random.default_rng(seed)
+    height = 2 * max(2, _MOST_ENTRIES // (2 * problem.p))
+    sizes = [min(height, runs - done) for done in range(0, runs, height)]
+    trial = _Trial(problem, scheme, made, start, runs * last, fresh_noise=False)
     found: list[list[FloatArray]] = [[] for _ in stops]
-    trained = _trained_blocks(problem, scheme, made, start, sizes, rng, False, last)
+
+    def trained() -> Iterator[tuple[int, FloatArray]]:
+        for size, stream in zip(sizes, rng.spawn(len(sizes)), strict=True):
+            yield from _Block(trial, size, stream).epochs(last)
+
     with one_thread():
-        for _, epoch, state in track(trained, len(sizes) * (last + 1), "simulating"):
+        for epoch, state in track(trained(), len(sizes) * (last + 1), "simulating"):
             for stop in np.flatnonzero(stops == epoch):
                 found[int(stop)].append(read(state))
     return np.array([np.concatenate(parts) for parts in found])
 
 
-def _trained_blocks(
-    problem: LeastSquares,
-    scheme: Scheme,
-    made: Recipe,
-    start: FloatArray,
-    sizes: list[int],
-    rng: np.random.Generator,
-    fresh_noise: bool,
-    last: int,
-    output: int = 0,
-) -> Iterator[tuple[np.random.Generator, int, FloatArray]]:
-    """Every block after each of its epochs, with the randomness it may go on with."""
-    for size, stream in zip(sizes, rng.spawn(len(sizes)), strict=True):
-        block = _Block(problem, scheme, made, start, size, stream, fresh_noise, output)
-        for epoch, state in block.epochs(last):
-            yield stream, epoch, state
-
-
-class _Block:
-    """Runs that are trained together, as matrix products over those at the same batch."""
+class _Trial:
+    """What all runs share, whichever block they are in."""
 
     def __init__(
         self,
@@ -278,26 +320,61 @@ class _Block:
         scheme: Scheme,
         made: Recipe,
         start: FloatArray,
-        runs: int,
-        rng: np.random.Generator,
+        epochs: int,
         fresh_noise: bool,
         output: int = 0,
+        alone: bool = True,
     ):
-        self.problem, self.scheme, self.recipe, self.rng = problem, scheme, made, rng
-        self.state = np.tile(start, (runs, 1))
+        self.problem, self.scheme, self.recipe, self.start = problem, scheme, made, start
+        self.fresh_noise, self.output, self.alone = fresh_noise, output, alone
+        self.unit, self.batches = 1.0, dict[bytes, FloatArray]()
+        if epochs > 4 * problem.p:
+            size = max(float(problem.X.max(initial=0.0)), -float(problem.X.min(initial=0.0)))
+            # Exact to divide by, and products of what is left are within the range of numbers.
+            self.unit = float(np.ldexp(1.0, int(np.frexp(size)[1]) - 1)) if size else 1.0
+            self.batches = dict(self._summed_batches())
+
+    def _summed_batches(self) -> "Iterator[tuple[bytes, FloatArray]]":
+        """X_b'X_b / unit^2 of batches with many rows, by their rows.
+
+        A visit by these sums takes 2 p^2 operations, by the rows themselves 4 m p.
+        """
+        n, p = self.problem.X.shape
+        for _, stage in self.scheme.stages:
+            if stage.unit is Unit.BATCH:
+                for rows in stage.partition(n):
+                    if 2 * p <= 3 * len(rows):
+                        features = self.problem.X[rows] / self.unit
+                        yield rows.tobytes(), features.T @ features
+
+
+class _Block:
+    """Runs that are trained together, as matrix products over those at the same batch.
+
+    With `copied`, runs that cannot differ are trained once: all of a fixed order that share their responses.
+    """
+
+    def __init__(self, trial: _Trial, runs: int, rng: np.random.Generator, copied: bool = False):
+        problem, made, self.trial, self.rng = trial.problem, trial.recipe, trial, rng
+        self.problem, self.scheme, self.recipe = problem, trial.scheme, made
+        self.responses = problem.y[np.newaxis]
+        self.sharing = 2
+        if trial.fresh_noise:
+            beta_star, _, noise = problem.truth("fresh_noise")
+            draws = rng.standard_normal((runs // 2, problem.n))
+            if trial.output:
+                draws = deepcopy(rng).spawn(trial.output)[-1].standard_normal(draws.shape)
+            self.responses = problem.X @ beta_star + noise * draws
+        if copied and not trial.scheme.is_random:
+            runs, self.sharing = len(self.responses), 1
+        self.state = np.tile(trial.start, (runs, 1))
         self.buffer = np.zeros_like(self.state) if made.momentum else self.state
         self.taken_on: Average | None = None
         starts = made.average is not None and made.average.begins_with_iterate
         self.sums = self.state.copy() if starts else np.zeros_like(self.state)
         self.penalties = np.full(problem.p, made.penalty)
         self.penalties[list(made.unpenalized)] = 0.0
-        self.responses = problem.y[np.newaxis]
-        if fresh_noise:
-            beta_star, _, noise = problem.truth("fresh_noise")
-            draws = rng.standard_normal((runs // 2, problem.n))
-            if output:
-                draws = deepcopy(rng).spawn(output)[-1].standard_normal(draws.shape)
-            self.responses = problem.X @ beta_star + noise * draws
+        self.pulls: dict[bytes, FloatArray] = {}
 
     def epochs(self, last: int) -> Iterator[tuple[int, FloatArray]]:
         """Yield the parameters (runs, p) after 0, 1, ..., last epochs, or their average where it has begun."""
@@ -327,28 +404,61 @@ class _Block:
     def _visit(self, visit: Visit) -> None:
         with np.errstate(over="ignore", invalid="ignore"):
             if visit.rows.ndim == 1:
-                self._step_together(visit)
+                name = visit.rows.tobytes()
+                if name in self.trial.batches:
+                    self._step_by_sums(visit, name)
+                else:
+                    self._step_together(visit)
             else:
                 self._step_apart(visit)
+
+    def _step_by_sums(self, visit: Visit, name: bytes) -> None:
+        """Several runs at the same rows, X_b'(X_b b - y_b) as (X_b'X_b) b - X_b'y_b."""
+        runs, unit, moments = visit.runs, self.trial.unit, self.trial.batches[name]
+        if name not in self.pulls:
+            self.pulls[name] = self.responses[:, visit.rows] @ (self.problem.X[visit.rows] / unit)
+        current, pulls = self._current(runs), self.pulls[name]
+        scaled = unit * current
+        summed = self._in_slices(lambda part: scaled[part] @ moments, len(runs), moments.size)
+        summed -= pulls if len(pulls) == 1 else pulls[runs // self.sharing]
+        summed *= unit / visit.divisor
+        self._descend(runs, current, summed)
 
     def _step_together(self, visit: Visit) -> None:
         """Several runs at the same rows, in two matrix products."""
         runs, members = visit.runs, visit.rows
         is_contiguous = members[-1] - members[0] + 1 == len(members) and (np.diff(members) == 1).all()
         rows = slice(members[0], members[-1] + 1) if is_contiguous else members
-        features = self.problem.X[rows]
+        features, current = self.problem.X[rows], self._current(runs)
         shared = len(self.responses) == 1
-        responses = self.responses[:, rows] if shared else self.responses[runs // 2][:, rows]
-        current = self.state if len(runs) == len(self.state) else self.state[runs]
-        slices = [slice(start, start + _SLICE) for start in range(0, len(runs), _SLICE)]
+        responses = self.responses[:, rows] if shared else self._of_runs(runs, rows)
 
         def gradients(part: slice) -> FloatArray:
-            residuals = current[part] @ features.T - (responses if shared else responses[part])
+            residuals = current[part] @ features.T
+            residuals -= responses if shared else responses[part]
             return np.asarray(residuals @ features)
 
-        side = np.cbrt(float(_SLICE) * features.size)
-        summed = np.concatenate(each(gradients, slices, side)) if len(slices) > 1 else gradients(slices[0])
-        self._descend(runs, current, summed / visit.divisor)
+        summed = self._in_slices(gradients, len(runs), features.size)
+        summed /= visit.divisor
+        self._descend(runs, current, summed)
+
+    def _of_runs(self, runs: IntArray, rows: slice | IntArray) -> FloatArray:
+        """The responses of some rows that some of the runs see, of which each pair has its own."""
+        return np.asarray(self.responses[:, rows][runs // self.sharing])
+
+    def _current(self, runs: IntArray) -> FloatArray:
+        """The parameters of some of the runs, without a copy where that is all of them."""
+        return self.state if len(runs) == len(self.state) else self.state[runs]
+
+    def _in_slices(self, product: Callable[[slice], FloatArray], runs: int, work: int) -> FloatArray:
+        """A product over runs, as many at a time as one thread does."""
+        slices = [slice(start, start + _SLICE) for start in range(0, runs, _SLICE)]
+        if len(slices) == 1:
+            return product(slices[0])
+        if not self.trial.alone:
+            # The threads are busy with other blocks.
+            return np.concatenate([product(part) for part in slices])
+        return np.concatenate(each(product, slices, np.cbrt(float(_SLICE) * work)))
 
     def _step_apart(self, visit: Visit) -> None:
         """Several runs at rows of their own, as many at a time as the copies of those rows allow."""
@@ -356,7 +466,7 @@ class _Block:
         for first in range(0, len(visit.runs), height):
             runs, rows = visit.runs[first : first + height], visit.rows[first : first + height]
             features = self.problem.X[rows]
-            noise = np.zeros_like(runs) if len(self.responses) == 1 else runs // 2
+            noise = np.zeros_like(runs) if len(self.responses) == 1 else runs // self.sharing
             residuals = (features @ self.state[runs, :, np.newaxis])[..., 0]
             residuals -= self.responses[noise[:, np.newaxis], rows]
             gradients = (residuals[:, np.newaxis, :] @ features)[:, 0, :]
@@ -393,21 +503,16 @@ class _Tally:
         self.tests: list[list[FloatArray]] = [[] for _ in range(stops)]
 
     def add(self, stop: int, state: FloatArray) -> None:
-        """Take in the parameters (runs, p) of a block of runs, by the update of Chan, Golub and LeVeque."""
-        count = self.pairs[stop]
+        """Take down the parameters (runs, p) of a block of runs."""
         with np.errstate(over="ignore", invalid="ignore"):
             pairs = (state[0::2] + state[1::2]) / 2
-            mean = pairs.mean(axis=0)
-            shift = mean - self.mean[stop]
-            share = len(pairs) / (count + len(pairs))
-            if not count:
-                # Squares are kept in units of the parameters: those of tiny ones would vanish.
-                size = float(np.abs(pairs).max(initial=0.0))
-                self.units[stop] = size if 0 < size < np.inf else 1.0
-            squares = np.square((pairs - mean) / self.units[stop]).sum(axis=0)
-            self.squares[stop] += squares + (shift / self.units[stop]) ** 2 * count * share
-            self.mean[stop] += shift * share
-            self.pairs[stop] += len(pairs)
+            self.pairs[stop], self.mean[stop] = len(pairs), pairs.mean(axis=0)
+            # Squares are kept in units of the parameters: those of tiny ones would vanish.
+            size = float(np.abs(pairs).max(initial=0.0))
+            self.units[stop] = size if 0 < size < np.inf else 1.0
+            pairs -= self.mean[stop]
+            pairs /= self.units[stop]
+            self.squares[stop] = np.einsum("ij,ij->j", pairs, pairs)
             if self.knows_truth:
                 errors = state - np.asarray(self.problem.beta_star)
                 weighted = self.problem.covariance.apply(errors.T).T
@@ -417,19 +522,41 @@ class _Tally:
                 apart, weighted_apart = errors[0::2] - errors[1::2], weighted[0::2] - weighted[1::2]
                 self.distances[stop].append(np.einsum("ij,ij->i", apart, weighted_apart) / 2)
 
-    def add_tests(self, history: FloatArray, samples: int, rng: np.random.Generator) -> None:
-        """Try each run of (stops, runs, p) on test samples of its own, the same ones at every stop."""
+    def add_tests(self, history: FloatArray, copies: int, samples: int, rng: np.random.Generator) -> None:
+        """Try each run of (stops, runs, p) on test samples of its own, the same ones at every stop.
+
+        Where runs are `copies` of each other, each of these has its own.
+        """
         beta_star, covariance, _ = self.problem.truth("test_samples")
-        stops, runs, p = history.shape
-        # Test features are z Sigma^(1/2) with z white: the root is taken once, to the errors' side.
-        coloured = covariance.colour((history - beta_star).reshape(-1, p)).reshape(stops, runs, p)
-        errors, white = np.empty((stops, runs)), np.empty((samples, p))
-        for run in range(runs):
-            rng.standard_normal(out=white)
-            with np.errstate(over="ignore", invalid="ignore"):
-                errors[:, run] = np.square(coloured[:, run] @ white.T).mean(axis=1)
-        for stop, values in enumerate(errors):
+        # Test features are z Sigma^(1/2) with z white: the root goes to the errors' side.
+        root = covariance.root()
+        errors = np.concatenate(
+            [
+                mean_squares(root(history[:, run] - beta_star), samples, rng, copies)
+                for run in range(history.shape[1])
+            ]
+        )
+        for stop, values in enumerate(errors.T):
             self.tests[stop].append((values[0::2] + values[1::2]) / 2)
+
+    def merge(self, other: "_Tally") -> None:
+        """Take in the runs of another block, by the update of Chan, Golub and LeVeque."""
+        counts = self.pairs[:, np.newaxis]
+        share = other.pairs[:, np.newaxis] / (counts + other.pairs[:, np.newaxis])
+        with np.errstate(over="ignore", invalid="ignore"):
+            self.units = np.where(self.pairs > 0, self.units, other.units)
+            unit = self.units[:, np.newaxis]
+            shift = other.mean - self.mean
+            self.squares += other.squares * np.square(other.units / self.units)[:, np.newaxis]
+            self.squares += np.square(shift / unit) * counts * share
+            self.mean += shift * share
+        self.pairs += other.pairs
+        for mine, theirs in (
+            (self.risks, other.risks), (self.products, other.products), (self.distances, other.distances),
+            (self.tests, other.tests),
+        ):  # fmt: skip
+            for stop, parts in enumerate(theirs):
+                mine[stop] += parts
 
     def result(self, epochs: FloatArray, positions: IntArray, runs: int) -> Simulation:
         """Spread the tallies over the epochs as they were asked for."""

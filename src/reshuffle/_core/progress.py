@@ -2,8 +2,9 @@
 
 import sys
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from threading import Lock
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ _shown: "Progress | None" = None
 
 def track(
     items: Iterable[Item], total: int | None, description: str, show: bool | None = None
-) -> Iterator[Item]:
+) -> Generator[Item, None, None]:
     """Yield the items, and draw a bar on standard error once they have taken longer than two seconds.
 
     `total` is how many items there are, if that is known. `show` forces the bar (True) or forbids it (False); by
@@ -65,3 +66,22 @@ def display() -> Iterator["Progress"]:
             yield bars
         finally:
             _shown = None
+
+
+@contextmanager
+def ticking(total: int, description: str, show: bool | None = None) -> Iterator[Callable[[], None]]:
+    """A bar for work that is done by several threads, each of which calls what this gives after every part.
+
+    >>> with ticking(2, "working", show=False) as tick:
+    ...     tick()
+    """
+    parts, lock = track(iter(range(total)), total, description, show), Lock()
+    with closing(parts):
+
+        def tick() -> None:
+            with lock:
+                next(parts, None)
+
+        yield tick
+        for _ in parts:
+            pass

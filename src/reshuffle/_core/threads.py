@@ -118,7 +118,16 @@ def workers() -> int:
     return max(limit.threads() for limit in _LIMITS)
 
 
-def each(function: Callable[[Item], Result], items: Iterable[Item], size: float) -> list[Result]:
+def _nothing() -> None:
+    """What is to be done about those that go on."""
+
+
+def each(
+    function: Callable[[Item], Result],
+    items: Iterable[Item],
+    size: float,
+    abandon: Callable[[], None] = _nothing,
+) -> list[Result]:
     """function(item) for each of many independent items, side by side: what BLAS has for threads are ours here.
 
     Parameters
@@ -128,6 +137,9 @@ def each(function: Callable[[Item], Result], items: Iterable[Item], size: float)
     items : iterable
     size : float
         The side of a square matrix of as much work as an item makes.
+    abandon : callable
+        Called where one of the items fails, or where the caller is interrupted: the others are waited for, and
+        may hear of it here.
 
     >>> each(lambda number: number**2, [1, 2, 3], size=100)
     [1, 4, 9]
@@ -146,4 +158,8 @@ def each(function: Callable[[Item], Result], items: Iterable[Item], size: float)
                 return function(item)
 
         with ThreadPoolExecutor(min(allowed, len(items))) as pool:
-            return list(pool.map(guarded, items))
+            try:
+                return list(pool.map(guarded, items))
+            except BaseException:
+                abandon()
+                raise

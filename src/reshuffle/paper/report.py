@@ -11,6 +11,7 @@ from pathlib import Path
 
 import reshuffle
 from reshuffle import paper
+from reshuffle._core.threads import one_thread
 from reshuffle.paper.figure import Claim, Record, read, replace
 from reshuffle.paper.figure import write as write_record
 
@@ -44,7 +45,10 @@ def reproduce(names: Sequence[str], folder: Path, quick: bool) -> Iterator[tuple
         if found is None:
             yield name, None, False
             begin = time.perf_counter()
-            numbers = figure.compute(**inputs)
+            # Many runs are spread over the cores. The few large matrices gain little by it, and wait for each other
+            # on a machine that has other things to do.
+            with one_thread():
+                numbers = figure.compute(**inputs)
             seconds = time.perf_counter() - begin
             yield name, write_record(folder, name, figure, inputs, numbers, seconds), False
         else:

@@ -304,8 +304,9 @@ FIGURES = {
         title="Appendix D.2: the risk of 1, 2 and 4 batches, overparameterized",
         caption="Step α/B. Solid: the exact risk of the mean iterate on this draw of X and β*. Dotted: the limit "
         "for data of this shape, from p/n alone; one draw of β* is off by about 1/√p, alike for all batches. "
-        "Bands: the mean test error of real runs on this draw, two standard errors wide. Right: the risk above "
-        "that of full batch, in which the draw cancels.",
+        "Bands: the mean test error of real runs on this draw, two standard errors wide, each run on test samples "
+        "of its own; of these, the sums are drawn that its errors are made of. Right: the risk above that of full "
+        "batch, in which the draw cancels.",
         full={"n": 1000, "p": 1500, "noise": 0.5, "alpha": 0.2, "epochs": 300, "last": 50, **RUNS},
         quick={"n": 200, "p": 300, **FEW_RUNS},
         compute=compute,

@@ -1,6 +1,7 @@
 """The covariance Sigma of a feature vector, in whichever form the user has it."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -69,19 +70,26 @@ class Covariance:
 
     def colour(self, white: FloatArray) -> FloatArray:
         """Rows with covariance Sigma from rows (n, p) of independent standard entries."""
-        if isinstance(self.value, float):
-            return white if self.value == 1.0 else math.sqrt(self.value) * white
-        if isinstance(self.value, LinearOperator):
+        return self.root()(white)
+
+    def root(self) -> Callable[[FloatArray], FloatArray]:
+        """The map of rows (n, p) by the symmetric root of Sigma, which is taken once."""
+        value = self.value
+        if isinstance(value, float):
+            size = math.sqrt(value)
+            return lambda rows: rows if size == 1.0 else size * rows
+        if isinstance(value, LinearOperator):
             raise TypeError(
                 "covariance must be a number, a vector or a matrix to draw features from it, "
                 "but it is a LinearOperator, whose square root is not known; "
                 "draw X yourself and pass the operator to LeastSquares."
             )
-        if self.value.ndim == 1:
-            return white * np.sqrt(self.value)
-        values, vectors = scipy.linalg.eigh(self.value)
+        if value.ndim == 1:
+            sizes = np.sqrt(value)
+            return lambda rows: rows * sizes
+        values, vectors = scipy.linalg.eigh(value)
         root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
-        return np.asarray(white @ root)
+        return lambda rows: np.asarray(rows @ root)
 
 
 def covariance(value: CovarianceLike, p: int) -> Covariance:
