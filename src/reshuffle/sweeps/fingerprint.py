@@ -27,8 +27,8 @@ def of_problem(problem: LeastSquares) -> str:
     """Of the rows or what stands for them, the responses, weights and the truth, to the last bit."""
     if problem.stream is not None:
         raise UnknownContentError(
-            "cache must tell every data set from others, but these rows are read in chunks, and would have to be read "
-            "once more for that; put them into an Accumulator first, or leave cache out."
+            "cache must tell every data set from others, but these rows are read in chunks, and must be read once "
+            "more for that; put them into an Accumulator first, or leave cache out."
         )
     parts = {name: getattr(problem, name) for name in ("sample_weight", "beta_star", "noise")}
     return of({**parts, "covariance": problem.covariance.value, "rows": problem.kept})
