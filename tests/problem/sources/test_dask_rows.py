@@ -61,6 +61,15 @@ def test_blocks_stay_where_they_are_and_factors_travel(client, arrays):
     assert factors.kept().X.shape == (P + 1, P)
 
 
+def test_shuffled_samples_stay_where_they_are_too(client, arrays, in_memory):
+    X, y = arrays
+    streamed = rs.LeastSquares(da.from_array(X, chunks=(400, P)), y)
+    scheme = rs.SampleReshuffling(batch_size=100)
+    found = rs.descend(streamed, scheme, step=0.02).iterate([1, 9])
+    expected = rs.descend(in_memory, scheme, step=0.02, method="cavity").iterate([1, 9])
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
 def test_several_outputs_by_name(client, frame):
     streamed = rs.LeastSquares(dd.from_pandas(frame, npartitions=3), ["answer", "b"])
     same_answers(streamed, rs.LeastSquares(frame[["a", "c", "d"]], frame[["answer", "b"]]), SCHEMES[:1])

@@ -1,18 +1,21 @@
 """Arrays and dataframes of Dask: every block is reduced where it is, and only factors travel."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from reshuffle._core import AnyArray, FloatArray
+from reshuffle._core import AnyArray, FloatArray, IntArray
 from reshuffle.problem.batch_factors import BatchFactors
 from reshuffle.problem.outputs import checked_responses
 from reshuffle.problem.row_groups import RowGroups
 from reshuffle.problem.sources.row_source import RowSource, as_numbers
 from reshuffle.problem.sources.stream import Stream
 from reshuffle.problem.weights import weighted
+
+Part = TypeVar("Part")
 
 _AT_ONCE = 8
 """Factors that are merged by one task."""
@@ -126,32 +129,59 @@ class DaskStream(Stream):
 
     def factors(self, groups: RowGroups) -> BatchFactors:
         """One pass over the rows: the factors of all groups."""
+
+        def reduced(start: int, X: FloatArray, y: FloatArray, labels: IntArray | None) -> BatchFactors:
+            made = BatchFactors(groups.count, X.shape[1], outputs)
+            made.add_labelled(X, y, RowGroups(ends).of(start, start + len(X)) if labels is None else labels)
+            made.settle()
+            return made
+
+        outputs, ends = self.outputs, groups.ends
+        return self._tree(reduced, _merged, groups.labels)
+
+    def gathered(
+        self, work: Callable[[FloatArray, FloatArray], Part], merge: Callable[[Part, Part], Part]
+    ) -> Part:
+        """One pass over the rows: what `work` makes of X (m, p) and y of each block, merged."""
+        return self._tree(lambda start, X, y, labels: work(X, y), lambda parts: reduce(merge, parts), None)
+
+    def _tree(
+        self,
+        work: Callable[[int, FloatArray, FloatArray, IntArray | None], Part],
+        merged: Callable[[list[Part]], Part],
+        labels: IntArray | None,
+    ) -> Part:
+        """What `work` makes of the first row's number and the rows of each block, merged some at a time."""
         self.passes += 1
-        start, parts = 0, []
-        for block, responses, length in zip(
-            self._features.blocks, self._responses.blocks, self._features.lengths, strict=True
-        ):
-            rows = slice(start, start + length)
-            weights = None if self._weights is None else self._weights[rows]
-            labels = groups if groups.labels is None else RowGroups(groups.ends, groups.labels[rows])
-            parts.append(_delayed(_reduced)(block, responses, weights, labels, start, self.p, self.outputs))
-            start = rows.stop
+        ends = np.cumsum(self._features.lengths)
+        rows = [
+            slice(int(stop - height), int(stop))
+            for stop, height in zip(ends, self._features.lengths, strict=True)
+        ]
+        parts = [
+            _delayed(_on_block)(
+                work, block, responses, part.start, self.p,
+                None if self._weights is None else self._weights[part],
+                None if labels is None else labels[part],
+            )
+            for block, responses, part in zip(self._features.blocks, self._responses.blocks, rows, strict=True)
+        ]  # fmt: skip
         while len(parts) > 1:
-            parts = [_delayed(_merged)(parts[at : at + _AT_ONCE]) for at in range(0, len(parts), _AT_ONCE)]
-        found: BatchFactors = parts[0].compute()
+            parts = [_delayed(merged)(parts[at : at + _AT_ONCE]) for at in range(0, len(parts), _AT_ONCE)]
+        found: Part = parts[0].compute()
         return found
 
 
-def _reduced(
+def _on_block(
+    work: Callable[[int, FloatArray, FloatArray, IntArray | None], Part],
     block: Any,
     responses: Any,
-    weights: FloatArray | None,
-    groups: RowGroups,
     start: int,
     p: int,
-    outputs: int | None,
-) -> BatchFactors:
-    """The factors of one block, made by a worker."""
+    weights: FloatArray | None,
+    labels: IntArray | None,
+) -> Part:
+    """What a worker does with one block, once that is checked."""
     X = as_numbers("X", np.asarray(block), start)
     y = as_numbers("y", np.asarray(responses), start)
     if len(X) != len(y) or X.shape[1] != p:
@@ -161,10 +191,7 @@ def _reduced(
         )
     if weights is not None:
         X, y = weighted(X, y, weights)
-    made = BatchFactors(groups.count, p, outputs)
-    made.add_labelled(X, y, groups.of(start, start + len(X)) if groups.labels is None else groups.labels)
-    made.settle()
-    return made
+    return work(start, X, y, labels)
 
 
 def _merged(parts: Sequence[BatchFactors]) -> BatchFactors:

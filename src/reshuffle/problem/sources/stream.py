@@ -1,7 +1,9 @@
 """Rows that are read in chunks, and what a pass over them keeps of each group of rows."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import reduce
+from typing import TypeVar
 
 from reshuffle._core import FloatArray, foreign
 from reshuffle._core.progress import track
@@ -11,6 +13,8 @@ from reshuffle.problem.kept_rows import KeptRows
 from reshuffle.problem.row_groups import RowGroups
 from reshuffle.problem.sources.row_source import Reader, RowSource, as_numbers
 from reshuffle.problem.weights import weighted
+
+Part = TypeVar("Part")
 
 _SHARE = 0.5
 """Of the memory, that what is kept of the rows may take."""
@@ -72,6 +76,12 @@ class Stream:
         for start, X, y in self.pairs():
             made.add_labelled(X, y, groups.of(start, start + len(X)))
         return made
+
+    def gathered(
+        self, work: Callable[[FloatArray, FloatArray], Part], merge: Callable[[Part, Part], Part]
+    ) -> Part:
+        """One pass over the rows: what `work` makes of X (m, p) and y of each chunk, merged."""
+        return reduce(merge, (work(X, y) for _, X, y in self.pairs()))
 
     def _require_room(self, groups: RowGroups) -> None:
         """Refuse groups so many that what stands for them is as much as the data."""
