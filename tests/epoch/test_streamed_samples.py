@@ -38,7 +38,7 @@ def answers(run):
     yield run.risk(WHEN).total
     yield run.limit().parameters
     yield run.stability().rate
-    yield run.with_step(0.02).iterate(WHEN)
+    yield run.with_step(0.4 * run.step).iterate(WHEN)
 
 
 def same_answers(streamed, in_memory, scheme, step, rtol=1e-5, **recipe):
