@@ -12,8 +12,7 @@ from reshuffle.problem.batch_factors import BatchFactors
 from reshuffle.problem.outputs import checked_responses
 from reshuffle.problem.row_groups import RowGroups
 from reshuffle.problem.sources.row_source import RowSource, as_numbers
-from reshuffle.problem.sources.stream import Stream
-from reshuffle.problem.weights import weighted
+from reshuffle.problem.sources.stream import Prepare, Stream
 
 Part = TypeVar("Part")
 
@@ -74,6 +73,11 @@ def opened(X: Any, y: Any) -> tuple[DaskRows, RowSource]:
     return features, responses
 
 
+def opened_rows(X: Any, names: Sequence[str] | None) -> DaskRows:
+    """The blocks of X alone, of a dataframe those of some columns."""
+    return _blocks("X", X if names is None or _is_array(X) else X[list(names)])
+
+
 def _named(y: Any, names: Sequence[str]) -> list[str] | None:
     chosen = [y] if isinstance(y, str) else y
     if not (isinstance(chosen, list | tuple) and chosen and all(isinstance(each, str) for each in chosen)):
@@ -108,7 +112,9 @@ def _blocks(name: str, value: Any) -> DaskRows:
     if np.isnan(lengths).any():
         lengths = list(_dask().compute(*[_delayed(len)(block) for block in blocks]))
     full = [(block, int(length)) for block, length in zip(blocks, lengths, strict=True) if length]
-    return DaskRows([block for block, _ in full], [length for _, length in full], columns)
+    made = DaskRows([block for block, _ in full], [length for _, length in full], columns)
+    made.names = None if _is_array(value) or value.ndim == 1 else [str(name) for name in value.columns]
+    return made
 
 
 def _dask() -> Any:
@@ -137,19 +143,28 @@ class DaskStream(Stream):
             return made
 
         outputs, ends = self.outputs, groups.ends
-        return self._tree(reduced, _merged, groups.labels)
+        return self._tree(reduced, _merged, groups.labels, self._prepare)
 
     def gathered(
-        self, work: Callable[[FloatArray, FloatArray], Part], merge: Callable[[Part, Part], Part]
+        self,
+        work: Callable[[FloatArray, FloatArray], Part],
+        merge: Callable[[Part, Part], Part],
+        prepare: Prepare | None = None,
     ) -> Part:
         """One pass over the rows: what `work` makes of X (m, p) and y of each block, merged."""
-        return self._tree(lambda start, X, y, labels: work(X, y), lambda parts: reduce(merge, parts), None)
+        return self._tree(
+            lambda start, X, y, labels: work(X, y),
+            lambda parts: reduce(merge, parts),
+            None,
+            prepare or self._prepare,
+        )
 
     def _tree(
         self,
         work: Callable[[int, FloatArray, FloatArray, IntArray | None], Part],
         merged: Callable[[list[Part]], Part],
         labels: IntArray | None,
+        prepare: Prepare,
     ) -> Part:
         """What `work` makes of the first row's number and the rows of each block, merged some at a time."""
         self.passes += 1
@@ -160,7 +175,7 @@ class DaskStream(Stream):
         ]
         parts = [
             _delayed(_on_block)(
-                work, block, responses, part.start, self.p,
+                work, prepare, block, responses, part.start, self.p,
                 None if self._weights is None else self._weights[part],
                 None if labels is None else labels[part],
             )
@@ -174,6 +189,7 @@ class DaskStream(Stream):
 
 def _on_block(
     work: Callable[[int, FloatArray, FloatArray, IntArray | None], Part],
+    prepare: Prepare,
     block: Any,
     responses: Any,
     start: int,
@@ -189,9 +205,7 @@ def _on_block(
             f"X and y must have blocks of the same rows, but from row {start} on their shapes are {X.shape} and "
             f"{y.shape}."
         )
-    if weights is not None:
-        X, y = weighted(X, y, weights)
-    return work(start, X, y, labels)
+    return work(start, *prepare(X, y, weights), labels)
 
 
 def _merged(parts: Sequence[BatchFactors]) -> BatchFactors:
