@@ -31,7 +31,7 @@ def test_every_test_in_the_map_of_the_paper_exists(test):
 
 
 @pytest.mark.parametrize(
-    "page", ["free", "asymptotics", "two_batch_law", "sklearn", "own_data", "leave_one_out"]
+    "page", ["free", "asymptotics", "two_batch_law", "sklearn", "own_data", "leave_one_out", "scale"]
 )
 def test_every_code_block_of_a_page_is_a_doctest(page):
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / f"{page}.md").read_text(), re.DOTALL)
@@ -57,6 +57,7 @@ def test_every_test_of_the_paper_is_in_the_map():
         "docs/sklearn.md",
         "docs/own_data.md",
         "docs/leave_one_out.md",
+        "docs/scale.md",
     ],
 )
 def test_every_file_that_a_page_names_exists(page):
@@ -64,7 +65,7 @@ def test_every_file_that_a_page_names_exists(page):
         assert (ROOT / name).exists(), name
 
 
-@pytest.mark.parametrize("page", ["own_data", "leave_one_out", "schemes", "many_batches"])
+@pytest.mark.parametrize("page", ["own_data", "leave_one_out", "schemes", "many_batches", "scale"])
 def test_every_picture_and_heading_that_a_page_links_to_exists(page):
     text = (ROOT / "docs" / f"{page}.md").read_text()
     headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
