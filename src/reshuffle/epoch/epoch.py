@@ -19,7 +19,7 @@ from reshuffle.epoch.tasks import Task, task
 from reshuffle.problem.blocks import Blocks
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.outputs import of_output
-from reshuffle.schemes.base import Scheme
+from reshuffle.schemes.base import Scheme, Shuffle, Unit
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +73,8 @@ class Epoch:
     def choice(self) -> Choice:
         """How the method was chosen: by costs and bounds, or as it turned out, once the mean is known."""
         known = (self if self.whole is None else self.whole[0]).__dict__.get("_averaged")
+        if known is None and self.reads_samples:
+            return choice.choice_of_samples(self.problem, self.accuracy)
         return known[1] if known else choice.mean_choice(self._task, self.accuracy)
 
     @property
@@ -90,9 +92,22 @@ class Epoch:
         if self.whole is not None:
             blocks = self.whole[0].blocks
             return replace(blocks, response=of_output(blocks.response, self.whole[1]))
+        if self.reads_samples:
+            return self._read[1]
         return self.problem.blocks(
             self.scheme.partition(self.problem.n), self.scheme.divisors(self.problem.n)
         )
+
+    @property
+    def reads_samples(self) -> bool:
+        """Whether single samples are shuffled that are read in chunks: then they are, for every step anew."""
+        shuffles = self.scheme.unit is Unit.SAMPLE and self.scheme.shuffle is Shuffle.EVERY_EPOCH
+        return shuffles and self.problem.stream is not None
+
+    @cached_property
+    def _read(self) -> tuple[MeanMap, Blocks]:
+        """The mean map, and rows that stand for all samples."""
+        return choice.mean_of_samples(self.problem, self.scheme, self._scaled_step, self.accuracy)
 
     @cached_property
     def mean(self) -> MeanMap:
@@ -101,12 +116,14 @@ class Epoch:
 
     @cached_property
     def _averaged(self) -> tuple[MeanMap, Choice]:
+        if self.reads_samples:
+            return self._read[0], self.choice
         with few_threads(self._side):
             return choice.mean_map(self._task, self.accuracy)
 
     @property
-    def _task(self) -> Task:
-        """What there is to be averaged, for features divided by their scale."""
+    def _scaled_step(self) -> float:
+        """The step, for features divided by their scale."""
         scale = self.problem.row_space.scale
         scaled_step = self.step * scale * scale
         if scaled_step and not 1e-280 < scaled_step < 1e300:
@@ -115,7 +132,12 @@ class Epoch:
                 f"{1e-280 / scale / scale:.1g} and {1e300 / scale / scale:.1g} to be computed with at all; "
                 "try critical_step(problem, scheme)."
             )
-        return task(self.scheme, self.problem.n, self.blocks, scaled_step)
+        return scaled_step
+
+    @property
+    def _task(self) -> Task:
+        """What there is to be averaged, for features divided by their scale."""
+        return task(self.scheme, self.problem.n, self.blocks, self._scaled_step)
 
     @cached_property
     def replicas(self) -> "list[Epoch]":

@@ -78,6 +78,11 @@ def in_row_space(whitened: Whitened, inside: FloatArray) -> FloatArray:
     return np.asarray(identity + basis.T @ (inside - np.eye(len(norms))) @ basis)
 
 
+def cavity_tolerance(rtol: float) -> float:
+    """To which the cavity equation is solved: a good deal better than rtol."""
+    return 1e-3 * min(rtol, 1e-2)
+
+
 def by_cavity(whitened: Whitened, shares: FloatArray, rtol: float) -> MeanMap | None:
     """The cavity equation's map of shuffled samples, with a replica for every way in which it may be off.
 
@@ -93,17 +98,29 @@ def by_cavity(whitened: Whitened, shares: FloatArray, rtol: float) -> MeanMap | 
         rows=whitened.orthonormal, grades=whitened.paces[np.newaxis], still=np.zeros((1, 1, k)),
         entry=np.ones(1), weight=float(shares[0]) / steps, last=float(shares[-1] / shares[0]), steps=steps,
     )  # fmt: skip
-    tolerance = 1e-3 * min(rtol, 1e-2)
+    tolerance = cavity_tolerance(rtol)
     found = equation.solve(visiting, tolerance)
     if found is None:
         return None
-    off = neglected.neglected(visiting, found.entries, tolerance)
-    errors = neglected.shares(visiting, found.entries, off)
 
     def modifier(sample: int) -> FloatArray:
         root = np.sqrt(whitened.paces)
         inside = found.modifier(sample)
         return in_row_space(whitened, np.eye(k) - root[:, np.newaxis] * (inside + inside.T) / 2 * root)
+
+    off = neglected.neglected(visiting, found.entries, tolerance)
+    return cavity_map(whitened, found.entries, off, neglected.put_off(off), modifier)
+
+
+def cavity_map(
+    whitened: Whitened,
+    entries: FloatArray,
+    off: FloatArray,
+    replicas: list[FloatArray],
+    modifier: Callable[[int], FloatArray],
+) -> MeanMap:
+    """The map of entries (n, k) that may be off by `off`, and those that are put off by each of the replicas."""
+    errors = neglected.shares(whitened.orthonormal, entries, off)
 
     def made(pull: FloatArray, replicas: tuple[MeanMap, ...] = ()) -> MeanMap:
         return MeanMap(
@@ -112,4 +129,4 @@ def by_cavity(whitened: Whitened, shares: FloatArray, rtol: float) -> MeanMap | 
             typical_error=root_mean_square(errors), replicas=replicas,
         )  # fmt: skip
 
-    return made(found.entries, tuple(made(found.entries + each) for each in neglected.put_off(off)))
+    return made(entries, tuple(made(entries + each) for each in replicas))

@@ -96,14 +96,15 @@ class LeastSquares:
         noise: float | ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ):
-        found = opened(X, y, sample_weight)
+        found = X if isinstance(X, Stream) else opened(X, y, sample_weight)
         if isinstance(found, Stream):
             self.sample_weight = None
-            self._shape(found.n, found.p, found.outputs, sample_weight is not None)
+            self._shape(found.n, found.p, found.outputs, found.weights is not None)
             self.stream = found
             self._know(beta_star, covariance, noise)
             return
-        X, y = found or (X, y)
+        if found is not None:
+            X, y = found.X, found.y
         features = checks.matrix("X", X)
         responses = checked_responses(y, len(features))
         self.sample_weight = None if sample_weight is None else checked_weights(sample_weight, len(features))

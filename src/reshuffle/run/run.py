@@ -121,6 +121,8 @@ class Run(JudgedRun):
         >>> rs.descend(rs.gaussian(100, 20), rs.FullBatch(), step=0.1).computation.mean.taken
         'exact'
         """
+        if self.scheme.visits_samples and not self.problem.kept.are_all:
+            return Computation(self._engine.choice, choice.no_second_moments())
         return Computation(self._engine.choice, self.second_moment_choice(max(1, self.recipe.earliest)))
 
     def second_moment_choice(self, epochs: ArrayLike, *, given_responses: bool = False) -> Choice:
@@ -201,7 +203,7 @@ class Run(JudgedRun):
         """
         constant = replace(self.recipe, schedule=checks.nonnegative("step", step), divisor=1)
         made = Run(self.problem, self.scheme, constant, self.start, self.accuracy)
-        if self._modes is not None and made._modes is not None:
+        if self._modes is not None and made._modes is not None and not made._modes.epoch.reads_samples:
             made._modes.epoch.__dict__["blocks"] = self._modes.epoch.blocks
         return made
 

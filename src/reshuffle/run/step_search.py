@@ -141,11 +141,11 @@ def _linear_critical_step(problem: LeastSquares, scheme: Scheme) -> float:
     return 2 / top / scale / scale if top else math.inf
 
 
-def contracting_step(scheme: Scheme, n: int, blocks: Blocks) -> float:
+def contracting_step(scheme: Scheme, n: int, blocks: Blocks, longest: float | None = None) -> float:
     """A step below 2 / |W_b| for every batch that may be visited: each visit then shrinks what it sees.
 
     A batch of drawn samples has |W_b| at most the largest |x|^2 times m_b / divisor_b, and at most |X'X| over
-    divisor_b.
+    divisor_b. That |x|^2 is `longest`, where other rows stand for the samples.
     """
     if scheme.unit is Unit.BATCH:
         norms = [
@@ -154,7 +154,9 @@ def contracting_step(scheme: Scheme, n: int, blocks: Blocks) -> float:
         ]
         return 2 / max(norms)
     divisors = scheme.step_divisors(n)
-    by_rows = float(np.square(blocks.rows).sum(axis=1).max()) * float((scheme.sizes(n) / divisors).max())
+    if longest is None:
+        longest = float(np.square(blocks.rows).sum(axis=1).max())
+    by_rows = longest * float((scheme.sizes(n) / divisors).max())
     if scheme.shuffle is Shuffle.EVERY_STEP:
         # The same row may be drawn again and again.
         return 2 / by_rows if by_rows else math.inf

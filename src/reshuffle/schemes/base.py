@@ -261,13 +261,19 @@ def fitted(problem: LeastSquares, value: Any) -> tuple[LeastSquares, Scheme]:
     if isinstance(value, Scheme) and value.met is not None and problem.has_kept(value.met):
         return problem, value
     if problem.stream is not None:
-        scheme = _scheme(value)
+        scheme = _alike(_scheme(value), problem.n)
         groups = scheme.groups(problem.n)
         seen = problem.of_groups(groups)
         return seen, scheme.on_groups(seen.kept, groups.first_rows)
     if problem.kept.are_all:
         return problem, checked(value, problem.n)
-    return problem, _scheme(value).on_kept(problem.kept)
+    return problem, _alike(_scheme(value), problem.n).on_kept(problem.kept)
+
+
+def _alike(scheme: Scheme, n: int) -> Scheme:
+    """All rows as one batch, if that is what samples are put into: then no single row matters."""
+    whole = scheme.equivalent(n)
+    return scheme if whole.visits_samples or whole.steps(n) > 1 else whole
 
 
 def checked(value: Any, n: int) -> Scheme:

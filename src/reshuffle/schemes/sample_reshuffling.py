@@ -1,5 +1,6 @@
 """A fresh permutation of the samples every epoch, cut into batches."""
 
+import copy
 from collections.abc import Iterator
 from typing import Self
 
@@ -46,11 +47,13 @@ class SampleReshuffling(Scheme):
         )
 
     def groups(self, n: int) -> RowGroups:
-        """Refused: no two rows are always visited together."""
-        raise UnsupportedError(
-            f"{self!r} cuts single rows into batches anew in every epoch, but these {n} rows are read in chunks, "
-            "and only the statistics of batches are kept; try RandomReshuffling, or a sample of the rows in memory."
-        )
+        """No two rows are always visited together; what is known of all of them comes first."""
+        self.sizes(n)
+        return RowGroups.whole(n)
+
+    def on_groups(self, kept: KeptRows, first_rows: IntArray) -> Self:
+        """The same scheme: its samples are read anew, in chunks."""
+        return copy.copy(self)._meeting(self, kept)
 
     def partition(self, n: int) -> list[IntArray]:
         """Single rows: no two are always visited together."""

@@ -113,5 +113,5 @@ class WithReplacement(Scheme):
         """Single rows drawn one by one are SampleWithReplacement(batch_size=1); of one batch nothing is random."""
         if self.steps(n) == 1:
             return Cyclic.along(self._partition, np.arange(1))
-        covers = len(self.divisors(n)) == n
+        covers = self.met is None and len(self.divisors(n)) == n
         return SampleWithReplacement(batch_size=1) if covers and (self.divisors(n) == 1).all() else self

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from reshuffle._core import BoolArray, FloatArray
+from reshuffle.problem import LeastSquares
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +32,11 @@ class Centred:
     y_mean: FloatArray
     weights: FloatArray | None
     is_centred: bool
+
+    def problem(self) -> LeastSquares:
+        """What is learned, a vector of responses if there is one output."""
+        y = self.y[:, 0] if self.y.shape[1] == 1 else self.y
+        return LeastSquares(self.X, y, sample_weight=self.weights)
 
     def coefficients(self, parameters: FloatArray) -> FloatArray:
         """Parameters (..., t, p) of training in the units of the data."""
@@ -63,7 +69,7 @@ def centred(X: FloatArray, y: FloatArray, weights: FloatArray | None, centre: bo
     if centre or scale:
         mean = np.average(X, axis=0, weights=weights)
         deviation = np.sqrt(np.average(np.square(X - mean), axis=0, weights=weights))
-        is_constant = _is_constant(deviation, mean, len(X))
+        is_constant = is_constant_column(deviation, mean, len(X))
         X_scale = np.where(is_constant | (not scale), 1.0, deviation)
     if centre:
         X_mean, y_mean = mean, np.average(y, axis=0, weights=weights)
@@ -75,7 +81,7 @@ def centred(X: FloatArray, y: FloatArray, weights: FloatArray | None, centre: bo
     return Centred(X / X_scale, y, X_mean, X_scale, y_mean, relative, centre)
 
 
-def _is_constant(deviation: FloatArray, mean: FloatArray, n: int) -> BoolArray:
+def is_constant_column(deviation: FloatArray, mean: FloatArray, n: int) -> BoolArray:
     """Whether the rounding of n sums explains a deviation: scikit-learn's StandardScaler has the same bound."""
     rounding = n * np.finfo(np.float64).eps
     return np.asarray(np.square(deviation) * (1 - rounding) <= np.square(rounding * mean))

@@ -10,10 +10,13 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from reshuffle._core import FloatArray, checks
+from reshuffle.problem.sources.opening import opened
+from reshuffle.problem.sources.stream import Stream
 from reshuffle.recipe import average as averages
 from reshuffle.run import Run
 from reshuffle.sklearn import torch_words
 from reshuffle.sklearn.checked_data import checked_data, checked_rows
+from reshuffle.sklearn.streamed_data import chunks_of
 from reshuffle.sklearn.training import untrained
 
 
@@ -151,16 +154,25 @@ class MiniBatchRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         Parameters
         ----------
         X : (n, p)
-            Dense or sparse.
+            Dense or sparse, or a source of rows as in LeastSquares: a memmap, a folder of files, a dataset, a Dask
+            array or dataframe. Those that do not fit into memory are read in chunks, first for their means.
         y : (n,) or (n, t)
+            Or a source beside that of X, or the name of a column.
         sample_weight : (n,), optional
             None below zero. How they count is said above.
         """
         epochs = torch_words.epochs(self.epochs)
         training = untrained(self)
-        data = checked_data(self, X, y, sample_weight, training.least_rows)
-        self._is_vector = data.is_vector
-        self._trained = training.on(data)
+        found = opened(X, y, sample_weight)
+        self._names = None if found is None else found.names
+        if isinstance(found, Stream):
+            self._is_vector, self.n_features_in_ = found.outputs is None, found.p
+            self._trained = training.on_stream(found)
+        else:
+            X, y = (X, y) if found is None else (found.X, found.y)
+            data = checked_data(self, X, y, sample_weight, training.least_rows)
+            self._is_vector = data.is_vector
+            self._trained = training.on(data)
         self.n_iter_ = epochs
         self.learning_rate_ = self._trained.step
         path = self.path(epochs)
@@ -172,10 +184,20 @@ class MiniBatchRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     def predict(self, X: Any, return_std: bool = False) -> FloatArray | tuple[FloatArray, FloatArray]:
         """What the model says of rows X (m, p): (m,) or (m, t).
 
-        With `return_std`, beside it the standard deviation over shuffles of what single runs say, as large.
+        With `return_std`, beside it the standard deviation over shuffles of what single runs say, as large. X may
+        be a source of rows that are read in chunks; of a table the columns are taken that the model was fitted to.
         """
         check_is_fitted(self)
-        rows = checked_rows(self, X)
+        chunks = chunks_of(X, self.n_features_in_, self._names)
+        if chunks is None:
+            return self._said_of(checked_rows(self, X), return_std)
+        said = [self._said_of(chunk, return_std) for chunk in chunks]
+        if not return_std:
+            return np.concatenate(said)
+        means, deviations = zip(*said, strict=True)
+        return np.concatenate(means), np.concatenate(deviations)
+
+    def _said_of(self, rows: FloatArray, return_std: bool) -> FloatArray | tuple[FloatArray, FloatArray]:
         predicted = np.asarray(rows @ self.coef_.T + self.intercept_)
         if not checks.flag("return_std", return_std):
             return predicted

@@ -16,6 +16,7 @@ from reshuffle.sklearn.checked_data import Data, checked_data, checked_rows
 from reshuffle.sklearn.cv_table import cv_table
 from reshuffle.sklearn.held_out import HeldOut, by_folds, one_by_one
 from reshuffle.sklearn.mini_batch_regressor import MiniBatchRegressor, Path
+from reshuffle.sklearn.streamed_data import in_memory
 from reshuffle.sklearn.training import untrained
 
 _EVERY_EPOCH, _FURTHER_APART = 20, 80
@@ -119,13 +120,14 @@ class MiniBatchRegressorCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
         Parameters
         ----------
         X : (n, p)
-            Dense or sparse.
+            Dense or sparse, or a source of rows, as in MiniBatchRegressor, that fits into memory.
         y : (n,) or (n, t)
         sample_weight : (n,), optional
             As in MiniBatchRegressor; held-out rows count by them too.
         """
         epochs = _epochs(self.epochs)
         models = self._models()
+        X, y = in_memory(X, y, sample_weight)
         data = checked_data(self, X, y, sample_weight, 2)
         tried, scores = [], []
         for model in models:

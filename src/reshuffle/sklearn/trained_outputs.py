@@ -32,9 +32,7 @@ class TrainedOutputs:
     @cached_property
     def run(self) -> Run:
         """The run of all outputs."""
-        given, data = self.settings, self.data
-        y = data.y[:, 0] if data.y.shape[1] == 1 else data.y
-        problem = LeastSquares(data.X, y, sample_weight=data.weights)
+        given, problem = self.settings, self.data.problem()
         if given.learning_rate is not None:
             return self._run(problem, given.learning_rate)
         run = self._run(problem, safe_step(problem, self.scheme, given.weight_decay, given.momentum))

@@ -7,10 +7,12 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from reshuffle._core import checks
+from reshuffle.problem.sources.stream import Stream
 from reshuffle.schemes import Scheme
 from reshuffle.sklearn import torch_words
 from reshuffle.sklearn.centring import centred
 from reshuffle.sklearn.checked_data import Data, with_weight
+from reshuffle.sklearn.streamed_data import centred_stream
 from reshuffle.sklearn.trained_outputs import TrainedOutputs
 
 
@@ -33,6 +35,11 @@ class Training:
         """The same on data."""
         kept = with_weight(data, self.least_rows)
         prepared = centred(kept.rows, kept.responses, kept.weights, self.centre, self.scale)
+        return TrainedOutputs(prepared, self.scheme, self.settings, self.single_run)
+
+    def on_stream(self, stream: Stream) -> TrainedOutputs:
+        """The same on rows that are read in chunks."""
+        prepared = centred_stream(stream, self.centre, self.scale)
         return TrainedOutputs(prepared, self.scheme, self.settings, self.single_run)
 
 

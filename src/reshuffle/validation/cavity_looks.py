@@ -74,7 +74,7 @@ def shuffled_samples(descent: Descent) -> tuple[LeftOutRows, float] | None:
         unit=float(np.sqrt(descent.problem.n)),
     )  # fmt: skip
     off = neglected.neglected(sampled.visiting, found.entries, _TOLERANCE)
-    return rows, root_mean_square(neglected.shares(sampled.visiting, found.entries, off))
+    return rows, root_mean_square(neglected.shares(sampled.visiting.rows, found.entries, off))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,12 +1,13 @@
 """Arrays and dataframes of Dask, reduced by the processes of a real cluster."""
 
+import pickle
 import warnings
 
 import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle.problem.sources import dask_rows
+from reshuffle.problem.row_groups import RowGroups
 from tests.problem.sources.conftest import N, P
 from tests.problem.sources.test_files import SCHEMES, same_answers
 
@@ -56,9 +57,17 @@ def test_blocks_stay_where_they_are_and_factors_travel(client, arrays):
     whole = rs.LeastSquares(X, y, sample_weight=np.linspace(1, 2, N))
     same_answers(problem, whole, SCHEMES[:2])
     assert problem.stream.passes == 1
-    # Thirteen blocks, merged by at most eight, are sixteen tasks; each sends no more than what stands for a batch.
-    factors = dask_rows._reduced(X[:700], y[:700], None, dask_rows.RowGroups.whole(N), 0, P, None)
-    assert factors.kept().X.shape == (P + 1, P)
+    travels = pickle.dumps(problem.stream.factors(RowGroups.whole(N)))
+    assert len(travels) < 8 * (P + 1) ** 2 + 2000 < X.nbytes / 10
+
+
+def test_shuffled_samples_stay_where_they_are_too(client, arrays, in_memory):
+    X, y = arrays
+    streamed = rs.LeastSquares(da.from_array(X, chunks=(400, P)), y)
+    scheme = rs.SampleReshuffling(batch_size=100)
+    found = rs.descend(streamed, scheme, step=0.02).iterate([1, 9])
+    expected = rs.descend(in_memory, scheme, step=0.02, method="cavity").iterate([1, 9])
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
 def test_several_outputs_by_name(client, frame):

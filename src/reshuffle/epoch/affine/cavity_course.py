@@ -50,7 +50,7 @@ class CavityCourse(Course):
         visits = self.visits(0)
         visiting = _visiting(visits, self.scheme.sizes(self.n) / self.scheme.step_divisors(self.n))
         entries = self._with_replicas(0)[0].entries[:, 1:].T
-        shares = neglected.shares(visiting, entries, neglected.neglected(visiting, entries, _TOLERANCE))
+        shares = neglected.shares(visiting.rows, entries, neglected.neglected(visiting, entries, _TOLERANCE))
         return root_mean_square(shares)
 
     def map(self, epoch: int) -> AffineMap:

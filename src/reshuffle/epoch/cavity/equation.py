@@ -22,7 +22,7 @@ and the path is found by iteration: each round takes a few weighted Gram matrice
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -79,14 +79,20 @@ def solve(visiting: Visiting, tolerance: float) -> Solution | None:
     None if they lead nowhere: steps so large that samples' influence on themselves grows without bound.
     """
     with np.errstate(over="ignore", invalid="ignore"):
-        # Samples change the map by no more than the strongest acts on itself: fewer digits of what they do will do.
-        strength = min(1.0, float(visiting.strengths.max(initial=0.0)))
-        enough = min(tolerance / max(strength, 1e-300), _COARSEST_ECHO)
-        nodes = visiting.nodes(min(max(1e-2 * enough, _FINEST_SPAN), _COARSEST_SPAN))
-        return None if nodes is None else _Path(visiting, tolerance, enough, nodes).solution()
+        enough, span = span_tolerance(visiting, tolerance)
+        nodes = visiting.nodes(span)
+        return None if nodes is None else CavityPath(visiting, tolerance, enough, nodes).solution()
 
 
-class _Path:
+def span_tolerance(visiting: Visiting, tolerance: float) -> tuple[float, float]:
+    """To which what samples do is to be known, and functions of the visits are to be spanned."""
+    # Samples change the map by no more than the strongest acts on itself: fewer digits of what they do will do.
+    strength = min(1.0, float(visiting.strengths.max(initial=0.0)))
+    enough = min(tolerance / max(strength, 1e-300), _COARSEST_ECHO)
+    return enough, min(max(1e-2 * enough, _FINEST_SPAN), _COARSEST_SPAN)
+
+
+class CavityPath:
     """K_t and H_t at the nodes, and one round of the iteration for them.
 
     Both sides of products are needed: with H_t = I - Y N_t, what comes after is I - N_t Y.
@@ -94,11 +100,10 @@ class _Path:
 
     def __init__(self, visiting: Visiting, tolerance: float, enough: float, nodes: TimeNodes):
         self.visiting, self.tolerance, self.nodes = visiting, tolerance, nodes
-        n, k = visiting.rows.shape
-        self.k, self.share = k, 1 / n
+        self.k, self.share = visiting.rows.shape[1], 1 / visiting.samples
         self._grades = visiting.grades.ravel()
         self._squares = visiting.squares[:, np.newaxis]
-        self.echoes = Echoes(visiting.rows, self.nodes, visiting.exclusion, enough)
+        self.enough = enough
 
     def _before(self, kernels: FloatArray) -> FloatArray:
         """I - Y K (..., d, d)."""
@@ -109,33 +114,58 @@ class _Path:
         return np.asarray(np.eye(len(self._grades)) - kernels * self._grades)
 
     def solution(self) -> Solution | None:
-        """Iterate from independent visits on, until the mean map stays as it is or is no longer a number."""
+        """The mean of the epoch, where all samples are at hand."""
+        found = self.settled()
+        if found is None:
+            return None
+        end, kernels, inner, _ = found
+        echoes, echo = self._followed
+        modifier, pushed = partial(self._modifier, inner, echo), partial(self._pushed, kernels)
+        entries = self.entries(inner, echoes, echo)
+        return Solution(end, entries, modifier, pushed, self.nodes, kernels, inner, echo)
+
+    def settled(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray] | None:
+        """Iterate from independent visits on, until the mean map stays as it is or is no longer a number.
+
+        K_B, K_t and N_t at the nodes, and the influence that the last echoes were followed from.
+        """
         kernels, end = self._integrate(np.zeros((len(self.nodes.nodes), self.k, len(self._grades))))
         inner = kernels
         for _ in track(range(_MOST_ROUNDS), None, "solving the cavity equation"):
-            echo = self._echo(inner)
-            if not np.isfinite(echo).all():
+            influence = self._influence(inner)
+            grams = self.grams(influence)
+            if grams is None:
                 return None
-            kernels, inner, following = self._round(kernels, inner, echo)
+            kernels, inner, following = self._round(kernels, inner, grams)
             change = float(np.abs(following - end).max() / np.abs(following).max(initial=1e-300))
             end = following
             if change <= self.tolerance:
-                modifier, pushed = partial(self._modifier, inner, echo), partial(self._pushed, kernels)
-                entries = self._entries(inner, echo)
-                return Solution(end, entries, modifier, pushed, self.nodes, kernels, inner, echo)
+                return end, kernels, inner, influence
         return None
 
-    def _echo(self, inner: FloatArray) -> FloatArray:
-        """The echoes of the samples, from what each would meet of its own influence."""
-        before = self._before(inner)[:, : self.k]
-        return self.echoes.follow(self.visiting.seen(before * self._grades))
+    def _influence(self, inner: FloatArray) -> FloatArray:
+        """What each sample would meet of its own influence, as matrices (q, k, k) that all samples share."""
+        return self.visiting.seen(self._before(inner)[:, : self.k] * self._grades)
+
+    def echoes_of(self, rows: FloatArray) -> Echoes:
+        """Those of some samples (m, k)."""
+        return Echoes(rows, self.nodes, self.visiting.exclusion, self.enough)
+
+    @cached_property
+    def _echoes(self) -> Echoes:
+        return self.echoes_of(self.visiting.rows)
+
+    def grams(self, influence: FloatArray) -> FloatArray | None:
+        """sum_i r_i u_i u_i' (q, k, k), of the echoes of all samples; None if they are no numbers."""
+        self._followed = self._echoes, self._echoes.follow(influence)
+        echoes, echo = self._followed
+        return echoes.weighted_grams(echo) if np.isfinite(echo).all() else None
 
     def _round(
-        self, kernels: FloatArray, inner: FloatArray, echo: FloatArray
+        self, kernels: FloatArray, inner: FloatArray, grams: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """K_t and N_t at the nodes, and K_B, from those of the round before."""
         before, after = self._before(inner)[:, : self.k], self.visiting.seen(self._after(inner))
-        grams = self.echoes.weighted_grams(echo)
         met = self._squares * before + self.nodes.convolve(grams, before)
         left = after * self._squares.T + self.nodes.convolve(after, grams)
         kernels, end = self._integrate(met - self._squares * self._before(kernels)[:, : self.k])
@@ -179,22 +209,22 @@ class _Path:
             np.concatenate([self.share * (met - self._squares * before), before], axis=1),
         )
 
-    def _entries(self, inner: FloatArray, echo: FloatArray) -> FloatArray:
+    def entries(self, inner: FloatArray, echoes: Echoes, echo: FloatArray) -> FloatArray:
         """The mean over its visits of what comes after a sample's own, w sum_t E[visits after t | not i] P u_i.
 
         The last visit is affine in its weight: what is cut short lies between a whole visit and none.
         """
         visiting, steps = self.visiting, self.visiting.steps
         after = self.visiting.seen(self._after(inner))
-        whole = self.echoes.weighted_images(self._visited(echo, steps), after, self.tolerance)
+        whole = echoes.weighted_images(self._visited(echo, steps), after, self.tolerance)
         if visiting.last != 1:
-            short = self.echoes.weighted_images(self._visited(echo, steps - 1), after, self.tolerance).T
+            short = echoes.weighted_images(self._visited(echo, steps - 1), after, self.tolerance).T
             none = short - visiting.rest(self._grades[:, np.newaxis] * short)
             whole = visiting.last * whole + (1 - visiting.last) * none.T
         return np.asarray(visiting.weight * whole)
 
     def _pushed(self, kernels: FloatArray, force: FloatArray) -> FloatArray:
-        """The sum over the visits of what comes after, E[visits after t] f: like `_entries`, of no sample."""
+        """The sum over the visits of what comes after, E[visits after t] f: like `entries`, of no sample."""
         steps, rule, last = self.visiting.steps, self.nodes.rule, self.visiting.last
         lost = kernels @ (self._grades * force)
         whole = steps * force - rule.sum(axis=0) @ lost

@@ -27,11 +27,8 @@ def neglected(visiting: Visiting, entries: FloatArray, tolerance: float) -> Floa
     """What the entries (n, d) of the samples may have missed, (n, d); `tolerance` is that of the iteration."""
     rows, strength, own = visiting.rows, visiting.strength, visiting.strengths
     n, k = rows.shape
-    if visiting.steps <= 2:
-        return np.asarray(tolerance * entries)
-    if 4.0 * n * n * k > _MOST_OPERATIONS:
-        # Pairs are too many to be looked at: the squares of the samples' own meetings are more than theirs.
-        return np.asarray((np.square(own) + tolerance)[:, np.newaxis] * entries)
+    if visiting.steps <= 2 or 4.0 * n * n * k > _MOST_OPERATIONS:
+        return by_own_meetings(visiting, rows, entries, tolerance)
     crosswise = (own**2 / n + tolerance)[:, np.newaxis] * entries
     height = max(1, _CHUNK // n)
     for start in range(0, n, height):
@@ -42,21 +39,36 @@ def neglected(visiting: Visiting, entries: FloatArray, tolerance: float) -> Floa
     return np.asarray(_FACTOR * crosswise)
 
 
+def by_own_meetings(
+    visiting: Visiting, rows: FloatArray, entries: FloatArray, tolerance: float
+) -> FloatArray:
+    """The same for some samples (m, k) where pairs are too many to be looked at.
+
+    The squares of the samples' own meetings are more than those of pairs; of two visits nothing is neglected.
+    """
+    own = visiting.strengths_of(rows) if visiting.steps > 2 else np.zeros(len(rows))
+    return np.asarray((np.square(own) + tolerance)[:, np.newaxis] * entries)
+
+
 def put_off(off: FloatArray) -> list[FloatArray]:
     """What may have been missed (n, d), with different signs."""
     n, d = off.shape
     if n * d > _MOST_ENTRIES:
-        # Large problems are put off by little: one direction, with room for the others, is remembered.
-        return [_BY_CHANCE * off]
+        return put_off_together(off)
     rng = np.random.default_rng(0)
     by_mode = rng.choice([-1.0, 1.0], size=(_BY_CHANCE, 1, d))
     by_sample = rng.choice([-1.0, 1.0], size=(_BY_CHANCE, n, 1))
     return [off, *(off * signs for signs in [*by_mode, *by_sample])]
 
 
-def shares(visiting: Visiting, entries: FloatArray, off: FloatArray) -> FloatArray:
-    """How far the pace of each mode may be off, relative to that pace (k,)."""
-    rows, k = visiting.rows, visiting.rows.shape[1]
+def put_off_together(off: FloatArray) -> list[FloatArray]:
+    """The same of large problems, which are put off by little: one direction, with room for the others."""
+    return [_BY_CHANCE * off]
+
+
+def shares(rows: FloatArray, entries: FloatArray, off: FloatArray) -> FloatArray:
+    """How far the pace of each mode may be off, relative to that pace (k,), for samples `rows` (n, k)."""
+    k = rows.shape[1]
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.einsum("ik,ik->k", off[:, :k], rows) / np.einsum("ik,ik->k", entries[:, :k], rows)
     return np.where(np.isnan(share), 0.0, np.abs(share))

@@ -55,9 +55,14 @@ class Visiting:
         return self.grades.size
 
     @property
+    def samples(self) -> int:
+        """n."""
+        return len(self.rows)
+
+    @property
     def exclusion(self) -> float:
         """The weight w n / (n - 1) of a sample in the mean over all samples but one."""
-        n = len(self.rows)
+        n = self.samples
         return self.weight * n / max(n - 1, 1)
 
     def push(self, matrix: FloatArray) -> FloatArray:
@@ -114,7 +119,11 @@ class Visiting:
     @cached_property
     def strengths(self) -> FloatArray:
         """How strongly each sample acts on itself in the course of an epoch (n,)."""
-        return np.asarray(np.square(self.rows) @ self.strength)
+        return self.strengths_of(self.rows)
+
+    def strengths_of(self, rows: FloatArray) -> FloatArray:
+        """The same of some samples (m, k)."""
+        return np.asarray(np.square(rows) @ self.strength)
 
     def nodes(self, tolerance: float) -> TimeNodes | None:
         """The visits at which functions of the visits are computed.

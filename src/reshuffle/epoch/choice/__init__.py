@@ -5,6 +5,7 @@ is that of preference; the first against which nothing speaks is taken.
 """
 
 from reshuffle.epoch.choice.means import averages_all_orders, mean_choice, mean_map
+from reshuffle.epoch.choice.read_samples import choice_of_samples, mean_of_samples, no_second_moments
 from reshuffle.epoch.choice.second_moments import (
     SecondMomentTask,
     draws_squares,
@@ -31,6 +32,7 @@ __all__ = [
     "Way",
     "affine_choice",
     "averages_all_orders",
+    "choice_of_samples",
     "climbs",
     "draws_squares",
     "draws_thresholds",
@@ -39,6 +41,8 @@ __all__ = [
     "least_known",
     "mean_choice",
     "mean_map",
+    "mean_of_samples",
+    "no_second_moments",
     "require_known",
     "require_stages",
     "second_moment_choice",

@@ -43,11 +43,13 @@ class TableRows(RowSource):
     columns : list of str
     """
 
+    names: list[str]
+
     def __init__(self, name: str, dataset: Any, columns: Sequence[str]):
         import pyarrow
 
-        self._dataset, self._names = dataset, list(columns)
-        for column in self._names:
+        self._dataset, self.names = dataset, list(columns)
+        for column in self.names:
             kind = dataset.schema.field(column).type
             is_number = pyarrow.types.is_integer(kind) or pyarrow.types.is_floating(kind)
             if not (is_number or pyarrow.types.is_boolean(kind)):
@@ -55,16 +57,16 @@ class TableRows(RowSource):
                     f"{name} must hold real numbers, but column {column!r} holds {kind}; drop such columns, or "
                     "encode them as numbers first."
                 )
-        self.rows, self.columns = int(dataset.count_rows()), len(self._names)
+        self.rows, self.columns = int(dataset.count_rows()), len(self.names)
 
     def chunks(self) -> Iterator[AnyArray]:
         """The rows in the order of the files; missing values are nan."""
         scanner = self._dataset.scanner(
-            columns=self._names, batch_size=self.height, batch_readahead=_AHEAD, fragment_readahead=_AHEAD
+            columns=self.names, batch_size=self.height, batch_readahead=_AHEAD, fragment_readahead=_AHEAD
         )
         for batch in scanner.to_batches():
             if batch.num_rows:
-                chunk = np.empty((batch.num_rows, len(self._names)))
+                chunk = np.empty((batch.num_rows, batch.num_columns))
                 for place, column in enumerate(batch.columns):
                     chunk[:, place] = column.to_numpy(zero_copy_only=False)
                 yield chunk

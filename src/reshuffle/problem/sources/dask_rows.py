@@ -1,18 +1,20 @@
 """Arrays and dataframes of Dask: every block is reduced where it is, and only factors travel."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from reshuffle._core import AnyArray, FloatArray
+from reshuffle._core import AnyArray, FloatArray, IntArray
 from reshuffle.problem.batch_factors import BatchFactors
 from reshuffle.problem.outputs import checked_responses
 from reshuffle.problem.row_groups import RowGroups
 from reshuffle.problem.sources.row_source import RowSource, as_numbers
-from reshuffle.problem.sources.stream import Stream
-from reshuffle.problem.weights import weighted
+from reshuffle.problem.sources.stream import Prepare, Stream
+
+Part = TypeVar("Part")
 
 _AT_ONCE = 8
 """Factors that are merged by one task."""
@@ -71,6 +73,11 @@ def opened(X: Any, y: Any) -> tuple[DaskRows, RowSource]:
     return features, responses
 
 
+def opened_rows(X: Any, names: Sequence[str] | None) -> DaskRows:
+    """The blocks of X alone, of a dataframe those of some columns."""
+    return _blocks("X", X if names is None or _is_array(X) else X[list(names)])
+
+
 def _named(y: Any, names: Sequence[str]) -> list[str] | None:
     chosen = [y] if isinstance(y, str) else y
     if not (isinstance(chosen, list | tuple) and chosen and all(isinstance(each, str) for each in chosen)):
@@ -105,7 +112,9 @@ def _blocks(name: str, value: Any) -> DaskRows:
     if np.isnan(lengths).any():
         lengths = list(_dask().compute(*[_delayed(len)(block) for block in blocks]))
     full = [(block, int(length)) for block, length in zip(blocks, lengths, strict=True) if length]
-    return DaskRows([block for block, _ in full], [length for _, length in full], columns)
+    made = DaskRows([block for block, _ in full], [length for _, length in full], columns)
+    made.names = None if _is_array(value) or value.ndim == 1 else [str(name) for name in value.columns]
+    return made
 
 
 def _dask() -> Any:
@@ -126,32 +135,69 @@ class DaskStream(Stream):
 
     def factors(self, groups: RowGroups) -> BatchFactors:
         """One pass over the rows: the factors of all groups."""
+
+        def reduced(start: int, X: FloatArray, y: FloatArray, labels: IntArray | None) -> BatchFactors:
+            made = BatchFactors(groups.count, X.shape[1], outputs)
+            made.add_labelled(X, y, RowGroups(ends).of(start, start + len(X)) if labels is None else labels)
+            made.settle()
+            return made
+
+        outputs, ends = self.outputs, groups.ends
+        return self._tree(reduced, _merged, groups.labels, self._prepare)
+
+    def gathered(
+        self,
+        work: Callable[[FloatArray, FloatArray], Part],
+        merge: Callable[[Part, Part], Part],
+        prepare: Prepare | None = None,
+    ) -> Part:
+        """One pass over the rows: what `work` makes of X (m, p) and y of each block, merged."""
+        return self._tree(
+            lambda start, X, y, labels: work(X, y),
+            lambda parts: reduce(merge, parts),
+            None,
+            prepare or self._prepare,
+        )
+
+    def _tree(
+        self,
+        work: Callable[[int, FloatArray, FloatArray, IntArray | None], Part],
+        merged: Callable[[list[Part]], Part],
+        labels: IntArray | None,
+        prepare: Prepare,
+    ) -> Part:
+        """What `work` makes of the first row's number and the rows of each block, merged some at a time."""
         self.passes += 1
-        start, parts = 0, []
-        for block, responses, length in zip(
-            self._features.blocks, self._responses.blocks, self._features.lengths, strict=True
-        ):
-            rows = slice(start, start + length)
-            weights = None if self._weights is None else self._weights[rows]
-            labels = groups if groups.labels is None else RowGroups(groups.ends, groups.labels[rows])
-            parts.append(_delayed(_reduced)(block, responses, weights, labels, start, self.p, self.outputs))
-            start = rows.stop
+        ends = np.cumsum(self._features.lengths)
+        rows = [
+            slice(int(stop - height), int(stop))
+            for stop, height in zip(ends, self._features.lengths, strict=True)
+        ]
+        parts = [
+            _delayed(_on_block)(
+                work, prepare, block, responses, part.start, self.p,
+                None if self._weights is None else self._weights[part],
+                None if labels is None else labels[part],
+            )
+            for block, responses, part in zip(self._features.blocks, self._responses.blocks, rows, strict=True)
+        ]  # fmt: skip
         while len(parts) > 1:
-            parts = [_delayed(_merged)(parts[at : at + _AT_ONCE]) for at in range(0, len(parts), _AT_ONCE)]
-        found: BatchFactors = parts[0].compute()
+            parts = [_delayed(merged)(parts[at : at + _AT_ONCE]) for at in range(0, len(parts), _AT_ONCE)]
+        found: Part = parts[0].compute()
         return found
 
 
-def _reduced(
+def _on_block(
+    work: Callable[[int, FloatArray, FloatArray, IntArray | None], Part],
+    prepare: Prepare,
     block: Any,
     responses: Any,
-    weights: FloatArray | None,
-    groups: RowGroups,
     start: int,
     p: int,
-    outputs: int | None,
-) -> BatchFactors:
-    """The factors of one block, made by a worker."""
+    weights: FloatArray | None,
+    labels: IntArray | None,
+) -> Part:
+    """What a worker does with one block, once that is checked."""
     X = as_numbers("X", np.asarray(block), start)
     y = as_numbers("y", np.asarray(responses), start)
     if len(X) != len(y) or X.shape[1] != p:
@@ -159,12 +205,7 @@ def _reduced(
             f"X and y must have blocks of the same rows, but from row {start} on their shapes are {X.shape} and "
             f"{y.shape}."
         )
-    if weights is not None:
-        X, y = weighted(X, y, weights)
-    made = BatchFactors(groups.count, p, outputs)
-    made.add_labelled(X, y, groups.of(start, start + len(X)) if groups.labels is None else groups.labels)
-    made.settle()
-    return made
+    return work(start, *prepare(X, y, weights), labels)
 
 
 def _merged(parts: Sequence[BatchFactors]) -> BatchFactors:

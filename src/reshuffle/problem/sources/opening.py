@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,16 @@ IN_MEMORY = float(1 << 26)
 _KINDS = "a .npy or .parquet file, or a folder of such files"
 
 
-def opened(X: Any, y: Any, sample_weight: Any) -> Stream | tuple[FloatArray, FloatArray] | None:
+@dataclass(frozen=True, eq=False)
+class FewRows:
+    """All rows of a source: X (n, p), y (n,) or (n, t), and the names of the columns of X, if they have any."""
+
+    X: FloatArray
+    y: FloatArray
+    names: list[str] | None
+
+
+def opened(X: Any, y: Any, sample_weight: Any) -> Stream | FewRows | None:
     """A stream of rows, all rows if they are few, or None if X is no source but an array in memory."""
     made = _opened_pair(X, y)
     if made is None:
@@ -42,9 +52,23 @@ def opened(X: Any, y: Any, sample_weight: Any) -> Stream | tuple[FloatArray, Flo
         weights = None if sample_weight is None else checked_weights(sample_weight, features.rows)
         return dask_rows.DaskStream(features, responses, weights)
     if features.bytes + responses.bytes <= IN_MEMORY:
-        return _whole("X", features), _whole("y", responses)
+        return FewRows(_whole("X", features), _whole("y", responses), features.names)
     weights = None if sample_weight is None else checked_weights(sample_weight, features.rows)
     return Stream(features, responses, weights)
+
+
+def opened_rows(X: Any, names: Sequence[str] | None) -> RowSource | None:
+    """The source of features alone, of a table those of some columns; None if X is an array in memory."""
+    if dask_rows.is_dask(X):
+        return dask_rows.opened_rows(X, names)
+    if isinstance(X, str | os.PathLike):
+        paths = _files("X", Path(X))
+        if paths[0].suffix == ".npy":
+            return ArrayFiles("X", paths)
+        X = arrow_tables.dataset_of(paths)
+    if arrow_tables.is_dataset(X):
+        return arrow_tables.TableRows("X", X, names or arrow_tables.column_names(X))
+    return ArrayRows(X) if isinstance(X, np.memmap) and X.ndim == 2 and X.nbytes > IN_MEMORY else None
 
 
 def _whole(name: str, source: RowSource) -> FloatArray:

@@ -19,6 +19,8 @@ class RowSource(ABC):
 
     rows: int
     columns: int | None
+    names: list[str] | None = None
+    """Of the columns, if they have any."""
 
     @abstractmethod
     def chunks(self) -> Iterator[AnyArray]:

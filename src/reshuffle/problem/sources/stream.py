@@ -1,7 +1,10 @@
 """Rows that are read in chunks, and what a pass over them keeps of each group of rows."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from copy import copy
+from functools import reduce
+from typing import TypeAlias, TypeVar
 
 from reshuffle._core import FloatArray, foreign
 from reshuffle._core.progress import track
@@ -9,8 +12,12 @@ from reshuffle.errors import BudgetError
 from reshuffle.problem.batch_factors import BatchFactors
 from reshuffle.problem.kept_rows import KeptRows
 from reshuffle.problem.row_groups import RowGroups
+from reshuffle.problem.sources.preparation import Moments, Pair, Preparation, as_weighted, with_weights
 from reshuffle.problem.sources.row_source import Reader, RowSource, as_numbers
-from reshuffle.problem.weights import weighted
+
+Part = TypeVar("Part")
+Prepare: TypeAlias = Callable[[FloatArray, FloatArray, FloatArray | None], Pair]
+"""What is made of features, responses and weights."""
 
 _SHARE = 0.5
 """Of the memory, that what is kept of the rows may take."""
@@ -30,11 +37,27 @@ class Stream:
 
     def __init__(self, features: RowSource, responses: RowSource, weights: FloatArray | None):
         self._features, self._responses, self._weights = features, responses, weights
+        self._prepare: Prepare = as_weighted
         self.n, self.p, self.outputs = features.rows, features.columns or 1, responses.columns
-        self.passes = 0
+        self.names, self.passes = features.names, 0
         self._known: dict[tuple[bytes, ...], KeptRows] = {}
 
-    def pairs(self) -> Iterator[tuple[int, FloatArray, FloatArray]]:
+    def prepared(self, preparation: Preparation, weights: FloatArray | None) -> "Stream":
+        """The same rows, centred and scaled on their way, and with other weights."""
+        made = copy(self)
+        made._prepare, made._weights, made._known = preparation, weights, {}
+        return made
+
+    @property
+    def weights(self) -> FloatArray | None:
+        """Of the rows, (n,), if they have any."""
+        return self._weights
+
+    def moments(self) -> Moments:
+        """One pass over the rows: the weighted means of the columns, and the squares around them."""
+        return self.gathered(Moments.of, Moments.merged, with_weights)
+
+    def pairs(self, prepare: Prepare | None = None) -> Iterator[tuple[int, FloatArray, FloatArray]]:
         """Number of the first row, features (m, p) and responses (m,) or (m, t), chunk after chunk."""
         self.passes += 1
         responses, start = Reader(self._responses.chunks()), 0
@@ -43,7 +66,8 @@ class Stream:
             rows = slice(start, start + len(chunk))
             X, y = as_numbers("X", chunk, start), as_numbers("y", responses.take(len(chunk)), start)
             start = rows.stop
-            yield rows.start, *((X, y) if self._weights is None else weighted(X, y, self._weights[rows]))
+            weights = None if self._weights is None else self._weights[rows]
+            yield rows.start, *(prepare or self._prepare)(X, y, weights)
 
     def kept(self, groups: RowGroups | None = None) -> KeptRows:
         """What stands for the rows of each group; of any groups, if none are given and some are known."""
@@ -72,6 +96,15 @@ class Stream:
         for start, X, y in self.pairs():
             made.add_labelled(X, y, groups.of(start, start + len(X)))
         return made
+
+    def gathered(
+        self,
+        work: Callable[[FloatArray, FloatArray], Part],
+        merge: Callable[[Part, Part], Part],
+        prepare: Prepare | None = None,
+    ) -> Part:
+        """One pass over the rows: what `work` makes of X (m, p) and y of each chunk, merged."""
+        return reduce(merge, (work(X, y) for _, X, y in self.pairs(prepare)))
 
     def _require_room(self, groups: RowGroups) -> None:
         """Refuse groups so many that what stands for them is as much as the data."""

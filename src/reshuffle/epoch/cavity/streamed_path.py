@@ -1,0 +1,164 @@
+"""The cavity equation for samples that are read in chunks: one pass over them per round, and two beside.
+
+In each chunk the echoes of its samples are followed and the Gram matrices that they weigh are added up; nothing is
+kept per sample. What an epoch does to the parameters is known from inner products between the features u_i, the
+entries E_i and the responses y_i of all samples, and these a triangular factor of the table [u_i, E_i, off_i, y_i]
+has: its few rows stand for all samples.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol, TypeVar
+
+import numpy as np
+
+from reshuffle._core import FloatArray
+from reshuffle.epoch.cavity import neglected
+from reshuffle.epoch.cavity.equation import CavityPath, span_tolerance
+from reshuffle.epoch.cavity.visiting import Visiting
+from reshuffle.problem.batch_factors import BatchFactor
+
+Part = TypeVar("Part")
+
+_SHOWN = 400
+"""Samples, the strongest and any, from which the functions of the visits are taken."""
+_AT_ONCE = 4096
+"""Samples whose echoes are followed at a time."""
+
+
+class Samples(Protocol):
+    """All samples, with their responses, which are read anew whenever they are asked for."""
+
+    def gathered(
+        self, work: Callable[[FloatArray, FloatArray], Part], merge: Callable[[Part, Part], Part]
+    ) -> Part:
+        """What `work` makes of every chunk of samples (m, k) and responses (m, t), merged."""
+
+
+@dataclass(frozen=True, eq=False)
+class StreamedVisiting(Visiting):
+    """An epoch of samples that are not at hand; `rows` are some of them, the strongest among these.
+
+    Attributes
+    ----------
+    count : int
+        n.
+    """
+
+    count: int = 0
+
+    @property
+    def samples(self) -> int:
+        """n."""
+        return self.count
+
+    @cached_property
+    def squares(self) -> FloatArray:
+        """The diagonal of U'U, which is one: the samples are whitened."""
+        return np.ones(self.grades.shape[1])
+
+
+def shown(samples: Samples, visiting: Visiting) -> FloatArray:
+    """The strongest samples, and as many others, (s, k)."""
+
+    def some(rows: FloatArray, responses: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return _strongest(visiting, rows), rows[:: max(1, len(rows) // _SHOWN)][:_SHOWN]
+
+    def merged(
+        first: tuple[FloatArray, FloatArray], second: tuple[FloatArray, FloatArray]
+    ) -> tuple[FloatArray, FloatArray]:
+        others = np.concatenate([first[1], second[1]])
+        thinned = others[:: max(1, -(-len(others) // _SHOWN))]
+        return _strongest(visiting, np.concatenate([first[0], second[0]])), thinned
+
+    return np.unique(np.concatenate(samples.gathered(some, merged)), axis=0)
+
+
+def _strongest(visiting: Visiting, rows: FloatArray) -> FloatArray:
+    return rows[np.argsort(visiting.strengths_of(rows))[::-1][:_SHOWN]]
+
+
+@dataclass(frozen=True, eq=False)
+class StreamedSolution:
+    """Rows that stand for all samples, q of them: with any two of these columns they have the same products.
+
+    Attributes
+    ----------
+    rows, entries, off : (q, k)
+        u_i, E_i, and how far E_i may be off.
+    responses : (q, t)
+    """
+
+    rows: FloatArray
+    entries: FloatArray
+    off: FloatArray
+    responses: FloatArray
+
+
+def solve(samples: Samples, visiting: StreamedVisiting, tolerance: float) -> StreamedSolution | None:
+    """Solve the cavity equation as `equation.solve` does; None if it has no solution."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        enough, span = span_tolerance(visiting, tolerance)
+        nodes = visiting.nodes(span)
+        if nodes is None:
+            return None
+        path = _StreamedPath(visiting, tolerance, enough, nodes)
+        path.source = samples
+        found = path.settled()
+        if found is None:
+            return None
+        _, _, inner, influence = found
+        return path.standing_for_all(inner, influence)
+
+
+class _StreamedPath(CavityPath):
+    """The path that all samples make, none of which is kept."""
+
+    source: Samples
+
+    def _without_source(self) -> CavityPath:
+        """What those need to know who work on some of the samples."""
+        return CavityPath(self.visiting, self.tolerance, self.enough, self.nodes)
+
+    def grams(self, influence: FloatArray) -> FloatArray | None:
+        """One pass: sum_i r_i u_i u_i' (q, k, k), chunk by chunk."""
+        path = self._without_source()
+
+        def weighed(rows: FloatArray, responses: FloatArray) -> FloatArray:
+            total = np.zeros_like(influence)
+            for part in _parts(rows):
+                echoes = path.echoes_of(part)
+                echo = echoes.follow(influence)
+                if not np.isfinite(echo).all():
+                    return np.full_like(influence, np.nan)
+                total += echoes.weighted_grams(echo)
+            return total
+
+        found = self.source.gathered(weighed, np.add)
+        return found if np.isfinite(found).all() else None
+
+    def standing_for_all(self, inner: FloatArray, influence: FloatArray) -> StreamedSolution:
+        """The last pass: the entries of the samples, and what stands for them."""
+        path = self._without_source()
+
+        def factor(rows: FloatArray, responses: FloatArray) -> BatchFactor:
+            made = BatchFactor(3 * path.k, responses.shape[1])
+            for start, part in zip(range(0, len(rows), _AT_ONCE), _parts(rows), strict=True):
+                echoes = path.echoes_of(part)
+                entries = path.entries(inner, echoes, echoes.follow(influence))
+                off = neglected.by_own_meetings(path.visiting, part, entries, path.tolerance)
+                made.add(np.hstack([part, entries, off]), responses[start : start + _AT_ONCE])
+            return made
+
+        def merged(first: BatchFactor, second: BatchFactor) -> BatchFactor:
+            first.add(*second.rows())
+            return first
+
+        table, responses = self.source.gathered(factor, merged).rows()
+        rows, entries, off = np.split(table, 3, axis=1)
+        return StreamedSolution(rows, entries, off, responses)
+
+
+def _parts(rows: FloatArray) -> Iterator[FloatArray]:
+    return (rows[start : start + _AT_ONCE] for start in range(0, len(rows), _AT_ONCE))
