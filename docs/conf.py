@@ -79,7 +79,7 @@ html_theme_options = {
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
-html_sidebars = {"index": []}
+html_sidebars = {"index": [], "start": []}
 
 
 def speak_plainly(app, what, name, obj, options, lines):
@@ -99,7 +99,12 @@ def name_the_result(app, what, name, obj, options, signature, returned):
 
 
 def leave_out_machinery(app, what, name, obj, skip, options):
-    """Describe what every scheme declares on the page of `Scheme` alone: it would hide the words of the others."""
+    """Describe what every scheme declares on the page of `Scheme` alone: it would hide the words of the others.
+
+    Nor is there a word about what scikit-learn adds to all estimators.
+    """
+    if name.startswith("set_") and name.endswith("_request"):
+        return True
     page = app.env.current_document.docname.rpartition("/")[2]
     documented = getattr(reshuffle, page.removeprefix("reshuffle."), None)
     of_a_scheme = isinstance(documented, type) and issubclass(documented, reshuffle.Scheme)
