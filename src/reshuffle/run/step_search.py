@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from itertools import count
 
 import numpy as np
@@ -76,6 +77,9 @@ def _of_gram(X: FloatArray, weights: FloatArray, scale: float) -> float:
 
 _PRECISION = 1e-9
 """Relative width to which the critical step is enclosed."""
+_WINDOW, _REACH, _STRETCH = 1.25, 4.0, 1e3
+"""Up to which multiple of a step bounds of derivatives are sharp; up to which the mean is interpolated, at most; by
+how far it may stretch there."""
 _WIDE, _APART = 1e-3, 1e-5
 """Relative distances: within which a touch is looked for, and of the points whose values are compared there."""
 _ROUNDING = 1e-13
@@ -166,11 +170,16 @@ def contracting_step(scheme: Scheme, n: int, blocks: Blocks, longest: float | No
 
 def _critical_scaled_step(low: float, at: Callable[[float], Task]) -> float:
     while True:
-        high = 1.25 * low
-        crossing = _Window(at, low, high).first_crossing()
-        if crossing is not None:
-            return crossing
-        low = high
+        # The visits at a step f times the contracting one stretch by 2 f - 1 at most: their product is kept near
+        # enough to 1 that what its size costs in rounding is a fraction of the precision.
+        reach = low * float(np.clip((1 + _STRETCH ** (1 / (at(low).degree + 1))) / 2, _WINDOW, _REACH))
+        mean = _Interpolated(at, low, reach)
+        while low < reach:
+            high = min(_WINDOW * low, reach)
+            crossing = _Window(mean, low, high).first_crossing()
+            if crossing is not None:
+                return crossing
+            low = high
 
 
 class _MatrixPolynomial:
@@ -181,7 +190,10 @@ class _MatrixPolynomial:
         nodes = chebyshev.chebpts1(len(values))
         transform = np.linalg.inv(chebyshev.chebvander(nodes, len(values) - 1))
         self.coefficients = [_combination(weights, values) for weights in transform]
-        self._norms = np.array([np.abs(scipy.linalg.eigvalsh(matrix)).max() for matrix in self.coefficients])
+
+    @cached_property
+    def _norms(self) -> FloatArray:
+        return np.array([np.abs(scipy.linalg.eigvalsh(matrix)).max() for matrix in self.coefficients])
 
     @staticmethod
     def nodes(count: int, low: float, high: float) -> FloatArray:
@@ -190,11 +202,18 @@ class _MatrixPolynomial:
 
     def eigenvalue(self, step: float, number: int) -> float:
         """One eigenvalue at a step, counted from the smallest, or from the largest if negative."""
-        node = 2 * (step - self.low) / (self.high - self.low) - 1
-        weights = chebyshev.chebvander(node, len(self.coefficients) - 1)[0]
-        matrix = _combination(weights, self.coefficients)
+        matrix = self._at(step)
         index = number % len(matrix)
         return float(scipy.linalg.eigvalsh(matrix, subset_by_index=[index, index])[0])
+
+    def _at(self, step: float) -> FloatArray:
+        node = 2 * (step - self.low) / (self.high - self.low) - 1
+        return _combination(chebyshev.chebvander(node, len(self.coefficients) - 1)[0], self.coefficients)
+
+    def within(self, low: float, high: float) -> "_MatrixPolynomial":
+        """The same matrix on a part of the interval, where its bounds are sharper."""
+        values = [self._at(float(step)) for step in self.nodes(len(self.coefficients), low, high)]
+        return _MatrixPolynomial(values, low, high)
 
     @property
     def bound(self) -> float:
@@ -214,15 +233,10 @@ def _combination(weights: FloatArray, matrices: list[FloatArray]) -> FloatArray:
     return total
 
 
-class _Window:
-    """Steps from `low` to `high`, on which the whitened kernel of Z is interpolated exactly.
-
-    Convergence means that two symmetric matrices are positive definite: the kernel, which has the signs of
-    the eigenvalues of Z however badly X is conditioned, and 2 I - B step Z.
-    """
+class _Interpolated:
+    """The whitened kernel of Z, and Z in the coordinates of its factor, exactly at all steps from few of them."""
 
     def __init__(self, at: Callable[[float], Task], low: float, high: float):
-        self.low, self.high = low, high
         steps = _MatrixPolynomial.nodes(at(low).degree + 1, low, high)
         means = [at(float(step)).exact() for step in track(steps, len(steps), "interpolating in the step")]
         self.batches = means[0].stride / float(steps[0])
@@ -232,6 +246,18 @@ class _Window:
         triangle = whitened[0][1]
         self.kernel = _MatrixPolynomial(kernels, low, high)
         self.Z = _MatrixPolynomial([triangle.T @ kernel @ triangle for kernel in kernels], low, high)
+
+
+class _Window:
+    """Steps from `low` to `high`, in which convergence is decided.
+
+    It means that two symmetric matrices are positive definite: the kernel, which has the signs of
+    the eigenvalues of Z however badly X is conditioned, and 2 I - B step Z.
+    """
+
+    def __init__(self, mean: _Interpolated, low: float, high: float):
+        self.low, self.high, self.batches = low, high, mean.batches
+        self.kernel, self.Z = mean.kernel.within(low, high), mean.Z.within(low, high)
 
     def first_crossing(self) -> float | None:
         """The smallest step in the window at which one of the two stops being positive definite, or None."""
