@@ -19,10 +19,17 @@ BIN := .venv/bin
 demo: .venv/installed-demo
 	@$(BIN)/python -m demo out/demo.png
 
+# The page is tested in a real browser: Debian's, unless there is one.
+.venv/browser: .venv/installed
+	command -v chromium >/dev/null || { \
+	  root=; [ "$$(id -u)" = 0 ] || root=sudo; \
+	  $$root apt-get update && $$root apt-get install -y --no-install-recommends chromium; }
+	touch $@
+
 reproduce: .venv/installed
 	$(BIN)/reshuffle reproduce --out out
 
-test: .venv/installed
+test: .venv/installed .venv/browser
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

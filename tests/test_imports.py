@@ -7,7 +7,7 @@ from pathlib import Path
 SOURCE = Path(__file__).parent.parent / "src"
 ROOMS = (
     "errors", "_core", "problem", "schemes", "recipe", "simulation", "epoch", "validation", "run", "planning",
-    "sweeps", "asymptotics", "plotting", "paper", "cli", "sklearn", "torch",
+    "sweeps", "asymptotics", "plotting", "paper", "cli", "sklearn", "torch", "page",
 )  # fmt: skip
 """A room imports from itself and from those before it."""
 KNOW_FREE = ROOMS[ROOMS.index("asymptotics") :]

@@ -24,6 +24,7 @@ def application() -> "App":
     from reshuffle import __version__
     from reshuffle.cli.advise_command import advise
     from reshuffle.cli.curve_command import curve, limits
+    from reshuffle.cli.explore_command import explore
     from reshuffle.cli.reproduce_command import reproduce
     from reshuffle.cli.spectrum_command import spectrum
     from reshuffle.cli.stability_command import stability
@@ -46,6 +47,6 @@ def application() -> "App":
         """
         print(app.generate_completion(shell=shell))
 
-    for command in (curve, advise, sweep, spectrum, stability, limits, reproduce, completion):
+    for command in (curve, advise, sweep, spectrum, stability, limits, explore, reproduce, completion):
         app.command(command, help_epilogue="")
     return app

@@ -17,10 +17,11 @@ class Numbers:
     epochs: int
     momentum: float
     weight_decay: float
+    standardizes: bool = True
 
 
 def torch_program(data: AdviceData, numbers: Numbers, test: str | None) -> str:
-    """Train once in torch, from zero, on standardised features, and look at held-out rows if there are any."""
+    """Train once in torch, from zero, on centred features, and look at held-out rows if there are any."""
     n, p = data.X.shape
     t = len(data.targets)
     extras = f", momentum={numbers.momentum:g}" * bool(numbers.momentum)
@@ -33,8 +34,8 @@ def torch_program(data: AdviceData, numbers: Numbers, test: str | None) -> str:
         "from torch import nn",
         "from torch.utils.data import DataLoader, TensorDataset",
         "",
-        *_reading(data),
-        "x_mean, x_scale, y_mean = X.mean(), X.std(ddof=0), y.mean()",
+        *reading(data),
+        f"x_mean, x_scale, y_mean = X.mean(), {'X.std(ddof=0)' if numbers.standardizes else '1.0'}, y.mean()",
         "",
         "def rows(X):",
         "    return torch.tensor(((X - x_mean) / x_scale).to_numpy(), dtype=torch.float32)",
@@ -69,13 +70,13 @@ def scikit_learn_program(data: AdviceData, numbers: Numbers, test: str | None) -
         f"epochs={numbers.epochs}",
         *[f"momentum={numbers.momentum:g}"] * bool(numbers.momentum),
         *[f"weight_decay={_text(numbers.weight_decay)}"] * bool(numbers.weight_decay),
-        "standardize=True",
+        f"standardize={numbers.standardizes}",
     ]
     lines = [
         "import pandas as pd",
         "from reshuffle.sklearn import MiniBatchRegressor",
         "",
-        *_reading(data),
+        *reading(data),
         "# single_run=True trains once, as torch does, in place of the mean over all orders.",
         f"model = MiniBatchRegressor({', '.join(settings)})",
         "model.fit(X, y)",
@@ -93,7 +94,7 @@ def _text(value: float) -> str:
     return repr(float(f"{value:.6g}"))
 
 
-def _reading(data: AdviceData) -> list[str]:
+def reading(data: AdviceData) -> list[str]:
     """Lines that make X and y, with the columns in our order."""
     lines = _table("table", data.path, data)
     away = [*data.targets, *data.dropped, *data.constant]

@@ -1,0 +1,1 @@
+"""The page: its parts one by one, and the whole in a real browser."""

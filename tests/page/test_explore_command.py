@@ -1,0 +1,119 @@
+"""`reshuffle explore`: its options, its errors in a line, and its end."""
+
+import os
+import signal
+import socket
+import sys
+import urllib.error
+import urllib.request
+
+import pytest
+
+from reshuffle.page.guard import is_from_here
+from tests.cli.terminal import run
+from tests.page import chromium
+
+
+def fetched(address, **headers):
+    """Status and body of an address of ours, past any proxy."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(urllib.request.Request(address, headers=headers), timeout=60) as response:
+            return response.status, response.read().decode(), dict(response.headers)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode(), {}
+
+
+def test_it_tells_its_address_serves_this_machine_alone_and_ends_quietly():
+    with chromium.serving("--port", "0") as (process, address):
+        status, page, headers = fetched(address)
+        assert status == 200
+        assert "<title>reshuffle: explore</title>" in page
+        assert "default-src 'none'" in headers["content-security-policy"]
+        # Whatever the page loads comes from its own server.
+        loaded = [part.partition('"')[0] for key in ('src="', 'href="') for part in page.split(key)[1:]]
+        assert loaded
+        for one in loaded:
+            assert not one.startswith(("http:", "https:", "//"))
+            if one.endswith((".js", ".css")) and "reshuffle" in one:
+                assert "http" not in fetched(address + one)[1].replace("http-equiv", "")
+        assert fetched(address, Host="evil.example")[0] == 403
+        assert fetched(address, Origin="http://evil.example")[0] == 403
+        if sys.platform != "win32":
+            process.send_signal(signal.SIGINT)
+            assert process.wait(60) == 0
+            assert process.stderr.read() == ""
+
+
+def test_a_port_that_is_taken_is_told(capsys):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        outcome = run(capsys, "explore", "--no-browser", "--port", str(port))
+    assert outcome.code == 2
+    assert outcome.err == (
+        f"reshuffle: --port {port} is in use by another program; give another, or 0 for any that is free.\n"
+    )
+
+
+@pytest.mark.parametrize("port", ["-1", "65536", "web", "80.5"])
+def test_what_is_no_port_is_told(capsys, port):
+    outcome = run(capsys, "explore", "--no-browser", "--port", port)
+    assert outcome.code == 2
+    assert outcome.err.startswith("reshuffle: ")
+    assert outcome.err.count("\n") == 1
+    assert "--port" in outcome.err
+
+
+def test_without_the_extra_it_says_what_to_install(capsys, monkeypatch):
+    monkeypatch.setattr("reshuffle.cli.explore_command.find_spec", lambda name: None)
+    outcome = run(capsys, "explore", "--no-browser")
+    assert outcome.code == 2
+    assert "pip install 'reshuffle[page]'" in outcome.err
+    assert outcome.err.count("\n") == 1
+
+
+def test_no_other_host_is_offered(capsys):
+    outcome = run(capsys, "explore", "--host", "0.0.0.0")
+    assert outcome.code == 2
+    assert "--host" in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("headers", "allowed"),
+    [
+        ({b"host": b"127.0.0.1:1", b"origin": b"http://127.0.0.1:1"}, True),
+        ({b"host": b"localhost"}, True),
+        ({}, False),
+        ({b"host": b"127.0.0.1.evil.example"}, False),
+        ({b"host": b"127.0.0.1:1", b"origin": b"http://127.0.0.1:2"}, False),
+        ({b"host": b"127.0.0.1:1", b"origin": b"null"}, False),
+    ],
+)
+def test_pages_from_elsewhere_are_not_listened_to(headers, allowed):
+    assert is_from_here(headers) is allowed
+
+
+def test_where_it_is_started_does_not_matter(tmp_path, monkeypatch):
+    # A file that bears the name of a module must not be taken for it.
+    (tmp_path / "queue.py").write_text("raise SystemExit('not this one')")
+    monkeypatch.chdir(tmp_path)
+    from reshuffle.page.shown import Shown
+    from tests.page.test_workshop import QUESTION, SOURCES
+
+    monkeypatch.setenv(
+        "PYTHONPATH", os.pathsep.join(os.path.abspath(path) for path in SOURCES.split(os.pathsep))
+    )
+    import asyncio
+
+    from reshuffle.page.workshop import Lane
+
+    async def story():
+        lane = Lane(60.0)
+        found = await lane.ask(QUESTION, "")
+        await lane.stop()
+        return found
+
+    assert isinstance(asyncio.run(story()), Shown)
