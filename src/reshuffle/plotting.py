@@ -523,8 +523,14 @@ def heat_map(answer: "DataArray", x: str, y: str, *, ax: "Axes | None" = None, *
         A variable of the dataset, such as found["risk"].
     x, y : str
         The dimensions along the axes.
-    chosen
+    ax : Axes, optional
+        Where to draw; pyplot's current axes by default.
+    **chosen
         The values of other dimensions, such as epochs=100; without epochs every point stops when it is best.
+
+    Returns
+    -------
+    Axes
 
     >>> import reshuffle as rs
     >>> over = {"batches": [1, 2, 4], "alpha": [0.1, 0.2, 0.4]}
@@ -597,8 +603,14 @@ def sweep_curves(
         The dimension along the axis.
     by : str, optional
         The dimension that lines differ in.
-    chosen
+    ax : Axes, optional
+        Where to draw; pyplot's current axes by default.
+    **chosen
         The values of other dimensions.
+
+    Returns
+    -------
+    Axes
 
     >>> import reshuffle as rs
     >>> found = rs.sweep(rs.gaussian(20, 30, seed=1), over={"batches": [1, 2, 4]}, alpha=0.2, epochs=range(50))

@@ -8,6 +8,7 @@ ROOMS = {
     "reshuffle": reshuffle,
     "reshuffle.schedules": reshuffle.schedules,
     "reshuffle.sklearn": reshuffle.sklearn,
+    "reshuffle.torch": reshuffle.torch,
     "reshuffle.asymptotics": reshuffle.asymptotics,
     "reshuffle.free": reshuffle.free,
     "reshuffle.plotting": reshuffle.plotting,

@@ -54,7 +54,7 @@ class Epoch:
         return replace(self, problem=self.problem.output(number), whole=(self, number))
 
     def adopt(self, blocks: Blocks, mean: MeanMap | None) -> None:
-        """Take over the statistics of the batches, and the mean map if there is one, from those who know them."""
+        """Take over the statistics of the batches (blocks), and their mean map if it is known to those who call."""
         self.__dict__["blocks"] = blocks
         if mean is not None:
             self.__dict__["_averaged"] = mean, choice.mean_choice(self._task, self.accuracy)

@@ -187,14 +187,14 @@ class Accumulator:
         return self
 
     def save(self, path: "str | PathLike[str]") -> None:
-        """Write everything to a file of numpy's format npz; nothing is left behind if that fails midway."""
+        """Write everything to the file `path`, of numpy's format npz; nothing is left if that fails midway."""
         factor_files.save(
             path, self.batches, self._is_weighted, None if self._factors is None else self._kept()
         )
 
     @classmethod
     def load(cls, path: "str | PathLike[str]") -> "Accumulator":
-        """What `save` has written, for more rows to be added."""
+        """What `save` has written to `path`, for more rows to be added."""
         batches, is_weighted, kept = factor_files.load(path)
         made = cls(batches)
         if kept is not None:
@@ -217,7 +217,7 @@ class Accumulator:
     ) -> LeastSquares:
         """The problem of all rows so far, for schemes that visit these batches.
 
-        The arguments are those of LeastSquares.
+        beta_star, covariance and noise are those of LeastSquares.
 
         >>> from reshuffle import RandomReshuffling, descend
         >>> data = Accumulator(batches=2).add([[1.0], [2.0], [3.0]], [1.0, 0.0, 2.0], batch=[0, 1, 1])

@@ -123,7 +123,10 @@ class LeastSquares:
         *,
         is_weighted: bool = False,
     ) -> "LeastSquares":
-        """The problem of rows that are checked, or of others that stand for them."""
+        """The problem of rows that are checked, or of others that stand for them (kept).
+
+        beta_star, covariance and noise are those of LeastSquares; rows with weights say so by is_weighted.
+        """
         made = cls.__new__(cls)
         made.sample_weight = None
         made._hold(kept, is_weighted)
@@ -163,7 +166,7 @@ class LeastSquares:
         return self._kept is not None and self._kept.offsets is kept.offsets
 
     def of_groups(self, groups: RowGroups) -> "LeastSquares":
-        """The same problem, by rows that stand for those of each group: one pass, if rows are read in chunks."""
+        """The same problem, by rows that stand for those of each of the groups: one pass over rows on disk."""
         assert self.stream is not None
         seen = copy(self)
         seen.__dict__.pop("reduction", None)
@@ -219,6 +222,8 @@ class LeastSquares:
             The kernel between new points and the old ones: `run.predict(None, epochs)` is about these.
         X, X_new : (n, d) and (m, d), optional
             Beside the name of a kernel: the points, and new ones.
+        **parameters
+            Of the kernel of that name.
 
         >>> import reshuffle as rs
         >>> x = np.linspace(0, 3, 20)[:, np.newaxis]
@@ -334,7 +339,7 @@ class LeastSquares:
         return LeastSquares(X, y)
 
     def of_first(self, count: int) -> "LeastSquares":
-        """The problem of the first of the kept rows alone."""
+        """The problem of the first `count` of the kept rows alone."""
         return LeastSquares.of_kept(
             self.kept.first(count),
             self.beta_star,

@@ -116,7 +116,7 @@ class Scheme(ABC):
         return self._partition.groups(n)
 
     def on_groups(self, kept: KeptRows, first_rows: IntArray) -> Self:
-        """The same scheme, visiting what is kept of its groups or of parts of them; a row of each part is given."""
+        """The same scheme, visiting what is kept of its groups, or of parts of them that begin at first_rows."""
         made = copy.copy(self)
         made._partition = KeptBatches.of_groups(self._partition, kept, first_rows)
         return made._meeting(self, kept)

@@ -107,7 +107,16 @@ budget, random_state
         return tags
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> "MiniBatchKernelRegressor":
-        """Compute what training on X (n, p), dense or sparse, and y (n,) or (n, t) gives; return the estimator."""
+        """Compute what training gives; return the estimator.
+
+        Parameters
+        ----------
+        X : (n, p)
+            Dense or sparse; (n, n) for a kernel that is precomputed.
+        y : (n,) or (n, t)
+        sample_weight : (n,), optional
+            As in MiniBatchRegressor.
+        """
         data = checked_data(self, X, y, sample_weight, 1)
         features = KernelFeatures(self._kernel(data.rows, data.rows))
         model = MiniBatchRegressor(

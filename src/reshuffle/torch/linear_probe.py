@@ -34,7 +34,14 @@ class Probe:
     _backbone: Any
 
     def rows(self, loader: Any, device: Any = None) -> tuple[FloatArray, AnyArray]:
-        """The features (m, p) of other samples, as the head sees them, and their targets."""
+        """The features (m, p) of other samples, as the head sees them, and their targets.
+
+        Parameters
+        ----------
+        loader : torch.utils.data.DataLoader
+        device : optional
+            As in `probe`.
+        """
         return _seen(self._backbone, loader, self.has_bias, device)
 
     def accuracy(self, run: Run, epochs: ArrayLike, loader: Any = None) -> FloatArray:
@@ -84,6 +91,11 @@ def probe(
         How many classes there are; by default one more than the largest label.
     device : optional
         Where features are computed; by default where the backbone is.
+
+    Returns
+    -------
+    Probe
+        With `problem`, `classes` and `accuracy(run, epochs)`.
 
     >>> import torch
     >>> import reshuffle as rs
