@@ -11,6 +11,7 @@ from reshuffle._core import AnyArray, FloatArray, IntArray
 from reshuffle.problem.batch_factors import BatchFactors
 from reshuffle.problem.outputs import checked_responses
 from reshuffle.problem.row_groups import RowGroups
+from reshuffle.problem.sources.response_columns import response_columns
 from reshuffle.problem.sources.row_source import RowSource, as_numbers
 from reshuffle.problem.sources.stream import Prepare, Stream
 
@@ -56,7 +57,7 @@ class DaskRows(RowSource):
 def opened(X: Any, y: Any) -> tuple[DaskRows, RowSource]:
     """The blocks of X, and of responses beside them: an array, a collection of Dask, or the names of columns."""
     names = None if _is_array(X) else list(X.columns)
-    chosen = None if names is None else _named(y, names)
+    chosen = None if names is None else response_columns(y, names)
     features = _blocks("X", X)
     if names is not None and chosen is not None:
         rest = [name for name in names if name not in chosen]
@@ -90,17 +91,6 @@ def opened_rows(X: Any, names: Sequence[str] | None) -> DaskRows:
     """The blocks of X alone, of a dataframe those of some columns."""
     rows = _blocks("X", X)
     return rows if names is None or rows.names is None else rows.chosen(list(names))
-
-
-def _named(y: Any, names: Sequence[str]) -> list[str] | None:
-    chosen = [y] if isinstance(y, str) else y
-    if not (isinstance(chosen, list | tuple) and chosen and all(isinstance(each, str) for each in chosen)):
-        return None
-    missing = [name for name in chosen if name not in names]
-    if missing:
-        shown = ", ".join(map(repr, names[:10])) + (", ..." if len(names) > 10 else "")
-        raise ValueError(f"y must name a column of X, but {missing[0]!r} is none of them: {shown}.")
-    return list(chosen)
 
 
 def _shown(lengths: Sequence[int]) -> str:
