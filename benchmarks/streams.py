@@ -22,7 +22,7 @@ import reshuffle as rs
 from reshuffle._core.progress import track
 from reshuffle.problem.sources.row_source import CHUNK, ArrayRows
 
-COLUMNS, BATCHES = 100, 8
+COLUMNS, BATCHES, VISITS = 100, 8, 500
 BILLION, WORKERS = 1_000_000_000, 64
 
 
@@ -57,6 +57,14 @@ def ours(folder: Path) -> None:
     assert problem.stream.passes == 1
 
 
+def samples(folder: Path) -> None:
+    """The mean iterate of shuffled samples, from the file."""
+    problem = rs.LeastSquares(np.load(folder / "X.npy", mmap_mode="r"), np.load(folder / "y.npy"))
+    rs.descend(problem, rs.SampleReshuffling(VISITS), alpha=0.5).iterate([1, 10, 100])
+    assert problem.stream is not None
+    print(problem.stream.passes)
+
+
 def reference(folder: Path) -> None:
     """Read every chunk, and take its QR."""
     X, y = np.load(folder / "X.npy", mmap_mode="r"), np.load(folder / "y.npy")
@@ -67,15 +75,14 @@ def reference(folder: Path) -> None:
         start += len(chunk)
 
 
-def measured(which: str, folder: Path) -> tuple[float, float]:
-    """Seconds and bytes of a process, its start left out."""
+def measured(which: str, folder: Path) -> list[float]:
+    """Seconds and bytes of a process, its start left out, and before them what else it has to tell."""
     forget(folder / "X.npy")
     command = [sys.executable, "-m", "benchmarks.streams", "--measure", which, "--folder", str(folder)]
     done = subprocess.run(
         command, check=True, capture_output=True, text=True, env={**os.environ, "OPENBLAS_NUM_THREADS": "1"}
     )
-    took, peak = map(float, done.stdout.split())
-    return took, peak
+    return list(map(float, done.stdout.split()))
 
 
 def on_paper(per_row: float) -> None:
@@ -98,11 +105,11 @@ def main() -> None:
     )
     parser.add_argument("--full", action="store_true", help="ten million rows, 8 GB, in place of a million")
     parser.add_argument("--folder", type=Path, help="where the file is written, and removed afterwards")
-    parser.add_argument("--measure", choices=["ours", "reference"], help=argparse.SUPPRESS)
+    parser.add_argument("--measure", choices=["ours", "reference", "samples"], help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.measure:
         begin = time.perf_counter()
-        {"ours": ours, "reference": reference}[asked.measure](asked.folder)
+        {"ours": ours, "reference": reference, "samples": samples}[asked.measure](asked.folder)
         print(time.perf_counter() - begin, 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
         return
     rows = 10_000_000 if asked.full else 1_000_000
@@ -110,9 +117,14 @@ def main() -> None:
         folder = Path(name)
         write(folder, rows)
         (base, _), (took, peak) = measured("reference", folder), measured("ours", folder)
+        passes, shuffled, held = measured("samples", folder)
     print(
         f"n = {rows:,} x {COLUMNS}, {8 * rows * COLUMNS / 1e9:.1f} GB, B = {BATCHES}: {took:.1f} s, "
         f"{took / base:.2f} times reading and one QR of each chunk ({base:.1f} s); peak memory {peak / 1e9:.2f} GB"
+    )
+    print(
+        f"the same of shuffled samples in {VISITS} batches: {shuffled:.1f} s, {shuffled / base:.2f} times, in "
+        f"{passes:.0f} passes over the rows; peak memory {held / 1e9:.2f} GB"
     )
     on_paper(took / rows)
 

@@ -82,13 +82,14 @@ class BatchFactor:
         features, responses = (int(exponent) for exponent in self._exponents)
         rows = np.array(X if features == 0 else np.ldexp(X, -features), order="F")
         columns = np.array(y if responses == 0 else np.ldexp(y, -responses), order="F")
-        triangle, reflectors, T, info = lapack.dtpqrt(
-            0, min(_PANEL, self.p), self._triangle, rows, overwrite_a=True, overwrite_b=True
-        )
-        explained, left, also = lapack.dtpmqrt(
-            0, reflectors, T, np.asfortranarray(self._explained), columns, trans="T",
-            overwrite_a=True, overwrite_b=True,
-        )  # fmt: skip
+        with few_threads(self.p):
+            triangle, reflectors, T, info = lapack.dtpqrt(
+                0, min(_PANEL, self.p), self._triangle, rows, overwrite_a=True, overwrite_b=True
+            )
+            explained, left, also = lapack.dtpmqrt(
+                0, reflectors, T, np.asfortranarray(self._explained), columns, trans="T",
+                overwrite_a=True, overwrite_b=True,
+            )  # fmt: skip
         assert info == also == 0, "LAPACK refuses wrong shapes alone"
         self._triangle, self._explained = triangle, explained
         self._left = np.hypot(self._left, norms(left.T))
@@ -150,8 +151,7 @@ class BatchFactors:
     def add(self, X: FloatArray, y: FloatArray, batch: int) -> None:
         """Take rows X (m, p) and responses y (m,) or (m, t) into one batch."""
         np.maximum(self.sizes, np.maximum(X.max(axis=0), -X.min(axis=0)), out=self.sizes)
-        with few_threads(self.p):
-            self._factors[batch].add(X, y.reshape(len(X), -1))
+        self._factors[batch].add(X, y.reshape(len(X), -1))
 
     def add_labelled(self, X: FloatArray, y: FloatArray, labels: IntArray) -> None:
         """Take each row into the batch of its label."""
@@ -160,16 +160,14 @@ class BatchFactors:
 
     def settle(self) -> None:
         """Let no more rows wait than stand for a batch, before all this is sent elsewhere."""
-        with few_threads(self.p):
-            for factor in self._factors:
-                factor.rows()
+        for factor in self._factors:
+            factor.rows()
 
     def merge(self, other: "BatchFactors") -> None:
         """Take in what others have, batch by batch."""
         np.maximum(self.sizes, other.sizes, out=self.sizes)
-        with few_threads(self.p):
-            for mine, theirs in zip(self._factors, other._factors, strict=True):
-                mine.add(*theirs.rows(), count=theirs.count)
+        for mine, theirs in zip(self._factors, other._factors, strict=True):
+            mine.add(*theirs.rows(), count=theirs.count)
 
     def merge_kept(self, kept: KeptRows) -> None:
         """Take in what was kept of batches."""
@@ -182,13 +180,11 @@ class BatchFactors:
     def merge_together(self, kept: KeptRows) -> None:
         """Take all that was kept of several batches into the first one."""
         np.maximum(self.sizes, kept.column_sizes, out=self.sizes)
-        with few_threads(self.p):
-            self._factors[0].add(kept.X, kept.y.reshape(len(kept.X), -1), count=kept.n)
+        self._factors[0].add(kept.X, kept.y.reshape(len(kept.X), -1), count=kept.n)
 
     def kept(self) -> KeptRows:
         """What stands for the rows of all batches."""
-        with few_threads(self.p):
-            tables = [factor.rows() for factor in self._factors]
+        tables = [factor.rows() for factor in self._factors]
         y = np.concatenate([responses for _, responses in tables])
         return KeptRows(
             X=np.concatenate([rows for rows, _ in tables]),

@@ -29,8 +29,10 @@ def client():
             yield client
 
 
-def sources(arrays, frame):
+def sources(folder, arrays, frame):
     X, y = arrays
+    dd.from_pandas(frame, npartitions=7).to_parquet(folder, write_index=False)
+    yield "frame of parquet files", dd.read_parquet(folder), "answer"
     yield "arrays", da.from_array(X, chunks=(170, 3)), da.from_array(y, chunks=400)
     yield "array and numpy", da.from_array(X, chunks=(400, P)), y
     yield "frame", dd.from_pandas(frame, npartitions=6), "answer"
@@ -46,8 +48,8 @@ def sources(arrays, frame):
     )
 
 
-def test_every_collection_has_the_answers_of_the_array(client, arrays, frame, in_memory):
-    for name, X, y in sources(arrays, frame):
+def test_every_collection_has_the_answers_of_the_array(client, tmp_path, arrays, frame, in_memory):
+    for name, X, y in sources(tmp_path, arrays, frame):
         same_answers(rs.LeastSquares(X, y), in_memory, SCHEMES[2:4] if name == "arrays" else SCHEMES[:1])
 
 

@@ -11,6 +11,7 @@ from reshuffle._core import AnyArray, FloatArray, IntArray
 from reshuffle.problem.batch_factors import BatchFactors
 from reshuffle.problem.outputs import checked_responses
 from reshuffle.problem.row_groups import RowGroups
+from reshuffle.problem.sources.response_columns import response_columns
 from reshuffle.problem.sources.row_source import RowSource, as_numbers
 from reshuffle.problem.sources.stream import Prepare, Stream
 
@@ -40,6 +41,14 @@ class DaskRows(RowSource):
         self.blocks, self.lengths, self.columns = list(blocks), list(lengths), columns
         self.rows = sum(self.lengths)
 
+    def chosen(self, names: str | list[str]) -> "DaskRows":
+        """Some columns of frames, or a single one as a vector, of blocks that are read once for all of them."""
+        # Asked for by themselves, few columns may be cut into other blocks than many.
+        blocks = [_delayed(_columns)(block, names) for block in self.blocks]
+        made = DaskRows(blocks, self.lengths, None if isinstance(names, str) else len(names))
+        made.names = None if isinstance(names, str) else names
+        return made
+
     def chunks(self) -> Iterator[AnyArray]:
         """The blocks, one after the other, brought here."""
         return (np.asarray(block.compute()) for block in self.blocks)
@@ -47,11 +56,12 @@ class DaskRows(RowSource):
 
 def opened(X: Any, y: Any) -> tuple[DaskRows, RowSource]:
     """The blocks of X, and of responses beside them: an array, a collection of Dask, or the names of columns."""
-    names = None if _is_array(X) else [str(name) for name in X.columns]
-    chosen = None if names is None else _named(y, names)
-    if chosen is not None:
-        X, y = X.drop(columns=chosen), X[y if isinstance(y, str) else chosen]
+    names = None if _is_array(X) else list(X.columns)
+    chosen = None if names is None else response_columns(y, names)
     features = _blocks("X", X)
+    if names is not None and chosen is not None:
+        rest = [name for name in names if name not in chosen]
+        return features.chosen(rest), features.chosen(y if isinstance(y, str) else chosen)
     if isinstance(y, str):
         raise ValueError(f"y must name a column of X, but a Dask array has no names, and y is {y!r}.")
     if not is_dask(y):
@@ -73,20 +83,14 @@ def opened(X: Any, y: Any) -> tuple[DaskRows, RowSource]:
     return features, responses
 
 
+def _columns(frame: Any, names: str | list[str]) -> Any:
+    return frame[names]
+
+
 def opened_rows(X: Any, names: Sequence[str] | None) -> DaskRows:
     """The blocks of X alone, of a dataframe those of some columns."""
-    return _blocks("X", X if names is None or _is_array(X) else X[list(names)])
-
-
-def _named(y: Any, names: Sequence[str]) -> list[str] | None:
-    chosen = [y] if isinstance(y, str) else y
-    if not (isinstance(chosen, list | tuple) and chosen and all(isinstance(each, str) for each in chosen)):
-        return None
-    missing = [name for name in chosen if name not in names]
-    if missing:
-        shown = ", ".join(map(repr, names[:10])) + (", ..." if len(names) > 10 else "")
-        raise ValueError(f"y must name a column of X, but {missing[0]!r} is none of them: {shown}.")
-    return list(chosen)
+    rows = _blocks("X", X)
+    return rows if names is None or rows.names is None else rows.chosen(list(names))
 
 
 def _shown(lengths: Sequence[int]) -> str:
@@ -113,7 +117,7 @@ def _blocks(name: str, value: Any) -> DaskRows:
         lengths = list(_dask().compute(*[_delayed(len)(block) for block in blocks]))
     full = [(block, int(length)) for block, length in zip(blocks, lengths, strict=True) if length]
     made = DaskRows([block for block, _ in full], [length for _, length in full], columns)
-    made.names = None if _is_array(value) or value.ndim == 1 else [str(name) for name in value.columns]
+    made.names = None if _is_array(value) or value.ndim == 1 else list(value.columns)
     return made
 
 

@@ -12,6 +12,7 @@ from reshuffle._core import AnyArray, FloatArray
 from reshuffle.problem.outputs import checked_responses
 from reshuffle.problem.sources import arrow_tables, dask_rows
 from reshuffle.problem.sources.array_files import ArrayFiles
+from reshuffle.problem.sources.response_columns import response_columns
 from reshuffle.problem.sources.row_source import ArrayRows, RowSource, as_numbers
 from reshuffle.problem.sources.stream import Stream
 from reshuffle.problem.weights import checked_weights
@@ -148,25 +149,11 @@ class _Column(RowSource):
 
 def _of_table(dataset: Any, y: Any) -> tuple[RowSource, RowSource]:
     names = arrow_tables.column_names(dataset)
-    chosen = named_columns(y, names)
+    # A name that is no column may be that of a file.
+    is_path = isinstance(y, str) and y not in names and Path(y).exists()
+    chosen = None if is_path else response_columns(y, names)
     if chosen is None:
         return arrow_tables.TableRows("X", dataset, names), _responses(y)
     rest = [name for name in names if name not in chosen]
     responses = arrow_tables.TableRows("y", dataset, chosen)
     return arrow_tables.TableRows("X", dataset, rest), _Column(responses) if isinstance(y, str) else responses
-
-
-def named_columns(y: Any, names: Sequence[str]) -> list[str] | None:
-    """The columns of a table that y names: one, or a list of several; None if it is no name."""
-    if not isinstance(y, str) and not (
-        isinstance(y, list | tuple) and y and all(isinstance(e, str) for e in y)
-    ):
-        return None
-    chosen = [y] if isinstance(y, str) else list(y)
-    missing = [name for name in chosen if name not in names]
-    if missing:
-        if isinstance(y, str) and Path(y).exists():
-            return None
-        shown = ", ".join(map(repr, names[:10])) + (", ..." if len(names) > 10 else "")
-        raise ValueError(f"y must name a column of X, but {missing[0]!r} is none of them: {shown}.")
-    return chosen
