@@ -1,4 +1,4 @@
-"""Draw docs/pictures/sweep.png: risk over steps and batch sizes, and along the epochs. `python docs/sweep_pictures.py`."""
+"""Draw docs/pictures/sweep.png: risk over steps and batch sizes, and along the epochs."""
 
 from pathlib import Path
 

@@ -110,9 +110,7 @@ class StepWindow:
 
         products = _combined(weights, self.products), _combined(weights, self.entries)
         stride = scheme.steps(problem.n) * scaled
-        return MeanMap(
-            self.factor, kernel, pull, stride, 1, self.weight, modifier, products=products
-        )
+        return MeanMap(self.factor, kernel, pull, stride, 1, self.weight, modifier, products=products)
 
 
 def intervals(
@@ -171,7 +169,9 @@ def window(blocks: Blocks, interval: Interval, known: Sequence[NodeMean]) -> Ste
         blocks=blocks,
         factor=known[0].factor,
         kernels=kernels,
-        pulls=None if known[0].pull is None else np.stack([node.pull for node in known if node.pull is not None]),
+        pulls=None
+        if known[0].pull is None
+        else np.stack([node.pull for node in known if node.pull is not None]),
         products=np.stack([node.product for node in known]),
         entries=np.stack([node.entry for node in known]),
         weight=known[0].weight,
