@@ -10,6 +10,7 @@ import pytest
 
 import reshuffle as rs
 from reshuffle.sweeps import kept_answers
+from reshuffle.sweeps.executors import DaskWorkers
 
 PROBLEM = rs.gaussian(40, 20, noise=0.5, seed=1)
 OVER = {"batches": [2, 4], "momentum": [0.0, 0.5], "alpha": np.linspace(0.1, 0.5, 12).tolist()}
@@ -43,6 +44,11 @@ def same(found, expected):
 
 def test_workers_give_the_same_numbers(client, expected):
     same(rs.sweep(PROBLEM, over=OVER, client=client, **ASKED), expected)
+
+
+def test_many_small_tasks_travel_together_and_keep_their_numbers(client):
+    found = list(DaskWorkers(client).compute(pow, [(number, 2) for number in range(200)]))
+    assert sorted(found) == [(number, number**2) for number in range(200)]
 
 
 @pytest.mark.parametrize("victims", [1, 2])

@@ -134,7 +134,21 @@ def test_reasons_of_one_cell_leave_the_others_alone(problem):
     assert "epochs" in found["reason"].values[1, 0]
 
 
-@settings(deadline=None, max_examples=20)
+def same_as_direct(problem, scheme, steps, **recipe):
+    """Every step of a grid beside a run of its own."""
+    when = [1, 3, 40]
+    found = rs.sweep(
+        problem, over={"step": steps}, scheme=scheme, ask=["risk", "iterate"], epochs=when, **recipe
+    )
+    for number, step in enumerate(steps):
+        run = rs.descend(problem, scheme, step=step, **recipe)
+        np.testing.assert_allclose(found["risk"].values[number], run.risk(when).total, rtol=1e-10)
+        parameters = run.iterate(when)
+        size = np.abs(parameters).max(axis=1, keepdims=True)
+        assert (np.abs(found["iterate"].values[number] - parameters) <= 1e-10 * size).all()
+
+
+@settings(deadline=None, max_examples=12)
 @given(
     n=st.integers(6, 14),
     p=st.integers(1, 16),
@@ -142,21 +156,38 @@ def test_reasons_of_one_cell_leave_the_others_alone(problem):
     lowest=st.floats(1e-6, 0.5),
     highest=st.floats(0.6, 8.0),
     samples=st.booleans(),
+    decades=st.sampled_from([0, 0, 3, 6]),
     seed=st.integers(0, 99),
 )
-def test_shared_steps_equal_direct_means(n, p, batches, lowest, highest, samples, seed):
-    problem = rs.gaussian(n, p, noise=0.5, seed=seed)
-    kind = rs.SampleReshuffling if samples and batches <= 4 else rs.RandomReshuffling
-    scheme = kind(batches)
+def test_shared_steps_equal_direct_means(n, p, batches, lowest, highest, samples, decades, seed):
+    covariance = np.geomspace(1.0, 10.0**-decades, p) ** 2
+    problem = rs.gaussian(n, p, covariance=covariance, noise=0.5, seed=seed)
+    scheme = (rs.SampleReshuffling if samples and batches <= 4 else rs.RandomReshuffling)(batches)
     steps = np.geomspace(lowest, highest, 17) * rs.critical_step(problem, rs.FullBatch()) / batches
-    found = rs.sweep(problem, over={"step": steps}, scheme=scheme, ask=["risk", "iterate"], epochs=[1, 3, 40])
+    same_as_direct(problem, scheme, steps)
+
+
+def test_averages_outputs_weights_and_starts_share_steps_too():
+    drawn = rs.gaussian(14, 6, noise=0.5, seed=2)
+    truth = np.column_stack([drawn.beta_star, drawn.beta_star[::-1]])
+    responses = drawn.X @ truth + 0.1
+    weights = np.linspace(0.5, 2.0, 14)
+    problem = rs.LeastSquares(drawn.X, responses, truth, noise=[0.3, 0.6], sample_weight=weights)
+    steps = np.linspace(0.01, 0.2, 12)
+    same_as_direct(problem, rs.RandomReshuffling(3), steps, average=rs.EMA(0.5), start=np.ones(6))
+
+
+@pytest.mark.parametrize("X", [np.zeros((8, 2)), np.full((8, 2), 1e150), np.full((8, 2), 1e-150)])
+def test_data_at_the_ends_of_the_range(X):
+    problem = rs.LeastSquares(X, np.arange(8.0))
+    size = float(np.abs(X).max()) or 1.0
+    steps = (np.geomspace(1e-3, 3.0, 12) / size / size).tolist()
+    found = rs.sweep(problem, over={"step": steps}, batches=2, ask="training_loss", epochs=[1, 10])
     for number, step in enumerate(steps):
-        run = rs.descend(problem, scheme, step=step)
-        expected = run.risk([1, 3, 40]).total
-        np.testing.assert_allclose(found["risk"].values[number], expected, rtol=1e-10)
-        size = np.abs(run.iterate([1, 3, 40])).max(axis=1, keepdims=True)
-        off = np.abs(found["iterate"].values[number] - run.iterate([1, 3, 40]))
-        assert (off <= 1e-10 * size).all()
+        run = rs.descend(problem, rs.RandomReshuffling(2), step=step)
+        np.testing.assert_allclose(
+            found["training_loss"].values[number], run.training_loss([1, 10]), rtol=1e-10
+        )
 
 
 def test_steps_are_shared_at_all(problem, monkeypatch):

@@ -1,5 +1,6 @@
 """What `reshuffle sweep` tells: the best points, every point in a table, and a picture."""
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from reshuffle.cli.complaints import writing
@@ -48,7 +49,7 @@ def answer(posed: Posed, found: "Dataset") -> Answer:
             },
         },
         columns=_columns(found),
-        draw=lambda: _picture(found, ranked, points),
+        draw=cache(lambda: _picture(found, ranked, points)),
         series=_series(found, ranked, best),
         xlabel="epochs",
         ylabel=str(shown),

@@ -105,25 +105,36 @@ class DaskWorkers:
 
     def hold(self, function: Callable[..., Any], tasks: Sequence[Task]) -> list[Any]:
         """Futures of the results, which stay on the workers."""
-        return [self._client.submit(_on_one_thread, function, *task, pure=False) for task in tasks]
+        return [self._client.submit(_on_one_thread, function, task, pure=False) for task in tasks]
 
     def compute(self, function: Callable[..., Any], tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
-        """As they are ready; tasks that are left when nobody waits for them any more are cancelled."""
-        futures = {future: number for number, future in enumerate(self.hold(function, tasks))}
+        """As they are ready, some at a time; those left when nobody waits for them any more are cancelled."""
+        together = max(1, len(tasks) // (_ROUNDS * max(1, len(self._client.nthreads()))))
+        starts = range(0, len(tasks), together)
+        parts = [(function, list(tasks[start : start + together])) for start in starts]
+        futures = dict(zip(self.hold(_each, parts), starts, strict=True))
         with self._client.as_current():
             ready = self._distributed.as_completed(list(futures), with_results=True)
         try:
-            for future, result in ready:
-                if isinstance(result, self.losses):
-                    raise result
-                yield futures.pop(future), result
+            for future, results in ready:
+                if isinstance(results, self.losses):
+                    raise results
+                yield from enumerate(results, futures.pop(future))
         finally:
             if futures:
                 with suppress(Exception):
                     self._client.cancel(list(futures), force=True)
 
 
-def _on_one_thread(function: Callable[..., Any], *task: Any) -> Any:
+_ROUNDS = 16
+"""How many parts of the work each worker is given: a part costs the scheduler some milliseconds, whatever it is."""
+
+
+def _each(function: Callable[..., Any], tasks: Sequence[Task]) -> list[Any]:
+    return [function(*task) for task in tasks]
+
+
+def _on_one_thread(function: Callable[..., Any], task: Task) -> Any:
     # Dask counts a task as one busy thread of its worker.
     with one_thread():
         return function(*task)

@@ -104,10 +104,13 @@ class Work:
         if not (runs[0].scheme.is_symmetric and all(run.recipe.is_plain for run in runs)):
             return []
         steps = [run.recipe.at(0).step for run in runs]
+        intervals = runs[0].step_intervals(steps)
+        if not intervals:
+            return []
         n, scheme = runs[0].problem.n, runs[0].scheme
         blocks = runs[0].problem.blocks(scheme.partition(n), scheme.divisors(n))
         found = []
-        for interval in runs[0].step_intervals(steps):
+        for interval in intervals:
             inside = set(interval.steps)
             numbers = [number for number, step in zip(family, steps, strict=True) if step in inside]
             found.append(_Shared(interval, blocks, numbers))
