@@ -63,8 +63,12 @@ sphinx_gallery_conf = {
 
 html_theme = "pydata_sphinx_theme"
 html_title = "reshuffle"
+html_context = {"default_mode": "auto"}
+toc_object_entries_show_parents = "hide"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+# A page that is opened as a file may not fetch the others for a summary.
+html_show_search_summary = False
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {

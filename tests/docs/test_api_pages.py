@@ -12,7 +12,7 @@ LISTED = [
     name
     for page in sorted(PAGES.glob("*.md"))
     for block in re.findall(r"\.\. autosummary::\n(.*?)```", page.read_text(), re.DOTALL)
-    for name in re.findall(r"^   (reshuffle[\w.]+)$", block, re.MULTILINE)
+    for name in re.findall(r"^   ~(reshuffle[\w.]+)$", block, re.MULTILINE)
 ]
 PUBLIC = public()
 
