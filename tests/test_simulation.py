@@ -111,6 +111,23 @@ def test_blocks_that_are_trained_side_by_side_give_the_same_bits_whatever_the_th
             )
 
 
+@pytest.mark.parametrize("test_samples", [0, 10])
+def test_the_same_seed_gives_all_schemes_the_same_noise(monkeypatch, test_samples):
+    """In many blocks too: after one epoch of tiny steps, parameters are the same pull of the noise in any order."""
+    monkeypatch.setattr(simulator, "_BLOCK_ENTRIES", 100)
+    monkeypatch.setattr(simulator, "_FEW", 4)
+    problem = rs.gaussian(24, 8, noise=1.0, seed=0)
+    arguments = {"step": 1e-9, "epochs": 1, "runs": 40, "seed": 3, "fresh_noise": True}
+    full, *others = (
+        rs.simulate(problem, scheme, test_samples=test_samples, **arguments).iterate.mean / steps
+        for scheme, steps in (
+            (rs.FullBatch(), 1), (rs.RandomReshuffling(2), 2), (rs.RandomReshuffling(12), 12), (rs.Cyclic(4), 4)
+        )
+    )  # fmt: skip
+    for other in others:
+        np.testing.assert_allclose(other, full, rtol=1e-6, atol=1e-15)
+
+
 @pytest.mark.parametrize("scheme", [rs.RandomReshuffling(3), rs.Cyclic(3), rs.FullBatch()])
 @pytest.mark.parametrize("size", [1.0, 1e-154, 1e154])
 def test_batches_of_many_rows_are_visited_by_their_sums(monkeypatch, scheme, size):
@@ -147,9 +164,9 @@ def test_a_simulation_that_is_interrupted_ends_at_once(monkeypatch):
 
 def test_blocks_of_runs_are_averaged_as_one(monkeypatch):
     tiny = case(8, 5, 2)
-    arguments = {"step": 0.05, "epochs": [4], "runs": 30, "seed": 2}
+    arguments = {"step": 0.05, "epochs": [4], "runs": 130, "seed": 2}
     whole = rs.simulate(tiny.problem, rs.FullBatch(), **arguments)
-    monkeypatch.setattr(simulator, "_MOST_ENTRIES", 20)
+    monkeypatch.setattr(simulator, "_MOST_ENTRIES", 200)
     cut = rs.simulate(tiny.problem, rs.FullBatch(), **arguments)
     close(cut.iterate.mean, whole.iterate.mean)
     close(cut.expected_risk.mean, whole.expected_risk.mean)

@@ -28,8 +28,8 @@ from reshuffle.schemes.base import Scheme, Unit, Visit
 _BLOCK_ENTRIES = 1 << 18
 """Parameters of the runs that are trained together: few enough to stay near a core. As all that follows, fixed, so
 that results do not depend on the machine."""
-_GROUP = 64
-"""Runs at the same batch from which on a product is worth its name, even if a block is larger then."""
+_FEW = 512
+"""Runs that are trained together even where that is more: only those at the same batch share a product."""
 _MOST_ENTRIES = 1 << 24
 """Parameters of the runs that are trained together, at most."""
 _SLICE = 256
@@ -210,7 +210,7 @@ def _simulated(
     last = int(stops[-1]) if len(stops) else 0
     widest = max(problem.p, problem.n if fresh_noise else 1)
     kept = problem.p * max(1, len(stops)) if test_samples else 0
-    sizes = _block_sizes(runs, widest, scheme.steps(problem.n), kept)
+    sizes = _block_sizes(runs, problem.p, widest, kept)
     trial = _Trial(problem, scheme, made, start, runs * last, fresh_noise, output, alone=len(sizes) == 1)
     stopped = Event()
     total = _Tally(problem, len(stops))
@@ -234,9 +234,12 @@ def _simulated(
         return total.result(when, positions, runs)
 
 
-def _block_sizes(runs: int, widest: int, steps: int, kept: int) -> list[int]:
-    """How many runs each block trains, pairs undivided; `kept` is what a run keeps of its history."""
-    height = min(max(_BLOCK_ENTRIES // widest, _GROUP * steps), _MOST_ENTRIES // widest)
+def _block_sizes(runs: int, p: int, widest: int, kept: int) -> list[int]:
+    """How many runs each block trains, pairs undivided; `kept` is what a run keeps of its history.
+
+    Whatever the scheme: with the same seed all have the same noise, which cancels in what they differ by.
+    """
+    height = min(max(_BLOCK_ENTRIES // p, _FEW), _MOST_ENTRIES // widest)
     if kept:
         height = min(height, _HISTORY_ENTRIES // kept)
     pairs = runs // 2

@@ -291,7 +291,8 @@ def _first_zero(
         if not unsure:
             continue
         middle = (left + right) / 2
-        if right - left <= _PRECISION * right:
+        # Bounds of slopes are several times too large, and so is what they leave unsure.
+        if right - left <= _PRECISION / 16 * right:
             # A function that has not crossed but is this near to it has, to the promised precision.
             nearest = min(unsure, key=lambda i: at_right[i])
             return middle if at_right[nearest] <= 0 else _touch(functions[nearest], slopes[nearest], left)
