@@ -1,11 +1,15 @@
 """Rows that come in pieces and are not kept: the same answers as from memory."""
 
+from contextlib import ExitStack
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import reshuffle as rs
+from reshuffle.problem import batch_factors
 
 CLOSE = {"rtol": 1e-10, "atol": 1e-10}
 WHEN = [0, 1, 7, 300]
@@ -71,27 +75,33 @@ def same_answers(kept, in_memory):
 
 @settings(max_examples=12, deadline=None)
 @given(
-    shape=st.sampled_from([(60, 4), (9, 5), (8, 12), (40, 39), (5, 1), (700, 3)]),
+    shape=st.sampled_from([(60, 4), (9, 5), (8, 12), (40, 20), (5, 1), (700, 3)]),
     rank=st.sampled_from([None, 2]),
     weights=st.booleans(),
+    waits=st.booleans(),
     seed=st.integers(0, 10**6),
 )
 def test_any_cuts_orders_merges_and_files_give_the_answers_from_memory(
-    shape, rank, weights, seed, tmp_path_factory
+    shape, rank, weights, waits, seed, tmp_path_factory
 ):
     (n, p), rng = shape, np.random.default_rng(seed)
     data = Data(n, p, min(3, n), seed=seed, rank=rank if rank and rank < min(n, p) else None, weights=weights)
     file = tmp_path_factory.mktemp("factors") / "some.npz"
     order, cuts = rng.permutation(n), np.sort(rng.integers(0, n + 1, size=rng.integers(0, 8)))
     workers = [rs.Accumulator(data.batches) for _ in range(3)]
-    for rows in np.split(order, cuts):
-        place = rng.integers(3)
-        if len(rows):
-            data.add_to(workers[place], rows)
-        if rng.random() < 0.3:
-            workers[place].save(file)
-            workers[place] = rs.Accumulator.load(file)
-    whole = workers[0].merge(workers[1]).merge(workers[2])
+    # Few rows are taken in at a time, so that small data are taken in many times; unless they wait for others.
+    few = {} if waits else {"_FEW_ROWS": 1, "_MANY_ROWS": 16}
+    with ExitStack() as stack:
+        for name, value in few.items():
+            stack.enter_context(patch.object(batch_factors, name, value))
+        for rows in np.split(order, cuts):
+            place = rng.integers(3)
+            if len(rows):
+                data.add_to(workers[place], rows)
+            if rng.random() < 0.3:
+                workers[place].save(file)
+                workers[place] = rs.Accumulator.load(file)
+        whole = workers[0].merge(workers[1]).merge(workers[2])
 
     assert whole.counts.tolist() == [len(rows) for rows in data.members]
     np.testing.assert_allclose(whole.coef(), _least_squares(data), **CLOSE)
@@ -220,6 +230,15 @@ def test_merging_leaves_the_other_as_it_was_even_where_it_is_itself():
     assert (other.n, doubled.n) == (40, 160)
     np.testing.assert_allclose(doubled.coef(), other.coef(), **CLOSE)
     assert rs.Accumulator(2).merge(rs.Accumulator(2)).n == 0
+
+
+def test_merging_with_batches_that_are_empty_elsewhere():
+    data = Data(700, 3, 2, seed=11)
+    whole, other = rs.Accumulator(2), rs.Accumulator(2)
+    for accumulator, batch in ((whole, 0), (other, 1)):
+        data.add_to(accumulator, np.flatnonzero(data.labels == batch))
+    for merged in (rs.Accumulator(2).merge(whole).merge(other), whole.merge(other)):
+        np.testing.assert_allclose(merged.coef(), _least_squares(data), **CLOSE)
 
 
 def test_printing():

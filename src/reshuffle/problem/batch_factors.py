@@ -40,6 +40,8 @@ class BatchFactor:
     def add(self, X: FloatArray, y: FloatArray, count: int | None = None) -> None:
         """Take in rows (m, p) and responses (m, t), which stand for `count` rows of the data, by default m."""
         self.count += len(X) if count is None else count
+        if not len(X):
+            return
         if self._waiting_rows + len(X) <= max(_FEW_ROWS, self.p + 1):
             # A copy, since whoever adds may fill the same array with the next rows.
             self._waiting.append((np.array(X), np.array(y)))

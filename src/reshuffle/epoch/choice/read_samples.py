@@ -1,6 +1,6 @@
 """How the mean over shuffled samples is taken that are read in chunks: by the cavity equation alone."""
 
-from reshuffle.epoch.accuracy import Accuracy, warn_out_of_reach
+from reshuffle.epoch.accuracy import METHODS, Accuracy, warn_out_of_reach
 from reshuffle.epoch.cavity.visiting import are_alike
 from reshuffle.epoch.choice.ways import NO_SOLUTION, Choice, Way
 from reshuffle.epoch.mean_map import MeanMap
@@ -15,13 +15,17 @@ _KEEPS_ALL = "it needs all samples at once, but they are read in chunks"
 
 def choice_of_samples(problem: LeastSquares, accuracy: Accuracy) -> Choice:
     """The cavity equation, and why nothing else."""
-    others = (Way(name, float("nan"), _KEEPS_ALL) for name in ("exact", "series", "sampling"))
-    return Choice("the mean over orders", (Way("cavity", float("nan")), *others))
+    others = (Way(name, float("nan"), _KEEPS_ALL) for name in METHODS[1:] if name != "cavity")
+    passes = 0 if problem.stream is None else problem.stream.passes
+    question = f"the mean over orders (rows read {passes} times so far)"
+    return Choice(question, (Way("cavity", float("nan")), *others))
 
 
 def no_second_moments() -> Choice:
     """Of shuffled or drawn samples that are not at hand there are none."""
-    return Choice("second moments", (Way("none", float("nan"), _KEEPS_ALL),))
+    return Choice(
+        "second moments", (Way("none", float("nan"), "they need all samples at once, which are not at hand"),)
+    )
 
 
 def mean_of_samples(
