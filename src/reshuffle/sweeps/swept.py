@@ -224,7 +224,7 @@ def _new(
         jobs = [Job(cells[number], tuple(remaining[number])) for number in numbers]
         done = Work(problems, jobs, when).done_by(workers)
         try:
-            for place, answers in track(done, len(jobs), "sweeping"):
+            for place, answers in track(done, len(jobs), f"sweeping, {len(known)} answers were there"):
                 named = remaining.pop(numbers[place])
                 yield from zip(named.values(), answers, strict=True)
             return
