@@ -314,6 +314,59 @@ def simulated_states(
     return np.array([np.concatenate(parts) for parts in found])
 
 
+def single_run_risks(
+    problem: LeastSquares,
+    scheme: Scheme,
+    step: StepLike | None = None,
+    *,
+    alpha: StepLike | None = None,
+    epochs: ArrayLike,
+    runs: int,
+    seed: int = 0,
+) -> FloatArray:
+    """The risk |b - beta_star|_Sigma^2 of every single run, not their mean: epochs.shape + (runs,).
+
+    Parameters
+    ----------
+    problem
+        One output, with its truth known; all runs train on its responses.
+    scheme, step, alpha
+        As in `descend`.
+    epochs : int or array of int
+        When to look; finite.
+    runs, seed : int
+
+    >>> import reshuffle as rs
+    >>> problem = rs.gaussian(20, 5, seed=3)
+    >>> risks = single_run_risks(problem, rs.RandomReshuffling(4), step=0.05, epochs=[0, 1, 10], runs=3)
+    >>> risks.shape, bool((risks[0] == risks[0, 0]).all()), bool((risks[2] < risks[1]).all())
+    ((3, 3), True, True)
+    """
+    problem = checked_problem(problem)
+    beta_star, covariance, _ = problem.truth("single_run_risks")
+    scheme = base.checked(scheme, problem.n)
+    made = recipe.checked(step, alpha, 0.0, 0.0, scheme.steps(problem.n), False, (), problem.p, None)
+    made = arranged(made, scheme, problem.n)
+    when = checks.epochs(epochs)
+    if not np.isfinite(when).all():
+        raise ValueError("epochs must be finite to be simulated, but one is inf.")
+    made.clock(when)
+    stops, positions = np.unique(when.ravel(), return_inverse=True)
+
+    def risks(state: FloatArray) -> FloatArray:
+        with np.errstate(over="ignore", invalid="ignore"):
+            errors = state - beta_star
+            found = np.einsum("ij,ij->i", errors, covariance.apply(errors.T).T)
+        # Beyond the range of numbers a run has diverged.
+        return np.where(np.isfinite(found), found, np.inf)
+
+    count, start = checks.whole_number("runs", runs, 1), checked_start(None, problem)
+    found = simulated_states(
+        problem, scheme, made, start, stops, count, checks.whole_number("seed", seed, 0), risks
+    )
+    return found[positions].reshape(*when.shape, count)
+
+
 class _Trial:
     """What all runs share, whichever block they are in."""
 

@@ -6,15 +6,17 @@ import matplotlib
 import pytest
 
 import reshuffle as rs
-from reshuffle.page import address, own_data, without_data
+from reshuffle.page import address
 from reshuffle.page.answer_html import body, comma_separated
 from reshuffle.page.drawing import inline
-from reshuffle.page.shown import Shown
-from reshuffle.page.tabs import TABS
+from reshuffle.page.shown import Refused, Shown
+from reshuffle.page.tabs import TABS, free_laws, own_data, ways_to_shuffle, without_data
 from reshuffle.page.worker import answer
 
 LIMIT = {field.name: field.default for field in without_data.TAB.fields}
 DATA = {field.name: field.default for field in own_data.TAB.fields}
+SHUFFLE = {field.name: field.default for field in ways_to_shuffle.TAB.fields}
+FREE = {field.name: field.default for field in free_laws.TAB.fields}
 
 
 def executed(program):
@@ -35,7 +37,7 @@ def executed(program):
         ("quick", {"batches": 2, "momentum": 0.5}),
         ("thorough", {"batches": 1, "momentum": 0.5}),
         ("quick", {"batches": 1, "momentum": 0.9, "aspect": 0.1}),
-        ("thorough", {"batches": 3, "aspect": 0.3}),
+        ("thorough", {"batches": 3, "aspect": 3.0}),
     ],
 )
 def test_without_data_the_lines_compute_what_is_shown(stage, changes, capsys):
@@ -51,6 +53,81 @@ def test_without_data_the_lines_compute_what_is_shown(stage, changes, capsys):
     best = shown.facts["Best epoch"]
     if "first look" not in shown.note and "The best epoch is" not in shown.note:
         assert best == ("never" if names["best"].epoch > 1e300 else f"{names['best'].epoch:g}")
+
+
+@pytest.mark.parametrize("stage", ["quick", "thorough"])
+def test_ways_to_shuffle_are_those_of_the_lines(stage, capsys):
+    values = SHUFFLE | {"rows": 20, "columns": 4, "batches": 2, "epochs": 5, "alpha": 0.3}
+    shown = answer("ways_to_shuffle", stage, values, None)
+    assert isinstance(shown, Shown), shown
+    names = executed(shown.python)
+    found = {row.name: float(row.total.value) for row in names["found"]}
+    columns = shown.pictures[1].columns
+    assert columns["scheme"] == list(found)
+    for name, mean, spread in zip(columns["scheme"], columns["mean"], columns["spread"], strict=True):
+        # A hundred runs, with fresh noise each, know it much worse than the exact answer.
+        assert mean + spread == pytest.approx(found[name], rel=1e-2 if stage == "thorough" else 0.5)
+    columns = shown.pictures[0].columns
+    drawn = [
+        risk
+        for scheme, run, risk in zip(columns["scheme"], columns["run"], columns["risk"], strict=True)
+        if (scheme, run) == ("samples reshuffled", "3")
+    ]
+    assert drawn == pytest.approx(names["runs"][:, 3])
+
+
+def test_steps_that_diverge_are_told_in_words():
+    values = SHUFFLE | {"alpha": 4.0, "rows": 12, "columns": 60, "epochs": 100}
+    assert "diverge" in answer("ways_to_shuffle", "quick", values, None).sentence
+    shown = answer("without_data", "quick", LIMIT | {"alpha": 3.0}, None)
+    assert shown.facts["Test error in the end"] == "without bound"
+
+
+@pytest.mark.parametrize("name", list(free_laws.TAB.examples))
+def test_laws_are_those_of_the_lines(name, capsys):
+    values = FREE | {"size": 60} | free_laws.TAB.examples[name]
+    shown = answer("free_laws", "thorough", values, None)
+    assert isinstance(shown, Shown), shown
+    law = executed(shown.python)["law"]
+    cells = dict(shown.tables[0].rows)
+    for number, end in enumerate([end for interval in law.support for end in interval], 1):
+        assert float(cells[f"edge {number}"]) == pytest.approx(end, rel=1e-6)
+    assert [float(cells[f"moment {k}"]) for k in range(1, 5)] == pytest.approx(law.moments(4), abs=1e-6)
+    assert len(law.atoms) == sum(key.startswith("atom") for key in cells)
+
+
+def test_names_that_python_keeps_for_itself_are_variables_all_the_same(capsys):
+    values = FREE | {"expression": "lambda*2", "laws": "lambda = sc(1)", "size": 20}
+    law = executed(answer("free_laws", "quick", values, None).python)["law"]
+    assert law.support[0][1] == pytest.approx(4.0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"expression": ""}, "must not be empty"),
+        ({"expression": "__import__('os').system('touch exploded')"}, "expected"),
+        ({"expression": "x.__class__"}, "expected"),
+        ({"expression": "x*y"}, "self-adjoint"),
+        ({"expression": "x + z"}, "one of the variables x, y"),
+        ({"expression": "7"}, "must have a variable"),
+        ({"expression": "x/0"}, "divides by 0"),
+        ({"expression": "(x+y)**6"}, "at most 60 terms"),
+        ({"expression": "x**12"}, "at most 8 factors"),
+        ({"expression": "(" * 60 + "x" + ")" * 60}, "nest deeper"),
+        ({"laws": "x = mp(-1, 2)\ny = sc(1)"}, "ratio"),
+        ({"laws": "x = open('a')"}, "expected a law"),
+        ({"laws": ""}, "needs the law of every variable"),
+    ],
+)
+def test_what_is_no_expression_is_refused_in_a_sentence(tmp_path, monkeypatch, changes, reason):
+    monkeypatch.chdir(tmp_path)
+    for stage in ("quick", "thorough"):
+        found = answer("free_laws", stage, FREE | changes, None)
+        assert isinstance(found, Refused)
+        assert reason in found.sentence
+        assert found.sentence.endswith(".")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("source", list(own_data.SETS))

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from reshuffle.cli.complaints import InputError
-from reshuffle.page import own_data, uploads
+from reshuffle.page import uploads
 from reshuffle.page.answer_html import body, comma_separated
 from reshuffle.page.shown import Refused, Shown
+from reshuffle.page.tabs import own_data
 from reshuffle.page.worker import answer
 
 DEFAULTS = {field.name: field.default for field in own_data.TAB.fields}

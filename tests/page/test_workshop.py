@@ -7,10 +7,11 @@ import sys
 
 import pytest
 
-from reshuffle.page import without_data, workshop
+from reshuffle.page import workshop
 from reshuffle.page.conversation import Conversation
 from reshuffle.page.shown import Refused, Shown
 from reshuffle.page.tab import Stage, Tab
+from reshuffle.page.tabs import without_data
 from reshuffle.page.workshop import Lane
 
 VALUES = {field.name: field.default for field in without_data.TAB.fields}

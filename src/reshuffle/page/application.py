@@ -129,7 +129,9 @@ def _panel(tab: Tab, state: address.State) -> Tag:
         tags.h2(tab.question),
         tags.p(tab.lead, class_="lead"),
         tags.div(
-            tags.form(inputs, class_="inputs", aria_label=f"{tab.title}: inputs", autocomplete="off"),
+            tags.form(
+                inputs, _examples(tab), class_="inputs", aria_label=f"{tab.title}: inputs", autocomplete="off"
+            ),
             _answer(tab),
             class_="columns-of-tab",
         ),
@@ -138,6 +140,18 @@ def _panel(tab: Tab, state: address.State) -> Tag:
         aria_labelledby=f"tab-{tab.name}",
         hidden=None if tab.name == state.tab else "",
     )
+
+
+def _examples(tab: Tab) -> Tag | None:
+    """Links to states that are worth a look."""
+    if not tab.examples:
+        return None
+    start = address.initial(TABS)
+    links = []
+    for name, changes in tab.examples.items():
+        values = {**start.values, tab.name: {**start.values[tab.name], **changes}}
+        links.append(tags.a(name, href="?" + address.query(TABS, address.State(tab.name, values))))
+    return tags.nav(tags.span("Examples: "), links, class_="examples", aria_label="Examples")
 
 
 def _answer(tab: Tab) -> Tag:

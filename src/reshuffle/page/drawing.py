@@ -43,6 +43,30 @@ def axes(xlabel: str, ylabel: str, *, size: tuple[float, float] = SIZE) -> "Axes
     return ax
 
 
+def panels(rows: int, columns: int, xlabel: str, ylabel: str) -> "list[Axes]":
+    """Small axes beside and below each other, alike, on one figure."""
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(SIZE[0], 1.5 * rows + 0.7), facecolor=PAPER)
+    FigureCanvasSVG(figure)
+    figure.text(0.02, 0.985, ylabel, color=INK, fontsize=11, va="top")
+    figure.text(0.55, 0.005, xlabel, color=INK, fontsize=11, ha="center", va="bottom")
+    left, right, bottom, top, gap = 0.1, 0.99, 0.075, 0.975, 0.06
+    width, height = (right - left - gap * (columns - 1)) / columns, (top - bottom) / rows
+    made = []
+    for place in range(rows * columns):
+        row, column = divmod(place, columns)
+        corner = (left + column * (width + gap), top - (row + 1) * height)
+        ax = figure.add_axes((*corner, width, 0.68 * height), facecolor="none")
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.spines[["left", "bottom"]].set_color(INK)
+        ax.tick_params(colors=INK, labelsize=9, length=2, labelleft=column == 0, labelbottom=row == rows - 1)
+        ax.grid(axis="y", color=FAINT, linewidth=0.5)
+        made.append(ax)
+    return made
+
+
 def logarithmic(ax: "Axes", axis: str) -> None:
     """Powers of ten as plain numbers, without minor ticks: TeX and those are most of the time of a picture."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator

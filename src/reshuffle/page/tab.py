@@ -1,7 +1,7 @@
 """What a tab is: a question, its inputs, and the functions that answer."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from reshuffle.page.fields import Field
@@ -43,6 +43,8 @@ class Tab:
     fields : list of Field
     stages : list of Stage
         Asked one after the other; each answer takes the place of the one before it, and None leaves that.
+    examples : dict
+        Values of fields that are worth a look, by name; of the others the defaults.
     advice : str
         What to try where it takes too long.
     """
@@ -55,7 +57,8 @@ class Tab:
     fields: Sequence[Field]
     stages: Sequence[Stage]
     advice: str = "try smaller numbers"
+    examples: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def texts(self, values: Mapping[str, Any]) -> dict[str, str]:
         """The values of its fields as text."""
-        return {field.name: field.write(values[field.name]) for field in self.fields}
+        return {one.name: one.write(values[one.name]) for one in self.fields}

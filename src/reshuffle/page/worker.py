@@ -40,7 +40,7 @@ def answer(module: str, function: str, values: dict[str, Any], upload: str | Non
     try:
         with warnings.catch_warnings(record=True) as said, redirect_stderr(told):
             warnings.simplefilter("always")
-            found = getattr(import_module(f"reshuffle.page.{module}"), function)(values, upload)
+            found = getattr(import_module(f"reshuffle.page.tabs.{module}"), function)(values, upload)
     except Exception as error:
         return Refused(complaint(error))
     words = [str(warning.message) for warning in said if issubclass(warning.category, UserWarning)]

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from reshuffle.page.fields import Slider, Whole
-from reshuffle.page.limit_pictures import LAST, Spectrum, number, risk_picture, sampled, spectrum_picture
 from reshuffle.page.shown import Shown
 from reshuffle.page.tab import Stage, Tab
+from reshuffle.page.tabs.limit_pictures import LAST, Spectrum, number, risk_picture, sampled, spectrum_picture
 
 if TYPE_CHECKING:
     import reshuffle as rs
