@@ -150,9 +150,6 @@ class MiniBatchRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : (n, p)
-            Dense or sparse.
-        y : (n,) or (n, t)
         sample_weight : (n,), optional
             None below zero. How they count is said above.
         """

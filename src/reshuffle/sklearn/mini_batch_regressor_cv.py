@@ -118,9 +118,6 @@ class MiniBatchRegressorCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : (n, p)
-            Dense or sparse.
-        y : (n,) or (n, t)
         sample_weight : (n,), optional
             As in MiniBatchRegressor; held-out rows count by them too.
         """
