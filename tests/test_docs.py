@@ -59,12 +59,10 @@ def test_every_file_that_a_page_names_exists(page):
 @pytest.mark.parametrize("page", PAGES)
 def test_every_picture_page_and_heading_that_a_page_links_to_exists(page):
     path = ROOT / page
-    for link in re.findall(
-        r"\]\(([^)\s]+)\)", re.sub(r"```.*?```|`[^`]*`", "", path.read_text(), flags=re.DOTALL)
-    ):
-        if not link.startswith(
-            ("http", "gallery/")
-        ):  # the gallery is made with the site, which checks its links
+    text = re.sub(r"```.*?```|`[^`]*`", "", path.read_text(), flags=re.DOTALL)
+    for link in re.findall(r"\]\(([^)\s]+)\)", text):
+        # The gallery is made with the site, which checks its links.
+        if not link.startswith(("http", "gallery/")):
             name, _, anchor = link.partition("#")
             target = (path.parent / name) if name else path
             assert target.exists(), link

@@ -4,14 +4,10 @@ import inspect
 
 import reshuffle
 
-ROOMS = {
-    "reshuffle": reshuffle,
-    "reshuffle.schedules": reshuffle.schedules,
-    "reshuffle.sklearn": reshuffle.sklearn,
-    "reshuffle.torch": reshuffle.torch,
-    "reshuffle.asymptotics": reshuffle.asymptotics,
-    "reshuffle.free": reshuffle.free,
-    "reshuffle.plotting": reshuffle.plotting,
+ROOMS = {"reshuffle": reshuffle} | {
+    f"reshuffle.{name}": getattr(reshuffle, name)
+    for name in reshuffle.__all__
+    if inspect.ismodule(getattr(reshuffle, name))
 }
 
 

@@ -17,6 +17,10 @@ LISTED = [
 PUBLIC = public()
 
 
+def test_there_are_rooms():
+    assert {"reshuffle", "reshuffle.free", "reshuffle.schedules", "reshuffle.plotting"} <= set(ROOMS)
+
+
 def test_no_name_is_listed_twice():
     assert sorted(set(LISTED)) == sorted(LISTED)
 
@@ -25,7 +29,7 @@ def test_no_name_is_listed_twice():
 def test_a_public_name_has_a_page(name):
     # What two rooms share, such as ConvergenceError, has one page, to which the other room links.
     shared = [other for other, value in PUBLIC.items() if value is PUBLIC[name]]
-    assert sum(other in LISTED for other in shared) == 1
+    assert sum(other in LISTED for other in shared) == 1, f"{name} belongs on a page of docs/api, once"
 
 
 @pytest.mark.parametrize("name", LISTED)

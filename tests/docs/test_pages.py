@@ -1,0 +1,30 @@
+"""Every page of the site can be reached from its first one."""
+
+import re
+from pathlib import Path
+
+DOCS = Path(__file__).parents[2] / "docs"
+MADE = {"gallery/index"}
+"""What the build makes."""
+
+
+def listed(page):
+    """The pages that the tables of contents of a page list, by their paths without a suffix."""
+    blocks = re.findall(
+        r"^```{toctree}\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    )
+    names = [line for block in blocks for line in block.splitlines() if line and not line.startswith(":")]
+    return [str((page.parent / name).relative_to(DOCS)) for name in names]
+
+
+def test_every_page_is_in_one_table_of_contents():
+    pages = {str(path.relative_to(DOCS).with_suffix("")): path for path in DOCS.rglob("*.md")}
+    found = [name for path in pages.values() for name in listed(path)]
+    assert sorted(found) == sorted({*pages, *MADE} - {"index"})
+
+
+def test_every_page_begins_with_its_only_title():
+    for path in DOCS.rglob("*.md"):
+        text = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+        assert text.startswith("# "), path
+        assert len(re.findall(r"^# ", text, re.MULTILINE)) == 1, path
