@@ -1,7 +1,10 @@
 """Settings of every test: the same examples on every machine, no deadline and no threads on a shared one."""
 
+import gc
 import os
+from collections.abc import Generator
 
+import pytest
 import threadpoolctl
 from hypothesis import settings
 
@@ -14,3 +17,14 @@ settings.load_profile("reshuffle")
 # The matrices of the tests are small: threads would only wait for each other, for minutes on a busy machine. As
 # many as are asked for are given, though: `make test-processors` runs with two as well.
 threadpoolctl.threadpool_limits(int(os.environ.get("OPENBLAS_NUM_THREADS", "1")))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Half a million objects of libraries and tests are made here and stay: none of them is ever garbage."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
