@@ -10,7 +10,9 @@ import pytest
 from tests.cli.terminal import run
 
 ROOT = Path(__file__).parents[2]
-COMMAND = re.compile(r"^ {4}reshuffle ((?:advise|curve|sweep|stability|limits|spectrum) [^#|\n]*)", re.MULTILINE)
+COMMAND = re.compile(
+    r"^ {4}reshuffle ((?:advise|curve|sweep|stability|limits|spectrum) [^#|\n]*)", re.MULTILINE
+)
 SHOWN = [
     line.strip()
     for page in ("README.md", "docs/command_line.md")
@@ -49,7 +51,8 @@ def test_the_advice_for_diabetes_is_that_of_the_documentation(capsys, tmp_path, 
 
 def test_the_options_of_the_documentation_exist(capsys):
     known = "".join(
-        run(capsys, command, "--help").out for command in ("curve", "advise", "sweep", "stability", "reproduce")
+        run(capsys, command, "--help").out
+        for command in ("curve", "advise", "sweep", "stability", "reproduce")
     )
     page = (ROOT / "docs/command_line.md").read_text(encoding="utf-8")
     options = {option.rstrip("-") for option in re.findall(r"`(--[a-z-]+)", page)}
