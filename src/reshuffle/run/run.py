@@ -561,9 +561,10 @@ def descend(
     >>> averaged.risk([0, 10, 300]).total.round(4)
     array([1.    , 0.6301, 0.8585])
     """
-    problem, scheme = base.fitted(checked_problem(problem), scheme)
-    steps = scheme.steps(problem.n)
+    problem = checked_problem(problem)
+    steps = base.scheme_of(scheme).steps(problem.n)
     made = recipe.checked(step, alpha, penalty, momentum, steps, nesterov, unpenalized, problem.p, average)
-    made = arranged(made, scheme, problem.n)
-    wanted = accuracy(method, rtol, budget, seed)
-    return Run(problem, scheme, made, checked_start(start, problem), wanted)
+    begin, wanted = checked_start(start, problem), accuracy(method, rtol, budget, seed)
+    # Last of all, since rows that are read in chunks are read here.
+    problem, scheme = base.fitted(problem, scheme)
+    return Run(problem, scheme, arranged(made, scheme, problem.n), begin, wanted)

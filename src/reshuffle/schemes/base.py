@@ -261,13 +261,13 @@ def fitted(problem: LeastSquares, value: Any) -> tuple[LeastSquares, Scheme]:
     if isinstance(value, Scheme) and value.met is not None and problem.has_kept(value.met):
         return problem, value
     if problem.stream is not None:
-        scheme = _alike(_scheme(value), problem.n)
+        scheme = _alike(scheme_of(value), problem.n)
         groups = scheme.groups(problem.n)
         seen = problem.of_groups(groups)
         return seen, scheme.on_groups(seen.kept, groups.first_rows)
     if problem.kept.are_all:
         return problem, checked(value, problem.n)
-    return problem, _alike(_scheme(value), problem.n).on_kept(problem.kept)
+    return problem, _alike(scheme_of(value), problem.n).on_kept(problem.kept)
 
 
 def _alike(scheme: Scheme, n: int) -> Scheme:
@@ -278,12 +278,13 @@ def _alike(scheme: Scheme, n: int) -> Scheme:
 
 def checked(value: Any, n: int) -> Scheme:
     """Return `value` if it is a scheme whose batches fit n rows."""
-    scheme = _scheme(value)
+    scheme = scheme_of(value)
     scheme.partition(n)
     return scheme
 
 
-def _scheme(value: Any) -> Scheme:
+def scheme_of(value: Any) -> Scheme:
+    """Return `value` if it is a scheme, as it was made."""
     if isinstance(value, type) and issubclass(value, Scheme):
         made = f"{value.__name__}({value.example})"
         raise TypeError(f"scheme must be made before it is used: {made} in place of {value.__name__}.")

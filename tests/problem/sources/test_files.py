@@ -94,6 +94,20 @@ def test_one_pass_serves_all_batches_and_what_was_read_is_not_read_again(
     assert problem.stream.passes == 2
 
 
+def test_nothing_is_read_for_arguments_that_are_wrong(tmp_path, streaming, arrays):
+    problem = rs.LeastSquares(mapped(tmp_path / "X.bin", arrays[0]), arrays[1])
+    for scheme, recipe in (
+        (rs.RandomReshuffling(N + 1), {}),
+        (rs.RandomReshuffling(2), {"step": -1.0}),
+        (rs.RandomReshuffling(2), {"start": [0.0]}),
+        (rs.RandomReshuffling(2), {"method": "guess"}),
+        (rs.RandomReshuffling([[0], [1]]), {}),
+    ):
+        with pytest.raises(ValueError, match="must"):
+            rs.descend(problem, scheme, **{"step": 0.1, **recipe})
+    assert problem.stream.passes == 0
+
+
 def test_weights_outputs_truth_and_float32(tmp_path, streaming, arrays):
     X, y = arrays[0].astype(np.float32), np.column_stack([arrays[1], arrays[0][:, 0]])
     rng = np.random.default_rng(1)
