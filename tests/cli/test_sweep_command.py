@@ -89,7 +89,7 @@ def test_own_data_and_steps_that_are_chosen(capsys):
         "--target",
         "price",
         "--batch-size",
-        "10,20",
+        "20,40",
         "--standardize",
         "--out",
         "grid",
