@@ -75,11 +75,10 @@ def test_the_same_command_goes_on_where_it_was(capsys, monkeypatch):
     assert outcome.code == 130
     assert "finished points are kept in grid/cells, and the same command goes on" in outcome.err
     assert outcome.err.count("\n") == 1
-    out, _ = swept(capsys, *SMALL)
-    assert "3 answers were there already." in out
     victim = sorted(Path("grid/cells").iterdir())[0]
     victim.write_bytes(victim.read_bytes()[:-9])
     out, _ = swept(capsys, *SMALL)
+    assert "2 answers were there already." in out
     assert "1 files there were not whole and were computed again." in out
 
 
@@ -90,17 +89,17 @@ def test_own_data_and_steps_that_are_chosen(capsys):
         "--target",
         "price",
         "--batch-size",
-        "10,20",
+        "20,40",
         "--standardize",
         "--out",
         "grid",
     )
-    out, told = swept(capsys, *arguments, "--scheme", "sample-reshuffling", "--epochs", "9", "--step", "auto")
+    out, told = swept(capsys, *arguments, "--epochs", "9", "--step", "auto")
     assert "leave-one-out" in out
     steps = told["coordinates"]["step"]
     assert len(steps) == 16
     assert steps[-1] / steps[0] > 100
-    assert told["coordinates"]["batch_size"] == [10, 20]
+    assert told["coordinates"]["batch_size"] == [20, 40]
     assert "leave_one_out_standard_error" in told["variables"]
 
 

@@ -24,7 +24,7 @@ def problem():
 
 
 def test_every_point_equals_a_separate_call(problem):
-    over = {"batches": [1, 2, 4], "momentum": [0.0, 0.6], "alpha": [0.1, 0.4, 1.0]}
+    over = {"batches": [1, 4], "momentum": [0.0, 0.6], "alpha": [0.1, 1.0]}
     found = rs.sweep(problem, over=over, ask=["risk", "training_loss", "leave_one_out"], epochs=EPOCHS)
     assert found["risk"].dims == ("batches", "momentum", "alpha", "epochs")
     for batches in over["batches"]:

@@ -163,7 +163,7 @@ def node_mean(problem: LeastSquares, scheme: Scheme, blocks: Blocks, step: float
 
 def window(blocks: Blocks, interval: Interval, known: Sequence[NodeMean]) -> StepWindow:
     """Put together what is known at the nodes of an interval."""
-    kernels = np.stack([node.kernel for node in known])
+    kernels = _stacked([node.kernel for node in known])
     return StepWindow(
         interval=interval,
         blocks=blocks,
@@ -171,9 +171,9 @@ def window(blocks: Blocks, interval: Interval, known: Sequence[NodeMean]) -> Ste
         kernels=kernels,
         pulls=None
         if known[0].pull is None
-        else np.stack([node.pull for node in known if node.pull is not None]),
-        products=np.stack([node.product for node in known]),
-        entries=np.stack([node.entry for node in known]),
+        else _stacked([node.pull for node in known if node.pull is not None]),
+        products=_stacked([node.product for node in known]),
+        entries=_stacked([node.entry for node in known]),
         weight=known[0].weight,
         defect=float(np.abs(_combined(interval.must_vanish, kernels)).max(initial=0.0)),
     )
@@ -182,6 +182,11 @@ def window(blocks: Blocks, interval: Interval, known: Sequence[NodeMean]) -> Ste
 def _scaled(problem: LeastSquares, step: float) -> float:
     scale = problem.row_space.scale
     return step * scale * scale
+
+
+def _stacked(values: Sequence[FloatArray]) -> FloatArray:
+    # In one piece each, or combinations would copy all of it every time.
+    return np.ascontiguousarray(np.stack(values))
 
 
 def _combined(weights: FloatArray, values: FloatArray) -> FloatArray:
