@@ -120,16 +120,12 @@ class Visitor:
             values,
         )
 
-    def send(self, name, content):
+    def send(self, path):
         """Send a file, and wait for what is said of it."""
         before = self.page.get_attribute("#answer-data", "data-asked")
-        self.input("data.file").set_input_files({"name": name, "mimeType": "text/csv", "buffer": content})
+        self.input("data.file").set_input_files(path)
         self.page.wait_for_function(
-            """before => {
-                const answer = document.getElementById("answer-data");
-                return answer.dataset.asked !== before || answer.classList.contains("refused");
-            }""",
-            arg=before,
+            'before => document.getElementById("answer-data").dataset.asked !== before', arg=before
         )
         return self.settled("data")
 

@@ -7,7 +7,8 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from reshuffle import asymptotics
+from reshuffle import asymptotics, free
+from reshuffle.free.algebra import parser
 
 
 def numbers(text):
@@ -21,23 +22,10 @@ def expected(aspect, alpha, batches, noise):
     return [best.epoch, float(f"{best.risk:.4g}"), float(f"{curve.limit().total:.4g}")]
 
 
-def test_the_first_answer_is_the_library_s(visit):
+def test_after_fifty_quick_drags_the_answer_is_that_of_the_last_position(visit):
     visitor = visit()
     assert numbers(visitor.open()) == expected(1.5, 0.2, 2, 0.5)
     assert visitor.setting() == "p / n = 1.5, noise 0.5, alpha = 0.2, 2 batches"
-    facts = dict(
-        zip(
-            visitor.page.locator("#answer-limit dt").all_inner_texts(),
-            visitor.page.locator("#answer-limit dd").all_inner_texts(),
-            strict=True,
-        )
-    )
-    assert float(facts["Largest step, alpha"]) == pytest.approx(asymptotics.critical_alpha(1.5, 2), rel=1e-3)
-
-
-def test_after_fifty_quick_drags_the_answer_is_that_of_the_last_position(visit):
-    visitor = visit()
-    visitor.open()
     # Everything that is ever shown is written down, with the position of the slider at that moment.
     visitor.page.evaluate(
         """() => {
@@ -114,7 +102,8 @@ def test_what_an_address_may_not_be_is_told_in_a_sentence(visit):
 
 def test_two_sessions_do_not_meet(visit):
     one, other = visit(), visit()
-    one.open(), other.open("?tab=limit&limit.batches=1")
+    one.open()
+    other.open("?tab=limit&limit.batches=1")
     one.drag("limit.noise", 0.1)
     other.drag("limit.noise", 2)
     one.drag("limit.noise", 0.7)
@@ -145,21 +134,14 @@ def test_everything_can_be_reached_with_the_keyboard(visit):
     assert "aspect=1.2" in page.inner_text("#answer-limit details[open] code")
 
 
-def test_everything_has_a_name_for_those_who_do_not_see_it(visit):
-    visitor = visit()
-    for tab in ("limit", "data"):
-        visitor.open(f"?tab={tab}")
-        nameless = visitor.page.evaluate(
-            """() => Array.from(document.querySelectorAll("input, select, textarea, button, a, svg[role=img]"))
-                .filter(one => one.type !== "hidden" && !(one.labels && one.labels.length)
-                    && !one.getAttribute("aria-label") && !one.textContent.trim())
-                .map(one => one.outerHTML.slice(0, 80))"""
-        )
-        assert nameless == []
-        assert visitor.page.locator(f"#panel-{tab} svg[role=img]").count() >= 2
-        assert numbers(visitor.page.get_attribute(f"#panel-{tab} svg[role=img] >> nth=0", "aria-label"))
-    assert visitor.page.get_attribute("html", "lang") == "en"
-    assert visitor.page.locator("h1").count() == 1
+def nameless(page):
+    """What a screen reader would have no word for."""
+    return page.evaluate(
+        """() => Array.from(document.querySelectorAll("input, select, textarea, button, a, svg[role=img]"))
+            .filter(one => one.type !== "hidden" && !(one.labels && one.labels.length)
+                && !one.getAttribute("aria-label") && !one.textContent.trim())
+            .map(one => one.outerHTML.slice(0, 80))"""
+    )
 
 
 def test_pictures_are_saved_as_svg_and_as_numbers(visit):
@@ -199,18 +181,83 @@ def contrast(page, selector):
     )
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_it_can_be_read_in_light_and_dark_and_on_a_narrow_screen(visit, scheme):
-    visitor = visit(color_scheme=scheme, viewport={"width": 400, "height": 800})
-    for tab in ("limit", "data"):
-        visitor.open(f"?tab={tab}")
-        assert visitor.page.evaluate("document.documentElement.scrollWidth") <= 400
-        for selector in (".told", ".setting", ".fact dt", ".remark", "a", "summary", "svg text"):
-            assert contrast(visitor.page, f"#answer-{tab} {selector}") >= 4.5, selector
-        for selector in (".lead", ".help", "label", '[role="tab"][aria-selected="false"]'):
-            where = selector if selector.startswith("[") else f"#panel-{tab} {selector}"
-            assert contrast(visitor.page, where) >= 4.5, selector
-    before = visitor.page.evaluate("getComputedStyle(document.querySelector('#panel-data svg text')).fill")
-    visitor.page.click("#theme")
-    after = visitor.page.evaluate("getComputedStyle(document.querySelector('#panel-data svg text')).fill")
-    assert before != after
+def test_it_can_be_read_by_all_on_a_narrow_screen_in_light_and_dark(visit):
+    visitor = visit(color_scheme="dark", viewport={"width": 400, "height": 800})
+    page = visitor.page
+    visitor.open()
+    assert page.get_attribute("html", "lang") == "en"
+    assert page.locator("h1").count() == 1
+    for tab in ("limit", "data", "free"):
+        page.click(f"#tab-{tab}")
+        visitor.settled(tab)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 400
+        assert nameless(page) == []
+        assert numbers(page.get_attribute(f"#panel-{tab} svg[role=img] >> nth=0", "aria-label"))
+        fills = []
+        for _ in ("dark", "light"):
+            for selector in (".told", ".setting", ".fact dt", "a", "summary", "svg text"):
+                assert contrast(page, f"#answer-{tab} {selector}") >= 4.5, selector
+            for selector in (".lead", ".help", "label"):
+                assert contrast(page, f"#panel-{tab} {selector}") >= 4.5, selector
+            assert contrast(page, '[role="tab"][aria-selected="false"]') >= 4.5
+            fills.append(page.eval_on_selector(f"#panel-{tab} svg text", "one => getComputedStyle(one).fill"))
+            page.click("#theme")
+        assert fills[0] != fills[1]
+
+
+HOSTILE = {
+    "binary.csv": (bytes(range(256)) * 10, "no text"),
+    "formula.csv": (b"a,y\n=cmd|'/c calc'!A0,1\n2,2\n3,5\n", "must be a number"),
+    "ragged.csv": (b"a,y\n1,2\n3\n", "line 3 has 1 cells"),
+    "huge.csv": (b"a,y\n" + b"1,2\n" * 6_000_000, "at most 20 MB"),
+}
+
+
+def test_files_are_planned_for_or_refused_in_a_sentence(visit, tmp_path):
+    visitor = visit()
+
+    def sent(name, content):
+        (tmp_path / name).write_bytes(content)
+        return visitor.send(tmp_path / name)
+
+    visitor.open("?tab=data&data.source=upload&data.epochs=50")
+    assert "Send a CSV file first" in visitor.sentence()
+    for name, (content, reason) in HOSTILE.items():
+        assert reason in sent(name, content)
+        assert visitor.page.locator("#answer-data.refused").count() == 1
+    # A name that is markup is text, in the list of columns as in the answer.
+    evil = "<img src=x onerror=document.title='hurt'>"
+    rows = "".join(f"{k % 7},{k * k % 11},{3 * (k % 7) - k % 5}\n" for k in range(30))
+    assert sent("mine.csv", f"{evil},b,<b>y</b>\n{rows}".encode()).startswith("Train with ")
+    assert visitor.page.locator("#panel-data img, #panel-data b").count() == 0
+    assert visitor.page.title() == "reshuffle: explore"
+    assert visitor.input("data.target").locator("option").all_inner_texts() == [evil, "b", "<b>y</b>"]
+    assert 'pd.read_csv("mine.csv")' in visitor.page.text_content("#answer-data details code >> nth=0")
+    # Another target, and a column left out: the answer says so.
+    visitor.input("data.target").select_option("b")
+    visitor.settled("data")
+    visitor.page.click('#panel-data summary:has-text("Leave out")')
+    visitor.page.click('[id="data.leave_out.0"]')
+    visitor.settled("data")
+    assert "target b; left out <img" in visitor.setting()
+    # Another session knows nothing of it.
+    assert "Send a CSV file first" in visit().open("?tab=data&data.source=upload")
+
+
+def test_ways_to_shuffle_and_free_laws_answer_and_complain_in_sentences(visit):
+    visitor = visit()
+    small = "?tab=shuffle&shuffle.rows=16&shuffle.columns=3&shuffle.batches=2&shuffle.epochs=5"
+    assert visitor.open(small).startswith("One run has the least test error with ")
+    assert visitor.page.locator("#panel-shuffle tbody tr").count() == 8
+    visitor.page.click("#tab-free")
+    told = visitor.settled("free")
+    law = free.spectrum(parser.parse("x + y - (x*y + y*x)/2", ["x=mp(3, 0.1)", "y=mp(3, 0.1)"]))
+    ((low, high),), ((place, mass),) = law.support, law.atoms
+    assert numbers(told) == pytest.approx([low, high, mass, place], rel=1e-3)
+    visitor.input("free.expression").fill("x*y + __import__('os')")
+    assert "expected" in visitor.settled("free")
+    assert visitor.page.locator("#answer-free.refused").count() == 1
+    visitor.page.click("text=anticommutator")
+    visitor.page.wait_for_selector("html[data-ready=yes]")
+    assert "no atoms" in visitor.settled("free")
+    assert "expression=x%2Ay" in visitor.page.url

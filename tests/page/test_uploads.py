@@ -154,3 +154,44 @@ def test_a_name_leads_nowhere_but_into_the_folder(tmp_path, name):
     assert path.exists()
     assert path.suffix == ".csv"
     assert len(path.name) < 80
+
+
+def test_nothing_is_taken_but_at_an_address_of_ours():
+    from starlette.responses import PlainTextResponse
+
+    from reshuffle.page.letterbox import Letterbox
+
+    async def story(method, path, chunks):
+        letterbox = Letterbox()
+
+        async def keep(request):
+            found = b"".join([part async for part in request.stream()])
+            if found == b"bad":
+                raise InputError("It is bad.")
+            return found.decode()
+
+        slot = letterbox.open(keep)
+        sent, parts = [], list(chunks)
+
+        async def receive():
+            return {"type": "http.request", "body": parts.pop(0), "more_body": bool(parts)}
+
+        async def send(message):
+            sent.append(message)
+
+        path = path.replace("SLOT", slot)
+        scope = {"type": "http", "method": method, "path": path, "headers": [], "query_string": b"",
+                 "server": ("127.0.0.1", 1), "scheme": "http", "root_path": ""}  # fmt: skip
+        await letterbox.before(PlainTextResponse("the page"))(scope, receive, send)
+        letterbox.close(slot)
+        await letterbox.before(PlainTextResponse("the page"))(scope | {"method": "POST"}, receive, send)
+        return sent[0]["status"], sent[1]["body"], sent[2]["status"]
+
+    def told(*arguments):
+        return asyncio.run(story(*arguments))
+
+    assert told("POST", "/SLOT", [b"a", b"b"]) == (200, b'{"name":"ab"}', 404)
+    assert told("POST", "/SLOT", [b"bad"]) == (200, b'{"refused":"It is bad."}', 404)
+    assert told("POST", "/session/x/upload/1", [b"a"])[0] == 404
+    assert told("PUT", "/SLOT", [b"a"])[0] == 404
+    assert told("GET", "/", [b""])[1] == b"the page"

@@ -8,13 +8,13 @@ from urllib.parse import unquote
 from htmltools import HTMLDependency, Tag, TagList, head_content, tags
 from shiny import App, Inputs, Outputs, Session, reactive
 from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.types import ASGIApp
 
 from reshuffle import __version__
-from reshuffle.cli.complaints import InputError
 from reshuffle.page import address, uploads
 from reshuffle.page.conversation import Conversation
 from reshuffle.page.forms import entry
+from reshuffle.page.letterbox import Letterbox
 from reshuffle.page.tab import Tab
 from reshuffle.page.tabs import TABS
 from reshuffle.page.workshop import Workshop
@@ -28,35 +28,31 @@ _OURS = HTMLDependency(
 )
 
 
-def application(workshop: Workshop) -> App:
+def application(workshop: Workshop) -> ASGIApp:
     """The page; the workshop is that of all sessions."""
+    letterbox = Letterbox()
 
     def server(inputs: Inputs, _outputs: Outputs, session: Session) -> None:
-        converse(inputs, session, workshop)
+        converse(inputs, session, workshop, letterbox)
 
-    return App(page, server)
+    return letterbox.before(App(page, server))
 
 
-def converse(inputs: Inputs, session: Session, workshop: Workshop) -> None:
+def converse(inputs: Inputs, session: Session, workshop: Workshop, letterbox: Letterbox) -> None:
     """What happens in one session, from its first question to its end."""
     folder = tempfile.TemporaryDirectory(prefix="reshuffle-page-")
     conversation = Conversation(TABS, workshop, session.send_custom_message)
 
-    async def receive(request: Request) -> JSONResponse:
+    async def keep(request: Request) -> str:
         name = unquote(request.headers.get("x-file-name", ""))
-        try:
-            conversation.upload = await uploads.keep(request.stream(), Path(folder.name), name)
-        except InputError as error:
-            return JSONResponse({"refused": str(error)})
-        return JSONResponse({"name": conversation.upload.name})
+        conversation.upload = await uploads.keep(request.stream(), Path(folder.name), name)
+        return conversation.upload.name
 
-    # Shiny awaits what handlers return, though its types do not say so.
-    handler: Any = receive
-    route = session.dynamic_route("upload", handler)
+    slot = letterbox.open(keep)
 
     @reactive.effect
     async def _() -> None:
-        await session.send_custom_message("welcome", {"upload": route, "largest": uploads.LARGEST})
+        await session.send_custom_message("welcome", {"upload": slot, "largest": uploads.LARGEST})
 
     @reactive.effect
     @reactive.event(inputs.asked)
@@ -64,6 +60,7 @@ def converse(inputs: Inputs, session: Session, workshop: Workshop) -> None:
         conversation.ask(inputs.asked())
 
     def end() -> None:
+        letterbox.close(slot)
         conversation.stop()
         folder.cleanup()
 

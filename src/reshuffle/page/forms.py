@@ -83,7 +83,7 @@ def _(field: Text, common: Attributes, value: Any) -> TagList:
 @_input.register
 def _(field: Column, common: Attributes, value: Any) -> TagList:
     options = [tags.option(value or "the last column", value=value, selected="")]
-    return TagList(_labelled(field, common), tags.select(common, *options))
+    return TagList(_labelled(field, common), tags.select(common, {"data-column": ""}, *options))
 
 
 @_input.register

@@ -61,31 +61,37 @@ def _limit(values: Mapping[str, Any]) -> Shown:
     from reshuffle import asymptotics, plotting
 
     aspect, noise, alpha, batches = (values[name] for name in ("aspect", "noise", "alpha", "batches"))
+    threshold = asymptotics.critical_alpha(aspect, batches)
+    if alpha >= threshold:
+        # What grows without bound is not resolved by integrals over a spectrum, and nobody asks for its digits.
+        return _stand_in(values, threshold)
     curve = asymptotics.learning_curve(aspect, alpha, batches, noise=noise)
-    risk = curve.risk(_epochs())
     return _shown(
         values,
-        risk,
+        curve.risk(_epochs()),
         curve.best_epoch(),
         float(curve.limit().total),
         Spectrum(*plotting.spectrum_points(curve.spectrum), is_sampled=False),
-        threshold=asymptotics.critical_alpha(aspect, batches),
+        threshold=threshold,
         python=_LIMIT_LINES.format_map(values),
     )
 
 
-def _stand_in(values: Mapping[str, Any]) -> Shown:
-    """One drawn problem, exactly, until the limit is known."""
+def _stand_in(values: Mapping[str, Any], threshold: float | None = None) -> Shown:
+    """One drawn problem, exactly: until the limit is known, and beyond the threshold."""
     problem, scheme, run = _drawn(values, _ROWS)
+    drawn = f"one drawn problem with {_ROWS} rows"
     return _shown(
         values,
         run.risk(_epochs()),
         run.best_epoch(),
         float(run.risk(math.inf).total),
         _of_problem(problem, scheme, values["alpha"]),
-        threshold=None,
+        threshold=threshold,
         python=_finite_lines(values, run, 60),
-        note=f"A first look: one drawn problem with {_ROWS} rows. The limit of many rows takes a little longer.",
+        note=f"A first look: {drawn}. The limit of many rows takes a little longer."
+        if threshold is None
+        else f"With many rows this step is too large, and all grows without bound; shown is {drawn}.",
     )
 
 

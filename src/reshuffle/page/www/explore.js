@@ -36,19 +36,24 @@
     input.style.setProperty("--share", share);
   }
 
-  // A question: all inputs as they are now. What was shown before is marked as belonging to an older one.
-  function ask() {
-    if (!connected) return;
+  // From here on, what is shown belongs to an older question, and is marked so.
+  function begin(tab) {
     serial += 1;
-    const tab = activeTab();
-    const texts = {};
-    for (const input of inputs()) {
-      if (input.type !== "file" && textOf(input) !== input.dataset.default) texts[input.dataset.key] = textOf(input);
-    }
     const answer = answerOf(tab);
     answer.dataset.asked = serial;
     answer.setAttribute("aria-busy", "true");
     answer.classList.add("busy");
+  }
+
+  // A question: all inputs as they are now.
+  function ask() {
+    if (!connected) return;
+    const tab = activeTab();
+    begin(tab);
+    const texts = {};
+    for (const input of inputs()) {
+      if (input.type !== "file" && textOf(input) !== input.dataset.default) texts[input.dataset.key] = textOf(input);
+    }
     Shiny.setInputValue("asked", { serial, tab, texts }, { priority: "event" });
   }
 
@@ -133,7 +138,7 @@
     const file = input.files[0];
     const tab = input.dataset.key.split(".")[0];
     if (!file) return;
-    serial += 1;  // Whatever is on its way belongs to the data before.
+    begin(tab);  // Whatever is on its way belongs to the data before.
     if (file.size > largest) {
       refuse(tab, `A file must have at most ${largest >> 20} MB, but ${file.name} has ${(file.size / 1048576).toFixed(1)} MB; `
         + "send a part of its rows.");
