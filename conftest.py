@@ -9,7 +9,8 @@ import threadpoolctl
 from hypothesis import settings
 
 # The gallery has a test of its own, tests/docs/test_examples.py; to look for doctests would run it once more.
-collect_ignore_glob = ["docs/examples/*.py"]
+# The settings of the site are read by Sphinx, which need not be there.
+collect_ignore_glob = ["docs/examples/*.py", "docs/conf.py"]
 
 settings.register_profile("reshuffle", deadline=None, derandomize=True, max_examples=60)
 settings.load_profile("reshuffle")
