@@ -122,6 +122,16 @@ def _nothing() -> None:
     """What is to be done about those that go on."""
 
 
+@contextmanager
+def _reporting(failure: Callable[[], None]) -> Iterator[None]:
+    """Tell of a failure as soon as there is one: who waits for all of the items hears of it too late."""
+    try:
+        yield
+    except BaseException:
+        failure()
+        raise
+
+
 def each(
     function: Callable[[Item], Result],
     items: Iterable[Item],
@@ -154,12 +164,8 @@ def each(
 
         def guarded(item: Item) -> Result:
             # What is done about overflow belongs to a thread and is not inherited, as the number of threads may be.
-            with one_thread(), np.errstate(**handling):
+            with one_thread(), np.errstate(**handling), _reporting(abandon):
                 return function(item)
 
-        with ThreadPoolExecutor(min(allowed, len(items))) as pool:
-            try:
-                return list(pool.map(guarded, items))
-            except BaseException:
-                abandon()
-                raise
+        with ThreadPoolExecutor(min(allowed, len(items))) as pool, _reporting(abandon):
+            return list(pool.map(guarded, items))
