@@ -11,6 +11,7 @@ from benchmarks import (
     schemes,
     shuffle_once,
     startup,
+    sweeps,
     training,
 )
 
@@ -24,4 +25,5 @@ asymptotics.main()
 training.main()
 centred_maps.main()
 leave_one_out.main()
+sweeps.main()
 startup.main()

@@ -38,8 +38,8 @@ class GridOptions:
     step: Annotated[
         str | None,
         Parameter(
-            help="Steps of a visit; auto (the default) for 16 of them, from a hundredth of the smallest safe step "
-            "of these batch sizes to twice the largest, below which single runs converge."
+            help="Steps of a visit; auto (the default) takes 16, from a hundredth of the smallest to twice the "
+            "largest safe step of these batch sizes: below its safe step single runs converge."
         ),
     ] = None
     alpha: Annotated[str | None, Parameter(help="Full-batch steps, instead of --step.")] = None
