@@ -62,6 +62,10 @@ class LeastSquares:
         its number of rows as ever, like torch's (w * loss).mean(). Weights are precisions: the noise in row i then
         has standard deviation noise / sqrt(w_i). X and y hold the rows multiplied by sqrt(w_i).
 
+    in_memory : bool, optional
+        Whether the rows of a source are read into memory, where everything can be asked of them, or in chunks. By
+        default they are up to 64 MB, but never those of Dask.
+
     Attributes
     ----------
     new_rows : (m, p) or None
@@ -95,8 +99,11 @@ class LeastSquares:
         covariance: CovarianceLike = None,
         noise: float | ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
+        *,
+        in_memory: bool | None = None,
     ):
-        found = X if isinstance(X, Stream) else opened(X, y, sample_weight)
+        keep = None if in_memory is None else checks.flag("in_memory", in_memory)
+        found = X if isinstance(X, Stream) else opened(X, y, sample_weight, keep)
         if isinstance(found, Stream):
             self.sample_weight = None
             self._shape(found.n, found.p, found.outputs, found.weights is not None)
@@ -178,7 +185,8 @@ class LeastSquares:
         if self.stream is not None or not self.kept.are_all:
             raise UnsupportedError(
                 f"{purpose} needs the rows one by one, but of these {self.n} rows only the statistics of each "
-                "batch are kept; give a sample of the rows that fits into memory to LeastSquares(X, y)."
+                "batch are kept; if they fit into memory, LeastSquares(X, y, in_memory=True) reads all of them, and "
+                "otherwise give it a sample."
             )
 
     @property

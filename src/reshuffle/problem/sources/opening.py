@@ -1,5 +1,6 @@
 """Which source X and y are, if they are not arrays in memory."""
 
+import math
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -31,10 +32,16 @@ class FewRows:
     names: list[str] | None
 
 
-def opened(X: Any, y: Any, sample_weight: Any) -> Stream | FewRows | None:
-    """A stream of rows, all rows if they are few, or None if X is no source but an array in memory."""
-    made = _opened_pair(X, y)
+def opened(X: Any, y: Any, sample_weight: Any, in_memory: bool | None = None) -> Stream | FewRows | None:
+    """A stream of rows, all rows if they are few or are wanted so, or None if X is an array in memory."""
+    most = IN_MEMORY if in_memory is None else math.inf if in_memory else 0.0
+    made = _opened_pair(X, y, most)
     if made is None:
+        if in_memory is False and not isinstance(X, np.memmap):
+            raise ValueError(
+                "in_memory must be True or left out for rows that are in memory already, but it is False; "
+                f"X is a {type(X).__name__}."
+            )
         return None
     features, responses = made
     if features.columns is None:
@@ -49,10 +56,10 @@ def opened(X: Any, y: Any, sample_weight: Any) -> Stream | FewRows | None:
             if responses.columns != 0
             else "y must have at least one column, but it has none."
         )
-    if isinstance(features, dask_rows.DaskRows):
+    if isinstance(features, dask_rows.DaskRows) and not in_memory:
         weights = None if sample_weight is None else checked_weights(sample_weight, features.rows)
         return dask_rows.DaskStream(features, responses, weights)
-    if features.bytes + responses.bytes <= IN_MEMORY:
+    if in_memory or features.bytes + responses.bytes <= most:
         return FewRows(_whole("X", features), _whole("y", responses), features.names)
     weights = None if sample_weight is None else checked_weights(sample_weight, features.rows)
     return Stream(features, responses, weights)
@@ -76,7 +83,7 @@ def _whole(name: str, source: RowSource) -> FloatArray:
     return as_numbers(name, np.concatenate(list(source.chunks())), 0)
 
 
-def _opened_pair(X: Any, y: Any) -> tuple[RowSource, RowSource] | None:
+def _opened_pair(X: Any, y: Any, most: float) -> tuple[RowSource, RowSource] | None:
     """The sources of features and responses, of a table by the names of their columns."""
     if dask_rows.is_dask(X):
         return dask_rows.opened(X, y)
@@ -87,7 +94,7 @@ def _opened_pair(X: Any, y: Any) -> tuple[RowSource, RowSource] | None:
         X = arrow_tables.dataset_of(paths)
     if arrow_tables.is_dataset(X):
         return _of_table(X, y)
-    if isinstance(X, np.memmap) and X.nbytes > IN_MEMORY and X.ndim == 2:
+    if isinstance(X, np.memmap) and X.nbytes > most and X.ndim == 2:
         return ArrayRows(X), _responses(y)
     return None
 
