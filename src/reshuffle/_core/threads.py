@@ -8,7 +8,7 @@ is then done by one thread, its last bit does not depend on how many there are.
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from threading import Lock, local
 from typing import TypeVar
@@ -38,7 +38,8 @@ class _Limit:
         self._before: list[int] = []
 
     @property
-    def _libraries(self) -> list[threadpoolctl.LibController]:
+    def libraries(self) -> list[threadpoolctl.LibController]:
+        """Those that are held: whose threads are everyone's, or each thread's own."""
         return [
             library
             for library in libraries()
@@ -49,7 +50,7 @@ class _Limit:
         """Hold the libraries to one thread, unless they are."""
         with self._lock:
             if self._depth == 0:
-                self._before = [library.get_num_threads() for library in self._libraries]
+                self._before = [library.get_num_threads() for library in self.libraries]
                 self._set([1] * len(self._before))
             self._depth += 1
 
@@ -61,7 +62,7 @@ class _Limit:
                 self._set(self._before)
 
     def _set(self, counts: list[int]) -> None:
-        for library, before, count in zip(self._libraries, self._before, counts, strict=True):
+        for library, before, count in zip(self.libraries, self._before, counts, strict=True):
             if before > 1:
                 # Newer versions listen to one thread alone, but any of ours may be the last to leave.
                 release = getattr(library, "clear_controlling_thread", lambda force: None)
@@ -73,9 +74,7 @@ class _Limit:
         """How many threads there are, or were before they were held."""
         with self._lock:
             held = self._depth > 0
-            return max(
-                self._before if held else [lib.get_num_threads() for lib in self._libraries], default=1
-            )
+            return max(self._before if held else [lib.get_num_threads() for lib in self.libraries], default=1)
 
 
 class _LimitOfEachThread(_Limit, local):
@@ -91,26 +90,35 @@ def libraries() -> list[threadpoolctl.LibController]:
 _LIMITS = (_Limit(), _LimitOfEachThread(True))
 
 
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Hold BLAS to one thread; a few microseconds."""
-    for limit in _LIMITS:
-        limit.enter()
-    try:
-        yield
-    finally:
-        for limit in _LIMITS:
+class _Held:
+    """BLAS with one thread while it is open, as often and in as many threads as anyone likes."""
+
+    def __enter__(self) -> None:
+        for limit in _limits():
+            limit.enter()
+
+    def __exit__(self, *error: object) -> None:
+        for limit in _limits():
             limit.leave()
 
 
-@contextmanager
-def few_threads(size: float) -> Iterator[None]:
+@cache
+def _limits() -> tuple[_Limit, ...]:
+    """Those that there are libraries for."""
+    return tuple(limit for limit in _LIMITS if limit.libraries)
+
+
+_HELD, _FREE = _Held(), nullcontext()
+
+
+def one_thread() -> AbstractContextManager[None]:
+    """Hold BLAS to one thread; a few microseconds, and one where it is held already."""
+    return _HELD
+
+
+def few_threads(size: float) -> AbstractContextManager[None]:
     """Hold BLAS to one thread if `size`, the side of a square matrix of as much work, is small."""
-    if size >= _LARGE:
-        yield
-        return
-    with one_thread():
-        yield
+    return _FREE if size >= _LARGE else _HELD
 
 
 def workers() -> int:
