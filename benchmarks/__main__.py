@@ -8,6 +8,7 @@ from benchmarks import (
     expected_risk,
     free_spectrum,
     leave_one_out,
+    page,
     schemes,
     shuffle_once,
     startup,
@@ -25,3 +26,4 @@ training.main()
 centred_maps.main()
 leave_one_out.main()
 startup.main()
+page.main()
