@@ -8,6 +8,7 @@ from benchmarks import (
     expected_risk,
     free_spectrum,
     leave_one_out,
+    page,
     schemes,
     shuffle_once,
     startup,
@@ -27,3 +28,4 @@ centred_maps.main()
 leave_one_out.main()
 sweeps.main()
 startup.main()
+page.main()

@@ -37,7 +37,9 @@ def axes(xlabel: str, ylabel: str, *, size: tuple[float, float] = SIZE) -> "Axes
     ax.spines[["left", "bottom"]].set_color(INK)
     ax.tick_params(colors=INK, labelsize=10, length=3)
     ax.set_xlabel(xlabel, color=INK, fontsize=11)
-    ax.set_title(ylabel, color=INK, fontsize=11, loc="left", pad=8)
+    # Labels at fixed places: matplotlib would measure every tick, several times, to find better ones.
+    ax.xaxis.set_label_coords(0.5, -0.115)
+    ax.set_title(ylabel, color=INK, fontsize=11, loc="left", y=1.04, pad=0)
     ax.grid(axis="y", color=FAINT, linewidth=0.6)
     ax.set_axisbelow(True)
     return ax

@@ -44,8 +44,9 @@ class Letterbox:
         return outside
 
     async def _taken(self, request: Request) -> Response:
-        keep = self._slots.get(request.url.path.removeprefix(_PREFIX))
-        if keep is None or request.method != "POST":
+        is_letter = request.scope["method"] == "POST"
+        keep = self._slots.get(request.url.path.removeprefix(_PREFIX)) if is_letter else None
+        if keep is None:
             return PlainTextResponse("Nobody takes this here.", 404)
         try:
             return JSONResponse({"name": await keep(request)})

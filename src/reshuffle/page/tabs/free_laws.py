@@ -157,7 +157,7 @@ def _picture(values: Mapping[str, Any], eigenvalues: "FloatArray", law: "Spectru
     from reshuffle import plotting
     from reshuffle.free.view import view
 
-    ax = drawing.axes("eigenvalue", "density", size=(7.0, 4.0))
+    ax = drawing.axes("eigenvalue", "density", size=(5.4, 3.5))
     atoms = () if law is None else law.atoms
     scale = float(np.abs(eigenvalues).max()) or 1.0
     moving = eigenvalues

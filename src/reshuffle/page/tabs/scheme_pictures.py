@@ -46,7 +46,7 @@ def runs_picture(
         for number in range(drawn):
             drawing.line(ax, epochs, risks[:, number], "", drawing.SECOND, linewidth=0.8, alpha=0.55)
         drawing.line(ax, epochs, risks.mean(axis=1), "", drawing.FIRST, linewidth=2.0)
-        ax.set_title(name, color=drawing.INK, fontsize=10, loc="left", pad=3)
+        ax.set_title(name, color=drawing.INK, fontsize=10, loc="left", y=1.03, pad=0)
         ax.set_ylim(least - 0.1 * (top - least), top + 0.1 * (top - least))
         for number in ("mean", *range(drawn)):
             values = risks.mean(axis=1) if number == "mean" else risks[:, int(number)]

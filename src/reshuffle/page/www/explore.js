@@ -95,7 +95,10 @@
       if (input.tagName === "SELECT") {
         const chosen = choices[key];
         const others = names.includes(chosen) ? [] : [chosen];
-        input.replaceChildren(...others.concat(names).map((name) => new Option(name, name, false, name === chosen)));
+        // What was chosen for want of a choice stays the default, and no part of the address.
+        const value = input.value === "" ? "" : chosen;
+        input.replaceChildren(...others.concat(names).map(
+          (name) => new Option(name, name === chosen ? value : name, false, name === chosen)));
         continue;
       }
       const chosen = new Set(input.value.split("\n").filter((name) => names.includes(name)));

@@ -1,0 +1,66 @@
+"""How quickly the page is there, and how quickly its first tab answers a drag."""
+
+import itertools
+import os
+import statistics
+import subprocess
+import sys
+import time
+
+from rich.console import Console
+
+from benchmarks.core import table
+from reshuffle.page.tabs import without_data
+
+
+def main() -> None:
+    """Print both."""
+    made = table("The page", "what", "seconds", "target")
+    made.add_row("from the command to its address", f"{min(_ready() for _ in range(3)):.2f}", "<= 3")
+    for name, (clock, cpu) in _drags().items():
+        made.add_row(f"an answer to a drag, {name}", f"{clock:.3f} (of the processor: {cpu:.3f})", "<= 0.3")
+    Console(width=110).print(made)
+
+
+def _ready() -> float:
+    """Seconds until `reshuffle explore` prints where it is."""
+    begin = time.perf_counter()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "reshuffle", "explore", "--no-browser"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=os.environ | {"PYTHONUNBUFFERED": "1"},
+    )
+    assert process.stdout is not None
+    with process:
+        process.stdout.readline()
+        seconds = time.perf_counter() - begin
+        process.kill()
+    return seconds
+
+
+def _drags() -> dict[str, tuple[float, float]]:
+    """Medians over positions of the sliders, as they are computed for the page, pictures included."""
+    start = {field.name: field.default for field in without_data.TAB.fields}
+    without_data.quick(start)
+    kinds = {
+        "B = 1": {"batches": 1},
+        "B = 2": {"batches": 2},
+        "B = 4 (a first look)": {"batches": 4},
+        "B = 8 (a first look)": {"batches": 8},
+        "B = 2, momentum": {"batches": 2, "momentum": 0.5},
+    }
+    found = {}
+    for name, changes in kinds.items():
+        clocks, processors = [], []
+        for aspect, alpha in itertools.product((0.3, 0.9, 1.5, 3.0), (0.1, 0.3)):
+            begin = time.perf_counter(), time.process_time()
+            without_data.quick({**start, **changes, "aspect": aspect, "alpha": alpha})
+            clocks.append(time.perf_counter() - begin[0])
+            processors.append(time.process_time() - begin[1])
+        found[name] = statistics.median(clocks), statistics.median(processors)
+    return found
+
+
+if __name__ == "__main__":
+    main()
