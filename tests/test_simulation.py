@@ -7,8 +7,9 @@ import pytest
 import threadpoolctl
 
 import reshuffle as rs
-from reshuffle import simulation as simulator
 from reshuffle.recipe.recipe import Recipe
+from reshuffle.simulation import run_blocks, simulated
+from reshuffle.simulation.pair_tally import PairTally
 from tests.oracles import brute_force
 from tests.problems import SCHEMES, case, close
 
@@ -58,10 +59,10 @@ def test_the_risk_of_the_mean_iterate_is_the_exact_one(scheme):
 
 def test_one_run_is_the_recursion_itself():
     tiny = case(6, 4, 3, equal=False)
-    trial = simulator._Trial(
+    trial = run_blocks.Trial(
         tiny.problem, tiny.scheme("reshuffling"), Recipe(tiny.step), tiny.start, 2, fresh_noise=False
     )
-    block = simulator._Block(trial, 1, np.random.default_rng(5))
+    block = run_blocks.Block(trial, 1, np.random.default_rng(5))
     *_, (_, state) = block.epochs(2)
     orders = tiny.scheme("reshuffling").draw(tiny.problem.n, np.random.default_rng(5), 1)
     beta = tiny.start
@@ -87,9 +88,9 @@ def test_the_same_seed_gives_the_same_runs_whatever_the_threads(threads):
 
 @pytest.mark.parametrize("scheme", [rs.RandomReshuffling(3), rs.SampleReshuffling(3), rs.FullBatch()])
 def test_blocks_that_are_trained_side_by_side_give_the_same_bits_whatever_the_threads(monkeypatch, scheme):
-    monkeypatch.setattr(simulator, "_MOST_ENTRIES", 900)
+    monkeypatch.setattr(simulated, "MOST_ENTRIES", 900)
     # So few that blocks are trained two at a time, and those that follow use their memory.
-    monkeypatch.setattr(simulator, "_KEPT_ENTRIES", 2 * 3 * 10 * 60)
+    monkeypatch.setattr(simulated, "_KEPT_ENTRIES", 2 * 3 * 10 * 60)
     problem = rs.gaussian(90, 60, seed=0)
     arguments = {
         "step": 0.05,
@@ -114,8 +115,8 @@ def test_blocks_that_are_trained_side_by_side_give_the_same_bits_whatever_the_th
 @pytest.mark.parametrize("test_samples", [0, 10])
 def test_the_same_seed_gives_all_schemes_the_same_noise(monkeypatch, test_samples):
     """In many blocks too: after one epoch of tiny steps, parameters are the same pull of the noise in any order."""
-    monkeypatch.setattr(simulator, "_BLOCK_ENTRIES", 100)
-    monkeypatch.setattr(simulator, "_FEW", 4)
+    monkeypatch.setattr(simulated, "BLOCK_ENTRIES", 100)
+    monkeypatch.setattr(simulated, "_FEW", 4)
     problem = rs.gaussian(24, 8, noise=1.0, seed=0)
     arguments = {"step": 1e-9, "epochs": 1, "runs": 40, "seed": 3, "fresh_noise": True}
     full, *others = (
@@ -138,7 +139,7 @@ def test_batches_of_many_rows_are_visited_by_their_sums(monkeypatch, scheme, siz
         {"penalty": 0.1, "unpenalized": [0], "average": rs.EMA(0.9)} if size == 1 else {}
     )
     found = rs.simulate(problem, scheme, **arguments)
-    monkeypatch.setattr(simulator._Trial, "_summed_batches", lambda self: {})
+    monkeypatch.setattr(run_blocks.Trial, "_summed_batches", lambda self: {})
     rows = rs.simulate(problem, scheme, **arguments)
     assert np.isfinite(found.iterate.mean).all()
     np.testing.assert_allclose(found.iterate.mean, rows.iterate.mean, rtol=1e-10, atol=1e-12 / size)
@@ -147,7 +148,7 @@ def test_batches_of_many_rows_are_visited_by_their_sums(monkeypatch, scheme, siz
 
 def test_a_simulation_that_is_interrupted_ends_at_once(monkeypatch):
     """Blocks that run beside the one that fails stop at their next epoch, and not after their last."""
-    monkeypatch.setattr(simulator, "_MOST_ENTRIES", 900)
+    monkeypatch.setattr(simulated, "MOST_ENTRIES", 900)
     visits, fails = [], threading.Event()
 
     def counted(block, visit):
@@ -156,7 +157,7 @@ def test_a_simulation_that_is_interrupted_ends_at_once(monkeypatch):
             fails.set()
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(simulator._Block, "_visit", counted)
+    monkeypatch.setattr(run_blocks.Block, "_visit", counted)
     with threadpoolctl.threadpool_limits(2), pytest.raises(KeyboardInterrupt):
         rs.simulate(rs.gaussian(90, 60, seed=0), rs.FullBatch(), 0.01, epochs=10**6, runs=60)
     # Whichever fails first: the others would make a million each.
@@ -167,7 +168,7 @@ def test_blocks_of_runs_are_averaged_as_one(monkeypatch):
     tiny = case(8, 5, 2)
     arguments = {"step": 0.05, "epochs": [4], "runs": 130, "seed": 2}
     whole = rs.simulate(tiny.problem, rs.FullBatch(), **arguments)
-    monkeypatch.setattr(simulator, "_MOST_ENTRIES", 200)
+    monkeypatch.setattr(simulated, "MOST_ENTRIES", 200)
     cut = rs.simulate(tiny.problem, rs.FullBatch(), **arguments)
     close(cut.iterate.mean, whole.iterate.mean)
     close(cut.expected_risk.mean, whole.expected_risk.mean)
@@ -226,9 +227,9 @@ def test_tallies_of_blocks_add_up():
     problem = case(5, 3, 1).problem
     rng = np.random.default_rng(0)
     states = [rng.standard_normal((6, 3)), 5 + rng.standard_normal((10, 3))]
-    tally = simulator._Tally(problem, 1)
+    tally = PairTally(problem, 1)
     for state in states:
-        block = simulator._Tally(problem, 1)
+        block = PairTally(problem, 1)
         block.add(0, state)
         tally.merge(block)
     pairs = np.concatenate([(state[0::2] + state[1::2]) / 2 for state in states])
@@ -285,7 +286,7 @@ def test_the_test_error_is_the_risk_of_a_run(covariance):
 
 
 def test_runs_in_several_blocks_are_all_tested(monkeypatch):
-    monkeypatch.setattr(simulator, "_HISTORY_ENTRIES", 60)
+    monkeypatch.setattr(simulated, "_HISTORY_ENTRIES", 60)
     problem = rs.gaussian(6, 5, seed=0)
     result = rs.simulate(problem, rs.RandomReshuffling(2), step=0.1, epochs=[1, 2], runs=10, test_samples=50)
     assert result.test_error.mean.shape == (2,)

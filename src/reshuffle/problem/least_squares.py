@@ -185,8 +185,8 @@ class LeastSquares:
         if self.stream is not None or not self.kept.are_all:
             raise UnsupportedError(
                 f"{purpose} needs the rows one by one, but of these {self.n} rows only the statistics of each "
-                "batch are kept; if they fit into memory, LeastSquares(X, y, in_memory=True) reads all of them, and "
-                "otherwise give it a sample."
+                "batch are kept; if they fit into memory, LeastSquares(X, y, in_memory=True) reads all of them, "
+                "and otherwise give it a sample."
             )
 
     @property
