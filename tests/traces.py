@@ -45,7 +45,8 @@ def drawn(name: str) -> str:
     rooms: dict[str, list[str]] = {}
     for module in modules(QUESTIONS[name]):
         room, _, rest = module.partition(".")
-        rooms.setdefault(room, []).append(rest)
+        # A room itself has no name inside it: the checks of its front door.
+        rooms.setdefault(room, []).extend([rest] if rest else [])
     lines = [f"    {name}"]
     lines += [f"      {room + '/':<10}{' -> '.join(rest)}" for room, rest in rooms.items()]
     return "\n".join(lines)
