@@ -8,7 +8,7 @@ import threadpoolctl
 
 import reshuffle as rs
 from reshuffle.recipe.recipe import Recipe
-from reshuffle.simulation import run_blocks, simulated
+from reshuffle.simulation import run_blocks, simulated, single_run_risks
 from reshuffle.simulation.pair_tally import PairTally
 from tests.oracles import brute_force
 from tests.problems import SCHEMES, case, close
@@ -300,3 +300,18 @@ def test_test_samples_need_the_truth():
         )
     with pytest.raises(ValueError, match="test_samples must be a whole number of at least 0"):
         rs.simulate(rs.gaussian(3, 2), rs.FullBatch(), step=0.1, epochs=1, runs=4, test_samples=-5)
+
+
+def test_single_runs_are_those_whose_mean_is_simulated():
+    problem = rs.gaussian(24, 6, noise=0.7, seed=4)
+    for scheme in (rs.SampleReshuffling(batch_size=8), rs.WithReplacement(3), rs.FullBatch()):
+        risks = single_run_risks(problem, scheme, alpha=0.3, epochs=[[0, 2], [5, 1]], runs=6, seed=9)
+        mean = rs.simulate(
+            problem, scheme, alpha=0.3, epochs=[[0, 2], [5, 1]], runs=6, seed=9
+        ).expected_risk.mean
+        assert risks.shape == (2, 2, 6)
+        assert risks.mean(axis=-1) == pytest.approx(mean)
+    with pytest.raises(ValueError, match="epochs must be finite"):
+        single_run_risks(problem, scheme, alpha=0.3, epochs=[np.inf], runs=2)
+    with pytest.raises(ValueError, match="runs must be"):
+        single_run_risks(problem, scheme, alpha=0.3, epochs=1, runs=0)

@@ -1,5 +1,6 @@
 """`reshuffle explore`: its options, its errors in a line, and its end."""
 
+import asyncio
 import os
 import signal
 import socket
@@ -10,8 +11,11 @@ import urllib.request
 import pytest
 
 from reshuffle.page.guard import is_from_here
+from reshuffle.page.shown import Shown
+from reshuffle.page.workshop import Lane
 from tests.cli.terminal import run
 from tests.page import chromium
+from tests.page.test_workshop import QUESTION, SOURCES
 
 
 def fetched(address, **headers):
@@ -100,15 +104,9 @@ def test_where_it_is_started_does_not_matter(tmp_path, monkeypatch):
     # A file that bears the name of a module must not be taken for it.
     (tmp_path / "queue.py").write_text("raise SystemExit('not this one')")
     monkeypatch.chdir(tmp_path)
-    from reshuffle.page.shown import Shown
-    from tests.page.test_workshop import QUESTION, SOURCES
-
     monkeypatch.setenv(
         "PYTHONPATH", os.pathsep.join(os.path.abspath(path) for path in SOURCES.split(os.pathsep))
     )
-    import asyncio
-
-    from reshuffle.page.workshop import Lane
 
     async def story():
         lane = Lane(60.0)
