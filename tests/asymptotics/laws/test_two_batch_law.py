@@ -55,6 +55,18 @@ def test_its_mass_is_one_and_its_moments_are_those_of_freeness(aspect, alpha):
     assert law.moments(6) == pytest.approx(exact, rel=1e-9)
 
 
+@pytest.mark.parametrize(("aspect", "alpha"), [(1.5, 3.0), (4.0, 1.5)])
+def test_far_beyond_convergence_the_atom_lies_inside_the_support(aspect, alpha):
+    law = TwoBatchLaw(aspect, alpha)
+    assert law.support[0][0] < 0 < law.support[-1][1]
+    # The transform is dominated by the atom here, and the density is what is left.
+    close = np.array([-1e-8, -1e-6, 1e-7, 1e-9])
+    assert law.density(close) == pytest.approx(np.full(4, float(law.density(1e-5))), rel=1e-3)
+    exact = free.spectrum(expression(aspect, alpha, 2)[0]).moments(4)
+    assert law.moments(4) == pytest.approx(exact, rel=1e-9)
+    assert law.measure.mass == pytest.approx(1, abs=1e-10)
+
+
 @pytest.mark.parametrize(
     ("aspect", "alpha"), [(0.25, 0.4), (1.5, 0.2), (0.25, 1e-6), (1000.0, 1e-4), (1e-3, 1e-3)]
 )

@@ -54,6 +54,18 @@ class RationalCurve:
         c, v = self.c, self.v
         return q * (1 + q) * (4 - q * q) / (c * ((v + q) * (4 - q * q) + c * q * q))
 
+    def cauchy_at(self, q: Any, z: Any) -> Any:
+        """The same where z = z(q) is known, with all its digits close to zero too.
+
+        K vanishes at an atom at zero, and the other factor S of z where the spectrum begins there. Since
+        z = K S / (q (1 + q)^2 (2 - q)^2 (2 + q)), the transform is S / (c z (1 + q)(2 - q)) as well: the factor is
+        taken that has lost fewer digits.
+        """
+        first, second = (polynomial.polyval(q, factor) for factor in self.factors)
+        sizes = [polynomial.polyval(np.abs(q), np.abs(factor)) for factor in self.factors]
+        by_second = second / (self.c * z * (1 + q) * (2 - q))
+        return np.where(np.abs(first) * sizes[1] >= np.abs(second) * sizes[0], self.cauchy(q), by_second)
+
     def noise(self, q: Any) -> Any:
         """tau(R M), the Cauchy transform of the noise at z(q)."""
         c, v = self.c, self.v

@@ -191,7 +191,7 @@ class TwoBatchLaw(EpochLaw):
         """The Cauchy transforms of law, signal and noise, (3, points)."""
         q = self.parameter(z)
         with np.errstate(divide="ignore", invalid="ignore"):
-            g = self.curve.cauchy(q)
+            g = self.curve.cauchy_at(q, z)
             return np.array([g, g, self.curve.noise(q)])
 
     def _limiting_noise(self) -> float:
@@ -204,5 +204,5 @@ class TwoBatchLaw(EpochLaw):
         for number, (low, high) in enumerate(self._intervals):
             inside = (flat > low) & (flat < high)
             q = self._parameter_inside(flat[inside], number)
-            result[inside] = np.maximum(-self.curve.cauchy(q).imag / np.pi, 0.0)
+            result[inside] = np.maximum(-self.curve.cauchy_at(q, flat[inside]).imag / np.pi, 0.0)
         return result.reshape(t.shape)
