@@ -41,11 +41,13 @@ def test_a_linear_kernel_is_its_features(name, n, p, outputs):
     np.testing.assert_allclose(
         implicit.leave_one_out([1, 7]).residuals, explicit.leave_one_out([1, 7]).residuals, **close
     )
-    np.testing.assert_allclose(
-        implicit.predict(None, 7, return_std=True)[1],
-        explicit.predict(X_new, 7, return_std=True)[1],
-        rtol=1e-7,
-    )
+    # Over all cuts of the samples the spread takes seconds, and sees nothing but the same features.
+    if name != "shuffled samples":
+        np.testing.assert_allclose(
+            implicit.predict(None, 7, return_std=True)[1],
+            explicit.predict(X_new, 7, return_std=True)[1],
+            rtol=1e-7,
+        )
     if "penalty" not in settings:
         np.testing.assert_allclose(implicit.degrees_of_freedom(7), explicit.degrees_of_freedom(7), **close)
 
