@@ -59,8 +59,11 @@ class Work:
         alone = [number for number in range(len(self._jobs)) if number not in together]
         if alone:
             yield from self._answers(executor, handles, alone, None)
+        windows = (self._window(executor, handles, found) for found in shared)
+        following = next(windows, None)
         for found in shared:
-            window = self._window(executor, handles, found)
+            # The next one is begun before it is needed, so that no worker waits for the others to finish it.
+            window, following = following, next(windows, None)
             yield from self._answers(executor, handles, found.numbers, window)
 
     def _answers(
