@@ -1,6 +1,5 @@
 """`reshuffle advise`: how to train on one's own data."""
 
-import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,7 +10,7 @@ from reshuffle.cli import advice_data, options, output
 from reshuffle.cli.advice_data import AdviceData
 from reshuffle.cli.advice_words import Advice
 from reshuffle.cli.complaints import InputError
-from reshuffle.cli.options import TERMINAL, OutputOptions
+from reshuffle.cli.options import TERMINAL, OutputOptions, numbers
 
 
 def advise(
@@ -65,8 +64,8 @@ def advise(
     asked: dict[str, Any] = {
         "batch_sizes": sizes,
         "epochs": epochs,
-        "momenta": _numbers("--momentum", momentum, 1.0),
-        "penalties": _numbers("--penalty", penalty, float("inf")),
+        "momenta": numbers("--momentum", momentum, 1.0),
+        "penalties": numbers("--penalty", penalty, float("inf")),
     }
     if test is not None and Path(test).exists() and Path(data).exists() and Path(test).samefile(data):
         raise InputError(f"--test must hold other rows than --data, but both are the file {test!r}.")
@@ -110,15 +109,3 @@ def _tried(advice: Advice, held_out: tuple[Any, Any], test: str, seed: int) -> A
     X, y = held_out
     promise = held_to(advice.plan, X, y[:, 0] if advice.is_single else y / advice.units, seed=seed)
     return replace(advice, promise=promise, test=test, seed=seed)
-
-
-def _numbers(option: str, text: str, below: float) -> list[float]:
-    """Numbers from 0 up to some limit, separated by commas."""
-    try:
-        found = [float(part) for part in text.split(",")]
-    except ValueError:
-        found = [math.nan]
-    if not all(0 <= value < below for value in found):
-        limit = f" and below {below:g}" if math.isfinite(below) else ""
-        raise InputError(f"{option} must be numbers of at least 0{limit}, such as 0,0.5, but it is {text!r}.")
-    return found

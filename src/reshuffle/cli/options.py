@@ -1,5 +1,6 @@
 """The options that several commands share, and how their text is read."""
 
+import math
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
@@ -31,6 +32,24 @@ _OF_A_SIZE = ("sample-with-replacement", "sample-subsets")
 MOST_EPOCHS = 2**53
 EVERY_EPOCH = 1000
 """Up to here a curve has every epoch."""
+
+
+def numbers(option: str, text: str, below: float) -> list[float]:
+    """Numbers from 0 up to some limit, separated by commas.
+
+    >>> numbers("--momentum", "0,0.5", 1.0)
+    [0.0, 0.5]
+    """
+    try:
+        found = [float(part) for part in text.split(",")]
+    except ValueError:
+        found = [math.nan]
+    if not all(0 <= value < below for value in found):
+        limit = f" and below {below:g}" if math.isfinite(below) else ""
+        raise InputError(
+            f"{option} must be numbers of at least 0{limit}, such as 0.1,0.5, but it is {text!r}."
+        )
+    return found
 
 
 def whole_number(_: Any, tokens: Any) -> int:

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from reshuffle.cli import data, options, output
 from reshuffle.cli.complaints import InputError, writing
-from reshuffle.cli.options import NO_PROBLEM, SCHEMES, OutputOptions, ProblemOptions, Schemes
+from reshuffle.cli.options import NO_PROBLEM, SCHEMES, OutputOptions, ProblemOptions, Schemes, numbers
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -154,12 +154,12 @@ def _dimensions(grid: GridOptions, scheme: str) -> tuple[dict[str, Any], dict[st
         over["batch_size"] = options.whole_numbers("--batch-size", grid.batch_size)
     else:
         over["batches"] = options.whole_numbers("--batches", grid.batches or "1,2,4")
-    _place("momentum", _numbers("--momentum", grid.momentum, 1.0), over, fixed)
-    _place("penalty", _numbers("--penalty", grid.penalty, math.inf), over, fixed)
+    _place("momentum", numbers("--momentum", grid.momentum, 1.0), over, fixed)
+    _place("penalty", numbers("--penalty", grid.penalty, math.inf), over, fixed)
     if grid.alpha is not None:
-        over["alpha"] = _numbers("--alpha", grid.alpha, math.inf)
+        over["alpha"] = numbers("--alpha", grid.alpha, math.inf)
     else:
-        over["step"] = None if grid.step in (None, "auto") else _numbers("--step", str(grid.step), math.inf)
+        over["step"] = None if grid.step in (None, "auto") else numbers("--step", str(grid.step), math.inf)
     return over, fixed
 
 
@@ -169,19 +169,6 @@ def _place(name: str, values: list[Any], over: dict[str, Any], fixed: dict[str, 
         over[name] = values
     else:
         fixed[name] = values[0]
-
-
-def _numbers(option: str, text: str, below: float) -> list[float]:
-    try:
-        found = [float(part) for part in text.split(",")]
-    except ValueError:
-        found = [math.nan]
-    if not all(0 <= value < below for value in found):
-        limit = f" and below {below:g}" if math.isfinite(below) else ""
-        raise InputError(
-            f"{option} must be numbers of at least 0{limit}, such as 0.1,0.5, but it is {text!r}."
-        )
-    return list(dict.fromkeys(found))
 
 
 def _questions(text: str) -> list[str]:

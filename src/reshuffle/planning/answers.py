@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
@@ -62,25 +62,39 @@ class Answer:
         return f"{value:.4g}" + (f" ± {error:.2g}" if error > _UNSEEN * abs(value) else "")
 
 
+Result = TypeVar("Result")
 Found: TypeAlias = tuple[FloatArray, FloatArray, ErrorKind]
 """Values, their errors, and in which sense."""
 
 
-def ask(question: Callable[[], Found], shape: tuple[int, ...] = ()) -> Answer:
-    """Ask, and keep what speaks against an answer of this shape in place of raising it."""
+def heard(question: Callable[[], Result]) -> tuple[Result | None, str]:
+    """What a question answers and what was said about its accuracy; or None and why there is no answer.
+
+    >>> heard(lambda: 3)
+    (3, '')
+    """
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         try:
-            value, error, kind = question()
+            found = question()
         except REFUSALS as refusal:
-            return Answer(np.full(shape, np.nan), np.zeros(shape), "exact", str(refusal))
+            return None, str(refusal)
     words = []
     for warning in said:
         if issubclass(warning.category, AccuracyWarning):
             words.append(str(warning.message))
         else:
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
-    return Answer(np.asarray(value), np.asarray(error), kind, "; ".join(dict.fromkeys(words)))
+    return found, "; ".join(dict.fromkeys(words))
+
+
+def ask(question: Callable[[], Found], shape: tuple[int, ...] = ()) -> Answer:
+    """Ask, and keep what speaks against an answer of this shape in place of raising it."""
+    found, words = heard(question)
+    if found is None:
+        return Answer(np.full(shape, np.nan), np.zeros(shape), "exact", words)
+    value, error, kind = found
+    return Answer(np.asarray(value), np.asarray(error), kind, words)
 
 
 def ask_along(question: Callable[[FloatArray], Found], epochs: FloatArray, count: int = 1) -> list[Answer]:

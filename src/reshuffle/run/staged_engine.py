@@ -116,11 +116,11 @@ class StagedEngine(AffineEngine):
             )
         ]  # fmt: skip
 
-    @cached_property
-    def _outside(self) -> StagedOutside:  # type: ignore[override]
+    def fades(self, epochs: FloatArray) -> FloatArray:
+        """What is left, outside the row space, of the start after each of the ascending epochs."""
         steps = [stage.walk.steps for stage in self.stages]
         outsides = map(Outside, self.recipe.parts, steps, [self.space] * len(steps))
-        return StagedOutside(list(outsides), self._lengths)
+        return StagedOutside(list(outsides), self._lengths).fades(epochs)
 
     def sampling_error(self, answer: Callable[[Any], FloatArray], here: FloatArray) -> FloatArray:
         """How far an answer may be off because the maps of stages are not exact: what each of them adds."""

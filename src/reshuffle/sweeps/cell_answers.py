@@ -1,6 +1,5 @@
 """What one point of a grid answers: numbers, or the reason why there are none."""
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -8,8 +7,7 @@ import numpy as np
 
 from reshuffle._core import FloatArray
 from reshuffle.epoch.shared_steps import StepWindow
-from reshuffle.errors import AccuracyWarning
-from reshuffle.planning.answers import REFUSALS
+from reshuffle.planning.answers import heard
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.run.run import Run
 from reshuffle.sweeps.asked import QUESTIONS, Question
@@ -73,20 +71,12 @@ def _answer(question: Question, run: Run, epochs: FloatArray) -> CellAnswer:
 
 
 def _asked(question: Question, run: Run, epochs: FloatArray) -> CellAnswer:
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
-        try:
-            kind, values = question.answer(run, epochs)
-        except REFUSALS as refusal:
-            return no_answer(question, run.problem, len(epochs), str(refusal))
-    words = []
-    for warning in said:
-        if issubclass(warning.category, AccuracyWarning):
-            words.append(str(warning.message))
-        else:
-            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+    answered, words = heard(lambda: question.answer(run, epochs))
+    if answered is None:
+        return no_answer(question, run.problem, len(epochs), words)
+    kind, values = answered
     found = {}
     for variable, value in zip(question.variables, values, strict=True):
         shape = variable.shape(run.problem, len(epochs))
         found[variable.name] = np.array(np.broadcast_to(np.asarray(value, dtype=np.float64), shape))
-    return CellAnswer(found, kind, "; ".join(dict.fromkeys(words)))
+    return CellAnswer(found, kind, words)
