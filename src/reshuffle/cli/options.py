@@ -46,9 +46,7 @@ def numbers(option: str, text: str, below: float) -> list[float]:
         found = [math.nan]
     if not all(0 <= value < below for value in found):
         limit = f" and below {below:g}" if math.isfinite(below) else ""
-        raise InputError(
-            f"{option} must be numbers of at least 0{limit}, such as 0,0.5, but it is {text!r}."
-        )
+        raise InputError(f"{option} must be numbers of at least 0{limit}, such as 0,0.5, but it is {text!r}.")
     return found
 
 
