@@ -9,6 +9,7 @@ from reshuffle.epoch.accuracy import A_SECOND, AT_ONCE, require_affordable
 from reshuffle.epoch.affine.affine_map import AffineMap
 from reshuffle.epoch.affine.outside import Inputs
 from reshuffle.epoch.affine.sampled_course import SampledCourse
+from reshuffle.epoch.affine.visits import Visits
 from reshuffle.epoch.epoch import Epoch
 from reshuffle.epoch.second_moment import centred_course, centred_radius
 from reshuffle.epoch.second_moment.centred_course import Spread
@@ -81,13 +82,12 @@ def draws(run: AffineEngine, modes: ModesEngine | None, inputs: Inputs) -> Centr
         symmetric = run.scheme.is_symmetric and run.recipe.momentum == 0
         (own,) = run.courses_of_errors if run.problem.beta_star is not None else run.courses
         return CentredDraws(course, own.map(0), inputs, symmetric, run.accuracy.seed)
-    return CentredDraws(course, mean_of(modes.epoch, run), inputs, True, run.accuracy.seed)
+    return CentredDraws(course, mean_of(modes.epoch, run, course.visits(0)), inputs, True, run.accuracy.seed)
 
 
-def mean_of(epoch: Epoch, run: AffineEngine) -> AffineMap:
-    """The mean map of a symmetric epoch in the graded coordinates of a run over the same rows."""
-    mean, visits = epoch.mean, run.courses[0].visits(0)
-    turn = run.space.turn
+def mean_of(epoch: Epoch, run: AffineEngine, visits: Visits) -> AffineMap:
+    """The mean map of a symmetric epoch in the graded coordinates of a run over the same rows and its visits."""
+    mean, turn = epoch.mean, run.space.turn
     assert turn is not None
     known = epoch.problem.row_space.turn
     factor = mean.factor @ (turn if known is None else known.T @ turn) / visits.sizes

@@ -82,7 +82,7 @@ def mean_square_stability(run: AffineEngine, modes: ModesEngine | None = None) -
     run = _with_all_orders(run)
     (course, *others) = run.courses
     if modes is not None and run.visited is run.problem and _is_written_out(course):
-        course.learn(centred_moments.mean_of(modes.epoch, run))
+        course.learn(centred_moments.mean_of(modes.epoch, run, course.visits(0)))
     spreads = not others and course.scheme.is_random and run.recipe.at(0).step != 0
     rounds = _affordable_rounds(course, run.accuracy.budget) if spreads else 0
     mean = run.stability()

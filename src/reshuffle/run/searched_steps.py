@@ -8,6 +8,7 @@ import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import count
 
 import numpy as np
@@ -72,11 +73,15 @@ class CriticalStep(float):
 
 @dataclass(frozen=True)
 class _Trial:
-    """Whether a step is stable, the number that is one at the end of stability, and the error of that number."""
+    """Whether a step is stable, and the number that is one at the end of stability, with its error.
+
+    That number is nan where it tells nothing of the end: a mean that settles fades as its slowest mode does.
+    """
 
     stable: bool
     size: float
     error: float
+    error_kind: ErrorKind = "exact"
 
 
 def mean_step(at_rest: AffineEngine, is_symmetric: bool, start: float) -> CriticalStep:
@@ -94,13 +99,15 @@ def mean_step(at_rest: AffineEngine, is_symmetric: bool, start: float) -> Critic
     start : float
     """
 
+    @cache
     def trial(step: float) -> _Trial:
         try:
             engine = _engine(at_rest, is_symmetric, step)
             found = engine.stability()
         except (OverflowError, UnsupportedError):
             return _Trial(False, math.inf, 0.0)
-        return _Trial(found.converges, found.rate, found.error)
+        size = math.nan if found.converges else found.rate
+        return _Trial(found.converges, size, found.error, engine.error_kind)
 
     with warnings.catch_warnings():
         # The answer carries its error.
@@ -108,7 +115,7 @@ def mean_step(at_rest: AffineEngine, is_symmetric: bool, start: float) -> Critic
         low, high = _bracket(trial, start)
         low, high = _refined(trial, low, high)
         error = (high - low) / 2 + _shift(trial, high)
-        kind = _engine(at_rest, is_symmetric, low).error_kind
+        kind = trial(low).error_kind
     return CriticalStep((low + high) / 2, error, "estimate" if kind == "exact" else kind)
 
 
@@ -127,6 +134,7 @@ def mean_square_step(at_rest: AffineEngine, is_symmetric: bool, start: float) ->
         with few_threads(run.dimension):
             return centred_radius.gain(drawn.maps)
 
+    @cache
     def trial(step: float) -> _Trial:
         try:
             found = radius(step)
@@ -179,11 +187,38 @@ def _bracket(trial: Callable[[float], _Trial], start: float) -> tuple[float, flo
 
 
 def _refined(trial: Callable[[float], _Trial], low: float, high: float) -> tuple[float, float]:
-    """By halving the ratio of the ends."""
-    while high - low > _PRECISION * high:
-        middle = math.sqrt(low) * math.sqrt(high)
-        low, high = (middle, high) if trial(middle).stable else (low, middle)
+    """A stable and an unstable step closer together than the precision.
+
+    Where the sizes of two steps are known, the line through them is one somewhere: steps are tried just below it,
+    then just above. Every fourth one, and where there is no line, is in the middle.
+    """
+    sizes: dict[float, float] = {}
+    for tries in count(1):
+        if high - low <= _PRECISION * high:
+            break
+        root = _root(sizes)
+        beside = [root * (1 - _PRECISION / 3), root * (1 + _PRECISION / 3)]
+        step = next(
+            (aim for aim in beside if low < aim < high and tries % 4), math.sqrt(low) * math.sqrt(high)
+        )
+        found = trial(step)
+        low, high = (step, high) if found.stable else (low, step)
+        if math.isfinite(found.size):
+            sizes[step] = found.size - 1
     return low, high
+
+
+def _root(values: dict[float, float]) -> float:
+    """Where the line through the two values nearest to zero is zero; nan where there is none.
+
+    >>> _root({1.0: 2.0, 3.0: 6.0, 2.0: 4.0}), _root({1.0: 2.0})
+    (0.0, nan)
+    """
+    nearest = sorted(values, key=lambda step: abs(values[step]))[:2]
+    if len(nearest) < 2 or values[nearest[0]] == values[nearest[1]]:
+        return math.nan
+    one, other = nearest
+    return one - values[one] * (other - one) / (values[other] - values[one])
 
 
 def _shift(trial: Callable[[float], _Trial], step: float, factor: float = _BESIDE) -> float:
