@@ -2,7 +2,7 @@
 
 import sys
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ A_SECOND = 1.6e10
 """Operations of a second or so, on one core; what takes no longer is done whatever the budget."""
 AT_ONCE = A_SECOND / 20
 """Operations of first draws: nobody waits for these, and means of several are nearer to normal than single ones."""
+_GROWING = 20.0
 METHODS = ("auto", "exact", "series", "cavity", "sampling")
 
 
@@ -39,6 +40,11 @@ class Accuracy:
     rtol: float = 5e-3
     budget: float = 1e12
     seed: int = 0
+
+    @property
+    def of_what_grows(self) -> "Accuracy":
+        """What is asked of a mean that grows without end: digits of it are worth a twentieth."""
+        return replace(self, rtol=_GROWING * self.rtol, budget=self.budget / _GROWING)
 
 
 def accuracy(method: Any, rtol: Any, budget: Any, seed: Any) -> Accuracy:

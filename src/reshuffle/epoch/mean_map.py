@@ -143,6 +143,14 @@ def modes(mean: MeanMap) -> Modes:
     return Modes(values, vectors, vectors.T @ entry)
 
 
+def grows(mean: MeanMap) -> bool:
+    """Whether some mode grows from epoch to epoch, beyond what the map may be off by."""
+    if not np.isfinite(mean.kernel).all():
+        return True
+    paces = mean.stride * modes(mean).values
+    return bool((np.abs(1 - paces) > 1 + mean.error * np.abs(paces)).any())
+
+
 def products(mean: MeanMap) -> tuple[FloatArray, FloatArray]:
     """F'K F (r, r) and F'A (r, rows)."""
     weighed = mean.weigh(mean.factor)

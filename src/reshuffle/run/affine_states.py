@@ -35,6 +35,8 @@ from reshuffle.recipe import Hyperparameters, Recipe
 from reshuffle.schemes.base import Scheme, Unit
 
 _ANY_ACCURACY = Accuracy(rtol=math.inf)
+_OF_THE_WORST = 3.0
+"""How far the worst mode may be off, over the root mean square of all."""
 
 
 class AffineStates:
@@ -101,8 +103,9 @@ class AffineStates:
     def choice(self) -> Choice:
         """How the mean over orders was chosen to be taken."""
         return choice.affine_choice(
-            self.walk, self.recipe, self.blocks, self.dimension, self.accuracy, self._missed_by_cavity
-        )
+            self.walk, self.recipe, self.blocks, self.dimension, self.accuracy,
+            lambda: self._cavity_course(None).missed, lambda: self._grows,
+        )  # fmt: skip
 
     @property
     def method(self) -> str:
@@ -192,7 +195,8 @@ class AffineStates:
             return [
                 SampledCourse(
                     self.scheme, n, self.blocks, self.space, self.recipe, truth,
-                    accuracy=self.accuracy, kept=self._maps("drawn", truth), left_out=self._replica,
+                    accuracy=choice.asked_of_draws(self.choice, self.accuracy, lambda: self._grows),
+                    kept=self._maps("drawn", truth), left_out=self._replica,
                 )
             ]  # fmt: skip
         return [
@@ -206,9 +210,12 @@ class AffineStates:
             kept=self._maps("cavity", truth), replica=self._replica,
         )  # fmt: skip
 
-    def _missed_by_cavity(self) -> float:
-        """By how much the cavity equation may miss the paces of the modes; nan if it has no solution."""
-        return self._cavity_course(None).missed
+    @cached_property
+    def _grows(self) -> bool:
+        """Whether the mean of the cavity equation grows for certain: it has no solution if a sample alone does."""
+        course = self._cavity_course(None)
+        missed = course.missed
+        return math.isnan(missed) or course.map(0).radius * (1 - _OF_THE_WORST * missed) > 1
 
     def _maps(self, kind: str, truth: FloatArray | None) -> dict[Hyperparameters, list[AffineMap]]:
         """Where maps and their replicas are kept: those of errors apart, if a penalty makes them others."""

@@ -17,6 +17,7 @@ from reshuffle.epoch.choice.second_moments import (
 )
 from reshuffle.epoch.choice.walked_means import (
     affine_choice,
+    asked_of_draws,
     climbs,
     for_every_visit,
     require_known,
@@ -31,6 +32,7 @@ __all__ = [
     "SecondMomentTask",
     "Way",
     "affine_choice",
+    "asked_of_draws",
     "averages_all_orders",
     "choice_of_samples",
     "climbs",

@@ -15,7 +15,7 @@ from reshuffle.epoch.choice.ways import (
     too_far,
     too_much,
 )
-from reshuffle.epoch.mean_map import MeanMap
+from reshuffle.epoch.mean_map import MeanMap, grows
 from reshuffle.epoch.tasks import Approximation, Task
 from reshuffle.errors import UnsupportedError
 
@@ -91,31 +91,37 @@ def mean_map(task: Task, accuracy: Accuracy) -> tuple[MeanMap, Choice]:
     if chosen.taken == "exact" or of is None:
         return task.exact(), chosen
     with np.errstate(over="ignore", invalid="ignore"):
-        mean, turned_out = _approximate(of, chosen, accuracy)
+        mean, turned_out, accuracy = _approximate(of, chosen, accuracy)
         mean.require_finite(task.steps)
     if mean.missed > accuracy.rtol:
-        advice = 'try a smaller step, or method="auto"'
-        if mean.method == "sampling":
-            advice = "try a larger budget, a larger rtol or a smaller step"
+        advice = "try a larger budget, a larger rtol or a smaller step"
+        if accuracy.method == "cavity":
+            advice = 'try a smaller step, or method="auto"'
         warn_out_of_reach(mean.missed, mean.method, accuracy.rtol, advice)
     return mean, turned_out
 
 
-def _approximate(of: Approximation, chosen: Choice, accuracy: Accuracy) -> tuple[MeanMap, Choice]:
-    """The map by the first way that does not miss rtol, of those nothing speaks against; if none does, the best."""
+def _approximate(of: Approximation, chosen: Choice, accuracy: Accuracy) -> tuple[MeanMap, Choice, Accuracy]:
+    """The map by the first way that does not miss rtol, of those nothing speaks against; if none does, the best.
+
+    Beside it, what was asked of it in the end: less, if it grows.
+    """
     made: list[MeanMap] = []
+    asked = accuracy
     against: dict[str, str] = {}
     for way in chosen.ways:
         if not way.against:
             found = _MAPS[way.name](of, accuracy)
             made += found
+            if not found or (found[-1].missed > accuracy.rtol and grows(found[-1])):
+                accuracy = asked.of_what_grows
             against[way.name] = too_far(found[-1].missed, accuracy.rtol) if found else WITHOUT_SOLUTION
             if not against[way.name]:
                 break
     best = min(made, key=lambda mean: mean.missed)
     against[best.method] = ""
     ways = (replace(way, against=against.get(way.name, way.against)) for way in chosen.ways)
-    return best, Choice(chosen.question, tuple(ways))
+    return best, Choice(chosen.question, tuple(ways)), accuracy
 
 
 def _by_series(of: Approximation, accuracy: Accuracy) -> list[MeanMap]:

@@ -46,11 +46,13 @@ def affine_choice(
     dimension: int,
     accuracy: Accuracy,
     missed: Callable[[], float],
+    grows: Callable[[], bool],
 ) -> Choice:
     """How the mean of an epoch that is not symmetric is taken.
 
     By the walk over all orders, the cavity equation or draws. `missed` solves that equation, and tells by how much
-    it may miss the paces of the modes; nan if it has no solution.
+    it may miss the paces of the modes; nan if it has no solution. `grows` tells whether its map does, of which less
+    is asked.
     """
     question, method = "the mean over orders", accuracy.method
     known = affine_methods(walk, recipe)
@@ -72,12 +74,14 @@ def affine_choice(
         of_exact = f"method is {method!r}"
     ways = [Way("exact", price, of_exact)]
     if "cavity" in known:
-        ways.append(Way("cavity", np.nan, _of_affine_cavity(ways, accuracy, missed)))
+        ways.append(Way("cavity", np.nan, _of_affine_cavity(ways, accuracy, missed, grows)))
     unneeded = next((f"the {way.name} mean is affordable" for way in ways if not way.against), "")
     return Choice(question, (*ways, Way("sampling", np.nan, unneeded)))
 
 
-def _of_affine_cavity(ways: list[Way], accuracy: Accuracy, missed: Callable[[], float]) -> str:
+def _of_affine_cavity(
+    ways: list[Way], accuracy: Accuracy, missed: Callable[[], float], grows: Callable[[], bool]
+) -> str:
     """What speaks against the cavity equation, beside other ways."""
     if accuracy.method == "sampling":
         return f"method is {accuracy.method!r}"
@@ -88,7 +92,15 @@ def _of_affine_cavity(ways: list[Way], accuracy: Accuracy, missed: Callable[[], 
         raise UnsupportedError(NO_SOLUTION)
     if np.isnan(share):
         return WITHOUT_SOLUTION
-    return "" if accuracy.method == "cavity" else too_far(share, accuracy.rtol)
+    if accuracy.method == "cavity":
+        return ""
+    return too_far(share, (accuracy.of_what_grows if share > accuracy.rtol and grows() else accuracy).rtol)
+
+
+def asked_of_draws(chosen: Choice, accuracy: Accuracy, grows: Callable[[], bool]) -> Accuracy:
+    """What is asked of drawn orders: less if the cavity equation, where it was tried, says that they grow."""
+    tried = accuracy.method == "auto" and any(way.name == "cavity" for way in chosen.ways)
+    return accuracy.of_what_grows if tried and grows() else accuracy
 
 
 def affine_methods(walk: Walk, recipe: Recipe) -> list[str]:
