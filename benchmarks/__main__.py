@@ -8,6 +8,7 @@ from benchmarks import (
     expected_risk,
     free_spectrum,
     leave_one_out,
+    models,
     page,
     schemes,
     shuffle_once,
@@ -26,6 +27,7 @@ asymptotics.main()
 training.main()
 centred_maps.main()
 leave_one_out.main()
+models.main()
 sweeps.main()
 startup.main()
 page.main()

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from reshuffle.run import gradient_flow as gradient_flow
     from reshuffle.schemes import Cyclic as Cyclic
     from reshuffle.schemes import FullBatch as FullBatch
+    from reshuffle.schemes import GroupReshuffling as GroupReshuffling
     from reshuffle.schemes import RandomReshuffling as RandomReshuffling
     from reshuffle.schemes import SampleReshuffling as SampleReshuffling
     from reshuffle.schemes import SampleSubsets as SampleSubsets
@@ -85,6 +86,7 @@ _HOMES = {
     "ExpectedRisk": "reshuffle.run",
     "Explanation": "reshuffle.planning",
     "FullBatch": "reshuffle.schemes",
+    "GroupReshuffling": "reshuffle.schemes",
     "GradientFlow": "reshuffle.run",
     "LeastSquares": "reshuffle.problem",
     "LeaveOneOut": "reshuffle.validation",

@@ -19,7 +19,7 @@ from reshuffle.epoch.tasks import Task, task
 from reshuffle.problem.blocks import Blocks
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.outputs import of_output
-from reshuffle.schemes.base import Scheme, Shuffle, Unit
+from reshuffle.schemes.base import Scheme, Shuffle
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +101,7 @@ class Epoch:
     @property
     def reads_samples(self) -> bool:
         """Whether single samples are shuffled that are read in chunks: then they are, for every step anew."""
-        shuffles = self.scheme.unit is Unit.SAMPLE and self.scheme.shuffle is Shuffle.EVERY_EPOCH
+        shuffles = self.scheme.unit.is_cut and self.scheme.shuffle is Shuffle.EVERY_EPOCH
         return shuffles and self.problem.stream is not None
 
     @cached_property

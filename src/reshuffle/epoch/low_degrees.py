@@ -200,6 +200,21 @@ def modifier_of_sample(whitened: Whitened, coefficients: FloatArray, sample: int
     return np.asarray(coefficients[1] * np.eye(len(x)) + root[:, np.newaxis] * inside * root)
 
 
+def modifier_of_group(whitened: Whitened, coefficients: FloatArray, atom: int) -> FloatArray:
+    """Pi_i in the basis V (k, k), for atoms of any number of rows and up to three batches: E_1 and E_2 as above."""
+    x, own = whitened.paces, whitened.of_atom(atom)
+    single = np.eye(len(x)) - own.T @ own
+    inside = -coefficients[2] * single if len(coefficients) > 2 else np.zeros_like(single)
+    if len(coefficients) > 3:
+        pairs = np.zeros_like(single)
+        for place, rows in _atoms(whitened):
+            if place.start != whitened.offsets[atom]:
+                pairs += rows.T @ ((rows * x) @ rows.T) @ rows
+        inside += coefficients[3] * ((single * x) @ single - pairs)
+    root = np.sqrt(x)
+    return np.asarray(coefficients[1] * np.eye(len(x)) + root[:, np.newaxis] * inside * root)
+
+
 def _atoms(whitened: Whitened) -> Iterator[tuple[slice, FloatArray]]:
     """The rows of each atom, and where they are."""
     for start, stop in zip(whitened.offsets[:-1], whitened.offsets[1:], strict=True):

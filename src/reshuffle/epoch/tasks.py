@@ -1,13 +1,13 @@
 """What there is to know of a symmetric epoch in order to average it, for each way in which orders are drawn."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import pairwise
 
 import numpy as np
 
-from reshuffle._core import FloatArray, IntArray
+from reshuffle._core import FloatArray
 from reshuffle._core.numerics import thin_qr
 from reshuffle.epoch import lattice, low_degrees, series, whitened_maps
 from reshuffle.epoch.cavity import visiting
@@ -18,9 +18,13 @@ from reshuffle.epoch.mean_map import MeanMap
 from reshuffle.errors import BudgetError
 from reshuffle.problem.blocks import Blocks
 from reshuffle.schemes.base import Scheme, Shuffle, Unit
+from reshuffle.schemes.group_reshuffling import rows_of
 
 _MOST_SAMPLE_BATCHES = 4
 """Degrees beyond the fourth have crossing pairs of pairs, and no sum of polynomial cost is known to us for them."""
+
+_MOST_GROUP_BATCHES = 3
+"""Samples of one row meet in pairs as numbers, which have cubes; those of several rows meet as matrices."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,25 +157,29 @@ def _batch_orders(whitened: Whitened) -> DrawOrder:
 
 def _shuffled_samples(scheme: Scheme, n: int, blocks: Blocks, step: float) -> Task:
     """All n! orders of the samples: sums over words of distinct samples, of up to four batches."""
-    steps, rank = scheme.steps(n), blocks.rows.shape[1]
+    steps, rank, most = scheme.steps(n), blocks.rows.shape[1], _MOST_SAMPLE_BATCHES
     sizes, divisors = scheme.sizes(n), scheme.step_divisors(n)
     approximation = Approximation(
         whitened=cache(lambda: Whitened.of(blocks.rows, np.full(n, 1 / n), steps * step, blocks.offsets)),
-        coefficients=lambda: series.sample_coefficients(sizes / divisors, n),
+        coefficients=lambda: series.sample_coefficients(sizes / divisors, blocks.batches),
         contracts=False,
-        draw=lambda whitened: _sample_orders(n, np.concatenate([[0], np.cumsum(sizes)]), divisors),
+        draw=lambda whitened: _sample_orders(scheme, n),
         control=lambda whitened: LinearPart(whitened, sizes / divisors),
         shares=sizes / divisors,
         has_cavity=visiting.are_alike(sizes / divisors),
     )
+    if scheme.rows_per_unit > 1:
+        most = _MOST_GROUP_BATCHES
+        low = partial(LowDegrees, coefficients=approximation.coefficients())
+        approximation = replace(approximation, control=low)
 
     def mean() -> MeanMap:
         return _few_batches_of_samples(approximation.whitened(), approximation.coefficients(), steps)
 
     flops = 12.0 * n * rank**2 + (4.0 * n**2 * rank if steps == _MOST_SAMPLE_BATCHES else 0.0)
-    if steps > _MOST_SAMPLE_BATCHES:
-        mean, flops = partial(_refuse, steps), np.inf
-    known = f"the exact mean over shuffled samples is known for at most {_MOST_SAMPLE_BATCHES} batches"
+    if steps > most:
+        mean, flops = partial(_refuse, steps, most), np.inf
+    known = f"the exact mean over shuffled samples is known for at most {most} batches"
     return Task(steps, steps - 1, mean, flops, approximation, known)
 
 
@@ -180,21 +188,29 @@ def _few_batches_of_samples(whitened: Whitened, coefficients: FloatArray, steps:
         pull = low_degrees.up_to_two(whitened, coefficients)
         if steps == _MOST_SAMPLE_BATCHES:
             pull -= coefficients[4] * low_degrees.degree_three_of_samples(whitened)
-        modifier = partial(low_degrees.modifier_of_sample, whitened, coefficients)
+        alone = len(whitened.orthonormal) == whitened.atoms
+        of_atom = low_degrees.modifier_of_sample if alone else low_degrees.modifier_of_group
+        modifier = partial(of_atom, whitened, coefficients)
         return whitened_maps.exact_map(whitened, pull.T, modifier).require_finite(steps)
 
 
-def _refuse(steps: int) -> MeanMap:
+def _refuse(steps: int, most: int) -> MeanMap:
     raise BudgetError(
         f"batches is {steps}, but the exact mean over shuffled samples is computed for at most "
-        f'{_MOST_SAMPLE_BATCHES}; try fewer batches, or descend(..., method="auto").'
+        f'{most}; try fewer batches, or descend(..., method="auto").'
     )
 
 
-def _sample_orders(n: int, offsets: IntArray, divisors: FloatArray) -> DrawOrder:
+def _sample_orders(scheme: Scheme, n: int) -> DrawOrder:
     """Draw all samples in random order, cut into batches."""
-    shares = n / (len(divisors) * divisors)
-    return lambda rng: Order(rng.permutation(n)[: int(offsets[-1])], offsets, shares)
+    divisors, size = scheme.step_divisors(n), scheme.rows_per_unit
+    shares, offsets = n / (len(divisors) * divisors), np.concatenate([[0], np.cumsum(scheme.sizes(n))])
+
+    def draw(rng: np.random.Generator) -> Order:
+        order = rng.permutation(n // size)
+        return Order(rows_of(order, size)[: int(offsets[-1])], offsets, shares)
+
+    return draw
 
 
 _TASKS: dict[tuple[Shuffle, Unit], Callable[[Scheme, int, Blocks, float], Task]] = {
@@ -203,4 +219,5 @@ _TASKS: dict[tuple[Shuffle, Unit], Callable[[Scheme, int, Blocks, float], Task]]
     (Shuffle.EVERY_STEP, Unit.SAMPLE): _draws,
     (Shuffle.EVERY_EPOCH, Unit.BATCH): _shuffled_batches,
     (Shuffle.EVERY_EPOCH, Unit.SAMPLE): _shuffled_samples,
+    (Shuffle.EVERY_EPOCH, Unit.GROUP): _shuffled_samples,
 }

@@ -50,6 +50,11 @@ class Process(Generic[State]):
         return state
 
 
+def cuts_orders(scheme: Scheme) -> bool:
+    """Whether a fresh order of samples, or groups of rows, is cut into batches in every epoch."""
+    return scheme.shuffle is Shuffle.EVERY_EPOCH and scheme.unit.is_cut
+
+
 class Walk:
     """How the mean over the orders of one epoch of a scheme over n rows is taken.
 
@@ -65,7 +70,7 @@ class Walk:
     def exists(self) -> bool:
         """Whether there is a walk: not over many shuffled samples, nor over orders that are drawn once."""
         kind = self.scheme.shuffle, self.scheme.unit
-        if kind == (Shuffle.EVERY_EPOCH, Unit.SAMPLE):
+        if cuts_orders(self.scheme):
             return self.visits <= _MOST_WALKED
         return kind in _WALKS
 
@@ -78,13 +83,28 @@ class Walk:
     @cached_property
     def drawn_batches(self) -> list[tuple[tuple[int, ...], float]] | None:
         """The rows and the divisor of every batch that a step may draw; None where visits are to fixed batches."""
-        if (self.scheme.shuffle, self.scheme.unit) != (Shuffle.EVERY_EPOCH, Unit.SAMPLE):
+        if not cuts_orders(self.scheme):
             return None
-        sizes, divisors = self.scheme.sizes(self.n).tolist(), self.scheme.step_divisors(self.n).tolist()
-        kinds = dict(zip(sizes, divisors, strict=True))
+        members = self.scheme.partition(self.n)
         return [
-            (rows, divisor) for size, divisor in kinds.items() for rows in combinations(range(self.n), size)
+            (tuple(int(row) for unit in units for row in members[unit]), divisor)
+            for units, divisor in self.drawn_units
         ]
+
+    @property
+    def drawn_units(self) -> list[tuple[tuple[int, ...], float]]:
+        """The units and the divisor of every batch that a step may cut."""
+        divisors = self.scheme.step_divisors(self.n).tolist()
+        kinds = dict(zip(self.units_taken.tolist(), divisors, strict=True))
+        everything = range(self.n // self.scheme.rows_per_unit)
+        return [
+            (units, divisor) for size, divisor in kinds.items() for units in combinations(everything, size)
+        ]
+
+    @property
+    def units_taken(self) -> IntArray:
+        """How many samples or groups each step takes, (steps,)."""
+        return self.scheme.sizes(self.n) // self.scheme.rows_per_unit
 
     def of(self, process: Process[State]) -> State:
         """The mean of a process over the orders of an epoch."""
@@ -128,10 +148,10 @@ def _over_subsets(walk: Walk, process: Process[State]) -> State:
 
 def _over_sets_of_samples(walk: Walk, process: Process[State]) -> State:
     """Up the lattice of sets of samples: the mean over the ways into a set is that over its last batch."""
-    numbers = {rows: number for number, (rows, _) in enumerate(walk.drawn_batches or [])}
+    numbers = {units: number for number, (units, _) in enumerate(walk.drawn_units)}
     current: dict[frozenset[int], State] = {frozenset(): process.start}
     taken = 0
-    for slot, size in enumerate(walk.scheme.sizes(walk.n).tolist()):
+    for slot, size in enumerate(walk.units_taken.tolist()):
         taken, previous = taken + size, current
         current = {
             frozenset(samples): process.mean(
@@ -140,7 +160,7 @@ def _over_sets_of_samples(walk: Walk, process: Process[State]) -> State:
                     for last in combinations(samples, size)
                 ]
             )
-            for samples in combinations(range(walk.n), taken)
+            for samples in combinations(range(walk.n // walk.scheme.rows_per_unit), taken)
         }
     return process.mean(list(current.values()))
 
@@ -160,11 +180,11 @@ def _over_steps(walk: Walk, process: Process[State]) -> State:
 
 def _visits_over_sets(walk: Walk) -> float:
     """Every set of samples is reached by each of the batches that may have come last."""
-    sizes = walk.scheme.sizes(walk.n)
+    sizes, units = walk.units_taken, walk.n // walk.scheme.rows_per_unit
     ends = np.cumsum(sizes)
     with np.errstate(over="ignore"):
         # More than a number can hold are infinitely many.
-        return float((scipy.special.comb(walk.n, ends) * scipy.special.comb(ends, sizes)).sum())
+        return float((scipy.special.comb(units, ends) * scipy.special.comb(ends, sizes)).sum())
 
 
 _WALKS: dict[tuple[Shuffle, Unit], Callable[..., State]] = {
@@ -172,6 +192,7 @@ _WALKS: dict[tuple[Shuffle, Unit], Callable[..., State]] = {
     (Shuffle.FROM_A_LIST, Unit.BATCH): _over_a_list,
     (Shuffle.EVERY_EPOCH, Unit.BATCH): _over_subsets,
     (Shuffle.EVERY_EPOCH, Unit.SAMPLE): _over_sets_of_samples,
+    (Shuffle.EVERY_EPOCH, Unit.GROUP): _over_sets_of_samples,
     (Shuffle.EVERY_STEP, Unit.BATCH): _over_draws,
     (Shuffle.EVERY_STEP, Unit.SAMPLE): _over_steps,
 }
@@ -181,5 +202,6 @@ _VISITS: dict[tuple[Shuffle, Unit], Callable[[Walk], float]] = {
     # Every subset is reached from each of its members.
     (Shuffle.EVERY_EPOCH, Unit.BATCH): lambda walk: walk.steps * 2.0 ** (walk.steps - 1),
     (Shuffle.EVERY_EPOCH, Unit.SAMPLE): _visits_over_sets,
+    (Shuffle.EVERY_EPOCH, Unit.GROUP): _visits_over_sets,
     (Shuffle.EVERY_STEP, Unit.BATCH): lambda walk: float(walk.steps) ** 2,
 }

@@ -97,6 +97,7 @@ def by_cavity(whitened: Whitened, shares: FloatArray, rtol: float) -> MeanMap | 
     visiting = Visiting(
         rows=whitened.orthonormal, grades=whitened.paces[np.newaxis], still=np.zeros((1, 1, k)),
         entry=np.ones(1), weight=float(shares[0]) / steps, last=float(shares[-1] / shares[0]), steps=steps,
+        size=len(whitened.orthonormal) // whitened.atoms,
     )  # fmt: skip
     tolerance = cavity_tolerance(rtol)
     found = equation.solve(visiting, tolerance)

@@ -32,7 +32,7 @@ from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.outputs import of_output
 from reshuffle.problem.row_space import Reduction, RowSpace
 from reshuffle.recipe import Hyperparameters, Recipe
-from reshuffle.schemes.base import Scheme, Unit
+from reshuffle.schemes.base import Scheme
 
 _ANY_ACCURACY = Accuracy(rtol=math.inf)
 _OF_THE_WORST = 3.0
@@ -160,7 +160,7 @@ class AffineStates:
             self.problem.require_rows(
                 f"what {self.scheme!r} does beyond its mean without momentum or penalty"
             )
-        if self.scheme.unit is Unit.SAMPLE:
+        if self.scheme.unit.is_cut:
             rows = np.ascontiguousarray(space.coordinates(X.T).T / space.scale)
             offsets = np.concatenate([[0], np.cumsum([len(part) for part in partition])])
             return Blocks(rows, y, offsets, divisors)

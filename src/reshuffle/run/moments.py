@@ -131,13 +131,13 @@ def _is_at_rest(run: AffineEngine) -> bool:
 
 def _mean_is_exact(run: AffineEngine, epoch: Epoch | None) -> bool:
     """Whether the mean beside which second moments are followed is exact: a few samples are walked through."""
-    engine = run if epoch is None or epoch.scheme.unit is Unit.SAMPLE else epoch
+    engine = run if epoch is None or epoch.scheme.unit.is_cut else epoch
     return engine.error_kind == "exact"
 
 
 def _rows_serve(epoch: Epoch, run: AffineEngine, when: FloatArray) -> bool:
     """Whether the recursion through the rows is as accurate as the general one."""
-    if epoch.scheme.unit is Unit.SAMPLE:
+    if epoch.scheme.unit.is_cut:
         return False
     visited = sum(len(rows) for rows in run.scheme.partition(run.problem.n))
     # Its coordinates lose what slow modes add up to in the long run.

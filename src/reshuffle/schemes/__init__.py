@@ -3,6 +3,7 @@
 from reshuffle.schemes.base import Scheme, Shuffle, Unit
 from reshuffle.schemes.cyclic import Cyclic
 from reshuffle.schemes.full_batch import FullBatch
+from reshuffle.schemes.group_reshuffling import GroupReshuffling
 from reshuffle.schemes.random_reshuffling import RandomReshuffling
 from reshuffle.schemes.sample_reshuffling import SampleReshuffling
 from reshuffle.schemes.sample_subsets import SampleSubsets
@@ -13,6 +14,7 @@ from reshuffle.schemes.with_replacement import SampleWithReplacement, WithReplac
 __all__ = [
     "Cyclic",
     "FullBatch",
+    "GroupReshuffling",
     "RandomReshuffling",
     "SampleReshuffling",
     "SampleSubsets",

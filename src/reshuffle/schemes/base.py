@@ -36,6 +36,12 @@ class Unit(Enum):
 
     BATCH = "the batches of a fixed partition"
     SAMPLE = "single samples, which are cut into batches afterwards"
+    GROUP = "samples of several rows each, which are cut into batches afterwards"
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether batches have no rows of their own, but are cut from what was put in order."""
+        return self is not Unit.BATCH
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +79,8 @@ class Scheme(ABC):
     """When the order is drawn."""
     unit: ClassVar[Unit] = Unit.BATCH
     """What is put in order."""
+    rows_per_unit: int = 1
+    """How many rows each of that has, where it is cut into batches afterwards."""
     is_symmetric: ClassVar[bool] = True
     """Whether every order is as likely as its reverse, so that the mean of an epoch is symmetric."""
     takes_members: ClassVar[bool] = True
@@ -103,7 +111,7 @@ class Scheme(ABC):
     @property
     def visits_samples(self) -> bool:
         """Whether single rows matter in any stage, and not only what they sum to in each batch."""
-        return self.unit is Unit.SAMPLE
+        return self.unit.is_cut
 
     def on_kept(self, kept: KeptRows) -> Self:
         """The same scheme, visiting statistics of batches that are kept in place of their rows."""

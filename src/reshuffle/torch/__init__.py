@@ -3,7 +3,18 @@
 torch is optional, and imported when something here is called.
 """
 
+from reshuffle.torch.lazy_comparison import LazyComparison, compare
+from reshuffle.torch.lazy_network import LazyNetwork, linearize
 from reshuffle.torch.linear_probe import Probe, probe
 from reshuffle.torch.training_loop import TrainingLoop, recipe
 
-__all__ = ["Probe", "TrainingLoop", "probe", "recipe"]
+__all__ = [
+    "LazyComparison",
+    "LazyNetwork",
+    "Probe",
+    "TrainingLoop",
+    "compare",
+    "linearize",
+    "probe",
+    "recipe",
+]

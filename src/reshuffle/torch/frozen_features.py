@@ -1,7 +1,5 @@
 """What a frozen backbone makes of the samples of a loader: features, a row per sample."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -9,6 +7,7 @@ import numpy as np
 from reshuffle._core import AnyArray, FloatArray
 from reshuffle._core.progress import track
 from reshuffle.errors import UnsupportedError
+from reshuffle.torch.devices import device_of, moved, placed
 from reshuffle.torch.every_sample import pairs, require_counted, samples
 from reshuffle.torch.imported import kind, torch_itself
 
@@ -31,13 +30,13 @@ def features(backbone: Any, loader: Any, device: Any = None) -> tuple[FloatArray
     """
     torch = torch_itself()
     require_settled(backbone)
-    where = _device(backbone, device)
+    where = device_of(backbone, device)
     found: list[FloatArray] = []
     targets: list[AnyArray] = []
     expected, seen = samples(loader), 0
-    with torch.inference_mode(), _placed(backbone, where):
+    with torch.inference_mode(), placed(backbone, where):
         for inputs, answers in track(pairs(loader), None, "computing features"):
-            found.append(_rows(backbone(_moved(inputs, where))))
+            found.append(_rows(backbone(moved(inputs, where))))
             targets.append(np.asarray(torch.as_tensor(answers).cpu()))
             if len(found[-1]) != len(targets[-1]):
                 raise ValueError(
@@ -83,33 +82,3 @@ def _rows(made: Any) -> FloatArray:
             "call .float() on the backbone."
         )
     return np.asarray(made.cpu(), dtype=np.float64)
-
-
-def _device(backbone: Any, asked: Any) -> Any:
-    torch = torch_itself()
-    if asked is None:
-        return next((parameter.device for parameter in backbone.parameters()), torch.device("cpu"))
-    try:
-        where = torch.device(asked)
-        torch.empty(0, device=where)
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        reason = str(error).splitlines()[0]
-        raise ValueError(
-            f"device must be one that this machine has, but {asked!r} is not: {reason}"
-        ) from None
-    return where
-
-
-@contextmanager
-def _placed(backbone: Any, where: Any) -> Iterator[None]:
-    """The backbone on a device, and back where it was afterwards."""
-    home = next((parameter.device for parameter in backbone.parameters()), where)
-    backbone.to(where)
-    try:
-        yield
-    finally:
-        backbone.to(home)
-
-
-def _moved(inputs: Any, where: Any) -> Any:
-    return inputs.to(where) if isinstance(inputs, torch_itself().Tensor) else inputs

@@ -7,7 +7,15 @@ import numpy as np
 
 from reshuffle._core import checks
 from reshuffle.errors import UnsupportedError
-from reshuffle.schemes import Cyclic, FullBatch, SampleReshuffling, SampleWithReplacement, Scheme
+from reshuffle.schemes import (
+    Cyclic,
+    FullBatch,
+    GroupReshuffling,
+    SampleReshuffling,
+    SampleWithReplacement,
+    Scheme,
+)
+from reshuffle.schemes.group_reshuffling import rows_of
 from reshuffle.schemes.partition import Partition
 from reshuffle.torch.imported import kind, torch_itself
 
@@ -24,25 +32,44 @@ class Visits:
         How the ordered samples are cut into batches.
     samples : int
         n.
+    rows : int
+        How many rows a sample is: more than one where its outputs share their parameters.
     """
 
     scheme: type[Scheme]
     partition: Partition
     samples: int
+    rows: int = 1
 
     @property
     def rows_per_visit(self) -> float:
         """The mean number of rows of a batch."""
-        return float(self.partition.sizes(self.samples).mean())
+        return float(self.rows * self.partition.sizes(self.samples).mean())
 
     def averaged(self) -> Scheme:
         """The scheme where the loss of a batch is a mean over its rows."""
         cut = self.partition
         if cut.sizes(self.samples)[0] == self.samples and self.scheme is not SampleWithReplacement:
             return FullBatch()
+        return self._made("own")
+
+    def _made(self, normalize: str) -> Scheme:
+        cut, rows = self.partition, self.rows
         if cut.is_explicit:
-            return Cyclic(cut.batches)
-        return self.scheme(batch_size=cut.batch_size, drop_last=cut.drop_last)
+            return Cyclic([rows_of(part, rows) for part in cut.members(self.samples)], normalize=normalize)
+        assert cut.batch_size is not None
+        if self.scheme is SampleWithReplacement:
+            if rows > 1:
+                raise UnsupportedError(
+                    "samples whose outputs share their parameters must be visited without replacement, but the "
+                    "loader's sampler draws with it; use shuffle=True, or shuffle=False."
+                )
+            return SampleWithReplacement(batch_size=cut.batch_size, drop_last=cut.drop_last)
+        if self.scheme is SampleReshuffling and rows > 1:
+            return GroupReshuffling(
+                rows, batch_size=cut.batch_size, drop_last=cut.drop_last, normalize=normalize
+            )
+        return self.scheme(batch_size=rows * cut.batch_size, drop_last=cut.drop_last, normalize=normalize)
 
     def summed(self) -> Scheme:
         """The scheme where it is a sum: rows weigh alike, and steps are `rows_per_visit` times as long."""
@@ -54,10 +81,7 @@ class Visits:
                 "a loss that is summed over draws with replacement must have batches of one size, but the last has "
                 f'{sizes[-1]} rows and the others {sizes[0]}; use drop_last=True, or reduction="mean".'
             )
-        cut = self.partition
-        if cut.is_explicit:
-            return Cyclic(cut.batches, normalize="equal")
-        return self.scheme(batch_size=cut.batch_size, drop_last=cut.drop_last, normalize="equal")
+        return self._made("equal")
 
 
 def visits(loader: Any) -> Visits:

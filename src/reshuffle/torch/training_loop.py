@@ -1,16 +1,19 @@
 """A training loop of torch as a scheme and a recipe."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from numpy.typing import ArrayLike
 
+from reshuffle.errors import UnsupportedError
 from reshuffle.problem import LeastSquares, checked_problem
 from reshuffle.recipe import Recipe, StepLike
 from reshuffle.recipe import recipe as recipes
 from reshuffle.run import Run, descend
 from reshuffle.schemes import Scheme
 from reshuffle.torch import learning_rates, loaders, losses, optimizers
+from reshuffle.torch.tangent_problem import TangentProblem
 
 
 @dataclass(frozen=True)
@@ -26,12 +29,20 @@ class TrainingLoop:
         n, which a problem must have.
     outputs : int
         Numbers per target, likewise.
+    unit : float
+        What a learning rate of one is as a step.
     """
 
     scheme: Scheme
     recipe: Recipe
     samples: int
     outputs: int
+    unit: float
+    _sharing: "Callable[[], TrainingLoop] | None" = field(default=None, repr=False, compare=False)
+
+    def sharing(self) -> "TrainingLoop":
+        """The same loop for outputs that share their parameters, so that a sample is a row per output."""
+        return self if self._sharing is None else self._sharing()
 
     def descend(self, problem: LeastSquares, start: ArrayLike | None = None, **accuracy: Any) -> Run:
         """What this loop does to a problem.
@@ -39,13 +50,32 @@ class TrainingLoop:
         Parameters
         ----------
         problem : LeastSquares
-            The samples of the loader, in its order.
+            The samples of the loader, in its order. That of `linearize` has a row per sample and output, which are
+            visited together.
         start : (p,) or (p, t), optional
             The weights before training, zero by default.
         **accuracy
             method, rtol, budget and seed, as in `reshuffle.descend`.
         """
         problem = checked_problem(problem)
+        if isinstance(problem, TangentProblem):
+            return self._lazily(problem, start, accuracy)
+        return self._followed(problem, start, accuracy)
+
+    def _lazily(self, problem: TangentProblem, start: ArrayLike | None, accuracy: dict[str, Any]) -> Run:
+        if self.outputs != problem.outputs_per_sample:
+            raise ValueError(
+                f"the network must have {self.outputs} outputs, as the targets of the loader do, but it has "
+                f"{problem.outputs_per_sample}."
+            )
+        if self.recipe.penalty:
+            raise UnsupportedError(
+                "weight_decay must be 0 for a linearized network, but the optimizer has one: it pulls the weights "
+                "to zero, and not to where they began."
+            )
+        return self.sharing()._followed(problem, start, accuracy)
+
+    def _followed(self, problem: LeastSquares, start: ArrayLike | None, accuracy: dict[str, Any]) -> Run:
         if problem.n != self.samples:
             raise ValueError(
                 f"problem must have the {self.samples} rows of the loader, but it has {problem.n}."
@@ -117,21 +147,23 @@ def recipe(
     >>> loop.descend(problem).training_loss([0, 5]).round(4)
     array([1.1678, 0.4405])
     """
-    settings = optimizers.descent(optimizer)
+    settings, is_mean = optimizers.descent(optimizer), losses.averages(loss)
     visited, count = loaders.visits(loader), loaders.outputs(loader, outputs)
-    if losses.averages(loss):
-        scheme, unit = visited.averaged(), 2 / count
-    else:
-        scheme, unit = visited.summed(), 2 * visited.rows_per_visit
-    step: StepLike = unit * settings.learning_rate
-    if scheduler is not None:
-        step = learning_rates.schedule(scheduler, optimizer, unit, per)
-    made = recipes.checked(
-        step,
-        None,
-        settings.weight_decay / unit,
-        settings.momentum,
-        scheme.steps(visited.samples),
-        settings.nesterov,
-    )
-    return TrainingLoop(scheme, made, visited.samples, count)
+
+    def loop(
+        visits: loaders.Visits, outputs: int, sharing: Callable[[], TrainingLoop] | None
+    ) -> TrainingLoop:
+        scheme = visits.averaged() if is_mean else visits.summed()
+        unit = 2 * (1 / outputs if is_mean else visits.rows_per_visit)
+        step: StepLike = unit * settings.learning_rate
+        if scheduler is not None:
+            step = learning_rates.schedule(scheduler, optimizer, unit, per)
+        steps = scheme.steps(visits.rows * visits.samples)
+        made = recipes.checked(
+            step, None, settings.weight_decay / unit, settings.momentum, steps, settings.nesterov
+        )
+        return TrainingLoop(scheme, made, visits.rows * visits.samples, outputs, unit, sharing)
+
+    if count == 1:
+        return loop(visited, 1, None)
+    return loop(visited, count, lambda: loop(replace(visited, rows=count), 1, None))

@@ -116,6 +116,7 @@ def _visiting(visits: Visits, shares: FloatArray) -> Visiting:
         weight=float(shares[0]) / rows,
         last=float(shares[-1] / shares[0]),
         steps=len(shares),
+        size=rows // visits.blocks.batches,
     )
 
 

@@ -25,7 +25,8 @@ from reshuffle.epoch.affine.course import Course, once_more
 from reshuffle.epoch.affine.visits import Visits
 from reshuffle.errors import BudgetError
 from reshuffle.recipe import Hyperparameters
-from reshuffle.schemes.base import Unit, permutations
+from reshuffle.schemes.base import permutations
+from reshuffle.schemes.group_reshuffling import rows_of
 
 _SMALLEST_ROOT = 1e-5
 _STACKED_BYTES = 2e7
@@ -272,8 +273,9 @@ class SampledCourse(Course):
 
     def draw_pairs(self, rng: np.random.Generator, pairs: int) -> Orders:
         """So many orders, and then their reverses."""
-        if self.scheme.unit is Unit.SAMPLE:
-            samples = permutations(rng, pairs, self.n)
+        if self.scheme.unit.is_cut:
+            rows = self.scheme.rows_per_unit
+            samples = rows_of(permutations(rng, pairs, self.n // rows), rows)
             divisors = np.tile(self.scheme.step_divisors(self.n), (2 * pairs, 1))
             both = np.concatenate([samples, samples[:, ::-1]])
             return Orders(_cut(both, self.scheme.sizes(self.n), self.n), divisors)

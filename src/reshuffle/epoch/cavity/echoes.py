@@ -38,6 +38,11 @@ class Echoes:
         self._rows, self._nodes, self._exclusion, self._tolerance = rows, nodes, exclusion, tolerance
         self._squares = np.square(rows)
 
+    @property
+    def alone(self) -> FloatArray:
+        """rho(0) of every sample, (n,)."""
+        return np.ones(len(self._rows))
+
     def follow(self, influence: FloatArray) -> FloatArray:
         """The echoes r_i (q, n) that matrices Gamma (q, k, k) make."""
         meeting = self._meeting(influence)
@@ -52,7 +57,7 @@ class Echoes:
         between = influence.copy()
         np.einsum("qkk->qk", between)[:] = 0.0
         flat = between.reshape(len(between), -1)
-        for shape, matrix in _leading(flat, self._tolerance * float(np.abs(gamma).max(initial=0.0))):
+        for shape, matrix in leading(flat, self._tolerance * float(np.abs(gamma).max(initial=0.0))):
             along = np.einsum("ij,ij->i", self._rows @ matrix.reshape(influence.shape[1:]), self._rows)
             gamma += np.multiply.outer(shape, along)
         return np.asarray(gamma)
@@ -74,7 +79,7 @@ class Echoes:
         k = self._rows.shape[1]
         total = np.zeros((len(echo), k * k))
         size = float(np.linalg.norm(echo, axis=1).max(initial=0.0))
-        for shape, weights in _leading(echo, self._tolerance * size):
+        for shape, weights in leading(echo, self._tolerance * size):
             gram = self._rows.T @ (weights[:, np.newaxis] * self._rows)
             total += np.multiply.outer(shape, gram.ravel())
         return total.reshape(-1, k, k)
@@ -85,12 +90,12 @@ class Echoes:
         images = np.zeros((len(self._rows), maps.shape[1]))
         # What all samples have in common is the larger part, and costs one product whatever the tolerance.
         size = tolerance * float(np.linalg.norm(weights, axis=1).max(initial=0.0))
-        for shape, own in _leading(weights, size):
+        for shape, own in leading(weights, size):
             images += (own[:, np.newaxis] * self._rows) @ (shape @ flat).reshape(maps.shape[1:]).T
         return images
 
 
-def _leading(matrix: FloatArray, threshold: float) -> Iterator[tuple[FloatArray, FloatArray]]:
+def leading(matrix: FloatArray, threshold: float) -> Iterator[tuple[FloatArray, FloatArray]]:
     """The terms (q,), (n,) of a singular value decomposition of (q, n) that are above a threshold.
 
     From the Gram matrix of the rows: singular values below 1e-8 of the largest are rounding, and left out.

@@ -29,6 +29,7 @@ import numpy as np
 from reshuffle._core import FloatArray
 from reshuffle._core.progress import track
 from reshuffle.epoch.cavity.echoes import Echoes
+from reshuffle.epoch.cavity.group_echoes import GroupEchoes
 from reshuffle.epoch.cavity.time_nodes import TimeNodes
 from reshuffle.epoch.cavity.visiting import Visiting
 
@@ -59,8 +60,8 @@ class Solution:
         K_t at the nodes.
     inner : (q, d, d)
         N_t at the nodes, with H_t = I - Y N_t.
-    echo : (q, n)
-        rho_i(t + 1) at the nodes.
+    echo : (q, n) or (q, n, m, m)
+        rho_i(t + 1) at the nodes; matrices where a sample has m rows.
     """
 
     kernel: FloatArray
@@ -147,12 +148,15 @@ class CavityPath:
         """What each sample would meet of its own influence, as matrices (q, k, k) that all samples share."""
         return self.visiting.seen(self._before(inner)[:, : self.k] * self._grades)
 
-    def echoes_of(self, rows: FloatArray) -> Echoes:
+    def echoes_of(self, rows: FloatArray) -> Echoes | GroupEchoes:
         """Those of some samples (m, k)."""
-        return Echoes(rows, self.nodes, self.visiting.exclusion, self.enough)
+        size, exclusion = self.visiting.size, self.visiting.exclusion
+        if size > 1:
+            return GroupEchoes(rows, size, self.nodes, exclusion, self.enough)
+        return Echoes(rows, self.nodes, exclusion, self.enough)
 
     @cached_property
-    def _echoes(self) -> Echoes:
+    def _echoes(self) -> Echoes | GroupEchoes:
         return self.echoes_of(self.visiting.rows)
 
     def grams(self, influence: FloatArray) -> FloatArray | None:
@@ -209,16 +213,16 @@ class CavityPath:
             np.concatenate([self.share * (met - self._squares * before), before], axis=1),
         )
 
-    def entries(self, inner: FloatArray, echoes: Echoes, echo: FloatArray) -> FloatArray:
+    def entries(self, inner: FloatArray, echoes: Echoes | GroupEchoes, echo: FloatArray) -> FloatArray:
         """The mean over its visits of what comes after a sample's own, w sum_t E[visits after t | not i] P u_i.
 
         The last visit is affine in its weight: what is cut short lies between a whole visit and none.
         """
         visiting, steps = self.visiting, self.visiting.steps
         after = self.visiting.seen(self._after(inner))
-        whole = echoes.weighted_images(self._visited(echo, steps), after, self.tolerance)
+        whole = echoes.weighted_images(self._visited(echoes, echo, steps), after, self.tolerance)
         if visiting.last != 1:
-            short = echoes.weighted_images(self._visited(echo, steps - 1), after, self.tolerance).T
+            short = echoes.weighted_images(self._visited(echoes, echo, steps - 1), after, self.tolerance).T
             none = short - visiting.rest(self._grades[:, np.newaxis] * short)
             whole = visiting.last * whole + (1 - visiting.last) * none.T
         return np.asarray(visiting.weight * whole)
@@ -236,22 +240,23 @@ class CavityPath:
 
     def _modifier(self, inner: FloatArray, echo: FloatArray, sample: int) -> FloatArray:
         """The mean over the visits t at which a sample may be of K in E[t visits | not i] = I - Y K."""
-        nodes, row, own = self.nodes, self.visiting.rows[sample], echo[:, sample]
-        rhythm = own[:, np.newaxis, np.newaxis]
-        after = (self.visiting.seen(self._after(inner)) @ row)[:, :, np.newaxis]
-        before = (row @ self._before(inner)[:, : self.k])[:, np.newaxis, :]
+        nodes, size = self.nodes, self.visiting.size
+        rows = self.visiting.rows[size * sample : size * (sample + 1)]
+        rhythm = echo[:, sample].reshape(-1, size, size)
+        after = self.visiting.seen(self._after(inner)) @ rows.T
+        before = rows @ self._before(inner)[:, : self.k]
         after, before = after + nodes.convolve(after, rhythm), before + nodes.convolve(rhythm, before)
         kernels = inner - self.visiting.exclusion * nodes.convolve(after, before)
         weights = np.ones(self.visiting.steps)
         weights[-1] = self.visiting.last
         return np.asarray(np.tensordot(weights @ nodes.rule / weights.sum(), kernels, 1))
 
-    def _visited(self, echo: FloatArray, steps: int) -> FloatArray:
+    def _visited(self, echoes: Echoes | GroupEchoes, echo: FloatArray, steps: int) -> FloatArray:
         """The weights (q, n) of H at the nodes in sum_{t<steps} sum_{s<=t} rho_i(t-s) H_s."""
         rule = self.nodes.rule[:steps]
-        total = np.asarray(rule.sum(axis=0))[:, np.newaxis] + np.zeros((1, echo.shape[1]))
+        total = np.multiply.outer(rule.sum(axis=0), echoes.alone)
         # sum_{s<t} r(t-1-s) H_s, summed over t < steps, are r's sums up to what is left after s.
         sums = np.cumsum(self.nodes.rule, axis=0)
         weights = np.zeros((steps, len(self.nodes.nodes)))
         weights[: steps - 1] = sums[: steps - 1][::-1]
-        return np.asarray(total + (rule.T @ weights) @ echo)
+        return np.asarray(total + np.tensordot(rule.T @ weights, echo, 1))

@@ -27,8 +27,10 @@ def neglected(visiting: Visiting, entries: FloatArray, tolerance: float) -> Floa
     """What the entries (n, d) of the samples may have missed, (n, d); `tolerance` is that of the iteration."""
     rows, strength, own = visiting.rows, visiting.strength, visiting.strengths
     n, k = rows.shape
-    if visiting.steps <= 2 or 4.0 * n * n * k > _MOST_OPERATIONS:
+    if visiting.steps <= 2 or 4.0 * n * n * (k + visiting.size) > _MOST_OPERATIONS:
         return by_own_meetings(visiting, rows, entries, tolerance)
+    if visiting.size > 1:
+        return np.asarray(_FACTOR * _crosswise_groups(visiting, entries, tolerance))
     crosswise = (own**2 / n + tolerance)[:, np.newaxis] * entries
     height = max(1, _CHUNK // n)
     for start in range(0, n, height):
@@ -39,6 +41,28 @@ def neglected(visiting: Visiting, entries: FloatArray, tolerance: float) -> Floa
     return np.asarray(_FACTOR * crosswise)
 
 
+def _crosswise_groups(visiting: Visiting, entries: FloatArray, tolerance: float) -> FloatArray:
+    """The same for samples of several rows: sum_j g_ij g_ij'g_ij E_j, and g_ii^2 / n of its own, of matrices g."""
+    rows, size, n = visiting.rows, visiting.size, visiting.samples
+    own = visiting.own_strengths(rows)
+    crosswise = tolerance * entries + _among_own(own @ own / n, entries)
+    height = max(1, _CHUNK // (n * size * size))
+    for start in range(0, n, height):
+        part = slice(size * start, size * (start + height))
+        met = (rows[part] * visiting.strength) @ rows.T
+        blocks = met.reshape(-1, size, n, size).swapaxes(1, 2)
+        blocks[np.arange(len(blocks)), np.arange(start, start + len(blocks))] = 0.0
+        thrice = blocks @ blocks.swapaxes(2, 3) @ blocks
+        crosswise[part] += thrice.swapaxes(1, 2).reshape(met.shape) @ entries
+    return crosswise
+
+
+def _among_own(weights: FloatArray, entries: FloatArray) -> FloatArray:
+    """The entries (n m, d), those of each sample weighed by a matrix (n, m, m)."""
+    samples, size, _ = weights.shape
+    return np.asarray((weights @ entries.reshape(samples, size, -1)).reshape(entries.shape))
+
+
 def by_own_meetings(
     visiting: Visiting, rows: FloatArray, entries: FloatArray, tolerance: float
 ) -> FloatArray:
@@ -46,6 +70,9 @@ def by_own_meetings(
 
     The squares of the samples' own meetings are more than those of pairs; of two visits nothing is neglected.
     """
+    if visiting.size > 1 and visiting.steps > 2:
+        between = visiting.own_strengths(rows)
+        return tolerance * entries + _among_own(between @ between, entries)
     own = visiting.strengths_of(rows) if visiting.steps > 2 else np.zeros(len(rows))
     return np.asarray((np.square(own) + tolerance)[:, np.newaxis] * entries)
 

@@ -68,6 +68,14 @@ class TimeNodes:
         flat = second.reshape(len(second), -1)
         return np.array([side @ (at @ flat).reshape(-1, second.shape[2]) for at in self.convolution])
 
+    def convolve_samples(self, first: FloatArray, second: FloatArray) -> FloatArray:
+        """The same for matrices (q, samples, m, m), of each sample by itself."""
+        q, samples, size, _ = first.shape
+        side = np.moveaxis(first, 0, 2).reshape(samples, size, q * size)
+        flat = second.reshape(q, -1)
+        at = ((rule @ flat).reshape(q, samples, size, size) for rule in self.convolution)
+        return np.array([side @ np.moveaxis(each, 0, 1).reshape(samples, q * size, size) for each in at])
+
     def convolve_scalars(self, first: FloatArray, second: FloatArray) -> FloatArray:
         """The same for numbers (q, samples), of each sample by itself."""
         return np.array([np.einsum("an,an->n", first, at @ second) for at in self.convolution])

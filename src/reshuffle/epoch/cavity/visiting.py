@@ -34,6 +34,8 @@ class Visiting:
         What the last visit weighs beside the others: less than one if its batch is cut short but not its divisor.
     steps : int
         B.
+    size : int
+        How many rows a sample has, which are always visited together: then u_i is a matrix U_i of them.
     """
 
     rows: FloatArray
@@ -43,6 +45,7 @@ class Visiting:
     weight: float
     last: float
     steps: int
+    size: int = 1
 
     @cached_property
     def squares(self) -> FloatArray:
@@ -57,7 +60,7 @@ class Visiting:
     @property
     def samples(self) -> int:
         """n."""
-        return len(self.rows)
+        return len(self.rows) // self.size
 
     @property
     def exclusion(self) -> float:
@@ -118,8 +121,15 @@ class Visiting:
 
     @cached_property
     def strengths(self) -> FloatArray:
-        """How strongly each sample acts on itself in the course of an epoch (n,)."""
-        return self.strengths_of(self.rows)
+        """How strongly each sample acts on itself in the course of an epoch (n,), at most."""
+        if self.size == 1:
+            return self.strengths_of(self.rows)
+        return np.asarray(np.linalg.norm(self.own_strengths(self.rows), axis=(1, 2)))
+
+    def own_strengths(self, rows: FloatArray) -> FloatArray:
+        """How strongly the rows of each of some samples (m * size, k) act on each other, (m, size, size)."""
+        samples = rows.reshape(-1, self.size, rows.shape[1])
+        return np.asarray((samples * self.strength) @ samples.swapaxes(1, 2))
 
     def strengths_of(self, rows: FloatArray) -> FloatArray:
         """The same of some samples (m, k)."""
@@ -132,6 +142,8 @@ class Visiting:
         modes make of them, and from the echoes of a few samples, strong and weak ones, as independent visits would
         make them. None where they leave the range of numbers.
         """
+        if not np.isfinite(self._along).all():
+            return None
         functions = self._along if len(self.entry) == 1 else self.powers(self.alone).reshape(self.steps, -1)
         order = np.argsort(np.abs(functions).sum(axis=0))
         functions = functions[:, order[_spread(len(order), _MOST_MODES)]]
@@ -139,13 +151,21 @@ class Visiting:
         shapes = [time**degree * functions for degree in range(_DEGREES)]
         strongest = np.argsort(self.strengths)[::-1]
         samples = np.geomspace(1, len(strongest), min(len(strongest), _MOST_SAMPLES)).round().astype(int) - 1
-        influence = self._along @ np.square(self.rows[strongest[np.unique(samples)]]).T
+        influence = self._along @ np.square(self._seen_apart(strongest[np.unique(samples)])).T
         # Constants are among them in any case: at step zero there is nothing else.
         together = np.hstack([np.ones((self.steps, 1)), *shapes, echo(influence, self.exclusion)])
         if not np.isfinite(together).all():
             return None
         together = together[:, together.any(axis=0)]
         return TimeNodes.spanning(together / np.abs(together).max(axis=0), tolerance)
+
+    def _seen_apart(self, chosen: IntArray) -> FloatArray:
+        """The rows of some samples, turned so that those of a sample hardly act on each other."""
+        if self.size == 1:
+            return self.rows[chosen]
+        samples = self.rows.reshape(self.samples, self.size, -1)[chosen]
+        _, turns = np.linalg.eigh(self.own_strengths(samples.reshape(-1, samples.shape[2])))
+        return np.asarray((turns.swapaxes(1, 2) @ samples).reshape(-1, samples.shape[2]))
 
 
 def are_alike(shares: FloatArray) -> bool:

@@ -9,7 +9,7 @@ from reshuffle.epoch.accuracy import A_SECOND, CALL, Accuracy, require_affordabl
 from reshuffle.epoch.cavity.visiting import are_alike
 from reshuffle.epoch.choice.ways import NO_SOLUTION, WITHOUT_SOLUTION, Choice, Way, too_far, too_much
 from reshuffle.epoch.lattice.subsets import fits_in_memory, require_few
-from reshuffle.epoch.walks import Walk
+from reshuffle.epoch.walks import Walk, cuts_orders
 from reshuffle.errors import UnsupportedError
 from reshuffle.problem.blocks import Blocks
 from reshuffle.recipe import Recipe
@@ -112,7 +112,7 @@ def affine_methods(walk: Walk, recipe: Recipe) -> list[str]:
     scheme, n = walk.scheme, walk.n
     followed = scheme.shuffle is Shuffle.ONCE and not scheme.samples_courses(n)
     draws = scheme.shuffle is Shuffle.EVERY_EPOCH or scheme.samples_courses(n)
-    shuffles = (scheme.shuffle, scheme.unit) == (Shuffle.EVERY_EPOCH, Unit.SAMPLE)
+    shuffles = cuts_orders(scheme)
     cavity = shuffles and recipe.is_even and are_alike(scheme.sizes(n) / scheme.step_divisors(n))
     return ["exact"] * (walk.exists or followed) + ["cavity"] * cavity + ["sampling"] * draws
 

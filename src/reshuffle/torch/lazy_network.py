@@ -1,0 +1,230 @@
+"""A network near its present weights: linear in their change, so that training it is a least-squares problem."""
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from reshuffle._core import FloatArray, checks
+from reshuffle.problem.kernel_features import KernelFeatures
+from reshuffle.run import Run, critical_step
+from reshuffle.torch.collected import collected, learned_numbers
+from reshuffle.torch.devices import device_of, moved
+from reshuffle.torch.frozen_features import require_settled
+from reshuffle.torch.tangent_kernel import tangent_kernel
+from reshuffle.torch.tangent_problem import TangentProblem
+from reshuffle.torch.tangents import Tangents
+from reshuffle.torch.training_loop import TrainingLoop
+
+
+@dataclass(frozen=True, eq=False)
+class LazyNetwork:
+    """A network that is linear in its weights: f(x; w + d) = f(x; w) + J(x) d.
+
+    Wide networks stay close to theirs while they are trained (Jacot, Gabriel and Hongler 2018; Chizat, Oyallon and
+    Bach 2019 call this lazy); `compare` tells how close a given one stays.
+
+    Attributes
+    ----------
+    problem : TangentProblem
+        What training solves: a row per sample and output, from zero.
+    outputs : int
+        t.
+    weights : int
+        How many weights are trained.
+    classes : int or None
+        How many classes there are, None for targets that are numbers.
+    before : (n, t)
+        What the network says of the samples before training.
+    """
+
+    problem: TangentProblem
+    outputs: int
+    weights: int
+    classes: int | None
+    before: FloatArray
+    _tangents: Tangents
+    _inputs: Any
+    _kernel: KernelFeatures | None
+
+    def __repr__(self) -> str:
+        form = "features" if self._kernel is None else "kernel"
+        return (
+            f"LazyNetwork(samples={len(self.before)}, outputs={self.outputs}, weights={self.weights}, by its "
+            f"tangent {form} of rank {self.problem.p})"
+        )
+
+    @property
+    def targets(self) -> FloatArray:
+        """What is learned, (n, t)."""
+        return self.before + self.problem.y.reshape(self.before.shape)
+
+    def descend(self, loop: TrainingLoop, **accuracy: Any) -> Run:
+        """What a training loop does to this network.
+
+        Parameters
+        ----------
+        loop : TrainingLoop
+            Of `reshuffle.torch.recipe`.
+        **accuracy
+            method, rtol, budget and seed, as in `reshuffle.descend`.
+        """
+        return loop.descend(self.problem, **accuracy)
+
+    def predict(
+        self, run: Run, inputs: Any, epochs: ArrayLike, *, return_std: bool = False
+    ) -> FloatArray | tuple[FloatArray, FloatArray]:
+        """What the network says on average over all random orders, of samples inputs.
+
+        Parameters
+        ----------
+        run : Run
+            Of `descend`.
+        inputs : tensor (m, ...) or None
+            None for the samples that it is trained with.
+        epochs : number or array of any shape
+        return_std : bool
+            Whether to return as well by how much single runs differ, the standard deviation over seeds.
+
+        Returns
+        -------
+        mean : epochs.shape + (m, t)
+        std : epochs.shape + (m, t)
+            Only with return_std.
+        """
+        rows, before = self._seen(inputs)
+        shape = (*checks.epochs(epochs).shape, *before.shape)
+        if not return_std:
+            return np.asarray(before + run.predict(rows, epochs).reshape(shape))
+        mean, std = run.predict(rows, epochs, return_std=True)
+        return np.asarray(before + mean.reshape(shape)), np.asarray(std.reshape(shape))
+
+    def loss(self, run: Run, epochs: ArrayLike) -> FloatArray:
+        """nn.MSELoss, on the samples, of the mean of a run over all orders, of the shape of epochs."""
+        return np.asarray(2 * run.training_loss(epochs))
+
+    def accuracy(self, run: Run, epochs: ArrayLike, loader: Any = None) -> FloatArray:
+        """The share of samples whose largest output is that of their class, of the mean over all orders.
+
+        Parameters
+        ----------
+        run : Run
+        epochs : number or array of any shape
+        loader : optional
+            Of other samples; by default those that it is trained with.
+        """
+        if self.classes is None:
+            raise ValueError(
+                "accuracy must be asked of classes, but the targets of this network are numbers."
+            )
+        rows, before = self._seen(None)
+        labels = self.targets.argmax(axis=1)
+        if loader is not None:
+            inputs, labels = collected(loader, self._inputs.device)
+            rows, before = self._seen(inputs)
+        when = checks.epochs(epochs)
+        hits = [
+            ((before + run.predict(rows, moment).reshape(before.shape)).argmax(axis=1) == labels).mean()
+            for moment in when.ravel().tolist()
+        ]
+        return np.reshape(hits, when.shape)
+
+    def critical_learning_rate(self, loop: TrainingLoop, *, mean_square: bool = False) -> float:
+        """The largest learning rate at which training the linear network converges, all else as in the loop.
+
+        Parameters
+        ----------
+        loop : TrainingLoop
+            Its learning rate does not matter.
+        mean_square : bool
+            In mean square over the orders, rather than in mean.
+        """
+        sharing = loop.sharing()
+        found = critical_step(
+            self.problem,
+            sharing.scheme,
+            mean_square=mean_square,
+            momentum=loop.recipe.momentum,
+            nesterov=loop.recipe.nesterov,
+        )
+        return float(found / sharing.unit)
+
+    def _seen(self, inputs: Any) -> tuple[FloatArray, FloatArray]:
+        """The rows (m t, p) of samples in the coordinates of the problem, and what is said before training."""
+        if inputs is None:
+            return self.problem.X, self.before
+        given = moved(inputs, self._inputs.device)
+        before = self._tangents.outputs(given)
+        if self._kernel is None:
+            return _rows(self._tangents, given, self.outputs), before
+        kernel = tangent_kernel(self._tangents, given, self.outputs, self._inputs)
+        return self._kernel.of(kernel), before
+
+
+def linearize(model: Any, loader: Any, *, by: str = "auto", device: Any = None) -> LazyNetwork:
+    """Replace a network by its tangent at its present weights, and pose the problem that training it solves.
+
+    The outputs of a network share its weights, so a sample of t outputs is t rows, which are visited together.
+    Where there are more weights than rows, the tangent kernel stands for the gradients, which are computed for few
+    samples at a time and not kept; for linear layers it is put together from what goes through them.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        Makes (m, t), or (m,), of a batch; in evaluation mode where that matters. Parameters that do not require
+        gradients stay as they are.
+    loader : torch.utils.data.DataLoader
+        Of pairs (inputs, targets), as in `probe`. Whole numbers as targets are classes, learned as one output each.
+    by : "auto", "features" or "kernel"
+        What the problem is posed by.
+    device : optional
+        Where gradients are computed; by default where the model is.
+
+    Returns
+    -------
+    LazyNetwork
+
+    >>> import torch
+    >>> import reshuffle as rs
+    >>> from torch.utils.data import DataLoader, TensorDataset
+    >>> generator = torch.manual_seed(0)
+    >>> x = torch.linspace(-2, 2, 30, dtype=torch.float64)[:, None]
+    >>> loader = DataLoader(TensorDataset(x, torch.cat([x.sin(), x.cos()], dim=1)), batch_size=5, shuffle=True)
+    >>> model = torch.nn.Sequential(torch.nn.Linear(1, 200), torch.nn.Tanh(), torch.nn.Linear(200, 2)).double()
+    >>> lazy = rs.torch.linearize(model, loader)
+    >>> lazy  # doctest: +ELLIPSIS
+    LazyNetwork(samples=30, outputs=2, weights=802, by its tangent kernel of rank ...)
+    >>> loop = rs.torch.recipe(torch.optim.SGD(model.parameters(), lr=0.003), loader)
+    >>> run = lazy.descend(loop)
+    >>> run.scheme
+    GroupReshuffling(2, batch_size=5)
+    >>> bool((np.diff(lazy.loss(run, [0, 1, 10, 100])) < 0).all())
+    True
+    >>> lazy.predict(run, x[:3], 10).shape
+    (3, 2)
+    """
+    by = checks.choice("by", by, ("auto", "features", "kernel"))
+    require_settled(model)
+    # A copy: training the model afterwards does not change what was its present.
+    tangents = Tangents(copy.deepcopy(model).to(device_of(model, device)))
+    inputs, targets = collected(loader, device_of(tangents.model))
+    before = tangents.outputs(inputs)
+    outputs = before.shape[1]
+    wanted, classes = learned_numbers(targets, outputs)
+    kernel = None
+    if by == "kernel" or (by == "auto" and tangents.count > before.size):
+        kernel = KernelFeatures(tangent_kernel(tangents, inputs, outputs))
+        problem = TangentProblem.of_kernel(kernel, wanted - before)
+    else:
+        problem = TangentProblem(_rows(tangents, inputs, outputs), wanted - before)
+    return LazyNetwork(problem, outputs, tangents.count, classes, before, tangents, inputs, kernel)
+
+
+def _rows(tangents: Tangents, inputs: Any, outputs: int) -> FloatArray:
+    """J (m t, weights), some samples at a time."""
+    height = tangents.height(outputs)
+    return np.concatenate(
+        [tangents.rows(inputs[start : start + height]) for start in range(0, len(inputs), height)]
+    )
