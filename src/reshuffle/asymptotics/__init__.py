@@ -26,6 +26,7 @@ from reshuffle.asymptotics.laws import (
     marchenko_pastur,
 )
 from reshuffle.asymptotics.laws.batch_spectrum import critical_alpha
+from reshuffle.asymptotics.streaming import OnePass, OnePassStability, PowerLaw, one_pass
 
 __all__ = [
     "BatchLaw",
@@ -35,6 +36,9 @@ __all__ = [
     "FullBatchLaw",
     "LearningCurve",
     "LimitingRisk",
+    "OnePass",
+    "OnePassStability",
+    "PowerLaw",
     "Shrinkage",
     "SpectralStability",
     "SpectrumComparison",
@@ -46,6 +50,7 @@ __all__ = [
     "fixed_dimension",
     "learning_curve",
     "marchenko_pastur",
+    "one_pass",
     "risk",
     "shrinkage",
 ]
