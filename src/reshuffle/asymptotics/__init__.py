@@ -26,7 +26,15 @@ from reshuffle.asymptotics.laws import (
     marchenko_pastur,
 )
 from reshuffle.asymptotics.laws.batch_spectrum import critical_alpha
-from reshuffle.asymptotics.streaming import OnePass, OnePassStability, PowerLaw, one_pass
+from reshuffle.asymptotics.streaming import (
+    OnePass,
+    OnePassStability,
+    PowerLaw,
+    ReplacementCurve,
+    ReplacementStability,
+    one_pass,
+    replacement_curve,
+)
 
 __all__ = [
     "BatchLaw",
@@ -39,6 +47,8 @@ __all__ = [
     "OnePass",
     "OnePassStability",
     "PowerLaw",
+    "ReplacementCurve",
+    "ReplacementStability",
     "Shrinkage",
     "SpectralStability",
     "SpectrumComparison",
@@ -51,6 +61,7 @@ __all__ = [
     "learning_curve",
     "marchenko_pastur",
     "one_pass",
+    "replacement_curve",
     "risk",
     "shrinkage",
 ]

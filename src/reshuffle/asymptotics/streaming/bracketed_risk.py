@@ -7,9 +7,9 @@ import numpy as np
 
 from reshuffle._core import FloatArray
 from reshuffle._core.confidence import ErrorKind
-from reshuffle.asymptotics.streaming.settled_risk import FixedPoint
 from reshuffle.asymptotics.streaming.fresh_samples import FreshSamples, StepByStep
 from reshuffle.asymptotics.streaming.grouped_modes import Cells, Modes
+from reshuffle.asymptotics.streaming.settled_risk import FixedPoint
 
 
 @dataclass(frozen=True, eq=False)

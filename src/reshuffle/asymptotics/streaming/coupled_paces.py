@@ -26,12 +26,25 @@ def coupled_paces(paces: FloatArray, gains: FloatArray, start: FloatArray) -> tu
     >>> bool(np.allclose(np.sort(np.linalg.eigvals(matrix)), x) and np.isclose(u.sum(), 7.0))
     True
     """
-    order, place = np.unique(paces, return_inverse=True)
-    gains, start = np.bincount(place, gains), np.bincount(place, start)
-    origin, offset = _roots(order, gains)
-    distances = (order - origin[:, np.newaxis]) - offset[:, np.newaxis]
-    noise = 1 / (gains / distances / distances).sum(axis=1)
-    return origin + offset, noise * (start / distances).sum(axis=1), noise
+    return secular_modes(paces, gains, start, np.ones(len(paces)))[:3]
+
+
+def secular_modes(
+    paces: FloatArray, gains: FloatArray, start: FloatArray, sight: FloatArray
+) -> tuple[FloatArray, ...]:
+    """x, u and w of `coupled_paces`, and how much of mode i is seen by sum_j sight_j r_j per unit of sum_j r_j.
+
+    That is the mean of `sight` over the mode, sum_j sight_j gains_j/(paces_j - x_i), for this sum is one for
+    sight = 1. Entries of equal pace must have equal sight.
+    """
+    poles, first, place = np.unique(paces, return_index=True, return_inverse=True)
+    together: FloatArray = np.bincount(place, gains).astype(np.float64)
+    started: FloatArray = np.bincount(place, start).astype(np.float64)
+    origin, offset = _roots(poles, together)
+    distances = (poles - origin[:, np.newaxis]) - offset[:, np.newaxis]
+    noise = 1 / (together / distances / distances).sum(axis=1)
+    seen = (sight[first] * together / distances).sum(axis=1)
+    return origin + offset, noise * (started / distances).sum(axis=1), noise, seen
 
 
 def _roots(poles: FloatArray, gains: FloatArray) -> tuple[FloatArray, FloatArray]:

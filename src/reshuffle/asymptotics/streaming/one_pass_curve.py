@@ -9,8 +9,8 @@ from reshuffle._core import FloatArray, checks
 from reshuffle._core.confidence import ErrorKind, with_error
 from reshuffle.asymptotics.streaming import one_pass_arguments
 from reshuffle.asymptotics.streaming.bracketed_risk import Recipe
-from reshuffle.asymptotics.streaming.settled_risk import OnePassStability
 from reshuffle.asymptotics.streaming.one_pass_arguments import Values
+from reshuffle.asymptotics.streaming.settled_risk import OnePassStability
 
 CELLS = 256
 """Cells that eigenvalues are sorted into, if there are more distinct ones."""
