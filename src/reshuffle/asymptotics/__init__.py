@@ -27,20 +27,30 @@ from reshuffle.asymptotics.laws import (
 )
 from reshuffle.asymptotics.laws.batch_spectrum import critical_alpha
 from reshuffle.asymptotics.streaming import (
+    CriticalBatch,
+    EffectiveReuse,
+    Frontier,
     OnePass,
     OnePassStability,
     PowerLaw,
     ReplacementCurve,
     ReplacementStability,
+    compute_frontier,
+    critical_batch_size,
+    effective_reuse,
+    frontier_exponents,
     one_pass,
     replacement_curve,
 )
 
 __all__ = [
     "BatchLaw",
+    "CriticalBatch",
     "CurveComparison",
+    "EffectiveReuse",
     "EpochLaw",
     "FixedDimension",
+    "Frontier",
     "FullBatchLaw",
     "LearningCurve",
     "LimitingRisk",
@@ -56,8 +66,12 @@ __all__ = [
     "batch_spectrum",
     "compare_curves",
     "compare_spectra",
+    "compute_frontier",
     "critical_alpha",
+    "critical_batch_size",
+    "effective_reuse",
     "fixed_dimension",
+    "frontier_exponents",
     "learning_curve",
     "marchenko_pastur",
     "one_pass",

@@ -1,4 +1,4 @@
-"""Runs that draw with replacement, in the limit: against the Volterra equation as printed, and exact runs at finite n."""
+"""Runs that draw with replacement, in the limit: against the Volterra equation as printed, and exact runs."""
 
 import math
 
