@@ -1,0 +1,213 @@
+"""Scaling laws of one pass beside published ones: exponents, the critical batch size, and reused data."""
+
+import math
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.core import table
+from reshuffle import asymptotics
+from reshuffle._core import FloatArray
+from reshuffle.asymptotics import PowerLaw
+
+FEATURES = 8000
+"""Of the data, in the models with random features."""
+
+
+def frontiers() -> Table:
+    """Fitted exponents of the compute-optimal frontier beside the theory's."""
+    made = table(
+        "compute-optimal frontier, the first p features, batch size 1, no label noise",
+        "a, b, step", "compute", "risk, fitted", "theory", "size, fitted", "theory",
+    )  # fmt: skip
+    for a, b, step, top in (
+        (1.2, 0.1, 0.1, 1e10),
+        (1.5, 0.3, 0.2, 1e10),
+        (2.0, 0.0, 0.2, 1e10),
+        (2.0, 1.0, 0.2, 1e10),
+        (1.5, 2.5, 0.4, 1e10),
+        (1.5, 2.5, 0.4, 1e14),
+    ):
+        found = asymptotics.compute_frontier(
+            PowerLaw(a), PowerLaw(b), 1, step, np.geomspace(top / 1e4, top, 9)
+        )
+        made.add_row(
+            f"{a:g}, {b:g}, {step:g}",
+            f"{top / 1e4:.0e} to {top:.0e}",
+            f"{found.risk_exponent:.3f}",
+            f"{found.theory[0]:.3f}",
+            f"{found.size_exponent:.3f}",
+            f"{found.theory[1]:.3f}",
+        )
+    return made
+
+
+def random_features(
+    size: int, variances: FloatArray, target: FloatArray, seed: int
+) -> tuple[FloatArray, ...]:
+    """Spectrum and source of a model of `size` random combinations of features, and the risk it cannot remove.
+
+    `target` (v, t) holds coefficients of one response per column; source and rest are sums over the columns. The
+    residual of the best fit is Gaussian and independent of the combinations, so that one pass is exact.
+    """
+    mixing = np.random.default_rng(seed).standard_normal((len(variances), size)) / math.sqrt(size)
+    values, vectors = np.linalg.eigh(mixing.T @ (variances[:, np.newaxis] * mixing))
+    seen = vectors.T @ (mixing.T @ (variances[:, np.newaxis] * target))
+    rest = np.sum(variances[:, np.newaxis] * target**2) - np.sum(seen**2 / values[:, np.newaxis])
+    return values, np.sum((seen / values[:, np.newaxis]) ** 2, axis=1), rest
+
+
+PHASES = (
+    ("Ia", 0.7, 0.3, lambda a, b: (-(2 * a + 2 * b - 1) / (2 * a + 1), 1 / (2 * a + 1))),
+    ("II", 1.0, 0.7, lambda a, b: (-(2 * a + 2 * b - 1) / (2 * (a + b)), (b / a) / (1 + b / a))),
+    ("III", 0.75, 1.2, lambda a, b: ((1 - 4 * a) / (4 * a), 0.5)),
+)
+
+
+def phases() -> Table:
+    """Compute-optimal exponents of power-law random features: Paquette, Paquette, Xiao and Pennington (2024)."""
+    made = table(
+        "power-law random features, exact one pass on sampled features, sizes 20 to 800",
+        "phase", "alpha, beta", "risk, fitted", "published", "size, fitted", "published",
+    )  # fmt: skip
+    sizes = np.unique(np.round(np.geomspace(20, 800, 14)).astype(int))
+    compute = np.geomspace(1e4, 3e5, 9)
+    for name, a, b, published in PHASES:
+        index = np.arange(1.0, FEATURES + 1)
+        variances, target = index ** (-2 * a), index[:, np.newaxis] ** -b
+        risks = []
+        for size in sizes:
+            values, source, rest = random_features(int(size), variances, target, seed=int(size))
+            steps = np.floor(compute / size)
+            found = asymptotics.one_pass(values, source, 1, 0.3, steps, noise=math.sqrt(rest), cells=1024)
+            risks.append(found.risk + rest)
+        logs, places = np.log(np.array(risks)), np.log(sizes)
+        best = [_lowest(places, column) for column in logs.T]
+        fitted = [np.polyfit(np.log(compute), values, 1)[0] for values in np.transpose(best)]
+        expected = published(a, b)
+        made.add_row(
+            name,
+            f"{a:g}, {b:g}",
+            f"{fitted[1]:.3f}",
+            f"{expected[0]:.3f}",
+            f"{fitted[0]:.3f}",
+            f"{expected[1]:.3f}",
+        )
+    return made
+
+
+def _lowest(x: FloatArray, y: FloatArray) -> tuple[float, float]:
+    """The lowest point of the parabola through the best point and two neighbours on either side."""
+    best = int(np.clip(np.argmin(y), 2, len(x) - 3))
+    near = slice(best - 2, best + 3)
+    curve = np.polynomial.Polynomial.fit(x[near], y[near], 2)
+    place = float(np.clip(curve.deriv().roots()[0].real, x[near][0], x[near][-1]))
+    return place, float(curve(place))
+
+
+def sketched_regression() -> Table:
+    """Exponents in model and data size: Lin, Wu, Kakade, Bartlett and Lee (2024), Gaussian sketch and prior."""
+    made = table(
+        "sketched regression, steps that decay geometrically, noise 1, prior I",
+        "a", "N exponent, fitted", "published", "M exponent, fitted", "published",
+    )  # fmt: skip
+    for a in (1.5, 2.0):
+        variances = np.arange(1.0, FEATURES + 1) ** -a
+        sizes = np.array([25, 50, 100, 200])
+        rests, risks = [], []
+        samples = np.array([2000, 4000, 8000, 16_000, 32_000])
+        for size in sizes:
+            rests.append(_prior_features(int(size), variances, seed=int(size)))
+        for count in samples:
+            halvings = np.arange(count) // math.ceil(count / math.log2(count))
+            step = 0.3 * 2.0 ** -halvings.astype(float)
+            found = asymptotics.one_pass(PowerLaw(a), PowerLaw(0.0), 1, step, count, cells=64)
+            risks.append(float(found.risk))
+        effective = samples / np.log2(samples)
+        data = np.polyfit(np.log(effective), np.log(risks), 1)[0]
+        model = np.polyfit(np.log(sizes), np.log(rests), 1)[0]
+        made.add_row(f"{a:g}", f"{data:.3f}", f"{(1 - a) / a:.3f}", f"{model:.3f}", f"{1 - a:.3f}")
+    return made
+
+
+def _prior_features(size: int, variances: FloatArray, seed: int) -> float:
+    """What `size` random combinations leave of a truth with independent standard normal coordinates, on average."""
+    mixing = np.random.default_rng(seed).standard_normal((len(variances), size)) / math.sqrt(size)
+    values, vectors = np.linalg.eigh(mixing.T @ (variances[:, np.newaxis] * mixing))
+    squares = np.sum((vectors.T @ (variances[:, np.newaxis] * mixing).T) ** 2, axis=1)
+    # The features beyond those that are listed are not seen by any model.
+    beyond = PowerLaw(float(-np.log(variances[1]) / math.log(2))).total() - variances.sum()
+    return float(variances.sum() - np.sum(squares / values) + beyond)
+
+
+def critical_batches() -> Table:
+    """The critical batch size over target and model size: it follows the data, not the model."""
+    made = table(
+        "critical batch size, a = 1.5, b = 0.5, noise 1, best constant step",
+        "target risk", "samples needed", "p = 1,000", "p = 10,000", "p = 1,000,000", "steps x samples at it",
+    )  # fmt: skip
+    for target in (0.3, 0.2, 0.15, 0.1):
+        found = [
+            asymptotics.critical_batch_size(PowerLaw(1.5, size), PowerLaw(0.5, size), target)
+            for size in (1000, 10_000, 1_000_000)
+        ]
+        last = asymptotics.critical_batch_size(
+            PowerLaw(1.5, 10**6), PowerLaw(0.5, 10**6), target, batch_size=[max(1, round(found[-1].critical))]
+        )
+        times = last.steps[0] / last.fewest_steps, last.samples[0] / last.fewest_samples
+        made.add_row(
+            f"{target:g}",
+            f"{found[-1].fewest_samples:.0f}",
+            *(f"{one.critical:.1f}" for one in found),
+            f"{times[0]:.2f} x {times[1]:.2f}",
+        )
+    return made
+
+
+def reuse() -> Table:
+    """E(K, N): fresh rows that K epochs are worth, per row; in the limit with replacement, and reshuffled."""
+    epochs = np.array([1, 2, 4, 8, 16, 64, 256])
+    made = table("E(K, N), Sigma = I, noise 0.5", "N / p", "how", *(f"K = {count}" for count in epochs))
+    for ratio in (2, 4, 8, 16, 32):
+        found = asymptotics.effective_reuse(1 / ratio, epochs, noise=0.5)
+        made.add_row(str(ratio), "with replacement, limit", *(f"{value:.2f}" for value in found.reuse))
+    for ratio in (4, 16):
+        values = [_reshuffled_reuse(ratio, int(count)) for count in epochs[:5]]
+        made.add_row(
+            str(ratio), "reshuffled, 40 runs of p = 40", *(f"{value:.2f}" for value in values), "", ""
+        )
+    return made
+
+
+def _reshuffled_reuse(ratio: int, epochs: int, p: int = 40, runs: int = 40) -> float:
+    """The same for reshuffled single rows, trained: the best of several steps, on as many data sets as runs."""
+    from reshuffle.asymptotics.streaming.reused_data import one_pass_time
+
+    rng, n = np.random.default_rng(0), ratio * p
+    X, noise = rng.standard_normal((runs, n, p)), 0.5 * rng.standard_normal((runs, n))
+    starts = rng.standard_normal((runs, p))
+    thetas = np.geomspace(0.02, 0.9, 10)
+    errors = np.repeat(
+        (starts / np.linalg.norm(starts, axis=1, keepdims=True))[np.newaxis], len(thetas), axis=0
+    )
+    each = np.arange(runs)
+    for _ in range(epochs):
+        orders = np.array([rng.permutation(n) for _ in range(runs)])
+        for row in orders.T:
+            x, eps = X[each, row], noise[each, row]
+            residual = np.einsum("trj,rj->tr", errors, x) - eps
+            errors -= thetas[:, np.newaxis, np.newaxis] / p * residual[:, :, np.newaxis] * x
+    risks = (errors**2).sum(axis=2).mean(axis=1)
+    return one_pass_time(float(risks.min()), 0.5, 1.0) / ratio
+
+
+def main() -> None:
+    """Print the tables."""
+    console = Console(width=150)
+    for made in (frontiers, phases, sketched_regression, critical_batches, reuse):
+        console.print(made())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""One pass, replacement and scaling laws."""

@@ -1,0 +1,204 @@
+"""One pass over fresh data, against simulated runs, the plain recursion and closed forms."""
+
+import math
+
+import numpy as np
+import pytest
+
+from reshuffle import asymptotics
+from reshuffle.asymptotics import PowerLaw, one_pass
+from tests.asymptotics.streaming import simulated_passes
+
+SPECTRUM = np.array([1.0, 0.6, 0.6, 0.3, 0.1, 0.05, 0.01])
+SOURCE = np.array([1.0, 0.5, 0.0, 2.0, 1.0, 3.0, 10.0])
+RUNS = 10_000
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "step", "momentum"),
+    [
+        (1, 0.3, 0.0),
+        # Much closer to the critical step the risk of a run has no variance, and its mean no standard error.
+        (6, 0.5, 0.0),
+        (4, 0.15, 0.7),
+        (6, np.linspace(0.6, 0.05, 30), 0.0),
+        (6, np.geomspace(0.4, 0.01, 30), 0.5),
+    ],
+)
+def test_ten_thousand_runs_have_this_risk(batch_size, step, momentum):
+    steps = np.arange(31)
+    found = one_pass(SPECTRUM, SOURCE, batch_size, step, steps, noise=0.5, momentum=momentum)
+    runs, of_mean = simulated_passes.risks(
+        SPECTRUM,
+        SOURCE,
+        batch_size,
+        np.broadcast_to(step, 30),
+        RUNS,
+        noise=0.5,
+        momentum=momentum,
+        seed=batch_size,
+    )
+    error = runs.std(axis=1, ddof=1) / math.sqrt(RUNS)
+    assert (np.abs(runs.mean(axis=1) - found.risk) <= 4 * error + 1e-12).all()
+    # The mean over runs has a spread of its own, that of one run over their number.
+    allowed = 4 * np.sqrt(found.mean_risk * found.spread / RUNS) * 2 + 4 * found.spread / RUNS
+    assert (np.abs(of_mean - found.mean_risk) <= allowed + 1e-12).all()
+    assert found.error_kind == "exact"
+    assert not found.error.any()
+
+
+def test_every_number_of_steps_follows_the_recursion():
+    path = simulated_passes.recursion(SPECTRUM, SOURCE, 3, 0.7, 500, 0.5)
+    found = one_pass(SPECTRUM, SOURCE, 3, 0.7, np.arange(501).reshape(3, 167), noise=0.5)
+    np.testing.assert_allclose(found.risk.ravel(), path, rtol=1e-12)
+    assert found.risk.shape == (3, 167)
+
+
+def test_momentum_zero_and_equal_steps_are_the_constant_recipe():
+    steps = np.arange(100)
+    one = one_pass(SPECTRUM, SOURCE, 2, 0.4, steps)
+    walked = one_pass(SPECTRUM, SOURCE, 2, np.full(99, 0.4), steps)
+    np.testing.assert_allclose(one.risk, walked.risk, rtol=1e-12)
+    np.testing.assert_allclose(one.mean_risk, walked.mean_risk, rtol=1e-12, atol=1e-300)
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.6])
+def test_it_settles_at_the_fixed_point(momentum):
+    found = one_pass(SPECTRUM, SOURCE, 2, 0.3, [10_000, math.inf], noise=0.5, momentum=momentum)
+    assert found.converges
+    np.testing.assert_allclose(found.risk[0], found.limit, rtol=1e-9)
+    kappa = found.stability.kappa
+    assert found.limit == found.risk[1] == pytest.approx(0.25 * kappa / (1 - kappa))
+    if not momentum:
+        assert kappa == pytest.approx(0.15 * (SPECTRUM / (2 - 0.3 * 1.5 * SPECTRUM)).sum())
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.6])
+@pytest.mark.parametrize(("spectrum", "batch_size"), [(SPECTRUM, 1), (np.array([1.0]), 3), (np.ones(40), 5)])
+def test_beyond_the_critical_step_it_grows(spectrum, batch_size, momentum):
+    source = np.ones(len(spectrum))
+    ask = {"noise": 0.1, "momentum": momentum}
+    critical = one_pass(spectrum, source, batch_size, 0.1, 1, **ask).stability.critical_step
+    inside = one_pass(spectrum, source, batch_size, 0.9 * critical, [3_000, 5_000, math.inf], **ask)
+    outside = one_pass(spectrum, source, batch_size, 1.05 * critical, [200, 5_000, math.inf], **ask)
+    assert inside.converges
+    assert inside.stability.diverges is None
+    np.testing.assert_allclose(inside.risk, inside.limit, rtol=1e-5)
+    assert not outside.converges
+    assert outside.stability.diverges == "the noise of the gradients"
+    assert outside.risk[1] > 1e6
+    assert outside.limit == math.inf
+    assert "the noise of the gradients diverges" in repr(outside)
+
+
+def test_a_step_at_which_one_mode_grows_names_it():
+    found = one_pass([1.0, 0.1], [1.0, 1.0], 1000, 2.1, [10, 10**6, math.inf])
+    assert found.stability.diverges == "the largest eigenvalue"
+    assert found.stability.kappa == math.inf
+    assert math.isinf(found.risk[1])
+    assert math.isinf(found.mean_risk[2])
+
+
+def test_the_isotropic_critical_step_is_closed():
+    """kappa = s p / (m (2 - s (1 + 1/m))) = 1 at s = 2 m / (p + m + 1)."""
+    for batch_size, p in ((1, 10), (7, 3)):
+        found = one_pass(np.ones(p), np.ones(p), batch_size, 0.01, 1)
+        assert found.stability.critical_step == pytest.approx(2 * batch_size / (p + batch_size + 1))
+
+
+@pytest.mark.parametrize(("a", "b", "size"), [(1.5, 0.5, 30_000), (0.7, 1.0, 5_000), (2.5, -0.8, 20_000)])
+def test_the_bound_of_groups_covers_all_eigenvalues(a, b, size):
+    values, source = PowerLaw(a, size).values(), PowerLaw(b, size).values()
+    batch_size = 8
+    step = 0.5 * one_pass(values, source, batch_size, 0.01, 1).stability.critical_step
+    path = simulated_passes.recursion(values, source, batch_size, step, 400, 0.5)
+    steps = np.arange(401)
+    shuffled = np.random.default_rng(0).permutation(size)
+    for spectrum, start in (
+        (PowerLaw(a, size), PowerLaw(b, size)),
+        (values[shuffled], source[shuffled]),
+    ):
+        for cells in (32, 256):
+            found = one_pass(spectrum, start, batch_size, step, steps, noise=0.5, cells=cells)
+            assert found.error_kind == "bound"
+            off = np.abs(found.risk - path)
+            assert (off <= found.error + 1e-12 * path).all()
+        assert (found.error <= 1e-3 * path).all()
+        assert (off <= 2e-5 * path).all()
+
+
+def test_the_estimate_of_groups_covers_with_momentum_and_changing_steps():
+    values, source = PowerLaw(1.3, 1000).values(), PowerLaw(0.5, 1000).values()
+    for step, momentum in ((0.2, 0.8), (np.geomspace(1.2, 0.01, 200), 0.1)):
+        ask = {"noise": 0.3, "momentum": momentum}
+        many = one_pass(values, source, 4, step, np.arange(200), **ask, cells=1024)
+        few = one_pass(values, source, 4, step, np.arange(200), **ask, cells=64)
+        assert many.error_kind == "exact"
+        assert few.error_kind == "estimate"
+        assert (np.abs(few.risk - many.risk) <= few.error + 1e-12).all()
+
+
+def test_infinitely_many_eigenvalues_are_the_limit_of_many():
+    steps = np.array([0, 10, 1000, math.inf])
+    ask = {"batch_size": 4, "step": 0.2, "steps": steps}
+    endless = one_pass(PowerLaw(1.5), PowerLaw(0.6), **ask)
+    many = one_pass(PowerLaw(1.5, 10**12), PowerLaw(0.6, 10**12), **ask)
+    np.testing.assert_allclose(endless.risk, many.risk, rtol=1e-4)
+    np.testing.assert_allclose(endless.stability.kappa, many.stability.kappa, rtol=1e-5)
+
+
+def test_power_laws_add_up():
+    scipy_special = pytest.importorskip("scipy.special")
+    for exponent in (0.0, 0.5, 1.0, 1.7, 3.0, -0.5):
+        law = PowerLaw(exponent, 5000, scale=2.0)
+        assert law.total() == pytest.approx(math.fsum(law.values()), rel=1e-14)
+    assert PowerLaw(1.2).total() == pytest.approx(scipy_special.zeta(1.2), rel=1e-14)
+    assert PowerLaw(1.0).total() == math.inf
+
+
+def test_the_answer_does_not_depend_on_units():
+    """Eigenvalues times c, steps over c and a source over c: the same risk."""
+    one = one_pass(SPECTRUM, SOURCE, 2, 0.4, [5, 50])
+    other = one_pass(1e8 * SPECTRUM, 1e-8 * SOURCE, 2, 0.4e-8, [5, 50])
+    np.testing.assert_allclose(one.risk, other.risk, rtol=1e-11)
+
+
+LAW = PowerLaw(1.5, 10)
+WRONG = [
+    (lambda: one_pass([1.0, 2.0], [1.0], 1, 0.1, 1), r"source must have shape \(2,\)"),
+    (lambda: one_pass([1.0, -2.0], [1.0, 1.0], 1, 0.1, 1), "spectrum must have eigenvalues >= 0"),
+    (lambda: one_pass([0.0], [1.0], 1, 0.1, 1), "spectrum must have eigenvalues >= 0, not all zero"),
+    (lambda: one_pass([1.0], [-1.0], 1, 0.1, 1), r"source must have entries >= 0, squares, but source\[0\]"),
+    (lambda: one_pass(np.eye(2), np.ones(2), 1, 0.1, 1), "spectrum must be a vector"),
+    (lambda: one_pass([1.0], [math.inf], 1, 0.1, 1), "source must be finite"),
+    (lambda: one_pass(LAW, PowerLaw(1.0, 11), 1, 0.1, 1), "source must have the size of spectrum, 10"),
+    (lambda: one_pass(PowerLaw(1.0), PowerLaw(1.0), 1, 0.1, 1), "exponent > 1 where size is infinite"),
+    (lambda: one_pass(PowerLaw(1.5), PowerLaw(-0.5), 1, 0.1, 1), "must add up to more than 1"),
+    (lambda: one_pass(PowerLaw(0.0, 5), LAW, 1, 0.1, 1), "source must have the size"),
+    (lambda: one_pass(PowerLaw(-1.0, 10), LAW, 1, 0.1, 1), "spectrum must fall"),
+    (lambda: one_pass(LAW, LAW, 0, 0.1, 1), "batch_size must be a whole number of at least 1"),
+    (lambda: one_pass(LAW, LAW, 1, 0.0, 1), "step must be a number > 0"),
+    (lambda: one_pass(LAW, LAW, 1, [0.1, -0.1], 1), "step must be a number > 0"),
+    (lambda: one_pass(LAW, LAW, 1, [0.1, 0.1], 3), "step must have an entry for each of 3 steps"),
+    (lambda: one_pass(LAW, LAW, 1, [0.1, 0.1], math.inf), "steps must be finite where step is a vector"),
+    (lambda: one_pass(LAW, LAW, 1, 0.1, 1.5), "steps must be whole numbers >= 0"),
+    (lambda: one_pass(LAW, LAW, 1, 0.1, 2**30, momentum=0.5), "steps must be at most"),
+    (lambda: one_pass(LAW, LAW, 1, 0.1, 1, momentum=1.0), r"momentum must lie in \[0, 1\)"),
+    (lambda: one_pass(LAW, LAW, 1, 0.1, 1, noise=-1.0), "noise must be"),
+    (lambda: one_pass(LAW, LAW, 1, 0.1, 1, cells=2), "cells must be a whole number between 16 and 1024"),
+    (lambda: PowerLaw(1.0, 0), "size must be a whole number of at least 1"),
+    (lambda: PowerLaw(1.0).values(), "size must be at most"),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), WRONG)
+def test_it_refuses(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_zero_steps_are_the_start():
+    found = asymptotics.one_pass(SPECTRUM, SOURCE, 1, 0.1, 0)
+    assert found.risk.shape == ()
+    assert found.risk == pytest.approx(SPECTRUM @ SOURCE)
+    assert found.spread == pytest.approx(0.0, abs=1e-12)

@@ -1,0 +1,93 @@
+"""Frontiers, critical batch sizes and reused data: against brute force and closed forms."""
+
+import math
+
+import numpy as np
+import pytest
+
+from reshuffle.asymptotics import PowerLaw, compute_frontier, critical_batch_size, effective_reuse, one_pass
+from reshuffle.asymptotics.streaming.reused_data import one_pass_risk
+from tests.asymptotics.streaming import simulated_passes
+
+
+def test_the_frontier_is_the_best_of_all_sizes():
+    """Every size up to 60 by the plain recursion, with the left-out features as noise."""
+    a, b, step = 1.5, 0.5, 0.3
+    budgets = np.array([500.0, 2000.0])
+    found = compute_frontier(PowerLaw(a), PowerLaw(b), 2, step, budgets)
+    for budget, risk, error in zip(budgets, found.risk, found.error, strict=True):
+        risks = []
+        for size in range(1, 61):
+            values, source = PowerLaw(a, size).values(), PowerLaw(b, size).values()
+            left = PowerLaw(a + b).total() - PowerLaw(a + b, size).total()
+            steps = int(budget // (2 * size))
+            risks.append(
+                simulated_passes.recursion(values, source, 2, step, steps, math.sqrt(left))[-1] + left
+            )
+        assert abs(min(risks) - risk) <= error + 0.01 * risk
+
+
+@pytest.mark.parametrize(("a", "b"), [(1.5, 0.3), (2.0, 0.0)])
+def test_its_exponents_are_those_of_theory(a, b):
+    found = compute_frontier(PowerLaw(a), PowerLaw(b), 1, 0.2, np.geomspace(1e6, 1e9, 5))
+    assert found.risk_exponent == pytest.approx(found.theory[0], abs=0.01)
+    assert found.size_exponent == pytest.approx(found.theory[1], abs=0.02)
+    np.testing.assert_allclose(found.size * found.steps, found.compute)
+
+
+def test_the_critical_batch_reaches_its_target_and_no_other_step_is_faster():
+    spectrum, source = PowerLaw(1.5, 300), PowerLaw(0.5, 300)
+    found = critical_batch_size(spectrum, source, 0.2, batch_size=[4, 64])
+    for size, steps, step in zip((4, 64), found.steps, found.step, strict=True):
+        around = one_pass(spectrum, source, size, step, [math.floor(0.99 * steps), math.ceil(1.01 * steps)])
+        assert around.risk[0] > 0.2 * 0.999
+        assert around.risk[1] < 0.2 * 1.001
+        for factor in (0.5, 0.8, 1.25):
+            other = one_pass(spectrum, source, size, factor * step, math.floor(0.97 * steps))
+            assert other.risk > 0.2
+    assert found.critical == found.fewest_samples / found.fewest_steps
+    at = critical_batch_size(spectrum, source, 0.2, batch_size=[round(found.critical)])
+    assert 1.7 < at.steps[0] / at.fewest_steps < 2.3
+    assert 1.7 < at.samples[0] / at.fewest_samples < 2.3
+
+
+def test_the_best_one_pass_is_that_of_one_pass():
+    """The closed form at p -> infinity against one_pass with p = 20,000 equal eigenvalues."""
+    p = 20_000
+    for time in (0.5, 3.0):
+        risks = [
+            one_pass([1.0] * p, [1 / p] * p, 1, theta / p, round(time * p), noise=0.5).risk
+            for theta in np.geomspace(0.05, 1.0, 60)
+        ]
+        assert min(risks) == pytest.approx(one_pass_risk(time, 0.5, 1.0), rel=1e-3)
+
+
+def test_reuse_grows_with_epochs_and_with_rows():
+    few = effective_reuse(0.25, [1, 4, 64], noise=0.5)
+    many = effective_reuse(1 / 32, [1, 4, 64], noise=0.5)
+    assert (np.diff(few.reuse) > 0).all()
+    assert many.reuse[-1] > few.reuse[-1] > 1
+    # No number of epochs is worth more than least squares with the best penalty has: the Bayes risk.
+    assert (few.risk > 0).all()
+    for risk, reuse in zip(few.risk, few.reuse, strict=True):
+        assert one_pass_risk(reuse / 0.25, 0.5, 1.0) == pytest.approx(risk, rel=1e-6)
+
+
+def test_it_refuses():
+    law = PowerLaw(1.5)
+    for call, message in (
+        (
+            lambda: compute_frontier(PowerLaw(1.5, 9), law, 1, 0.1, [1e3, 1e4]),
+            "spectrum must be a PowerLaw of",
+        ),
+        (lambda: compute_frontier(PowerLaw(0.9), law, 1, 0.1, [1e3, 1e4]), "traces diverge"),
+        (lambda: compute_frontier(law, PowerLaw(-0.6), 1, 0.1, [1e3, 1e4]), "traces diverge"),
+        (lambda: compute_frontier(law, law, 1, 0.1, [10.0, 1e4]), "compute must be"),
+        (lambda: compute_frontier(law, law, 1, 3.0, [1e3, 1e4]), "step must be below the critical step"),
+        (lambda: critical_batch_size(law, law, 10.0), "target must be below the risk of the start"),
+        (lambda: critical_batch_size(law, law, 0.1, batch_size=[0]), "batch_size must be"),
+        (lambda: effective_reuse(0.5, [0]), "epochs must be whole numbers >= 1"),
+        (lambda: effective_reuse(0.5, [1], signal=0.0), "signal must be"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
