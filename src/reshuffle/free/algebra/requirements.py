@@ -98,11 +98,13 @@ def reduced(expression: Expression) -> Expression:
     """
     laws = expression.family.laws if expression.family else ()
     rules = [_rule(law) for law in laws]
-    total = Expression({}, expression.family)
+    if not any(rules) and not any(isinstance(letter, Inverse) for word in expression.terms for letter in word):
+        return expression
+    terms: dict[Word, Any] = {}
     for word, value in expression.terms.items():
         short, factor = _word(word, rules)
-        total = total + Expression({short: value * factor}, total.family)
-    return total
+        terms[short] = total(terms[short], value * factor) if short in terms else value * factor
+    return Expression(terms, expression.family)
 
 
 def _rule(law: Law) -> Rule | None:

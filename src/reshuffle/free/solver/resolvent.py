@@ -13,6 +13,7 @@ from reshuffle.free.checks import Complex, ConvergenceError, Real
 from reshuffle.free.solver.continuation import follow
 from reshuffle.free.solver.effort import Effort
 from reshuffle.free.solver.extrapolation import Resolved, resolved
+from reshuffle.free.solver.sheet import Sheet
 from reshuffle.free.solver.subordination import System
 
 # Of the points solved together: few enough to stay in the cache.
@@ -61,6 +62,11 @@ class Engine:
         )
         return System(self.pencil.coefficients, laws, self.direction)
 
+    @cached_property
+    def sheet(self) -> Sheet:
+        """What is known of the resolvent on the real axis."""
+        return Sheet(self.system, self.pencil.corner)
+
     def resolvent(self, z: Complex, strict: bool = True) -> Resolved:
         """Return the first block of the resolvent at z (points,), of shape (points, corner, corner).
 
@@ -73,16 +79,22 @@ class Engine:
 
     def _chunks(self, inner: Complex) -> tuple[Complex, Real]:
         corner = self.pencil.corner
+        values = np.full((len(inner), corner, corner), np.nan, dtype=complex)
+        errors = np.full(len(inner), np.inf)
         width = self.system.unknowns * min(max(self.system.unknowns, 1), 60) + self.pencil.size**2
         step = max(16, MEMORY // width)
-        parts = []
-        for start in range(0, len(inner), step):
-            parts.append(follow(self.system, inner[start : start + step], corner))
-            self.effort.spend(parts[-1].steps)
-        if not parts:
-            return np.zeros((0, corner, corner), dtype=complex), np.zeros(0)
-        values = np.concatenate([part.resolvent[:, :corner, :corner] for part in parts])
-        errors = np.concatenate([np.where(part.converged, part.error, np.inf) for part in parts])
+        on_axis = inner.imag == 0
+        index = np.flatnonzero(~on_axis)
+        for start in range(0, len(index), step):
+            part = index[start : start + step]
+            solution = follow(self.system, inner[part], corner)
+            self.effort.spend(solution.steps)
+            values[part] = solution.resolvent[:, :corner, :corner]
+            errors[part] = np.where(solution.converged, solution.error, np.inf)
+        if on_axis.any():
+            landed = self.sheet.solve(inner.real[on_axis])
+            self.effort.spend(landed.steps)
+            values[on_axis], errors[on_axis] = landed.values, landed.errors
         return values, errors
 
     def trace(self, z: Complex, strict: bool = True) -> Resolved:
