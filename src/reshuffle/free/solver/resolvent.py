@@ -14,7 +14,8 @@ from reshuffle.free.solver.continuation import follow
 from reshuffle.free.solver.effort import Effort
 from reshuffle.free.solver.extrapolation import Resolved, resolved
 from reshuffle.free.solver.sheet import Sheet
-from reshuffle.free.solver.subordination import System
+from reshuffle.free.solver.fixed_point import FixedPoint
+from reshuffle.free.solver.joint_system import joint_system
 
 # Of the points solved together: few enough to stay in the cache.
 MEMORY = 150_000
@@ -52,15 +53,15 @@ class Engine:
         )
 
     @cached_property
-    def system(self) -> System:
-        """The joint fixed-point system of all variables, each scaled to norm one."""
+    def system(self) -> FixedPoint:
+        """The joint fixed-point system of all variables, each scaled to norm one, split where they are alike."""
         family = self.expression.family
         laws = (
             [law / scale for law, scale in zip(family.laws, self.pencil.scales, strict=True)]
             if family
             else []
         )
-        return System(self.pencil.coefficients, laws, self.direction)
+        return joint_system(self.pencil, laws, self.direction)
 
     @cached_property
     def sheet(self) -> Sheet:

@@ -137,4 +137,4 @@ def _interpolated(x: Real, nodes: Real, values: Complex) -> Complex:
         for other in range(count):
             if other != k:
                 weights[:, k] *= (x - nodes[:, other]) / (nodes[:, k] - nodes[:, other])
-    return np.einsum("nk,nku->nu", weights, values)
+    return np.asarray(np.einsum("nk,nku->nu", weights, values))
