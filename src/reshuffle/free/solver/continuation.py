@@ -229,7 +229,8 @@ class _Path:
     def finish(self) -> Solution:
         """Return what was reached; the rest stays nan with its flag down."""
         index = np.flatnonzero(self.reached)
-        self.error[index] += self._rounding(index)
+        if len(index):
+            self.error[index] += self._rounding(index)
         return Solution(self.resolvent, self.error, self.reached, self.unknowns, self.steps)
 
     def _rounding(self, index: NDArray[np.int_]) -> Real:

@@ -3,8 +3,10 @@
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import qr
 
 from reshuffle.free.checks import Real
@@ -197,7 +199,20 @@ class _Words:
             moved[:, number] = vector / size
         whole = np.eye(self.coefficients.shape[1])
         states = slice(self.corner, None)
-        whole[states, states] = np.linalg.solve(self.reached.T, moved.T).T
+        # All words of one more letter: so many equations tell S with less rounding than the chosen ones alone.
+        after = self._longer(moved, renamed)
+        whole[states, states] = np.linalg.solve(self._factors[1], self._factors[0].T @ after.T).T
         exchanged = whole.T @ self.coefficients @ whole
         off = np.abs(exchanged - self.coefficients[renamed]).max()
         return whole if off <= SAME * np.abs(self.coefficients).max() else None
+
+    def _longer(self, vectors: Real, renamed: NDArray[np.int_]) -> Real:
+        maps = self.maps[renamed[1:] - 1]
+        first = self.starts[renamed].transpose(1, 0, 2).reshape(len(vectors), -1)
+        return np.concatenate([first, *(a @ vectors for a in maps)], axis=1)
+
+    @cached_property
+    def _factors(self) -> tuple[Real, Real]:
+        """Orthogonal and triangular factors of all words of one more letter, as rows."""
+        q, r = np.linalg.qr(self._longer(self.reached, np.arange(len(self.starts))).T)
+        return q, r

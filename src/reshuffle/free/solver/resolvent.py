@@ -10,6 +10,7 @@ from reshuffle.free.algebra.expression import Expression
 from reshuffle.free.algebra.linearization import linearize
 from reshuffle.free.algebra.requirements import reduced
 from reshuffle.free.checks import Complex, ConvergenceError, Real
+from reshuffle.free.solver.chart import Chart
 from reshuffle.free.solver.continuation import follow
 from reshuffle.free.solver.effort import Effort
 from reshuffle.free.solver.extrapolation import Resolved, resolved
@@ -68,6 +69,15 @@ class Engine:
         """What is known of the resolvent on the real axis."""
         return Sheet(self.system, self.pencil.corner)
 
+    def mark(self, edges: Real) -> None:
+        """Tell the solver where the spectrum has ends, nearly: beside them it then needs fewer steps."""
+        self.sheet.mark((edges - self.pencil.shift) / self.pencil.factor)
+
+    @cached_property
+    def chart(self) -> Chart:
+        """The same as series, where many points were asked for."""
+        return Chart(self._on_axis)
+
     def resolvent(self, z: Complex, strict: bool = True) -> Resolved:
         """Return the first block of the resolvent at z (points,), of shape (points, corner, corner).
 
@@ -93,10 +103,13 @@ class Engine:
             values[part] = solution.resolvent[:, :corner, :corner]
             errors[part] = np.where(solution.converged, solution.error, np.inf)
         if on_axis.any():
-            landed = self.sheet.solve(inner.real[on_axis])
-            self.effort.spend(landed.steps)
-            values[on_axis], errors[on_axis] = landed.values, landed.errors
+            values[on_axis], errors[on_axis] = self.chart.solve(inner.real[on_axis])
         return values, errors
+
+    def _on_axis(self, x: Real) -> tuple[Complex, Real]:
+        landed = self.sheet.solve(x)
+        self.effort.spend(landed.steps)
+        return landed.values, landed.errors
 
     def trace(self, z: Complex, strict: bool = True) -> Resolved:
         """Return the normalised trace of the first block at points of any shape."""

@@ -48,12 +48,19 @@ class Sheet:
         self.system, self.corner = system, corner
         self.points = np.zeros(0)
         self.unknowns = np.zeros((0, system.unknowns), dtype=complex)
+        self.values = np.zeros((0, corner, corner), dtype=complex)
+        self.errors = np.zeros(0)
+        self.edges = np.zeros(0)
+
+    def mark(self, edges: Real) -> None:
+        """Interpolate beside these points in the root of the distance to them, in which an edge is no singularity."""
+        self.edges = np.unique(np.concatenate([self.edges, edges]))
 
     def solve(self, x: Real) -> Landings:
-        """Return the resolvent's corner at real points (n,)."""
+        """Return the resolvent's corner at real points (n,); points that were asked for before are remembered."""
         result = _Gathered(len(x), self.corner)
-        waiting = np.argsort(x, kind="stable")
-        if len(self.points) + len(x) >= FEWEST:
+        waiting = self._remembered(x, result)
+        if len(waiting) and len(self.points) + len(waiting) >= FEWEST:
             for stride in (SPARSE, 2):
                 waiting = self._from_neighbours(x, waiting, result)
                 if len(waiting) < FEWEST:
@@ -65,6 +72,14 @@ class Sheet:
             waiting = self._from_neighbours(x, waiting, result)
         self._from_above(x, waiting, result)
         return Landings(result.values, result.errors, result.steps)
+
+    def _remembered(self, x: Real, result: "_Gathered") -> NDArray[np.int_]:
+        """Fill in what is known, and return the rest in order."""
+        place = np.minimum(np.searchsorted(self.points, x), len(self.points) - 1)
+        known = self.points[place] == x if len(self.points) else np.zeros(len(x), dtype=bool)
+        result.values[known], result.errors[known] = self.values[place[known]], self.errors[place[known]]
+        rest = np.flatnonzero(~known)
+        return rest[np.argsort(x[rest], kind="stable")]
 
     def _from_above(self, x: Real, index: NDArray[np.int_], result: "_Gathered") -> None:
         if len(index):
@@ -89,15 +104,31 @@ class Sheet:
         place = np.searchsorted(self.points, x)
         first = np.clip(place - NEIGHBOURS // 2, 0, len(self.points) - NEIGHBOURS)
         index = first[:, None] + np.arange(NEIGHBOURS)
-        high = _interpolated(x, self.points[index], self.unknowns[index])
+        target, nodes, regular = self._coordinates(x, self.points[index])
         inner = index[:, 1:-1]
-        low = _interpolated(x, self.points[inner], self.unknowns[inner])
+        high = _interpolated(target, nodes, self.unknowns[index])
+        low = _interpolated(target, nodes[:, 1:-1], self.unknowns[inner])
         right = np.clip(place, 1, len(self.points) - 1)
         spread = np.linalg.norm(self.unknowns[right] - self.unknowns[right - 1], axis=1)
-        between = (place > 0) & (place < len(self.points))
+        between = ((place > 0) & (place < len(self.points))) | regular
         size = 1 + np.linalg.norm(high, axis=1)
         doubt = np.linalg.norm(high - low, axis=1)
         return high, spread, between & (doubt <= PROMISING * np.maximum(spread, 1e-10 * size))
+
+    def _coordinates(self, x: Real, nodes: Real) -> tuple[Real, Real, NDArray[np.bool_]]:
+        """Return points and their neighbours as roots of distances to an edge, if all of them are on one side of it."""
+        if not len(self.edges):
+            return x, nodes, np.zeros(len(x), dtype=bool)
+        after = np.clip(np.searchsorted(self.edges, x), 1, max(len(self.edges) - 1, 1))
+        left, right = self.edges[after - 1], self.edges[np.minimum(after, len(self.edges) - 1)]
+        edge = np.where(np.abs(x - left) < np.abs(x - right), left, right)
+        away = nodes - edge[:, None]
+        one_side = (np.sign(away) == np.sign(x - edge)[:, None]).all(axis=1) & (x != edge)
+        # A point at the edge itself, or two neighbours that meet in the root, would divide by nothing.
+        roots = np.sqrt(np.abs(away))
+        one_side &= np.abs(np.diff(roots, axis=1)).min(axis=1) > 0
+        target = np.where(one_side, np.sqrt(np.abs(x - edge)), x)
+        return target, np.where(one_side[:, None], roots, nodes), one_side
 
     def _take(self, x: Real, index: NDArray[np.int_], solution: Solution, result: "_Gathered") -> None:
         """Write a solution to the answer, and remember it."""
@@ -110,9 +141,12 @@ class Sheet:
         if (len(self.points) + len(fresh)) * max(self.system.unknowns, 1) > LARGEST:
             return
         points = np.concatenate([self.points, fresh[new]])
-        unknowns = np.concatenate([self.unknowns, solution.unknowns[good][which][new]])
-        order = np.argsort(points)
+        order, chosen = np.argsort(points), which[new]
+        unknowns = np.concatenate([self.unknowns, solution.unknowns[good][chosen]])
+        values = np.concatenate([self.values, corner[chosen]])
+        errors = np.concatenate([self.errors, solution.error[good][chosen]])
         self.points, self.unknowns = points[order], unknowns[order]
+        self.values, self.errors = values[order], errors[order]
 
 
 class _Gathered:
