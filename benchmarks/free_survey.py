@@ -40,7 +40,7 @@ def expression(rng):
 
 
 def measured(count, seed):
-    """Return for each expression its text, seconds, mass less one (nan for an error) and what else there is to say."""
+    """Return for each expression its text, seconds, mass less one (nan for an error), and what was found."""
     rng = np.random.default_rng(seed)
     rows = []
     for _ in range(count):
@@ -55,12 +55,12 @@ def measured(count, seed):
     return rows
 
 
-def main():
-    """Print the survey."""
+def main(arguments=None):
+    """Print the survey that command line ``arguments`` ask for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=COUNT)
     parser.add_argument("--seed", type=int, default=0)
-    asked = parser.parse_args()
+    asked = parser.parse_args(arguments)
     rows = measured(asked.count, asked.seed)
     seconds = np.array([row[1] for row in rows])
     masses = np.array([row[2] for row in rows])

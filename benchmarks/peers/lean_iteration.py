@@ -1,7 +1,7 @@
 """Operator-valued subordination by someone who cares for speed.
 
-The smallest pencil with its frames made once, no inverse that cancels another, every point started from its neighbour,
-and a tolerance that is content with what a picture shows. Still one point after the other.
+The smallest pencil with its frames made once, no inverse that cancels another, every point started from its
+neighbour, and a tolerance that is content with what a picture shows. Still one point after the other.
 
 Source: Belinschi, Mai and Speicher (2017).
 """
@@ -27,9 +27,8 @@ def term(omega, frame, inverse_core, ratio, variance):
     """Return ``E[(omega - b w)^-1]^-1 - omega`` for one coefficient."""
     small = np.linalg.inv(frame.conj().T @ np.linalg.inv(omega) @ frame)
     points, basis = np.linalg.eig(inverse_core[:, None] * small)
-    # The inverse of G(T) C^-1 is C G(T)^-1, and that of G(T) has the same eigenvectors.
+    # The inverse of G(T) C^-1 is C G(T)^-1, and G(T)^-1 has the eigenvectors of T.
     inverted = (basis / cauchy(points, ratio, variance)) @ np.linalg.inv(basis) / inverse_core[:, None]
-    # C G(T)^-1 C^-1 C: the core stands on the left.
     return frame @ (inverted - small) @ frame.conj().T
 
 
@@ -40,7 +39,9 @@ def density(points, ratio, variance, iterations=100_000):
     for x in np.atleast_1d(points):
         b = np.diag([x + 1j * EPSILON, 1j * EPSILON, 1j * EPSILON]) - B0
         omega = b + 1j * np.eye(3) if omega is None else omega
-        for count in range(1, iterations + 1):
+        count = 0
+        while count < iterations:
+            count += 1
             first = b + term(omega, *FRAMES[0], ratio, variance)
             new = b + term(first, *FRAMES[1], ratio, variance)
             done = np.abs(new - omega).max() <= TOLERANCE * (1 + np.abs(new).max())

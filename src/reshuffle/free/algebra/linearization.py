@@ -209,7 +209,7 @@ class _Builder:
 
 
 def _rounded(value: Any) -> Any:
-    """Return a coefficient as a key: multiples of each other are one state, whatever the last bits of their ratio."""
+    """Return a coefficient as a key: multiples of each other are one state, whatever their last bits are."""
     if isinstance(value, np.ndarray):
         return value.shape, (np.round(value, 14) + 0.0).tobytes()
     number = complex(value)

@@ -109,7 +109,9 @@ def reduced(expression: Expression) -> Expression:
     """
     laws = expression.family.laws if expression.family else ()
     rules = [_rule(law) for law in laws]
-    if not any(rules) and not any(isinstance(letter, Inverse) for word in expression.terms for letter in word):
+    if not any(rules) and not any(
+        isinstance(letter, Inverse) for word in expression.terms for letter in word
+    ):
         return expression
     # Words that become the same are added in as few sums as there are of them: each sum copies all words.
     layers: list[dict[Word, Any]] = [{}]
@@ -119,7 +121,10 @@ def reduced(expression: Expression) -> Expression:
         if layer is None:
             layers.append(layer := {})
         layer[short] = value * factor
-    return sum((Expression(layer, expression.family) for layer in layers[1:]), Expression(layers[0], expression.family))
+    return sum(
+        (Expression(layer, expression.family) for layer in layers[1:]),
+        Expression(layers[0], expression.family),
+    )
 
 
 def _rule(law: Law) -> Rule | None:

@@ -105,7 +105,12 @@ def _ends(
     change = np.flatnonzero(positive[1:] != positive[:-1])
     brackets = _Brackets(grid[change], grid[change + 1], positive[change + 1])
     widths = np.repeat(np.diff(brackets.edges)[::2], 2) * np.tile([1.0, -1.0], len(change) // 2)
-    near = np.array([_from_grid(grid, values, int(place), bool(up)) for place, up in zip(change, brackets.rising, strict=True)])
+    near = np.array(
+        [
+            _from_grid(grid, values, int(place), bool(up))
+            for place, up in zip(change, brackets.rising, strict=True)
+        ]
+    )
     near = _nearer(density, brackets, near, widths, told)
     ends = np.full(len(change), np.nan)
     known = np.isfinite(near)
@@ -131,7 +136,9 @@ def _from_grid(grid: Real, values: Real, place: int, rising: bool) -> float:
     sign = 2.0 if y[1] > y[0] else -2.0
     slope, level = np.polyfit(x[:2] / unit, (y[:2] / y[0]) ** sign, 1)
     found = float(grid[inside[0]] - unit * level / slope) if slope else np.nan
-    return found if min(grid[place], grid[place + 1]) <= found <= max(grid[place], grid[place + 1]) else np.nan
+    return (
+        found if min(grid[place], grid[place + 1]) <= found <= max(grid[place], grid[place + 1]) else np.nan
+    )
 
 
 def _nearer(

@@ -14,13 +14,13 @@ MANY = 600
 CROWD = 2 * NODES
 """Points on a piece that are worth one; fewer are solved one by one."""
 TAIL, NOISE = 1e-13, 1e-11
-"""Last coefficients, and errors of the values at the nodes, beside the largest value, up to which a series stands."""
+"""Last coefficients, and errors at the nodes, beside the largest value, up to which a series stands."""
 
 Solve = Callable[[Real], tuple[Complex, Real]]
 
 
 class Chart:
-    """Values of a function that is analytic almost everywhere on the axis: from series where it is, else one by one.
+    """Values of a function that is analytic almost everywhere on the axis: from series where it is.
 
     The range of the points is halved until a series of 20 terms has converged on a piece, or too few points are
     left on it to be worth one: beside edges, atoms and singularities nothing is interpolated.

@@ -55,10 +55,10 @@ def follow(system: FixedPoint, z: Complex, corner: int) -> Solution:
 
 
 def land(system: FixedPoint, z: Complex, guess: Complex, spread: Real, corner: int) -> Solution:
-    """Return the resolvent at z (points,), by Newton's method from unknowns (points, unknowns) that are close to it.
+    """Return the resolvent at z (points,), by Newton's method from good guesses (points, unknowns).
 
-    Where it moves them by more than a small part of ``spread`` (points,), the distance to unknowns that are known, or
-    ``Im G`` has the wrong sign, another solution may have been found: the point does not count as converged.
+    Where it moves them by more than a small part of ``spread`` (points,), the distance to unknowns that are known,
+    or ``Im G`` has the wrong sign, another solution may have been found: the point does not count as converged.
     """
     path = _Path(system, z, corner)
     path.arrive(guess, spread)

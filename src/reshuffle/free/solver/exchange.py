@@ -161,12 +161,16 @@ class _Words:
         states = maps.shape[1]
         basis = np.zeros((states, 0))
         columns: list[Real] = []
-        trials = [(letter, -1 - c, starts[letter][:, c]) for letter in range(len(starts)) for c in range(corner)]
+        trials = [
+            (letter, -1 - c, starts[letter][:, c]) for letter in range(len(starts)) for c in range(corner)
+        ]
         while trials:
             vectors = np.array([vector for _, _, vector in trials]).T
             norms = np.linalg.norm(vectors, axis=0)
             # What cancels leaves rounding behind, which has a direction too.
-            vectors = np.where(norms > 1e-10 * np.abs(maps).max(), vectors / np.where(norms > 0, norms, 1.0), 0.0)
+            vectors = np.where(
+                norms > 1e-10 * np.abs(maps).max(), vectors / np.where(norms > 0, norms, 1.0), 0.0
+            )
             residual = vectors.copy()
             for _ in range(2):
                 residual = residual - basis @ (basis.T @ residual)
@@ -191,10 +195,14 @@ class _Words:
         renamed = np.arange(len(self.starts))
         renamed[[first + 1, second + 1]] = second + 1, first + 1
         moved = np.zeros_like(self.reached)
-        for number, (letter, parent, size) in enumerate(zip(self.letters, self.parents, self.sizes, strict=True)):
+        for number, (letter, parent, size) in enumerate(
+            zip(self.letters, self.parents, self.sizes, strict=True)
+        ):
             target = renamed[letter]
             vector = (
-                self.starts[target][:, -1 - parent] if parent < 0 else self.maps[target - 1] @ moved[:, parent]
+                self.starts[target][:, -1 - parent]
+                if parent < 0
+                else self.maps[target - 1] @ moved[:, parent]
             )
             moved[:, number] = vector / size
         whole = np.eye(self.coefficients.shape[1])

@@ -13,8 +13,8 @@ ALIKE = 1e-5
 def isotypic(average: Callable[[Real], Real], size: int, seed: int = 0) -> list[Real] | None:
     """Return an orthonormal basis in which all that the group leaves alone is block-diagonal, by type.
 
-    The eigenspaces of a random invariant symmetric matrix are irreducible; a second one tells which of them are copies
-    of the same type, and turns their bases into each other (Schur's lemma).
+    The eigenspaces of a random invariant symmetric matrix are irreducible; a second one tells which of them are
+    copies of the same type, and turns their bases into each other (Schur's lemma).
 
     Parameters
     ----------
@@ -24,7 +24,8 @@ def isotypic(average: Callable[[Real], Real], size: int, seed: int = 0) -> list[
     Returns
     -------
     list of (dimension, size, copies), one per type
-        An invariant X is ``sum_a U_a X_0 U_a'`` over the types with ``X_0 = U_0' X U_0``; None if rounding blurs it.
+        An invariant X is ``sum_a U_a X_0 U_a'`` over the types with ``X_0 = U_0' X U_0``. None if rounding
+        blurs it.
 
     >>> flip = np.array([[0.0, 1.0], [1.0, 0.0]])
     >>> [u.shape for u in isotypic(lambda x: (x + flip @ x @ flip) / 2, 2)]

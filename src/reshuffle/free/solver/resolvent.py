@@ -14,9 +14,9 @@ from reshuffle.free.solver.chart import Chart
 from reshuffle.free.solver.continuation import follow
 from reshuffle.free.solver.effort import Effort
 from reshuffle.free.solver.extrapolation import Resolved, resolved
-from reshuffle.free.solver.sheet import Sheet
 from reshuffle.free.solver.fixed_point import FixedPoint
 from reshuffle.free.solver.joint_system import joint_system
+from reshuffle.free.solver.sheet import Sheet
 
 # Of the points solved together: few enough to stay in the cache.
 MEMORY = 150_000

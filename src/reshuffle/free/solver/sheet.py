@@ -9,8 +9,9 @@ from reshuffle.free.checks import Complex, Real
 from reshuffle.free.solver.continuation import Solution, follow, land
 from reshuffle.free.solver.fixed_point import FixedPoint
 
-SPARSE = 8
+SPARSE = 12
 """Of how many points one is followed down the whole path, before the others start from it."""
+ENDS = np.array([0, 1, 2, 4])
 FEWEST = 24
 """Points that are worth the detour: fewer cost the path little more than one."""
 NEIGHBOURS = 6
@@ -53,7 +54,7 @@ class Sheet:
         self.edges = np.zeros(0)
 
     def mark(self, edges: Real) -> None:
-        """Interpolate beside these points in the root of the distance to them, in which an edge is no singularity."""
+        """Interpolate beside these points in the root of the distance to them, in which an edge is regular."""
         self.edges = np.unique(np.concatenate([self.edges, edges]))
 
     def solve(self, x: Real) -> Landings:
@@ -66,7 +67,9 @@ class Sheet:
                 if len(waiting) < FEWEST:
                     break
                 chosen = np.zeros(len(waiting), dtype=bool)
-                chosen[::stride] = chosen[-1] = True
+                chosen[::stride] = True
+                # The ends are where an edge is most likely to be near, and have neighbours on one side only.
+                chosen[ENDS] = chosen[-1 - ENDS] = True
                 self._from_above(x, waiting[chosen], result)
                 waiting = waiting[~chosen]
             waiting = self._from_neighbours(x, waiting, result)
@@ -116,7 +119,7 @@ class Sheet:
         return high, spread, between & (doubt <= PROMISING * np.maximum(spread, 1e-10 * size))
 
     def _coordinates(self, x: Real, nodes: Real) -> tuple[Real, Real, NDArray[np.bool_]]:
-        """Return points and their neighbours as roots of distances to an edge, if all of them are on one side of it."""
+        """Return points and their neighbours as roots of distances to an edge, if all are on one side of it."""
         if not len(self.edges):
             return x, nodes, np.zeros(len(x), dtype=bool)
         after = np.clip(np.searchsorted(self.edges, x), 1, max(len(self.edges) - 1, 1))

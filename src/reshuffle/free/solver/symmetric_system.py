@@ -19,7 +19,7 @@ RANK = 1e-10
 
 @dataclass(frozen=True)
 class SymmetricState:
-    """One evaluation of the map: the blocks of the resolvent, assembled too, the next unknowns, what tangents need."""
+    """One evaluation of the map: the resolvent, whole and in blocks, the next unknowns, what tangents need."""
 
     resolvent: Complex
     image: Complex
@@ -41,8 +41,8 @@ class SymmetricSystem:
     """The system of `System` for a pencil that permutations of its variables keep.
 
     The resolvent commutes with them, so in each type of rows it is one small matrix; the subordination terms of the
-    variables of a class are images of each other, and that of the last one commutes with the permutations of the others.
-    The symmetrised product of B variables has about B^2/4 rows instead of 2^B. Restricting the resolvent to
+    variables of a class are images of each other, and that of the last one commutes with the permutations of the
+    others. The symmetrised product of B variables has about B^2/4 rows instead of 2^B. Restricting the resolvent to
     the range of one coefficient, and summing the terms of all variables, are constant matrices.
 
     Parameters
@@ -92,7 +92,9 @@ class SymmetricSystem:
                     both = _overlap(u, frame @ v)
                     # Unknowns fill two entries, and of what comes out the upper triangle tells all.
                     twice = both.reshape(*both.shape[:2], *index.shape)
-                    twice = twice[..., rows, columns] + np.where(rows != columns, twice[..., columns, rows], 0.0)
+                    twice = twice[..., rows, columns] + np.where(
+                        rows != columns, twice[..., columns, rows], 0.0
+                    )
                     spread[number].append(np.moveaxis(twice, 2, 0) * (len(members) / u.shape[0]))
                     restrict[number].append(
                         both.reshape(*both.shape[:2], *index.shape)[..., rows, columns] / v.shape[0]
@@ -127,9 +129,7 @@ class SymmetricSystem:
             image, extra = block.transform.apply(inner[:, block.index], unknowns[:, block.index])
             images.append(image[:, block.rows, block.columns])
             known.append(extra)
-        return SymmetricState(
-            self._assembled(blocks), np.concatenate(images, axis=1), blocks, tuple(known)
-        )
+        return SymmetricState(self._assembled(blocks), np.concatenate(images, axis=1), blocks, tuple(known))
 
     def _restricted(self, blocks: Sequence[Complex]) -> Complex:
         """Return upper triangles of the resolvent on the classes' own rows, (..., unknowns), from its blocks."""
@@ -145,7 +145,7 @@ class SymmetricSystem:
         return total
 
     def _moved(self, state: SymmetricState, moves: Sequence[Complex], unknowns: Complex) -> Complex:
-        """Return the derivative of the map as blocks of the inverse of G, (points, count, ...), and unknowns move."""
+        """Return the derivative of the map as blocks of ``G^-1``, (points, count, ...), and unknowns move."""
         inner = self._restricted(
             [-(g[:, None] @ move @ g[:, None]) for g, move in zip(state.blocks, moves, strict=True)]
         )
@@ -186,9 +186,7 @@ def _own_rows(exchange: Exchange, number: int) -> tuple[Real, list[Real]]:
     """Return a frame of the range of one variable's coefficient, and its types under what keeps the variable."""
     values, vectors = np.linalg.eigh(exchange.coefficients[number + 1])
     frame = vectors[:, np.abs(values) > RANK * max(float(np.abs(values).max()), 1e-300)]
-    swaps = {
-        pair: frame.T @ swap @ frame for pair, swap in exchange.swaps.items() if number not in pair
-    }
+    swaps = {pair: frame.T @ swap @ frame for pair, swap in exchange.swaps.items() if number not in pair}
     types = isotypic(lambda x: exchange.average(x, swaps, number), frame.shape[1], seed=1)
     if types is None:
         raise ArithmeticError("the types of a coefficient's rows are blurred by rounding")
@@ -196,8 +194,10 @@ def _own_rows(exchange: Exchange, number: int) -> tuple[Real, list[Real]]:
 
 
 def _overlap(outer: Real, inner: Real) -> Real:
-    """Return ``sum over vectors a, b of J_ab (x) J_ab`` with ``J_ab = outer_a' inner_b``, (m, m, n, n) as (m, m, n^2)."""
-    links = np.einsum("aki,bkj->abij", outer, inner, optimize=True).reshape(-1, outer.shape[2], inner.shape[2])
+    """Return the sum over vectors a, b of ``J_ab (x) J_ab``, ``J_ab = outer_a' inner_b``, as (m, m, n^2)."""
+    links = np.einsum("aki,bkj->abij", outer, inner, optimize=True).reshape(
+        -1, outer.shape[2], inner.shape[2]
+    )
     m, n = links.shape[1:]
     flat = links.reshape(len(links), m * n)
     whole = (flat.T @ flat).reshape(m, n, m, n).transpose(0, 2, 1, 3)
@@ -217,6 +217,6 @@ def _corner_first(types: list[Real], corner: int) -> list[Real]:
     trivial = types.pop(int(np.argmax(weights)))[0]
     first = np.eye(trivial.shape[0])[:, :corner]
     rest = trivial - first @ (first.T @ trivial)
-    left, sizes, _ = np.linalg.svd(rest, full_matrices=False)
+    left, _, _ = np.linalg.svd(rest, full_matrices=False)
     basis = np.concatenate([first, left[:, : trivial.shape[1] - corner]], axis=1)
     return [basis[None], *types]
