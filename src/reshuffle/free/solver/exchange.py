@@ -11,6 +11,7 @@ from scipy.linalg import qr
 
 from reshuffle.free.checks import Real
 from reshuffle.free.laws import Law
+from reshuffle.free.laws.law import Affine
 
 SAME = 1e-9
 """Of the pencil's size: how far an exchanged one may be off."""
@@ -114,6 +115,8 @@ def _orthogonal(plain: Exchange) -> Exchange | None:
 
 def _same_law(left: Law, right: Law) -> bool:
     """Return whether two laws are surely the same."""
+    if isinstance(left, Affine) and isinstance(right, Affine):
+        return (left.factor, left.shift) == (right.factor, right.shift) and _same_law(left.base, right.base)
     if left is right:
         return True
     if left.rational_r is not None:
