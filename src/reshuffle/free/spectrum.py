@@ -192,7 +192,7 @@ class Spectrum(Law):
         away = np.ones(len(eigenvalues), dtype=bool)
         for place, _ in found:
             away &= np.abs(eigenvalues - place) > distance
-        return edges.support(self._known, eigenvalues[away], resolution)
+        return edges.support(self._known, eigenvalues[away], resolution, self.engine.mark)
 
     def _known(self, t: Real) -> Real:
         """Return densities, nan where they failed."""

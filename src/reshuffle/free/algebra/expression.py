@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Number
-from typing import Any, Union
+from typing import Any, NamedTuple, Union
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,12 +22,14 @@ class Family:
     names: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Variable:
-    """The letter of one variable: its family and its place in it."""
+class Variable(NamedTuple):
+    """The letter of one variable: its family and its place in it.
+
+    A tuple, since words of many letters are hashed by the hundred thousand.
+    """
 
     family: Family
-    index: int
+    index: int  # type: ignore[assignment]
 
     @property
     def name(self) -> str:
@@ -73,7 +75,7 @@ class Expression:
     @cached_property
     def dimension(self) -> int:
         """The size of its matrix coefficients; 1 when all are numbers."""
-        sizes = {np.shape(value)[0] for value in self.terms.values() if np.ndim(value)}
+        sizes = {np.shape(value)[0] for value in self.terms.values() if _is_matrix(value)}
         inner = {letter.of.dimension for word in self.terms for letter in word if isinstance(letter, Inverse)}
         sizes |= inner - {1}
         if len(sizes) > 1:
@@ -175,7 +177,7 @@ class Expression:
         terms: dict[Word, Coefficient] = {}
         for word, value in self.terms.items():
             mirrored = tuple(_letter_adjoint(letter) for letter in reversed(word))
-            terms[mirrored] = np.conj(value).T if np.ndim(value) else _conjugate(value)
+            terms[mirrored] = np.conj(value).T if _is_matrix(value) else _conjugate(value)
         return Expression(terms, self.family)
 
     def evaluate(self, matrices: Sequence[NDArray[Any]]) -> NDArray[Any]:
@@ -317,7 +319,7 @@ def _letter_value(
 
 
 def _nonzero(value: Coefficient) -> bool:
-    return bool(np.any(value)) if np.ndim(value) else value != 0
+    return bool(np.any(value)) if _is_matrix(value) else value != 0
 
 
 def _conjugate(value: Coefficient) -> Coefficient:
@@ -325,16 +327,21 @@ def _conjugate(value: Coefficient) -> Coefficient:
 
 
 def _sum(left: Coefficient, right: Coefficient) -> Coefficient:
-    if np.ndim(left) == np.ndim(right):
+    if _is_matrix(left) == _is_matrix(right):
         return left + right
-    if np.ndim(left):
+    if _is_matrix(left):
         return left + right * np.eye(len(left))
     return left * np.eye(len(right)) + right
 
 
 def _product(left: Coefficient, right: Coefficient) -> Coefficient:
-    return left @ right if np.ndim(left) and np.ndim(right) else left * right
+    return left @ right if _is_matrix(left) and _is_matrix(right) else left * right
 
 
 def _coefficient_key(value: Coefficient) -> Any:
     return (value.shape, np.asarray(value, dtype=complex).tobytes()) if np.ndim(value) else value
+
+
+def _is_matrix(value: Coefficient) -> bool:
+    # np.ndim would make an array of every number.
+    return isinstance(value, np.ndarray) and value.ndim > 0

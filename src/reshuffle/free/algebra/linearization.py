@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reshuffle.free.algebra.expression import Expression, Inverse, Letter, Word
+from reshuffle.free.algebra.expression import Expression, Inverse, Letter
 from reshuffle.free.algebra.minimization import minimise
 from reshuffle.free.checks import Complex
 
@@ -93,10 +93,15 @@ def linearize(expression: Expression) -> Pencil:
     shift = 0.0 if np.ndim(shift) else complex(shift).real
     rest = expression - shift if shift else expression
     builder = _Builder(scales, expression.dimension)
-    factor = builder.magnitude(rest) or 1.0
-    system = builder.system(rest)
+    terms = builder.terms(rest)
+    factor = builder.magnitude(terms) or 1.0
+    system = builder.system(terms)
     pencil = minimise(_hermitian(system, expression.dimension), expression.dimension)
     return Pencil(_clean(pencil), expression.dimension, scales, factor, shift)
+
+
+Terms = dict[tuple[int, ...], Any]
+"""Words of numbered letters with their coefficients: sums of thousands of words are compared in an instant."""
 
 
 class _Builder:
@@ -105,12 +110,39 @@ class _Builder:
     def __init__(self, scales: tuple[float, ...], dimension: int):
         self.scales = scales
         self.dimension = dimension
+        self.letters: dict[Letter, int] = {}
+        self.inverted: dict[int, Terms] = {}
+        self.sizes: list[float] = []
+        self.slots: list[int] = []
         self.states: dict[Any, int] = {}
         self.equations: list[dict[int, Complex]] = []
 
-    def system(self, expression: Expression) -> Complex:
+    def terms(self, expression: Expression) -> Terms:
+        """Return the words of an expression with numbers for letters."""
+        return {
+            tuple([self._number(letter) for letter in word]): value
+            for word, value in expression.terms.items()
+        }
+
+    def _number(self, letter: Letter) -> int:
+        found = self.letters.get(letter)
+        if found is not None:
+            return found
+        if isinstance(letter, Inverse):
+            divisor = self.terms(letter.of)
+            size, slot = 1 / self.magnitude(divisor), 0
+        else:
+            divisor, size, slot = {}, self.scales[letter.index], letter.index + 1
+        number = self.letters[letter] = len(self.sizes)
+        if divisor:
+            self.inverted[number] = divisor
+        self.sizes.append(size)
+        self.slots.append(slot)
+        return number
+
+    def system(self, terms: Terms) -> Complex:
         """Return ``[[a, u], [v, Q]]`` with ``expression/magnitude = a - u Q^-1 v``."""
-        first = self._rows(expression, 0)
+        first = self._rows(terms, 0)
         d, size = self.dimension, len(self.equations) + 1
         result = np.zeros((len(self.scales) + 1, size * d, size * d), dtype=complex)
         for row, entries in enumerate([first, *self.equations]):
@@ -118,38 +150,34 @@ class _Builder:
                 result[:, row * d : row * d + d, column * d : column * d + d] += value
         return result
 
-    def magnitude(self, expression: Expression) -> float:
+    def magnitude(self, terms: Terms) -> float:
         """Return the largest coefficient once every letter is scaled to size one."""
-        return max((self._word_size(word, value) for word, value in expression.terms.items()), default=0.0)
+        largest = 0.0
+        for word, value in terms.items():
+            size = float(np.max(np.abs(value))) if isinstance(value, np.ndarray) else float(abs(value))
+            for letter in word:
+                size *= self.sizes[letter]
+            largest = max(largest, size)
+        return largest
 
-    def _word_size(self, word: Word, value: Any) -> float:
-        size = float(np.max(np.abs(np.asarray(value, dtype=complex))))
-        for letter in word:
-            size *= self._letter_size(letter)
-        return size
-
-    def _letter_size(self, letter: Letter) -> float:
-        return 1 / self.magnitude(letter.of) if isinstance(letter, Inverse) else self.scales[letter.index]
-
-    def _rows(self, expression: Expression, column: int) -> dict[int, Complex]:
+    def _rows(self, terms: Terms, column: int) -> dict[int, Complex]:
         """Return the row whose value is ``expression/magnitude`` applied to ``column``."""
-        unit = self.magnitude(expression) or 1.0
-        entries: dict[int, Complex] = {column: self._entry(expression.constant, 0) / unit}
-        for letter, rest in _by_first_letter(expression).items():
-            weight = self.magnitude(rest) * self._letter_size(letter) / unit
-            target, factor = self._state(rest, column)
-            if isinstance(letter, Inverse):
-                target, slot, factor = self._solve(letter.of, target, factor), 0, np.eye(self.dimension)
-            else:
-                slot = letter.index + 1
-            entries[target] = entries.get(target, 0) + weight * self._entry(factor, slot)
+        unit = self.magnitude(terms) or 1.0
+        entries: dict[int, Complex] = {column: self._entry(terms.get((), 0), 0) / unit}
+        for letter, rest in _by_first_letter(terms).items():
+            size = self.magnitude(rest)
+            weight = size * self.sizes[letter] / unit
+            target, factor = self._state(rest, size, column)
+            if letter in self.inverted:
+                target, factor = self._solve(letter, target, factor), np.eye(self.dimension)
+            entries[target] = entries.get(target, 0) + weight * self._entry(factor, self.slots[letter])
         return entries
 
-    def _state(self, rest: Expression, column: int) -> tuple[int, Any]:
-        """Return the column holding ``rest/magnitude`` of ``column``, and the matrix to multiply it by."""
-        if set(rest.terms) == {()}:
-            return column, np.asarray(rest.constant) / self.magnitude(rest)
-        key = (rest, column)
+    def _state(self, rest: Terms, size: float, column: int) -> tuple[int, Any]:
+        """Return the column holding ``rest/size`` of ``column``, and the matrix to multiply it by."""
+        if set(rest) == {()}:
+            return column, np.asarray(rest[()]) / size
+        key = (frozenset((word, _rounded(value / size)) for word, value in rest.items()), column)
         if key not in self.states:
             self.states[key] = self._new()
             self._equate(
@@ -157,12 +185,13 @@ class _Builder:
             )
         return self.states[key], 1.0
 
-    def _solve(self, of: Expression, column: int, factor: Any) -> int:
-        """Return the state y with ``(of/magnitude) y = factor * column``."""
-        key = (of, column, np.asarray(factor).tobytes())
+    def _solve(self, letter: int, column: int, factor: Any) -> int:
+        """Return the state y with ``(divisor/magnitude) y = factor * column``."""
+        key = (letter, column, np.asarray(factor).tobytes())
         if key not in self.states:
             self.states[key] = self._new()
-            self._equate(self.states[key], self._rows(of, self.states[key]), column, -np.asarray(factor))
+            row = self._rows(self.inverted[letter], self.states[key])
+            self._equate(self.states[key], row, column, -np.asarray(factor))
         return self.states[key]
 
     def _new(self) -> int:
@@ -179,12 +208,20 @@ class _Builder:
         return result
 
 
-def _by_first_letter(expression: Expression) -> dict[Letter, Expression]:
-    groups: dict[Letter, dict[Word, Any]] = {}
-    for word, value in expression.terms.items():
+def _rounded(value: Any) -> Any:
+    """Return a coefficient as a key: multiples of each other are one state, whatever their last bits are."""
+    if isinstance(value, np.ndarray):
+        return value.shape, (np.round(value, 14) + 0.0).tobytes()
+    number = complex(value)
+    return round(number.real, 14) + 0.0, round(number.imag, 14) + 0.0
+
+
+def _by_first_letter(terms: Terms) -> dict[int, Terms]:
+    groups: dict[int, Terms] = {}
+    for word, value in terms.items():
         if word:
             groups.setdefault(word[0], {})[word[1:]] = value
-    return {letter: Expression(terms, expression.family) for letter, terms in groups.items()}
+    return groups
 
 
 def _hermitian(system: Complex, corner: int) -> Complex:

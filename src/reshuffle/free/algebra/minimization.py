@@ -86,7 +86,7 @@ def _krylov(start: Complex, maps: Complex) -> Complex:
     basis = np.zeros((len(start), 0), dtype=complex)
     fresh = start
     while fresh.shape[1]:
-        scale = max(float(np.linalg.norm(fresh, 2)), 1e-300)
+        scale = max(float(np.linalg.norm(fresh, axis=0).max()), 1e-300)
         for _ in range(2):
             fresh = fresh - basis @ (basis.conj().T @ fresh)
         left, sizes, _ = np.linalg.svd(fresh, full_matrices=False)
@@ -128,6 +128,9 @@ def _null_space(matrix: Complex) -> Complex:
     columns = matrix.shape[1]
     if matrix.shape[0] == 0:
         return np.eye(columns, dtype=complex)
+    if matrix.shape[0] > columns:
+        # The triangular factor has the same null space, and no left singular vectors of all rows.
+        matrix = np.asarray(np.linalg.qr(matrix, mode="r"))
     _, sizes, right = np.linalg.svd(matrix, full_matrices=True)
     rank = int(np.sum(sizes > TOLERANCE * max(float(sizes.max(initial=0.0)), 1.0)))
     return np.asarray(right[rank:].conj().T)

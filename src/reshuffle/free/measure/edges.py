@@ -37,17 +37,23 @@ class Support:
     pieces: Pairs
 
 
-def support(density: Callable[[Real], Any], seeds: Real, resolution: int) -> Support:
+def support(
+    density: Callable[[Real], Any],
+    seeds: Real,
+    resolution: int,
+    told: Callable[[Real], None] = lambda edges: None,
+) -> Support:
     """Return the intervals on which ``density`` is positive, their ends to rounding.
 
-    A grid through ``seeds`` (sampled eigenvalues) and between them finds the sign changes, dips of the grid
-    are looked into for narrow gaps, and each change is cut into sections until the end can be told from the
-    densities inside.
+    A grid through ``seeds`` (sampled eigenvalues) and between them finds the sign changes, and dips of the grid
+    are looked into for narrow gaps. The square of the density leads from the grid to the usual ends; where it does
+    not, the change is cut into sections until the end can be told from the densities inside.
 
     Parameters
     ----------
     density : callable, array -> array, nan where it failed.
     seeds : points near the spectrum, shape (n,); resolution : extra grid points.
+    told : is told where the ends are, nearly, as soon as that is known: it may help ``density``.
     """
     low, high = float(seeds.min()), float(seeds.max())
     margin = 0.3 * (high - low) + 1e-3 * max(abs(low), abs(high)) + 1e-300
@@ -61,7 +67,7 @@ def support(density: Callable[[Real], Any], seeds: Real, resolution: int) -> Sup
     positive = values > threshold
     ends = [
         0.0 if abs(edge) < 1e-11 * scale else edge
-        for edge in _ends(density, grid, positive, threshold, scale)
+        for edge in _ends(density, grid, values, positive, threshold, scale, told)
     ]
     found = tuple(zip(ends[::2], ends[1::2], strict=True))
     return Support(found, _pieces(density, found, peaks(density, grid, values, threshold)))
@@ -87,22 +93,74 @@ def _singular(density: Callable[[Real], Any], near: float, low: float, high: flo
 
 
 def _ends(
-    density: Callable[[Real], Any], grid: Real, positive: Any, threshold: float, scale: float
+    density: Callable[[Real], Any],
+    grid: Real,
+    values: Real,
+    positive: NDArray[np.bool_],
+    threshold: float,
+    scale: float,
+    told: Callable[[Real], None],
 ) -> list[float]:
     """Return where the density starts and stops: the usual square roots soon, all others by cutting on."""
     change = np.flatnonzero(positive[1:] != positive[:-1])
     brackets = _Brackets(grid[change], grid[change + 1], positive[change + 1])
-    brackets = _cut(density, brackets, threshold, ROUGH * scale)
-    rough = brackets.edges
-    widths = np.repeat(np.diff(rough)[::2], 2) * np.tile([1.0, -1.0], len(rough) // 2)
-    ends = square_root_ends(density, rough, widths, scale)
+    widths = np.repeat(np.diff(brackets.edges)[::2], 2) * np.tile([1.0, -1.0], len(change) // 2)
+    near = np.array(
+        [
+            _from_grid(grid, values, int(place), bool(up))
+            for place, up in zip(change, brackets.rising, strict=True)
+        ]
+    )
+    near = _nearer(density, brackets, near, widths, told)
+    ends = np.full(len(change), np.nan)
+    known = np.isfinite(near)
+    ends[known] = square_root_ends(density, near[known], widths[known], scale)
     other = np.isnan(ends)
-    rest = _Brackets(brackets.low[other], brackets.high[other], brackets.rising[other])
-    fine = iter(_cut(density, rest, threshold, 4e-15 * scale).edges)
-    return [
-        polish(density, float(next(fine)), float(width), scale) if missed else float(end)
-        for end, width, missed in zip(ends, widths, other, strict=True)
-    ]
+    rest = _cut(density, brackets.take(other), threshold, ROUGH * scale)
+    ends[other] = square_root_ends(density, rest.edges, widths[other], scale)
+    missed = np.isnan(ends[other])
+    fine = _cut(density, rest.take(missed), threshold, 4e-15 * scale).edges
+    last = np.flatnonzero(other)[missed]
+    for place, edge in zip(last, fine, strict=True):
+        ends[place] = polish(density, float(edge), float(widths[place]), scale)
+    return [float(end) for end in ends]
+
+
+def _from_grid(grid: Real, values: Real, place: int, rising: bool) -> float:
+    """Return where the square of the density on the grid, or its inverse, leads to zero beside a change; or nan."""
+    inside = place + 1 + np.arange(4) if rising else place - np.arange(4)
+    if inside.min() < 0 or inside.max() >= len(grid) or values[inside].min() <= 0:
+        return np.nan
+    x, y = grid[inside] - grid[inside[0]], values[inside]
+    unit = abs(x[-1])
+    sign = 2.0 if y[1] > y[0] else -2.0
+    slope, level = np.polyfit(x[:2] / unit, (y[:2] / y[0]) ** sign, 1)
+    found = float(grid[inside[0]] - unit * level / slope) if slope else np.nan
+    return (
+        found if min(grid[place], grid[place + 1]) <= found <= max(grid[place], grid[place + 1]) else np.nan
+    )
+
+
+def _nearer(
+    density: Callable[[Real], Any],
+    brackets: "_Brackets",
+    near: Real,
+    widths: Real,
+    told: Callable[[Real], None],
+) -> Real:
+    """Return ends from densities close to guesses, or nan where they lead out of their brackets."""
+    cells = brackets.high - brackets.low
+    for part in (0.5, 0.02):
+        known = np.isfinite(near)
+        if not known.any():
+            return near
+        reach = np.copysign(part * cells[known], widths[known])
+        near = near.copy()
+        near[known] = _zeros_of_squares(density, near[known], reach)
+        inside = (near >= brackets.low) & (near <= brackets.high)
+        near = np.where(inside, near, np.nan)
+    told(near[np.isfinite(near)])
+    return near
 
 
 def square_root_ends(density: Callable[[Real], Any], edges: Real, inward: Real, scale: float) -> Real:
@@ -234,6 +292,10 @@ class _Brackets:
     low: Real
     high: Real
     rising: NDArray[np.bool_]
+
+    def take(self, index: NDArray[Any]) -> "_Brackets":
+        """Return the intervals at ``index``."""
+        return _Brackets(self.low[index], self.high[index], self.rising[index])
 
     @property
     def edges(self) -> Real:

@@ -12,6 +12,10 @@ LOWEST = 1e-14
 ON_THE_WAY = 1e-4
 AT_THE_END = 1e-13
 ITERATIONS = 12
+# From a good guess: Newton's method either converges at once, or the guess was not good.
+QUICK = 6
+# Of the distance to the known neighbours: a solution that is further from its guess may be another one.
+ASTRAY = 0.1
 # What one evaluation of the map loses, in units of its own size; set so that no known law exceeds it.
 ROUNDING = 32 * 2.2e-16
 
@@ -47,6 +51,17 @@ def follow(system: FixedPoint, z: Complex, corner: int) -> Solution:
     path.enter()
     while path.active.any():
         path.step()
+    return path.finish()
+
+
+def land(system: FixedPoint, z: Complex, guess: Complex, spread: Real, corner: int) -> Solution:
+    """Return the resolvent at z (points,), by Newton's method from good guesses (points, unknowns).
+
+    Where it moves them by more than a small part of ``spread`` (points,), the distance to unknowns that are known,
+    or ``Im G`` has the wrong sign, another solution may have been found: the point does not count as converged.
+    """
+    path = _Path(system, z, corner)
+    path.arrive(guess, spread)
     return path.finish()
 
 
@@ -92,6 +107,16 @@ class _Path:
         self.unknowns, self.slope = found.unknowns, found.slope
         self.active &= found.good
 
+    def arrive(self, guess: Complex, spread: Real) -> None:
+        """Correct guesses on the axis itself, and settle what stays close to them."""
+        index = np.arange(len(self.z))
+        self.height[:], self.active[:] = 0.0, False
+        found = self._correct(index, self.height, guess, spread, QUICK)
+        moved = np.linalg.norm(found.unknowns - guess, axis=1)
+        near = moved <= ASTRAY * spread + 1e-9 * (1 + np.linalg.norm(guess, axis=1))
+        good = found.good & near & _points_down(found.resolvent)
+        self._settle(index[good], found.take(good))
+
     def step(self) -> None:
         """Predict, correct and judge one step of every active point."""
         index = np.flatnonzero(self.active)
@@ -135,7 +160,14 @@ class _Path:
         self.unknowns[index] = found.unknowns
         self.resolvent[index], self.error[index] = found.resolvent, found.error
 
-    def _correct(self, index: NDArray[np.int_], height: Real, guess: Complex, moved: Real) -> _Corrected:
+    def _correct(
+        self,
+        index: NDArray[np.int_],
+        height: Real,
+        guess: Complex,
+        moved: Real,
+        iterations: int = ITERATIONS,
+    ) -> _Corrected:
         """Run Newton from ``guess``: to rounding where the height is 0, loosely on the way there.
 
         Near an edge two solutions lie as close together as the path's own steps are long, so "loosely" means
@@ -151,7 +183,7 @@ class _Path:
         )
         working = np.arange(len(index))
         last = np.full(len(index), np.inf)
-        for _ in range(ITERATIONS):
+        for _ in range(iterations):
             length, step = self._newton(base, working, result, bool(height[working].any()))
             settled = (length <= AT_THE_END) & (step <= AT_THE_END)
             stalled = (length <= 1e-6) & (length + step >= 0.5 * last[working])
@@ -197,7 +229,8 @@ class _Path:
     def finish(self) -> Solution:
         """Return what was reached; the rest stays nan with its flag down."""
         index = np.flatnonzero(self.reached)
-        self.error[index] += self._rounding(index)
+        if len(index):
+            self.error[index] += self._rounding(index)
         return Solution(self.resolvent, self.error, self.reached, self.unknowns, self.steps)
 
     def _rounding(self, index: NDArray[np.int_]) -> Real:

@@ -10,10 +10,13 @@ from reshuffle.free.algebra.expression import Expression
 from reshuffle.free.algebra.linearization import linearize
 from reshuffle.free.algebra.requirements import reduced
 from reshuffle.free.checks import Complex, ConvergenceError, Real
+from reshuffle.free.solver.chart import Chart
 from reshuffle.free.solver.continuation import follow
 from reshuffle.free.solver.effort import Effort
 from reshuffle.free.solver.extrapolation import Resolved, resolved
-from reshuffle.free.solver.subordination import System
+from reshuffle.free.solver.fixed_point import FixedPoint
+from reshuffle.free.solver.joint_system import joint_system
+from reshuffle.free.solver.sheet import Sheet
 
 # Of the points solved together: few enough to stay in the cache.
 MEMORY = 150_000
@@ -51,15 +54,29 @@ class Engine:
         )
 
     @cached_property
-    def system(self) -> System:
-        """The joint fixed-point system of all variables, each scaled to norm one."""
+    def system(self) -> FixedPoint:
+        """The joint fixed-point system of all variables, each scaled to norm one, split where they are alike."""
         family = self.expression.family
         laws = (
             [law / scale for law, scale in zip(family.laws, self.pencil.scales, strict=True)]
             if family
             else []
         )
-        return System(self.pencil.coefficients, laws, self.direction)
+        return joint_system(self.pencil, laws, self.direction)
+
+    @cached_property
+    def sheet(self) -> Sheet:
+        """What is known of the resolvent on the real axis."""
+        return Sheet(self.system, self.pencil.corner)
+
+    def mark(self, edges: Real) -> None:
+        """Tell the solver where the spectrum has ends, nearly: beside them it then needs fewer steps."""
+        self.sheet.mark((edges - self.pencil.shift) / self.pencil.factor)
+
+    @cached_property
+    def chart(self) -> Chart:
+        """The same as series, where many points were asked for."""
+        return Chart(self._on_axis)
 
     def resolvent(self, z: Complex, strict: bool = True) -> Resolved:
         """Return the first block of the resolvent at z (points,), of shape (points, corner, corner).
@@ -73,17 +90,26 @@ class Engine:
 
     def _chunks(self, inner: Complex) -> tuple[Complex, Real]:
         corner = self.pencil.corner
+        values = np.full((len(inner), corner, corner), np.nan, dtype=complex)
+        errors = np.full(len(inner), np.inf)
         width = self.system.unknowns * min(max(self.system.unknowns, 1), 60) + self.pencil.size**2
         step = max(16, MEMORY // width)
-        parts = []
-        for start in range(0, len(inner), step):
-            parts.append(follow(self.system, inner[start : start + step], corner))
-            self.effort.spend(parts[-1].steps)
-        if not parts:
-            return np.zeros((0, corner, corner), dtype=complex), np.zeros(0)
-        values = np.concatenate([part.resolvent[:, :corner, :corner] for part in parts])
-        errors = np.concatenate([np.where(part.converged, part.error, np.inf) for part in parts])
+        on_axis = inner.imag == 0
+        index = np.flatnonzero(~on_axis)
+        for start in range(0, len(index), step):
+            part = index[start : start + step]
+            solution = follow(self.system, inner[part], corner)
+            self.effort.spend(solution.steps)
+            values[part] = solution.resolvent[:, :corner, :corner]
+            errors[part] = np.where(solution.converged, solution.error, np.inf)
+        if on_axis.any():
+            values[on_axis], errors[on_axis] = self.chart.solve(inner.real[on_axis])
         return values, errors
+
+    def _on_axis(self, x: Real) -> tuple[Complex, Real]:
+        landed = self.sheet.solve(x)
+        self.effort.spend(landed.steps)
+        return landed.values, landed.errors
 
     def trace(self, z: Complex, strict: bool = True) -> Resolved:
         """Return the normalised trace of the first block at points of any shape."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from reshuffle.free.checks import Complex
 from reshuffle.free.laws import Law
-from reshuffle.free.solver.transforms import inverse, sandwich, transform_of
+from reshuffle.free.solver.transforms import inverse, transform_of
 
 DENSE = 60
 """Unknowns up to which their Jacobian is made; beyond, its products with vectors cost less."""
@@ -74,6 +74,31 @@ class System:
             start += len(rows)
         self.unknowns = start
         self.direct = start <= DENSE
+        if self.direct:
+            self._tabulate()
+
+    def _tabulate(self) -> None:
+        """Write as constant matrices how unknowns enter ``G^-1``, and how G is seen from each coefficient's range.
+
+        A small system would otherwise spend its time on calls instead of numbers.
+        """
+        units = self.unpack(np.eye(self.unknowns, dtype=complex))
+        moves = np.zeros((self.unknowns, self.size, self.size), dtype=complex)
+        for frame, unit in zip(self.frames, units, strict=True):
+            moves += frame @ unit @ frame.conj().T
+        self.moves = moves
+        seen = [
+            np.einsum("pa,qb->pqab", frame.conj(), frame).reshape(self.size**2, -1) for frame in self.frames
+        ]
+        self.seen = np.concatenate([*seen, np.zeros((self.size**2, 0))], axis=1).astype(complex)
+        ends = np.cumsum([0, *(len(index) ** 2 for index in self.indices)])
+        self.entries = [slice(int(a), int(b)) for a, b in itertools.pairwise(ends)]
+        # Entries of a block that are unknowns, and the block as its own unknowns move.
+        self.upper = [
+            rows * len(index) + columns
+            for rows, columns, index in zip(self.rows, self.columns, self.indices, strict=True)
+        ]
+        self.own = [unit.reshape(self.unknowns, -1).T.copy() for unit in units]
 
     def unpack(self, vector: Complex) -> list[Complex]:
         """Return the blocks H_j, shapes (..., rank, rank), from vectors of shape (..., unknowns)."""
@@ -98,14 +123,24 @@ class System:
     def evaluate(self, base: Complex, unknowns: Complex) -> State:
         """Return the map at ``unknowns`` (points, unknowns) for ``base`` (points, k, k)."""
         blocks = self.unpack(unknowns)
-        total = base.copy()
-        for frame, h in zip(self.frames, blocks, strict=True):
-            total += frame @ h @ frame.conj().T
-        resolvent = inverse(total)
-        compressed = self.frame.conj().T @ resolvent @ self.frame
+        if self.direct:
+            total = base + (unknowns @ self.moves.reshape(self.unknowns, -1)).reshape(base.shape)
+            resolvent = inverse(total)
+            flat = resolvent.reshape(len(base), -1) @ self.seen
+            inner = [
+                flat[:, entries].reshape(h.shape) for entries, h in zip(self.entries, blocks, strict=True)
+            ]
+            compressed = flat
+        else:
+            total = base.copy()
+            for frame, h in zip(self.frames, blocks, strict=True):
+                total += frame @ h @ frame.conj().T
+            resolvent = inverse(total)
+            compressed = self.frame.conj().T @ resolvent @ self.frame
+            inner = [compressed[:, block, block] for block in self.blocks]
         images, known = [], []
-        for block, transform, h in zip(self.blocks, self.transforms, blocks, strict=True):
-            image, extra = transform.apply(compressed[:, block, block], h)
+        for g, transform, h in zip(inner, self.transforms, blocks, strict=True):
+            image, extra = transform.apply(g, h)
             images.append(image)
             known.append(extra)
         return State(resolvent, compressed, self.pack(images), tuple(known))
@@ -124,43 +159,40 @@ class System:
     def jacobian(self, state: State) -> Complex:
         """Return the derivative of the map as matrices, shape (points, unknowns, unknowns)."""
         points = len(state.resolvent)
-        rows = []
-        for i, row in enumerate(self.blocks):
-            rank = row.stop - row.start
-            along_g, along_h = self.transforms[i].derivatives(state.known[i], points, rank)
-            parts = []
-            for j, column in enumerate(self.blocks):
-                left, right = state.compressed[:, row, column], state.compressed[:, column, row]
-                block = -(along_g @ sandwich(left[:, None], right[:, None]))
-                parts.append(self._folded(block + along_h if i == j else block, j))
-            whole = np.concatenate(parts, axis=2)
-            rows.append(whole[:, self.rows[i] * rank + self.columns[i]])
-        if not rows:
+        if not self.frames:
             return np.zeros((points, 0, 0), dtype=complex)
+        g = state.resolvent[:, None]
+        seen = (g @ self.moves @ g).reshape(points, self.unknowns, -1) @ self.seen
+        rows = []
+        for i, (entries, upper) in enumerate(zip(self.entries, self.upper, strict=True)):
+            along_g, along_h = self.transforms[i].derivatives(state.known[i], points, len(self.indices[i]))
+            part = -(along_g[:, upper] @ seen[:, :, entries].transpose(0, 2, 1))
+            rows.append(part if along_h is None else part + along_h[:, upper] @ self.own[i])
         return np.concatenate(rows, axis=1)
-
-    def _folded(self, block: Complex, number: int) -> Complex:
-        """Return a matrix over all entries of a block as one over its unknowns, which fill an entry or two."""
-        rows, columns = self.rows[number], self.columns[number]
-        rank = len(self.indices[number])
-        result = block[:, :, rows * rank + columns]
-        if self.symmetric:
-            twice = rows != columns
-            result[:, :, twice] += block[:, :, (columns * rank + rows)[twice]]
-        return np.asarray(result)
 
     def shift_tangent(self, state: State, direction: Complex) -> Complex:
         """Return the derivative of the map when ``base`` moves along a matrix, shape (points, unknowns)."""
         moved = -(state.resolvent @ direction @ state.resolvent)
-        moved = self.frame.conj().T @ moved @ self.frame
+        if self.direct:
+            flat = moved.reshape(len(moved), -1) @ self.seen
+            inner = [
+                flat[:, entries].reshape(-1, *index.shape)
+                for entries, index in zip(self.entries, self.indices, strict=True)
+            ]
+        else:
+            moved = self.frame.conj().T @ moved @ self.frame
+            inner = [moved[:, block, block] for block in self.blocks]
         images = []
-        for block, transform, known in zip(self.blocks, self.transforms, state.known, strict=True):
-            dg = moved[:, None, block, block]
+        for part, transform, known in zip(inner, self.transforms, state.known, strict=True):
+            dg = part[:, None]
             images.append(transform.tangent(known, dg, np.zeros_like(dg)))
         return self.pack(images)[:, 0]
 
     def resolvent_tangent(self, state: State, direction: Any, unknowns: Complex) -> Complex:
         """Return the derivative of G as ``base`` moves along ``direction`` and the unknowns along theirs."""
+        if self.direct:
+            moves = (unknowns @ self.moves.reshape(self.unknowns, -1)).reshape(state.resolvent.shape)
+            return np.asarray(-(state.resolvent @ (direction + moves) @ state.resolvent))
         total = np.zeros_like(state.resolvent) + direction
         for frame, h in zip(self.frames, self.unpack(unknowns), strict=True):
             total = total + frame @ h @ frame.conj().T

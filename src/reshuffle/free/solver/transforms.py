@@ -26,8 +26,11 @@ class Transform(ABC):
     def tangent(self, known: Any, dg: Complex, dh: Complex) -> Complex:
         """Return the derivative of the next H along ``(dg, dh)``, each (points, directions, rank, rank)."""
 
-    def derivatives(self, known: Any, points: int, rank: int) -> tuple[Complex, Complex]:
-        """Return the derivatives along g and along H as matrices over the entries, (points, rank^2, rank^2)."""
+    def derivatives(self, known: Any, points: int, rank: int) -> tuple[Complex, Complex | None]:
+        """Return the derivatives along g and along H as matrices over the entries, (points, rank^2, rank^2).
+
+        None stands for zero.
+        """
         units = np.eye(rank * rank, dtype=complex).reshape(1, -1, rank, rank)
         units = np.broadcast_to(units, (points, *units.shape[1:]))
         none = np.zeros_like(units)
@@ -60,10 +63,9 @@ class RationalR(Transform):
         x = known[:, None]
         return np.asarray(-self.b * (x @ dg @ x))
 
-    def derivatives(self, known: Any, points: int, rank: int) -> tuple[Complex, Complex]:
+    def derivatives(self, known: Any, points: int, rank: int) -> tuple[Complex, Complex | None]:
         """Return ``-b X (x) X``; H itself does not enter."""
-        whole = -self.b * sandwich(known[:, None], known[:, None])
-        return whole, np.zeros_like(whole)
+        return -self.b * sandwich(known[:, None], known[:, None]), None
 
 
 class _Subordinated(Transform):
@@ -128,7 +130,7 @@ class PointSum(Transform):
         bent = change[:, None] @ dg @ change[:, None]
         return np.asarray(dh - outer[:, None] @ moved @ inner[:, None] + bent)
 
-    def derivatives(self, known: Any, points: int, rank: int) -> tuple[Complex, Complex]:
+    def derivatives(self, known: Any, points: int, rank: int) -> tuple[Complex, Complex | None]:
         """Return the two derivatives, sums over the points of the law made as products of matrices."""
         y, left, right, outer, change, inner = known
         before, after = outer[:, None] @ left, right @ inner[:, None]
@@ -175,6 +177,14 @@ class Diagonalised(_Subordinated):
         inner = right[:, None] @ da @ vectors[:, None]
         return np.asarray(vectors[:, None] @ (slopes[:, None] * inner) @ right[:, None])
 
+    def derivatives(self, known: Any, points: int, rank: int) -> tuple[Complex, Complex | None]:
+        """Return the two derivatives as products of three matrices over the entries, the middle one diagonal."""
+        g_inverse, gamma_inverse, (values, vectors, right, g) = known
+        slopes = divided_differences(values, g, self.law._cauchy_derivative(values)).reshape(points, 1, -1)
+        outer = sandwich((gamma_inverse @ vectors)[:, None], (right @ gamma_inverse)[:, None])
+        along_h = (outer * slopes) @ sandwich(right[:, None], vectors[:, None]) + np.eye(rank * rank)
+        return along_h @ sandwich(g_inverse[:, None], g_inverse[:, None]), along_h
+
 
 def sandwich(left: Complex, right: Complex) -> Complex:
     """Return the maps ``X -> sum_k left_k X right_k`` as matrices over the entries of X.
@@ -216,10 +226,15 @@ def separated(t: Complex) -> Complex:
 
 
 def inverse(matrices: Complex) -> Complex:
-    """Return stacked inverses; a singular matrix gives nan, which the path then treats as a failed step."""
+    """Return stacked inverses; a singular matrix gives nan, which the path then treats as a failed step.
+
+    Those of one and two rows are written out, for all matrices together.
+    """
     if matrices.shape[-1] == 1:
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray(1 / matrices)
+    if matrices.shape[-1] == 2:
+        return _inverse_of_two(matrices)
     try:
         return np.linalg.inv(matrices)
     except np.linalg.LinAlgError:
@@ -227,6 +242,18 @@ def inverse(matrices: Complex) -> Complex:
             determinants = np.linalg.det(matrices)
         safe = np.where((determinants == 0)[..., None, None], np.eye(matrices.shape[-1]) * np.nan, matrices)
         return np.linalg.inv(safe)
+
+
+def _inverse_of_two(matrices: Complex) -> Complex:
+    a, b, c, d = matrices[..., 0, 0], matrices[..., 0, 1], matrices[..., 1, 0], matrices[..., 1, 1]
+    determinant = a * d - b * c
+    singular = determinant == 0
+    if singular.any():
+        determinant = np.where(singular, np.nan, determinant)
+    result = np.empty_like(matrices)
+    result[..., 0, 0], result[..., 0, 1] = d / determinant, -b / determinant
+    result[..., 1, 0], result[..., 1, 1] = -c / determinant, a / determinant
+    return result
 
 
 def transform_of(law: Law, coefficient: Complex) -> Transform:
