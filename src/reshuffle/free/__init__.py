@@ -8,12 +8,24 @@
 [(0.09987126, 0.72195051)]
 """
 
-from reshuffle.free.algebra import Expression, Pencil, block, linearize, variables
+from reshuffle.free.algebra import Expression, Pencil, apply, block, linearize, sqrt, variables
 from reshuffle.free.checks import ConvergenceError
+from reshuffle.free.convolution import (
+    Convolved,
+    Deconvolved,
+    add,
+    additive_power,
+    compress,
+    divide,
+    multiplicative_power,
+    multiply,
+    subtract,
+)
 from reshuffle.free.laws import (
     Affine,
     Arcsine,
     Bernoulli,
+    Corner,
     Discrete,
     FreePoisson,
     FromCauchy,
@@ -22,6 +34,7 @@ from reshuffle.free.laws import (
     Law,
     MarchenkoPastur,
     Projection,
+    Pushforward,
     Semicircle,
     Uniform,
     Wachter,
@@ -36,6 +49,9 @@ __all__ = [
     "Bernoulli",
     "Comparison",
     "ConvergenceError",
+    "Convolved",
+    "Corner",
+    "Deconvolved",
     "Discrete",
     "Expression",
     "FreePoisson",
@@ -46,14 +62,24 @@ __all__ = [
     "MarchenkoPastur",
     "Pencil",
     "Projection",
+    "Pushforward",
     "Resolved",
     "Semicircle",
     "Spectrum",
     "Uniform",
     "Wachter",
     "Weighted",
+    "add",
+    "additive_power",
+    "apply",
     "block",
+    "compress",
+    "divide",
     "linearize",
+    "multiplicative_power",
+    "multiply",
     "spectrum",
+    "sqrt",
+    "subtract",
     "variables",
 ]

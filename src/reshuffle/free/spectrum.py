@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,9 +20,6 @@ from reshuffle.free.solver.effort import BUDGET
 from reshuffle.free.solver.extrapolation import RELIABLE, Resolved
 from reshuffle.free.solver.resolvent import Engine
 from reshuffle.free.weighted import Weighted
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True)
@@ -225,8 +222,9 @@ class Spectrum(Law):
         spectrum.
         """
         order = count("order", order)
-        if is_polynomial(self.expression):
-            values = polynomial_moments(self.expression, order)
+        # The engine's own expression has no functions of variables in it, but variables that are such functions.
+        if is_polynomial(self.engine.expression):
+            values = polynomial_moments(self.engine.expression, order)
             return np.array([complex(value).real for value in values])
         return self._contour_moments(order)
 
@@ -254,12 +252,6 @@ class Spectrum(Law):
     def compare(self, size: int, seed: int | None = 0) -> Comparison:
         """Return the eigenvalues of ``matrix(size, seed)`` beside the law, and the largest distance of the cdfs."""
         return compare(self, count("size", size), seed)
-
-    def plot(self, ax: "Axes | None" = None, *, sample: int | None = None, seed: int | None = 0) -> "Axes":
-        """Draw the density, and a histogram of ``matrix(sample, seed)``, on ``ax``, which is returned."""
-        from reshuffle.free.view import plot
-
-        return plot(self, ax, sample=sample, seed=seed)
 
     def __repr__(self) -> str:
         return (

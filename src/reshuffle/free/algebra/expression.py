@@ -1,7 +1,7 @@
 """Non-commutative polynomials and rational expressions of free self-adjoint variables."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from numbers import Number
 from typing import Any, Union
@@ -20,6 +20,8 @@ class Family:
 
     laws: tuple[Law, ...]
     names: tuple[str, ...]
+    derived: dict[Any, "Family"] = field(default_factory=dict, repr=False)
+    """Families of functions of these variables, by which functions they are of."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,21 @@ class Inverse:
     of: "Expression"
 
 
-Letter = Variable | Inverse
+@dataclass(frozen=True)
+class Image:
+    """The letter ``function(variable)``, for a real function of one variable."""
+
+    variable: Variable
+    function: Callable[[Any], Any]
+    label: str
+
+    @property
+    def name(self) -> str:
+        """The name it is printed with."""
+        return f"{self.label}({self.variable.name})"
+
+
+Letter = Variable | Inverse | Image
 Word = tuple[Letter, ...]
 Coefficient = Any
 Operand = Union["Expression", Number, NDArray[Any], float, complex]
@@ -301,7 +317,7 @@ def _scaled(value: Coefficient, image: NDArray[Any], size: int) -> NDArray[Any]:
 
 
 def _letter_adjoint(letter: Letter) -> Letter:
-    return letter if isinstance(letter, Variable) else Inverse(letter.of.adjoint())
+    return Inverse(letter.of.adjoint()) if isinstance(letter, Inverse) else letter
 
 
 def _letter_value(
@@ -310,6 +326,9 @@ def _letter_value(
     if letter not in cache:
         if isinstance(letter, Variable):
             value, size = matrices[letter.index], 1
+        elif isinstance(letter, Image):
+            eigenvalues, basis = np.linalg.eigh(matrices[letter.variable.index])
+            value, size = (basis * letter.function(eigenvalues)) @ basis.conj().T, 1
         else:
             value, size = np.linalg.inv(letter.of.evaluate(matrices)), letter.of.dimension
         cache[letter] = value if size == dimension else np.kron(np.eye(dimension), value)

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reshuffle.free.algebra.expression import Expression, Inverse, Letter, Word
+from reshuffle.free.algebra.expression import Expression, Inverse, Letter, Variable, Word
+from reshuffle.free.algebra.functions import generated
 from reshuffle.free.algebra.minimization import minimise
 from reshuffle.free.checks import Complex
 
@@ -86,6 +87,7 @@ def linearize(expression: Expression) -> Pencil:
     >>> linearize(x * y + y * x).size
     3
     """
+    expression = generated(expression)
     family = expression.family
     laws = family.laws if family else ()
     scales = tuple(law.scale or 1.0 for law in laws)
@@ -129,7 +131,10 @@ class _Builder:
         return size
 
     def _letter_size(self, letter: Letter) -> float:
-        return 1 / self.magnitude(letter.of) if isinstance(letter, Inverse) else self.scales[letter.index]
+        if isinstance(letter, Inverse):
+            return 1 / self.magnitude(letter.of)
+        assert isinstance(letter, Variable)
+        return self.scales[letter.index]
 
     def _rows(self, expression: Expression, column: int) -> dict[int, Complex]:
         """Return the row whose value is ``expression/magnitude`` applied to ``column``."""
@@ -141,6 +146,7 @@ class _Builder:
             if isinstance(letter, Inverse):
                 target, slot, factor = self._solve(letter.of, target, factor), 0, np.eye(self.dimension)
             else:
+                assert isinstance(letter, Variable)
                 slot = letter.index + 1
             entries[target] = entries.get(target, 0) + weight * self._entry(factor, slot)
         return entries

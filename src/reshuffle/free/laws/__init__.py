@@ -9,14 +9,17 @@ from reshuffle.free.laws.classical import (
     Uniform,
     Wachter,
 )
+from reshuffle.free.laws.corner import Corner
 from reshuffle.free.laws.custom import FromCauchy, FromDensity
 from reshuffle.free.laws.discrete import Bernoulli, Discrete, Projection
 from reshuffle.free.laws.law import Affine, Law
+from reshuffle.free.laws.pushforward import Pushforward
 
 __all__ = [
     "Affine",
     "Arcsine",
     "Bernoulli",
+    "Corner",
     "Discrete",
     "FreePoisson",
     "FromCauchy",
@@ -25,6 +28,7 @@ __all__ = [
     "Law",
     "MarchenkoPastur",
     "Projection",
+    "Pushforward",
     "Semicircle",
     "Uniform",
     "Wachter",
