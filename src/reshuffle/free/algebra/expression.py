@@ -1,5 +1,6 @@
 """Non-commutative polynomials and rational expressions of free self-adjoint variables."""
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from reshuffle.free.algebra import printing
 from reshuffle.free.checks import count, is_whole
-from reshuffle.free.laws import Law
+from reshuffle.free.laws import Element, Law
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,12 +231,12 @@ class Expression:
         return printing.expression(self.terms)
 
 
-def variables(*laws: Law, names: Sequence[str] | None = None) -> tuple[Expression, ...]:
-    """Return free self-adjoint variables, one for each law.
+def variables(*laws: Law | Element, names: Sequence[str] | None = None) -> tuple[Expression, ...]:
+    """Return free variables, one for each law: self-adjoint ones, and elements that are not.
 
     Parameters
     ----------
-    *laws : Law or Spectrum
+    *laws : Law, Spectrum, Circular, HaarUnitary or RDiagonal
         One per variable.
     names : list of str, optional
         How to print them, ``x1, x2, ...`` unless given.
@@ -252,15 +253,30 @@ def variables(*laws: Law, names: Sequence[str] | None = None) -> tuple[Expressio
     if not laws:
         raise TypeError("variables needs at least one law, got none; pass laws such as Semicircle()")
     for law in laws:
-        if not isinstance(law, Law):
+        if not isinstance(law, Law | Element):
             raise TypeError(
                 f"variables needs laws such as Semicircle(), got {law!r}; wrap points in Discrete(points)"
             )
     chosen = tuple(names) if names is not None else tuple(f"x{i + 1}" for i in range(len(laws)))
     if len(chosen) != len(laws) or len(set(chosen)) != len(chosen):
         raise ValueError(f"names must be {len(laws)} different names, got {chosen!r}; pass one for each law")
-    family = Family(tuple(laws), chosen)
-    return tuple(Expression({(Variable(family, i),): 1}, family) for i in range(len(laws)))
+    return _made(laws, chosen)
+
+
+def _made(laws: Sequence[Law | Element], names: Sequence[str]) -> tuple[Expression, ...]:
+    """Return the variables; one that is not self-adjoint is an expression of letters that are."""
+    parts = [(law,) if isinstance(law, Law) else law.laws for law in laws]
+    letters = [
+        [name] if isinstance(law, Law) else [f"{name}_{k + 1}" for k in range(len(part))]
+        for law, name, part in zip(laws, names, parts, strict=True)
+    ]
+    family = Family(tuple(itertools.chain(*parts)), tuple(itertools.chain(*letters)))
+    variables = iter([Expression({(Variable(family, i),): 1}, family) for i in range(len(family.laws))])
+    result = []
+    for law, part in zip(laws, parts, strict=True):
+        chosen = [next(variables) for _ in part]
+        result.append(chosen[0] if isinstance(law, Law) else law.combine(*chosen))
+    return tuple(result)
 
 
 def block(rows: Sequence[Sequence[Operand]]) -> Expression:
