@@ -9,6 +9,7 @@
 """
 
 from reshuffle.free.algebra import Expression, Pencil, apply, block, linearize, sqrt, variables
+from reshuffle.free.certified import CdfBounds, Certificate
 from reshuffle.free.checks import ConvergenceError
 from reshuffle.free.convolution import (
     Convolved,
@@ -52,6 +53,8 @@ __all__ = [
     "Arcsine",
     "Bernoulli",
     "Brown",
+    "CdfBounds",
+    "Certificate",
     "Circular",
     "Comparison",
     "ConvergenceError",

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,6 +20,9 @@ from reshuffle.free.solver.effort import BUDGET
 from reshuffle.free.solver.extrapolation import RELIABLE, Resolved
 from reshuffle.free.solver.resolvent import Engine
 from reshuffle.free.weighted import Weighted
+
+if TYPE_CHECKING:
+    from reshuffle.free.certified import CdfBounds, Certificate, Prover
 
 
 @dataclass(frozen=True)
@@ -244,6 +247,37 @@ class Spectrum(Law):
     def mixed(self, function: Callable[[Real], Any], weight: Expression) -> Any:
         """Return ``tau(f(p) weight)`` for a vectorised ``function`` f and any expression of the same family."""
         return self.weighted(weight).expectation(function)
+
+    def certify(self, z: complex) -> "Certificate":
+        """Return ``G(z)`` with a proven bound on its error, off the real axis; needs python-flint.
+
+        For polynomials with numbers as coefficients, in variables with the laws Semicircle, MarchenkoPastur and
+        FreePoisson and their affine images; everything else is refused. Numbers count as the doubles they are. An
+        approximate solution of the matrix equation is the exact one at a base point nearby, and the
+        resolvent moves no
+        faster than its norm squared: Hoffmann, Mai and Speicher (2024), here with balls for all roundings.
+
+        >>> from reshuffle import free
+        >>> x, y = free.variables(free.Semicircle(), free.MarchenkoPastur(0.5))
+        >>> free.spectrum(x * y + y * x).certify(0.3 + 0.1j).radius < 1e-15
+        True
+        """
+        return self._prover.certify(complex(complex_points("z", z)))
+
+    def certify_cdf(self, t: float) -> "CdfBounds":
+        """Return proven bounds on the mass of ``(-inf, t]``, for the expressions that `certify` takes.
+
+        They are as close as values at 33 points above the axis allow: some 1e-4 apart, and 1e-2 close to an atom.
+        """
+        from reshuffle.free.certified.majorants import cdf_bounds
+
+        return cdf_bounds(self._prover, number("t", t))
+
+    @cached_property
+    def _prover(self) -> "Prover":
+        from reshuffle.free.certified.certificate import Prover
+
+        return Prover(self.expression)
 
     def matrix(self, size: int, seed: int | None = 0) -> NDArray[Any]:
         """Return the expression at random matrices of ``size``, drawn with ``seed``, whose limit is this law."""

@@ -23,7 +23,7 @@ class Element(ABC):
 
 
 class Circular(Element):
-    """A circular element ``c = s_1 + i s_2`` with ``tau(c* c) = variance``: the limit of matrices with independent entries.
+    """A circular element ``c = s_1 + i s_2``, ``tau(c* c) = variance``: matrices of independent entries.
 
     Parameters
     ----------

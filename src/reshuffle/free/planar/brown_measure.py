@@ -116,7 +116,7 @@ class Brown:
         return np.asarray(self.resolve(z).value)
 
     def potential_derivative(self, z: ArrayLike) -> Complex:
-        """Return ``integral dmu(w)/(z - w)``, with the shape of z; outside the spectrum it is ``tau((z - p)^-1)``."""
+        """Return ``integral dmu(w)/(z - w)``, with the shape of z: ``tau((z - p)^-1)`` outside the spectrum."""
         found, shape = self._points(z)
         return found.potential.reshape(shape)
 
@@ -236,7 +236,7 @@ class Brown:
 
     @cached_property
     def support(self) -> tuple[float, float, float, float]:
-        """The smallest rectangle around the interior of the support, to a thirtieth of its size: low x, high x, low y, high y."""
+        """The rectangle around the support, to a thirtieth of its size: low x, high x, low y, high y."""
         found = self.grid(60)
         inside = np.nan_to_num(found.density) > 0
         if not inside.any():
@@ -255,7 +255,7 @@ class Brown:
     def plot(
         self, ax: "Axes | None" = None, *, sample: int | None = None, seed: int | None = 0, points: int = 60
     ) -> "Axes":
-        """Draw the density as colours, eigenvalues of ``matrix(sample, seed)`` as dots, on ``ax``, which is returned.
+        """Draw the density, and eigenvalues of ``matrix(sample, seed)`` as dots, on ``ax``, which is returned.
 
         ``points`` are the columns of the grid.
         """

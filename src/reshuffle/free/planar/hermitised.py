@@ -148,9 +148,10 @@ class Hermitised(System):
         return found
 
     def _lifted(self, z: Complex) -> Plane:
-        """Return what two heights above the plane tell, where it cannot be reached: in a hole all of the resolvent vanishes.
+        """Return what two heights above the plane tell, where it cannot be reached.
 
-        The error is the difference of the two; the answer is extrapolated, and is closer.
+        In a hole all of the resolvent vanishes, and the unknowns are infinite. The error is the difference
+        of the two; the answer is extrapolated, and is closer.
         """
         near, far = (self._at(z, height) for height in (LOWEST, 2 * LOWEST))
         # Outside the support the depth is in proportion to the height, and the rest moves with its square.
@@ -193,7 +194,7 @@ class Hermitised(System):
         )
 
     def _landed(self, z: Complex, unknowns: Complex) -> tuple[Complex, Real]:
-        """Return the unknowns on the plane, by Newton's method with its extra row, and how far its last step went."""
+        """Return the unknowns on the plane, by Newton's method, and how far its last step went."""
         base = self.base(z, np.zeros(len(z)))
         x = np.where(np.isfinite(unknowns), unknowns, 0.0)
         last = np.full(len(z), np.inf)
@@ -215,7 +216,7 @@ class Hermitised(System):
         """Return potential and density, whose derivatives in z are those of an implicit function."""
         with np.errstate(all="ignore"):
             state = self.evaluate(self.base(z, np.zeros(len(z))), unknowns)
-            value, gradient = self.imbalance(state)
+            _, gradient = self.imbalance(state)
             moved = []
             for direction in (self.above + self.below, 1j * (self.above - self.below)):
                 step = np.broadcast_to(-direction / self.factor, state.resolvent.shape)

@@ -48,7 +48,7 @@ def _constant(expression: Expression) -> bool:
 
 
 def _repeated(eigenvalues: Complex, expression: Expression) -> list[complex]:
-    """Return the middles of groups of at least three eigenvalues; Jordan blocks scatter them by powers of rounding."""
+    """Return the middles of groups of at least three eigenvalues; Jordan blocks scatter them."""
     scale = max(float(np.abs(eigenvalues).max()), 1e-300)
     near = partial(_close, scale=scale)
     constant = expression.constant
