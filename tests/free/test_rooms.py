@@ -9,7 +9,18 @@ import pytest
 import reshuffle.free
 
 FREE = Path(reshuffle.free.__file__).parent
-ORDER = ["checks", "measure", "laws", "algebra", "solver", "weighted", "spectrum"]
+ORDER = [
+    "checks",
+    "measure",
+    "laws",
+    "algebra",
+    "solver",
+    "certified",
+    "weighted",
+    "spectrum",
+    "convolution",
+    "planar",
+]
 FILES = sorted(FREE.rglob("*.py"))
 
 

@@ -8,24 +8,42 @@
 [(0.09987126, 0.72195051)]
 """
 
-from reshuffle.free.algebra import Expression, Pencil, block, linearize, variables
+from reshuffle.free.algebra import Expression, Pencil, apply, block, linearize, sqrt, variables
+from reshuffle.free.certified import CdfBounds, Certificate
 from reshuffle.free.checks import ConvergenceError
+from reshuffle.free.convolution import (
+    Convolved,
+    Deconvolved,
+    add,
+    additive_power,
+    compress,
+    divide,
+    multiplicative_power,
+    multiply,
+    subtract,
+)
 from reshuffle.free.laws import (
     Affine,
     Arcsine,
     Bernoulli,
+    Circular,
+    Corner,
     Discrete,
     FreePoisson,
     FromCauchy,
     FromDensity,
+    HaarUnitary,
     KestenMcKay,
     Law,
     MarchenkoPastur,
     Projection,
+    Pushforward,
+    RDiagonal,
     Semicircle,
     Uniform,
     Wachter,
 )
+from reshuffle.free.planar import Brown, PlaneGrid, brown
 from reshuffle.free.solver import Resolved
 from reshuffle.free.spectrum import Comparison, Spectrum, spectrum
 from reshuffle.free.weighted import Weighted
@@ -34,26 +52,47 @@ __all__ = [
     "Affine",
     "Arcsine",
     "Bernoulli",
+    "Brown",
+    "CdfBounds",
+    "Certificate",
+    "Circular",
     "Comparison",
     "ConvergenceError",
+    "Convolved",
+    "Corner",
+    "Deconvolved",
     "Discrete",
     "Expression",
     "FreePoisson",
     "FromCauchy",
     "FromDensity",
+    "HaarUnitary",
     "KestenMcKay",
     "Law",
     "MarchenkoPastur",
     "Pencil",
+    "PlaneGrid",
     "Projection",
+    "Pushforward",
+    "RDiagonal",
     "Resolved",
     "Semicircle",
     "Spectrum",
     "Uniform",
     "Wachter",
     "Weighted",
+    "add",
+    "additive_power",
+    "apply",
     "block",
+    "brown",
+    "compress",
+    "divide",
     "linearize",
+    "multiplicative_power",
+    "multiply",
     "spectrum",
+    "sqrt",
+    "subtract",
     "variables",
 ]

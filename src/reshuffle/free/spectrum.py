@@ -22,7 +22,7 @@ from reshuffle.free.solver.resolvent import Engine
 from reshuffle.free.weighted import Weighted
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    from reshuffle.free.certified import CdfBounds, Certificate, Prover
 
 
 @dataclass(frozen=True)
@@ -225,8 +225,9 @@ class Spectrum(Law):
         spectrum.
         """
         order = count("order", order)
-        if is_polynomial(self.expression):
-            values = polynomial_moments(self.expression, order)
+        # The engine's own expression has no functions of variables in it, but variables that are such functions.
+        if is_polynomial(self.engine.expression):
+            values = polynomial_moments(self.engine.expression, order)
             return np.array([complex(value).real for value in values])
         return self._contour_moments(order)
 
@@ -247,6 +248,37 @@ class Spectrum(Law):
         """Return ``tau(f(p) weight)`` for a vectorised ``function`` f and any expression of the same family."""
         return self.weighted(weight).expectation(function)
 
+    def certify(self, z: complex) -> "Certificate":
+        """Return ``G(z)`` with a proven bound on its error, off the real axis; needs python-flint.
+
+        For polynomials with numbers as coefficients, in variables with the laws Semicircle, MarchenkoPastur and
+        FreePoisson and their affine images; everything else is refused. Numbers count as the doubles they are. An
+        approximate solution of the matrix equation is the exact one at a base point nearby, and the
+        resolvent moves no
+        faster than its norm squared: Hoffmann, Mai and Speicher (2024), here with balls for all roundings.
+
+        >>> from reshuffle import free
+        >>> x, y = free.variables(free.Semicircle(), free.MarchenkoPastur(0.5))
+        >>> free.spectrum(x * y + y * x).certify(0.3 + 0.1j).radius < 1e-15
+        True
+        """
+        return self._prover.certify(complex(complex_points("z", z)))
+
+    def certify_cdf(self, t: float) -> "CdfBounds":
+        """Return proven bounds on the mass of ``(-inf, t]``, for the expressions that `certify` takes.
+
+        They are as close as values at 33 points above the axis allow: some 1e-4 apart, and 1e-2 close to an atom.
+        """
+        from reshuffle.free.certified.majorants import cdf_bounds
+
+        return cdf_bounds(self._prover, number("t", t))
+
+    @cached_property
+    def _prover(self) -> "Prover":
+        from reshuffle.free.certified.certificate import Prover
+
+        return Prover(self.expression)
+
     def matrix(self, size: int, seed: int | None = 0) -> NDArray[Any]:
         """Return the expression at random matrices of ``size``, drawn with ``seed``, whose limit is this law."""
         return self.engine.sample(count("size", size), seed)
@@ -254,12 +286,6 @@ class Spectrum(Law):
     def compare(self, size: int, seed: int | None = 0) -> Comparison:
         """Return the eigenvalues of ``matrix(size, seed)`` beside the law, and the largest distance of the cdfs."""
         return compare(self, count("size", size), seed)
-
-    def plot(self, ax: "Axes | None" = None, *, sample: int | None = None, seed: int | None = 0) -> "Axes":
-        """Draw the density, and a histogram of ``matrix(sample, seed)``, on ``ax``, which is returned."""
-        from reshuffle.free.view import plot
-
-        return plot(self, ax, sample=sample, seed=seed)
 
     def __repr__(self) -> str:
         return (

@@ -161,14 +161,12 @@ def _weights(t: Real) -> Real:
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from reshuffle.free.spectrum import Spectrum
+    from reshuffle.free.laws.law import Law
 
 CURVE, MATRIX, ATOM = "#1b3a6b", "#c9d6e8", "#b5482a"
 
 
-def plot(
-    law: "Spectrum", ax: "Axes | None" = None, *, sample: int | None = None, seed: int | None = 0
-) -> "Axes":
+def plot(law: "Law", ax: "Axes | None" = None, *, sample: int | None = None, seed: int | None = 0) -> "Axes":
     """Draw the density, atoms as arrows of their mass, and optionally a histogram of ``sample`` eigenvalues.
 
     On ``ax``, or on pyplot's current axes, which are returned; nothing is shown or saved. A law whose mass would
@@ -205,7 +203,7 @@ def _view(ax: "Axes", t: Real, density: Real) -> View:
     return View(decades, max(here, ax.get_ylim()[1] / 1.3))
 
 
-def _sampled(law: "Spectrum", size: int, seed: int | None, decades: bool) -> tuple[Real, Real]:
+def _sampled(law: "Law", size: int, seed: int | None, decades: bool) -> tuple[Real, Real]:
     eigenvalues = np.linalg.eigvalsh(law.matrix(size, seed))
     total, scale = len(eigenvalues), np.abs(eigenvalues).max()
     for place, _ in law.atoms:

@@ -5,6 +5,7 @@ takes a solver.
 """
 
 from reshuffle.free.algebra.expression import Expression, block, variables
+from reshuffle.free.algebra.functions import apply, sqrt
 from reshuffle.free.algebra.linearization import Pencil, linearize
 
-__all__ = ["Expression", "Pencil", "block", "linearize", "variables"]
+__all__ = ["Expression", "Pencil", "apply", "block", "linearize", "sqrt", "variables"]

@@ -1,7 +1,8 @@
 """Non-commutative polynomials and rational expressions of free self-adjoint variables."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from numbers import Number
 from typing import Any, NamedTuple, Union
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from reshuffle.free.algebra import printing
 from reshuffle.free.checks import count, is_whole
-from reshuffle.free.laws import Law
+from reshuffle.free.laws import Element, Law
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,6 +21,8 @@ class Family:
 
     laws: tuple[Law, ...]
     names: tuple[str, ...]
+    derived: dict[Any, "Family"] = field(default_factory=dict, repr=False)
+    """Families of functions of these variables, by which functions they are of."""
 
 
 class Variable(NamedTuple):
@@ -44,7 +47,21 @@ class Inverse:
     of: "Expression"
 
 
-Letter = Variable | Inverse
+@dataclass(frozen=True)
+class Image:
+    """The letter ``function(variable)``, for a real function of one variable."""
+
+    variable: Variable
+    function: Callable[[Any], Any]
+    label: str
+
+    @property
+    def name(self) -> str:
+        """The name it is printed with."""
+        return f"{self.label}({self.variable.name})"
+
+
+Letter = Variable | Inverse | Image
 Word = tuple[Letter, ...]
 Coefficient = Any
 Operand = Union["Expression", Number, NDArray[Any], float, complex]
@@ -216,12 +233,12 @@ class Expression:
         return printing.expression(self.terms)
 
 
-def variables(*laws: Law, names: Sequence[str] | None = None) -> tuple[Expression, ...]:
-    """Return free self-adjoint variables, one for each law.
+def variables(*laws: Law | Element, names: Sequence[str] | None = None) -> tuple[Expression, ...]:
+    """Return free variables, one for each law: self-adjoint ones, and elements that are not.
 
     Parameters
     ----------
-    *laws : Law or Spectrum
+    *laws : Law, Spectrum, Circular, HaarUnitary or RDiagonal
         One per variable.
     names : list of str, optional
         How to print them, ``x1, x2, ...`` unless given.
@@ -238,15 +255,30 @@ def variables(*laws: Law, names: Sequence[str] | None = None) -> tuple[Expressio
     if not laws:
         raise TypeError("variables needs at least one law, got none; pass laws such as Semicircle()")
     for law in laws:
-        if not isinstance(law, Law):
+        if not isinstance(law, Law | Element):
             raise TypeError(
                 f"variables needs laws such as Semicircle(), got {law!r}; wrap points in Discrete(points)"
             )
     chosen = tuple(names) if names is not None else tuple(f"x{i + 1}" for i in range(len(laws)))
     if len(chosen) != len(laws) or len(set(chosen)) != len(chosen):
         raise ValueError(f"names must be {len(laws)} different names, got {chosen!r}; pass one for each law")
-    family = Family(tuple(laws), chosen)
-    return tuple(Expression({(Variable(family, i),): 1}, family) for i in range(len(laws)))
+    return _made(laws, chosen)
+
+
+def _made(laws: Sequence[Law | Element], names: Sequence[str]) -> tuple[Expression, ...]:
+    """Return the variables; one that is not self-adjoint is an expression of letters that are."""
+    parts = [(law,) if isinstance(law, Law) else law.laws for law in laws]
+    letters = [
+        [name] if isinstance(law, Law) else [f"{name}_{k + 1}" for k in range(len(part))]
+        for law, name, part in zip(laws, names, parts, strict=True)
+    ]
+    family = Family(tuple(itertools.chain(*parts)), tuple(itertools.chain(*letters)))
+    variables = iter([Expression({(Variable(family, i),): 1}, family) for i in range(len(family.laws))])
+    result = []
+    for law, part in zip(laws, parts, strict=True):
+        chosen = [next(variables) for _ in part]
+        result.append(chosen[0] if isinstance(law, Law) else law.combine(*chosen))
+    return tuple(result)
 
 
 def block(rows: Sequence[Sequence[Operand]]) -> Expression:
@@ -303,7 +335,7 @@ def _scaled(value: Coefficient, image: NDArray[Any], size: int) -> NDArray[Any]:
 
 
 def _letter_adjoint(letter: Letter) -> Letter:
-    return letter if isinstance(letter, Variable) else Inverse(letter.of.adjoint())
+    return Inverse(letter.of.adjoint()) if isinstance(letter, Inverse) else letter
 
 
 def _letter_value(
@@ -312,6 +344,9 @@ def _letter_value(
     if letter not in cache:
         if isinstance(letter, Variable):
             value, size = matrices[letter.index], 1
+        elif isinstance(letter, Image):
+            eigenvalues, basis = np.linalg.eigh(matrices[letter.variable.index])
+            value, size = (basis * letter.function(eigenvalues)) @ basis.conj().T, 1
         else:
             value, size = np.linalg.inv(letter.of.evaluate(matrices)), letter.of.dimension
         cache[letter] = value if size == dimension else np.kron(np.eye(dimension), value)

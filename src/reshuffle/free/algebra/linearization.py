@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reshuffle.free.algebra.expression import Expression, Inverse, Letter
+from reshuffle.free.algebra.expression import Expression, Inverse, Letter, Variable
+from reshuffle.free.algebra.functions import generated
 from reshuffle.free.algebra.minimization import minimise
 from reshuffle.free.checks import Complex
 
@@ -86,6 +87,7 @@ def linearize(expression: Expression) -> Pencil:
     >>> linearize(x * y + y * x).size
     3
     """
+    expression = generated(expression)
     family = expression.family
     laws = family.laws if family else ()
     scales = tuple(law.scale or 1.0 for law in laws)
@@ -132,6 +134,7 @@ class _Builder:
             divisor = self.terms(letter.of)
             size, slot = 1 / self.magnitude(divisor), 0
         else:
+            assert isinstance(letter, Variable)
             divisor, size, slot = {}, self.scales[letter.index], letter.index + 1
         number = self.letters[letter] = len(self.sizes)
         if divisor:

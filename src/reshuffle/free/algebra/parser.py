@@ -12,6 +12,7 @@ from typing import Any
 
 from reshuffle.free import laws
 from reshuffle.free.algebra.expression import Expression, variables
+from reshuffle.free.algebra.functions import sqrt
 from reshuffle.free.laws import Law
 
 LONGEST = 2000
@@ -141,6 +142,8 @@ def parse(text: str, definitions: Sequence[str]) -> Expression:
 
     >>> parse("x + y - (x*y + y*x)/2", ["x=mp(0.5, 0.2)", "y=mp(0.5, 0.2)"])
     x + y - 0.5 x y - 0.5 y x
+    >>> parse("sqrt(x)*y*sqrt(x)", ["x=mp(1)", "y=mp(1)"])
+    sqrt(x) y sqrt(x)
     >>> parse("x + _y", ["x=sc()"])
     Traceback (most recent call last):
     ...
@@ -297,9 +300,24 @@ class _Expressions:
             return reader.number()
         if reader.ahead.kind != "name":
             raise reader.error('a variable, a number or "("')
+        if reader.ahead.text == "sqrt" and "sqrt" not in self.family:
+            return self._root()
         if reader.ahead.text not in self.family:
             raise reader.error(f"one of the variables {', '.join(self.family)}")
         return self.family[reader.next().text]
+
+    def _root(self) -> Any:
+        self.reader.next()
+        self.reader.require("(")
+        value = self._sum()
+        self.reader.require(")")
+        if isinstance(value, Expression):
+            return sqrt(value)
+        if isinstance(value, complex) or value < 0:
+            raise ValueError(
+                f"expression {self.reader.text!r}: sqrt needs a variable or a number >= 0, but it has {value}."
+            )
+        return math.sqrt(value)
 
     def _times(self, left: Any, right: Any) -> Any:
         if isinstance(left, Expression) and isinstance(right, Expression):

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from reshuffle.free.algebra.exact_moments import is_polynomial
-from reshuffle.free.algebra.expression import Expression, Inverse, Word
+from reshuffle.free.algebra.expression import Expression, Inverse, Variable, Word
+from reshuffle.free.algebra.functions import generated
 from reshuffle.free.checks import Complex
 from reshuffle.free.laws import Law
 
@@ -24,6 +25,7 @@ def require_self_adjoint(expression: Expression) -> None:
     >>> x, y = free.variables(free.Semicircle(), free.Semicircle())
     >>> require_self_adjoint(x * y + y * x)
     """
+    expression = generated(expression)
     difference = (expression - expression.adjoint()) / 2
     if not difference.terms or _is_rounding(difference, expression):
         return
@@ -147,6 +149,7 @@ def _word(word: Word, rules: list[Rule | None]) -> tuple[Word, Any]:
         if isinstance(letter, Inverse):
             short = (*short, Inverse(reduced(letter.of)))
             continue
+        assert isinstance(letter, Variable)
         short, rule = (*short, letter), rules[letter.index]
         if rule is not None and short[-rule[0] :] == (letter,) * rule[0]:
             short = short[: len(short) - rule[0]] + (letter,) * rule[1]

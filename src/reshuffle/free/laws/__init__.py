@@ -9,22 +9,31 @@ from reshuffle.free.laws.classical import (
     Uniform,
     Wachter,
 )
+from reshuffle.free.laws.corner import Corner
 from reshuffle.free.laws.custom import FromCauchy, FromDensity
 from reshuffle.free.laws.discrete import Bernoulli, Discrete, Projection
+from reshuffle.free.laws.elements import Circular, Element, HaarUnitary, RDiagonal
 from reshuffle.free.laws.law import Affine, Law
+from reshuffle.free.laws.pushforward import Pushforward
 
 __all__ = [
     "Affine",
     "Arcsine",
     "Bernoulli",
+    "Circular",
+    "Corner",
     "Discrete",
+    "Element",
     "FreePoisson",
     "FromCauchy",
     "FromDensity",
+    "HaarUnitary",
     "KestenMcKay",
     "Law",
     "MarchenkoPastur",
     "Projection",
+    "Pushforward",
+    "RDiagonal",
     "Semicircle",
     "Uniform",
     "Wachter",

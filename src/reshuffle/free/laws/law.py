@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -27,6 +27,9 @@ from reshuffle.free.measure.recurrence import (
     moments_from_recurrence,
     recurrence_of_points,
 )
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Pairs = tuple[tuple[float, float], ...]
 
@@ -134,6 +137,12 @@ class Law(ABC):
         eigenvalues = self.quantile((np.arange(size) + 0.5) / size)
         basis = haar(size, np.random.default_rng(seed))
         return np.asarray((basis * eigenvalues) @ basis.T)
+
+    def plot(self, ax: "Axes | None" = None, *, sample: int | None = None, seed: int | None = 0) -> "Axes":
+        """Draw the density, and a histogram of ``matrix(sample, seed)``, on ``ax``, which is returned."""
+        from reshuffle.free.view import plot
+
+        return plot(self, ax, sample=sample, seed=seed)
 
     def affine(self, scale: float, shift: float = 0.0) -> "Law":
         """Return the law of ``scale x + shift``."""

@@ -1,7 +1,7 @@
 """A measure on the line as panels of Chebyshev interpolants, aware of how its density behaves at the edges."""
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -50,6 +50,7 @@ class Measure:
     density : callable, array -> array, or -> (array, error estimates).
     intervals : pairs (low, high); atoms : pairs (location, mass).
     tolerance : of the last coefficients.
+    powers : edge -> m where it is known, a whole number; see `edge_powers`.
 
     >>> square = Measure(lambda x: np.sqrt(4 - x**2) / (2 * np.pi), [(-2.0, 2.0)], [])
     >>> round(float(square.expectation(lambda x: x**2)), 12), round(float(square.cdf(0.0)), 12)
@@ -62,8 +63,9 @@ class Measure:
         intervals: Sequence[tuple[float, float]],
         atoms: Sequence[tuple[float, float]],
         tolerance: float = 1e-12,
+        powers: Mapping[float, float] | None = None,
     ):
-        self.density = density
+        self.density, self.powers = density, dict(powers or {})
         self.intervals = tuple(intervals)
         self.atoms = tuple(sorted(atoms))
         self.tolerance = tolerance
@@ -98,7 +100,8 @@ class Measure:
         halves = np.repeat(np.diff(edges)[::2] / 2, 2)
         signs = np.tile([1.0, -1.0], len(self.intervals))
         powers = edge_powers(lambda x: self._sampled(x)[0], edges, signs * halves) if len(edges) else []
-        for edge, sign, half, power in zip(edges, signs, halves, powers, strict=True):
+        for edge, sign, half, found in zip(edges, signs, halves, powers, strict=True):
+            power = self.powers.get(float(edge), found)
             cuts = _cuts(float(edge), float(half), power)
             rows += [(edge, sign, power, start, end) for start, end in itertools.pairwise(cuts)]
         table = np.array(rows, dtype=float).reshape(-1, 5)
@@ -229,7 +232,7 @@ class Measure:
         return float(self.cdf(x)) - sum(mass for place, mass in self.atoms if place == x)
 
 
-def _cuts(edge: float, half: float, power: int) -> list[float]:
+def _cuts(edge: float, half: float, power: float) -> list[float]:
     """Return where the panels of half an interval start and end, in s: one, unless its edge nearly touches 0.
 
     There a soft edge looks like a hard one at 0 from afar, and its own scale is missed by any panel that starts at

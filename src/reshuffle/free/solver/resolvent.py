@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.free.algebra.expression import Expression
+from reshuffle.free.algebra.functions import generated
 from reshuffle.free.algebra.linearization import linearize
 from reshuffle.free.algebra.requirements import reduced
 from reshuffle.free.checks import Complex, ConvergenceError, Real
@@ -34,7 +35,7 @@ class Engine:
     """
 
     def __init__(self, expression: Expression, direction: NDArray[Any] | None = None):
-        self.expression = reduced(expression)
+        self.expression = reduced(generated(expression))
         self.pencil = linearize(self.expression)
         rows = np.ones(self.pencil.corner) if direction is None else np.asarray(direction, dtype=float)
         self.direction = np.concatenate([rows, np.zeros(self.pencil.size - self.pencil.corner)])

@@ -165,9 +165,15 @@ class Diagonalised(_Subordinated):
 
     def _resolvent(self, a: Complex) -> tuple[Complex, Any]:
         t = self.inverse @ a
+        # A failed step has no eigenvalues: it stays nan, and the path takes another one.
+        failed = np.asarray(~np.isfinite(t).all(axis=(1, 2)))
+        if failed.any():
+            t = np.where(failed[:, None, None], np.eye(t.shape[-1]), t)
         values, vectors = np.linalg.eig(separated(t))
         back = inverse(vectors)
         g = self.law._cauchy(values)
+        if failed.any():
+            g = np.where(failed[:, None], np.nan, g)
         gamma = (vectors * g[:, None, :]) @ back @ self.inverse
         return gamma, (values, vectors, back @ self.inverse, g)
 

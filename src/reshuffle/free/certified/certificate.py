@@ -1,0 +1,180 @@
+"""A proven bound on the error of a Cauchy transform, off the real axis."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from reshuffle.free.algebra.expression import Expression, Variable
+from reshuffle.free.certified.exact_pencil import certifiable, cumulants_of, exact_pencil
+from reshuffle.free.certified.unfolded import Unfolded, as_array
+from reshuffle.free.checks import Complex, ConvergenceError
+from reshuffle.free.solver.continuation import follow
+from reshuffle.free.solver.subordination import System
+
+PRECISION = 320
+LIFT = 2.0**-180
+ROUNDS = 30
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A number that is proven to be close to ``G(z)``.
+
+    Attributes
+    ----------
+    z : complex
+    value : complex
+    radius : float
+        ``|G(z) - value| <= radius``, in ball arithmetic, rounding included.
+    """
+
+    z: complex
+    value: complex
+    radius: float
+
+    def __repr__(self) -> str:
+        return f"Certificate(G({self.z:.6g}) = {self.value:.15g} within {self.radius:.2g}, proven)"
+
+
+def python_flint() -> Any:
+    """Return the module, or say that it is missing."""
+    try:
+        import flint
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError(
+            "certificates need python-flint, for balls that hold every rounding: install python-flint."
+        ) from None
+    return flint
+
+
+class Prover:
+    """Proves values of one expression's Cauchy transform; what it shares between points is made once.
+
+    Parameters
+    ----------
+    expression : self-adjoint polynomial in semicircular and free Poisson variables.
+    """
+
+    def __init__(self, expression: Expression):
+        self.flint = python_flint()
+        expression = certifiable(expression)
+        self.expression = expression
+        family = expression.family
+        laws = family.laws if family else ()
+        self.pencil = exact_pencil(expression)
+        with self.flint.ctx.workprec(PRECISION):
+            self.equation = Unfolded(self.flint, self.pencil, [cumulants_of(law) for law in laws])
+        direction = np.zeros(self.pencil.size)
+        direction[0] = 1.0
+        self._system = System(self.pencil.array(), laws, direction)
+
+    def certify(self, z: complex) -> Certificate:
+        """Return the certificate at z, with ``Im z != 0``."""
+        if z.imag == 0:
+            raise ValueError(
+                f"z must be off the real axis, got {z}; on it there are error estimates, from resolve(t)"
+            )
+        if z.imag < 0:
+            mirrored = self.certify(z.conjugate())
+            return Certificate(z, mirrored.value.conjugate(), mirrored.radius)
+        with self.flint.ctx.workprec(PRECISION):
+            return self._proven(z)
+
+    def norm(self) -> float:
+        """Return a number that the norm of the expression does not exceed."""
+        with self.flint.ctx.workprec(PRECISION):
+            total = self.flint.arb(0)
+            for word, value in self.expression.terms.items():
+                size = abs(self.flint.acb(complex(value).real, complex(value).imag))
+                for letter in word:
+                    assert isinstance(letter, Variable)
+                    size = size * self.equation.norms[letter.index]
+                total = total + size
+            return float(np.nextafter(float(total.upper()), np.inf))
+
+    def _proven(self, z: complex) -> Certificate:
+        arb = self.flint.arb
+        lift = arb(LIFT)
+        g = self._refined(z, self._start(z), lift)
+        moved = self.equation.residual(g, z, lift)
+        base = self.equation.base(z, lift)
+        if not (_positive(_imaginary(base + moved), arb) and _positive(-_imaginary(g), arb)):
+            raise ConvergenceError(
+                f"no certificate at {z}: the solution could not be told apart; take z further from the axis"
+            )
+        distance = _size(moved, arb) + lift
+        norm = self.equation.inverse_norm(z)
+        inside = norm * distance
+        if not inside < arb("0.5"):
+            raise ConvergenceError(
+                f"no certificate at {z}: the bound is too weak; take z further from the axis"
+            )
+        value = complex(g[0, 0].mid())
+        bound = norm * inside / (1 - inside) + abs(g[0, 0] - self.flint.acb(value.real, value.imag))
+        return Certificate(z, value, float(np.nextafter(float(bound.upper()), np.inf)))
+
+    def _start(self, z: complex) -> Complex:
+        solved = follow(self._system, np.array([z]), 1)
+        if not solved.converged[0]:
+            raise ConvergenceError(
+                f"no certificate at {z}: the equation could not be solved there; take z further from the axis"
+            )
+        return np.asarray(solved.resolvent[0])
+
+    def _refined(self, z: complex, start: Complex, lift: Any) -> Any:
+        """Return the solution to many digits: residuals in balls, corrections in double precision."""
+        flint, size = self.flint, self.pencil.size
+        factor = np.linalg.inv(self.equation.slope(start))
+        g = flint.acb_mat([[flint.acb(v.real, v.imag) for v in row] for row in start])
+        last = np.inf
+        for _ in range(ROUNDS):
+            residual = as_array(self.equation.residual(g, z, lift))
+            length = float(np.abs(residual).max())
+            if not np.isfinite(length) or (length < 1e-60 or length >= last):
+                break
+            last = length
+            # In units of its own size: no number is too small for a double.
+            change = -(factor @ (residual / length).ravel()).reshape(size, size)
+            step = flint.acb_mat([[flint.acb(v.real, v.imag) for v in row] for row in change])
+            g = _middle(g + step * flint.acb(flint.arb(length).mid()), flint)
+        return g
+
+
+def _middle(matrix: Any, flint: Any) -> Any:
+    rows, columns = matrix.nrows(), matrix.ncols()
+    return flint.acb_mat([[matrix[i, j].mid() for j in range(columns)] for i in range(rows)])
+
+
+def _imaginary(matrix: Any) -> Any:
+    """Return ``(A - A*)/2i``."""
+    return (matrix - matrix.conjugate().transpose()) * _unit(matrix)
+
+
+def _unit(matrix: Any) -> Any:
+    # -i/2, made of the matrix's own kind of numbers.
+    number = matrix[0, 0] * 0 + 1
+    return number * type(number)(0, -0.5)
+
+
+def _positive(matrix: Any, arb: Any) -> bool:
+    """Return whether a Hermitian ball matrix is certainly positive definite: all pivots of its elimination are."""
+    rows = [[matrix[i, j] for j in range(matrix.ncols())] for i in range(matrix.nrows())]
+    for k in range(len(rows)):
+        pivot = rows[k][k].real
+        if not pivot > 0:
+            return False
+        for i in range(k + 1, len(rows)):
+            share = rows[i][k] / pivot
+            for j in range(k + 1, len(rows)):
+                rows[i][j] = rows[i][j] - share * rows[k][j]
+    return True
+
+
+def _size(matrix: Any, arb: Any) -> Any:
+    """Return the Frobenius norm, which bounds the operator norm."""
+    total = arb(0)
+    for i in range(matrix.nrows()):
+        for j in range(matrix.ncols()):
+            total = total + abs(matrix[i, j]) ** 2
+    return arb(total.upper()).sqrt()

@@ -1,0 +1,56 @@
+"""The law of a variable in the corner outside which it vanishes."""
+
+import numpy as np
+
+from reshuffle.free.checks import Complex, Real, number
+from reshuffle.free.laws.law import Law, Pairs
+
+
+class Corner(Law):
+    """The law of x in the corner of a projection of trace ``rank`` outside which x vanishes.
+
+    ``G(z) = (G_base(z) - (1 - rank)/z)/rank``: the base without a mass ``1 - rank`` of its atom at 0. For
+    ``p x p`` of a
+    projection p in x, and for rectangular variables.
+
+    Parameters
+    ----------
+    base : Law
+        With an atom of at least ``1 - rank`` at 0.
+    rank : float
+        In (0, 1].
+
+    >>> from reshuffle import free
+    >>> free.Corner(free.Projection(0.25), 0.5).atoms
+    ((0.0, 0.5), (1.0, 0.5))
+    """
+
+    def __init__(self, base: Law, rank: float):
+        self.base, self.rank = base, number("rank", rank, low=0.0, high=1.0, open_low=True)
+        at_zero = sum(mass for place, mass in base.atoms if place == 0)
+        if at_zero < 1 - self.rank - 1e-9:
+            raise ValueError(
+                f"rank must be at least 1 less the mass at 0, {1 - at_zero:g}, got {rank:g}; outside of"
+                f" the corner x must be 0"
+            )
+
+    @property
+    def support(self) -> Pairs:
+        """The intervals of the base."""
+        return self.base.support
+
+    @property
+    def atoms(self) -> Pairs:
+        """Those of the base, with less mass at 0."""
+        masses = [(x, (m - (1 - self.rank) * (x == 0)) / self.rank) for x, m in self.base.atoms]
+        return tuple((x, m) for x, m in masses if m > 1e-9)
+
+    def _cauchy(self, z: Complex) -> Complex:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray((self.base._cauchy(z) - (1 - self.rank) / z) / self.rank)
+
+    def _density(self, t: Real) -> Real:
+        return np.asarray(self.base._density(t) / self.rank)
+
+    def __repr__(self) -> str:
+        return f"Corner({self.base!r}, {self.rank:g})"

@@ -1,0 +1,134 @@
+"""Certificates hold the truth: closed forms in many digits, and other ways to the same number."""
+
+import builtins
+
+import numpy as np
+import pytest
+
+from reshuffle import free
+from tests.free.oracles import TwoBatchCurve
+
+flint = pytest.importorskip("flint")
+
+
+def semicircle_in_balls(z, variance, mean):
+    """Return G in 200 bits: the root of ``v G^2 - (z - m) G + 1`` in the lower half-plane."""
+    with flint.ctx.workprec(200):
+        w = flint.acb(z.real, z.imag) - mean
+        root = (w * w - 4 * flint.acb(variance)).sqrt()
+        options = [(w - root) / (2 * flint.acb(variance)), (w + root) / (2 * flint.acb(variance))]
+        return next(g for g in options if g.imag < 0)
+
+
+def poisson_in_balls(z, rate, jump):
+    """Return G in 200 bits: ``z = 1/G + l a/(1 - a G)``, a quadratic equation."""
+    with flint.ctx.workprec(200):
+        z, rate, a = flint.acb(z.real, z.imag), flint.acb(rate), flint.acb(jump)
+        b = z + a - rate * a
+        root = (b * b - 4 * a * z).sqrt()
+        options = [(b - root) / (2 * a * z), (b + root) / (2 * a * z)]
+        return next(g for g in options if g.imag < 0)
+
+
+def distance(certificate, truth):
+    with flint.ctx.workprec(200):
+        return float(abs(truth - flint.acb(certificate.value.real, certificate.value.imag)).upper())
+
+
+@pytest.mark.parametrize("z", [1j, 0.3 + 0.01j, -1.9 + 1e-6j, 40 + 3j])
+def test_the_truth_is_inside_for_single_laws(z):
+    (x,) = free.variables(free.Semicircle(1.3, 0.2))
+    found = free.spectrum(x).certify(z)
+    assert distance(found, semicircle_in_balls(z, 1.3, flint.arb(0.2))) <= found.radius < 1e-15
+    (x,) = free.variables(free.FreePoisson(0.7, -1.3))
+    found = free.spectrum(x).certify(z)
+    assert distance(found, poisson_in_balls(z, 0.7, -1.3)) <= found.radius < 1e-14
+
+
+def test_the_truth_is_inside_for_an_anticommutator():
+    """``z G^3 + G^2 - z G + 1 = 0`` for free unit semicirculars."""
+    x, y = free.variables(free.Semicircle(), free.Semicircle())
+    s = free.spectrum(x * y + y * x)
+    for z in (0.4 + 0.05j, -2 + 0.5j, 0.01 + 1e-4j):
+        found = s.certify(z)
+        g = found.value
+        slope = abs(3 * z * g**2 + 2 * g - z)
+        assert abs(z * g**3 + g**2 - z * g + 1) <= slope * found.radius * 1.01 + 1e-14 * (1 + abs(z * g**3))
+        assert found.radius < 1e-14
+
+
+def test_the_truth_is_inside_for_the_two_batch_law_and_below_the_axis():
+    law = free.MarchenkoPastur(ratio=0.5, variance=0.2)
+    x, y = free.variables(law, law)
+    s = free.spectrum(x + y - (x * y + y * x) / 2)
+    z = np.array([0.3 + 0.05j, 0.6 + 0.3j])
+    for point, truth in zip(z, TwoBatchCurve(0.5, 0.2).cauchy(z), strict=True):
+        found = s.certify(point)
+        assert abs(found.value - truth) <= found.radius + 1e-12
+        below = s.certify(point.conjugate())
+        assert (below.value, below.radius) == (found.value.conjugate(), found.radius)
+        assert "proven" in repr(found)
+
+
+def test_a_wrong_solution_is_not_proven():
+    from reshuffle.free.certified import Prover
+
+    (x,) = free.variables(free.Semicircle())
+    prover = Prover(x * x - x)
+    start = prover._start(0.5 + 0.2j)
+    # The same equation has solutions in the upper half-plane too: the mirror image of that at another point.
+    prover._start = lambda z: start.conj()
+    with pytest.raises(free.ConvergenceError, match="no certificate"):
+        prover.certify(0.5 + 0.2j)
+
+
+def test_bounds_on_the_cdf_hold_it():
+    (x,) = free.variables(free.Semicircle())
+    s = free.spectrum(x)
+    for t in (0.5, -1.99):
+        found = s.certify_cdf(t)
+        exact = float(free.Semicircle().cdf(t))
+        assert found.lower <= exact <= found.upper
+        assert found.upper - found.lower < 1e-3
+    assert "proven" in repr(found)
+
+
+def test_bounds_at_an_atom_hold_both_sides():
+    (x,) = free.variables(free.FreePoisson(0.5))
+    found = free.spectrum(x).certify_cdf(-0.05)
+    assert found.lower <= 0.0 <= found.upper < 0.02
+    found = free.spectrum(x).certify_cdf(0.05)
+    assert found.lower <= 0.5 <= found.upper
+    assert found.lower > 0.47
+
+
+@pytest.mark.parametrize(
+    ("expression", "words"),
+    [
+        (lambda x, p: x + p, "Projection"),
+        (lambda x, p: 1 / (3 + x), "rational"),
+        (lambda x, p: np.eye(2) * x, "matrices"),
+        (lambda x, p: (x + 1) ** 20, "at most"),
+    ],
+)
+def test_what_has_no_proof_is_refused(expression, words):
+    x, p = free.variables(free.Semicircle(), free.Projection(0.5))
+    with pytest.raises(ValueError, match=words):
+        free.spectrum(expression(x, p)).certify(1j)
+
+
+def test_the_axis_is_refused_and_so_is_a_missing_library(monkeypatch):
+    (x,) = free.variables(free.Semicircle())
+    s = free.spectrum(x)
+    with pytest.raises(ValueError, match="real axis"):
+        s.certify(1.0)
+    real = builtins.__import__
+
+    def without(name, *args, **kwargs):
+        if name == "flint":
+            raise ModuleNotFoundError(name)
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(ModuleNotFoundError, match="python-flint"):
+        free.spectrum(x + x).certify(1j)

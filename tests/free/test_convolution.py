@@ -1,0 +1,167 @@
+"""Laws from laws: against closed forms, against expressions that say the same, and against each other."""
+
+from math import comb
+
+import numpy as np
+import pytest
+
+from reshuffle import free
+
+UNIT = free.MarchenkoPastur(1.0)
+
+
+def fuss_catalan(power, order):
+    return [comb((power + 1) * n, n) / (power * n + 1) for n in range(1, order + 1)]
+
+
+@pytest.fixture(scope="module")
+def square():
+    return free.multiply(UNIT, UNIT)
+
+
+def test_products_of_square_wishart_matrices_have_fuss_catalan_moments(square):
+    np.testing.assert_allclose(square.moments(6), fuss_catalan(2, 6), rtol=1e-10)
+    np.testing.assert_allclose(square.support, [(0.0, 27 / 4)], atol=1e-9)
+    four = free.multiplicative_power(UNIT, 4)
+    np.testing.assert_allclose(four.moments(5), fuss_catalan(4, 5), rtol=1e-10)
+    np.testing.assert_allclose(four.support, [(0.0, 5**5 / 4**4)], atol=1e-8)
+
+
+def test_a_product_is_the_law_of_the_expression_with_roots(square):
+    w1, w2 = free.variables(UNIT, UNIT)
+    direct = free.spectrum(free.sqrt(w1) * w2 * free.sqrt(w1))
+    t = np.array([0.01, 0.3, 2.0, 5.0, 6.5])
+    np.testing.assert_allclose(direct.density(t), square.density(t), rtol=1e-10)
+    z = np.array([1 + 1j, -2.0, 3 - 0.1j])
+    np.testing.assert_allclose(direct.cauchy(z), square.cauchy(z), rtol=1e-10)
+
+
+def test_unequal_factors_agree_with_the_expression_and_with_their_own_order():
+    sigma, noise = free.Discrete([1.0, 4.0, 10.0], [0.5, 0.3, 0.2]), free.MarchenkoPastur(0.1)
+    law = free.multiply(sigma, noise)
+    s, w = free.variables(free.sqrt(sigma), noise)
+    t = np.array([0.8, 1.1, 4.0, 10.0, 12.0])
+    np.testing.assert_allclose(law.density(t), free.spectrum(s * w * s).density(t), rtol=1e-10)
+    np.testing.assert_allclose(law.density(t), free.multiply(noise, sigma).density(t), rtol=1e-10)
+    # Silverstein's equation for the companion transform, in another form than the solver's.
+    z = 1.5 + 0.3j
+    v = 0.1 * law.cauchy(z) * -1 - 0.9 / z
+    x, w = np.array(sigma.atoms).T
+    assert z == pytest.approx(complex(-1 / v + 0.1 * (w * x / (1 + x * v)).sum()), abs=1e-12)
+
+
+def test_products_of_projections_have_known_atoms_and_edges():
+    a, b = 0.3, 0.9
+    law = free.multiply(free.Projection(a), free.Projection(b))
+    np.testing.assert_allclose(law.atoms, [(0.0, 0.7), (1.0, 0.2)], atol=1e-12)
+    middle, reach = a + b - 2 * a * b, 2 * np.sqrt(a * b * (1 - a) * (1 - b))
+    np.testing.assert_allclose(law.support, [(middle - reach, middle + reach)], atol=1e-9)
+    p, q = free.variables(free.Projection(a), free.Projection(b))
+    t = np.array([0.45, 0.6, 0.9])
+    np.testing.assert_allclose(law.density(t), free.spectrum(p * q * p).density(t), rtol=1e-10)
+
+
+@pytest.mark.parametrize("times", [1.0, 1.7, 4.0])
+def test_additive_powers_of_laws_whose_parameters_they_multiply(times):
+    t = np.array([-1.9, 0.3, 1.2, 2.9])
+    power = free.additive_power(free.Semicircle(1.3), times)
+    np.testing.assert_allclose(power.density(t), free.Semicircle(1.3 * times).density(t), atol=1e-12)
+    power = free.additive_power(free.FreePoisson(0.7, 0.5), times)
+    np.testing.assert_allclose(power.density(t), free.FreePoisson(0.7 * times, 0.5).density(t), atol=1e-12)
+    np.testing.assert_allclose(power.moments(5), free.FreePoisson(0.7 * times, 0.5).moments(5), rtol=1e-12)
+
+
+@pytest.mark.parametrize("times", [1.5, 3.0])
+def test_additive_powers_of_a_symmetry_are_kesten_mckay_laws(times):
+    t = np.linspace(-1.3, 1.3, 7)
+    power = free.additive_power(free.Bernoulli(), 2 * times)
+    np.testing.assert_allclose(power.density(t), free.KestenMcKay(2 * times).density(t), atol=1e-12)
+    assert power.atoms == ()
+    light = free.additive_power(free.Bernoulli(), 1.5)
+    np.testing.assert_allclose(light.atoms, [(-1.5, 0.25), (1.5, 0.25)], atol=1e-12)
+
+
+def test_a_sum_is_the_spectrum_of_the_sum():
+    laws = free.Uniform(), free.Projection(0.7), free.Arcsine()
+    t = np.array([-2.0, -0.4, 0.8, 2.2])
+    direct = free.spectrum(sum(free.variables(*laws)))
+    np.testing.assert_allclose(free.add(*laws).density(t), direct.density(t), atol=1e-10)
+
+
+def test_a_corner_is_what_a_projection_cuts_out():
+    law, rank = free.Discrete([-2.0, 1.0, 3.0], [0.3, 0.4, 0.3]), 0.7
+    x, p = free.variables(law, free.Projection(rank))
+    corner = free.Corner(free.spectrum(p * x * p), rank)
+    t = np.array([-1.4, -1.0, 1.5, 2.4])
+    compressed = free.compress(law, rank)
+    np.testing.assert_allclose(compressed.density(t), corner.density(t), atol=1e-10)
+    np.testing.assert_allclose(compressed.atoms, [(1.0, 1 / 7)], atol=1e-9)
+    np.testing.assert_allclose(corner.atoms, compressed.atoms, atol=1e-9)
+    # Corners of a projection: (Wachter's laws), with atoms where ranks add up to more than one.
+    np.testing.assert_allclose(free.compress(free.Projection(0.9), 0.5).atoms, [(1.0, 0.8)], atol=1e-12)
+
+
+def test_multiplicative_powers_interpolate_products(square):
+    t = np.array([0.1, 1.0, 5.0])
+    np.testing.assert_allclose(free.multiplicative_power(UNIT, 2.0).density(t), square.density(t), rtol=1e-11)
+    half = free.multiplicative_power(UNIT, 1.5)
+    three = free.multiply(UNIT, UNIT, UNIT).density(t)
+    np.testing.assert_allclose(free.multiply(half, half).density(t), three, rtol=1e-9)
+    np.testing.assert_allclose(free.multiplicative_power(half, 2.0).density(t), three, rtol=1e-9)
+    np.testing.assert_allclose(half.moments(4), fuss_catalan_real(1.5, 4), rtol=1e-9)
+
+
+def fuss_catalan_real(power, order):
+    """Return Raney numbers: products in place of factorials."""
+    result = []
+    for n in range(1, order + 1):
+        value = 1.0 / (power * n + 1)
+        for k in range(n):
+            value *= ((power + 1) * n - k) / (k + 1)
+        result.append(value)
+    return result
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: free.multiply(free.Semicircle(), UNIT), "x >= 0"),
+        (lambda: free.multiply(free.Discrete([0.0]), UNIT), "point 0"),
+        (lambda: free.additive_power(UNIT, 0.5), "times must be"),
+        (lambda: free.compress(UNIT, 0.0), "rank must be"),
+        (lambda: free.Corner(UNIT, 0.5), "rank must be at least"),
+        (lambda: free.multiply(2.0, UNIT), "needs laws"),
+        (lambda: free.add(), "at least one"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(call, words):
+    with pytest.raises((ValueError, TypeError), match=words):
+        call()
+
+
+def test_noise_is_removed_from_a_sample_covariance():
+    """Population eigenvalues 1 and 4, seen through 500 x 1500 Gaussian samples."""
+    generator = np.random.default_rng(3)
+    p, n = 300, 900
+    sigma = np.repeat([1.0, 4.0], p // 2)
+    x = generator.standard_normal((n, p)) * np.sqrt(sigma)
+    eigenvalues = np.linalg.eigvalsh(x.T @ x / n)
+    found = free.divide(eigenvalues, free.MarchenkoPastur(p / n))
+    assert found.law.cdf([0.7, 2.2, 5.0]) == pytest.approx([0.0, 0.5, 1.0], abs=0.04)
+    # The eigenvalues themselves are nowhere near: a third of them lies outside all of this.
+    raw = free.Discrete(eigenvalues)
+    assert float(found.law.cdf(0.7)) < 0.02 < float(raw.cdf(0.7))
+
+
+def test_additive_noise_is_removed_and_what_has_no_answer_says_so():
+    noise = free.Semicircle(0.04)
+    seen = free.add(free.Discrete([-1.0, 2.0], [0.25, 0.75]), noise)
+    found = free.subtract(seen, noise)
+    assert found.law.cdf([-1.2, 0.0, 1.8, 2.2]) == pytest.approx([0, 0.25, 0.25, 1], abs=0.01)
+    assert found.misfit < 1e-3
+    with pytest.raises(free.ConvergenceError, match="no law gives"):
+        free.subtract(free.Semicircle(1.0), free.Semicircle(4.0))
+    with pytest.raises(free.ConvergenceError, match="no law gives"):
+        free.divide(free.Discrete([1.0]), free.MarchenkoPastur(0.5))
+    with pytest.raises(TypeError, match="MarchenkoPastur"):
+        free.divide(seen, free.Semicircle())
