@@ -147,12 +147,14 @@ class System:
 
     def tangent(self, state: State, directions: Complex) -> Complex:
         """Return the derivative of the map along ``directions``, shape (points, count, unknowns)."""
-        blocks = self.unpack(directions)
+        blocks, seen = self.unpack(directions), state.compressed
+        # A small system keeps no more of G than its diagonal blocks.
+        seen = (self.frame.conj().T @ state.resolvent @ self.frame if self.direct else seen)[:, None]
         images = []
         for i, row in enumerate(self.blocks):
             dg: Any = 0
             for column, dh in zip(self.blocks, blocks, strict=True):
-                dg = dg - state.compressed[:, None, row, column] @ dh @ state.compressed[:, None, column, row]
+                dg = dg - seen[..., row, column] @ dh @ seen[..., column, row]
             images.append(self.transforms[i].tangent(state.known[i], dg, blocks[i]))
         return self.pack(images)
 
