@@ -77,8 +77,9 @@ def lazy(digits: int, width: int = 512) -> None:
 
     real, _ = timed(trained)
     print(
-        f"width {width} on {digits} digits, 10 outputs: tangent kernel and its eigenvectors {posed:.1f} s, 100 epochs "
-        f"by {run.method} {answered:.1f} s, spread {spread:.1f} s; training it {real:.1f} s, 30 runs {30 * real:.0f} s"
+        f"width {width} on {digits} digits, 10 outputs: tangent kernel and its eigenvectors {posed:.1f} s, 100 "
+        f"epochs by {run.method} {answered:.1f} s, spread {spread:.1f} s; training it {real:.1f} s, 30 runs "
+        f"{30 * real:.0f} s"
     )
 
 

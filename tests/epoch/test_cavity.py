@@ -13,6 +13,7 @@ from reshuffle.epoch.cavity import equation, neglected
 from reshuffle.epoch.cavity.echoes import Echoes
 from reshuffle.epoch.cavity.time_nodes import TimeNodes
 from reshuffle.epoch.cavity.visiting import Visiting, echo
+from reshuffle.epoch.low_degrees import Whitened
 from reshuffle.errors import UnsupportedError
 from tests.problems import case, close
 
@@ -211,3 +212,28 @@ def test_small_steps_pull_as_they_should(alpha, recipe):
     assert (np.abs(cavity[1]) >= np.abs(full[1]) * 0.5).all()
     if not recipe:
         np.testing.assert_allclose(cavity, full, rtol=1e-4)
+
+
+@pytest.mark.parametrize("recipe", [{}, {"momentum": 0.5}], ids=str)
+def test_products_of_paths_by_their_diagonals_change_nothing(monkeypatch, recipe):
+    """As of many modes, here of few: against the products of the matrices themselves."""
+    problem = rs.gaussian(80, 12, noise=0.5, seed=3)
+    found = []
+    for few in (1, 1000):
+        monkeypatch.setattr("reshuffle.epoch.cavity.equation._MANY_MODES", few)
+        run = rs.descend(
+            problem, rs.SampleReshuffling(batch_size=10), 0.2, method="cavity", rtol=0.1, **recipe
+        )
+        found.append(run.iterate(3))
+    close(found[0], found[1], 1e-5)
+
+
+def test_columns_that_are_orthogonal_are_decomposed_as_they_stand():
+    rng = np.random.default_rng(0)
+    columns = np.linalg.qr(rng.standard_normal((150, 110)))[0] * np.geomspace(1, 1e-3, 110)
+    weights, offsets = np.full(150, 1 / 150), np.arange(151)
+    quick = Whitened.of(columns, weights, 2.0, offsets)
+    slow = Whitened.of(columns[:, ::-1] + 1e-11 * columns[:, :1], weights, 2.0, offsets)
+    np.testing.assert_allclose(quick.paces, slow.paces, rtol=1e-7)
+    close(quick.orthonormal.T @ quick.orthonormal, np.eye(110), 1e-12)
+    close(quick.orthonormal @ quick.factor, columns / math.sqrt(150), 1e-14)

@@ -59,7 +59,15 @@ class Whitened:
     def of(cls, rows: FloatArray, weights: FloatArray, unit: float, offsets: IntArray) -> "Whitened":
         """Decompose rows (q, r) with weights (q,)."""
         roots = np.sqrt(weights)
-        basis, triangle = thin_qr(roots[:, np.newaxis] * rows)
+        weighted = roots[:, np.newaxis] * rows
+        apart = _orthogonal(weighted)
+        if apart is not None:
+            # As features of a kernel are, from its eigenvectors.
+            order = np.argsort(apart)[::-1]
+            singular, right = apart[order], np.eye(len(apart))[order]
+            orthonormal = weighted[:, order] / singular
+            return cls(orthonormal, singular[:, np.newaxis] * right, roots, unit * singular**2, unit, offsets)
+        basis, triangle = thin_qr(weighted)
         left, singular, right = scipy.linalg.svd(triangle, full_matrices=False, check_finite=False)
         return cls(basis @ left, singular[:, np.newaxis] * right, roots, unit * singular**2, unit, offsets)
 
@@ -99,6 +107,28 @@ class Whitened:
     def fastest(self) -> float:
         """The largest pace, |step sum_b W_b|."""
         return float(self.paces.max(initial=0.0))
+
+
+_MANY_COLUMNS = 100
+_APART = 1e-13
+"""The cosine of the angle between columns that are orthogonal, up to rounding."""
+
+
+def _orthogonal(matrix: FloatArray) -> FloatArray | None:
+    """The norms of the columns of a large matrix (q, k), if these are orthogonal to each other; else None."""
+    if matrix.shape[1] < _MANY_COLUMNS or matrix.shape[1] > len(matrix):
+        return None
+    norms = np.linalg.norm(matrix, axis=0)
+    if not norms.min() > 0:
+        return None
+    few = matrix[:, : _MANY_COLUMNS // 10] / norms[: _MANY_COLUMNS // 10]
+    # Most columns are not, which a few of them tell.
+    for some in (few, matrix / norms):
+        cosines = some.T @ some
+        np.fill_diagonal(cosines, 0.0)
+        if not np.abs(cosines).max() < _APART:
+            return None
+    return norms
 
 
 _CHUNK = 1 << 22

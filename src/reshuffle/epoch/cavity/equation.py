@@ -28,6 +28,7 @@ import numpy as np
 
 from reshuffle._core import FloatArray
 from reshuffle._core.progress import track
+from reshuffle.epoch.cavity import nearly_diagonal
 from reshuffle.epoch.cavity.echoes import Echoes
 from reshuffle.epoch.cavity.group_echoes import GroupEchoes
 from reshuffle.epoch.cavity.time_nodes import TimeNodes
@@ -38,6 +39,10 @@ _FINEST_SPAN, _COARSEST_SPAN = 1e-9, 1e-6
 _COARSEST_ECHO = 1e-3
 """To which what samples do to themselves is known at least, relative to the largest."""
 _MOST_ROUNDS = 60
+_MANY_MODES = 100
+"""From here on products of matrices take longer than to look for what can be left out of them."""
+_OF_TOLERANCE = 0.1
+"""What may be left out of a product, relative to what a round may change at the end."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,8 +175,8 @@ class CavityPath:
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """K_t and N_t at the nodes, and K_B, from those of the round before."""
         before, after = self._before(inner)[:, : self.k], self.visiting.seen(self._after(inner))
-        met = self._squares * before + self.nodes.convolve(grams, before)
-        left = after * self._squares.T + self.nodes.convolve(after, grams)
+        met = self._squares * before + self._convolve(grams, before)
+        left = after * self._squares.T + self._convolve(after, grams)
         kernels, end = self._integrate(met - self._squares * self._before(kernels)[:, : self.k])
         return kernels, kernels + self.visiting.exclusion * self._others(kernels, met, left), end
 
@@ -186,18 +191,18 @@ class CavityPath:
         constant = visiting.rest(np.eye(parts * k)) + visiting.weight * visiting.push(
             self._squares * np.eye(parts * k)[:k]
         )
-        added = (constant + visiting.weight * visiting.push(sources)).reshape(-1, parts, k, parts * k)
+        added = constant + visiting.weight * visiting.push(sources)
+        # A product for every mode, of all times at once: (times a, visits b) with (visits b, columns).
+        by_mode = added.reshape(-1, parts, k, parts * k).transpose(2, 0, 1, 3).reshape(k, -1, parts * k)
         powers = visiting.powers(visiting.alone_after)[nodes.nodes]
-
-        def at(t: int) -> FloatArray:
-            rule = np.einsum("pq,pkab->qkab", nodes.convolution_at(t), powers)
-            met = np.einsum("qkab,qbkm->akm", rule, added, optimize=True)
-            return np.asarray(met.reshape(parts * k, parts * k))
-
-        kernels = np.array([at(t) for t in nodes.nodes.tolist()])
+        times = [*nodes.nodes.tolist(), visiting.steps if visiting.last == 1 else visiting.steps - 1]
+        rules = [np.einsum("pq,pkab->kaqb", nodes.convolution_at(t), powers) for t in times]
+        met = np.stack(rules, axis=1).reshape(k, len(times) * parts, -1) @ by_mode
+        found = met.reshape(k, len(times), parts, parts * k).transpose(1, 2, 0, 3)
+        *_, before_last = found = found.reshape(len(times), parts * k, parts * k)
+        kernels = found[:-1]
         if visiting.last == 1:
-            return kernels, at(visiting.steps)
-        before_last = at(visiting.steps - 1)
+            return kernels, before_last
         state = self._before(before_last)
         met = self._squares * state[:k] + np.tensordot(nodes.rule[-1], sources, 1)
         return kernels, before_last + visiting.rest(state) + visiting.weight * visiting.last * visiting.push(
@@ -208,10 +213,14 @@ class CavityPath:
         """What the others do in the place of a sample, (q, d, d): each side in turn knows who is left out."""
         after = self.visiting.seen(self._after(kernels))
         before = self._before(kernels)[:, : self.k]
-        return self.nodes.convolve(
-            np.concatenate([after, self.share * left], axis=2),
-            np.concatenate([self.share * (met - self._squares * before), before], axis=1),
-        )
+        others = self._convolve(after, self.share * (met - self._squares * before))
+        return others + self._convolve(self.share * left, before)
+
+    def _convolve(self, first: FloatArray, second: FloatArray) -> FloatArray:
+        """Of many modes, by their diagonals and what little there is beside."""
+        if self.k >= _MANY_MODES and first.shape == second.shape:
+            return nearly_diagonal.convolve(self.nodes, first, second, _OF_TOLERANCE * self.tolerance)
+        return self.nodes.convolve(first, second)
 
     def entries(self, inner: FloatArray, echoes: Echoes | GroupEchoes, echo: FloatArray) -> FloatArray:
         """The mean over its visits of what comes after a sample's own, w sum_t E[visits after t | not i] P u_i.
