@@ -231,10 +231,10 @@ def one_path_each(s, t, values):
 
 def main():
     """Print all measurements, and those of the survey."""
-    table = Table("case", "measure", "value", "wanted", title=f"free.spectrum, {POINTS} points")
     for rows in (two_batch_rows, closed_form_rows, atom_rows, cost_rows):
+        table = Table("case", "measure", "value", "wanted", title=f"free.spectrum, {POINTS} points")
         rows(table)
-    Console(width=130).print(table)
+        Console(width=150).print(table)
     free_survey.main([])
 
 
