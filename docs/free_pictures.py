@@ -1,6 +1,6 @@
 """Draw the pictures of docs/free.md and print how far a sampled matrix is from each law.
 
-Run with ``python docs/free_pictures.py``, or with the names of some of them; each example draws on the axes it is given.
+Run with ``python docs/free_pictures.py``, or with the names of some of them.
 """
 
 import sys
@@ -86,7 +86,7 @@ def powers(ax):
 
 
 def sample_covariance(ax):
-    """Draw the spectrum of a sample covariance whose Sigma has eigenvalues 1, 3 and 10, beside 400 x 4000 samples."""
+    """Draw the spectrum of a sample covariance whose Sigma has eigenvalues 1, 3 and 10, beside a sample."""
     p, n = 400, 4000
     sigma = np.repeat([1.0, 3.0, 10.0], [p // 2, p // 4, p // 4])
     law = free.multiply(free.Discrete(sigma), free.MarchenkoPastur(p / n))
@@ -141,7 +141,7 @@ def single_ring(ax):
     for edge in (inner, outer):
         ax.axvline(edge, color="#b5482a", lw=0.8, ls=":")
     ax.set(xlabel="radius", ylabel="mass inside", title="a single ring: singular values 1, 2 and 4")
-    ax.legend(frameon=False)
+    ax.legend(frameon=False, loc="lower right")
     return f"radii {b.radii}"
 
 
@@ -150,7 +150,7 @@ def certified_cdf(ax):
     law = free.MarchenkoPastur(ratio=0.5, variance=0.2)
     w1, w2 = free.variables(law, law, names=["w1", "w2"])
     s = free.spectrum(w1 + w2 - (w1 * w2 + w2 * w1) / 2)
-    t = np.linspace(0.12, 0.7, 9)
+    t = np.linspace(0.15, 0.65, 6)
     bounds = [s.certify_cdf(float(x)) for x in t]
     exact = s.cdf(t)
     lower, upper = (np.array([getattr(b, side) for b in bounds]) for side in ("lower", "upper"))
