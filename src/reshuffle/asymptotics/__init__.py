@@ -26,9 +26,12 @@ from reshuffle.asymptotics.laws import (
     marchenko_pastur,
 )
 from reshuffle.asymptotics.laws.batch_spectrum import critical_alpha
+from reshuffle.asymptotics.recipes import BestRecipe, BestRecipes, best_recipe
 
 __all__ = [
     "BatchLaw",
+    "BestRecipe",
+    "BestRecipes",
     "CurveComparison",
     "EpochLaw",
     "FixedDimension",
@@ -40,6 +43,7 @@ __all__ = [
     "SpectrumComparison",
     "TwoBatchLaw",
     "batch_spectrum",
+    "best_recipe",
     "compare_curves",
     "compare_spectra",
     "critical_alpha",
