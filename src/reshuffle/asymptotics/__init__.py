@@ -26,6 +26,7 @@ from reshuffle.asymptotics.laws import (
     marchenko_pastur,
 )
 from reshuffle.asymptotics.laws.batch_spectrum import critical_alpha
+from reshuffle.asymptotics.named_spectra import power_law, spiked, toeplitz
 from reshuffle.asymptotics.recipes import BestRecipe, BestRecipes, best_recipe
 
 __all__ = [
@@ -50,6 +51,9 @@ __all__ = [
     "fixed_dimension",
     "learning_curve",
     "marchenko_pastur",
+    "power_law",
     "risk",
     "shrinkage",
+    "spiked",
+    "toeplitz",
 ]

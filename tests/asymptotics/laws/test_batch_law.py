@@ -111,7 +111,9 @@ def test_two_resolvents_of_isotropic_data_are_a_difference_quotient():
     resolvent = np.concatenate([state.resolvent[:, 0, 0], state.resolvent[:, 0, 0].conj()]) / law.system.unit
     for first, second in ((0, 1), (0, 2), (1, 2), (2, 0), (0, 3), (2, 4)):
         distance = both[first] - both[second]
-        assert tables.noise[first, second] == pytest.approx((noise[second] - noise[first]) / distance, rel=1e-11)
+        assert tables.noise[first, second] == pytest.approx(
+            (noise[second] - noise[first]) / distance, rel=1e-11
+        )
         expected = (resolvent[second] - resolvent[first]) / distance
         assert tables.signal[first, second] == pytest.approx(expected, rel=1e-11)
 

@@ -142,7 +142,9 @@ class LearningCurve:
                 # The square of a size by itself may be 0 or infinite where its product with the rest is not.
                 sizes = self.signal, self.signal, self.noise
                 roots = [size * np.sqrt(np.abs(part)) for size, part in zip(sizes, parts, strict=True)]
-                bias, cross, variance = (np.sign(part) * root**2 for part, root in zip(parts, roots, strict=True))
+                bias, cross, variance = (
+                    np.sign(part) * root**2 for part, root in zip(parts, roots, strict=True)
+                )
             return bias, cross, variance
         x, weights = self.spectrum.grid.rule(float(epochs.max()))
         bias, variance = np.zeros(len(epochs)), np.zeros(len(epochs))

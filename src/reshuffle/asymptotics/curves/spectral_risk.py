@@ -136,9 +136,7 @@ class SpectralRisk:
         if circle is None:
             return np.zeros(count, dtype=complex)
         upper, lower = self._tables.signal[:count, count:total], self._tables.signal[:count, total + count :]
-        return np.asarray(
-            2 * self.contour.weights * (upper @ circle.weights + lower @ circle.weights.conj())
-        )
+        return np.asarray(2 * self.contour.weights * (upper @ circle.weights + lower @ circle.weights.conj()))
 
     @property
     def frozen(self) -> float:

@@ -170,7 +170,11 @@ class BatchLaw(EpochLaw):
         """The lowest and the highest point of the continuous part, without looking for what is between."""
         low, high = outer_ends(self.system)
         # A spectrum that begins at zero does so exactly: X is square, or its null space that of Sigma.
-        return (0.0, high) if self.aspect * (1 - self.population.null) == 1 and abs(low) < 1e-12 * high else (low, high)
+        return (
+            (0.0, high)
+            if self.aspect * (1 - self.population.null) == 1 and abs(low) < 1e-12 * high
+            else (low, high)
+        )
 
     def _untested(self, t: Real) -> Real:
         unit = self.system.unit

@@ -198,9 +198,7 @@ def _recipe(
     if untouched <= found.risk:
         found = Found(0.0, 0.0, untouched, 0.0)
     time = best_flow.time if math.isinf(found.epochs) else found.alpha * found.epochs
-    return BestRecipe(
-        batches, *found, time, flow.slope / batches, best_flow, average, ridge, bayes
-    )
+    return BestRecipe(batches, *found, time, flow.slope / batches, best_flow, average, ridge, bayes)
 
 
 def _searched(flow: Flow, batches: int, budget: int) -> Found:

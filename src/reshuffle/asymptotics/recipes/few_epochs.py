@@ -17,7 +17,7 @@ _NODES = 20
 """Steps at which curves are computed."""
 _FINE = 2000
 """Steps at which their interpolants are looked at."""
-_NEARBY = 0.02
+_NEARBY = 0.01
 """Relative distance of the steps by which the best one is judged."""
 _ROUNDS = 4
 
@@ -97,7 +97,8 @@ class FewEpochs:
                 break
             alpha *= math.exp(spread * min(max(move, -5.0), 5.0))
         best = int(risks[:, column].argmin())
-        gain = slope**2 / (2 * bend) if bend > 0 else abs(slope)
+        # What the parabola has to gain, and what its cubic neighbour could.
+        gain = slope**2 / (2 * bend) + spread**2 * bend if bend > 0 else abs(slope)
         return Found(
             float(near.alphas[best]), float(self.epochs[column]), float(risks[best, column]), float(gain)
         )

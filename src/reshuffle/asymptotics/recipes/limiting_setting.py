@@ -58,7 +58,9 @@ class Setting:
         low, high = self.full_batch.ends
         left = 0.0 if low > 0 and self.full_batch.frozen[0] > 0 else left
         right = high + max(1.0, high)
-        return SpectralRisk(self.full_batch, Contour.between(low, high, (left + right) / 2, (right - left) / 2))
+        return SpectralRisk(
+            self.full_batch, Contour.between(low, high, (left + right) / 2, (right - left) / 2)
+        )
 
     def total(self, risk: SpectralRisk, decay: Complex, drift: Complex) -> FloatArray:
         """The risk of decays and drifts (k, n) at the points of a contour."""
