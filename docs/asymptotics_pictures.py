@@ -1,4 +1,4 @@
-"""Draw the pictures of docs/asymptotics.md and docs/two_batch_law.md.
+"""Draw the pictures of docs/asymptotics.md and docs/price_of_batches.md.
 
 Run with ``python docs/asymptotics_pictures.py``.
 """

@@ -26,6 +26,8 @@ from reshuffle.asymptotics.laws import (
     marchenko_pastur,
 )
 from reshuffle.asymptotics.laws.batch_spectrum import critical_alpha
+from reshuffle.asymptotics.named_spectra import power_law, spiked, toeplitz
+from reshuffle.asymptotics.recipes import BestRecipe, BestRecipes, best_recipe
 from reshuffle.asymptotics.streaming import (
     CriticalBatch,
     EffectiveReuse,
@@ -45,6 +47,8 @@ from reshuffle.asymptotics.streaming import (
 
 __all__ = [
     "BatchLaw",
+    "BestRecipe",
+    "BestRecipes",
     "CriticalBatch",
     "CurveComparison",
     "EffectiveReuse",
@@ -64,6 +68,7 @@ __all__ = [
     "SpectrumComparison",
     "TwoBatchLaw",
     "batch_spectrum",
+    "best_recipe",
     "compare_curves",
     "compare_spectra",
     "compute_frontier",
@@ -75,7 +80,10 @@ __all__ = [
     "learning_curve",
     "marchenko_pastur",
     "one_pass",
+    "power_law",
     "replacement_curve",
     "risk",
     "shrinkage",
+    "spiked",
+    "toeplitz",
 ]

@@ -56,10 +56,15 @@ def sampled(aspect: float) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Population:
-    """A discrete spectrum of Sigma: distinct eigenvalues >= 0 and the share of each, both (m,)."""
+    """A discrete spectrum of Sigma: distinct eigenvalues >= 0 and the share of each, both (m,).
+
+    `source` (m,) is the squared signal along each eigenvalue, relative to a signal that has no direction: its mean
+    over the shares is one.
+    """
 
     eigenvalues: FloatArray
     weights: FloatArray
+    source: FloatArray
 
     @property
     def is_isotropic(self) -> bool:
@@ -72,9 +77,19 @@ class Population:
         return self.is_isotropic and float(self.eigenvalues[0]) == 1.0
 
     @property
+    def source_is_even(self) -> bool:
+        """Whether the signal is spread over all directions alike."""
+        return bool((self.source == 1).all())
+
+    @property
     def null(self) -> float:
         """The share of zero eigenvalues."""
         return float(self.weights[self.eigenvalues == 0].sum())
+
+    @property
+    def signal(self) -> float:
+        """The risk before anything is learned, tau(S Sigma), for a signal of length one."""
+        return float(self.weights @ (self.source * self.eigenvalues))
 
     def __str__(self) -> str:
         if self.is_isotropic:
@@ -82,12 +97,13 @@ class Population:
         return f"{len(self.eigenvalues)} eigenvalues from {self.eigenvalues[0]:g} to {self.eigenvalues[-1]:g}"
 
     def frozen(self, aspect: float) -> tuple[float, float]:
-        """The masses tau(P_0) and tau(P_0 Sigma) of the null space of X, in the limit p/n -> aspect.
+        """The masses tau(P_0) and tau(P_0 Sigma P_0 S) of the null space of X, in the limit p/n -> aspect.
 
         P_0 acts like (1 + theta Sigma)^-1, with theta such that aspect tau(theta Sigma (1 + theta Sigma)^-1) = 1,
-        for the rank of X is n. With aspect (1 - null) <= 1 only the null space of Sigma itself is frozen.
+        for the rank of X is n; twice, it acts like (1 + theta Sigma)^-2 over 1 - aspect tau(theta^2 Sigma^2 (1 +
+        theta Sigma)^-2). With aspect (1 - null) <= 1 only the null space of Sigma itself is frozen.
 
-        >>> Population(np.array([1.0]), np.array([1.0])).frozen(4.0)
+        >>> population(None).frozen(4.0)
         (0.75, 0.75)
         """
         if aspect * (1 - self.null) <= 1:
@@ -103,31 +119,72 @@ class Population:
         positive = self.eigenvalues[self.eigenvalues > 0]
         low, high = -np.log(positive.max()) - 50.0, -np.log(positive.min()) + 50.0
         theta = np.exp(scipy.optimize.brentq(excess, low, high, xtol=1e-15, rtol=8.9e-16))
-        return 1 - 1 / aspect, float(self.weights @ (self.eigenvalues / (1 + theta * self.eigenvalues)))
+        shrunk = 1 / (1 + theta * self.eigenvalues)
+        if self.source_is_even:
+            return 1 - 1 / aspect, float(self.weights @ (self.eigenvalues * shrunk))
+        # 1 - t^2/(1+t)^2 summed with aspect tau(t/(1+t)) = 1 is aspect tau(t/(1+t)^2): nothing cancels.
+        below = aspect * float(self.weights @ (theta * self.eigenvalues * shrunk**2))
+        return 1 - 1 / aspect, float(self.weights @ (self.source * self.eigenvalues * shrunk**2)) / below
 
 
-IDENTITY = Population(np.ones(1), np.ones(1))
-
-
-def population(covariance: Covariance) -> Population:
+def population(covariance: Covariance, source: ArrayLike | None = None) -> Population:
     """Check a covariance: None (the identity), a `free.Discrete` law, or eigenvalues (m,) of equal shares.
+
+    And the `source` (m,): which share of the squared signal lies along each of them, all by default.
 
     >>> population([1.0, 4.0, 1.0, 1.0]).weights
     array([0.75, 0.25])
+    >>> population([1.0, 4.0], source=[0.1, 0.9]).source
+    array([0.2, 1.8])
     """
+    points, weights = _spectrum(covariance)
+    shares = _shares(source, weights)
+    eigenvalues, owner = np.unique(points, return_inverse=True)
+    together = np.bincount(owner, weights)
+    # Exactly one where nothing is asked for: the sums round.
+    relative = np.ones(len(eigenvalues)) if source is None else np.bincount(owner, shares) / together
+    relative = np.ones(1) if len(eigenvalues) == 1 else relative
+    _require_range(eigenvalues)
+    return Population(eigenvalues, together, relative)
+
+
+def _spectrum(covariance: Covariance) -> tuple[FloatArray, FloatArray]:
+    """Eigenvalues and their shares, in the order in which they were given."""
     if covariance is None:
-        return IDENTITY
+        return np.ones(1), np.ones(1)
     if isinstance(covariance, Discrete):
         points, weights = np.array(covariance.atoms).T
-    else:
-        eigenvalues = np.atleast_1d(checks.real_array("covariance", covariance))
-        if eigenvalues.ndim != 1 or not eigenvalues.size or np.asarray(covariance).dtype.kind == "b":
-            raise ValueError(
-                "covariance must be None, a free.Discrete law or a vector of eigenvalues, but its shape is"
-                f" {eigenvalues.shape}; try np.linalg.eigvalsh(Sigma)."
-            )
-        points, counts = np.unique(eigenvalues, return_counts=True)
-        weights = counts / counts.sum()
+        return np.asarray(points, dtype=float), np.asarray(weights, dtype=float)
+    eigenvalues = np.atleast_1d(checks.real_array("covariance", covariance))
+    if eigenvalues.ndim != 1 or not eigenvalues.size or np.asarray(covariance).dtype.kind == "b":
+        raise ValueError(
+            "covariance must be None, a free.Discrete law or a vector of eigenvalues, but its shape is"
+            f" {eigenvalues.shape}; try np.linalg.eigvalsh(Sigma)."
+        )
+    return eigenvalues, np.full(len(eigenvalues), 1 / len(eigenvalues))
+
+
+def _shares(source: ArrayLike | None, weights: FloatArray) -> FloatArray:
+    """The share of the squared signal along each eigenvalue, checked."""
+    if source is None:
+        return weights
+    shares = np.atleast_1d(checks.real_array("source", source))
+    if shares.shape != weights.shape:
+        raise ValueError(
+            f"source must have one entry per eigenvalue of covariance, {len(weights)}, but its shape is"
+            f" {shares.shape}."
+        )
+    if shares.min() < 0:
+        raise ValueError(f"source must hold shares >= 0 of the squared signal, but one is {shares.min():g}.")
+    if not abs(float(shares.sum()) - 1) < 1e-9:
+        raise ValueError(
+            f"source must add up to 1, as shares of the squared signal, but it adds up to {shares.sum():.12g};"
+            " divide it by its sum, and give the length of the signal as signal=."
+        )
+    return shares
+
+
+def _require_range(points: FloatArray) -> None:
     if points.min() < 0 or points.max() == 0:
         raise ValueError(
             f"covariance must have eigenvalues >= 0, not all zero, but they go from {points.min():g} to"
@@ -139,4 +196,6 @@ def population(covariance: Covariance) -> Population:
             "covariance must have eigenvalues within a factor 1e12 of each other, and none beyond 1e50, but those"
             f" that are not zero go from {smallest:g} to {points.max():g}; set the small ones to zero, or rescale."
         )
-    return Population(np.asarray(points, dtype=float), np.asarray(weights, dtype=float))
+
+
+IDENTITY = population(None)

@@ -178,7 +178,7 @@ def test_the_best_epoch_with_a_covariance():
     totals = curve.risk(np.arange(200)).total
     found = curve.best_epoch()
     assert (found.epoch, found.risk) == (totals.argmin(), pytest.approx(totals.min()))
-    assert math.isnan(found.error)
+    assert found.error == 0
 
 
 def test_at_aspect_one_the_limiting_variance_is_infinite_and_finite_epochs_are_not():

@@ -8,7 +8,7 @@ import pytest
 import reshuffle as rs
 from reshuffle import free
 from reshuffle.asymptotics import BatchLaw, FullBatchLaw, batch_spectrum, compare_spectra, marchenko_pastur
-from reshuffle.asymptotics.curves.cross_variance import TwoResolvents
+from reshuffle.asymptotics.curves.resolvent_pairs import TwoResolvents
 from reshuffle.asymptotics.laws.batch_system import BatchSystem
 from reshuffle.asymptotics.laws.subset_symmetry import SubsetSymmetry
 from tests.asymptotics.oracles import expression, proper_subsets, subset_matrices
@@ -105,11 +105,17 @@ def test_two_resolvents_of_isotropic_data_are_a_difference_quotient():
     law = BatchLaw(0.6, 0.5, 3)
     z = np.array([0.2 + 0.2j, 0.7 + 0.1j, -0.3 + 0.4j])
     state = law.states(z)
-    pairs = TwoResolvents(law.system, state)
-    noise = law.system.noise_transform(state)
-    first, second = np.array([0, 0, 1]), np.array([1, 2, 2])
-    expected = (noise[second] - noise[first]) / (z[first] - z[second])
-    assert pairs.pairs(first, second) == pytest.approx(expected, rel=1e-11)
+    tables = TwoResolvents(law.system, state, ONE).tables()
+    both, transform = np.concatenate([z, z.conj()]), law.system.noise_transform(state)
+    noise = np.concatenate([transform, transform.conj()])
+    resolvent = np.concatenate([state.resolvent[:, 0, 0], state.resolvent[:, 0, 0].conj()]) / law.system.unit
+    for first, second in ((0, 1), (0, 2), (1, 2), (2, 0), (0, 3), (2, 4)):
+        distance = both[first] - both[second]
+        assert tables.noise[first, second] == pytest.approx(
+            (noise[second] - noise[first]) / distance, rel=1e-11
+        )
+        expected = (resolvent[second] - resolvent[first]) / distance
+        assert tables.signal[first, second] == pytest.approx(expected, rel=1e-11)
 
 
 def test_two_resolvents_are_those_of_large_matrices():
@@ -121,8 +127,11 @@ def test_two_resolvents_are_those_of_large_matrices():
     first, second = (np.linalg.inv(point * np.eye(p) - alpha * epoch.Z) for point in z)
     noise = epoch.modified_features.T @ epoch.modified_features / n
     sampled = np.trace(first * np.repeat(eigenvalues, p // 2) @ second @ noise) / p
-    found = TwoResolvents(law.system, law.states(z)).pairs(np.array([0]), np.array([1]))[0]
-    assert found == pytest.approx(sampled, rel=0.01)
+    source = np.array([0.5, 1.5])
+    found = TwoResolvents(law.system, law.states(z), source).tables()
+    assert found.noise[0, 1] == pytest.approx(sampled, rel=0.01)
+    signal = np.trace(first * np.repeat(eigenvalues, p // 2) @ second * np.repeat(source, p // 2)) / p
+    assert found.signal[0, 1] == pytest.approx(signal, rel=0.01)
 
 
 def test_one_batch_is_marchenko_pastur_through_either_door():

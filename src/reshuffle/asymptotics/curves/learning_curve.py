@@ -1,7 +1,6 @@
 """Learning curves with no data: the risk in the proportional limit, for any number of epochs."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,7 +10,7 @@ from numpy.typing import ArrayLike
 from reshuffle._core import FloatArray, checks
 from reshuffle._core.numerics import power_and_sum
 from reshuffle.asymptotics.arguments import Covariance
-from reshuffle.asymptotics.curves.cross_variance import CrossVariance
+from reshuffle.asymptotics.curves.contour_curve import ContourCurve
 from reshuffle.asymptotics.laws.batch_law import BatchLaw
 from reshuffle.asymptotics.laws.batch_spectrum import batch_spectrum
 from reshuffle.asymptotics.laws.epoch_law import EpochLaw
@@ -94,7 +93,7 @@ class LearningCurve:
     @cached_property
     def stability(self) -> SpectralStability:
         """Whether and how fast the mean iterate converges."""
-        low, high = self.spectrum.support[0][0], self.spectrum.support[-1][1]
+        low, high = self.spectrum.ends
         beyond = [end for end, outside in ((low, low < 0), (high, high > 2)) if outside]
         diverges = max(beyond, key=lambda end: abs(1 - end), default=None)
         return SpectralStability(not beyond, max(abs(1 - low), abs(1 - high)), diverges)
@@ -113,27 +112,40 @@ class LearningCurve:
         """The risk and its parts after each of the given epochs; `epochs` has any shape and may hold math.inf."""
         clock = checks.epochs(epochs)
         flat = clock.ravel()
-        bias, variance = np.zeros(len(flat)), np.zeros(len(flat))
+        bias, cross, variance = np.zeros((3, len(flat)))
         forever = np.isinf(flat)
         if not forever.all():
-            bias[~forever], variance[~forever] = self._integrals(flat[~forever])
-        bias[forever], variance[forever] = self._limit_integrals()
-        if self.noise and not self.spectrum.population.is_isotropic:
-            with np.errstate(over="ignore"):
-                # noise^2 by itself may be 0 or infinite where its product with the variance is not.
-                variance = (self.noise * np.sqrt(np.maximum(self._cross.variance(flat), 0.0))) ** 2
+            bias[~forever], cross[~forever], variance[~forever] = self._integrals(flat[~forever])
+        if forever.any():
+            bias[forever], variance[forever] = self._limit_integrals()
         frozen = np.full(clock.shape, self.frozen)
         return LimitingRisk(
             clock,
             frozen,
             bias.reshape(clock.shape),
-            np.zeros(clock.shape),
+            cross.reshape(clock.shape),
             variance.reshape(clock.shape),
             np.zeros(clock.shape),
             diverges=self.stability.diverges,
         )
 
-    def _integrals(self, epochs: FloatArray) -> tuple[FloatArray, FloatArray]:
+    @cached_property
+    def _contours(self) -> ContourCurve | None:
+        """The curve as sums over contours; closed forms have their density, which is as fast."""
+        return ContourCurve(self.spectrum) if isinstance(self.spectrum, BatchLaw) else None
+
+    def _integrals(self, epochs: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Bias, cross term and variance after finitely many epochs."""
+        if self._contours is not None:
+            parts = self._contours.parts(epochs, noisy=self.noise > 0)
+            with np.errstate(over="ignore"):
+                # The square of a size by itself may be 0 or infinite where its product with the rest is not.
+                sizes = self.signal, self.signal, self.noise
+                roots = [size * np.sqrt(np.abs(part)) for size, part in zip(sizes, parts, strict=True)]
+                bias, cross, variance = (
+                    np.sign(part) * root**2 for part, root in zip(parts, roots, strict=True)
+                )
+            return bias, cross, variance
         x, weights = self.spectrum.grid.rule(float(epochs.max()))
         bias, variance = np.zeros(len(epochs)), np.zeros(len(epochs))
         height = max(1, _CHUNK // len(x))
@@ -142,7 +154,7 @@ class LearningCurve:
             decay, drift = power_and_sum(x, epochs[part])
             bias[part] = self._sum(decay, self.signal**2 * weights[1])
             variance[part] = self._sum(drift, self._price * weights[2])
-        return bias, variance
+        return bias, np.zeros(len(epochs)), variance
 
     def _limit_integrals(self) -> tuple[float, float]:
         """Bias and variance after infinitely many epochs."""
@@ -150,15 +162,19 @@ class LearningCurve:
         bias = math.inf if diverges and self.signal else 0.0
         if not self.noise:
             return bias, 0.0
-        if diverges or self.spectrum.support[0][0] == 0:
+        if diverges or self.spectrum.ends[0] == 0:
             self._require_hard_edge()
             return bias, math.inf
+        law = self.spectrum
+        if self._contours is not None and not (law.population.is_isotropic and law.aspect > 1):
+            with np.errstate(over="ignore"):
+                return bias, float((self.noise * np.sqrt(self._contours.limiting_variance())) ** 2)
         return bias, self._price * self.spectrum.limiting_noise()
 
     def _require_hard_edge(self) -> None:
         """Raise if the spectrum is taken to start at zero although it starts too close to it to be told."""
         law = self.spectrum
-        if law.support[0][0] == 0 and law.aspect * (1 - law.population.null) != 1:
+        if law.ends[0] == 0 and law.aspect * (1 - law.population.null) != 1:
             raise ConvergenceError(
                 f"the spectrum of {law!r} starts closer to zero than 1e-11 of its size, and with it the limiting"
                 " risk is not resolved; ask for finitely many epochs, or for an aspect farther from 1"
@@ -176,23 +192,18 @@ class LearningCurve:
         law = self.spectrum
         return self.noise**2 * law.aspect * law.alpha**2 * float(law.population.eigenvalues[0])
 
-    @cached_property
-    def _cross(self) -> CrossVariance:
-        assert isinstance(self.spectrum, BatchLaw)
-        return CrossVariance(self.spectrum)
-
     def limit(self) -> LimitingRisk:
         """The risk after infinitely many epochs."""
         return self.risk(math.inf)
 
     def best_epoch(self) -> BestEpoch:
-        """The epoch with the smallest risk, by the certified search that finite problems use."""
-        if self.noise and not self.spectrum.population.is_isotropic:
-            low = max(self.spectrum.support[0][0], 1e-4)
-            return _search(lambda epochs: self.risk(epochs).total, 20 / low)
-        if not self.noise:
+        """The epoch with the smallest risk, by a certified search."""
+        if not self.noise and self.converges:
             # What is left fades for ever.
-            return BestEpoch(math.inf, self.frozen, 0.0) if self.converges else self._certified_search()
+            return BestEpoch(math.inf, self.frozen, 0.0)
+        curve, isotropic = self._contours, self.spectrum.population.is_isotropic
+        if curve is not None and not (isotropic and self.spectrum.ends[0] == 0):
+            return curve.best_epoch(self.signal, self.noise)
         return self._certified_search()
 
     def _certified_search(self) -> BestEpoch:
@@ -207,29 +218,13 @@ class LearningCurve:
         return stopping.best_epoch(lambda epochs: power_and_sum(x, epochs), forms, x, 1)
 
 
-def _search(risk: Callable[[FloatArray], FloatArray], horizon: float) -> BestEpoch:
-    """The best of a geometric grid of epochs, narrowed down between neighbours: not certified, error is nan."""
-    epochs = np.unique(np.round(np.geomspace(1, horizon, 60)))
-    epochs = np.concatenate([[0.0], epochs])
-    while True:
-        values = risk(epochs)
-        best = int(np.argmin(values))
-        low, high = epochs[max(best - 1, 0)], epochs[min(best + 1, len(epochs) - 1)]
-        if high - low <= 2 or best == len(epochs) - 1:
-            break
-        epochs = np.unique(np.round(np.linspace(low, high, 40)))
-    at_the_end = float(risk(np.array([math.inf]))[0])
-    if at_the_end <= values[best]:
-        return BestEpoch(math.inf, at_the_end, math.nan)
-    return BestEpoch(float(epochs[best]), float(values[best]), math.nan)
-
-
 def learning_curve(
     aspect: float,
     alpha: float,
     batches: int,
     *,
     covariance: Covariance = None,
+    source: ArrayLike | None = None,
     budget: float = BUDGET,
     noise: float = 1.0,
     signal: float = 1.0,
@@ -240,6 +235,9 @@ def learning_curve(
     ----------
     aspect, alpha, batches, covariance, budget
         As in `batch_spectrum`.
+    source : (m,), optional
+        The share of the squared signal along each eigenvalue of `covariance`, for a signal that has a direction: a
+        source condition. They add up to one. By default the signal is spread over all directions alike.
     noise : float >= 0
         The standard deviation of the label noise.
     signal : float >= 0
@@ -256,7 +254,7 @@ def learning_curve(
     >>> curve.best_epoch()
     BestEpoch(epoch=7, risk=0.551713)
     """
-    spectrum = batch_spectrum(aspect, alpha, batches, covariance, budget)
+    spectrum = batch_spectrum(aspect, alpha, batches, covariance, budget, source)
     return LearningCurve(spectrum, checks.nonnegative("noise", noise), checks.nonnegative("signal", signal))
 
 
@@ -268,12 +266,13 @@ def risk(
     noise: float = 1.0,
     signal: float = 1.0,
     covariance: Covariance = None,
+    source: ArrayLike | None = None,
 ) -> LimitingRisk:
     """The limit of frozen, bias, variance and total risk after the given epochs, p/n -> aspect.
 
     Parameters
     ----------
-    aspect, alpha, batches, noise, signal, covariance
+    aspect, alpha, batches, noise, signal, covariance, source
         As in `learning_curve`.
     epochs : whole numbers of any shape, or math.inf
 
@@ -285,6 +284,7 @@ def risk(
     >>> risk(aspect=0.25, alpha=0.4, batches=2, epochs=math.inf)
     LimitingRisk(total=0.333996: frozen=0, bias=0, cross=0, variance=0.333996)
     """
-    return learning_curve(aspect, alpha, batches, noise=noise, signal=signal, covariance=covariance).risk(
-        epochs
+    curve = learning_curve(
+        aspect, alpha, batches, noise=noise, signal=signal, covariance=covariance, source=source
     )
+    return curve.risk(epochs)

@@ -4,12 +4,15 @@ import math
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from reshuffle._core import FloatArray, checks
 from reshuffle.asymptotics import arguments
-from reshuffle.asymptotics.arguments import Covariance, population
+from reshuffle.asymptotics.arguments import Covariance, Population, population
 from reshuffle.asymptotics.laws.batch_system import BatchSystem, State
+from reshuffle.asymptotics.laws.contraction import contracted
 from reshuffle.asymptotics.laws.epoch_law import EpochLaw
+from reshuffle.asymptotics.laws.outer_ends import outer_ends
 from reshuffle.epoch.epoch import Epoch
 from reshuffle.errors import BudgetError
 from reshuffle.free.checks import Complex, ConvergenceError, Real
@@ -27,6 +30,8 @@ _USUAL_STEPS = 15_000
 """Of Newton's method at all points that support and measure usually need."""
 _STEP, _STEP_PER_ENTRY = 1e-5, 1.5e-7
 """Seconds of one such step, measured on one core: for itself, and per entry of its Jacobian."""
+_VISIT, _VISIT_PER_ENTRY, _VISITS = 1e-5, 2.5e-7, 30
+"""Seconds of one evaluation of the map at a point, per entry of its blocks, and how many it usually takes."""
 _FOREVER = 2.0**53
 """Epochs after which the last mode has faded."""
 _CHUNK = 200_000
@@ -47,6 +52,8 @@ class BatchLaw(EpochLaw):
         The spectrum of Sigma.
     budget : float > 0
         Seconds of one core, estimated, that finding the support may cost; a BudgetError says so beforehand.
+    source : (m,), optional
+        The share of the squared signal along each of the eigenvalues of `covariance`; it does not change the law.
 
     >>> law = BatchLaw(aspect=0.25, alpha=0.4, batches=4)
     >>> [(round(low, 6), round(high, 6)) for low, high in law.support]
@@ -54,12 +61,25 @@ class BatchLaw(EpochLaw):
     """
 
     def __init__(
-        self, aspect: float, alpha: float, batches: int, covariance: Covariance = None, budget: float = BUDGET
+        self,
+        aspect: float,
+        alpha: float,
+        batches: int,
+        covariance: Covariance = None,
+        budget: float = BUDGET,
+        source: ArrayLike | None = None,
     ):
         self.aspect, self.alpha = arguments.aspect(aspect), arguments.alpha(alpha)
         self.batches = arguments.batches(batches)
-        self.population = population(covariance)
+        self.population = population(covariance, source)
         self.budget = checks.positive("budget", budget, "seconds of one core")
+
+    @classmethod
+    def of(cls, aspect: float, alpha: float, batches: int, spectrum: Population) -> "BatchLaw":
+        """The law for a Sigma that has been checked before."""
+        law = cls(aspect, alpha, batches)
+        law.population = spectrum
+        return law
 
     @cached_property
     def effort(self) -> Effort:
@@ -74,6 +94,15 @@ class BatchLaw(EpochLaw):
             f" allow it with budget={2 * needed:.2g}, ask for density(t) at chosen points, or for fewer"
             " batches or eigenvalues of Sigma"
         )
+
+    def afford(self, seconds: float) -> None:
+        """Refuse what is estimated to cost more than the budget, before it has cost anything."""
+        if seconds > self.budget:
+            raise BudgetError(
+                f"a curve of {self!r} costs about {seconds:.2g} s of one core, more than the budget of"
+                f" {self.budget:g} s; allow it with budget={2 * seconds:.2g}, or ask for fewer epochs, batches or"
+                " eigenvalues of Sigma"
+            )
 
     @cached_property
     def system(self) -> BatchSystem:
@@ -112,15 +141,40 @@ class BatchLaw(EpochLaw):
         return self.system.evaluate(self.system.base(z, np.zeros(len(z))), unknowns)
 
     def states(self, z: Complex) -> State:
-        """The system solved at points z (n,) off the real axis."""
+        """The system solved at points z (n,) above the real axis, and not close to it.
+
+        There the map itself contracts, by a half or more on a contour half way between the spectrum and whatever
+        must stay outside; the half-plane is never left. Points that take long are followed as any others.
+        """
+        self.afford(len(z) * _VISITS * (_VISIT + _VISIT_PER_ENTRY * self.system.block_entries))
         inner = z / self.system.unit
-        solution = follow(self.system, inner, 1)
-        if not solution.converged.all():
-            bad = z[~solution.converged][0]
-            raise ConvergenceError(
-                f"{self!r} could not be solved at {bad:.6g}, {abs(bad.imag):.2g} off the axis"
-            )
-        return self._state(inner, solution.unknowns)
+        unknowns, settled = contracted(self.system, inner)
+        if not settled.all():
+            solution = follow(self.system, inner[~settled], 1)
+            if not solution.converged.all():
+                bad = z[~settled][~solution.converged][0]
+                raise ConvergenceError(
+                    f"{self!r} could not be solved at {bad:.6g}, {abs(bad.imag):.2g} off the axis"
+                )
+            unknowns[~settled] = solution.unknowns
+        return self._state(inner, unknowns)
+
+    def outside(self, z: Complex) -> Complex:
+        """The Cauchy transforms of law, signal and noise, (3, points), at points away from the spectrum."""
+        state, unit = self.states(z), self.system.unit
+        signal = self.system.average(state.blocks[:1], 1)[0][:, 0, 0]
+        return np.array([state.resolvent[:, 0, 0] / unit, signal / unit, self.system.noise_transform(state)])
+
+    @cached_property
+    def ends(self) -> tuple[float, float]:
+        """The lowest and the highest point of the continuous part, without looking for what is between."""
+        low, high = outer_ends(self.system)
+        # A spectrum that begins at zero does so exactly: X is square, or its null space that of Sigma.
+        return (
+            (0.0, high)
+            if self.aspect * (1 - self.population.null) == 1 and abs(low) < 1e-12 * high
+            else (low, high)
+        )
 
     def _untested(self, t: Real) -> Real:
         unit = self.system.unit

@@ -1,10 +1,12 @@
 """Which limiting law belongs to which recipe, and the largest step for which it converges."""
 
 import math
+from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
 import scipy.optimize
+from numpy.typing import ArrayLike
 
 from reshuffle.asymptotics import arguments
 from reshuffle.asymptotics.arguments import IDENTITY, Covariance, population
@@ -13,7 +15,6 @@ from reshuffle.asymptotics.laws.epoch_law import EpochLaw
 from reshuffle.asymptotics.laws.two_batch_law import TwoBatchLaw
 from reshuffle.free.checks import Complex, ConvergenceError, Real
 from reshuffle.free.laws import MarchenkoPastur
-from reshuffle.free.measure import edges
 from reshuffle.free.solver.effort import BUDGET
 
 
@@ -86,7 +87,12 @@ def marchenko_pastur(aspect: float, alpha: float) -> FullBatchLaw:
 
 
 def batch_spectrum(
-    aspect: float, alpha: float, batches: int, covariance: Covariance = None, budget: float = BUDGET
+    aspect: float,
+    alpha: float,
+    batches: int,
+    covariance: Covariance = None,
+    budget: float = BUDGET,
+    source: ArrayLike | None = None,
 ) -> EpochLaw:
     """The limiting law of alpha Z(alpha/B) for Gaussian data, p/n -> aspect, and any number of batches.
 
@@ -103,6 +109,8 @@ def batch_spectrum(
         The spectrum of Sigma: the identity by default, a discrete law, or eigenvalues of equal shares.
     budget : float > 0
         Seconds of one core that finding the support may cost, as estimated beforehand; see `BatchLaw`.
+    source : (m,), optional
+        Where the signal lies, which learning curves ask for; see `learning_curve`.
 
     Returns
     -------
@@ -115,33 +123,32 @@ def batch_spectrum(
     """
     arguments.aspect(aspect), arguments.alpha(alpha)
     number = arguments.batches(batches)
-    if population(covariance).is_identity:
+    if population(covariance, source).is_identity:
         if number == 1:
             return FullBatchLaw(aspect, alpha)
         if number == 2 and TwoBatchLaw.serves(aspect, alpha):
             return TwoBatchLaw(aspect, alpha)
-    return BatchLaw(aspect, alpha, number, covariance, budget)
+    return BatchLaw(aspect, alpha, number, covariance, budget, source)
 
 
-_STRIDE = 0.06
+_STRIDE = 0.12
 """Relative distance of neighbouring steps at which the ends of the spectrum are looked at."""
-_VISIBLE = 1e-9
-"""Densities above this are not rounding."""
-_ROUGH = 1e-7
-"""Relative width of the bracket from which the square of the density leads to the crossing."""
+_AT_ZERO = 1e-11
+"""Relative to the spectrum, how far below zero rounding may put an end that is there."""
 
 
-def critical_alpha(aspect: float, batches: int) -> float:
+def critical_alpha(aspect: float, batches: int, covariance: Covariance = None) -> float:
     """The alpha at which the spectrum of alpha Z(alpha/B), frozen modes aside, first leaves (0, 2).
 
-    For B = 1 it is 2 / (1 + aspect^(1/2))^2. For B = 2 the ends of the spectrum are those of the closed form.
-    For more batches the density at 2, and at 0 if aspect < 1, is followed until it is first positive; beyond, its
-    square grows linearly, which gives the crossing to about nine digits.
+    For B = 1 and Sigma = I it is 2 / (1 + aspect^(1/2))^2. Otherwise the ends of the spectrum are followed, by the
+    closed form for B = 2 and as the points where the real solution turns for all others.
 
     Parameters
     ----------
     aspect : float > 0
     batches : int >= 1
+    covariance : None, free.Discrete or (m,)
+        The spectrum of Sigma, as in `batch_spectrum`.
 
     Returns
     -------
@@ -149,58 +156,41 @@ def critical_alpha(aspect: float, batches: int) -> float:
 
     >>> critical_alpha(1.0, 1), round(critical_alpha(1.5, 2), 6)
     (0.5, 0.612366)
+    >>> round(critical_alpha(0.5, 4, covariance=[0.5, 1.0, 2.0]), 6)
+    1.527803
     """
-    ratio, number = arguments.aspect(aspect), arguments.batches(batches)
+    ratio, number, spectrum = arguments.aspect(aspect), arguments.batches(batches), population(covariance)
     full_batch = 2 / (1 + math.sqrt(ratio)) ** 2
+    if not spectrum.is_identity:
+        unit = full_batch / (2 * float(spectrum.eigenvalues.max()))
+        # The law of alpha W is that of W in other units.
+        full_batch = 2 * unit / BatchLaw.of(ratio, unit, 1, spectrum).ends[1]
     if number == 1:
         return full_batch
     # With few parameters the spectrum is narrow, and leaves near 2B as fixed dimension has it.
     width = math.sqrt(number * ratio)
-    start = max(full_batch, 2 * number * (1 - 8 * width))
-    stride = 1 + min(_STRIDE, 0.3 * width)
-    if number == 2:
-        return _two_batches(ratio, start, stride)
-    return _many_batches(ratio, number, start, stride)
+    start, stride = full_batch, 1 + min(_STRIDE, 0.3 * width)
+    if spectrum.is_isotropic:
+        start = max(full_batch, 2 * number * (1 - 8 * width) / float(spectrum.eigenvalues[0]))
+    if number == 2 and spectrum.is_identity:
+        return _leaving(lambda alpha: TwoBatchLaw(ratio, alpha), start, stride, number)
+    return _leaving(lambda alpha: BatchLaw.of(ratio, alpha, number, spectrum), start, stride, number)
 
 
-def _two_batches(aspect: float, start: float, stride: float) -> float:
+def _leaving(law: Callable[[float], EpochLaw], start: float, stride: float, batches: int) -> float:
+    """The step at which an end of the spectrum first passes 0 or 2."""
+
     def gaps(alpha: float) -> tuple[float, float]:
-        support = TwoBatchLaw(aspect, alpha).support
-        return support[0][0], 2 - support[-1][1]
+        low, high = law(alpha).ends
+        return (0.0 if abs(low) < _AT_ZERO * high else low), 2 - high
 
     alpha = start
     while min(gaps(stride * alpha)) >= 0:
         alpha *= stride
+        if alpha > 100 * batches * start:
+            raise ConvergenceError(
+                f"the spectrum of {batches} batches was not seen to leave (0, 2) up to alpha = {alpha:.4g}"
+            )
     # At aspect 1 the lower end is zero on this side of the crossing: the smaller gap would be flat there.
     end = int(np.argmin(gaps(stride * alpha)))
-    return float(scipy.optimize.brentq(lambda a: gaps(a)[end], alpha, stride * alpha, xtol=1e-15, rtol=1e-14))
-
-
-def _many_batches(aspect: float, batches: int, start: float, stride: float) -> float:
-    # With aspect >= 1 frozen modes sit at zero; the others have been found to leave at 2 first, for every B.
-    ends = np.array([2.0] if aspect >= 1 else [0.0, 2.0])
-
-    def density(alpha: float) -> float:
-        return float(BatchLaw(aspect, alpha, batches).densities(ends)[0].max())
-
-    low = start
-    while not density(stride * low) > _VISIBLE:
-        low *= stride
-        if low > 4 * batches:
-            raise ConvergenceError(
-                f"the spectrum of {batches} batches was not seen to leave (0, 2) up to alpha = {low:.4g} at aspect"
-                f" {aspect:g}, although fixed dimension ends at {2 * batches}"
-            )
-    width, high = (stride - 1) * low, stride * low
-    while high - low > _ROUGH * high:
-        middle = (low + high) / 2
-        low, high = (low, middle) if density(middle) > _VISIBLE else (middle, high)
-    found = edges.square_root_ends(
-        lambda points: np.array([density(a) for a in points]), np.array([high]), np.array([width]), high
-    )[0]
-    if np.isnan(found):
-        raise ConvergenceError(
-            f"the spectrum of {batches} batches leaves (0, 2) between alpha = {low:.8g} and {high:.8g} at aspect"
-            f" {aspect:g}, but not like a square root; use stability of learning_curve on both sides"
-        )
-    return float(found)
+    return float(scipy.optimize.brentq(lambda a: gaps(a)[end], alpha, stride * alpha, xtol=1e-15, rtol=1e-13))

@@ -17,6 +17,9 @@ from reshuffle.free.solver.transforms import RationalR, inverse
 _FEW = 4
 """Eigenvalues of Sigma up to which they are taken one by one, for a single direction."""
 
+_MOST_DIRECT = 40
+"""Unknowns up to which the Jacobian is made and factored; beyond, its products with few vectors are cheaper."""
+
 Blocks = list[Any]
 """One matrix for each type, (..., sizes, sizes)."""
 
@@ -95,7 +98,7 @@ class BatchSystem:
         self.size = int(ends[-1])
         self.triangles = [np.triu_indices(len(sizes)) for sizes in self.symmetry.inner_sizes]
         self.unknowns = sum(len(rows) for rows, _ in self.triangles)
-        self.direct = True
+        self.direct = self.unknowns <= _MOST_DIRECT
         self.indices = self._layout()
         self.constant = self._constant()
         largest = float(eigenvalues.max())
@@ -389,6 +392,11 @@ class BatchSystem:
         return np.asarray(
             np.einsum("i,nij,nj->n", self.modifier, state.restricted[0], self.noise_vectors(state))
         )
+
+    @property
+    def block_entries(self) -> int:
+        """Of all blocks of G at all eigenvalues of Sigma."""
+        return len(self.eigenvalues) * sum(len(sizes) ** 2 for sizes in self.symmetry.sizes)
 
     @property
     def entries(self) -> int:

@@ -54,6 +54,10 @@ class EpochLaw(Law):
         values = self._transforms(np.where(mirrored, flat.conj(), flat))
         return np.where(mirrored, values.conj(), values).reshape(3, *points.shape)
 
+    def outside(self, z: Complex) -> Complex:
+        """The same at points (n,) above the axis and away from the spectrum, where they are found at once."""
+        return self._transforms(z)
+
     @property
     @abstractmethod
     def frozen(self) -> tuple[float, float]:
@@ -63,6 +67,11 @@ class EpochLaw(Law):
     def atoms(self) -> tuple[tuple[float, float], ...]:
         """The atom 1 - 1/aspect at zero, if the problem is overparameterized."""
         return ((0.0, self.frozen[0]),) if self.frozen[0] > 0 else ()
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The lowest and the highest point of the continuous part."""
+        return self.support[0][0], self.support[-1][1]
 
     @cached_property
     def measure(self) -> Measure:

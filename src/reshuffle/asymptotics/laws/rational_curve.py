@@ -20,7 +20,7 @@ class RationalCurve:
         z(q) = K (2c + (4 + c - 2v) q + v q^2 - q^3) / (q (1 + q)^2 (2 - q)^2 (2 + q)),
         tau(R) = q (1 + q)(4 - q^2) / (c K).
 
-    Derived in docs/two_batch_law.md.
+    Derived in docs/price_of_batches.md.
 
     Parameters
     ----------

@@ -28,7 +28,7 @@ class TwoBatchLaw(EpochLaw):
 
     It is the law of w_1 + w_2 - (w_1 w_2 + w_2 w_1)/2 for free Marchenko-Pastur variables of ratio 2 aspect
     and variance alpha/2, and lies on a rational curve: see `RationalCurve` for the formulas and
-    docs/two_batch_law.md for their derivation.
+    docs/price_of_batches.md for their derivation.
 
     The parameter q(z) maps the upper half-plane to the lower one and is alpha^2 aspect / (2z) far away, so it is
     real and falling wherever there is no spectrum. The support ends where dz/dq = 0.

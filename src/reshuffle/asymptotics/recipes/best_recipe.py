@@ -1,0 +1,216 @@
+"""The best step and stopping time of mini-batch descent in the proportional limit."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from reshuffle._core import FloatArray, checks
+from reshuffle.asymptotics import arguments
+from reshuffle.asymptotics.arguments import Covariance
+from reshuffle.asymptotics.recipes.continuous_descent import BestTime, Flow
+from reshuffle.asymptotics.recipes.few_epochs import FewEpochs, Found
+from reshuffle.asymptotics.recipes.limiting_setting import Setting
+from reshuffle.asymptotics.recipes.ridge_optimum import BestRidge, bayes_risk, best_ridge
+
+_FEW = 32
+"""Epochs up to which large steps are tried where no number of epochs is given."""
+_MANY = 64
+"""Epochs up to which every number of them is tried; beyond, a grid of them."""
+_RANGE = 4.0
+"""How far steps are looked for on both sides of the one that takes flow's best time."""
+
+
+@dataclass(frozen=True, eq=False)
+class BestRecipe:
+    """The recipe with the smallest limiting risk for a number of batches, and what else there is beside it.
+
+    Attributes
+    ----------
+    batches : int
+    alpha, epochs : float
+        The full-batch step and the number of epochs. Where smaller steps and more epochs are better for ever they are
+        0 and inf: the infimum is that of gradient flow, which no recipe reaches.
+    risk : float
+        The limiting risk, or its infimum.
+    error : float
+        By how much the risk of another step could be smaller, as a parabola through neighbouring ones has it.
+    time : float
+        alpha times epochs; of an infimum, the best time of flow.
+    slope : float
+        What a small step costs at its best epoch: the risk is that of flow + slope alpha + O(alpha^2). It is c_1/B, the
+        same c_1 for every number of batches. nan where flow has no best time.
+    flow, averaged_flow : BestTime
+        Gradient flow and its mean over time, stopped when they are best.
+    ridge : BestRidge
+        Ridge with the best penalty.
+    bayes : float
+        The smallest risk of any estimator for a Gaussian signal. For one without a direction it is that of `ridge`.
+    """
+
+    batches: int
+    alpha: float
+    epochs: float
+    risk: float
+    error: float
+    time: float
+    slope: float
+    flow: BestTime
+    averaged_flow: BestTime
+    ridge: BestRidge
+    bayes: float
+
+    @property
+    def is_attained(self) -> bool:
+        """Whether there is such a recipe; if not, smaller steps come as close as you like."""
+        return self.alpha > 0
+
+    def __repr__(self) -> str:
+        what = f"alpha={self.alpha:.6g}, epochs={self.epochs:g}, risk={self.risk:.6g}"
+        if not self.is_attained:
+            what = f"alpha -> 0, alpha epochs -> {self.time:.6g}, risk -> {self.risk:.6g}"
+        return (
+            f"BestRecipe(batches={self.batches}, {what}; flow {self.flow.risk:.6g}, averaged flow"
+            f" {self.averaged_flow.risk:.6g}, best ridge {self.ridge.risk:.6g}, Bayes {self.bayes:.6g})"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class BestRecipes(Sequence[BestRecipe]):
+    """The best recipe of each of several numbers of batches, in the order in which they were asked for."""
+
+    recipes: tuple[BestRecipe, ...]
+
+    def __len__(self) -> int:
+        return len(self.recipes)
+
+    def __getitem__(self, index):  # type: ignore[no-untyped-def, override]
+        return self.recipes[index]
+
+    def __iter__(self) -> Iterator[BestRecipe]:
+        return iter(self.recipes)
+
+    def _column(self, name: str) -> FloatArray:
+        return np.array([getattr(recipe, name) for recipe in self.recipes], dtype=float)
+
+    @property
+    def batches(self) -> FloatArray:
+        """Of each recipe."""
+        return self._column("batches")
+
+    @property
+    def alpha(self) -> FloatArray:
+        """Of each recipe."""
+        return self._column("alpha")
+
+    @property
+    def epochs(self) -> FloatArray:
+        """Of each recipe."""
+        return self._column("epochs")
+
+    @property
+    def risk(self) -> FloatArray:
+        """Of each recipe."""
+        return self._column("risk")
+
+    @property
+    def error(self) -> FloatArray:
+        """Of each recipe."""
+        return self._column("error")
+
+    def __repr__(self) -> str:
+        lines = ["BestRecipes(", "  batches      alpha   epochs        risk"]
+        lines += [f"  {r.batches:7d} {r.alpha:10.5g} {r.epochs:8g} {r.risk:11.6g}" for r in self.recipes]
+        one = self.recipes[0]
+        rest = f"  flow {one.flow.risk:.6g}, averaged flow {one.averaged_flow.risk:.6g}"
+        return "\n".join([*lines, f"{rest}, best ridge {one.ridge.risk:.6g}, Bayes {one.bayes:.6g})"])
+
+
+def best_recipe(
+    aspect: float,
+    noise: float = 1.0,
+    signal: float = 1.0,
+    batches: int | Sequence[int] = 1,
+    epochs: int | None = None,
+    covariance: Covariance = None,
+    source: ArrayLike | None = None,
+) -> "BestRecipe | BestRecipes":
+    """The step alpha and the number of epochs with the smallest limiting risk, p/n -> aspect.
+
+    Without a budget of epochs, and with a signal that has no direction, every number of batches has the infimum of
+    gradient flow and reaches it as alpha -> 0: with c_1 > 0 the same for all,
+
+        min over k of the risk = risk of flow + (alpha/B) c_1 + O(alpha^2)
+
+    (docs/price_of_batches.md). Mini-batches win when epochs are few.
+
+    Parameters
+    ----------
+    aspect, noise, signal, covariance, source
+        As in `learning_curve`.
+    batches : int >= 1, or several
+    epochs : int >= 1, optional
+        The largest number of epochs that may be run; any number by default.
+
+    Returns
+    -------
+    BestRecipe, or BestRecipes for several numbers of batches
+        Beside gradient flow, its average, the best ridge and the Bayes optimum.
+
+    >>> best_recipe(0.5, noise=0.5, batches=2, epochs=1)  # doctest: +ELLIPSIS
+    BestRecipe(batches=2, alpha=1.40..., epochs=1, risk=0.297...; flow 0.182161, ..., best ridge 0.175391, Bayes 0.175391)
+    >>> best_recipe(0.5, noise=0.5, batches=2)  # doctest: +ELLIPSIS
+    BestRecipe(batches=2, alpha -> 0, alpha epochs -> 4.00437, risk -> 0.182161; ...)
+    """
+    setting = Setting(
+        arguments.aspect(aspect),
+        arguments.population(covariance, source),
+        checks.nonnegative("noise", noise),
+        checks.nonnegative("signal", signal),
+    )
+    budget = None if epochs is None else checks.whole_number("epochs", epochs, 1)
+    several = isinstance(batches, Sequence) or isinstance(batches, np.ndarray)
+    counts = [arguments.batches(count) for count in (batches if several else [batches])]  # type: ignore[union-attr, list-item]
+    if not counts:
+        raise ValueError("batches must be a whole number >= 1, or several, but there is none.")
+    flow = Flow(setting)
+    beside = (flow.best, flow.best_average, best_ridge(setting), bayes_risk(setting))
+    recipes = tuple(_recipe(flow, count, budget, *beside) for count in counts)
+    return BestRecipes(recipes) if several else recipes[0]
+
+
+def _recipe(
+    flow: Flow,
+    batches: int,
+    budget: int | None,
+    best_flow: BestTime,
+    average: BestTime,
+    ridge: BestRidge,
+    bayes: float,
+) -> BestRecipe:
+    setting = flow.setting
+    found = _searched(flow, batches, _FEW if budget is None else budget)
+    if budget is None and best_flow.risk <= found.risk:
+        found = Found(0.0, math.inf, best_flow.risk, 0.0)
+    untouched = setting.signal**2 * setting.population.signal
+    if untouched <= found.risk:
+        found = Found(0.0, 0.0, untouched, 0.0)
+    time = best_flow.time if math.isinf(found.epochs) else found.alpha * found.epochs
+    return BestRecipe(batches, *found, time, flow.slope / batches, best_flow, average, ridge, bayes)
+
+
+def _searched(flow: Flow, batches: int, budget: int) -> Found:
+    """The best of all recipes with few enough epochs."""
+    setting = flow.setting
+    epochs = np.arange(1.0, budget + 1)
+    if budget > _MANY:
+        epochs = np.unique(np.round(np.append(np.geomspace(1, budget, _MANY), budget)))
+    time = flow.best.time
+    if not time:
+        return Found(0.0, 0.0, setting.signal**2 * setting.population.signal, 0.0)
+    # B batches converge up to B times the step of full batch at most, and the best step is hardly beyond.
+    full = 2 * setting.alpha / setting.full_batch.ends[1]
+    low = min(time / budget, full) / _RANGE
+    return FewEpochs(setting, batches, epochs).best(low, min(_RANGE * time / budget, 1.2 * batches * full))

@@ -1,0 +1,120 @@
+"""The best step for few epochs: risks at a handful of steps, interpolated, and the best one looked at again."""
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.interpolate import BarycentricInterpolator
+
+from reshuffle._core import FloatArray
+from reshuffle.asymptotics.curves.contour_curve import ContourCurve
+from reshuffle.asymptotics.laws.epoch_law import EpochLaw
+from reshuffle.asymptotics.laws.two_batch_law import TwoBatchLaw
+from reshuffle.asymptotics.recipes.limiting_setting import Setting
+
+_NODES = 20
+"""Steps at which curves are computed."""
+_FINE = 2000
+"""Steps at which their interpolants are looked at."""
+_NEARBY = 0.01
+"""Relative distance of the steps by which the best one is judged."""
+_ROUNDS = 4
+
+
+class Parts(NamedTuple):
+    """Bias and variance, at signal and noise one, after each of some epochs and for each of some steps.
+
+    Attributes
+    ----------
+    alphas : (m,)
+    epochs : (k,)
+    bias, variance : (m, k)
+        The bias with the cross term and what is frozen.
+    """
+
+    alphas: FloatArray
+    epochs: FloatArray
+    bias: FloatArray
+    variance: FloatArray
+
+    def risk(self, signal: float, noise: float) -> FloatArray:
+        """The risk, (m, k)."""
+        return signal**2 * self.bias + noise**2 * self.variance
+
+
+class Found(NamedTuple):
+    """The best step and number of epochs, the risk there, and by how much another could be better."""
+
+    alpha: float
+    epochs: float
+    risk: float
+    error: float
+
+
+@dataclass(frozen=True, eq=False)
+class FewEpochs:
+    """All recipes of B batches with at most some number of epochs."""
+
+    setting: Setting
+    batches: int
+    epochs: FloatArray
+
+    def _law(self, alpha: float) -> EpochLaw:
+        setting = self.setting
+        if self.batches == 2 and setting.population.is_identity and TwoBatchLaw.serves(setting.aspect, alpha):
+            return TwoBatchLaw(setting.aspect, alpha)
+        return setting.law(self.batches, alpha)
+
+    def parts(self, alphas: FloatArray) -> Parts:
+        """Bias and variance for each of the steps (m,)."""
+        found = []
+        for alpha in alphas:
+            law = self._law(float(alpha))
+            bias, cross, variance = ContourCurve(law).parts(self.epochs, noisy=True)
+            found.append((bias + cross + law.frozen[1], variance))
+        bias, variance = np.array(found).transpose(1, 0, 2)
+        return Parts(alphas, self.epochs, bias, variance)
+
+    def best(self, low: float, high: float) -> Found:
+        """The best step between two, looked at again wherever the curves through the others have their minimum."""
+        logarithms = (math.log(low) + math.log(high)) / 2 + (math.log(high) - math.log(low)) / 2 * _chebyshev
+        parts = self.parts(np.exp(logarithms))
+        alpha, _ = interpolated(parts, self.setting.signal, self.setting.noise)
+        return self._confirmed(alpha)
+
+    def _confirmed(self, alpha: float) -> Found:
+        """Parabolas through three steps in the logarithm, until they no longer move: what is left is their error."""
+        spread = _NEARBY
+        for _ in range(_ROUNDS):
+            near = self.parts(alpha * np.exp(spread * np.array([-1.0, 0.0, 1.0])))
+            risks = near.risk(self.setting.signal, self.setting.noise)
+            column = int(np.unravel_index(risks.argmin(), risks.shape)[1])
+            left, middle, right = risks[:, column]
+            bend, slope = left - 2 * middle + right, (right - left) / 2
+            move = -slope / bend if bend > 0 else -math.copysign(2.0, slope)
+            if abs(move) < 0.1:
+                break
+            alpha *= math.exp(spread * min(max(move, -5.0), 5.0))
+        best = int(risks[:, column].argmin())
+        # What the parabola has to gain, and what its cubic neighbour could.
+        gain = slope**2 / (2 * bend) + spread**2 * bend if bend > 0 else abs(slope)
+        return Found(
+            float(near.alphas[best]), float(self.epochs[column]), float(risks[best, column]), float(gain)
+        )
+
+
+_chebyshev = -np.cos((np.arange(_NODES) + 0.5) * math.pi / _NODES)
+
+
+def interpolated(parts: Parts, signal: float, noise: float) -> tuple[float, int]:
+    """The best step and the index of the best number of epochs, from logarithms interpolated in log alpha."""
+    logarithms = np.log(parts.alphas)
+    with np.errstate(divide="ignore", over="ignore"):
+        values = np.log(parts.risk(signal, noise))
+    # Beyond some step a curve has left the range of numbers; those before it tell enough.
+    usable = np.isfinite(values).all(axis=1)
+    fine = np.linspace(logarithms[usable][0], logarithms[usable][-1], _FINE)
+    risks = BarycentricInterpolator(logarithms[usable], values[usable])(fine)
+    row, column = np.unravel_index(np.argmin(risks), risks.shape)
+    return math.exp(float(fine[row])), int(column)

@@ -1,0 +1,55 @@
+"""The price of batches for any Sigma, against the limit itself at small steps."""
+
+import math
+
+import numpy as np
+import pytest
+
+from reshuffle.asymptotics import critical_alpha, learning_curve, power_law, spiked, toeplitz
+
+
+@pytest.mark.parametrize(
+    ("aspect", "batches", "eigenvalues"),
+    [
+        (0.25, 2, power_law(1.0, 12)),
+        (0.5, 3, np.array([0.5, 1.0, 2.0])),
+        (0.4, 4, toeplitz(0.5, 8)),
+        (0.5, 2, spiked([5.0], 6)),
+    ],
+)
+def test_the_price_for_any_sigma(aspect, batches, eigenvalues):
+    prices = []
+    square = float((eigenvalues**2).mean())
+    for alpha in np.array([0.04, 0.02]) / eigenvalues.max():
+        end = float(learning_curve(aspect, alpha, batches, covariance=eigenvalues).limit().total)
+        leading = (batches - 1) / (4 * batches**2) * (aspect * alpha) ** 2 * square
+        prices.append((end - aspect / (1 - aspect)) / leading)
+    # Twice the price at half the step, less that at the step, has lost its next order.
+    assert 2 * prices[1] - prices[0] == pytest.approx(1.0, abs=2e-3)
+
+
+@pytest.mark.parametrize(("aspect", "batches"), [(0.5, 1), (0.5, 3), (1.5, 2)])
+def test_the_critical_alpha_of_a_covariance_is_where_curves_stop_converging(aspect, batches):
+    eigenvalues = [0.5, 1.0, 2.0]
+    alpha = critical_alpha(aspect, batches, covariance=eigenvalues)
+    assert learning_curve(aspect, alpha * (1 - 1e-7), batches, covariance=eigenvalues).converges
+    beyond = learning_curve(aspect, alpha * (1 + 1e-7), batches, covariance=eigenvalues)
+    assert not beyond.converges
+    assert beyond.limit().total == math.inf
+    assert critical_alpha(aspect, batches, covariance=4.0) == pytest.approx(
+        critical_alpha(aspect, batches) / 4
+    )
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: power_law(-1.0), "exponent must be"),
+        (lambda: power_law(30.0), "exponent must leave the eigenvalues"),
+        (lambda: toeplitz(1.0), "correlation must lie"),
+        (lambda: spiked([1.0, 2.0], 1), "size must be a whole number"),
+    ],
+)
+def test_spectra_that_are_none(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
