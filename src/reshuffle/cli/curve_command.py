@@ -5,8 +5,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from reshuffle.cli import data, options, output
+from reshuffle.cli.complaints import InputError
 from reshuffle.cli.curve_answer import answer
 from reshuffle.cli.curve_run import Question, follow
+from reshuffle.cli.limiting.one_pass_answer import PLAIN_STREAM, StreamOptions, one_pass_answer
 from reshuffle.cli.options import (
     NO_PROBLEM,
     PLAIN,
@@ -104,9 +106,16 @@ def curve(
 
 def limits(
     *,
-    aspect: Annotated[float, Parameter(help="p / n.")],
-    alpha: Annotated[float, Parameter(help="The full-batch step; each visit takes alpha / B.")],
+    aspect: Annotated[float | None, Parameter(help="p / n.")] = None,
+    alpha: Annotated[float | None, Parameter(help="The full-batch step; each visit takes alpha / B.")] = None,
     batches: Batches = "1,2,4",
+    one_pass: Annotated[
+        bool,
+        Parameter(
+            help="One pass over fresh data with a power-law spectrum, in place of epochs.", negative=""
+        ),
+    ] = False,
+    stream: StreamOptions = PLAIN_STREAM,
     noise: Annotated[float, Parameter(help="Standard deviation of the label noise.")] = 1.0,
     signal: Annotated[float, Parameter(help="The norm of the true parameters.")] = 1.0,
     epochs: Epochs = 300,
@@ -119,8 +128,23 @@ def limits(
 
     For example:
       reshuffle limits --aspect 1.5 --alpha 0.2 --noise 0.5 --batches 1,2,4
+      reshuffle limits --one-pass --spectrum 1.5 --source 0.5 --batch-size 1,64
     """
     output.check(outputs)
+    if one_pass:
+        if aspect is not None or alpha is not None:
+            raise InputError(
+                "--one-pass has no epochs; leave out --aspect and --alpha, and give --features and --step-size."
+            )
+        output.deliver(one_pass_answer(stream, noise), outputs)
+        return
+    if stream != PLAIN_STREAM:
+        raise InputError(
+            "--spectrum, --source, --features, --batch-size, --step-size, --steps and --momentum describe the"
+            " stream of --one-pass, which is not given."
+        )
+    if aspect is None or alpha is None:
+        raise InputError("give --aspect and --alpha, or --one-pass.")
     counts = options.whole_numbers("--batches", batches)
     when = options.epochs_up_to(epochs)
     from reshuffle import asymptotics

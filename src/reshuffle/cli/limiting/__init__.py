@@ -1,0 +1,1 @@
+"""What `reshuffle limits` answers beside learning curves, one file per question."""
