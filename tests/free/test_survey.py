@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-
 from benchmarks.free_survey import expression
+
 from reshuffle import free
 
 
