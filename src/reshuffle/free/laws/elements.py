@@ -19,7 +19,7 @@ class Element(ABC):
 
     @abstractmethod
     def combine(self, *parts: Any) -> Any:
-        """Return the element from these variables."""
+        """Return the element from these ``parts``, free variables with the laws above."""
 
 
 class Circular(Element):
@@ -45,7 +45,7 @@ class Circular(Element):
         return Semicircle(self.variance / 2), Semicircle(self.variance / 2)
 
     def combine(self, *parts: Any) -> Any:
-        """Return ``s_1 + i s_2``."""
+        """Return ``s_1 + i s_2`` from the two ``parts``."""
         return parts[0] + 1j * parts[1]
 
     def __repr__(self) -> str:
@@ -67,7 +67,7 @@ class HaarUnitary(Element):
         return Bernoulli(), Bernoulli()
 
     def combine(self, *parts: Any) -> Any:
-        """Return their product."""
+        """Return the product of the two ``parts``."""
         return parts[0] * parts[1]
 
     def __repr__(self) -> str:
@@ -99,7 +99,7 @@ class RDiagonal(Element):
         return Bernoulli(), Bernoulli(), self.singular
 
     def combine(self, *parts: Any) -> Any:
-        """Return the product of the three."""
+        """Return the product of the three ``parts``."""
         return parts[0] * parts[1] * parts[2]
 
     def __repr__(self) -> str:
