@@ -36,7 +36,9 @@ def test_the_critical_alpha_of_a_covariance_is_where_curves_stop_converging(aspe
     beyond = learning_curve(aspect, alpha * (1 + 1e-7), batches, covariance=eigenvalues)
     assert not beyond.converges
     assert beyond.limit().total == math.inf
-    assert critical_alpha(aspect, batches, covariance=4.0) == pytest.approx(critical_alpha(aspect, batches) / 4)
+    assert critical_alpha(aspect, batches, covariance=4.0) == pytest.approx(
+        critical_alpha(aspect, batches) / 4
+    )
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from reshuffle.cli import data, options, output
+from reshuffle.cli.complaints import InputError
 from reshuffle.cli.curve_answer import answer
 from reshuffle.cli.curve_run import Question, follow
 from reshuffle.cli.options import (
@@ -105,10 +106,24 @@ def curve(
 def limits(
     *,
     aspect: Annotated[float, Parameter(help="p / n.")],
-    alpha: Annotated[float, Parameter(help="The full-batch step; each visit takes alpha / B.")],
+    alpha: Annotated[
+        float | None,
+        Parameter(help="The full-batch step; each visit takes alpha / B. Not needed with --best."),
+    ] = None,
     batches: Batches = "1,2,4",
     noise: Annotated[float, Parameter(help="Standard deviation of the label noise.")] = 1.0,
     signal: Annotated[float, Parameter(help="The norm of the true parameters.")] = 1.0,
+    covariance: Annotated[
+        str | None,
+        Parameter(help="Of the features: power:A (or power:A:SIZE), toeplitz:R, or eigenvalues 0.5,1,2."),
+    ] = None,
+    best: Annotated[
+        bool, Parameter(help="The best step and stopping time of each number of batches.", negative="")
+    ] = False,
+    budget: Annotated[
+        int | None,
+        Parameter(help="With --best: at most so many epochs.", converter=options.whole_number),
+    ] = None,
     epochs: Epochs = 300,
     outputs: OutputOptions = TERMINAL,
 ) -> None:
@@ -119,14 +134,30 @@ def limits(
 
     For example:
       reshuffle limits --aspect 1.5 --alpha 0.2 --noise 0.5 --batches 1,2,4
+      reshuffle limits --aspect 0.5 --noise 0.5 --best --budget 1
+      reshuffle limits --aspect 0.5 --alpha 0.5 --noise 0.1 --covariance power:1.2
     """
     output.check(outputs)
     counts = options.whole_numbers("--batches", batches)
     when = options.epochs_up_to(epochs)
     from reshuffle import asymptotics
+    from reshuffle.cli.limits_answer import best_answer, spectrum_of
 
+    sigma = spectrum_of(covariance)
+    if best:
+        if alpha is not None:
+            raise InputError("--best finds the step by itself; leave out --alpha.")
+        described = {"aspect": aspect, "noise": noise, "signal": signal}
+        answer = best_answer(described, counts, budget, covariance, sigma)
+        output.deliver(answer, outputs)
+        return
+    if alpha is None:
+        raise InputError("give --alpha, the full-batch step, or --best to find it.")
+    if budget is not None:
+        raise InputError("--budget is for --best; --epochs tells how far the curve goes.")
     curves = [
-        asymptotics.learning_curve(aspect, alpha, count, noise=noise, signal=signal) for count in counts
+        asymptotics.learning_curve(aspect, alpha, count, noise=noise, signal=signal, covariance=sigma)
+        for count in counts
     ]
     asked = {"aspect": aspect, "alpha": alpha, "noise": noise, "signal": signal}
     output.deliver(_limits_answer(asked, counts, curves, when), outputs)

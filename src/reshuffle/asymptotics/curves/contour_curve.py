@@ -66,7 +66,7 @@ class ContourCurve:
         return max(abs(1 - low), abs(1 - high))
 
     def parts(self, epochs: FloatArray, noisy: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Bias, cross term and variance after finitely many epochs (k,); without noise, only what is left of them."""
+        """Bias, cross term and variance after finitely many epochs (k,), with the digits of the bias if not noisy."""
         risk = self.around(float(epochs.max()), closely=not noisy)
         growth = max(0.0, math.log(self.rate)) if noisy else math.log(max(self.rate, 1e-300))
         bias, cross, variance = np.zeros((3, len(epochs)))
@@ -81,7 +81,7 @@ class ContourCurve:
         return np.maximum(bias, 0.0), cross, np.maximum(variance, 0.0)
 
     def _functions(self, z: Complex, epochs: FloatArray, growth: float) -> tuple[Complex, Complex]:
-        """(1 - z)^k and alpha (1 - (1 - z)^k)/z over exp(growth k), which a diverging mode would overflow without."""
+        """(1 - z)^k and alpha (1 - (1 - z)^k)/z over exp(growth k), without which they may overflow."""
         powers = np.outer(epochs, np.log(1 - z) - growth)
         if growth:
             decay = np.exp(powers)
@@ -115,7 +115,7 @@ class ContourCurve:
     def _horizon(self, signal: float, noise: float, frozen: float) -> tuple[float, float]:
         """An epoch, and the risk that is left beyond it: inf if nothing is better there, nan if it is not known."""
         low, high = self.law.ends
-        if 0 < low and high < 2:
+        if low > 0 and high < 2:
             last = _power_of_two(_FADED / -math.log(max(self.rate, 1e-300)))
             return last, frozen + noise**2 * self.limiting_variance()
         if not (low < 0 or high > 2):
