@@ -66,7 +66,7 @@ class ContourCurve:
         return max(abs(1 - low), abs(1 - high))
 
     def parts(self, epochs: FloatArray, noisy: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Bias, cross term and variance after finitely many epochs (k,), with the digits of the bias if not noisy."""
+        """Bias, cross term and variance after epochs (k,); if not noisy, the bias with all its digits."""
         risk = self.around(float(epochs.max()), closely=not noisy)
         growth = max(0.0, math.log(self.rate)) if noisy else math.log(max(self.rate, 1e-300))
         bias, cross, variance = np.zeros((3, len(epochs)))
