@@ -10,7 +10,10 @@ import numpy as np
 
 import reshuffle as rs
 from reshuffle import asymptotics, plotting
+from reshuffle.asymptotics.arguments import population
 from reshuffle.asymptotics.laws.batch_law import BatchLaw
+from reshuffle.asymptotics.recipes.few_epochs import FewEpochs, Parts, interpolated
+from reshuffle.asymptotics.recipes.limiting_setting import Setting
 
 PICTURES = Path(__file__).parent / "pictures"
 BATCHES = (1, 2, 3, 4, 8)
@@ -154,6 +157,53 @@ def price_of_batches():
     return figure
 
 
+def best_risks(aspect, batches, budgets, noises):
+    """The best risk of any step within each budget of epochs (rows) at each noise (columns)."""
+    setting = Setting(aspect, population(None), 1.0, 1.0)
+    full = 2 / (1 + math.sqrt(aspect)) ** 2
+    search = FewEpochs(setting, batches, np.arange(1.0, max(budgets) + 1))
+    angles = -np.cos((np.arange(24) + 0.5) * math.pi / 24)
+    low, high = math.log(full / 40), math.log(1.1 * batches * full)
+    parts = search.parts(np.exp((low + high) / 2 + (high - low) / 2 * angles))
+    found = np.ones((len(budgets), len(noises)))
+    for i, budget in enumerate(budgets):
+        kept = Parts(parts.alphas, parts.epochs[:budget], parts.bias[:, :budget], parts.variance[:, :budget])
+        for j, noise in enumerate(noises):
+            alpha, column = interpolated(kept, 1.0, noise)
+            at = np.interp(math.log(alpha), np.log(parts.alphas), np.arange(len(parts.alphas)))
+            near = slice(max(0, int(at) - 3), int(at) + 5)
+            curve = np.polyfit(np.log(parts.alphas[near] / alpha), kept.risk(1.0, noise)[near, column], 6)
+            found[i, j] = min(1.0, curve[-1])
+    return found
+
+
+def gain_of_batching():
+    """By how much four batches lower the best risk of full batch, over aspect and noise, for four budgets."""
+    budgets, batches = (1, 2, 4, 8), 4
+    aspects, noises = np.geomspace(0.1, 4, 9), np.geomspace(0.1, 3, 24)
+    pairs = [[best_risks(a, b, budgets, noises) for a in aspects] for b in (1, batches)]
+    full, batched = np.array(pairs)
+    gain = 100 * (1 - batched / full)
+    figure = plotting.figure(11.0, 3.2)
+    for i, ax in enumerate(figure.subplots(1, len(budgets), sharey=True)):
+        levels = [0, 1, 2, 5, 10, 20, 30, 40, 60, 80, 100]
+        drawn = ax.contourf(aspects, noises, np.maximum(gain[:, i].T, 0), levels=levels, cmap="viridis")
+        lines = ax.contour(
+            aspects, noises, gain[:, i].T, levels=[1, 5, 20, 40], colors="white", linewidths=0.6
+        )
+        ax.clabel(lines, fmt="%g%%", fontsize=7)
+        ax.set(xscale="log", yscale="log", xlabel="p/n", title=f"at most {budgets[i]} epochs")
+        print(f"gain at p/n = 0.5, noise 0.5, {budgets[i]} epochs:", _at(aspects, noises, gain[:, i]))
+    figure.axes[0].set_ylabel("noise / signal")
+    figure.colorbar(drawn, ax=figure.axes, label="risk saved, %")
+    return figure
+
+
+def _at(aspects, noises, values):
+    i, j = np.abs(np.log(aspects / 0.5)).argmin(), np.abs(np.log(noises / 0.5)).argmin()
+    return f"{values[i, j]:.1f}% (p/n = {aspects[i]:.2f}, noise {noises[j]:.2f}); largest {values.max():.1f}%"
+
+
 if __name__ == "__main__":
-    for draw in (spectra, learning_curves, critical_steps, price_of_batches):
+    for draw in (spectra, learning_curves, critical_steps, price_of_batches, gain_of_batching):
         draw().savefig(PICTURES / f"{draw.__name__}.png")

@@ -140,7 +140,7 @@ def population(covariance: Covariance, source: ArrayLike | None = None) -> Popul
     points, weights = _spectrum(covariance)
     shares = _shares(source, weights)
     eigenvalues, owner = np.unique(points, return_inverse=True)
-    together = np.bincount(owner, weights)
+    together = np.asarray(np.bincount(owner, weights), dtype=float)
     # Exactly one where nothing is asked for: the sums round.
     relative = np.ones(len(eigenvalues)) if source is None else np.bincount(owner, shares) / together
     relative = np.ones(1) if len(eigenvalues) == 1 else relative

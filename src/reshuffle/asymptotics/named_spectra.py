@@ -27,8 +27,8 @@ def power_law(exponent: float, size: int = 200) -> FloatArray:
     count = checks.whole_number("size", size, 1)
     if not power * np.log10(count) <= 12:
         raise ValueError(
-            f"exponent must leave the eigenvalues within a factor 1e12 of each other, but {count}^-{power:g} is smaller;"
-            " take a smaller exponent or size."
+            f"exponent must leave the eigenvalues within a factor 1e12 of each other, but {count}^-{power:g} is"
+            " smaller; take a smaller exponent or size."
         )
     return np.asarray(np.arange(1.0, count + 1) ** -power)
 

@@ -23,8 +23,9 @@ def application() -> "App":
 
     from reshuffle import __version__
     from reshuffle.cli.advise_command import advise
-    from reshuffle.cli.curve_command import curve, limits
+    from reshuffle.cli.curve_command import curve
     from reshuffle.cli.explore_command import explore
+    from reshuffle.cli.limiting.limits_command import limits
     from reshuffle.cli.reproduce_command import reproduce
     from reshuffle.cli.spectrum_command import spectrum
     from reshuffle.cli.stability_command import stability

@@ -1,20 +1,17 @@
-"""`reshuffle curve` and `reshuffle limits`: learning curves of one problem, and in the proportional limit."""
+"""`reshuffle curve`: learning curves of one problem."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
 
 from reshuffle.cli import data, options, output
-from reshuffle.cli.complaints import InputError
 from reshuffle.cli.curve_answer import answer
 from reshuffle.cli.curve_run import Question, follow
-from reshuffle.cli.limiting.one_pass_answer import PLAIN_STREAM, StreamOptions, one_pass_answer
 from reshuffle.cli.options import (
     NO_PROBLEM,
     PLAIN,
     TERMINAL,
     Alpha,
-    Batches,
     Epochs,
     OutputOptions,
     ProblemOptions,
@@ -22,14 +19,6 @@ from reshuffle.cli.options import (
     Schemes,
     Step,
 )
-from reshuffle.cli.output import Answer, number
-from reshuffle.cli.terminal import Series
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
-
-    from reshuffle._core import FloatArray
-    from reshuffle.asymptotics import LearningCurve
 
 _BATCHES = "1,2,4"
 
@@ -102,135 +91,3 @@ def curve(
 
     curves = [follow(asked, visiting, alpha, step) for visiting in track(visitings, len(visitings), "curves")]
     output.deliver(answer(posed, problem, asked, curves), outputs)
-
-
-def limits(
-    *,
-    aspect: Annotated[float | None, Parameter(help="p / n.")] = None,
-    alpha: Annotated[float | None, Parameter(help="The full-batch step; each visit takes alpha / B.")] = None,
-    batches: Batches = "1,2,4",
-    one_pass: Annotated[
-        bool,
-        Parameter(
-            help="One pass over fresh data with a power-law spectrum, in place of epochs.", negative=""
-        ),
-    ] = False,
-    stream: StreamOptions = PLAIN_STREAM,
-    noise: Annotated[float, Parameter(help="Standard deviation of the label noise.")] = 1.0,
-    signal: Annotated[float, Parameter(help="The norm of the true parameters.")] = 1.0,
-    epochs: Epochs = 300,
-    outputs: OutputOptions = TERMINAL,
-) -> None:
-    """Learning curves in the proportional limit, with no data at all.
-
-    n and p go to infinity with p / n fixed; Gaussian features; full batch
-    and random reshuffling of any number of batches.
-
-    For example:
-      reshuffle limits --aspect 1.5 --alpha 0.2 --noise 0.5 --batches 1,2,4
-      reshuffle limits --one-pass --spectrum 1.5 --source 0.5 --batch-size 1,64
-    """
-    output.check(outputs)
-    if one_pass:
-        if aspect is not None or alpha is not None:
-            raise InputError(
-                "--one-pass has no epochs; leave out --aspect and --alpha, and give --features and --step-size."
-            )
-        output.deliver(one_pass_answer(stream, noise), outputs)
-        return
-    if stream != PLAIN_STREAM:
-        raise InputError(
-            "--spectrum, --source, --features, --batch-size, --step-size, --steps and --momentum describe the"
-            " stream of --one-pass, which is not given."
-        )
-    if aspect is None or alpha is None:
-        raise InputError("give --aspect and --alpha, or --one-pass.")
-    counts = options.whole_numbers("--batches", batches)
-    when = options.epochs_up_to(epochs)
-    from reshuffle import asymptotics
-
-    curves = [
-        asymptotics.learning_curve(aspect, alpha, count, noise=noise, signal=signal) for count in counts
-    ]
-    asked = {"aspect": aspect, "alpha": alpha, "noise": noise, "signal": signal}
-    output.deliver(_limits_answer(asked, counts, curves, when), outputs)
-
-
-def _limits_answer(
-    asked: dict[str, float], counts: list[int], curves: list["LearningCurve"], when: "FloatArray"
-) -> Answer:
-    import numpy as np
-
-    import reshuffle as rs
-    from reshuffle import plotting
-
-    risks = [curve.risk(when) for curve in curves]
-    best = [curve.best_epoch() for curve in curves]
-    ends = [float(curve.limit().total) for curve in curves]
-    parts = ("frozen", "bias", "cross", "variance")
-    records: list[dict[str, Any]] = []
-    for count, curve, risk, stop, end in zip(counts, curves, risks, best, ends, strict=True):
-        records.append(
-            {
-                "batches": count,
-                "converges": curve.converges,
-                "best_epoch": vars(stop),
-                "limit": end,
-                "epochs": when,
-                "risk": {"total": risk.total} | {part: getattr(risk, part) for part in parts},
-            }
-        )
-    columns = {
-        "batches": np.repeat(counts, len(when)),
-        "epoch": np.tile(when.astype(np.int64), len(counts)),
-        "risk": np.concatenate([risk.total for risk in risks]),
-    } | {part: np.concatenate([getattr(risk, part) for risk in risks]) for part in parts}
-    return Answer(
-        title="p / n = {aspect:g}, alpha = {alpha:g}, noise {noise:g}, signal {signal:g}: "
-        "the proportional limit, no data".format(**asked),
-        headings=["batches", "converges", "best epoch", "risk there", "limit"],
-        rows=[
-            [
-                str(record["batches"]),
-                "yes" if record["converges"] else "no",
-                number(record["best_epoch"]["epoch"]),
-                number(record["best_epoch"]["risk"]),
-                number(record["limit"]),
-            ]
-            for record in records
-        ],
-        data={"command": "limits", "version": rs.__version__, **asked, "curves": records},
-        columns=columns,
-        draw=lambda: _limits_picture(counts, when, risks, best),
-        series=[
-            Series(
-                plotting.scheme_label("reshuffling", count),
-                when,
-                np.asarray(risk.total),
-            )
-            for count, risk in zip(counts, risks, strict=True)
-        ],
-        xlabel="epochs",
-        ylabel="risk of the mean iterate",
-        far=bool(when[-1] > options.EVERY_EPOCH),
-    )
-
-
-def _limits_picture(counts: list[int], when: "FloatArray", risks: list[Any], best: list[Any]) -> "Picture":
-    from reshuffle import plotting
-
-    picture = plotting.figure(6.8, 4.2)
-    ax = picture.add_subplot()
-    for count, risk, stop in zip(counts, risks, best, strict=True):
-        label, colour = (
-            plotting.scheme_label("reshuffling", count),
-            plotting.scheme_colour("reshuffling", count),
-        )
-        plotting.risk_curve(risk, label=label, colour=colour, ax=ax)
-        if stop.epoch <= when[-1]:
-            plotting.mark_best(stop.epoch, stop.risk, colour=colour, ax=ax)
-    plotting.scale_values(ax)
-    if when[-1] > options.EVERY_EPOCH:
-        ax.set_xscale("symlog")
-    ax.legend(frameon=False, fontsize=9)
-    return picture

@@ -24,8 +24,8 @@ def best_epoch(risk: Curve, bend: Bend, last: float, after: float) -> BestEpoch:
     """Minimise a smooth curve over the epochs 0, 1, ..., last, by branch and bound.
 
     Between two epochs a < b the curve lies above the chord less (b - a)^2 / 8 times the bound of its second
-    derivative. Intervals that stay above the smallest risk seen are dropped, the others are halved until single epochs
-    are left.
+    derivative. Intervals that stay above the smallest risk seen are dropped, the others are halved until single
+    epochs are left.
 
     Parameters
     ----------

@@ -66,7 +66,7 @@ class ContourCurve:
         return max(abs(1 - low), abs(1 - high))
 
     def parts(self, epochs: FloatArray, noisy: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Bias, cross term and variance after finitely many epochs (k,); without noise, only what is left of them."""
+        """Bias, cross term and variance after epochs (k,); if not noisy, the bias with all its digits."""
         risk = self.around(float(epochs.max()), closely=not noisy)
         growth = max(0.0, math.log(self.rate)) if noisy else math.log(max(self.rate, 1e-300))
         bias, cross, variance = np.zeros((3, len(epochs)))
@@ -81,7 +81,7 @@ class ContourCurve:
         return np.maximum(bias, 0.0), cross, np.maximum(variance, 0.0)
 
     def _functions(self, z: Complex, epochs: FloatArray, growth: float) -> tuple[Complex, Complex]:
-        """(1 - z)^k and alpha (1 - (1 - z)^k)/z over exp(growth k), which a diverging mode would overflow without."""
+        """(1 - z)^k and alpha (1 - (1 - z)^k)/z over exp(growth k), without which they may overflow."""
         powers = np.outer(epochs, np.log(1 - z) - growth)
         if growth:
             decay = np.exp(powers)

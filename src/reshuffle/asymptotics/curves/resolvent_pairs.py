@@ -93,7 +93,7 @@ class TwoResolvents:
         ]
 
     def _maps(self, row: int, columns: IntArray) -> Blocks:
-        """The maps move -> mean of lambda^2 G(lambda) move G'(lambda) for each type, as in `BatchSystem.between`."""
+        """The maps move -> mean of lambda^2 G(lambda) move G'(lambda) for each type, all at once."""
         weights = (self.system.weights * self.system.eigenvalues**2)[:, np.newaxis]
         maps = []
         for flat, sizes in zip(self._flat, self.system.symmetry.sizes, strict=True):

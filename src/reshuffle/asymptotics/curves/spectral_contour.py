@@ -100,5 +100,5 @@ def _elliptic(v: Complex, periods: float) -> tuple[Complex, Complex, Complex]:
 
 
 def symmetric_sum(weights: Complex, values: Complex) -> FloatArray:
-    """The integral of what is conjugate on conjugate points, from the upper half: 2 Re sum w f, along the last axis."""
+    """2 Re sum w f along the last axis: the integral of what is conjugate on conjugate points."""
     return np.asarray(2 * (values @ weights).real)

@@ -57,7 +57,8 @@ class SpectralRisk:
     After an algorithm the error is decay(alpha Z) e_0 + drift(alpha Z) Xtilde' eta / n. With R = (z - alpha Z)^-1
     and S the squared signal,
 
-        bias = oint oint decay(z) decay(z') tau(R Sigma R' S),  variance = aspect oint oint drift drift' tau(R Sigma R' M);
+        bias = oint oint decay(z) decay(z') tau(R Sigma R' S),
+        variance = aspect oint oint drift(z) drift(z') tau(R Sigma R' M);
 
     with Sigma = s I, or S = I in the bias, one integral is enough. The null space of X has its own part, for
     decay(0) = 1: what is frozen, and how it meets the rest.

@@ -23,9 +23,9 @@ _SHARE = 0.97
 def outer_ends(system: BatchSystem) -> tuple[float, float]:
     """The lowest and the highest point of the continuous spectrum of alpha Z.
 
-    Outside the spectrum the unknowns H(z) are real. At the end e that is approached they turn like a square root, and
-    far away they fall like 1/z: dH/dz is about (z - e)^(-1/2) (z - a)^(-3/2), with a the other end, and the change of
-    its logarithm from step to step tells how far e is. An atom at zero is no end: H has no pole there.
+    Outside the spectrum the unknowns H(z) are real. At the end e that is approached they turn like a square root,
+    and far away they fall like 1/z: dH/dz is about (z - e)^(-1/2) (z - a)^(-3/2), with a the other end, and the
+    change of its logarithm from step to step tells how far e is. An atom at zero is no end: H has no pole there.
 
     Parameters
     ----------

@@ -31,8 +31,8 @@ class BestRecipe:
     ----------
     batches : int
     alpha, epochs : float
-        The full-batch step and the number of epochs. Where smaller steps and more epochs are better for ever they are
-        0 and inf: the infimum is that of gradient flow, which no recipe reaches.
+        The full-batch step and the number of epochs. Where smaller steps and more epochs are better for ever they
+        are 0 and inf: the infimum is that of gradient flow, which no recipe reaches.
     risk : float
         The limiting risk, or its infimum.
     error : float
@@ -40,8 +40,8 @@ class BestRecipe:
     time : float
         alpha times epochs; of an infimum, the best time of flow.
     slope : float
-        What a small step costs at its best epoch: the risk is that of flow + slope alpha + O(alpha^2). It is c_1/B, the
-        same c_1 for every number of batches. nan where flow has no best time.
+        What a small step costs at its best epoch: the risk is that of flow + slope alpha + O(alpha^2). It is c_1/B,
+        the same c_1 for every number of batches. nan where flow has no best time.
     flow, averaged_flow : BestTime
         Gradient flow and its mean over time, stopped when they are best.
     ridge : BestRidge
@@ -160,7 +160,7 @@ def best_recipe(
         Beside gradient flow, its average, the best ridge and the Bayes optimum.
 
     >>> best_recipe(0.5, noise=0.5, batches=2, epochs=1)  # doctest: +ELLIPSIS
-    BestRecipe(batches=2, alpha=1.40..., epochs=1, risk=0.297...; flow 0.182161, ..., best ridge 0.175391, Bayes 0.175391)
+    BestRecipe(batches=2, alpha=1.00..., epochs=1, risk=0.296875; flow 0.182161, ..., Bayes 0.175391)
     >>> best_recipe(0.5, noise=0.5, batches=2)  # doctest: +ELLIPSIS
     BestRecipe(batches=2, alpha -> 0, alpha epochs -> 4.00437, risk -> 0.182161; ...)
     """
@@ -171,7 +171,7 @@ def best_recipe(
         checks.nonnegative("signal", signal),
     )
     budget = None if epochs is None else checks.whole_number("epochs", epochs, 1)
-    several = isinstance(batches, Sequence) or isinstance(batches, np.ndarray)
+    several = isinstance(batches, (Sequence, np.ndarray))
     counts = [arguments.batches(count) for count in (batches if several else [batches])]  # type: ignore[union-attr, list-item]
     if not counts:
         raise ValueError("batches must be a whole number >= 1, or several, but there is none.")

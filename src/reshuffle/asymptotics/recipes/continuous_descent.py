@@ -83,8 +83,8 @@ class Flow:
     def slope(self) -> float:
         """c_1 of docs/price_of_batches.md: min over k of the risk is that of flow + (alpha/B) c_1 + O(alpha^2).
 
-        To first order B batches follow flow of W + (alpha/2B) W^2, up to a change of time, which costs nothing at the
-        best one. So c_1 is half the derivative of the risk along exp(-t W) -> -t W^2 exp(-t W).
+        To first order B batches follow flow of W + (alpha/2B) W^2, up to a change of time, which costs nothing at
+        the best one. So c_1 is half the derivative of the risk along exp(-t W) -> -t W^2 exp(-t W).
         """
         setting, time = self.setting, self.best.time
         if not 0 < time < math.inf:

@@ -84,7 +84,7 @@ class FewEpochs:
         return self._confirmed(alpha)
 
     def _confirmed(self, alpha: float) -> Found:
-        """Parabolas through three steps in the logarithm, until they no longer move: what is left is their error."""
+        """Parabolas through three steps in the logarithm, until they no longer move."""
         spread = _NEARBY
         for _ in range(_ROUNDS):
             near = self.parts(alpha * np.exp(spread * np.array([-1.0, 0.0, 1.0])))

@@ -44,16 +44,16 @@ def best_ridge(setting: Setting) -> BestRidge:
     risk = setting.around(-0.5 * least)
 
     def curve(penalties: FloatArray) -> FloatArray:
-        l = penalties[:, np.newaxis] * unit
-        return setting.total(risk, l / (risk.points + l), unit / (risk.points + l))
+        scaled = penalties[:, np.newaxis] * unit
+        return setting.total(risk, scaled / (risk.points + scaled), unit / (risk.points + scaled))
 
     return BestRidge(*smallest(curve, least / unit, _LARGEST / unit))
 
 
 def bayes_risk(setting: Setting) -> float:
-    """The smallest risk of any estimator, for a Gaussian signal whose variance along each eigenvalue is the source's.
+    """The smallest risk of any estimator, for a Gaussian signal with the variances of the source.
 
-    In units of the signal's own standard deviations the prior has no direction and Sigma has the eigenvalues lambda s.
+    In units of the signal's standard deviations the prior has no direction, and Sigma the eigenvalues lambda s.
     There the posterior mean is ridge with penalty l = noise^2 aspect / signal^2, and its risk
     noise^2 (1/(l v) - 1), 1/v = l + aspect tau(lambda s/(1 + lambda s v)) (Dobriban and Wager, 2018).
     """

@@ -1,1 +1,1 @@
-"""What `reshuffle limits` answers beside learning curves, one file per question."""
+"""`reshuffle limits`: learning curves, best recipes and one pass, one file per answer."""
