@@ -128,7 +128,7 @@ def _orthogonal(matrix: FloatArray) -> FloatArray | None:
         np.fill_diagonal(cosines, 0.0)
         if not np.abs(cosines).max() < _APART:
             return None
-    return norms
+    return np.asarray(norms)
 
 
 _CHUNK = 1 << 22

@@ -198,9 +198,9 @@ class CavityPath:
         times = [*nodes.nodes.tolist(), visiting.steps if visiting.last == 1 else visiting.steps - 1]
         rules = [np.einsum("pq,pkab->kaqb", nodes.convolution_at(t), powers) for t in times]
         met = np.stack(rules, axis=1).reshape(k, len(times) * parts, -1) @ by_mode
-        found = met.reshape(k, len(times), parts, parts * k).transpose(1, 2, 0, 3)
-        *_, before_last = found = found.reshape(len(times), parts * k, parts * k)
-        kernels = found[:-1]
+        by_time = met.reshape(k, len(times), parts, parts * k).transpose(1, 2, 0, 3)
+        found = by_time.reshape(len(times), parts * k, parts * k)
+        kernels, before_last = found[:-1], found[-1]
         if visiting.last == 1:
             return kernels, before_last
         state = self._before(before_last)
