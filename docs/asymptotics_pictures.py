@@ -169,11 +169,7 @@ def best_risks(aspect, batches, budgets, noises):
     for i, budget in enumerate(budgets):
         kept = Parts(parts.alphas, parts.epochs[:budget], parts.bias[:, :budget], parts.variance[:, :budget])
         for j, noise in enumerate(noises):
-            alpha, column = interpolated(kept, 1.0, noise)
-            at = np.interp(math.log(alpha), np.log(parts.alphas), np.arange(len(parts.alphas)))
-            near = slice(max(0, int(at) - 3), int(at) + 5)
-            curve = np.polyfit(np.log(parts.alphas[near] / alpha), kept.risk(1.0, noise)[near, column], 6)
-            found[i, j] = min(1.0, curve[-1])
+            found[i, j] = min(1.0, interpolated(kept, 1.0, noise)[2])
     return found
 
 
@@ -188,7 +184,9 @@ def gain_of_batching():
     for i, ax in enumerate(figure.subplots(1, len(budgets), sharey=True)):
         levels = [0, 1, 2, 5, 10, 20, 30, 40, 60, 80, 100]
         drawn = ax.contourf(aspects, noises, np.maximum(gain[:, i].T, 0), levels=levels, cmap="viridis")
-        lines = ax.contour(aspects, noises, gain[:, i].T, levels=[1, 5, 20, 40], colors="white", linewidths=0.6)
+        lines = ax.contour(
+            aspects, noises, gain[:, i].T, levels=[1, 5, 20, 40], colors="white", linewidths=0.6
+        )
         ax.clabel(lines, fmt="%g%%", fontsize=7)
         ax.set(xscale="log", yscale="log", xlabel="p/n", title=f"at most {budgets[i]} epochs")
         print(f"gain at p/n = 0.5, noise 0.5, {budgets[i]} epochs:", _at(aspects, noises, gain[:, i]))
