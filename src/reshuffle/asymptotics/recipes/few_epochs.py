@@ -108,7 +108,7 @@ _chebyshev = -np.cos((np.arange(_NODES) + 0.5) * math.pi / _NODES)
 
 
 def interpolated(parts: Parts, signal: float, noise: float) -> tuple[float, int, float]:
-    """The best step, the index of the best number of epochs and the risk there, from logarithms interpolated in log alpha."""
+    """The best step, the index of the best number of epochs and the risk there, interpolated in log alpha."""
     logarithms = np.log(parts.alphas)
     with np.errstate(divide="ignore", over="ignore"):
         values = np.log(parts.risk(signal, noise))
