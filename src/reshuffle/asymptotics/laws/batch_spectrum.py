@@ -156,8 +156,8 @@ def critical_alpha(aspect: float, batches: int, covariance: Covariance = None) -
 
     >>> critical_alpha(1.0, 1), round(critical_alpha(1.5, 2), 6)
     (0.5, 0.612366)
-    >>> round(critical_alpha(0.5, 4, covariance=[0.5, 1.0, 2.0]), 6)
-    1.527803
+    >>> round(critical_alpha(0.5, 1, covariance=4.0), 6) == round(critical_alpha(0.5, 1) / 4, 6)
+    True
     """
     ratio, number, spectrum = arguments.aspect(aspect), arguments.batches(batches), population(covariance)
     full_batch = 2 / (1 + math.sqrt(ratio)) ** 2

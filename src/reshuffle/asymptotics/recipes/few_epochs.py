@@ -80,7 +80,7 @@ class FewEpochs:
         """The best step between two, looked at again wherever the curves through the others have their minimum."""
         logarithms = (math.log(low) + math.log(high)) / 2 + (math.log(high) - math.log(low)) / 2 * _chebyshev
         parts = self.parts(np.exp(logarithms))
-        alpha, _ = interpolated(parts, self.setting.signal, self.setting.noise)
+        alpha, _, _ = interpolated(parts, self.setting.signal, self.setting.noise)
         return self._confirmed(alpha)
 
     def _confirmed(self, alpha: float) -> Found:
@@ -107,8 +107,8 @@ class FewEpochs:
 _chebyshev = -np.cos((np.arange(_NODES) + 0.5) * math.pi / _NODES)
 
 
-def interpolated(parts: Parts, signal: float, noise: float) -> tuple[float, int]:
-    """The best step and the index of the best number of epochs, from logarithms interpolated in log alpha."""
+def interpolated(parts: Parts, signal: float, noise: float) -> tuple[float, int, float]:
+    """The best step, the index of the best number of epochs and the risk there, interpolated in log alpha."""
     logarithms = np.log(parts.alphas)
     with np.errstate(divide="ignore", over="ignore"):
         values = np.log(parts.risk(signal, noise))
@@ -117,4 +117,4 @@ def interpolated(parts: Parts, signal: float, noise: float) -> tuple[float, int]
     fine = np.linspace(logarithms[usable][0], logarithms[usable][-1], _FINE)
     risks = BarycentricInterpolator(logarithms[usable], values[usable])(fine)
     row, column = np.unravel_index(np.argmin(risks), risks.shape)
-    return math.exp(float(fine[row])), int(column)
+    return math.exp(float(fine[row])), int(column), math.exp(float(risks[row, column]))
