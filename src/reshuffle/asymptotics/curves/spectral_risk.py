@@ -32,7 +32,7 @@ class Forms(NamedTuple):
 
     def __call__(self, values: Complex) -> FloatArray:
         """The form of functions (k, n)."""
-        return self.bilinear(values, values) + 2 * (values @ self.linear).real
+        return np.asarray(self.bilinear(values, values) + 2 * (values @ self.linear).real)
 
     def bilinear(self, left: Complex, right: Complex) -> FloatArray:
         """Its quadratic part for two functions (k, n) each, symmetric in them."""

@@ -80,6 +80,6 @@ def bayes_risk(setting: Setting) -> float:
 def _without_noise(setting: Setting) -> float:
     spread = setting.population.eigenvalues * setting.population.source
     merged, owner = np.unique(spread, return_inverse=True)
-    weights = np.bincount(owner, setting.population.weights)
+    weights: FloatArray = np.bincount(owner, setting.population.weights).astype(np.float64)
     even = type(setting.population)(merged, weights, np.ones(len(merged)))
     return setting.signal**2 * even.frozen(setting.aspect)[1]
