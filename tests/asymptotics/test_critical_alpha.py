@@ -37,9 +37,8 @@ def test_many_batches_leave_where_their_spectrum_does(aspect, batches):
 
 
 def test_two_batches_through_the_general_search():
-    from reshuffle.asymptotics.laws.batch_spectrum import _many_batches
-
-    assert _many_batches(0.7, 2, 0.5, 1.06) == pytest.approx(critical_alpha(0.7, 2), rel=1e-9)
+    """Features of another size are asked of the law of any number of batches, which knows no closed form."""
+    assert 2 * critical_alpha(0.7, 2, 2.0) == pytest.approx(critical_alpha(0.7, 2), rel=1e-9)
 
 
 @pytest.mark.parametrize(("aspect", "batches", "n"), [(0.25, 2, 400), (1.5, 2, 240), (1.5, 3, 240)])
