@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from reshuffle._core import FloatArray, checks
+from reshuffle._core.confidence import ErrorKind
 from reshuffle.asymptotics import arguments
 from reshuffle.asymptotics.arguments import Covariance
 from reshuffle.asymptotics.recipes.continuous_descent import BestTime, Flow
@@ -49,6 +50,8 @@ class BestRecipe:
         Ridge with the best penalty.
     bayes : float
         The smallest risk of any estimator for a Gaussian signal. For one without a direction it is that of `ridge`.
+    error_kind : str
+        In which sense the error is meant.
     """
 
     batches: int
@@ -62,6 +65,7 @@ class BestRecipe:
     averaged_flow: BestTime
     ridge: BestRidge
     bayes: float
+    error_kind: ErrorKind = "estimate"
 
     @property
     def is_attained(self) -> bool:

@@ -10,7 +10,16 @@ from numpy.typing import ArrayLike, NDArray
 from reshuffle.free.algebra.expression import Expression
 from reshuffle.free.algebra.functions import generated
 from reshuffle.free.algebra.requirements import require_invertible
-from reshuffle.free.checks import Complex, ConvergenceError, Real, complex_points, count, number, real_points
+from reshuffle.free.checks import (
+    Complex,
+    ConvergenceError,
+    ErrorKind,
+    Real,
+    complex_points,
+    count,
+    number,
+    real_points,
+)
 from reshuffle.free.planar.hermitised import Hermitised, Plane
 from reshuffle.free.planar.kernels import planar_atoms
 from reshuffle.free.solver.extrapolation import Resolved
@@ -39,6 +48,8 @@ class PlaneGrid:
     mass : float
         Of the grid's cells, each with the density of its midpoint, and of the atoms: close to 1 where the
         grid is fine.
+    error_kind : str
+        In which sense errors are meant.
     """
 
     x: Real
@@ -47,6 +58,7 @@ class PlaneGrid:
     error: Real
     converged: NDArray[np.bool_]
     mass: float
+    error_kind: ErrorKind = "estimate"
 
     def __repr__(self) -> str:
         rows, columns = self.density.shape
