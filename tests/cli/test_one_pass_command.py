@@ -15,7 +15,7 @@ def test_it_tells_what_the_library_finds(capsys):
         "--one-pass",
         "--features",
         "50",
-        "--step",
+        "--step-size",
         "0.1",
         "--steps",
         "300",
@@ -60,7 +60,7 @@ def test_a_step_that_is_too_large_says_what_diverges(capsys):
         ("--one-pass --aspect 1", "--one-pass has no epochs"),
         ("--one-pass --step-size 0", "step must be a number > 0"),
         ("--aspect 1 --alpha 0.1 --steps 5", "--one-pass, which is not given"),
-        ("--aspect 1", "give --aspect and --alpha"),
+        ("--aspect 1", "give --alpha, the full-batch step, or --best"),
     ],
 )
 def test_it_refuses(capsys, arguments, message):

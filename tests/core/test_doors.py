@@ -71,6 +71,7 @@ _ARGUMENTS = {
     "peak": 0.1,
     "total": 5,
     "over": {"momentum": [0.0]},
+    "rows": 2,
 }
 _RUNS = {"Run": rs.RandomReshuffling(2)}
 

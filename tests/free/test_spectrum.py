@@ -234,3 +234,12 @@ def test_resolved_densities_tell_their_error_and_its_kind():
     assert repr(found).startswith("Resolved(3 points, 3 of them converged, +- ")
     assert repr(found).endswith("at most (estimate))")
     assert repr(s.resolve(0.2)).startswith(f"Resolved({float(s.density(0.2)):.6g} +- ")
+
+
+@pytest.mark.parametrize("ratio", [0.5, 0.7, 1.2])
+def test_the_density_at_an_end_of_the_support_is_zero(ratio):
+    """Two solutions meet there, and one that is only nearly found would count as none."""
+    x, y = free.variables(*[free.MarchenkoPastur(ratio, 0.2)] * 2)
+    s = free.spectrum(x + y - (x * y + y * x) / 2)
+    ends = np.array(s.support).ravel()
+    assert (s.density(ends) < 1e-4).all()

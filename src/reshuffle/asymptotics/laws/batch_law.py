@@ -96,7 +96,7 @@ class BatchLaw(EpochLaw):
         )
 
     def afford(self, seconds: float) -> None:
-        """Refuse what is estimated to cost more than the budget, before it has cost anything."""
+        """Refuse what is estimated to cost so many `seconds`, if that is beyond the budget."""
         if seconds > self.budget:
             raise BudgetError(
                 f"a curve of {self!r} costs about {seconds:.2g} s of one core, more than the budget of"
@@ -160,7 +160,7 @@ class BatchLaw(EpochLaw):
         return self._state(inner, unknowns)
 
     def outside(self, z: Complex) -> Complex:
-        """The Cauchy transforms of law, signal and noise, (3, points), at points away from the spectrum."""
+        """The Cauchy transforms of law, signal and noise, (3, n), at points z (n,) away from the spectrum."""
         state, unit = self.states(z), self.system.unit
         signal = self.system.average(state.blocks[:1], 1)[0][:, 0, 0]
         return np.array([state.resolvent[:, 0, 0] / unit, signal / unit, self.system.noise_transform(state)])

@@ -55,7 +55,7 @@ class EpochLaw(Law):
         return np.where(mirrored, values.conj(), values).reshape(3, *points.shape)
 
     def outside(self, z: Complex) -> Complex:
-        """The same at points (n,) above the axis and away from the spectrum, where they are found at once."""
+        """The same at points z (n,) above the axis and away from the spectrum, where they are found at once."""
         return self._transforms(z)
 
     @property

@@ -84,7 +84,12 @@ class BestRecipe:
 
 @dataclass(frozen=True, eq=False)
 class BestRecipes(Sequence[BestRecipe]):
-    """The best recipe of each of several numbers of batches, in the order in which they were asked for."""
+    """The best recipe of each of several numbers of batches, in the order in which they were asked for.
+
+    Attributes
+    ----------
+    recipes : tuple of BestRecipe
+    """
 
     recipes: tuple[BestRecipe, ...]
 

@@ -61,6 +61,16 @@ def frontier_exponents(spectrum: float, source: float) -> tuple[float, float]:
     to train longer buys logarithms, to train less leaves T^(-c/a) or more. So T = p^a, compute = p^(1 + a), up to
     logarithms where b > a and the noise of the gradients fades last.
 
+    Parameters
+    ----------
+    spectrum, source : float
+        The exponents a of the eigenvalues and b of the squared parameters.
+
+    Returns
+    -------
+    (float, float)
+        That of the risk, -c/(1 + a), and that of the size, 1/(1 + a).
+
     >>> frontier_exponents(1.5, 0.5)
     (-0.4, 0.4)
     """

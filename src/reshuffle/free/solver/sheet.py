@@ -1,6 +1,6 @@
 """Solutions along the real axis: what is solved there starts Newton's method at the points beside it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,8 @@ FEWEST = 24
 NEIGHBOURS = 6
 PROMISING = 0.05
 """How far two predictions may differ, in units of the neighbours' differences, for Newton to start from one."""
+SURE = 1e-8
+"""Error of what neighbours led to, in units in which the spectrum has size one, beyond which it does not count."""
 LARGEST = 1_000_000
 """Numbers that are kept."""
 
@@ -99,6 +101,8 @@ class Sheet:
         solution = land(
             self.system, x[tried].astype(complex), guess[promising], spread[promising], self.corner
         )
+        # At an edge two solutions meet, and Newton's method stalls between them: the path comes closer.
+        solution = replace(solution, converged=solution.converged & (solution.error <= SURE))
         self._take(x, tried, solution, result)
         return np.concatenate([index[~promising], tried[~solution.converged]])
 
