@@ -48,6 +48,15 @@ def speed(table):
         _row(table, aspect, "risk curve of 1,000 epochs, B = 2", seconds / one, 5)
         seconds, _ = timed(lambda a=aspect, b=alpha: asymptotics.risk(a, b, 4, np.arange(1001)))
         _row(table, aspect, "risk curve of 1,000 epochs, B = 4", seconds / one, None)
+    for batches in (8, 16):
+        seconds, _ = timed(lambda n=batches: asymptotics.risk(0.25, 0.4, n, np.arange(1001)))
+        _row(table, 0.25, f"risk curve of 1,000 epochs, B = {batches}", seconds / one, None)
+    for count, batches, target in ((50, 3, None), (200, 4, 10)):
+        sigma = asymptotics.power_law(1.0, count)
+        seconds, _ = timed(
+            lambda n=batches, s=sigma: asymptotics.risk(0.5, 0.5, n, np.arange(1001), covariance=s)
+        )
+        _row(table, 0.5, f"the same, {count} eigenvalues of Sigma, B = {batches}", seconds / one, target)
     return one
 
 

@@ -169,7 +169,7 @@ def best_risks(aspect, batches, budgets, noises):
     for i, budget in enumerate(budgets):
         kept = Parts(parts.alphas, parts.epochs[:budget], parts.bias[:, :budget], parts.variance[:, :budget])
         for j, noise in enumerate(noises):
-            found[i, j] = min(1.0, interpolated(kept, 1.0, noise)[2])
+            found[i, j] = min(1.0, interpolated(kept, 1.0, noise)[0][1])
     return found
 
 
@@ -188,7 +188,11 @@ def gain_of_batching():
             aspects, noises, gain[:, i].T, levels=[1, 5, 20, 40], colors="white", linewidths=0.6
         )
         ax.clabel(lines, fmt="%g%%", fontsize=7)
-        ax.set(xscale="log", yscale="log", xlabel="p/n", title=f"at most {budgets[i]} epochs")
+        epochs = "one epoch" if budgets[i] == 1 else f"at most {budgets[i]} epochs"
+        ax.set(xscale="log", yscale="log", xlabel="p/n", title=epochs)
+        ax.set_xticks([0.1, 0.3, 1, 3], labels=["0.1", "0.3", "1", "3"])
+        ax.set_yticks([0.1, 0.3, 1, 3], labels=["0.1", "0.3", "1", "3"])
+        ax.minorticks_off()
         print(f"gain at p/n = 0.5, noise 0.5, {budgets[i]} epochs:", _at(aspects, noises, gain[:, i]))
     figure.axes[0].set_ylabel("noise / signal")
     figure.colorbar(drawn, ax=figure.axes, label="risk saved, %")

@@ -1,14 +1,14 @@
 """Certificates hold the truth: closed forms in many digits, and other ways to the same number."""
 
 import builtins
+from fractions import Fraction
 
+import flint
 import numpy as np
 import pytest
 
 from reshuffle import free
 from tests.free.oracles import TwoBatchCurve
-
-flint = pytest.importorskip("flint")
 
 
 def semicircle_in_balls(z, variance, mean):
@@ -132,3 +132,33 @@ def test_the_axis_is_refused_and_so_is_a_missing_library(monkeypatch):
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(ModuleNotFoundError, match="python-flint"):
         free.spectrum(x + x).certify(1j)
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64, np.longdouble, Fraction, int])
+def test_coefficients_of_every_type_are_kept_exactly(kind):
+    """A half of the smallest numbers of a narrow type is none of its numbers."""
+    (x,) = free.variables(free.Semicircle())
+    small = {Fraction: Fraction(503, 2**24), int: 3}.get(kind) or kind(503 * 2.0**-24)
+    p = x + small * x * x
+    if kind is np.longdouble:
+        with pytest.raises(
+            ValueError, match=r"coefficients that are fractions, floats or complex .* longdouble"
+        ):
+            free.spectrum(p).certify(0.3 + 0.1j)
+        return
+    found = free.spectrum(p).certify(0.3 + 0.1j)
+    same = free.spectrum(x + Fraction(small if kind in (int, Fraction) else float(small)) * x * x)
+    other = same.certify(0.3 + 0.1j)
+    assert abs(found.value - other.value) <= found.radius + other.radius
+
+
+@pytest.mark.parametrize("away", [lambda x: (1 + 1e-13j) * x, lambda x: x + np.complex64(1e-13j)])
+def test_what_is_not_self_adjoint_is_not_certified(away):
+    (x,) = free.variables(free.Semicircle())
+    with pytest.raises(ValueError, match=r"self-adjoint up to rounding.*differ by 2e-13"):
+        free.spectrum(away(x)).certify(0.3 + 0.1j)
+
+
+def test_rounding_between_words_and_their_reverses_is_allowed():
+    x, y = free.variables(free.Semicircle(), free.Semicircle())
+    assert free.spectrum((0.1 * x + 0.3 * y) ** 3).certify(0.3 + 0.1j).radius < 1e-14

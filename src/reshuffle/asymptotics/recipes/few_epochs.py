@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy.interpolate import BarycentricInterpolator
+from scipy.interpolate import CubicSpline
 
 from reshuffle._core import FloatArray
 from reshuffle.asymptotics.curves.contour_curve import ContourCurve
@@ -15,8 +15,12 @@ from reshuffle.asymptotics.recipes.limiting_setting import Setting
 
 _NODES = 20
 """Steps at which curves are computed."""
-_FINE = 2000
+_FINE = 400
 """Steps at which their interpolants are looked at."""
+_AROUND, _FLAT = 3, 3.0
+"""Neighbours on either side through which a spline goes, and how much larger their logarithms may be."""
+_APART, _TRIED = 0.05, 3
+"""How far apart, in the logarithm, steps are that are looked at again, and how many of them."""
 _NEARBY = 0.01
 """Relative distance of the steps by which the best one is judged."""
 _ROUNDS = 4
@@ -80,8 +84,13 @@ class FewEpochs:
         """The best step between two, looked at again wherever the curves through the others have their minimum."""
         logarithms = (math.log(low) + math.log(high)) / 2 + (math.log(high) - math.log(low)) / 2 * _chebyshev
         parts = self.parts(np.exp(logarithms))
-        alpha, _, _ = interpolated(parts, self.setting.signal, self.setting.noise)
-        return self._confirmed(alpha)
+        promising = interpolated(parts, self.setting.signal, self.setting.noise)
+        # Curves of different epochs may be equally low at steps far apart.
+        alphas: list[float] = []
+        for alpha, _ in promising:
+            if all(abs(math.log(alpha / other)) > _APART for other in alphas):
+                alphas.append(alpha)
+        return min((self._confirmed(alpha) for alpha in alphas[:_TRIED]), key=lambda found: found.risk)
 
     def _confirmed(self, alpha: float) -> Found:
         """Parabolas through three steps in the logarithm, until they no longer move."""
@@ -107,14 +116,24 @@ class FewEpochs:
 _chebyshev = -np.cos((np.arange(_NODES) + 0.5) * math.pi / _NODES)
 
 
-def interpolated(parts: Parts, signal: float, noise: float) -> tuple[float, int, float]:
-    """The best step, the index of the best number of epochs and the risk there, interpolated in log alpha."""
+def interpolated(parts: Parts, signal: float, noise: float) -> list[tuple[float, float]]:
+    """The best step of each number of epochs and the risk there, best first, from neighbours in log alpha.
+
+    A large step explodes within few epochs, so that no polynomial goes through all of them: each curve is a
+    spline around its smallest value, where it is flat.
+    """
     logarithms = np.log(parts.alphas)
-    with np.errstate(divide="ignore", over="ignore"):
+    with np.errstate(divide="ignore"):
         values = np.log(parts.risk(signal, noise))
-    # Beyond some step a curve has left the range of numbers; those before it tell enough.
-    usable = np.isfinite(values).all(axis=1)
-    fine = np.linspace(logarithms[usable][0], logarithms[usable][-1], _FINE)
-    risks = BarycentricInterpolator(logarithms[usable], values[usable])(fine)
-    row, column = np.unravel_index(np.argmin(risks), risks.shape)
-    return math.exp(float(fine[row])), int(column), math.exp(float(risks[row, column]))
+    found = []
+    for curve in np.where(np.isfinite(values), values, np.inf).T:
+        place = int(curve.argmin())
+        near = slice(max(0, place - _AROUND), place + _AROUND + 1)
+        usable = curve[near] <= curve[place] + _FLAT
+        spline = CubicSpline(logarithms[near][usable], curve[near][usable])
+        low, high = logarithms[[max(0, place - 1), min(place + 1, len(curve) - 1)]].tolist()
+        fine = np.linspace(low, high, _FINE)
+        fine = fine[(fine >= spline.x[0]) & (fine <= spline.x[-1])]
+        best = int(spline(fine).argmin())
+        found.append((math.exp(float(fine[best])), math.exp(float(spline(fine[best])))))
+    return sorted(found, key=lambda pair: pair[1])

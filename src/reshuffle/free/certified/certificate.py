@@ -86,7 +86,7 @@ class Prover:
         with self.flint.ctx.workprec(PRECISION):
             total = self.flint.arb(0)
             for word, value in self.expression.terms.items():
-                size = abs(self.flint.acb(complex(value).real, complex(value).imag))
+                size = abs(self.equation.number(value))
                 for letter in word:
                     assert isinstance(letter, Variable)
                     size = size * self.equation.norms[letter.index]

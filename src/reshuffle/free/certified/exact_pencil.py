@@ -1,6 +1,7 @@
 """A linearization with no rounding in it, and what is known of its inverse's norm."""
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from reshuffle.free.algebra.expression import Expression, Variable
 from reshuffle.free.algebra.functions import generated
 from reshuffle.free.laws import Affine, FreePoisson, Law, MarchenkoPastur, Semicircle
 
+_ROUNDING = 1e-15
 LARGEST = 31
 """Rows of a pencil; its Newton steps have the square of that many unknowns."""
 
@@ -126,7 +128,11 @@ def cumulants_of(law: Law) -> Cumulants:
 
 
 def certifiable(expression: Expression) -> Expression:
-    """Return the expression, or refuse what no certificate is known for."""
+    """Return the expression with exact coefficients, or refuse what no certificate is known for.
+
+    Coefficients of a word and of its reverse may differ by the rounding of their own computation; what is certified
+    is the Hermitian part, ``(p + p*)/2``.
+    """
     expression = generated(expression)
     if expression.dimension > 1:
         raise ValueError(
@@ -135,4 +141,35 @@ def certifiable(expression: Expression) -> Expression:
         )
     if not is_polynomial(expression):
         raise ValueError(f"a certificate needs a polynomial, got the rational expression {expression!r}")
-    return expression
+    terms = {word: exact_number(value) for word, value in expression.terms.items()}
+    for word, value in terms.items():
+        away = abs(complex(value) - complex(terms.get(word[::-1], 0)).conjugate())
+        if away > _ROUNDING * abs(complex(value)):
+            raise ValueError(
+                f"a certificate needs an expression that is self-adjoint up to rounding, got {expression!r}, in"
+                f" which a word and its reverse differ by {away:.2g}; take (p + p.adjoint())/2"
+            )
+    return Expression(terms, expression.family)
+
+
+def exact_number(value: Any) -> Fraction | complex:
+    """Return a coefficient as a number that halves and sums of it keep: a fraction, or a complex double.
+
+    >>> exact_number(np.float32(0.5)), exact_number(3), exact_number(1j)
+    (Fraction(1, 2), Fraction(3, 1), 1j)
+    """
+    if hasattr(value, "numerator") and hasattr(value, "denominator"):
+        return Fraction(int(value.numerator), int(value.denominator))
+    if isinstance(value, float) or (isinstance(value, np.floating) and value.itemsize <= 8):
+        return Fraction(float(value))
+    if isinstance(value, complex) or (isinstance(value, np.complexfloating) and value.itemsize <= 16):
+        number = complex(value)
+        if number.imag == 0:
+            return Fraction(number.real)
+        # Halves of numbers at the end of the range are rounded.
+        if 2 * (number / 2) == number:
+            return number
+    raise ValueError(
+        f"a certificate needs coefficients that are fractions, floats or complex numbers, got {value!r} of type"
+        f" {type(value).__name__}; take fractions.Fraction for numbers with more digits"
+    )

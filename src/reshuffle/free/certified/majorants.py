@@ -1,5 +1,6 @@
 """Proven bounds on a distribution function, from certified values of the Cauchy transform above the axis."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -67,25 +68,26 @@ def _majorant(nodes: Real, proven: list[Certificate], t: float, norm: float, rea
     # A few points decide: those at which the last function fell short join them until none falls short by much.
     chosen = np.zeros(len(fine), dtype=bool)
     chosen[::20] = True
-    weights = np.append(np.zeros(2 * len(nodes)), 1.0)
+    # Every function on the way is above the indicator once it is lifted, and the constant one is: the best counts.
+    radii = np.tile([c.radius for c in proven], 2)
+    best = 1.0
     for _ in range(ROUNDS):
         solved = linprog(moments, A_ub=-rows[chosen], b_ub=-wanted[chosen], bounds=limits, method="highs")
-        # A program that could not be solved leaves the last answer, or the constant one: weaker, and as true.
+        # A program that could not be solved leaves the best answer before it: weaker, and as true.
         if solved.x is None:
             break
         weights = solved.x
+        slack = float(np.abs(weights[:-1]) @ radii)
+        slack += 1e-14 * float(np.abs(weights) @ np.abs(moments)) * len(weights)
+        found = float(weights @ moments) + _shortfall(nodes, weights, t, norm, reach) + slack
+        best = found if found < best else best
         short = wanted - rows @ weights
         lowest = np.r_[True, short[1:] >= short[:-1]] & np.r_[short[:-1] >= short[1:], True]
         worst = lowest & (short > 1e-5) & ~chosen
         if not worst.any():
             break
         chosen |= worst
-    lift = _shortfall(nodes, weights, t, norm, reach)
-    radii = np.tile([c.radius for c in proven], 2)
-    slack = float(np.abs(weights[:-1]) @ radii) + 1e-14 * float(np.abs(weights) @ np.abs(moments)) * len(
-        weights
-    )
-    return float(weights @ moments) + lift + slack
+    return best
 
 
 def _shortfall(nodes: Real, weights: Real, t: float, norm: float, reach: float) -> float:
@@ -102,6 +104,9 @@ def _shortfall(nodes: Real, weights: Real, t: float, norm: float, reach: float) 
     gap = np.maximum(np.maximum(low[:, None] - nodes.real, nodes.real - high[:, None]), 0.0)
     bent = (2 * size / np.hypot(gap, nodes.imag) ** 3).sum(axis=1)
     floor = np.minimum(values[:-1], values[1:]) - (high - low) ** 2 / 8 * bent
+    # Beyond the range of numbers nothing is known: a maximum would pass over what is no number.
+    if not (np.isfinite(floor).all() and (bent > 0).all()):
+        return math.inf
     rounding = 1e-14 * len(weights) * (float((size / nodes.imag).sum()) + abs(float(weights[-1])))
     wanted = (high <= t).astype(float)
     return max(0.0, float((wanted - floor).max())) + rounding

@@ -76,10 +76,11 @@ class Unfolded:
     def _matrix(self, entries: dict[tuple[int, int], Any]) -> Any:
         result = self.flint.acb_mat(self.size, self.size)
         for (row, column), value in entries.items():
-            result[row, column] = self._number(value)
+            result[row, column] = self.number(value)
         return result
 
-    def _number(self, value: Any) -> Any:
+    def number(self, value: Any) -> Any:
+        """Return a coefficient, a fraction or a complex double, as a ball that holds it."""
         if isinstance(value, complex | np.complexfloating):
             return self.flint.acb(float(value.real), float(value.imag))
         if hasattr(value, "numerator") and hasattr(value, "denominator"):
@@ -98,7 +99,7 @@ class Unfolded:
         strength = self.flint.arb(0)
         at = 0
         for (row, column), value in pairs:
-            number = self._number(value) * self.flint.acb(jump)
+            number = self.number(value) * self.flint.acb(jump)
             strength = strength.max(abs(number))
             if row == column:
                 inverse[at, at] = 1 / number
@@ -116,7 +117,7 @@ class Unfolded:
         result = -self.constant
         for i in range(self.size):
             result[i, i] = result[i, i] + self.flint.acb(0, lift)
-        result[0, 0] = result[0, 0] + self._number(complex(z))
+        result[0, 0] = result[0, 0] + self.number(complex(z))
         return result
 
     def kernels(self, g: Any, lift: Any) -> list[Any]:
@@ -171,7 +172,7 @@ class Unfolded:
         for slot, entries in enumerate(self.pencil.entries):
             norm = arb(1) if slot == 0 else self.norms[slot - 1]
             for (row, column), value in entries.items():
-                size = abs(self._number(value)) * norm
+                size = abs(self.number(value)) * norm
                 if row == 0 and column > 0:
                     outer = outer + size
                 elif row > states and 0 < column <= states and slot > 0:
