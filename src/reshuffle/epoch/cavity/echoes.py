@@ -8,7 +8,7 @@ with gamma_i(t) = u_i'Gamma_t u_i for matrices Gamma_t that all samples share. W
 convolutions, r = e (g + g * r) and g = gamma + r * gamma, solved at the nodes by iteration.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import scipy.linalg
@@ -47,7 +47,10 @@ class Echoes:
         """The echoes r_i (q, n) that matrices Gamma (q, k, k) make."""
         meeting = self._meeting(influence)
         return np.hstack(
-            [self._echo(meeting[:, start : start + _CHUNK]) for start in range(0, meeting.shape[1], _CHUNK)]
+            [
+                echo_of(self._nodes.convolve_scalars, self._exclusion, meeting[:, start : start + _CHUNK])
+                for start in range(0, meeting.shape[1], _CHUNK)
+            ]
         )
 
     def _meeting(self, influence: FloatArray) -> FloatArray:
@@ -61,18 +64,6 @@ class Echoes:
             along = np.einsum("ij,ij->i", self._rows @ matrix.reshape(influence.shape[1:]), self._rows)
             gamma += np.multiply.outer(shape, along)
         return np.asarray(gamma)
-
-    def _echo(self, gamma: FloatArray) -> FloatArray:
-        convolve, exclusion = self._nodes.convolve_scalars, self._exclusion
-        echo = exclusion * gamma
-        for _ in range(_MOST_ROUNDS):
-            met = gamma + convolve(echo, gamma)
-            following = exclusion * (met + convolve(met, echo))
-            change = float(np.abs(following - echo).max(initial=0.0))
-            echo = following
-            if not change > 1e-12 * float(np.abs(echo).max(initial=0.0)):
-                break
-        return np.asarray(echo)
 
     def weighted_grams(self, echo: FloatArray) -> FloatArray:
         """sum_i r_i u_i u_i' (q, k, k) at every node, of weights (q, n)."""
@@ -93,6 +84,21 @@ class Echoes:
         for shape, own in leading(weights, size):
             images += (own[:, np.newaxis] * self._rows) @ (shape @ flat).reshape(maps.shape[1:]).T
         return images
+
+
+def echo_of(
+    convolve: Callable[[FloatArray, FloatArray], FloatArray], exclusion: float, gamma: FloatArray
+) -> FloatArray:
+    """The solution r of r = e (g + g * r) and g = gamma + r * gamma, of numbers or of matrices per sample."""
+    echo = exclusion * gamma
+    for _ in range(_MOST_ROUNDS):
+        met = gamma + convolve(echo, gamma)
+        following = exclusion * (met + convolve(met, echo))
+        change = float(np.abs(following - echo).max(initial=0.0))
+        echo = following
+        if not change > 1e-12 * float(np.abs(echo).max(initial=0.0)):
+            break
+    return np.asarray(echo)
 
 
 def leading(matrix: FloatArray, threshold: float) -> Iterator[tuple[FloatArray, FloatArray]]:

@@ -11,12 +11,11 @@ generating function of rho is (I - e z g(z))^-1, it is the same from either side
 import numpy as np
 
 from reshuffle._core import FloatArray
-from reshuffle.epoch.cavity.echoes import leading
+from reshuffle.epoch.cavity.echoes import echo_of, leading
 from reshuffle.epoch.cavity.time_nodes import TimeNodes
 
 _CHUNK = 1 << 24
 """Numbers that are held at a time beside the echoes themselves."""
-_MOST_ROUNDS = 200
 
 
 class GroupEchoes:
@@ -46,7 +45,10 @@ class GroupEchoes:
         meeting = self._meeting(influence)
         q, n, size, _ = meeting.shape
         height = max(1, _CHUNK // (q * q * size * size))
-        parts = [self._echo(meeting[:, start : start + height]) for start in range(0, n, height)]
+        parts = [
+            echo_of(self._nodes.convolve_samples, self._exclusion, meeting[:, start : start + height])
+            for start in range(0, n, height)
+        ]
         return np.concatenate(parts, axis=1)
 
     def _meeting(self, influence: FloatArray) -> FloatArray:
@@ -64,18 +66,6 @@ class GroupEchoes:
     def _between(self, seen: FloatArray) -> FloatArray:
         """Each sample's rows (n, m, k) with its own, (n, m, m)."""
         return np.asarray(seen @ self._samples.swapaxes(1, 2))
-
-    def _echo(self, gamma: FloatArray) -> FloatArray:
-        convolve, exclusion = self._nodes.convolve_samples, self._exclusion
-        echo = exclusion * gamma
-        for _ in range(_MOST_ROUNDS):
-            met = gamma + convolve(echo, gamma)
-            following = exclusion * (met + convolve(met, echo))
-            change = float(np.abs(following - echo).max(initial=0.0))
-            echo = following
-            if not change > 1e-12 * float(np.abs(echo).max(initial=0.0)):
-                break
-        return np.asarray(echo)
 
     def weighted_grams(self, echo: FloatArray) -> FloatArray:
         """sum_i U_i'r_i U_i (q, k, k) at every node, of weights (q, n, m, m)."""
