@@ -7,13 +7,13 @@ BIN := .venv/bin
 
 .venv/installed: pyproject.toml
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[test]'
 	touch $@
 
 # What the demonstration needs, and no more: it is the first thing that anybody runs.
 .venv/installed-demo: pyproject.toml
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[plot,sklearn]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[plot,sklearn]'
 	touch $@
 
 demo: .venv/installed-demo
@@ -36,7 +36,7 @@ test: .venv/installed .venv/browser
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
 .venv/installed-docs: .venv/installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[docs]'
 	touch $@
 
 # The site, into out/site: open out/site/index.html. A copy is built, since galleries and API pages are written beside their sources.
