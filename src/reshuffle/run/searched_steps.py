@@ -87,8 +87,8 @@ class _Trial:
 def mean_step(at_rest: AffineEngine, is_symmetric: bool, start: float) -> CriticalStep:
     """The step up to which the mean iterate converges.
 
-    Steps are tried from a start that is stable, a factor of 1.5 apart, and the first that fails is refined by
-    bisection: a gap of instability narrower than that is missed.
+    Steps are tried from a start that is stable, a factor of 1.5 apart, and what is between the last stable one and
+    the first that fails is narrowed down: a gap of instability narrower than that is missed.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def mean_step(at_rest: AffineEngine, is_symmetric: bool, start: float) -> Critic
 def mean_square_step(at_rest: AffineEngine, is_symmetric: bool, start: float) -> CriticalStep:
     """The step up to which the mean square converges, by centred maps: between a safe start and that of the mean.
 
-    By bisection, which takes it for granted that the gain of the spread grows with the step.
+    What is between is narrowed down, which takes it for granted that the gain of the spread grows with the step.
     """
     of_mean = mean_step(at_rest, is_symmetric, start)
 
