@@ -1,13 +1,14 @@
 """Convergence and the critical step, against the roots of the polynomial eigenvalue problem."""
 
 from itertools import permutations
-from math import factorial
+from math import factorial, prod
 
 import numpy as np
 import pytest
 import scipy.linalg
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.polynomial import Polynomial
 
 import reshuffle as rs
 from tests.problems import case
@@ -133,6 +134,17 @@ def test_how_long_a_factor_takes_is_told_where_the_rate_rounds_to_one():
     assert run.stability().rate == 1.0
     # The first column: step w = 1e-18 / 2 an epoch.
     assert "a factor 1/e takes about 2e+18 epochs; the columns of X differ" in run.stability().advice
+
+
+@pytest.mark.parametrize("excess", [1e-2, 1e-5, 1e-8, -1e-2, -1e-5, -1e-8])
+def test_a_mode_that_all_but_touches_one_is_followed_to_its_first_crossing(excess):
+    """In one dimension visits commute: the rate is a product whose crossings are roots of a polynomial."""
+    rows = np.array([2.0, 1.0, 2.0 + excess, 0.0])
+    found = rs.critical_step(rs.LeastSquares(rows[:, np.newaxis], np.ones(4)), rs.RandomReshuffling(4))
+    product = prod(Polynomial([1.0, -(row**2)]) for row in rows)
+    crossings = np.concatenate([(product - 1).roots(), (product + 1).roots()])
+    real = crossings[np.abs(crossings.imag) < 1e-12].real
+    assert found == pytest.approx(min(real[real > 1e-6]), rel=1e-9)
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-30])

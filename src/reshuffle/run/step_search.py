@@ -225,6 +225,12 @@ class _MatrixPolynomial:
         """A bound on the norm of the derivative in the interval, from |T_j'| <= j^2."""
         return float(np.arange(len(self._norms)) ** 2 @ self._norms) * 2 / (self.high - self.low)
 
+    @property
+    def curvature_bound(self) -> float:
+        """A bound on the norm of the second derivative in the interval, from |T_j''| <= j^2 (j^2 - 1) / 3."""
+        squares = np.arange(len(self._norms)) ** 2
+        return float(squares * (squares - 1) / 3 @ self._norms) * (2 / (self.high - self.low)) ** 2
+
 
 def _combination(weights: FloatArray, matrices: list[FloatArray]) -> FloatArray:
     total = np.zeros_like(matrices[0])
@@ -269,13 +275,31 @@ class _Window:
             self.kernel.derivative_bound,
             self.batches * (self.Z.bound + self.high * self.Z.derivative_bound),
         )
-        return _first_zero(gaps, slopes, self.low, self.high)
+        curvatures = (
+            self.kernel.curvature_bound,
+            self.batches * (2 * self.Z.derivative_bound + self.high * self.Z.curvature_bound),
+        )
+        return _first_zero(gaps, slopes, curvatures, self.low, self.high)
 
 
 def _first_zero(
-    functions: Sequence[Callable[[float], float]], slopes: Sequence[float], low: float, high: float
+    functions: Sequence[Callable[[float], float]],
+    slopes: Sequence[float],
+    curvatures: Sequence[float],
+    low: float,
+    high: float,
 ) -> float | None:
-    """The first zero of any of several functions with |derivative| <= slope, by certified bisection."""
+    """The first zero of any of several functions, by certified bisection.
+
+    Each is the smallest eigenvalue of a symmetric matrix whose derivatives are at most `slope` and `curvature` in
+    norm. Between two points that matrix is its chord, whose smallest eigenvalue is concave, up to what the
+    curvature allows: so the way to a zero that is only touched is passed in steps that shrink with the distance.
+    """
+
+    def is_free(i: int, at_left: float, at_right: float, width: float, right: float) -> bool:
+        least = _least_above_chord(at_left, at_right, curvatures[i] * width * width / 2)
+        # Two values whose sum exceeds what the slope could undo leave no room for a zero between them, either.
+        return least > _ROUNDING * slopes[i] * right or at_left + at_right > slopes[i] * width
 
     def values(point: float, chosen: Iterable[int]) -> dict[int, float]:
         return {number: functions[number](point) for number in chosen}
@@ -286,8 +310,7 @@ def _first_zero(
         left, at_left, right, at_right = waiting.pop()
         if min(at_left.values()) <= 0:
             return left
-        # Two values whose sum exceeds what the slope could undo leave no room for a zero between them.
-        unsure = [i for i in at_left if at_left[i] + at_right[i] <= slopes[i] * (right - left)]
+        unsure = [i for i in at_left if not is_free(i, at_left[i], at_right[i], right - left, right)]
         if not unsure:
             continue
         middle = (left + right) / 2
@@ -302,6 +325,18 @@ def _first_zero(
         # The left half is looked at first, and alone if it holds a crossing.
         waiting.append((left, {i: at_left[i] for i in unsure}, middle, at_middle))
     return None
+
+
+def _least_above_chord(left: float, right: float, bend: float) -> float:
+    """The least value of left (1 - s) + right s - bend s (1 - s) for s from 0 to 1.
+
+    >>> _least_above_chord(1.0, 1.0, 4.0), _least_above_chord(1.0, 3.0, 1.0)
+    (0.0, 1.0)
+    """
+    if bend <= abs(right - left):
+        return min(left, right)
+    place = 0.5 - (right - left) / (2 * bend)
+    return left + place * (right - left) - bend * place * (1 - place)
 
 
 def _touch(function: Callable[[float], float], slope: float, start: float) -> float:
@@ -320,7 +355,8 @@ def _touch(function: Callable[[float], float], slope: float, start: float) -> fl
     while high - low > _PRECISION * start / 10:
         middle = (low + high) / 2
         low, high = (middle, high) if difference(middle) < 0 else (low, middle)
-    return low if function(low) <= _ROUNDING * slope * start else start
+    # One that comes out clearly below zero has crossed, and did so at the start.
+    return low if abs(function(low)) <= _ROUNDING * slope * start else start
 
 
 GROWTH = 1.02
