@@ -1,7 +1,5 @@
 """Averages of iterates by enumeration: every sequence of orders, every iterate written down, then averaged."""
 
-from itertools import product
-
 import numpy as np
 
 from tests.oracles.every_order import advance, begin
@@ -9,20 +7,26 @@ from tests.oracles.every_order import advance, begin
 
 def histories(training, epochs, fresh=True):
     """The iterates of every run after each visit: (runs, 1 + visits, p, 1 + n), all runs equally likely."""
-    count = len(training.steps)
-    sequences = product(epochs, repeat=count) if fresh else ([epoch] * count for epoch in epochs)
-    return np.array([history(training, sequence) for sequence in sequences])
+    if not fresh:
+        return np.concatenate([_onward(training, [[epoch]] * len(training.steps)) for epoch in epochs])
+    return _onward(training, [epochs] * len(training.steps))
 
 
-def history(training, epochs_of_visits):
-    """The iterates of one run (1 + visits, p, 1 + n)."""
+def _onward(training, epochs_of_choices):
+    """All runs at once, since those with the same past share it; each epoch is one of several lists of visits."""
     beta, buffer = begin(training)
-    found = [beta[0]]
-    for step, visits in zip(training.steps, epochs_of_visits, strict=True):
-        for visit in visits:
-            beta, buffer = advance(training, step, [visit], beta, buffer)
-            found.append(beta[0])
-    return np.array(found)
+    found = beta[:, np.newaxis]
+    for step, choices in zip(training.steps, epochs_of_choices, strict=True):
+        followed = [_through_visits(training, step, visits, beta, buffer, found) for visits in choices]
+        beta, buffer, found = (np.concatenate(part) for part in zip(*followed, strict=True))
+    return found
+
+
+def _through_visits(training, step, visits, beta, buffer, found):
+    for visit in visits:
+        beta, buffer = advance(training, step, [visit], beta, buffer)
+        found = np.concatenate([found, beta[:, np.newaxis]], axis=1)
+    return beta, buffer, found
 
 
 def after_epochs(iterates, steps):
