@@ -7,7 +7,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from torch.utils.data import TensorDataset
 
 import reshuffle as rs
-from tests.interop.training import agree, batch_loader, loader, problem
+from tests.interop.training import agree, batch_loader, loader, losses, problem, side_by_side
 
 EPOCHS = 4
 AVERAGES = [
@@ -21,28 +21,26 @@ AVERAGES = [
 def averaged_runs(least_squares, make_loader, average, *, runs, lr, copies_start=True, **settings):
     """The parameters (runs, p) of torch's averaged models, trained as `tests.interop.training.torch_runs` does."""
     data = TensorDataset(torch.tensor(least_squares.X), torch.tensor(least_squares.y))
-    ends = []
-    for seed in range(runs):
-        model = torch.nn.Linear(least_squares.p, 1, bias=False, dtype=torch.float64)
-        torch.nn.init.zeros_(model.weight)
-        moving = isinstance(average, rs.EMA)
-        averaged = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(average.decay) if moving else None)
-        if moving and copies_start:
-            averaged.update_parameters(model)
-        optimizer = torch.optim.SGD(model.parameters(), lr=lr, **settings)
-        batches = make_loader(data, seed)
-        for epoch in range(EPOCHS):
-            counts = moving or epoch >= average.start
-            for features, responses in batches:
-                optimizer.zero_grad()
-                torch.nn.functional.mse_loss(model(features)[:, 0], responses).backward()
-                optimizer.step()
-                if counts and average.per == "visit":
-                    averaged.update_parameters(model)
-            if counts and average.per == "epoch":
+    # One row of weights per run, and all runs side by side.
+    model = torch.nn.Linear(least_squares.p, runs, bias=False, dtype=torch.float64)
+    torch.nn.init.zeros_(model.weight)
+    moving = isinstance(average, rs.EMA)
+    averaged = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(average.decay) if moving else None)
+    if moving and copies_start:
+        averaged.update_parameters(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=lr, **settings)
+    loaders = [make_loader(data, seed) for seed in range(runs)]
+    for epoch in range(EPOCHS):
+        counts = moving or epoch >= average.start
+        for features, responses, sizes in side_by_side(loaders):
+            optimizer.zero_grad()
+            losses((features @ model.weight[..., None])[..., 0], responses, sizes).backward()
+            optimizer.step()
+            if counts and average.per == "visit":
                 averaged.update_parameters(model)
-        ends.append(averaged.module.weight.detach().numpy()[0].copy())
-    return np.array(ends)
+        if counts and average.per == "epoch":
+            averaged.update_parameters(model)
+    return averaged.module.weight.detach().numpy().copy()
 
 
 def load(**arguments):

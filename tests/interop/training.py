@@ -68,32 +68,49 @@ def torch_runs(
     data = TensorDataset(torch.tensor(least_squares.X), torch.tensor(least_squares.y))
     if schedule:
         scheduler = lambda optimizer: torch.optim.lr_scheduler.LambdaLR(optimizer, schedule)  # noqa: E731
-    ends, free = [], list(unpenalized)
+    free = list(unpenalized)
     others = [column for column in range(least_squares.p) if column not in free]
-    for seed in range(runs):
-        weights, bias = (
-            torch.zeros(len(columns), dtype=torch.float64, requires_grad=True) for columns in (others, free)
-        )
-        groups = [{"params": [weights]}, {"params": [bias], "weight_decay": 0.0}]
-        optimizer = torch.optim.SGD(
-            groups, lr=lr, momentum=momentum, weight_decay=weight_decay, nesterov=nesterov
-        )
-        changing = scheduler and scheduler(optimizer)
-        batches = make_loader(data, seed)
-        for _ in range(epochs):
-            for features, responses in batches:
-                optimizer.zero_grad()
-                predicted = features[:, others] @ weights + features[:, free] @ bias
-                torch.nn.functional.mse_loss(predicted, responses).backward()
-                optimizer.step()
-                if changing and per == "visit":
-                    changing.step()
-            if changing and per == "epoch":
+    weights, bias = (
+        torch.zeros((runs, len(columns)), dtype=torch.float64, requires_grad=True)
+        for columns in (others, free)
+    )
+    groups = [{"params": [weights]}, {"params": [bias], "weight_decay": 0.0}]
+    optimizer = torch.optim.SGD(
+        groups, lr=lr, momentum=momentum, weight_decay=weight_decay, nesterov=nesterov
+    )
+    changing = scheduler and scheduler(optimizer)
+    loaders = [make_loader(data, seed) for seed in range(runs)]
+    for _ in range(epochs):
+        for features, responses, counts in side_by_side(loaders):
+            optimizer.zero_grad()
+            predicted = features[..., others] @ weights[..., None] + features[..., free] @ bias[..., None]
+            losses(predicted[..., 0], responses, counts).backward()
+            optimizer.step()
+            if changing and per == "visit":
                 changing.step()
-        end = np.zeros(least_squares.p)
-        end[others], end[free] = weights.detach().numpy(), bias.detach().numpy()
-        ends.append(end)
-    return np.array(ends)
+        if changing and per == "epoch":
+            changing.step()
+    ends = np.zeros((runs, least_squares.p))
+    ends[:, others], ends[:, free] = weights.detach().numpy(), bias.detach().numpy()
+    return ends
+
+
+def side_by_side(loaders):
+    """The batches of several loaders at once: features (runs, b, p), responses (runs, b), sizes (runs,).
+
+    Runs do not see each other, and an optimizer works entry by entry: all of them are trained as one. Batches that
+    are smaller than those of other runs are filled up with rows of zeros, which have no gradient.
+    """
+    pad = torch.nn.utils.rnn.pad_sequence
+    for batches in zip(*loaders, strict=True):
+        features, responses = zip(*batches, strict=True)
+        counts = torch.tensor([len(each) for each in responses])
+        yield pad(features, batch_first=True), pad(responses, batch_first=True), counts
+
+
+def losses(predicted, responses, counts):
+    """The sum over runs of the mean squared error of each, as MSELoss defines it."""
+    return (torch.nn.functional.mse_loss(predicted, responses, reduction="none").sum(dim=1) / counts).sum()
 
 
 class FromZero(MLPRegressor):
