@@ -1,8 +1,8 @@
 """Mini-batch descent in 80 digits, order by order: the truth for features of any condition number."""
 
-from itertools import permutations
+from itertools import chain, permutations
 
-import mpmath
+import flint
 
 DIGITS = 80
 
@@ -23,89 +23,119 @@ class Extended:
         self, X, y, batches, step, penalty=0.0, momentum=0.0, orders=None, nesterov=False, unpenalized=()
     ):
         self.p, self.nesterov, self.unpenalized = len(X[0]), nesterov, unpenalized
-        with mpmath.workdps(DIGITS):
+        with flint.ctx.workdps(DIGITS):
             visits = [self._visit(X, y, rows, step, penalty, momentum) for rows in batches]
             orders = list(permutations(range(len(batches)))) if orders is None else orders
-            self.A, self.g = mpmath.zeros(2 * self.p), mpmath.zeros(2 * self.p, 1)
+            self.A, self.g = flint.arb_mat(2 * self.p, 2 * self.p), flint.arb_mat(2 * self.p, 1)
             for order in orders:
-                A, g = mpmath.eye(2 * self.p), mpmath.zeros(2 * self.p, 1)
+                A, g = identity(2 * self.p), flint.arb_mat(2 * self.p, 1)
                 for batch in order:
                     A, g = visits[batch][0] * A, visits[batch][0] * g + visits[batch][1]
-                self.A += A / len(orders)
-                self.g += g / len(orders)
+                self.A, self.g = self.A + A / len(orders), self.g + g / len(orders)
 
     def _visit(self, X, y, rows, step, penalty, momentum):
-        p, step, penalty, momentum = self.p, mpmath.mpf(step), mpmath.mpf(penalty), mpmath.mpf(momentum)
-        features = mpmath.matrix([[mpmath.mpf(float(value)) for value in X[row]] for row in rows])
-        responses = mpmath.matrix([mpmath.mpf(float(y[row])) for row in rows])
+        p, step, penalty, momentum = self.p, number(step), number(penalty), number(momentum)
+        features = matrix(X[row] for row in rows)
+        responses = matrix([y[row]] for row in rows)
         penalties = [0 if column in self.unpenalized else penalty for column in range(p)]
-        gram = features.T * features / len(rows) + mpmath.diag(penalties)
-        pull = features.T * responses / len(rows)
-        A, g = mpmath.zeros(2 * p), mpmath.zeros(2 * p, 1)
-        A[:p, :p], A[:p, p:] = mpmath.eye(p) - step * gram, -step * momentum * mpmath.eye(p)
-        A[p:, :p], A[p:, p:] = gram, momentum * mpmath.eye(p)
-        g[:p, 0], g[p:, 0] = step * pull, -pull
-        if self.nesterov:
-            # The parameters move by the gradient and the buffer that is new.
-            A[:p, :p] = mpmath.eye(p) - step * (1 + momentum) * gram
-            A[:p, p:] = -step * momentum * momentum * mpmath.eye(p)
-            g[:p, 0] = step * (1 + momentum) * pull
-        return A, g
+        gram = features.transpose() * features / len(rows) + diagonal(penalties)
+        pull = features.transpose() * responses / len(rows)
+        # With Nesterov's momentum the parameters move by the gradient and the buffer that is new.
+        ahead, of_buffer = (1 + momentum, momentum * momentum) if self.nesterov else (1, momentum)
+        A = stacked(
+            [identity(p) - gram * (step * ahead), identity(p) * (-step * of_buffer)],
+            [gram, identity(p) * momentum],
+        )
+        return A, stacked([pull * (step * ahead)], [-pull])
 
     def iterate(self, epochs):
         """The mean iterate from zero after so many epochs, by squaring."""
-        with mpmath.workdps(DIGITS):
-            A, g, made = self.A, self.g, mpmath.zeros(2 * self.p, 1)
+        with flint.ctx.workdps(DIGITS):
+            A, g, made = self.A, self.g, flint.arb_mat(2 * self.p, 1)
             while epochs:
                 if epochs & 1:
                     made = A * made + g
                 A, g, epochs = A * A, A * g + g, epochs >> 1
-            return [float(value) for value in made[: self.p, 0]]
+            return rounded(made, self.p)
 
     def limit(self):
         """Where the mean iterate ends, if the rows span everything."""
-        with mpmath.workdps(DIGITS):
-            end = mpmath.lu_solve(mpmath.eye(2 * self.p) - self.A, self.g)
-            return [float(value) for value in end[: self.p, 0]]
+        with flint.ctx.workdps(DIGITS):
+            return rounded((identity(2 * self.p) - self.A).solve(self.g), self.p)
 
     @staticmethod
     def stationary_square(X, batches, step, momentum):
         """E |beta - beta_star|^2 in the long run, over orders and noise of variance one: all moments solved for."""
-        p, n, d = len(X[0]), len(X), 2 * len(X[0])
-        with mpmath.workdps(DIGITS):
-            visits = []
-            for rows in batches:
-                features = mpmath.matrix([[mpmath.mpf(float(value)) for value in X[row]] for row in rows])
-                G, H = mpmath.zeros(d), mpmath.zeros(d, n)
-                gram = features.T * features / len(rows)
-                G[:p, :p], G[:p, p:] = (
-                    mpmath.eye(p) - step * gram,
-                    -mpmath.mpf(step) * momentum * mpmath.eye(p),
-                )
-                G[p:, :p], G[p:, p:] = gram, mpmath.mpf(momentum) * mpmath.eye(p)
-                for place, row in enumerate(rows):
-                    H[:p, row] = mpmath.mpf(step) * features[place, :].T / len(rows)
-                    H[p:, row] = -features[place, :].T / len(rows)
-                visits.append((G, H))
+        p, n = len(X[0]), len(X)
+        with flint.ctx.workdps(DIGITS):
+            visits = [Extended._noisy_visit(X, rows, number(step), number(momentum)) for rows in batches]
             maps = []
             for order in permutations(range(len(batches))):
-                A, N = mpmath.eye(d), mpmath.zeros(d, n)
+                A, N = identity(2 * p), flint.arb_mat(2 * p, n)
                 for batch in order:
                     A, N = visits[batch][0] * A, visits[batch][0] * N + visits[batch][1]
-                maps.append((A, N))
-            if not momentum:
-                maps = [(A[:p, :p], N[:p, :]) for A, N in maps]
-                d = p
-            mean_A = sum((A for A, _ in maps), mpmath.zeros(d)) / len(maps)
-            mean_N = sum((N for _, N in maps), mpmath.zeros(d, n)) / len(maps)
-            C = mpmath.inverse(mpmath.eye(d) - mean_A) * mean_N
-            R, T = mpmath.zeros(d), mpmath.zeros(d * d)
+                maps.append((A, N) if momentum else (corner(A, p, p), corner(N, p, n)))
+            d = maps[0][0].nrows()
+            mean_A = sum((A for A, _ in maps), flint.arb_mat(d, d)) / len(maps)
+            mean_N = sum((N for _, N in maps), flint.arb_mat(d, n)) / len(maps)
+            C = (identity(d) - mean_A).solve(mean_N)
+            R, T = flint.arb_mat(d, d), flint.arb_mat(d * d, d * d)
             for A, N in maps:
-                R += (A * C * N.T + N * C.T * A.T + N * N.T) / len(maps)
-                for row in range(d * d):
-                    for column in range(d * d):
-                        i, j, k, m = row // d, row % d, column // d, column % d
-                        T[row, column] += A[i, k] * A[j, m] / len(maps)
-            flat = mpmath.matrix([R[i, j] for i in range(d) for j in range(d)])
-            M = mpmath.lu_solve(mpmath.eye(d * d) - T, flat)
-            return float(sum(M[i * d + i] for i in range(p)))
+                crossed = A * C * N.transpose()
+                R += (crossed + crossed.transpose() + N * N.transpose()) / len(maps)
+                entries = A.tolist()
+                squared = [[i * j for i in one for j in other] for one in entries for other in entries]
+                T += flint.arb_mat(squared) / len(maps)
+            flat = flint.arb_mat([[entry] for row in R.tolist() for entry in row])
+            M = (identity(d * d) - T).solve(flat)
+            return sum(rounded(M, d * d)[i * d + i] for i in range(p))
+
+    @staticmethod
+    def _noisy_visit(X, rows, step, momentum):
+        p = len(X[0])
+        features = matrix(X[row] for row in rows)
+        gram = features.transpose() * features / len(rows)
+        G = stacked(
+            [identity(p) - gram * step, identity(p) * (-step * momentum)], [gram, identity(p) * momentum]
+        )
+        chosen = flint.arb_mat([[int(row == column) for column in range(len(X))] for row in rows])
+        entering = features.transpose() * chosen / len(rows)
+        return G, stacked([entering * step], [-entering])
+
+
+def number(value):
+    """A float as it is, digit by digit."""
+    return value if isinstance(value, flint.arb) else flint.arb(float(value))
+
+
+def matrix(rows):
+    return flint.arb_mat([[number(value) for value in row] for row in rows])
+
+
+def identity(size):
+    return diagonal([1] * size)
+
+
+def diagonal(values):
+    return flint.arb_mat(
+        [[value if i == j else 0 for j in range(len(values))] for i, value in enumerate(values)]
+    )
+
+
+def stacked(*rows_of_blocks):
+    """One matrix from blocks, as numpy.block."""
+    made = []
+    for blocks in rows_of_blocks:
+        made += [[*chain(*parts)] for parts in zip(*(block.tolist() for block in blocks), strict=True)]
+    return flint.arb_mat(made)
+
+
+def corner(whole, rows, columns):
+    return flint.arb_mat([row[:columns] for row in whole.tolist()[:rows]])
+
+
+def rounded(column, count):
+    """The first entries of a column as floats, each known to far more digits than a float has."""
+    entries = [row[0] for row in column.tolist()[:count]]
+    assert all(entry.rad() <= 1e-25 * abs(entry.mid()) or entry.is_zero() for entry in entries)
+    return [float(entry) for entry in entries]

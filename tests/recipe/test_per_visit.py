@@ -1,6 +1,6 @@
 """Steps that change with every visit, against the enumeration of orders: all schemes, means and second moments."""
 
-import mpmath
+import flint
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,7 +10,7 @@ import reshuffle as rs
 from reshuffle.epoch.affine import sampled_course
 from tests.oracles import every_order
 from tests.oracles.every_scheme import agree, schemes
-from tests.oracles.extended import DIGITS, Extended
+from tests.oracles.extended import DIGITS, Extended, rounded
 from tests.problems import case, close
 
 RECIPES = {
@@ -164,12 +164,12 @@ def test_digits_survive_epochs_that_are_followed_by_themselves(condition, recipe
     rng = np.random.default_rng(3)
     X, y = rng.normal(size=(7, 3)) * condition ** -np.linspace(0, 1, 3), rng.normal(size=7)
     batches, steps = [[0, 1], [2, 3], [4, 5, 6]], [0.03, 1e-9, 0.02]
-    with mpmath.workdps(DIGITS):
-        state = mpmath.zeros(6, 1)
+    with flint.ctx.workdps(DIGITS):
+        state = flint.arb_mat(6, 1)
         for step in steps:
             epoch = Extended(X, y, batches, step, **recipe)
             state = epoch.A * state + epoch.g
-        true = [float(value) for value in state[:3, 0]]
+        true = rounded(state, 3)
     run = rs.descend(rs.LeastSquares(X, y), rs.RandomReshuffling(batches), steps, **recipe)
     np.testing.assert_allclose(run.iterate(3), true, rtol=1e-10)
 

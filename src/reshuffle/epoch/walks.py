@@ -7,7 +7,7 @@ moments and whatever else is linear all come from here.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
+from itertools import chain, combinations
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -85,9 +85,9 @@ class Walk:
         """The rows and the divisor of every batch that a step may draw; None where visits are to fixed batches."""
         if not cuts_orders(self.scheme):
             return None
-        members = self.scheme.partition(self.n)
+        members = [rows.tolist() for rows in self.scheme.partition(self.n)]
         return [
-            (tuple(int(row) for unit in units for row in members[unit]), divisor)
+            (tuple(chain.from_iterable(map(members.__getitem__, units))), divisor)
             for units, divisor in self.drawn_units
         ]
 
