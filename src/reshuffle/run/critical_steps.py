@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reshuffle._core import checks
+from reshuffle._core import FloatArray, checks
 from reshuffle.epoch import choice
 from reshuffle.epoch.accuracy import Accuracy, require_affordable
 from reshuffle.epoch.lattice.subsets import MOST_BATCHES, require_few
@@ -105,9 +105,8 @@ def critical_step(
     safe = _safe_step(at_rest)
     if not (mean_square and _spreads(at_rest)):
         return CriticalStep(step_search.first_failure(lambda step: run(step).converges, safe, _PRECISION))
-    found = step_search.first_failure(
-        lambda step: _converges_in_mean_square(run(step)), safe, _MEAN_SQUARE_PRECISION
-    )
+    is_stable = _MeanSquare()
+    found = step_search.first_failure(lambda step: is_stable(run(step)), safe, _MEAN_SQUARE_PRECISION)
     # The mean, whose critical step is known to more digits, never fails before its square.
     of_mean = critical_step(
         problem,
@@ -149,8 +148,17 @@ def _spreads(run: AffineEngine) -> bool:
     return not others and course.scheme.is_random
 
 
-def _converges_in_mean_square(run: AffineEngine) -> bool:
-    return run.converges and settles(run.courses[0])
+class _MeanSquare:
+    """Whether mean squares converge, asked of one step after another: each begins where the last one ended."""
+
+    def __init__(self) -> None:
+        self._matrix: FloatArray | None = None
+
+    def __call__(self, run: AffineEngine) -> bool:
+        if not run.converges:
+            return False
+        converges, self._matrix = settles(run.courses[0], self._matrix)
+        return converges
 
 
 def _safe_step(run: AffineEngine) -> float:

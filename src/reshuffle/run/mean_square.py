@@ -32,6 +32,8 @@ _FEWEST_ROUNDS = 20
 _REMEMBERED_BYTES = 4e9
 _MANY = 8
 """Batches from which a recursion that is repeated costs more than to write its map out."""
+_PATIENCE = ((20, 200), (ROUNDS, ROUNDS))
+"""Rounds for the gain and for the rate: where orders agree on a mode the lower bound of the gain never rises."""
 _OPEN = 1e-7
 """Relative width of bounds on the rate that more rounds would improve."""
 
@@ -188,11 +190,19 @@ def epoch_flops(course: Course) -> float:
     return float(course.walk.visits * each)
 
 
-def settles(course: Course) -> bool:
-    """Whether the mean square converges along a course of random orders on which the mean does."""
-    gain = spread_gain(course, decided=1.0)
-    decided = gain.is_below(1.0)
-    return _settles(gain, _rate(course, decided=1.0)) if decided is None else decided
+def settles(course: Course, start: FloatArray | None = None) -> tuple[bool, FloatArray | None]:
+    """Whether the mean square converges along a course of random orders on which the mean does.
+
+    Beside the answer there is the matrix that gave it, from which that for a step nearby may `start`.
+    """
+    for of_gain, of_rate in _PATIENCE:
+        gain = spread_gain(course, decided=1.0, rounds=of_gain, start=start)
+        decided, start = gain.is_below(1.0), gain.matrix
+        if decided is None:
+            decided = _decided(gain, _rate(course, decided=1.0, rounds=of_rate))
+        if decided is not None:
+            return decided, start
+    return gain.estimate < 1, start
 
 
 def _settles(gain: Enclosure, rate: Enclosure) -> bool:
@@ -215,7 +225,9 @@ def _rate(course: Course, decided: float | None = None, rounds: int = ROUNDS) ->
     return positive_radius(lambda matrix: matrix + change(matrix), dimension, decided, rounds=rounds)
 
 
-def spread_gain(course: Course, decided: float | None = None, rounds: int = ROUNDS) -> Enclosure:
+def spread_gain(
+    course: Course, decided: float | None = None, rounds: int = ROUNDS, start: FloatArray | None = None
+) -> Enclosure:
     """The spectral radius of (I - Abar . Abar')^-1 E; only which side of `decided` it is on, if that is given."""
     symmetric = course.scheme.is_symmetric and course.recipe.momentum == 0
     part, change = mean_part(course.map(0), symmetric), congruence_change(course)
@@ -236,7 +248,7 @@ def spread_gain(course: Course, decided: float | None = None, rounds: int = ROUN
         return scales * part.solve(spread)
 
     # A gain counts beside one: what is far below it is known well enough.
-    return positive_radius(positive, len(scales), decided, unit=1.0, rounds=rounds)
+    return positive_radius(positive, len(scales), decided, unit=1.0, rounds=rounds, start=start)
 
 
 def congruence_change(course: Course) -> Map:

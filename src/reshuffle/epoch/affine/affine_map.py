@@ -150,19 +150,29 @@ def fades(left: FloatArray, right: FloatArray, kernels: FloatArray, weight: floa
     open_ = np.flatnonzero(fading)
     kernels = kernels[open_]
     fading[open_] = False
-    for _ in range(_DOUBLINGS if len(left) else 0):
-        with np.errstate(over="ignore", invalid="ignore"):
-            left_over = identity - roots[:, np.newaxis] * kernels * roots
-            following = 2 * kernels - (kernels * (left * right)) @ kernels
-            stays = np.abs(following - kernels).max(axis=(1, 2)) <= _EPS * np.abs(kernels).max(axis=(1, 2))
-        lost = ~(np.abs(left_over).max(axis=(1, 2)) < _LOST)
-        faded = np.abs(left_over).sum(axis=2).max(axis=1) < _HALF
-        fading[open_[faded]] = True
-        goes_on = ~(faded | lost | stays)
-        if not goes_on.any():
-            break
-        open_, kernels = open_[goes_on], following[goes_on]
+    grades = left * right
+    with np.errstate(over="ignore", invalid="ignore"):
+        for _ in range(_DOUBLINGS if len(left) else 0):
+            left_over = np.abs(identity - roots[:, np.newaxis] * kernels * roots)
+            most = _largest(left_over)
+            # Sums of rows are taken only where they may be that small.
+            faded = most < _HALF
+            if faded.any():
+                faded = left_over.sum(axis=2).max(axis=1) < _HALF
+                fading[open_[faded]] = True
+            following = 2 * kernels - (kernels * grades) @ kernels
+            stays = _largest(np.abs(following - kernels)) <= _EPS * _largest(np.abs(kernels))
+            goes_on = (most < _LOST) & ~(faded | stays)
+            if not goes_on.any():
+                break
+            open_, kernels = (open_, following) if goes_on.all() else (open_[goes_on], following[goes_on])
     return fading if len(left) else np.ones(len(fading), dtype=bool)
+
+
+def _largest(matrices: FloatArray) -> FloatArray:
+    """The largest entry (c,) of each of several matrices (c, d, d)."""
+    count, height, width = matrices.shape
+    return np.asarray(matrices.reshape(count, height * width).max(axis=1))
 
 
 def _stands(kernel: FloatArray, weight: float) -> bool:

@@ -9,7 +9,7 @@ of Varga the mean square converges exactly when the *gain* of the spread, the sp
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import scipy.linalg
@@ -174,11 +174,19 @@ def _fixed_point(change: Map, mean: MeanPart) -> tuple[FloatArray, float]:
 
 @dataclass(frozen=True)
 class Enclosure:
-    """Where a spectral radius lies, and the best estimate of it."""
+    """Where a spectral radius lies, and the best estimate of it.
+
+    Attributes
+    ----------
+    lower, estimate, upper : float
+    matrix : (d, d), optional
+        The definite matrix from which bounds were read last: a good start for a map that is nearly the same.
+    """
 
     lower: float
     estimate: float
     upper: float
+    matrix: FloatArray | None = field(default=None, repr=False, compare=False)
 
     def is_below(self, number: float) -> bool | None:
         """Whether the radius is below a number, if the bounds say so."""
@@ -194,6 +202,7 @@ def positive_radius(
     *,
     unit: float = 0.0,
     rounds: int = ROUNDS,
+    start: FloatArray | None = None,
 ) -> Enclosure:
     """Enclose the spectral radius of a positive map on symmetric matrices (Collatz and Wielandt).
 
@@ -211,17 +220,20 @@ def positive_radius(
         What digits count against: those of a radius that is small beside it are not pursued.
     rounds : int
         Applications of the map, at most.
+    start : (d, d), optional
+        Any definite matrix; the nearer to the eigenmatrix, the fewer rounds.
     """
+    if dimension == 0:
+        return Enclosure(0.0, 0.0, 0.0)
     with few_threads(dimension):
-        return _positive_radius(positive, dimension, decided, unit, rounds)
+        begin = np.eye(dimension) / dimension if start is None else start
+        return _positive_radius(positive, begin, decided, unit, rounds)
 
 
 def _positive_radius(
-    positive: Map, dimension: int, decided: float | None, unit: float, rounds: int
+    positive: Map, matrix: FloatArray, decided: float | None, unit: float, rounds: int
 ) -> Enclosure:
-    if dimension == 0:
-        return Enclosure(0.0, 0.0, 0.0)
-    matrix = np.eye(dimension) / dimension
+    dimension = len(matrix)
     lower, upper, estimate = 0.0, np.inf, 0.0
     for _ in track(range(rounds), rounds, "second moments in the long run"):
         with np.errstate(over="ignore", invalid="ignore"):
@@ -237,7 +249,7 @@ def _positive_radius(
         if tight or (decided is not None and (lower > decided or upper < decided)):
             break
         matrix = _KEPT * matrix + (1 - _KEPT) * _definite(image)
-    return Enclosure(min(lower, upper), min(max(estimate, lower), upper), upper)
+    return Enclosure(min(lower, upper), min(max(estimate, lower), upper), upper, matrix)
 
 
 def _definite(image: FloatArray) -> FloatArray:
