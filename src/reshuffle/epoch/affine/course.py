@@ -159,10 +159,16 @@ class Course:
     def __post_init__(self) -> None:
         self.walk = Walk(self.scheme, self.n)
         self._maps: dict[Hyperparameters, AffineMap] = {}
+        self._last: Visits | None = None
 
     def visits(self, epoch: int) -> Visits:
-        """The visits of the epoch after `epoch` others."""
+        """The visits of the epoch after `epoch` others: mostly those of the epoch that was last asked for."""
         scaled = self.recipe.at(epoch).scaled(self.space)
+        if self._last is None or self._last.hyperparameters != scaled:
+            self._last = self._visits(scaled)
+        return self._last
+
+    def _visits(self, scaled: Hyperparameters) -> Visits:
         if (self.scheme.shuffle, self.scheme.unit) == (Shuffle.EVERY_STEP, Unit.SAMPLE):
             return self._averaged(DrawnVisits(self.blocks, scaled))
         drawn = self.walk.drawn_batches if self.walk.exists else None
@@ -177,14 +183,15 @@ class Course:
 
     def map(self, epoch: int) -> AffineMap:
         """The mean map of the epoch after `epoch` others."""
-        follow, visits, force = self._epoch(epoch)
-        if visits.hyperparameters not in self._maps:
+        scaled = self.visits(epoch).hyperparameters
+        if scaled not in self._maps:
+            follow, visits, force = self._epoch(epoch)
             made = mean_map(follow, self.walk.steps, visits, force)
             # Under a schedule every epoch may have a map of its own.
             if 8.0 * (made.kernel.size + made.entries.size) * len(self._maps) > _REMEMBERED_BYTES:
                 self._maps.clear()
-            self._maps[visits.hyperparameters] = made
-        return self._maps[visits.hyperparameters]
+            self._maps[scaled] = made
+        return self._maps[scaled]
 
     def _epoch(self, epoch: int) -> tuple[Follow, Visits, FloatArray]:
         """How the mean of the epoch after `epoch` others is taken, of which visits, and with which force."""
