@@ -1,9 +1,9 @@
-# Three commands matter: `make demo` shows what this is, `make test` runs every check, `make reproduce` re-creates the paper in out/.
+# Three commands matter: `make demo` shows what this is, `make test` runs the checks, `make reproduce` re-creates the paper in out/.
 # Each installs what it needs into .venv; nothing but python3 and make is expected of the machine.
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo reproduce test docs test-processors bench fuzz clean
+.PHONY: demo reproduce test test-slow docs test-processors bench fuzz clean
 
 .venv/installed: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -29,11 +29,15 @@ demo: .venv/installed-demo
 reproduce: .venv/installed
 	$(BIN)/reshuffle reproduce --out out
 
-test: .venv/installed .venv/browser
+test: .venv/installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n auto --dist worksteal
+	$(BIN)/python -m pytest -n auto --dist worksteal -m 'not slow'
+
+# The tests that take a second or more each: long simulations, a real browser, a cluster of processes.
+test-slow: .venv/installed .venv/browser
+	$(BIN)/python -m pytest -n auto --dist worksteal -m slow tests
 
 .venv/installed-docs: .venv/installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[docs]'
