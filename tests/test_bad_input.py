@@ -198,6 +198,7 @@ entries = st.one_of(
 )
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_any_finite_data_gives_numbers_or_a_clear_error(data):
     """Rank-deficient, duplicated, constant, tiny and badly scaled data: never nan, and right where it is finite."""

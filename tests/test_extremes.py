@@ -128,6 +128,7 @@ def degenerate():
     yield np.column_stack([line, np.zeros(3)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "X", list(degenerate()), ids=lambda X: f"{X.shape[0]}x{X.shape[1]}-{np.abs(X).sum():g}"
 )
@@ -206,6 +207,7 @@ def test_nothing_moves_from_zero_to_responses_of_zero(scheme, recipe):
     np.testing.assert_array_equal(risk.spread, 0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", [rs.WithReplacement(3), rs.Cyclic(3), rs.ShuffleOnce(3)], ids=str)
 def test_noise_that_leaves_the_range_does_so_in_silence(scheme):
     run = rs.descend(sized(TALL, noise=1e6), scheme, 30.0, momentum=0.5)

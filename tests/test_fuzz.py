@@ -184,6 +184,7 @@ class TestJudge:
         assert capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("default")
 def test_a_short_part_finds_nothing():
     failures = []

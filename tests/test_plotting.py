@@ -69,6 +69,7 @@ def test_the_library_s_own_figures_are_none_of_pyplot_s():
     assert plt.get_fignums() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -117,6 +117,7 @@ def spread_of_training(found, table):
     return np.sqrt(np.square(factor).sum(axis=1)) / X.std(axis=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", [(), ("--momentum", "0.5", "--penalty", "0.05")])
 def test_the_torch_program_trains_what_was_predicted(capsys, recipe):
     found = advised(capsys, "--target", "price", "--drop", "rent", *COLUMNS, *QUICK, *recipe)
@@ -225,6 +226,7 @@ def test_the_programs_read_the_file_as_it_was_read(capsys, way):
     np.testing.assert_allclose(left["y"].to_numpy()[:, 0], TRAINED.price)
 
 
+@pytest.mark.slow
 def test_files_and_pictures(capsys, folder):
     arguments = ("--target", "price", "--drop", "rent", *COLUMNS, "--epochs", "50", "--test", "other.csv")
     for picture in ("a.png", "a.svg"):

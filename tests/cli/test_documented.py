@@ -24,6 +24,7 @@ def test_there_are_commands():
     assert len(SHOWN) > 9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", SHOWN)
 def test_a_documented_command_works(capsys, tmp_path, monkeypatch, line):
     monkeypatch.chdir(tmp_path)

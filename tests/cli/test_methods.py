@@ -181,6 +181,7 @@ def test_simulated_runs_reach_the_table(capsys):
     assert f"± {error:.2g}" in shown
 
 
+@pytest.mark.slow
 def test_stability_prints_thresholds_with_their_errors(capsys, tmp_path):
     arguments = ("stability", "--n", "24", "--p", "2", "--scheme", "sample-reshuffling")
     outcome = run(capsys, *arguments, "--json", str(tmp_path / "found.json"))
@@ -229,6 +230,7 @@ def test_default_batches_fit_few_rows(capsys):
     assert [one["batches"] for one in found] == [1, 2, 4]
 
 
+@pytest.mark.slow
 def test_stability_of_recipes_and_of_the_mean_square(capsys):
     problem = rs.gaussian(20, 4)
     arguments = ("stability", "--n", "20", "--p", "4", "--batch-size", "10")

@@ -33,6 +33,7 @@ def test_it_tells_what_the_library_finds(capsys):
         assert curve["converges"]
 
 
+@pytest.mark.slow
 def test_the_table_and_the_files(capsys, tmp_path):
     outcome = run(capsys, "limits", "--one-pass", "--steps", "100", "--plot", str(tmp_path / "stream.png"))
     assert outcome.code == 0, outcome.err

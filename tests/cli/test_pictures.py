@@ -27,6 +27,7 @@ def drawn(monkeypatch, capsys, tmp_path):
     return draw
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batches", ["1,2,3", "2", "1", "1,2,4,8"])
 def test_batches_are_whole_on_the_axis(drawn, batches):
     ax, _ = drawn("stability", "--n", "24", "--p", "30", "--batches", batches)
@@ -36,6 +37,7 @@ def test_batches_are_whole_on_the_axis(drawn, batches):
     assert all(tick == round(tick) for tick in ticks)
 
 
+@pytest.mark.slow
 def test_a_law_over_decades_is_drawn_whole_in_picture_and_sketch(drawn):
     """Three quarters of its mass were above the top of both."""
     laws = [argument for name in "xyz" for argument in ("--law", f"{name}=mp(0.5, 1)")]

@@ -60,6 +60,7 @@ def test_the_installed_command_and_the_module_are_the_same():
     assert wrong.returncode == 2
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="a pipe of a POSIX shell")
 def test_a_reader_that_stops_reading_is_no_error():
     code = (
@@ -71,6 +72,7 @@ def test_a_reader_that_stops_reading_is_no_error():
     assert found.stderr == ""
 
 
+@pytest.mark.slow
 def test_a_terminal_without_unicode_gets_ascii():
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
     found = subprocess.run(

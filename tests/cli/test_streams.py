@@ -27,6 +27,7 @@ def test_a_closed_standard_output_is_said_before_anything_is_computed():
     assert err == f"reshuffle: standard output is closed; send it to a file, or to {os.devnull}.\n"
 
 
+@pytest.mark.slow
 def test_with_a_closed_standard_error_nothing_strays_to_standard_output():
     code, out, _ = shell(f"{LIMITS} --json - 2>&-")
     assert code == 0
@@ -35,6 +36,7 @@ def test_with_a_closed_standard_error_nothing_strays_to_standard_output():
     assert shell(f"{LIMITS} >&- 2>&-")[0] == 1
 
 
+@pytest.mark.slow
 @FULL
 @pytest.mark.parametrize(
     "line", [LIMITS, f"{LIMITS} --json -", f"{LIMITS} --csv -", "--help", "completion bash"]

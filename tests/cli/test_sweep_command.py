@@ -32,6 +32,7 @@ def swept(capsys, *arguments):
     return outcome.out, json.loads(Path("grid/sweep.json").read_text())
 
 
+@pytest.mark.slow
 def test_a_folder_with_everything(capsys):
     out, told = swept(capsys, *SMALL)
     assert {path.name for path in Path("grid").iterdir()} == {
@@ -82,6 +83,7 @@ def test_the_same_command_goes_on_where_it_was(capsys, monkeypatch):
     assert "1 files there were not whole and were computed again." in out
 
 
+@pytest.mark.slow
 def test_own_data_and_steps_that_are_chosen(capsys):
     arguments = (
         "--data",
@@ -103,6 +105,7 @@ def test_own_data_and_steps_that_are_chosen(capsys):
     assert "leave_one_out_standard_error" in told["variables"]
 
 
+@pytest.mark.slow
 def test_several_schemes_momenta_and_questions_in_processes(capsys):
     _, told = swept(
         capsys, *DRAWN, "--scheme", "cyclic,full-batch", "--batches", "2", "--momentum", "0,0.5",
@@ -113,6 +116,7 @@ def test_several_schemes_momenta_and_questions_in_processes(capsys):
     assert len(set(np.ravel(told["variables"]["critical_step"]["values"]))) == 4
 
 
+@pytest.mark.slow
 def test_where_all_diverges_there_is_no_best(capsys):
     out, told = swept(
         capsys, *DRAWN, "--batches", "2", "--step", "1e9,1e10", "--epochs", "300", "--out", "grid"

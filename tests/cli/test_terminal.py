@@ -137,6 +137,7 @@ def test_cells_of_several_lines_stay_beside_their_row():
     assert lines[-3:] == ["support  [0, 1]", "         [2, 3]", "atoms      none"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "line",
     [

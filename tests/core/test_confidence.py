@@ -104,6 +104,7 @@ SHORT = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", SHORT, ids=lambda setting: setting.name)
 def test_stated_errors_cover_and_are_not_much_wider_than_they_must_be(setting):
     """A short part of `python -m benchmarks.coverage`; docs/many_batches.md has the whole of it."""

@@ -98,6 +98,7 @@ print(json.dumps(found))
 """
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_runs_to_the_last_bit(tmp_path):
     """For all schemes in one process: to start one takes longer than to simulate."""
     # Large enough for BLAS to use its threads if it may: products of 600 runs, 150 rows and 200 columns.

@@ -39,6 +39,7 @@ def test_what_is_computed_is_the_mean_of_real_runs(story):
     np.testing.assert_allclose(computed(plan, locked, EPOCHS), averaged, rtol=2e-3)
 
 
+@pytest.mark.slow
 def test_the_story_is_told_and_the_picture_is_there(tmp_path, capsys):
     path = tmp_path / "deep" / "demo.png"
     main([str(path), "3"])

@@ -14,6 +14,7 @@ def test_there_is_a_gallery():
     assert 6 <= len(EXAMPLES) <= 12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_what_an_example_computes_is_what_it_compares_with(path, monkeypatch, capsys):
     pyplot.switch_backend("Agg")

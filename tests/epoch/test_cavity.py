@@ -106,6 +106,7 @@ def heavy(seed):
     return problem, rs.SampleReshuffling(batches), float(rng.choice([0.03, 0.1, 0.3, 0.6]) * fastest)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the mean over orders is known too poorly")
 def test_errors_cover_the_truth():
     """In 99 of 100 answers on heavy-tailed problems; benchmarks/cavity_coverage.py asks a thousand."""

@@ -99,6 +99,7 @@ def test_methods_agree():
         assert (np.abs(risk.total - risks[0].total) <= risk.error + 1e-14).all()
 
 
+@pytest.mark.slow
 def test_the_simulator_confirms_many_batches():
     problem = rs.gaussian(120, 6, noise=0.5, seed=0)
     for scheme in (rs.RandomReshuffling(40), rs.SampleReshuffling(batch_size=7), rs.SampleReshuffling(30)):

@@ -63,6 +63,7 @@ def test_tiny_steps_keep_every_digit_of_z():
     close(tiny.run("reshuffling").epoch.Z, W, 1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [SampleLattice, ParameterLattice])
 def test_layers_are_freed_as_they_are_used(kind):
     batches, n, p = 10, 160, 80

@@ -88,6 +88,7 @@ def test_an_order_and_its_reverse_make_a_symmetric_pair():
     assert np.abs(alone - alone.T).max() > 1e-3
 
 
+@pytest.mark.slow
 def test_the_stated_errors_are_the_true_ones():
     """Over many seeds errors cover the truth as they should, and are not much wider than needed."""
     problem = case(24, 6, 1, noise=0.5).problem

@@ -47,6 +47,7 @@ def load(**arguments):
     return lambda data, seed: loader(data, seed, **arguments)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("average", AVERAGES, ids=repr)
 @pytest.mark.parametrize(("momentum", "weight_decay"), [(0.0, 0.0), (0.6, 0.1)])
 def test_without_shuffling_the_average_agrees_to_the_last_digit(average, momentum, weight_decay):
@@ -95,6 +96,7 @@ def test_shuffled_batches(average):
     assert risks.std() > 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("average", AVERAGES, ids=repr)
 def test_shuffled_samples(average):
     least_squares = problem(10, 3)

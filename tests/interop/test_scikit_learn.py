@@ -29,6 +29,7 @@ def test_nesterovs_momentum_of_mlp_is_that_of_torch():
     np.testing.assert_allclose(ends[0], run.iterate(EPOCHS), rtol=0, atol=1e-13)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "batch_size"), [(9, 3), (10, 4)])
 def test_mlp_shuffles_samples(n, batch_size):
     least_squares = problem(n, 2, intercept=True)
@@ -70,6 +71,7 @@ def test_sgd_regressor_does_not_penalize_its_intercept():
     np.testing.assert_allclose(end, run.iterate(EPOCHS), rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alpha", [0.0, 0.3])
 def test_sgd_regressor_reshuffles_single_samples_in_its_first_epoch(alpha):
     """Later epochs apply the same permutation again, to the order of the epoch before: no scheme of ours."""

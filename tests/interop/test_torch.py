@@ -29,6 +29,7 @@ def test_without_shuffling_it_is_cyclic_to_the_last_digit(n, batch_size, drop_la
     np.testing.assert_allclose(ends[0], run.iterate(EPOCHS), rtol=0, atol=1e-13)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("drop_last", [False, True])
 @pytest.mark.parametrize(("n", "batch_size"), [(9, 3), (10, 4)])
 def test_shuffling_samples(n, batch_size, drop_last):
@@ -45,6 +46,7 @@ def test_shuffling_samples(n, batch_size, drop_last):
     assert risks.std() > 1e-3
 
 
+@pytest.mark.slow
 def test_shuffling_samples_with_momentum_and_weight_decay():
     least_squares = problem(10, 3)
     ends = torch_runs(

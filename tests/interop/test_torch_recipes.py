@@ -37,6 +37,7 @@ def test_nesterov_with_shuffled_batches():
     assert float(expected.spread) > 1e-3
 
 
+@pytest.mark.slow
 def test_nesterov_with_shuffled_samples():
     least_squares = problem(10, 3)
     ends = torch_runs(
@@ -78,6 +79,7 @@ def test_a_group_without_weight_decay_and_shuffled_batches():
     assert float(expected.spread) > 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shuffles", ["batches", "samples"])
 def test_one_cycle_over_the_visits_of_random_orders(shuffles):
     least_squares = problem(10, 3)

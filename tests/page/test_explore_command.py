@@ -29,6 +29,7 @@ def fetched(address, **headers):
             return error.code, error.read().decode(), {}
 
 
+@pytest.mark.slow
 def test_it_tells_its_address_serves_this_machine_alone_and_ends_quietly():
     with chromium.serving("--port", "0") as (process, address):
         status, page, headers = fetched(address)
@@ -100,6 +101,7 @@ def test_pages_from_elsewhere_are_not_listened_to(headers, allowed):
     assert is_from_here(headers) is allowed
 
 
+@pytest.mark.slow
 def test_where_it_is_started_does_not_matter(tmp_path, monkeypatch):
     # A file that bears the name of a module must not be taken for it.
     (tmp_path / "queue.py").write_text("raise SystemExit('not this one')")

@@ -22,6 +22,7 @@ def expected(aspect, alpha, batches, noise):
     return [best.epoch, float(f"{best.risk:.4g}"), float(f"{curve.limit().total:.4g}")]
 
 
+@pytest.mark.slow
 def test_after_fifty_quick_drags_the_answer_is_that_of_the_last_position(visit):
     visitor = visit()
     answers, sockets = [], []
@@ -67,6 +68,7 @@ def test_after_fifty_quick_drags_the_answer_is_that_of_the_last_position(visit):
     assert visitor.page.url.endswith("?tab=limit&limit.noise=0.7&limit.alpha=0.3")
 
 
+@pytest.mark.slow
 def test_many_batches_are_answered_at_once_and_then_with_more_digits(visit):
     visitor = visit()
     visitor.open()
@@ -87,6 +89,7 @@ def test_many_batches_are_answered_at_once_and_then_with_more_digits(visit):
     assert last == ""
 
 
+@pytest.mark.slow
 def test_an_address_brings_the_state_back(visit):
     first = visit()
     first.open("?tab=limit&data.source=drawn")
@@ -105,6 +108,7 @@ def test_an_address_brings_the_state_back(visit):
     assert numbers(second.settled("limit")) == expected(0.5, 0.2, 2, 1.25)
 
 
+@pytest.mark.slow
 def test_what_an_address_may_not_be_is_told_in_a_sentence(visit):
     visitor = visit()
     visitor.open("?tab=limit&limit.aspect=<b>7</b>&limit.batches=2.5&limit.noise=1")
@@ -115,6 +119,7 @@ def test_what_an_address_may_not_be_is_told_in_a_sentence(visit):
     assert numbers(visitor.sentence()) == expected(1.5, 0.2, 2, 1.0)
 
 
+@pytest.mark.slow
 def test_two_sessions_do_not_meet(visit):
     one, other = visit(), visit()
     one.open()
@@ -126,6 +131,7 @@ def test_two_sessions_do_not_meet(visit):
     assert numbers(one.settled()) == expected(1.5, 0.2, 2, 0.7)
 
 
+@pytest.mark.slow
 def test_everything_can_be_reached_with_the_keyboard(visit):
     visitor = visit()
     visitor.open("?tab=limit&data.source=drawn")
@@ -159,6 +165,7 @@ def nameless(page):
     )
 
 
+@pytest.mark.slow
 def test_pictures_are_saved_as_svg_and_as_numbers(visit):
     visitor = visit()
     visitor.open()
@@ -196,6 +203,7 @@ def contrast(page, selector):
     )
 
 
+@pytest.mark.slow
 def test_it_can_be_read_by_all_on_a_narrow_screen_in_light_and_dark(visit):
     visitor = visit(color_scheme="dark", viewport={"width": 400, "height": 800})
     page = visitor.page
@@ -228,6 +236,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.slow
 def test_files_are_planned_for_or_refused_in_a_sentence(visit, tmp_path):
     visitor = visit()
 
@@ -259,6 +268,7 @@ def test_files_are_planned_for_or_refused_in_a_sentence(visit, tmp_path):
     assert "Send a CSV file first" in visit().open("?tab=data&data.source=upload")
 
 
+@pytest.mark.slow
 def test_ways_to_shuffle_and_free_laws_answer_and_complain_in_sentences(visit):
     visitor = visit()
     small = "?tab=shuffle&shuffle.rows=16&shuffle.columns=3&shuffle.batches=2&shuffle.epochs=5"

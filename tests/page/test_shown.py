@@ -26,6 +26,7 @@ def executed(program):
     return names
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("stage", "changes"),
     [
@@ -54,6 +55,7 @@ def test_without_data_the_lines_compute_what_is_shown(stage, changes, capsys):
         assert best == ("never" if names["best"].epoch > 1e300 else f"{names['best'].epoch:g}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", ["quick", "thorough"])
 def test_ways_to_shuffle_are_those_of_the_lines(stage, capsys):
     values = SHUFFLE | {"rows": 20, "columns": 4, "batches": 2, "epochs": 5, "alpha": 0.3}
@@ -75,6 +77,7 @@ def test_ways_to_shuffle_are_those_of_the_lines(stage, capsys):
     assert drawn == pytest.approx(names["runs"][:, 3])
 
 
+@pytest.mark.slow
 def test_steps_that_diverge_are_told_in_words():
     values = SHUFFLE | {"alpha": 4.0, "rows": 12, "columns": 60, "epochs": 100}
     assert "diverge" in answer("ways_to_shuffle", "quick", values, None).sentence
@@ -82,6 +85,7 @@ def test_steps_that_diverge_are_told_in_words():
     assert shown.facts["Test error in the end"] == "without bound"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["two mini-batches", "commutator", "a compression"])
 def test_laws_are_those_of_the_lines(name, capsys):
     values = FREE | {"size": 60} | free_laws.TAB.examples[name]
@@ -129,6 +133,7 @@ def test_what_is_no_expression_is_refused_in_a_sentence(tmp_path, monkeypatch, c
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", list(own_data.SETS))
 def test_the_plan_shown_is_that_of_the_lines(source, capsys):
     shown = answer(

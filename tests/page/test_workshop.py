@@ -24,6 +24,7 @@ def sources(monkeypatch):
     monkeypatch.setenv("PYTHONPATH", SOURCES)
 
 
+@pytest.mark.slow
 def test_a_lane_answers_ends_what_takes_too_long_and_goes_on():
     async def story():
         lane = Lane(60.0)
@@ -45,6 +46,7 @@ def test_a_lane_answers_ends_what_takes_too_long_and_goes_on():
     assert again == first
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_is_told_and_replaced():
     async def story():
         lane = Lane(60.0)

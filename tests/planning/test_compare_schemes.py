@@ -26,6 +26,7 @@ def compared():
     return rs.compare_schemes(PROBLEM, SCHEMES, step=0.1, epochs=EPOCHS)
 
 
+@pytest.mark.slow
 def test_every_number_is_that_of_the_run(compared):
     assert [row.name for row in compared] == ["full batch", *SCHEMES]
     assert compared.measure == "risk"

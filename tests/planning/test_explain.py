@@ -106,6 +106,7 @@ def test_modes_are_those_of_the_listed_map():
     assert len(found.table()) == 4
 
 
+@pytest.mark.slow
 def test_real_runs_are_plausible_and_their_probabilities_uniform():
     data = rs.gaussian(40, 4, noise=1.0, seed=2)
     run = rs.descend(data, rs.RandomReshuffling(8), 0.2)

@@ -25,6 +25,7 @@ def test_the_mean_run_has_the_error_of_its_coefficients(outputs):
     assert promise.rows == 40
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("outputs", [None, 2])
 def test_a_single_run_adds_the_spread_of_its_predictions(outputs):
     y = Y if outputs else Y[:, 0]

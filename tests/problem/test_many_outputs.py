@@ -105,6 +105,7 @@ def test_the_mean_iterate_of_every_scheme_and_recipe(scheme, recipe, shape):
         agree(run.output(number).iterate(epochs)[..., np.newaxis], [single.iterate(epochs)])
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
     ("scheme", "method", "recipe"),
@@ -363,6 +364,7 @@ def test_features_in_chunks(monkeypatch):
         agree(getattr(run, question)([0, 5]), [answer[..., number] for number in range(OUTPUTS)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("scheme", "recipe"),
     [(rs.RandomReshuffling(2), {}), (rs.Cyclic(2), {"momentum": 0.5}), (rs.Cyclic(2), {"penalty": 0.1})],

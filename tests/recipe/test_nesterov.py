@@ -26,6 +26,7 @@ def test_with_a_schedule():
         agree(tiny, scheme, epochs, fresh, [0.1, 0.02], [0.1, 0.02], momentum=0.5, nesterov=True, penalty=0.2)
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(
     st.integers(1, 5), st.integers(1, 5), st.integers(0, 10**6),
@@ -122,6 +123,7 @@ def test_simulated_runs_of_a_fixed_order_are_exact():
     )
 
 
+@pytest.mark.slow
 def test_the_spread_of_too_many_batches_is_that_of_nesterovs_runs():
     problem = rs.gaussian(40, 3, noise=0.5, seed=2)
     recipe = {"momentum": 0.7, "nesterov": True}

@@ -37,6 +37,7 @@ def test_all_schemes(recipe, n, p, batches, equal):
         agree(tiny, scheme, epochs, fresh, list(steps), rs.PerVisit(steps.ravel()), **RECIPES[recipe])
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(
     st.integers(1, 5), st.integers(1, 5), st.integers(0, 10**6),

@@ -28,6 +28,7 @@ def test_all_schemes(n, p, batches, equal, columns, momentum):
         agree(tiny, scheme, epochs, fresh, [0.1] * count, 0.1, **recipe)
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(
     st.integers(1, 5), st.integers(2, 6), st.integers(0, 10**6), st.sampled_from([0.0, 1e-6, 0.1]),
@@ -102,6 +103,7 @@ def test_the_critical_step(mean_square):
     assert not any(step == pytest.approx(other, rel=1e-3) for other in others)
 
 
+@pytest.mark.slow
 def test_drawn_orders():
     problem = rs.gaussian(6, 9, noise=0.5, seed=1)
     recipe = {"momentum": 0.5, "penalty": 0.5, "unpenalized": [2]}

@@ -114,6 +114,7 @@ OF_ONE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", paper.NAMES)
 def test_a_figure_and_what_it_claims(name):
     """One test per figure, so that its numbers are computed once, however the tests are spread over processes."""

@@ -69,6 +69,7 @@ def test_the_exact_mean_square_of_many_plain_batches_is_refused():
         run.mean_square_stability()
 
 
+@pytest.mark.slow
 def test_seed_rtol_and_budget_are_heard():
     problem, scheme = rs.gaussian(24, 4, noise=0.5, seed=1), rs.SampleReshuffling(8)
 
@@ -117,6 +118,7 @@ def test_single_rows_with_replacement_are_samples_with_replacement():
     np.testing.assert_allclose(np.eye(len(walked)) - course.map(0).loss, walked, rtol=1e-12, atol=1e-15)
 
 
+@pytest.mark.slow
 def test_too_many_batches_with_replacement_are_sampled():
     problem = rs.gaussian(200, 4, noise=0.5, seed=1)
     exact = rs.descend(problem, rs.WithReplacement(100), 0.01).expected_risk(2)

@@ -129,6 +129,7 @@ def test_a_simulated_fixed_order_is_exact(average):
     np.testing.assert_allclose(simulated.iterate.mean, run.iterate([3, 4]), rtol=0, atol=1e-13)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("average", AVERAGES, ids=repr)
 @pytest.mark.parametrize("recipe", [{"step": 0.1}, {"step": 0.05, "momentum": 0.5, "penalty": 0.2}], ids=repr)
 def test_errors_of_drawn_orders_cover_the_exact_answer(average, recipe):

@@ -206,6 +206,7 @@ def test_averages_over_visits_have_a_limit_of_their_own():
     assert np.linalg.norm(ends[3] - ends[0]) > 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("average", AVERAGES, ids=repr)
 @pytest.mark.parametrize(
     "scheme", [rs.RandomReshuffling(3), rs.SampleWithReplacement(batch_size=4)], ids=repr

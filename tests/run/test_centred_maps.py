@@ -29,6 +29,7 @@ def by_centred_maps(run, epochs, given=False):
     return centred_moments.spread(affine, run._modes, inputs, np.array(epochs), error)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", RECIPES, ids=repr)
 @pytest.mark.parametrize("scheme", SCHEMES, ids=repr)
 @pytest.mark.parametrize("given", [False, True])
@@ -104,6 +105,7 @@ def test_simulated_runs_agree(recipe):
     assert found.error_kind == "three standard errors"
 
 
+@pytest.mark.slow
 def test_errors_cover_on_many_problems(monkeypatch):
     """Over generated problems, some of them with heavy tails; benchmarks/centred_coverage.py has more."""
     monkeypatch.setattr(centred_moments, "SHARE", 0.2)

@@ -54,6 +54,7 @@ def test_all_schemes_and_recipes(recipe, shape):
         check(tiny, scheme, epochs, fresh, recipe, 2 if len(epochs) < 100 else 1)
 
 
+@pytest.mark.slow
 @given(tiny_runs(steps=[0.0, 1e-2, 0.1, 0.4]))
 def test_any_shape(made):
     tiny, recipe = made

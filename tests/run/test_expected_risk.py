@@ -200,6 +200,7 @@ def test_too_many_batches_are_sampled():
         rs.descend(problem, rs.RandomReshuffling(30), alpha=0.5).expected_risk(10**12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fraction", [0.5, 0.7, 0.9, 0.97])
 def test_hundreds_of_epochs_agree_with_the_general_recursion(fraction):
     """Rounding must not grow on its own: at 0.7 of the critical step the mean square still converges."""

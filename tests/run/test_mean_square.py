@@ -121,6 +121,7 @@ def test_few_parameters_are_averaged_over_the_orders_of_many_batches():
     np.testing.assert_allclose(mean_square.congruence_change(course)(matrix), walked, atol=1e-13)
 
 
+@pytest.mark.slow
 def test_fourteen_batches_are_exact():
     problem, scheme = rs.gaussian(140, 6, noise=0.5, seed=0), rs.RandomReshuffling(batch_size=10)
     found = rs.descend(problem, scheme, 0.05).mean_square_stability()
@@ -170,6 +171,7 @@ def first_failure(X, low, high):
     return low
 
 
+@pytest.mark.slow
 def test_two_batches_whose_gain_has_its_negative_beside_it():
     """A power iteration that cycles between the two would take the gain for half of what it is."""
     X = np.array(TWO_BATCHES)
@@ -188,6 +190,7 @@ def test_two_batches_whose_gain_has_its_negative_beside_it():
     assert critical == pytest.approx(first_failure(X, 4.5, 4.6085), rel=2e-6)
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10**6), st.floats(0.8, 1.0))
 def test_two_batches_close_to_their_critical_step(seed, fraction):
     X = np.random.default_rng(seed).standard_normal((4, 2))
@@ -214,6 +217,7 @@ def test_the_critical_step_of_the_mean_square_of_two_batches(seed):
     assert two_batch_radius(X, found * (1 + 2e-6)) >= 1 - 1e-9
 
 
+@pytest.mark.slow
 def test_next_to_no_spread_is_no_spread():
     """Where all orders are the same map, rounding is all that is left of the spread."""
     problem = rs.gaussian(30, 5, noise=0.5, seed=1)
@@ -246,6 +250,7 @@ def heavy_ball_radius(curvatures, step, momentum):
     return radius(epoch)
 
 
+@pytest.mark.slow
 def test_a_fixed_order_may_drive_what_momentum_lets_oscillate():
     """Parametric resonance: the curvature of the visits swings once per epoch, twice as fast as the heavy ball."""
     problem, momentum = resonant(), 0.999
@@ -271,6 +276,7 @@ def test_critical_steps_take_any_real_number():
         rs.critical_step(problem, scheme, mean_square="no")
 
 
+@pytest.mark.slow
 def test_the_mean_square_fails_no_later_than_the_mean():
     problem = rs.gaussian(8, 2, seed=0)
     for scheme in (
@@ -301,6 +307,7 @@ def momentum_visits(X, step, momentum):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("small", [1e-2, 1e-6, 1e-11])
 def test_slow_modes_do_not_hide_the_spread_of_fast_ones(small):
     """Beside a row that is hardly there the mean square ends where it does without its column."""
@@ -342,6 +349,7 @@ def test_huge_steps_diverge_without_a_warning(scheme, step, recipe):
         assert (run.expected_risk([50, math.inf]).total == np.inf).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_the_limit_is_infinite_exactly_where_the_mean_square_diverges(seed):
     """With momentum, where solvers scale down what comes near to the largest numbers there are."""

@@ -22,6 +22,7 @@ SCHEMES = [
 RECIPES = [{}, {"momentum": 0.3}, {"penalty": 0.1}]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", RECIPES, ids=str)
 @pytest.mark.parametrize("scheme", SCHEMES, ids=repr)
 def test_every_run_has_the_same_face(scheme, recipe):

@@ -18,6 +18,7 @@ def searched(monkeypatch):
     monkeypatch.setattr(critical_steps.step_search, "is_certified", lambda *rest: False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", [{}, {"momentum": 0.5}, {"penalty": 0.2}], ids=repr)
 @pytest.mark.parametrize("mean_square", [False, True])
 def test_a_searched_step_covers_the_exact_one(request, recipe, mean_square):
@@ -31,6 +32,7 @@ def test_a_searched_step_covers_the_exact_one(request, recipe, mean_square):
     assert found.error < 0.25 * exact
 
 
+@pytest.mark.slow
 def test_shuffled_samples_have_thresholds_of_both_kinds():
     problem, scheme = rs.gaussian(30, 2, seed=0), rs.SampleReshuffling(batch_size=5)
     mean = rs.critical_step(problem, scheme)
@@ -48,6 +50,7 @@ def test_shuffled_samples_have_thresholds_of_both_kinds():
         assert (real.expected_risk.mean[-1] > real.expected_risk.mean[0]) == grows
 
 
+@pytest.mark.slow
 def test_many_fixed_batches_have_a_threshold():
     problem = rs.gaussian(50, 2, seed=0)
     found = rs.critical_step(problem, rs.RandomReshuffling(25))

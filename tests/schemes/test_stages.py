@@ -229,6 +229,7 @@ def test_a_stage_that_diverges_and_one_that_settles():
     assert run.converges
 
 
+@pytest.mark.slow
 def test_best_epoch_looks_at_all_stages():
     problem = rs.gaussian(40, 20, noise=1.0, seed=2)
     small, large = rs.RandomReshuffling(4), rs.RandomReshuffling(2)

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from reshuffle.sklearn import MiniBatchKernelRegressor, MiniBatchRegressor, MiniBatchRegressorCV
@@ -32,6 +33,7 @@ def test_estimator_checks(estimator, check):
     check(estimator)
 
 
+@pytest.mark.slow
 def test_the_check_that_must_be_asked_for_before_scipy_is_imported():
     """It is skipped above, where scipy was imported without."""
     settings = {**os.environ, "SCIPY_ARRAY_API": "1"}

@@ -56,6 +56,7 @@ def test_a_transformed_target(table):
     np.testing.assert_allclose(model.fit(X, positive).predict(X), np.exp(alone.predict(X)), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_clones_and_pickles(table):
     X, y = table
     model = MiniBatchRegressor(16, 0.01, 30, standardize=True, momentum=0.5, average=rs.TailAverage(start=3))

@@ -42,6 +42,7 @@ def same(found, expected):
     assert (found["reason"] == "").all()
 
 
+@pytest.mark.slow
 def test_workers_give_the_same_numbers(client, expected):
     same(rs.sweep(PROBLEM, over=OVER, client=client, **ASKED), expected)
 
@@ -51,6 +52,7 @@ def test_many_small_tasks_travel_together_and_keep_their_numbers(client):
     assert sorted(found) == [(number, number**2) for number in range(200)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("victims", [1, 2])
 def test_workers_that_are_killed_are_replaced(client, expected, victims, tmp_path, monkeypatch):
     client.wait_for_workers(2)

@@ -190,6 +190,7 @@ rs.sweep(problem, over={"batches": [2, 3], "alpha": [0.1, 0.2, 0.3]}, epochs=[1,
 """
 
 
+@pytest.mark.slow
 def test_a_killed_sweep_goes_on_where_it_was(tmp_path, computed):
     killed = subprocess.run([sys.executable, "-c", _INTERRUPTED, str(tmp_path)], check=False)
     assert killed.returncode == -9

@@ -3,6 +3,7 @@
 import os
 
 import numpy as np
+import pytest
 import threadpoolctl
 
 import reshuffle as rs
@@ -13,6 +14,7 @@ def blas_threads(_):
     return os.getpid(), [library["num_threads"] for library in threadpoolctl.threadpool_info()]
 
 
+@pytest.mark.slow
 def test_processes_give_the_same_numbers():
     problem = rs.gaussian(20, 6, noise=0.5, seed=1)
     over = {"batches": [1, 2], "momentum": [0.0, 0.5], "alpha": np.linspace(0.1, 0.5, 6)}

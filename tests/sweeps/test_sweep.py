@@ -23,6 +23,7 @@ def problem():
     return rs.gaussian(24, 10, noise=0.5, seed=3)
 
 
+@pytest.mark.slow
 def test_every_point_equals_a_separate_call(problem):
     over = {"batches": [1, 4], "momentum": [0.0, 0.6], "alpha": [0.1, 1.0]}
     found = rs.sweep(problem, over=over, ask=["risk", "training_loss", "leave_one_out"], epochs=EPOCHS)
@@ -109,6 +110,7 @@ def test_a_problem_per_seed_and_averages():
         close(found["risk"].sel(seed=7, average=repr(average)), run.risk([5, 50]).total)
 
 
+@pytest.mark.slow
 def test_what_has_no_answer_is_nan_with_the_reason_and_what_diverges_is_infinite(problem):
     over = {"momentum": [0.0, 0.5], "nesterov": [False, True]}
     found = rs.sweep(problem, over=over, batches=2, alpha=0.1, epochs=[3])
@@ -148,6 +150,7 @@ def same_as_direct(problem, scheme, steps, **recipe):
         assert (np.abs(found["iterate"].values[number] - parameters) <= 1e-10 * size).all()
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=12)
 @given(
     n=st.integers(6, 14),

@@ -88,6 +88,7 @@ def test_two_batches_of_shuffled_samples_are_exact(sizes, p):
         np.testing.assert_allclose(found.residuals, want, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sizes", [[3, 3, 3], [3, 3, 2], [2, 2, 2, 2]])
 def test_shuffled_samples_are_within_their_error(sizes):
     n = sum(sizes)
@@ -99,6 +100,7 @@ def test_shuffled_samples_are_within_their_error(sizes):
     assert (found.error <= 0.1 * found.mean_square).all()
 
 
+@pytest.mark.slow
 def test_many_batches_are_within_their_error(monkeypatch):
     """By subsets of the other batches, and by their sizes alone."""
     rng = np.random.default_rng(5)
@@ -243,6 +245,7 @@ def test_a_single_run_has_its_spread_on_top():
     np.testing.assert_allclose(alone.mean_square - mean.mean_square, spread, rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_the_test_error_is_predicted():
     """The mean of leave-one-out over twenty draws is risk plus noise, within four standard errors."""
     off = []

@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import pytest
 from sklearn import datasets
 
 import reshuffle as rs
@@ -36,6 +37,7 @@ CASES = {
 }
 
 
+@pytest.mark.slow
 def test_held_out_rows_find_what_was_promised():
     promised, naive, rng = {}, {}, np.random.default_rng(0)
     for name, (load, scheme, step, splits) in CASES.items():

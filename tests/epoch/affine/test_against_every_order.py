@@ -17,6 +17,7 @@ def test_all_schemes_and_recipes(recipe, n, p, batches, equal):
         check(tiny, scheme, epochs, fresh, RECIPES[recipe], 2 if len(epochs) < 100 else 1)
 
 
+@pytest.mark.slow
 @given(tiny_runs(steps=[0.0, 1e-6, 0.1, 0.4]))
 def test_any_shape(made):
     tiny, recipe = made

@@ -48,6 +48,7 @@ def test_a_small_column_converges_and_its_limit_is_known(small):
     assert float(run.risk(math.inf).total) == pytest.approx(1 + small**-2, rel=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("small", [1e-2, 1e-8, 1e-9, 1e-10, 1e-13])
 @pytest.mark.parametrize(("scheme", "true"), [(rs.FullBatch(), 6.0), (rs.RandomReshuffling(2), 2.0)])
 def test_the_critical_step_does_not_depend_on_a_small_column(scheme, true, small):

@@ -48,6 +48,7 @@ def sources(folder, arrays, frame):
     )
 
 
+@pytest.mark.slow
 def test_every_collection_has_the_answers_of_the_array(client, tmp_path, arrays, frame, in_memory):
     for name, X, y in sources(tmp_path, arrays, frame):
         same_answers(rs.LeastSquares(X, y), in_memory, SCHEMES[2:4] if name == "arrays" else SCHEMES[:1])

@@ -239,6 +239,7 @@ assert now("VmHWM") < peak + limit
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the limit on data is Linux's")
 def test_out_of_core_under_a_memory_limit(tmp_path):
     assert hasattr(resource, "RLIMIT_DATA")
