@@ -10,6 +10,7 @@ from reshuffle._core import FloatArray
 from reshuffle.asymptotics.curves.resolvent_pairs import PairTables, TwoResolvents
 from reshuffle.asymptotics.curves.spectral_contour import Contour, symmetric_sum
 from reshuffle.asymptotics.laws.batch_law import BatchLaw
+from reshuffle.asymptotics.laws.batch_system import State
 from reshuffle.asymptotics.laws.epoch_law import EpochLaw
 from reshuffle.free.checks import Complex, ConvergenceError
 
@@ -87,8 +88,16 @@ class SpectralRisk:
         return Contour.circle(min(low, float(np.abs(self.points).min())) / 2)
 
     @cached_property
+    def _state(self) -> State:
+        """The equations solved at the points, and at those around the atom."""
+        assert isinstance(self.law, BatchLaw)
+        circle = self._around_zero
+        return self.law.states(self.points if circle is None else np.concatenate([self.points, circle.points]))
+
+    @cached_property
     def _transforms(self) -> Complex:
-        found = self.law.outside(self.points)
+        law, count = self.law, len(self.points)
+        found = law.read_off(self._state)[:, :count] if isinstance(law, BatchLaw) else law.outside(self.points)
         mass = float(symmetric_sum(self.contour.weights, found[0]))
         expected = 1.0 if self._holds_zero else 1 - self.law.frozen[0]
         if not abs(mass - expected) < _WHOLE:
@@ -106,13 +115,11 @@ class SpectralRisk:
     def _tables(self) -> PairTables:
         law = self.law
         assert isinstance(law, BatchLaw)
-        points = self.points
-        if self._around_zero is not None:
-            points = np.concatenate([points, self._around_zero.points])
+        count = len(self.points) + (0 if self._around_zero is None else len(self._around_zero.points))
         # The linear systems of the pairs, and the means over Sigma that make them.
         means = sum(len(sizes) ** 4 for sizes in law.system.symmetry.sizes) * len(law.system.eigenvalues)
-        law.afford(len(points) ** 2 * (2e-5 + _PAIR * law.system.entries**3 + _MEAN * means))
-        return TwoResolvents(law.system, law.states(points), law.population.source).tables()
+        law.afford(count**2 * (2e-5 + _PAIR * law.system.entries**3 + _MEAN * means))
+        return TwoResolvents(law.system, self._state, law.population.source).tables()
 
     def _double(self, table: Complex) -> tuple[Complex, Complex]:
         """The table times both weights, for pairs in the upper half and for those of either half."""

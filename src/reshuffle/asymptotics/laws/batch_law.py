@@ -161,7 +161,11 @@ class BatchLaw(EpochLaw):
 
     def outside(self, z: Complex) -> Complex:
         """The Cauchy transforms of law, signal and noise, (3, n), at points z (n,) away from the spectrum."""
-        state, unit = self.states(z), self.system.unit
+        return self.read_off(self.states(z))
+
+    def read_off(self, state: State) -> Complex:
+        """The same from the solutions at n points."""
+        unit = self.system.unit
         signal = self.system.average(state.blocks[:1], 1)[0][:, 0, 0]
         return np.array([state.resolvent[:, 0, 0] / unit, signal / unit, self.system.noise_transform(state)])
 
