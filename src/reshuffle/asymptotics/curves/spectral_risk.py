@@ -95,7 +95,9 @@ class SpectralRisk:
         """The equations solved at the points, and at those around the atom."""
         assert isinstance(self.law, BatchLaw)
         circle = self._around_zero
-        return self.law.states(self.points if circle is None else np.concatenate([self.points, circle.points]))
+        return self.law.states(
+            self.points if circle is None else np.concatenate([self.points, circle.points])
+        )
 
     @cached_property
     def _transforms(self) -> Complex:
