@@ -52,7 +52,7 @@ def speed(table):
         seconds, _ = timed(lambda n=batches: asymptotics.risk(0.25, 0.4, n, np.arange(1001)))
         _row(table, 0.25, f"risk curve of 1,000 epochs, B = {batches}", seconds / one, None)
     for count, batches, target in ((50, 3, None), (200, 4, 10)):
-        sigma = asymptotics.power_law(1.0, count)
+        sigma = asymptotics.PowerLaw(1.0, count)
         seconds, _ = timed(
             lambda n=batches, s=sigma: asymptotics.risk(0.5, 0.5, n, np.arange(1001), covariance=s)
         )

@@ -5,13 +5,13 @@ import math
 import numpy as np
 import pytest
 
-from reshuffle.asymptotics import critical_alpha, learning_curve, power_law, spiked, toeplitz
+from reshuffle.asymptotics import PowerLaw, critical_alpha, learning_curve, spiked, toeplitz
 
 
 @pytest.mark.parametrize(
     ("aspect", "batches", "eigenvalues"),
     [
-        (0.25, 2, power_law(1.0, 12)),
+        (0.25, 2, PowerLaw(1.0, 12).values()),
         (0.5, 3, np.array([0.5, 1.0, 2.0])),
         (0.4, 4, toeplitz(0.5, 8)),
         (0.5, 2, spiked([5.0], 6)),
@@ -44,8 +44,12 @@ def test_the_critical_alpha_of_a_covariance_is_where_curves_stop_converging(aspe
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: power_law(-1.0), "exponent must be"),
-        (lambda: power_law(30.0), "exponent must leave the eigenvalues"),
+        (lambda: critical_alpha(0.5, 1, PowerLaw(-1.0, 9)), "covariance must have an exponent >= 0"),
+        (
+            lambda: critical_alpha(0.5, 1, PowerLaw(30.0, 9)),
+            "covariance must have eigenvalues within a factor 1e12",
+        ),
+        (lambda: critical_alpha(0.5, 1, PowerLaw(1.5)), "covariance must be a power law of finite size here"),
         (lambda: toeplitz(1.0), "correlation must lie"),
         (lambda: spiked([1.0, 2.0], 1), "size must be a whole number"),
     ],

@@ -26,7 +26,8 @@ from reshuffle.asymptotics.laws import (
     marchenko_pastur,
 )
 from reshuffle.asymptotics.laws.batch_spectrum import critical_alpha
-from reshuffle.asymptotics.named_spectra import power_law, spiked, toeplitz
+from reshuffle.asymptotics.named_spectra import spiked, toeplitz
+from reshuffle.asymptotics.power_law import PowerLaw
 from reshuffle.asymptotics.recipes import BestRecipe, BestRecipes, best_recipe
 from reshuffle.asymptotics.streaming import (
     CriticalBatch,
@@ -34,7 +35,6 @@ from reshuffle.asymptotics.streaming import (
     Frontier,
     OnePass,
     OnePassStability,
-    PowerLaw,
     ReplacementCurve,
     ReplacementStability,
     compute_frontier,
@@ -80,7 +80,6 @@ __all__ = [
     "learning_curve",
     "marchenko_pastur",
     "one_pass",
-    "power_law",
     "replacement_curve",
     "risk",
     "shrinkage",

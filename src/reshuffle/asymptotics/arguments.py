@@ -1,5 +1,6 @@
 """What every asymptotic question takes: the aspect, the step, the batches and the spectrum of Sigma."""
 
+import math
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -8,10 +9,11 @@ import scipy.optimize
 from numpy.typing import ArrayLike
 
 from reshuffle._core import FloatArray, checks
+from reshuffle.asymptotics.power_law import PowerLaw
 from reshuffle.free.laws import Discrete
 
-Covariance: TypeAlias = ArrayLike | Discrete | None
-"""Of Sigma: None (the identity), a discrete law, or eigenvalues (m,) of equal shares."""
+Covariance: TypeAlias = ArrayLike | PowerLaw | Discrete | None
+"""Of Sigma: None (the identity), a discrete law, or eigenvalues (m,) of equal shares, also as a power law."""
 
 
 def aspect(value: float) -> float:
@@ -155,6 +157,8 @@ def _spectrum(covariance: Covariance) -> tuple[FloatArray, FloatArray]:
     if isinstance(covariance, Discrete):
         points, weights = np.array(covariance.atoms).T
         return np.asarray(points, dtype=float), np.asarray(weights, dtype=float)
+    if isinstance(covariance, PowerLaw):
+        _require_listed(covariance)
     eigenvalues = np.atleast_1d(checks.real_array("covariance", covariance))
     if eigenvalues.ndim != 1 or not eigenvalues.size or np.asarray(covariance).dtype.kind == "b":
         raise ValueError(
@@ -162,6 +166,26 @@ def _spectrum(covariance: Covariance) -> tuple[FloatArray, FloatArray]:
             f" {eigenvalues.shape}; try np.linalg.eigvalsh(Sigma)."
         )
     return eigenvalues, np.full(len(eigenvalues), 1 / len(eigenvalues))
+
+
+def _require_listed(law: PowerLaw) -> None:
+    """Refuse a power law that is no list of eigenvalues of equal shares."""
+    if math.isinf(law.size):
+        raise ValueError(
+            f"covariance must be a power law of finite size here, such as PowerLaw({law.exponent:g}, 200), but it"
+            f" is {law!r}: with p/n -> aspect each eigenvalue has an equal share of all, and of infinitely many it"
+            " has none; one_pass takes infinitely many."
+        )
+    if law.exponent < 0:
+        raise ValueError(
+            f"covariance must have an exponent >= 0, eigenvalues that do not grow, but it is {law.exponent:g};"
+            " the order of eigenvalues does not matter: give a vector."
+        )
+    if law.exponent * math.log10(law.size) > 12:
+        raise ValueError(
+            "covariance must have eigenvalues within a factor 1e12 of each other, but"
+            f" {law.size:g}^-{law.exponent:g} is smaller; take a smaller exponent or size."
+        )
 
 
 def _shares(source: ArrayLike | None, weights: FloatArray) -> FloatArray:

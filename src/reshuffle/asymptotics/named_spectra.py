@@ -1,36 +1,10 @@
-"""Spectra of Sigma that have a name: power laws, spikes, and the covariance of a stationary series."""
+"""Spectra of Sigma that have a name: spikes, and the covariance of a stationary series."""
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike
 
 from reshuffle._core import FloatArray, checks
-
-
-def power_law(exponent: float, size: int = 200) -> FloatArray:
-    """The eigenvalues j^-exponent, j = 1, ..., size.
-
-    Parameters
-    ----------
-    exponent : float >= 0
-        With one below zero the trace would grow without bound, relative to the first eigenvalue.
-    size : int >= 1
-
-    Returns
-    -------
-    (size,)
-
-    >>> power_law(1.0, 4)
-    array([1.        , 0.5       , 0.33333333, 0.25      ])
-    """
-    power = checks.nonnegative("exponent", exponent)
-    count = checks.whole_number("size", size, 1)
-    if not power * np.log10(count) <= 12:
-        raise ValueError(
-            f"exponent must leave the eigenvalues within a factor 1e12 of each other, but {count}^-{power:g} is"
-            " smaller; take a smaller exponent or size."
-        )
-    return np.asarray(np.arange(1.0, count + 1) ** -power)
 
 
 def spiked(spikes: ArrayLike, size: int = 200) -> FloatArray:

@@ -106,6 +106,31 @@ def test_exact_finite_curves_approach_the_limit_like_one_over_n(batches, aspect)
     assert errors[1] < 0.6 * errors[0]
 
 
+@pytest.mark.parametrize(("batches", "power"), [(1, None), (2, None), (2, 1.0), (4, 2.0)])
+def test_with_any_sigma_and_source_finite_curves_approach_the_limit_like_one_over_n(batches, power):
+    """The mean over draws of the exact risk, and of the bias of a signal along the eigenvalues to some power."""
+    aspect, alpha, eigenvalues = 0.5, 0.3, np.array([2.0, 1.0, 0.5, 0.25])
+    shares = np.full(4, 0.25) if power is None else eigenvalues**power / (eigenvalues**power).sum()
+    source = None if power is None else shares
+    limit = learning_curve(aspect, alpha, batches, covariance=eigenvalues, source=source).risk(EPOCHS).total
+    errors = []
+    for n, draws in ((16, 160), (64, 40)):
+        p = round(aspect * n)
+        diagonal, signal = np.repeat(eigenvalues, p // 4), np.repeat(shares, p // 4) * 4 / p
+        totals = []
+        for seed in range(draws):
+            problem = rs.gaussian(n, p, covariance=diagonal, seed=seed)
+            run = rs.descend(problem, rs.RandomReshuffling(batches), alpha=alpha)
+            modes = problem.row_space.lift(run.epoch.modes.vectors)
+            both = (modes.T @ (diagonal[:, np.newaxis] * modes)) * (modes.T @ (signal[:, np.newaxis] * modes))
+            decay = np.power.outer(1 - run.epoch.paces, EPOCHS.astype(float)).T
+            bias = np.einsum("ki,ij,kj->k", decay, both, decay)
+            totals.append(bias + run.risk(EPOCHS).variance / problem.noise**2)
+        errors.append(np.abs(np.mean(totals, axis=0) / limit - 1).max())
+    assert errors[1] < 0.05
+    assert -1.5 < math.log(errors[1] / errors[0]) / math.log(4) < -0.6
+
+
 @pytest.mark.parametrize(("aspect", "batches"), [(0.5, 1), (1.6, 2), (0.5, 3), (1.6, 3)])
 def test_a_covariance_enters_bias_and_variance(batches, aspect):
     eigenvalues, alpha, n = np.array([0.25, 1.0, 3.0]), 0.15, 600

@@ -101,7 +101,8 @@ def test_a_law_that_costs_too_much_is_refused_beforehand():
     with pytest.raises(
         BudgetError, match=r"costs about .* s of one core, more than the budget of 60 s; allow it"
     ):
-        BatchLaw(0.5, 0.1, 16).support  # noqa: B018
+        # A gap, which only a search along the axis finds.
+        BatchLaw(0.02, 0.1, 12, [1.0, 5.0]).support  # noqa: B018
     with pytest.raises(BudgetError, match=r"a curve of .* costs about .* more than the budget of 0.001 s"):
         learning_curve(0.5, 0.1, 4, budget=0.001).risk(1)
 
@@ -122,3 +123,41 @@ def test_what_would_overflow_is_refused_by_name(arguments, message):
 def test_the_support_at_an_extreme_aspect_is_refused_by_name():
     with pytest.raises(ValueError, match=r"aspect must lie between 0\.0001 and 10000 for the support"):
         batch_spectrum(1e6, 0.1, 3).support  # noqa: B018
+
+
+def test_a_tiny_step_with_twenty_eigenvalues_has_its_support():
+    """From the list of questions that took over a minute: in units of alpha it is that of full batch."""
+    sigma = np.linspace(0.1, 3.0, 20)
+    tiny = batch_spectrum(3.0, 1e-12, 2, sigma)
+    one = BatchLaw(3.0, 1e-6, 1, sigma)
+    assert len(tiny.support) == 1
+    assert np.array(tiny.support[0]) / 1e-12 == pytest.approx(np.array(one.ends) / 1e-6, rel=1e-8)
+    assert tiny.measure.mass == pytest.approx(1, abs=1e-9)
+
+
+@pytest.mark.parametrize(("aspect", "batches"), [(0.5, 2), (0.5, 3), (1.5, 2), (1.5, 3)])
+def test_fifty_eigenvalues_are_no_more_than_few_with_the_same_law(aspect, batches):
+    """Fifty, of which each stands five times, are ten; and fifty different ones have exact moments."""
+    ten = np.linspace(0.2, 2.0, 10)
+    few, many = (
+        learning_curve(aspect, 0.3, batches, noise=0.5, covariance=sigma)
+        for sigma in (ten, np.repeat(ten, 5))
+    )
+    np.testing.assert_allclose(few.risk([1, 10, 100]).total, many.risk([1, 10, 100]).total, rtol=1e-10)
+    sigma, alpha, noise = np.linspace(0.1, 3.0, 50), 0.2, 0.5
+    start, after = learning_curve(aspect, alpha, batches, noise=noise, covariance=sigma).risk([0, 1]).total
+    assert start == pytest.approx(sigma.mean(), rel=1e-12)
+    # One epoch of full batch: tau((1 - a W) Sigma (1 - a W)) and noise^2 (a^2/n) tr(Sigma W), by hand.
+    mean, square, cube = (float((sigma**k).mean()) for k in (1, 2, 3))
+    full = learning_curve(aspect, alpha, 1, noise=noise, covariance=sigma).risk(1).total
+    by_hand = mean - 2 * alpha * square + alpha**2 * (cube + aspect * mean * square)
+    assert full == pytest.approx(by_hand + noise**2 * aspect * alpha**2 * square, rel=1e-10)
+    assert after < start
+
+
+def test_the_best_epoch_of_a_wide_spectrum_is_certified():
+    found = learning_curve(0.5, 0.0034, 2, noise=0.5, covariance=[0.01, 1.0, 100.0]).best_epoch()
+    curve = learning_curve(0.5, 0.0034, 2, noise=0.5, covariance=[0.01, 1.0, 100.0])
+    around = curve.risk(np.arange(max(1, found.epoch - 200), found.epoch + 200)).total
+    assert found.risk == pytest.approx(around.min(), rel=1e-9)
+    assert found.error == 0

@@ -18,6 +18,8 @@ _GROWTH = 3.0
 """Largest logarithm of ((1 - z) / spectral radius)^k within the circle."""
 _FADED = 80.0
 """Logarithm of what the slowest mode has fallen by when nothing is left to search."""
+_NOTHING_MISSING = 1e-10
+"""Mass that rounding and the trapezoidal rule may leave outside a contour that holds the whole spectrum."""
 _LAST = 2.0**53
 
 
@@ -78,7 +80,24 @@ class ContourCurve:
             bias = size**2 * risk.bias.bilinear(decay, decay) - risk.counted_twice
             if noisy:
                 variance = size**2 * risk.variance(drift)
-        return np.maximum(bias, 0.0), cross, np.maximum(variance, 0.0)
+        if self.law.population.source_is_even or not risk.counted_twice:
+            # With zero inside, the bias has the cross term too, which may be negative.
+            bias = np.maximum(bias, 0.0)
+        return bias, cross, np.maximum(variance, 0.0)
+
+    def converging_parts(self, epochs: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Bias, cross term and frozen risk together, and the variance, after few epochs (k,).
+
+        Where descent converges the spectrum is inside [0, 2], and few epochs do not grow much around that: its own
+        ends, which cost more than all the rest, are looked for only if a mass is missing there.
+        """
+        radius = math.exp(_GROWTH / float(epochs.max()))
+        risk = SpectralRisk(self.law, Contour.between(0.0, 2.0, 1.0, radius), holds_zero=True)
+        if not abs(risk.missing) < _NOTHING_MISSING:
+            bias, cross, variance = self.parts(epochs, noisy=True)
+            return bias + cross + self.law.frozen[1], variance
+        decay, drift = self._functions(risk.points, epochs, 0.0)
+        return np.maximum(risk.bias.bilinear(decay, decay), 0.0), np.maximum(risk.variance(drift), 0.0)
 
     def _functions(self, z: Complex, epochs: FloatArray, growth: float) -> tuple[Complex, Complex]:
         """(1 - z)^k and alpha (1 - (1 - z)^k)/z over exp(growth k), without which they may overflow."""

@@ -10,6 +10,7 @@ from reshuffle._core import FloatArray
 from reshuffle.asymptotics.curves.resolvent_pairs import PairTables, TwoResolvents
 from reshuffle.asymptotics.curves.spectral_contour import Contour, symmetric_sum
 from reshuffle.asymptotics.laws.batch_law import BatchLaw
+from reshuffle.asymptotics.laws.batch_system import State
 from reshuffle.asymptotics.laws.epoch_law import EpochLaw
 from reshuffle.free.checks import Complex, ConvergenceError
 
@@ -68,10 +69,13 @@ class SpectralRisk:
     law : EpochLaw
     contour : Contour
         Around the continuous spectrum; both functions are analytic inside.
+    holds_zero : bool, optional
+        Whether zero, and what is frozen, is inside too; by default if the spectrum reaches below it.
     """
 
     law: EpochLaw
     contour: Contour
+    holds_zero: bool | None = None
 
     @property
     def points(self) -> Complex:
@@ -81,38 +85,53 @@ class SpectralRisk:
     @cached_property
     def _around_zero(self) -> Contour | None:
         """A circle around the atom at zero, where the signal has a direction and meets it."""
-        law, low = self.law, self.law.ends[0]
-        if law.population.source_is_even or law.frozen[1] == 0 or low <= 0:
+        law = self.law
+        if law.population.source_is_even or law.frozen[1] == 0 or self._holds_zero or law.ends[0] <= 0:
             return None
-        return Contour.circle(min(low, float(np.abs(self.points).min())) / 2)
+        return Contour.circle(min(law.ends[0], float(np.abs(self.points).min())) / 2)
+
+    @cached_property
+    def _state(self) -> State:
+        """The equations solved at the points, and at those around the atom."""
+        assert isinstance(self.law, BatchLaw)
+        circle = self._around_zero
+        return self.law.states(
+            self.points if circle is None else np.concatenate([self.points, circle.points])
+        )
 
     @cached_property
     def _transforms(self) -> Complex:
-        found = self.law.outside(self.points)
-        mass = float(symmetric_sum(self.contour.weights, found[0]))
-        expected = 1.0 if self._holds_zero else 1 - self.law.frozen[0]
-        if not abs(mass - expected) < _WHOLE:
+        if not abs(self.missing) < _WHOLE:
             raise ConvergenceError(
-                f"a contour around the spectrum of {self.law!r} holds a mass of {mass:.9f} in place of"
-                f" {expected:.9f}; try another alpha"
+                f"a contour around the spectrum of {self.law!r} misses a mass of {self.missing:.2g}; try another"
+                " alpha"
             )
-        return found
+        return self._found
+
+    @cached_property
+    def _found(self) -> Complex:
+        law, count = self.law, len(self.points)
+        return law.read_off(self._state)[:, :count] if isinstance(law, BatchLaw) else law.outside(self.points)
 
     @property
+    def missing(self) -> float:
+        """The mass of the spectrum that is not inside the contour, with a negative sign what is too much."""
+        inside = float(symmetric_sum(self.contour.weights, self._found[0]))
+        return (1.0 if self._holds_zero else 1 - self.law.frozen[0]) - inside
+
+    @cached_property
     def _holds_zero(self) -> bool:
-        return self.law.ends[0] < 0
+        return self.law.ends[0] < 0 if self.holds_zero is None else self.holds_zero
 
     @cached_property
     def _tables(self) -> PairTables:
         law = self.law
         assert isinstance(law, BatchLaw)
-        points = self.points
-        if self._around_zero is not None:
-            points = np.concatenate([points, self._around_zero.points])
+        count = len(self.points) + (0 if self._around_zero is None else len(self._around_zero.points))
         # The linear systems of the pairs, and the means over Sigma that make them.
         means = sum(len(sizes) ** 4 for sizes in law.system.symmetry.sizes) * len(law.system.eigenvalues)
-        law.afford(len(points) ** 2 * (2e-5 + _PAIR * law.system.entries**3 + _MEAN * means))
-        return TwoResolvents(law.system, law.states(points), law.population.source).tables()
+        law.afford(count**2 * (2e-5 + _PAIR * law.system.entries**3 + _MEAN * means))
+        return TwoResolvents(law.system, self._state, law.population.source).tables()
 
     def _double(self, table: Complex) -> tuple[Complex, Complex]:
         """The table times both weights, for pairs in the upper half and for those of either half."""

@@ -12,6 +12,7 @@ from reshuffle.asymptotics.arguments import Covariance, Population, population
 from reshuffle.asymptotics.laws.batch_system import BatchSystem, State
 from reshuffle.asymptotics.laws.contraction import contracted
 from reshuffle.asymptotics.laws.epoch_law import EpochLaw
+from reshuffle.asymptotics.laws.one_interval import OneInterval
 from reshuffle.asymptotics.laws.outer_ends import outer_ends
 from reshuffle.epoch.epoch import Epoch
 from reshuffle.errors import BudgetError
@@ -34,6 +35,8 @@ _VISIT, _VISIT_PER_ENTRY, _VISITS = 1e-5, 2.5e-7, 30
 """Seconds of one evaluation of the map at a point, per entry of its blocks, and how many it usually takes."""
 _FOREVER = 2.0**53
 """Epochs after which the last mode has faded."""
+_POINTWISE = 20
+"""Unknowns, those of four batches, up to which single points on the axis are solved one by one, to all digits."""
 _CHUNK = 200_000
 """Numbers that the Jacobians of the points solved together may hold: few enough to stay in the cache."""
 
@@ -117,8 +120,27 @@ class BatchLaw(EpochLaw):
 
     def _transforms(self, z: Complex) -> Complex:
         """The Cauchy transforms of law, signal and noise, (3, points); nan where a point could not be solved."""
+        if self._series is not None:
+            return self._series.transforms(z)
         unit = self.system.unit
         return np.asarray(np.diagonal(resolved(self._solve, z / unit).value, axis1=1, axis2=2).T / unit)
+
+    @cached_property
+    def _series(self) -> OneInterval | None:
+        """Everything as a series, where single points on the axis cost much and the spectrum is one interval."""
+        if self.system.unknowns <= _POINTWISE:
+            return None
+        low, high = self.ends
+        if low < 0 < high:
+            return None
+        return OneInterval.around(self._at_once, low, high, np.array([*self.frozen, 0.0]))
+
+    def _at_once(self, z: Complex) -> Complex:
+        """As `outside`, and nan if a point takes long."""
+        inner = z / self.system.unit
+        unknowns, settled = contracted(self.system, inner)
+        found = self.read_off(self._state(inner, unknowns))
+        return found if settled.all() else np.full_like(found, np.nan)
 
     def _solve(self, z: Complex) -> tuple[Complex, Real]:
         """The transforms as diagonal matrices (points, 3, 3), and their errors (points,), in the system's unit."""
@@ -161,7 +183,11 @@ class BatchLaw(EpochLaw):
 
     def outside(self, z: Complex) -> Complex:
         """The Cauchy transforms of law, signal and noise, (3, n), at points z (n,) away from the spectrum."""
-        state, unit = self.states(z), self.system.unit
+        return self.read_off(self.states(z))
+
+    def read_off(self, state: State) -> Complex:
+        """The same from the solutions at n points."""
+        unit = self.system.unit
         signal = self.system.average(state.blocks[:1], 1)[0][:, 0, 0]
         return np.array([state.resolvent[:, 0, 0] / unit, signal / unit, self.system.noise_transform(state)])
 
@@ -187,6 +213,8 @@ class BatchLaw(EpochLaw):
     @cached_property
     def _structure(self) -> tuple[tuple[tuple[float, float], ...], Measure]:
         """The support and the law on it, looked for on finer and finer grids until no mass is missing."""
+        if self._series is not None:
+            return (self.ends,), self._measure_on((self.ends,))
         with self.effort.question(self.budget):
             self.effort.expect(_USUAL_STEPS)
             return self._found()

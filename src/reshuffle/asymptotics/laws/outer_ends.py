@@ -16,6 +16,8 @@ _FARTHEST = 1e12
 """How far outside the way may begin, in units of the system."""
 _STEPS = 100
 _CORRECTIONS = 8
+_DENSE = 150
+"""Unknowns up to which the Jacobian of a single point is made and factored."""
 _SHARE = 0.97
 """Of the estimated distance that is stepped at a time."""
 
@@ -118,7 +120,7 @@ class _Approach:
         with np.errstate(all="ignore"):
             for _ in range(_CORRECTIONS):
                 state = self.system.evaluate(base, unknowns)
-                move = solve(self.system, state, (state.image - unknowns)[:, np.newaxis])[:, 0].real
+                move = self._solved(state, state.image - unknowns)
                 size = float(np.linalg.norm(move)) / float(np.linalg.norm(unknowns + move))
                 if not size < 1:
                     return None
@@ -131,5 +133,14 @@ class _Approach:
     def _slope(self, state: State) -> Complex:
         direction = np.zeros((self.system.size, self.system.size), dtype=complex)
         direction[0, 0] = 1.0
-        shift = self.system.shift_tangent(state, direction)
-        return np.asarray(solve(self.system, state, shift[:, np.newaxis])[:, 0].real + 0j)
+        return self._solved(state, self.system.shift_tangent(state, direction)) + 0j
+
+    def _solved(self, state: State, right: Complex) -> Complex:
+        """The solution of (1 - D) x = right, (1, unknowns), D the derivative of the map."""
+        if self.system.unknowns > _DENSE:
+            return np.asarray(solve(self.system, state, right[:, np.newaxis])[:, 0].real)
+        matrix = np.eye(self.system.unknowns) - self.system.jacobian(state).real
+        try:
+            return np.asarray(np.linalg.solve(matrix, right.real[..., np.newaxis])[..., 0])
+        except np.linalg.LinAlgError:
+            return np.full(right.shape, np.nan)

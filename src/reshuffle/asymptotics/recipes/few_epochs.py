@@ -72,11 +72,7 @@ class FewEpochs:
 
     def parts(self, alphas: FloatArray) -> Parts:
         """Bias and variance for each of the steps (m,)."""
-        found = []
-        for alpha in alphas:
-            law = self._law(float(alpha))
-            bias, cross, variance = ContourCurve(law).parts(self.epochs, noisy=True)
-            found.append((bias + cross + law.frozen[1], variance))
+        found = [ContourCurve(self._law(float(alpha))).converging_parts(self.epochs) for alpha in alphas]
         bias, variance = np.array(found).transpose(1, 0, 2)
         return Parts(alphas, self.epochs, bias, variance)
 

@@ -7,7 +7,6 @@ from reshuffle.asymptotics.streaming.drawn_with_replacement import (
 )
 from reshuffle.asymptotics.streaming.frontier_of_sizes import Frontier, compute_frontier, frontier_exponents
 from reshuffle.asymptotics.streaming.one_pass_curve import OnePass, one_pass
-from reshuffle.asymptotics.streaming.power_law import PowerLaw
 from reshuffle.asymptotics.streaming.reused_data import EffectiveReuse, effective_reuse
 from reshuffle.asymptotics.streaming.settled_risk import OnePassStability
 from reshuffle.asymptotics.streaming.tuned_batches import CriticalBatch, critical_batch_size
@@ -18,7 +17,6 @@ __all__ = [
     "Frontier",
     "OnePass",
     "OnePassStability",
-    "PowerLaw",
     "ReplacementCurve",
     "ReplacementStability",
     "compute_frontier",

@@ -8,8 +8,8 @@ from numpy.typing import ArrayLike
 
 from reshuffle._core import FloatArray, checks
 from reshuffle._core.confidence import ErrorKind
+from reshuffle.asymptotics.power_law import PowerLaw, power_sums
 from reshuffle.asymptotics.streaming.one_pass_curve import one_pass
-from reshuffle.asymptotics.streaming.power_law import PowerLaw, power_sums
 
 _CELLS = 128
 _SIZES_PER_DECADE = 8

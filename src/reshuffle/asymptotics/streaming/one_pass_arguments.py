@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from reshuffle._core import FloatArray, checks
+from reshuffle.asymptotics.power_law import PowerLaw
 from reshuffle.asymptotics.streaming.grouped_modes import Cells, cells_of_power_laws, cells_of_values
-from reshuffle.asymptotics.streaming.power_law import PowerLaw
 
 Values: TypeAlias = ArrayLike | PowerLaw
 """Eigenvalues of Sigma, or squares of the start along its eigenvectors: a vector (p,) or a power law."""

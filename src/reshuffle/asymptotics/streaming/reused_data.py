@@ -8,12 +8,15 @@ import scipy.optimize
 from numpy.typing import ArrayLike
 
 from reshuffle._core import FloatArray, checks
+from reshuffle._core.confidence import ErrorKind
 from reshuffle.asymptotics import arguments
 from reshuffle.asymptotics.streaming.drawn_with_replacement import ReplacementCurve, replacement_curve
 
 _TRIED = 33
 """Values of alpha on a grid up to the critical one."""
 _LARGEST_TIME = 1e9
+_FINE = 2001
+"""Points between neighbours at which polynomials are looked at."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,12 +33,19 @@ class EffectiveReuse:
         That risk.
     alpha : array
         The best alpha for K epochs.
+    error : array
+        How far `reuse` may be off, because the best alpha is that of a polynomial through five: by what a parabola
+        through three has instead.
+    error_kind : str
+        "estimate".
     """
 
     epochs: FloatArray
     reuse: FloatArray
     risk: FloatArray
     alpha: FloatArray
+    error: FloatArray
+    error_kind: ErrorKind = "estimate"
 
 
 def effective_reuse(
@@ -78,19 +88,36 @@ def effective_reuse(
     curves = [ReplacementCurve(base.spectrum, float(alpha), noise, signal) for alpha in alphas]
     risks = np.array([curve.expected_risk(flat).total for curve in curves])
     found = [_lowest(np.log(alphas), column) for column in risks.T]
-    alpha, risk = (np.array(values) for values in zip(*found, strict=True))
-    reuse = np.array([aspect * one_pass_time(value, noise, signal) for value in risk])
+    alpha, risk, missed = (np.array(values) for values in zip(*found, strict=True))
+    reuse, other = (
+        np.array([aspect * one_pass_time(value, noise, signal) for value in risks])
+        for risks in (risk, risk + missed)
+    )
     shape = clock.shape
-    return EffectiveReuse(clock, reuse.reshape(shape), risk.reshape(shape), alpha.reshape(shape))
+    return EffectiveReuse(
+        clock,
+        reuse.reshape(shape),
+        risk.reshape(shape),
+        alpha.reshape(shape),
+        np.abs(reuse - other).reshape(shape),
+    )
 
 
-def _lowest(x: FloatArray, y: FloatArray) -> tuple[float, float]:
-    """exp(x) and y at the lowest point of the parabola through the best point and its neighbours."""
+def _lowest(x: FloatArray, y: FloatArray) -> tuple[float, float, float]:
+    """exp(x) and y at the lowest point of the polynomial through the best five points, and its error.
+
+    That is how much lower or higher the parabola through the best three is.
+    """
     best = int(np.clip(np.argmin(y), 1, len(x) - 2))
-    curve = np.polynomial.Polynomial.fit(x[best - 1 : best + 2], y[best - 1 : best + 2], 2)
-    root = curve.deriv().roots()
-    place = float(np.clip(root[0].real, x[best - 1], x[best + 1])) if root.size else float(x[best])
-    return math.exp(place), min(float(curve(place)), float(y[best]))
+    fine = np.linspace(x[best - 1], x[best + 1], _FINE)
+    lowest = []
+    for reach in (1, 2):
+        around = slice(max(best - reach, 0), best + reach + 1)
+        values = np.polynomial.Polynomial.fit(x[around], y[around], len(x[around]) - 1)(fine)
+        place = int(values.argmin())
+        lowest.append((float(values[place]), float(fine[place])))
+    (rough, _), (risk, place_of) = lowest
+    return math.exp(place_of), risk, abs(rough - risk)
 
 
 def one_pass_risk(time: float, noise: float, signal: float) -> float:

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from reshuffle._core import FloatArray, checks
+from reshuffle._core.confidence import ErrorKind, with_error
 from reshuffle.asymptotics.streaming import one_pass_arguments
 from reshuffle.asymptotics.streaming.fresh_samples import FreshSamples
 from reshuffle.asymptotics.streaming.grouped_modes import Cells
@@ -20,6 +21,8 @@ _ALL_SAMPLES = 1e12
 _SEARCHED = 16
 """Steps that are tried, from a thousandth of the critical one, before the best is narrowed down."""
 _NARROWED = 12
+_NARROW = 1e-3
+"""Relative distance to which numbers of steps are narrowed down."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +42,13 @@ class CriticalBatch:
         With single samples.
     critical : float
         fewest_samples / fewest_steps: where steps and samples are both about twice their least.
+    error : float
+        How far `critical` may be off, by the errors of both.
+    steps_error : (b,)
+        How far `steps` may be off: what half as many groups of eigenvalues change, and how far they are narrowed
+        down.
+    error_kind : str
+        "estimate".
     """
 
     batch_size: FloatArray
@@ -48,10 +58,14 @@ class CriticalBatch:
     fewest_steps: float
     fewest_samples: float
     critical: float
+    error: float
+    steps_error: FloatArray
+    error_kind: ErrorKind = "estimate"
 
     def __repr__(self) -> str:
+        critical = with_error(self.critical, self.error, self.error_kind)
         return (
-            f"CriticalBatch(critical={self.critical:.4g}, fewest_steps={self.fewest_steps:.4g},"
+            f"CriticalBatch(critical={critical}, fewest_steps={self.fewest_steps:.4g},"
             f" fewest_samples={self.fewest_samples:.4g})"
         )
 
@@ -100,12 +114,24 @@ def critical_batch_size(
     sizes = np.atleast_1d(checks.real_array("batch_size", batch_size))
     for size in sizes:
         checks.whole_number("batch_size", float(size), 1)
-    tuned = np.array([_tuned(cells, float(size), target, noise) for size in (*sizes, 1.0, _ALL_SAMPLES)])
+    fewer = one_pass_arguments.grouped(spectrum, source, _CELLS // 2)
+    asked = np.concatenate([sizes, [1.0, _ALL_SAMPLES]])
+    tuned = np.array([_tuned(cells, float(size), target, noise) for size in asked])
+    pairs = zip(asked, tuned, strict=True)
+    again = [_again(fewer, float(size), float(step), target, noise) for size, (_, step) in pairs]
+    errors = np.abs(tuned[:, 0] - again) + _NARROW * tuned[:, 0]
     steps, best = tuned[:-2].T
     fewest_samples, fewest_steps = float(tuned[-2, 0]), float(tuned[-1, 0])
+    critical = fewest_samples / fewest_steps
+    error = critical * float((errors[-2:] / tuned[-2:, 0]).sum())
     return CriticalBatch(
-        sizes, steps, steps * sizes, best, fewest_steps, fewest_samples, fewest_samples / fewest_steps
+        sizes, steps, steps * sizes, best, fewest_steps, fewest_samples, critical, error, errors[:-2]
     )
+
+
+def _again(cells: Cells, batch_size: float, step: float, target: float, noise: float) -> float:
+    """The steps to the target with a step that is known."""
+    return _steps_to(cells, batch_size, step, target, noise, FixedPoint(cells, batch_size, 0.0))
 
 
 def _tuned(cells: Cells, batch_size: float, target: float, noise: float) -> tuple[float, float]:
@@ -146,7 +172,7 @@ def _steps_to(
     modes = FreshSamples(cells.closest(), batch_size, step, noise)
     low, high = 0.0, _MOST_STEPS
     # Risks on a grid between two numbers of steps; the first below the target narrows it down.
-    while high > low * (1 + 1e-3) and high > low + 1e-3:
+    while high > low * (1 + _NARROW) and high > low + _NARROW:
         grid = np.linspace(low, high, 33) if low else np.concatenate([[0.0], np.geomspace(1e-2, high, 64)])
         below = np.flatnonzero(modes.risk(grid) <= target)
         if not below.size:

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from reshuffle._core import FloatArray
 
 _FORMS = "power:A, power:A:SIZE, toeplitz:R, toeplitz:R:SIZE or eigenvalues such as 0.5,1,2"
+_SIZE = 200
+"""Eigenvalues of a spectrum with a name, unless a number is given."""
 
 
 def spectrum_of(text: str | None) -> "FloatArray | None":
@@ -25,8 +27,13 @@ def spectrum_of(text: str | None) -> "FloatArray | None":
     name, *numbers = text.split(":")
     try:
         if name in ("power", "toeplitz") and len(numbers) in (1, 2):
-            named = asymptotics.power_law if name == "power" else asymptotics.toeplitz
-            return named(float(numbers[0]), *(int(size) for size in numbers[1:]))
+            number, size = float(numbers[0]), int(numbers[1]) if numbers[1:] else _SIZE
+            if name == "toeplitz":
+                return asymptotics.toeplitz(number, size)
+            law = asymptotics.PowerLaw(number, size)
+            # At the door, so that a message names the option.
+            asymptotics.arguments.population(law)
+            return law.values()
         if not numbers:
             return np.array([float(value) for value in text.split(",")])
     except ValueError as problem:
@@ -91,9 +98,9 @@ def best_answer(
             "risk": recipes.risk,
         },
         draw=lambda: _picture(recipes.batches, recipes.risk, beside),
-        series=[Series("best risk", recipes.batches, recipes.risk)],
+        series=[Series("best recipe", recipes.batches, recipes.risk)],
         xlabel="batches",
-        ylabel="best risk",
+        ylabel="risk",
     )
 
 

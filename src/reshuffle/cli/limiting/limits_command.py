@@ -76,6 +76,8 @@ def limits(
         raise InputError("--best finds the step by itself; leave out --alpha.")
     if not best and budget is not None:
         raise InputError("--budget is for --best; --epochs tells how far the curve goes.")
+    if budget is not None and budget < 1:
+        raise InputError(f"--budget must be a whole number of at least 1, but it is {budget}.")
     if not best and alpha is None:
         raise InputError("give --alpha, the full-batch step, or --best to find it.")
     described = {"aspect": aspect, "noise": noise, "signal": signal}

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, DTypeLike
 
 from reshuffle._core import FloatArray, checks
 
@@ -16,7 +16,11 @@ _DIRECT = 64
 
 @dataclass(frozen=True)
 class PowerLaw:
-    """The numbers scale j^-exponent for j = 1, ..., size, without a list of them.
+    """The numbers scale j^-exponent for j = 1, ..., size, without a list of them until one is asked for.
+
+    As `covariance` of limits with p/n -> aspect they are eigenvalues of equal shares, finitely many, for any
+    exponent >= 0: that a sum over infinitely many would diverge does not matter to them. In one pass over
+    fresh data there may be infinitely many, if their exponent is larger than one.
 
     Parameters
     ----------
@@ -29,6 +33,8 @@ class PowerLaw:
 
     >>> PowerLaw(1.0, 4).values()
     array([1.        , 0.5       , 0.33333333, 0.25      ])
+    >>> np.asarray(PowerLaw(0.5, 2)).round(4)
+    array([1.    , 0.7071])
     >>> round(PowerLaw(2.0).total(), 12) == round(math.pi**2 / 6, 12)
     True
     """
@@ -46,6 +52,9 @@ class PowerLaw:
     def __repr__(self) -> str:
         scale = "" if self.scale == 1.0 else f", scale={self.scale:g}"
         return f"PowerLaw({self.exponent:g}, size={self.size:g}{scale})"
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> FloatArray:
+        return np.asarray(self.values(), dtype=dtype)
 
     def total(self) -> float:
         """The sum of all numbers; inf where it has no limit."""

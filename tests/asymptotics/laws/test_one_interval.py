@@ -1,0 +1,45 @@
+"""Laws on one interval as series, against closed forms, exact moments and points solved one by one."""
+
+import numpy as np
+import pytest
+
+from reshuffle.asymptotics import BatchLaw, FullBatchLaw, TwoBatchLaw
+from reshuffle.asymptotics.laws.one_interval import OneInterval
+
+
+@pytest.mark.parametrize("law", [FullBatchLaw(0.25, 0.4), FullBatchLaw(1.0, 0.3), TwoBatchLaw(1.5, 0.2)])
+def test_the_series_is_the_closed_form(law):
+    low, high = law.ends
+    series = OneInterval.around(law.outside, low, high, np.array([*law.frozen, 0.0]))
+    assert series is not None
+    # Close to the ends and in between, off the axis, and far away.
+    inside = low + (high - low) * np.array([1e-8, 1e-3, 0.2, 0.5, 0.9, 1 - 1e-6])
+    z = np.concatenate([inside + 0j, [0.3 + 0.1j, -2.0 + 1e-3j, 40.0j]])
+    found, expected = series.transforms(z), law.transforms(z)
+    assert np.abs(found - expected).max(axis=1) == pytest.approx([0, 0, 0], abs=3e-8 * np.abs(expected).max())
+    middle = slice(2, None)
+    assert found[:, middle] == pytest.approx(expected[:, middle], rel=1e-9, abs=1e-9)
+
+
+def test_a_law_with_a_gap_has_no_series():
+    # Two intervals around the eigenvalues of Sigma: full batch, few parameters.
+    law = BatchLaw(0.02, 0.1, 1, [1.0, 5.0])
+    assert OneInterval.around(law.outside, *law.ends, np.zeros(3)) is None
+
+
+@pytest.mark.parametrize(("aspect", "alpha", "batches"), [(0.25, 0.4, 16), (1.0, 0.3, 8)])
+def test_many_batches_have_their_support_and_exact_moments(aspect, alpha, batches):
+    law = BatchLaw(aspect, alpha, batches)
+    assert law.support == (law.ends,)
+    assert law.measure.mass == pytest.approx(1, abs=1e-10)
+    # tau of a product of distinct free variables factorises.
+    assert law.moments(1)[0] == pytest.approx(1 - (1 - alpha / batches) ** batches, rel=1e-10)
+
+
+def test_eight_batches_agree_with_points_solved_one_by_one():
+    law = BatchLaw(1.5, 0.2, 8)
+    low, high = law.ends
+    x = low + (high - low) * np.array([0.01, 0.3, 0.8])
+    values, _ = law._solve(x / law.system.unit + 0j)
+    expected = -np.diagonal(values, axis1=1, axis2=2).T.imag / (np.pi * law.system.unit)
+    assert law.densities(x) == pytest.approx(expected, rel=1e-8)

@@ -1,0 +1,40 @@
+"""Answers of the limits that are not exact: their errors, against finer searches."""
+
+from dataclasses import replace
+
+import numpy as np
+import scipy.optimize
+
+from reshuffle.asymptotics import PowerLaw, critical_batch_size, effective_reuse, one_pass, replacement_curve
+from reshuffle.asymptotics.streaming.reused_data import one_pass_time
+
+
+def test_the_critical_batch_is_within_its_error_of_a_finer_search():
+    spectrum, source = PowerLaw(1.5, 200), PowerLaw(0.5, 200)
+    found = critical_batch_size(spectrum, source, 0.3, batch_size=[4])
+    assert found.error_kind == "estimate"
+    assert 0 < found.error < 0.05 * found.critical
+
+    def risk(step, steps):
+        return float(one_pass(spectrum, source, 4, step, steps, cells=256).risk)
+
+    # With its own step: the exact number of steps to the target lies within the error.
+    steps, error = float(found.steps[0]), float(found.steps_error[0])
+    assert 0 < error < 0.05 * steps
+    assert risk(found.step[0], int(np.ceil(steps + error))) <= 0.3
+    assert risk(found.step[0], int(np.floor(steps - error))) >= 0.3
+
+
+def test_reuse_is_within_its_error_of_the_best_alpha():
+    aspect, noise, epochs = 0.2, 0.5, 5
+    found = effective_reuse(aspect, epochs, noise=noise)
+    assert found.error_kind == "estimate"
+    assert 0 < found.error < 0.02 * found.reuse
+    curve = replacement_curve(aspect, 1.0, noise=noise)
+    best = scipy.optimize.minimize_scalar(
+        lambda alpha: float(replace(curve, alpha=alpha).expected_risk(epochs).total),
+        bounds=(0.8 * found.alpha, 1.2 * found.alpha),
+        method="bounded",
+        options={"xatol": 0.01 * float(found.alpha)},
+    )
+    assert abs(aspect * one_pass_time(best.fun, noise, 1.0) - found.reuse) < found.error
