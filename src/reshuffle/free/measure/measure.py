@@ -99,14 +99,21 @@ class Measure:
         edges = np.array(self.intervals, dtype=float).ravel()
         halves = np.repeat(np.diff(edges)[::2] / 2, 2)
         signs = np.tile([1.0, -1.0], len(self.intervals))
-        powers = edge_powers(lambda x: self._sampled(x)[0], edges, signs * halves) if len(edges) else []
-        for edge, sign, half, found in zip(edges, signs, halves, powers, strict=True):
-            power = self.powers.get(float(edge), found)
+        for edge, sign, half, power in zip(
+            edges, signs, halves, self._edge_powers(edges, signs * halves), strict=True
+        ):
             cuts = _cuts(float(edge), float(half), power)
             rows += [(edge, sign, power, start, end) for start, end in itertools.pairwise(cuts)]
         table = np.array(rows, dtype=float).reshape(-1, 5)
         empty = np.zeros((len(table), NODES))
         return Panels(table[:, 0], table[:, 1], table[:, 2], table[:, 3], table[:, 4], empty)
+
+    def _edge_powers(self, edges: Real, inward: Real) -> Real:
+        powers = np.array([self.powers.get(float(edge), np.nan) for edge in edges])
+        open_ = np.isnan(powers)
+        if open_.any():
+            powers[open_] = edge_powers(lambda x: self._sampled(x)[0], edges[open_], inward[open_])
+        return powers
 
     def _interpolate(self, panels: Panels) -> tuple[Panels, Real]:
         s, x = panels.nodes()

@@ -190,6 +190,10 @@ class System:
             images.append(transform.tangent(known, dg, np.zeros_like(dg)))
         return self.pack(images)[:, 0]
 
+    def mirrored(self, unknowns: Complex) -> Complex:
+        """Return the unknowns of the adjoint solution, which is that of the conjugate base."""
+        return self.pack([h.conj().swapaxes(-1, -2) for h in self.unpack(unknowns)])
+
     def resolvent_tangent(self, state: State, direction: Any, unknowns: Complex) -> Complex:
         """Return the derivative of G as ``base`` moves along ``direction`` and the unknowns along theirs."""
         if self.direct:
