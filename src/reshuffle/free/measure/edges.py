@@ -15,6 +15,8 @@ from reshuffle.free.measure.singularities import STEADY, exponent, locate, peaks
 
 # Of the scale: near enough for the square of the density to lead to the end.
 ROUGH = 1e-7
+# Of the scale: near enough for any fractional power.
+CLOSE = 1e-9
 REACHES = (2e-4, 1e-4, 3e-5, 1e-5)
 # Of the scale: how far inside an edge the density must be positive.
 INSIDE = 2e-12
@@ -78,7 +80,7 @@ def support(
     ends, regular = _ends(density, grid, values, brackets, change, threshold, scale, told, folds)
     ends[np.abs(ends) < 1e-11 * scale] = 0.0
     found = tuple((float(a), float(b)) for a, b in zip(ends[::2], ends[1::2], strict=True))
-    pieces = _pieces(density, found, peaks(density, grid, values, threshold))
+    pieces = _pieces(density, found, peaks(density, grid, values, threshold, ends))
     return Support(found, pieces, {float(end): 2.0 for end in ends[regular]})
 
 
@@ -138,10 +140,20 @@ def _ends(
     rest, narrow = rest[open_], cut(density, narrow.take(open_), threshold, ROUGH * scale)
     ends[rest] = square_root_ends(density, narrow.edges, widths[rest], scale)
     missed = np.isnan(ends[rest])
+    rest, narrow = rest[missed], cut(density, narrow.take(missed), threshold, CLOSE * scale)
+    for place, edge in zip(rest, narrow.edges, strict=True):
+        ends[place] = _located(density, float(edge), float(widths[place]), scale)
+    missed = np.isnan(ends[rest])
     fine = cut(density, narrow.take(missed), threshold, 4e-15 * scale).edges
     for place, edge in zip(rest[missed], fine, strict=True):
         ends[place] = polish(density, float(edge), float(widths[place]), scale)
     return ends, regular
+
+
+def _located(density: Callable[[Real], Any], edge: float, inward: float, scale: float) -> float:
+    """Return the end close to ``edge`` at which the density is a fractional power, or nan."""
+    found = locate(density, edge, inward, scale)
+    return np.nan if found is None or _misses(density, edge, found, inward, scale) else found
 
 
 def _ends_at_zero(density: Callable[[Real], Any], inward: float, outside: float, scale: float) -> bool:
@@ -158,7 +170,7 @@ def _ends_at_zero(density: Callable[[Real], Any], inward: float, outside: float,
     far, near = (float(value) for value in np.asarray(density(inward * np.array([1e-7, 1e-8])), dtype=float))
     if not (0 < far < np.inf and 0 < near < np.inf):
         return False
-    return abs(np.log10(far / near) - power[0] / power[1]) < STEADY
+    return bool(abs(np.log10(far / near) - power[0] / power[1]) < STEADY)
 
 
 def _from_grid(grid: Real, values: Real, place: int, rising: bool) -> float:

@@ -20,7 +20,7 @@ from reshuffle.free.measure.panels import (
     panel_cauchy,
     repaired,
 )
-from reshuffle.free.measure.singularities import exponents
+from reshuffle.free.measure.singularities import all_powers, exponents
 
 DEEPEST = 40
 # Of half an interval: an end that is closer to 0 has a density that turns where no node of a whole panel sees it.
@@ -37,7 +37,13 @@ def edge_powers(density: Callable[[Real], Any], edges: Real, inward: Real) -> li
     >>> edge_powers(lambda x: np.sqrt(x), np.array([0.0]), np.array([1.0]))
     [2]
     """
-    return [2 if power is None else power[1] for power in exponents(density, edges, inward)]
+    found = []
+    for power, edge, width in zip(exponents(density, edges, inward), edges, inward, strict=True):
+        # The usual ends are square roots alone: where they are not, other powers may hide behind the largest.
+        if power is not None and power[1] > 2:
+            power = all_powers(density, float(edge), float(width), power)
+        found.append(2 if power is None else power[1])
+    return found
 
 
 class Measure:
