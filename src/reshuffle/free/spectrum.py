@@ -268,7 +268,8 @@ class Spectrum(Law):
         """Return proven bounds on the mass of ``(-inf, t]``, for the expressions that `certify` takes.
 
         They are as close as values at 33 points above the axis allow: some 1e-4 apart, and 1e-2 close to an atom.
-        At an atom itself they may be no more than 0 and 1.
+        At an atom itself they enclose the masses both below it and up to it. They do not depend on the scale of the
+        expression.
         """
         from reshuffle.free.certified.majorants import cdf_bounds
 
