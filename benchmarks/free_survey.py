@@ -1,4 +1,4 @@
-"""Support, atoms and mass of random expressions: how long they take, and whether the mass is 1.
+"""Support, atoms and mass of random expressions: how much processor time they take, and whether the mass is 1.
 
 Run with ``python -m benchmarks.free_survey``; ``--count`` and ``--seed`` choose others.
 """
@@ -40,18 +40,18 @@ def expression(rng):
 
 
 def measured(count, seed):
-    """Return for each expression its text, seconds, mass less one (nan for an error), and what was found."""
+    """Return for each expression its text, processor time, mass less one (nan for an error), and what was found."""
     rng = np.random.default_rng(seed)
     rows = []
     for _ in range(count):
         p = expression(rng)
-        start = time.perf_counter()
+        start = time.process_time()
         try:
             s = free.spectrum(p)
             mass, note = s.measure.mass - 1, f"{len(s.support)} intervals, {len(s.atoms)} atoms"
         except free.ConvergenceError as error:
             mass, note = np.nan, str(error)[:60]
-        rows.append((repr(p), time.perf_counter() - start, mass, note))
+        rows.append((repr(p), time.process_time() - start, mass, note))
     return rows
 
 

@@ -165,3 +165,54 @@ def test_additive_noise_is_removed_and_what_has_no_answer_says_so():
         free.divide(free.Discrete([1.0]), free.MarchenkoPastur(0.5))
     with pytest.raises(TypeError, match="MarchenkoPastur"):
         free.divide(seen, free.Semicircle())
+
+
+def silverstein(sigma, weights, ratio, z):
+    """Return g with ``z = 1/g + ratio sum_k w_k t_k/(1 - t_k g)`` below the axis, a root of a polynomial."""
+    poly = np.polynomial.Polynomial
+    whole = poly([1.0])
+    for t in sigma:
+        whole *= poly([1.0, -t])
+    rest = sum(w * t * (whole // poly([1.0, -t])) for t, w in zip(sigma, weights, strict=True))
+    answers = []
+    for point in z:
+        curve = (1 - point * poly([0.0, 1.0])) * whole + ratio * poly([0.0, 1.0]) * rest
+        roots = curve.roots()
+        g = roots[np.argmin(roots.imag)]
+        for _ in range(3):
+            g = g - curve(g) / curve.deriv()(g)
+        answers.append(g)
+    return np.array(answers)
+
+
+@pytest.mark.parametrize("ratio", [0.3, 2.0])
+def test_gram_matrices_obey_silversteins_equation(ratio):
+    sigma, weights = [1.0, 3.0, 10.0], [0.5, 0.25, 0.25]
+    law = free.gram(free.Discrete(sigma, weights), ratio)
+    z = np.array([0.7 + 0.1j, 3.0 + 0.02j, 20.0 + 1j, -1.0 + 0.5j])
+    np.testing.assert_allclose(law.cauchy(z), silverstein(sigma, weights, ratio, z), atol=1e-10)
+    assert dict(law.atoms).get(0.0, 0.0) == pytest.approx(max(1 - ratio, 0.0), abs=1e-12)
+    t = np.array([np.mean(pair) for pair in law.support])
+    exact = -silverstein(sigma, weights, ratio, t).imag / np.pi
+    np.testing.assert_allclose(law.density(t), exact, atol=1e-10)
+    assert law.moments(1)[0] == pytest.approx(ratio * 3.75, abs=1e-9)
+
+
+def test_gram_matrices_as_corners_of_square_variables():
+    sigma, share = free.Discrete([1.0, 3.0], [0.5, 0.5]), 1 / 3
+    laws = free.Corner(sigma, 1 / share), free.Circular(1 / (1 - share)), free.Projection(1 - share)
+    s, c, q = free.variables(*laws)
+    law = free.Corner(free.spectrum(q * c * s * c.adjoint() * q), 1 - share)
+    z = np.array([0.5 + 0.3j, 2.0 + 0.1j])
+    np.testing.assert_allclose(
+        law.base.cauchy(z), (1 - share) * free.gram(sigma, 0.5).cauchy(z) + share / z, atol=1e-10
+    )
+
+
+def test_gram_refuses_what_it_cannot_take():
+    with pytest.raises(ValueError, match="ratio must be"):
+        free.gram(free.Projection(0.5), 0.0)
+    with pytest.raises(ValueError, match="x >= 0"):
+        free.gram(free.Semicircle(), 0.5)
+    with pytest.raises(TypeError, match="base must be a law"):
+        free.Corner(3.0, 0.5)

@@ -243,3 +243,15 @@ def test_the_density_at_an_end_of_the_support_is_zero(ratio):
     s = free.spectrum(x + y - (x * y + y * x) / 2)
     ends = np.array(s.support).ravel()
     assert (s.density(ends) < 1e-4).all()
+
+
+def test_constants_are_points():
+    (x,) = free.variables(free.Semicircle())
+    s = free.spectrum(0 * x + 0.25)
+    assert s.cauchy(1j) == pytest.approx(1 / (1j - 0.25), abs=1e-15)
+    assert (s.support, s.atoms, s.measure.mass) == ((), ((0.25, 1.0),), 1.0)
+    assert s.density(0.1) == 0.0
+    assert np.isnan(s.density(0.25))
+    assert s.moments(2).tolist() == [0.25, 0.0625]
+    matrix = free.spectrum(np.diag([0.25, 1.0]) * (0 * x + 1))
+    assert matrix.atoms == ((0.25, 0.5), (1.0, 0.5))

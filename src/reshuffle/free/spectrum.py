@@ -176,7 +176,7 @@ class Spectrum(Law):
             eigenvalues = np.linalg.eigvalsh(self.engine.sample(size, seed=size))
             found = atoms_of(self.engine, size)
             support = self._support(eigenvalues, found, 3 * size)
-            measure = Measure(self._untested, support.pieces, found, tolerance=1e-11)
+            measure = Measure(self._untested, support.pieces, found, 1e-11, support.powers)
             if abs(measure.mass - 1) < 1e-7:
                 return support.intervals, found, measure
         raise ConvergenceError(
@@ -187,12 +187,12 @@ class Spectrum(Law):
 
     def _support(self, eigenvalues: Real, found: Pairs, resolution: int) -> edges.Support:
         if sum(mass for _, mass in found) > 1 - 1e-8:
-            return edges.Support((), ())
+            return edges.Support((), (), {})
         distance = 1e-7 * max(float(np.abs(eigenvalues).max()), 1e-300)
         away = np.ones(len(eigenvalues), dtype=bool)
         for place, _ in found:
             away &= np.abs(eigenvalues - place) > distance
-        return edges.support(self._known, eigenvalues[away], resolution, self.engine.mark)
+        return edges.support(self._known, eigenvalues[away], resolution, self.engine.mark, self.engine.ends)
 
     def _known(self, t: Real) -> Real:
         """Return densities, nan where they failed."""
@@ -268,7 +268,8 @@ class Spectrum(Law):
         """Return proven bounds on the mass of ``(-inf, t]``, for the expressions that `certify` takes.
 
         They are as close as values at 33 points above the axis allow: some 1e-4 apart, and 1e-2 close to an atom.
-        At an atom itself they may be no more than 0 and 1.
+        At an atom itself they enclose the masses both below it and up to it. They do not depend on the scale of the
+        expression.
         """
         from reshuffle.free.certified.majorants import cdf_bounds
 

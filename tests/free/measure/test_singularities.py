@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
 
 from reshuffle import free
 from reshuffle.free.measure import singularities
@@ -102,7 +103,7 @@ def test_a_smooth_or_narrow_peak_is_not_singular():
     grid = np.linspace(-1, 1, 301)
     for width in (1.0, 1e-3):
         peak = free.Semicircle(width**2).density
-        assert len(singularities.peaks(peak, grid, peak(grid), 1e-9)) == 0
+        assert len(singularities.peaks(peak, grid, peak(grid), 1e-9, np.zeros(0))) == 0
     assert singularities.locate(np.exp, 0.0, 1.0, 1.0) is None
 
 
@@ -170,3 +171,21 @@ def test_error_estimates_are_honest_at_a_hard_edge():
     exact = free.MarchenkoPastur(1.0).density(t)
     assert answer.converged.all()
     assert (np.abs(answer.value - exact) <= answer.error + 1e-14 * exact).all()
+
+
+def test_two_powers_that_meet_in_one_point():
+    """``c^2 -+ c^(3/2)`` with c arcsine, the squared cosine of the two subspaces' angle.
+
+    At zero the density is like ``d^(-2/3)`` on both sides, and like ``d^(-1/2)`` besides on the left.
+    """
+    p, q = halves()
+    s = free.spectrum(p * q * p * q + q * p * q * p)
+    np.testing.assert_allclose(s.support, [(-27 / 256, 2.0)], atol=1e-12)
+    c = np.array([0.01, 0.1, 0.5, 0.9])
+    arcsine = free.Arcsine(0.0, 1.0).cdf
+    np.testing.assert_allclose(s.cdf(c**2 + c**1.5), 0.5 + arcsine(c) / 2, atol=1e-10)
+    # On the left the map falls up to c = 9/16 and rises from there on.
+    low, high = np.array([0.1, 0.3]), 9 / 16
+    values = low**2 - low**1.5
+    other = np.array([brentq(lambda t, v=v: t**2 - t**1.5 - v, high, 1.0) for v in values])
+    np.testing.assert_allclose(s.cdf(values), (arcsine(other) - arcsine(low)) / 2, atol=1e-10)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.free.algebra import printing
+from reshuffle.free.algebra.evaluation import Horner
 from reshuffle.free.checks import count, is_whole
 from reshuffle.free.laws import Element, Law
 
@@ -202,16 +203,14 @@ class Expression:
 
         A coefficient A acts as ``A (x) word``, so the answer has ``dimension`` times their size.
         """
-        size = len(matrices[0])
-        total: Any = np.zeros((self.dimension * size, self.dimension * size))
         cache: dict[Any, NDArray[Any]] = {}
-        for word, value in self.terms.items():
-            image: Any = None
-            for letter in word:
-                factor = _letter_value(letter, matrices, self.dimension, cache)
-                image = factor if image is None else image @ factor
-            total = total + _scaled(value, np.eye(len(total)) if image is None else image, size)
-        return np.asarray(total)
+        for letter in self._plan.letters:
+            _letter_value(letter, matrices, self.dimension, cache)
+        return self._plan.at(cache, self.dimension * len(matrices[0]))
+
+    @cached_property
+    def _plan(self) -> Horner:
+        return Horner(self.terms)
 
     def _coerce(self, other: Operand) -> "Expression":
         if isinstance(other, Expression):
@@ -321,17 +320,6 @@ def _common(left: Expression, right: Expression) -> Family | None:
             " make all variables in one call: x, y = variables(law_1, law_2)"
         )
     return left.family or right.family
-
-
-def _scaled(value: Coefficient, image: NDArray[Any], size: int) -> NDArray[Any]:
-    """Return ``value * image``, in real arithmetic where both are real, which is four times faster."""
-    number = np.asarray(value)
-    if np.iscomplexobj(number) and not np.any(number.imag):
-        number = number.real
-    if not number.ndim:
-        return np.asarray(float(number) * image if not np.iscomplexobj(number) else complex(number) * image)
-    kind = image.dtype if np.iscomplexobj(image) else number.dtype
-    return np.asarray(np.kron(number.astype(kind), np.eye(size)) @ image)
 
 
 def _letter_adjoint(letter: Letter) -> Letter:

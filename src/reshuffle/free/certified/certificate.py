@@ -1,11 +1,13 @@
 """A proven bound on the error of a Cauchy transform, off the real axis."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from reshuffle.free.algebra.expression import Expression, Variable
+from reshuffle.free.certified.binary_units import units_of
 from reshuffle.free.certified.exact_pencil import certifiable, cumulants_of, exact_pencil
 from reshuffle.free.certified.unfolded import Unfolded, as_array
 from reshuffle.free.checks import Complex, ConvergenceError
@@ -15,6 +17,8 @@ from reshuffle.free.solver.subordination import System
 PRECISION = 320
 LIFT = 2.0**-180
 ROUNDS = 30
+FAR = 2.0**100
+"""Beyond which ``1/z`` is all there is to know, in units in which the expression has size one."""
 
 
 @dataclass(frozen=True)
@@ -59,15 +63,17 @@ class Prover:
     def __init__(self, expression: Expression):
         self.flint = python_flint()
         expression = certifiable(expression)
-        self.expression = expression
-        family = expression.family
-        laws = family.laws if family else ()
-        self.pencil = exact_pencil(expression)
+        laws = expression.family.laws if expression.family else ()
+        self.units = units_of(expression, [law.scale for law in laws])
+        self.expression = self.units.expression(expression)
+        self.pencil = exact_pencil(self.expression)
         with self.flint.ctx.workprec(PRECISION):
-            self.equation = Unfolded(self.flint, self.pencil, [cumulants_of(law) for law in laws])
+            scaled_laws = [self.units.law(number, cumulants_of(law)) for number, law in enumerate(laws)]
+            self.equation = Unfolded(self.flint, self.pencil, scaled_laws)
         direction = np.zeros(self.pencil.size)
         direction[0] = 1.0
-        self._system = System(self.pencil.array(), laws, direction)
+        sized = [law / 2.0**exponent for law, exponent in zip(laws, self.units.variables, strict=True)]
+        self._system = System(self.pencil.array(), sized, direction)
 
     def certify(self, z: complex) -> Certificate:
         """Return the certificate at z, with ``Im z != 0``."""
@@ -75,14 +81,42 @@ class Prover:
             raise ValueError(
                 f"z must be off the real axis, got {z}; on it there are error estimates, from resolve(t)"
             )
+        found = self.in_units(self.units.point(z))
+        value, radius, whole = found.value, found.radius, self.units.whole
+        scaled_value = complex(math.ldexp(value.real, -whole), math.ldexp(value.imag, -whole))
+        with self.flint.ctx.workprec(PRECISION):
+            # What was lost below the smallest doubles belongs to the radius.
+            ball = self.flint.acb(value.real, value.imag) * self.flint.acb(2) ** -whole
+            lost = abs(ball - self.flint.acb(scaled_value.real, scaled_value.imag))
+            bound = self.flint.arb(radius) * self.flint.arb(2) ** -whole + lost
+            return Certificate(z, scaled_value, float(np.nextafter(float(bound.upper()), np.inf)))
+
+    def in_units(self, z: complex) -> Certificate:
+        """Return the certificate of the scaled expression at z, off the axis, in its own units."""
         if z.imag < 0:
-            mirrored = self.certify(z.conjugate())
+            mirrored = self.in_units(z.conjugate())
             return Certificate(z, mirrored.value.conjugate(), mirrored.radius)
         with self.flint.ctx.workprec(PRECISION):
-            return self._proven(z)
+            if abs(z) > FAR:
+                return self._from_afar(z)
+            try:
+                return self._proven(z)
+            except (ZeroDivisionError, np.linalg.LinAlgError):
+                raise ConvergenceError(self._refusal(z, "the equation is singular there")) from None
+
+    def _from_afar(self, z: complex) -> Certificate:
+        """Return the certificate of ``1/z``, from which G differs by at most ``n/(|z| (|z| - n))``, n the norm."""
+        point, norm, value = self.flint.acb(z.real, z.imag), self.flint.arb(self.norm()), 1 / z
+        distance = abs(1 / point - self.flint.acb(value.real, value.imag))
+        bound = distance + norm / (abs(point) * (abs(point) - norm))
+        return Certificate(z, value, float(np.nextafter(float(bound.upper()), np.inf)))
+
+    def _refusal(self, z: complex, why: str) -> str:
+        """Return the message for a point, which is shown in the units of the expression that was given."""
+        return f"no certificate at {z * 2.0**self.units.whole}: {why}; take z further from the axis"
 
     def norm(self) -> float:
-        """Return a number that the norm of the expression does not exceed."""
+        """Return a number that the norm of the scaled expression does not exceed."""
         with self.flint.ctx.workprec(PRECISION):
             total = self.flint.arb(0)
             for word, value in self.expression.terms.items():
@@ -100,16 +134,12 @@ class Prover:
         moved = self.equation.residual(g, z, lift)
         base = self.equation.base(z, lift)
         if not (_positive(_imaginary(base + moved), arb) and _positive(-_imaginary(g), arb)):
-            raise ConvergenceError(
-                f"no certificate at {z}: the solution could not be told apart; take z further from the axis"
-            )
+            raise ConvergenceError(self._refusal(z, "the solution could not be told apart"))
         distance = _size(moved, arb) + lift
         norm = self.equation.inverse_norm(z)
         inside = norm * distance
         if not inside < arb("0.5"):
-            raise ConvergenceError(
-                f"no certificate at {z}: the bound is too weak; take z further from the axis"
-            )
+            raise ConvergenceError(self._refusal(z, "the bound is too weak"))
         value = complex(g[0, 0].mid())
         bound = norm * inside / (1 - inside) + abs(g[0, 0] - self.flint.acb(value.real, value.imag))
         return Certificate(z, value, float(np.nextafter(float(bound.upper()), np.inf)))
@@ -117,9 +147,7 @@ class Prover:
     def _start(self, z: complex) -> Complex:
         solved = follow(self._system, np.array([z]), 1)
         if not solved.converged[0]:
-            raise ConvergenceError(
-                f"no certificate at {z}: the equation could not be solved there; take z further from the axis"
-            )
+            raise ConvergenceError(self._refusal(z, "the equation could not be solved there"))
         return np.asarray(solved.resolvent[0])
 
     def _refined(self, z: complex, start: Complex, lift: Any) -> Any:

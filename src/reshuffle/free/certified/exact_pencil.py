@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from reshuffle.free.algebra.exact_moments import is_polynomial
 from reshuffle.free.algebra.expression import Expression, Variable
 from reshuffle.free.algebra.functions import generated
+from reshuffle.free.certified.powers_of_two import log2, scaled
 from reshuffle.free.laws import Affine, FreePoisson, Law, MarchenkoPastur, Semicircle
 
 _ROUNDING = 1e-15
@@ -44,7 +45,8 @@ def exact_pencil(expression: Expression) -> ExactPencil:
     """Return the pencil of a self-adjoint polynomial, whose states are the ends of its words, each twice.
 
     With ``p = a + u (1 - N)^-1 v`` read from the left and ``Q = N - 1``, the pencil is
-    ``[[a, u/2, v*], [u*/2, 0, Q*], [v, Q, 0]]``; halves of numbers are exact.
+    ``[[a, u/2, v*], [u*/2, 0, Q*], [v, Q, 0]]``; halves of numbers are exact. Powers of two on the
+    states share the size of a coefficient among the letters of its word, so that none is alone with a small number.
 
     >>> from reshuffle import free
     >>> x, y = free.variables(free.Semicircle(), free.Semicircle())
@@ -71,18 +73,35 @@ def exact_pencil(expression: Expression) -> ExactPencil:
             if row == column:
                 break
 
+    levels = _levels(expression)
     for word, value in expression.terms.items():
         if len(word) < 2:
             entries[_slot(word)][0, 0] = value.real if isinstance(value, complex) else value
         else:
-            put(_slot(word[:1]), 0, 1 + states[word[1:]], value / 2)
+            put(_slot(word[:1]), 0, 1 + states[word[1:]], scaled(value, -1 - levels[word[1:]]))
     for word, state in states.items():
         put(0, 1 + count + state, 1 + state, -1)
         if len(word) == 1:
-            put(_slot(word), 1 + count + state, 0, 1)
+            put(_slot(word), 1 + count + state, 0, Fraction(2) ** levels[word])
         else:
-            put(_slot(word[:1]), 1 + count + state, 1 + states[word[1:]], 1)
+            rest = word[1:]
+            put(
+                _slot(word[:1]),
+                1 + count + state,
+                1 + states[rest],
+                Fraction(2) ** (levels[word] - levels[rest]),
+            )
     return ExactPencil(tuple(entries), size, max((len(word) for word in expression.terms), default=0))
+
+
+def _levels(expression: Expression) -> dict[Any, int]:
+    """Return for each end of a word the exponent of two that is left to it of the largest coefficient."""
+    found: dict[Any, int] = {}
+    for word, value in expression.terms.items():
+        for i in range(1, len(word)):
+            level = round(log2(value) * (len(word) - i) / len(word))
+            found[word[i:]] = max(found.get(word[i:], level), level)
+    return found
 
 
 def _slot(word: Any) -> int:

@@ -11,8 +11,13 @@ from reshuffle.free.checks import Real
 
 LEVELS = 3.0 ** -np.arange(11)
 ACROSS = np.array([-1.0, 0.0, 1.0])
-LARGEST = 1e3
-"""Of the coefficients, over the heights of their points; what is larger would lift roundings too high."""
+LARGEST = 1e3, 30.0
+"""Of the coefficients, over the heights of their points; what is larger would lift roundings too high.
+
+At an atom the larger ones make functions that swing between the points of a program.
+"""
+SHORT = 0.01
+"""What a function may be lifted by without another attempt."""
 ROUNDS = 12
 """Linear programs, each with the points at which the last one's answer fell short."""
 
@@ -45,41 +50,66 @@ def cdf_bounds(prover: Prover, t: float) -> CdfBounds:
     as they can
     fall short between its points.
     """
+    given, t = t, prover.units.point(complex(t)).real
     norm = prover.norm()
+    if abs(t) > norm:
+        return CdfBounds(given, float(t > 0), float(t > 0))
     reach = norm + abs(t)
     nodes = np.array([t + reach * level * (across + 0.7j) for level in LEVELS for across in ACROSS])
-    proven = [prover.certify(complex(z)) for z in nodes]
+    proven = [prover.in_units(complex(z)) for z in nodes]
     upper = _majorant(nodes, proven, t, norm, reach)
     # What is above t: the same question, seen from the other side.
     mirrored = [Certificate(c.z, -c.value.conjugate(), c.radius) for c in proven]
     above = _majorant(-nodes.conj(), mirrored, -t, norm, reach)
-    return CdfBounds(t, max(0.0, 1 - above), min(1.0, upper))
+    return CdfBounds(given, max(0.0, 1 - above), min(1.0, upper))
 
 
 def _majorant(nodes: Real, proven: list[Certificate], t: float, norm: float, reach: float) -> float:
     """Return the integral of the best function above the indicator of ``x <= t``."""
+    best = 1.0
+    for largest in LARGEST:
+        found, short = _program(nodes, proven, t, norm, reach, largest)
+        best = min(best, found)
+        if short < SHORT:
+            break
+    return best
+
+
+def _program(
+    nodes: Real, proven: list[Certificate], t: float, norm: float, reach: float, largest: float
+) -> tuple[float, float]:
+    """Return the same with coefficients up to ``largest``, and by how much the last function had to be lifted."""
     near = np.geomspace(1e-7, 1.0, 3000) * reach
     fine = _inside(np.concatenate([t - near, t + near, np.linspace(-norm, norm, 1500)]), t, norm)
     values = np.array([c.value for c in proven])
     moments = np.concatenate([values.real, values.imag, [1.0]])
     rows = np.concatenate([_table(nodes, fine), np.ones((len(fine), 1))], axis=1)
     wanted = (fine <= t).astype(float)
-    limits = [(-LARGEST * abs(z.imag), LARGEST * abs(z.imag)) for z in np.tile(nodes, 2)] + [(-10.0, 10.0)]
+    # Functions of size one, whatever the height of their points: an atom would make others as large as it is near.
+    heights = np.concatenate([np.tile(np.abs(nodes.imag), 2), [1.0]])
+    limits = [(-largest, largest)] * (len(heights) - 1) + [(-10.0, 10.0)]
     # A few points decide: those at which the last function fell short join them until none falls short by much.
     chosen = np.zeros(len(fine), dtype=bool)
     chosen[::20] = True
     # Every function on the way is above the indicator once it is lifted, and the constant one is: the best counts.
     radii = np.tile([c.radius for c in proven], 2)
-    best = 1.0
+    best, lifted = 1.0, math.inf
     for _ in range(ROUNDS):
-        solved = linprog(moments, A_ub=-rows[chosen], b_ub=-wanted[chosen], bounds=limits, method="highs")
+        solved = linprog(
+            moments * heights,
+            A_ub=-rows[chosen] * heights,
+            b_ub=-wanted[chosen],
+            bounds=limits,
+            method="highs",
+        )
         # A program that could not be solved leaves the best answer before it: weaker, and as true.
         if solved.x is None:
             break
-        weights = solved.x
+        weights = solved.x * heights
         slack = float(np.abs(weights[:-1]) @ radii)
         slack += 1e-14 * float(np.abs(weights) @ np.abs(moments)) * len(weights)
-        found = float(weights @ moments) + _shortfall(nodes, weights, t, norm, reach) + slack
+        lifted = _shortfall(nodes, weights, t, norm, reach)
+        found = float(weights @ moments) + lifted + slack
         best = found if found < best else best
         short = wanted - rows @ weights
         lowest = np.r_[True, short[1:] >= short[:-1]] & np.r_[short[:-1] >= short[1:], True]
@@ -87,7 +117,7 @@ def _majorant(nodes: Real, proven: list[Certificate], t: float, norm: float, rea
         if not worst.any():
             break
         chosen |= worst
-    return best
+    return best, lifted
 
 
 def _shortfall(nodes: Real, weights: Real, t: float, norm: float, reach: float) -> float:

@@ -6,6 +6,7 @@ from reshuffle.free.convolution.operations import (
     add,
     additive_power,
     compress,
+    gram,
     multiplicative_power,
     multiply,
 )
@@ -17,6 +18,7 @@ __all__ = [
     "additive_power",
     "compress",
     "divide",
+    "gram",
     "multiplicative_power",
     "multiply",
     "subtract",

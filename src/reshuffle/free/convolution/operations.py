@@ -1,7 +1,9 @@
 """Laws from laws: free sums, free products, their real powers, and corners."""
 
-from reshuffle.free.checks import number
+from reshuffle.free.checks import number, size
 from reshuffle.free.convolution.convolved import Convolved
+from reshuffle.free.laws.classical import MarchenkoPastur
+from reshuffle.free.laws.corner import Corner
 from reshuffle.free.laws.law import Law
 
 
@@ -47,6 +49,34 @@ def multiply(*laws: Law) -> Law:
     array([ 1.,  3., 12., 55.])
     """
     return Convolved(_positive(laws), [1.0] * len(laws), product=True)
+
+
+def gram(sigma: Law, ratio: float) -> Law:
+    """Return the law of ``X Sigma X'/n`` for X (n, p) of independent entries of variance one, ``p = ratio n``.
+
+    The matrix of all scalar products of n samples, or a kernel; the covariance of the samples,
+    ``sqrt(Sigma) X'X/n sqrt(Sigma)``, is ``multiply(sigma, MarchenkoPastur(ratio))`` and has the same spectrum but
+    for zeros. The Cauchy transform g obeys ``z = 1/g + ratio E[t/(1 - t g)]``, where t has the law of Sigma
+    (Silverstein, 1995).
+
+    Parameters
+    ----------
+    sigma : Law
+        Of the eigenvalues of Sigma, on the half-line x >= 0.
+    ratio : float
+        Columns per row, p/n.
+
+    Returns
+    -------
+    Law
+        A `Corner` of a `Convolved`.
+
+    >>> from reshuffle import free
+    >>> free.gram(free.Discrete([1.0, 3.0]), 0.5).moments(2).round(9), free.gram(free.Discrete([1.0]), 0.5).atoms
+    (array([1. , 3.5]), ((0.0, 0.5),))
+    """
+    ratio = size("ratio", ratio)
+    return Corner(multiply(sigma, MarchenkoPastur(ratio)), 1 / ratio)
 
 
 def additive_power(law: Law, times: float) -> Law:

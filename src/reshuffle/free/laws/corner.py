@@ -2,31 +2,32 @@
 
 import numpy as np
 
-from reshuffle.free.checks import Complex, Real, number
+from reshuffle.free.checks import Complex, Real, size
 from reshuffle.free.laws.law import Law, Pairs
 
 
 class Corner(Law):
-    """The law of x in the corner of a projection of trace ``rank`` outside which x vanishes.
+    """The law of x in the corner of a projection of trace ``rank`` outside which x vanishes, or in a larger space.
 
-    ``G(z) = (G_base(z) - (1 - rank)/z)/rank``: the base without a mass ``1 - rank`` of its atom at 0. For
-    ``p x p`` of a
-    projection p in x, and for rectangular variables.
+    ``G(z) = (G_base(z) - (1 - rank)/z)/rank``: the base without a mass ``1 - rank`` of its atom at 0, or with more
+    of it where the rank is larger than one. For ``p x p`` of a projection p in x, and for rectangular variables.
 
     Parameters
     ----------
     base : Law
         With an atom of at least ``1 - rank`` at 0.
     rank : float
-        In (0, 1].
+        > 0; beyond 1 for a space that is so many times as large, in which x vanishes outside of its own.
 
     >>> from reshuffle import free
-    >>> free.Corner(free.Projection(0.25), 0.5).atoms
-    ((0.0, 0.5), (1.0, 0.5))
+    >>> free.Corner(free.Projection(0.25), 0.5).atoms, free.Corner(free.Discrete([2.0]), 4).atoms
+    (((0.0, 0.5), (1.0, 0.5)), ((0.0, 0.75), (2.0, 0.25)))
     """
 
     def __init__(self, base: Law, rank: float):
-        self.base, self.rank = base, number("rank", rank, low=0.0, high=1.0, open_low=True)
+        if not isinstance(base, Law):
+            raise TypeError(f"base must be a law such as Projection(0.5), got {base!r}")
+        self.base, self.rank = base, size("rank", rank)
         at_zero = sum(mass for place, mass in base.atoms if place == 0)
         if at_zero < 1 - self.rank - 1e-9:
             raise ValueError(
@@ -41,9 +42,10 @@ class Corner(Law):
 
     @property
     def atoms(self) -> Pairs:
-        """Those of the base, with less mass at 0."""
-        masses = [(x, (m - (1 - self.rank) * (x == 0)) / self.rank) for x, m in self.base.atoms]
-        return tuple((x, m) for x, m in masses if m > 1e-9)
+        """Those of the base, with less mass at 0, or more."""
+        masses = dict(self.base.atoms)
+        masses[0.0] = masses.get(0.0, 0.0) - (1 - self.rank)
+        return tuple((x, m / self.rank) for x, m in sorted(masses.items()) if m > 1e-9 * self.rank)
 
     def _cauchy(self, z: Complex) -> Complex:
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -10,14 +10,18 @@ from numpy.polynomial import Chebyshev
 from numpy.typing import NDArray
 
 from reshuffle.free.checks import Real
-from reshuffle.free.measure.singularities import exponent, locate, peaks
+from reshuffle.free.measure.brackets import Brackets, cut, no_folds, regular_ends
+from reshuffle.free.measure.singularities import STEADY, exponent, locate, peaks
 
-SECTIONS = 25
 # Of the scale: near enough for the square of the density to lead to the end.
 ROUGH = 1e-7
+# Of the scale: near enough for any fractional power.
+CLOSE = 1e-9
 REACHES = (2e-4, 1e-4, 3e-5, 1e-5)
 # Of the scale: how far inside an edge the density must be positive.
 INSIDE = 2e-12
+ATTEMPTS, DEEP = 3, 5
+"""To find a fold where the density falls to its end, and where nothing else explains the end."""
 # Over the width: densities below are rounding.
 VANISHING = 1e-9
 
@@ -31,10 +35,12 @@ class Support:
     Attributes
     ----------
     intervals : pairs (low, high); pieces : the same, cut where the density is infinite inside them.
+    powers : end -> 2 where it is known that ``x = end + s^2`` makes the density a power series in s.
     """
 
     intervals: Pairs
     pieces: Pairs
+    powers: dict[float, float]
 
 
 def support(
@@ -42,6 +48,7 @@ def support(
     seeds: Real,
     resolution: int,
     told: Callable[[Real], None] = lambda edges: None,
+    folds: Callable[[Real, Real], Real] = no_folds,
 ) -> Support:
     """Return the intervals on which ``density`` is positive, their ends to rounding.
 
@@ -54,23 +61,27 @@ def support(
     density : callable, array -> array, nan where it failed.
     seeds : points near the spectrum, shape (n,); resolution : extra grid points.
     told : is told where the ends are, nearly, as soon as that is known: it may help ``density``.
+    folds : points outside and inside -> the ends between them at which the density is a root; nan for all others.
     """
     low, high = float(seeds.min()), float(seeds.max())
     margin = 0.3 * (high - low) + 1e-3 * max(abs(low), abs(high)) + 1e-300
     scale = max(abs(low), abs(high), high - low)
     inner = np.linspace(low - margin, high + margin, resolution)
-    grid = np.unique(np.concatenate([inner, seeds]))
+    # Kernels make gaps beside zero that are narrower than any grid.
+    beside = (high - low) * np.array([-1e-4, -1e-5, 1e-5, 1e-4])
+    grid = np.unique(np.concatenate([inner, seeds, beside[(beside > inner[0]) & (beside < inner[-1])]]))
     grid, values = _widened(density, grid, _values(density, grid), margin, VANISHING / (high - low + margin))
     for _ in range(2):
         grid, values = _look_into_dips(density, grid, values)
     threshold = VANISHING / (high - low + margin)
     positive = values > threshold
-    ends = [
-        0.0 if abs(edge) < 1e-11 * scale else edge
-        for edge in _ends(density, grid, values, positive, threshold, scale, told)
-    ]
-    found = tuple(zip(ends[::2], ends[1::2], strict=True))
-    return Support(found, _pieces(density, found, peaks(density, grid, values, threshold)))
+    change = np.flatnonzero(positive[1:] != positive[:-1])
+    brackets = Brackets(grid[change], grid[change + 1], positive[change + 1])
+    ends, regular = _ends(density, grid, values, brackets, change, threshold, scale, told, folds)
+    ends[np.abs(ends) < 1e-11 * scale] = 0.0
+    found = tuple((float(a), float(b)) for a, b in zip(ends[::2], ends[1::2], strict=True))
+    pieces = _pieces(density, found, peaks(density, grid, values, threshold, ends))
+    return Support(found, pieces, {float(end): 2.0 for end in ends[regular]})
 
 
 def _pieces(density: Callable[[Real], Any], found: Pairs, near: Real) -> Pairs:
@@ -96,34 +107,70 @@ def _ends(
     density: Callable[[Real], Any],
     grid: Real,
     values: Real,
-    positive: NDArray[np.bool_],
+    brackets: Brackets,
+    change: NDArray[np.int_],
     threshold: float,
     scale: float,
     told: Callable[[Real], None],
-) -> list[float]:
-    """Return where the density starts and stops: the usual square roots soon, all others by cutting on."""
-    change = np.flatnonzero(positive[1:] != positive[:-1])
-    brackets = _Brackets(grid[change], grid[change + 1], positive[change + 1])
+    folds: Callable[[Real, Real], Real],
+) -> tuple[Real, NDArray[np.bool_]]:
+    """Return where the density starts or stops, and where that is a fold.
+
+    Folds are known at once, other square roots soon; all others by cutting on, which may show a fold from nearby.
+    """
+    inside = np.where(brackets.rising, change + 1, change)
+    soft = values[inside] <= values[inside + np.where(brackets.rising, 1, -1)]
+    ends, _ = regular_ends(density, brackets, folds, threshold, np.where(soft, ATTEMPTS, 1))
+    regular = np.isfinite(ends)
+    told(ends[regular])
     widths = np.repeat(np.diff(brackets.edges)[::2], 2) * np.tile([1.0, -1.0], len(change) // 2)
-    near = np.array(
-        [
-            _from_grid(grid, values, int(place), bool(up))
-            for place, up in zip(change, brackets.rising, strict=True)
-        ]
-    )
-    near = _nearer(density, brackets, near, widths, told)
-    ends = np.full(len(change), np.nan)
+    for k in np.flatnonzero(~regular & (brackets.low < 0) & (brackets.high > 0)):
+        if _ends_at_zero(density, float(widths[k]), float(brackets.outside[k]), scale):
+            ends[k] = 0.0
+    rest = np.flatnonzero(np.isnan(ends))
+    guesses = [_from_grid(grid, values, int(change[k]), bool(brackets.rising[k])) for k in rest]
+    near = _nearer(density, brackets.take(rest), np.array(guesses), widths[rest], told)
     known = np.isfinite(near)
-    ends[known] = square_root_ends(density, near[known], widths[known], scale)
-    other = np.isnan(ends)
-    rest = _cut(density, brackets.take(other), threshold, ROUGH * scale)
-    ends[other] = square_root_ends(density, rest.edges, widths[other], scale)
-    missed = np.isnan(ends[other])
-    fine = _cut(density, rest.take(missed), threshold, 4e-15 * scale).edges
-    last = np.flatnonzero(other)[missed]
-    for place, edge in zip(last, fine, strict=True):
+    ends[rest[known]] = square_root_ends(density, near[known], widths[rest[known]], scale)
+    rest = np.flatnonzero(np.isnan(ends))
+    deep = np.full(len(rest), DEEP)
+    ends[rest], narrow = regular_ends(density, brackets.take(rest), folds, threshold, deep)
+    regular[rest] = np.isfinite(ends[rest])
+    open_ = np.isnan(ends[rest])
+    rest, narrow = rest[open_], cut(density, narrow.take(open_), threshold, ROUGH * scale)
+    ends[rest] = square_root_ends(density, narrow.edges, widths[rest], scale)
+    missed = np.isnan(ends[rest])
+    rest, narrow = rest[missed], cut(density, narrow.take(missed), threshold, CLOSE * scale)
+    for place, edge in zip(rest, narrow.edges, strict=True):
+        ends[place] = _located(density, float(edge), float(widths[place]), scale)
+    missed = np.isnan(ends[rest])
+    fine = cut(density, narrow.take(missed), threshold, 4e-15 * scale).edges
+    for place, edge in zip(rest[missed], fine, strict=True):
         ends[place] = polish(density, float(edge), float(widths[place]), scale)
-    return [float(end) for end in ends]
+    return ends, regular
+
+
+def _located(density: Callable[[Real], Any], edge: float, inward: float, scale: float) -> float:
+    """Return the end close to ``edge`` at which the density is a fractional power, or nan."""
+    found = locate(density, edge, inward, scale)
+    return np.nan if found is None or _misses(density, edge, found, inward, scale) else found
+
+
+def _ends_at_zero(density: Callable[[Real], Any], inward: float, outside: float, scale: float) -> bool:
+    """Return whether the density has its end at zero, where words that vanish on a kernel have theirs.
+
+    It is a power of the distance to zero, down to the closest points at which it is known, and vanishes beyond.
+    """
+    beyond = np.asarray(density(outside * np.array([0.1, 1e-2, 1e-3])), dtype=float)
+    if not (beyond[:2] <= VANISHING / scale).all() or (beyond > VANISHING / scale).any():
+        return False
+    power = exponent(density, 0.0, inward)
+    if power is None or power[0] % power[1] == 0:
+        return False
+    far, near = (float(value) for value in np.asarray(density(inward * np.array([1e-7, 1e-8])), dtype=float))
+    if not (0 < far < np.inf and 0 < near < np.inf):
+        return False
+    return bool(abs(np.log10(far / near) - power[0] / power[1]) < STEADY)
 
 
 def _from_grid(grid: Real, values: Real, place: int, rising: bool) -> float:
@@ -143,7 +190,7 @@ def _from_grid(grid: Real, values: Real, place: int, rising: bool) -> float:
 
 def _nearer(
     density: Callable[[Real], Any],
-    brackets: "_Brackets",
+    brackets: Brackets,
     near: Real,
     widths: Real,
     told: Callable[[Real], None],
@@ -283,41 +330,3 @@ def _look_into_dips(density: Callable[[Real], Any], grid: Real, values: Real) ->
     merged = np.concatenate([grid, extra])
     order = np.argsort(merged, kind="stable")
     return merged[order], np.concatenate([values, _values(density, extra)])[order]
-
-
-@dataclass(frozen=True)
-class _Brackets:
-    """Intervals in each of which the density starts or stops; `rising` tells which."""
-
-    low: Real
-    high: Real
-    rising: NDArray[np.bool_]
-
-    def take(self, index: NDArray[Any]) -> "_Brackets":
-        """Return the intervals at ``index``."""
-        return _Brackets(self.low[index], self.high[index], self.rising[index])
-
-    @property
-    def edges(self) -> Real:
-        """The end of each that lies inside the support."""
-        return np.asarray(np.where(self.rising, self.high, self.low))
-
-
-def _cut(
-    density: Callable[[Real], Any], brackets: _Brackets, threshold: float, precision: float
-) -> _Brackets:
-    """Return brackets cut into sections until they are no wider than ``precision``."""
-    low, high, rising = brackets.low, brackets.high, brackets.rising
-    fractions = np.arange(1, SECTIONS) / SECTIONS
-    for _ in range(12):
-        if not len(low) or np.max(high - low) <= precision:
-            break
-        points = low[:, None] + (high - low)[:, None] * fractions
-        inside = _values(density, points.ravel()).reshape(points.shape) > threshold
-        # The first section whose right end is on the far side of the change.
-        crossed = np.concatenate([inside == rising[:, None], np.ones((len(low), 1), dtype=bool)], axis=1)
-        section = np.argmax(crossed, axis=1)
-        ends = np.concatenate([low[:, None], points, high[:, None]], axis=1)
-        pick = np.arange(len(low))
-        low, high = ends[pick, section], ends[pick, section + 1]
-    return _Brackets(low, high, rising)

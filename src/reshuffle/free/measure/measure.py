@@ -20,7 +20,7 @@ from reshuffle.free.measure.panels import (
     panel_cauchy,
     repaired,
 )
-from reshuffle.free.measure.singularities import exponents
+from reshuffle.free.measure.singularities import all_powers, exponents
 
 DEEPEST = 40
 # Of half an interval: an end that is closer to 0 has a density that turns where no node of a whole panel sees it.
@@ -37,7 +37,13 @@ def edge_powers(density: Callable[[Real], Any], edges: Real, inward: Real) -> li
     >>> edge_powers(lambda x: np.sqrt(x), np.array([0.0]), np.array([1.0]))
     [2]
     """
-    return [2 if power is None else power[1] for power in exponents(density, edges, inward)]
+    found = []
+    for power, edge, width in zip(exponents(density, edges, inward), edges, inward, strict=True):
+        # The usual ends are square roots alone: where they are not, other powers may hide behind the largest.
+        if power is not None and power[1] > 2:
+            power = all_powers(density, float(edge), float(width), power)
+        found.append(2 if power is None else power[1])
+    return found
 
 
 class Measure:
@@ -99,14 +105,21 @@ class Measure:
         edges = np.array(self.intervals, dtype=float).ravel()
         halves = np.repeat(np.diff(edges)[::2] / 2, 2)
         signs = np.tile([1.0, -1.0], len(self.intervals))
-        powers = edge_powers(lambda x: self._sampled(x)[0], edges, signs * halves) if len(edges) else []
-        for edge, sign, half, found in zip(edges, signs, halves, powers, strict=True):
-            power = self.powers.get(float(edge), found)
+        for edge, sign, half, power in zip(
+            edges, signs, halves, self._edge_powers(edges, signs * halves), strict=True
+        ):
             cuts = _cuts(float(edge), float(half), power)
             rows += [(edge, sign, power, start, end) for start, end in itertools.pairwise(cuts)]
         table = np.array(rows, dtype=float).reshape(-1, 5)
         empty = np.zeros((len(table), NODES))
         return Panels(table[:, 0], table[:, 1], table[:, 2], table[:, 3], table[:, 4], empty)
+
+    def _edge_powers(self, edges: Real, inward: Real) -> Real:
+        powers = np.array([self.powers.get(float(edge), np.nan) for edge in edges])
+        open_ = np.isnan(powers)
+        if open_.any():
+            powers[open_] = edge_powers(lambda x: self._sampled(x)[0], edges[open_], inward[open_])
+        return powers
 
     def _interpolate(self, panels: Panels) -> tuple[Panels, Real]:
         s, x = panels.nodes()

@@ -147,7 +147,8 @@ class _Path:
         self.factor[going] = np.where(surprise[~landed] < 0.3, 0.1, self.factor[going])
         # At an edge the height reaches rounding level first; the last move then bounds what is left.
         low = self.height[going] < LOWEST * self.top
-        ahead.error = ahead.error + drift * np.abs(ahead.resolvent).max(axis=(1, 2), initial=0.0) ** 2
+        left = drift + self.height[going]
+        ahead.error = ahead.error + left * np.abs(ahead.resolvent).max(axis=(1, 2), initial=0.0) ** 2
         self._settle(going[low], ahead.take(low))
 
     def _reject(self, index: NDArray[np.int_], landing: NDArray[np.bool_]) -> None:

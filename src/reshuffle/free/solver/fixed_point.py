@@ -4,7 +4,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from reshuffle.free.checks import Complex
+from reshuffle.free.checks import Complex, Real
 
 KRYLOV = 40
 """Directions after which GMRES ends."""
@@ -47,6 +47,20 @@ class FixedPoint(Protocol):
 
     def resolvent_tangent(self, state: Any, direction: Any, unknowns: Complex) -> Complex:
         """Return the derivative of G as ``base`` moves along ``direction`` and the unknowns along theirs."""
+
+
+class PencilSystem(FixedPoint, Protocol):
+    """The system of a pencil, whose ends are folds.
+
+    Attributes
+    ----------
+    direction : the matrix that z multiplies, (k, k).
+    """
+
+    direction: Real
+
+    def mirrored(self, unknowns: Complex) -> Complex:
+        """Return the unknowns of the adjoint solution, which is that of the conjugate base."""
 
 
 def solve(system: FixedPoint, state: Any, right: Complex) -> Complex:

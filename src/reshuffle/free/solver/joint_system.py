@@ -6,7 +6,7 @@ from reshuffle.free.algebra.linearization import Pencil
 from reshuffle.free.checks import Real
 from reshuffle.free.laws import Law
 from reshuffle.free.solver.exchange import exchange
-from reshuffle.free.solver.fixed_point import FixedPoint
+from reshuffle.free.solver.fixed_point import PencilSystem
 from reshuffle.free.solver.subordination import System
 from reshuffle.free.solver.symmetric_system import SymmetricSystem
 
@@ -14,7 +14,7 @@ WORTH = 5
 """Rows from which on a pencil is looked at for variables that can be exchanged."""
 
 
-def joint_system(pencil: Pencil, laws: Sequence[Law], direction: Real) -> FixedPoint:
+def joint_system(pencil: Pencil, laws: Sequence[Law], direction: Real) -> PencilSystem:
     """Return the joint system of all variables, split by the symmetry between them where there is one.
 
     Small pencils are left as they are: close to strong singularities their rows differ by many orders of size, and

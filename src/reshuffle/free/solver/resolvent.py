@@ -15,7 +15,7 @@ from reshuffle.free.solver.chart import Chart
 from reshuffle.free.solver.continuation import follow
 from reshuffle.free.solver.effort import Effort
 from reshuffle.free.solver.extrapolation import Resolved, resolved
-from reshuffle.free.solver.fixed_point import FixedPoint
+from reshuffle.free.solver.fixed_point import PencilSystem
 from reshuffle.free.solver.joint_system import joint_system
 from reshuffle.free.solver.sheet import Sheet
 
@@ -55,7 +55,7 @@ class Engine:
         )
 
     @cached_property
-    def system(self) -> FixedPoint:
+    def system(self) -> PencilSystem:
         """The joint fixed-point system of all variables, each scaled to norm one, split where they are alike."""
         family = self.expression.family
         laws = (
@@ -72,7 +72,14 @@ class Engine:
 
     def mark(self, edges: Real) -> None:
         """Tell the solver where the spectrum has ends, nearly: beside them it then needs fewer steps."""
-        self.sheet.mark((edges - self.pencil.shift) / self.pencil.factor)
+        self.sheet.guides.mark((edges - self.pencil.shift) / self.pencil.factor)
+
+    def ends(self, outside: Real, inside: Real) -> Real:
+        """Return where the spectrum ends between points (n,) outside and inside of it, nan where it is no fold."""
+        pencil, before = self.pencil, self.sheet.steps
+        places = self.sheet.ends(*((x - pencil.shift) / pencil.factor for x in (outside, inside)))
+        self.effort.spend(self.sheet.steps - before)
+        return np.asarray(places * pencil.factor + pencil.shift)
 
     @cached_property
     def chart(self) -> Chart:

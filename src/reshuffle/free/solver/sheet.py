@@ -7,20 +7,23 @@ from numpy.typing import NDArray
 
 from reshuffle.free.checks import Complex, Real
 from reshuffle.free.solver.continuation import Solution, follow, land
-from reshuffle.free.solver.fixed_point import FixedPoint
+from reshuffle.free.solver.fixed_point import PencilSystem
+from reshuffle.free.solver.folds import folds
+from reshuffle.free.solver.guides import NEIGHBOURS, Guides
 
 SPARSE = 12
 """Of how many points one is followed down the whole path, before the others start from it."""
 ENDS = np.array([0, 1, 2, 4])
 FEWEST = 24
 """Points that are worth the detour: fewer cost the path little more than one."""
-NEIGHBOURS = 6
-PROMISING = 0.05
-"""How far two predictions may differ, in units of the neighbours' differences, for Newton to start from one."""
 SURE = 1e-8
 """Error of what neighbours led to, in units in which the spectrum has size one, beyond which it does not count."""
 LARGEST = 1_000_000
 """Numbers that are kept."""
+DARK = 1e-9
+"""Imaginary part of the trace, in the same units, of what is outside of the spectrum."""
+BESIDE, ALIKE = 1e-3, 0.3
+"""Of the way to a fold, and of what is left of it: where solutions are compared, and how far they may differ."""
 
 
 @dataclass(frozen=True)
@@ -38,34 +41,39 @@ class Sheet:
     One point in a few is followed from above. Between them the unknowns are interpolated, and Newton's method ends
     what interpolation began. A point is taken from its neighbours only where two interpolants of different degree
     agree and Newton's method then moves them by no more than they differ: beside an edge, a gap or a singularity
-    they do not, and the path is followed there.
+    they do not. Regular edges are found as folds then, beside which the unknowns are analytic in the root of the
+    distance; beside all others the path is followed.
 
     Parameters
     ----------
-    system : FixedPoint
+    system : PencilSystem
     corner : int
         Rows of the resolvent that are asked for.
     """
 
-    def __init__(self, system: FixedPoint, corner: int):
+    def __init__(self, system: PencilSystem, corner: int):
         self.system, self.corner = system, corner
-        self.points = np.zeros(0)
-        self.unknowns = np.zeros((0, system.unknowns), dtype=complex)
+        self.guides = Guides(system.unknowns)
         self.values = np.zeros((0, corner, corner), dtype=complex)
         self.errors = np.zeros(0)
-        self.edges = np.zeros(0)
+        self.steps = 0
 
-    def mark(self, edges: Real) -> None:
-        """Interpolate beside these points in the root of the distance to them, in which an edge is regular."""
-        self.edges = np.unique(np.concatenate([self.edges, edges]))
+    @property
+    def points(self) -> Real:
+        """What is remembered, sorted."""
+        return self.guides.points
 
     def solve(self, x: Real) -> Landings:
         """Return the resolvent's corner at real points (n,); points that were asked for before are remembered."""
+        before = self.steps
         result = _Gathered(len(x), self.corner)
         waiting = self._remembered(x, result)
         if len(waiting) and len(self.points) + len(waiting) >= FEWEST:
             for stride in (SPARSE, 2):
                 waiting = self._from_neighbours(x, waiting, result)
+                if stride < SPARSE and len(waiting) >= FEWEST:
+                    self._look_for_folds(x[waiting])
+                    waiting = self._from_neighbours(x, waiting, result)
                 if len(waiting) < FEWEST:
                     break
                 chosen = np.zeros(len(waiting), dtype=bool)
@@ -76,7 +84,62 @@ class Sheet:
                 waiting = waiting[~chosen]
             waiting = self._from_neighbours(x, waiting, result)
         self._from_above(x, waiting, result)
-        return Landings(result.values, result.errors, result.steps)
+        return Landings(result.values, result.errors, self.steps - before)
+
+    def ends(self, outside: Real, inside: Real) -> Real:
+        """Return where the spectrum ends between points (n,) outside and inside of it, nan where it is no fold.
+
+        A fold counts if the solution that leaves it is the spectrum's own, which comes from above.
+        """
+        low, high = np.minimum(outside, inside), np.maximum(outside, inside)
+        turns = np.sort(self.guides.turns)
+        found = np.full(len(inside), np.nan)
+        if len(turns):
+            next_ = turns[np.minimum(np.searchsorted(turns, low), len(turns) - 1)]
+            found = np.where((next_ >= low) & (next_ <= high), next_, np.nan)
+        unknown = np.flatnonzero(np.isnan(found))
+        if len(unknown) and self.system.direct and self.system.unknowns:
+            found[unknown] = self._new_ends(outside[unknown], inside[unknown])
+        return found
+
+    def _new_ends(self, outside: Real, inside: Real) -> Real:
+        unknowns, known = self._known(inside)
+        places = np.full(len(inside), np.nan)
+        if not known.any():
+            return places
+        with np.errstate(all="ignore"):
+            found = folds(self.system, inside[known], outside[known], unknowns[known])
+        self.steps += found.steps
+        places[known] = found.places
+        good = np.isfinite(places)
+        unknowns, leaving = found.unknowns[good[known]], found.leaving[good[known]]
+        self.guides.turn(places[good], unknowns)
+        beside = BESIDE * (inside - places)[good]
+        truth, solved = self._known(places[good] + beside)
+        moved = np.sqrt(beside.astype(complex))[:, None] * leaving
+        misfit = [np.linalg.norm(truth - unknowns - sign * moved, axis=1) for sign in (-1, 1)]
+        false = ~(solved & (np.minimum(*misfit) <= ALIKE * np.linalg.norm(moved, axis=1)))
+        wrong = np.flatnonzero(good)[false]
+        self.guides.forget(places[wrong])
+        places[wrong] = np.nan
+        return places
+
+    def _known(self, x: Real) -> tuple[Complex, NDArray[np.bool_]]:
+        """Return the unknowns (n, unknowns) at real points, and where they are known."""
+        self.solve(x)
+        if not len(self.points):
+            return np.zeros((len(x), self.system.unknowns), dtype=complex), np.zeros(len(x), dtype=bool)
+        place = np.minimum(np.searchsorted(self.points, x), len(self.points) - 1)
+        return self.guides.unknowns[place], self.points[place] == x
+
+    def _look_for_folds(self, near: Real) -> None:
+        """Find the folds between known points where the spectrum starts or stops, if one of ``near`` is there."""
+        dark = np.abs(np.trace(self.values, axis1=1, axis2=2).imag) <= DARK * self.corner
+        change = np.flatnonzero(dark[1:] != dark[:-1])
+        low, high = self.points[change], self.points[change + 1]
+        open_ = np.searchsorted(near, high) > np.searchsorted(near, low)
+        change, low, high = change[open_], low[open_], high[open_]
+        self.ends(np.where(dark[change], low, high), np.where(dark[change], high, low))
 
     def _remembered(self, x: Real, result: "_Gathered") -> NDArray[np.int_]:
         """Fill in what is known, and return the rest in order."""
@@ -91,10 +154,10 @@ class Sheet:
             self._take(x, index, follow(self.system, x[index].astype(complex), self.corner), result)
 
     def _from_neighbours(self, x: Real, index: NDArray[np.int_], result: "_Gathered") -> NDArray[np.int_]:
-        """Solve what neighbours lead to, and return the rest."""
+        """Solve what neighbours lead to, and return the rest in order."""
         if len(self.points) < NEIGHBOURS or not len(index):
             return index
-        guess, spread, promising = self._predicted(x[index])
+        guess, spread, promising = self.guides.predicted(x[index])
         tried = index[promising]
         if not len(tried):
             return index
@@ -104,56 +167,23 @@ class Sheet:
         # At an edge two solutions meet, and Newton's method stalls between them: the path comes closer.
         solution = replace(solution, converged=solution.converged & (solution.error <= SURE))
         self._take(x, tried, solution, result)
-        return np.concatenate([index[~promising], tried[~solution.converged]])
-
-    def _predicted(self, x: Real) -> tuple[Complex, Real, NDArray[np.bool_]]:
-        """Return unknowns interpolated at x, how much those of the two nearest points differ, and where to try."""
-        place = np.searchsorted(self.points, x)
-        first = np.clip(place - NEIGHBOURS // 2, 0, len(self.points) - NEIGHBOURS)
-        index = first[:, None] + np.arange(NEIGHBOURS)
-        target, nodes, regular = self._coordinates(x, self.points[index])
-        inner = index[:, 1:-1]
-        high = _interpolated(target, nodes, self.unknowns[index])
-        low = _interpolated(target, nodes[:, 1:-1], self.unknowns[inner])
-        right = np.clip(place, 1, len(self.points) - 1)
-        spread = np.linalg.norm(self.unknowns[right] - self.unknowns[right - 1], axis=1)
-        between = ((place > 0) & (place < len(self.points))) | regular
-        size = 1 + np.linalg.norm(high, axis=1)
-        doubt = np.linalg.norm(high - low, axis=1)
-        return high, spread, between & (doubt <= PROMISING * np.maximum(spread, 1e-10 * size))
-
-    def _coordinates(self, x: Real, nodes: Real) -> tuple[Real, Real, NDArray[np.bool_]]:
-        """Return points and their neighbours as roots of distances to an edge, if all are on one side of it."""
-        if not len(self.edges):
-            return x, nodes, np.zeros(len(x), dtype=bool)
-        after = np.clip(np.searchsorted(self.edges, x), 1, max(len(self.edges) - 1, 1))
-        left, right = self.edges[after - 1], self.edges[np.minimum(after, len(self.edges) - 1)]
-        edge = np.where(np.abs(x - left) < np.abs(x - right), left, right)
-        away = nodes - edge[:, None]
-        one_side = (np.sign(away) == np.sign(x - edge)[:, None]).all(axis=1) & (x != edge)
-        # A point at the edge itself, or two neighbours that meet in the root, would divide by nothing.
-        roots = np.sqrt(np.abs(away))
-        one_side &= np.abs(np.diff(roots, axis=1)).min(axis=1) > 0
-        target = np.where(one_side, np.sqrt(np.abs(x - edge)), x)
-        return target, np.where(one_side[:, None], roots, nodes), one_side
+        promising[promising] = solution.converged
+        return index[~promising]
 
     def _take(self, x: Real, index: NDArray[np.int_], solution: Solution, result: "_Gathered") -> None:
         """Write a solution to the answer, and remember it."""
         good = solution.converged
         corner = solution.resolvent[good, : self.corner, : self.corner]
         result.values[index[good]], result.errors[index[good]] = corner, solution.error[good]
-        result.steps += solution.steps
+        self.steps += solution.steps
         fresh, which = np.unique(x[index[good]], return_index=True)
         new = ~np.isin(fresh, self.points)
         if (len(self.points) + len(fresh)) * max(self.system.unknowns, 1) > LARGEST:
             return
-        points = np.concatenate([self.points, fresh[new]])
-        order, chosen = np.argsort(points), which[new]
-        unknowns = np.concatenate([self.unknowns, solution.unknowns[good][chosen]])
-        values = np.concatenate([self.values, corner[chosen]])
-        errors = np.concatenate([self.errors, solution.error[good][chosen]])
-        self.points, self.unknowns = points[order], unknowns[order]
-        self.values, self.errors = values[order], errors[order]
+        chosen = which[new]
+        order = self.guides.add(fresh[new], solution.unknowns[good][chosen])
+        self.values = np.concatenate([self.values, corner[chosen]])[order]
+        self.errors = np.concatenate([self.errors, solution.error[good][chosen]])[order]
 
 
 class _Gathered:
@@ -162,20 +192,3 @@ class _Gathered:
     def __init__(self, count: int, corner: int):
         self.values = np.full((count, corner, corner), np.nan, dtype=complex)
         self.errors = np.full(count, np.inf)
-        self.steps = 0
-
-
-def _interpolated(x: Real, nodes: Real, values: Complex) -> Complex:
-    """Return the polynomials through ``nodes`` (n, k) with ``values`` (n, k, unknowns), at x (n,).
-
-    >>> nodes = np.array([[0.0, 1.0, 3.0]])
-    >>> _interpolated(np.array([2.0]), nodes, nodes[..., None] ** 2).tolist()
-    [[4.0]]
-    """
-    count = nodes.shape[1]
-    weights = np.ones(nodes.shape)
-    for k in range(count):
-        for other in range(count):
-            if other != k:
-                weights[:, k] *= (x - nodes[:, other]) / (nodes[:, k] - nodes[:, other])
-    return np.asarray(np.einsum("nk,nku->nu", weights, values))

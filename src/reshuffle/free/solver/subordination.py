@@ -124,7 +124,7 @@ class System:
         """Return the map at ``unknowns`` (points, unknowns) for ``base`` (points, k, k)."""
         blocks = self.unpack(unknowns)
         if self.direct:
-            total = base + (unknowns @ self.moves.reshape(self.unknowns, -1)).reshape(base.shape)
+            total = base + (unknowns @ self.moves.reshape(self.unknowns, self.size**2)).reshape(base.shape)
             resolvent = inverse(total)
             flat = resolvent.reshape(len(base), -1) @ self.seen
             inner = [
@@ -143,7 +143,8 @@ class System:
             image, extra = transform.apply(g, h)
             images.append(image)
             known.append(extra)
-        return State(resolvent, compressed, self.pack(images), tuple(known))
+        image = self.pack(images) if images else np.zeros_like(unknowns)
+        return State(resolvent, compressed, image, tuple(known))
 
     def tangent(self, state: State, directions: Complex) -> Complex:
         """Return the derivative of the map along ``directions``, shape (points, count, unknowns)."""
@@ -188,12 +189,18 @@ class System:
         for part, transform, known in zip(inner, self.transforms, state.known, strict=True):
             dg = part[:, None]
             images.append(transform.tangent(known, dg, np.zeros_like(dg)))
-        return self.pack(images)[:, 0]
+        return self.pack(images)[:, 0] if images else np.zeros((len(moved), 0), dtype=complex)
+
+    def mirrored(self, unknowns: Complex) -> Complex:
+        """Return the unknowns of the adjoint solution, which is that of the conjugate base."""
+        return self.pack([h.conj().swapaxes(-1, -2) for h in self.unpack(unknowns)])
 
     def resolvent_tangent(self, state: State, direction: Any, unknowns: Complex) -> Complex:
         """Return the derivative of G as ``base`` moves along ``direction`` and the unknowns along theirs."""
         if self.direct:
-            moves = (unknowns @ self.moves.reshape(self.unknowns, -1)).reshape(state.resolvent.shape)
+            moves = (unknowns @ self.moves.reshape(self.unknowns, self.size**2)).reshape(
+                state.resolvent.shape
+            )
             return np.asarray(-(state.resolvent @ (direction + moves) @ state.resolvent))
         total = np.zeros_like(state.resolvent) + direction
         for frame, h in zip(self.frames, self.unpack(unknowns), strict=True):

@@ -172,6 +172,10 @@ class SymmetricSystem:
         moves = [whole[:, None, where, where] for where in self.slices]
         return self._moved(state, moves, np.zeros((1, 1, self.unknowns), dtype=complex))[:, 0]
 
+    def mirrored(self, unknowns: Complex) -> Complex:
+        """Return the unknowns of the adjoint solution, which is that of the conjugate base."""
+        return np.conj(unknowns)
+
     def resolvent_tangent(self, state: SymmetricState, direction: Any, unknowns: Complex) -> Complex:
         """Return the derivative of G as ``base`` moves along ``direction`` and the unknowns along theirs."""
         whole = np.broadcast_to(np.asarray(direction, dtype=complex), state.resolvent.shape)

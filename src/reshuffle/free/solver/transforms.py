@@ -238,7 +238,7 @@ def inverse(matrices: Complex) -> Complex:
     """
     if matrices.shape[-1] == 1:
         with np.errstate(divide="ignore", invalid="ignore"):
-            return np.asarray(1 / matrices)
+            return np.asarray(np.where(matrices == 0, np.nan, 1 / matrices))
     if matrices.shape[-1] == 2:
         return _inverse_of_two(matrices)
     try:

@@ -1,0 +1,90 @@
+"""Ends of spectra as folds: against critical points in closed form, and what is none of them is no end."""
+
+import numpy as np
+import pytest
+
+from reshuffle import free
+from reshuffle.free.measure.edges import support
+from reshuffle.free.measure.singularities import exponents
+from reshuffle.free.solver import sheet as sheet_module
+
+
+def critical_values(places, weights, variance):
+    """Return the edges of a semicircle plus a discrete law: critical values of ``w + v sum_k p_k/(w - a_k)``."""
+    whole = np.polynomial.Polynomial([1.0])
+    for a in places:
+        whole *= np.polynomial.Polynomial([-a, 1.0]) ** 2
+    rest = sum(
+        p * (whole // np.polynomial.Polynomial([-a, 1.0]) ** 2) for a, p in zip(places, weights, strict=True)
+    )
+    roots = (whole - variance * rest).roots()
+    real = roots[np.abs(roots.imag) < 1e-9].real
+    for _ in range(3):
+        slope = 1 - variance * sum(p / (real - a) ** 2 for a, p in zip(places, weights, strict=True))
+        bend = 2 * variance * sum(p / (real - a) ** 3 for a, p in zip(places, weights, strict=True))
+        real = real - slope / bend
+    return np.sort(real + variance * sum(p / (real - a) for a, p in zip(places, weights, strict=True)))
+
+
+@pytest.mark.parametrize("variance", [0.03, 0.2499])
+def test_ends_are_critical_values_to_rounding(variance):
+    """The second has a gap of a few thousandths between its first two bands."""
+    places, weights = [-1.0, 0.0, 2.0], [0.25, 0.25, 0.5]
+    x, y = free.variables(free.Semicircle(variance), free.Discrete(places, weights))
+    found = np.ravel(free.spectrum(x + y).support)
+    np.testing.assert_allclose(found, critical_values(places, weights, variance), atol=4e-15 * 3)
+
+
+def test_ends_of_a_commutator_with_complex_coefficients():
+    """Nica and Speicher (1998): the ends of ``i(xy - yx)`` are at the root of ``(11 + 5 sqrt(5))/2``."""
+    x, y = free.variables(free.Semicircle(), free.Semicircle())
+    ((low, high),) = free.spectrum(1j * (x * y - y * x)).support
+    assert [low, high] == pytest.approx(
+        [-(((11 + 5 * 5**0.5) / 2) ** 0.5), ((11 + 5 * 5**0.5) / 2) ** 0.5], abs=2e-14
+    )
+
+
+def test_a_fold_that_is_no_end_is_taken_back(monkeypatch):
+    x, y = free.variables(free.Semicircle(), free.Bernoulli())
+    engine = free.spectrum(x + y).engine
+    engine.trace(np.linspace(-4, 4, 60).astype(complex))
+    inside = np.array([2.5])
+    (true,) = engine.ends(np.array([3.0]), inside)
+    assert 2.5 < true < 3.0
+    moved = free.spectrum(x + y).engine
+    right = sheet_module.folds
+
+    def wrong(*arguments):
+        found = right(*arguments)
+        return type(found)(found.places + 0.01, found.unknowns, found.leaving, found.steps)
+
+    monkeypatch.setattr(sheet_module, "folds", wrong)
+    assert np.isnan(moved.ends(np.array([3.0]), inside)).all()
+    assert not len(moved.sheet.guides.turns)
+    assert not len(moved.sheet.guides.edges)
+
+
+def test_a_hard_end_at_zero_beside_a_narrow_gap():
+    """From afar a steeper power, close by an inverse root; nothing is known within 1e-10 of it."""
+
+    def density(t):
+        with np.errstate(all="ignore"):
+            left = 0.1 * np.sqrt(np.maximum(2 + t, 0)) * (-t) ** -0.5 / (1e-5 - t) ** 0.3
+            right = 0.3 * np.sqrt(np.maximum(t - 1e-3, 0) * np.maximum(3 - t, 0))
+        values = np.where(t < 0, left, np.where((t > 1e-3) & (t < 3), right, 0.0))
+        return np.where(np.abs(t) < 1e-10, np.nan, values)
+
+    found = support(density, np.linspace(-1.9, 2.9, 60), 300).intervals
+    np.testing.assert_allclose(np.ravel(found), [-2.0, 0.0, 1e-3, 3.0], atol=1e-10)
+    assert found[0][1] == 0.0
+
+
+def test_powers_are_asked_for_from_afar_first():
+    asked = []
+
+    def density(t):
+        asked.append(t)
+        return np.sqrt(t)
+
+    assert exponents(density, np.array([0.0]), np.array([1.0])) == [(1, 2)]
+    assert sum(len(t) for t in asked) == 3
