@@ -363,7 +363,7 @@ def drawn_of(lazy, loop, **asked):
 
 @pytest.fixture
 def undecomposed(monkeypatch):
-    monkeypatch.setattr("reshuffle.torch.lazy_network._DECOMPOSED", 1e12)
+    monkeypatch.setattr("reshuffle.epoch.choice.decomposed._OPERATIONS", 1e12)
 
 
 @pytest.mark.parametrize("way", ["by layers", "by derivatives"])
@@ -381,8 +381,8 @@ def test_networks_too_large_to_decompose_are_followed_along_drawn_orders(
         lazy = linearize(model, loader)
         assert "rows" in repr(lazy)
         loop = recipe(torch.optim.SGD(model.parameters(), lr=0.1, **settings), loader)
-        drawn = drawn_of(lazy, loop, runs=24)
-        epochs = np.array([[0, 3], [10, 3]])
+        drawn = drawn_of(lazy, loop, runs=12)
+        epochs = np.array([[0, 3], [6, 3]])
         losses, error = lazy.loss(drawn, epochs), 2 * drawn.training_loss_error(epochs)
         mean, off, std = drawn.predict(inputs[:2], epochs)
         assert "_posed" not in lazy.__dict__
@@ -407,7 +407,7 @@ def test_drawn_runs_are_those_of_their_seed_and_answer_for_whole_epochs(undecomp
     one.moved(None, [1, 4])
     np.testing.assert_array_equal(one.moved(None, [4, 2])[:, 1], first[:, 0])
     assert np.abs(other.moved(None, [2]) - first).max() > 1e-6
-    assert "not decomposed" in repr(one.choice)
+    assert "followed\n  not decomposed" in repr(one.choice)
     with pytest.raises(ValueError, match="whole numbers where orders are drawn"):
         lazy.loss(one, math.inf)
     found = compare(model, loader, torch.optim.SGD(model.parameters(), lr=0.01), epochs=[2], budget=1.0)

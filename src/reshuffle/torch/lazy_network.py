@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike
 
 from reshuffle._core import FloatArray, checks
 from reshuffle.epoch.accuracy import Accuracy
-from reshuffle.epoch.choice import Choice, Way
-from reshuffle.epoch.choice.ways import too_much
+from reshuffle.epoch.choice import decomposition_choice
 from reshuffle.problem.kernel_features import KernelFeatures
 from reshuffle.run import Run, critical_step
 from reshuffle.torch.collected import collected, learned_numbers
@@ -23,10 +22,6 @@ from reshuffle.torch.tangent_kernel import tangent_kernel
 from reshuffle.torch.tangent_problem import TangentProblem
 from reshuffle.torch.tangents import Tangents
 from reshuffle.torch.training_loop import TrainingLoop
-
-_DECOMPOSED = 10.0
-"""Operations of a symmetric eigendecomposition, over the cube of its rows."""
-_DRAWN = "followed along drawn orders"
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,20 +95,14 @@ class LazyNetwork:
             than budget, and nothing but method="cavity" or "exact" asks for it.
         """
         runs, asked = checks.whole_number("runs", runs, 2), Accuracy(**accuracy)
-        choice = self._choice(asked)
-        if choice.taken != _DRAWN:
+        choice = decomposition_choice(self.before.size, asked)
+        if choice.taken == "decomposed":
             return loop.descend(self.problem, **accuracy)
         lazily = loop.for_tangents(self.outputs, len(self.before))
         lazily.sharing()
         missing = self.targets - self.before
         steps = linear_steps(self._tangents, self._inputs)
         return DrawnRuns(lazily, runs, asked.seed, choice, missing, steps, self._inputs)
-
-    def _choice(self, accuracy: Accuracy) -> Choice:
-        """Whether the network is decomposed, or followed along drawn orders."""
-        price = _DECOMPOSED * self.before.size**3
-        against = too_much(price, accuracy.budget) if accuracy.method in ("auto", "sampling") else ""
-        return Choice("a lazy network", (Way("decomposed", price, against), Way(_DRAWN, np.nan)))
 
     def predict(
         self, run: Run | DrawnRuns, inputs: Any, epochs: ArrayLike, *, return_std: bool = False
@@ -275,7 +264,7 @@ def linearize(model: Any, loader: Any, *, by: str = "auto", device: Any = None) 
     wanted, classes = learned_numbers(targets, outputs)
     by_kernel = by == "kernel" or (by == "auto" and tangents.count > before.size)
     network = LazyNetwork(outputs, tangents.count, classes, before, wanted, tangents, inputs, by_kernel)
-    if _DECOMPOSED * before.size**3 <= Accuracy().budget:
+    if decomposition_choice(before.size, Accuracy()).taken == "decomposed":
         # Checked at once where that is cheap, and not when the first question is asked.
         _ = network.problem
     return network
