@@ -58,7 +58,7 @@ def lazy(digits: int, width: int = 512) -> None:
     data = TensorDataset(inputs, torch.tensor(labels[:digits]))
     loader = DataLoader(data, batch_size=32, shuffle=True)
     model = torch.nn.Sequential(torch.nn.Linear(64, width), torch.nn.ReLU(), torch.nn.Linear(width, 10))
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     loop = rs.torch.recipe(optimizer, loader, outputs=10)
 
     def answered() -> tuple[rs.torch.LazyNetwork, rs.Run | rs.torch.DrawnRuns, float]:

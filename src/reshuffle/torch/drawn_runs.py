@@ -17,12 +17,18 @@ from numpy.typing import ArrayLike
 from reshuffle._core import FloatArray, IntArray, checks, confidence
 from reshuffle._core.confidence import ErrorKind
 from reshuffle._core.progress import track
+from reshuffle._core.threads import each
 from reshuffle.epoch.choice import Choice
 from reshuffle.recipe import Recipe
 from reshuffle.schemes import Scheme
 from reshuffle.schemes.base import Visit
 from reshuffle.torch.linear_steps import LinearSteps
 from reshuffle.torch.training_loop import TrainingLoop
+
+_TOGETHER = 4
+"""Runs that make their steps together, whatever the number of threads: they draw from a generator of their own."""
+_WORK = 1000.0
+"""The side of a square matrix of as much work as some epochs of these, about."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -140,11 +146,21 @@ class DrawnRuns:
 
     def _followed(self, when: IntArray, inputs: Any) -> FloatArray:
         """The runs after each of some epochs, ascending, seen at some inputs: (runs, E, m, t)."""
-        weights = _LinearRuns(self)
-        rng = np.random.default_rng(self.seed)
-        visits = self.loop.scheme.visits(self.loop.samples, rng, self.runs)
-        seen, last = [], int(when.max(initial=0))
-        wanted = set(when.tolist())
+        counts = [min(_TOGETHER, self.runs - first) for first in range(0, self.runs, _TOGETHER)]
+        items = [(np.random.default_rng([self.seed, number]), count) for number, count in enumerate(counts)]
+
+        def follow(item: tuple[np.random.Generator, int]) -> FloatArray:
+            return self._some_followed(*item, when, inputs)
+
+        if self._steps.side_by_side:
+            return np.concatenate(each(follow, items, _WORK))
+        return np.concatenate([follow(item) for item in items])
+
+    def _some_followed(self, rng: np.random.Generator, runs: int, when: IntArray, inputs: Any) -> FloatArray:
+        """Some of the runs."""
+        weights, last = _LinearRuns(self, runs), int(when.max(initial=0))
+        visits = self.loop.scheme.visits(self.loop.samples, rng, runs)
+        seen, wanted = [], set(when.tolist())
         for epoch in track(range(last + 1), last + 1, "following drawn orders"):
             if epoch in wanted:
                 seen.append(weights.said(inputs))
@@ -156,10 +172,10 @@ class DrawnRuns:
 class _LinearRuns:
     """The weights of several runs, as they are changed."""
 
-    def __init__(self, drawn: DrawnRuns):
-        self._steps, self._runs = drawn._steps, drawn.runs
+    def __init__(self, drawn: DrawnRuns, runs: int):
+        self._steps, self._runs = drawn._steps, runs
         self._recipe, self._missing = drawn.recipe, drawn.missing
-        self._changes, self._buffers = self._steps.still(drawn.runs), self._steps.still(drawn.runs)
+        self._changes, self._buffers = self._steps.still(runs), self._steps.still(runs)
 
     def visit(self, epoch: int, visits: Iterator[Visit]) -> None:
         """Make the steps of an epoch."""

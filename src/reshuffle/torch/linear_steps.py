@@ -20,6 +20,9 @@ Change = dict[str, Any]
 class LinearSteps(Protocol):
     """What steps of gradient descent need to know of a network."""
 
+    side_by_side: bool
+    """Whether several threads may ask."""
+
     def still(self, runs: int) -> Change:
         """No change, of several runs."""
 
@@ -43,6 +46,8 @@ class LayerSteps:
 
     The change D (in, out) of the weights of a layer adds d_io'D'a_i to output o of sample i.
     """
+
+    side_by_side = True
 
     def __init__(self, tangents: Tangents, inputs: Any, signals: list[LayerSignals]):
         self._tangents, self._inputs, self._signals = tangents, inputs, _by_sample(tangents, signals, inputs)
@@ -104,6 +109,9 @@ def _added(change: Change, signals: list[tuple[FloatArray, FloatArray]]) -> Floa
 
 class DerivativeSteps:
     """Of any network: a derivative forth and one back through it, of torch's."""
+
+    # The level of a derivative forth is a variable that all threads share.
+    side_by_side = False
 
     def __init__(self, tangents: Tangents, inputs: Any):
         torch = torch_itself()
