@@ -104,6 +104,8 @@ _EPS = float(np.finfo(np.float64).eps)
 _ROUNDING = 4
 _NINE_DIGITS = 1e-9
 """Of a map that is not known that well itself, eigenvalues need no more."""
+_MARGIN = 1e3
+"""How much better than the map its eigenvalues are to be known, in units of rounding: it is some of these."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,11 +162,15 @@ def modes(mean: MeanMap) -> Modes:
     # Where visits cancel each other Z is all rounding, so its size is not read off its eigenvalues alone.
     mean_size = mean.weight * float(np.square(mean.factor).sum()) / max(1, len(values))
     size = float(np.abs(values).max(initial=mean_size))
-    if np.abs(values).min(initial=np.inf) < nested_levels.LEVEL * size:
+    level = nested_levels.LEVEL
+    if mean.error > _NINE_DIGITS:
+        # Digits that the map itself has not got are not looked for.
+        level = min(level, _MARGIN * _EPS / mean.error)
+    if np.abs(values).min(initial=np.inf) < level * size:
         sizes = diagonal_of(mean.factor)
-        if sizes is None or mean.error < _NINE_DIGITS or not _is_definite(mean):
+        if sizes is None or mean.error <= _NINE_DIGITS or not _is_definite(mean):
             return _from_factors(mean, values, vectors, _EPS * len(mean.factor) * size)
-        values, vectors = nested_levels.refined(values, vectors, sizes, mean.kernel)
+        values, vectors = nested_levels.refined(values, vectors, sizes, mean.kernel, level)
     return Modes(values, vectors, (vectors.T, entry))
 
 

@@ -15,7 +15,7 @@ LEVEL = 1e-6
 
 
 def refined(
-    values: FloatArray, vectors: FloatArray, sizes: FloatArray, kernel: FloatArray
+    values: FloatArray, vectors: FloatArray, sizes: FloatArray, kernel: FloatArray, level: float = LEVEL
 ) -> tuple[FloatArray, FloatArray]:
     """The eigenvalues (r,), ascending, and eigenvectors (r, r) of diag(s) K diag(s), from those that LAPACK finds.
 
@@ -27,6 +27,8 @@ def refined(
         s, positive.
     kernel : (r, r)
         K, positive definite.
+    level : float
+        Down to which ratio to the largest of their level eigenvalues are good enough.
 
     >>> sizes, kernel = np.array([1.0, 1e-9]), np.array([[1.0, 0.5], [0.5, 1.0]])
     >>> found, _ = refined(*np.linalg.eigh(sizes[:, np.newaxis] * kernel * sizes), sizes, kernel)
@@ -34,8 +36,8 @@ def refined(
     [1. 1.]
     """
     count = len(values)
-    while count > 1 and values[0] < LEVEL * values[count - 1]:
-        count = int(np.searchsorted(values[:count], LEVEL * values[count - 1]))
+    while count > 1 and values[0] < level * values[count - 1]:
+        count = int(np.searchsorted(values[:count], level * values[count - 1]))
         images = sizes[:, np.newaxis] * vectors[:, :count]
         form = images.T @ (kernel @ images)
         # LAPACK squares what it is given.
