@@ -176,9 +176,19 @@ class Epoch:
         """(r, rows): how the responses of the rows of the blocks enter each mode in one application."""
         if self.whole is not None:
             return self.whole[0].pull
-        natural_stride = self.mean.stride / self.problem.row_space.scale
         with np.errstate(over="ignore", invalid="ignore"):
-            pull = natural_stride * self.modes.pull
+            return self._finite(self._natural_stride * self.modes.pull)
+
+    def entering(self, responses: FloatArray) -> FloatArray:
+        """How responses (rows,) or (rows, t) enter each mode in one application, (r,) or (r, t)."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self._finite(self._natural_stride * self.modes.entering(responses))
+
+    @property
+    def _natural_stride(self) -> float:
+        return self.mean.stride / self.problem.row_space.scale
+
+    def _finite(self, pull: FloatArray) -> FloatArray:
         if not np.isfinite(pull).all():
             raise OverflowError(
                 f"step is {self.step:g}, so large that a single epoch leaves the range of floating-point numbers; "
@@ -189,8 +199,7 @@ class Epoch:
     @property
     def pull_size(self) -> float:
         """The norm that the pull has before anything cancels in it."""
-        natural_stride = self.mean.stride / self.problem.row_space.scale
-        return natural_stride * self.mean.weight * float(np.linalg.norm(self.mean.factor))
+        return self._natural_stride * self.mean.weight * float(np.linalg.norm(self.mean.factor))
 
     @property
     def Z(self) -> FloatArray:

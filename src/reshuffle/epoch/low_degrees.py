@@ -17,6 +17,7 @@ W_b begins and ends with L, so that
 and Y, the pull, gives the kernel of Z and the way of the responses both.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -64,9 +65,11 @@ class Whitened:
         if apart is not None:
             # As features of a kernel are, from its eigenvectors.
             order = np.argsort(apart)[::-1]
-            singular, right = apart[order], np.eye(len(apart))[order]
-            orthonormal = weighted[:, order] / singular
-            return cls(orthonormal, singular[:, np.newaxis] * right, roots, unit * singular**2, unit, offsets)
+            factor = np.zeros((len(apart), len(apart)))
+            factor[np.arange(len(apart)), order] = singular = apart[order]
+            orthonormal = weighted if (np.diff(order) == 1).all() else weighted[:, order]
+            orthonormal /= singular
+            return cls(orthonormal, factor, roots, unit * singular**2, unit, offsets)
         basis, triangle = thin_qr(weighted)
         left, singular, right = scipy.linalg.svd(triangle, full_matrices=False, check_finite=False)
         return cls(basis @ left, singular[:, np.newaxis] * right, roots, unit * singular**2, unit, offsets)
@@ -110,8 +113,9 @@ class Whitened:
 
 
 _MANY_COLUMNS = 100
-_APART = 1e-13
+_APART = 1e-14
 """The cosine of the angle between columns that are orthogonal, up to rounding."""
+_PROBES = 3
 
 
 def _orthogonal(matrix: FloatArray) -> FloatArray | None:
@@ -121,14 +125,10 @@ def _orthogonal(matrix: FloatArray) -> FloatArray | None:
     norms = np.linalg.norm(matrix, axis=0)
     if not norms.min() > 0:
         return None
-    few = matrix[:, : _MANY_COLUMNS // 10] / norms[: _MANY_COLUMNS // 10]
-    # Most columns are not, which a few of them tell.
-    for some in (few, matrix / norms):
-        cosines = some.T @ some
-        np.fill_diagonal(cosines, 0.0)
-        if not np.abs(cosines).max() < _APART:
-            return None
-    return np.asarray(norms)
+    # If they are, M'M is diagonal, and what it makes of any vector tells: all cosines, added up with random signs.
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(len(norms), _PROBES))
+    added = (matrix.T @ (matrix @ (signs / norms[:, np.newaxis]))) / norms[:, np.newaxis] - signs
+    return norms if np.abs(added).max() < _APART * math.sqrt(len(norms)) else None
 
 
 _CHUNK = 1 << 22

@@ -3,12 +3,14 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property, reduce
 
 import numpy as np
 import scipy.linalg
 
 from reshuffle._core import BoolArray, FloatArray
 from reshuffle._core.numerics import graded_svd, thin_qr
+from reshuffle.epoch import nested_levels
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,9 +46,8 @@ class MeanMap:
         The same in root mean square over the modes; by default that of the worst.
     pull_error : float
         A bound on the Frobenius norm of the error of stride F'A, for the series.
-    replicas : tuple of MeanMap
-        From which errors of all answers follow: for sampling the map without each group of draws in turn, for the
-        cavity maps that are put off by what it neglects.
+    make_replicas : callable
+        () -> the replicas, which are made when they are asked for.
     products : (r, r) and (r, rows), optional
         F'K F and F'A, where they are known already.
     """
@@ -61,9 +62,18 @@ class MeanMap:
     method: str = "exact"
     error: float = 0.0
     pull_error: float = 0.0
-    replicas: tuple["MeanMap", ...] = ()
+    make_replicas: Callable[[], tuple["MeanMap", ...]] = tuple
     typical_error: float = math.nan
     products: tuple[FloatArray, FloatArray] | None = None
+
+    @cached_property
+    def replicas(self) -> tuple["MeanMap", ...]:
+        """From which errors of all answers follow.
+
+        For sampling the map without each group of draws in turn, for the cavity maps that are put off by what it
+        neglects.
+        """
+        return self.make_replicas()
 
     @property
     def missed(self) -> float:
@@ -92,8 +102,10 @@ class MeanMap:
 
 _EPS = float(np.finfo(np.float64).eps)
 _ROUNDING = 4
-_WELL_CONDITIONED = 1e-6
-"""Above this ratio of extreme eigenvalues those of Z itself have at least nine digits."""
+_NINE_DIGITS = 1e-9
+"""Of a map that is not known that well itself, eigenvalues need no more."""
+_MARGIN = 1e3
+"""How much better than the map its eigenvalues are to be known, in units of rounding: it is some of these."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,14 +118,25 @@ class Modes:
         Ascending; those of the null space of Z are exactly zero.
     vectors : (r, r)
         Q.
-    pull : (r, rows)
-        Q'F'A, through which responses enter the modes. Where the features are ill-conditioned the product itself
-        would lose the digits of the small modes.
+    factors : tuple of arrays
+        Matrices whose product is the pull. Where the features are ill-conditioned that of F'A itself would lose the
+        digits of the small modes.
     """
 
     values: FloatArray
     vectors: FloatArray
-    pull: FloatArray
+    factors: tuple[FloatArray, ...]
+
+    @cached_property
+    def pull(self) -> FloatArray:
+        """Q'F'A (r, rows), through which responses enter the modes."""
+        return reduce(np.matmul, self.factors)
+
+    def entering(self, responses: FloatArray) -> FloatArray:
+        """Q'F'A y for responses (rows,) or (rows, t), at less than the price of the pull if these are few."""
+        if "pull" in self.__dict__:
+            return np.asarray(self.pull @ responses)
+        return reduce(lambda entered, factor: factor @ entered, reversed(self.factors), responses)
 
     @property
     def frozen(self) -> BoolArray:
@@ -131,16 +154,43 @@ def modes(mean: MeanMap) -> Modes:
     """
     Z, entry = products(mean) if mean.products is None else mean.products
     # LAPACK squares what it is given: a step of 1e150 is answered in units in which it can be.
-    exponent = int(np.frexp(np.abs(Z).max(initial=0.0))[1])
-    scaled = np.ldexp((Z + Z.T) / 2, -exponent)
-    values, vectors = scipy.linalg.eigh(scaled, driver="evd", check_finite=False)
+    exponent = int(np.frexp(max(Z.max(initial=0.0), -Z.min(initial=0.0)))[1])
+    scaled = np.ldexp(Z, -1 - exponent)
+    scaled += scaled.T.copy()
+    values, vectors = scipy.linalg.eigh(scaled, driver="evd", overwrite_a=True, check_finite=False)
     values = np.ldexp(values, exponent)
     # Where visits cancel each other Z is all rounding, so its size is not read off its eigenvalues alone.
     mean_size = mean.weight * float(np.square(mean.factor).sum()) / max(1, len(values))
     size = float(np.abs(values).max(initial=mean_size))
-    if np.abs(values).min(initial=np.inf) < _WELL_CONDITIONED * size:
-        return _from_factors(mean, values, vectors, _EPS * len(mean.factor) * size)
-    return Modes(values, vectors, vectors.T @ entry)
+    level = nested_levels.LEVEL
+    if mean.error > _NINE_DIGITS:
+        # Digits that the map itself has not got are not looked for.
+        level = min(level, _MARGIN * _EPS / mean.error)
+    if np.abs(values).min(initial=np.inf) < level * size:
+        sizes = diagonal_of(mean.factor)
+        if sizes is None or mean.error <= _NINE_DIGITS or not _is_definite(mean):
+            return _from_factors(mean, values, vectors, _EPS * len(mean.factor) * size)
+        values, vectors = nested_levels.refined(values, vectors, sizes, mean.kernel, level)
+    return Modes(values, vectors, (vectors.T, entry))
+
+
+def diagonal_of(factor: FloatArray) -> FloatArray | None:
+    """The diagonal of a matrix (q, r) that has nothing else, and nothing that is zero in it; otherwise None."""
+    if factor.shape[0] != factor.shape[1]:
+        return None
+    diagonal = np.diagonal(factor)
+    return diagonal if diagonal.all() and np.count_nonzero(factor) == len(factor) else None
+
+
+def _is_definite(mean: MeanMap) -> bool:
+    """Whether K is positive definite beyond rounding."""
+    if mean.kernel.ndim == 1:
+        return False
+    blur = _EPS * len(mean.factor) * max(mean.weight, float(np.diagonal(mean.kernel).max()))
+    shifted = np.array(mean.kernel, order="F")
+    np.einsum("kk->k", shifted)[:] -= blur
+    _, info = scipy.linalg.lapack.dpotrf(shifted, lower=True, overwrite_a=True)
+    return bool(info == 0)
 
 
 def grows(mean: MeanMap) -> bool:
@@ -153,6 +203,9 @@ def grows(mean: MeanMap) -> bool:
 
 def products(mean: MeanMap) -> tuple[FloatArray, FloatArray]:
     """F'K F (r, r) and F'A (r, rows)."""
+    sizes = diagonal_of(mean.factor)
+    if sizes is not None and mean.kernel.ndim == mean.pull.ndim == 2:
+        return sizes[:, np.newaxis] * mean.kernel * sizes, sizes[:, np.newaxis] * mean.pull
     weighed = mean.weigh(mean.factor)
     entry = weighed.T if mean.pull is mean.kernel else mean.pulled(mean.factor)
     return mean.factor.T @ weighed, entry
@@ -175,7 +228,7 @@ def _from_factors(mean: MeanMap, values: FloatArray, vectors: FloatArray, blur: 
         return _indefinite(mean, orthonormal, triangle, kernel)
     if spread[0] <= tolerance:
         negative = int((spread < -tolerance).sum())
-        return Modes(_with_signs(values, blur, negative), vectors, mean.pulled(mean.factor @ vectors))
+        return Modes(_with_signs(values, blur, negative), vectors, (mean.pulled(mean.factor @ vectors),))
     lower = scipy.linalg.cholesky(kernel, lower=True, check_finite=False)
     left, singular, right = _singular_vectors(lower.T @ triangle)
     singular[_rank(triangle) :] = 0.0
@@ -183,7 +236,7 @@ def _from_factors(mean: MeanMap, values: FloatArray, vectors: FloatArray, blur: 
     images = orthonormal @ scipy.linalg.solve_triangular(lower, left, lower=True, trans="T") * singular
     missing = len(right) - len(singular)
     values, images = np.pad(singular**2, (0, missing)), np.pad(images, ((0, 0), (0, missing)))
-    return Modes(values[::-1], right[:, ::-1], mean.pulled(images[:, ::-1]))
+    return Modes(values[::-1], right[:, ::-1], (mean.pulled(images[:, ::-1]),))
 
 
 def _indefinite(mean: MeanMap, orthonormal: FloatArray, triangle: FloatArray, kernel: FloatArray) -> Modes:
@@ -205,7 +258,8 @@ def _indefinite(mean: MeanMap, orthonormal: FloatArray, triangle: FloatArray, ke
     inverse = scipy.linalg.inv(inner, check_finite=False)
     slow = np.abs(values) * np.linalg.norm(inverse) < singular[0] * singular[-1]
     images[:, slow] = inverse @ (turned[:, slow] / singular[:, np.newaxis]) * values[slow]
-    return Modes(np.ldexp(values, exponent), right @ turned, mean.pulled(orthonormal @ (left @ images)))
+    pull = mean.pulled(orthonormal @ (left @ images))
+    return Modes(np.ldexp(values, exponent), right @ turned, (pull,))
 
 
 def _singular_vectors(product: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -83,8 +83,9 @@ def samples_of(
     factor, places = singular[:, np.newaxis] * right, np.arange(len(found.rows) + 1)
     roots = np.full(len(found.rows), 1 / math.sqrt(n))
     whitened = Whitened(found.rows, factor, roots, paces, steps * scaled_step, places)
+    known = whitened_maps.kernel(whitened, found.entries.T), found.entries
     mean = whitened_maps.cavity_map(
-        whitened, found.entries, found.off, neglected.put_off_together(found.off), _no_modifier
+        whitened, known, found.off, lambda: neglected.put_off_together(found.off), _no_modifier
     )
     responses = found.responses[:, 0] if problem.outputs is None else found.responses
     rows = math.sqrt(n) * (found.rows @ factor)

@@ -9,7 +9,7 @@ from reshuffle._core import FloatArray
 from reshuffle._core.numerics import root_mean_square
 from reshuffle.epoch import draws, series
 from reshuffle.epoch.accuracy import Accuracy
-from reshuffle.epoch.cavity import equation, neglected
+from reshuffle.epoch.cavity import equation, first_order, neglected
 from reshuffle.epoch.cavity.visiting import Visiting
 from reshuffle.epoch.controls import Control
 from reshuffle.epoch.draws import DrawOrder
@@ -54,14 +54,15 @@ def by_sampling(whitened: Whitened, control: Control, draw: DrawOrder, accuracy:
         rng = np.random.default_rng(accuracy.seed)
         return in_row_space(whitened, draws.modifier(whitened, draw, atom, sampled.orders, rng))
 
-    def made(pull: FloatArray, replicas: tuple[MeanMap, ...] = ()) -> MeanMap:
+    def made(pull: FloatArray, replicas: Callable[[], tuple[MeanMap, ...]] = tuple) -> MeanMap:
         return MeanMap(
             whitened.factor, kernel(whitened, pull.T), pull.T * whitened.roots, whitened.unit, 1, 1.0, modifier,
             method="sampling", error=float(sampled.errors.max(initial=0.0)),
-            typical_error=root_mean_square(sampled.errors), replicas=replicas,
+            typical_error=root_mean_square(sampled.errors), make_replicas=replicas,
         )  # fmt: skip
 
-    return made(sampled.pull, tuple(made(sampled.without(group)) for group in range(len(sampled.groups))))
+    groups = range(len(sampled.groups))
+    return made(sampled.pull, lambda: tuple(made(sampled.without(group)) for group in groups))
 
 
 def kernel(whitened: Whitened, pull: FloatArray) -> FloatArray:
@@ -83,7 +84,7 @@ def cavity_tolerance(rtol: float) -> float:
     return 1e-3 * min(rtol, 1e-2)
 
 
-def by_cavity(whitened: Whitened, shares: FloatArray, rtol: float) -> MeanMap | None:
+def by_cavity(whitened: Whitened, shares: FloatArray, rtol: float, spares: bool) -> MeanMap | None:
     """The cavity equation's map of shuffled samples, with a replica for every way in which it may be off.
 
     Parameters
@@ -92,6 +93,8 @@ def by_cavity(whitened: Whitened, shares: FloatArray, rtol: float) -> MeanMap | 
         What each visit weighs: all alike, but for the last.
     rtol : float
         The equation is solved a good deal better than that.
+    spares : bool
+        Whether it is solved to first order wherever that can be done: all orders would take too long.
     """
     steps, k = len(shares), len(whitened.paces)
     visiting = Visiting(
@@ -100,7 +103,10 @@ def by_cavity(whitened: Whitened, shares: FloatArray, rtol: float) -> MeanMap | 
         size=len(whitened.orthonormal) // whitened.atoms,
     )  # fmt: skip
     tolerance = cavity_tolerance(rtol)
-    found = equation.solve(visiting, tolerance)
+    first = first_order.solve(visiting, tolerance)
+    if first is not None and not (first.suffices or spares):
+        first = None
+    found = equation.solve(visiting, tolerance) if first is None else first
     if found is None:
         return None
 
@@ -109,25 +115,36 @@ def by_cavity(whitened: Whitened, shares: FloatArray, rtol: float) -> MeanMap | 
         inside = found.modifier(sample)
         return in_row_space(whitened, np.eye(k) - root[:, np.newaxis] * (inside + inside.T) / 2 * root)
 
-    off = neglected.neglected(visiting, found.entries, tolerance)
-    return cavity_map(whitened, found.entries, off, neglected.put_off(off), modifier)
+    if first is None:
+        inner, left_out = kernel(whitened, found.entries.T), tolerance
+    else:
+        inner, left_out = first.kernel, tolerance + first.left_out
+    off = neglected.neglected(visiting, found.entries, left_out)
+    return cavity_map(whitened, (inner, found.entries), off, lambda: neglected.put_off(off), modifier)
 
 
 def cavity_map(
     whitened: Whitened,
-    entries: FloatArray,
+    known: tuple[FloatArray, FloatArray],
     off: FloatArray,
-    replicas: list[FloatArray],
+    replicas: Callable[[], list[FloatArray]],
     modifier: Callable[[int], FloatArray],
 ) -> MeanMap:
-    """The map of entries (n, k) that may be off by `off`, and those that are put off by each of the replicas."""
+    """The map of a kernel (k, k) and entries (n, k) that may be off by `off`, and of what these may be instead."""
+    inner, entries = known
     errors = neglected.shares(whitened.orthonormal, entries, off)
 
-    def made(pull: FloatArray, replicas: tuple[MeanMap, ...] = ()) -> MeanMap:
+    def made(
+        inner: FloatArray, entries: FloatArray, replicas: Callable[[], tuple[MeanMap, ...]] = tuple
+    ) -> MeanMap:
         return MeanMap(
-            whitened.factor, kernel(whitened, pull.T), pull.T * whitened.roots, whitened.unit, 1, 1.0, modifier,
+            whitened.factor, inner, entries.T * whitened.roots, whitened.unit, 1, 1.0, modifier,
             method="cavity", error=float(errors.max(initial=0.0)),
-            typical_error=root_mean_square(errors), replicas=replicas,
+            typical_error=root_mean_square(errors), make_replicas=replicas,
         )  # fmt: skip
 
-    return made(entries, tuple(made(entries + each) for each in replicas))
+    def put_off() -> tuple[MeanMap, ...]:
+        changes = ((each, kernel(whitened, each.T)) for each in replicas())
+        return tuple(made(inner + in_kernel, entries + each) for each, in_kernel in changes)
+
+    return made(inner, entries, put_off)

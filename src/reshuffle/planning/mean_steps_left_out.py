@@ -16,6 +16,7 @@ sum w / (sum w - w_i) for weights w: W loses a_i x_i x_i' / n, X'y loses a_i x_i
 that of the row as it was centred. So a_i stands before the last sum in E_i, and before e_i.
 """
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -65,7 +66,9 @@ class Spectrum:
     def rows(self, members: IntArray) -> FloatArray:
         """Those of some members, (m, r)."""
         if self.problem.n * len(self.values) <= _KEPT:
-            return np.asarray(self._all_rows[members])
+            is_piece = bool(len(members)) and bool((np.diff(members) == 1).all())
+            # A piece need not be copied.
+            return self._all_rows[slice(members[0], members[-1] + 1) if is_piece else members]
         return self._turned(members)
 
     @cached_property
@@ -156,14 +159,23 @@ class LeftOutCurve:
         rows, responses = spectrum.rows(members), beside(spectrum.problem.y)[members]
         # (r, N), real and imaginary parts beside each other, so that all products are of real matrices.
         resolvent = 1 / (spectrum.values[:, np.newaxis] - self.nodes)
-        split = np.hstack([resolvent.real, resolvent.imag])
+        split, count = np.hstack([resolvent.real, resolvent.imag]), len(self.nodes)
         enlarged = spectrum.enlarged[members, np.newaxis]
-        one_minus = 1 - enlarged / n * _joined(np.square(rows) @ split)
-        pulled = spectrum.pull.T[:, :, np.newaxis] * split
-        explained = _joined(np.einsum("mr,trn->mtn", rows, pulled, optimize=True))
-        found = (responses[..., np.newaxis] - explained) / one_minus[:, np.newaxis]
-        parts = np.concatenate([responses[..., np.newaxis], found.real, found.imag], axis=-1)
-        return np.asarray(enlarged[..., np.newaxis] * parts)
+        inverse = enlarged / (1 - enlarged / n * _joined(np.square(rows) @ split))
+        pulled = spectrum.pull[:, :, np.newaxis] * split[:, np.newaxis]
+        explained = (rows @ pulled.reshape(len(pulled), -1)).reshape(*responses.shape, 2 * count)
+        # (y - explained) / (1 - ...), written out: quotients of complex numbers take several times as long.
+        missed = np.subtract(responses[..., np.newaxis], explained[..., :count], out=explained[..., :count])
+        across, real, imaginary = (
+            explained[..., count:],
+            inverse.real[:, np.newaxis],
+            inverse.imag[:, np.newaxis],
+        )
+        parts = np.empty((*responses.shape, 1 + 2 * count))
+        parts[..., 0] = enlarged * responses
+        parts[..., 1 : 1 + count] = missed * real + across * imaginary
+        parts[..., 1 + count :] = missed * imaginary - across * real
+        return parts
 
     def _chunks(self, rows: IntArray) -> list[IntArray]:
         """The rows, so many at a time that their parts fit in memory."""
@@ -172,13 +184,26 @@ class LeftOutCurve:
         height = max(1, _CHUNK // width)
         return np.split(rows, np.arange(height, len(rows), height))
 
+    def _all_parts(self) -> Iterable[FloatArray]:
+        """The parts of all rows, some at a time; kept for the next look, unless they are too many."""
+        problem = self.spectrum.problem
+        size = problem.n * (problem.outputs or 1) * (1 + 2 * len(self.nodes))
+        return self._kept_parts if size <= _KEPT // 4 else self._made_parts(np.arange(problem.n))
+
+    @cached_property
+    def _kept_parts(self) -> list[FloatArray]:
+        return list(self._made_parts(np.arange(self.spectrum.problem.n)))
+
+    def _made_parts(self, rows: IntArray) -> Iterator[FloatArray]:
+        return (self.parts(members) for members in self._chunks(rows))
+
     @cached_property
     def _gram(self) -> FloatArray:
         """Sums over rows and outputs of products of the parts, over the number of outputs and the weights."""
         width, problem = 1 + 2 * len(self.nodes), self.spectrum.problem
         total = np.zeros((width, width))
-        for members in self._chunks(np.arange(problem.n)):
-            flat = self.parts(members).reshape(-1, width)
+        for parts in self._all_parts():
+            flat = parts.reshape(-1, width)
             total += flat.T @ flat
         return np.asarray(total / (self.spectrum.weights.sum() * (problem.outputs or 1)))
 
@@ -192,9 +217,8 @@ class LeftOutCurve:
     ) -> FloatArray:
         """e_i after each number of visits, (k, n, t), times the root of its weight; of some rows or of all."""
         combinations = self.combinations(step, visits, penalty)
-        chunks = self._chunks(np.arange(self.spectrum.problem.n) if rows is None else rows)
-        found = [np.einsum("ki,mti->kmt", combinations, self.parts(members)) for members in chunks]
-        return np.concatenate(found, axis=1)
+        made = self._all_parts() if rows is None else self._made_parts(rows)
+        return np.concatenate([np.moveaxis(parts @ combinations.T, -1, 0) for parts in made], axis=1)
 
 
 def ridge_left_out(spectrum: Spectrum, penalties: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -209,11 +233,10 @@ def ridge_left_out(spectrum: Spectrum, penalties: FloatArray) -> tuple[FloatArra
         rows, responses = spectrum.rows(members), beside(problem.y)[members]
         enlarged = spectrum.enlarged[members, np.newaxis]
         one_minus = 1 / enlarged - np.square(rows) @ resolvent / problem.n
-        for place in range(len(penalties)):
-            fitted = rows @ (resolvent[:, place, np.newaxis] * spectrum.pull)
-            squares[place, members] = np.square((responses - fitted) / one_minus[:, place, np.newaxis]).mean(
-                axis=1
-            )
+        pulled = resolvent[:, :, np.newaxis] * spectrum.pull[:, np.newaxis]
+        fitted = (rows @ pulled.reshape(len(pulled), -1)).reshape(len(rows), len(penalties), -1)
+        missed = np.square(responses[:, np.newaxis] - fitted).mean(axis=2)
+        squares[:, members] = (missed / np.square(one_minus)).T
     return averaged(squares, spectrum.weights)
 
 

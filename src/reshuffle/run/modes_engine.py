@@ -79,6 +79,13 @@ class ModesEngine(Trajectory):
     def _raw_pull(self) -> FloatArray:
         return self.epoch.pull
 
+    @cached_property
+    def _entered(self) -> FloatArray:
+        entered = self.epoch.entering(self._responses)
+        if self.range_assumption.holds and self.frozen_modes.any():
+            entered[self.frozen_modes] = 0.0
+        return entered
+
     @property
     def _pull_size(self) -> float:
         return self.epoch.pull_size

@@ -81,7 +81,7 @@ class Trajectory(ABC):
     @cached_property
     def range_assumption(self) -> RangeAssumption:
         """The paper's assumption Range(Xtilde') in Range(Z), checked."""
-        stuck = norm(self._raw_pull[self.frozen_modes])
+        stuck = norm(self._raw_pull[self.frozen_modes]) if self.frozen_modes.any() else 0.0
         violation = stuck / self._pull_size if stuck else 0.0
         return RangeAssumption(violation <= _FORGIVEN, violation)
 
@@ -100,6 +100,11 @@ class Trajectory(ABC):
         return np.where(self.frozen_modes[:, np.newaxis], 0.0, self._raw_pull)
 
     @cached_property
+    def _entered(self) -> FloatArray:
+        """How the responses enter the modes, (r,) or (r, t)."""
+        return self.pull @ self._responses
+
+    @cached_property
     def _start_inside(self) -> FloatArray:
         return self.directions.T @ self.problem.row_space.coordinates(self.start)
 
@@ -109,8 +114,7 @@ class Trajectory(ABC):
         if self.problem.outputs is not None:
             decay, drift = decay[..., np.newaxis, :], drift[..., np.newaxis, :]
         with np.errstate(over="ignore", invalid="ignore"):
-            pulled = self.pull @ self._responses
-            total = times_finite(decay, self._start_inside.T) + times_finite(drift, pulled.T)
+            total = times_finite(decay, self._start_inside.T) + times_finite(drift, self._entered.T)
         # Start and pull may escape in opposite directions; what is left of their race still grows.
         return np.where(np.isnan(total), np.inf, total)
 
@@ -153,9 +157,19 @@ class Trajectory(ABC):
         coordinates = self._coordinates(epochs)
         reduction = self.problem.reduction
         with np.errstate(over="ignore", invalid="ignore"):
-            fitted = (reduction.space.scale * coordinates) @ (reduction.rows @ self.directions).T
+            fitted = self._fitted(reduction.space.scale * coordinates, reduction.rows)
             loss = np.square(fitted - reduction.response.T).sum(axis=-1) / (2 * self.problem.n)
         return np.where(np.isfinite(loss), loss, np.inf)
+
+    def _fitted(self, coordinates: FloatArray, rows: FloatArray) -> FloatArray:
+        """Rows (q, r) of features times iterates in the modes (..., r): the cheaper way round, (..., q)."""
+        flat = coordinates.reshape(-1, len(self.directions))
+        # What diverges must not meet what it has no part in.
+        if len(flat) < len(self.directions) // 2 and np.isfinite(flat).all():
+            fitted = (flat @ self.directions.T) @ rows.T
+        else:
+            fitted = flat @ (rows @ self.directions).T
+        return np.asarray(fitted.reshape(*coordinates.shape[:-1], len(rows)))
 
     def degrees_of_freedom(self, epochs: FloatArray) -> FloatArray:
         """tr X (drift(t) pull), the sum over the modes of drift times what the pull makes of the features."""

@@ -1,5 +1,7 @@
 """torch itself, when it is needed, and what to do if it is not there."""
 
+import warnings
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -23,3 +25,13 @@ def kind(value: Any) -> str:
     'MSELoss'
     """
     return type(value).__name__
+
+
+@cache
+def forward_derivative() -> Any:
+    """torch.func.jvp, once used: when it is first, torch compiles parts of itself, and warns of how it does."""
+    torch = torch_itself()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        torch.func.jvp(torch.sin, (torch.zeros(1),), (torch.zeros(1),))
+    return torch.func.jvp

@@ -11,9 +11,10 @@ from numpy.typing import ArrayLike
 
 from reshuffle._core import FloatArray, IntArray, checks
 from reshuffle._core.progress import track
-from reshuffle.schemes.group_reshuffling import rows_of
+from reshuffle.run import Run
 from reshuffle.torch.collected import collected
 from reshuffle.torch.devices import device_of
+from reshuffle.torch.drawn_runs import DrawnRuns
 from reshuffle.torch.imported import torch_itself
 from reshuffle.torch.lazy_network import LazyNetwork, linearize
 from reshuffle.torch.training_loop import TrainingLoop, recipe
@@ -181,12 +182,19 @@ def compare(
         network.append([said for said, _, _ in seen])
         linear.append([said for _, said, _ in seen])
         weights.append([share for _, _, share in seen])
-    mean = np.asarray(lazy.predict(computed, None, when))
-    rows = float(np.linalg.norm(lazy.problem.X, 2)) if computed.error_kind != "exact" else 0.0
-    error = rows * np.asarray(computed.iterate_error(when)) if rows else np.zeros(len(when))
+    mean, error = np.asarray(lazy.predict(computed, None, when)), _error_of_mean(lazy, computed, when)
     return LazyComparison(
         when, np.array(network), np.array(linear), mean, error, lazy.before, lazy.targets, np.array(weights)
     )
+
+
+def _error_of_mean(lazy: LazyNetwork, computed: Run | DrawnRuns, when: IntArray) -> FloatArray:
+    """How far the computed mean may be off, in Euclidean norm over samples and outputs, (E,)."""
+    if isinstance(computed, DrawnRuns):
+        return np.asarray(np.linalg.norm(computed.predict(None, when)[1], axis=(1, 2)))
+    if computed.error_kind == "exact":
+        return np.zeros(len(when))
+    return float(np.linalg.norm(lazy.problem.X, 2)) * np.asarray(computed.iterate_error(when))
 
 
 def _whole_epochs(value: ArrayLike) -> IntArray:
@@ -215,10 +223,13 @@ class _Twins:
         self._model = copy.deepcopy(model).to(inputs.device)
         self._trained = [one for one in self._model.parameters() if one.requires_grad]
         self._first = [one.detach().clone() for one in self._trained]
-        self._targets = torch.as_tensor(lazy.targets, dtype=self._trained[0].dtype, device=inputs.device)
+        said = (lazy.targets, lazy.before)
+        self._targets, self._first_said = (
+            torch.as_tensor(each, dtype=self._trained[0].dtype, device=inputs.device) for each in said
+        )
         recipe = loop.recipe
         self._sgd = torch.optim.SGD(self._trained, lr=0.0, momentum=recipe.momentum, nesterov=recipe.nesterov)
-        self._parameters, self._buffer = np.zeros((2, lazy.problem.p))
+        self._change, self._buffer = ({k: v[0] for k, v in lazy.tangents.still(1).items()} for _ in range(2))
 
     def looked_at(
         self, orders: Iterator[list[Batch]], when: IntArray
@@ -247,13 +258,14 @@ class _Twins:
         self._sgd.step()
 
     def _linear_step(self, samples: IntArray, divisor: float, step: float) -> None:
-        problem, recipe = self._lazy.problem, self._loop.recipe
-        rows = rows_of(samples, self._lazy.outputs)
-        X = problem.X[rows]
-        gradient = X.T @ (X @ self._parameters - problem.y[rows]) / (divisor * self._lazy.outputs)
-        self._buffer = recipe.momentum * self._buffer + gradient
-        ahead = gradient + recipe.momentum * self._buffer if recipe.nesterov else self._buffer
-        self._parameters = self._parameters - step * ahead
+        recipe, tangents = self._loop.recipe, self._lazy.tangents
+        chosen = torch_itself().as_tensor(samples, device=self._inputs.device)
+        missed = self._first_said[chosen] + tangents.forth(self._change, self._inputs[chosen])
+        signals = (missed - self._targets[chosen]) / (divisor * self._lazy.outputs)
+        for name, slope in tangents.back(signals, self._inputs[chosen]).items():
+            self._buffer[name] = recipe.momentum * self._buffer[name] + slope
+            ahead = slope + recipe.momentum * self._buffer[name] if recipe.nesterov else self._buffer[name]
+            self._change[name] = self._change[name] - step * ahead
 
     def _said(self) -> FloatArray:
         with torch_itself().no_grad():
@@ -261,9 +273,8 @@ class _Twins:
         return np.asarray(made.cpu(), dtype=np.float64)
 
     def _linear_said(self) -> FloatArray:
-        return np.asarray(
-            self._lazy.before + (self._lazy.problem.X @ self._parameters).reshape(self._lazy.before.shape)
-        )
+        made = self._lazy.tangents.forth(self._change, self._inputs)
+        return np.asarray(self._lazy.before + np.asarray(made.cpu(), dtype=np.float64))
 
     def _moved(self) -> float:
         pairs = list(zip(self._trained, self._first, strict=True))

@@ -2,17 +2,22 @@
 
 import copy
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from reshuffle._core import FloatArray, checks
+from reshuffle.epoch.accuracy import Accuracy
+from reshuffle.epoch.choice import decomposition_choice
 from reshuffle.problem.kernel_features import KernelFeatures
 from reshuffle.run import Run, critical_step
 from reshuffle.torch.collected import collected, learned_numbers
 from reshuffle.torch.devices import device_of, moved
+from reshuffle.torch.drawn_runs import DrawnRuns
 from reshuffle.torch.frozen_features import require_settled
+from reshuffle.torch.linear_steps import linear_steps
 from reshuffle.torch.tangent_kernel import tangent_kernel
 from reshuffle.torch.tangent_problem import TangentProblem
 from reshuffle.torch.tangents import Tangents
@@ -28,8 +33,6 @@ class LazyNetwork:
 
     Attributes
     ----------
-    problem : TangentProblem
-        What training solves: a row per sample and output, from zero.
     outputs : int
         t.
     weights : int
@@ -38,43 +41,71 @@ class LazyNetwork:
         How many classes there are, None for targets that are numbers.
     before : (n, t)
         What the network says of the samples before training.
+    targets : (n, t)
+        What is learned.
     """
 
-    problem: TangentProblem
     outputs: int
     weights: int
     classes: int | None
     before: FloatArray
+    targets: FloatArray
     _tangents: Tangents
     _inputs: Any
-    _kernel: KernelFeatures | None
+    _by_kernel: bool
 
     def __repr__(self) -> str:
-        form = "features" if self._kernel is None else "kernel"
+        form = "kernel" if self._by_kernel else "features"
+        is_known = "_posed" in self.__dict__
+        size = f"rank {self.problem.p}" if is_known else f"{self.before.size} rows"
         return (
             f"LazyNetwork(samples={len(self.before)}, outputs={self.outputs}, weights={self.weights}, by its "
-            f"tangent {form} of rank {self.problem.p})"
+            f"tangent {form} of {size})"
         )
 
     @property
-    def targets(self) -> FloatArray:
-        """What is learned, (n, t)."""
-        return self.before + self.problem.y.reshape(self.before.shape)
+    def problem(self) -> TangentProblem:
+        """What training solves: a row per sample and output, from zero."""
+        return self._posed[0]
 
-    def descend(self, loop: TrainingLoop, **accuracy: Any) -> Run:
+    @cached_property
+    def _posed(self) -> tuple[TangentProblem, KernelFeatures | None]:
+        missing = self.targets - self.before
+        if not self._by_kernel:
+            return TangentProblem(_rows(self._tangents, self._inputs, self.outputs), missing), None
+        kernel = KernelFeatures(tangent_kernel(self._tangents, self._inputs, self.outputs))
+        return TangentProblem.of_kernel(kernel, missing), kernel
+
+    def descend(self, loop: TrainingLoop, *, runs: int = 16, **accuracy: Any) -> Run | DrawnRuns:
         """What a training loop does to this network.
 
         Parameters
         ----------
         loop : TrainingLoop
             Of `reshuffle.torch.recipe`.
+        runs : int
+            Along how many orders it is followed if it is too large to be decomposed within the budget.
         **accuracy
             method, rtol, budget and seed, as in `reshuffle.descend`.
+
+        Returns
+        -------
+        Run or DrawnRuns
+            `DrawnRuns` of networks that are too large: there the decomposition alone would take more operations
+            than budget, and nothing but method="cavity" or "exact" asks for it.
         """
-        return loop.descend(self.problem, **accuracy)
+        runs, asked = checks.whole_number("runs", runs, 2), Accuracy(**accuracy)
+        choice = decomposition_choice(self.before.size, asked)
+        if choice.taken == "decomposed":
+            return loop.descend(self.problem, **accuracy)
+        lazily = loop.for_tangents(self.outputs, len(self.before))
+        lazily.sharing()
+        missing = self.targets - self.before
+        steps = linear_steps(self._tangents, self._inputs)
+        return DrawnRuns(lazily, runs, asked.seed, choice, missing, steps, self._inputs)
 
     def predict(
-        self, run: Run, inputs: Any, epochs: ArrayLike, *, return_std: bool = False
+        self, run: Run | DrawnRuns, inputs: Any, epochs: ArrayLike, *, return_std: bool = False
     ) -> FloatArray | tuple[FloatArray, FloatArray]:
         """What the network says on average over all random orders, of samples inputs.
 
@@ -94,6 +125,10 @@ class LazyNetwork:
         std : epochs.shape + (m, t)
             Only with return_std.
         """
+        if isinstance(run, DrawnRuns):
+            given, before = self._given(inputs)
+            moved, _, deviation = run.predict(given, epochs)
+            return (before + moved, deviation) if return_std else before + moved
         rows, before = self._seen(inputs)
         shape = (*checks.epochs(epochs).shape, *before.shape)
         if not return_std:
@@ -101,11 +136,11 @@ class LazyNetwork:
         mean, std = run.predict(rows, epochs, return_std=True)
         return np.asarray(before + mean.reshape(shape)), np.asarray(std.reshape(shape))
 
-    def loss(self, run: Run, epochs: ArrayLike) -> FloatArray:
+    def loss(self, run: Run | DrawnRuns, epochs: ArrayLike) -> FloatArray:
         """nn.MSELoss, on the samples, of the mean of a run over all orders, of the shape of epochs."""
         return np.asarray(2 * run.training_loss(epochs))
 
-    def accuracy(self, run: Run, epochs: ArrayLike, loader: Any = None) -> FloatArray:
+    def accuracy(self, run: Run | DrawnRuns, epochs: ArrayLike, loader: Any = None) -> FloatArray:
         """The share of samples whose largest output is that of their class, of the mean over all orders.
 
         Parameters
@@ -119,17 +154,19 @@ class LazyNetwork:
             raise ValueError(
                 "accuracy must be asked of classes, but the targets of this network are numbers."
             )
-        rows, before = self._seen(None)
-        labels = self.targets.argmax(axis=1)
+        inputs, labels = None, self.targets.argmax(axis=1)
         if loader is not None:
             inputs, labels = collected(loader, self._inputs.device)
-            rows, before = self._seen(inputs)
         when = checks.epochs(epochs)
-        hits = [
+        if isinstance(run, DrawnRuns):
+            hits = self.predict(run, inputs, when).argmax(axis=-1) == labels  # type: ignore[union-attr]
+            return np.asarray(hits.mean(axis=-1))
+        rows, before = self._seen(inputs)
+        shares = [
             ((before + run.predict(rows, moment).reshape(before.shape)).argmax(axis=1) == labels).mean()
             for moment in when.ravel().tolist()
         ]
-        return np.reshape(hits, when.shape)
+        return np.reshape(shares, when.shape)
 
     def critical_learning_rate(self, loop: TrainingLoop, *, mean_square: bool = False) -> float:
         """The largest learning rate at which training the linear network converges, all else as in the loop.
@@ -151,16 +188,28 @@ class LazyNetwork:
         )
         return float(found / sharing.unit)
 
+    @property
+    def tangents(self) -> Tangents:
+        """The derivatives of the network in its weights."""
+        return self._tangents
+
     def _seen(self, inputs: Any) -> tuple[FloatArray, FloatArray]:
         """The rows (m t, p) of samples in the coordinates of the problem, and what is said before training."""
-        if inputs is None:
-            return self.problem.X, self.before
-        given = moved(inputs, self._inputs.device)
-        before = self._tangents.outputs(given)
-        if self._kernel is None:
+        given, before = self._given(inputs)
+        if given is None:
+            return self.problem.X, before
+        features = self._posed[1]
+        if features is None:
             return _rows(self._tangents, given, self.outputs), before
         kernel = tangent_kernel(self._tangents, given, self.outputs, self._inputs)
-        return self._kernel.of(kernel), before
+        return features.of(kernel), before
+
+    def _given(self, inputs: Any) -> tuple[Any, FloatArray]:
+        """Inputs where the network is, and what it says of them before training."""
+        if inputs is None:
+            return None, self.before
+        given = moved(inputs, self._inputs.device)
+        return given, self._tangents.outputs(given)
 
 
 def linearize(model: Any, loader: Any, *, by: str = "auto", device: Any = None) -> LazyNetwork:
@@ -213,13 +262,12 @@ def linearize(model: Any, loader: Any, *, by: str = "auto", device: Any = None) 
     before = tangents.outputs(inputs)
     outputs = before.shape[1]
     wanted, classes = learned_numbers(targets, outputs)
-    kernel = None
-    if by == "kernel" or (by == "auto" and tangents.count > before.size):
-        kernel = KernelFeatures(tangent_kernel(tangents, inputs, outputs))
-        problem = TangentProblem.of_kernel(kernel, wanted - before)
-    else:
-        problem = TangentProblem(_rows(tangents, inputs, outputs), wanted - before)
-    return LazyNetwork(problem, outputs, tangents.count, classes, before, tangents, inputs, kernel)
+    by_kernel = by == "kernel" or (by == "auto" and tangents.count > before.size)
+    network = LazyNetwork(outputs, tangents.count, classes, before, wanted, tangents, inputs, by_kernel)
+    if decomposition_choice(before.size, Accuracy()).taken == "decomposed":
+        # Checked at once where that is cheap, and not when the first question is asked.
+        _ = network.problem
+    return network
 
 
 def _rows(tangents: Tangents, inputs: Any, outputs: int) -> FloatArray:

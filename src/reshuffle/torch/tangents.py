@@ -7,7 +7,7 @@ import numpy as np
 from reshuffle._core import FloatArray
 from reshuffle.errors import UnsupportedError
 from reshuffle.torch.frozen_features import require_settled
-from reshuffle.torch.imported import kind, torch_itself
+from reshuffle.torch.imported import forward_derivative, kind, torch_itself
 
 _BYTES = 1 << 28
 """Of gradients that are held at a time."""
@@ -48,6 +48,11 @@ class Tangents:
         """How many weights there are."""
         return sum(value.numel() for value in self._weights.values())
 
+    @property
+    def precision(self) -> str:
+        """That of the weights: "float32" or "float64"."""
+        return str(next(iter(self._weights.values())).dtype).removeprefix("torch.")
+
     def outputs(self, inputs: Any) -> FloatArray:
         """f(x; w) of a batch, (m, t)."""
         with torch_itself().no_grad():
@@ -69,6 +74,31 @@ class Tangents:
         every = torch.func.vmap(torch.func.jacrev(outputs), in_dims=(None, 0))(self._weights, inputs)
         flat = [part.reshape(*part.shape[:2], -1) for part in every.values()]
         return torch.cat(flat, dim=2).flatten(0, 1)
+
+    def still(self, runs: int) -> dict[str, Any]:
+        """No change of the weights, for each of several runs: (runs, ...) by name."""
+        torch = torch_itself()
+        return {
+            name: torch.zeros((runs, *value.shape), dtype=value.dtype, device=value.device)
+            for name, value in self._weights.items()
+        }
+
+    def forth(self, change: dict[str, Any], inputs: Any) -> Any:
+        """J d of a batch (m, t), for a change of the weights by name."""
+        return forward_derivative()(self._of_weights(inputs), (self._weights,), (change,))[1]
+
+    def back(self, signals: Any, inputs: Any) -> dict[str, Any]:
+        """J'r of a batch by name, for signals r (m, t)."""
+        _, pull = torch_itself().func.vjp(self._of_weights(inputs), self._weights)
+        (found,) = pull(signals)
+        return dict(found)
+
+    def _of_weights(self, inputs: Any) -> Any:
+        def outputs(weights: Any) -> Any:
+            made = torch_itself().func.functional_call(self.model, {**self._fixed, **weights}, (inputs,))
+            return checked_outputs(made, len(inputs))
+
+        return outputs
 
     def height(self, outputs: int) -> int:
         """How many samples' gradients are computed at a time."""

@@ -63,17 +63,27 @@ class TrainingLoop:
         return self._followed(problem, start, accuracy)
 
     def _lazily(self, problem: TangentProblem, start: ArrayLike | None, accuracy: dict[str, Any]) -> Run:
-        if self.outputs != problem.outputs_per_sample:
+        lazily = self.for_tangents(problem.outputs_per_sample, problem.n // problem.outputs_per_sample)
+        return lazily.sharing()._followed(problem, start, accuracy)
+
+    def for_tangents(self, outputs: int, samples: int) -> "TrainingLoop":
+        """Return the loop itself, if it is one for a linearized network of so many outputs and samples."""
+        if self.outputs != outputs:
             raise ValueError(
                 f"the network must have {self.outputs} outputs, as the targets of the loader do, but it has "
-                f"{problem.outputs_per_sample}."
+                f"{outputs}."
+            )
+        if self.samples != samples:
+            raise ValueError(
+                f"problem must have the {self.samples * outputs} rows of the loader, but it has "
+                f"{samples * outputs}."
             )
         if self.recipe.penalty:
             raise UnsupportedError(
                 "weight_decay must be 0 for a linearized network, but the optimizer has one: it pulls the weights "
                 "to zero, and not to where they began."
             )
-        return self.sharing()._followed(problem, start, accuracy)
+        return self
 
     def _followed(self, problem: LeastSquares, start: ArrayLike | None, accuracy: dict[str, Any]) -> Run:
         if problem.n != self.samples:

@@ -9,6 +9,7 @@ convolutions, r = e (g + g * r) and g = gamma + r * gamma, solved at the nodes b
 """
 
 from collections.abc import Callable, Iterator
+from functools import cached_property
 
 import numpy as np
 import scipy.linalg
@@ -36,20 +37,26 @@ class Echoes:
 
     def __init__(self, rows: FloatArray, nodes: TimeNodes, exclusion: float, tolerance: float):
         self._rows, self._nodes, self._exclusion, self._tolerance = rows, nodes, exclusion, tolerance
-        self._squares = np.square(rows)
 
     @property
     def alone(self) -> FloatArray:
         """rho(0) of every sample, (n,)."""
         return np.ones(len(self._rows))
 
+    @cached_property
+    def _squares(self) -> FloatArray:
+        return np.square(self._rows)
+
     def follow(self, influence: FloatArray) -> FloatArray:
         """The echoes r_i (q, n) that matrices Gamma (q, k, k) make."""
-        meeting = self._meeting(influence)
+        return self.of_meeting(self._meeting(influence))
+
+    def of_meeting(self, gamma: FloatArray) -> FloatArray:
+        """The echoes r_i (q, n) of what each sample meets of its own influence (q, n)."""
         return np.hstack(
             [
-                echo_of(self._nodes.convolve_scalars, self._exclusion, meeting[:, start : start + _CHUNK])
-                for start in range(0, meeting.shape[1], _CHUNK)
+                echo_of(self._nodes.convolve_scalars, self._exclusion, gamma[:, start : start + _CHUNK])
+                for start in range(0, gamma.shape[1], _CHUNK)
             ]
         )
 

@@ -262,10 +262,5 @@ class CavityPath:
 
     def _visited(self, echoes: Echoes | GroupEchoes, echo: FloatArray, steps: int) -> FloatArray:
         """The weights (q, n) of H at the nodes in sum_{t<steps} sum_{s<=t} rho_i(t-s) H_s."""
-        rule = self.nodes.rule[:steps]
-        total = np.multiply.outer(rule.sum(axis=0), echoes.alone)
-        # sum_{s<t} r(t-1-s) H_s, summed over t < steps, are r's sums up to what is left after s.
-        sums = np.cumsum(self.nodes.rule, axis=0)
-        weights = np.zeros((steps, len(self.nodes.nodes)))
-        weights[: steps - 1] = sums[: steps - 1][::-1]
-        return np.asarray(total + np.tensordot(rule.T @ weights, echo, 1))
+        total = np.multiply.outer(self.nodes.rule[:steps].sum(axis=0), echoes.alone)
+        return np.asarray(total + np.tensordot(self.nodes.summed_convolution(steps), echo, 1))

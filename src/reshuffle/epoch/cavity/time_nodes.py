@@ -62,6 +62,14 @@ class TimeNodes:
         """The same (q, q) at any t from 0 to B."""
         return np.asarray(self.rule[:t][::-1].T @ self.rule[:t])
 
+    def summed_convolution(self, until: int) -> FloatArray:
+        """R (q, q): sum_{t<until} sum_{s<t} r(t-1-s) h(s) is sum_ab R[a, b] h_a r_b."""
+        # Summed over t, each h(s) meets the sums of r up to what is left after s.
+        sums = np.cumsum(self.rule, axis=0)
+        weights = np.zeros((until, len(self.nodes)))
+        weights[: until - 1] = sums[: until - 1][::-1]
+        return np.asarray(self.rule[:until].T @ weights)
+
     def convolve(self, first: FloatArray, second: FloatArray) -> FloatArray:
         """The convolution at the nodes, (q, a, c), of matrices (q, a, b) and (q, b, c) that depend on the visit."""
         side = np.ascontiguousarray(first.swapaxes(0, 1)).reshape(first.shape[1], -1)

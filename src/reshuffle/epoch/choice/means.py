@@ -6,6 +6,7 @@ import numpy as np
 
 from reshuffle.epoch import series, whitened_maps
 from reshuffle.epoch.accuracy import A_SECOND, METHODS, Accuracy, apart, require_affordable, warn_out_of_reach
+from reshuffle.epoch.cavity.first_order import FEWEST_MODES
 from reshuffle.epoch.choice.ways import (
     NO_SOLUTION,
     OUT_OF_REACH,
@@ -21,6 +22,8 @@ from reshuffle.errors import UnsupportedError
 
 _CAVITY_GRAMS, _CAVITY_PRODUCTS = 60.0, 200.0
 """Weighted Gram matrices that the cavity equation takes, where samples are strong, and products of modes, about."""
+_FIRST_ORDER_GRAMS = 3.0
+"""The same to first order in what leads from one of many modes to another."""
 _OF_A_BOUND = 0.1
 """A bound on the paces becomes a far wider one on answers than an estimate does."""
 
@@ -70,11 +73,18 @@ def _of_cavity(of: Approximation, accuracy: Accuracy) -> tuple[float, str]:
     """What the cavity equation costs, and what speaks against it."""
     if not of.has_cavity:
         return np.nan, "it is for shuffled samples, in visits that weigh the same"
-    (rows, modes), strength = of.whitened().orthonormal.shape, float(of.whitened().row_norms.mean())
-    price = (
-        2.0 * modes**2 * (_CAVITY_GRAMS * (0.1 + min(10 * strength, 1.0)) * rows + _CAVITY_PRODUCTS * modes)
-    )
+    price = _price_of_cavity(of)
     return price, too_much(price, accuracy.budget)
+
+
+def _price_of_cavity(of: Approximation, *, keeps_all: bool = False) -> float:
+    """Operations of the cavity equation: to first order where there are many modes, unless all is to be kept."""
+    whitened = of.whitened()
+    (rows, modes), strength = whitened.orthonormal.shape, float(whitened.row_norms.mean())
+    if not keeps_all and modes >= FEWEST_MODES and whitened.atoms == rows:
+        return float(2.0 * _FIRST_ORDER_GRAMS * modes**2 * rows)
+    strong = 0.1 + min(10 * strength, 1.0)
+    return float(2.0 * modes**2 * (_CAVITY_GRAMS * strong * rows + _CAVITY_PRODUCTS * modes))
 
 
 def mean_map(task: Task, accuracy: Accuracy) -> tuple[MeanMap, Choice]:
@@ -135,7 +145,8 @@ def _by_cavity(of: Approximation, accuracy: Accuracy) -> list[MeanMap]:
             'method must be "auto", "exact", "series" or "sampling" for batches of several fixed rows and for '
             "visits that weigh differently, but it is 'cavity'; there is a cavity equation for SampleReshuffling."
         )
-    found = whitened_maps.by_cavity(of.whitened(), of.shares, accuracy.rtol)
+    spares = _price_of_cavity(of, keeps_all=True) > accuracy.budget
+    found = whitened_maps.by_cavity(of.whitened(), of.shares, accuracy.rtol, spares)
     if found is None and accuracy.method == "cavity":
         raise UnsupportedError(NO_SOLUTION)
     return [] if found is None else [found]

@@ -1,0 +1,129 @@
+"""The cavity equation of many modes to first order: against all of it, against all orders, and drawn ones."""
+
+import numpy as np
+import pytest
+
+import reshuffle as rs
+from reshuffle._core.numerics import graded_svd
+from reshuffle.epoch import mean_map
+from reshuffle.epoch.cavity import equation, first_order
+from reshuffle.epoch.cavity.between_modes import BetweenModes
+from reshuffle.epoch.cavity.visiting import Visiting
+from reshuffle.epoch.nested_levels import refined
+from tests.problems import close
+
+TOLERANCE = 1e-6
+
+
+@pytest.fixture
+def few_modes(monkeypatch):
+    """As of many modes, here of few."""
+    monkeypatch.setattr(first_order, "FEWEST_MODES", 1)
+
+
+def visited(n, k, steps, strength, last=1.0, seed=0):
+    """Samples of different strengths, in the coordinates of their modes."""
+    rng = np.random.default_rng(seed)
+    rows = rng.standard_normal((n, k)) * rng.uniform(0.5, 1.5, (n, 1))
+    rows, sizes, _ = np.linalg.svd(rows * np.geomspace(1, 0.05, k), full_matrices=False)
+    paces = strength * np.square(sizes) / sizes[0] ** 2
+    return Visiting(rows, paces[np.newaxis], np.zeros((1, 1, k)), np.ones(1), 1 / steps, last, steps)
+
+
+@pytest.mark.parametrize("last", [1.0, 0.3])
+@pytest.mark.parametrize("strength", [0.5, 4.0, 12.0])
+def test_it_is_the_whole_equation_up_to_what_it_says_it_leaves_out(few_modes, strength, last):
+    visiting = visited(150, 12, 10, strength, last)
+    found, whole = first_order.solve(visiting, TOLERANCE), equation.solve(visiting, TOLERANCE)
+    allowed = found.left_out + 10 * TOLERANCE
+    inner = whole.entries.T @ visiting.rows
+    inner = (inner + inner.T) / 2
+    assert np.abs(np.diag(found.kernel) / np.diag(inner) - 1).max() < allowed
+    # What is between the modes is all of it, up to a hundredth.
+    between, missed = inner - np.diag(np.diag(inner)), found.kernel - inner
+    np.fill_diagonal(missed, 0.0)
+    assert np.linalg.norm(missed) < 0.02 * np.linalg.norm(between) + allowed * np.linalg.norm(inner)
+    assert np.linalg.norm(between) > 1e-4 * np.linalg.norm(inner)
+    close(found.entries, whole.entries, 3 * allowed)
+    close(found.modifier(7), whole.modifier(7), 10 * allowed)
+
+
+def test_the_responses_of_a_linear_function_enter_as_the_function_does(few_modes):
+    """E'U is the kernel, to the last digits: a problem without noise ends in its truth."""
+    visiting = visited(90, 8, 7, 3.0, 0.5)
+    found = first_order.solve(visiting, TOLERANCE)
+    product = found.entries.T @ visiting.rows
+    close((product + product.T) / 2, found.kernel, 1e-13)
+
+
+def test_what_is_left_out_grows_with_the_square_of_what_samples_do(few_modes):
+    weak, strong = (first_order.solve(visited(100, 8, 12, 8.0 * scale), 1e-6).left_out for scale in (0.1, 1))
+    assert 20 * weak < strong
+    assert not first_order.solve(visited(30, 8, 12, 20.0), 1e-6).suffices
+
+
+def test_two_batches_are_exact(few_modes, monkeypatch):
+    problem = rs.gaussian(120, 6, noise=0.5, seed=3)
+    scheme = rs.SampleReshuffling(batches=2)
+    exact = rs.descend(problem, scheme, alpha=1.0, method="exact")
+    monkeypatch.setattr(equation, "solve", None)
+    cavity = rs.descend(problem, scheme, alpha=1.0, method="cavity")
+    for epochs in ([1, 7], np.inf):
+        risk, error = cavity.risk(epochs).total, cavity.risk(epochs).error
+        np.testing.assert_allclose(risk, exact.risk(epochs).total, rtol=1e-4)
+        assert (np.abs(risk - exact.risk(epochs).total) <= error).all()
+
+
+def kernel_run(n=110, **asked):
+    points = np.random.default_rng(0).standard_normal((n, 4))
+    targets = np.sin(points[:, :2])
+    problem = rs.LeastSquares.from_kernel("rbf", targets, X=points, gamma=0.2)
+    return rs.descend(problem, rs.SampleReshuffling(batch_size=16), step=1.0, **asked)
+
+
+def test_kernels_take_that_way_and_agree_with_drawn_orders(monkeypatch):
+    assert kernel_run().problem.rank >= first_order.FEWEST_MODES
+    drawn = kernel_run(method="sampling", rtol=4e-3)
+    monkeypatch.setattr(equation, "solve", None)
+    run = kernel_run(method="cavity")
+    monkeypatch.undo()
+    epochs = np.array([1, 10, 300])
+    off = drawn._engine.training_loss_error(epochs) + run._engine.training_loss_error(epochs)
+    assert (np.abs(drawn.training_loss(epochs) - run.training_loss(epochs)) <= off).all()
+    assert run.epoch.error < 2e-3
+
+
+def test_answers_are_those_of_the_whole_equation_within_their_error(monkeypatch):
+    quick = kernel_run(method="cavity")
+    losses = quick.training_loss([1, 20, 1000])
+    monkeypatch.setattr(first_order, "FEWEST_MODES", 1000)
+    monkeypatch.setattr(mean_map, "_NINE_DIGITS", np.inf)
+    whole = kernel_run(method="cavity").training_loss([1, 20, 1000])
+    assert (np.abs(losses - whole) <= quick._engine.training_loss_error(np.array([1.0, 20, 1000]))).all()
+    np.testing.assert_allclose(losses, whole, rtol=1e-4)
+
+
+def test_pairs_of_paces_are_interpolated_as_they_are_solved():
+    visiting = visited(60, 5, 9, 3.0)
+    nodes = visiting.nodes(1e-8)
+    rng = np.random.default_rng(0)
+    common, sources = 0.01 * rng.random(len(nodes.nodes)), rng.standard_normal((len(nodes.nodes), 2))
+    pairs = BetweenModes(visiting, nodes, common, nodes.rule.T @ nodes.rule @ sources, nodes.rule[3], 1e-9)
+    paces = np.array([1e-6, 0.3, 1.7, 9.0])
+    polynomials, values = pairs.interpolated(paces, 1e-3)
+    truth = pairs.at(paces)
+    assert np.abs(polynomials @ values @ polynomials.T - truth).max() < 3e-3 * np.abs(truth).max()
+
+
+def test_levels_of_a_graded_form_have_their_digits():
+    """Against Jacobi's method on the factors, over twenty orders of magnitude."""
+    rng = np.random.default_rng(1)
+    sizes, noise = np.geomspace(1, 1e-10, 60), rng.standard_normal((60, 60))
+    kernel = np.eye(60) + 0.02 * (noise + noise.T)
+    form = sizes[:, np.newaxis] * kernel * sizes
+    values, vectors = refined(*np.linalg.eigh(form), sizes, kernel)
+    _, singular, right = graded_svd(np.linalg.cholesky(kernel).T * sizes)
+    np.testing.assert_allclose(values[::-1], singular**2, rtol=1e-8)
+    close(vectors.T @ vectors, np.eye(60), 1e-13)
+    aligned = np.abs(np.einsum("ij,ij->j", vectors[:, ::-1], right))
+    close(aligned, np.ones(60), 1e-10)
