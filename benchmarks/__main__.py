@@ -7,11 +7,15 @@ from benchmarks import (
     core,
     expected_risk,
     free_spectrum,
+    free_survey,
     leave_one_out,
     models,
+    one_pass,
     page,
+    scaling_laws,
     schemes,
     shuffle_once,
+    single_runs,
     startup,
     sweeps,
     training,
@@ -23,7 +27,11 @@ schemes.main()
 shuffle_once.main()
 expected_risk.main()
 free_spectrum.main()
+free_survey.main([])
 asymptotics.main()
+one_pass.main()
+single_runs.main()
+scaling_laws.main()
 training.main()
 centred_maps.main()
 leave_one_out.main()

@@ -137,9 +137,10 @@ def critical_steps():
 
 
 def price_of_batches():
-    """The limiting risk above that of full batch, in units of its leading term."""
-    figure = plotting.figure(6.4, 4.0)
-    ax = figure.add_subplot()
+    """The limiting risk above that of full batch, in units of its leading term: the identity, and other Sigma."""
+    figure = plotting.figure(11.0, 4.0)
+    ax, beside = figure.subplots(1, 2, sharey=True)
+    _price_of_others(beside)
     for batches in (2, 3, 4):
         for aspect, style in ((0.25, "-"), (0.5, "--"), (0.8, ":")):
             largest = min(1.0, asymptotics.critical_alpha(aspect, batches))
@@ -151,10 +152,42 @@ def price_of_batches():
             ax.plot(
                 alphas, price / leading, color=COLOURS[batches], linestyle=style, label=label, linewidth=1.4
             )
-    ax.set(xlabel="α", ylabel="price / leading term", ylim=(0, None), xlim=(0, None))
+    ax.set(xlabel="α", ylabel="price / leading term", ylim=(0, None), xlim=(0, None), title="Σ = I")
     ax.axhline(1.0, color="#888888", linewidth=0.8)
-    ax.legend(fontsize=8, ncols=3)
+    ax.legend(fontsize=7, ncols=3)
     return figure
+
+
+def _price_of_others(ax):
+    """The same for three spectra of Sigma of trace p, at p/n = 1/2, up to 85% of the critical step.
+
+    At the critical step the spectrum reaches zero and the limiting risk is infinite.
+    """
+    aspect = 0.5
+    spectra = {
+        "power law j^-1/2": np.asarray(asymptotics.PowerLaw(0.5, 20)),
+        "Toeplitz 0.5": asymptotics.toeplitz(0.5, 20),
+        "one spike of 5": asymptotics.spiked([5.0], 20),
+    }
+    for (label, spectrum), style in zip(spectra.items(), ("-", "--", ":"), strict=True):
+        sigma = spectrum / spectrum.mean()
+        for batches in (2, 4):
+            largest = min(1.0, asymptotics.critical_alpha(aspect, batches, sigma))
+            alphas = np.linspace(0.05, 0.85 * largest, 9)
+            full = aspect / (1 - aspect)
+            risks = [asymptotics.risk(aspect, a, batches, math.inf, covariance=sigma).total for a in alphas]
+            leading = (batches - 1) / (4 * batches**2) * (aspect * alphas) ** 2 * (sigma**2).mean()
+            ax.plot(
+                alphas,
+                (np.array(risks) - full) / leading,
+                color=COLOURS[batches],
+                linestyle=style,
+                label=f"{name(batches)}, {label}",
+                linewidth=1.4,
+            )
+    ax.set(xlabel="α", xlim=(0, None), title="other Σ of trace p, p/n = 0.5")
+    ax.axhline(1.0, color="#888888", linewidth=0.8)
+    ax.legend(fontsize=7, ncols=2)
 
 
 def best_risks(aspect, batches, budgets, noises):
@@ -205,5 +238,6 @@ def _at(aspects, noises, values):
 
 
 if __name__ == "__main__":
-    for draw in (spectra, learning_curves, critical_steps, price_of_batches, gain_of_batching):
+    for draw in (spectra, learning_curves, critical_steps, gain_of_batching):
         draw().savefig(PICTURES / f"{draw.__name__}.png")
+    price_of_batches().savefig(PICTURES / "price_of_batches.png", dpi=90)

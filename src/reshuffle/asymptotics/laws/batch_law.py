@@ -186,7 +186,7 @@ class BatchLaw(EpochLaw):
         return self.read_off(self.states(z))
 
     def read_off(self, state: State) -> Complex:
-        """The same from the solutions at n points."""
+        """The same from a `state`, the solutions at n points."""
         unit = self.system.unit
         signal = self.system.average(state.blocks[:1], 1)[0][:, 0, 0]
         return np.array([state.resolvent[:, 0, 0] / unit, signal / unit, self.system.noise_transform(state)])

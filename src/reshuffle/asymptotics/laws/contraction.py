@@ -13,6 +13,8 @@ _CHUNK = 1_000_000
 """Numbers that the resolvents of the points worked on together may hold."""
 _REMEMBERED = 3
 """Earlier images that the next guess is made of: more of them are told apart by rounding alone."""
+_CLOSE = (1.0, 0.1, 0.01, 0.0)
+"""How little images move, relative to their size, before they are mixed: at once, or later if that went wrong."""
 _ROUNDING = 1e-6
 """Relative to its size, what rounding may do to the sign of an imaginary part."""
 
@@ -23,7 +25,7 @@ def contracted(system: BatchSystem, z: Complex) -> tuple[Complex, BoolArray]:
     The map takes the half-plane to itself, and its only fixed point there attracts everything (Helton, Rashidi
     Far and Speicher, 2007): slowly close to the spectrum, and like a geometric series away from it. Anderson's
     mixing of the last images is several times faster and knows nothing of half-planes, so that a point whose
-    resolvent has a wrong sign is iterated again without it.
+    resolvent has a wrong sign is iterated again, and mixed later or not at all.
     """
     unknowns, settled = system.start(len(z)), np.zeros(len(z), dtype=bool)
     height = max(4, _CHUNK // system.block_entries)
@@ -36,11 +38,13 @@ def contracted(system: BatchSystem, z: Complex) -> tuple[Complex, BoolArray]:
 def _solved(system: BatchSystem, z: Complex) -> tuple[Complex, BoolArray]:
     base = system.base(z, np.zeros(len(z)))
     with np.errstate(all="ignore"):
-        unknowns, settled = _iterated(system, base, _REMEMBERED)
-    wrong = ~settled
-    wrong[settled] = ~_above(system, base[settled], unknowns[settled])
-    if wrong.any():
-        unknowns[wrong], settled[wrong] = _iterated(system, base[wrong], 0)
+        unknowns, settled = system.start(len(z)), np.zeros(len(z), dtype=bool)
+        for close in _CLOSE:
+            left = np.flatnonzero(~settled)
+            if not len(left):
+                break
+            found, done = _iterated(system, base[left], close)
+            unknowns[left], settled[left] = found, done & _above(system, base[left], found)
     return unknowns, settled
 
 
@@ -52,7 +56,8 @@ def _above(system: BatchSystem, base: Complex, unknowns: Complex) -> BoolArray:
     return np.asarray(finite & (values[:, -1] <= -_ROUNDING * values[:, 0]))
 
 
-def _iterated(system: BatchSystem, base: Complex, memory: int) -> tuple[Complex, BoolArray]:
+def _iterated(system: BatchSystem, base: Complex, close: float) -> tuple[Complex, BoolArray]:
+    """Iterate from far away, and mix images as soon as they move by less than `close`, relative to their size."""
     unknowns = system.start(len(base))
     active, change = np.arange(len(base)), np.full(len(base), np.inf)
     known: list[tuple[Complex, Complex]] = []
@@ -67,8 +72,10 @@ def _iterated(system: BatchSystem, base: Complex, memory: int) -> tuple[Complex,
         active = active[~done]
         if not len(active):
             break
-        known = [(a[~done], b[~done]) for a, b in [*known, (image, moves)]][-1 - memory :]
-        unknowns[active] = _mixed(known)
+        known = [(a[~done], b[~done]) for a, b in [*known, (image, moves)]][-1 - _REMEMBERED :]
+        near = (moved < close)[~done]
+        if near.any():
+            unknowns[active[near]] = _mixed([(a[near], b[near]) for a, b in known])
     settled = np.ones(len(base), dtype=bool)
     settled[active] = False
     return unknowns, settled
