@@ -1,6 +1,6 @@
 """The free-probability engine: accuracy against closed forms, speed against peers, all in one run.
 
-Run with ``python -m benchmarks.free_spectrum``; names of its parts choose some of them.
+Run with ``python -m benchmarks.free_spectrum``; ``--part`` chooses one table or several.
 """
 
 import argparse
@@ -233,6 +233,10 @@ def cost_rows(table):
         table.add_row(
             name, "points converged, largest error", f"{answer.converged.sum()}, {answer.error.max():.0e}", ""
         )
+        found, mass = clock(lambda s=s: s.measure.mass, 1)
+        table.add_row(
+            name, "support, atoms, mass: seconds, |mass - 1|", f"{found:.2f}, {abs(mass - 1):.0e}", ""
+        )
         if batches in WANTED:
             before, off = one_path_each(s, t, answer.value)
             table.add_row(
@@ -270,8 +274,10 @@ PARTS = {
 def main(arguments=None):
     """Print all measurements, or some, and those of the survey."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", choices=[*PARTS, "survey"], help="which tables, all unless given")
-    asked = parser.parse_args(arguments).parts or [*PARTS, "survey"]
+    parser.add_argument(
+        "--part", action="append", choices=[*PARTS, "survey"], help="which table; all unless given"
+    )
+    asked = parser.parse_args(arguments).part or [*PARTS, "survey"]
     for name, rows in PARTS.items():
         if name in asked:
             table = Table("case", "measure", "value", "wanted", title=f"free.spectrum, {POINTS} points")
