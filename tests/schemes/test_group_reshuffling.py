@@ -154,3 +154,24 @@ def test_what_does_not_fit_is_named():
     with pytest.raises(rs.BudgetError, match="at most 3"):
         rs.descend(problem, rs.GroupReshuffling(2, 4), 0.1, method="exact").iterate(1)
     assert rs.GroupReshuffling(2, batch_size=3) != rs.GroupReshuffling(3, batch_size=3)
+
+
+def test_leaving_out_a_sample_leaves_out_all_of_its_rows():
+    """Against all orders, where the rows of a sample are zero but the divisors stay."""
+    rng = np.random.default_rng(5)
+    X, y = rng.standard_normal((8, 2)), rng.standard_normal(8)
+    run = rs.descend(rs.LeastSquares(X, y), rs.GroupReshuffling(2, batch_size=2), 0.4)
+    found = run.leave_one_out([1, 3], rows=[5, 4, 0])
+    assert found.method == "refits"
+    for place, row in enumerate([5, 4, 0]):
+        kept = (np.arange(8) // 2 != row // 2)[:, np.newaxis]
+        A, N = all_orders(kept * X, 2, [2, 2], [4, 4], 0.4)
+        beta = [np.zeros(2)]
+        for _ in range(3):
+            beta.append(A @ beta[-1] + N @ y)
+        for when, epoch in enumerate((1, 3)):
+            assert found.residuals[when, place] == pytest.approx(y[row] - X[row] @ beta[epoch], abs=1e-12)
+    with pytest.raises(ValueError, match="at least 2 samples"):
+        rs.descend(rs.LeastSquares(X, y), rs.GroupReshuffling(8, batch_size=1), 0.1).leave_one_out(1)
+    many = rs.descend(rs.gaussian(60, 2, seed=0), rs.GroupReshuffling(2, batch_size=4), 0.1, method="cavity")
+    assert many.leave_one_out(1).method == "10 folds"

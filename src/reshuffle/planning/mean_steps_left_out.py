@@ -30,7 +30,7 @@ from reshuffle.schemes.base import Scheme
 from reshuffle.validation import centred_rows, contour
 from reshuffle.validation.leave_one_out import weights_of
 
-_CHUNK = 1 << 23
+_CHUNK = 1 << 20
 """Numbers that are worked on at a time."""
 _KEPT = 1 << 27
 """Numbers that are kept from one look to the next: a gigabyte."""

@@ -11,6 +11,7 @@ from reshuffle._core import FloatArray, IntArray, checks
 from reshuffle._core.progress import track
 from reshuffle.epoch.accuracy import CALL
 from reshuffle.problem.least_squares import LeastSquares
+from reshuffle.schemes.group_reshuffling import rows_of
 from reshuffle.validation import centred_rows, families, leave_one_out
 from reshuffle.validation.descent import Descent
 from reshuffle.validation.families import Formula
@@ -38,9 +39,11 @@ class LeavingOut:
     centred: bool = False
 
     def __post_init__(self) -> None:
-        if self.run.problem.n == 1:
+        n, size = self.run.problem.n, self.run.scheme.rows_per_unit
+        if n == size:
             raise ValueError(
-                "leave_one_out needs at least 2 rows, but X has 1: without it nothing is learned."
+                f"leave_one_out needs at least 2 {'samples' if size > 1 else 'rows'}, but X has 1: without it "
+                "nothing is learned."
             )
         if self.centred:
             centred_rows.require_centred(self.run.problem)
@@ -100,15 +103,16 @@ class LeavingOut:
         return leave_one_out.answer(epochs, problem, rows, when, residuals(), method)
 
     def _groups(self, rows: IntArray) -> tuple[list[IntArray], str]:
-        """Which rows are left out at a time, and how that is called."""
-        run = self.run
+        """Which rows are left out at a time, and how that is called: those of a sample always together."""
+        run, size = self.run, self.run.scheme.rows_per_unit
         price = run.computation.mean.way.operations
         each = (0.0 if np.isnan(price) else price) + _CALLS * CALL
-        if run.error_kind == "exact" and len(rows) * each <= run.accuracy.budget:
-            return [np.array([row]) for row in rows], "refits"
-        shuffled = np.random.default_rng(run.accuracy.seed).permutation(run.problem.n)
-        groups = np.array_split(shuffled, min(_FOLDS, run.problem.n))
-        return groups, f"{len(groups)} folds"
+        samples, count = np.unique(rows // size), run.problem.n // size
+        if run.error_kind == "exact" and len(samples) * each <= run.accuracy.budget:
+            return [rows_of(np.array([sample]), size) for sample in samples], "refits"
+        shuffled = np.random.default_rng(run.accuracy.seed).permutation(count)
+        folds = np.array_split(shuffled, min(_FOLDS, count))
+        return [rows_of(fold, size) for fold in folds], f"{len(folds)} folds"
 
 
 def chosen_rows(rows: ArrayLike | None, n: int) -> IntArray:
