@@ -16,6 +16,8 @@ LARGEST = 1e3, 30.0
 
 At an atom the larger ones make functions that swing between the points of a program.
 """
+PATIENCE = 5
+"""Programs without a better bound after which no other is tried."""
 SHORT = 0.01
 """What a function may be lifted by without another attempt."""
 ROUNDS = 12
@@ -93,7 +95,7 @@ def _program(
     chosen[::20] = True
     # Every function on the way is above the indicator once it is lifted, and the constant one is: the best counts.
     radii = np.tile([c.radius for c in proven], 2)
-    best, lifted = 1.0, math.inf
+    best, lifted, stale = 1.0, math.inf, 0
     for _ in range(ROUNDS):
         solved = linprog(
             moments * heights,
@@ -110,7 +112,10 @@ def _program(
         slack += 1e-14 * float(np.abs(weights) @ np.abs(moments)) * len(weights)
         lifted = _shortfall(nodes, weights, t, norm, reach)
         found = float(weights @ moments) + lifted + slack
+        stale = 0 if found < best else stale + 1
         best = found if found < best else best
+        if stale > PATIENCE:
+            break
         short = wanted - rows @ weights
         lowest = np.r_[True, short[1:] >= short[:-1]] & np.r_[short[:-1] >= short[1:], True]
         worst = lowest & (short > 1e-5) & ~chosen
