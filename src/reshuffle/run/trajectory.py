@@ -1,5 +1,6 @@
 """What descent and gradient flow share: modes that fade at their own pace, and a frozen rest."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
@@ -163,7 +164,7 @@ class Trajectory(ABC):
 
     def _fitted(self, coordinates: FloatArray, rows: FloatArray) -> FloatArray:
         """Rows (q, r) of features times iterates in the modes (..., r): the cheaper way round, (..., q)."""
-        flat = coordinates.reshape(-1, len(self.directions))
+        flat = coordinates.reshape(math.prod(coordinates.shape[:-1]), len(self.directions))
         # What diverges must not meet what it has no part in.
         if len(flat) < len(self.directions) // 2 and np.isfinite(flat).all():
             fitted = (flat @ self.directions.T) @ rows.T
