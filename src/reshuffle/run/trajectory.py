@@ -82,9 +82,16 @@ class Trajectory(ABC):
     @cached_property
     def range_assumption(self) -> RangeAssumption:
         """The paper's assumption Range(Xtilde') in Range(Z), checked."""
-        stuck = norm(self._raw_pull[self.frozen_modes]) if self.frozen_modes.any() else 0.0
+        if not self.frozen_modes.any():
+            self._require_pull()
+            return RangeAssumption(True, 0.0)
+        stuck = norm(self._raw_pull[self.frozen_modes])
         violation = stuck / self._pull_size if stuck else 0.0
         return RangeAssumption(violation <= _FORGIVEN, violation)
+
+    def _require_pull(self) -> None:
+        """Refuse a step at which the pull leaves the range of numbers."""
+        _ = self._raw_pull
 
     @property
     def frozen(self) -> FrozenSubspace:
