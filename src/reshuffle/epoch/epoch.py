@@ -182,7 +182,9 @@ class Epoch:
     def entering(self, responses: FloatArray) -> FloatArray:
         """How responses (rows,) or (rows, t) enter each mode in one application, (r,) or (r, t)."""
         with np.errstate(over="ignore", invalid="ignore"):
-            return self._finite(self._natural_stride * self.modes.entering(responses))
+            entered = self._natural_stride * self.modes.entering(responses)
+            # What leaves the range of numbers does so in the pull itself, which is refused, or is infinite.
+            return entered if np.isfinite(entered).all() else np.asarray(self.pull @ responses)
 
     @property
     def _natural_stride(self) -> float:

@@ -79,6 +79,9 @@ class ModesEngine(Trajectory):
     def _raw_pull(self) -> FloatArray:
         return self.epoch.pull
 
+    def _require_pull(self) -> None:
+        self.epoch.entering(np.ones(len(self._features)))
+
     @cached_property
     def _entered(self) -> FloatArray:
         entered = self.epoch.entering(self._responses)

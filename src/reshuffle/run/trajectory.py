@@ -1,5 +1,6 @@
 """What descent and gradient flow share: modes that fade at their own pace, and a frozen rest."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
@@ -81,9 +82,16 @@ class Trajectory(ABC):
     @cached_property
     def range_assumption(self) -> RangeAssumption:
         """The paper's assumption Range(Xtilde') in Range(Z), checked."""
-        stuck = norm(self._raw_pull[self.frozen_modes]) if self.frozen_modes.any() else 0.0
+        if not self.frozen_modes.any():
+            self._require_pull()
+            return RangeAssumption(True, 0.0)
+        stuck = norm(self._raw_pull[self.frozen_modes])
         violation = stuck / self._pull_size if stuck else 0.0
         return RangeAssumption(violation <= _FORGIVEN, violation)
+
+    def _require_pull(self) -> None:
+        """Refuse a step at which the pull leaves the range of numbers."""
+        _ = self._raw_pull
 
     @property
     def frozen(self) -> FrozenSubspace:
@@ -163,7 +171,7 @@ class Trajectory(ABC):
 
     def _fitted(self, coordinates: FloatArray, rows: FloatArray) -> FloatArray:
         """Rows (q, r) of features times iterates in the modes (..., r): the cheaper way round, (..., q)."""
-        flat = coordinates.reshape(-1, len(self.directions))
+        flat = coordinates.reshape(math.prod(coordinates.shape[:-1]), len(self.directions))
         # What diverges must not meet what it has no part in.
         if len(flat) < len(self.directions) // 2 and np.isfinite(flat).all():
             fitted = (flat @ self.directions.T) @ rows.T
