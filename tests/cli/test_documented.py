@@ -53,7 +53,7 @@ def test_the_advice_for_diabetes_is_that_of_the_documentation(capsys, tmp_path, 
 def test_the_options_of_the_documentation_exist(capsys):
     known = "".join(
         run(capsys, command, "--help").out
-        for command in ("curve", "advise", "sweep", "stability", "reproduce")
+        for command in ("curve", "advise", "sweep", "stability", "limits", "reproduce")
     )
     page = (ROOT / "docs/command_line.md").read_text(encoding="utf-8")
     options = {option.rstrip("-") for option in re.findall(r"`(--[a-z-]+)", page)}

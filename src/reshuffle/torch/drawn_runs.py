@@ -149,21 +149,23 @@ class DrawnRuns:
         counts = [min(_TOGETHER, self.runs - first) for first in range(0, self.runs, _TOGETHER)]
         items = [(np.random.default_rng([self.seed, number]), count) for number, count in enumerate(counts)]
 
+        sight = self._steps.sight(inputs)
+
         def follow(item: tuple[np.random.Generator, int]) -> FloatArray:
-            return self._some_followed(*item, when, inputs)
+            return self._some_followed(*item, when, sight)
 
         if self._steps.side_by_side:
             return np.concatenate(each(follow, items, _WORK))
         return np.concatenate([follow(item) for item in items])
 
-    def _some_followed(self, rng: np.random.Generator, runs: int, when: IntArray, inputs: Any) -> FloatArray:
+    def _some_followed(self, rng: np.random.Generator, runs: int, when: IntArray, sight: Any) -> FloatArray:
         """Some of the runs."""
         weights, last = _LinearRuns(self, runs), int(when.max(initial=0))
         visits = self.loop.scheme.visits(self.loop.samples, rng, runs)
         seen, wanted = [], set(when.tolist())
         for epoch in track(range(last + 1), last + 1, "following drawn orders"):
             if epoch in wanted:
-                seen.append(weights.said(inputs))
+                seen.append(weights.said(sight))
             if epoch < last:
                 weights.visit(epoch, next(visits))
         return np.stack(seen, axis=1)
@@ -201,9 +203,9 @@ class _LinearRuns:
             taken *= step
             self._changes[name][chosen] -= taken
 
-    def said(self, inputs: Any) -> FloatArray:
-        """What the runs add at some inputs, (runs, m, t)."""
-        return self._steps.said(self._changes, inputs)
+    def said(self, sight: Any) -> FloatArray:
+        """What the runs add at the inputs of a sight, (runs, m, t)."""
+        return self._steps.said(self._changes, sight)
 
 
 def _whole(value: ArrayLike) -> IntArray:

@@ -29,8 +29,11 @@ class LinearSteps(Protocol):
     def gradients(self, change: Change, samples: IntArray, missing: FloatArray, divisor: float) -> Change:
         """J'(J d - r) / divisor of each run, for samples (runs, m) and r their rows of missing (n, t)."""
 
-    def said(self, change: Change, inputs: Any) -> FloatArray:
-        """J d at some inputs, (runs, m, t)."""
+    def sight(self, inputs: Any) -> Any:
+        """What is known of some inputs once and for all runs: asked for by one thread."""
+
+    def said(self, change: Change, sight: Any) -> FloatArray:
+        """J d at the inputs of a sight, (runs, m, t)."""
 
 
 def linear_steps(tangents: Tangents, inputs: Any) -> LinearSteps:
@@ -69,16 +72,19 @@ class LayerSteps:
             for place, (entered, returned) in enumerate(signals)
         }
 
-    def said(self, change: Change, inputs: Any) -> FloatArray:
+    def sight(self, inputs: Any) -> list[tuple[FloatArray, FloatArray]]:
+        """As in `LinearSteps`: layers are listened to, which threads would do in each other's calls."""
+        if inputs is self._inputs:
+            return self._signals
+        signals = layer_signals(self._tangents, inputs)
+        assert signals is not None
+        return _by_sample(self._tangents, signals, inputs)
+
+    def said(self, change: Change, sight: list[tuple[FloatArray, FloatArray]]) -> FloatArray:
         """As in `LinearSteps`."""
-        signals = self._signals
-        if inputs is not self._inputs:
-            given = layer_signals(self._tangents, inputs)
-            assert given is not None
-            signals = _by_sample(self._tangents, given, inputs)
         parts = [
-            _added(change, [(entered[part], returned[part]) for entered, returned in signals])
-            for part in _parts(len(inputs), change)
+            _added(change, [(entered[part], returned[part]) for entered, returned in sight])
+            for part in _parts(len(sight[0][0]), change)
         ]
         return np.concatenate(parts, axis=1).astype(np.float64)
 
@@ -134,11 +140,15 @@ class DerivativeSteps:
     def _gradient(self, change: Change, inputs: Any, missing: Any) -> Change:
         return self._tangents.back(self._tangents.forth(change, inputs) - missing, inputs)
 
-    def said(self, change: Change, inputs: Any) -> FloatArray:
+    def sight(self, inputs: Any) -> Any:
+        """As in `LinearSteps`: the inputs themselves."""
+        return inputs
+
+    def said(self, change: Change, sight: Any) -> FloatArray:
         """As in `LinearSteps`."""
         parts = [
-            np.asarray(self._said(change, inputs[part]).cpu(), dtype=np.float64)
-            for part in _parts(len(inputs), change)
+            np.asarray(self._said(change, sight[part]).cpu(), dtype=np.float64)
+            for part in _parts(len(sight), change)
         ]
         return np.concatenate(parts, axis=1)
 

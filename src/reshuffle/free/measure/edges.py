@@ -170,6 +170,9 @@ def _ends_at_zero(density: Callable[[Real], Any], inward: float, outside: float,
     far, near = (float(value) for value in np.asarray(density(inward * np.array([1e-7, 1e-8])), dtype=float))
     if not (0 < far < np.inf and 0 < near < np.inf):
         return False
+    # A soft end may be that close to zero.
+    if (np.asarray(density(inward * np.array([1e-10, 1e-11])), dtype=float) <= VANISHING / scale).any():
+        return False
     return bool(abs(np.log10(far / near) - power[0] / power[1]) < STEADY)
 
 
