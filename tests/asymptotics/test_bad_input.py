@@ -109,6 +109,7 @@ def test_a_covariance_may_be_a_discrete_law():
     assert given.support[0] == pytest.approx(listed.support[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "options"),
     [

@@ -27,6 +27,7 @@ def test_two_batches_leave_where_the_closed_form_says(aspect):
     assert not learning_curve(aspect, 1.001 * alpha, 2).converges
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("aspect", "batches"), [(0.25, 3), (0.25, 4), (1.5, 4), (3.0, 3)])
 def test_many_batches_leave_where_their_spectrum_does(aspect, batches):
     alpha = critical_alpha(aspect, batches)
@@ -41,6 +42,7 @@ def test_two_batches_through_the_general_search():
     assert 2 * critical_alpha(0.7, 2, 2.0) == pytest.approx(critical_alpha(0.7, 2), rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("aspect", "batches", "n"), [(0.25, 2, 400), (1.5, 2, 240), (1.5, 3, 240)])
 def test_finite_problems_have_the_same_threshold(aspect, batches, n):
     steps = [

@@ -28,6 +28,7 @@ def test_the_price_for_any_sigma(aspect, batches, eigenvalues):
     assert 2 * prices[1] - prices[0] == pytest.approx(1.0, abs=2e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("aspect", "batches"), [(0.5, 1), (0.5, 3), (1.5, 2)])
 def test_the_critical_alpha_of_a_covariance_is_where_curves_stop_converging(aspect, batches):
     eigenvalues = [0.5, 1.0, 2.0]

@@ -78,6 +78,7 @@ def test_flow_and_ridge_are_those_of_the_marchenko_pastur_law():
     assert found.averaged_flow.risk == pytest.approx(mean.fun, rel=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("aspect", "batches", "budget"), [(0.5, 1, 3), (1.5, 2, 3), (0.5, 3, 2)])
 def test_the_best_recipe_is_that_of_a_brute_grid_of_exact_curves(aspect, batches, budget):
     found = best_recipe(aspect, noise=0.7, batches=batches, epochs=budget)
@@ -89,6 +90,7 @@ def test_the_best_recipe_is_that_of_a_brute_grid_of_exact_curves(aspect, batches
     assert found.risk == pytest.approx(exact, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_exact_problems_of_500_rows_have_their_best_risk_there():
     aspect, noise, n = 0.5, 0.5, 500
     found = best_recipe(aspect, noise=noise, batches=2, epochs=2)
@@ -147,6 +149,7 @@ def test_without_a_budget_the_infimum_is_that_of_flow_for_every_number_of_batche
     assert "alpha -> 0" in repr(found[0])
 
 
+@pytest.mark.slow
 def test_a_signal_along_the_large_eigenvalues_has_a_better_recipe_than_flow():
     source = LAMBDA**2 / (LAMBDA**2).sum()
     found = best_recipe(0.5, noise=0.3, covariance=LAMBDA, source=source)
@@ -157,6 +160,7 @@ def test_a_signal_along_the_large_eigenvalues_has_a_better_recipe_than_flow():
     assert exact.risk(found.epochs).total == pytest.approx(found.risk, rel=1e-8)
 
 
+@pytest.mark.slow
 def test_the_bayes_optimum_of_a_source_is_that_of_generalised_ridge():
     n, p, noise = 400, 200, 0.3
     diagonal = np.repeat(LAMBDA, p // len(LAMBDA))
@@ -172,6 +176,7 @@ def test_the_bayes_optimum_of_a_source_is_that_of_generalised_ridge():
     assert found.bayes < min(found.ridge.risk, found.flow.risk, found.averaged_flow.risk)
 
 
+@pytest.mark.slow
 def test_nothing_to_learn_and_nothing_in_the_way():
     assert best_recipe(0.5, signal=0.0, epochs=3).risk == 0
     quiet = best_recipe(2.0, noise=0.0)
@@ -199,6 +204,7 @@ def test_bad_input_is_refused(changes, message):
         asymptotics.best_recipe(**{"aspect": 0.5, **changes})
 
 
+@pytest.mark.slow
 def test_the_best_of_several_numbers_of_epochs_is_found_where_all_are_nearly_alike():
     """Few epochs and eight have minima far apart whose risks differ by 1e-5: a search that stops at one is off."""
     one, four = best_recipe(4.0, noise=0.2, batches=[1, 4], epochs=8)

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 import scipy.optimize
 
 from reshuffle.asymptotics import PowerLaw, critical_batch_size, effective_reuse, one_pass, replacement_curve
@@ -25,6 +26,7 @@ def test_the_critical_batch_is_within_its_error_of_a_finer_search():
     assert risk(found.step[0], int(np.floor(steps - error))) >= 0.3
 
 
+@pytest.mark.slow
 def test_reuse_is_within_its_error_of_the_best_alpha():
     aspect, noise, epochs = 0.2, 0.5, 5
     found = effective_reuse(aspect, epochs, noise=noise)

@@ -152,6 +152,7 @@ def test_the_learning_rate_for_mean_squared_loss_is_right(capsys, targets):
     np.testing.assert_allclose(one, two, rtol=1e-3, atol=1e-5 * np.abs(one).max())
 
 
+@pytest.mark.slow
 def test_the_scikit_learn_program_has_the_mean_run(capsys):
     found = advised(
         capsys,

@@ -33,6 +33,7 @@ def test_best_prints_a_table_and_a_sketch_and_draws(capsys, tmp_path):
     assert (tmp_path / "best.png").stat().st_size > 10_000
 
 
+@pytest.mark.slow
 def test_a_covariance_by_name_is_that_of_the_library(capsys, tmp_path):
     recipe = ("--alpha", "0.5", "--batches", "2", "--epochs", "20")
     for text, sigma in (

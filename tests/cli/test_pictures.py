@@ -50,6 +50,7 @@ def test_a_law_over_decades_is_drawn_whole_in_picture_and_sketch(drawn):
     assert answer.xlabel == "log10 of the eigenvalue"
 
 
+@pytest.mark.slow
 def test_hard_edges_leave_the_picture_and_the_rest_stays(drawn):
     ax, answer = drawn("spectrum", "--expression", "x", "--law", "x=arcsine(-1, 1)")
     t, y = ax.get_lines()[0].get_data()

@@ -82,6 +82,7 @@ def test_laws_of_atoms_alone_are_shown(capsys, tmp_path):
     assert run(capsys, *arguments, "--csv", "-").out == "law,eigenvalue,density\n"
 
 
+@pytest.mark.slow
 def test_several_intervals_are_drawn_with_a_gap(capsys, tmp_path):
     arguments = ("spectrum", "--expression", "d + s/10", "--law", "d=discrete([0,5])", "--law", "s=sc(1)")
     files = [str(tmp_path / name) for name in ("gap.png", "gap.json")]

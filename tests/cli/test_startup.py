@@ -7,6 +7,7 @@ import sys
 import pytest
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [["--help"], ["curve", "--help"], ["advise", "--help"], ["reproduce", "--help"], ["--version"]],
@@ -37,6 +38,7 @@ def test_every_command_explains_itself_with_an_example(command, capsys):
     assert f"  reshuffle {command} " in outcome.out.partition("For example:")[2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_scripts_know_the_commands(shell, capsys):
     from tests.cli.terminal import run
@@ -47,6 +49,7 @@ def test_completion_scripts_know_the_commands(shell, capsys):
         assert word in outcome.out
 
 
+@pytest.mark.slow
 def test_the_installed_command_and_the_module_are_the_same():
     from reshuffle import __version__
 

@@ -60,6 +60,7 @@ def test_a_folder_with_everything(capsys):
     assert told["variables"]["risk"]["dims"] == ["batches", "step", "epochs"]
 
 
+@pytest.mark.slow
 def test_the_same_command_goes_on_where_it_was(capsys, monkeypatch):
     original = kept_answers.KeptAnswers.put
     kept = []
@@ -180,6 +181,7 @@ def test_a_dead_scheduler_is_one_line(capsys, monkeypatch, address):
     assert outcome.err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_a_scheduler_that_lives(capsys):
     import distributed
 

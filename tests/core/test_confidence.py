@@ -21,6 +21,7 @@ def test_few_groups_know_their_spread_no_better_than_students_t_says():
     assert confidence.quantile(1) == math.inf
 
 
+@pytest.mark.slow
 def test_looking_until_the_error_is_small_does_not_select():
     """Normal draws, stopped as soon as their error is small enough: it covers as often as it says."""
     rng, groups, missed = np.random.default_rng(0), confidence.MOST_GROUPS, 0
@@ -55,6 +56,7 @@ def test_the_bias_of_what_is_not_linear_is_covered():
     assert missed <= 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("scheme", "wishes"),
     [

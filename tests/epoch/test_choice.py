@@ -72,6 +72,7 @@ def test_of_ways_that_all_miss_the_choice_is_the_best():
     assert missed["sampling"].startswith("it may be off by ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", [{"step": 0.15}, {"step": 0.03, "momentum": 0.9}], ids=repr)
 def test_digits_of_what_grows_are_not_drawn_for(recipe):
     """rtol is out of reach of the cavity equation, but a mean that explodes is answered at once, with its error."""

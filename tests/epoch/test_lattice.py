@@ -86,6 +86,7 @@ def test_layers_are_freed_as_they_are_used(kind):
     assert peak < 8 * kept
 
 
+@pytest.mark.slow
 def test_too_many_batches_are_refused_before_memory_runs_out():
     problem = rs.gaussian(4000, 400, seed=0)
     for batches, message in (

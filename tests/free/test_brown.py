@@ -65,6 +65,7 @@ def ring(law, shares):
     return np.array(result)
 
 
+@pytest.mark.slow
 def test_the_single_ring_theorem():
     law = free.Discrete([1.0, 2.0, 3.0], [0.5, 0.3, 0.2])
     (a,) = free.variables(free.RDiagonal(law))
@@ -82,6 +83,7 @@ def test_a_haar_unitary_lives_on_the_circle():
     np.testing.assert_allclose(free.brown(u).potential_derivative([0.5j, 2.0]), [0.0, 0.5], atol=1e-10)
 
 
+@pytest.mark.slow
 def test_a_polynomial_agrees_with_the_eigenvalues_of_a_matrix():
     """``c^2 + x`` has no symmetry: shares of the eigenvalues in discs are integrals of the density."""
     c, x = free.variables(free.Circular(), free.Semicircle(0.5))

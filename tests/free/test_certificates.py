@@ -82,6 +82,7 @@ def test_a_wrong_solution_is_not_proven():
         prover.certify(0.5 + 0.2j)
 
 
+@pytest.mark.slow
 def test_bounds_on_the_cdf_hold_it():
     (x,) = free.variables(free.Semicircle())
     s = free.spectrum(x)
@@ -93,6 +94,7 @@ def test_bounds_on_the_cdf_hold_it():
     assert "proven" in repr(found)
 
 
+@pytest.mark.slow
 def test_bounds_at_an_atom_hold_both_sides():
     (x,) = free.variables(free.FreePoisson(0.5))
     found = free.spectrum(x).certify_cdf(-0.05)
@@ -164,6 +166,7 @@ def test_rounding_between_words_and_their_reverses_is_allowed():
     assert free.spectrum((0.1 * x + 0.3 * y) ** 3).certify(0.3 + 0.1j).radius < 1e-14
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [2.0**-40, 1e5])
 def test_bounds_on_the_cdf_do_not_depend_on_the_scale(scale):
     (x,) = free.variables(free.Semicircle())
@@ -174,6 +177,7 @@ def test_bounds_on_the_cdf_do_not_depend_on_the_scale(scale):
     assert (found.t, free.spectrum(scale * x).certify_cdf(-3 * scale).upper) == (0.5 * scale, 0.0)
 
 
+@pytest.mark.slow
 def test_bounds_at_an_atom_itself_hold_the_mass_below_it_and_up_to_it():
     (x,) = free.variables(free.FreePoisson(0.5))
     found = free.spectrum(x).certify_cdf(0.0)

@@ -48,6 +48,7 @@ def test_a_sum_of_three_at_once_is_that_of_two_and_then_the_third(laws):
     np.testing.assert_allclose(composed.density(t), at_once.density(t), atol=1e-10)
 
 
+@pytest.mark.slow
 def test_atoms_are_carried_through_compositions():
     pair = of_sum(free.Projection(0.7), free.Projection(0.8))
     assert [mass for _, mass in pair.atoms] == pytest.approx([0.1, 0.5], abs=1e-12)
@@ -56,6 +57,7 @@ def test_atoms_are_carried_through_compositions():
     np.testing.assert_allclose(composed.atoms, [(2.0, 0.05), (3.0, 0.45)], atol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_compression_of_a_compression_is_that_of_a_product():
     p, q, r = free.variables(free.Projection(0.7), free.Projection(0.8), free.Projection(0.9))
     at_once = free.spectrum(r * p * q * p * r)

@@ -88,6 +88,7 @@ def test_a_sum_is_the_spectrum_of_the_sum():
     np.testing.assert_allclose(free.add(*laws).density(t), direct.density(t), atol=1e-10)
 
 
+@pytest.mark.slow
 def test_a_corner_is_what_a_projection_cuts_out():
     law, rank = free.Discrete([-2.0, 1.0, 3.0], [0.3, 0.4, 0.3]), 0.7
     x, p = free.variables(law, free.Projection(rank))
@@ -198,6 +199,7 @@ def test_gram_matrices_obey_silversteins_equation(ratio):
     assert law.moments(1)[0] == pytest.approx(ratio * 3.75, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_gram_matrices_as_corners_of_square_variables():
     sigma, share = free.Discrete([1.0, 3.0], [0.5, 0.5]), 1 / 3
     laws = free.Corner(sigma, 1 / share), free.Circular(1 / (1 - share)), free.Projection(1 - share)

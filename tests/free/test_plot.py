@@ -65,6 +65,7 @@ def test_a_second_law_does_not_cut_off_the_first():
     assert ax.get_ylim()[1] == pytest.approx(2 * top)
 
 
+@pytest.mark.slow
 def test_all_of_a_law_over_many_decades_is_in_sight():
     s = product()
     ax = s.plot(sample=100)

@@ -15,6 +15,7 @@ def two_batch(ratio, variance):
     return free.spectrum(x + y - (x * y + y * x) / 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("ratio", "variance", "edges", "atom"),
     [(0.5, 0.2, (0.09987126, 0.72195051), 0.0), (3.0, 0.1, (0.01079049, 0.82682557), 1 / 3)],
@@ -91,6 +92,7 @@ def test_product_of_projections_is_wachter():
     np.testing.assert_allclose(s.density(t), exact, rtol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("laws", "make", "atoms"),
     [

@@ -7,6 +7,7 @@ from benchmarks.free_survey import expression
 from reshuffle import free
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [3, 5, 7, 8])
 def test_support_atoms_and_mass_of_a_random_expression(seed):
     s = free.spectrum(expression(np.random.default_rng(seed)))

@@ -137,6 +137,7 @@ def test_the_two_batch_law_has_a_closed_form():
         assert closed.density(t) == pytest.approx(numerical.density(t), abs=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("aspect", "alpha", "n"), [(0.25, 0.4, 2000), (1.5, 0.2, 600)])
 def test_figure_spectra_comp_a_single_matrix_follows_both_laws(aspect, alpha, n):
     problem = rs.gaussian(n, round(aspect * n), seed=0)

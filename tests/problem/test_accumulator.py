@@ -73,6 +73,7 @@ def same_answers(kept, in_memory):
         np.testing.assert_allclose(found, expected, **CLOSE)
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(
     shape=st.sampled_from([(60, 4), (9, 5), (8, 12), (40, 20), (5, 1), (700, 3)]),

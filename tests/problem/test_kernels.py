@@ -28,6 +28,7 @@ def draw(n, p, outputs=None, seed=0):
     return X, rng.standard_normal(n if outputs is None else (n, outputs)), rng.standard_normal((5, p))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RECIPES)
 @pytest.mark.parametrize(("n", "p", "outputs"), [(13, 4, None), (12, 20, None), (12, 20, 3), (9, 9, None)])
 def test_a_linear_kernel_is_its_features(name, n, p, outputs):

@@ -229,6 +229,7 @@ def test_simulated_runs_train_all_outputs_in_the_same_orders():
     assert (off <= 4.5 * found.iterate.standard_error).all()
 
 
+@pytest.mark.slow
 def test_fresh_noise_is_that_of_each_output():
     problem, scheme = posed(), rs.RandomReshuffling(3)
     found = rs.simulate(problem, scheme, step=0.1, epochs=3, runs=2000, fresh_noise=True, test_samples=3)

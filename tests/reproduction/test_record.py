@@ -59,6 +59,7 @@ def test_what_was_written_is_read(tmp_path):
     assert record.read(tmp_path, NAME, NEW) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", range(len(FILES)))
 def test_a_kill_between_two_files_leaves_nothing_that_passes_for_finished(tmp_path, between_steps, step):
     """Old inputs with some new pictures are neither the old figure nor the new one."""
@@ -74,6 +75,7 @@ def test_a_kill_between_two_files_leaves_nothing_that_passes_for_finished(tmp_pa
     assert record.read(tmp_path, NAME, OLD) == (written if step == 0 else None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", range(len(FILES)))
 def test_two_writers_of_the_same_figure_leave_it_finished(tmp_path, between_steps, step):
     """The second one writes all its files between two of the first: none dies, and both mean the same figure."""
@@ -83,6 +85,7 @@ def test_two_writers_of_the_same_figure_leave_it_finished(tmp_path, between_step
     assert set(contents(tmp_path)) == set(FILES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", range(len(FILES)))
 def test_two_writers_of_different_figures_are_not_mixed(tmp_path, between_steps, step):
     """One of them may have to be computed again; what is read has the files that were written for it."""

@@ -60,6 +60,7 @@ def interrupting(monkeypatch, name):
     monkeypatch.setattr(paper, "load", interrupted)
 
 
+@pytest.mark.slow
 def test_every_figure_leaves_its_files_and_the_report(capsys, tmp_path):
     outcome = run(capsys, "reproduce", "--out", str(tmp_path / "deep" / "out"))
     assert outcome.code == 0, outcome.err
@@ -90,6 +91,7 @@ def test_the_report_needs_nothing_but_itself(capsys, tmp_path):
     assert "quick run" not in page
 
 
+@pytest.mark.slow
 def test_a_quick_run_says_so_and_does_not_pass_for_a_full_one(capsys, tmp_path):
     assert run(capsys, "reproduce", "two-batch", "--out", str(tmp_path), "--quick").code == 0
     page = (tmp_path / "report.html").read_text()
@@ -99,6 +101,7 @@ def test_a_quick_run_says_so_and_does_not_pass_for_a_full_one(capsys, tmp_path):
     assert " kept " not in again.out
 
 
+@pytest.mark.slow
 def test_finished_figures_are_kept(capsys, tmp_path):
     run(capsys, "reproduce", "two-batch", "--out", str(tmp_path))
     before = (tmp_path / "two_batch.png").stat().st_mtime_ns
@@ -108,6 +111,7 @@ def test_finished_figures_are_kept(capsys, tmp_path):
     assert "Not computed yet" not in (tmp_path / "report.html").read_text()
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_what_is_finished_and_the_next_run_goes_on(capsys, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         interrupting(patch, "cross-term")
@@ -125,6 +129,7 @@ def test_ctrl_c_leaves_what_is_finished_and_the_next_run_goes_on(capsys, tmp_pat
     assert outcome.out.count(" kept ") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["cut off", "other inputs", "other version", "no picture", "not a record"])
 def test_what_is_damaged_or_out_of_date_is_computed_again(capsys, tmp_path, damage):
     run(capsys, "reproduce", "two-batch", "--out", str(tmp_path))
@@ -144,6 +149,7 @@ def test_what_is_damaged_or_out_of_date_is_computed_again(capsys, tmp_path, dama
     assert " kept " not in run(capsys, "reproduce", "two-batch", "--out", str(tmp_path)).out
 
 
+@pytest.mark.slow
 def test_the_same_inputs_give_the_same_files(capsys, tmp_path):
     for folder in ("one", "two"):
         computed.cache_clear()

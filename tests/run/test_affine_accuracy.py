@@ -45,6 +45,7 @@ def test_all_orders_drawn_once_are_the_enumeration():
     np.testing.assert_allclose(run.iterate(2), every_order.mean_iterate(training, runs), rtol=1e-11)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", [{"penalty": 0.1}, {"momentum": 0.5}])
 def test_thirty_batches_with_a_recipe_are_sampled(recipe):
     problem = rs.gaussian(30, 5, noise=0.5, seed=1)
@@ -142,6 +143,7 @@ def test_one_batch_of_shuffled_samples_is_the_full_batch():
     )
 
 
+@pytest.mark.slow
 def test_shuffled_single_samples_are_reshuffled_single_rows():
     problem = rs.gaussian(5, 3, noise=0.5, seed=1)
     for recipe in ({}, {"momentum": 0.4}):

@@ -87,6 +87,7 @@ def test_what_is_said_of_epochs_and_convergence_is_said_of_the_iterates(average)
     assert repr(average) in repr(run)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("average", AVERAGES, ids=repr)
 @pytest.mark.parametrize("recipe", [{"step": 0.1}, {"step": 0.05, "momentum": 0.6, "penalty": 0.2}], ids=repr)
 @pytest.mark.parametrize(

@@ -142,6 +142,7 @@ def test_closed_forms_in_the_modes_agree_with_the_affine_map(scheme, average, al
     np.testing.assert_allclose(modes.risk(LATE).total, affine.risk(LATE).total, rtol=1e-11)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("average", [rs.EMA(0.8), rs.EMA(0.9, per="visit")], ids=repr)
 @pytest.mark.parametrize(
     "scheme",

@@ -112,6 +112,7 @@ def in_many_digits(tiny):
         return np.array((total / len(ends)).tolist(), dtype=float)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", [{}, {"momentum": 0.5}, {"penalty": 0.2}], ids=str)
 @pytest.mark.parametrize(
     "scheme",
@@ -191,6 +192,7 @@ def test_wide_problems_need_no_square_matrix():
     np.testing.assert_allclose(found.trace, np.square(found.standard_deviations).sum(), rtol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_sampled_runs_carry_an_error_that_covers_the_truth(seed):
     """Eight batches are enumerated by the walk; simulated and drawn orders say the same within their errors."""

@@ -187,6 +187,7 @@ def test_shuffled_samples_with_a_recipe_are_sampled_with_an_error_that_covers_th
     assert abs(float(found.total) - total) <= float(found.error) < 0.2 * total
 
 
+@pytest.mark.slow
 def test_too_many_batches_are_sampled():
     problem = rs.gaussian(60, 5, noise=0.5, seed=2)
     found = rs.descend(problem, rs.RandomReshuffling(30), alpha=0.5).expected_risk([1, 5])
@@ -262,6 +263,7 @@ def test_features_that_are_all_zero_teach_nothing(scheme):
     assert shrunk.mean_square_stability().rate == pytest.approx(0.98**4, rel=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", [{}, {"momentum": 0.1}, {"penalty": 1e-3}], ids=str)
 @pytest.mark.parametrize("scheme", [rs.RandomReshuffling(2), rs.WithReplacement(2)], ids=repr)
 def test_a_fixed_point_that_runs_leave_is_not_where_they_end(scheme, recipe):

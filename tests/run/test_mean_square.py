@@ -28,6 +28,7 @@ def radius(matrix):
     return float(np.abs(np.linalg.eigvals(matrix)).max())
 
 
+@pytest.mark.slow
 @given(
     st.integers(2, 7), st.integers(1, 4), st.integers(2, 3), st.integers(0, 10**6), st.floats(0.01, 2.0),
     st.sampled_from(["reshuffling", "replacement"]),

@@ -14,6 +14,7 @@ from tests.oracles import brute_force
 from tests.problems import SCHEMES, case, cases
 
 
+@pytest.mark.slow
 @given(cases(), st.integers(0, 12))
 def test_the_total_equals_the_recursion(tiny, epochs):
     for scheme in SCHEMES:

@@ -99,6 +99,7 @@ def test_its_tangent_trained_in_order_by_torch_is_predicted(by, dtype, atol, set
     assert float(lazy.loss(run, 3)) == pytest.approx(mse, abs=20 * atol)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cut", [{"batch_size": 4}, {"batch_size": 5, "drop_last": True}], ids=str)
 def test_the_mean_over_two_hundred_seeds_is_predicted(cut):
     model, seeds, lr = network(), 200, 0.3
@@ -250,6 +251,7 @@ def test_a_comparison_trains_both_as_torch_does(settings):
     assert optimizer.param_groups[0]["lr"] == 0.1
 
 
+@pytest.mark.slow
 def test_wide_networks_stay_closer_to_their_tangents():
     apart, close = [], []
     for width in (16, 1024):

@@ -58,6 +58,7 @@ def test_a_head_trained_in_order_is_predicted(dtype, atol, settings):
     assert made.accuracy(run, [0, 4], fresh)[1] == pytest.approx(float(hits))
 
 
+@pytest.mark.slow
 def test_the_mean_head_over_two_hundred_seeds_is_predicted():
     frozen, dtype, seeds = backbone(torch.float64), torch.float64, 200
     inputs, labels = data(n=20, dtype=dtype).tensors

@@ -131,6 +131,7 @@ def test_with_any_sigma_and_source_finite_curves_approach_the_limit_like_one_ove
     assert -1.5 < math.log(errors[1] / errors[0]) / math.log(4) < -0.6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("aspect", "batches"), [(0.5, 1), (1.6, 2), (0.5, 3), (1.6, 3)])
 def test_a_covariance_enters_bias_and_variance(batches, aspect):
     eigenvalues, alpha, n = np.array([0.25, 1.0, 3.0]), 0.15, 600
@@ -174,6 +175,7 @@ def test_a_multiple_of_the_identity_is_a_change_of_units():
     assert four.variance == pytest.approx(one.variance, rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("aspect", [0.5, 2.0])
 @pytest.mark.parametrize("batches", [1, 2, 3])
 def test_units_do_not_change_the_limiting_variance(aspect, batches):
@@ -302,6 +304,7 @@ def test_the_error_has_the_shape_of_the_answer_and_says_its_kind(epochs):
     assert found.error_kind == "exact"
 
 
+@pytest.mark.slow
 def test_the_risk_alone_takes_a_covariance():
     found = asymptotics.risk(1.5, 0.1, 2, 20, noise=0.5, covariance=[0.5, 0.5, 2.0])
     curve = learning_curve(1.5, 0.1, 2, noise=0.5, covariance=[0.5, 0.5, 2.0])

@@ -35,6 +35,7 @@ def marchenko_pastur_risk(aspect, alpha, epochs, noise):
         return float(bias), float(variance)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("aspect", "alpha"),
     [(1.0, 0.25), (1.0, 0.5), (0.5, 0.3431457505076198), (0.25, 4 / 9), (0.25, 8 / 9), (4.0, 1 / 9)],

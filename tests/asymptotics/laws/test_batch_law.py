@@ -83,6 +83,7 @@ def test_a_covariance_is_one_more_free_variable(batches, aspect):
     assert found[2] == pytest.approx(spectrum.weighted(m).cauchy(z) / 0.3, rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("batches", "aspect", "alpha"), [(3, 0.25, 0.4), (4, 1.5, 0.2), (6, 0.25, 2.0)])
 def test_sampled_eigenvalues_follow_the_law(batches, aspect, alpha):
     law = BatchLaw(aspect, alpha, batches)
@@ -91,6 +92,7 @@ def test_sampled_eigenvalues_follow_the_law(batches, aspect, alpha):
     assert np.abs(levels - (np.arange(len(levels)) + 0.5) / len(levels)).max() < 1.5 / len(levels) ** 0.75
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("aspect", "batches"), [(0.4, 3), (1.0, 3), (2.5, 3), (1.0, 5)])
 def test_the_first_moments_are_those_of_freeness(batches, aspect):
     alpha = 0.5
@@ -118,6 +120,7 @@ def test_two_resolvents_of_isotropic_data_are_a_difference_quotient():
         assert tables.signal[first, second] == pytest.approx(expected, rel=1e-11)
 
 
+@pytest.mark.slow
 def test_two_resolvents_are_those_of_large_matrices():
     eigenvalues, alpha, n, p = np.array([0.3, 3.0]), 0.25, 1600, 800
     law = BatchLaw(p / n, alpha, 2, eigenvalues)

@@ -28,6 +28,7 @@ def test_the_system_keeps_its_digits_however_small_the_step(batches):
     np.testing.assert_allclose(found, law, rtol=1e-12, atol=1e-13)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("aspect", "alpha"), [(1.5, 1.0), (2.5, 0.7), (0.5, 2.0)])
 def test_the_closed_form_takes_the_right_root_at_large_steps(aspect, alpha):
     closed, system = TwoBatchLaw(aspect, alpha), BatchLaw(aspect, alpha, 2)
@@ -37,12 +38,14 @@ def test_the_closed_form_takes_the_right_root_at_large_steps(aspect, alpha):
     assert closed.grid.mass + closed.frozen[0] == pytest.approx(1.0, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_the_support_of_a_tiny_step_is_that_of_a_small_one_in_its_own_units():
     sigma = np.linspace(0.1, 3.0, 8)
     tiny, small = (np.array(batch_spectrum(3.0, alpha, 2, sigma).support) for alpha in (1e-12, 1e-6))
     np.testing.assert_allclose(tiny / 1e-12, small / 1e-6, rtol=2e-5)
 
 
+@pytest.mark.slow
 def test_a_soft_edge_beside_a_hard_one_is_found():
     aspect = 0.9999
     closed, system = TwoBatchLaw(aspect, 0.05), BatchLaw(aspect, 0.05, 2)
@@ -97,6 +100,7 @@ def test_a_diverging_variance_is_infinite_and_not_a_warning():
     assert faint.variance[0] == math.inf
 
 
+@pytest.mark.slow
 def test_a_law_that_costs_too_much_is_refused_beforehand():
     with pytest.raises(
         BudgetError, match=r"costs about .* s of one core, more than the budget of 60 s; allow it"
@@ -135,6 +139,7 @@ def test_a_tiny_step_with_twenty_eigenvalues_has_its_support():
     assert tiny.measure.mass == pytest.approx(1, abs=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("aspect", "batches"), [(0.5, 2), (0.5, 3), (1.5, 2), (1.5, 3)])
 def test_fifty_eigenvalues_are_no_more_than_few_with_the_same_law(aspect, batches):
     """Fifty, of which each stands five times, are ten; and fifty different ones have exact moments."""
@@ -155,6 +160,7 @@ def test_fifty_eigenvalues_are_no_more_than_few_with_the_same_law(aspect, batche
     assert after < start
 
 
+@pytest.mark.slow
 def test_the_best_epoch_of_a_wide_spectrum_is_certified():
     found = learning_curve(0.5, 0.0034, 2, noise=0.5, covariance=[0.01, 1.0, 100.0]).best_epoch()
     curve = learning_curve(0.5, 0.0034, 2, noise=0.5, covariance=[0.01, 1.0, 100.0])

@@ -27,6 +27,7 @@ def test_a_law_with_a_gap_has_no_series():
     assert OneInterval.around(law.outside, *law.ends, np.zeros(3)) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("aspect", "alpha", "batches"), [(0.25, 0.4, 16), (1.0, 0.3, 8)])
 def test_many_batches_have_their_support_and_exact_moments(aspect, alpha, batches):
     law = BatchLaw(aspect, alpha, batches)

@@ -116,6 +116,7 @@ def test_a_single_root_has_the_right_sign(aspect, alpha):
         assert abs(law.curve.z(right[0]) - point) < 1e-8 * abs(point)
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(aspects, convergent)
 def test_it_is_a_probability_law_wherever_descent_converges(aspect, share):

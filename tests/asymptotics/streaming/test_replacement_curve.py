@@ -50,6 +50,7 @@ def test_it_solves_the_equation(aspect, alpha):
         assert curve.spread(end) == pytest.approx(expected[1], rel=1e-6)
 
 
+@pytest.mark.slow
 def test_exact_runs_tend_to_it():
     """The exact expected risk of SampleWithReplacement, averaged over X and directions: the distance is O(1/n)."""
     aspect, alpha, noise = 0.5, 0.5, 0.5
@@ -93,6 +94,7 @@ def test_runs_of_two_thousand_rows_have_this_risk(size):
         assert (np.std(found, axis=1) < 0.15 * limit).all()
 
 
+@pytest.mark.slow
 def test_its_modes_are_those_of_a_sampled_matrix():
     """Another Sigma: the same equations with the eigenvalues of one sampled W of 800 columns."""
     p, n, alpha = 800, 1600, 0.6

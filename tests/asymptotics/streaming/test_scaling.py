@@ -27,6 +27,7 @@ def test_the_frontier_is_the_best_of_all_sizes():
         assert abs(min(risks) - risk) <= error + 0.01 * risk
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("a", "b"), [(1.5, 0.3), (2.0, 0.0)])
 def test_its_exponents_are_those_of_theory(a, b):
     found = compute_frontier(PowerLaw(a), PowerLaw(b), 1, 0.2, np.geomspace(1e6, 1e9, 5))
@@ -35,6 +36,7 @@ def test_its_exponents_are_those_of_theory(a, b):
     np.testing.assert_allclose(found.size * found.steps, found.compute)
 
 
+@pytest.mark.slow
 def test_the_critical_batch_reaches_its_target_and_no_other_step_is_faster():
     spectrum, source = PowerLaw(1.5, 300), PowerLaw(0.5, 300)
     found = critical_batch_size(spectrum, source, 0.2, batch_size=[4, 64])
@@ -62,6 +64,7 @@ def test_the_best_one_pass_is_that_of_one_pass():
         assert min(risks) == pytest.approx(one_pass_risk(time, 0.5, 1.0), rel=1e-3)
 
 
+@pytest.mark.slow
 def test_reuse_grows_with_epochs_and_with_rows():
     few = effective_reuse(0.25, [1, 4, 64], noise=0.5)
     many = effective_reuse(1 / 32, [1, 4, 64], noise=0.5)

@@ -55,6 +55,7 @@ def test_rates_and_whether_courses_settle(recipe, step):
     np.testing.assert_allclose(rates, [course.rate for course in engine.courses], rtol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", [rs.ShuffleOnce(4), rs.ShuffleOnce(6, draws=8)], ids=str)
 def test_small_chunks_say_the_same_as_large_ones(scheme, monkeypatch):
     """Memory that holds two courses, and means of sixteen epochs."""

@@ -66,6 +66,7 @@ def test_commutator_of_two_half_projections_is_arcsine():
     np.testing.assert_allclose(s.cdf(x), exact.cdf(x), atol=1e-9)
 
 
+@pytest.mark.slow
 def test_compression_of_a_half_projection_is_half_an_arcsine():
     p, q = halves()
     s = free.spectrum(p * q * p)
@@ -143,6 +144,7 @@ def test_a_singularity_of_power_four_fifths_keeps_its_mass():
     np.testing.assert_allclose(exact, s.moments(4), rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_a_singularity_of_power_three_quarters_away_from_zero():
     p, q = halves()
     s = free.spectrum(p * q * p + q)
@@ -173,6 +175,7 @@ def test_error_estimates_are_honest_at_a_hard_edge():
     assert (np.abs(answer.value - exact) <= answer.error + 1e-14 * exact).all()
 
 
+@pytest.mark.slow
 def test_two_powers_that_meet_in_one_point():
     """``c^2 -+ c^(3/2)`` with c arcsine, the squared cosine of the two subspaces' angle.
 

@@ -83,6 +83,7 @@ def test_two_classes_and_a_variable_of_its_own():
     np.testing.assert_allclose(s.density(t), np.maximum(unsplit(s, t), 0.0), atol=1e-11)
 
 
+@pytest.mark.slow
 def test_a_matrix_of_expressions_is_split_too():
     x, y, z = free.variables(*[free.Semicircle(0.5)] * 3)
     total = x + y + z

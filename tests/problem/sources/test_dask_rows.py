@@ -78,6 +78,7 @@ def test_several_outputs_by_name(client, frame):
     same_answers(streamed, rs.LeastSquares(frame[["a", "c", "d"]], frame[["answer", "b"]]), SCHEMES[:1])
 
 
+@pytest.mark.slow
 def test_what_does_not_fit_is_refused(client, arrays, frame):
     X, y = arrays
     blocks, table = da.from_array(X, chunks=400), dd.from_pandas(frame, npartitions=3)
