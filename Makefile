@@ -2,6 +2,8 @@
 # Each installs what it needs into .venv; nothing but python3 and make is expected of the machine.
 PYTHON ?= python3
 BIN := .venv/bin
+# What is imported is compiled once, and not by every process anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo reproduce test test-slow docs test-processors bench fuzz clean
 

@@ -186,7 +186,7 @@ def test_a_scheduler_that_lives(capsys):
     import distributed
 
     with distributed.LocalCluster(
-        n_workers=1, threads_per_worker=1, processes=False, protocol="tcp://", dashboard_address=None
+        n_workers=1, threads_per_worker=1, processes=False, protocol="tcp://", dashboard_address=":0"
     ) as cluster:
         _, told = swept(capsys, *SMALL, "--scheduler", cluster.scheduler_address)
     assert np.isfinite(told["best"][0]["risk"])
