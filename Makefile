@@ -5,7 +5,7 @@ BIN := .venv/bin
 # What is imported is compiled once, and not by every process anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo reproduce test test-slow docs test-processors bench fuzz clean
+.PHONY: demo reproduce test types quick test-slow docs test-processors bench fuzz clean
 
 .venv/installed: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -34,16 +34,23 @@ reproduce: .venv/installed
 test: .venv/installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(MAKE) --no-print-directory --jobs=2 types quick
+
+# The types are checked beside the tests: neither waits for the other.
+types: .venv/installed
 	$(BIN)/mypy
+
+quick: .venv/installed
 	$(BIN)/python -m pytest -n auto --dist worksteal -m 'not slow'
 
-# The tests that take a second or more each: long simulations, a real browser, a cluster of processes.
+# The tests that take half a second or more each: long simulations, a real browser, a cluster of processes.
 test-slow: .venv/installed .venv/browser
 	$(BIN)/python -m pytest -n auto --dist worksteal -m slow tests
 
-.venv/installed-docs: .venv/installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[docs]'
-	touch $@
+.venv/installed-docs: pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[test,docs]'
+	touch .venv/installed $@
 
 # The site, into out/site: open out/site/index.html. A copy is built, since galleries and API pages are written beside their sources.
 docs: .venv/installed-docs

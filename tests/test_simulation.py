@@ -204,6 +204,7 @@ def test_without_the_truth_only_iterates_are_reported():
         rs.simulate(problem, rs.FullBatch(), step=0.1, epochs=3, runs=10, fresh_noise=True)
 
 
+@pytest.mark.slow
 def test_standard_errors_are_those_of_independent_pairs():
     """Full batch is linear in the noise, so the spread of its iterates is known: noise^2 times the map's square."""
     tiny = case(10, 4, 1, noise=1.0)

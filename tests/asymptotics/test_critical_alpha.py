@@ -37,6 +37,7 @@ def test_many_batches_leave_where_their_spectrum_does(aspect, batches):
     assert outside.densities(ends)[0].max() > 1e-5
 
 
+@pytest.mark.slow
 def test_two_batches_through_the_general_search():
     """Features of another size are asked of the law of any number of batches, which knows no closed form."""
     assert 2 * critical_alpha(0.7, 2, 2.0) == pytest.approx(critical_alpha(0.7, 2), rel=1e-9)

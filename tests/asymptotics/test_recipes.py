@@ -27,6 +27,7 @@ def flow_risk(aspect, noise, time):
     return weights @ decay**2 + noise**2 * aspect * (weights @ ((1 - decay) ** 2 / x))
 
 
+@pytest.mark.slow
 def test_the_known_best_risks_after_one_epoch():
     found = best_recipe(0.5, noise=0.5, batches=[1, 2, 4], epochs=1)
     assert found.risk == pytest.approx([0.385, 0.297, 0.2435], abs=5e-4)
@@ -36,6 +37,7 @@ def test_the_known_best_risks_after_one_epoch():
     assert len(repr(found).splitlines()) == 6
 
 
+@pytest.mark.slow
 def test_the_known_best_risk_of_eight_batches_after_one_epoch():
     """From three steps around the best one: a search would look at twenty."""
     steps = np.array([1.6, 1.9, 2.2])
@@ -138,6 +140,7 @@ def test_the_slope_is_the_integral_of_the_theorem():
     assert found.slope == pytest.approx(slope / 3, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_without_a_budget_the_infimum_is_that_of_flow_for_every_number_of_batches():
     found = best_recipe(0.5, noise=0.5, batches=(1, 2))
     assert (found.risk == found[0].flow.risk).all()

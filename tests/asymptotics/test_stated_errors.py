@@ -10,6 +10,7 @@ from reshuffle.asymptotics import PowerLaw, critical_batch_size, effective_reuse
 from reshuffle.asymptotics.streaming.reused_data import one_pass_time
 
 
+@pytest.mark.slow
 def test_the_critical_batch_is_within_its_error_of_a_finer_search():
     spectrum, source = PowerLaw(1.5, 200), PowerLaw(0.5, 200)
     found = critical_batch_size(spectrum, source, 0.3, batch_size=[4])

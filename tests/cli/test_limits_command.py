@@ -11,6 +11,7 @@ from tests.cli.terminal import run
 SETTING = ("limits", "--aspect", "0.5", "--noise", "0.5")
 
 
+@pytest.mark.slow
 def test_best_tells_what_the_library_finds(capsys):
     outcome = run(capsys, *SETTING, "--best", "--budget", "1", "--batches", "1,2", "--json", "-")
     assert outcome.code == 0, outcome.err
@@ -24,6 +25,7 @@ def test_best_tells_what_the_library_finds(capsys):
     assert found["budget"] == 1
 
 
+@pytest.mark.slow
 def test_best_prints_a_table_and_a_sketch_and_draws(capsys, tmp_path):
     outcome = run(capsys, *SETTING, "--best", "--batches", "1,2", "--plot", str(tmp_path / "best.png"))
     assert outcome.code == 0, outcome.err

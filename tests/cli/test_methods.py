@@ -86,6 +86,7 @@ def test_the_risk_of_one_run_stands_beside_that_of_the_mean(capsys):
     assert f"{float(there.total):.6g}" in shown
 
 
+@pytest.mark.slow
 def test_the_mean_square_gives_every_epoch_and_whether_runs_converge(capsys):
     options = ("--alpha", "0.5", "--batches", "3", "--mean-square")
     (found,) = answer(capsys, *SMALL, *options)["curves"]

@@ -25,6 +25,7 @@ def laws(capsys, *arguments):
     return json.loads(outcome.out)["laws"]
 
 
+@pytest.mark.slow
 def test_an_expression_has_the_law_that_the_library_finds(capsys):
     (found,) = laws(capsys, *TWO_BATCH, "--moments", "6")
     law = free.MarchenkoPastur(ratio=0.5, variance=0.2)
@@ -47,6 +48,7 @@ def test_batches_have_the_law_of_asymptotics(capsys):
     assert found[1]["support"][0][1] == pytest.approx(0.82682557, abs=1e-8)
 
 
+@pytest.mark.slow
 def test_a_sampled_matrix_has_the_mean_of_the_law(capsys):
     (found,) = laws(
         capsys, "spectrum", "--aspect", "0.5", "--alpha", "0.3", "--batches", "2", "--sample", "100"

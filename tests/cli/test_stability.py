@@ -47,6 +47,7 @@ def test_the_largest_steps_in_the_limit(capsys):
     assert found[1]["alpha"] == pytest.approx(asymptotics.critical_alpha(1.5, 2), rel=1e-8)
 
 
+@pytest.mark.slow
 def test_the_table_and_the_files_of_stability(capsys, tmp_path):
     arguments = ("stability", "--n", "24", "--p", "30", "--batches", "1,2,3")
     outcome = run(capsys, *arguments, "--plot", str(tmp_path / "stability.svg"))
@@ -81,6 +82,7 @@ def test_learning_curves_in_the_limit_are_the_library_s(capsys):
         assert one["converges"] is True
 
 
+@pytest.mark.slow
 def test_the_table_and_the_files_of_limits(capsys, tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "120")
     arguments = ("limits", "--aspect", "0.5", "--alpha", "0.3", "--batches", "1,2", "--epochs", "20")

@@ -21,6 +21,7 @@ def shell(line):
     return found.returncode, found.stdout, found.stderr
 
 
+@pytest.mark.slow
 def test_a_closed_standard_output_is_said_before_anything_is_computed():
     code, _, err = shell(f"{LIMITS} >&-")
     assert code == 1
@@ -52,6 +53,7 @@ def test_a_full_disk_behind_a_file_is_named(capsys, option):
     assert (outcome.code, outcome.err) == (1, "reshuffle: /dev/full: No space left on device.\n")
 
 
+@pytest.mark.slow
 @FULL
 def test_a_full_disk_behind_a_picture_is_named(capsys, tmp_path):
     picture = tmp_path / "full.png"

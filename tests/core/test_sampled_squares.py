@@ -22,6 +22,7 @@ def from_samples(directions, samples, draws, seed):
     return np.square(white @ directions.T).mean(axis=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("samples", [1, 3, 7, 40])
 def test_means_and_covariances_are_those_of_the_formula(directions, samples):
     """E = d'd and Cov = 2 (d'e)^2 / samples; also with fewer samples than directions."""
@@ -36,6 +37,7 @@ def test_means_and_covariances_are_those_of_the_formula(directions, samples):
     assert np.abs(covariance - expected).max() < 5 * error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("samples", [2, 5, 30])
 def test_the_law_is_that_of_samples(directions, samples):
     """By Kolmogorov and Smirnov: of each, and of the ratio of two, which tells how they belong together."""

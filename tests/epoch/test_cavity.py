@@ -229,6 +229,7 @@ def test_products_of_paths_by_their_diagonals_change_nothing(monkeypatch, recipe
     close(found[0], found[1], 1e-5)
 
 
+@pytest.mark.slow
 def test_columns_that_are_orthogonal_are_decomposed_as_they_stand():
     rng = np.random.default_rng(0)
     columns = np.linalg.qr(rng.standard_normal((150, 110)))[0] * np.geomspace(1, 1e-3, 110)

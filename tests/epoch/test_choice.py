@@ -160,6 +160,7 @@ def test_insisting_on_the_exact_mean_does_not_lift_the_budget(recipe):
         run.risk(3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", [{}, {"momentum": 0.5}])
 def test_first_draws_beyond_the_budget_are_refused(recipe):
     problem = rs.gaussian(800, 600, noise=0.5, seed=0)

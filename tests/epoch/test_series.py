@@ -44,6 +44,7 @@ def test_one_parameter_is_a_closed_form():
     assert run.epoch.matrix[0, 0] == pytest.approx(kept, rel=1e-13)
 
 
+@pytest.mark.slow
 @given(
     st.integers(5, 10), st.integers(1, 12), st.integers(2, 6), st.booleans(),
     st.sampled_from([1e-6, 1e-3, 0.01, 0.03]),

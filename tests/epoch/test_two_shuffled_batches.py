@@ -64,6 +64,7 @@ def test_a_run_agrees_with_the_walk_over_all_cuts(arguments):
     assert gain.estimate == pytest.approx(exact.gain, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_many_samples_in_two_batches_are_exact():
     problem = rs.gaussian(300, 4, noise=0.5, seed=0)
     run = rs.descend(problem, rs.SampleReshuffling(2), step=0.4)

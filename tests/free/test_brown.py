@@ -116,6 +116,7 @@ def test_kernels_are_atoms():
     np.testing.assert_allclose(b.density(0.9), 0.0, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_rational_expressions_and_what_is_not_bounded():
     c, x = free.variables(free.Circular(), free.Semicircle())
     b = free.brown(c / (3 + x))

@@ -57,6 +57,7 @@ def test_the_truth_is_inside_for_an_anticommutator():
         assert found.radius < 1e-14
 
 
+@pytest.mark.slow
 def test_the_truth_is_inside_for_the_two_batch_law_and_below_the_axis():
     law = free.MarchenkoPastur(ratio=0.5, variance=0.2)
     x, y = free.variables(law, law)

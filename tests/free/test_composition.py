@@ -34,6 +34,7 @@ def test_the_support_of_a_composed_sum_is_found():
     np.testing.assert_allclose(s.moments(4), [0, 3, 0, 18], atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "laws",
     [

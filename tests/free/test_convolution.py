@@ -19,6 +19,7 @@ def square():
     return free.multiply(UNIT, UNIT)
 
 
+@pytest.mark.slow
 def test_products_of_square_wishart_matrices_have_fuss_catalan_moments(square):
     np.testing.assert_allclose(square.moments(6), fuss_catalan(2, 6), rtol=1e-10)
     np.testing.assert_allclose(square.support, [(0.0, 27 / 4)], atol=1e-9)

@@ -70,6 +70,7 @@ def test_evaluated_at_matrices_functions_are_those_of_matrices():
     np.testing.assert_allclose(root @ root, a, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("call", "words"),
     [

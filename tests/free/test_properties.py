@@ -1,6 +1,7 @@
 """Random self-adjoint polynomials agree with sampled matrices and with exact moments."""
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -46,6 +47,7 @@ def test_pencils_are_exact(expression):
     assert error <= 1e-12 * max(np.abs(expected).max(), 1)
 
 
+@pytest.mark.slow
 @quick
 @given(polynomials())
 def test_cauchy_transforms_agree_with_sampled_matrices(expression):
@@ -57,6 +59,7 @@ def test_cauchy_transforms_agree_with_sampled_matrices(expression):
     np.testing.assert_allclose(s.cauchy(z), sampled, atol=0.05 / scale)
 
 
+@pytest.mark.slow
 @quick
 @given(polynomials())
 def test_exact_moments_agree_with_the_cauchy_transform(expression):
@@ -69,6 +72,7 @@ def test_exact_moments_agree_with_the_cauchy_transform(expression):
         assert abs(contour - moment) <= 1e-9 * scale**k
 
 
+@pytest.mark.slow
 @settings(max_examples=5, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(polynomials())
 def test_density_and_atoms_carry_the_exact_moments(expression):

@@ -179,6 +179,7 @@ def test_scales_keep_relative_accuracy():
         np.testing.assert_allclose(np.array(scaled.support) / scale, plain.support, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_laws_without_r_transform_share_the_machinery():
     x, y = free.variables(free.Uniform(), free.Arcsine(-1.0, 1.0))
     for p in (x + y, x * y + y * x, x * x + y * x * y):

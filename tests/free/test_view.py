@@ -26,6 +26,7 @@ SOFT = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SOFT)
 def test_curves_start_and_end_at_zero_where_the_support_does(name):
     law = SOFT[name]()

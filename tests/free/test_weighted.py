@@ -8,6 +8,7 @@ from reshuffle.free.algebra.exact_moments import polynomial_moments
 from tests.free import oracles
 
 
+@pytest.mark.slow
 def test_mixed_moments_equal_those_by_freeness():
     x, y = free.variables(free.Semicircle(), free.MarchenkoPastur(0.5))
     p, q = x + y * x * y, x * x + y

@@ -1,6 +1,7 @@
 """Real torch with one DataLoader after the other, against the answers for stages."""
 
 import numpy as np
+import pytest
 import torch
 
 import reshuffle as rs
@@ -71,6 +72,7 @@ def test_shuffled_batches():
     assert float(expected.spread) > 1e-3
 
 
+@pytest.mark.slow
 def test_shuffled_samples():
     least_squares = problem(20, 3)
     ends = torch_runs(

@@ -145,6 +145,7 @@ def test_the_plan_shown_is_that_of_the_lines(source, capsys):
     assert shown.facts["Test error (mean square)"] == f"{plan.test_error:.4g}"
 
 
+@pytest.mark.slow
 def test_the_programs_train_as_the_plan_says():
     torch = pytest.importorskip("torch")
     shown = answer("own_data", "quick", DATA | {"source": "linnerud", "standardize": False}, None)

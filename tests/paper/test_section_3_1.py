@@ -148,6 +148,7 @@ def test_remark_gd_diverge():
     )
 
 
+@pytest.mark.slow
 @given(st.integers(1, 10), st.integers(2, 10), st.integers(0, 10**6), st.floats(0.05, 0.999))
 def test_proposition_twobatch_step_cond(p, n, seed, share):
     tiny = case(2 * (n // 2), p, 2, seed=seed)

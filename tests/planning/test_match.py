@@ -95,6 +95,7 @@ def test_the_same_batch_size_has_the_same_step(size, scheme, share):
     assert found.linear.distance < 1e-12
 
 
+@pytest.mark.slow
 def test_momentum_penalty_and_start_are_kept():
     run = rs.descend(
         PROBLEM, rs.Cyclic(batch_size=3), 0.05, start=START, momentum=0.5, penalty=0.1, nesterov=True

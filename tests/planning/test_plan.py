@@ -110,6 +110,7 @@ def test_ridge_without_each_row(responses):
         assert error == pytest.approx(each.std(ddof=1) / math.sqrt(24), rel=1e-8)
 
 
+@pytest.mark.slow
 @given(size=st.integers(1, 23), penalty=st.sampled_from([0.0, 0.7]))
 @settings(max_examples=10, deadline=None)
 def test_below_the_safe_step_the_mean_square_converges(size, penalty):
@@ -126,6 +127,7 @@ def test_the_safe_step_of_the_full_batch_is_the_critical_one():
     assert safe == pytest.approx(rs.critical_step(problem, rs.FullBatch(), penalty=0.3), rel=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("scheme", "tolerance"),
     [

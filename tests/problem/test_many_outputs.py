@@ -90,6 +90,7 @@ def agree(many, singles, tolerance=1e-10):
     np.testing.assert_allclose(many[finite], expected[finite], rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("scheme", "recipe", "shape"), CASES)
 def test_the_mean_iterate_of_every_scheme_and_recipe(scheme, recipe, shape):

@@ -104,6 +104,7 @@ def test_two_writers_of_different_figures_are_not_mixed(tmp_path, between_steps,
             assert contents(shared) == both[inputs["seed"]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", record.KINDS)
 @pytest.mark.parametrize("damage", ["empty", "cut off", "changed", "missing", "a folder"])
 def test_a_damaged_file_does_not_count_as_finished(tmp_path, kind, damage):

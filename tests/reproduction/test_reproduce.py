@@ -73,6 +73,7 @@ def test_every_figure_leaves_its_files_and_the_report(capsys, tmp_path):
     assert f"Open {folder / 'report.html'}" in outcome.out
 
 
+@pytest.mark.slow
 def test_the_report_needs_nothing_but_itself(capsys, tmp_path):
     run(capsys, "reproduce", "--out", str(tmp_path))
     page = (tmp_path / "report.html").read_text()

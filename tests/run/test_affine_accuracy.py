@@ -17,6 +17,7 @@ from tests.problems import case
 RECIPES = [{"step": 0.1, "penalty": 0.1}, {"step": 0.1, "momentum": 0.5}, {"step": [0.2, 0.1]}]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", RECIPES)
 @pytest.mark.parametrize("scheme", [rs.RandomReshuffling(4), rs.RandomReshuffling(batch_size=4)], ids=repr)
 def test_drawn_orders_of_fixed_batches_cover_the_exact_mean(recipe, scheme):
@@ -164,6 +165,7 @@ def test_extreme_steps_are_answered_without_warnings(recipe):
         assert np.isinf(huge.risk(9).total)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("scheme", [rs.ShuffleOnce(3), rs.SampleReshuffling(3)], ids=repr)
 def test_tiny_steps_with_momentum_end_without_warnings(scheme, seed):

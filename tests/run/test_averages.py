@@ -168,6 +168,7 @@ def test_the_limit_of_a_moving_average_is_that_of_many_epochs(scheme, average, r
     assert run.limit().risk.total == pytest.approx(float(run.risk(400).total), rel=1e-11)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("per", ["epoch", "visit"])
 @pytest.mark.parametrize("scheme", [rs.RandomReshuffling(3), rs.Cyclic(3), rs.ShuffleOnce(3)], ids=repr)
 @pytest.mark.parametrize("momentum", [0.0, 0.4])
@@ -236,6 +237,7 @@ def test_features_of_any_condition_keep_their_digits():
         np.testing.assert_allclose(run.iterate(epochs), expected, rtol=1e-10)
 
 
+@pytest.mark.slow
 @given(
     decay=st.floats(0.0, 0.999),
     step=st.floats(0.01, 0.5),

@@ -75,6 +75,7 @@ def test_the_larger_radius_by_iteration_is_that_of_the_matrix(monkeypatch):
         assert one.error == pytest.approx(other.error, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_many_epochs_end_in_the_limit():
     problem = rs.gaussian(60, 4, noise=0.5, seed=0)
     run = rs.descend(problem, rs.SampleReshuffling(batch_size=7), step=0.1)

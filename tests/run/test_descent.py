@@ -12,6 +12,7 @@ from tests.oracles import brute_force
 from tests.problems import SCHEMES, case, cases, close
 
 
+@pytest.mark.slow
 @given(cases(), st.integers(0, 12))
 def test_iterates_and_losses_equal_the_recursion(tiny, epochs):
     X, y = tiny.problem.X, tiny.problem.y

@@ -84,6 +84,7 @@ def test_commuting_batches_have_one_critical_step():
     assert other == pytest.approx(0.5, rel=2e-6)
 
 
+@pytest.mark.slow
 def test_critical_steps_with_momentum_and_penalty():
     problem = rs.gaussian(20, 6, seed=0)
     largest = np.linalg.norm(problem.X, 2) ** 2 / 20
@@ -340,6 +341,7 @@ HUGE_RUNS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("scheme", "step", "recipe"), HUGE_RUNS)
 def test_huge_steps_diverge_without_a_warning(scheme, step, recipe):
     for problem in (rs.gaussian(30, 5, noise=0.5, seed=1), rs.gaussian(5, 9, noise=0.5, seed=1)):

@@ -26,6 +26,7 @@ def test_no_epoch_is_better_than_the_best(tiny):
         assert best.risk == pytest.approx(float(run.risk(best.epoch).total), rel=1e-13)
 
 
+@pytest.mark.slow
 def test_an_optimum_after_billions_of_epochs_is_found():
     run = case(9, 4, 3, seed=3, step=1e-9).run("reshuffling")
     best = run.best_epoch()

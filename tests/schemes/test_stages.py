@@ -102,6 +102,7 @@ def agree(tiny, scheme, epochs, steps, step, **recipe):
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", RECIPES)
 @pytest.mark.parametrize("pairs", PAIRS)
 def test_every_sequence_of_orders(pairs, recipe):
@@ -123,6 +124,7 @@ def test_samples_that_are_shuffled_or_drawn(recipe):
         agree(tiny, scheme, epochs, [0.1] * len(epochs), 0.1, **RECIPES[recipe])
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(
     st.integers(3, 6), st.integers(1, 6), st.integers(0, 10**6),
@@ -179,6 +181,7 @@ def test_rows_that_a_stage_leaves_out():
     assert np.isfinite(ends_with_some.expected_risk(50).total)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_one_stage_is_the_scheme_itself(recipe):
     tiny, asked = case(8, 3, 4, equal=False, seed=3), [0, 1, 7, math.inf]

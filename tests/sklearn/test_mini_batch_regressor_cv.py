@@ -24,6 +24,7 @@ def data(n=40, p=12, outputs=None, seed=0):
     return X, y + 1.5 * rng.standard_normal(y.shape)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("outputs", [None, 2])
 def test_it_is_a_grid_search(outputs):
     X, y = data(outputs=outputs)

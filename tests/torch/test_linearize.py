@@ -368,6 +368,7 @@ def undecomposed(monkeypatch):
     monkeypatch.setattr("reshuffle.epoch.choice.decomposed._OPERATIONS", 1e12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["by layers", "by derivatives"])
 @pytest.mark.parametrize("settings", [{}, {"momentum": 0.5, "nesterov": True}], ids=str)
 def test_networks_too_large_to_decompose_are_followed_along_drawn_orders(

@@ -124,6 +124,7 @@ def test_schedulers_are_followed_to_the_last_digit(name, per):
     np.testing.assert_allclose(ends, found, rtol=0, atol=1e-11)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("replacement", [False, True])
 @pytest.mark.parametrize("drop_last", [False, True])
 def test_shuffled_loops_are_followed_on_average(replacement, drop_last):

@@ -106,6 +106,7 @@ def test_exact_finite_curves_approach_the_limit_like_one_over_n(batches, aspect)
     assert errors[1] < 0.6 * errors[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("batches", "power"), [(1, None), (2, None), (2, 1.0), (4, 2.0)])
 def test_with_any_sigma_and_source_finite_curves_approach_the_limit_like_one_over_n(batches, power):
     """The mean over draws of the exact risk, and of the bias of a signal along the eigenvalues to some power."""
@@ -236,6 +237,7 @@ def test_a_mode_below_zero_diverges_too():
     assert np.isfinite(curve.risk(20).total)
 
 
+@pytest.mark.slow
 def test_overparameterized_batches_all_end_in_the_minimum_norm_solution():
     for batches in (1, 2, 3):
         curve = learning_curve(3.0, 0.2, batches)

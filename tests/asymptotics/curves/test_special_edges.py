@@ -50,6 +50,7 @@ def test_one_batch_whose_spectrum_ends_at_one_or_two(aspect, alpha):
     assert risk.variance == pytest.approx(expected[:, 1], rel=1e-10, abs=1e-14)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("batches", "aspect", "end"),
     # More than three batches are the same system with more unknowns.

@@ -69,6 +69,7 @@ def test_the_noise_of_three_batches_is_the_engines():
     assert BatchLaw(0.5, 0.6, 3).transforms(z)[2] == pytest.approx(weighted, rel=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batches", [1, 2])
 @pytest.mark.parametrize("aspect", [0.5, 1.5])
 def test_a_covariance_is_one_more_free_variable(batches, aspect):
@@ -147,6 +148,7 @@ def test_one_batch_is_marchenko_pastur_through_either_door():
     assert exact.moments(4) == pytest.approx(reference.moments(4))
 
 
+@pytest.mark.slow
 def test_a_multiple_of_the_identity_rescales_the_step():
     law, scaled = batch_spectrum(0.5, 0.6, 2), batch_spectrum(0.5, 0.2, 2, covariance=3.0)
     assert scaled.support[0] == pytest.approx(law.support[0], abs=1e-11)

@@ -129,6 +129,7 @@ def test_the_support_at_an_extreme_aspect_is_refused_by_name():
         batch_spectrum(1e6, 0.1, 3).support  # noqa: B018
 
 
+@pytest.mark.slow
 def test_a_tiny_step_with_twenty_eigenvalues_has_its_support():
     """From the list of questions that took over a minute: in units of alpha it is that of full batch."""
     sigma = np.linspace(0.1, 3.0, 20)

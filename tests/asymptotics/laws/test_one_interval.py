@@ -37,6 +37,7 @@ def test_many_batches_have_their_support_and_exact_moments(aspect, alpha, batche
     assert law.moments(1)[0] == pytest.approx(1 - (1 - alpha / batches) ** batches, rel=1e-10)
 
 
+@pytest.mark.slow
 def test_eight_batches_agree_with_points_solved_one_by_one():
     law = BatchLaw(1.5, 0.2, 8)
     low, high = law.ends

@@ -103,6 +103,7 @@ def test_visits_that_undo_each_other_leave_what_they_agree_on():
     np.testing.assert_allclose(torn.iterate([1, 2, 1000])[:, 0], [2, 4, 2000], rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("condition", [1.0, 1e3, 1e6, 1e9, 1e12])
 @pytest.mark.parametrize("momentum", [0.0, 0.5])
 def test_the_expected_risk_of_the_limit_keeps_its_digits(condition, momentum):

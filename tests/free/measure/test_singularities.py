@@ -33,6 +33,7 @@ def fuss_catalan_density(t):
     return np.array([np.abs(np.roots([1, 0, -z, z]).imag).max() / (np.pi * z) for z in t])
 
 
+@pytest.mark.slow
 def test_anticommutator_of_two_half_projections():
     p, q = halves()
     s = free.spectrum(p * q + q * p)
@@ -48,6 +49,7 @@ def test_anticommutator_of_two_half_projections():
     np.testing.assert_allclose(exact, s.moments(6), atol=1e-9)
 
 
+@pytest.mark.slow
 def test_the_singular_point_moves_with_the_law():
     p, q = halves()
     s = free.spectrum(3 * (p * q + q * p) + 1)
@@ -76,6 +78,7 @@ def test_compression_of_a_half_projection_is_half_an_arcsine():
     np.testing.assert_allclose(s.cdf(x), 0.5 + free.Arcsine(0.0, 1.0).cdf(x) / 2, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_product_with_a_singularity_of_power_two_thirds():
     x, w = free.variables(free.Semicircle(), free.MarchenkoPastur(1.0))
     s = free.spectrum(x * w * x)
@@ -120,6 +123,7 @@ def test_a_point_where_only_the_joint_system_is_singular():
     assert s.cauchy(1.0) == pytest.approx(-1j, abs=1e-11)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "places"),
     [

@@ -64,6 +64,7 @@ def test_blocks_stay_where_they_are_and_factors_travel(client, arrays):
     assert len(travels) < 8 * (P + 1) ** 2 + 2000 < X.nbytes / 10
 
 
+@pytest.mark.slow
 def test_shuffled_samples_stay_where_they_are_too(client, arrays, in_memory):
     X, y = arrays
     streamed = rs.LeastSquares(da.from_array(X, chunks=(400, P)), y)
