@@ -4,11 +4,13 @@ Run with ``python -m benchmarks.asymptotics``.
 """
 
 import math
+import time
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 from tests.asymptotics.oracles import finite_risk
+from threadpoolctl import threadpool_limits
 
 import reshuffle as rs
 from benchmarks.timing import exponent, timed
@@ -25,7 +27,13 @@ def unit():
     """The time of the eigenvalues of one symmetric 1000 x 1000 matrix."""
     matrix = np.random.default_rng(0).standard_normal((1000, 1000))
     matrix = matrix + matrix.T
-    return timed(lambda: np.linalg.eigvalsh(matrix), repeats=5)[0]
+    return _timed(lambda: np.linalg.eigvalsh(matrix), repeats=5)[0]
+
+
+def _timed(work, repeats=1):
+    """Processor time of one thread, which other work beside it hardly touches."""
+    with threadpool_limits(1):
+        return timed(work, repeats, time.process_time)
 
 
 def speed(table):
@@ -33,30 +41,35 @@ def speed(table):
     one = unit()
     for aspect, alpha in SETTINGS:
         points = np.linspace(0.001, 1.0, 10_000)
-        seconds, _ = timed(lambda a=aspect, b=alpha, t=points: asymptotics.TwoBatchLaw(a, b).density(t), 3)
+        seconds, _ = _timed(lambda a=aspect, b=alpha, t=points: asymptotics.TwoBatchLaw(a, b).density(t), 3)
         _row(table, aspect, "TwoBatchLaw, density at 10,000 points", seconds / one, 1)
         for batches, target in ((3, None), (4, 20), (6, 200), (8, None)):
             law = asymptotics.BatchLaw(aspect, alpha, batches)
-            seconds, density = timed(lambda law=law: law.density(np.linspace(0.02, 0.7, 400)))
+            seconds, density = _timed(lambda law=law: law.density(np.linspace(0.02, 0.7, 400)))
             assert np.isfinite(density).all()
             _row(
                 table, aspect, f"batch_spectrum, density at 400 points, B = {batches}", seconds / one, target
             )
-            seconds, _ = timed(lambda a=aspect, b=alpha, n=batches: asymptotics.BatchLaw(a, b, n).support)
+            seconds, _ = _timed(lambda a=aspect, b=alpha, n=batches: asymptotics.BatchLaw(a, b, n).support)
             _row(table, aspect, f"batch_spectrum, support and mass, B = {batches}", seconds / one, None)
-        seconds, _ = timed(lambda a=aspect, b=alpha: asymptotics.risk(a, b, 2, np.arange(1001)), 3)
+        seconds, _ = _timed(lambda a=aspect, b=alpha: asymptotics.risk(a, b, 2, np.arange(1001)), 3)
         _row(table, aspect, "risk curve of 1,000 epochs, B = 2", seconds / one, 5)
-        seconds, _ = timed(lambda a=aspect, b=alpha: asymptotics.risk(a, b, 4, np.arange(1001)))
+        seconds, _ = _timed(lambda a=aspect, b=alpha: asymptotics.risk(a, b, 4, np.arange(1001)))
         _row(table, aspect, "risk curve of 1,000 epochs, B = 4", seconds / one, None)
     for batches in (8, 16):
-        seconds, _ = timed(lambda n=batches: asymptotics.risk(0.25, 0.4, n, np.arange(1001)))
+        seconds, _ = _timed(lambda n=batches: asymptotics.risk(0.25, 0.4, n, np.arange(1001)))
         _row(table, 0.25, f"risk curve of 1,000 epochs, B = {batches}", seconds / one, None)
+    seconds, _ = _timed(lambda: asymptotics.BatchLaw(0.25, 0.4, 16).support)
+    _row(table, 0.25, "batch_spectrum, support and mass, B = 16", seconds / one, None)
+    for budget in (1, 8):
+        seconds, _ = _timed(lambda k=budget: asymptotics.best_recipe(0.5, 0.5, batches=4, epochs=k))
+        _row(table, 0.5, f"best recipe of four batches, at most {budget} epochs", seconds / one, None)
     for count, batches, target in ((50, 3, None), (200, 4, 10)):
         sigma = asymptotics.PowerLaw(1.0, count)
-        seconds, _ = timed(
+        seconds, _ = _timed(
             lambda n=batches, s=sigma: asymptotics.risk(0.5, 0.5, n, np.arange(1001), covariance=s)
         )
-        _row(table, 0.5, f"the same, {count} eigenvalues of Sigma, B = {batches}", seconds / one, target)
+        _row(table, 0.5, f"risk curve of {count} eigenvalues of Sigma, B = {batches}", seconds / one, target)
     return one
 
 
