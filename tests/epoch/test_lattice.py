@@ -9,8 +9,7 @@ from hypothesis import given
 
 import reshuffle as rs
 from reshuffle.epoch import lattice
-from reshuffle.epoch.lattice.parameter_lattice import ParameterLattice
-from reshuffle.epoch.lattice.sample_lattice import SampleLattice
+from reshuffle.epoch.lattice import ParameterLattice, SampleLattice
 from tests.oracles import brute_force
 from tests.problems import SCHEMES, case, cases, close
 

@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 from reshuffle._core import FloatArray, IntArray, checks
 from reshuffle.problem import factor_files
 from reshuffle.problem.batch_factors import BatchFactors
+from reshuffle.problem.blocks import KeptRows
 from reshuffle.problem.covariance import CovarianceLike
-from reshuffle.problem.kept_rows import KeptRows
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.outputs import checked_responses
 from reshuffle.problem.weights import checked_weights, weighted

@@ -13,7 +13,7 @@ from scipy.linalg import lapack
 from reshuffle._core import FloatArray, IntArray
 from reshuffle._core.numerics import norms
 from reshuffle._core.threads import few_threads
-from reshuffle.problem.kept_rows import KeptRows
+from reshuffle.problem.blocks import KeptRows
 
 _PANEL = 32
 """Columns that LAPACK works on at a time."""

@@ -13,7 +13,7 @@ import scipy.linalg
 
 from reshuffle._core import BoolArray, FloatArray, IntArray
 from reshuffle.problem import row_space
-from reshuffle.problem.kept_rows import KeptRows
+from reshuffle.problem.blocks import KeptRows
 from reshuffle.problem.row_space import Reduction, RowSpace
 
 

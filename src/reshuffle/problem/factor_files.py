@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from reshuffle._core import AnyArray, FloatArray
-from reshuffle.problem.kept_rows import KeptRows
+from reshuffle.problem.blocks import KeptRows
 
 _FORMAT = "reshuffle accumulator 1"
 _NAMES = ("format", "batches", "weighted", "X", "y", "counts", "offsets", "sizes")

@@ -14,9 +14,8 @@ from reshuffle._core.numerics import thin_qr
 from reshuffle._core.threads import few_threads
 from reshuffle.errors import MissingTruthError, UnsupportedError
 from reshuffle.problem import blocks, kernel_features, row_space
-from reshuffle.problem.blocks import Blocks
+from reshuffle.problem.blocks import Blocks, KeptRows
 from reshuffle.problem.covariance import Covariance, CovarianceLike, covariance
-from reshuffle.problem.kept_rows import KeptRows
 from reshuffle.problem.kernel_features import KernelFeatures
 from reshuffle.problem.outputs import (
     checked_columns,
@@ -408,46 +407,18 @@ class LeastSquares:
 _covariance = covariance
 
 
-def gaussian(
-    n: int,
-    p: int,
-    *,
-    covariance: CovarianceLike = None,
-    noise: float = 1.0,
-    beta_star: ArrayLike | None = None,
-    seed: int | np.random.Generator = 0,
-) -> LeastSquares:
-    """Draw a problem with Gaussian features, x ~ N(0, Sigma), and Gaussian noise: y = X beta_star + noise * eta.
+def checked_problem(value: Any) -> LeastSquares:
+    """Return `value` if it is a least-squares problem."""
+    if not isinstance(value, LeastSquares):
+        raise TypeError(
+            f"problem must be a LeastSquares, but it is a {type(value).__name__}; try rs.LeastSquares(X, y)."
+        )
+    return value
 
-    Parameters
-    ----------
-    n, p : int
-        Samples and features.
-    covariance : optional
-        Sigma, as in LeastSquares; None is the isotropic case.
-    noise : float
-        The noise level sigma.
-    beta_star : (p,), optional
-        The truth; by default uniform on the unit sphere.
-    seed : int or numpy Generator
-        Where the randomness comes from.
 
-    Returns
-    -------
-    LeastSquares
-        X of shape (n, p), y of shape (n,), and the truth that they were drawn from.
-
-    >>> gaussian(100, 150, noise=0.5, seed=1)
-    LeastSquares(n=100, p=150, truth known)
-    """
-    n = checks.whole_number("n", n, 1)
-    p = checks.whole_number("p", p, 1)
-    noise = checks.nonnegative("noise", noise)
-    rng = checks.generator("seed", seed)
-    X = _covariance(covariance, p).colour(rng.standard_normal((n, p)))
-    if beta_star is None:
-        direction = rng.standard_normal(p)
-        beta_star = direction / np.linalg.norm(direction)
-    beta_star = checks.vector("beta_star", beta_star, p, "one entry per feature")
-    y = X @ beta_star + noise * rng.standard_normal(n)
-    return LeastSquares(X, y, beta_star=beta_star, covariance=covariance, noise=noise)
+def checked_start(value: ArrayLike | None, problem: LeastSquares) -> FloatArray:
+    """Return beta_0, zero by default: (p,), which serves all outputs, or (p, t)."""
+    if value is None:
+        return np.zeros(problem.p)
+    outputs = None if np.ndim(checks.any_array("start", value)) == 1 else problem.outputs
+    return checked_columns("start", value, problem.p, outputs, "one entry per parameter")

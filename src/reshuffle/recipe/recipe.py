@@ -8,8 +8,8 @@ from numpy.typing import ArrayLike
 
 from reshuffle._core import FloatArray, checks
 from reshuffle.problem.row_space import RowSpace
-from reshuffle.recipe import average as averages
-from reshuffle.recipe.average import Average
+from reshuffle.recipe import averages
+from reshuffle.recipe.averages import Average
 from reshuffle.recipe.step_schedule import StepLike, Steps, StepSchedule, checked_steps
 
 Schedule: TypeAlias = float | Steps
@@ -154,7 +154,8 @@ class Recipe:
     def clock(self, epochs: Any) -> FloatArray:
         """Return the epochs asked for, if the schedule knows them and there is an average by then."""
         when = checks.epochs(epochs)
-        averages.require_begun(self.average, when)
+        if self.average is not None:
+            averages.require_begun(self.average, when)
         if self.is_constant or not when.size:
             return when
         last = float(when.max())
@@ -225,7 +226,7 @@ def checked(
             f"momentum must be above 0 with nesterov=True, which looks ahead by it, but it is {momentum!r}; "
             "try momentum=0.9, or nesterov=False."
         )
-    return replace(made, average=averages.checked(average, made.horizon))
+    return made if average is None else replace(made, average=averages.checked(average, made.horizon))
 
 
 def _schedule(name: str, value: StepLike | None) -> Schedule:

@@ -125,9 +125,7 @@ class StagedRecipe(Recipe):
 
 
 def arranged(made: Recipe, scheme: Scheme, n: int) -> Recipe:
-    """The recipe of a run whose scheme may have stages; as it is, if the scheme is kept for ever."""
-    if scheme.stages[0][1] is scheme:
-        return made
+    """The recipe of a run whose scheme has stages."""
     if made.average is not None:
         raise UnsupportedError(
             f"average must be None for {scheme!r}, whose epochs differ in their visits, but it is {made.average!r}."
@@ -151,8 +149,9 @@ def arranged(made: Recipe, scheme: Scheme, n: int) -> Recipe:
 def rearranged(recipe: Recipe, scheme: Scheme, n: int) -> Recipe:
     """The same recipe where the scheme makes other visits, since there are n rows."""
     plain = Recipe(**{field.name: getattr(recipe, field.name) for field in fields(Recipe)})
-    has_stages = scheme.stages[0][1] is not scheme
-    return arranged(plain if has_stages else replace(plain, visits=scheme.steps(n)), scheme, n)
+    if not scheme.has_stages:
+        return replace(plain, visits=scheme.steps(n))
+    return arranged(plain, scheme, n)
 
 
 def _made_of(made: Recipe, stages: list[tuple[float, int]]) -> StagedRecipe:

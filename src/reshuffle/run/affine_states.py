@@ -17,7 +17,7 @@ from reshuffle.epoch.accuracy import Accuracy
 from reshuffle.epoch.affine import stacked_courses, visits
 from reshuffle.epoch.affine.affine_map import AffineMap
 from reshuffle.epoch.affine.averaged_course import AveragedCourse
-from reshuffle.epoch.affine.averaged_outside import AveragedOutside
+from reshuffle.epoch.affine.averaged_visits import AveragedOutside
 from reshuffle.epoch.affine.cavity_course import CavityCourse
 from reshuffle.epoch.affine.course import Course
 from reshuffle.epoch.affine.outside import Outside

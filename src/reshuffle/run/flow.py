@@ -7,8 +7,7 @@ from reshuffle._core import BoolArray, FloatArray, checks
 from reshuffle.epoch.epoch import Epoch
 from reshuffle.problem import checked_problem, checked_start
 from reshuffle.problem.least_squares import LeastSquares
-from reshuffle.problem.outputs import of_output
-from reshuffle.problem.stacked_outputs import per_output
+from reshuffle.problem.outputs import of_output, per_output
 from reshuffle.run import limits
 from reshuffle.run.limits import Limit
 from reshuffle.run.risk import Risk

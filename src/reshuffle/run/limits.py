@@ -11,8 +11,7 @@ from reshuffle._core import FloatArray
 from reshuffle._core.confidence import ErrorKind, with_error
 from reshuffle._core.numerics import norm
 from reshuffle.problem.least_squares import LeastSquares
-from reshuffle.problem.outputs import beside
-from reshuffle.problem.stacked_outputs import lengths
+from reshuffle.problem.outputs import beside, lengths
 from reshuffle.run.engine import Motion
 from reshuffle.run.parameter_covariance import OutputCovariances, ParameterCovariance
 from reshuffle.run.risk import Risk

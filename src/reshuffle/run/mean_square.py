@@ -11,11 +11,11 @@ from reshuffle.epoch import choice
 from reshuffle.epoch.accuracy import A_SECOND, CALL, duration, require_affordable
 from reshuffle.epoch.affine.course import Course
 from reshuffle.epoch.affine.outside import Inputs
-from reshuffle.epoch.lattice.subsets import fits_in_memory
 from reshuffle.epoch.second_moment import squared_lattice, two_batches
 from reshuffle.epoch.second_moment.reshuffled import ReshuffledMoment
 from reshuffle.epoch.second_moment.stationary import ROUNDS, Enclosure, Map, mean_part, positive_radius
 from reshuffle.epoch.second_moment.streams import second_moment
+from reshuffle.epoch.walks import fits_in_memory
 from reshuffle.errors import BudgetError
 from reshuffle.run import centred_moments
 from reshuffle.run.affine_engine import AffineEngine

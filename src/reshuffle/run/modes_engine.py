@@ -15,8 +15,7 @@ from reshuffle._core.numerics import power_and_sum
 from reshuffle.epoch.accuracy import warn_of_no_answer
 from reshuffle.epoch.choice import Choice
 from reshuffle.epoch.epoch import Epoch
-from reshuffle.problem.outputs import of_output
-from reshuffle.problem.stacked_outputs import lengths, stacked
+from reshuffle.problem.outputs import lengths, of_output, stacked
 from reshuffle.recipe import Average
 from reshuffle.run import risk_interval, stopping
 from reshuffle.run.map_error import AveragedPerturbation, MapError, Perturbation
@@ -85,7 +84,7 @@ class ModesEngine(Trajectory):
     @cached_property
     def _entered(self) -> FloatArray:
         entered = self.epoch.entering(self._responses)
-        if self.range_assumption.holds and self.frozen_modes.any():
+        if self._pull_is_in_range and self.frozen_modes.any():
             entered[self.frozen_modes] = 0.0
         return entered
 
@@ -205,9 +204,7 @@ class ModesEngine(Trajectory):
         """The same, with no error for sampled orders."""
         share = self.epoch.error if self.error_kind == "bound" else 0.0
         moving = self.epoch.paces[~self.frozen_modes]
-        return stability(
-            moving, self.epoch.mean.repeats, self.range_assumption.holds, self.problem.kept, share
-        )
+        return stability(moving, self.epoch.mean.repeats, self._pull_is_in_range, self.problem.kept, share)
 
     def best_epoch(self) -> BestEpoch:
         """The epoch with the smallest risk, certified."""

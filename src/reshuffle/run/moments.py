@@ -84,10 +84,9 @@ def way(
 
     `squares` says whether the map of an epoch may be squared where the state is small.
     """
-    stages = run.parts(when)
-    if stages[0][0] is not run:
+    if run.scheme.has_stages:
         return choice.through_stages(
-            [way(stage, None, local, given_responses, squares) for stage, local in stages]
+            [way(stage, None, local, given_responses, squares) for stage, local in run.parts(when)]
         )
     epoch = None if modes is None else modes.epoch
     exact = _mean_is_exact(run, epoch)
@@ -96,6 +95,7 @@ def way(
     blocks = epoch.blocks if epoch is not None and plain else run.blocks
     dimension = run.problem.rank if plain else run.dimension
     inputs = 1 if given_responses else 1 + len(blocks.rows)
+    moves = dimension > 0 if epoch is None or not plain else bool(epoch.paces.any())
     # Averages have a recursion of their own beside the general one.
     last = run.recipe.average is None
     task = SecondMomentTask(
@@ -116,7 +116,7 @@ def way(
         and streams.leaps(dimension * (dimension + inputs), when),
         settling=lambda: _settling(run, epoch),
         is_plain=last and epoch is not None and epoch.error_kind == "exact",
-        moves_alike=last and run.recipe.is_constant and run.recipe.at(0).step > 0 and run.space.dimension > 0,
+        moves_alike=last and run.recipe.is_constant and run.recipe.at(0).step > 0 and moves,
     )
     return choice.second_moment_choice(task, run.accuracy)
 

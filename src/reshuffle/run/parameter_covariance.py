@@ -10,8 +10,8 @@ from reshuffle._core import BoolArray, FloatArray, IntArray, checks
 from reshuffle._core.confidence import ErrorKind, quantile
 from reshuffle._core.numerics import norms
 from reshuffle.problem.least_squares import LeastSquares
+from reshuffle.problem.outputs import stacked
 from reshuffle.problem.row_space import RowSpace
-from reshuffle.problem.stacked_outputs import stacked
 
 
 @dataclass(frozen=True, eq=False)

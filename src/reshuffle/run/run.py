@@ -18,8 +18,7 @@ from reshuffle.epoch.shared_steps import Interval, StepWindow
 from reshuffle.errors import UnsupportedError
 from reshuffle.problem import checked_problem, checked_start, units
 from reshuffle.problem.least_squares import LeastSquares
-from reshuffle.problem.outputs import of_output
-from reshuffle.problem.stacked_outputs import per_output, stacked
+from reshuffle.problem.outputs import of_output, per_output, stacked
 from reshuffle.recipe import Average, Recipe, StepLike, recipe
 from reshuffle.recipe.staged_recipe import arranged, rearranged
 from reshuffle.run import limits, moments, spread_of_runs, stopping
@@ -174,7 +173,7 @@ class Run(JudgedRun):
             whole, number = self._of
             return whole._affine.output(number)
         wanted = choice.for_every_visit(self.accuracy) if self._is_symmetric else self.accuracy
-        engine = AffineEngine if self.scheme.stages[0][1] is self.scheme else StagedEngine
+        engine = StagedEngine if self.scheme.has_stages else AffineEngine
         return engine(self.problem, self.scheme, self.recipe, self.start, wanted)
 
     @property
@@ -567,4 +566,6 @@ def descend(
     begin, wanted = checked_start(start, problem), accuracy(method, rtol, budget, seed)
     # Last of all, since rows that are read in chunks are read here.
     problem, scheme = base.fitted(problem, scheme)
-    return Run(problem, scheme, arranged(made, scheme, problem.n), begin, wanted)
+    if scheme.has_stages:
+        made = arranged(made, scheme, problem.n)
+    return Run(problem, scheme, made, begin, wanted)

@@ -79,15 +79,24 @@ class Trajectory(ABC):
     def motion(self, epochs: FloatArray) -> tuple[FloatArray, FloatArray]:
         """What is left of each mode's start, and what the pull on it is multiplied by: decay, drift (..., r)."""
 
-    @cached_property
+    @property
     def range_assumption(self) -> RangeAssumption:
         """The paper's assumption Range(Xtilde') in Range(Z), checked."""
+        return RangeAssumption(self._pull_is_in_range, self._violation)
+
+    @property
+    def _pull_is_in_range(self) -> bool:
+        """Whether the pull has no part in frozen modes, up to rounding."""
+        return self._violation <= _FORGIVEN
+
+    @cached_property
+    def _violation(self) -> float:
+        """The part of the pull in frozen modes, relative to its size."""
         if not self.frozen_modes.any():
             self._require_pull()
-            return RangeAssumption(True, 0.0)
+            return 0.0
         stuck = norm(self._raw_pull[self.frozen_modes])
-        violation = stuck / self._pull_size if stuck else 0.0
-        return RangeAssumption(violation <= _FORGIVEN, violation)
+        return stuck / self._pull_size if stuck else 0.0
 
     def _require_pull(self) -> None:
         """Refuse a step at which the pull leaves the range of numbers."""
@@ -103,7 +112,7 @@ class Trajectory(ABC):
     @cached_property
     def pull(self) -> FloatArray:
         """The pull (r, rows), with what is mere rounding in frozen modes taken away."""
-        if not (self.range_assumption.holds and self.frozen_modes.any()):
+        if not (self._pull_is_in_range and self.frozen_modes.any()):
             return self._raw_pull
         return np.where(self.frozen_modes[:, np.newaxis], 0.0, self._raw_pull)
 

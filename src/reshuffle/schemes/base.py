@@ -13,11 +13,10 @@ from numpy.typing import ArrayLike
 
 from reshuffle._core import FloatArray, IntArray
 from reshuffle.errors import UnsupportedError
-from reshuffle.problem.kept_rows import KeptRows
+from reshuffle.problem.blocks import KeptRows
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.row_groups import RowGroups
-from reshuffle.schemes.kept_batches import KeptBatches
-from reshuffle.schemes.partition import Batches, Partition
+from reshuffle.schemes.partition import Batches, KeptBatches, Partition
 
 
 class Shuffle(Enum):
@@ -147,6 +146,11 @@ class Scheme(ABC):
     def stages(self) -> "tuple[tuple[float, Scheme], ...]":
         """For how many epochs each of several schemes is kept, one after the other: most are kept for ever."""
         return ((math.inf, self),)
+
+    @property
+    def has_stages(self) -> bool:
+        """Whether the way of visiting changes with the epoch."""
+        return self.stages[0][1] is not self
 
     def steps(self, n: int) -> int:
         """The number of steps per epoch over n rows."""
@@ -304,7 +308,7 @@ def scheme_of(value: Any) -> Scheme:
 
 def without_stages(scheme: Scheme, question: str) -> Scheme:
     """Return a scheme that is kept for ever; refuse one that has stages, each with an answer of its own."""
-    if scheme.stages[0][1] is not scheme:
+    if scheme.has_stages:
         raise UnsupportedError(
             f"{question} has no answer for {scheme!r}, whose stages have one each; ask for that of a single stage."
         )

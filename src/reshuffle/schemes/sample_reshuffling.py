@@ -8,7 +8,7 @@ import numpy as np
 
 from reshuffle._core import FloatArray, IntArray
 from reshuffle.errors import UnsupportedError
-from reshuffle.problem.kept_rows import KeptRows
+from reshuffle.problem.blocks import KeptRows
 from reshuffle.problem.row_groups import RowGroups
 from reshuffle.schemes.base import Scheme, Shuffle, Unit, permutations
 from reshuffle.schemes.full_batch import FullBatch

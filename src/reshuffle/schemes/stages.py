@@ -11,7 +11,7 @@ import numpy as np
 
 from reshuffle._core import FloatArray, IntArray, checks
 from reshuffle.errors import UnsupportedError
-from reshuffle.problem.kept_rows import KeptRows
+from reshuffle.problem.blocks import KeptRows
 from reshuffle.problem.row_groups import RowGroups
 from reshuffle.schemes.base import Scheme, Shuffle, Unit, Visit
 
@@ -166,7 +166,7 @@ def _scheme(number: int, value: Any) -> Scheme:
             f"the scheme of stages[{number}] must be a scheme such as RandomReshuffling(batches=4), "
             f"but it is {value!r}."
         )
-    if value.stages[0][1] is not value:
+    if value.has_stages:
         raise ValueError(
             f"the scheme of stages[{number}] must not have stages itself, but it is {value!r}; "
             "put all stages into one list."

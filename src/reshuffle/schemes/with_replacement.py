@@ -7,7 +7,7 @@ from typing import Self
 import numpy as np
 
 from reshuffle._core import FloatArray, IntArray
-from reshuffle.problem.kept_rows import KeptRows
+from reshuffle.problem.blocks import KeptRows
 from reshuffle.problem.row_groups import RowGroups
 from reshuffle.schemes.base import Scheme, Shuffle, Unit
 from reshuffle.schemes.cyclic import Cyclic

@@ -13,8 +13,7 @@ from reshuffle._core.progress import ticking
 from reshuffle._core.threads import each, one_thread
 from reshuffle.problem import checked_problem, checked_start
 from reshuffle.problem.least_squares import LeastSquares
-from reshuffle.problem.outputs import of_output
-from reshuffle.problem.stacked_outputs import stacked
+from reshuffle.problem.outputs import of_output, stacked
 from reshuffle.recipe import Average, StepLike, recipe
 from reshuffle.recipe.recipe import Recipe
 from reshuffle.recipe.staged_recipe import arranged
@@ -90,7 +89,8 @@ def simulate(
     problem, scheme = base.fitted(problem, scheme)
     steps = scheme.steps(problem.n)
     made = recipe.checked(step, alpha, penalty, momentum, steps, nesterov, unpenalized, problem.p, average)
-    made = arranged(made, scheme, problem.n)
+    if scheme.has_stages:
+        made = arranged(made, scheme, problem.n)
     when = checks.epochs(epochs)
     if not np.isfinite(when).all():
         raise ValueError(

@@ -88,7 +88,8 @@ def single_run_risks(
     beta_star, covariance, _ = problem.truth("single_run_risks")
     scheme = base.checked(scheme, problem.n)
     made = recipe.checked(step, alpha, 0.0, 0.0, scheme.steps(problem.n), False, (), problem.p, None)
-    made = arranged(made, scheme, problem.n)
+    if scheme.has_stages:
+        made = arranged(made, scheme, problem.n)
     when = checks.epochs(epochs)
     if not np.isfinite(when).all():
         raise ValueError("epochs must be finite to be simulated, but one is inf.")

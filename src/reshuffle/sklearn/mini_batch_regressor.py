@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from reshuffle._core import FloatArray, checks
 from reshuffle.problem.sources.opening import opened
 from reshuffle.problem.sources.stream import Stream
-from reshuffle.recipe import average as averages
+from reshuffle.recipe import averages
 from reshuffle.run import Run
 from reshuffle.sklearn import torch_words
 from reshuffle.sklearn.checked_data import checked_data, checked_rows

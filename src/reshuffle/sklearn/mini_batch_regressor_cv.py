@@ -10,7 +10,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_is_fitted
 
 from reshuffle._core import FloatArray, checks
-from reshuffle.recipe.average import Average
+from reshuffle.recipe.averages import Average
 from reshuffle.run import Run
 from reshuffle.sklearn.checked_data import Data, checked_data, checked_rows
 from reshuffle.sklearn.cv_table import cv_table

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from reshuffle.epoch.accuracy import A_SECOND
-from reshuffle.epoch.lattice.subsets import fits_in_memory
+from reshuffle.epoch.walks import fits_in_memory
 from reshuffle.schemes.base import Shuffle, Unit
 from reshuffle.validation import cavity_looks, fixed_order, mean_steps, subset_looks
 from reshuffle.validation.descent import Descent

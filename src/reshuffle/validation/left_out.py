@@ -22,7 +22,7 @@ from typing import Protocol
 import numpy as np
 
 from reshuffle._core import AnyArray, BoolArray, FloatArray, IntArray
-from reshuffle.epoch.lattice.subsets import available_bytes
+from reshuffle.epoch.walks import available_bytes
 from reshuffle.errors import BudgetError
 from reshuffle.validation import contour
 

@@ -18,7 +18,7 @@ import scipy.linalg
 from reshuffle._core import FloatArray, IntArray
 from reshuffle._core.threads import each
 from reshuffle.epoch.accuracy import A_SECOND, CALL
-from reshuffle.epoch.lattice.subsets import elements, layer, prefix_weights
+from reshuffle.epoch.walks import elements, layer, prefix_weights
 from reshuffle.validation.descent import Descent
 from reshuffle.validation.left_out import LeftOutRows, Looks, chunked, no_one, standing_still
 

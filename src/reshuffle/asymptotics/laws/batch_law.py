@@ -22,7 +22,7 @@ from reshuffle.free.measure.measure import Measure
 from reshuffle.free.solver.continuation import follow
 from reshuffle.free.solver.effort import BUDGET, Effort
 from reshuffle.free.solver.extrapolation import resolved
-from reshuffle.problem.least_squares import gaussian
+from reshuffle.problem import gaussian
 from reshuffle.schemes import RandomReshuffling
 
 _ENTRIES = 60_000

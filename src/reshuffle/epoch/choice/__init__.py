@@ -4,9 +4,15 @@ A `Choice` can be printed: it says what was taken, at what cost, and why the oth
 is that of preference; the first against which nothing speaks is taken.
 """
 
-from reshuffle.epoch.choice.decomposed import decomposition_choice
-from reshuffle.epoch.choice.means import averages_all_orders, mean_choice, mean_map
-from reshuffle.epoch.choice.read_samples import choice_of_samples, mean_of_samples, no_second_moments
+from reshuffle.epoch.choice.means import (
+    averages_all_orders,
+    choice_of_samples,
+    decomposition_choice,
+    mean_choice,
+    mean_map,
+    mean_of_samples,
+    no_second_moments,
+)
 from reshuffle.epoch.choice.second_moments import (
     SecondMomentTask,
     draws_squares,

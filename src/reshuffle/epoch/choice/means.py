@@ -7,6 +7,7 @@ import numpy as np
 from reshuffle.epoch import series, whitened_maps
 from reshuffle.epoch.accuracy import A_SECOND, METHODS, Accuracy, apart, require_affordable, warn_out_of_reach
 from reshuffle.epoch.cavity.first_order import FEWEST_MODES
+from reshuffle.epoch.cavity.visiting import are_alike
 from reshuffle.epoch.choice.ways import (
     NO_SOLUTION,
     OUT_OF_REACH,
@@ -17,13 +18,20 @@ from reshuffle.epoch.choice.ways import (
     too_much,
 )
 from reshuffle.epoch.mean_map import MeanMap, grows
+from reshuffle.epoch.streamed_samples import samples_of
 from reshuffle.epoch.tasks import Approximation, Task
 from reshuffle.errors import UnsupportedError
+from reshuffle.problem.blocks import Blocks
+from reshuffle.problem.least_squares import LeastSquares
+from reshuffle.schemes.base import Scheme
 
 _CAVITY_GRAMS, _CAVITY_PRODUCTS = 60.0, 200.0
 """Weighted Gram matrices that the cavity equation takes, where samples are strong, and products of modes, about."""
 _FIRST_ORDER_GRAMS = 3.0
 """The same to first order in what leads from one of many modes to another."""
+_DECOMPOSITION = 10.0
+"""Of a symmetric eigendecomposition, over the cube of its rows."""
+_KEEPS_ALL = "it needs all samples at once, but they are read in chunks"
 _OF_A_BOUND = 0.1
 """A bound on the paces becomes a far wider one on answers than an estimate does."""
 
@@ -158,3 +166,55 @@ def _by_sampling(of: Approximation, accuracy: Accuracy) -> list[MeanMap]:
 
 
 _MAPS = {"series": _by_series, "cavity": _by_cavity, "sampling": _by_sampling}
+
+
+def choice_of_samples(problem: LeastSquares, accuracy: Accuracy) -> Choice:
+    """How the mean over shuffled samples is taken that are read in chunks: by the cavity equation alone."""
+    others = (Way(name, float("nan"), _KEEPS_ALL) for name in METHODS[1:] if name != "cavity")
+    passes = 0 if problem.stream is None else problem.stream.passes
+    question = f"the mean over orders (rows read {passes} times so far)"
+    return Choice(question, (Way("cavity", float("nan")), *others))
+
+
+def no_second_moments() -> Choice:
+    """Of shuffled or drawn samples that are not at hand there are none."""
+    return Choice(
+        "second moments", (Way("none", float("nan"), "they need all samples at once, which are not at hand"),)
+    )
+
+
+def mean_of_samples(
+    problem: LeastSquares, scheme: Scheme, scaled_step: float, accuracy: Accuracy
+) -> tuple[MeanMap, Blocks]:
+    """The mean map of shuffled samples that are read in chunks, and rows that stand for all of them."""
+    if accuracy.method not in ("auto", "cavity"):
+        raise UnsupportedError(
+            f'method must be "auto" or "cavity" for shuffled samples that are read in chunks, but it is '
+            f"{accuracy.method!r}; {_KEEPS_ALL}."
+        )
+    n = problem.n
+    if not are_alike(scheme.sizes(n) / scheme.step_divisors(n)):
+        raise UnsupportedError(
+            f"{scheme!r} has visits that weigh differently, of which the mean is not known for samples that are "
+            'read in chunks; try normalize="own".'
+        )
+    found = samples_of(problem, scheme, scaled_step, accuracy.rtol)
+    if found is None:
+        raise UnsupportedError(NO_SOLUTION.partition(", or")[0] + ".")
+    if found[0].missed > accuracy.rtol:
+        warn_out_of_reach(found[0].missed, "cavity", accuracy.rtol, "try a smaller step or a larger rtol")
+    return found
+
+
+def decomposition_choice(rows: int, accuracy: Accuracy) -> Choice:
+    """How a problem of so many rows, given by their kernel, is answered for: "decomposed" or "followed".
+
+    Followed along drawn orders where its eigenvectors alone take more operations than the budget has, unless a way
+    of averaging that goes by them is asked for.
+
+    >>> decomposition_choice(1000, Accuracy()).taken, decomposition_choice(10_000, Accuracy()).taken
+    ('decomposed', 'followed')
+    """
+    price = _DECOMPOSITION * float(rows) ** 3
+    against = too_much(price, accuracy.budget) if accuracy.method in ("auto", "sampling") else ""
+    return Choice("a linear network", (Way("decomposed", price, against), Way("followed", np.nan)))

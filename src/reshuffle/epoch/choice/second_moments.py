@@ -17,6 +17,7 @@ from reshuffle.schemes.base import Shuffle, Unit
 _CALLS_OF_ROWS = 1.5
 """Calls with small matrices that a visit of the recursion through the rows takes."""
 _REMEMBERED_BYTES = 4e9
+_BESIDE_ROWS = ("walk", "two batches", "centred maps", "simulation")
 _ROUNDS_OF_A_LIMIT = 100
 """Epochs of second moments that their limit costs."""
 
@@ -83,6 +84,9 @@ def second_moment_choice(task: SecondMomentTask, accuracy: Accuracy) -> Choice:
     unknown = "" if task.mean_is_exact else "the mean over orders is not exact"
     budget = max(accuracy.budget, A_SECOND)
     of_rows, by_rows = _of_rows(task, budget)
+    if not (unknown or of_rows):
+        others = (Way(name, np.nan, "the recursion through the rows is affordable") for name in _BESIDE_ROWS)
+        return Choice(question, (Way("rows", by_rows), *others))
     walked = _walked(task, budget) if walk.exists else np.inf
     if accuracy.method == "exact" and not unknown:
         last = task.epochs[-1] if len(task.epochs) else 0.0

@@ -8,8 +8,7 @@ import numpy as np
 from reshuffle.epoch.accuracy import A_SECOND, CALL, Accuracy, require_affordable
 from reshuffle.epoch.cavity.visiting import are_alike
 from reshuffle.epoch.choice.ways import NO_SOLUTION, WITHOUT_SOLUTION, Choice, Way, too_far, too_much
-from reshuffle.epoch.lattice.subsets import fits_in_memory, require_few
-from reshuffle.epoch.walks import Walk, cuts_orders
+from reshuffle.epoch.walks import Walk, cuts_orders, fits_in_memory, require_few
 from reshuffle.errors import UnsupportedError
 from reshuffle.problem.blocks import Blocks
 from reshuffle.recipe import Recipe

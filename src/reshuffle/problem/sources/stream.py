@@ -10,7 +10,7 @@ from reshuffle._core import FloatArray, foreign
 from reshuffle._core.progress import track
 from reshuffle.errors import BudgetError
 from reshuffle.problem.batch_factors import BatchFactors
-from reshuffle.problem.kept_rows import KeptRows
+from reshuffle.problem.blocks import KeptRows
 from reshuffle.problem.row_groups import RowGroups
 from reshuffle.problem.sources.preparation import Moments, Pair, Preparation, as_weighted, with_weights
 from reshuffle.problem.sources.row_source import Reader, RowSource, as_numbers

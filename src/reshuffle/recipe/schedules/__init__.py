@@ -6,8 +6,7 @@ every epoch, or after every batch. `step` is torch's base learning rate, or alph
 
 from reshuffle.recipe.schedules.decays import CosineAnnealing, ExponentialDecay, StepDecay
 from reshuffle.recipe.schedules.joined import Joined
-from reshuffle.recipe.schedules.one_cycle import OneCycle
-from reshuffle.recipe.schedules.warmups import ConstantWarmup, LinearWarmup, WarmupStableDecay
+from reshuffle.recipe.schedules.warmups import ConstantWarmup, LinearWarmup, OneCycle, WarmupStableDecay
 from reshuffle.recipe.step_schedule import PerVisit
 
 __all__ = [

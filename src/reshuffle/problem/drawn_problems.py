@@ -1,4 +1,4 @@
-"""Random features: a hidden layer that is drawn once and never trained."""
+"""What is drawn: problems with Gaussian features and a known truth, and the features of a random hidden layer."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -8,6 +8,9 @@ from numpy.typing import ArrayLike
 from scipy.special import erf
 
 from reshuffle._core import FloatArray, checks
+from reshuffle.problem.covariance import CovarianceLike
+from reshuffle.problem.covariance import covariance as checked_covariance
+from reshuffle.problem.least_squares import LeastSquares
 
 _ACTIVATIONS: Mapping[str, Callable[[FloatArray], FloatArray]] = {
     "relu": lambda inputs: np.maximum(inputs, 0.0),
@@ -75,3 +78,48 @@ def _applied(activation: Any, hidden: FloatArray) -> FloatArray:
             f"activation must keep the shape of what it is given, {hidden.shape}, but it returned {made.shape}."
         )
     return made
+
+
+def gaussian(
+    n: int,
+    p: int,
+    *,
+    covariance: CovarianceLike = None,
+    noise: float = 1.0,
+    beta_star: ArrayLike | None = None,
+    seed: int | np.random.Generator = 0,
+) -> LeastSquares:
+    """Draw a problem with Gaussian features, x ~ N(0, Sigma), and Gaussian noise: y = X beta_star + noise * eta.
+
+    Parameters
+    ----------
+    n, p : int
+        Samples and features.
+    covariance : optional
+        Sigma, as in LeastSquares; None is the isotropic case.
+    noise : float
+        The noise level sigma.
+    beta_star : (p,), optional
+        The truth; by default uniform on the unit sphere.
+    seed : int or numpy Generator
+        Where the randomness comes from.
+
+    Returns
+    -------
+    LeastSquares
+        X of shape (n, p), y of shape (n,), and the truth that they were drawn from.
+
+    >>> gaussian(100, 150, noise=0.5, seed=1)
+    LeastSquares(n=100, p=150, truth known)
+    """
+    n = checks.whole_number("n", n, 1)
+    p = checks.whole_number("p", p, 1)
+    noise = checks.nonnegative("noise", noise)
+    rng = checks.generator("seed", seed)
+    X = checked_covariance(covariance, p).colour(rng.standard_normal((n, p)))
+    if beta_star is None:
+        direction = rng.standard_normal(p)
+        beta_star = direction / np.linalg.norm(direction)
+    beta_star = checks.vector("beta_star", beta_star, p, "one entry per feature")
+    y = X @ beta_star + noise * rng.standard_normal(n)
+    return LeastSquares(X, y, beta_star=beta_star, covariance=covariance, noise=noise)
