@@ -10,9 +10,8 @@ from reshuffle.errors import UnsupportedError
 from reshuffle.problem.blocks import KeptRows
 from reshuffle.problem.row_groups import RowGroups
 from reshuffle.schemes.base import Scheme, Shuffle, Unit, Visit, permutations
-from reshuffle.schemes.full_batch import FullBatch
 from reshuffle.schemes.partition import Batches
-from reshuffle.schemes.random_reshuffling import RandomReshuffling
+from reshuffle.schemes.sample_reshuffling import as_batches
 
 _FEW = 12
 """Batches of which all orders are averaged in no time."""
@@ -118,14 +117,8 @@ class GroupReshuffling(Scheme):
 
     def equivalent(self, n: int) -> Scheme:
         """All rows in one batch are the full batch; a few samples, one per batch, those batches in random order."""
-        sizes, divisors = self.sizes(n), self.step_divisors(n)
-        if not np.array_equal(sizes, divisors):
-            return self
-        if len(sizes) == 1 and sizes[0] == n:
-            return FullBatch()
         # Of more there is no exact mean over orders, but the cavity equation.
-        alone = len(sizes) == self._samples(n) <= _FEW
-        return RandomReshuffling(batch_size=self.rows_per_unit) if alone else self
+        return as_batches(self, n, alone=self.steps(n) == self._samples(n) <= _FEW)
 
 
 def rows_of(groups: IntArray, rows: int) -> IntArray:

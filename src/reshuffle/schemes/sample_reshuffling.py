@@ -71,9 +71,14 @@ class SampleReshuffling(Scheme):
 
     def equivalent(self, n: int) -> Scheme:
         """All rows in one batch are the full batch; one row per batch, those batches in random order."""
-        sizes, divisors = self.sizes(n), self.step_divisors(n)
-        if not np.array_equal(sizes, divisors):
-            return self
-        if len(sizes) == 1 and sizes[0] == n:
-            return FullBatch()
-        return RandomReshuffling(batch_size=1) if len(sizes) == n else self
+        return as_batches(self, n, alone=self.steps(n) == n)
+
+
+def as_batches(scheme: Scheme, n: int, *, alone: bool) -> Scheme:
+    """A scheme of units that are cut, as one of fixed batches: of all rows, or of one unit each (alone)."""
+    sizes = scheme.sizes(n)
+    if not np.array_equal(sizes, scheme.step_divisors(n)):
+        return scheme
+    if len(sizes) == 1 and sizes[0] == n:
+        return FullBatch()
+    return RandomReshuffling(batch_size=scheme.rows_per_unit) if alone else scheme
