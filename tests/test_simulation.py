@@ -9,7 +9,7 @@ import threadpoolctl
 import reshuffle as rs
 from reshuffle.recipe.recipe import Recipe
 from reshuffle.simulation import run_blocks, simulated, single_run_risks
-from reshuffle.simulation.pair_tally import PairTally
+from reshuffle.simulation.estimates import PairTally
 from tests.oracles import brute_force
 from tests.problems import SCHEMES, case, close
 

@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader, IterableDataset, RandomSampler, TensorD
 
 import reshuffle as rs
 from reshuffle.torch import compare, linearize, recipe
-from reshuffle.torch.tangent_kernel import tangent_kernel
+from reshuffle.torch.tangent_problem import tangent_kernel
 from reshuffle.torch.tangents import Tangents
 
 DOUBLE = torch.float64

@@ -19,8 +19,7 @@ from reshuffle.recipe.recipe import Recipe
 from reshuffle.recipe.staged_recipe import arranged
 from reshuffle.schemes import base
 from reshuffle.schemes.base import Scheme
-from reshuffle.simulation.estimates import Simulation
-from reshuffle.simulation.pair_tally import PairTally
+from reshuffle.simulation.estimates import PairTally, Simulation
 from reshuffle.simulation.run_blocks import BLOCK_ENTRIES, MOST_ENTRIES, Block, Trial
 
 _FEW = 512

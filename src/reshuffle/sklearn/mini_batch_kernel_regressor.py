@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from reshuffle._core import FloatArray
 from reshuffle.problem.kernel_features import KernelFeatures
 from reshuffle.run import Run
-from reshuffle.sklearn.checked_data import checked_data, checked_rows
+from reshuffle.sklearn.estimator_data import checked_data, checked_rows
 from reshuffle.sklearn.mini_batch_regressor import MiniBatchRegressor
 
 _OF_TRAINING = (

@@ -15,7 +15,7 @@ from reshuffle.problem.sources.stream import Stream
 from reshuffle.recipe import averages
 from reshuffle.run import Run
 from reshuffle.sklearn import torch_words
-from reshuffle.sklearn.checked_data import checked_data, checked_rows
+from reshuffle.sklearn.estimator_data import checked_data, checked_rows
 from reshuffle.sklearn.streamed_data import chunks_of
 from reshuffle.sklearn.training import untrained
 

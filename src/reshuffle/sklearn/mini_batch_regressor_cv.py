@@ -12,9 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 from reshuffle._core import FloatArray, checks
 from reshuffle.recipe.averages import Average
 from reshuffle.run import Run
-from reshuffle.sklearn.checked_data import Data, checked_data, checked_rows
-from reshuffle.sklearn.cv_table import cv_table
-from reshuffle.sklearn.held_out import HeldOut, by_folds, one_by_one
+from reshuffle.sklearn.estimator_data import Data, checked_data, checked_rows
+from reshuffle.sklearn.held_out import HeldOut, by_folds, cv_table, one_by_one
 from reshuffle.sklearn.mini_batch_regressor import MiniBatchRegressor, Path
 from reshuffle.sklearn.streamed_data import in_memory
 from reshuffle.sklearn.training import untrained

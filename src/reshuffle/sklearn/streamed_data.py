@@ -13,7 +13,7 @@ from reshuffle.problem.sources.opening import opened, opened_rows
 from reshuffle.problem.sources.preparation import Preparation
 from reshuffle.problem.sources.row_source import RowSource, as_numbers
 from reshuffle.problem.sources.stream import Stream
-from reshuffle.sklearn.centring import Centred, is_constant_column
+from reshuffle.sklearn.estimator_data import Centred, is_constant_column
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,5 +1,6 @@
-"""The run behind an estimator, all outputs of which visit the same rows in the same orders."""
+"""The run behind an estimator, whose outputs visit the same rows in the same orders, and a step that is safe."""
 
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -10,11 +11,13 @@ from reshuffle._core import FloatArray
 from reshuffle.problem import LeastSquares
 from reshuffle.recipe import StepLike
 from reshuffle.run import Run, descend
-from reshuffle.schemes import Scheme
+from reshuffle.run.step_search import contracting_step
+from reshuffle.schemes import Scheme, base
 from reshuffle.simulation import simulated_states
-from reshuffle.sklearn.centring import Centred
-from reshuffle.sklearn.safe_step import safe_step, slowed
+from reshuffle.sklearn.estimator_data import Centred
 from reshuffle.sklearn.torch_words import Settings
+
+_HALVINGS = 60
 
 
 class TrainedOutputs:
@@ -36,7 +39,7 @@ class TrainedOutputs:
         if given.learning_rate is not None:
             return self._run(problem, given.learning_rate)
         run = self._run(problem, safe_step(problem, self.scheme, given.weight_decay, given.momentum))
-        return slowed(run) if given.momentum else run
+        return _slowed(run) if given.momentum else run
 
     @property
     def _single_outputs(self) -> list[Run]:
@@ -107,3 +110,41 @@ class TrainedOutputs:
         """Whether the mean iterate has no limit, where the step never changes; nothing is said of a single run."""
         run = self.run
         return not self.single_run and run.recipe.is_constant and not run.converges
+
+
+def safe_step(problem: LeastSquares, scheme: Scheme, penalty: float, momentum: float) -> float:
+    """(1 - momentum) / (L + penalty), with L a bound on the curvature |X_b'X_b| / m_b of every possible batch.
+
+    Without momentum every visit of such a step is a contraction, whatever the order: mean and spread converge. For
+    the full batch it is half of the critical step. Where there is nothing to learn from it is one.
+
+    >>> from reshuffle import FullBatch
+    >>> safe_step(LeastSquares([[1.0], [3.0]], [0.0, 0.0]), FullBatch(), 0.0, 0.0)
+    0.2
+    """
+    problem, scheme = base.fitted(problem, scheme)
+    space, curvature = problem.row_space, 0.0
+    if space.dimension and scheme.visits_samples and problem.stream is not None:
+        whole = problem.blocks([np.arange(len(problem.kept.X))])
+        longest = problem.stream.gathered(_longest, max) / space.scale / space.scale
+        curvature = 2 / contracting_step(scheme, problem.n, whole, longest) * space.scale * space.scale
+    elif space.dimension:
+        blocks = problem.blocks(scheme.partition(problem.n), scheme.divisors(problem.n))
+        curvature = 2 / contracting_step(scheme, problem.n, blocks) * space.scale * space.scale
+    curvature += penalty
+    return (1 - momentum) / curvature if curvature else 1.0
+
+
+def _longest(X: FloatArray, y: FloatArray) -> float:
+    """The largest |x|^2."""
+    return float(np.square(X).sum(axis=1).max())
+
+
+def _slowed(run: Run) -> Run:
+    """The same run with its step halved until its mean converges: no bound on visits is proof with momentum."""
+    for _ in range(_HALVINGS):
+        if run.converges:
+            return run
+        step = run.recipe.at(0).step / 2
+        run = Run(run.problem, run.scheme, replace(run.recipe, schedule=step), run.start, run.accuracy)
+    return run

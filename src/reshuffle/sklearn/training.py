@@ -10,8 +10,7 @@ from reshuffle._core import checks
 from reshuffle.problem.sources.stream import Stream
 from reshuffle.schemes import Scheme
 from reshuffle.sklearn import torch_words
-from reshuffle.sklearn.centring import centred
-from reshuffle.sklearn.checked_data import Data, with_weight
+from reshuffle.sklearn.estimator_data import Data, centred, with_weight
 from reshuffle.sklearn.streamed_data import centred_stream
 from reshuffle.sklearn.trained_outputs import TrainedOutputs
 

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from reshuffle._core import FloatArray
-from reshuffle.torch.imported import torch_itself
 from reshuffle.torch.tangents import Tangents, checked_outputs
+from reshuffle.torch.torch_models import torch_itself
 
 _LOOKED_AT = 2
 """Samples whose gradients are compared with what layers tell."""

@@ -12,11 +12,10 @@ from numpy.typing import ArrayLike
 from reshuffle._core import FloatArray, IntArray, checks
 from reshuffle._core.progress import track
 from reshuffle.run import Run
-from reshuffle.torch.collected import collected
-from reshuffle.torch.devices import device_of
 from reshuffle.torch.drawn_runs import DrawnRuns
-from reshuffle.torch.imported import torch_itself
+from reshuffle.torch.every_sample import collected
 from reshuffle.torch.lazy_network import LazyNetwork, linearize
+from reshuffle.torch.torch_models import device_of, torch_itself
 from reshuffle.torch.training_loop import TrainingLoop, recipe
 
 

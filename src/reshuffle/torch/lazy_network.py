@@ -13,14 +13,12 @@ from reshuffle.epoch.accuracy import Accuracy
 from reshuffle.epoch.choice import decomposition_choice
 from reshuffle.problem.kernel_features import KernelFeatures
 from reshuffle.run import Run, critical_step
-from reshuffle.torch.collected import collected, learned_numbers
-from reshuffle.torch.devices import device_of, moved
 from reshuffle.torch.drawn_runs import DrawnRuns
-from reshuffle.torch.frozen_features import require_settled
+from reshuffle.torch.every_sample import collected, learned_numbers
 from reshuffle.torch.linear_steps import linear_steps
-from reshuffle.torch.tangent_kernel import tangent_kernel
-from reshuffle.torch.tangent_problem import TangentProblem
+from reshuffle.torch.tangent_problem import TangentProblem, tangent_kernel
 from reshuffle.torch.tangents import Tangents
+from reshuffle.torch.torch_models import device_of, moved, require_settled
 from reshuffle.torch.training_loop import TrainingLoop
 
 

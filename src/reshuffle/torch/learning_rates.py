@@ -9,7 +9,7 @@ from reshuffle._core import checks
 from reshuffle.errors import UnsupportedError
 from reshuffle.recipe import schedules
 from reshuffle.recipe.step_schedule import PACES, StepSchedule
-from reshuffle.torch.imported import kind, torch_itself
+from reshuffle.torch.torch_models import kind, torch_itself
 
 _KNOWN: Mapping[str, Callable[[Any, float, float, str], StepSchedule]] = {
     "StepLR": lambda given, step, unit, per: schedules.StepDecay(step, given.step_size, given.gamma, per=per),

@@ -1,4 +1,4 @@
-"""A linear head on a frozen backbone: the problem that training it solves."""
+"""A linear head on a frozen backbone: its features, and the problem that training it solves."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,9 +7,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from reshuffle._core import AnyArray, FloatArray, checks
+from reshuffle._core.progress import track
+from reshuffle.errors import UnsupportedError
 from reshuffle.problem import LeastSquares
 from reshuffle.run import Run
-from reshuffle.torch.frozen_features import features
+from reshuffle.torch.every_sample import pairs
+from reshuffle.torch.torch_models import device_of, kind, moved, placed, require_settled, torch_itself
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,5 +136,57 @@ def _classes(labels: AnyArray, asked: int | None) -> int:
 
 
 def _seen(backbone: Any, loader: Any, has_bias: bool, device: Any) -> tuple[FloatArray, AnyArray]:
-    X, targets = features(backbone, loader, device)
+    X, targets = _features(backbone, loader, device)
     return (np.column_stack([X, np.ones(len(X))]) if has_bias else X), targets
+
+
+def _features(backbone: Any, loader: Any, device: Any = None) -> tuple[FloatArray, AnyArray]:
+    """The features (n, d), in float64, and the targets of all samples, one batch in memory at a time.
+
+    Parameters
+    ----------
+    backbone : torch.nn.Module
+        Makes (m, d) of a batch; in evaluation mode wherever that matters.
+    loader : torch.utils.data.DataLoader
+    device : optional
+        Where it computes; by default where the parameters of the backbone are.
+
+    >>> torch = torch_itself()
+    >>> loader = [(torch.eye(2), torch.tensor([0, 1]))]
+    >>> _features(torch.nn.Identity(), loader)[0].tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    torch = torch_itself()
+    require_settled(backbone)
+    where = device_of(backbone, device)
+    found: list[FloatArray] = []
+    targets: list[AnyArray] = []
+    with torch.inference_mode(), placed(backbone, where):
+        for inputs, answers in track(pairs(loader), None, "computing features"):
+            found.append(_rows(backbone(moved(inputs, where))))
+            targets.append(answers)
+            if len(found[-1]) != len(answers):
+                raise ValueError(
+                    f"backbone must make one row per sample, but it made {len(found[-1])} of {len(answers)}."
+                )
+    return np.concatenate(found), np.concatenate(targets)
+
+
+def _rows(made: Any) -> FloatArray:
+    torch = torch_itself()
+    if not isinstance(made, torch.Tensor):
+        raise UnsupportedError(
+            f"backbone must return a tensor, but it returns a {kind(made)}; "
+            "wrap it in a module that takes the one needed."
+        )
+    if made.ndim != 2:
+        raise ValueError(
+            f"backbone must return features of shape (samples, d), but their shape is {tuple(made.shape)}; add "
+            "torch.nn.Flatten() or a pooling."
+        )
+    if made.dtype not in (torch.float32, torch.float64):
+        raise UnsupportedError(
+            f"features must be float32 or float64, but they are {made.dtype}, which is too coarse to answer from; "
+            "call .float() on the backbone."
+        )
+    return np.asarray(made.cpu(), dtype=np.float64)

@@ -6,9 +6,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from reshuffle._core import FloatArray, IntArray
-from reshuffle.torch.imported import torch_itself
 from reshuffle.torch.layer_signals import LayerSignals, layer_signals
 from reshuffle.torch.tangents import Tangents
+from reshuffle.torch.torch_models import torch_itself
 
 _SAMPLES = 1 << 12
 """Samples times runs whose outputs are computed at a time."""

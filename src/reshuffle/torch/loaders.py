@@ -17,7 +17,7 @@ from reshuffle.schemes import (
 )
 from reshuffle.schemes.group_reshuffling import rows_of
 from reshuffle.schemes.partition import Partition
-from reshuffle.torch.imported import kind, torch_itself
+from reshuffle.torch.torch_models import kind, torch_itself
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,7 @@ import numpy as np
 
 from reshuffle._core import FloatArray
 from reshuffle.errors import UnsupportedError
-from reshuffle.torch.frozen_features import require_settled
-from reshuffle.torch.imported import forward_derivative, kind, torch_itself
+from reshuffle.torch.torch_models import forward_derivative, kind, require_settled, torch_itself
 
 _BYTES = 1 << 28
 """Of gradients that are held at a time."""

@@ -11,8 +11,7 @@ from reshuffle._core import AnyArray, FloatArray, IntArray
 from reshuffle.problem.batch_factors import BatchFactors
 from reshuffle.problem.outputs import checked_responses
 from reshuffle.problem.row_groups import RowGroups
-from reshuffle.problem.sources.response_columns import response_columns
-from reshuffle.problem.sources.row_source import RowSource, as_numbers
+from reshuffle.problem.sources.row_source import RowSource, as_numbers, response_columns
 from reshuffle.problem.sources.stream import Prepare, Stream
 
 Part = TypeVar("Part")

@@ -11,10 +11,8 @@ import numpy as np
 
 from reshuffle._core import AnyArray, FloatArray
 from reshuffle.problem.outputs import checked_responses
-from reshuffle.problem.sources import arrow_tables, dask_rows
-from reshuffle.problem.sources.array_files import ArrayFiles
-from reshuffle.problem.sources.response_columns import response_columns
-from reshuffle.problem.sources.row_source import ArrayRows, RowSource, as_numbers
+from reshuffle.problem.sources import dask_rows, row_files
+from reshuffle.problem.sources.row_source import ArrayRows, RowSource, as_numbers, response_columns
 from reshuffle.problem.sources.stream import Stream
 from reshuffle.problem.weights import checked_weights
 
@@ -72,10 +70,10 @@ def opened_rows(X: Any, names: Sequence[str] | None) -> RowSource | None:
     if isinstance(X, str | os.PathLike):
         paths = _files("X", Path(X))
         if paths[0].suffix == ".npy":
-            return ArrayFiles("X", paths)
-        X = arrow_tables.dataset_of(paths)
-    if arrow_tables.is_dataset(X):
-        return arrow_tables.TableRows("X", X, names or arrow_tables.column_names(X))
+            return row_files.ArrayFiles("X", paths)
+        X = row_files.dataset_of(paths)
+    if row_files.is_dataset(X):
+        return row_files.TableRows("X", X, names or row_files.column_names(X))
     return ArrayRows(X) if isinstance(X, np.memmap) and X.ndim == 2 and X.nbytes > IN_MEMORY else None
 
 
@@ -90,9 +88,9 @@ def _opened_pair(X: Any, y: Any, most: float) -> tuple[RowSource, RowSource] | N
     if isinstance(X, str | os.PathLike):
         paths = _files("X", Path(X))
         if paths[0].suffix == ".npy":
-            return ArrayFiles("X", paths), _responses(y)
-        X = arrow_tables.dataset_of(paths)
-    if arrow_tables.is_dataset(X):
+            return row_files.ArrayFiles("X", paths), _responses(y)
+        X = row_files.dataset_of(paths)
+    if row_files.is_dataset(X):
         return _of_table(X, y)
     if isinstance(X, np.memmap) and X.nbytes > most and X.ndim == 2:
         return ArrayRows(X), _responses(y)
@@ -126,10 +124,10 @@ def _responses(y: Any) -> RowSource:
             )
         paths = _files("y", path)
         if paths[0].suffix == ".npy":
-            return _single_column(ArrayFiles("y", paths))
-        y = arrow_tables.dataset_of(paths)
-    if arrow_tables.is_dataset(y):
-        return _single_column(arrow_tables.TableRows("y", y, arrow_tables.column_names(y)))
+            return _single_column(row_files.ArrayFiles("y", paths))
+        y = row_files.dataset_of(paths)
+    if row_files.is_dataset(y):
+        return _single_column(row_files.TableRows("y", y, row_files.column_names(y)))
     if isinstance(y, np.memmap) and y.ndim in (1, 2):
         return ArrayRows(y)
     if dask_rows.is_dask(y):
@@ -155,12 +153,12 @@ class _Column(RowSource):
 
 
 def _of_table(dataset: Any, y: Any) -> tuple[RowSource, RowSource]:
-    names = arrow_tables.column_names(dataset)
+    names = row_files.column_names(dataset)
     # A name that is no column may be that of a file.
     is_path = isinstance(y, str) and y not in names and Path(y).exists()
     chosen = None if is_path else response_columns(y, names)
     if chosen is None:
-        return arrow_tables.TableRows("X", dataset, names), _responses(y)
+        return row_files.TableRows("X", dataset, names), _responses(y)
     rest = [name for name in names if name not in chosen]
-    responses = arrow_tables.TableRows("y", dataset, chosen)
-    return arrow_tables.TableRows("X", dataset, rest), _Column(responses) if isinstance(y, str) else responses
+    responses = row_files.TableRows("y", dataset, chosen)
+    return row_files.TableRows("X", dataset, rest), _Column(responses) if isinstance(y, str) else responses

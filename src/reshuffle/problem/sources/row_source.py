@@ -2,7 +2,7 @@
 
 import mmap
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,8 @@ from reshuffle._core import AnyArray, FloatArray
 
 CHUNK = 1 << 21
 """Entries that are read at a time."""
+_SHOWN = 10
+"""Names of columns in a message."""
 
 
 class RowSource(ABC):
@@ -110,3 +112,23 @@ def as_numbers(name: str, chunk: AnyArray, start: int) -> FloatArray:
             f"{name} must be finite, but {name}[{index}] is {array[where]}; drop or impute such rows first."
         )
     return array
+
+
+def response_columns(y: Any, names: Sequence[str]) -> list[str] | None:
+    """The columns of a table that y names: one, or a list of several; None if it is no name.
+
+    >>> response_columns("price", ["rooms", "price"])
+    ['price']
+    >>> response_columns("cost", ["rooms", "price"])
+    Traceback (most recent call last):
+    ...
+    ValueError: y must name a column of X, but 'cost' is none of them: 'rooms', 'price'.
+    """
+    chosen = [y] if isinstance(y, str) else y
+    if not (isinstance(chosen, list | tuple) and chosen and all(isinstance(each, str) for each in chosen)):
+        return None
+    missing = [name for name in chosen if name not in names]
+    if missing:
+        shown = ", ".join(map(repr, names[:_SHOWN])) + (", ..." if len(names) > _SHOWN else "")
+        raise ValueError(f"y must name a column of X, but {missing[0]!r} is none of them: {shown}.")
+    return list(chosen)

@@ -1,0 +1,126 @@
+"""The largest step at which the mean iterate converges, with proof: Z(step) is a polynomial, known at all steps."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from reshuffle._core.progress import track
+from reshuffle._core.threads import few_threads
+from reshuffle.epoch import mean_map
+from reshuffle.epoch.accuracy import require_affordable
+from reshuffle.epoch.tasks import Task, task
+from reshuffle.problem.least_squares import LeastSquares
+from reshuffle.run.step_search.first_failures import first_zero
+from reshuffle.run.step_search.matrix_polynomial import MatrixPolynomial
+from reshuffle.run.step_search.steps_from_norms import contracting_step, linear_critical_step
+from reshuffle.schemes.base import Scheme, Shuffle
+
+_WINDOW, _REACH, _STRETCH = 1.25, 4.0, 1e3
+"""Up to which multiple of a step bounds of derivatives are sharp; up to which the mean is interpolated, at most; by
+how far it may stretch there."""
+BUDGET = 1e13
+"""Operations that may be spent on a critical step: ten minutes or so."""
+
+
+def is_certified(problem: LeastSquares, scheme: Scheme) -> bool:
+    """Whether `certified_step` knows the mean at all steps it needs, within its budget."""
+    if scheme.steps(problem.n) == 1 or scheme.shuffle is not Shuffle.EVERY_EPOCH:
+        return True
+    blocks = problem.blocks(scheme.partition(problem.n), scheme.divisors(problem.n))
+    price = task(scheme, problem.n, blocks, 1.0)
+    return (price.degree + 1) * price.exact_flops <= BUDGET
+
+
+def certified_step(problem: LeastSquares, scheme: Scheme) -> float:
+    """The step up to which the mean iterate converges, to a relative precision of 1e-9.
+
+    For full batch and with replacement it is 2 / |W|. For reshuffling, every step below 2 / max |W_b| converges,
+    since each visit then shrinks what it sees; from there on Z(step), a polynomial of degree B - 1,
+    is followed exactly through its values at Chebyshev nodes until it stops being positive definite on the row
+    space, or B step Z reaches 2. Intervals are passed only once a bound on the derivative excludes a crossing.
+
+    >>> import reshuffle as rs
+    >>> problem = rs.LeastSquares([[1.0], [3.0]], [0.0, 0.0])
+    >>> round(rs.critical_step(problem, rs.FullBatch()), 12)  # 2 / ((1 + 9) / 2)
+    0.4
+    """
+    if scheme.steps(problem.n) == 1 or scheme.shuffle is Shuffle.EVERY_STEP:
+        return linear_critical_step(problem, scheme)
+    visited = sum(len(part) for part in scheme.partition(problem.n))
+    if visited < len(problem.kept.X):
+        # Rows that are never visited must not count as directions to be learned. Those that are come first.
+        problem = problem.of_first(visited)
+    blocks = problem.blocks(scheme.partition(problem.n), scheme.divisors(problem.n))
+    if problem.rank == 0:
+        return math.inf
+
+    def at(step: float) -> Task:
+        return task(scheme, problem.n, blocks, step)
+
+    price = at(1.0)
+    if math.isfinite(price.exact_flops):
+        require_affordable(
+            (price.degree + 1) * price.exact_flops, BUDGET, f"the critical step of {price.steps} batches",
+            "try fewer batches, or stability() of descend(...) at the steps of interest",
+        )  # fmt: skip
+    with few_threads(math.sqrt(blocks.rows.size)):
+        scaled = _critical_scaled_step(contracting_step(scheme, problem.n, blocks), at)
+    return scaled / problem.row_space.scale / problem.row_space.scale
+
+
+def _critical_scaled_step(low: float, at: Callable[[float], Task]) -> float:
+    while True:
+        # The visits at a step f times the contracting one stretch by 2 f - 1 at most: their product is kept near
+        # enough to 1 that what its size costs in rounding is a fraction of the precision.
+        reach = low * float(np.clip((1 + _STRETCH ** (1 / (at(low).degree + 1))) / 2, _WINDOW, _REACH))
+        mean = _Interpolated(at, low, reach)
+        while low < reach:
+            high = min(_WINDOW * low, reach)
+            crossing = _Window(mean, low, high).first_crossing()
+            if crossing is not None:
+                return crossing
+            low = high
+
+
+class _Interpolated:
+    """The whitened kernel of Z, and Z in the coordinates of its factor, exactly at all steps from few of them."""
+
+    def __init__(self, at: Callable[[float], Task], low: float, high: float):
+        steps = MatrixPolynomial.nodes(at(low).degree + 1, low, high)
+        means = [at(float(step)).exact() for step in track(steps, len(steps), "interpolating in the step")]
+        self.batches = means[0].stride / float(steps[0])
+        # The factor does not depend on the step, and neither does its QR decomposition.
+        whitened = [mean_map.whitened(mean) for mean in means]
+        kernels = [kernel for *_, kernel in whitened]
+        triangle = whitened[0][1]
+        self.kernel = MatrixPolynomial(kernels, low, high)
+        self.Z = MatrixPolynomial([triangle.T @ kernel @ triangle for kernel in kernels], low, high)
+
+
+class _Window:
+    """Steps from `low` to `high`, in which convergence is decided.
+
+    It means that two symmetric matrices are positive definite: the kernel, which has the signs of
+    the eigenvalues of Z however badly X is conditioned, and 2 I - B step Z.
+    """
+
+    def __init__(self, mean: _Interpolated, low: float, high: float):
+        self.low, self.high, self.batches = low, high, mean.batches
+        self.kernel, self.Z = mean.kernel.within(low, high), mean.Z.within(low, high)
+
+    def first_crossing(self) -> float | None:
+        """The smallest step in the window at which one of the two stops being positive definite, or None."""
+        gaps = (
+            lambda step: self.kernel.eigenvalue(step, 0),
+            lambda step: 2 - self.batches * step * self.Z.eigenvalue(step, -1),
+        )
+        slopes = (
+            self.kernel.derivative_bound,
+            self.batches * (self.Z.bound + self.high * self.Z.derivative_bound),
+        )
+        curvatures = (
+            self.kernel.curvature_bound,
+            self.batches * (2 * self.Z.derivative_bound + self.high * self.Z.curvature_bound),
+        )
+        return first_zero(gaps, slopes, curvatures, self.low, self.high)
