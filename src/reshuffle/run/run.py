@@ -203,7 +203,7 @@ class Run(JudgedRun):
         constant = replace(self.recipe, schedule=checks.nonnegative("step", step), divisor=1)
         made = Run(self.problem, self.scheme, constant, self.start, self.accuracy)
         if self._modes is not None and made._modes is not None and not made._modes.epoch.reads_samples:
-            made._modes.epoch.__dict__["blocks"] = self._modes.epoch.blocks
+            made._modes.epoch.adopt(self._modes.epoch.blocks, None)
         return made
 
     def step_intervals(self, steps: Sequence[float]) -> list[Interval]:

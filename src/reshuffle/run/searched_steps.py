@@ -157,7 +157,6 @@ def mean_square_step(at_rest: AffineEngine, is_symmetric: bool, start: float) ->
 def _with_step(at_rest: AffineEngine, step: float) -> AffineEngine:
     made = at_rest.with_recipe(replace(at_rest.recipe, schedule=step))
     made.accuracy = _FIRST_DRAWS
-    made.__dict__.pop("choice", None)
     return made
 
 
