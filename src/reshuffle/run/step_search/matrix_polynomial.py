@@ -14,8 +14,9 @@ class MatrixPolynomial:
 
     def __init__(self, values: list[FloatArray], low: float, high: float):
         self.low, self.high = low, high
-        nodes = chebyshev.chebpts1(len(values))
-        transform = np.linalg.inv(chebyshev.chebvander(nodes, len(values) - 1))
+        # At these nodes Chebyshev's polynomials are orthogonal: n / 2 is the square of each, n that of the first.
+        transform = chebyshev.chebvander(chebyshev.chebpts1(len(values)), len(values) - 1).T * (2 / len(values))
+        transform[0] /= 2
         self.coefficients = [_combination(weights, values) for weights in transform]
 
     @cached_property
