@@ -4,6 +4,7 @@ from typing import cast
 
 import numpy as np
 import scipy.linalg
+from numpy.polynomial import chebyshev
 from scipy.linalg import lapack
 
 from reshuffle._core import FloatArray
@@ -156,3 +157,16 @@ def root_mean_square(values: FloatArray) -> float:
     3.5355
     """
     return norm(values) / len(values) ** 0.5 if len(values) else 0.0
+
+
+def chebyshev_transform(count: int) -> FloatArray:
+    """Coefficients of Chebyshev's polynomials from values at `count` of his nodes, (m, m).
+
+    At the nodes they are orthogonal: m / 2 is the sum of squares of each, m that of the first.
+
+    >>> print(chebyshev_transform(3) @ np.square(chebyshev.chebpts1(3)))
+    [0.5 0.  0.5]
+    """
+    transform = chebyshev.chebvander(chebyshev.chebpts1(count), count - 1).T * (2 / count)
+    transform[0] /= 2
+    return np.asarray(transform)

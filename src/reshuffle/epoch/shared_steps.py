@@ -11,6 +11,7 @@ import numpy as np
 from numpy.polynomial import chebyshev
 
 from reshuffle._core import FloatArray
+from reshuffle._core.numerics import chebyshev_transform
 from reshuffle._core.threads import few_threads
 from reshuffle.epoch import choice
 from reshuffle.epoch.accuracy import Accuracy
@@ -47,8 +48,7 @@ class Interval:
     @property
     def _transform(self) -> FloatArray:
         """Coefficients of Chebyshev polynomials from values at the nodes (m, m)."""
-        count = len(self.nodes)
-        return np.asarray(np.linalg.inv(chebyshev.chebvander(chebyshev.chebpts1(count), count - 1)))
+        return chebyshev_transform(len(self.nodes))
 
     @property
     def must_vanish(self) -> FloatArray:

@@ -7,6 +7,7 @@ import scipy.linalg
 from numpy.polynomial import chebyshev
 
 from reshuffle._core import FloatArray
+from reshuffle._core.numerics import chebyshev_transform
 
 
 class MatrixPolynomial:
@@ -14,10 +15,7 @@ class MatrixPolynomial:
 
     def __init__(self, values: list[FloatArray], low: float, high: float):
         self.low, self.high = low, high
-        # At these nodes Chebyshev's polynomials are orthogonal: n / 2 is the square of each, n that of the first.
-        transform = chebyshev.chebvander(chebyshev.chebpts1(len(values)), len(values) - 1).T * (2 / len(values))
-        transform[0] /= 2
-        self.coefficients = [_combination(weights, values) for weights in transform]
+        self.coefficients = [_combination(weights, values) for weights in chebyshev_transform(len(values))]
 
     @cached_property
     def _norms(self) -> FloatArray:
