@@ -62,3 +62,18 @@ def test_samples_are_left_out_whole_where_batches_are_an_equivalent_scheme(schem
         others[members], responses[members] = 0.0, 0.0
         run = rs.descend(rs.LeastSquares(others, responses), scheme, STEP, momentum=momentum)
         close(found.residuals[:, members], y[members] - run.iterate(epochs) @ X[members].T)
+
+
+@pytest.mark.parametrize(
+    "scheme",
+    [
+        rs.GroupReshuffling(2, 1),
+        rs.GroupReshuffling(4, batch_size=3),
+        rs.GroupReshuffling(4, batch_size=2, drop_last=True),
+    ],
+    ids=repr,
+)
+def test_the_critical_step_of_one_batch_of_samples_is_that_of_all_rows(scheme):
+    X, y = rows_of_samples(3, 2)
+    found = rs.critical_step(rs.LeastSquares(X, y), scheme)
+    close(found, 2 / np.linalg.eigvalsh(X.T @ X / len(X)).max())
