@@ -159,11 +159,12 @@ def _shuffled_samples(scheme: Scheme, n: int, blocks: Blocks, step: float) -> Ta
     """All n! orders of the samples: sums over words of distinct samples, of up to four batches."""
     steps, rank, most = scheme.steps(n), blocks.rows.shape[1], _MOST_SAMPLE_BATCHES
     sizes, divisors = scheme.sizes(n), scheme.step_divisors(n)
+    weights = np.full(len(blocks.rows), 1 / n)
     approximation = Approximation(
-        whitened=cache(lambda: Whitened.of(blocks.rows, np.full(n, 1 / n), steps * step, blocks.offsets)),
+        whitened=cache(lambda: Whitened.of(blocks.rows, weights, steps * step, blocks.offsets)),
         coefficients=lambda: series.sample_coefficients(sizes / divisors, blocks.batches),
         contracts=False,
-        draw=lambda whitened: _sample_orders(scheme, n),
+        draw=lambda whitened: _sample_orders(scheme, n, len(blocks.rows) // blocks.batches),
         control=lambda whitened: LinearPart(whitened, sizes / divisors),
         shares=sizes / divisors,
         has_cavity=visiting.are_alike(sizes / divisors),
@@ -201,14 +202,15 @@ def _refuse(steps: int, most: int) -> MeanMap:
     )
 
 
-def _sample_orders(scheme: Scheme, n: int) -> DrawOrder:
-    """Draw all samples in random order, cut into batches."""
+def _sample_orders(scheme: Scheme, n: int, kept: int) -> DrawOrder:
+    """Draw all samples in random order, cut into batches; so many rows are kept of each sample."""
     divisors, size = scheme.step_divisors(n), scheme.rows_per_unit
-    shares, offsets = n / (len(divisors) * divisors), np.concatenate([[0], np.cumsum(scheme.sizes(n))])
+    shares = n / (len(divisors) * divisors)
+    offsets = np.concatenate([[0], np.cumsum(scheme.sizes(n) // size * kept)])
 
     def draw(rng: np.random.Generator) -> Order:
         order = rng.permutation(n // size)
-        return Order(rows_of(order, size)[: int(offsets[-1])], offsets, shares)
+        return Order(rows_of(order, kept)[: int(offsets[-1])], offsets, shares)
 
     return draw
 

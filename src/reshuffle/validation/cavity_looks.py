@@ -106,16 +106,16 @@ def _sampled(descent: Descent) -> _Sampled:
     n, shares = descent.problem.n, _shares(descent)
     rows, steps = descent.rows(np.arange(n)), len(shares)
     whitened = Whitened.of(rows, np.full(n, 1 / n), steps * descent.step, np.arange(n + 1))
-    k = len(whitened.paces)
-    still = np.divide(descent.shrinkage, whitened.paces, out=np.zeros(k), where=whitened.paces > 0).reshape(
-        1, 1, k
-    )
+    # What a penalty takes of a slow mode is many times its pace: beside both together everything is of size one.
+    grades = whitened.paces + steps * descent.shrinkage
+    grades[grades == 0] = 1.0
     visiting = Visiting(
-        rows=whitened.orthonormal, grades=whitened.paces[np.newaxis], still=still, entry=np.ones(1),
+        rows=whitened.orthonormal * np.sqrt(whitened.paces / grades), grades=grades[np.newaxis],
+        still=(descent.shrinkage / grades)[np.newaxis, np.newaxis], entry=np.ones(1),
         weight=float(shares[0]) / steps, last=1.0, steps=steps,
     )  # fmt: skip
     responses = descent.responses(np.arange(n), rows) / np.sqrt(n)
-    # c = V diag(1 / norms) v, with v = Y^1/2 s.
+    # c = V s / sqrt(B step), whatever Y is in v = Y^1/2 s.
     origin = (whitened.factor @ descent.origin) / np.sqrt(whitened.paces)[:, np.newaxis]
     return _Sampled(visiting, responses, -descent.shrinkage * origin, descent.shrinkage)
 
@@ -155,7 +155,7 @@ class _Learning:
         before = np.vstack([np.zeros((1, sums.shape[1])), sums[:-1]])[nodes.nodes]
         # What all samples together take back is solved for, mode by mode: in rounds it is powers of the pace of an
         # epoch over factorials, and between nodes those do not come to an end.
-        taken = visiting.weight * visiting.grades[0] + sampled.shrinkage
+        taken = visiting.weight * visiting.squares * visiting.grades[0] + sampled.shrinkage
         implicit = np.eye(len(before)) + taken[:, np.newaxis, np.newaxis] * before
         self._learned = np.zeros((len(nodes.nodes), k, sampled.responses.shape[1]))
         mean = self._learned

@@ -69,6 +69,9 @@ class LeavingOut:
         run, recipe = self.run, self.run.recipe
         if not recipe.is_constant or recipe.average or recipe.unpenalized:
             return None
+        if run.scheme.rows_per_unit > 1:
+            # Formulas leave out single rows, also where batches of whole samples are an equivalent scheme.
+            return None
         scheme = run.scheme.equivalent(run.problem.n)
         descent = Descent(run.problem, scheme, recipe.at(0), run.start, self._factors)
         return families.formula(descent, run.accuracy.budget)

@@ -25,7 +25,8 @@ def linear_critical_step(problem: LeastSquares, scheme: Scheme) -> float:
     parts, divisors = scheme.partition(problem.n), scheme.divisors(problem.n)
     weights = np.zeros(len(X))
     for part, divisor in zip(parts, divisors, strict=True):
-        weights[part] = 1 / (len(parts) * divisor)
+        # Of samples that are cut into batches anew the divisor is one, however many rows each has.
+        weights[part] = 1 / (len(parts) * divisor * scheme.rows_per_unit)
     top = largest_eigenvalue(X, weights, scale)
     return 2 / top / scale / scale if top else math.inf
 
