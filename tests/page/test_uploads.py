@@ -159,7 +159,7 @@ def test_a_name_leads_nowhere_but_into_the_folder(tmp_path, name):
 def test_nothing_is_taken_but_at_an_address_of_ours():
     from starlette.responses import PlainTextResponse
 
-    from reshuffle.page.letterbox import Letterbox
+    from reshuffle.page.guard import Letterbox
 
     async def story(method, path, chunks):
         letterbox = Letterbox()

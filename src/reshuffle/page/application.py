@@ -14,7 +14,7 @@ from reshuffle import __version__
 from reshuffle.page import address, uploads
 from reshuffle.page.conversation import Conversation
 from reshuffle.page.forms import entry
-from reshuffle.page.letterbox import Letterbox
+from reshuffle.page.guard import Letterbox
 from reshuffle.page.tab import Tab
 from reshuffle.page.tabs import TABS
 from reshuffle.page.workshop import Workshop

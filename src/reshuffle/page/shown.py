@@ -1,7 +1,24 @@
-"""What a tab answers, as data: sentences, pictures, tables and programs. How they look is not known here."""
+"""What a tab answers, as data: sentences, pictures, tables and programs, or why it does not; not how they look."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
+
+from reshuffle.cli.complaints import explain
+
+TOO_LONG = "This took longer than {seconds:g} seconds and was stopped; {advice}."
+_OPTIONS = {"target": "the target", "drop": "Leave out", "one-hot": "Columns of categories"}
+_ADVICE: tuple[tuple[str, Any], ...] = (
+    (r"encode categories with --one-hot .+, or leave the column out with --drop .+\.$",
+     "tick it under Columns of categories, or under Leave out."),
+    (r"leave (it|the column) out with --drop .+\.$", "tick it under Leave out."),
+    (r"^--one-hot (.+) must be a column of categories", r"\1 must be a column of categories"),
+    (r"^--(target|drop|one-hot) ", lambda found: f"{_OPTIONS[found[1]]} "),
+    (r"beside --target", "beside the target"),
+    (r"a copy of --target", "a copy of the target"),
+)  # fmt: skip
+"""What the command line advises, in the words of the page; names of columns stay as they are."""
 
 
 @dataclass(frozen=True)
@@ -84,3 +101,24 @@ class Refused:
     sentence: str
     offers: Mapping[str, Sequence[str]] = field(default_factory=dict)
     chosen: Mapping[str, str] = field(default_factory=dict)
+
+
+def complaint(error: Exception) -> str:
+    """What went wrong, as a sentence.
+
+    >>> complaint(ValueError("--target must be a column of a.csv, but it is 'x'."))
+    "The target must be a column of a.csv, but it is 'x'."
+    >>> complaint(ValueError("column 'a b' is constant; leave it out with --drop 'a b'."))
+    "Column 'a b' is constant; tick it under Leave out."
+    """
+    message = " ".join(explain(error)[0].split()) or f"unexpected {type(error).__name__}"
+    for pattern, words in _ADVICE:
+        message = re.sub(pattern, words, message)
+    return _sentence(message)
+
+
+def _sentence(text: str) -> str:
+    """With a capital at its beginning, if that is a word, and a full stop at its end."""
+    text = text if text.endswith((".", "!", "?")) else f"{text}."
+    first = text.partition(" ")[0]
+    return text[0].upper() + text[1:] if first.isalpha() and len(first) > 1 else text
