@@ -9,7 +9,7 @@ import pytest
 from reshuffle.cli.complaints import InputError
 from reshuffle.page import uploads
 from reshuffle.page.page_elements import body, comma_separated
-from reshuffle.page.shown import Refused, Shown
+from reshuffle.page.tab import Refused, Shown
 from reshuffle.page.tabs import own_data
 from reshuffle.page.worker import answer
 

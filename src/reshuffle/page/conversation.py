@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from reshuffle.page import address, page_elements
-from reshuffle.page.shown import Refused, Shown
-from reshuffle.page.tab import Tab
+from reshuffle.page.tab import Refused, Shown, Tab
 from reshuffle.page.workshop import Workshop
 
 SETTLED = 0.35

@@ -11,7 +11,7 @@ from htmltools import HTML, Tag, TagList, tags
 
 from reshuffle.page import drawing
 from reshuffle.page.fields import Choice, Column, Columns, Field, Slider, Switch, Text, Upload, Whole
-from reshuffle.page.shown import Picture, Shown, Table
+from reshuffle.page.tab import Picture, Shown, Table
 
 Attributes: TypeAlias = dict[str, str | float | bool | HTML | None]
 _ACCEPTED = ".csv,.tsv,.txt,text/csv"
