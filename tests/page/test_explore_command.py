@@ -11,7 +11,7 @@ import urllib.request
 import pytest
 
 from reshuffle.page.guard import is_from_here
-from reshuffle.page.shown import Shown
+from reshuffle.page.tab import Shown
 from reshuffle.page.workshop import Lane
 from tests.cli.terminal import run
 from tests.page import chromium

@@ -8,8 +8,8 @@ import pytest
 
 from reshuffle.cli.complaints import InputError
 from reshuffle.page import uploads
-from reshuffle.page.answer_html import body, comma_separated
-from reshuffle.page.shown import Refused, Shown
+from reshuffle.page.page_elements import body, comma_separated
+from reshuffle.page.tab import Refused, Shown
 from reshuffle.page.tabs import own_data
 from reshuffle.page.worker import answer
 
@@ -159,7 +159,7 @@ def test_a_name_leads_nowhere_but_into_the_folder(tmp_path, name):
 def test_nothing_is_taken_but_at_an_address_of_ours():
     from starlette.responses import PlainTextResponse
 
-    from reshuffle.page.letterbox import Letterbox
+    from reshuffle.page.guard import Letterbox
 
     async def story(method, path, chunks):
         letterbox = Letterbox()

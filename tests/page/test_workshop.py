@@ -9,8 +9,7 @@ import pytest
 
 from reshuffle.page import workshop
 from reshuffle.page.conversation import Conversation
-from reshuffle.page.shown import Refused, Shown
-from reshuffle.page.tab import Stage, Tab
+from reshuffle.page.tab import Refused, Shown, Stage, Tab
 from reshuffle.page.tabs import without_data
 from reshuffle.page.workshop import Lane
 

@@ -12,7 +12,7 @@ import pytest
 import xarray
 
 import reshuffle as rs
-from reshuffle.sweeps import cell_answers, fingerprint, shared_work
+from reshuffle.sweeps import fingerprint, grid_answers, shared_work
 
 PROBLEM = rs.gaussian(20, 6, noise=0.5, seed=1)
 OVER = {"batches": [2, 3], "alpha": [0.1, 0.2, 0.3]}
@@ -26,7 +26,7 @@ def swept(cache, problem=PROBLEM, over=OVER, **others):
 def computed(monkeypatch):
     """The places of the points that were computed."""
     places = []
-    original = cell_answers.answer_cell
+    original = grid_answers.answer_cell
 
     def counted(problem, cell, *others):
         places.append(cell.place)

@@ -193,13 +193,12 @@ def _epochs(last: int) -> list[float]:
 def _auto_steps(problem: "rs.LeastSquares", over: dict[str, Any], fixed: dict[str, Any]) -> list[float]:
     """A grid for all schemes and batches alike: steps must be, in a table."""
     from reshuffle.sweeps import grid
-    from reshuffle.sweeps.auto_steps import auto_steps
 
     points = grid.grid(
         {name: values for name, values in over.items() if values is not None} | {"step": [1.0]}, {}
     )
     schemes = {cell.scheme for cell in grid.cells(points, {"scheme": None, **fixed}, [problem])}
-    return [float(f"{step:.3g}") for step in auto_steps(problem, sorted(schemes, key=repr))]
+    return [float(f"{step:.3g}") for step in grid.auto_steps(problem, sorted(schemes, key=repr))]
 
 
 def _client(address: str) -> "Client":

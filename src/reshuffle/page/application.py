@@ -13,8 +13,8 @@ from starlette.types import ASGIApp
 from reshuffle import __version__
 from reshuffle.page import address, uploads
 from reshuffle.page.conversation import Conversation
-from reshuffle.page.forms import entry
-from reshuffle.page.letterbox import Letterbox
+from reshuffle.page.guard import Letterbox
+from reshuffle.page.page_elements import entry
 from reshuffle.page.tab import Tab
 from reshuffle.page.tabs import TABS
 from reshuffle.page.workshop import Workshop

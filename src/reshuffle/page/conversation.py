@@ -5,9 +5,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from reshuffle.page import address, answer_html
-from reshuffle.page.shown import Refused, Shown
-from reshuffle.page.tab import Tab
+from reshuffle.page import address, page_elements
+from reshuffle.page.tab import Refused, Shown, Tab
 from reshuffle.page.workshop import Workshop
 
 SETTLED = 0.35
@@ -78,7 +77,7 @@ class Conversation:
         }
         if isinstance(found, Shown):
             message["setting"] = found.setting
-            message["html"] = answer_html.body(found, tab.name)
+            message["html"] = page_elements.body(found, tab.name)
         await self._send("answer", message)
 
 

@@ -33,8 +33,7 @@ def answer(module: str, function: str, values: dict[str, Any], upload: str | Non
 
     What is told by warnings becomes remarks; no exception leaves this.
     """
-    from reshuffle.page.shown import Refused, Shown
-    from reshuffle.page.wording import complaint
+    from reshuffle.page.tab import Refused, Shown, complaint
 
     told = io.StringIO()
     try:

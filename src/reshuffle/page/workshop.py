@@ -9,9 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from reshuffle.page.shown import Refused
-from reshuffle.page.tab import Stage, Tab
-from reshuffle.page.wording import TOO_LONG
+from reshuffle.page.tab import TOO_LONG, Refused, Stage, Tab
 from reshuffle.page.worker import pack
 
 QUICK, THOROUGH = 20.0, 60.0

@@ -9,8 +9,7 @@ from scipy.stats import rankdata
 
 from reshuffle._core import FloatArray, IntArray
 from reshuffle.sklearn.estimator_data import Data
-from reshuffle.sklearn.trained_outputs import TrainedOutputs
-from reshuffle.sklearn.training import Training
+from reshuffle.sklearn.training import TrainedOutputs, Training
 
 Fold = tuple[IntArray, IntArray]
 """The rows that are trained on, and those that are held out."""

@@ -1,18 +1,156 @@
-"""Training as it was asked for, before there are data."""
+"""Training as an estimator asks for it, and the runs behind it, whose outputs share their rows and orders."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
-from reshuffle._core import checks
+from reshuffle._core import FloatArray, checks
+from reshuffle.problem import LeastSquares
 from reshuffle.problem.sources.stream import Stream
-from reshuffle.schemes import Scheme
+from reshuffle.recipe import StepLike
+from reshuffle.run import Run, descend
+from reshuffle.run.step_search import contracting_step
+from reshuffle.schemes import Scheme, base
+from reshuffle.simulation import simulated_states
 from reshuffle.sklearn import torch_words
-from reshuffle.sklearn.estimator_data import Data, centred, with_weight
+from reshuffle.sklearn.estimator_data import Centred, Data, centred, with_weight
 from reshuffle.sklearn.streamed_data import centred_stream
-from reshuffle.sklearn.trained_outputs import TrainedOutputs
+
+_HALVINGS = 60
+
+
+class TrainedOutputs:
+    """Mini-batch descent on centred data, for each of its t outputs.
+
+    What was computed is not pickled with it: that may be many times the size of the data, and comes back the same.
+    """
+
+    def __init__(self, data: Centred, scheme: Scheme, settings: torch_words.Settings, single_run: bool):
+        self.data, self.scheme, self.settings, self.single_run = data, scheme, settings, single_run
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "run"}
+
+    @cached_property
+    def run(self) -> Run:
+        """The run of all outputs."""
+        given, problem = self.settings, self.data.problem()
+        if given.learning_rate is not None:
+            return self._run(problem, given.learning_rate)
+        run = self._run(problem, safe_step(problem, self.scheme, given.weight_decay, given.momentum))
+        return _slowed(run) if given.momentum else run
+
+    @property
+    def _single_outputs(self) -> list[Run]:
+        outputs = self.run.problem.outputs
+        return [self.run] if outputs is None else [self.run.output(number) for number in range(outputs)]
+
+    def _run(self, problem: LeastSquares, step: Any) -> Run:
+        given = self.settings
+        return descend(
+            problem,
+            self.scheme,
+            step,
+            penalty=given.weight_decay,
+            momentum=given.momentum,
+            nesterov=given.nesterov,
+            average=given.average,
+            rtol=given.rtol,
+            budget=given.budget,
+            seed=given.seed,
+        )
+
+    @property
+    def step(self) -> StepLike:
+        """The step of a visit, or its schedule."""
+        return self.run.step
+
+    @property
+    def automatic_step(self) -> float:
+        """The step that "auto" stands for."""
+        given = self.settings
+        return safe_step(self.run.problem, self.scheme, given.weight_decay, given.momentum)
+
+    def path(self, epochs: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """Coefficients epochs.shape + (t, p) and intercepts epochs.shape + (t,), in the units of the data."""
+        coefficients = self.data.coefficients(self._single(epochs) if self.single_run else self._mean(epochs))
+        return coefficients, self.data.intercepts(coefficients)
+
+    def _mean(self, epochs: ArrayLike) -> FloatArray:
+        """The mean parameters over orders, epochs.shape + (t, p)."""
+        found = self.run.iterate(epochs)
+        return found[..., np.newaxis, :] if self.run.problem.outputs is None else found.swapaxes(-1, -2)
+
+    def _single(self, epochs: ArrayLike) -> FloatArray:
+        """The parameters of one run that is really trained, epochs.shape + (t, p); the outputs share its orders."""
+        when = self.run.recipe.clock(epochs)
+        if not np.isfinite(when).all():
+            raise ValueError(
+                "epochs must be finite where a single run is trained, but one is inf; "
+                "single_run=False has the mean of all runs after infinitely many."
+            )
+        stops, back = np.unique(when.ravel(), return_inverse=True)
+        seed = self.settings.seed
+        found = [
+            simulated_states(run.problem, run.scheme, run.recipe, run.start, stops, 1, seed, np.copy)
+            for run in self._single_outputs
+        ]
+        trained = np.concatenate(found, axis=1)[back]
+        trained = np.where(np.isfinite(trained), trained, np.inf)
+        return np.asarray(trained.reshape(*when.shape, *trained.shape[1:]))
+
+    def deviation(self, rows: FloatArray, epochs: ArrayLike) -> FloatArray:
+        """The standard deviation over orders of what runs say of new rows (m, p), epochs.shape + (m, t)."""
+        found = self.run.covariance(epochs).deviation(self.data.rows(rows))
+        return found[..., np.newaxis] if self.run.problem.outputs is None else found
+
+    @property
+    def grows(self) -> bool:
+        """Whether the mean iterate has no limit, where the step never changes; nothing is said of a single run."""
+        run = self.run
+        return not self.single_run and run.recipe.is_constant and not run.converges
+
+
+def safe_step(problem: LeastSquares, scheme: Scheme, penalty: float, momentum: float) -> float:
+    """(1 - momentum) / (L + penalty), with L a bound on the curvature |X_b'X_b| / m_b of every possible batch.
+
+    Without momentum every visit of such a step is a contraction, whatever the order: mean and spread converge. For
+    the full batch it is half of the critical step. Where there is nothing to learn from it is one.
+
+    >>> from reshuffle import FullBatch
+    >>> safe_step(LeastSquares([[1.0], [3.0]], [0.0, 0.0]), FullBatch(), 0.0, 0.0)
+    0.2
+    """
+    problem, scheme = base.fitted(problem, scheme)
+    space, curvature = problem.row_space, 0.0
+    if space.dimension and scheme.visits_samples and problem.stream is not None:
+        whole = problem.blocks([np.arange(len(problem.kept.X))])
+        longest = problem.stream.gathered(_longest, max) / space.scale / space.scale
+        curvature = 2 / contracting_step(scheme, problem.n, whole, longest) * space.scale * space.scale
+    elif space.dimension:
+        blocks = problem.blocks(scheme.partition(problem.n), scheme.divisors(problem.n))
+        curvature = 2 / contracting_step(scheme, problem.n, blocks) * space.scale * space.scale
+    curvature += penalty
+    return (1 - momentum) / curvature if curvature else 1.0
+
+
+def _longest(X: FloatArray, y: FloatArray) -> float:
+    """The largest |x|^2."""
+    return float(np.square(X).sum(axis=1).max())
+
+
+def _slowed(run: Run) -> Run:
+    """The same run with its step halved until its mean converges: no bound on visits is proof with momentum."""
+    for _ in range(_HALVINGS):
+        if run.converges:
+            return run
+        step = run.recipe.at(0).step / 2
+        run = Run(run.problem, run.scheme, replace(run.recipe, schedule=step), run.start, run.accuracy)
+    return run
 
 
 @dataclass(frozen=True)

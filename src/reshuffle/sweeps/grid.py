@@ -1,4 +1,4 @@
-"""The points of a grid: which recipe each of them stands for, checked before any work begins."""
+"""The points of a grid: which recipe each stands for, checked before any work begins; steps if none are named."""
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -9,12 +9,17 @@ from typing import Any
 import numpy as np
 
 from reshuffle import schemes
-from reshuffle._core import checks
+from reshuffle._core import FloatArray, checks
 from reshuffle.planning.answers import REFUSALS
+from reshuffle.planning.mean_steps_left_out import Spectrum
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.recipe import Average
 from reshuffle.run.run import Run, descend
 from reshuffle.schemes.base import Scheme
+
+_LOWEST, _HIGHEST = 0.01, 2.0
+"""In safe steps: the smallest step of the grid, of the smallest safe step, and the largest, of the largest."""
+_COUNT = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,3 +221,20 @@ def refusals(found: Sequence[Cell], problems: Sequence[LeastSquares]) -> dict[in
     if first is not None and len(refused) == len(found):
         raise first
     return refused
+
+
+def auto_steps(problem: LeastSquares, schemes: Sequence[Scheme], count: int = _COUNT) -> FloatArray:
+    """Steps (count,) in even steps of their logarithm, from a hundredth of a safe step up to two of them.
+
+    The safe step of a scheme is one below which single runs converge in the mean square; it is smaller for smaller
+    batches, so that the grid begins with the smallest and ends with the largest of all schemes.
+
+    >>> from reshuffle import FullBatch
+    >>> auto_steps(LeastSquares([[1.0], [3.0]], [0.0, 0.0]), [FullBatch()], 3).round(4)
+    array([0.004 , 0.0566, 0.8   ])
+    """
+    if not problem.rank:
+        raise ValueError("X must not be zero in all its entries, but it is; give steps yourself.")
+    spectrum = Spectrum.of(problem)
+    safe = [spectrum.safe_step(scheme) for scheme in schemes]
+    return np.geomspace(_LOWEST * min(safe), _HIGHEST * max(safe), count)

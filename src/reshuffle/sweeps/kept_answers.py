@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from reshuffle.sweeps.cell_answers import CellAnswer
+from reshuffle.sweeps.grid_answers import CellAnswer
 
 _DIGEST = 64
 _WORDS = ("key", "error_kind", "reason")

@@ -9,9 +9,9 @@ from reshuffle.epoch import shared_steps
 from reshuffle.epoch.shared_steps import Interval
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.sweeps.asked import QUESTIONS
-from reshuffle.sweeps.cell_answers import CellAnswer, answer_cell
 from reshuffle.sweeps.executors import Executor
 from reshuffle.sweeps.grid import Cell
+from reshuffle.sweeps.grid_answers import CellAnswer, answer_cell
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,11 +16,10 @@ from reshuffle.schemes.base import Scheme
 from reshuffle.sweeps import asked
 from reshuffle.sweeps import grid as grids
 from reshuffle.sweeps.asked import Question
-from reshuffle.sweeps.cell_answers import CellAnswer, no_answer
-from reshuffle.sweeps.dataset import dataset
 from reshuffle.sweeps.executors import Executor, executor, required
 from reshuffle.sweeps.fingerprint import AnswerNames
 from reshuffle.sweeps.grid import Cell
+from reshuffle.sweeps.grid_answers import CellAnswer, dataset, no_answer
 from reshuffle.sweeps.kept_answers import KeptAnswers
 from reshuffle.sweeps.shared_work import Job, Work
 

@@ -1,1 +1,1 @@
-"""`reshuffle limits`: learning curves, best recipes and one pass, one file per answer."""
+"""`reshuffle limits`: the command, what it shows of the proportional limit, and of one pass."""

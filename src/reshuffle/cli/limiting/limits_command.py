@@ -1,16 +1,22 @@
 """`reshuffle limits`: what is known with no data at all."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from reshuffle.cli import options, output
 from reshuffle.cli.complaints import InputError
-from reshuffle.cli.limiting.best_answer import best_answer, spectrum_of
-from reshuffle.cli.limiting.curves_answer import curves_answer
+from reshuffle.cli.limiting.limits_answers import best_answer, curves_answer
 from reshuffle.cli.limiting.one_pass_answer import PLAIN_STREAM, StreamOptions, one_pass_answer
 from reshuffle.cli.options import TERMINAL, Batches, Epochs, OutputOptions
 from reshuffle.cli.output import Answer
+
+if TYPE_CHECKING:
+    from reshuffle._core import FloatArray
+
+_FORMS = "power:A, power:A:SIZE, toeplitz:R, toeplitz:R:SIZE or eigenvalues such as 0.5,1,2"
+_SIZE = 200
+"""Eigenvalues of a spectrum with a name, unless a number is given."""
 
 
 def limits(
@@ -83,13 +89,13 @@ def limits(
     described = {"aspect": aspect, "noise": noise, "signal": signal}
     counts = options.whole_numbers("--batches", batches)
     if alpha is None:
-        output.deliver(best_answer(described, counts, budget, covariance, spectrum_of(covariance)), outputs)
+        output.deliver(best_answer(described, counts, budget, covariance, _spectrum_of(covariance)), outputs)
     else:
         output.deliver(_curves(described | {"alpha": alpha}, counts, covariance, epochs), outputs)
 
 
 def _curves(asked: dict[str, float], counts: list[int], covariance: str | None, epochs: int) -> Answer:
-    when, sigma = options.epochs_up_to(epochs), spectrum_of(covariance)
+    when, sigma = options.epochs_up_to(epochs), _spectrum_of(covariance)
     from reshuffle import asymptotics
 
     curves = [
@@ -104,3 +110,29 @@ def _curves(asked: dict[str, float], counts: list[int], covariance: str | None, 
         for count in counts
     ]
     return curves_answer(asked, counts, curves, when)
+
+
+def _spectrum_of(text: str | None) -> "FloatArray | None":
+    """The eigenvalues that --covariance names; None is the identity."""
+    if text is None:
+        return None
+    import numpy as np
+
+    from reshuffle import asymptotics
+
+    name, *numbers = text.split(":")
+    try:
+        if name in ("power", "toeplitz") and len(numbers) in (1, 2):
+            number, size = float(numbers[0]), int(numbers[1]) if numbers[1:] else _SIZE
+            if name == "toeplitz":
+                return asymptotics.toeplitz(number, size)
+            law = asymptotics.PowerLaw(number, size)
+            # At the door, so that a message names the option.
+            asymptotics.arguments.population(law)
+            return law.values()
+        if not numbers:
+            return np.array([float(value) for value in text.split(",")])
+    except ValueError as problem:
+        if "must" in str(problem):
+            raise InputError(f"--covariance {text}: {problem}") from None
+    raise InputError(f"--covariance must be {_FORMS}, but it is {text}.")

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from reshuffle.page import drawing
-from reshuffle.page.shown import Picture
+from reshuffle.page.tab import Picture
 
 if TYPE_CHECKING:
     import reshuffle as rs

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from reshuffle.cli.complaints import InputError
 from reshuffle.page import drawing
 from reshuffle.page.fields import Text, Whole
-from reshuffle.page.shown import Picture, Shown, Table
-from reshuffle.page.tab import Stage, Tab
+from reshuffle.page.tab import Picture, Shown, Stage, Tab, Table
 
 if TYPE_CHECKING:
     from reshuffle._core import FloatArray

@@ -10,11 +10,9 @@ from reshuffle.cli.advice_words import against
 from reshuffle.cli.complaints import InputError
 from reshuffle.page import uploads
 from reshuffle.page.fields import Choice, Column, Columns, Switch, Upload, Whole
-from reshuffle.page.shown import Refused, Shown, Table
-from reshuffle.page.tab import Stage, Tab
+from reshuffle.page.tab import Refused, Shown, Stage, Tab, Table, complaint
 from reshuffle.page.tabs.bundled_sets import SETS, write
 from reshuffle.page.tabs.data_pictures import choices_picture, leave_one_out_picture
-from reshuffle.page.wording import complaint
 
 if TYPE_CHECKING:
     import reshuffle as rs

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from reshuffle.page import drawing
-from reshuffle.page.shown import Picture
+from reshuffle.page.tab import Picture
 
 if TYPE_CHECKING:
     import reshuffle as rs

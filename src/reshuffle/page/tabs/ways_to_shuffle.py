@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from reshuffle.page.fields import Slider, Whole
-from reshuffle.page.shown import Shown, Table
-from reshuffle.page.tab import Stage, Tab
+from reshuffle.page.tab import Shown, Stage, Tab, Table
 from reshuffle.page.tabs.scheme_pictures import price_picture, runs_picture
 
 if TYPE_CHECKING:

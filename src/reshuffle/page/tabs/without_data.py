@@ -6,8 +6,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from reshuffle.page.fields import Slider, Whole
-from reshuffle.page.shown import Shown
-from reshuffle.page.tab import Stage, Tab
+from reshuffle.page.tab import Shown, Stage, Tab
 from reshuffle.page.tabs.limit_pictures import LAST, Spectrum, number, risk_picture, sampled, spectrum_picture
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""`reshuffle limits`: learning curves in the proportional limit, as a table and a picture."""
+"""What `reshuffle limits` shows: learning curves in the proportional limit, and the recipes that are best there."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -59,7 +59,7 @@ def curves_answer(
         ],
         data={"command": "limits", "version": rs.__version__, **asked, "curves": records},
         columns=columns,
-        draw=lambda: _picture(counts, when, risks, best),
+        draw=lambda: _curves_picture(counts, when, risks, best),
         series=[
             Series(
                 plotting.scheme_label("reshuffling", count),
@@ -74,7 +74,7 @@ def curves_answer(
     )
 
 
-def _picture(counts: list[int], when: "FloatArray", risks: list[Any], best: list[Any]) -> "Picture":
+def _curves_picture(counts: list[int], when: "FloatArray", risks: list[Any], best: list[Any]) -> "Picture":
     from reshuffle import plotting
 
     picture = plotting.figure(6.8, 4.2)
@@ -90,5 +90,91 @@ def _picture(counts: list[int], when: "FloatArray", risks: list[Any], best: list
     plotting.scale_values(ax)
     if when[-1] > options.EVERY_EPOCH:
         ax.set_xscale("symlog")
+    ax.legend(frameon=False, fontsize=9)
+    return picture
+
+
+def best_answer(
+    described: dict[str, float],
+    counts: list[int],
+    budget: int | None,
+    covariance: str | None,
+    eigenvalues: "FloatArray | None",
+) -> Answer:
+    """A line per number of batches, and what flow, ridge and Bayes do beside them."""
+    import reshuffle as rs
+    from reshuffle import asymptotics
+
+    recipes = asymptotics.best_recipe(
+        described["aspect"],
+        noise=described["noise"],
+        signal=described["signal"],
+        batches=counts,
+        epochs=budget,
+        covariance=eigenvalues,
+    )
+    assert isinstance(recipes, asymptotics.BestRecipes)
+    one = recipes[0]
+    beside = {
+        "gradient flow": one.flow.risk,
+        "averaged flow": one.averaged_flow.risk,
+        "best ridge": one.ridge.risk,
+        "Bayes": one.bayes,
+    }
+    rows = [
+        [str(r.batches), number(r.alpha) if r.is_attained else "-> 0", number(r.epochs), number(r.risk)]
+        for r in recipes
+    ]
+    rows += [[name, "", "", number(risk)] for name, risk in beside.items()]
+    few = "any number of epochs" if budget is None else f"at most {budget} epochs"
+    return Answer(
+        title="p / n = {aspect:g}, noise {noise:g}, signal {signal:g}: the best recipe of ".format(
+            **described
+        )
+        + few,
+        headings=["batches", "alpha", "epochs", "risk"],
+        rows=rows,
+        data={
+            "command": "limits",
+            "version": rs.__version__,
+            **described,
+            "covariance": covariance,
+            "budget": budget,
+            "recipes": [_record(recipe) for recipe in recipes],
+            "beside": beside,
+        },
+        columns={
+            "batches": recipes.batches,
+            "alpha": recipes.alpha,
+            "epochs": recipes.epochs,
+            "risk": recipes.risk,
+        },
+        draw=lambda: _best_picture(recipes.batches, recipes.risk, beside),
+        series=[Series("best recipe", recipes.batches, recipes.risk)],
+        xlabel="batches",
+        ylabel="risk",
+    )
+
+
+def _record(recipe: Any) -> dict[str, Any]:
+    return {
+        "batches": recipe.batches,
+        "alpha": recipe.alpha,
+        "epochs": recipe.epochs,
+        "risk": recipe.risk,
+        "error": recipe.error,
+        "time": recipe.time,
+    }
+
+
+def _best_picture(batches: "FloatArray", risks: "FloatArray", beside: dict[str, float]) -> "Picture":
+    from reshuffle import plotting
+
+    picture = plotting.figure(6.8, 4.2)
+    ax = picture.add_subplot()
+    ax.plot(batches, risks, "o-", color=plotting.COLOURS[0], label="best recipe")
+    for (name, risk), colour in zip(beside.items(), plotting.COLOURS[1:], strict=False):
+        ax.axhline(risk, color=colour, linewidth=1.0, linestyle="--", label=name)
+    plotting.plain(ax, "batches", "limiting risk")
     ax.legend(frameon=False, fontsize=9)
     return picture

@@ -7,9 +7,9 @@ import pytest
 
 import reshuffle as rs
 from reshuffle.page import address
-from reshuffle.page.answer_html import body, comma_separated
 from reshuffle.page.drawing import inline
-from reshuffle.page.shown import Refused, Shown
+from reshuffle.page.page_elements import body, comma_separated
+from reshuffle.page.tab import Refused, Shown
 from reshuffle.page.tabs import TABS, free_laws, own_data, ways_to_shuffle, without_data
 from reshuffle.page.worker import answer
 
