@@ -88,11 +88,22 @@ class Task:
 
 def task(scheme: Scheme, n: int, blocks: Blocks, step: float) -> Task:
     """The task of a symmetric scheme over n rows, for features and a step in the scale of the row space."""
-    return _TASKS[scheme.shuffle, scheme.unit](scheme, n, blocks, step)
+    known = _TASKS.get((scheme.shuffle, scheme.unit))
+    if known is None:
+        raise TypeError(
+            f"{type(scheme).__name__}.is_symmetric must be False: for {scheme.shuffle.value}, of "
+            f"{scheme.unit.value}, there is no symmetric mean."
+        )
+    return known(scheme, n, blocks, step)
 
 
 def _one_batch(scheme: Scheme, n: int, blocks: Blocks, step: float) -> Task:
     """Z = W: the kernel is I / n."""
+    if blocks.batches > 1:
+        raise TypeError(
+            f"{type(scheme).__name__}.is_symmetric must be False, since its {blocks.batches} batches are visited "
+            "in a fixed order; only a single batch has a symmetric epoch then."
+        )
     kernel = np.full(len(blocks.rows), 1 / blocks.divisors[0])
 
     def mean() -> MeanMap:

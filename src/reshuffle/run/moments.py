@@ -185,7 +185,7 @@ def affordable(run: AffineEngine, when: FloatArray) -> int:
     budget = max(run.accuracy.budget, A_SECOND)
     if fewest > budget:
         raise ValueError(
-            f"epochs must be at most {np.floor(last * budget / fewest):.1g} for {run.scheme}, whose spread is "
+            f"epochs must be at most {np.floor(last * budget / fewest):.0f} for {run.scheme}, whose spread is "
             f"estimated from simulated runs, but one is {last:g}; the budget is {budget:.1g} operations, "
             f"{duration(budget)}; try a larger budget, or RandomReshuffling with few batches."
         )

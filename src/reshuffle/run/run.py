@@ -200,11 +200,20 @@ class Run(JudgedRun):
         >>> rs.descend(rs.gaussian(100, 20), rs.FullBatch(), step=0.1).with_step(0.2).step
         0.2
         """
-        constant = replace(self.recipe, schedule=checks.nonnegative("step", step), divisor=1)
-        made = Run(self.problem, self.scheme, constant, self.start, self.accuracy)
+        made = self._at_step(checks.nonnegative("step", step))
         if self._modes is not None and made._modes is not None and not made._modes.epoch.reads_samples:
             made._modes.epoch.adopt(self._modes.epoch.blocks, None)
+        elif not self._is_symmetric and not self.scheme.has_stages:
+            made._affine = self._affine.with_recipe(made.recipe)
         return made
+
+    def _at_step(self, step: float) -> "Run":
+        """The same run with another constant step."""
+        constant = replace(self.recipe, schedule=step, divisor=1)
+        if self.scheme.has_stages:
+            # A schedule may have ended before the last stages, which a constant step reaches.
+            constant = rearranged(constant, self.scheme, self.problem.n)
+        return Run(self.problem, self.scheme, constant, self.start, self.accuracy)
 
     def step_intervals(self, steps: Sequence[float]) -> list[Interval]:
         """Intervals in which so many steps lie that their mean maps follow from those at fewer nodes."""
@@ -216,8 +225,7 @@ class Run(JudgedRun):
 
     def from_window(self, step: float, window: StepWindow) -> "Run":
         """The same run with another constant step, whose mean map follows from those at the nodes of a window."""
-        constant = replace(self.recipe, schedule=step, divisor=1)
-        made = Run(self.problem, self.scheme, constant, self.start, self.accuracy)
+        made = self._at_step(step)
         if made._modes is not None:
             made._modes.epoch.adopt(window.blocks, window.mean(self.problem, self.scheme, step))
         return made

@@ -80,8 +80,6 @@ class Scheme(ABC):
     """What is put in order."""
     rows_per_unit: int = 1
     """How many rows each of that has, where it is cut into batches afterwards."""
-    is_symmetric: ClassVar[bool] = True
-    """Whether every order is as likely as its reverse, so that the mean of an epoch is symmetric."""
     takes_members: ClassVar[bool] = True
     """Whether `batches` may be the rows of each batch; no, where every epoch draws them anew."""
     example: ClassVar[str] = "batches=4"
@@ -131,6 +129,11 @@ class Scheme(ABC):
     def _meeting(self, origin: "Scheme", kept: KeptRows) -> Self:
         self.origin, self.met = origin, kept
         return self
+
+    @property
+    def is_symmetric(self) -> bool:
+        """Whether an epoch is as likely as its reverse, so that its mean is symmetric: where all orders are."""
+        return self.shuffle in (Shuffle.EVERY_EPOCH, Shuffle.EVERY_STEP)
 
     @property
     def is_random(self) -> bool:

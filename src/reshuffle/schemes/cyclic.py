@@ -22,8 +22,6 @@ class FixedOrder(Scheme):
         The numbers 0 .. B-1 of the batches, in the order of the visits.
     """
 
-    is_symmetric = False
-
     def __init__(
         self,
         batches: Batches = None,

@@ -45,7 +45,6 @@ class Stages(Scheme):
 
     shuffle = Shuffle.BY_STAGE
     unit = Unit.SAMPLE
-    is_symmetric = False
     example = _FORM
 
     def __init__(self, stages: Sequence[StageLike]):
