@@ -1,4 +1,4 @@
-"""Samples of more rows than there are columns, which are kept as triangles: against all orders, and left out whole."""
+"""Samples of more rows than columns, which are kept as triangles: against all orders, and left out whole."""
 
 import numpy as np
 import pytest
