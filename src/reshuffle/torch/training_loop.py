@@ -12,7 +12,7 @@ from reshuffle.recipe import Recipe, StepLike
 from reshuffle.recipe import recipe as recipes
 from reshuffle.run import Run, descend
 from reshuffle.schemes import Scheme
-from reshuffle.torch import loaders, optimizers
+from reshuffle.torch import learning_rates, loaders, plain_sgd
 from reshuffle.torch.tangent_problem import TangentProblem
 
 
@@ -157,7 +157,7 @@ def recipe(
     >>> loop.descend(problem).training_loss([0, 5]).round(4)
     array([1.1678, 0.4405])
     """
-    settings, is_mean = optimizers.descent(optimizer), optimizers.averages(loss)
+    settings, is_mean = plain_sgd.descent(optimizer), plain_sgd.averages(loss)
     visited, count = loaders.visits(loader), loaders.outputs(loader, outputs)
 
     def loop(
@@ -167,7 +167,7 @@ def recipe(
         unit = 2 * (1 / outputs if is_mean else visits.rows_per_visit)
         step: StepLike = unit * settings.learning_rate
         if scheduler is not None:
-            step = optimizers.schedule(scheduler, optimizer, unit, per)
+            step = learning_rates.schedule(scheduler, optimizer, unit, per)
         steps = scheme.steps(visits.rows * visits.samples)
         made = recipes.checked(
             step, None, settings.weight_decay / unit, settings.momentum, steps, settings.nesterov

@@ -2,13 +2,9 @@
 
 import math
 from collections.abc import Callable
-from functools import cached_property
 
 import numpy as np
-import scipy.linalg
-from numpy.polynomial import chebyshev
 
-from reshuffle._core import FloatArray
 from reshuffle._core.progress import track
 from reshuffle._core.threads import few_threads
 from reshuffle.epoch import mean_map
@@ -16,6 +12,7 @@ from reshuffle.epoch.accuracy import require_affordable
 from reshuffle.epoch.tasks import Task, task
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.run.step_search.first_failures import first_zero
+from reshuffle.run.step_search.matrix_polynomial import MatrixPolynomial
 from reshuffle.run.step_search.steps_from_norms import contracting_step, linear_critical_step
 from reshuffle.schemes.base import Scheme, Shuffle
 
@@ -90,15 +87,15 @@ class _Interpolated:
     """The whitened kernel of Z, and Z in the coordinates of its factor, exactly at all steps from few of them."""
 
     def __init__(self, at: Callable[[float], Task], low: float, high: float):
-        steps = _MatrixPolynomial.nodes(at(low).degree + 1, low, high)
+        steps = MatrixPolynomial.nodes(at(low).degree + 1, low, high)
         means = [at(float(step)).exact() for step in track(steps, len(steps), "interpolating in the step")]
         self.batches = means[0].stride / float(steps[0])
         # The factor does not depend on the step, and neither does its QR decomposition.
         whitened = [mean_map.whitened(mean) for mean in means]
         kernels = [kernel for *_, kernel in whitened]
         triangle = whitened[0][1]
-        self.kernel = _MatrixPolynomial(kernels, low, high)
-        self.Z = _MatrixPolynomial([triangle.T @ kernel @ triangle for kernel in kernels], low, high)
+        self.kernel = MatrixPolynomial(kernels, low, high)
+        self.Z = MatrixPolynomial([triangle.T @ kernel @ triangle for kernel in kernels], low, high)
 
 
 class _Window:
@@ -127,60 +124,3 @@ class _Window:
             self.batches * (2 * self.Z.derivative_bound + self.high * self.Z.curvature_bound),
         )
         return first_zero(gaps, slopes, curvatures, self.low, self.high)
-
-
-class _MatrixPolynomial:
-    """A symmetric matrix, polynomial in the step, from its values at the Chebyshev nodes of an interval."""
-
-    def __init__(self, values: list[FloatArray], low: float, high: float):
-        self.low, self.high = low, high
-        nodes = chebyshev.chebpts1(len(values))
-        transform = np.linalg.inv(chebyshev.chebvander(nodes, len(values) - 1))
-        self.coefficients = [_combination(weights, values) for weights in transform]
-
-    @cached_property
-    def _norms(self) -> FloatArray:
-        return np.array([np.abs(scipy.linalg.eigvalsh(matrix)).max() for matrix in self.coefficients])
-
-    @staticmethod
-    def nodes(count: int, low: float, high: float) -> FloatArray:
-        """The steps at which to give values."""
-        return low + (high - low) * (chebyshev.chebpts1(count) + 1) / 2
-
-    def eigenvalue(self, step: float, number: int) -> float:
-        """One eigenvalue at a step, counted from the smallest, or from the largest if negative."""
-        matrix = self._at(step)
-        index = number % len(matrix)
-        return float(scipy.linalg.eigvalsh(matrix, subset_by_index=[index, index])[0])
-
-    def _at(self, step: float) -> FloatArray:
-        node = 2 * (step - self.low) / (self.high - self.low) - 1
-        return _combination(chebyshev.chebvander(node, len(self.coefficients) - 1)[0], self.coefficients)
-
-    def within(self, low: float, high: float) -> "_MatrixPolynomial":
-        """The same matrix on a part of the interval, where its bounds are sharper."""
-        values = [self._at(float(step)) for step in self.nodes(len(self.coefficients), low, high)]
-        return _MatrixPolynomial(values, low, high)
-
-    @property
-    def bound(self) -> float:
-        """A bound on the norm in the interval, from |T_j| <= 1."""
-        return float(self._norms.sum())
-
-    @property
-    def derivative_bound(self) -> float:
-        """A bound on the norm of the derivative in the interval, from |T_j'| <= j^2."""
-        return float(np.arange(len(self._norms)) ** 2 @ self._norms) * 2 / (self.high - self.low)
-
-    @property
-    def curvature_bound(self) -> float:
-        """A bound on the norm of the second derivative in the interval, from |T_j''| <= j^2 (j^2 - 1) / 3."""
-        squares = np.arange(len(self._norms)) ** 2
-        return float(squares * (squares - 1) / 3 @ self._norms) * (2 / (self.high - self.low)) ** 2
-
-
-def _combination(weights: FloatArray, matrices: list[FloatArray]) -> FloatArray:
-    total = np.zeros_like(matrices[0])
-    for weight, matrix in zip(weights, matrices, strict=True):
-        total += weight * matrix
-    return total
