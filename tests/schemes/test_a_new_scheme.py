@@ -7,13 +7,12 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle.schemes import Shuffle
 
 
 class RandomRotation(rs.Scheme):
     """The batches in a fixed order that begins anywhere, drawn afresh in every epoch."""
 
-    shuffle = Shuffle.FROM_A_LIST
+    shuffle = rs.Shuffle.FROM_A_LIST
     is_symmetric = False
 
     def orders(self, n):
