@@ -24,7 +24,8 @@ def test_type_checkers_are_told_the_names_that_exist():
         node for node in tree.body if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
     )
     told = {alias.name: node.module for node in block.body for alias in node.names}
-    assert told == reshuffle._HOMES | dict.fromkeys(reshuffle._ROOMS, "reshuffle")
+    assert told == reshuffle._HOMES | dict.fromkeys(reshuffle._ROOMS, "reshuffle") | {"*": reshuffle._SCHEMES}
+    assert len(set(reshuffle.__all__)) == len(reshuffle.__all__)
     for name in reshuffle.__all__:
         assert getattr(reshuffle, name).__name__.rpartition(".")[2] == name
     assert set(reshuffle.__all__) <= set(dir(reshuffle))

@@ -49,17 +49,7 @@ if TYPE_CHECKING:
     from reshuffle.run import critical_step as critical_step
     from reshuffle.run import descend as descend
     from reshuffle.run import gradient_flow as gradient_flow
-    from reshuffle.schemes import Cyclic as Cyclic
-    from reshuffle.schemes import FullBatch as FullBatch
-    from reshuffle.schemes import GroupReshuffling as GroupReshuffling
-    from reshuffle.schemes import RandomReshuffling as RandomReshuffling
-    from reshuffle.schemes import SampleReshuffling as SampleReshuffling
-    from reshuffle.schemes import SampleSubsets as SampleSubsets
-    from reshuffle.schemes import SampleWithReplacement as SampleWithReplacement
-    from reshuffle.schemes import Scheme as Scheme
-    from reshuffle.schemes import ShuffleOnce as ShuffleOnce
-    from reshuffle.schemes import Stages as Stages
-    from reshuffle.schemes import WithReplacement as WithReplacement
+    from reshuffle.schemes import *  # noqa: F403
     from reshuffle.simulation import Estimate as Estimate
     from reshuffle.simulation import Simulation as Simulation
     from reshuffle.simulation import simulate as simulate
@@ -71,7 +61,8 @@ if TYPE_CHECKING:
 __version__ = "0.2.0.dev0"
 
 # A name is imported when it is first asked for, so that `reshuffle --help` does not wait for numpy and scipy.
-# The lines above say the same to type checkers and editors; a test compares the two.
+# The lines above say the same to type checkers and editors; a test compares the two. Schemes are not listed here:
+# the package offers all that `reshuffle.schemes` registers.
 _HOMES = {
     "EMA": "reshuffle.recipe",
     "Accumulator": "reshuffle.problem",
@@ -80,13 +71,10 @@ _HOMES = {
     "BudgetError": "reshuffle.errors",
     "ConvergenceError": "reshuffle.free.checks",
     "CrossValidation": "reshuffle.validation",
-    "Cyclic": "reshuffle.schemes",
     "Epoch": "reshuffle.epoch.epoch",
     "Estimate": "reshuffle.simulation",
     "ExpectedRisk": "reshuffle.run",
     "Explanation": "reshuffle.planning",
-    "FullBatch": "reshuffle.schemes",
-    "GroupReshuffling": "reshuffle.schemes",
     "GradientFlow": "reshuffle.run",
     "LeastSquares": "reshuffle.problem",
     "LeaveOneOut": "reshuffle.validation",
@@ -99,23 +87,15 @@ _HOMES = {
     "ParameterCovariance": "reshuffle.run",
     "PerVisit": "reshuffle.recipe",
     "Plan": "reshuffle.planning",
-    "RandomReshuffling": "reshuffle.schemes",
     "RidgeEquivalent": "reshuffle.validation",
     "Risk": "reshuffle.run",
     "RiskInterval": "reshuffle.run",
     "Run": "reshuffle.run",
-    "SampleReshuffling": "reshuffle.schemes",
-    "SampleSubsets": "reshuffle.schemes",
-    "SampleWithReplacement": "reshuffle.schemes",
-    "Scheme": "reshuffle.schemes",
     "SchemeComparison": "reshuffle.planning",
-    "ShuffleOnce": "reshuffle.schemes",
-    "Stages": "reshuffle.schemes",
     "Simulation": "reshuffle.simulation",
     "Stability": "reshuffle.run",
     "TailAverage": "reshuffle.recipe",
     "UnsupportedError": "reshuffle.errors",
-    "WithReplacement": "reshuffle.schemes",
     "compare_schemes": "reshuffle.planning",
     "critical_step": "reshuffle.run",
     "descend": "reshuffle.run",
@@ -131,7 +111,7 @@ _HOMES = {
 }
 _ROOMS = ("asymptotics", "free", "plotting", "sklearn", "torch")
 
-__all__ = [*_HOMES, *_ROOMS]
+_SCHEMES = "reshuffle.schemes"
 
 if not TYPE_CHECKING:
     # Type checkers must not see this, or they would believe in every name.
@@ -139,11 +119,17 @@ if not TYPE_CHECKING:
     def __getattr__(name: str) -> object:
         if name in _ROOMS:
             return import_module(f"{__name__}.{name}")
-        if name not in _HOMES:
+        if name == "__all__":
+            return [*_HOMES, *import_module(_SCHEMES).__all__, *_ROOMS]
+        home = _HOMES.get(name)
+        # Only a class can be a scheme: rooms such as `cli` are asked for here, too, and must not wait for numpy.
+        if home is None and name[:1].isupper() and name in import_module(_SCHEMES).__all__:
+            home = _SCHEMES
+        if home is None:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = getattr(import_module(_HOMES[name]), name)
+        value = getattr(import_module(home), name)
         globals()[name] = value
         return value
 
     def __dir__() -> list[str]:
-        return sorted({*globals(), *__all__})
+        return sorted({*globals(), *__getattr__("__all__")})

@@ -1,11 +1,15 @@
 """`reshuffle spectrum`: laws of expressions and of mini-batch descent."""
 
+import inspect
 import json
+import re
 
 import numpy as np
 import pytest
 
 from reshuffle import asymptotics, free
+from reshuffle.cli.spectrum_command import spectrum
+from reshuffle.free.algebra import parser
 from tests.cli.terminal import run
 
 TWO_BATCH = (
@@ -96,3 +100,12 @@ def test_several_intervals_are_drawn_with_a_gap(capsys, tmp_path):
 def test_a_negative_expression_is_not_an_option(capsys):
     (found,) = laws(capsys, "spectrum", "--expression", "-x", "--law", "x=mp(0.5)")
     assert found["moments"][0] == pytest.approx(-1.0)
+
+
+@pytest.mark.parametrize("law", sorted(set(parser.LAWS.values()), key=lambda law: law.__name__))
+def test_the_help_names_every_law_with_its_arguments(law):
+    text = inspect.getdoc(spectrum).partition("For example")[0]
+    described = dict(re.findall(r"(\w+)\(([^()]*)\)", text))
+    (arguments,) = (described[name] for name in described if parser.LAWS.get(name) is law)
+    taken = len([name for name in inspect.signature(law).parameters if not name.endswith("_")])
+    assert len(arguments.split(",")) == taken, f"{law.__name__} takes {taken} arguments"

@@ -7,13 +7,12 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle.schemes import Shuffle
 
 
 class RandomRotation(rs.Scheme):
     """The batches in a fixed order that begins anywhere, drawn afresh in every epoch."""
 
-    shuffle = Shuffle.FROM_A_LIST
+    shuffle = rs.Shuffle.FROM_A_LIST
 
     def orders(self, n):
         return [np.roll(np.arange(self.steps(n)), -first) for first in range(self.steps(n))]
@@ -96,7 +95,7 @@ def test_what_it_declares_wrongly_is_refused():
         is_symmetric = True
 
     class InOrder(Backwards):
-        shuffle = Shuffle.NEVER
+        shuffle = rs.Shuffle.NEVER
 
     for scheme in (Backwards(3), InOrder(3)):
         with pytest.raises(TypeError, match=r"is_symmetric must be False"):

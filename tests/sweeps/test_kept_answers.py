@@ -26,13 +26,13 @@ def swept(cache, problem=PROBLEM, over=OVER, **others):
 def computed(monkeypatch):
     """The places of the points that were computed."""
     places = []
-    original = grid_answers.answer_cell
+    original = grid_answers.answer_point
 
-    def counted(problem, cell, *others):
-        places.append(cell.place)
-        return original(problem, cell, *others)
+    def counted(problem, point, *others):
+        places.append(point.place)
+        return original(problem, point, *others)
 
-    monkeypatch.setattr(shared_work, "answer_cell", counted)
+    monkeypatch.setattr(shared_work, "answer_point", counted)
     return places
 
 

@@ -167,7 +167,7 @@ class Epoch:
 
     @cached_property
     def paces(self) -> FloatArray:
-        """X (r,): one application multiplies mode i by 1 - x_i; the epoch does so `mean.repeats` times."""
+        """The share x (r,) of each mode that one application takes away; an epoch is `mean.repeats` of them."""
         with np.errstate(over="ignore"):
             return self.mean.stride * self.modes.values
 

@@ -113,8 +113,7 @@ class Blocks:
 
     Batch b holds rows[offsets[b]:offsets[b + 1]], and its gradients are divided by divisors[b] = m_b, the number of
     its rows in the data unless asked otherwise: W_b = scale^2 V rows_b' rows_b V' / m_b. A batch of more than r + 1
-    rows is kept as its triangular factor:
-    memory is bounded by B (r + 1)^2 however many rows there are.
+    rows is kept as its triangular factor, so that memory is bounded by B (r + 1)^2 however many rows there are.
     """
 
     rows: FloatArray

@@ -60,7 +60,6 @@ class LeastSquares:
         Positive weights w: the loss is sum_i w_i (y_i - x_i'b)^2 / (2n), and the gradient of a batch is divided by
         its number of rows as ever, like torch's (w * loss).mean(). Weights are precisions: the noise in row i then
         has standard deviation noise / sqrt(w_i). X and y hold the rows multiplied by sqrt(w_i).
-
     in_memory : bool, optional
         Whether the rows of a source are read into memory, where everything can be asked of them, or in chunks. By
         default they are up to 64 MB, but never those of Dask.

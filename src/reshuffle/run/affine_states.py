@@ -172,7 +172,7 @@ class AffineStates:
             return split(X, y, reduction, partition, divisors)
 
     def inside(self, parameters: FloatArray) -> FloatArray:
-        """U = scale V'beta (r,)."""
+        """The coordinates u = scale V'beta (r,) of parameters (p,) inside the row space."""
         return self.space.scale * self.space.coordinates(parameters)
 
     @cached_property

@@ -151,7 +151,7 @@ class QuadraticForm:
 
 
 def linear_form(weights: FloatArray, vectors: FloatArray) -> FloatArray:
-    """A -> w'a at each vector of (..., r); infinite entries give an infinity of the sign of their sum."""
+    """The linear form a -> w'a at each vector a of (..., r); with infinite entries, an infinity of their sign."""
     if not weights.any():
         return np.zeros(vectors.shape[:-1])
     grows = np.isinf(vectors)

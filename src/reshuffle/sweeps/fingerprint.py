@@ -13,7 +13,7 @@ from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.schemes.base import Scheme
 from reshuffle.schemes.partition import Partition
 from reshuffle.sweeps.asked import Question
-from reshuffle.sweeps.grid import Cell
+from reshuffle.sweeps.grid import Point
 
 FORMAT = 1
 """Of what is kept of answers: another one makes other names."""
@@ -92,11 +92,11 @@ class AnswerNames:
                 raise
             return ""
 
-    def of(self, number: int, cell: Cell, question: Question) -> str:
+    def of(self, number: int, point: Point, question: Question) -> str:
         """That of a question at a point; where its content cannot be told, its place in this grid."""
         from reshuffle import __version__
 
-        run = cell.run(self.problems[cell.problem])
+        run = point.run(self.problems[point.problem])
         recipe = run.recipe
         if recipe.is_constant:
             known = recipe.at(0).step if question.knows_step else 0.0
@@ -104,7 +104,7 @@ class AnswerNames:
         content = {
             "format": FORMAT,
             "version": __version__,
-            "data": self.data[cell.problem],
+            "data": self.data[point.problem],
             "scheme": run.scheme,
             "recipe": recipe,
             "start": run.start,
@@ -113,4 +113,4 @@ class AnswerNames:
             "epochs": self.epochs if question.is_curve else None,
         }
         found = self._hash(of, content)
-        return found if found and self.data[cell.problem] else f"{number} {question.name}"
+        return found if found and self.data[point.problem] else f"{number} {question.name}"

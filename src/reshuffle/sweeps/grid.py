@@ -23,7 +23,7 @@ _COUNT = 16
 
 
 @dataclass(frozen=True, eq=False)
-class Cell:
+class Point:
     """One point of a grid.
 
     Attributes
@@ -164,7 +164,7 @@ _OF_BATCHES = ("batches", "batch_size")
 _NOT_OF_DESCENT = ("scheme", "seed", "drop_last", *_OF_BATCHES)
 
 
-def cells(grid: Grid, fixed: Mapping[str, Any], problems: Sequence[LeastSquares]) -> list[Cell]:
+def points(grid: Grid, fixed: Mapping[str, Any], problems: Sequence[LeastSquares]) -> list[Point]:
     """Every point of the grid with its scheme; number k of the problems belongs to seed number k."""
     found = []
     for place, values in grid.points():
@@ -177,7 +177,7 @@ def cells(grid: Grid, fixed: Mapping[str, Any], problems: Sequence[LeastSquares]
             for name, value in settings.items()
             if name not in _NOT_OF_DESCENT and value is not None
         }
-        found.append(Cell(place, number, scheme, recipe))
+        found.append(Point(place, number, scheme, recipe))
     return found
 
 
@@ -208,13 +208,13 @@ def _checked(scheme: Scheme, n: int) -> Scheme:
     return scheme
 
 
-def refusals(found: Sequence[Cell], problems: Sequence[LeastSquares]) -> dict[int, str]:
-    """Why some cells are no runs at all, by their number; where none is one, the error of the first is raised."""
+def refusals(found: Sequence[Point], problems: Sequence[LeastSquares]) -> dict[int, str]:
+    """Why some points are no runs at all, by their number; where none is one, the error of the first is raised."""
     refused: dict[int, str] = {}
     first: Exception | None = None
-    for number, cell in enumerate(found):
+    for number, point in enumerate(found):
         try:
-            cell.run(problems[cell.problem])
+            point.run(problems[point.problem])
         except REFUSALS as refusal:
             refused[number] = str(refusal)
             first = first or refusal

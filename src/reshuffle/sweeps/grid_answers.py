@@ -13,7 +13,7 @@ from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.run.run import Run
 from reshuffle.sweeps.asked import QUESTIONS, Question
 from reshuffle.sweeps.executors import required
-from reshuffle.sweeps.grid import Cell, Grid
+from reshuffle.sweeps.grid import Grid, Point
 
 if TYPE_CHECKING:
     from xarray import Dataset
@@ -38,7 +38,7 @@ _AXES = {
 
 
 @dataclass(frozen=True, eq=False)
-class CellAnswer:
+class PointAnswer:
     """The answer to one question.
 
     Attributes
@@ -56,27 +56,27 @@ class CellAnswer:
     reason: str = ""
 
 
-def no_answer(question: Question, problem: LeastSquares, epochs: int, reason: str) -> CellAnswer:
+def no_answer(question: Question, problem: LeastSquares, epochs: int, reason: str) -> PointAnswer:
     """Nothing but the reason why."""
     missing = {each.name: np.full(each.shape(problem, epochs), np.nan) for each in question.variables}
-    return CellAnswer(missing, reason=reason)
+    return PointAnswer(missing, reason=reason)
 
 
-def answer_cell(
+def answer_point(
     problem: LeastSquares,
-    cell: Cell,
+    point: Point,
     names: Sequence[str],
     epochs: FloatArray,
     window: StepWindow | None = None,
-) -> list[CellAnswer]:
+) -> list[PointAnswer]:
     """Answer the questions of these names at one point, with mean maps from a window if there is one."""
-    run = cell.run(problem)
+    run = point.run(problem)
     if window is not None:
         run = run.from_window(run.recipe.at(0).step, window)
     return [_answer(QUESTIONS[name], run, epochs) for name in names]
 
 
-def _answer(question: Question, run: Run, epochs: FloatArray) -> CellAnswer:
+def _answer(question: Question, run: Run, epochs: FloatArray) -> PointAnswer:
     if not question.is_curve:
         return _asked(question, run, epochs)
     # Finite epochs and the limit are asked for apart: the one may be known without the other.
@@ -90,10 +90,10 @@ def _answer(question: Question, run: Run, epochs: FloatArray) -> CellAnswer:
             whole.values[name][chosen] = values
     kinds = [part.error_kind for _, part in parts if part.error_kind != "exact"]
     reasons = dict.fromkeys(part.reason for _, part in parts if part.reason)
-    return CellAnswer(whole.values, kinds[0] if kinds else "exact", "; ".join(reasons))
+    return PointAnswer(whole.values, kinds[0] if kinds else "exact", "; ".join(reasons))
 
 
-def _asked(question: Question, run: Run, epochs: FloatArray) -> CellAnswer:
+def _asked(question: Question, run: Run, epochs: FloatArray) -> PointAnswer:
     answered, words = heard(lambda: question.answer(run, epochs))
     if answered is None:
         return no_answer(question, run.problem, len(epochs), words)
@@ -102,7 +102,7 @@ def _asked(question: Question, run: Run, epochs: FloatArray) -> CellAnswer:
     for variable, value in zip(question.variables, values, strict=True):
         shape = variable.shape(run.problem, len(epochs))
         found[variable.name] = np.array(np.broadcast_to(np.asarray(value, dtype=np.float64), shape))
-    return CellAnswer(found, kind, words)
+    return PointAnswer(found, kind, words)
 
 
 def dataset(
@@ -110,7 +110,7 @@ def dataset(
     problem: LeastSquares,
     questions: Sequence[Question],
     epochs: FloatArray,
-    answers: Iterable[tuple[tuple[int, ...], str, CellAnswer]],
+    answers: Iterable[tuple[tuple[int, ...], str, PointAnswer]],
     attributes: Mapping[str, Any],
 ) -> "Dataset":
     """Put the answer to each question at each place of the grid into arrays with names.

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from reshuffle.sweeps.grid_answers import CellAnswer
+from reshuffle.sweeps.grid_answers import PointAnswer
 
 _DIGEST = 64
 _WORDS = ("key", "error_kind", "reason")
@@ -36,7 +36,7 @@ class KeptAnswers:
         self.folder = _checked_folder(folder)
         self.found = self.distrusted = 0
 
-    def get(self, key: str, shapes: Mapping[str, tuple[int, ...]]) -> CellAnswer | None:
+    def get(self, key: str, shapes: Mapping[str, tuple[int, ...]]) -> PointAnswer | None:
         """The answer of this name with variables of these shapes, if there is one to be trusted."""
         try:
             content = (self.folder / f"{key}.npz").read_bytes()
@@ -49,7 +49,7 @@ class KeptAnswers:
         self.distrusted += answer is None
         return answer
 
-    def put(self, key: str, answer: CellAnswer) -> None:
+    def put(self, key: str, answer: PointAnswer) -> None:
         """Keep an answer: it appears under its name when it is whole and on disk, not before."""
         path, part = self.folder / f"{key}.npz", self.folder / f"{key}.{os.getpid()}.part"
         try:
@@ -84,7 +84,7 @@ def _checked_folder(folder: Any) -> Path:
     return path
 
 
-def _written(key: str, answer: CellAnswer) -> bytes:
+def _written(key: str, answer: PointAnswer) -> bytes:
     words = {"key": key, "error_kind": answer.error_kind, "reason": answer.reason}
     arrays = {**{f"word_{name}": np.array(word) for name, word in words.items()}, **answer.values}
     file = io.BytesIO()
@@ -97,7 +97,7 @@ def _written(key: str, answer: CellAnswer) -> bytes:
     return content + hashlib.sha256(content).hexdigest().encode()
 
 
-def _read(content: bytes, key: str, shapes: Mapping[str, tuple[int, ...]]) -> CellAnswer | None:
+def _read(content: bytes, key: str, shapes: Mapping[str, tuple[int, ...]]) -> PointAnswer | None:
     body, digest = content[:-_DIGEST], content[-_DIGEST:]
     if hashlib.sha256(body).hexdigest().encode() != digest:
         return None
@@ -111,4 +111,4 @@ def _read(content: bytes, key: str, shapes: Mapping[str, tuple[int, ...]]) -> Ce
         return None
     if any(value.dtype != np.float64 for value in values.values()):
         return None
-    return CellAnswer(values, words["error_kind"], words["reason"])
+    return PointAnswer(values, words["error_kind"], words["reason"])

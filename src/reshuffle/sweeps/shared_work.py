@@ -10,15 +10,15 @@ from reshuffle.epoch.shared_steps import Interval
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.sweeps.asked import QUESTIONS
 from reshuffle.sweeps.executors import Executor
-from reshuffle.sweeps.grid import Cell
-from reshuffle.sweeps.grid_answers import CellAnswer, answer_cell
+from reshuffle.sweeps.grid import Point
+from reshuffle.sweeps.grid_answers import PointAnswer, answer_point
 
 
 @dataclass(frozen=True, eq=False)
 class Job:
     """A point of the grid, and the names of the questions that it is to answer."""
 
-    cell: Cell
+    point: Point
     names: tuple[str, ...]
 
 
@@ -44,11 +44,11 @@ class Work:
     def __init__(self, problems: Sequence[LeastSquares], jobs: Sequence[Job], epochs: FloatArray):
         self._problems, self._jobs, self._epochs = problems, jobs, epochs
 
-    def done_by(self, executor: Executor) -> Iterator[tuple[int, list[CellAnswer]]]:
+    def done_by(self, executor: Executor) -> Iterator[tuple[int, list[PointAnswer]]]:
         """The answers of every job with its number, as they are ready."""
         handles = {}
         for job in self._jobs:
-            number = job.cell.problem
+            number = job.point.problem
             if number not in handles:
                 problem = self._problems[number]
                 # Every point needs it: it travels with the problem.
@@ -68,19 +68,19 @@ class Work:
 
     def _answers(
         self, executor: Executor, handles: dict[int, Any], numbers: list[int], window: Any
-    ) -> Iterator[tuple[int, list[CellAnswer]]]:
+    ) -> Iterator[tuple[int, list[PointAnswer]]]:
         tasks = [
-            (handles[job.cell.problem], job.cell, job.names, self._epochs, window)
+            (handles[job.point.problem], job.point, job.names, self._epochs, window)
             for job in (self._jobs[number] for number in numbers)
         ]
-        for place, answers in executor.compute(answer_cell, tasks):
+        for place, answers in executor.compute(answer_point, tasks):
             yield numbers[place], answers
 
     def _window(self, executor: Executor, handles: dict[int, Any], found: _Shared) -> Any:
         """The mean maps at the nodes of an interval, wherever the executor keeps them."""
-        cell = self._jobs[found.numbers[0]].cell
+        point = self._jobs[found.numbers[0]].point
         blocks = executor.share(found.blocks)
-        tasks = [(handles[cell.problem], cell.scheme, blocks, float(node)) for node in found.interval.nodes]
+        tasks = [(handles[point.problem], point.scheme, blocks, float(node)) for node in found.interval.nodes]
         nodes = executor.hold(shared_steps.node_mean, tasks)
         return executor.hold(shared_steps.window, [(blocks, found.interval, nodes)])[0]
 
@@ -89,21 +89,21 @@ class Work:
         families: dict[object, list[int]] = {}
         for number, job in enumerate(self._jobs):
             if any(QUESTIONS[name].knows_mean for name in job.names):
-                cell = job.cell
+                point = job.point
                 rest = [
-                    (name, repr(cell.recipe[name]))
-                    for name in sorted(cell.recipe)
+                    (name, repr(point.recipe[name]))
+                    for name in sorted(point.recipe)
                     if name not in ("step", "alpha")
                 ]
-                families.setdefault((cell.problem, cell.scheme, tuple(rest)), []).append(number)
+                families.setdefault((point.problem, point.scheme, tuple(rest)), []).append(number)
         return list(families.values())
 
     def _shared(self, family: list[int]) -> list[_Shared]:
         """The parts of a family that are worth their nodes."""
         if len(family) < 2:
             return []
-        cells = [self._jobs[number].cell for number in family]
-        runs = [cell.run(self._problems[cell.problem]) for cell in cells]
+        points = [self._jobs[number].point for number in family]
+        runs = [point.run(self._problems[point.problem]) for point in points]
         if not (runs[0].scheme.is_symmetric and all(run.recipe.is_plain for run in runs)):
             return []
         steps = [run.recipe.at(0).step for run in runs]

@@ -18,8 +18,8 @@ from reshuffle.sweeps import grid as grids
 from reshuffle.sweeps.asked import Question
 from reshuffle.sweeps.executors import Executor, executor, required
 from reshuffle.sweeps.fingerprint import AnswerNames
-from reshuffle.sweeps.grid import Cell
-from reshuffle.sweeps.grid_answers import CellAnswer, dataset, no_answer
+from reshuffle.sweeps.grid import Point
+from reshuffle.sweeps.grid_answers import PointAnswer, dataset, no_answer
 from reshuffle.sweeps.kept_answers import KeptAnswers
 from reshuffle.sweeps.shared_work import Job, Work
 
@@ -125,30 +125,30 @@ def sweep(
     when = _epochs(epochs)
     questions = asked.checked(ask, problems)
     workers = executor(n_jobs, client)
-    cells = grids.cells(grid, fixed, problems)
-    refused = grids.refusals(cells, problems)
+    points = grids.points(grid, fixed, problems)
+    refused = grids.refusals(points, problems)
     kept = None if cache is None else KeptAnswers(cache)
     names = AnswerNames(problems, when, exact=kept is not None)
     keys = {
-        (number, question.name): names.of(number, cell, question)
-        for number, cell in enumerate(cells)
+        (number, question.name): names.of(number, point, question)
+        for number, point in enumerate(points)
         for question in questions
         if number not in refused
     }
     known = _known(kept, keys, problems[0], when, questions)
-    for key, answer in _new(keys, known, cells, problems, when, workers):
+    for key, answer in _new(keys, known, points, problems, when, workers):
         known[key] = answer
         if kept is not None:
             kept.put(key, answer)
     answers = (
         (
-            cell.place,
+            point.place,
             question.name,
             no_answer(question, problems[0], len(when), refused[number])
             if number in refused
             else known[keys[number, question.name]],
         )
-        for number, cell in enumerate(cells)
+        for number, point in enumerate(points)
         for question in questions
     )
     attributes = _attributes(fixed, names, kept)
@@ -189,9 +189,9 @@ def _known(
     problem: LeastSquares,
     when: FloatArray,
     questions: Sequence[Question],
-) -> dict[str, CellAnswer]:
+) -> dict[str, PointAnswer]:
     """The answers that are there already."""
-    found: dict[str, CellAnswer] = {}
+    found: dict[str, PointAnswer] = {}
     if kept is None:
         return found
     shapes = {
@@ -207,12 +207,12 @@ def _known(
 
 def _new(
     keys: Mapping[tuple[int, str], str],
-    known: Mapping[str, CellAnswer],
-    cells: Sequence[Cell],
+    known: Mapping[str, PointAnswer],
+    points: Sequence[Point],
     problems: Sequence[LeastSquares],
     when: FloatArray,
     workers: Executor,
-) -> Iterator[tuple[str, CellAnswer]]:
+) -> Iterator[tuple[str, PointAnswer]]:
     """Those that are not, as they are ready; each is asked for once, wherever it stands in the grid."""
     wanted = {key: place for place, key in reversed(list(keys.items())) if key not in known}
     remaining: dict[int, dict[str, str]] = {}
@@ -220,7 +220,7 @@ def _new(
         remaining.setdefault(number, {})[name] = key
     for attempt in range(_ATTEMPTS):
         numbers = list(remaining)
-        jobs = [Job(cells[number], tuple(remaining[number])) for number in numbers]
+        jobs = [Job(points[number], tuple(remaining[number])) for number in numbers]
         done = Work(problems, jobs, when).done_by(workers)
         try:
             for place, answers in track(done, len(jobs), f"sweeping, {len(known)} answers were there"):

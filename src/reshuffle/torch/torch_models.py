@@ -19,7 +19,7 @@ def torch_itself() -> Any:
     try:
         return import_module("torch")
     except ImportError as error:
-        raise ImportError("reshuffle.torch needs torch: pip install torch.") from error
+        raise ImportError("reshuffle.torch needs torch: pip install 'reshuffle[torch]'.") from error
 
 
 def kind(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""The six classical laws whose recurrence is constant after its first step."""
+"""Seven classical laws: six whose recurrence is constant after its first step, and the uniform one."""
 
 import numpy as np
 from numpy.typing import ArrayLike
