@@ -17,8 +17,7 @@ from reshuffle.epoch.low_degrees import Whitened
 from reshuffle.epoch.mean_map import MeanMap
 from reshuffle.errors import BudgetError
 from reshuffle.problem.blocks import Blocks
-from reshuffle.schemes.base import Scheme, Shuffle, Unit
-from reshuffle.schemes.group_reshuffling import rows_of
+from reshuffle.schemes.base import Scheme, Shuffle, Unit, rows_of
 
 _MOST_SAMPLE_BATCHES = 4
 """Degrees beyond the fourth have crossing pairs of pairs, and no sum of polynomial cost is known to us for them."""
