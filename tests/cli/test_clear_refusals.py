@@ -14,6 +14,7 @@ def test_a_file_with_several_outputs_is_refused_by_the_name_of_the_array(tmp_pat
     assert "y must be a vector, one response per row, but its shape is (3, 2)" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_an_alpha_beyond_all_precision_is_named(capsys):
     assert main("limits --aspect 1 --alpha 1e8 --batches 4".split()) == 1
     message = capsys.readouterr().err
