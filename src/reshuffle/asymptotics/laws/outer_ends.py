@@ -61,7 +61,11 @@ class _Approach:
             found = self._corrected(self.place, unknowns)
             self.place *= 1 if found else 8
         if found is None:
-            raise ConvergenceError(f"the spectrum was not left behind at {self.place * system.unit:.4g}")
+            raise ConvergenceError(
+                f"the ends of the spectrum were not found within {abs(self.place) * system.unit:.4g}: alpha is so "
+                "large that products of visits leave the precision of numbers, and descent diverges at once; try "
+                "an alpha near critical_alpha(aspect, batches)."
+            )
         self.far, (self.unknowns, self.slope) = abs(self.place), found
 
     def _base(self, z: float) -> Complex:
