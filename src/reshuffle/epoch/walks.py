@@ -1,8 +1,8 @@
 """The mean over the orders of an epoch, of any process that visits change linearly, without enumerating orders.
 
 A walk knows how a scheme draws (`Scheme.shuffle`, `Scheme.unit`) and nothing of what is followed: means, second
-moments and whatever else is linear all come from here. Most walks climb the lattice of subsets of the batches, which
-are bit masks, layer by layer.
+moments and whatever else is linear all come from here. Most walks climb the lattice of subsets of the batches,
+which are bit masks, layer by layer.
 """
 
 import math
