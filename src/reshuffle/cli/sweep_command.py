@@ -197,7 +197,7 @@ def _auto_steps(problem: "rs.LeastSquares", over: dict[str, Any], fixed: dict[st
     points = grid.grid(
         {name: values for name, values in over.items() if values is not None} | {"step": [1.0]}, {}
     )
-    schemes = {cell.scheme for cell in grid.cells(points, {"scheme": None, **fixed}, [problem])}
+    schemes = {point.scheme for point in grid.points(points, {"scheme": None, **fixed}, [problem])}
     return [float(f"{step:.3g}") for step in grid.auto_steps(problem, sorted(schemes, key=repr))]
 
 
