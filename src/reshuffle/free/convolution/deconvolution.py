@@ -44,10 +44,9 @@ def divide(
     """Return the law whose free product with Marchenko-Pastur noise is seen: Sigma, from a sample covariance.
 
     For z in the upper half-plane, with ``K = z - 1/G(z)`` and the noise's ``K_n = v (1 + r u/(1 - u))``,
-    ``u = K/z``, the
-    answer's transform is known at ``zeta = z/K_n``: ``1/G(zeta) = zeta - K/K_n``. That is linear in the
-    answer, which is
-    fitted with weights that are not negative. Source: El Karoui (2008), for Marchenko-Pastur noise.
+    ``u = K/z``, the answer's transform is known at ``zeta = z/K_n``: ``1/G(zeta) = zeta - K/K_n``. That is
+    linear in the answer, which is fitted with weights that are not negative. Source: El Karoui (2008), for
+    Marchenko-Pastur noise.
 
     Parameters
     ----------
