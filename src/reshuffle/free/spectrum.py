@@ -101,7 +101,7 @@ def spectrum(expression: Expression, budget: float = BUDGET) -> "Spectrum":
     """
     if not isinstance(expression, Expression):
         raise TypeError(
-            f"expression must be made of variables(...), got {expression!r}; start from x, = variables(law)"
+            f"expression must be made of variables(...), but it is {expression!r}; start from x, = variables(law)"
         )
     require_self_adjoint(expression)
     require_invertible(expression, spectrum)

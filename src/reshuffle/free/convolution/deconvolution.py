@@ -77,13 +77,13 @@ def divide(
     """
     if not isinstance(noise, MarchenkoPastur):
         raise TypeError(
-            f"noise must be a MarchenkoPastur law, got {noise!r}; for additive noise use subtract"
+            f"noise must be a MarchenkoPastur law, but it is {noise!r}; for additive noise use subtract"
         )
     law, above, allowed = _seen(seen, height, tolerance)
     low = min([a for a, _ in law.support] + [x for x, _ in law.atoms])
     if low < -1e-12 * law.scale:
         raise ValueError(
-            f"seen must lie on x >= 0 to be a free product, got {law!r}, which reaches down to {low:g}"
+            f"seen must lie on x >= 0 to be a free product, but it is {law!r}, which reaches down to {low:g}"
         )
     z, g = _looked_at(law, above)
     k = z - 1 / g
@@ -129,7 +129,8 @@ def subtract(
     r = noise.rational_r if isinstance(noise, Law) else None
     if r is None:
         raise TypeError(
-            f"noise must be a law with a rational R-transform, such as Semicircle or MarchenkoPastur, got {noise!r}"
+            f"noise must be a law with a rational R-transform, such as Semicircle or MarchenkoPastur, "
+            f"but it is {noise!r}"
         )
     law, above, allowed = _seen(seen, height, tolerance)
     z, g = _looked_at(law, above)

@@ -89,7 +89,8 @@ def brown(expression: Expression) -> "Brown":
     """
     if not isinstance(expression, Expression):
         raise TypeError(
-            f"expression must be made of variables(...), got {expression!r}; start from c, = variables(Circular())"
+            f"expression must be made of variables(...), "
+            f"but it is {expression!r}; start from c, = variables(Circular())"
         )
     require_invertible(expression, spectrum)
     return Brown(expression)
