@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from reshuffle import paper
+
 ROOT = Path(__file__).parent.parent
 PAPER = (ROOT / "docs" / "paper.md").read_text()
 PAGES = ["README.md", *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").rglob("*.md")))]
@@ -35,6 +37,15 @@ def test_every_name_in_the_map_of_the_paper_can_be_imported(name):
 def test_every_test_in_the_map_of_the_paper_exists(test):
     path, name = test.split("::")
     assert f"def {name}(" in (ROOT / path).read_text()
+
+
+@pytest.mark.parametrize("name", paper.NAMES)
+def test_every_figure_has_a_row_in_the_map_of_the_paper(name):
+    rows = [line for line in PAPER.splitlines() if line.startswith("|") and f"`{name}`" in line]
+    home = paper.load(name).compute.__module__
+    assert [row for row in rows if f"`{home}`" in row], (
+        f"docs/paper.md needs a row with `{name}` and `{home}`"
+    )
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -81,6 +81,20 @@ def test_no_two_modules_bear_the_same_name():
     assert twice <= {"checks", "base"}
 
 
+def test_imports_stand_at_the_top_of_a_file():
+    for path in sorted((SOURCE / "reshuffle").rglob("*.py")):
+        body = ast.parse(path.read_text(encoding="utf-8")).body
+        makes = [isinstance(node, ast.FunctionDef | ast.ClassDef) for node in body]
+        later = body[makes.index(True) :] if any(makes) else []
+        found = [node.lineno for node in later if isinstance(node, ast.Import | ast.ImportFrom)]
+        found += [
+            node.lineno
+            for node in later
+            if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        ]
+        assert not found, f"{path}: imports in lines {found}"
+
+
 def test_the_house_is_small():
     """Short files, few of them at the top, and rooms that can be surveyed."""
     files = list((SOURCE / "reshuffle").rglob("*.py"))

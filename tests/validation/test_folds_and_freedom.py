@@ -185,3 +185,34 @@ def test_more_outputs_than_memory(monkeypatch):
     run = rs.descend(rs.LeastSquares(DATA.X, np.ones((30, 50))), rs.FullBatch(), step=0.05)
     with pytest.raises(rs.BudgetError, match="columns of y"):
         run.leave_one_out(5)
+
+
+@pytest.mark.parametrize(
+    ("method", "kind"), [("series", "bound"), ("sampling", "three standard errors"), ("cavity", "estimate")]
+)
+def test_folds_of_inexact_runs_carry_their_error_and_its_kind(method, kind):
+    problem, epochs = rs.gaussian(60, 5, noise=0.5, seed=2), [1, 10]
+    scheme = rs.SampleReshuffling(batches=4)
+    exact = rs.descend(problem, scheme, alpha=0.4).cross_validate(epochs, 3)
+    assert exact.error_kind == "exact"
+    assert not exact.error.any()
+    assert "+-" not in repr(exact)
+    found = rs.descend(problem, scheme, alpha=0.4, method=method, rtol=0.05).cross_validate(epochs, 3)
+    assert found.error_kind == kind
+    assert (np.abs(found.mean_square - exact.mean_square) <= found.error).all()
+    assert (found.error > 0).all()
+    assert (found.error < 0.5 * found.mean_square).all()
+    assert repr(found).endswith(f" at most ({kind}), 3 folds)")
+
+
+def test_leaving_out_rows_says_in_which_sense_it_may_be_off():
+    problem = rs.gaussian(40, 5, noise=0.5, seed=2)
+    exact = rs.descend(problem, rs.RandomReshuffling(4), alpha=0.4).leave_one_out([1, 10])
+    assert (exact.error_kind, repr(exact)) == ("exact", "LeaveOneOut(mean_square of shape (2,), exact)")
+    samples = rs.descend(problem, rs.SampleReshuffling(batch_size=5), alpha=0.4).leave_one_out([1, 10])
+    assert samples.error.any()
+    assert samples.error_kind == "estimate"
+    assert " at most (estimate), cavity)" in repr(samples)
+    assert "(estimate)" in repr(
+        rs.descend(problem, rs.SampleReshuffling(batch_size=5), alpha=0.4).leave_one_out(10)
+    )

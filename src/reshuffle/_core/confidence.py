@@ -7,7 +7,7 @@ once, in the promise: 99 of 100.
 """
 
 import math
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 import scipy.special
@@ -29,6 +29,25 @@ ERROR_KINDS: dict[str, ErrorKind] = {
     "sampling": "three standard errors",
 }
 """The kind of error that each way of averaging over orders has."""
+
+
+def weakest(*kinds: ErrorKind) -> ErrorKind:
+    """The kind of an error that is the sum of errors of these kinds: that which promises least.
+
+    >>> weakest("exact", "bound"), weakest("three standard errors", "bound"), weakest()
+    ('bound', 'three standard errors', 'exact')
+    """
+    return max(kinds, key=get_args(ErrorKind).index, default="exact")
+
+
+def with_largest_error(shape: tuple[int, ...], error: FloatArray, kind: ErrorKind) -> str:
+    """An array in words: its shape, and the largest of its errors where there is one.
+
+    >>> with_largest_error((2,), np.array([0.5, 0.0]), "estimate"), with_largest_error((3,), np.zeros(3), "exact")
+    ('of shape (2,) +- 0.5 at most (estimate)', 'of shape (3,)')
+    """
+    largest = float(np.max(error, initial=0.0))
+    return f"of shape {shape}" + (f" +- {largest:.2g} at most ({kind})" if largest else "")
 
 
 def with_error(value: FloatArray | float, error: FloatArray | float, kind: ErrorKind = "exact") -> str:

@@ -39,10 +39,10 @@ def number(
     try:
         result = float(value)
     except (TypeError, ValueError):
-        raise TypeError(f"{allowed}, got {value!r}; pass a plain number") from None
+        raise TypeError(f"{allowed}, but it is {value!r}; pass a plain number") from None
     inside = low < result <= high if open_low else low <= result <= high
     if not (inside and np.isfinite(result)):
-        raise ValueError(f"{allowed}, got {value!r}; check its sign and its units")
+        raise ValueError(f"{allowed}, but it is {value!r}; check its sign and its units")
     return result
 
 
@@ -83,7 +83,9 @@ def count(name: str, value: int, low: int = 1) -> int:
     3
     """
     if not is_whole(value) or value < low:
-        raise ValueError(f"{name} must be an integer >= {low}, got {value!r}; pass a larger whole number")
+        raise ValueError(
+            f"{name} must be an integer >= {low}, but it is {value!r}; pass a larger whole number"
+        )
     return int(value)
 
 
@@ -104,7 +106,7 @@ def real_points(name: str, value: ArrayLike) -> Real:
     """
     points = np.asarray(value)
     if np.iscomplexobj(points):
-        raise TypeError(f"{name} must be real, got a complex array; use cauchy for complex points")
+        raise TypeError(f"{name} must be real, but it is a complex array; use cauchy for complex points")
     points = _numbers(name, points, np.float64)
     refuse_infinite(name, points)
     return points
@@ -125,7 +127,7 @@ def _numbers(name: str, value: ArrayLike, kind: type) -> NDArray[Any]:
     try:
         return np.asarray(value).astype(kind)
     except (TypeError, ValueError):
-        raise TypeError(f"{name} must be a number or an array of numbers, got {value!r}") from None
+        raise TypeError(f"{name} must be a number or an array of numbers, but it is {value!r}") from None
 
 
 def refuse_infinite(name: str, points: NDArray[Any]) -> None:
@@ -134,7 +136,7 @@ def refuse_infinite(name: str, points: NDArray[Any]) -> None:
     if bad.any():
         where = tuple(int(i) for i in np.argwhere(bad)[0])
         raise ValueError(
-            f"{name} must be finite, got {points[bad].flat[0]} at index {where}; drop that point"
+            f"{name} must be finite, but it is {points[bad].flat[0]} at index {where}; drop that point"
         )
 
 
@@ -147,7 +149,9 @@ def probabilities(name: str, value: ArrayLike) -> Real:
     points = real_points(name, value)
     if points.size and (points.min() < 0 or points.max() > 1):
         worst = points.flat[int(np.argmax(np.abs(points - 0.5)))]
-        raise ValueError(f"{name} must lie in [0, 1], got {worst}; pass probabilities, not percentages")
+        raise ValueError(
+            f"{name} must lie in [0, 1], but one is {worst}; pass probabilities, not percentages"
+        )
     return points
 
 
@@ -159,18 +163,18 @@ def weights(name: str, value: ArrayLike) -> Real:
     """
     result = np.atleast_1d(real_points(name, value))
     if not result.size:
-        raise ValueError(f"{name} must hold at least one number, got {value!r}; a law needs a point")
+        raise ValueError(f"{name} must hold at least one number, but it is {value!r}; a law needs a point")
     if result.min() < 0:
-        raise ValueError(f"{name} must be >= 0, got {result.min()}; drop or correct that weight")
+        raise ValueError(f"{name} must be >= 0, but one is {result.min()}; drop or correct that weight")
     if abs(result.sum() - 1) > 1e-9:
-        raise ValueError(f"{name} must sum to 1, got a sum of {result.sum()}; divide them by their sum")
+        raise ValueError(f"{name} must sum to 1, but their sum is {result.sum()}; divide them by their sum")
     return np.asarray(result / result.sum(), dtype=np.float64)
 
 
 def callable_or_raise(name: str, function: Any) -> None:
     """Raise unless ``function`` can be called."""
     if not callable(function):
-        raise TypeError(f"{name} must be a function of an array, got {function!r}; pass lambda z: ...")
+        raise TypeError(f"{name} must be a function of an array, but it is {function!r}; pass lambda z: ...")
 
 
 def cauchy_transform(function: Callable[[Complex], Any], scale: float, center: float) -> None:
@@ -184,7 +188,7 @@ def cauchy_transform(function: Callable[[Complex], Any], scale: float, center: f
     if values.imag.max() > 0:
         where = ladder[int(np.argmax(values.imag))]
         raise ValueError(
-            f"cauchy must map the upper half-plane to Im <= 0, got"
+            f"cauchy must map the upper half-plane to Im <= 0, but it is"
             f" {values[values.imag.argmax()]:.6g} at z = {where:.6g};"
             " a Stieltjes transform needs its sign flipped, lambda z: -m(z), and a square root its branch,"
             " sqrt(z - a) * sqrt(z - b)"
@@ -193,7 +197,7 @@ def cauchy_transform(function: Callable[[Complex], Any], scale: float, center: f
     decay = np.asarray(function(far), dtype=np.complex128) * (far - center)
     if np.abs(decay - 1).max() > 1e-4:
         raise ValueError(
-            f"cauchy must decay like 1/z, got z cauchy(z) ="
+            f"cauchy must decay like 1/z, but z cauchy(z) ="
             f" {decay[np.abs(decay - 1).argmax()]:.6g} far away (should be 1);"
             " check the branch of its square root, sqrt(z - a) * sqrt(z - b), and its normalisation"
         )

@@ -102,7 +102,7 @@ def spectrum(expression: Expression, budget: float = BUDGET) -> "Spectrum":
     """
     if not isinstance(expression, Expression):
         raise TypeError(
-            f"expression must be made of variables(...), got {expression!r}; start from x, = variables(law)"
+            f"expression must be made of variables(...), but it is {expression!r}; start from x, = variables(law)"
         )
     require_self_adjoint(expression)
     require_invertible(expression, spectrum)
@@ -252,11 +252,11 @@ class Spectrum(Law):
     def certify(self, z: complex) -> "Certificate":
         """Return ``G(z)`` with a proven bound on its error, off the real axis; needs python-flint.
 
-        For polynomials with numbers as coefficients, in variables with the laws Semicircle, MarchenkoPastur and
-        FreePoisson and their affine images; everything else is refused. Numbers count as the doubles they are. An
-        approximate solution of the matrix equation is the exact one at a base point nearby, and the
-        resolvent moves no
-        faster than its norm squared: Hoffmann, Mai and Speicher (2024), here with balls for all roundings.
+        For polynomials with numbers as coefficients, in variables with the laws Semicircle, MarchenkoPastur
+        and FreePoisson and their affine images; everything else is refused. Numbers count as the doubles they
+        are. An approximate solution of the matrix equation is the exact one at a base point nearby, and the
+        resolvent moves no faster than its norm squared: Hoffmann, Mai and Speicher (2024), here with balls
+        for all roundings.
 
         >>> from reshuffle import free
         >>> x, y = free.variables(free.Semicircle(), free.MarchenkoPastur(0.5))

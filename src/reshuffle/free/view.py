@@ -8,6 +8,11 @@ import numpy as np
 
 from reshuffle.free.checks import Real
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from reshuffle.free.laws.law import Law
+
 HIDDEN = 0.1
 """The largest share of the mass that may lie above the top of a picture: the spikes at hard edges."""
 CROWDED = 0.05
@@ -157,11 +162,6 @@ def _weights(t: Real) -> Real:
     steps = np.nan_to_num(np.diff(t))
     return np.asarray((np.append(steps, 0.0) + np.append(0.0, steps)) / 2)
 
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from reshuffle.free.laws.law import Law
 
 CURVE, MATRIX, ATOM = "#1b3a6b", "#c9d6e8", "#b5482a"
 

@@ -43,7 +43,7 @@ class Weighted:
             weight = p._coerce(weight)
         if p.dimension > 1 or weight.dimension > 1:
             raise ValueError(
-                f"weight and expression must have scalar coefficients, got sizes"
+                f"weight and expression must have scalar coefficients, but theirs have sizes"
                 f" {weight.dimension} and {p.dimension};"
                 " take mixed expectations entry by entry"
             )

@@ -115,9 +115,6 @@ class Figure:
         return {**self.full, **(self.quick if quick else {})}
 
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
-
 KINDS = ("png", "svg", "csv")
 
 

@@ -17,6 +17,9 @@ from reshuffle._core import FloatArray, checks
 from reshuffle._core.numerics import norms
 from reshuffle.problem.row_space import RowSpace
 
+if TYPE_CHECKING:
+    from reshuffle.problem.least_squares import LeastSquares
+
 
 def checked_responses(value: Any, n: int) -> FloatArray:
     """Return y, (n,) or (n, t) with at least one column.
@@ -96,9 +99,6 @@ def outputs_last(parameters: FloatArray, shape: tuple[int, ...], outputs: int | 
     arranged = parameters.reshape(*shape, *parameters.shape[1:])
     return arranged if outputs is None else np.ascontiguousarray(arranged.swapaxes(-1, -2))
 
-
-if TYPE_CHECKING:
-    from reshuffle.problem.least_squares import LeastSquares
 
 _SHARED = ("epochs", "error_kind", "runs")
 """What all outputs have in common."""

@@ -103,8 +103,8 @@ class ModesEngine(Trajectory):
     def iterate_error(self, epochs: FloatArray) -> FloatArray:
         """How far the mean iterate may be off because the mean over orders is not exact, in Euclidean norm.
 
-        Of the shape of `epochs`: 0 for the exact mean, a proven bound for the series, and for sampling so much that
-        at least 99 of 100 seeds are within.
+        Of the shape of `epochs`: 0 for the exact mean, a proven bound for the series, an estimate for the cavity
+        equation, and for sampling so much that at least 99 of 100 seeds are within.
         """
         if self.error_kind == "exact":
             return self._no_error(epochs)

@@ -36,9 +36,10 @@ class Risk:
         What the noise in the responses adds.
     error : array
         How far the total may be off because the mean over orders is not exact: 0 where it is, a proven bound for
-        the series, and for sampling so much that at least 99 of 100 seeds are within.
+        the series, an estimate for the cavity equation, and for sampling so much that at least 99 of 100 seeds are
+        within.
     error_kind : str
-        In which of these senses it is meant: "exact", "bound" or "three standard errors".
+        In which sense it is meant: "exact", "bound", "three standard errors" or "estimate".
     """
 
     epochs: FloatArray
@@ -151,7 +152,7 @@ class QuadraticForm:
 
 
 def linear_form(weights: FloatArray, vectors: FloatArray) -> FloatArray:
-    """The linear form a -> w'a at each vector a of (..., r); with infinite entries, an infinity of their sign."""
+    """The form a -> w'a at each vector of (..., r); infinite entries give an infinity of the sign of their sum."""
     if not weights.any():
         return np.zeros(vectors.shape[:-1])
     grows = np.isinf(vectors)

@@ -5,19 +5,24 @@ from dataclasses import dataclass
 import numpy as np
 
 from reshuffle._core import FloatArray, IntArray
-from reshuffle._core.confidence import ErrorKind
+from reshuffle._core.confidence import ErrorKind, with_error, with_largest_error
 from reshuffle._core.numerics import norms
 from reshuffle._core.sampled_squares import mean_squares
 from reshuffle.problem.least_squares import LeastSquares
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Estimate:
     """A mean over simulated runs and its standard error, of the same shape.
 
     Attributes
     ----------
     mean, standard_error : arrays of one shape
+
+    >>> Estimate(np.array(2.0), np.array(0.1))
+    Estimate(mean=2 +- 0.3 (three standard errors))
+    >>> Estimate(np.ones(3), np.array([0.1, 0.2, 0.1]))
+    Estimate(mean of shape (3,) +- 0.6 at most (three standard errors))
     """
 
     mean: FloatArray
@@ -32,6 +37,11 @@ class Estimate:
     def error_kind(self) -> ErrorKind:
         """In which sense `error` is meant."""
         return "three standard errors"
+
+    def __repr__(self) -> str:
+        if self.mean.size == 1:
+            return f"Estimate(mean={with_error(self.mean.item(), self.error.item(), self.error_kind)})"
+        return f"Estimate(mean {with_largest_error(self.mean.shape, self.error, self.error_kind)})"
 
 
 @dataclass(frozen=True, eq=False)

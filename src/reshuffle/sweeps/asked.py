@@ -88,11 +88,7 @@ def _expected_risk(run: Run, epochs: FloatArray) -> Values:
 
 def _leave_one_out(run: Run, epochs: FloatArray) -> Values:
     found = run.leave_one_out(epochs)
-    return "estimate" if found.error.any() else "exact", (
-        found.mean_square,
-        found.standard_error,
-        found.error,
-    )
+    return found.error_kind, (found.mean_square, found.standard_error, found.error)
 
 
 def _training_loss(run: Run, epochs: FloatArray) -> Values:

@@ -11,7 +11,7 @@ from reshuffle._core import FloatArray, IntArray, checks
 from reshuffle._core.progress import track
 from reshuffle.validation import leave_one_out
 from reshuffle.validation.leave_one_out import LeftOutAnswer
-from reshuffle.validation.left_out_runs import missed
+from reshuffle.validation.left_out_runs import InexactRuns, missed
 from reshuffle.validation.questions import Learner
 
 
@@ -38,6 +38,8 @@ class CrossValidation(LeftOutAnswer):
         Of that mean as an estimate of the test error: the rows are a sample.
     error : of the same shape
         How far the mean itself may be off because it is not computed exactly; 0 where it is.
+    error_kind : str
+        In which sense: "exact", "bound", "three standard errors" or "estimate".
     method : str
         How rows were left out.
     rows : (m,)
@@ -60,14 +62,17 @@ def cross_validated(run: Learner, epochs: FloatArray, folds: Folds) -> CrossVali
     places = np.full(problem.n, -1)
     places[rows] = np.arange(len(rows))
     found: list[tuple[IntArray, FloatArray]] = []
+    inexact = InexactRuns(when)
 
     def residuals() -> Iterator[tuple[IntArray, FloatArray]]:
         for train, test in track(cuts, len(cuts), "cross-validating"):
-            learned = run.on(problem.of_rows(train)).iterate(when)
-            found.append((test, missed(problem, test, learned)))
+            learner = run.on(problem.of_rows(train))
+            inexact.add(learner, problem.X[test])
+            found.append((test, missed(problem, test, learner.iterate(when))))
             yield places[test], found[-1][1]
 
     given = leave_one_out.answer(epochs, problem, rows, when, residuals(), f"{len(cuts)} folds")
+    given = inexact.told(given, float(leave_one_out.weights_of(problem)[rows].sum()))
     values = {field.name: getattr(given, field.name) for field in fields(given)}
     each = [
         leave_one_out.answer(epochs, problem, test, when, [(np.arange(len(test)), part)], "").mean_square

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from reshuffle._core import BoolArray, FloatArray, IntArray
-from reshuffle._core.confidence import with_error
+from reshuffle._core.confidence import ErrorKind, with_error, with_largest_error
 from reshuffle._core.threads import few_threads
 from reshuffle.errors import BudgetError
 from reshuffle.problem.least_squares import LeastSquares
@@ -35,6 +35,8 @@ class LeftOutAnswer:
         Of that mean as an estimate of the test error: the rows are a sample.
     error : of the same shape
         How far the mean itself may be off because it is not computed exactly; 0 where it is.
+    error_kind : str
+        In which sense: "exact", "bound", "three standard errors" or "estimate".
     method : str
         How rows were left out.
     rows : (m,)
@@ -45,6 +47,7 @@ class LeftOutAnswer:
     mean_square: FloatArray
     standard_error: FloatArray
     error: FloatArray
+    error_kind: ErrorKind
     method: str
     rows: IntArray
     _kept: FloatArray | None
@@ -62,10 +65,11 @@ class LeftOutAnswer:
     def __repr__(self) -> str:
         name = type(self).__name__
         if self.mean_square.size != 1:
-            return f"{name}(mean_square of shape {self.mean_square.shape}, {self.method})"
+            shown = with_largest_error(self.mean_square.shape, self.error, self.error_kind)
+            return f"{name}(mean_square {shown}, {self.method})"
         value, error = self.mean_square.item(), self.error.item()
         uncertainty = f" (standard error {self.standard_error.item():.2g})"
-        return f"{name}(mean_square={with_error(value, error, 'estimate')}{uncertainty}, {self.method})"
+        return f"{name}(mean_square={with_error(value, error, self.error_kind)}{uncertainty}, {self.method})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -84,6 +88,8 @@ class LeaveOneOut(LeftOutAnswer):
         Of that mean as an estimate of the test error: the rows are a sample.
     error : of the same shape
         How far the mean itself may be off because it is not computed exactly; 0 where it is.
+    error_kind : str
+        In which sense: "exact", "bound", "three standard errors" or "estimate".
     method : str
         How rows were left out.
     rows : (m,)
@@ -136,7 +142,7 @@ def answer(
     if kept is not None:
         tail = (len(rows),) if problem.outputs is None else (len(rows), outputs)
         kept = kept[back].reshape(*epochs.shape, *tail)
-    return LeftOutAnswer(epochs, mean, error, np.zeros(shape), method, rows, kept)
+    return LeftOutAnswer(epochs, mean, error, np.zeros(shape), "exact", method, rows, kept)
 
 
 def weights_of(problem: LeastSquares) -> FloatArray:
@@ -172,7 +178,7 @@ def by_formula(
         with np.errstate(invalid="ignore"):
             offs = [np.abs(mean(found.put_off(share)) - here) for share in (found.share, -found.share)]
         off = np.maximum(*offs)
-    return replace(given, error=np.where(np.isnan(off), np.inf, off))
+    return replace(given, error=np.where(np.isnan(off), np.inf, off), error_kind="estimate")
 
 
 def _residuals(

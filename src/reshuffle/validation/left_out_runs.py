@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from reshuffle._core import FloatArray, IntArray, checks
+from reshuffle._core.confidence import ErrorKind, weakest
 from reshuffle._core.progress import track
 from reshuffle.epoch.accuracy import CALL
 from reshuffle.problem.least_squares import LeastSquares
@@ -93,6 +94,7 @@ class LeavingOut:
         when, problem = np.unique(epochs.ravel()), self.run.problem
         places = np.full(problem.n, -1)
         places[rows] = np.arange(len(rows))
+        inexact = InexactRuns(when)
 
         def residuals() -> Iterator[tuple[IntArray, FloatArray]]:
             for group in track(groups, len(groups), "leaving out rows"):
@@ -100,10 +102,12 @@ class LeavingOut:
                 asked = group[places[group] >= 0]
                 if len(asked):
                     seen = centred_rows.by_the_others(problem, group) if self.centred else problem
-                    learned = self.run.on(seen.without(group)).iterate(when)
-                    yield places[asked], missed(seen, asked, learned)
+                    learner = self.run.on(seen.without(group))
+                    inexact.add(learner, seen.X[asked])
+                    yield places[asked], missed(seen, asked, learner.iterate(when))
 
-        return leave_one_out.answer(epochs, problem, rows, when, residuals(), method)
+        given = leave_one_out.answer(epochs, problem, rows, when, residuals(), method)
+        return inexact.told(given, float(leave_one_out.weights_of(problem)[rows].sum()))
 
     def _groups(self, rows: IntArray) -> tuple[list[IntArray], str]:
         """Which rows are left out at a time, and how that is called: those of a sample always together."""
@@ -116,6 +120,36 @@ class LeavingOut:
         shuffled = np.random.default_rng(run.accuracy.seed).permutation(count)
         folds = np.array_split(shuffled, min(_FOLDS, count))
         return [rows_of(fold, size) for fold in folds], f"{len(folds)} folds"
+
+
+class InexactRuns:
+    """How far a mean square may be off because the runs that predict the rows are not exact.
+
+    Where an iterate is off by at most e in norm, its predictions of rows X are by at most |X| e, so that a sum S of
+    squared residuals is off by at most 2 S^(1/2) A + A^2, where A^2 adds up (|X| e)^2 over the runs.
+    """
+
+    def __init__(self, when: FloatArray):
+        self._when = when
+        self._squares: FloatArray = np.zeros(1)
+        self._kind: ErrorKind = "exact"
+
+    def add(self, learner: Learner, X: FloatArray) -> None:
+        """A run, and the rows (m, p) that it predicts."""
+        if learner.error_kind != "exact":
+            off = float(np.linalg.norm(X, 2)) * learner.iterate_error(self._when)
+            self._squares = self._squares + np.square(off)
+            self._kind = weakest(self._kind, learner.error_kind)
+
+    def told(self, given: LeftOutAnswer, weight: float) -> LeftOutAnswer:
+        """The answer with its error, for rows of that weight in all."""
+        if self._kind == "exact":
+            return given
+        places = np.searchsorted(self._when, given.epochs.ravel())
+        off = np.sqrt(self._squares[places].reshape(given.mean_square.shape) / weight)
+        with np.errstate(over="ignore", invalid="ignore"):
+            error = 2 * np.sqrt(given.mean_square) * off + np.square(off)
+        return replace(given, error=np.where(np.isfinite(error), error, np.inf), error_kind=self._kind)
 
 
 def chosen_rows(rows: ArrayLike | None, n: int) -> IntArray:
@@ -154,4 +188,9 @@ def with_spread(given: LeaveOneOut, run: Learner, epochs: FloatArray) -> LeaveOn
     axis = epochs.ndim
     spread, error = (np.asarray(part.sum(axis=axis) / weights.sum()) for part in (variance, off))
     with np.errstate(invalid="ignore"):
-        return replace(given, mean_square=given.mean_square + spread, error=given.error + error)
+        return replace(
+            given,
+            mean_square=given.mean_square + spread,
+            error=given.error + error,
+            error_kind=weakest(given.error_kind, covariance.error_kind if error.any() else "exact"),
+        )

@@ -20,6 +20,10 @@ class Deviation(Protocol):
     def deviation_error(self, X_new: FloatArray) -> FloatArray:
         """How far that may be off."""
 
+    @property
+    def error_kind(self) -> ErrorKind:
+        """In which sense."""
+
 
 class Learner(Protocol):
     """A run, as far as it must be known to be judged by rows that it has not seen."""
@@ -51,6 +55,9 @@ class Learner(Protocol):
 
     def iterate(self, epochs: FloatArray) -> FloatArray:
         """The mean iterate, epochs.shape + (p,) or (p, t)."""
+
+    def iterate_error(self, epochs: FloatArray) -> FloatArray:
+        """How far the mean iterate may be off, in Euclidean norm, epochs.shape or (..., t)."""
 
     def training_loss(self, epochs: FloatArray) -> FloatArray:
         """|y - X b|^2 / (2n), epochs.shape or (..., t)."""

@@ -98,7 +98,7 @@ class Expression:
         sizes |= inner - {1}
         if len(sizes) > 1:
             raise ValueError(
-                f"matrix coefficients must all have one size, got sizes {sorted(sizes)}; pad or split them"
+                f"matrix coefficients must all have one size, but theirs are {sorted(sizes)}; pad or split them"
             )
         return sizes.pop() if sizes else 1
 
@@ -156,10 +156,14 @@ class Expression:
         if np.asarray(other).ndim:
             matrix = np.asarray(other)
             if np.linalg.matrix_rank(matrix) < len(matrix):
-                raise ZeroDivisionError(f"division by a matrix: it must be invertible, got {matrix.tolist()}")
+                raise ZeroDivisionError(
+                    f"division by a matrix: it must be invertible, but it is {matrix.tolist()}"
+                )
             return self * np.linalg.inv(matrix)
         if other == 0:
-            raise ZeroDivisionError("division by 0: the divisor must be an invertible expression, got 0")
+            raise ZeroDivisionError(
+                "division by 0: the divisor must be an invertible expression, but it is 0"
+            )
         return Expression({word: value / other for word, value in self.terms.items()}, self.family)
 
     def __rtruediv__(self, other: Operand) -> "Expression":
@@ -168,7 +172,7 @@ class Expression:
     def __pow__(self, exponent: int) -> "Expression":
         if not is_whole(exponent):
             raise ValueError(
-                f"exponent must be an integer, got {exponent!r}; roots are not rational expressions"
+                f"exponent must be an integer, but it is {exponent!r}; roots are not rational expressions"
             )
         if exponent < 0:
             return self.inverse() ** -exponent
@@ -180,7 +184,9 @@ class Expression:
     def inverse(self) -> "Expression":
         """Return the inverse, as a rational expression; `spectrum` checks that it exists."""
         if not self.terms:
-            raise ZeroDivisionError("division by 0: the divisor must be an invertible expression, got 0")
+            raise ZeroDivisionError(
+                "division by 0: the divisor must be an invertible expression, but it is 0"
+            )
         if set(self.terms) == {()}:
             value = self.constant
             return Expression({(): np.linalg.inv(value) if np.ndim(value) else 1 / value}, self.family)
@@ -220,12 +226,16 @@ class Expression:
             value = np.asarray(value)
             if value.ndim != 2 or value.shape[0] != value.shape[1]:
                 raise ValueError(
-                    f"a matrix coefficient must be square, got shape {value.shape}; pad it with zeros"
+                    f"a matrix coefficient must be square, but its shape is {value.shape}; pad it with zeros"
                 )
         elif not isinstance(value, Number):
-            raise TypeError(f"coefficient must be a number, a square matrix or an expression, got {other!r}")
+            raise TypeError(
+                f"coefficient must be a number, a square matrix or an expression, but it is {other!r}"
+            )
         if not np.all(np.isfinite(np.asarray(value, dtype=complex))):
-            raise ValueError(f"coefficient must be finite, got {other!r}; check the formula that made it")
+            raise ValueError(
+                f"coefficient must be finite, but it is {other!r}; check the formula that made it"
+            )
         return Expression({(): value}, self.family)
 
     def __repr__(self) -> str:
@@ -252,15 +262,17 @@ def variables(*laws: Law | Element, names: Sequence[str] | None = None) -> tuple
     (s, p)
     """
     if not laws:
-        raise TypeError("variables needs at least one law, got none; pass laws such as Semicircle()")
+        raise TypeError("variables needs at least one law, but there is none; pass laws such as Semicircle()")
     for law in laws:
         if not isinstance(law, Law | Element):
             raise TypeError(
-                f"variables needs laws such as Semicircle(), got {law!r}; wrap points in Discrete(points)"
+                f"variables needs laws such as Semicircle(), but one is {law!r}; wrap points in Discrete(points)"
             )
     chosen = tuple(names) if names is not None else tuple(f"x{i + 1}" for i in range(len(laws)))
     if len(chosen) != len(laws) or len(set(chosen)) != len(chosen):
-        raise ValueError(f"names must be {len(laws)} different names, got {chosen!r}; pass one for each law")
+        raise ValueError(
+            f"names must be {len(laws)} different names, but they are {chosen!r}; pass one for each law"
+        )
     return _made(laws, chosen)
 
 
@@ -301,7 +313,7 @@ def block(rows: Sequence[Sequence[Operand]]) -> Expression:
     size = len(rows)
     if any(len(row) != size for row in rows):
         raise ValueError(
-            f"rows must form a square array, got lengths {[len(row) for row in rows]}; pad with zeros"
+            f"rows must form a square array, but their lengths are {[len(row) for row in rows]}; pad with zeros"
         )
     total = Expression({(): np.zeros((size, size))}, None)
     for i, row in enumerate(rows):
@@ -315,7 +327,7 @@ def block(rows: Sequence[Sequence[Operand]]) -> Expression:
 def _common(left: Expression, right: Expression) -> Family | None:
     if left.family is not None and right.family is not None and left.family is not right.family:
         raise ValueError(
-            f"an expression must use variables of one family, got {left!r} and {right!r}"
+            f"an expression must use variables of one family, but these are of two: {left!r} and {right!r}"
             f" from two calls of variables;"
             " make all variables in one call: x, y = variables(law_1, law_2)"
         )

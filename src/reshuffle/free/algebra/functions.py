@@ -39,7 +39,7 @@ def sqrt(x: Law | Expression) -> Law | Expression:
     low = min([a for a, _ in law.support] + [place for place, _ in law.atoms])
     if low < 0:
         raise ValueError(
-            f"sqrt needs a law on x >= 0, got {law!r}, which reaches down to {low:g}; take sqrt of its"
+            f"sqrt needs a law on x >= 0, but it is given {law!r}, which reaches down to {low:g}; take sqrt of its"
             f" square, or apply(f, x)"
         )
     return _root(law) if isinstance(x, Law) else _image(x, np.sqrt, "sqrt")
@@ -98,7 +98,7 @@ def _single(x: Any, name: str) -> tuple[Variable, Law]:
         if len(word) == 1 and isinstance(word[0], Variable) and not np.ndim(value) and value == 1:
             return word[0], word[0].family.laws[word[0].index]
     raise ValueError(
-        f"{name} needs one variable or a law, got {x!r}; of an expression p there is the law"
+        f"{name} needs one variable or a law, but it is given {x!r}; of an expression p there is the law"
         f" {name}(spectrum(p)), of a variable"
         " that is free from all others"
     )
@@ -130,7 +130,7 @@ def generated(expression: Expression) -> Expression:
             and not (isinstance(letter, Variable) and other.function is np.sqrt)
         ):
             raise ValueError(
-                f"{other.name} may not meet {letter.name} in one expression, got {expression!r}; only a"
+                f"{other.name} may not meet {letter.name} in one expression, but it does in {expression!r}; only a"
                 f" square root and its variable"
                 " may: write both as polynomials of one function of the variable"
             )

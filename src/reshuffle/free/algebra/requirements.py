@@ -35,7 +35,7 @@ def require_self_adjoint(expression: Expression) -> None:
         return
     shown = difference if not is_polynomial(expression) else _without_rounding(difference)
     raise ValueError(
-        f"expression must be self-adjoint, got {expression!r} whose anti-self-adjoint part is {shown!r};"
+        f"expression must be self-adjoint, but it is {expression!r}, whose anti-self-adjoint part is {shown!r};"
         " take (p + p.adjoint())/2, or p.adjoint() * p for its singular values"
     )
 
@@ -79,7 +79,7 @@ def require_invertible(expression: Expression, spectrum: Callable[[Expression], 
         for low, high in _spectrum(law):
             if low <= tolerance and high >= -tolerance:
                 raise ZeroDivisionError(
-                    f"division by {divisor!r}: the divisor must be invertible, got 0 in the"
+                    f"division by {divisor!r}: the divisor must be invertible, but 0 lies in the"
                     f" part [{low:.6g}, {high:.6g}]"
                     " of its spectrum (or of its squared modulus); add a constant that"
                     " moves the spectrum off 0"

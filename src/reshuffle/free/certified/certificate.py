@@ -79,7 +79,7 @@ class Prover:
         """Return the certificate at z, with ``Im z != 0``."""
         if z.imag == 0:
             raise ValueError(
-                f"z must be off the real axis, got {z}; on it there are error estimates, from resolve(t)"
+                f"z must be off the real axis, but it is {z}; on it there are error estimates, from resolve(t)"
             )
         found = self.in_units(self.units.point(z))
         value, radius, whole = found.value, found.radius, self.units.whole

@@ -61,7 +61,7 @@ def exact_pencil(expression: Expression) -> ExactPencil:
     size = 1 + 2 * count
     if size > LARGEST:
         raise ValueError(
-            f"a certificate takes a pencil of at most {LARGEST} rows, got {size} for {expression!r}; it"
+            f"a certificate takes a pencil of at most {LARGEST} rows, but it has {size} for {expression!r}; it"
             f" has too many different words"
         )
     variables = len(expression.family.laws) if expression.family else 0
@@ -141,7 +141,7 @@ def cumulants_of(law: Law) -> Cumulants:
         return Cumulants("marchenko-pastur", (law.ratio, law.variance), 1.0, 0.0)
     raise ValueError(
         f"a certificate needs variables with the law Semicircle, MarchenkoPastur or FreePoisson, or"
-        f" affine images of these, got {law!r};"
+        f" affine images of these, but one is {law!r};"
         " of other laws there are error estimates, from resolve(t)"
     )
 
@@ -155,17 +155,20 @@ def certifiable(expression: Expression) -> Expression:
     expression = generated(expression)
     if expression.dimension > 1:
         raise ValueError(
-            f"a certificate needs numbers as coefficients, got matrices of size {expression.dimension} in"
+            f"a certificate needs numbers as coefficients, but they are matrices of size {expression.dimension} in"
             f" {expression!r}"
         )
     if not is_polynomial(expression):
-        raise ValueError(f"a certificate needs a polynomial, got the rational expression {expression!r}")
+        raise ValueError(
+            f"a certificate needs a polynomial, but it is the rational expression {expression!r}"
+        )
     terms = {word: exact_number(value) for word, value in expression.terms.items()}
     for word, value in terms.items():
         away = abs(complex(value) - complex(terms.get(word[::-1], 0)).conjugate())
         if away > _ROUNDING * abs(complex(value)):
             raise ValueError(
-                f"a certificate needs an expression that is self-adjoint up to rounding, got {expression!r}, in"
+                f"a certificate needs an expression that is self-adjoint up to rounding, "
+                f"but it is {expression!r}, in"
                 f" which a word and its reverse differ by {away:.2g}; take (p + p.adjoint())/2"
             )
     return Expression(terms, expression.family)
@@ -189,6 +192,7 @@ def exact_number(value: Any) -> Fraction | complex:
         if 2 * (number / 2) == number:
             return number
     raise ValueError(
-        f"a certificate needs coefficients that are fractions, floats or complex numbers, got {value!r} of type"
+        f"a certificate needs coefficients that are fractions, floats or complex numbers, "
+        f"but one is {value!r} of type"
         f" {type(value).__name__}; take fractions.Fraction for numbers with more digits"
     )

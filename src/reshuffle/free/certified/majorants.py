@@ -44,13 +44,10 @@ class CdfBounds:
 def cdf_bounds(prover: Prover, t: float) -> CdfBounds:
     """Return bounds on the mass of ``(-inf, t]``.
 
-    A combination of real and imaginary parts of ``1/(z_k - x)`` that is nowhere below the indicator of ``x
-    <= t`` has an
-    integral that is known from ``G(z_k)`` and is an upper bound; one that is nowhere above it gives a
-    lower bound. The
-    combinations with the best bounds on a grid come from a linear program, and are then lifted by as much
-    as they can
-    fall short between its points.
+    A combination of real and imaginary parts of ``1/(z_k - x)`` that is nowhere below the indicator of
+    ``x <= t`` has an integral that is known from ``G(z_k)`` and is an upper bound; one that is nowhere above
+    it gives a lower bound. The combinations with the best bounds on a grid come from a linear program, and
+    are then lifted by as much as they can fall short between its points.
     """
     given, t = t, prover.units.point(complex(t)).real
     norm = prover.norm()

@@ -161,9 +161,8 @@ class Unfolded:
     def inverse_norm(self, z: complex) -> Any:
         """Return a bound on the norm of ``(b - L)^-1`` unfolded, from norms of the variables alone.
 
-        ``T = z E - L`` has ``|T^-1| <= (1 + |L_11^-1| |L_10|)^2/Im z + |L_11^-1|``, where L_11 is made of
-        Q and its adjoint, Q is
-        unipotent, and the Poisson factors W are put around it.
+        ``T = z E - L`` has ``|T^-1| <= (1 + |L_11^-1| |L_10|)^2/Im z + |L_11^-1|``, where L_11 is made of Q
+        and its adjoint, Q is unipotent, and the Poisson factors W are put around it.
         """
         arb = self.flint.arb
         states = (self.size - 1) // 2

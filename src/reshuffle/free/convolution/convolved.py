@@ -27,9 +27,8 @@ TOGETHER = 4096
 class Convolved(Law):
     """The free convolution of laws that enter t_j times each, t_j >= 1 and real: a sum, or a product.
 
-    Made by `add`, `multiply`, `additive_power`, `multiplicative_power` and `compress`; everything is
-    computed when first
-    asked for. Real points mean the limit from the upper half-plane itself, as for a `Spectrum`.
+    Made by `add`, `multiply`, `additive_power`, `multiplicative_power` and `compress`; everything is computed
+    when first asked for. Real points mean the limit from the upper half-plane itself, as for a `Spectrum`.
 
     Parameters
     ----------
@@ -114,8 +113,8 @@ class Convolved(Law):
         """Pairs (location, mass), from left to right.
 
         Atoms a_j of masses m_j make one of mass ``1 - sum_j t_j (1 - m_j)`` where that is positive; at 0 a
-        product has
-        the largest of its factors' masses there. Sources: Bercovici and Voiculescu (1998), Belinschi (2003).
+        product has the largest of its factors' masses there. Sources: Bercovici and Voiculescu (1998),
+        Belinschi (2003).
         """
         found: dict[float, float] = {}
         zero = (

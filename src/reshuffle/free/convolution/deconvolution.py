@@ -44,10 +44,9 @@ def divide(
     """Return the law whose free product with Marchenko-Pastur noise is seen: Sigma, from a sample covariance.
 
     For z in the upper half-plane, with ``K = z - 1/G(z)`` and the noise's ``K_n = v (1 + r u/(1 - u))``,
-    ``u = K/z``, the
-    answer's transform is known at ``zeta = z/K_n``: ``1/G(zeta) = zeta - K/K_n``. That is linear in the
-    answer, which is
-    fitted with weights that are not negative. Source: El Karoui (2008), for Marchenko-Pastur noise.
+    ``u = K/z``, the answer's transform is known at ``zeta = z/K_n``: ``1/G(zeta) = zeta - K/K_n``. That is
+    linear in the answer, which is fitted with weights that are not negative. Source: El Karoui (2008), for
+    Marchenko-Pastur noise.
 
     Parameters
     ----------
@@ -78,13 +77,13 @@ def divide(
     """
     if not isinstance(noise, MarchenkoPastur):
         raise TypeError(
-            f"noise must be a MarchenkoPastur law, got {noise!r}; for additive noise use subtract"
+            f"noise must be a MarchenkoPastur law, but it is {noise!r}; for additive noise use subtract"
         )
     law, above, allowed = _seen(seen, height, tolerance)
     low = min([a for a, _ in law.support] + [x for x, _ in law.atoms])
     if low < -1e-12 * law.scale:
         raise ValueError(
-            f"seen must lie on x >= 0 to be a free product, got {law!r}, which reaches down to {low:g}"
+            f"seen must lie on x >= 0 to be a free product, but it is {law!r}, which reaches down to {low:g}"
         )
     z, g = _looked_at(law, above)
     k = z - 1 / g
@@ -130,7 +129,8 @@ def subtract(
     r = noise.rational_r if isinstance(noise, Law) else None
     if r is None:
         raise TypeError(
-            f"noise must be a law with a rational R-transform, such as Semicircle or MarchenkoPastur, got {noise!r}"
+            f"noise must be a law with a rational R-transform, such as Semicircle or MarchenkoPastur, "
+            f"but it is {noise!r}"
         )
     law, above, allowed = _seen(seen, height, tolerance)
     z, g = _looked_at(law, above)

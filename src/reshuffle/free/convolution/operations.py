@@ -153,11 +153,14 @@ def compress(law: Law, rank: float) -> Law:
 
 def _laws(laws: tuple[Law, ...]) -> tuple[Law, ...]:
     if not laws:
-        raise TypeError("a convolution needs at least one law, got none; pass laws such as Semicircle()")
+        raise TypeError(
+            "a convolution needs at least one law, but there is none; pass laws such as Semicircle()"
+        )
     for law in laws:
         if not isinstance(law, Law):
             raise TypeError(
-                f"a convolution needs laws such as Semicircle(), got {law!r}; wrap points in Discrete(points)"
+                f"a convolution needs laws such as Semicircle(), "
+                f"but one is {law!r}; wrap points in Discrete(points)"
             )
     return laws
 
@@ -167,12 +170,12 @@ def _positive(laws: tuple[Law, ...]) -> tuple[Law, ...]:
         low = min([a for a, _ in law.support] + [x for x, _ in law.atoms])
         if low < 0:
             raise ValueError(
-                f"a free product needs laws on x >= 0, got {law!r}, which reaches down to {low:g}; for"
+                f"a free product needs laws on x >= 0, but one is {law!r}, which reaches down to {low:g}; for"
                 f" other variables write"
                 " the expression, such as spectrum(x * y * x)"
             )
         if law.scale == 0:
             raise ValueError(
-                f"a free product needs laws that are not the point 0, got {law!r}; the product would be 0"
+                f"a free product needs laws that are not the point 0, but one is {law!r}; the product would be 0"
             )
     return laws

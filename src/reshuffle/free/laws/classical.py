@@ -64,7 +64,7 @@ class FreePoisson(FreeMeixner):
         jump = location("jump", jump)
         if jump == 0:
             raise ValueError(
-                "jump must be a non-zero real number, got 0; a free Poisson law of jump 0 is the point 0"
+                "jump must be a non-zero real number, but it is 0; a free Poisson law of jump 0 is the point 0"
             )
         size("abs(jump)", abs(jump))
         self.rate, self.jump = rate, jump
@@ -174,7 +174,7 @@ class Wachter(FreeMeixner):
         b = size("second", second, 1e-6, 1e6)
         if a + b <= 1:
             raise ValueError(
-                f"first + second must be > 1, got {a + b:g}; with fewer degrees A + B is not invertible"
+                f"first + second must be > 1, but it is {a + b:g}; with fewer degrees A + B is not invertible"
             )
         self.first, self.second = a, b
         total = a + b

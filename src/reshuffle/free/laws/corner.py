@@ -26,12 +26,12 @@ class Corner(Law):
 
     def __init__(self, base: Law, rank: float):
         if not isinstance(base, Law):
-            raise TypeError(f"base must be a law such as Projection(0.5), got {base!r}")
+            raise TypeError(f"base must be a law such as Projection(0.5), but it is {base!r}")
         self.base, self.rank = base, size("rank", rank)
         at_zero = sum(mass for place, mass in base.atoms if place == 0)
         if at_zero < 1 - self.rank - 1e-9:
             raise ValueError(
-                f"rank must be at least 1 less the mass at 0, {1 - at_zero:g}, got {rank:g}; outside of"
+                f"rank must be at least 1 less the mass at 0, {1 - at_zero:g}, but it is {rank:g}; outside of"
                 f" the corner x must be 0"
             )
 

@@ -113,7 +113,7 @@ class FromDensity(_Custom):
         if masses.min(initial=0.0) < -1e-12:
             where = points[int(np.argmin(masses))]
             raise ValueError(
-                f"density must be >= 0, got the negative value {float(self._density(where[None])[0]):.6g} at"
+                f"density must be >= 0, but it has the negative value {float(self._density(where[None])[0]):.6g} at"
                 f" {where:.6g}; check its formula"
             )
         _refuse_wrong_mass(self.measure, "density")
@@ -132,7 +132,9 @@ def _intervals(support: Sequence[tuple[float, float]]) -> Pairs:
     pairs = tuple((location("support", low), location("support", high)) for low, high in support)
     for low, high in pairs:
         if not low < high:
-            raise ValueError(f"support must be intervals with low < high, got ({low}, {high}); swap its ends")
+            raise ValueError(
+                f"support must be intervals with low < high, but one is ({low}, {high}); swap its ends"
+            )
         checks.require_width("support", low, high)
     return tuple(sorted(pairs))
 
@@ -144,13 +146,15 @@ def _atoms(atoms: Sequence[tuple[float, float]]) -> Pairs:
 
 def _hull(support: Pairs, atoms: Pairs) -> tuple[float, float]:
     if not (ends := [end for interval in support for end in interval] + [place for place, _ in atoms]):
-        raise ValueError("support must have an interval or atoms a point, got neither; pass one of them")
+        raise ValueError(
+            "support must have an interval or atoms a point, but there is neither; pass one of them"
+        )
     return min(ends), max(ends)
 
 
 def _refuse_wrong_mass(measure: Measure, name: str) -> None:
     if abs(measure.mass - 1) > 1e-6:
         raise ValueError(
-            f"{name} must have total mass 1 on support and atoms, got {measure.mass:.8f};"
+            f"{name} must have total mass 1 on support and atoms, but it has {measure.mass:.8f};"
             " widen support to the whole spectrum, list every atom, and check the normalisation"
         )

@@ -36,14 +36,16 @@ class Discrete(Law):
     ):
         places = np.atleast_1d(real_points("points", points))
         if not places.size:
-            raise ValueError(f"points must hold at least one number, got {points!r}; a law needs a point")
+            raise ValueError(
+                f"points must hold at least one number, but it is {points!r}; a law needs a point"
+            )
         if places.any():
             size("the largest of abs(points)", float(np.abs(places).max()))
         given = weights_ if weights is None else weights
         masses = np.full(places.shape, 1 / places.size) if given is None else mass_weights("weights", given)
         if masses.shape != places.shape:
             raise ValueError(
-                f"weights must have the shape of points {places.shape}, got {masses.shape};"
+                f"weights must have the shape of points {places.shape}, but theirs is {masses.shape};"
                 f" pass one weight per point"
             )
         self._points, inverse = np.unique(places, return_inverse=True)
@@ -60,7 +62,7 @@ class Discrete(Law):
         square = a.ndim == 2 and a.shape[0] == a.shape[1]
         if not square or np.abs(a - a.conj().T).max(initial=0.0) > 1e-9 * np.abs(a).max(initial=0.0):
             raise ValueError(
-                f"matrix must be square and Hermitian, got shape {a.shape}; pass (a + a.conj().T)/2"
+                f"matrix must be square and Hermitian, but its shape is {a.shape}; pass (a + a.conj().T)/2"
             )
         return cls(np.linalg.eigvalsh(a))
 

@@ -98,7 +98,7 @@ class RDiagonal(Element):
 
     def __init__(self, singular: Law):
         if not isinstance(singular, Law):
-            raise TypeError(f"singular must be a law such as Uniform(0, 1), got {singular!r}")
+            raise TypeError(f"singular must be a law such as Uniform(0, 1), but it is {singular!r}")
         self.singular = singular
 
     @property

@@ -193,7 +193,7 @@ class Affine(Law):
         a, c = number("scale", scale), location("shift", shift)
         if a == 0:
             raise ValueError(
-                "scale must be a non-zero real number, got 0; a constant is a Discrete law of one point"
+                "scale must be a non-zero real number, but it is 0; a constant is a Discrete law of one point"
             )
         size("abs(scale)", abs(a), SMALLEST**2, LARGEST**2)
         # Images of images collapse, so that a law normalised many times keeps one rounding.

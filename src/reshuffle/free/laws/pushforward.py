@@ -73,7 +73,8 @@ class Pushforward(Law):
         values = np.asarray(self.function(x), dtype=float)
         if values.shape != np.shape(x) or not np.isfinite(values).all():
             raise ValueError(
-                f"function must give one finite real number per point of the spectrum of {self.base!r}, got"
+                f"function must give one finite real number per point of the spectrum of {self.base!r}, "
+                f"but it gives"
                 f" {np.asarray(values).ravel()[:3].tolist()} for {np.ravel(x)[:3].tolist()}; restrict it,"
                 f" or move the law"
             )
@@ -98,7 +99,7 @@ class Pushforward(Law):
             pieces += [Piece(a, b, at_a, at_b) for (a, b), (at_a, at_b) in pairs]
         if len(pieces) > MOST:
             raise ValueError(
-                f"function must have at most {MOST} monotone pieces on the spectrum, got {len(pieces)};"
+                f"function must have at most {MOST} monotone pieces on the spectrum, but it has {len(pieces)};"
                 f" it oscillates too much"
             )
         return tuple(pieces)

@@ -69,8 +69,7 @@ def brown(expression: Expression) -> "Brown":
     """Return the Brown measure of any polynomial or rational expression, self-adjoint or not.
 
     It is the measure with ``integral log|z - w| dmu(w) = tau(log|z - p|)``, where eigenvalues of random
-    matrices go if
-    they are not too unstable. Sources: Brown (1986), Belinschi, Sniady and Speicher (2018).
+    matrices go if they are not too unstable. Sources: Brown (1986), Belinschi, Sniady and Speicher (2018).
 
     Parameters
     ----------
@@ -90,7 +89,8 @@ def brown(expression: Expression) -> "Brown":
     """
     if not isinstance(expression, Expression):
         raise TypeError(
-            f"expression must be made of variables(...), got {expression!r}; start from c, = variables(Circular())"
+            f"expression must be made of variables(...), "
+            f"but it is {expression!r}; start from c, = variables(Circular())"
         )
     require_invertible(expression, spectrum)
     return Brown(expression)

@@ -33,7 +33,7 @@ def _hermitised(p: Expression) -> Expression:
         return block([[0, -p], [-p.adjoint(), 0]])
     if not is_polynomial(p):
         raise ValueError(
-            f"a Brown measure with matrices as coefficients needs a polynomial, got {p!r}; write the"
+            f"a Brown measure with matrices as coefficients needs a polynomial, but it is {p!r}; write the"
             f" inverse entry by entry"
         )
     corner = np.array([[0.0, 1.0], [0.0, 0.0]])
