@@ -9,7 +9,7 @@ import reshuffle as rs
 from reshuffle.epoch.affine.outside import Inputs
 from reshuffle.epoch.second_moment import centred_radius
 from reshuffle.epoch.second_moment.centred_course import MeanSum, settled
-from reshuffle.run import centred_moments, moments
+from reshuffle.run import centred_moments, expected_risk_ways
 from tests.problems import case
 
 RECIPES = [{}, {"penalty": 0.3}, {"momentum": 0.4, "penalty": 0.2}]
@@ -25,7 +25,7 @@ def by_centred_maps(run, epochs, given=False):
     """The spread by centred maps whether or not anything better is known."""
     affine = run._affine
     error = affine.inside(run.start - run.problem.beta_star)
-    inputs = moments._inputs(affine, given)
+    inputs = expected_risk_ways._inputs(affine, given)
     return centred_moments.spread(affine, run._modes, inputs, np.array(epochs), error)
 
 

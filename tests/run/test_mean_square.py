@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import reshuffle as rs
 from reshuffle.epoch.affine.outside import Inputs
-from reshuffle.epoch.second_moment.streams import second_moment
+from reshuffle.epoch.second_moment.snapshots import second_moment
 from reshuffle.recipe import Recipe
 from reshuffle.run import mean_square, step_search
 from reshuffle.run.affine_engine import AffineEngine

@@ -1,7 +1,7 @@
 """The mean of an epoch from sampled orders, where neither the lattice nor the series reaches.
 
 Orders are drawn in pairs, each with its reverse: the estimate of Z is then symmetric, as Z is, and what is
-antisymmetric in the order cancels exactly. A part of each order's pull is a control variate (`controls`): its mean
+antisymmetric in the order cancels exactly. A part of each order's pull is a control variate (`control_variates`): its mean
 over all orders is known, and only the rest is left to chance.
 Draws are spread over a few groups, whose differences tell the error of this and of everything derived
 (`confidence`).
@@ -17,7 +17,7 @@ from reshuffle._core.confidence import error_of_mean, further_rounds, number_of_
 from reshuffle._core.numerics import root_mean_square
 from reshuffle._core.progress import track
 from reshuffle.epoch.accuracy import A_SECOND, AT_ONCE, CALL, require_affordable
-from reshuffle.epoch.controls import Control
+from reshuffle.epoch.control_variates import Control
 from reshuffle.epoch.low_degrees import Whitened
 
 _FIRST_ROUNDS = 8

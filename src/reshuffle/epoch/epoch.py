@@ -15,7 +15,7 @@ from reshuffle.epoch.affine.course import Course
 from reshuffle.epoch.affine.stacked_courses import mean_loss
 from reshuffle.epoch.choice import Choice
 from reshuffle.epoch.mean_map import MeanMap, Modes
-from reshuffle.epoch.tasks import Task, task
+from reshuffle.epoch.symmetric_means import Task, task
 from reshuffle.problem.blocks import Blocks
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.outputs import of_output

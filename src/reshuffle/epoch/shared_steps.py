@@ -16,7 +16,7 @@ from reshuffle._core.threads import few_threads
 from reshuffle.epoch import choice
 from reshuffle.epoch.accuracy import Accuracy
 from reshuffle.epoch.mean_map import MeanMap, products
-from reshuffle.epoch.tasks import task
+from reshuffle.epoch.symmetric_means import task
 from reshuffle.problem.blocks import Blocks
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.schemes.base import Scheme

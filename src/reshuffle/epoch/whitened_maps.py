@@ -11,7 +11,7 @@ from reshuffle.epoch import draws, series
 from reshuffle.epoch.accuracy import Accuracy
 from reshuffle.epoch.cavity import equation, first_order, neglected
 from reshuffle.epoch.cavity.visiting import Visiting
-from reshuffle.epoch.controls import Control
+from reshuffle.epoch.control_variates import Control
 from reshuffle.epoch.draws import DrawOrder
 from reshuffle.epoch.low_degrees import Whitened
 from reshuffle.epoch.mean_map import MeanMap

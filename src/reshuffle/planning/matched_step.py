@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from reshuffle._core import FloatArray
 from reshuffle.run import Run
-from reshuffle.run.searched_steps import CriticalStep
+from reshuffle.run.estimated_steps import CriticalStep
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ import numpy as np
 from reshuffle._core import FloatArray
 from reshuffle.planning.prepared_data import PreparedData
 from reshuffle.run import Run, critical_step
-from reshuffle.run.searched_steps import CriticalStep
+from reshuffle.run.estimated_steps import CriticalStep
 from reshuffle.schemes.base import Scheme
 from reshuffle.validation.leave_one_out import weights_of
 

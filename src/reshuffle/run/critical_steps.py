@@ -13,10 +13,10 @@ from reshuffle.epoch.walks import MOST_BATCHES, require_few
 from reshuffle.problem import checked_problem
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.recipe import recipe
-from reshuffle.run import searched_steps, step_search
+from reshuffle.run import estimated_steps, step_search
 from reshuffle.run.affine_engine import AffineEngine
+from reshuffle.run.estimated_steps import CriticalStep
 from reshuffle.run.mean_square import epoch_flops, settles
-from reshuffle.run.searched_steps import CriticalStep
 from reshuffle.schemes import base
 from reshuffle.schemes.base import Scheme
 
@@ -91,7 +91,7 @@ def critical_step(
     if choice.draws_thresholds(at_rest.walk, price, step_search.BUDGET):
         if at_rest.space.dimension == 0 and not (made.penalty and problem.p):
             return CriticalStep(np.inf)
-        search = searched_steps.mean_square_step if mean_square else searched_steps.mean_step
+        search = estimated_steps.mean_square_step if mean_square else estimated_steps.mean_step
         return search(at_rest, symmetric, _safe_step(at_rest))
     if choice.climbs(scheme.equivalent(problem.n)):
         require_few(scheme.steps(problem.n))

@@ -8,7 +8,7 @@ import numpy as np
 from reshuffle._core import FloatArray, IntArray
 from reshuffle._core.confidence import ErrorKind, error_of_mean, with_error
 from reshuffle.epoch.second_moment.averaged_spread import Spread
-from reshuffle.epoch.second_moment.streams import Readout, Snapshot
+from reshuffle.epoch.second_moment.snapshots import Readout, Snapshot
 
 _ROUNDING = 1e-8
 """Relative to the terms that are added: what many epochs of rounding may do to a sum of them."""

@@ -13,6 +13,7 @@ from reshuffle.epoch.affine.course import Course
 from reshuffle.epoch.affine.outside import Inputs
 from reshuffle.epoch.second_moment import squared_lattice, two_batches
 from reshuffle.epoch.second_moment.reshuffled import ReshuffledMoment
+from reshuffle.epoch.second_moment.snapshots import second_moment
 from reshuffle.epoch.second_moment.stationary import (
     ROUNDS,
     Enclosure,
@@ -21,7 +22,6 @@ from reshuffle.epoch.second_moment.stationary import (
     mean_part,
     positive_radius,
 )
-from reshuffle.epoch.second_moment.streams import second_moment
 from reshuffle.epoch.walks import fits_in_memory
 from reshuffle.errors import BudgetError
 from reshuffle.run import centred_moments

@@ -8,7 +8,7 @@ import scipy.linalg
 from reshuffle._core import FloatArray
 from reshuffle.epoch.choice import climbs
 from reshuffle.epoch.epoch import Epoch
-from reshuffle.epoch.tasks import repeated_step
+from reshuffle.epoch.symmetric_means import repeated_step
 from reshuffle.run.risk import Risk
 
 

@@ -22,7 +22,7 @@ from reshuffle.problem.outputs import of_output, per_output, stacked
 from reshuffle.problem.units import Units
 from reshuffle.recipe import Average, Recipe, StepLike, recipe
 from reshuffle.recipe.staged_recipe import arranged, rearranged
-from reshuffle.run import limits, moments, spread_of_runs, stopping
+from reshuffle.run import expected_risk_ways, limits, spread_of_runs, stopping
 from reshuffle.run.affine_engine import AffineEngine
 from reshuffle.run.engine import Engine
 from reshuffle.run.expected_risk import ExpectedRisk
@@ -40,7 +40,7 @@ from reshuffle.schemes import base
 from reshuffle.schemes.base import Scheme
 from reshuffle.validation import best_stop
 from reshuffle.validation.judged_run import JudgedRun
-from reshuffle.validation.left_out_runs import LeavingOut
+from reshuffle.validation.leaving_out import LeavingOut
 
 
 class Run(JudgedRun):
@@ -130,7 +130,7 @@ class Run(JudgedRun):
         """How `expected_risk` at these epochs, and with `given_responses`, is computed, and what it costs."""
         given_responses = checks.flag("given_responses", given_responses)
         when = np.unique(self.recipe.clock(epochs).ravel())
-        return moments.way(self._affine, self._modes, when, given_responses)
+        return expected_risk_ways.way(self._affine, self._modes, when, given_responses)
 
     @property
     def best_epoch_operations(self) -> float:
@@ -416,9 +416,9 @@ class Run(JudgedRun):
         clock = self.recipe.clock(epochs)
         unit = units.units(self.problem, self.start, given)
         if unit.are_one:
-            return moments.expected_risk(self._affine, self._modes, clock, given)
+            return expected_risk_ways.expected_risk(self._affine, self._modes, clock, given)
         run = self._measured_in(unit, given)
-        return moments.expected_risk(run._affine, run._modes, clock, given).enlarged(unit.of_risk)
+        return expected_risk_ways.expected_risk(run._affine, run._modes, clock, given).enlarged(unit.of_risk)
 
     def _measured_in(self, unit: Units, given: bool) -> "Run":
         """The same run in units in which squares are numbers; made once."""

@@ -9,7 +9,7 @@ from reshuffle.epoch.affine.averaged_course import AveragedCourse
 from reshuffle.epoch.affine.outside import Inputs
 from reshuffle.epoch.second_moment import averaged_spread
 from reshuffle.epoch.second_moment.centred import covariances
-from reshuffle.run import moments
+from reshuffle.run import expected_risk_ways
 from reshuffle.run.affine_engine import AffineEngine
 from reshuffle.run.modes_engine import ModesEngine
 from reshuffle.run.parameter_covariance import ParameterCovariance
@@ -31,7 +31,7 @@ def covariance(run: AffineEngine, modes: ModesEngine | None, clock: FloatArray) 
     clock : any shape
     """
     return _Spread(run, clock).by(
-        moments.way(run, modes, np.unique(clock.ravel()), True, squares=False).taken
+        expected_risk_ways.way(run, modes, np.unique(clock.ravel()), True, squares=False).taken
     )
 
 
@@ -95,7 +95,7 @@ class _Spread:
         """From runs that are trained."""
         run, rank = self.run, self.run.space.dimension
         most = 2 * max(_FEWEST, int(_REMEMBERED_BYTES / 16 / max(1, rank * len(self.when))))
-        runs = min(moments.affordable(run, self.when), most)
+        runs = min(expected_risk_ways.affordable(run, self.when), most)
         states = simulated_states(
             run.problem, run.scheme, run.recipe, run.start, self.when, runs, run.accuracy.seed,
             lambda parameters: run.space.coordinates(parameters.T).T,

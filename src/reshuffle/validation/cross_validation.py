@@ -11,7 +11,7 @@ from reshuffle._core import FloatArray, IntArray, checks
 from reshuffle._core.progress import track
 from reshuffle.validation import leave_one_out
 from reshuffle.validation.leave_one_out import LeftOutAnswer
-from reshuffle.validation.left_out_runs import InexactRuns, missed
+from reshuffle.validation.leaving_out import InexactRuns, missed
 from reshuffle.validation.questions import Learner
 
 

@@ -6,7 +6,7 @@ from reshuffle._core import FloatArray, checks
 from reshuffle.validation import criteria
 from reshuffle.validation.cross_validation import CrossValidation, Folds, cross_validated
 from reshuffle.validation.leave_one_out import LeaveOneOut
-from reshuffle.validation.left_out_runs import LeavingOut, with_spread
+from reshuffle.validation.leaving_out import LeavingOut, with_spread
 from reshuffle.validation.questions import Learner
 from reshuffle.validation.ridge import RidgeEquivalent, ridge_equivalent
 

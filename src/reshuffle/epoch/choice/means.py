@@ -19,7 +19,7 @@ from reshuffle.epoch.choice.ways import (
 )
 from reshuffle.epoch.mean_map import MeanMap, grows
 from reshuffle.epoch.streamed_samples import samples_of
-from reshuffle.epoch.tasks import Approximation, Task
+from reshuffle.epoch.symmetric_means import Approximation, Task
 from reshuffle.errors import UnsupportedError
 from reshuffle.problem.blocks import Blocks
 from reshuffle.problem.least_squares import LeastSquares

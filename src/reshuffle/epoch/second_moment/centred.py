@@ -20,8 +20,14 @@ from reshuffle.epoch.affine.affine_map import average
 from reshuffle.epoch.affine.course import Course
 from reshuffle.epoch.affine.outside import Inputs
 from reshuffle.epoch.second_moment.recursion import SecondMoment
+from reshuffle.epoch.second_moment.snapshots import (
+    Pace,
+    Snapshot,
+    distance,
+    one_after_the_other,
+    second_moment,
+)
 from reshuffle.epoch.second_moment.stationary import fixed_point, mean_part
-from reshuffle.epoch.second_moment.streams import Pace, Snapshot, distance, one_after_the_other, second_moment
 from reshuffle.epoch.walks import Process
 
 

@@ -4,8 +4,8 @@ import math
 from dataclasses import dataclass
 
 from reshuffle._core import checks
-from reshuffle.recipe.schedules import curves
-from reshuffle.recipe.schedules.curves import Paced
+from reshuffle.recipe.schedules import paced
+from reshuffle.recipe.schedules.paced import Paced
 
 
 @dataclass(frozen=True, repr=False)
@@ -35,7 +35,7 @@ class StepDecay(Paced):
         self._set(
             step=checks.nonnegative("step", self.step),
             every=checks.whole_number("every", self.every, 1),
-            factor=curves.factor("factor", self.factor),
+            factor=paced.factor("factor", self.factor),
         )
 
     def __call__(self, count: int) -> float:
@@ -64,7 +64,7 @@ class ExponentialDecay(Paced):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._set(step=checks.nonnegative("step", self.step), factor=curves.factor("factor", self.factor))
+        self._set(step=checks.nonnegative("step", self.step), factor=paced.factor("factor", self.factor))
 
     def __call__(self, count: int) -> float:
         """The step after `count` others."""

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from reshuffle._core import checks
-from reshuffle.recipe.schedules import curves
-from reshuffle.recipe.schedules.curves import Paced
+from reshuffle.recipe.schedules import paced
+from reshuffle.recipe.schedules.paced import Paced
 
 
 @dataclass(frozen=True, repr=False)
@@ -34,7 +34,7 @@ class ConstantWarmup(Paced):
         self._set(
             step=checks.nonnegative("step", self.step),
             until=checks.whole_number("until", self.until, 0),
-            factor=curves.share("factor", self.factor),
+            factor=paced.share("factor", self.factor),
         )
 
     def __call__(self, count: int) -> float:
@@ -70,13 +70,13 @@ class LinearWarmup(Paced):
         self._set(
             step=checks.nonnegative("step", self.step),
             until=checks.whole_number("until", self.until, 1),
-            start=curves.share("start", self.start),
-            end=curves.share("end", self.end),
+            start=paced.share("start", self.start),
+            end=paced.share("end", self.end),
         )
 
     def __call__(self, count: int) -> float:
         """The step after `count` others."""
-        return self.step * curves.between(self.start, self.end, min(count, self.until) / self.until, "linear")
+        return self.step * paced.between(self.start, self.end, min(count, self.until) / self.until, "linear")
 
 
 @dataclass(frozen=True, repr=False)
@@ -118,9 +118,9 @@ class WarmupStableDecay(Paced):
             total=checks.whole_number("total", self.total, 1),
             warmup=checks.whole_number("warmup", self.warmup, 0),
             decay=checks.whole_number("decay", self.decay, 0),
-            start=curves.share("start", self.start),
-            end=curves.share("end", self.end),
-            shape=checks.choice("shape", self.shape, curves.SHAPES),
+            start=paced.share("start", self.start),
+            end=paced.share("end", self.end),
+            shape=checks.choice("shape", self.shape, paced.SHAPES),
         )
         if self.warmup + self.decay > self.total:
             raise ValueError(
@@ -131,12 +131,10 @@ class WarmupStableDecay(Paced):
     def __call__(self, count: int) -> float:
         """The step after `count` others."""
         if count < self.warmup:
-            return self.step * curves.between(self.start, 1.0, count / self.warmup, "linear")
+            return self.step * paced.between(self.start, 1.0, count / self.warmup, "linear")
         done = min(count, self.total) - (self.total - self.decay)
         return (
-            self.step * curves.between(1.0, self.end, done / self.decay, self.shape)
-            if done > 0
-            else self.step
+            self.step * paced.between(1.0, self.end, done / self.decay, self.shape) if done > 0 else self.step
         )
 
 
@@ -181,12 +179,12 @@ class OneCycle(Paced):
         self._set(
             peak=checks.nonnegative("peak", self.peak),
             total=checks.whole_number("total", self.total, 1),
-            shape=checks.choice("shape", self.shape, curves.SHAPES),
+            shape=checks.choice("shape", self.shape, paced.SHAPES),
             divisor=checks.positive("divisor", self.divisor),
             final_divisor=checks.positive("final_divisor", self.final_divisor),
             three_phase=checks.flag("three_phase", self.three_phase),
         )
-        self._set(warmup=curves.share("warmup", self.warmup, 0.5 if self.three_phase else 1.0))
+        self._set(warmup=paced.share("warmup", self.warmup, 0.5 if self.three_phase else 1.0))
 
     @property
     def length(self) -> float:
@@ -202,4 +200,4 @@ class OneCycle(Paced):
         begin, end, first, second = next((phase for phase in phases if count <= phase[1]), phases[-1])
         # A phase of a single step is at its end, where torch would divide by zero.
         done = (count - begin) / (end - begin) if end > begin else 1.0
-        return curves.between(first, second, done, self.shape)
+        return paced.between(first, second, done, self.shape)

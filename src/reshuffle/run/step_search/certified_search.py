@@ -9,7 +9,7 @@ from reshuffle._core.progress import track
 from reshuffle._core.threads import few_threads
 from reshuffle.epoch import mean_map
 from reshuffle.epoch.accuracy import require_affordable
-from reshuffle.epoch.tasks import Task, task
+from reshuffle.epoch.symmetric_means import Task, task
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.run.step_search.first_failures import first_zero
 from reshuffle.run.step_search.matrix_polynomial import MatrixPolynomial

@@ -9,9 +9,9 @@ from reshuffle.epoch.affine.averaged_course import AveragedCourse
 from reshuffle.epoch.affine.outside import Inputs
 from reshuffle.epoch.choice import Choice, SecondMomentTask
 from reshuffle.epoch.epoch import Epoch
-from reshuffle.epoch.second_moment import averaged_spread, streams
+from reshuffle.epoch.second_moment import averaged_spread, snapshots
 from reshuffle.epoch.second_moment.reshuffled import ReshuffledMoment
-from reshuffle.epoch.second_moment.streams import Readout
+from reshuffle.epoch.second_moment.snapshots import Readout
 from reshuffle.epoch.second_moment.two_batches import TwoBatchMoment
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.run import centred_moments
@@ -93,8 +93,8 @@ def _followed(
     if isinstance(courses[0], AveragedCourse):
         spreads = averaged_spread.spreads(courses[0], inputs, error, when)
         return parts.of_spreads(clock, spreads, run.readout, mean)
-    snapshots = streams.general(courses[0], inputs, error, when)
-    return parts.of_moments(clock, snapshots, run.fades(when), run.readout, mean)
+    taken = snapshots.general(courses[0], inputs, error, when)
+    return parts.of_moments(clock, taken, run.fades(when), run.readout, mean)
 
 
 def way(
@@ -137,7 +137,7 @@ def way(
         leaps=last
         and squares
         and run.recipe.is_constant
-        and streams.leaps(dimension * (dimension + inputs), when),
+        and snapshots.leaps(dimension * (dimension + inputs), when),
         settling=lambda: _settling(run, epoch),
         is_plain=last and epoch is not None and epoch.error_kind == "exact",
         moves_alike=last and run.recipe.is_constant and run.recipe.at(0).step > 0 and moves,
@@ -294,7 +294,7 @@ def of_reshuffling(
     lattice = moment or ReshuffledMoment(epoch.blocks, step, epoch.modes.vectors, noise)
     return parts.of_moments(
         clock,
-        streams.reshuffled(epoch, lattice, error, when),
+        snapshots.reshuffled(epoch, lattice, error, when),
         np.ones(len(when)),
         Readout(space, covariance, start, beta_star).turned(lattice.basis),
         modes.risk(when).total,

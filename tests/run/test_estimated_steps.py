@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle.run import critical_steps, searched_steps
-from reshuffle.run.searched_steps import CriticalStep
+from reshuffle.run import critical_steps, estimated_steps
+from reshuffle.run.estimated_steps import CriticalStep
 
 
 @pytest.fixture
@@ -68,13 +68,13 @@ def test_a_step_is_a_number_with_an_error():
 
 
 def test_a_slope_that_is_none_leaves_everything_open():
-    flat = searched_steps._Trial(False, 1.0, 0.1)
-    assert searched_steps._shift(lambda step: flat, 1.0) == math.inf
+    flat = estimated_steps._Trial(False, 1.0, 0.1)
+    assert estimated_steps._shift(lambda step: flat, 1.0) == math.inf
 
 
 def test_no_stable_step_is_an_error():
     with pytest.raises(ArithmeticError, match=r"no step between .* is stable; try a smaller momentum"):
-        searched_steps._bracket(lambda step: searched_steps._Trial(False, 2.0, 0.0), 1.0)
+        estimated_steps._bracket(lambda step: estimated_steps._Trial(False, 2.0, 0.0), 1.0)
 
 
 def test_what_has_no_features_never_diverges():

@@ -13,11 +13,11 @@ from reshuffle._core.progress import track
 from reshuffle.epoch.accuracy import CALL
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.schemes.base import rows_of
-from reshuffle.validation import centred_rows, families, leave_one_out
+from reshuffle.validation import centred_rows, leave_one_out, which_formula
 from reshuffle.validation.descent import Descent
-from reshuffle.validation.families import Formula
 from reshuffle.validation.leave_one_out import LeaveOneOut, LeftOutAnswer
 from reshuffle.validation.questions import Learner
+from reshuffle.validation.which_formula import Formula
 
 _FOLDS = 10
 """Into which rows are cut where they cannot be left out one by one."""
@@ -75,7 +75,7 @@ class LeavingOut:
             return None
         scheme = run.scheme.equivalent(run.problem.n)
         descent = Descent(run.problem, scheme, recipe.at(0), run.start, self._factors)
-        return families.formula(descent, run.accuracy.budget)
+        return which_formula.formula(descent, run.accuracy.budget)
 
     def _by_formula(self, epochs: FloatArray, rows: IntArray, found: Formula) -> LeftOutAnswer | None:
         """None where paces of left-out runs are beyond all curves."""

@@ -11,7 +11,7 @@ from reshuffle._core import FloatArray
 from reshuffle._core.numerics import thin_qr
 from reshuffle.epoch import lattice, low_degrees, series, whitened_maps
 from reshuffle.epoch.cavity import visiting
-from reshuffle.epoch.controls import Control, LinearPart, LowDegrees
+from reshuffle.epoch.control_variates import Control, LinearPart, LowDegrees
 from reshuffle.epoch.draws import DrawOrder, Order
 from reshuffle.epoch.low_degrees import Whitened
 from reshuffle.epoch.mean_map import MeanMap
