@@ -1,7 +1,12 @@
-"""`python -m tests.traces`: which modules three questions pass through, as docs/architecture.md draws them."""
+"""`python -m tests.traces`: which modules three questions pass through, as docs/architecture.md draws them.
 
+`python -m tests.traces --write` draws them there.
+"""
+
+import re
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import FrameType
 
 import reshuffle as rs
@@ -52,5 +57,18 @@ def drawn(name: str) -> str:
     return "\n".join(lines)
 
 
+def write(page: Path) -> None:
+    """Put the traces in the place of those in a page: from the question to the next empty line."""
+    text = page.read_text(encoding="utf-8")
+    for name in QUESTIONS:
+        trace = drawn(name)
+        text = re.sub(
+            rf"^    {re.escape(name)}\n(?: .*\n)+", lambda _, new=trace: f"{new}\n", text, flags=re.M
+        )
+    page.write_text(text, encoding="utf-8")
+
+
 if __name__ == "__main__":
+    if "--write" in sys.argv:
+        write(Path(__file__).parent.parent / "docs/architecture.md")
     print("\n\n".join(map(drawn, QUESTIONS)))

@@ -1,8 +1,8 @@
 """The mean of an epoch from sampled orders, where neither the lattice nor the series reaches.
 
 Orders are drawn in pairs, each with its reverse: the estimate of Z is then symmetric, as Z is, and what is
-antisymmetric in the order cancels exactly. A part of each order's pull is a control variate (`control_variates`): its mean
-over all orders is known, and only the rest is left to chance.
+antisymmetric in the order cancels exactly. A part of each order's pull is a control variate
+(`control_variates`): its mean over all orders is known, and only the rest is left to chance.
 Draws are spread over a few groups, whose differences tell the error of this and of everything derived
 (`confidence`).
 """
