@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from reshuffle._core import FloatArray, checks
+from reshuffle.recipe.step_schedule import COUNTED
 
 
 class Average(ABC):
@@ -23,7 +24,7 @@ class Average(ABC):
     start: int
 
     def _check_per(self) -> None:
-        checks.choice("per", self.per, ("epoch", "visit"))
+        checks.choice("per", self.per, COUNTED)
 
     @property
     def is_per_visit(self) -> bool:

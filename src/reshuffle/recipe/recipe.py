@@ -122,25 +122,27 @@ class Recipe:
     def is_even(self) -> bool:
         """Whether the visits of an epoch are alike, and treat all parameters alike."""
         per_visit = self.average is not None and self.average.is_per_visit
-        return self._paces == 1 and not per_visit and not self.unpenalized
+        return self._steps_per_epoch == 1 and not per_visit and not self.unpenalized
 
     @property
     def horizon(self) -> float:
         """The last epoch that is known."""
         if isinstance(self.schedule, StepSchedule):
-            return self.schedule.length // self._paces if np.isfinite(self.schedule.length) else np.inf
+            return (
+                self.schedule.length // self._steps_per_epoch if np.isfinite(self.schedule.length) else np.inf
+            )
         return float(len(self.schedule)) if isinstance(self.schedule, tuple) else np.inf
 
     @property
-    def _paces(self) -> int:
+    def _steps_per_epoch(self) -> int:
         """How many steps of the schedule an epoch takes."""
         goes_by_visits = isinstance(self.schedule, StepSchedule) and self.schedule.per == "visit"
         return self.visits if goes_by_visits else 1
 
     def at(self, epoch: int) -> Hyperparameters:
         """What is used in the epoch after `epoch` others."""
-        paces = self._paces
-        steps = [self._step(count) / self.divisor for count in range(epoch * paces, (epoch + 1) * paces)]
+        count = self._steps_per_epoch
+        steps = [self._step(place) / self.divisor for place in range(epoch * count, (epoch + 1) * count)]
         largest = max(steps)
         shares = tuple(step / largest for step in steps) if min(steps) < largest else ()
         return Hyperparameters(largest, self.penalty, self.momentum, self.nesterov, shares)
@@ -173,7 +175,7 @@ class Recipe:
 
     @property
     def _in_visits(self) -> str:
-        if self._paces == 1:
+        if self._steps_per_epoch == 1:
             return ""
         assert isinstance(self.schedule, StepSchedule)
         return f" of {self.schedule.length:g} visits, {self.visits} per epoch"

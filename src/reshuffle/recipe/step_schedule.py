@@ -15,7 +15,7 @@ StepLike: TypeAlias = ArrayLike | Callable[[int], Any]
 Steps: TypeAlias = tuple[float, ...] | Callable[[int], Any]
 """A list, or a function of how many there were before."""
 
-PACES = ("epoch", "visit")
+COUNTED = ("epoch", "visit")
 """What a schedule counts."""
 
 

@@ -4,12 +4,12 @@ import math
 from dataclasses import dataclass
 
 from reshuffle._core import checks
-from reshuffle.recipe.schedules import paced
-from reshuffle.recipe.schedules.paced import Paced
+from reshuffle.recipe.schedules import ready_schedule
+from reshuffle.recipe.schedules.ready_schedule import ReadySchedule
 
 
 @dataclass(frozen=True, repr=False)
-class StepDecay(Paced):
+class StepDecay(ReadySchedule):
     """torch's StepLR: step * factor^(t // every).
 
     Parameters
@@ -35,7 +35,7 @@ class StepDecay(Paced):
         self._set(
             step=checks.nonnegative("step", self.step),
             every=checks.whole_number("every", self.every, 1),
-            factor=paced.factor("factor", self.factor),
+            factor=ready_schedule.factor("factor", self.factor),
         )
 
     def __call__(self, count: int) -> float:
@@ -44,7 +44,7 @@ class StepDecay(Paced):
 
 
 @dataclass(frozen=True, repr=False)
-class ExponentialDecay(Paced):
+class ExponentialDecay(ReadySchedule):
     """torch's ExponentialLR: step * factor^t.
 
     Parameters
@@ -64,7 +64,9 @@ class ExponentialDecay(Paced):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._set(step=checks.nonnegative("step", self.step), factor=paced.factor("factor", self.factor))
+        self._set(
+            step=checks.nonnegative("step", self.step), factor=ready_schedule.factor("factor", self.factor)
+        )
 
     def __call__(self, count: int) -> float:
         """The step after `count` others."""
@@ -72,7 +74,7 @@ class ExponentialDecay(Paced):
 
 
 @dataclass(frozen=True, repr=False)
-class CosineAnnealing(Paced):
+class CosineAnnealing(ReadySchedule):
     """torch's CosineAnnealingLR: end + (step - end) (1 + cos(pi t / until)) / 2, which rises again beyond `until`.
 
     Parameters

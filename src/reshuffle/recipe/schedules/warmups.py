@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 
 from reshuffle._core import checks
-from reshuffle.recipe.schedules import paced
-from reshuffle.recipe.schedules.paced import Paced
+from reshuffle.recipe.schedules import ready_schedule
+from reshuffle.recipe.schedules.ready_schedule import ReadySchedule
 
 
 @dataclass(frozen=True, repr=False)
-class ConstantWarmup(Paced):
+class ConstantWarmup(ReadySchedule):
     """torch's ConstantLR: step * factor until t = `until`, and step from then on.
 
     Parameters
@@ -34,7 +34,7 @@ class ConstantWarmup(Paced):
         self._set(
             step=checks.nonnegative("step", self.step),
             until=checks.whole_number("until", self.until, 0),
-            factor=paced.share("factor", self.factor),
+            factor=ready_schedule.share("factor", self.factor),
         )
 
     def __call__(self, count: int) -> float:
@@ -43,7 +43,7 @@ class ConstantWarmup(Paced):
 
 
 @dataclass(frozen=True, repr=False)
-class LinearWarmup(Paced):
+class LinearWarmup(ReadySchedule):
     """torch's LinearLR: step times a factor that goes from `start` to `end` on a straight line until t = `until`.
 
     Parameters
@@ -70,17 +70,19 @@ class LinearWarmup(Paced):
         self._set(
             step=checks.nonnegative("step", self.step),
             until=checks.whole_number("until", self.until, 1),
-            start=paced.share("start", self.start),
-            end=paced.share("end", self.end),
+            start=ready_schedule.share("start", self.start),
+            end=ready_schedule.share("end", self.end),
         )
 
     def __call__(self, count: int) -> float:
         """The step after `count` others."""
-        return self.step * paced.between(self.start, self.end, min(count, self.until) / self.until, "linear")
+        return self.step * ready_schedule.between(
+            self.start, self.end, min(count, self.until) / self.until, "linear"
+        )
 
 
 @dataclass(frozen=True, repr=False)
-class WarmupStableDecay(Paced):
+class WarmupStableDecay(ReadySchedule):
     """Up on a straight line, long at the same step, and down at the end; beyond `total` the step stays where it is.
 
     It is torch's SequentialLR of LinearLR, ConstantLR with factor 1 and LinearLR.
@@ -118,9 +120,9 @@ class WarmupStableDecay(Paced):
             total=checks.whole_number("total", self.total, 1),
             warmup=checks.whole_number("warmup", self.warmup, 0),
             decay=checks.whole_number("decay", self.decay, 0),
-            start=paced.share("start", self.start),
-            end=paced.share("end", self.end),
-            shape=checks.choice("shape", self.shape, paced.SHAPES),
+            start=ready_schedule.share("start", self.start),
+            end=ready_schedule.share("end", self.end),
+            shape=checks.choice("shape", self.shape, ready_schedule.SHAPES),
         )
         if self.warmup + self.decay > self.total:
             raise ValueError(
@@ -131,15 +133,17 @@ class WarmupStableDecay(Paced):
     def __call__(self, count: int) -> float:
         """The step after `count` others."""
         if count < self.warmup:
-            return self.step * paced.between(self.start, 1.0, count / self.warmup, "linear")
+            return self.step * ready_schedule.between(self.start, 1.0, count / self.warmup, "linear")
         done = min(count, self.total) - (self.total - self.decay)
         return (
-            self.step * paced.between(1.0, self.end, done / self.decay, self.shape) if done > 0 else self.step
+            self.step * ready_schedule.between(1.0, self.end, done / self.decay, self.shape)
+            if done > 0
+            else self.step
         )
 
 
 @dataclass(frozen=True, repr=False)
-class OneCycle(Paced):
+class OneCycle(ReadySchedule):
     """torch's OneCycleLR with cycle_momentum=False: up to the peak, and down to nearly nothing.
 
     Momentum is not cycled, as it is by torch's default. Nothing is known beyond `total`.
@@ -179,12 +183,12 @@ class OneCycle(Paced):
         self._set(
             peak=checks.nonnegative("peak", self.peak),
             total=checks.whole_number("total", self.total, 1),
-            shape=checks.choice("shape", self.shape, paced.SHAPES),
+            shape=checks.choice("shape", self.shape, ready_schedule.SHAPES),
             divisor=checks.positive("divisor", self.divisor),
             final_divisor=checks.positive("final_divisor", self.final_divisor),
             three_phase=checks.flag("three_phase", self.three_phase),
         )
-        self._set(warmup=paced.share("warmup", self.warmup, 0.5 if self.three_phase else 1.0))
+        self._set(warmup=ready_schedule.share("warmup", self.warmup, 0.5 if self.three_phase else 1.0))
 
     @property
     def length(self) -> float:
@@ -200,4 +204,4 @@ class OneCycle(Paced):
         begin, end, first, second = next((phase for phase in phases if count <= phase[1]), phases[-1])
         # A phase of a single step is at its end, where torch would divide by zero.
         done = (count - begin) / (end - begin) if end > begin else 1.0
-        return paced.between(first, second, done, self.shape)
+        return ready_schedule.between(first, second, done, self.shape)

@@ -1,17 +1,17 @@
-"""What the ready schedules share: the pace they go by, how they go from one step to another, and checks."""
+"""What the ready schedules share: what they count, how they go from one step to another, and checks."""
 
 import math
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 from reshuffle._core import checks
-from reshuffle.recipe.step_schedule import PACES, StepSchedule
+from reshuffle.recipe.step_schedule import COUNTED, StepSchedule
 
 SHAPES = ("cosine", "linear")
 
 
 @dataclass(frozen=True, repr=False)
-class Paced(StepSchedule):
+class ReadySchedule(StepSchedule):
     """A schedule that goes by epochs unless it is told to go by visits.
 
     The attributes of each are checked, and cleaned, when it is made.
@@ -20,7 +20,7 @@ class Paced(StepSchedule):
     per: str = field(default="epoch", kw_only=True)
 
     def __post_init__(self) -> None:
-        self._set(per=checks.choice("per", self.per, PACES))
+        self._set(per=checks.choice("per", self.per, COUNTED))
 
     def _set(self, **cleaned: Any) -> None:
         for name, value in cleaned.items():
