@@ -24,6 +24,7 @@ import numpy as np
 import scipy.linalg
 
 from reshuffle._core import AnyArray, FloatArray, IntArray
+from reshuffle._core.numerics import norms
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.outputs import beside
 from reshuffle.schemes.base import Scheme
@@ -248,8 +249,9 @@ def averaged(squares: FloatArray, weights: FloatArray) -> tuple[FloatArray, Floa
     """
     total, count = weights.sum(), len(weights)
     mean = squares.sum(axis=-1) / total
-    off = np.square(squares - mean[..., np.newaxis] * weights).sum(axis=-1)
-    return mean, np.sqrt(off * (count / (count - 1))) / total
+    # Squares of squares leave the range of numbers long before the test error does.
+    off = norms(squares - mean[..., np.newaxis] * weights)
+    return mean, off * np.sqrt(count / (count - 1)) / total
 
 
 def _joined(parts: FloatArray) -> AnyArray:

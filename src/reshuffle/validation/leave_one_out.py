@@ -121,10 +121,13 @@ def answer(
     weights = weights_of(problem)[rows]
     keeps = len(when) * len(rows) * outputs <= _KEPT
     kept = np.zeros((len(when), len(rows), outputs)) if keeps else None
-    sums = np.zeros((3, len(when), outputs))
+    sums, exponent = np.zeros((3, len(when), outputs)), None
     for place, found in residuals:
+        if exponent is None:
+            # Squares of squares leave the range of numbers long before the test error does.
+            exponent = _exponent(found)
         with np.errstate(over="ignore", invalid="ignore"):
-            squares = np.square(found)
+            squares = np.square(np.ldexp(found, -exponent[:, np.newaxis]))
             each = squares, weights[place, np.newaxis] * squares, np.square(squares)
             sums += np.stack([part.sum(axis=1) for part in each])
             if kept is not None:
@@ -135,6 +138,8 @@ def answer(
         spread = sums[2] - 2 * mean * sums[1] + mean**2 * np.square(weights).sum()
         count = len(rows) / max(len(rows) - 1, 1)
         error = np.sqrt(np.maximum(count * spread, 0.0)) / total
+        if exponent is not None:
+            mean, error = np.ldexp(mean, 2 * exponent), np.ldexp(error, 2 * exponent)
     mean, error = (np.where(np.isfinite(part), part, np.inf) for part in (mean, error))
     back = np.searchsorted(when, epochs.ravel())
     shape = epochs.shape if problem.outputs is None else (*epochs.shape, outputs)
@@ -143,6 +148,12 @@ def answer(
         tail = (len(rows),) if problem.outputs is None else (len(rows), outputs)
         kept = kept[back].reshape(*epochs.shape, *tail)
     return LeftOutAnswer(epochs, mean, error, np.zeros(shape), "exact", method, rows, kept)
+
+
+def _exponent(residuals: FloatArray) -> IntArray:
+    """The power of two (epochs, t) next to the largest of residuals (epochs, rows, t) that are numbers."""
+    sizes = np.where(np.isfinite(residuals), np.abs(residuals), 0.0)
+    return np.asarray(np.frexp(sizes.max(axis=1, initial=0.0))[1].astype(np.int64))
 
 
 def weights_of(problem: LeastSquares) -> FloatArray:
