@@ -12,6 +12,7 @@ from hypothesis.extra import numpy as hnp
 from scipy.sparse.linalg import aslinearoperator
 
 import reshuffle as rs
+from reshuffle.errors import UnsupportedError
 
 X = np.arange(12.0).reshape(6, 2)
 y = np.ones(6)
@@ -366,8 +367,11 @@ def test_schedules_that_are_too_short():
     endless = rs.descend(known, rs.RandomReshuffling(2), step=lambda epoch: 0.1 / (1 + epoch))
     with pytest.raises(ValueError, match=r"epochs must be finite under a step schedule, .* but one is inf"):
         endless.risk(math.inf)
-    with pytest.raises(ValueError, match="stability is that of a constant step"):
-        endless.stability()
+    for question in ("limit", "compare_limit", "stability", "mean_square_stability"):
+        with pytest.raises(UnsupportedError, match=rf"^{question} has no answer .* needs a constant step"):
+            getattr(endless, question)()
+    with pytest.raises(UnsupportedError, match="converges has no answer"):
+        _ = endless.converges
     wrong = rs.descend(known, rs.RandomReshuffling(2), step=lambda epoch: -1.0)
     with pytest.raises(ValueError, match=r"step\(0\) must be a finite number >= 0, but it is -1.0"):
         wrong.risk(1)

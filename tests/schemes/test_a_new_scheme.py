@@ -13,7 +13,6 @@ class RandomRotation(rs.Scheme):
     """The batches in a fixed order that begins anywhere, drawn afresh in every epoch."""
 
     shuffle = rs.Shuffle.FROM_A_LIST
-    is_symmetric = False
 
     def orders(self, n):
         return [np.roll(np.arange(self.steps(n)), -first) for first in range(self.steps(n))]
@@ -89,3 +88,15 @@ def test_it_is_simulated(problem):
     exact = rs.descend(problem, RandomRotation(3), STEP).expected_risk(4)
     drawn = rs.simulate(problem, RandomRotation(3), STEP, epochs=4, runs=4000, fresh_noise=True, seed=1)
     assert abs(drawn.expected_risk.mean - exact.total) <= 4 * drawn.expected_risk.standard_error
+
+
+def test_what_it_declares_wrongly_is_refused():
+    class Backwards(RandomRotation):
+        is_symmetric = True
+
+    class InOrder(Backwards):
+        shuffle = rs.Shuffle.NEVER
+
+    for scheme in (Backwards(3), InOrder(3)):
+        with pytest.raises(TypeError, match=r"is_symmetric must be False"):
+            rs.descend(rs.gaussian(N, P, noise=0.4), scheme, STEP).risk(1)

@@ -349,7 +349,7 @@ def test_what_has_no_answer():
     with pytest.raises(ValueError, match="at most 5"):
         rs.simulate(problem, ends, step=0.1, epochs=6, runs=4)
     for question in (run.limit, run.stability, run.mean_square_stability):
-        with pytest.raises(ValueError, match="last stage without end"):
+        with pytest.raises(rs.UnsupportedError, match="needs a constant step, without end in the last stage"):
             question()
     scheduled = rs.descend(problem, uneven, step=[0.1, 0.2, 0.3])
     with pytest.raises(ValueError, match="at most 3, the length of the step schedule"):

@@ -126,6 +126,11 @@ def _of_arrays(path: str) -> Samples:
     truth = {name: arrays[name] for name in ("beta_star", "covariance", "noise") if name in arrays}
     if X.ndim != 2:
         raise InputError(f"{path}: X must be two-dimensional, (rows, columns), but its shape is {X.shape}.")
+    if y.ndim != 1:
+        raise InputError(
+            f"{path}: y must be a vector, one response per row, but its shape is {y.shape}; "
+            "save one of its columns as y, or ask LeastSquares(X, y) in Python about all of them."
+        )
     return Samples(path, X, y, "the array y", None, "", truth)
 
 

@@ -194,10 +194,10 @@ def _auto_steps(problem: "rs.LeastSquares", over: dict[str, Any], fixed: dict[st
     """A grid for all schemes and batches alike: steps must be, in a table."""
     from reshuffle.sweeps import grid
 
-    points = grid.grid(
+    made = grid.grid(
         {name: values for name, values in over.items() if values is not None} | {"step": [1.0]}, {}
     )
-    schemes = {point.scheme for point in grid.points(points, {"scheme": None, **fixed}, [problem])}
+    schemes = {point.scheme for point in grid.points(made, {"scheme": None, **fixed}, [problem])}
     return [float(f"{step:.3g}") for step in grid.auto_steps(problem, sorted(schemes, key=repr))]
 
 

@@ -74,7 +74,7 @@ class Epoch:
         """How the method was chosen: by costs and bounds, or as it turned out, once the mean is known."""
         known = (self if self.whole is None else self.whole[0]).__dict__.get("_averaged")
         if known is None and self.reads_samples:
-            return choice.choice_of_samples(self.problem, self.accuracy)
+            return choice.choice_of_samples(self.problem)
         return known[1] if known else choice.mean_choice(self._task, self.accuracy)
 
     @property

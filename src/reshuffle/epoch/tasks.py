@@ -17,8 +17,7 @@ from reshuffle.epoch.low_degrees import Whitened
 from reshuffle.epoch.mean_map import MeanMap
 from reshuffle.errors import BudgetError
 from reshuffle.problem.blocks import Blocks
-from reshuffle.schemes.base import Scheme, Shuffle, Unit
-from reshuffle.schemes.group_reshuffling import rows_of
+from reshuffle.schemes.base import Scheme, Shuffle, Unit, rows_of
 
 _MOST_SAMPLE_BATCHES = 4
 """Degrees beyond the fourth have crossing pairs of pairs, and no sum of polynomial cost is known to us for them."""
@@ -88,11 +87,22 @@ class Task:
 
 def task(scheme: Scheme, n: int, blocks: Blocks, step: float) -> Task:
     """The task of a symmetric scheme over n rows, for features and a step in the scale of the row space."""
-    return _TASKS[scheme.shuffle, scheme.unit](scheme, n, blocks, step)
+    known = _TASKS.get((scheme.shuffle, scheme.unit))
+    if known is None:
+        raise TypeError(
+            f"{type(scheme).__name__}.is_symmetric must be False: for {scheme.shuffle.value}, of "
+            f"{scheme.unit.value}, there is no symmetric mean."
+        )
+    return known(scheme, n, blocks, step)
 
 
 def _one_batch(scheme: Scheme, n: int, blocks: Blocks, step: float) -> Task:
     """Z = W: the kernel is I / n."""
+    if blocks.batches > 1:
+        raise TypeError(
+            f"{type(scheme).__name__}.is_symmetric must be False, since its {blocks.batches} batches are visited "
+            "in a fixed order; only a single batch has a symmetric epoch then."
+        )
     kernel = np.full(len(blocks.rows), 1 / blocks.divisors[0])
 
     def mean() -> MeanMap:

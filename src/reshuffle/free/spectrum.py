@@ -15,6 +15,7 @@ from reshuffle.free.checks import Complex, ConvergenceError, Real, complex_point
 from reshuffle.free.laws.law import Law, Pairs
 from reshuffle.free.measure import edges
 from reshuffle.free.measure.measure import Measure
+from reshuffle.free.single_thread import SINGLE_THREAD
 from reshuffle.free.solver.atoms import atoms as atoms_of
 from reshuffle.free.solver.effort import BUDGET
 from reshuffle.free.solver.extrapolation import RELIABLE, Resolved
@@ -168,7 +169,7 @@ class Spectrum(Law):
     @cached_property
     def _structure(self) -> tuple[Pairs, Pairs, Measure]:
         """Support, atoms and measure, found on finer and finer samples until the total mass is 1."""
-        with self.engine.effort.question(self.budget):
+        with SINGLE_THREAD, self.engine.effort.question(self.budget):
             return self._found()
 
     def _found(self) -> tuple[Pairs, Pairs, Measure]:

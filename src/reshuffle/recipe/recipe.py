@@ -211,7 +211,9 @@ def checked(
             f"exactly one of step and alpha must be given, but step is {step!r} and alpha is {alpha!r}."
         )
     columns = _columns(unpenalized, p)
-    penalty = 0.0 if p and len(columns) == p else checks.nonnegative("penalty", penalty)
+    penalty = checks.nonnegative("penalty", penalty)
+    if p and len(columns) == p:
+        penalty = 0.0
     made = Recipe(
         schedule=_schedule("step", step) if step is not None else _schedule("alpha", alpha),
         penalty=penalty,

@@ -11,6 +11,7 @@ from reshuffle._core.numerics import norms
 from reshuffle._core.threads import few_threads
 from reshuffle.epoch.accuracy import CALL, warn_of_no_answer
 from reshuffle.epoch.affine.stacked_courses import block_length
+from reshuffle.epoch.choice import walk_flops
 from reshuffle.epoch.second_moment.streams import Readout
 from reshuffle.problem.outputs import lengths, lifted_rows, outputs_last, stacked, with_outputs
 from reshuffle.run import stopping
@@ -321,7 +322,17 @@ class AffineEngine(AffineStates):
         """About what `best_epoch` costs, a few thousand epochs as a rule; infinite where orders are drawn."""
         if self.error_kind != "exact":
             return math.inf
-        return _SEARCHED * 2.0 * len(self.courses) * self.dimension**2 * len(self.blocks.rows)
+        state = 2.0 * len(self.courses) * self.dimension**2 * len(self.blocks.rows)
+        return _SEARCHED * (state + self._flops_of_new_steps)
+
+    @property
+    def _flops_of_new_steps(self) -> float:
+        """Operations of the map of an epoch, where a schedule asks for another one in every epoch."""
+        if isinstance(self.recipe.schedule, float):
+            return 0.0
+        steps = self.walk.steps * CALL
+        price = walk_flops(self.walk, self.blocks, self.dimension) if self.walk.exists else steps
+        return len(self.courses) * price
 
     @property
     def _epoch_flops(self) -> float:
@@ -329,7 +340,7 @@ class AffineEngine(AffineStates):
         rows, rank = self.blocks.rows.shape
         state = 2.0 * (1 + rows) * (self.dimension**2 * len(self.courses) + rank**2)
         calls = 1 + (len(self.stacked) if len(self.courses) > 1 else 1)
-        return float(state + 4 * CALL * calls)
+        return float(state + 4 * CALL * calls + self._flops_of_new_steps)
 
 
 def _halved(place: slice) -> slice:

@@ -72,19 +72,23 @@ class AffineStates:
 
     def with_recipe(self, recipe: Recipe) -> Self:
         """The same run with another step: what is known of the data is kept."""
-        made = copy(self)
+        made = self._afresh("visited", "_graded", "readout")
         made.recipe, made._known_maps = recipe, {}
-        for known in ("choice", "courses", "courses_of_errors", "stacked", "stacked_errors", "_outside"):
-            made.__dict__.pop(known, None)
+        return made
+
+    def _afresh(self, *kept: str) -> Self:
+        """A copy that knows what it was made of and, of what was found out since, what is `kept`, and no more."""
+        made = copy(self)
+        for name in set(made.__dict__).difference(kept):
+            if isinstance(getattr(type(self), name, None), cached_property):
+                del made.__dict__[name]
         return made
 
     def output(self, number: int) -> Self:
         """The run of one output alone, which shares its maps with all others."""
         (space, blocks), courses = self._graded, self.courses
-        made = copy(self)
+        made = self._afresh("choice", "courses", "_grows", "_outside")
         made.problem, made.start = self.problem.output(number), of_output(self.start, number)
-        for known in ("visited", "courses_of_errors", "stacked_errors", "readout"):
-            made.__dict__.pop(known, None)
         made._graded = space, replace(blocks, response=of_output(blocks.response, number))
         # Those of the parameters depend on no responses, those of the errors on the truth where there is a penalty.
         if len(courses) > 1:
@@ -246,11 +250,10 @@ class AffineStates:
             return []
         (course,) = self.courses
         assert isinstance(course.source, SampledCourse | CavityCourse)
-        made = [copy(self) for _ in range(course.source.replicas)]
+        kept = ("choice", "visited", "_graded", "_grows", "_outside", "readout")
+        made = [self._afresh(*kept) for _ in range(course.source.replicas)]
         for number, replica in enumerate(made):
             replica._replica = number
-            for known in ("courses", "courses_of_errors"):
-                replica.__dict__.pop(known, None)
         return made
 
     def sampling_error(self, answer: Callable[[Any], FloatArray], here: FloatArray) -> FloatArray:

@@ -13,7 +13,14 @@ from reshuffle.epoch.affine.course import Course
 from reshuffle.epoch.affine.outside import Inputs
 from reshuffle.epoch.second_moment import squared_lattice, two_batches
 from reshuffle.epoch.second_moment.reshuffled import ReshuffledMoment
-from reshuffle.epoch.second_moment.stationary import ROUNDS, Enclosure, Map, mean_part, positive_radius
+from reshuffle.epoch.second_moment.stationary import (
+    ROUNDS,
+    Enclosure,
+    Map,
+    eigenmatrix,
+    mean_part,
+    positive_radius,
+)
 from reshuffle.epoch.second_moment.streams import second_moment
 from reshuffle.epoch.walks import fits_in_memory
 from reshuffle.errors import BudgetError
@@ -55,8 +62,9 @@ class MeanSquareStability:
         How much the spread feeds itself: the spectral radius of (I - Abar . Abar')^-1 E, where E is what the
         differences between orders add to an epoch; infinite where the mean diverges.
     error, gain_error : float
-        How far rate and gain may be off because orders were drawn. Where one is within `gain_error` of the gain it
-        is open whether the mean square converges.
+        How far rate and gain may be off because orders were drawn; without draws, how far the bounds are from the
+        rate, where they are so far apart. Where one is within `gain_error` of the gain it is open whether the mean
+        square converges.
     error_kind : str
         In which sense that is meant.
     """
@@ -95,18 +103,17 @@ def mean_square_stability(run: AffineEngine, modes: ModesEngine | None = None) -
             mean.converges, square, (square, square), 0.0 if mean.converges else np.inf
         )
     rate = _rate(course, rounds=rounds)
-    # The mean knows of what a penalty does outside the row space, too.
-    bounds = max(rate.lower, square), max(rate.upper, square)
     gain = spread_gain(course, rounds=rounds) if mean.converges else Enclosure(np.inf, np.inf, np.inf)
     converges = mean.converges and _settles(gain, rate)
-    is_open = rate.upper - rate.lower > _OPEN * rate.upper and _decided(gain, rate) is None
-    if mean.converges and rounds < ROUNDS and is_open:
+    told = _told(converges, rate, square, gain.estimate)
+    if mean.converges and rounds < ROUNDS and _is_open(rate) and _decided(gain, rate) is None:
+        lower, upper = told.bounds
         raise BudgetError(
             f"the budget of {run.accuracy.budget:.1g} operations, {duration(run.accuracy.budget)}, does not decide "
-            f"whether the mean square converges: its rate is between {bounds[0]:.6g} and {bounds[1]:.6g}; "
+            f"whether the mean square converges: its rate is between {lower:.6g} and {upper:.6g}; "
             "try a larger budget."
         )
-    return MeanSquareStability(converges, max(rate.estimate, square), bounds, gain.estimate)
+    return told
 
 
 def _exact_price(run: AffineEngine) -> float:
@@ -122,8 +129,7 @@ def _of_two_batches(run: AffineEngine, modes: ModesEngine) -> MeanSquareStabilit
     """Samples that are shuffled and cut in two have exact second moments."""
     square = float(np.square(modes.stability().rate))
     rate, gain = two_batches.radii(modes.epoch, run.accuracy.budget)
-    bounds = max(rate.lower, square), max(rate.upper, square)
-    return MeanSquareStability(_settles(gain, rate), max(rate.estimate, square), bounds, gain.estimate)
+    return _told(_settles(gain, rate), rate, square, gain.estimate)
 
 
 def _from_draws(run: AffineEngine, modes: ModesEngine | None) -> MeanSquareStability:
@@ -222,7 +228,34 @@ def _rate(course: Course, decided: float | None = None, rounds: int = ROUNDS) ->
     """The spectral radius of M -> E[A M A']."""
     change = congruence_change(course)
     dimension = course.visits(0).dimension
-    return positive_radius(lambda matrix: matrix + change(matrix), dimension, decided, rounds=rounds)
+
+    def moved(matrix: FloatArray) -> FloatArray:
+        return np.asarray(matrix + change(matrix))
+
+    found = positive_radius(moved, dimension, decided, rounds=rounds)
+    # Where other eigenvalues are nearly as large, as those of the momentum buffer are, no number of rounds will do.
+    small = dimension * (dimension + 1) // 2 <= _MOST_WRITTEN_OUT
+    spent = decided is not None or rounds < ROUNDS
+    if spent or not small or not np.isfinite(found.upper) or not _is_open(found):
+        return found
+    again = positive_radius(moved, dimension, rounds=1, start=eigenmatrix(moved, dimension))
+    lower, upper = max(found.lower, again.lower), min(found.upper, again.upper)
+    return Enclosure(lower, min(max(again.estimate, lower), upper), upper, again.matrix)
+
+
+def _is_open(rate: Enclosure) -> bool:
+    """Whether bounds are so far apart that more rounds would improve them."""
+    return rate.upper - rate.lower > _OPEN * rate.upper
+
+
+def _told(converges: bool, rate: Enclosure, square: float, gain: float) -> MeanSquareStability:
+    """The answer where all orders are averaged over; the rate is at least the square of that of the mean."""
+    # The mean knows of what a penalty does outside the row space, too.
+    value, bounds = max(rate.estimate, square), (max(rate.lower, square), max(rate.upper, square))
+    if not _is_open(Enclosure(bounds[0], value, bounds[1])):
+        return MeanSquareStability(converges, value, bounds, gain)
+    error = max(value - bounds[0], bounds[1] - value) if np.isfinite(value) else 0.0
+    return MeanSquareStability(converges, value, bounds, gain, error, error_kind="bound")
 
 
 def spread_gain(

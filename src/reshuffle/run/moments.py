@@ -44,21 +44,45 @@ def expected_risk(
     """
     when = np.unique(clock.ravel())
     _require_truth(run.problem, given_responses)
-    taken = way(run, modes, when, given_responses).taken
-    runs = affordable_runs(run, when) if taken == "simulation" else 0
-    engine = run if modes is None else modes
     if given_responses and _is_at_rest(run):
-        return parts.deterministic(clock, _mean_risk(engine, when, given_responses)[0])
-    if taken == "simulation":
-        mean, error = _mean_risk(engine, when, given_responses)
-        return by_sampling(run, clock, mean, error, runs, given_responses)
-    if taken == "centred maps":
-        return by_centred_maps(run, modes, clock, given_responses)
-    if taken == "two batches" and modes is not None:
-        noise = run.problem.truth("the expected risk")[2]
-        return of_reshuffling(modes, run.start, clock, TwoBatchMoment(modes.epoch, noise))
-    if taken == "rows" and modes is not None:
-        return of_reshuffling(modes, run.start, clock)
+        mean, _ = _mean_risk(run if modes is None else modes, when, given_responses)
+        return parts.deterministic(clock, mean)
+    by = _WAYS.get(way(run, modes, when, given_responses).taken, _followed)
+    return by(run, modes, clock, given_responses)
+
+
+def _simulated(
+    run: AffineEngine, modes: ModesEngine | None, clock: FloatArray, given_responses: bool
+) -> ExpectedRisk:
+    """From runs that are trained; whether so many are affordable is asked before anything is computed."""
+    when = np.unique(clock.ravel())
+    runs = affordable(run, when)
+    mean, error = _mean_risk(run if modes is None else modes, when, given_responses)
+    return by_sampling(run, clock, mean, error, runs, given_responses)
+
+
+def _of_two_batches(
+    run: AffineEngine, modes: ModesEngine | None, clock: FloatArray, given_responses: bool
+) -> ExpectedRisk:
+    """Of shuffled samples that are cut in two, by sums over the ways to cut them."""
+    assert modes is not None
+    noise = run.problem.truth("the expected risk")[2]
+    return of_reshuffling(modes, run.start, clock, TwoBatchMoment(modes.epoch, noise))
+
+
+def _through_rows(
+    run: AffineEngine, modes: ModesEngine | None, clock: FloatArray, given_responses: bool
+) -> ExpectedRisk:
+    """Of shuffled batches, by the recursion through their rows."""
+    assert modes is not None
+    return of_reshuffling(modes, run.start, clock)
+
+
+def _followed(
+    run: AffineEngine, modes: ModesEngine | None, clock: FloatArray, given_responses: bool
+) -> ExpectedRisk:
+    """Visit by visit, along every course, by the walk over all orders."""
+    when = np.unique(clock.ravel())
     inputs, courses = _inputs(run, given_responses), run.courses_of_errors
     if len(courses) > 1:
         return _of_courses(run, inputs, clock)
@@ -162,20 +186,15 @@ def _settling(run: AffineEngine, epoch: Epoch | None) -> float:
     return float(800 / speed) if speed else np.inf
 
 
-def affordable_runs(run: AffineEngine, when: FloatArray) -> int:
-    """How many runs are simulated, a few seconds' worth; more epochs than the budget allows for are refused."""
-    if np.isfinite(when).all():
-        run.problem.parameters("the expected risk")
-    return affordable(run, when)
-
-
 def affordable(run: AffineEngine, when: FloatArray) -> int:
-    """The same where no truth is needed."""
+    """How many runs are simulated, a few seconds' worth; more epochs than the budget allows for are refused."""
     problem, last = run.problem, max(1.0, float(when.max(initial=0.0)))
     if np.isinf(last):
+        # Only a walk over all orders is a matter of the budget.
+        dearer = ", or a larger budget" if run.walk.exists else ""
         raise ValueError(
             f"epochs must be finite for {run.scheme}, whose spread is estimated from simulated runs, "
-            "but one is inf; try RandomReshuffling with few batches, where the limit is exact, or a larger budget."
+            f"but one is inf; try RandomReshuffling with few batches, where the limit is exact{dearer}."
         )
     a_run = 4.0 * problem.n * problem.p * last
     # Runs at the same batch share their calls; with many batches hardly two of them are.
@@ -185,7 +204,7 @@ def affordable(run: AffineEngine, when: FloatArray) -> int:
     budget = max(run.accuracy.budget, A_SECOND)
     if fewest > budget:
         raise ValueError(
-            f"epochs must be at most {np.floor(last * budget / fewest):.1g} for {run.scheme}, whose spread is "
+            f"epochs must be at most {np.floor(last * budget / fewest):.0f} for {run.scheme}, whose spread is "
             f"estimated from simulated runs, but one is {last:g}; the budget is {budget:.1g} operations, "
             f"{duration(budget)}; try a larger budget, or RandomReshuffling with few batches."
         )
@@ -345,3 +364,12 @@ def _of_courses(run: AffineEngine, inputs: Inputs, clock: FloatArray) -> Expecte
     for number, state in enumerate(run.means(error, when, given, of_errors=True, watch=watch)):
         mean[number] = run.readout.risks(state[np.newaxis], float(fades[number]), noise)[0]
     return parts.of_courses(clock, risks, mean, run.samples_courses)
+
+
+_WAYS = {
+    "rows": _through_rows,
+    "two batches": _of_two_batches,
+    "centred maps": by_centred_maps,
+    "simulation": _simulated,
+}
+"""What is done in the ways that the planner knows beside following every visit."""

@@ -19,6 +19,7 @@ from reshuffle.errors import UnsupportedError
 from reshuffle.problem import checked_problem, checked_start, units
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.outputs import of_output, per_output, stacked
+from reshuffle.problem.units import Units
 from reshuffle.recipe import Average, Recipe, StepLike, recipe
 from reshuffle.recipe.staged_recipe import arranged, rearranged
 from reshuffle.run import limits, moments, spread_of_runs, stopping
@@ -75,6 +76,7 @@ class Run(JudgedRun):
         self.problem, self.scheme, self.recipe, self.start = problem, scheme, recipe, start
         self.accuracy = accuracy
         self._of: tuple[Run, int] | None = None
+        self._in_units: dict[tuple[Units, bool], Run] = {}
         if not self._is_symmetric:
             choice.require_stages(scheme)
             for (_, stage), part in zip(scheme.stages, recipe.parts, strict=False):
@@ -190,6 +192,13 @@ class Run(JudgedRun):
             return whole._unaveraged.output(number)
         return Run(self.problem, self.scheme, replace(self.recipe, average=None), self.start, self.accuracy)
 
+    def _require_end(self, question: str) -> None:
+        """Refuse a question about what becomes of a run in the end, if its epochs never become alike."""
+        if not self.recipe.has_limit:
+            raise self._unsupported(
+                question, "a constant step, without end in the last stage if there are stages"
+            )
+
     def _unsupported(self, question: str, advice: str) -> UnsupportedError:
         return UnsupportedError(f"{question} has no answer for {self!r}; it needs {advice}.")
 
@@ -200,11 +209,20 @@ class Run(JudgedRun):
         >>> rs.descend(rs.gaussian(100, 20), rs.FullBatch(), step=0.1).with_step(0.2).step
         0.2
         """
-        constant = replace(self.recipe, schedule=checks.nonnegative("step", step), divisor=1)
-        made = Run(self.problem, self.scheme, constant, self.start, self.accuracy)
+        made = self._at_step(checks.nonnegative("step", step))
         if self._modes is not None and made._modes is not None and not made._modes.epoch.reads_samples:
             made._modes.epoch.adopt(self._modes.epoch.blocks, None)
+        elif not self._is_symmetric and not self.scheme.has_stages:
+            made._affine = self._affine.with_recipe(made.recipe)
         return made
+
+    def _at_step(self, step: float) -> "Run":
+        """The same run with another constant step."""
+        constant = replace(self.recipe, schedule=step, divisor=1)
+        if self.scheme.has_stages:
+            # A schedule may have ended before the last stages, which a constant step reaches.
+            constant = rearranged(constant, self.scheme, self.problem.n)
+        return Run(self.problem, self.scheme, constant, self.start, self.accuracy)
 
     def step_intervals(self, steps: Sequence[float]) -> list[Interval]:
         """Intervals in which so many steps lie that their mean maps follow from those at fewer nodes."""
@@ -216,8 +234,7 @@ class Run(JudgedRun):
 
     def from_window(self, step: float, window: StepWindow) -> "Run":
         """The same run with another constant step, whose mean map follows from those at the nodes of a window."""
-        constant = replace(self.recipe, schedule=step, divisor=1)
-        made = Run(self.problem, self.scheme, constant, self.start, self.accuracy)
+        made = self._at_step(step)
         if made._modes is not None:
             made._modes.epoch.adopt(window.blocks, window.mean(self.problem, self.scheme, step))
         return made
@@ -293,11 +310,11 @@ class Run(JudgedRun):
         >>> rs.descend(problem, rs.RandomReshuffling(batches=4), alpha=1.0).covariance([10, float("inf")])
         ParameterCovariance(shape=(2, 20, 20), error at most 1e-16 (estimate))
         """
-        if self.problem.outputs is not None:
-            numbers = range(self.problem.outputs)
-            each = [self.output(number).covariance(epochs) for number in numbers]
-            return OutputCovariances([one for one in each if isinstance(one, ParameterCovariance)])
-        return spread_of_runs.covariance(self._affine, self._modes, self.recipe.clock(epochs))
+        clock, outputs = self.recipe.clock(epochs), self.problem.outputs
+        if outputs is None:
+            return spread_of_runs.covariance(self._affine, self._modes, clock)
+        each = (self.output(number) for number in range(outputs))
+        return OutputCovariances([spread_of_runs.covariance(run._affine, run._modes, clock) for run in each])
 
     def training_loss(self, epochs: ArrayLike) -> FloatArray:
         """|y - X b|^2 / (2n) at the mean iterate b, over all rows and without a penalty, as `epochs` in shape."""
@@ -400,25 +417,35 @@ class Run(JudgedRun):
         unit = units.units(self.problem, self.start, given)
         if unit.are_one:
             return moments.expected_risk(self._affine, self._modes, clock, given)
-        problem, start = unit.divided(self.problem, given), unit.vector(self.start)
-        run = Run(problem, self.scheme, self.recipe, start, self.accuracy)
+        run = self._measured_in(unit, given)
         return moments.expected_risk(run._affine, run._modes, clock, given).enlarged(unit.of_risk)
+
+    def _measured_in(self, unit: Units, given: bool) -> "Run":
+        """The same run in units in which squares are numbers; made once."""
+        if (unit, given) not in self._in_units:
+            problem, start = unit.divided(self.problem, given), unit.vector(self.start)
+            self._in_units[unit, given] = Run(problem, self.scheme, self.recipe, start, self.accuracy)
+        return self._in_units[unit, given]
 
     def limit(self) -> Limit:
         """Where the mean iterate ends, and its risk there if the truth is known."""
+        self._require_end("limit")
         return limits.limit(self._engine, self.risk)
 
     def compare_limit(self) -> LimitComparison:
         """The limit beside the minimum-norm solution that full-batch descent from the same start ends in."""
+        self._require_end("compare_limit")
         return limits.compare(self.problem, self.start, self.limit())
 
     @property
     def converges(self) -> bool:
         """Whether the mean iterate has a limit from every start."""
+        self._require_end("converges")
         return self._unaveraged._engine.converges
 
     def stability(self) -> Stability:
         """Whether and how fast the mean iterate converges: the last one, also where an average is asked for."""
+        self._require_end("stability")
         return self._unaveraged._engine.stability()
 
     def mean_square_stability(self) -> MeanSquareStability:
@@ -426,6 +453,7 @@ class Run(JudgedRun):
 
         Where orders are too many for a recursion over all of them, from drawn ones, with an error.
         """
+        self._require_end("mean_square_stability")
         alone = self._unaveraged
         return mean_square_stability(alone._affine.settling, alone._modes)
 

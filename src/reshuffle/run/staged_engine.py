@@ -1,7 +1,6 @@
 """The engine of runs whose scheme changes with the epoch."""
 
 from collections.abc import Callable
-from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Self
@@ -135,11 +134,9 @@ class StagedEngine(AffineEngine):
 
     def _with_stage(self, number: int, stage: StageEngine) -> "StagedEngine":
         """The same run with another map in one of the stages."""
-        made = copy(self)
+        made = self._afresh("choice", "visited", "_graded", "_outside", "readout", "settling")
         made._replica = number
         made.stages = [*self.stages[:number], stage, *self.stages[number + 1 :]]
-        for known in ("courses", "courses_of_errors"):
-            made.__dict__.pop(known, None)
         return made
 
     @cached_property

@@ -90,8 +90,6 @@ class Scheme(ABC):
     """What is put in order."""
     rows_per_unit: int = 1
     """How many rows each of that has, where it is cut into batches afterwards."""
-    is_symmetric: ClassVar[bool] = True
-    """Whether every order is as likely as its reverse, so that the mean of an epoch is symmetric."""
     takes_members: ClassVar[bool] = True
     """Whether `batches` may be the rows of each batch; no, where every epoch draws them anew."""
     example: ClassVar[str] = "batches=4"
@@ -141,6 +139,11 @@ class Scheme(ABC):
     def _meeting(self, origin: "Scheme", kept: KeptRows) -> Self:
         self.origin, self.met = origin, kept
         return self
+
+    @property
+    def is_symmetric(self) -> bool:
+        """Whether an epoch is as likely as its reverse, so that its mean is symmetric: where all orders are."""
+        return self.shuffle in (Shuffle.EVERY_EPOCH, Shuffle.EVERY_STEP)
 
     @property
     def is_random(self) -> bool:
@@ -249,22 +252,18 @@ class Scheme(ABC):
         """Whether `courses` are a sample of all there are, in pairs of an order and its reverse."""
         return False
 
-    def _settings(self) -> tuple[object, ...]:
-        """What tells this scheme from others of its kind."""
-        return (self._partition,)
-
     @property
     def settings(self) -> tuple[object, ...]:
         """What tells this scheme from others of its kind: numbers, words, partitions and schemes."""
-        return self._settings()
+        return (self._partition,)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Scheme):
             return NotImplemented
-        return type(self) is type(other) and self._settings() == other._settings()
+        return type(self) is type(other) and self.settings == other.settings
 
     def __hash__(self) -> int:
-        return hash((type(self), self._settings()))
+        return hash((type(self), self.settings))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._partition})"
@@ -273,6 +272,16 @@ class Scheme(ABC):
 def permutations(rng: np.random.Generator, runs: int, length: int) -> IntArray:
     """Independent uniformly random orders of 0 .. length - 1, (runs, length)."""
     return rng.permuted(np.tile(np.arange(length), (runs, 1)), axis=1)
+
+
+def rows_of(groups: IntArray, rows: int) -> IntArray:
+    """The rows of groups (..., g) of so many rows each, (..., g * rows).
+
+    >>> rows_of(np.array([2, 0]), 2)
+    array([4, 5, 0, 1])
+    """
+    members = groups[..., np.newaxis] * rows + np.arange(rows)
+    return members.reshape(*groups.shape[:-1], -1)
 
 
 def fitted(problem: LeastSquares, value: Any) -> tuple[LeastSquares, Scheme]:

@@ -22,8 +22,6 @@ class FixedOrder(Scheme):
         The numbers 0 .. B-1 of the batches, in the order of the visits.
     """
 
-    is_symmetric = False
-
     def __init__(
         self,
         batches: Batches = None,
@@ -42,8 +40,10 @@ class FixedOrder(Scheme):
         order = "" if self._order is None else f", order={self._order.tolist()}"
         return f"{type(self).__name__}({self._partition}{order})"
 
-    def _settings(self) -> tuple[object, ...]:
-        return (*super()._settings(), None if self._order is None else tuple(self._order.tolist()))
+    @property
+    def settings(self) -> tuple[object, ...]:
+        """What tells this scheme from others of its kind."""
+        return (*super().settings, None if self._order is None else tuple(self._order.tolist()))
 
     def order(self, n: int) -> IntArray:
         """The order of the batches, 0, 1, ..., B-1 unless another was given."""

@@ -18,6 +18,7 @@ class FullBatch(Scheme):
     """
 
     shuffle = Shuffle.NEVER
+    is_symmetric = True
     example = ""
 
     def __init__(self) -> None:

@@ -9,7 +9,7 @@ from reshuffle._core import FloatArray, IntArray, checks
 from reshuffle.errors import UnsupportedError
 from reshuffle.problem.blocks import KeptRows
 from reshuffle.problem.row_groups import RowGroups
-from reshuffle.schemes.base import Scheme, Shuffle, Unit, Visit, permutations
+from reshuffle.schemes.base import Scheme, Shuffle, Unit, Visit, permutations, rows_of
 from reshuffle.schemes.partition import Batches
 from reshuffle.schemes.sample_reshuffling import as_batches
 
@@ -64,8 +64,10 @@ class GroupReshuffling(Scheme):
     def __repr__(self) -> str:
         return f"GroupReshuffling({self.rows_per_unit}, {self._partition})"
 
-    def _settings(self) -> tuple[object, ...]:
-        return (*super()._settings(), self.rows_per_unit)
+    @property
+    def settings(self) -> tuple[object, ...]:
+        """What tells this scheme from others of its kind."""
+        return (*super().settings, self.rows_per_unit)
 
     def _samples(self, n: int) -> int:
         if n % self.rows_per_unit:
@@ -119,13 +121,3 @@ class GroupReshuffling(Scheme):
         """All rows in one batch are the full batch; a few samples, one per batch, those batches in random order."""
         # Of more there is no exact mean over orders, but the cavity equation.
         return as_batches(self, n, alone=self.steps(n) == self._samples(n) <= _FEW)
-
-
-def rows_of(groups: IntArray, rows: int) -> IntArray:
-    """The rows of groups (..., g) of so many rows each, (..., g * rows).
-
-    >>> rows_of(np.array([2, 0]), 2)
-    array([4, 5, 0, 1])
-    """
-    members = groups[..., np.newaxis] * rows + np.arange(rows)
-    return members.reshape(*groups.shape[:-1], -1)

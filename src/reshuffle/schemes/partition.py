@@ -85,20 +85,17 @@ class Partition:
         words += [f"normalize={self.normalize!r}"] if self.normalize != "own" else []
         return ", ".join(words)
 
-    def _settings(self) -> tuple[object, ...]:
-        rows = None if self._explicit is None else tuple(tuple(part.tolist()) for part in self._explicit)
-        return self.number, self.batch_size, rows, self.drop_last, self.normalize
-
     @property
     def settings(self) -> tuple[object, ...]:
         """What tells this partition from others."""
-        return self._settings()
+        rows = None if self._explicit is None else tuple(tuple(part.tolist()) for part in self._explicit)
+        return self.number, self.batch_size, rows, self.drop_last, self.normalize
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Partition) and self._settings() == other._settings()
+        return isinstance(other, Partition) and self.settings == other.settings
 
     def __hash__(self) -> int:
-        return hash(self._settings())
+        return hash(self.settings)
 
     @property
     def is_explicit(self) -> bool:
@@ -238,8 +235,10 @@ class KeptBatches(Partition):
     def __repr__(self) -> str:
         return repr(self.origin)
 
-    def _settings(self) -> tuple[object, ...]:
-        return *self.origin._settings(), tuple(self._counts.tolist())
+    @property
+    def settings(self) -> tuple[object, ...]:
+        """What tells this partition from others."""
+        return *self.origin.settings, tuple(self._counts.tolist())
 
     @property
     def is_explicit(self) -> bool:

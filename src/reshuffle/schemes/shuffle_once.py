@@ -60,8 +60,10 @@ class ShuffleOnce(FixedOrder):
             )
         self._sample_seed = int(checks.generator("seed", seed).integers(2**63))
 
-    def _settings(self) -> tuple[object, ...]:
-        return (*super()._settings(), self.draws, self._sample_seed)
+    @property
+    def settings(self) -> tuple[object, ...]:
+        """What tells this scheme from others of its kind."""
+        return (*super().settings, self.draws, self._sample_seed)
 
     def samples_courses(self, n: int) -> bool:
         """Whether the orders are too many to follow them all, or a sample was asked for."""

@@ -45,7 +45,6 @@ class Stages(Scheme):
 
     shuffle = Shuffle.BY_STAGE
     unit = Unit.SAMPLE
-    is_symmetric = False
     example = _FORM
 
     def __init__(self, stages: Sequence[StageLike]):
@@ -125,7 +124,9 @@ class Stages(Scheme):
     def _unknown(self, what: str) -> UnsupportedError:
         return UnsupportedError(f"{self!r} has not got {what}: its stages have; ask one of these.")
 
-    def _settings(self) -> tuple[object, ...]:
+    @property
+    def settings(self) -> tuple[object, ...]:
+        """What tells this scheme from others of its kind."""
         return self._stages
 
     def __repr__(self) -> str:

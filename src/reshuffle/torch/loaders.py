@@ -15,7 +15,7 @@ from reshuffle.schemes import (
     SampleWithReplacement,
     Scheme,
 )
-from reshuffle.schemes.group_reshuffling import rows_of
+from reshuffle.schemes.base import rows_of
 from reshuffle.schemes.partition import Partition
 from reshuffle.torch.torch_models import kind, torch_itself
 

@@ -12,7 +12,7 @@ from reshuffle._core.confidence import ErrorKind, weakest
 from reshuffle._core.progress import track
 from reshuffle.epoch.accuracy import CALL
 from reshuffle.problem.least_squares import LeastSquares
-from reshuffle.schemes.group_reshuffling import rows_of
+from reshuffle.schemes.base import rows_of
 from reshuffle.validation import centred_rows, families, leave_one_out
 from reshuffle.validation.descent import Descent
 from reshuffle.validation.families import Formula

@@ -12,8 +12,9 @@ from reshuffle.asymptotics.arguments import Covariance, Population, population
 from reshuffle.asymptotics.laws.batch_system import BatchSystem, State
 from reshuffle.asymptotics.laws.contraction import contracted
 from reshuffle.asymptotics.laws.epoch_law import EpochLaw
-from reshuffle.asymptotics.laws.one_interval import OneInterval
-from reshuffle.asymptotics.laws.outer_ends import outer_ends
+from reshuffle.asymptotics.laws.interval_series import Intervals
+from reshuffle.asymptotics.laws.spectral_gaps import intervals
+from reshuffle.asymptotics.laws.turning_ends import outer_ends
 from reshuffle.epoch.epoch import Epoch
 from reshuffle.errors import BudgetError
 from reshuffle.free.checks import Complex, ConvergenceError, Real
@@ -22,23 +23,28 @@ from reshuffle.free.measure.measure import Measure
 from reshuffle.free.solver.continuation import follow
 from reshuffle.free.solver.effort import BUDGET, Effort
 from reshuffle.free.solver.extrapolation import resolved
+from reshuffle.free.solver.sheet import Sheet
 from reshuffle.problem import gaussian
 from reshuffle.schemes import RandomReshuffling
 
 _ENTRIES = 60_000
 """Of the sampled X whose eigenvalues tell where to look for the support."""
-_USUAL_STEPS = 15_000
-"""Of Newton's method at all points that support and measure usually need."""
+_USUAL_STEPS, _STEPS_OF_DECADES = 4_000, 800
+"""Of Newton's method at all points that support and measure usually need, and for how far they go beyond one."""
 _STEP, _STEP_PER_ENTRY = 1e-5, 1.5e-7
 """Seconds of one such step, measured on one core: for itself, and per entry of its Jacobian."""
-_VISIT, _VISIT_PER_ENTRY, _VISITS = 1e-5, 2.5e-7, 30
-"""Seconds of one evaluation of the map at a point, per entry of its blocks, and how many it usually takes."""
+_VISIT, _VISIT_PER_ENTRY, _VISIT_PER_LINK, _VISITS = 3e-5, 6e-8, 2e-9, 30
+"""Seconds of one evaluation of the map at a point, per entry of its blocks, of their links; how many it takes."""
+_SHARE = 0.4
+"""Of what single points are expected to cost, and of the budget, that may be spent on series around intervals."""
 _FOREVER = 2.0**53
 """Epochs after which the last mode has faded."""
 _POINTWISE = 20
 """Unknowns, those of four batches, up to which single points on the axis are solved one by one, to all digits."""
-_CHUNK = 200_000
-"""Numbers that the Jacobians of the points solved together may hold: few enough to stay in the cache."""
+_LOOKING = 4
+"""Batches that stand for more where gaps are looked for."""
+_CHUNK = 4_000_000
+"""Numbers that the Jacobians of the points solved together may hold."""
 
 
 class BatchLaw(EpochLaw):
@@ -91,11 +97,17 @@ class BatchLaw(EpochLaw):
         entries = system.unknowns**2 + 0.3 * system.size**2 * (len(system.eigenvalues) - 1)
         return Effort(repr(self), _STEP + _STEP_PER_ENTRY * entries, self._refused)
 
+    @cached_property
+    def _visit(self) -> float:
+        """Seconds of one evaluation of the map at a point."""
+        links = sum(len(sizes) ** 4 for sizes in self.system.symmetry.sizes)
+        return _VISIT + _VISIT_PER_ENTRY * self.system.block_entries + _VISIT_PER_LINK * links
+
     def _refused(self, needed: float, budget: float) -> BudgetError:
         return BudgetError(
             f"the support of {self!r} costs about {needed:.2g} s of one core, more than the budget of {budget:g} s;"
             f" allow it with budget={2 * needed:.2g}, ask for density(t) at chosen points, or for fewer"
-            " batches or eigenvalues of Sigma"
+            " batches or eigenvalues of Sigma, or for an alpha closer to convergence"
         )
 
     def afford(self, seconds: float) -> None:
@@ -126,38 +138,70 @@ class BatchLaw(EpochLaw):
         return np.asarray(np.diagonal(resolved(self._solve, z / unit).value, axis1=1, axis2=2).T / unit)
 
     @cached_property
-    def _series(self) -> OneInterval | None:
+    def _series(self) -> Intervals | None:
         """Everything as a series, where single points on the axis cost much and the spectrum is one interval."""
         if self.system.unknowns <= _POINTWISE:
             return None
         low, high = self.ends
         if low < 0 < high:
             return None
-        return OneInterval.around(self._at_once, low, high, np.array([*self.frozen, 0.0]))
+        support = ((low, high),) if low == 0 or self.population.is_isotropic else self._between(low, high)
+        try:
+            with self.effort.question(_SHARE * min(self.budget, self._expected * self.effort.step)):
+                return Intervals.around(self._at_once, support, np.array([*self.frozen, 0.0]))
+        except BudgetError:
+            return None
+
+    def _between(self, low: float, high: float) -> tuple[tuple[float, float], ...]:
+        """The intervals between the ends; fewer batches have their gaps nearly where these have them."""
+        few = BatchLaw.of(self.aspect, self.alpha, min(self.batches, _LOOKING), self.population)
+        return intervals(self.system, few.system, low, high)
+
+    @property
+    def _expected(self) -> float:
+        """Steps of Newton's method that the search for the support takes, as far as they can be foreseen."""
+        decades = math.log10(max(1.0, *(abs(end) for end in self.ends)))
+        return _USUAL_STEPS + _STEPS_OF_DECADES * decades**2
 
     def _at_once(self, z: Complex) -> Complex:
         """As `outside`, and nan if a point takes long."""
         inner = z / self.system.unit
-        unknowns, settled = contracted(self.system, inner)
+        unknowns, settled = contracted(
+            self.system, inner, lambda visits: self.effort.spend(visits * self._visit / self.effort.step)
+        )
         found = self.read_off(self._state(inner, unknowns))
         return found if settled.all() else np.full_like(found, np.nan)
 
     def _solve(self, z: Complex) -> tuple[Complex, Real]:
         """The transforms as diagonal matrices (points, 3, 3), and their errors (points,), in the system's unit."""
         system = self.system
-        height = max(16, _CHUNK // (system.unknowns**2 * len(system.eigenvalues) + system.size**2))
+        height = max(16, _CHUNK // (system.unknowns**2 + system.block_entries))
         values, errors = np.zeros((len(z), 3, 3), dtype=complex), np.full(len(z), np.inf)
         for start in range(0, len(z), height):
             part = slice(start, start + height)
-            solution = follow(system, z[part], 1)
-            self.effort.spend(solution.steps)
-            state = self._state(z[part], solution.unknowns)
+            unknowns, errors[part] = self._unknowns(z[part])
+            good = start + np.flatnonzero(np.isfinite(errors[part]))
+            state = self._state(z[good], unknowns[good - start])
             signal = system.average(state.blocks[:1], 1)[0][:, 0, 0]
             noise = system.unit * system.noise_transform(state)
-            for row, transform in enumerate((solution.resolvent[:, 0, 0], signal, noise)):
-                values[part, row, row] = transform
-            errors[part] = np.where(solution.converged, solution.error, np.inf)
+            for row, transform in enumerate((state.resolvent[:, 0, 0], signal, noise)):
+                values[good, row, row] = transform
         return values, errors
+
+    def _unknowns(self, z: Complex) -> tuple[Complex, Real]:
+        """The unknowns at points z (n,) and errors of the law's transform; the axis has a memory."""
+        if not z.imag.any():
+            found = self._sheet.solve(z.real)
+            self.effort.spend(found.steps)
+            return found.unknowns, found.errors
+        solution = follow(self.system, z, 1)
+        self.effort.spend(solution.steps)
+        return solution.unknowns, np.where(solution.converged, solution.error, np.inf)
+
+    @cached_property
+    def _sheet(self) -> Sheet:
+        """The solution on the real axis, as far as it was asked for."""
+        return Sheet(self.system, 1)
 
     def _state(self, z: Complex, unknowns: Complex) -> State:
         return self.system.evaluate(self.system.base(z, np.zeros(len(z))), unknowns)
@@ -168,7 +212,7 @@ class BatchLaw(EpochLaw):
         There the map itself contracts, by a half or more on a contour half way between the spectrum and whatever
         must stay outside; the half-plane is never left. Points that take long are followed as any others.
         """
-        self.afford(len(z) * _VISITS * (_VISIT + _VISIT_PER_ENTRY * self.system.block_entries))
+        self.afford(len(z) * _VISITS * self._visit)
         inner = z / self.system.unit
         unknowns, settled = contracted(self.system, inner)
         if not settled.all():
@@ -194,7 +238,7 @@ class BatchLaw(EpochLaw):
     @cached_property
     def ends(self) -> tuple[float, float]:
         """The lowest and the highest point of the continuous part, without looking for what is between."""
-        low, high = outer_ends(self.system)
+        low, high = outer_ends(self.system, self.frozen[0] > 0)
         # A spectrum that begins at zero does so exactly: X is square, or its null space that of Sigma.
         return (
             (0.0, high)
@@ -214,16 +258,17 @@ class BatchLaw(EpochLaw):
     def _structure(self) -> tuple[tuple[tuple[float, float], ...], Measure]:
         """The support and the law on it, looked for on finer and finer grids until no mass is missing."""
         if self._series is not None:
-            return (self.ends,), self._measure_on((self.ends,))
+            support = tuple((piece.low, piece.high) for piece in self._series.pieces)
+            return support, self._measure_on(support)
         with self.effort.question(self.budget):
-            self.effort.expect(_USUAL_STEPS)
+            self.effort.expect(self._expected)
             return self._found()
 
     def _found(self) -> tuple[tuple[tuple[float, float], ...], Measure]:
         seeds = self._sampled_eigenvalues()
         for resolution in (60, 300, 1500):
             chosen = seeds[:: max(1, len(seeds) // resolution)]
-            found = edges.support(self._untested, chosen, resolution).intervals
+            found = edges.support(self._untested, chosen, resolution, folds=self._folds).intervals
             measure = self._measure_on(found)
             if abs(measure.mass - 1) < 1e-7:
                 return found, measure
@@ -231,6 +276,11 @@ class BatchLaw(EpochLaw):
             f"the intervals {found} hold all but {1 - measure.mass:.2g} of the spectrum of {self!r}: there is one"
             " too narrow to be found; use density(t) at chosen points"
         )
+
+    def _folds(self, outside: Real, inside: Real) -> Real:
+        """The ends of the spectrum between points (n,) outside and inside of it, nan where they are not regular."""
+        unit = self.system.unit
+        return np.asarray(self._sheet.ends(outside / unit, inside / unit) * unit)
 
     def _sampled_eigenvalues(self) -> FloatArray:
         """The nonzero eigenvalues of alpha Z for a sampled X; eight batches stand for more."""

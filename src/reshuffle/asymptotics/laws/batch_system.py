@@ -17,7 +17,7 @@ from reshuffle.free.solver.transforms import RationalR, inverse
 _FEW = 4
 """Eigenvalues of Sigma up to which they are taken one by one, for a single direction."""
 
-_MOST_DIRECT = 40
+_MOST_DIRECT = 500
 """Unknowns up to which the Jacobian is made and factored; beyond, its products with few vectors are cheaper."""
 
 Blocks = list[Any]
@@ -100,6 +100,9 @@ class BatchSystem:
         self.unknowns = sum(len(rows) for rows, _ in self.triangles)
         self.direct = self.unknowns <= _MOST_DIRECT
         self.indices = self._layout()
+        # What z multiplies.
+        self.direction = np.zeros((self.size, self.size))
+        self.direction[0, 0] = 1.0
         self.constant = self._constant()
         largest = float(eigenvalues.max())
         self.unit = min(1.0, alpha * largest * (1 + aspect**0.5) ** 2)
@@ -197,6 +200,10 @@ class BatchSystem:
         total = 1j * height[:, np.newaxis, np.newaxis] * np.eye(self.size) - self._offset
         total[:, 0, 0] += z
         return np.asarray(total)
+
+    def mirrored(self, unknowns: Complex) -> Complex:
+        """The unknowns at the conjugate point: everything is symmetric."""
+        return np.conj(unknowns)
 
     def start(self, points: int) -> Complex:
         """The unknowns far up in the half-plane, where H vanishes to first order."""

@@ -1,5 +1,7 @@
 """Fixed points off the real axis, where the map itself contracts and no derivative is needed."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from reshuffle._core import BoolArray
@@ -19,23 +21,26 @@ _ROUNDING = 1e-6
 """Relative to its size, what rounding may do to the sign of an imaginary part."""
 
 
-def contracted(system: BatchSystem, z: Complex) -> tuple[Complex, BoolArray]:
+def contracted(
+    system: BatchSystem, z: Complex, counted: Callable[[int], None] = lambda visits: None
+) -> tuple[Complex, BoolArray]:
     """The unknowns at points z (n,) with Im z > 0, in units of the system, and whether they have settled.
 
     The map takes the half-plane to itself, and its only fixed point there attracts everything (Helton, Rashidi
     Far and Speicher, 2007): slowly close to the spectrum, and like a geometric series away from it. Anderson's
     mixing of the last images is several times faster and knows nothing of half-planes, so that a point whose
-    resolvent has a wrong sign is iterated again, and mixed later or not at all.
+    resolvent has a wrong sign is iterated again, and mixed later or not at all. `counted` is told how many points
+    were visited, and may end it.
     """
     unknowns, settled = system.start(len(z)), np.zeros(len(z), dtype=bool)
     height = max(4, _CHUNK // system.block_entries)
     for start in range(0, len(z), height):
         part = slice(start, start + height)
-        unknowns[part], settled[part] = _solved(system, z[part])
+        unknowns[part], settled[part] = _solved(system, z[part], counted)
     return unknowns, settled
 
 
-def _solved(system: BatchSystem, z: Complex) -> tuple[Complex, BoolArray]:
+def _solved(system: BatchSystem, z: Complex, counted: Callable[[int], None]) -> tuple[Complex, BoolArray]:
     base = system.base(z, np.zeros(len(z)))
     with np.errstate(all="ignore"):
         unknowns, settled = system.start(len(z)), np.zeros(len(z), dtype=bool)
@@ -43,7 +48,7 @@ def _solved(system: BatchSystem, z: Complex) -> tuple[Complex, BoolArray]:
             left = np.flatnonzero(~settled)
             if not len(left):
                 break
-            found, done = _iterated(system, base[left], close)
+            found, done = _iterated(system, base[left], close, counted)
             unknowns[left], settled[left] = found, done & _above(system, base[left], found)
     return unknowns, settled
 
@@ -56,12 +61,15 @@ def _above(system: BatchSystem, base: Complex, unknowns: Complex) -> BoolArray:
     return np.asarray(finite & (values[:, -1] <= -_ROUNDING * values[:, 0]))
 
 
-def _iterated(system: BatchSystem, base: Complex, close: float) -> tuple[Complex, BoolArray]:
+def _iterated(
+    system: BatchSystem, base: Complex, close: float, counted: Callable[[int], None]
+) -> tuple[Complex, BoolArray]:
     """Iterate from far away, and mix images as soon as they move by less than `close`, relative to their size."""
     unknowns = system.start(len(base))
     active, change = np.arange(len(base)), np.full(len(base), np.inf)
     known: list[tuple[Complex, Complex]] = []
     for _ in range(_ITERATIONS):
+        counted(len(active))
         image = system.evaluate(base[active], unknowns[active]).image
         moves = image - unknowns[active]
         moved = np.linalg.norm(moves, axis=1) / np.linalg.norm(image, axis=1)

@@ -25,8 +25,7 @@ from reshuffle.epoch.affine.course import Course, once_more
 from reshuffle.epoch.affine.visits import Visits
 from reshuffle.errors import BudgetError
 from reshuffle.recipe import Hyperparameters
-from reshuffle.schemes.base import permutations
-from reshuffle.schemes.group_reshuffling import rows_of
+from reshuffle.schemes.base import permutations, rows_of
 
 _SMALLEST_ROOT = 1e-5
 _STACKED_BYTES = 2e7

@@ -66,6 +66,9 @@ def through_stages(lengths: Sequence[float], epochs: FloatArray) -> Iterator[tup
         done = stop
         if is_last:
             return
+    raise ValueError(
+        f"epochs must be at most {sum(lengths):g}, where the last stage ends, but one is {epochs[-1]:g}."
+    )
 
 
 @dataclass(eq=False, kw_only=True)

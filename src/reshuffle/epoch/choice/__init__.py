@@ -11,7 +11,6 @@ from reshuffle.epoch.choice.means import (
     mean_choice,
     mean_map,
     mean_of_samples,
-    no_second_moments,
 )
 from reshuffle.epoch.choice.second_moments import (
     SecondMomentTask,
@@ -19,6 +18,7 @@ from reshuffle.epoch.choice.second_moments import (
     draws_thresholds,
     halves_samples,
     least_known,
+    no_second_moments,
     second_moment_choice,
     through_stages,
 )

@@ -168,19 +168,12 @@ def _by_sampling(of: Approximation, accuracy: Accuracy) -> list[MeanMap]:
 _MAPS = {"series": _by_series, "cavity": _by_cavity, "sampling": _by_sampling}
 
 
-def choice_of_samples(problem: LeastSquares, accuracy: Accuracy) -> Choice:
+def choice_of_samples(problem: LeastSquares) -> Choice:
     """How the mean over shuffled samples is taken that are read in chunks: by the cavity equation alone."""
     others = (Way(name, float("nan"), _KEEPS_ALL) for name in METHODS[1:] if name != "cavity")
     passes = 0 if problem.stream is None else problem.stream.passes
     question = f"the mean over orders (rows read {passes} times so far)"
     return Choice(question, (Way("cavity", float("nan")), *others))
-
-
-def no_second_moments() -> Choice:
-    """Of shuffled or drawn samples that are not at hand there are none."""
-    return Choice(
-        "second moments", (Way("none", float("nan"), "they need all samples at once, which are not at hand"),)
-    )
 
 
 def mean_of_samples(

@@ -107,6 +107,13 @@ def second_moment_choice(task: SecondMomentTask, accuracy: Accuracy) -> Choice:
     )
 
 
+def no_second_moments() -> Choice:
+    """Of shuffled or drawn samples that are not at hand there are none."""
+    return Choice(
+        "the second moments", (Way("none", np.nan, "they need all samples at once, which are not at hand"),)
+    )
+
+
 def least_known(choices: list[Choice]) -> Choice:
     """Of the means of several stages, the one that is known worst."""
     return max(choices, key=lambda each: METHODS.index(each.taken))

@@ -252,6 +252,29 @@ def _positive_radius(
     return Enclosure(min(lower, upper), min(max(estimate, lower), upper), upper, matrix)
 
 
+def eigenmatrix(positive: Map, dimension: int) -> FloatArray:
+    """A definite matrix (d, d) next to one that a positive map multiplies by its spectral radius.
+
+    From all eigenvalues of the map on the d (d + 1) / 2 entries of a symmetric matrix: meant for small ones.
+
+    >>> eigenmatrix(lambda matrix: np.diag([4.0, 1.0]) @ matrix @ np.diag([4.0, 1.0]), 2).round(6)
+    array([[1., 0.],
+           [0., 0.]])
+    """
+    upper = np.triu_indices(dimension)
+    images = []
+    for row, column in zip(*upper, strict=True):
+        unit = np.zeros((dimension, dimension))
+        unit[row, column] = unit[column, row] = 1.0
+        images.append(positive(unit)[upper])
+    values, vectors = scipy.linalg.eig(np.array(images).T, check_finite=False)
+    matrix = np.zeros((dimension, dimension))
+    # The radius of a positive map is among its eigenvalues (Krein and Rutman).
+    matrix[upper] = vectors[:, int(np.argmax(values.real))].real
+    matrix += np.triu(matrix, 1).T
+    return _definite(matrix if np.trace(matrix) > 0 else -matrix)
+
+
 def _definite(image: FloatArray) -> FloatArray:
     """An image of trace one that is definite where the map, or rounding, does not keep it so.
 

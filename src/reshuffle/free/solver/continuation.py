@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.free.checks import Complex, Real
+from reshuffle.free.single_thread import SINGLE_THREAD
 from reshuffle.free.solver.fixed_point import FixedPoint, solve
 
 LOWEST = 1e-14
@@ -48,10 +49,11 @@ def follow(system: FixedPoint, z: Complex, corner: int) -> Solution:
     no smoothing is left in the answer.
     """
     path = _Path(system, z, corner)
-    path.enter()
-    while path.active.any():
-        path.step()
-    return path.finish()
+    with SINGLE_THREAD:
+        path.enter()
+        while path.active.any():
+            path.step()
+        return path.finish()
 
 
 def land(system: FixedPoint, z: Complex, guess: Complex, spread: Real, corner: int) -> Solution:
@@ -61,8 +63,9 @@ def land(system: FixedPoint, z: Complex, guess: Complex, spread: Real, corner: i
     or ``Im G`` has the wrong sign, another solution may have been found: the point does not count as converged.
     """
     path = _Path(system, z, corner)
-    path.arrive(guess, spread)
-    return path.finish()
+    with SINGLE_THREAD:
+        path.arrive(guess, spread)
+        return path.finish()
 
 
 @dataclass

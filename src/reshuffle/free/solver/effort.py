@@ -42,7 +42,7 @@ class Effort:
         if self.spent + steps * self.step > self.budget:
             raise self.refuse(self.spent + steps * self.step, self.budget)
 
-    def spend(self, steps: int) -> None:
+    def spend(self, steps: float) -> None:
         """Count steps that were taken, and raise once the budget is spent."""
         self.spent += steps * self.step
         if self.budget < float("inf"):

@@ -70,7 +70,7 @@ def solve(system: FixedPoint, state: Any, right: Complex) -> Complex:
     """
     if system.direct:
         return _dense(system, state, right)
-    return np.stack([_gmres(system, state, right[:, side]) for side in range(right.shape[1])], axis=1)
+    return np.stack([krylov_solve(system, state, right[:, side]) for side in range(right.shape[1])], axis=1)
 
 
 def _dense(system: FixedPoint, state: Any, right: Complex) -> Complex:
@@ -90,8 +90,11 @@ def _dense(system: FixedPoint, state: Any, right: Complex) -> Complex:
     return np.asarray(answer.transpose(0, 2, 1))
 
 
-def _gmres(system: FixedPoint, state: Any, right: Complex) -> Complex:
-    """Arnoldi for all points together; D contracts, so a few dozen directions are enough."""
+def krylov_solve(system: FixedPoint, state: Any, right: Complex) -> Complex:
+    """Return x with ``(1 - D) x = right`` (points, unknowns) by GMRES, from products with D alone.
+
+    Arnoldi for all points together; D contracts, so a few dozen directions are enough.
+    """
     norm = np.linalg.norm(right, axis=1)
     safe = np.where(norm > 0, norm, 1.0)
     basis = [right / safe[:, None]]

@@ -28,10 +28,14 @@ BESIDE, ALIKE = 1e-3, 0.3
 
 @dataclass(frozen=True)
 class Landings:
-    """Values of the resolvent's corner, their errors (inf where a point failed) and the Newton steps they took."""
+    """Values of the resolvent's corner, their errors (inf where a point failed) and the Newton steps they took.
+
+    The unknowns (n, unknowns) belong to the values, and are nan where a point failed.
+    """
 
     values: Complex
     errors: Real
+    unknowns: Complex
     steps: int
 
 
@@ -66,7 +70,7 @@ class Sheet:
     def solve(self, x: Real) -> Landings:
         """Return the resolvent's corner at real points (n,); points that were asked for before are remembered."""
         before = self.steps
-        result = _Gathered(len(x), self.corner)
+        result = _Gathered(len(x), self.corner, self.system.unknowns)
         waiting = self._remembered(x, result)
         if len(waiting) and len(self.points) + len(waiting) >= FEWEST:
             for stride in (SPARSE, 2):
@@ -84,7 +88,7 @@ class Sheet:
                 waiting = waiting[~chosen]
             waiting = self._from_neighbours(x, waiting, result)
         self._from_above(x, waiting, result)
-        return Landings(result.values, result.errors, self.steps - before)
+        return Landings(result.values, result.errors, result.unknowns, self.steps - before)
 
     def ends(self, outside: Real, inside: Real) -> Real:
         """Return where the spectrum ends between points (n,) outside and inside of it, nan where it is no fold.
@@ -126,11 +130,8 @@ class Sheet:
 
     def _known(self, x: Real) -> tuple[Complex, NDArray[np.bool_]]:
         """Return the unknowns (n, unknowns) at real points, and where they are known."""
-        self.solve(x)
-        if not len(self.points):
-            return np.zeros((len(x), self.system.unknowns), dtype=complex), np.zeros(len(x), dtype=bool)
-        place = np.minimum(np.searchsorted(self.points, x), len(self.points) - 1)
-        return self.guides.unknowns[place], self.points[place] == x
+        unknowns = self.solve(x).unknowns
+        return unknowns, np.asarray(np.isfinite(unknowns).all(axis=1))
 
     def _look_for_folds(self, near: Real) -> None:
         """Find the folds between known points where the spectrum starts or stops, if one of ``near`` is there."""
@@ -146,6 +147,7 @@ class Sheet:
         place = np.minimum(np.searchsorted(self.points, x), len(self.points) - 1)
         known = self.points[place] == x if len(self.points) else np.zeros(len(x), dtype=bool)
         result.values[known], result.errors[known] = self.values[place[known]], self.errors[place[known]]
+        result.unknowns[known] = self.guides.unknowns[place[known]]
         rest = np.flatnonzero(~known)
         return rest[np.argsort(x[rest], kind="stable")]
 
@@ -175,6 +177,7 @@ class Sheet:
         good = solution.converged
         corner = solution.resolvent[good, : self.corner, : self.corner]
         result.values[index[good]], result.errors[index[good]] = corner, solution.error[good]
+        result.unknowns[index[good]] = solution.unknowns[good]
         self.steps += solution.steps
         fresh, which = np.unique(x[index[good]], return_index=True)
         new = ~np.isin(fresh, self.points)
@@ -189,6 +192,7 @@ class Sheet:
 class _Gathered:
     """Answers as they come; what has none is nan, with an infinite error."""
 
-    def __init__(self, count: int, corner: int):
+    def __init__(self, count: int, corner: int, unknowns: int):
+        self.unknowns = np.full((count, unknowns), np.nan, dtype=complex)
         self.values = np.full((count, corner, corner), np.nan, dtype=complex)
         self.errors = np.full(count, np.inf)

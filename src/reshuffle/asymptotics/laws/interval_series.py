@@ -1,0 +1,234 @@
+"""A law on few intervals as a series around each: values off the axis, where they are found at once, tell all."""
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.polynomial import polynomial
+
+from reshuffle._core import FloatArray
+from reshuffle.free.checks import Complex
+
+_CIRCLES = ((1.3, 64), (1.15, 128), (1.06, 384), (1.03, 700))
+"""Radii of circles around an interval, mapped to the unit circle, and the points on their upper halves."""
+_DIGITS = 35.0
+"""Of the natural logarithm, by which powers of w fall between the circle and what is next to the interval."""
+_HALF_PLANE = 3.0
+"""Largest argument of a point of a circle: below pi, so that its upper half is above the axis."""
+_ABOVE_NOISE = 10.0
+"""How much larger than those of the highest degrees, which are noise, coefficients on the circle must be."""
+_RESOLVED = 1e-9
+"""Of the largest coefficient, to which the series must fall before the noise."""
+_FALLING = 0.3
+"""What coefficients may have left in the second half of their degrees, of the second quarter."""
+_BELOW_ZERO = 1e-7
+"""Of its largest value, by which a density may be negative close to an end."""
+
+Transforms = Callable[[Complex], Complex]
+"""Points (n,) above the axis -> the Cauchy transforms of all measures there, without atoms, (rows, n)."""
+
+
+@dataclass(frozen=True, eq=False)
+class IntervalSeries:
+    """Cauchy transforms on and around the interval [low, high], which may be one of several.
+
+    With t = log z = middle + half (w + 1/w)/2 the products of z and a transform are series in w and 1/w between the
+    unit circle, which is the interval itself, and what is next to it; if the densities are square roots at the
+    ends times something analytic, the series in 1/w converges on the circle too: a gap, or another singularity,
+    lies there if its coefficients do not fall. They are Fourier coefficients of values on a circle outside. The
+    logarithm gives every part of a spectrum its own scale. An interval that starts at zero has none: t is z there.
+
+    Attributes
+    ----------
+    low, high : float
+        With low = 0 the densities may be infinite there, like an inverse square root.
+    radius : float
+        Of the circle on which the coefficients were found.
+    coefficients : (rows, 2 degrees - 1)
+        Of 1/w, from the power 1 - degrees on, of the transforms times z (times 1 + 1/w if low is 0).
+    errors : (rows,)
+        What is neglected, relative to the largest coefficient.
+    """
+
+    low: float
+    high: float
+    radius: float
+    coefficients: FloatArray
+    errors: FloatArray
+
+    @classmethod
+    def around(
+        cls, transforms: Transforms, low: float, high: float, before: float, after: float
+    ) -> "IntervalSeries | None":
+        """The series on the interval between the spectrum up to `before` and from `after` on.
+
+        None if it has not nine digits; `before` and `after` may be infinite.
+        """
+        for radius, count in _CIRCLES:
+            angles = (np.arange(count) + 0.5) * np.pi / count
+            empty = cls(low, high, radius, np.zeros((0, 1)), np.zeros(0))
+            if not empty._fits(before, after, count):
+                continue
+            w = radius * np.exp(1j * angles)
+            z = empty.points(w)
+            values = transforms(z)
+            if not np.isfinite(values).all():
+                return None
+            on_circle = _fourier(values * empty._factor(z, w), angles)
+            found = cls(low, high, radius, *_without_noise(on_circle, radius))
+            if found.is_resolved:
+                return found
+            if not found.falls:
+                return None
+        return None
+
+    def _fits(self, before: float, after: float, count: int) -> bool:
+        """Whether the circle stays above the axis, and `count` powers fall on the way to what is next to it."""
+        half = self._width / 2
+        if self.low and half * (self.radius - 1 / self.radius) / 2 > _HALF_PLANE:
+            return False
+        beside = np.array(
+            [end for end in (before, after) if math.isfinite(end) and (end > 0 or not self.low)]
+        )
+        outer = np.abs(self.mapped(beside + 0j)).min(initial=np.inf)
+        return bool(math.log(outer) >= math.log(self.radius) + _DIGITS / count)
+
+    @property
+    def _width(self) -> float:
+        return math.log(self.high / self.low) if self.low else self.high
+
+    def points(self, w: Complex) -> Complex:
+        """The points z (n,) at w (n,)."""
+        # Sums of squares: (1 + w)^2 / w is small at the lower end, with all its digits.
+        t = self._width / 4 * (1 + w) ** 2 / w
+        return np.asarray(self.low * np.exp(t) if self.low else t)
+
+    def _roots(self, z: Complex) -> tuple[Complex, Complex]:
+        """Roots of the distances t to both ends, for z (n,) with Im z >= 0."""
+        low, high = self.low, self.high
+        # From the distances themselves, which have their digits close to the ends.
+        below = np.log1p((z - low) / low) if low else z
+        above = np.log1p((z - high) / high) if low else z - high
+        return np.sqrt(2 * below / self._width), np.sqrt(2 * above / self._width)
+
+    def mapped(self, z: Complex) -> Complex:
+        """The points w (n,) outside of the unit disc, or on it, at z (n,) with Im z >= 0."""
+        below, above = self._roots(z)
+        return np.asarray((below + above) ** 2 / 2)
+
+    def _factor(self, z: Complex, w: Complex) -> Complex:
+        return np.asarray(z if self.low else 1 + 1 / w)
+
+    def transforms(self, z: Complex) -> Complex:
+        """The transforms (rows, n) at points z (n,) with Im z >= 0 within the circle."""
+        below, above = self._roots(z)
+        w = (below + above) ** 2 / 2
+        degrees = (self.coefficients.shape[1] + 1) // 2
+        falling, rising = self.coefficients[:, degrees - 1 :], self.coefficients[:, degrees - 1 :: -1].copy()
+        rising[:, 0] = 0.0
+        series = polynomial.polyval(1 / w, falling.T) + polynomial.polyval(w, rising.T)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            # 1 + 1/w from its root, with all digits close to zero.
+            return np.asarray(series / z if self.low else series * w / (below * (below + above)))
+
+    def rule(self) -> tuple[FloatArray, FloatArray]:
+        """Points x (n,) and the masses of each measure there (rows, n): Gauss's rule in w."""
+        count = dict(_CIRCLES)[self.radius]
+        w = np.exp(1j * (np.arange(count) + 0.5) * np.pi / count)
+        x = self.points(w).real
+        speed = self._width / 2 * w.imag * (x if self.low else 1.0)
+        return x, -self.transforms(x + 0j).imag / np.pi * speed * (np.pi / count)
+
+    @property
+    def is_resolved(self) -> bool:
+        """Whether the coefficients fall, and the first density is not negative."""
+        if not (self.errors < _RESOLVED).all():
+            return False
+        inside = self.points(np.exp(1j * np.linspace(0, np.pi, 1001)[1:-1])).real
+        density = -self.transforms(inside + 0j)[0].imag * (inside if self.low else 1.0)
+        return bool(density.min() > -_BELOW_ZERO * density.max())
+
+    @property
+    def falls(self) -> bool:
+        """Whether the coefficients fall at a pace at which a closer circle may resolve them."""
+        degrees = (self.coefficients.shape[1] + 1) // 2
+        size = np.abs(self.coefficients[0, degrees - 1 :])
+        quarter = len(size) // 4
+        if quarter < 2:
+            return False
+        first, second = size[quarter : 2 * quarter].max(), size[2 * quarter :].max()
+        return bool(second < _FALLING * first)
+
+
+@dataclass(frozen=True, eq=False)
+class Intervals:
+    """Cauchy transforms of measures on few intervals and atoms at zero.
+
+    Attributes
+    ----------
+    pieces : from left to right
+    atoms : (rows,)
+        The masses at zero.
+    """
+
+    pieces: tuple[IntervalSeries, ...]
+    atoms: FloatArray
+
+    @classmethod
+    def around(
+        cls, transforms: Transforms, support: Sequence[tuple[float, float]], atoms: FloatArray
+    ) -> "Intervals | None":
+        """The series from the transforms (rows, n) at points z (n,) above the axis; None if it has not nine digits.
+
+        >>> from reshuffle.asymptotics import FullBatchLaw
+        >>> law = FullBatchLaw(0.25, 0.4)
+        >>> series = Intervals.around(law.outside, [(0.1, 0.9)], np.zeros(3))
+        >>> bool(abs(series.transforms(np.array([0.5 + 0j]))[0, 0] - law.cauchy(0.5)) < 1e-9)
+        True
+        """
+        pieces = []
+        ends = [-math.inf, *itertools.chain.from_iterable(support), math.inf]
+        for start in range(0, len(ends) - 2, 2):
+            before, low, high, after = ends[start : start + 4]
+            piece = IntervalSeries.around(
+                lambda z: transforms(z) - atoms[:, np.newaxis] / z, low, high, before, after
+            )
+            if piece is None:
+                return None
+            pieces.append(piece)
+        return cls(tuple(pieces), atoms)
+
+    def transforms(self, z: Complex) -> Complex:
+        """The Cauchy transforms (rows, n) at points z (n,) with Im z >= 0; on the axis, the limit from above."""
+        total = np.zeros((len(self.atoms), len(z)), dtype=complex)
+        near = [np.abs(piece.mapped(z)) <= piece.radius for piece in self.pieces]
+        far = ~np.any(near, axis=0)
+        for piece, within in zip(self.pieces, near, strict=True):
+            total[:, within] = piece.transforms(z[within])
+            x, masses = piece.rule()
+            total[:, far] += masses @ (1 / (z[far] - x[:, np.newaxis]))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return total + np.where(self.atoms[:, np.newaxis] > 0, self.atoms[:, np.newaxis] / z, 0.0)
+
+
+def _fourier(values: Complex, angles: FloatArray) -> FloatArray:
+    """The Fourier coefficients (rows, 2n - 1) of values (rows, n) that are conjugate at conjugate points."""
+    powers = np.arange(1 - len(angles), len(angles))
+    return np.asarray((values @ np.exp(1j * np.outer(angles, powers))).real / len(angles))
+
+
+def _without_noise(on_circle: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
+    """The coefficients of 1/w up to where rounding begins, (rows, 2 degrees - 1), and what is left out."""
+    size, most = np.abs(on_circle), on_circle.shape[1] // 2
+    powers = np.arange(-most, most + 1)
+    tails = [np.median(part, axis=1) for part in (size[:, : most // 4], size[:, -(most // 4) :])]
+    noise = _ABOVE_NOISE * np.maximum(*tails)
+    last = np.array(
+        [int(np.abs(powers[row > level]).max(initial=0)) for row, level in zip(size, noise, strict=True)]
+    )
+    kept = np.where(np.abs(powers) <= last[:, np.newaxis], on_circle * radius**powers, 0.0)
+    errors = noise * radius**last / np.abs(kept).max(axis=1)
+    degrees = last.max() + 1
+    return kept[:, most - degrees + 1 : most + degrees], errors
