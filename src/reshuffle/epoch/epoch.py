@@ -82,7 +82,8 @@ class Epoch:
         """How far the pace B step z of each mode may be off beyond rounding, relative to that pace.
 
         0 for the exact mean. For the series a proven bound, |v'(Z - true Z) v| <= error v'Z v for every v; for
-        sampling the error of the worst mode, within which are at least 99 of 100 seeds.
+        the cavity equation an estimate, and for sampling the error of the worst mode, within which are at least 99
+        of 100 seeds.
         """
         return self.mean.error
 

@@ -167,7 +167,8 @@ class AffineEngine(AffineStates):
     def iterate_error(self, epochs: FloatArray) -> FloatArray:
         """How far the mean iterate may be off in Euclidean norm.
 
-        0 for the exact mean; for sampled orders so much that at least 99 of 100 seeds are within.
+        0 for the exact mean, an estimate for the cavity equation, and for sampled orders so much that at least 99
+        of 100 seeds are within.
         """
         if self.has_replicas:
             iterates = self.sampling_error(lambda run: run.iterate(epochs), self.iterate(epochs))

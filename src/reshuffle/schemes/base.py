@@ -20,7 +20,13 @@ from reshuffle.schemes.partition import Batches, KeptBatches, Partition
 
 
 class Shuffle(Enum):
-    """When the order of the visits is drawn; what computes an epoch goes by this, never by a scheme's type."""
+    """When the order of the visits is drawn; what computes an epoch goes by this, never by a scheme's type.
+
+    `NEVER`: the order is fixed, and `Scheme.order` tells it. `ONCE`: it is uniformly random, drawn at the start and
+    kept. `EVERY_EPOCH`: every epoch draws a uniformly random one. `EVERY_STEP`: every step draws by itself.
+    `FROM_A_LIST`: every epoch draws one of the equally likely orders that `Scheme.orders` lists. `BY_STAGE`: as the
+    stage has it that an epoch belongs to, which is for `Stages` alone.
+    """
 
     NEVER = "a fixed order"
     ONCE = "a uniformly random order, drawn at the start and kept"
@@ -31,7 +37,11 @@ class Shuffle(Enum):
 
 
 class Unit(Enum):
-    """What is put in order, or drawn."""
+    """What is put in order, or drawn.
+
+    `BATCH`: the batches of a fixed partition of the rows. `SAMPLE`: single samples, which are cut into batches
+    afterwards. `GROUP`: samples of several rows each, which are cut into batches afterwards.
+    """
 
     BATCH = "the batches of a fixed partition"
     SAMPLE = "single samples, which are cut into batches afterwards"
