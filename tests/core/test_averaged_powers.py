@@ -6,7 +6,7 @@ import pytest
 
 from reshuffle._core.averaged_powers import moving_mean, moving_power, tail_mean
 
-PACES = np.array([0.0, 1e-300, 1e-14, 1e-8, 1e-3, 1e-2, 0.0101, 0.5, 0.999, 1.0, 1.3, 1.9, 2.3, -0.1])
+COUNTED = np.array([0.0, 1e-300, 1e-14, 1e-8, 1e-3, 1e-2, 0.0101, 0.5, 0.999, 1.0, 1.3, 1.9, 2.3, -0.1])
 
 
 def path(pace, epochs):
@@ -20,17 +20,17 @@ def path(pace, epochs):
 
 def close(found, wanted):
     # Where a sign alternates the average itself may cancel.
-    scale = np.maximum(np.abs(wanted), np.where(PACES > 1, 1e-2, 0.0))
+    scale = np.maximum(np.abs(wanted), np.where(COUNTED > 1, 1e-2, 0.0))
     assert (np.abs(found - wanted) <= 1e-13 * scale).all()
 
 
 @pytest.mark.parametrize("epochs", [0, 1, 2, 7, 40])
 @pytest.mark.parametrize("decay", [0.0, 0.3, 0.5, 0.99, 0.999999, 1 - 1e-10])
 def test_moving_means(decay, epochs):
-    found = moving_mean(PACES, decay, np.array([float(epochs)]))
+    found = moving_mean(COUNTED, decay, np.array([float(epochs)]))
     with mpmath.workdps(60):
         d, wanted = mpmath.mpf(decay), []
-        for pace in PACES:
+        for pace in COUNTED:
             (power, total), *others = path(pace, epochs)
             for later_power, later_total in others:
                 power, total = d * power + (1 - d) * later_power, d * total + (1 - d) * later_total
@@ -42,10 +42,10 @@ def test_moving_means(decay, epochs):
 @pytest.mark.parametrize("count", [1, 2, 7, 40])
 @pytest.mark.parametrize("first", [1, 4, 30])
 def test_tail_means(first, count):
-    found = tail_mean(PACES, first, np.array([float(first + count - 1)]))
+    found = tail_mean(COUNTED, first, np.array([float(first + count - 1)]))
     with mpmath.workdps(60):
         wanted = []
-        for pace in PACES:
+        for pace in COUNTED:
             chosen = list(path(pace, first + count - 1))[first:]
             wanted.append([float(sum(part) / count) for part in zip(*chosen, strict=True)])
     close(found[0][0], np.array(wanted)[:, 0])
