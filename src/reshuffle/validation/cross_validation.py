@@ -66,7 +66,7 @@ def cross_validated(run: Learner, epochs: FloatArray, folds: Folds) -> CrossVali
 
     def residuals() -> Iterator[tuple[IntArray, FloatArray]]:
         for train, test in track(cuts, len(cuts), "cross-validating"):
-            learner = run.on(problem.of_rows(train))
+            learner = _learning_from(run, train)
             inexact.add(learner, problem.X[test])
             found.append((test, missed(problem, test, learner.iterate(when))))
             yield places[test], found[-1][1]
@@ -79,6 +79,17 @@ def cross_validated(run: Learner, epochs: FloatArray, folds: Folds) -> CrossVali
         for test, part in found
     ]
     return CrossValidation(**values, folds=[test for _, test in cuts], fold_mean_squares=np.array(each))
+
+
+def _learning_from(run: Learner, rows: IntArray) -> Learner:
+    """The run on some of the rows, of which there must be enough for its batches."""
+    try:
+        return run.on(run.problem.of_rows(rows))
+    except ValueError as misfit:
+        raise ValueError(
+            f"folds must leave rows that the batches of {run.scheme!r} can be cut from, but one of them leaves "
+            f"{len(rows)} of {run.problem.n}: {misfit} Try batch_size in place of batches, or more folds."
+        ) from None
 
 
 def _checked(folds: Folds, run: Learner) -> list[tuple[IntArray, IntArray]]:
