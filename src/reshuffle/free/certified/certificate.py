@@ -74,7 +74,10 @@ class Prover:
         self.expression = self.units.expression(expression)
         self.pencil = exact_pencil(self.expression)
         with self.flint.ctx.workprec(PRECISION):
-            scaled_laws = [self.units.law(number, cumulants_of(law)) for number, law in enumerate(laws)]
+            scaled_laws = [
+                cumulants_of(law).times(-exponent)
+                for law, exponent in zip(laws, self.units.variables, strict=True)
+            ]
             self.equation = Unfolded(self.flint, self.pencil, scaled_laws)
         direction = np.zeros(self.pencil.size)
         direction[0] = 1.0
