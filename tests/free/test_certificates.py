@@ -186,6 +186,16 @@ def test_bounds_at_an_atom_itself_hold_the_mass_below_it_and_up_to_it():
     assert 0.5 <= found.upper < 0.55
 
 
+@pytest.mark.slow
+def test_words_of_very_different_sizes_are_certified_close_to_the_axis():
+    x, y = free.variables(free.Semicircle(), free.Semicircle())
+    law = free.spectrum(1e5 * (x * y * x) + 1e-5 * y)
+    certificate = law.certify(0.3j)
+    assert certificate.radius < 1e-15
+    # The engine scales its own pencil, and goes down another path.
+    assert abs(certificate.value - law.cauchy(0.3j)) < 1e-12 * abs(certificate.value)
+
+
 def test_words_of_very_different_sizes_are_certified_as_if_they_had_one():
     """``a x y a`` with small and large factors is the word of scaled variables, the same in every digit."""
     laws = free.Semicircle(), free.MarchenkoPastur(0.5)

@@ -26,8 +26,7 @@ from reshuffle.asymptotics.laws import (
     marchenko_pastur,
 )
 from reshuffle.asymptotics.laws.batch_spectrum import critical_alpha
-from reshuffle.asymptotics.named_spectra import spiked, toeplitz
-from reshuffle.asymptotics.power_law import PowerLaw
+from reshuffle.asymptotics.named_spectra import PowerLaw, spiked, toeplitz
 from reshuffle.asymptotics.recipes import BestRecipe, BestRecipes, best_recipe
 from reshuffle.asymptotics.streaming import (
     CriticalBatch,

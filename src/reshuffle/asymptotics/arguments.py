@@ -9,7 +9,7 @@ import scipy.optimize
 from numpy.typing import ArrayLike
 
 from reshuffle._core import FloatArray, checks
-from reshuffle.asymptotics.power_law import PowerLaw
+from reshuffle.asymptotics.named_spectra import PowerLaw
 from reshuffle.free.laws import Discrete
 
 Covariance: TypeAlias = ArrayLike | PowerLaw | Discrete | None

@@ -9,7 +9,8 @@ import numpy as np
 
 from reshuffle._core import FloatArray, IntArray
 from reshuffle._core.progress import track
-from reshuffle.asymptotics.laws.batch_system import BatchSystem, Blocks, State
+from reshuffle.asymptotics.laws.batch_system import BatchSystem, State
+from reshuffle.asymptotics.laws.symmetric_blocks import Blocks
 from reshuffle.free.checks import Complex
 
 _ENTRIES = 3_000_000

@@ -1,15 +1,13 @@
 """The fixed-point system of one epoch of random reshuffling, in the proportional limit."""
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from reshuffle._core import FloatArray, IntArray
-from reshuffle.asymptotics.laws.subset_symmetry import SubsetSymmetry
+from reshuffle._core import FloatArray
+from reshuffle.asymptotics.laws.symmetric_blocks import Blocks, SymmetricBlocks
 from reshuffle.free.checks import Complex
 from reshuffle.free.laws import MarchenkoPastur
 from reshuffle.free.solver.transforms import RationalR, inverse
@@ -19,9 +17,6 @@ _FEW = 4
 
 _MOST_DIRECT = 500
 """Unknowns up to which the Jacobian is made and factored; beyond, its products with few vectors are cheaper."""
-
-Blocks = list[Any]
-"""One matrix for each type, (..., sizes, sizes)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +58,7 @@ class State:
         )
 
 
-class BatchSystem:
+class BatchSystem(SymmetricBlocks):
     """G(lambda) = (b + lambda sum_b H_b)^-1, one matrix over subsets for each eigenvalue lambda of Sigma.
 
     H_b = -v beta_b (1 - c g beta_b)^-1 is the R-transform of a Marchenko-Pastur variable of variance
@@ -88,18 +83,12 @@ class BatchSystem:
     def __init__(
         self, aspect: float, alpha: float, batches: int, eigenvalues: FloatArray, weights: FloatArray
     ):
-        self.symmetry = SubsetSymmetry(batches)
+        super().__init__(batches)
         self.eigenvalues, self.weights = eigenvalues, weights
         law = MarchenkoPastur(batches * aspect, alpha / batches)
         r = law.rational_r
         assert r is not None
-        ends = np.cumsum([0, *(len(sizes) for sizes in self.symmetry.sizes)])
-        self.outer = [slice(int(a), int(b)) for a, b in itertools.pairwise(ends)]
-        self.size = int(ends[-1])
-        self.triangles = [np.triu_indices(len(sizes)) for sizes in self.symmetry.inner_sizes]
-        self.unknowns = sum(len(rows) for rows, _ in self.triangles)
         self.direct = self.unknowns <= _MOST_DIRECT
-        self.indices = self._layout()
         # What z multiplies.
         self.direction = np.zeros((self.size, self.size))
         self.direction[0, 0] = 1.0
@@ -124,16 +113,6 @@ class BatchSystem:
         self._offset = self.constant.copy()
         self._offset[0, :] = self._offset[:, 0] = 0.0
 
-    def _layout(self) -> list[IntArray]:
-        """For each inner type, the unknown that fills each entry."""
-        indices, start = [], 0
-        for sizes, (rows, columns) in zip(self.symmetry.inner_sizes, self.triangles, strict=True):
-            index = np.zeros((len(sizes), len(sizes)), dtype=np.int64)
-            index[rows, columns] = index[columns, rows] = start + np.arange(len(rows))
-            indices.append(index)
-            start += len(rows)
-        return indices
-
     def _constant(self) -> FloatArray:
         total = np.zeros((self.size, self.size))
         total[0, 0] = 1.0
@@ -141,59 +120,6 @@ class BatchSystem:
         for where, pairing, one in zip(self.outer, self.symmetry.pairing, ones, strict=True):
             total[where, where] += pairing - one
         return total
-
-    def spread(self, inner: Sequence[Any]) -> Blocks:
-        """Sum over b of a matrix on the subsets without b, in the outer types."""
-        outer: list[Any] = [0.0] * len(self.outer)
-        for block, links in zip(inner, self.symmetry.links, strict=True):
-            for link in links:
-                outer[link.outer] = outer[link.outer] + link.weight * (
-                    link.embedding @ block @ link.embedding.T
-                )
-        return outer
-
-    def restrict(self, outer: Sequence[Any]) -> Blocks:
-        """A matrix on all subsets, seen from those without a given batch, in the inner types."""
-        shape = outer[0].shape[:-2]
-        flat = [block.reshape(*shape, -1) for block in outer]
-        inner = [sum(flat[number] @ matrix for number, matrix in parts) for parts in self._restricting]
-        return [
-            np.asarray(block).reshape(*shape, len(sizes), len(sizes))
-            for block, sizes in zip(inner, self.symmetry.inner_sizes, strict=True)
-        ]
-
-    @cached_property
-    def _restricting(self) -> list[list[tuple[int, Complex]]]:
-        """For each inner type, what it has of each outer one, (sizes^2, inner sizes^2): one product for all."""
-        return [
-            [(link.outer, np.kron(link.embedding, link.embedding).astype(complex)) for link in links]
-            for links in self.symmetry.links
-        ]
-
-    @cached_property
-    def _spreading(self) -> list[Complex]:
-        """`spread` of each unknown, (unknowns, sizes^2) for each outer type."""
-        outer = self.spread(self.unpack(np.eye(self.unknowns, dtype=complex)))
-        return [block.reshape(self.unknowns, -1) for block in outer]
-
-    def _spread(self, unknowns: Complex) -> Blocks:
-        """The sum over b of H_b, from vectors (..., unknowns)."""
-        shape = unknowns.shape[:-1]
-        return [
-            (unknowns @ matrix).reshape(*shape, len(sizes), len(sizes))
-            for matrix, sizes in zip(self._spreading, self.symmetry.sizes, strict=True)
-        ]
-
-    def unpack(self, vector: Complex) -> Blocks:
-        """The blocks of H, one for each inner type, from vectors (..., unknowns)."""
-        return [vector[..., index] for index in self.indices]
-
-    def pack(self, blocks: Sequence[Complex]) -> Complex:
-        """The inverse of `unpack`."""
-        pieces = [
-            block[..., rows, columns] for block, (rows, columns) in zip(blocks, self.triangles, strict=True)
-        ]
-        return np.concatenate(pieces, axis=-1)
 
     def base(self, z: Complex, height: Complex) -> Complex:
         """The base z e_0 e_0' + i height - offset, (points, k, k), for z in units of `unit`."""
@@ -211,7 +137,7 @@ class BatchSystem:
 
     def evaluate(self, base: Complex, unknowns: Complex) -> State:
         """The map at unknowns (points, unknowns) for a base (points, k, k)."""
-        spread = self._spread(unknowns)
+        spread = self.spread_unknowns(unknowns)
         scale = self.eigenvalues[:, np.newaxis, np.newaxis]
         blocks = [
             inverse(base[:, np.newaxis, where, where] + scale * h[:, np.newaxis])
@@ -261,7 +187,7 @@ class BatchSystem:
         """Spread, move by the maps, restrict: one matrix over all entries of the inner blocks."""
         points = len(maps[0])
         total = np.zeros((points, self.entries**2), dtype=complex)
-        for entries, places, down, up, whole in zip(*self._crossings, maps, strict=True):
+        for entries, places, down, up, whole in zip(*self.crossings, maps, strict=True):
             # One flat index is several times faster than two.
             target = (entries[:, np.newaxis] * self.entries + entries).ravel()
             source = (places[:, np.newaxis] * whole.shape[2] + places).ravel()
@@ -271,27 +197,10 @@ class BatchSystem:
 
     def from_corner(self, maps: Blocks) -> Complex:
         """The image of e_0 e_0' under the maps, restricted, (points, entries, 1)."""
-        entries, places, down = (column[0] for column in self._crossings[:3])
+        entries, places, down = (column[0] for column in self.crossings[:3])
         result = np.zeros((len(maps[0]), self.entries, 1), dtype=complex)
         result[:, entries, 0] = down * maps[0][:, places, 0]
         return result
-
-    @cached_property
-    def _crossings(self) -> tuple[list[Any], list[Any], list[Any], list[Any]]:
-        """For each outer type the inner entries that meet it, where they lie in it, and their factors both ways."""
-        starts = np.cumsum([0, *(index.size for index in self.indices)])
-        columns: tuple[list[Any], list[Any], list[Any], list[Any]] = ([], [], [], [])
-        for outer, sizes in enumerate(self.symmetry.sizes):
-            pieces: list[tuple[Any, ...]] = []
-            for start, index, links in zip(starts, self.indices, self.symmetry.links, strict=False):
-                for link in (link for link in links if link.outer == outer):
-                    row, share = np.argmax(link.embedding, axis=0), link.embedding.max(axis=0)
-                    factor = np.outer(share, share).ravel()
-                    place = (row[:, np.newaxis] * len(sizes) + row).ravel()
-                    pieces.append((start + np.arange(index.size), place, factor, link.weight * factor))
-            for column, parts in zip(columns, zip(*pieces, strict=True), strict=True):
-                column.append(np.concatenate(parts))
-        return columns
 
     def weigh(self, left: Blocks, right: Blocks, inner: Complex) -> Complex:
         """The R-transform's derivative v c X g X' for each column g of a matrix (points, entries, columns)."""
@@ -308,54 +217,21 @@ class BatchSystem:
             start += size * size
         return result
 
-    @cached_property
-    def _every(self) -> IntArray:
-        """The unknown of each entry of the inner blocks, (entries,)."""
-        return np.concatenate([index.ravel() for index in self.indices])
-
-    @cached_property
-    def _first(self) -> IntArray:
-        """The first entry that each unknown fills, (unknowns,)."""
-        return np.unique(self._every, return_index=True)[1]
-
-    @cached_property
-    def _folded(self) -> list[tuple[IntArray, IntArray, IntArray, FloatArray]]:
-        """For each outer type: pairs of unknowns, where the maps hold them and the mirror image, their factors."""
-        every, first = self._every, self._first
-        mirror = len(every) - 1 - np.unique(every[::-1], return_index=True)[1]
-        result = []
-        for entries, places, down, up, sizes in zip(*self._crossings, self.symmetry.sizes, strict=True):
-            # Of symmetric moves and images the entries on and above the diagonals tell all.
-            upper = np.isin(entries, first)
-            unknown, row, width = every[entries[upper]], places[upper], len(sizes) ** 2
-            where = dict(zip(entries.tolist(), places.tolist(), strict=True))
-            below = np.array([where[int(mirror[u])] for u in unknown])
-            twice = np.where(first[unknown] != mirror[unknown], 1.0, 0.5)
-            result.append(
-                (
-                    (unknown[:, np.newaxis] * self.unknowns + unknown).ravel(),
-                    (row[:, np.newaxis] * width + row).ravel(),
-                    (row[:, np.newaxis] * width + below).ravel(),
-                    np.outer(down[upper], up[upper] * twice).ravel(),
-                )
-            )
-        return result
-
     def jacobian(self, state: State) -> Complex:
         """The derivative of the map, (points, unknowns, unknowns)."""
         points = len(state.resolvent)
         total = np.zeros((points, self.unknowns**2), dtype=complex)
         maps = self.between(state.blocks, state.blocks, 2)
-        for whole, (target, above, below, factors) in zip(maps, self._folded, strict=True):
+        for whole, (target, above, below, factors) in zip(maps, self.folded, strict=True):
             flat = whole.reshape(points, whole.shape[1] ** 2)
             total[:, target] += factors * (flat.take(above, axis=1) + flat.take(below, axis=1))
-        inner = total.reshape(points, self.unknowns, self.unknowns)[:, self._every]
+        inner = total.reshape(points, self.unknowns, self.unknowns)[:, self.unknown_of_entry]
         # G moves by -G move G and H by -v c X dg X: the signs cancel.
-        return self.weigh(state.factors, state.factors, inner)[:, self._first]
+        return self.weigh(state.factors, state.factors, inner)[:, self.first_entries]
 
     def tangent(self, state: State, directions: Complex) -> Complex:
         """The derivative of the map along directions (points, count, unknowns)."""
-        return self._image_tangent(state, self._moved(state, self._spread(directions), 2))
+        return self._image_tangent(state, self._moved(state, self.spread_unknowns(directions), 2))
 
     def _moved(self, state: State, moves: Sequence[Any], power: int) -> Blocks:
         """The mean of -lambda^power G(lambda) move G(lambda), for moves (points, directions, ...)."""
@@ -379,7 +255,7 @@ class BatchSystem:
 
     def resolvent_tangent(self, state: State, direction: Any, unknowns: Complex) -> Complex:
         """The derivative of G as the base moves along `direction` and the unknowns along theirs."""
-        moved = self._moved(state, self._spread(unknowns[:, np.newaxis]), 1)
+        moved = self._moved(state, self.spread_unknowns(unknowns[:, np.newaxis]), 1)
         if np.any(direction):
             shifted = self._moved(state, self._disassemble(direction, len(unknowns)), 0)
             moved = [a + b for a, b in zip(moved, shifted, strict=True)]
@@ -404,8 +280,3 @@ class BatchSystem:
     def block_entries(self) -> int:
         """Of all blocks of G at all eigenvalues of Sigma."""
         return len(self.eigenvalues) * sum(len(sizes) ** 2 for sizes in self.symmetry.sizes)
-
-    @property
-    def entries(self) -> int:
-        """Of all inner blocks, where they are not symmetric."""
-        return sum(index.size for index in self.indices)

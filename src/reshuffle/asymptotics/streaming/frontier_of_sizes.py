@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from reshuffle._core import FloatArray, checks
 from reshuffle._core.confidence import ErrorKind
-from reshuffle.asymptotics.power_law import PowerLaw, power_sums
+from reshuffle.asymptotics.named_spectra import PowerLaw, power_sums
 from reshuffle.asymptotics.streaming.one_pass_curve import one_pass
 
 _CELLS = 128

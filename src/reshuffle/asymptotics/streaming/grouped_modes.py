@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from reshuffle._core import FloatArray, IntArray
-from reshuffle.asymptotics.power_law import PowerLaw, power_sums
+from reshuffle.asymptotics.named_spectra import PowerLaw, power_sums
 
 _SINGLE = 64
 """The largest eigenvalues of a power law that keep a cell of their own."""

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from reshuffle._core import FloatArray, checks
-from reshuffle.asymptotics.power_law import PowerLaw
+from reshuffle.asymptotics.named_spectra import PowerLaw
 from reshuffle.asymptotics.streaming.grouped_modes import Cells, cells_of_power_laws, cells_of_values
 
 Values: TypeAlias = ArrayLike | PowerLaw

@@ -1,13 +1,49 @@
-"""Powers of two that bring variables, expressions and points to size one, with no rounding."""
+"""Powers of two that bring variables, expressions and points to size one: exactly, or not at all."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 from reshuffle.free.algebra.expression import Expression, Variable
-from reshuffle.free.certified.exact_pencil import Cumulants
-from reshuffle.free.certified.powers_of_two import log2, scaled, scaled_float
+from reshuffle.free.checks import ConvergenceError
+
+
+def log2(value: Fraction | complex) -> float:
+    """Return the logarithm of a coefficient's size, also where the size itself is no double.
+
+    >>> log2(Fraction(1, 2**2000))
+    -2000.0
+    """
+    if isinstance(value, Fraction):
+        return math.log2(abs(value.numerator)) - math.log2(value.denominator)
+    return math.log2(abs(value))
+
+
+def scaled(value: Fraction | complex, exponent: int) -> Fraction | complex:
+    """Return ``value 2^exponent``, exactly."""
+    if isinstance(value, Fraction):
+        return value * Fraction(2) ** exponent
+    return complex(scaled_float(value.real, exponent), scaled_float(value.imag, exponent))
+
+
+def scaled_float(value: float, exponent: int) -> float:
+    """Return ``value 2^exponent``, or refuse what is then no double any more.
+
+    >>> scaled_float(3.0, -1)
+    1.5
+    """
+    try:
+        moved = math.ldexp(value, exponent)
+    except OverflowError:
+        moved = math.inf
+    if math.isinf(moved) or math.ldexp(moved, -exponent) != value:
+        raise ConvergenceError(
+            f"no certificate: {value!r} is too far from the size of the expression, 2^{-exponent}, to be a number"
+            " beside it; take z closer to that size, or coefficients closer to each other"
+        )
+    return moved
 
 
 @dataclass(frozen=True)
@@ -21,16 +57,6 @@ class Units:
         """Return the expression of the y_j."""
         terms = {word: scaled(value, self._of(word) - self.whole) for word, value in given.terms.items()}
         return Expression(terms, given.family)
-
-    def law(self, number: int, given: Cumulants) -> Cumulants:
-        """Return the law of y_j."""
-        exponent = -self.variables[number]
-        return Cumulants(
-            given.kind,
-            given.parameters,
-            scaled_float(given.factor, exponent),
-            scaled_float(given.shift, exponent),
-        )
 
     def point(self, z: complex) -> complex:
         """Return ``z / 2^whole``."""

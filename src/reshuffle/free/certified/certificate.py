@@ -16,7 +16,13 @@ from reshuffle.free.solver.subordination import System
 
 PRECISION = 320
 LIFT = 2.0**-180
-ROUNDS = 30
+ROUNDS = 80
+CLIMB = 20
+"""Doublings of the height in which a point is looked for that double precision can solve."""
+SMALL = 1e-25
+"""Residual on the way down from there at which a solution is good for the next step."""
+NARROWEST = 1.01
+"""Smallest ratio of heights that is still tried."""
 FAR = 2.0**100
 """Beyond which ``1/z`` is all there is to know, in units in which the expression has size one."""
 
@@ -68,7 +74,10 @@ class Prover:
         self.expression = self.units.expression(expression)
         self.pencil = exact_pencil(self.expression)
         with self.flint.ctx.workprec(PRECISION):
-            scaled_laws = [self.units.law(number, cumulants_of(law)) for number, law in enumerate(laws)]
+            scaled_laws = [
+                cumulants_of(law).times(-exponent)
+                for law, exponent in zip(laws, self.units.variables, strict=True)
+            ]
             self.equation = Unfolded(self.flint, self.pencil, scaled_laws)
         direction = np.zeros(self.pencil.size)
         direction[0] = 1.0
@@ -146,9 +155,32 @@ class Prover:
 
     def _start(self, z: complex) -> Complex:
         solved = follow(self._system, np.array([z]), 1)
-        if not solved.converged[0]:
+        return np.asarray(solved.resolvent[0]) if solved.converged[0] else self._continued(z)
+
+    def _continued(self, z: complex) -> Complex:
+        """Return a start from a point above z that double precision can solve, on the way down in balls.
+
+        Where words differ by many orders of size, the rows of the pencil do so too. How a start was found does not
+        matter to the proof.
+        """
+        heights = z.imag * 2.0 ** np.arange(1, CLIMB + 1)
+        solved = follow(self._system, z.real + 1j * heights, 1)
+        if not solved.converged.any():
             raise ConvergenceError(self._refusal(z, "the equation could not be solved there"))
-        return np.asarray(solved.resolvent[0])
+        lowest = int(np.argmax(solved.converged))
+        height, start, ratio = float(heights[lowest]), solved.resolvent[lowest], 2.0
+        lift = self.flint.arb(LIFT)
+        while height > z.imag:
+            point = complex(z.real, max(z.imag, height / ratio))
+            # Once more, with the slope at what was found.
+            found = self._refined(point, as_array(self._refined(point, start, lift)), lift)
+            if float(np.abs(as_array(self.equation.residual(found, point, lift))).max()) < SMALL:
+                height, start, ratio = point.imag, as_array(found), min(2.0, ratio**1.5)
+                continue
+            ratio = ratio**0.5
+            if ratio < NARROWEST:
+                raise ConvergenceError(self._refusal(z, "the equation could not be solved there"))
+        return np.asarray(start)
 
     def _refined(self, z: complex, start: Complex, lift: Any) -> Any:
         """Return the solution to many digits: residuals in balls, corrections in double precision."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from reshuffle.free.algebra.exact_moments import is_polynomial
 from reshuffle.free.algebra.expression import Expression, Variable
 from reshuffle.free.algebra.functions import generated
-from reshuffle.free.certified.powers_of_two import log2, scaled
+from reshuffle.free.certified.binary_units import log2, scaled, scaled_float
 from reshuffle.free.laws import Affine, FreePoisson, Law, MarchenkoPastur, Semicircle
 
 _ROUNDING = 1e-15
@@ -126,6 +126,11 @@ class Cumulants:
     parameters: tuple[float, float]
     factor: float
     shift: float
+
+    def times(self, exponent: int) -> "Cumulants":
+        """Return the law of the variable times ``2^exponent``."""
+        factor, shift = (scaled_float(value, exponent) for value in (self.factor, self.shift))
+        return Cumulants(self.kind, self.parameters, factor, shift)
 
 
 def cumulants_of(law: Law) -> Cumulants:

@@ -1,5 +1,6 @@
 """An expression made ready to be solved: its pencil, its joint system, and resolvents at any points."""
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -8,17 +9,20 @@ from numpy.typing import NDArray
 
 from reshuffle.free.algebra.expression import Expression
 from reshuffle.free.algebra.functions import generated
-from reshuffle.free.algebra.linearization import linearize
+from reshuffle.free.algebra.linearization import Pencil, linearize
 from reshuffle.free.algebra.requirements import reduced
 from reshuffle.free.checks import Complex, ConvergenceError, Real
+from reshuffle.free.laws import Law
 from reshuffle.free.single_thread import SINGLE_THREAD
 from reshuffle.free.solver.chart import Chart
 from reshuffle.free.solver.continuation import follow
 from reshuffle.free.solver.effort import Effort
+from reshuffle.free.solver.exchange import exchange
 from reshuffle.free.solver.extrapolation import Resolved, resolved
 from reshuffle.free.solver.fixed_point import PencilSystem
-from reshuffle.free.solver.joint_system import joint_system
 from reshuffle.free.solver.sheet import Sheet
+from reshuffle.free.solver.subordination import System
+from reshuffle.free.solver.symmetric_system import SymmetricSystem
 
 # Of the points solved together: few enough to stay in the cache.
 MEMORY = 150_000
@@ -26,6 +30,8 @@ MEMORY = 150_000
 REMEMBERED = 20_000
 # Seconds of one Newton step at one point, measured on one core: for itself, and per entry of its Jacobian.
 STEP, STEP_PER_ENTRY = 2.5e-5, 3.5e-7
+# Rows from which on a pencil is looked at for variables that can be exchanged.
+WORTH = 5
 
 
 class Engine:
@@ -149,3 +155,19 @@ class Engine:
         ]
         value = self.expression.evaluate(matrices or [np.zeros((size, size))])
         return np.asarray((value + value.conj().T) / 2)
+
+
+def joint_system(pencil: Pencil, laws: Sequence[Law], direction: Real) -> PencilSystem:
+    """Return the joint system of all variables, split by the symmetry between them where there is one.
+
+    Small pencils are left as they are: close to strong singularities their rows differ by many orders of size, and
+    the rows of a type are mixtures of them.
+    """
+    if pencil.size >= WORTH and len(laws) > 2 and pencil.is_real:
+        found = exchange(pencil.coefficients.real, pencil.corner, laws)
+        if found is not None:
+            try:
+                return SymmetricSystem(found, laws, direction, pencil.corner)
+            except ArithmeticError:
+                pass
+    return System(pencil.coefficients, laws, direction)
