@@ -7,7 +7,7 @@ from rich.table import Table
 import reshuffle as rs
 from benchmarks import timing
 from benchmarks.core import table
-from reshuffle.run.affine_engine import AffineEngine
+from reshuffle.run.engines.affine_engine import AffineEngine
 
 EPOCHS = np.array([1.0, 10.0, 100.0])
 SIZES = ((60, 10, 5), (60, 10, 6), (120, 60, 5), (300, 200, 5))

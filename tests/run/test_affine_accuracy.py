@@ -10,7 +10,7 @@ import reshuffle as rs
 from reshuffle._core.confidence import quantile
 from reshuffle.epoch.affine.sampled_course import pace_error
 from reshuffle.epoch.walks import Process, Walk
-from reshuffle.run.affine_engine import AffineEngine
+from reshuffle.run.engines.affine_engine import AffineEngine
 from tests.oracles import every_order
 from tests.problems import case
 

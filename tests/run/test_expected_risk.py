@@ -9,7 +9,7 @@ import reshuffle as rs
 from reshuffle.epoch.second_moment.snapshots import Readout, Snapshot
 from reshuffle.recipe.recipe import Recipe
 from reshuffle.run import expected_risk_ways
-from reshuffle.run.affine_engine import AffineEngine
+from reshuffle.run.engines.affine_engine import AffineEngine
 from reshuffle.run.expected_risk import of_moments
 from tests.oracles import every_order
 from tests.problems import case, close

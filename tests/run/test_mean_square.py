@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 import reshuffle as rs
 from reshuffle.epoch.affine.outside import Inputs
+from reshuffle.epoch.second_moment import congruence
 from reshuffle.epoch.second_moment.snapshots import second_moment
 from reshuffle.recipe import Recipe
 from reshuffle.run import mean_square, step_search
-from reshuffle.run.affine_engine import AffineEngine
+from reshuffle.run.engines.affine_engine import AffineEngine
 from tests.oracles import brute_force
 from tests.problems import case
 
@@ -117,10 +118,10 @@ def test_few_parameters_are_averaged_over_the_orders_of_many_batches():
     """Matrices on the entries of second moments, a layer of subsets at a time, against the recursion."""
     problem, scheme = rs.gaussian(40, 3, noise=0.5, seed=0), rs.RandomReshuffling(9)
     (course,) = AffineEngine(problem, scheme, Recipe(0.1), np.zeros(3)).courses
-    assert mean_square._is_written_out(course)
+    assert congruence.is_written_out(course)
     matrix = np.array([[2.0, 0.5, 0.1], [0.5, 1.0, -0.3], [0.1, -0.3, 1.5]])
     walked = second_moment(course, Inputs(np.zeros(3)), 0).congruence_change(matrix)
-    np.testing.assert_allclose(mean_square.congruence_change(course)(matrix), walked, atol=1e-13)
+    np.testing.assert_allclose(congruence.congruence_change(course)(matrix), walked, atol=1e-13)
 
 
 @pytest.mark.slow

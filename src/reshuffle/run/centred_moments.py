@@ -15,8 +15,8 @@ from reshuffle.epoch.second_moment import centred_course, centred_radius
 from reshuffle.epoch.second_moment.centred_course import Spread
 from reshuffle.epoch.second_moment.centred_draws import FEWEST_PAIRS, CentredDraws
 from reshuffle.epoch.second_moment.centred_radius import Radius
-from reshuffle.run.affine_engine import AffineEngine
-from reshuffle.run.modes_engine import ModesEngine
+from reshuffle.run.engines.affine_engine import AffineEngine
+from reshuffle.run.engines.modes_engine import ModesEngine
 
 SHARE = 0.02
 """The error of the spread relative to itself that is asked for."""

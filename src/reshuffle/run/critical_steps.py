@@ -9,14 +9,15 @@ from numpy.typing import ArrayLike
 from reshuffle._core import FloatArray, checks
 from reshuffle.epoch import choice
 from reshuffle.epoch.accuracy import Accuracy, require_affordable
+from reshuffle.epoch.second_moment.congruence import epoch_flops
 from reshuffle.epoch.walks import MOST_BATCHES, require_few
 from reshuffle.problem import checked_problem
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.recipe import recipe
 from reshuffle.run import estimated_steps, step_search
-from reshuffle.run.affine_engine import AffineEngine
+from reshuffle.run.engines.affine_engine import AffineEngine
 from reshuffle.run.estimated_steps import CriticalStep
-from reshuffle.run.mean_square import epoch_flops, settles
+from reshuffle.run.mean_square import settles
 from reshuffle.schemes import base
 from reshuffle.schemes.base import Scheme
 

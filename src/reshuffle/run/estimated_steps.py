@@ -21,8 +21,8 @@ from reshuffle.epoch.epoch import Epoch
 from reshuffle.epoch.second_moment import centred_radius
 from reshuffle.errors import AccuracyWarning, UnsupportedError
 from reshuffle.run import centred_moments
-from reshuffle.run.affine_engine import AffineEngine
-from reshuffle.run.modes_engine import ModesEngine
+from reshuffle.run.engines.affine_engine import AffineEngine
+from reshuffle.run.engines.modes_engine import ModesEngine
 
 QUICK = Accuracy(method="auto", rtol=1e-2, budget=3e9)
 """What is asked of a symmetric mean at every step that is tried."""

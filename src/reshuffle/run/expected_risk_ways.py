@@ -16,9 +16,9 @@ from reshuffle.epoch.second_moment.two_batches import TwoBatchMoment
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.run import centred_moments
 from reshuffle.run import expected_risk as parts
-from reshuffle.run.affine_engine import AffineEngine
+from reshuffle.run.engines.affine_engine import AffineEngine
+from reshuffle.run.engines.modes_engine import ModesEngine
 from reshuffle.run.expected_risk import ExpectedRisk
-from reshuffle.run.modes_engine import ModesEngine
 from reshuffle.schemes.base import Unit
 from reshuffle.simulation import simulate
 

@@ -9,10 +9,10 @@ from reshuffle.problem import checked_problem, checked_start
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.outputs import of_output, per_output
 from reshuffle.run import limits
+from reshuffle.run.engines.trajectory import Trajectory
 from reshuffle.run.limits import Limit
 from reshuffle.run.risk import Risk
 from reshuffle.run.stability import FrozenSubspace
-from reshuffle.run.trajectory import Trajectory
 from reshuffle.schemes import FullBatch, base
 
 

@@ -12,8 +12,9 @@ from reshuffle._core.confidence import ErrorKind, with_error
 from reshuffle._core.numerics import norm
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.outputs import beside, lengths
-from reshuffle.run.engine import Motion
-from reshuffle.run.parameter_covariance import OutputCovariances, ParameterCovariance
+from reshuffle.run.engines.engine import Motion
+from reshuffle.run.output_covariances import OutputCovariances
+from reshuffle.run.parameter_covariance import ParameterCovariance
 from reshuffle.run.risk import Risk
 
 

@@ -1,44 +1,36 @@
 """Does the mean square of a run converge, beside its mean, and up to which step."""
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 import numpy as np
 
 from reshuffle._core import FloatArray
 from reshuffle._core.confidence import ErrorKind
 from reshuffle.epoch import choice
-from reshuffle.epoch.accuracy import A_SECOND, CALL, duration, require_affordable
+from reshuffle.epoch.accuracy import A_SECOND, duration, require_affordable
 from reshuffle.epoch.affine.course import Course
-from reshuffle.epoch.affine.outside import Inputs
-from reshuffle.epoch.second_moment import squared_lattice, two_batches
-from reshuffle.epoch.second_moment.reshuffled import ReshuffledMoment
-from reshuffle.epoch.second_moment.snapshots import second_moment
+from reshuffle.epoch.second_moment import two_batches
+from reshuffle.epoch.second_moment.congruence import (
+    FEWEST_ROUNDS,
+    MOST_WRITTEN_OUT,
+    congruence_change,
+    epoch_flops,
+    is_written_out,
+)
 from reshuffle.epoch.second_moment.stationary import (
     ROUNDS,
     Enclosure,
-    Map,
     eigenmatrix,
     mean_part,
     positive_radius,
 )
-from reshuffle.epoch.walks import fits_in_memory
 from reshuffle.errors import BudgetError
 from reshuffle.run import centred_moments
-from reshuffle.run.affine_engine import AffineEngine
-from reshuffle.run.modes_engine import ModesEngine
+from reshuffle.run.engines.affine_engine import AffineEngine
+from reshuffle.run.engines.modes_engine import ModesEngine
 
 _ROUNDING = 1e-12
 """Relative size of a difference of two changes that is nothing but rounding."""
-_WELL_CONDITIONED = 1e-3
-"""Ratio of singular values above which the coordinates of the fast recursion are as good as any."""
-_MOST_WRITTEN_OUT = 120
-"""Entries of a second moment up to which the map of an epoch is written out."""
-_FEWEST_ROUNDS = 20
-"""Applications of an epoch without which there is no use to begin."""
-_REMEMBERED_BYTES = 4e9
-_MANY = 8
-"""Batches from which a recursion that is repeated costs more than to write its map out."""
 _PATIENCE = ((20, 200), (ROUNDS, ROUNDS))
 """Rounds for the gain and for the rate: where orders agree on a mode the lower bound of the gain never rises."""
 _OPEN = 1e-7
@@ -91,7 +83,7 @@ def mean_square_stability(run: AffineEngine, modes: ModesEngine | None = None) -
         return _from_draws(run, modes)
     run = _with_all_orders(run)
     (course, *others) = run.courses
-    if modes is not None and run.visited is run.problem and _is_written_out(course):
+    if modes is not None and run.visited is run.problem and is_written_out(course):
         course.learn(centred_moments.mean_of(modes.epoch, run, course.visits(0)))
     spreads = not others and course.scheme.is_random and run.recipe.at(0).step != 0
     rounds = _affordable_rounds(course, run.accuracy.budget) if spreads else 0
@@ -121,7 +113,7 @@ def _exact_price(run: AffineEngine) -> float:
     if not run.walk.exists:
         return np.inf
     course = Course(run.scheme, run.problem.n, run.blocks, run.space, run.recipe)
-    rounds = 1.0 if _is_written_out(course) else 2.0 * _FEWEST_ROUNDS
+    rounds = 1.0 if is_written_out(course) else 2.0 * FEWEST_ROUNDS
     return choice.walk_flops(run.walk, run.blocks, run.dimension) + rounds * epoch_flops(course)
 
 
@@ -166,34 +158,18 @@ def _with_all_orders(run: AffineEngine) -> AffineEngine:
 def _affordable_rounds(course: Course, budget: float) -> int:
     """How often the recursion may be applied to tell each of the two radii; none too often is refused."""
     epoch = epoch_flops(course)
-    if _is_written_out(course):
+    if is_written_out(course):
         require_affordable(
             epoch, budget, f"the mean square over the orders of {course.scheme.steps(course.n)} batches",
             "try fewer batches, a larger budget, or expected_risk at the epochs of interest",
         )  # fmt: skip
         return ROUNDS
     require_affordable(
-        2 * _FEWEST_ROUNDS * epoch, budget,
+        2 * FEWEST_ROUNDS * epoch, budget,
         f"the mean square over the orders of {course.scheme.steps(course.n)} batches",
         "try fewer batches, a larger budget, or expected_risk at the epochs of interest",
     )  # fmt: skip
     return int(min(ROUNDS, max(budget, A_SECOND) / (2 * epoch)))
-
-
-def epoch_flops(course: Course) -> float:
-    """Operations of one application of `congruence`, calls included; infinite if its memory is out of reach.
-
-    Where the map is written out first, that is all it costs.
-    """
-    if _is_written_out(course):
-        return squared_lattice.flops(course.blocks.batches, course.visits(0).dimension)
-    visits, (rows, rank) = course.visits(0), course.blocks.rows.shape
-    d, batches = visits.dimension, course.blocks.batches
-    fast = _is_fast(course)
-    if choice.climbs(course.scheme) and not fast and not fits_in_memory(batches, 8.0 * d * d):
-        return np.inf
-    each = 8.0 * d * d * min(rows / batches, rank) + (1.5 if fast else 4) * CALL
-    return float(course.walk.visits * each)
 
 
 def settles(course: Course, start: FloatArray | None = None) -> tuple[bool, FloatArray | None]:
@@ -234,7 +210,7 @@ def _rate(course: Course, decided: float | None = None, rounds: int = ROUNDS) ->
 
     found = positive_radius(moved, dimension, decided, rounds=rounds)
     # Where other eigenvalues are nearly as large, as those of the momentum buffer are, no number of rounds will do.
-    small = dimension * (dimension + 1) // 2 <= _MOST_WRITTEN_OUT
+    small = dimension * (dimension + 1) // 2 <= MOST_WRITTEN_OUT
     spent = decided is not None or rounds < ROUNDS
     if spent or not small or not np.isfinite(found.upper) or not _is_open(found):
         return found
@@ -282,83 +258,3 @@ def spread_gain(
 
     # A gain counts beside one: what is far below it is known well enough.
     return positive_radius(positive, len(scales), decided, unit=1.0, rounds=rounds, start=start)
-
-
-def congruence_change(course: Course) -> Map:
-    """M -> E[A M A'] - M over the orders of an epoch."""
-    visits = course.visits(0)
-    if _is_written_out(course):
-        return _by_entries(course)
-    if _is_fast(course):
-        lattice = ReshuffledMoment(course.blocks, visits.step, np.eye(visits.rank), 0.0)
-        basis, nothing = lattice.basis, np.zeros((0, visits.rank))
-
-        def fast(matrix: FloatArray) -> FloatArray:
-            after = basis @ lattice.epoch(basis.T @ matrix @ basis, nothing) @ basis.T
-            return np.asarray((after + after.T) / 2 - matrix)
-
-        return fast
-    change = second_moment(course, Inputs(np.zeros(visits.rank)), 0).congruence_change
-    small = 0 < visits.dimension * (visits.dimension + 1) // 2 <= _MOST_WRITTEN_OUT
-    return _written_out(change, visits.left, visits.right) if small and visits.step else change
-
-
-def _by_entries(course: Course) -> Map:
-    change, d = _mean_change(course), course.visits(0).dimension
-    upper = squared_lattice.upper_entries(d)
-    return lambda matrix: squared_lattice.symmetric(change @ matrix[upper], d)
-
-
-@lru_cache(maxsize=1)
-def _mean_change(course: Course) -> FloatArray:
-    """Both radii ask for it, one after the other."""
-    return squared_lattice.mean_change(course.visits(0))
-
-
-def _is_written_out(course: Course) -> bool:
-    """Whether many batches of few parameters are averaged as matrices on the entries of second moments."""
-    visits, singular = course.visits(0), course.blocks.singular
-    batches = course.blocks.batches
-    if not (choice.climbs(course.scheme) and batches >= _MANY and visits.step and len(singular)):
-        return False
-    if singular[-1] <= _WELL_CONDITIONED * singular[0]:
-        return False
-    each = course.walk.visits * (
-        8.0 * visits.dimension**2 * min(len(course.blocks.rows) / batches, visits.rank)
-    )
-    return squared_lattice.flops(batches, visits.dimension) < _FEWEST_ROUNDS * (
-        each + CALL * course.walk.visits
-    )
-
-
-def _written_out(change: Map, left: FloatArray, right: FloatArray) -> Map:
-    """The same linear map of symmetric matrices (..., d, d) as a matrix, as good as many walks over all orders.
-
-    In units R M R, in which it is sizes L R times something of ordinary size.
-    """
-    units, upper = np.outer(right, right), np.triu(np.ones((len(right), len(right)), dtype=bool))
-    sizes = np.add.outer(left * right, left * right)
-
-    def unpacked(packed: FloatArray) -> FloatArray:
-        matrix = np.zeros_like(units)
-        matrix[upper] = packed
-        return matrix + np.triu(matrix, 1).T
-
-    with np.errstate(over="ignore", invalid="ignore"):
-        looked_at = np.array([unpacked(unit) for unit in np.eye(int(upper.sum()))])
-        kernel = (change(looked_at / units) * units / sizes)[:, upper].T
-
-    def applied(matrix: FloatArray) -> FloatArray:
-        with np.errstate(over="ignore", invalid="ignore"):
-            return unpacked(kernel @ (matrix * units)[upper]) * sizes / units
-
-    return applied
-
-
-def _is_fast(course: Course) -> bool:
-    """Whether the recursion through the rows serves, which remembers a matrix for every subset of the batches."""
-    visits, singular = course.visits(0), course.blocks.singular
-    is_plain = choice.climbs(course.scheme) and not (visits.penalty or visits.momentum)
-    well_conditioned = not len(singular) or bool(singular[-1] > _WELL_CONDITIONED * singular[0])
-    fits = 2.0**course.blocks.batches * 8 * visits.rank**2 <= _REMEMBERED_BYTES
-    return is_plain and well_conditioned and fits

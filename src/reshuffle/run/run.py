@@ -12,8 +12,9 @@ from reshuffle._core import FloatArray, checks
 from reshuffle._core.confidence import ErrorKind
 from reshuffle.epoch import choice, shared_steps
 from reshuffle.epoch.accuracy import Accuracy, accuracy
+from reshuffle.epoch.affine_epoch import AffineEpoch
 from reshuffle.epoch.choice import Choice, Computation
-from reshuffle.epoch.epoch import AffineEpoch, Epoch
+from reshuffle.epoch.epoch import Epoch
 from reshuffle.epoch.shared_steps import Interval, StepWindow
 from reshuffle.errors import UnsupportedError
 from reshuffle.problem import checked_problem, checked_start, units
@@ -23,17 +24,19 @@ from reshuffle.problem.units import Units
 from reshuffle.recipe import Average, Recipe, StepLike, recipe
 from reshuffle.recipe.staged_recipe import arranged, rearranged
 from reshuffle.run import expected_risk_ways, limits, spread_of_runs, stopping
-from reshuffle.run.affine_engine import AffineEngine
-from reshuffle.run.engine import Engine
+from reshuffle.run.engines.affine_engine import AffineEngine
+from reshuffle.run.engines.averaged_modes import AveragedModes
+from reshuffle.run.engines.engine import Engine
+from reshuffle.run.engines.modes_engine import ModesEngine
+from reshuffle.run.engines.staged_engine import StagedEngine
 from reshuffle.run.expected_risk import ExpectedRisk
 from reshuffle.run.limits import Limit, LimitComparison
 from reshuffle.run.mean_square import MeanSquareStability, mean_square_stability
-from reshuffle.run.modes_engine import AveragedModes, ModesEngine
-from reshuffle.run.parameter_covariance import OutputCovariances, ParameterCovariance, new_rows
+from reshuffle.run.output_covariances import OutputCovariances
+from reshuffle.run.parameter_covariance import ParameterCovariance, new_rows
 from reshuffle.run.risk import Risk
 from reshuffle.run.risk_interval import RiskInterval
 from reshuffle.run.stability import FrozenSubspace, RangeAssumption, Stability
-from reshuffle.run.staged_engine import StagedEngine
 from reshuffle.run.step_search import contracting_step
 from reshuffle.run.stopping import BestEpoch
 from reshuffle.schemes import base

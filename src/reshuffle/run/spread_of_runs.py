@@ -10,8 +10,8 @@ from reshuffle.epoch.affine.outside import Inputs
 from reshuffle.epoch.second_moment import averaged_spread
 from reshuffle.epoch.second_moment.centred import covariances
 from reshuffle.run import expected_risk_ways
-from reshuffle.run.affine_engine import AffineEngine
-from reshuffle.run.modes_engine import ModesEngine
+from reshuffle.run.engines.affine_engine import AffineEngine
+from reshuffle.run.engines.modes_engine import ModesEngine
 from reshuffle.run.parameter_covariance import ParameterCovariance
 from reshuffle.simulation import simulated_states
 

@@ -22,7 +22,8 @@ from reshuffle.epoch.cavity.equation import Solution
 from reshuffle.epoch.cavity.visiting import Visiting, are_alike
 from reshuffle.epoch.low_degrees import Whitened
 from reshuffle.validation.descent import Descent
-from reshuffle.validation.leave_one_out_formula import LeftOutRows, Looks, chunked, no_one, standing_still
+from reshuffle.validation.leave_one_out_formula import LeftOutRows, standing_still
+from reshuffle.validation.looks import Looks, chunked, no_one
 
 _TOLERANCE = 1e-9
 _MOST_ROUNDS = 200

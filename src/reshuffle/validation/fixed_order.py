@@ -22,7 +22,8 @@ import scipy.linalg
 from reshuffle._core import AnyArray, BoolArray, FloatArray, IntArray
 from reshuffle.validation import contour
 from reshuffle.validation.descent import Descent
-from reshuffle.validation.leave_one_out_formula import OPEN, SATURATED, no_one
+from reshuffle.validation.leave_one_out_formula import OPEN, SATURATED
+from reshuffle.validation.looks import no_one
 
 _TRUSTED = 1e-10
 """The share of the responses by which the residuals after one epoch may differ from what they are known to be."""

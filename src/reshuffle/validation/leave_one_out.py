@@ -10,7 +10,7 @@ from reshuffle._core.confidence import ErrorKind, with_error, with_largest_error
 from reshuffle._core.threads import few_threads
 from reshuffle.errors import BudgetError
 from reshuffle.problem.least_squares import LeastSquares
-from reshuffle.validation.leave_one_out_formula import LeavesOut
+from reshuffle.validation.looks import LeavesOut
 from reshuffle.validation.which_formula import Formula
 
 _KEPT = 1 << 26

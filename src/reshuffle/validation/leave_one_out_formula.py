@@ -17,7 +17,6 @@ where o picks the look with nothing before it, x_i = R o (Woodbury's formula ins
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 
@@ -25,6 +24,7 @@ from reshuffle._core import AnyArray, BoolArray, FloatArray, IntArray
 from reshuffle.epoch.walks import available_bytes
 from reshuffle.errors import BudgetError
 from reshuffle.validation import contour
+from reshuffle.validation.looks import Looks
 
 _CHUNK = 1 << 22
 """Numbers that are worked on at a time."""
@@ -34,61 +34,6 @@ SATURATED, OPEN = 1e-8, 1e-6
 """What is left of a row's leverage at most where it alone sees some direction, and at least where it does not."""
 _AGREES, _ROUNDED, _TRUSTED = 1e-11, 1e-15, 1e-6
 """Shares by which residuals after one application may be off: at first, more per epoch, and at all."""
-
-
-class LeavesOut(Protocol):
-    """What knows the residuals of rows that are left out one by one."""
-
-    @property
-    def outputs(self) -> int:
-        """How many responses a row has."""
-
-    def residuals(self, rows: IntArray, epochs: FloatArray) -> Iterator[tuple[IntArray, FloatArray]]:
-        """The rows, some at a time, and y_i - x_i'b_i (epochs, rows, t) after each of the finite epochs (k,)."""
-
-    def limits(self, rows: IntArray) -> Iterator[tuple[IntArray, FloatArray]]:
-        """The rows, some at a time, and their residuals (rows, t) in the limit."""
-
-
-@dataclass(frozen=True, eq=False)
-class Looks:
-    """How rows look at the parameters, in the modes of the mean map.
-
-    Attributes
-    ----------
-    members : (m,)
-        The rows.
-    right : (m, q, r)
-        R' of each row.
-    alpha : (m, q, t)
-        What each has to say, per output.
-    coupling : (m, q, q)
-        C of each row.
-    picks : (q,)
-        o.
-    """
-
-    members: IntArray
-    right: FloatArray
-    alpha: FloatArray
-    coupling: FloatArray
-    picks: FloatArray
-
-    def of(self, chosen: BoolArray) -> "Looks":
-        """Those of some of the rows."""
-        members, right, alpha = self.members[chosen], self.right[chosen], self.alpha[chosen]
-        return Looks(members, right, alpha, self.coupling[chosen], self.picks)
-
-
-def chunked(rows: IntArray, height: int, look: Callable[[IntArray], Looks]) -> Iterator[Looks]:
-    """The looks of the rows, at most so many at a time."""
-    for start in range(0, len(rows), height):
-        yield look(rows[start : start + height])
-
-
-def no_one(n: int) -> BoolArray:
-    """No row alone sees any direction: a penalty does, too."""
-    return np.zeros(n, dtype=bool)
 
 
 def standing_still(looks: Looks, alone: BoolArray, paces: FloatArray, pull: FloatArray) -> Looks:

@@ -5,7 +5,8 @@ import scipy.linalg
 
 from reshuffle._core import IntArray
 from reshuffle.validation.descent import Descent, columns
-from reshuffle.validation.leave_one_out_formula import LeftOutRows, Looks, chunked, no_one
+from reshuffle.validation.leave_one_out_formula import LeftOutRows
+from reshuffle.validation.looks import Looks, chunked, no_one
 
 
 def mean_steps(descent: Descent) -> LeftOutRows:

@@ -20,7 +20,8 @@ from reshuffle._core.threads import each
 from reshuffle.epoch.accuracy import A_SECOND, CALL
 from reshuffle.epoch.walks import elements, layer, prefix_weights
 from reshuffle.validation.descent import Descent
-from reshuffle.validation.leave_one_out_formula import LeftOutRows, Looks, chunked, no_one, standing_still
+from reshuffle.validation.leave_one_out_formula import LeftOutRows, standing_still
+from reshuffle.validation.looks import Looks, chunked, no_one
 
 _FEW_SUBSETS = 8
 """Up to this many subsets of the other batches, each is a look of its own, and leaving out is exact."""

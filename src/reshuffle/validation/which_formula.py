@@ -10,7 +10,7 @@ from reshuffle.epoch.walks import fits_in_memory
 from reshuffle.schemes.base import Shuffle, Unit
 from reshuffle.validation import cavity_looks, fixed_order, mean_steps, subset_looks
 from reshuffle.validation.descent import Descent
-from reshuffle.validation.leave_one_out_formula import LeavesOut
+from reshuffle.validation.looks import LeavesOut
 
 _PATIENCE = 10
 """Seconds or so."""

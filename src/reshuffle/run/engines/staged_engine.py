@@ -19,7 +19,7 @@ from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.row_space import RowSpace
 from reshuffle.recipe import Recipe
 from reshuffle.run import stopping
-from reshuffle.run.affine_engine import AffineEngine
+from reshuffle.run.engines.affine_engine import AffineEngine
 from reshuffle.run.stability import Stability
 from reshuffle.run.stopping import BestEpoch
 from reshuffle.schemes.base import Scheme

@@ -15,7 +15,7 @@ from reshuffle.epoch.choice import walk_flops
 from reshuffle.epoch.second_moment.snapshots import Readout
 from reshuffle.problem.outputs import lengths, lifted_rows, outputs_last, stacked, with_outputs
 from reshuffle.run import stopping
-from reshuffle.run.affine_states import AffineStates, pairs
+from reshuffle.run.engines.affine_states import AffineStates, pairs
 from reshuffle.run.risk import Risk
 from reshuffle.run.stability import FrozenSubspace, Stability, nothing_frozen, slowness
 from reshuffle.run.stopping import BestEpoch
