@@ -16,7 +16,7 @@ def test_a_file_with_several_outputs_is_refused_by_the_name_of_the_array(tmp_pat
 
 @pytest.mark.slow
 def test_an_alpha_beyond_all_precision_is_named(capsys):
-    assert main("limits --aspect 1 --alpha 1e8 --batches 4".split()) == 1
+    assert main(["limits", "--aspect", "1", "--alpha", "1e8", "--batches", "4"]) == 1
     message = capsys.readouterr().err
     assert "alpha is so large" in message
     assert "critical_alpha" in message
