@@ -1,5 +1,6 @@
 """Settings that were slow, warned or were wrong: small steps, hard edges, many eigenvalues, divergence, budgets."""
 
+import itertools
 import math
 from dataclasses import replace
 
@@ -168,3 +169,25 @@ def test_the_best_epoch_of_a_wide_spectrum_is_certified():
     around = curve.risk(np.arange(max(1, found.epoch - 200), found.epoch + 200)).total
     assert found.risk == pytest.approx(around.min(), rel=1e-9)
     assert found.error == 0
+
+
+@pytest.mark.slow
+def test_the_curve_of_a_sigma_with_a_wide_gap_is_that_of_a_sampled_problem():
+    """The lower end used to be that of the second interval, so that half of the mass was missed."""
+    n, p, batches, alpha = 400, 200, 4, 0.02
+    sigma = np.repeat([1.0, 100.0], p // 2)
+    X = np.random.default_rng(0).normal(size=(n, p)) * np.sqrt(sigma)
+    w = [alpha / n * part.T @ part for part in np.split(X, batches)]
+    mean, later = np.zeros((p, p)), np.zeros((batches, p, p))
+    for order in itertools.permutations(range(batches)):
+        after = np.eye(p)
+        for b in reversed(order):
+            later[b] += after / math.factorial(batches)
+            after = after @ (np.eye(p) - w[b])
+        mean += after / math.factorial(batches)
+    noise = alpha / n * sum(d @ part @ d.T for d, part in zip(later, w, strict=True))
+    whole = np.linalg.inv(np.eye(p) - mean)
+    sampled = np.sum(sigma[:, np.newaxis] * (whole @ noise) * whole)
+    curve = learning_curve(0.5, alpha, batches, covariance=[1.0, 100.0])
+    assert curve.limit().total == pytest.approx(sampled, rel=0.03)
+    assert curve.stability.rate == pytest.approx(np.abs(np.linalg.eigvals(mean)).max(), abs=1e-3)
