@@ -18,7 +18,7 @@ from reshuffle.free.measure.measure import Measure
 from reshuffle.free.single_thread import SINGLE_THREAD
 from reshuffle.free.solver.atoms import atoms as atoms_of
 from reshuffle.free.solver.effort import BUDGET
-from reshuffle.free.solver.extrapolation import RELIABLE, Resolved
+from reshuffle.free.solver.extrapolation import Resolved
 from reshuffle.free.solver.resolvent import Engine
 from reshuffle.free.weighted import Weighted
 
@@ -142,15 +142,7 @@ class Spectrum(Law):
 
     def resolve(self, t: ArrayLike) -> Resolved:
         """Return the density at t with error estimates and convergence flags."""
-        solved = self.engine.trace(real_points("t", t).astype(complex))
-        density, error = -solved.value.imag / np.pi, solved.error / np.pi
-        # Close to an atom |G| is large and so is its error, even where the density is small.
-        trusted = solved.converged & (
-            error <= RELIABLE * np.maximum(np.abs(density), 1 / self.engine.pencil.factor)
-        )
-        # Outside the support the imaginary part is a rounding of either sign.
-        density = np.where(trusted, np.where(density > error, density, 0.0), np.nan)
-        return Resolved(density, np.where(trusted, error, np.inf), trusted)
+        return self.engine.trace(real_points("t", t).astype(complex)).density(self.engine.pencil.factor)
 
     def _density(self, t: Real) -> Real:
         return np.asarray(self.resolve(t).value)

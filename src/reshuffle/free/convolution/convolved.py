@@ -16,7 +16,7 @@ from reshuffle.free.measure.measure import Measure
 from reshuffle.free.measure.recurrence import cumulants_from_moments, moments_from_cumulants
 from reshuffle.free.measure.singularities import exponent
 from reshuffle.free.solver.continuation import follow
-from reshuffle.free.solver.extrapolation import RELIABLE, Resolved, resolved
+from reshuffle.free.solver.extrapolation import Resolved, resolved
 
 COARSE = 1500
 """Points of the first look at a density, from high above the axis."""
@@ -84,11 +84,7 @@ class Convolved(Law):
 
     def resolve(self, t: ArrayLike) -> Resolved:
         """Return the density at t with error estimates and convergence flags."""
-        solved = self._trace(real_points("t", t).astype(complex), strict=True)
-        density, error = -solved.value.imag / np.pi, solved.error / np.pi
-        trusted = solved.converged & (error <= RELIABLE * np.maximum(np.abs(density), 1 / self._unit))
-        density = np.where(trusted, np.where(density > error, density, 0.0), np.nan)
-        return Resolved(density, np.where(trusted, error, np.inf), trusted)
+        return self._trace(real_points("t", t).astype(complex), strict=True).density(self._unit)
 
     def _density(self, t: Real) -> Real:
         return np.asarray(self.resolve(t).value)

@@ -108,6 +108,15 @@ class Resolved:
     converged: NDArray[np.bool_]
     error_kind: ErrorKind = "estimate"
 
+    def density(self, unit: float) -> "Resolved":
+        """The density -Im G / pi of a law of size `unit`, where these are its Cauchy transform on the real axis."""
+        density, error = -self.value.imag / np.pi, self.error / np.pi
+        # Close to an atom |G| is large and so is its error, even where the density is small.
+        trusted = self.converged & (error <= RELIABLE * np.maximum(np.abs(density), 1 / unit))
+        # Outside the support the imaginary part is a rounding of either sign.
+        density = np.where(trusted, np.where(density > error, density, 0.0), np.nan)
+        return Resolved(density, np.where(trusted, error, np.inf), trusted)
+
     def __repr__(self) -> str:
         largest = float(self.error[self.converged].max(initial=0.0))
         off = f"+- {largest:.2g} at most ({self.error_kind})"
