@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.free.algebra import printing
+from reshuffle.free.algebra.coefficients import Coefficient, added, is_matrix, is_nonzero, key_of, multiplied
 from reshuffle.free.algebra.evaluation import Horner
 from reshuffle.free.checks import count, is_whole
 from reshuffle.free.laws import Element, Law
@@ -64,7 +65,6 @@ class Image:
 
 Letter = Variable | Inverse | Image
 Word = tuple[Letter, ...]
-Coefficient = Any
 Operand = Union["Expression", Number, NDArray[Any], float, complex]
 
 
@@ -87,13 +87,13 @@ class Expression:
     __array_ufunc__ = None
 
     def __init__(self, terms: Mapping[Word, Coefficient], family: Family | None):
-        self.terms = {word: value for word, value in terms.items() if _nonzero(value)}
+        self.terms = {word: value for word, value in terms.items() if is_nonzero(value)}
         self.family = family
 
     @cached_property
     def dimension(self) -> int:
         """The size of its matrix coefficients; 1 when all are numbers."""
-        sizes = {np.shape(value)[0] for value in self.terms.values() if _is_matrix(value)}
+        sizes = {np.shape(value)[0] for value in self.terms.values() if is_matrix(value)}
         inner = {letter.of.dimension for word in self.terms for letter in word if isinstance(letter, Inverse)}
         sizes |= inner - {1}
         if len(sizes) > 1:
@@ -110,7 +110,7 @@ class Expression:
     @cached_property
     def key(self) -> frozenset[Any]:
         """What equality of expressions compares."""
-        return frozenset((word, _coefficient_key(value)) for word, value in self.terms.items())
+        return frozenset((word, key_of(value)) for word, value in self.terms.items())
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Expression) and self.key == other.key
@@ -122,7 +122,7 @@ class Expression:
         right = self._coerce(other)
         terms = dict(self.terms)
         for word, value in right.terms.items():
-            terms[word] = _sum(terms[word], value) if word in terms else value
+            terms[word] = added(terms[word], value) if word in terms else value
         return Expression(terms, _common(self, right))
 
     __radd__ = __add__
@@ -142,8 +142,8 @@ class Expression:
         for left_word, left in self.terms.items():
             for right_word, value in right.terms.items():
                 word = left_word + right_word
-                product = _product(left, value)
-                terms[word] = _sum(terms[word], product) if word in terms else product
+                product = multiplied(left, value)
+                terms[word] = added(terms[word], product) if word in terms else product
         return Expression(terms, _common(self, right))
 
     def __rmul__(self, other: Operand) -> "Expression":
@@ -201,7 +201,7 @@ class Expression:
         terms: dict[Word, Coefficient] = {}
         for word, value in self.terms.items():
             mirrored = tuple(_letter_adjoint(letter) for letter in reversed(word))
-            terms[mirrored] = np.conj(value).T if _is_matrix(value) else _conjugate(value)
+            terms[mirrored] = np.conj(value).T if is_matrix(value) else value.conjugate()
         return Expression(terms, self.family)
 
     def evaluate(self, matrices: Sequence[NDArray[Any]]) -> NDArray[Any]:
@@ -351,32 +351,3 @@ def _letter_value(
             value, size = np.linalg.inv(letter.of.evaluate(matrices)), letter.of.dimension
         cache[letter] = value if size == dimension else np.kron(np.eye(dimension), value)
     return cache[letter]
-
-
-def _nonzero(value: Coefficient) -> bool:
-    return bool(np.any(value)) if _is_matrix(value) else value != 0
-
-
-def _conjugate(value: Coefficient) -> Coefficient:
-    return value.conjugate()
-
-
-def _sum(left: Coefficient, right: Coefficient) -> Coefficient:
-    if _is_matrix(left) == _is_matrix(right):
-        return left + right
-    if _is_matrix(left):
-        return left + right * np.eye(len(left))
-    return left * np.eye(len(right)) + right
-
-
-def _product(left: Coefficient, right: Coefficient) -> Coefficient:
-    return left @ right if _is_matrix(left) and _is_matrix(right) else left * right
-
-
-def _coefficient_key(value: Coefficient) -> Any:
-    return (value.shape, np.asarray(value, dtype=complex).tobytes()) if np.ndim(value) else value
-
-
-def _is_matrix(value: Coefficient) -> bool:
-    # np.ndim would make an array of every number.
-    return isinstance(value, np.ndarray) and value.ndim > 0

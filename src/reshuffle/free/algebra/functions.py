@@ -5,7 +5,15 @@ from typing import Any, overload
 
 import numpy as np
 
-from reshuffle.free.algebra.expression import Expression, Family, Image, Inverse, Letter, Variable, Word
+from reshuffle.free.algebra.expression import (
+    Expression,
+    Family,
+    Image,
+    Inverse,
+    Letter,
+    Variable,
+    Word,
+)
 from reshuffle.free.checks import Real
 from reshuffle.free.laws import Law, Pushforward
 

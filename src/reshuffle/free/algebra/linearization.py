@@ -7,7 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reshuffle.free.algebra.expression import Expression, Inverse, Letter, Variable
+from reshuffle.free.algebra.expression import (
+    Expression,
+    Inverse,
+    Letter,
+    Variable,
+)
 from reshuffle.free.algebra.functions import generated
 from reshuffle.free.algebra.minimization import minimise
 from reshuffle.free.checks import Complex

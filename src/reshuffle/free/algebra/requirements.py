@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from reshuffle.free.algebra.exact_moments import is_polynomial
-from reshuffle.free.algebra.expression import Expression, Inverse, Variable, Word
+from reshuffle.free.algebra.expression import (
+    Expression,
+    Inverse,
+    Variable,
+    Word,
+)
 from reshuffle.free.algebra.functions import generated
 from reshuffle.free.checks import Complex
 from reshuffle.free.laws import Law
