@@ -44,8 +44,9 @@ class Engine:
     """
 
     def __init__(self, expression: Expression, direction: NDArray[Any] | None = None):
-        self.expression = reduced(generated(expression))
-        self.pencil = linearize(self.expression)
+        with SINGLE_THREAD:
+            self.expression = reduced(generated(expression))
+            self.pencil = linearize(self.expression)
         rows = np.ones(self.pencil.corner) if direction is None else np.asarray(direction, dtype=float)
         self._last: dict[bool, tuple[Complex, Resolved]] = {}
         self.direction = np.concatenate([rows, np.zeros(self.pencil.size - self.pencil.corner)])
