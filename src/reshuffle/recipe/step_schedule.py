@@ -4,7 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from numpy.typing import ArrayLike
 
@@ -61,10 +61,15 @@ class PerVisit(StepSchedule):
     PerVisit([0.1, 0.2])
     """
 
-    steps: Any
+    steps: StepLike
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "steps", checked_steps("steps", self.steps, "visit"))
+
+    @property
+    def _known(self) -> Steps:
+        """The steps, as they were checked."""
+        return cast(Steps, self.steps)
 
     @property
     def per(self) -> str:
@@ -74,17 +79,18 @@ class PerVisit(StepSchedule):
     @property
     def length(self) -> float:
         """How many visits are known."""
-        return float(len(self.steps)) if isinstance(self.steps, tuple) else math.inf
+        return float(len(self._known)) if isinstance(self._known, tuple) else math.inf
 
     def __call__(self, count: int) -> Any:
         """The step of the visit after `count` others, as it was given."""
-        return self.steps[count] if isinstance(self.steps, tuple) else self.steps(count)
+        return self._known[count] if isinstance(self._known, tuple) else self._known(count)
 
     def __repr__(self) -> str:
-        if not isinstance(self.steps, tuple):
-            return f"PerVisit({getattr(self.steps, '__name__', repr(self.steps))})"
-        shown = ", ".join(f"{step:g}" for step in self.steps[:4])
-        return f"PerVisit([{shown}{', ...' if len(self.steps) > 4 else ''}])"
+        known = self._known
+        if not isinstance(known, tuple):
+            return f"PerVisit({getattr(known, '__name__', repr(known))})"
+        shown = ", ".join(f"{step:g}" for step in known[:4])
+        return f"PerVisit([{shown}{', ...' if len(known) > 4 else ''}])"
 
 
 def checked_steps(name: str, value: Any, per: str) -> Steps:

@@ -1,6 +1,7 @@
 """A whole grid of recipes at once: what they share is done once, and what is done is kept."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -56,7 +57,7 @@ def sweep(
     budget: float = 1e12,
     n_jobs: int = 1,
     client: "Client | None" = None,
-    cache: Any = None,
+    cache: str | PathLike[str] | None = None,
 ) -> "Dataset":
     """Ask the same questions of every recipe of a grid; nothing is trained.
 
