@@ -219,3 +219,19 @@ def test_gram_refuses_what_it_cannot_take():
         free.gram(free.Semicircle(), 0.5)
     with pytest.raises(TypeError, match="base must be a law"):
         free.Corner(3.0, 0.5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rank", [0.7, 0.6, 0.65])
+def test_a_compression_at_the_rank_where_an_atom_vanishes_is_the_corner_of_an_expression(rank):
+    # At ranks 0.7 and 0.6 atoms of 0.3 and 0.4 are about to vanish: the density has hard edges there.
+    points, places = free.Discrete([-2.0, 1.0, 3.0], [0.3, 0.4, 0.3]), np.array([-1.5, 0.5, 1.5, 2.5])
+    x, p = free.variables(points, free.Projection(rank))
+    outside = (1 - rank) * (places >= 0)
+    of_corner = (free.spectrum(p * x * p).cdf(places) - outside) / rank
+    np.testing.assert_allclose(free.compress(points, rank).cdf(places), of_corner, atol=1e-8)
+
+
+def test_a_density_that_no_panels_resolve_is_refused():
+    with pytest.raises(free.ConvergenceError, match=r"panels resolve; use density\(t\)"):
+        free.FromDensity(lambda t: np.full(t.shape, np.nan), [(-1.0, 1.0)])

@@ -237,6 +237,24 @@ class Affine(Law):
     def _density(self, t: Real) -> Real:
         return np.asarray(self.base._density(self._preimage(t)) / abs(self.factor))
 
+    @cached_property
+    def measure(self) -> Measure:
+        """The image of the base's measure, errors of its density included.
+
+        Next to a hard edge the density is known less well than it varies: without its errors panels would be
+        halved there for as long as halving is possible.
+        """
+        of_base = self.base.measure
+        ends = [sorted((self._image(low), self._image(high))) for low, high in of_base.intervals]
+        powers = {self._image(edge): power for edge, power in of_base.powers.items()}
+        return Measure(
+            self._density_with_error, sorted(map(tuple, ends)), self.atoms, of_base.tolerance, powers
+        )
+
+    def _density_with_error(self, t: Real) -> tuple[Real, Real]:
+        density, error = self.base.measure.sampled(self._preimage(t))
+        return density / abs(self.factor), error / abs(self.factor)
+
     def quantile(self, q: ArrayLike) -> Real:
         """Return the smallest x with ``cdf(x) >= q``, with the shape of ``q``."""
         levels = probabilities("q", q)

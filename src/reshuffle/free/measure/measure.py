@@ -9,7 +9,7 @@ import numpy as np
 from numpy.polynomial import chebyshev
 from numpy.typing import ArrayLike, NDArray
 
-from reshuffle.free.checks import Complex, Real, probabilities, real_points
+from reshuffle.free.checks import Complex, ConvergenceError, Real, probabilities, real_points
 from reshuffle.free.measure.panels import (
     GRID,
     INTEGRALS,
@@ -23,6 +23,8 @@ from reshuffle.free.measure.panels import (
 from reshuffle.free.measure.singularities import all_powers, exponents
 
 DEEPEST = 40
+# Of those that still wait; laws of the survey in benchmarks.free_survey have some hundred in all.
+MOST_PANELS = 20_000
 # Of half an interval: an end that is closer to 0 has a density that turns where no node of a whole panel sees it.
 CLOSE = 1e-12
 _WEIGHTS = INTEGRALS @ TO_COEFFICIENTS
@@ -92,6 +94,11 @@ class Measure:
             good = tail <= self.tolerance * scale + noise * width[:, 0]
             done.append(waiting.take(np.flatnonzero(good)))
             waiting = halved(waiting.take(np.flatnonzero(~good)))
+            if len(waiting.low) > MOST_PANELS:
+                raise ConvergenceError(
+                    f"the density near {waiting.ends()[0][0]:.6g} is rougher than {MOST_PANELS} panels resolve;"
+                    " use density(t) at chosen points"
+                )
         # What still waits after DEEPEST halvings is narrower than any double can resolve; its
         # mass is negligible.
         every = done if not len(waiting.low) else [*done, self._interpolate(waiting)[0]]
@@ -118,18 +125,18 @@ class Measure:
         powers = np.array([self.powers.get(float(edge), np.nan) for edge in edges])
         open_ = np.isnan(powers)
         if open_.any():
-            powers[open_] = edge_powers(lambda x: self._sampled(x)[0], edges[open_], inward[open_])
+            powers[open_] = edge_powers(lambda x: self.sampled(x)[0], edges[open_], inward[open_])
         return powers
 
     def _interpolate(self, panels: Panels) -> tuple[Panels, Real]:
         s, x = panels.nodes()
         speed = panels.power[:, None] * s ** (panels.power[:, None] - 1)
-        values, errors = (array.reshape(x.shape) * speed for array in self._sampled(x.ravel()))
+        values, errors = (array.reshape(x.shape) * speed for array in self.sampled(x.ravel()))
         values, noise = repaired(values, errors)
         series = values @ TO_COEFFICIENTS.T
         return Panels(panels.anchor, panels.direction, panels.power, panels.low, panels.high, series), noise
 
-    def _sampled(self, x: Real) -> tuple[Real, Real]:
+    def sampled(self, x: Real) -> tuple[Real, Real]:
         """Return the density and its error estimates, which are 0 for a density that does not give any."""
         answer = self.density(x)
         values, errors = answer if isinstance(answer, tuple) else (answer, np.zeros(x.shape))
