@@ -1,9 +1,13 @@
-"""Whether anything has become slower since an earlier commit: `python -m benchmarks.since HEAD~10`.
+"""Compare the speed of every public question with that at an earlier commit: `python -m benchmarks.since COMMIT`.
 
-Both sources answer the same questions in processes of their own, in turns, so that a busy machine slows down both.
-A question may use names that both of them know, and no others.
+Both sources answer the same questions in separate processes, in turns, so that a busy machine slows down both, and
+processor time is compared. A question may use only names that both commits know. `--only WORD` asks those whose
+name contains a word. The last line is the geometric mean of all ratios.
 """
 
+import argparse
+import json
+import math
 import os
 import subprocess
 import sys
@@ -13,57 +17,294 @@ from io import BytesIO
 from pathlib import Path
 
 from rich.console import Console
+from rich.progress import track
 
 from benchmarks.core import table
 
 _ROOT = Path(__file__).parent.parent
 _ROUNDS = 3
-_GAUSSIAN = "problem = rs.gaussian({}, {}, noise=0.5, seed=1)"
-_QUESTIONS = {
-    "import": ("", "import reshuffle; reshuffle.descend"),
+_ENOUGH = 1.0
+"""Seconds after which a question is not repeated within a process."""
+_LONGEST = 600
+"""Seconds of wall clock after which a question is given up."""
+
+_TRUTH = "problem = rs.gaussian({}, {}, noise=0.5, seed=1)\n"
+_DIGITS = """
+from sklearn.datasets import load_digits
+X, y = load_digits(return_X_y=True)
+X = X[:, X.std(axis=0) > 0]
+X = (X - X.mean(axis=0)) / X.std(axis=0)
+problem = rs.LeastSquares(X, y - y.mean())
+samples = rs.SampleReshuffling(batch_size=32)
+def digits(**recipe):
+    return rs.descend(problem, samples, step=0.01, **recipe)
+"""
+_DIABETES = """
+from sklearn.datasets import load_diabetes
+X, y = load_diabetes(return_X_y=True)
+X, y = X / X.std(axis=0), y - y.mean()
+problem = rs.LeastSquares(X, y)
+"""
+_FREE = """
+from reshuffle import free
+x, y = free.variables(free.MarchenkoPastur(ratio=0.5), free.Semicircle(variance=1.0))
+p, q = free.variables(free.Projection(0.5), free.Projection(0.4))
+law = free.Discrete([1.0, 3.0, 10.0], [0.5, 0.25, 0.25])
+"""
+_LIMITS = "from reshuffle import asymptotics\n"
+_FRESH = "a process of its own"
+"""In place of a preparation: the whole process is timed."""
+
+_QUESTIONS: dict[str, tuple[str, str]] = {
+    # Starting.
+    "import": (_FRESH, "-c 'import reshuffle; reshuffle.descend'"),
+    "command line, --help": (_FRESH, "-m reshuffle --help"),
+    "command line, stability": (_FRESH, "-m reshuffle stability --n 200 --p 20 --batches 1,2,4"),
+    # The mean over orders.
     "risk, n = 2000, p = 300, B = 4": (
-        _GAUSSIAN.format(2000, 300),
+        _TRUTH.format(2000, 300),
         "rs.descend(problem, rs.RandomReshuffling(batches=4), alpha=0.5).risk(range(300))",
     ),
     "risk, n = 200, p = 400, B = 8": (
-        _GAUSSIAN.format(200, 400),
+        _TRUTH.format(200, 400),
         "rs.descend(problem, rs.RandomReshuffling(batches=8), alpha=0.2).risk(range(300))",
     ),
-    "risk by the series, n = 640, p = 50, B = 64": (
-        _GAUSSIAN.format(640, 50),
-        'rs.descend(problem, rs.RandomReshuffling(batches=64), alpha=0.02, method="series").risk(range(100))',
-    ),
-    "expected risk, n = 400, p = 100, B = 4": (
-        _GAUSSIAN.format(400, 100),
-        "rs.descend(problem, rs.RandomReshuffling(batches=4), alpha=0.5).expected_risk([1, 10, 30])",
+    "risk, n = 640, p = 50, B = 64": (
+        _TRUTH.format(640, 50),
+        "rs.descend(problem, rs.RandomReshuffling(batches=64), alpha=0.02).risk(range(100))",
     ),
     "risk with momentum, n = 400, p = 60, B = 4": (
-        _GAUSSIAN.format(400, 60),
+        _TRUTH.format(400, 60),
         "rs.descend(problem, rs.RandomReshuffling(batches=4), alpha=0.2, momentum=0.5).risk([1, 10, 100])",
     ),
+    "risk under a schedule, n = 400, p = 60, B = 4": (
+        _TRUTH.format(400, 60),
+        "rs.descend(problem, rs.RandomReshuffling(batches=4), "
+        "alpha=rs.schedules.CosineAnnealing(0.4, 30)).risk([1, 10, 30])",
+    ),
+    "risk of an average per visit, n = 400, p = 60, B = 4": (
+        _TRUTH.format(400, 60),
+        "rs.descend(problem, rs.RandomReshuffling(batches=4), alpha=0.2, "
+        "average=rs.EMA(0.9, per='visit')).risk([1, 10, 100])",
+    ),
+    "risk in stages, n = 400, p = 60": (
+        _TRUTH.format(400, 60),
+        "rs.descend(problem, rs.Stages([(5, rs.RandomReshuffling(8)), (None, rs.RandomReshuffling(2))]), "
+        "step=0.05).risk([1, 10, 100])",
+    ),
+    "risk, shuffled once, n = 200, p = 20, B = 5": (
+        _TRUTH.format(200, 20),
+        "rs.descend(problem, rs.ShuffleOnce(batches=5), alpha=0.5).risk([1, 10, 100])",
+    ),
+    "training loss of digits, shuffled samples": (_DIGITS, "digits().training_loss([1, 10, 100])"),
+    "training loss of digits with momentum": (_DIGITS, "digits(momentum=0.9).training_loss([1, 10, 100])"),
+    "iterate and limit, n = 400, p = 100, B = 4": (
+        _TRUTH.format(400, 100),
+        "run = rs.descend(problem, rs.RandomReshuffling(batches=4), alpha=0.5); run.iterate([1, 1e6]); run.limit()",
+    ),
+    "comparison with least squares, n = 400, p = 100, B = 4": (
+        _TRUTH.format(400, 100),
+        "rs.descend(problem, rs.RandomReshuffling(batches=4), alpha=0.5).compare_limit()",
+    ),
+    "degrees of freedom, n = 400, p = 100, B = 4": (
+        _TRUTH.format(400, 100),
+        "rs.descend(problem, rs.RandomReshuffling(batches=4), alpha=0.5).degrees_of_freedom(range(100))",
+    ),
+    "equivalent ridge, n = 400, p = 100, B = 4": (
+        _TRUTH.format(400, 100),
+        "rs.descend(problem, rs.RandomReshuffling(batches=4), alpha=0.5).ridge_equivalent([1, 10])",
+    ),
     "best epoch, n = 300, p = 200, B = 3": (
-        _GAUSSIAN.format(300, 200),
+        _TRUTH.format(300, 200),
         "rs.descend(problem, rs.RandomReshuffling(batches=3), alpha=0.2).best_epoch()",
     ),
-    "critical step, n = 200, p = 30, B = 4": (
-        _GAUSSIAN.format(200, 30),
-        "rs.critical_step(problem, rs.RandomReshuffling(batches=4))",
+    "gradient flow, n = 400, p = 100": (
+        _TRUTH.format(400, 100),
+        "rs.gradient_flow(problem).risk([0.1, 1.0, 10.0])",
+    ),
+    # Single runs: second moments.
+    "expected risk, n = 400, p = 100, B = 4": (
+        _TRUTH.format(400, 100),
+        "rs.descend(problem, rs.RandomReshuffling(batches=4), alpha=0.5).expected_risk([1, 10, 30])",
+    ),
+    "expected risk with Nesterov, n = 200, p = 30, B = 4": (
+        _TRUTH.format(200, 30),
+        "rs.descend(problem, rs.RandomReshuffling(batches=4), alpha=0.1, momentum=0.8, nesterov=True)"
+        ".expected_risk([1, 10, 30])",
+    ),
+    "expected risk in the end, n = 200, p = 30, B = 4": (
+        _TRUTH.format(200, 30),
+        "rs.descend(problem, rs.RandomReshuffling(batches=4), alpha=0.5).expected_risk(float('inf'))",
+    ),
+    "expected risk of shuffled samples, n = 200, p = 20": (
+        _TRUTH.format(200, 20),
+        "rs.descend(problem, rs.SampleReshuffling(batch_size=20), alpha=0.5).expected_risk([1, 10])",
+    ),
+    "covariance, n = 200, p = 30, B = 4": (
+        _TRUTH.format(200, 30),
+        "rs.descend(problem, rs.RandomReshuffling(batches=4), alpha=0.5).covariance([1, 10]).matrix",
+    ),
+    "spread of predictions of digits": (_DIGITS, "digits().predict(X[:100], 10, return_std=True)"),
+    "spread of predictions of digits with momentum": (
+        _DIGITS,
+        "digits(momentum=0.9).predict(X[:100], 10, return_std=True)",
     ),
     "500 simulated runs, n = 200, p = 50, B = 4": (
-        _GAUSSIAN.format(200, 50),
+        _TRUTH.format(200, 50),
         "rs.simulate(problem, rs.RandomReshuffling(batches=4), step=0.05, epochs=[1, 10], runs=500, seed=0)",
     ),
-    "density of a free product with a sum, 400 points": (
-        "from reshuffle import free; import numpy as np\n"
-        "x, y = free.variables(free.MarchenkoPastur(ratio=0.5), free.Semicircle(variance=1.0))",
+    # Thresholds.
+    "stability, n = 400, p = 100, B = 4": (
+        _TRUTH.format(400, 100),
+        "rs.descend(problem, rs.RandomReshuffling(batches=4), alpha=0.5).stability()",
+    ),
+    "mean square stability, n = 200, p = 8, B = 8": (
+        _TRUTH.format(200, 8),
+        "rs.descend(problem, rs.RandomReshuffling(batches=8), alpha=0.5).mean_square_stability()",
+    ),
+    "critical step, n = 200, p = 30, B = 4": (
+        _TRUTH.format(200, 30),
+        "rs.critical_step(problem, rs.RandomReshuffling(batches=4))",
+    ),
+    "critical step in mean square, n = 100, p = 8, B = 4": (
+        _TRUTH.format(100, 8),
+        "rs.critical_step(problem, rs.RandomReshuffling(batches=4), mean_square=True)",
+    ),
+    "critical step with momentum, n = 100, p = 8, B = 4": (
+        _TRUTH.format(100, 8),
+        "rs.critical_step(problem, rs.RandomReshuffling(batches=4), momentum=0.5)",
+    ),
+    "critical step of shuffled samples, n = 100, p = 8": (
+        _TRUTH.format(100, 8),
+        "rs.critical_step(problem, rs.SampleReshuffling(batch_size=10))",
+    ),
+    "critical step of shuffled samples in mean square, n = 100, p = 8": (
+        _TRUTH.format(100, 8),
+        "rs.critical_step(problem, rs.SampleReshuffling(batch_size=10), mean_square=True)",
+    ),
+    # Rows that are left out.
+    "leave-one-out, n = 400, p = 100, B = 4": (
+        _TRUTH.format(400, 100),
+        "rs.descend(problem, rs.RandomReshuffling(batches=4), alpha=0.5).leave_one_out(range(100))",
+    ),
+    "leave-one-out of the full batch, n = 1000, p = 500": (
+        _TRUTH.format(1000, 500),
+        "rs.descend(problem, rs.FullBatch(), alpha=0.5).leave_one_out(range(100))",
+    ),
+    "leave-one-out of digits": (_DIGITS, "digits().leave_one_out([1, 10])"),
+    "leave-one-out of digits with momentum": (_DIGITS, "digits(momentum=0.9).leave_one_out([1, 10])"),
+    "leave-one-out of single runs, diabetes": (
+        _DIABETES,
+        "rs.descend(problem, rs.SampleReshuffling(batch_size=64), step=0.05).leave_one_out([1, 10], of_run=True)",
+    ),
+    "five folds, diabetes": (
+        _DIABETES,
+        "rs.descend(problem, rs.SampleReshuffling(batch_size=64), step=0.05).cross_validate([1, 10])",
+    ),
+    # Planning.
+    "plan, diabetes": (_DIABETES, "rs.plan(X, y)"),
+    "plan with momentum, diabetes": (_DIABETES, "rs.plan(X, y, momenta=[0.0, 0.9])"),
+    "plan, digits": (_DIGITS, "rs.plan(X, y)"),
+    "match, diabetes": (
+        _DIABETES,
+        "rs.match(rs.descend(problem, rs.RandomReshuffling(batches=4), step=0.1), batch_size=64, epochs=20)",
+    ),
+    "explain, diabetes": (
+        _DIABETES
+        + "run = rs.descend(problem, rs.RandomReshuffling(batches=4), step=0.1); fit = run.iterate(7)\n",
+        "rs.explain(X, y, fit, run, epochs=7)",
+    ),
+    "compare schemes, n = 60, p = 5": (
+        _TRUTH.format(60, 5),
+        "rs.compare_schemes(problem, [rs.RandomReshuffling(batches=4), rs.SampleReshuffling(batches=4), "
+        "rs.WithReplacement(batches=4)], alpha=0.5)",
+    ),
+    "sweep of 60 recipes, diabetes": (
+        _DIABETES,
+        "rs.sweep(problem, over={'batches': [1, 2, 4], 'step': [0.01 * k for k in range(1, 21)]}, "
+        "ask=['training_loss', 'leave_one_out'], epochs=[1, 10, 100])",
+    ),
+    "sweep of shuffled samples, diabetes": (
+        _DIABETES,
+        "rs.sweep(problem, over={'batch_size': [32, 64], 'step': [0.01, 0.05]}, scheme=rs.SampleReshuffling, "
+        "ask=['training_loss', 'leave_one_out'], epochs=[1, 10, 100])",
+    ),
+    "accumulated pieces, n = 20000, p = 50": (
+        "problem = rs.gaussian(20_000, 50, seed=1)\n"
+        "pieces = [(problem.X[i::20], problem.y[i::20], i % 4) for i in range(20)]\n",
+        "kept = rs.Accumulator(batches=4)\n"
+        "    for rows, responses, batch in pieces: kept.add(rows, responses, batch=batch)\n"
+        "    rs.descend(kept.problem(), rs.RandomReshuffling(batches=4), step=0.1).iterate(10)",
+    ),
+    "kernel of 300 samples": (
+        _DIABETES + "import numpy as np\nK = np.exp(-((X[:300, None] - X[:300]) ** 2).sum(axis=-1) / 20)\n",
+        "rs.descend(rs.LeastSquares.from_kernel(K, y[:300]), rs.RandomReshuffling(batches=4), step=0.5)"
+        ".training_loss([1, 10])",
+    ),
+    "estimator, diabetes": (
+        _DIABETES + "from reshuffle.sklearn import MiniBatchRegressor\n",
+        "MiniBatchRegressor(learning_rate=0.05, epochs=20).fit(X, y).predict(X)",
+    ),
+    "estimator with its choice, diabetes": (
+        _DIABETES + "from reshuffle.sklearn import MiniBatchRegressorCV\n",
+        "MiniBatchRegressorCV(batch_sizes=(32, 64)).fit(X, y)",
+    ),
+    "probe of a frozen backbone": (
+        "import torch\nfrom torch.utils.data import DataLoader, TensorDataset\nimport reshuffle.torch\n"
+        "torch.manual_seed(0)\n"
+        "inputs, labels = torch.randn(300, 20), torch.arange(300) % 3\n"
+        "loader = DataLoader(TensorDataset(inputs, labels), batch_size=32, shuffle=True)\n"
+        "backbone = torch.nn.Sequential(torch.nn.Linear(20, 30), torch.nn.ReLU())\n",
+        "head = reshuffle.torch.probe(backbone, loader)\n"
+        "    head.accuracy(rs.descend(head.problem, rs.SampleReshuffling(batch_size=32), step=0.05), [1, 10])",
+    ),
+    # Limits with no data.
+    "limiting curve, B = 2": (_LIMITS, "asymptotics.learning_curve(0.5, 0.5, 2).risk([1, 10, 100])"),
+    "limiting curve, B = 4": (_LIMITS, "asymptotics.learning_curve(0.5, 0.5, 4).risk([1, 10, 100])"),
+    "limiting curve, B = 4, two eigenvalues": (
+        _LIMITS,
+        "asymptotics.learning_curve(0.5, 0.1, 4, covariance=[1.0, 4.0]).risk([1, 10, 100])",
+    ),
+    "limiting support, B = 8": (_LIMITS, "asymptotics.batch_spectrum(0.5, 0.4, 8).support"),
+    "critical alpha, B = 2": (_LIMITS, "asymptotics.critical_alpha(0.5, 2)"),
+    "critical alpha, B = 3": (_LIMITS, "asymptotics.critical_alpha(0.5, 3)"),
+    "best recipe, B = 2, three epochs": (
+        _LIMITS,
+        "asymptotics.best_recipe(0.5, noise=0.5, batches=2, epochs=3)",
+    ),
+    "one pass, p = 10000": (
+        _LIMITS + "power, source = asymptotics.PowerLaw(1.5, 10_000), asymptotics.PowerLaw(0.8, 10_000)\n",
+        "asymptotics.one_pass(power, source, 4, 0.1, [1, 100, 1000])",
+    ),
+    "compute frontier": (
+        _LIMITS,
+        "asymptotics.compute_frontier(asymptotics.PowerLaw(1.5), asymptotics.PowerLaw(0.8), 4, 0.1, [1e5, 1e7])",
+    ),
+    # Free probability.
+    "free density, 400 points": (
+        _FREE + "import numpy as np\n",
         "free.spectrum(x + y - (x * y + y * x) / 4).density(np.linspace(-5, 8, 400))",
     ),
+    "free support and atoms": (_FREE, "s = free.spectrum(x * y + y * x); s.support, s.atoms"),
+    "free support, two projections": (_FREE, "free.spectrum(p + q).support"),
+    "free cdf and quantile": (_FREE, "s = free.spectrum(x + y); s.cdf(1.0), s.quantile(0.3)"),
+    "free moments": (_FREE, "free.spectrum(x * y * x + y).moments(8)"),
+    "free multiplicative convolution": (
+        _FREE,
+        "free.multiply(law, free.MarchenkoPastur(0.1)).support",
+    ),
+    "free deconvolution": (
+        _FREE
+        + "seen = free.multiply(law, free.MarchenkoPastur(0.1)).quantile([(k + 0.5) / 200 for k in range(200)])\n",
+        "free.divide(seen, free.MarchenkoPastur(0.1)).law",
+    ),
+    "Brown measure": (_FREE, "free.brown(x + 1j * y).density([0.1 + 0.1j, 1.0 + 0.5j])"),
 }
 """What is done before, and what is timed."""
 
 
 def unpacked(commit: str, where: Path) -> Path:
-    """The sources of a commit."""
+    """The sources of a commit, in a folder."""
     archive = subprocess.run(
         ["git", "archive", commit, "src"], cwd=_ROOT, check=True, capture_output=True
     ).stdout
@@ -72,36 +313,71 @@ def unpacked(commit: str, where: Path) -> Path:
     return where / "src"
 
 
+def _program(before: str, question: str) -> str:
+    """A program that prints the shortest processor time of a question, asked until a second has passed."""
+    if before == _FRESH:
+        return (
+            "import resource, shlex, subprocess, sys\n"
+            f"subprocess.run([sys.executable, *shlex.split({question!r})], check=True, capture_output=True)\n"
+            "used = resource.getrusage(resource.RUSAGE_CHILDREN)\n"
+            "print(used.ru_utime + used.ru_stime)"
+        )
+    return (
+        f"import json, time, warnings\nimport reshuffle as rs\nwarnings.simplefilter('ignore')\n{before}\n"
+        f"taken = []\nwhile len(taken) < 5 and sum(taken) < {_ENOUGH}:\n    begin = time.process_time()\n"
+        f"    {question}\n    taken.append(time.process_time() - begin)\nprint(min(taken))"
+    )
+
+
 def seconds(source: Path, before: str, question: str) -> float:
-    """Processor time of a question in a process of its own: the least of several, but for an import, done once."""
-    asked = ["import reshuffle as rs", before, question] if before else []
-    times = 5 if before else 1
-    clock = ["import time", "taken = []", f"for _ in range({times}):", "    begin = time.process_time()"]
-    clock += [f"    {question}", "    taken.append(time.process_time() - begin)", "print(min(taken))"]
+    """Processor time of a question with the given sources; inf where it fails or takes too long."""
     settings = {**os.environ, "PYTHONPATH": str(source), "OPENBLAS_NUM_THREADS": "1"}
     # Both are compiled once: an import that compiles is no import that anyone waits for twice.
     settings.pop("PYTHONDONTWRITEBYTECODE", None)
-    done = subprocess.run(
-        [sys.executable, "-c", "\n".join(asked + clock)],
-        check=True,
-        capture_output=True,
-        text=True,
-        env=settings,
-    )
-    return float(done.stdout)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", _program(before, question)],
+            check=True,
+            capture_output=True,
+            text=True,
+            env=settings,
+            timeout=_LONGEST,
+        )
+    except subprocess.TimeoutExpired:
+        return math.inf
+    except subprocess.CalledProcessError as failure:
+        print(f"{question}\n{failure.stderr}", file=sys.stderr)
+        return math.inf
+    return float(done.stdout.splitlines()[-1])
 
 
-def main(commit: str) -> None:
-    """Print both times, and their ratio."""
-    made = table(f"Since {commit}", "question", "seconds then", "now", "now / then")
+def main() -> None:
+    """Print both times and their ratio for each question, and the geometric mean of the ratios."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.since", description=__doc__)
+    parser.add_argument("commit")
+    parser.add_argument("--only", default="", metavar="WORD", help="questions whose name contains this")
+    parser.add_argument("--rounds", type=int, default=_ROUNDS, help="how often both are asked in turns")
+    parser.add_argument("--json", type=Path, help="a file for the numbers")
+    options = parser.parse_args()
+    made = table(f"Since {options.commit}", "question", "seconds then", "now", "now / then")
+    numbers: dict[str, tuple[float, float]] = {}
     with tempfile.TemporaryDirectory() as folder:
-        sources = unpacked(commit, Path(folder)), _ROOT / "src"
-        for name, (before, question) in _QUESTIONS.items():
-            rounds = [[seconds(source, before, question) for source in sources] for _ in range(_ROUNDS)]
+        sources = unpacked(options.commit, Path(folder)), _ROOT / "src"
+        chosen = {name: both for name, both in _QUESTIONS.items() if options.only in name}
+        for name, (before, question) in track(chosen.items(), "asking", total=len(chosen)):
+            rounds = [
+                [seconds(source, before, question) for source in sources] for _ in range(options.rounds)
+            ]
             then, now = (min(column) for column in zip(*rounds, strict=True))
+            numbers[name] = then, now
             made.add_row(name, f"{then:.3g}", f"{now:.3g}", f"{now / then:.2f}")
-    Console(width=100).print(made)
+    known = [now / then for then, now in numbers.values() if math.isfinite(now) and math.isfinite(then)]
+    mean = math.exp(sum(map(math.log, known)) / max(len(known), 1))
+    made.add_row(f"geometric mean of {len(known)}", "", "", f"{mean:.2f}")
+    Console(width=110).print(made)
+    if options.json:
+        options.json.write_text(json.dumps(numbers, indent=1))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main()
