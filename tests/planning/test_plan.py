@@ -335,6 +335,26 @@ def test_constant_columns_have_no_say():
 
 
 @pytest.mark.parametrize(
+    ("p", "places"),
+    [
+        # The last bits of these matrices differ with the kernels of BLAS: each of them ended in an error with some.
+        (40, [21, 35, 17, 11, 39, 37, 21, 23]),
+        (28, [10, 2, 22, 8, 16, 11, 24, 21, 26, 12]),
+        (26, [19, 15, 16, 3, 10, 1, 22]),
+    ],
+)
+def test_eigenvalues_that_coincide(p, places):
+    """Rows of an identity matrix: most columns are zeros, and most eigenvalues the same."""
+    features, responses = np.eye(p)[places], np.arange(float(len(places)))
+    plan = rs.plan(features, responses)
+    assert plan.best.batch_size == len(places)
+    found = refitted(
+        features / plan.data.scale, responses, plan.best.step, plan.best.epochs, 0.0, centred=True
+    )
+    assert plan.best.mean_square == pytest.approx(np.square(found).mean(), rel=1e-9)
+
+
+@pytest.mark.parametrize(
     ("arguments", "error", "words"),
     [
         ({"X": np.where(X > 4, np.nan, X)}, ValueError, "drop or impute"),
@@ -343,6 +363,8 @@ def test_constant_columns_have_no_say():
         ({"y": np.column_stack([Y, np.ones(24)])}, ValueError, r"y\[:, 1\] must not be the same"),
         ({"X": X[:1], "y": Y[:1]}, ValueError, "at least 3 rows"),
         ({"X": np.ones((24, 2))}, ValueError, "column that is not constant"),
+        ({"X": np.zeros((24, 2)), "intercept": False}, ValueError, "X must have an entry that is not zero"),
+        ({"X": rs.LeastSquares(np.zeros((24, 2)), Y), "y": None}, ValueError, "entry that is not zero"),
         ({"batch_sizes": [0]}, ValueError, "batch_sizes must be a whole number of at least 1"),
         ({"batch_sizes": []}, ValueError, "batch_sizes must be a list"),
         ({"steps": [1.5]}, ValueError, "steps must be a list of numbers above 0 and below 1"),

@@ -193,7 +193,12 @@ def test_a_run_that_starts_at_the_truth(recipe):
     tiny = case(5, 3, 2, step=0.2)
     star, noise = tiny.problem.beta_star, tiny.problem.noise
     training = every_order.Training(
-        tiny.problem.X, tiny.problem.y, [0.2, 0.2], star, recipe.get("penalty", 0.0), recipe.get("momentum", 0.0)
+        tiny.problem.X,
+        tiny.problem.y,
+        [0.2, 0.2],
+        star,
+        recipe.get("penalty", 0.0),
+        recipe.get("momentum", 0.0),
     )
     orders = every_order.permutations(range(5))
     runs = every_order.all_runs(training, [[(list(o[:3]), 3), (list(o[3:]), 2)] for o in orders])
