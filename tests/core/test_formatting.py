@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from reshuffle._core.formatting import factor, number, with_error
+from reshuffle._core.formatting import factor, significant, with_error
 
 FINITE = st.floats(-1e300, 1e300)
 PLAIN = st.floats(1e-4, 900_000.0) | st.floats(-900_000.0, -1e-4)
@@ -35,7 +35,7 @@ def read(text):
 @example(value=-0.0, digits=6)
 @example(value=9.9999999e-5, digits=3)
 def test_a_number_is_read_back(value, digits):
-    text = number(value, digits)
+    text = significant(value, digits)
     # Zeros before the point stand for digits that are not known.
     size = 10.0 ** (math.floor(math.log10(abs(value))) + 1 - digits) if value else 1.0
     assert abs(float(text) - value) <= 0.5000001 * max(last_digit(text), size)
@@ -45,7 +45,7 @@ def test_a_number_is_read_back(value, digits):
 
 @given(value=PLAIN, error=POSITIVE, digits=st.integers(1, 6))
 def test_no_exponent_between_a_ten_thousandth_and_a_million(value, error, digits):
-    assert "e" not in number(value, digits)
+    assert "e" not in significant(value, digits)
     assert "e" not in factor(abs(value))
     if 1e-4 <= error < 900_000:
         assert "e" not in with_error(value, error)
@@ -73,11 +73,11 @@ def test_a_value_and_its_error_are_read_back(value, error):
 
 @given(value=FINITE, error=st.sampled_from([0.0, math.inf]))
 def test_what_has_no_digits_of_an_error(value, error):
-    assert with_error(value, error) == number(value) + (" ± inf" if error else "")
+    assert with_error(value, error) == significant(value) + (" ± inf" if error else "")
 
 
 def test_what_is_no_number():
-    assert [number(one) for one in (math.inf, -math.inf, math.nan, 0.0, -0.0)] == [
+    assert [significant(one) for one in (math.inf, -math.inf, math.nan, 0.0, -0.0)] == [
         "inf",
         "-inf",
         "nan",

@@ -9,14 +9,17 @@ _DIGITS = 6
 """Significant digits of a value, at most: nobody reads more."""
 
 
-def number(value: float, digits: int = _DIGITS) -> str:
+def significant(value: float, digits: int = _DIGITS) -> str:
     """A number to so many significant digits, without an exponent from 1e-4 to 1e6.
 
-    >>> number(0.61478912), number(3001.4, 2), number(67.31, 2), number(1e-9), number(23456789.0), number(math.inf)
-    ('0.614789', '3000', '67', '1e-09', '2.34568e+07', 'inf')
+    >>> significant(0.61478912), significant(3001.4, 2), significant(67.31, 2)
+    ('0.614789', '3000', '67')
+    >>> significant(1e-9), significant(23456789.0), significant(math.inf)
+    ('1e-09', '2.34568e+07', 'inf')
     """
+    value = float(value)
     if not value or not math.isfinite(value):
-        return f"{abs(value) if not value else value:g}"
+        return f"{value if value else abs(value):g}"
     rounded = _rounded(value, digits)
     if not _LEAST <= abs(rounded) < _MOST:
         return f"{value:.{digits}g}"
@@ -30,7 +33,7 @@ def factor(value: float) -> str:
     >>> factor(67.31), factor(6.731), factor(67310.0)
     ('x67', 'x6.7', 'x67000')
     """
-    return f"x{number(value, 2)}"
+    return f"x{significant(value, 2)}"
 
 
 def with_error(value: float, error: float, sign: str = "±") -> str:
@@ -46,12 +49,13 @@ def with_error(value: float, error: float, sign: str = "±") -> str:
     >>> with_error(0.61478912, 9.7e-9), with_error(2.5, math.inf)
     ('0.614789 ± 9.7e-09', '2.5 ± inf')
     """
+    value, error = float(value), abs(float(error))
     if not error:
-        return number(value)
-    apart = f"{number(value)} {sign} {number(abs(error), 2)}"
+        return significant(value)
+    apart = f"{significant(value)} {sign} {significant(error, 2)}"
     if not (math.isfinite(value) and math.isfinite(error)):
         return apart
-    off = _rounded(abs(error), 2)
+    off = _rounded(error, 2)
     # That of the second digit; 10 has two, although it is one digit longer than the 9.99 that it was rounded from.
     last = off.adjusted() - 1
     if value and Decimal(value).adjusted() - last >= _DIGITS:
