@@ -1,6 +1,7 @@
 """A plan for training, against refits without each row, and against training itself."""
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -300,6 +301,37 @@ def test_the_recommendation_is_readable(planned):
     assert any("least squares" in line for line in lines)
     assert len(plan.table()) == len(plan.table(at_chosen_epoch=True)) == 2 + len(plan.batch_sizes)
     assert "test_error=" in repr(plan.best)
+
+
+def test_a_longer_training_that_is_better_by_less_than_a_thousandth_is_explained():
+    """A line says why it is not chosen, and there is none where nothing shown is better than the choice."""
+    reason = "  within 0.1% of the least test error, the shortest training is chosen"
+    data = rs.gaussian(200, 100, noise=1.0, seed=0)
+    seen = set()
+    for sizes in ([50, 100], [50, 200], [20, 100]):
+        plan = rs.plan(data.X, data.y, batch_sizes=sizes, epochs=200, verify=False)
+        least = min(one.test_error for one in (plan.best, *plan.runners_up))
+        assert plan.best.test_error <= 1.001 * least
+        is_beaten = least < plan.best.test_error
+        assert all(
+            one.epochs >= plan.best.epochs for one in plan.runners_up if one.test_error <= 1.001 * least
+        )
+        assert (repr(plan).splitlines()[-1] == reason) == (reason in repr(plan)) == is_beaten
+        seen.add(is_beaten)
+    assert seen == {True, False}
+
+
+def test_numbers_of_any_size_are_written_as_people_write_them():
+    """As in `3000 ± 180`, and factors such as x67: never with an exponent where none is needed."""
+    for size in (1.0, 30.0, 500.0):
+        plan = rs.plan(X, size * Y, batch_sizes=[4, 24], epochs=40, verify=False)
+        text = "\n".join([repr(plan), *plan.table(), *plan.table(at_chosen_epoch=True)])
+        assert not re.search(r"e\+0[0-5]", text), text
+        value, error = re.search(r"expected test error (\S+) ± (\S+),", text).groups()
+        unit = 10 ** (math.floor(math.log10(plan.standard_error)) - 1)
+        assert abs(float(value) - plan.test_error) <= unit
+        assert abs(float(error) - plan.standard_error) <= unit
+        assert len(value.partition(".")[2]) == len(error.partition(".")[2])
 
 
 def test_a_plan_for_the_mean_of_many_runs_has_no_spread():
