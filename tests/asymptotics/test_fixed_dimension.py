@@ -86,7 +86,7 @@ def test_the_risk_is_the_printed_sum_with_its_square():
 def test_infinitely_many_epochs_end_at_least_squares():
     problem = rs.gaussian(50, 4, seed=2)
     limit = fixed_dimension(problem, batches=5, alpha=0.5, start=np.ones(4))
-    assert limit.iterate(math.inf) == pytest.approx(np.linalg.lstsq(problem.X, problem.y)[0])
+    assert limit.iterate(math.inf) == pytest.approx(np.linalg.lstsq(problem.X, problem.y, rcond=None)[0])
     assert limit.iterate(0) == pytest.approx(np.ones(4))
 
 

@@ -1,6 +1,7 @@
 """A plan for training, against refits without each row, and against training itself."""
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -302,6 +303,37 @@ def test_the_recommendation_is_readable(planned):
     assert "test_error=" in repr(plan.best)
 
 
+def test_a_longer_training_that_is_better_by_less_than_a_thousandth_is_explained():
+    """A line says why it is not chosen, and there is none where nothing shown is better than the choice."""
+    reason = "  within 0.1% of the least test error, the shortest training is chosen"
+    data = rs.gaussian(200, 100, noise=1.0, seed=0)
+    seen = set()
+    for sizes in ([50, 100], [50, 200], [20, 100]):
+        plan = rs.plan(data.X, data.y, batch_sizes=sizes, epochs=200, verify=False)
+        least = min(one.test_error for one in (plan.best, *plan.runners_up))
+        assert plan.best.test_error <= 1.001 * least
+        is_beaten = least < plan.best.test_error
+        assert all(
+            one.epochs >= plan.best.epochs for one in plan.runners_up if one.test_error <= 1.001 * least
+        )
+        assert (repr(plan).splitlines()[-1] == reason) == (reason in repr(plan)) == is_beaten
+        seen.add(is_beaten)
+    assert seen == {True, False}
+
+
+def test_numbers_of_any_size_are_written_as_people_write_them():
+    """As in `3000 ± 180`, and factors such as x67: never with an exponent where none is needed."""
+    for size in (1.0, 30.0, 500.0):
+        plan = rs.plan(X, size * Y, batch_sizes=[4, 24], epochs=40, verify=False)
+        text = "\n".join([repr(plan), *plan.table(), *plan.table(at_chosen_epoch=True)])
+        assert not re.search(r"e\+0[0-5]", text), text
+        value, error = re.search(r"expected test error (\S+) ± (\S+),", text).groups()
+        unit = 10 ** (math.floor(math.log10(plan.standard_error)) - 1)
+        assert abs(float(value) - plan.test_error) <= unit
+        assert abs(float(error) - plan.standard_error) <= unit
+        assert len(value.partition(".")[2]) == len(error.partition(".")[2])
+
+
 def test_a_plan_for_the_mean_of_many_runs_has_no_spread():
     plan = rs.plan(X, Y, batch_sizes=[4, 8], epochs=40, of_run=False)
     assert not plan.spreads.any()
@@ -335,6 +367,26 @@ def test_constant_columns_have_no_say():
 
 
 @pytest.mark.parametrize(
+    ("p", "places"),
+    [
+        # The last bits of these matrices differ with the kernels of BLAS: each of them ended in an error with some.
+        (40, [21, 35, 17, 11, 39, 37, 21, 23]),
+        (28, [10, 2, 22, 8, 16, 11, 24, 21, 26, 12]),
+        (26, [19, 15, 16, 3, 10, 1, 22]),
+    ],
+)
+def test_eigenvalues_that_coincide(p, places):
+    """Rows of an identity matrix: most columns are zeros, and most eigenvalues the same."""
+    features, responses = np.eye(p)[places], np.arange(float(len(places)))
+    plan = rs.plan(features, responses)
+    assert plan.best.batch_size == len(places)
+    found = refitted(
+        features / plan.data.scale, responses, plan.best.step, plan.best.epochs, 0.0, centred=True
+    )
+    assert plan.best.mean_square == pytest.approx(np.square(found).mean(), rel=1e-9)
+
+
+@pytest.mark.parametrize(
     ("arguments", "error", "words"),
     [
         ({"X": np.where(X > 4, np.nan, X)}, ValueError, "drop or impute"),
@@ -343,6 +395,8 @@ def test_constant_columns_have_no_say():
         ({"y": np.column_stack([Y, np.ones(24)])}, ValueError, r"y\[:, 1\] must not be the same"),
         ({"X": X[:1], "y": Y[:1]}, ValueError, "at least 3 rows"),
         ({"X": np.ones((24, 2))}, ValueError, "column that is not constant"),
+        ({"X": np.zeros((24, 2)), "intercept": False}, ValueError, "X must have an entry that is not zero"),
+        ({"X": rs.LeastSquares(np.zeros((24, 2)), Y), "y": None}, ValueError, "entry that is not zero"),
         ({"batch_sizes": [0]}, ValueError, "batch_sizes must be a whole number of at least 1"),
         ({"batch_sizes": []}, ValueError, "batch_sizes must be a list"),
         ({"steps": [1.5]}, ValueError, "steps must be a list of numbers above 0 and below 1"),

@@ -60,7 +60,7 @@ def test_many_fixed_batches_have_a_threshold():
 
 def test_a_step_is_a_number_with_an_error():
     step = CriticalStep(0.5, 0.1, "estimate")
-    assert repr(step) == "0.5 +- 0.1 (estimate)"
+    assert repr(step) == "0.50 +- 0.10 (estimate)"
     assert f"{step:.3f}" == "0.500"
     assert math.isclose(step / 2, 0.25)
     again = pickle.loads(pickle.dumps(step))

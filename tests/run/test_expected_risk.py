@@ -187,6 +187,45 @@ def test_shuffled_samples_with_a_recipe_are_sampled_with_an_error_that_covers_th
     assert abs(float(found.total) - total) <= float(found.error) < 0.2 * total
 
 
+@pytest.mark.parametrize("recipe", [{}, {"momentum": 0.5}, {"penalty": 0.3}], ids=repr)
+def test_a_run_that_starts_at_the_truth(recipe):
+    """The mean before the first epoch is zero, beside which noise enters; against all orders of five samples."""
+    tiny = case(5, 3, 2, step=0.2)
+    star, noise = tiny.problem.beta_star, tiny.problem.noise
+    training = every_order.Training(
+        tiny.problem.X,
+        tiny.problem.y,
+        [0.2, 0.2],
+        star,
+        recipe.get("penalty", 0.0),
+        recipe.get("momentum", 0.0),
+    )
+    orders = every_order.permutations(range(5))
+    runs = every_order.all_runs(training, [[(list(o[:3]), 3), (list(o[3:]), 2)] for o in orders])
+    total, mean = every_order.expected_risk(training, runs, star, tiny.covariance, noise)
+    scheme, sampled = rs.SampleReshuffling(batch_size=3), {"method": "sampling", "rtol": 1e-2}
+    run = rs.descend(tiny.problem, scheme, 0.2, start=star, **sampled, **recipe)
+    assert run.second_moment_choice(2).taken == "centred maps"
+    found = run.expected_risk([0, 1, 2])
+    assert found.total[0] == 0
+    assert abs(found.mean[2] - mean) <= found.error[2]
+    assert abs(found.total[2] - total) <= found.error[2] < 0.2 * total
+    ends = runs @ np.concatenate([[1.0], training.y])
+    spread = run.covariance(2)
+    off = np.linalg.norm(spread.matrix - np.cov(ends.T, ddof=0))
+    assert 0 < off <= spread.error
+
+
+def test_a_run_that_starts_at_the_truth_without_noise_stays_there():
+    X = rs.gaussian(30, 4, seed=0).X
+    still = rs.LeastSquares(X, np.zeros(30), beta_star=np.zeros(4), noise=0.0)
+    for recipe in ({}, {"momentum": 0.5}):
+        run = rs.descend(still, rs.SampleReshuffling(batch_size=4), step=0.02, **recipe)
+        assert (run.expected_risk([0, 1, 10, math.inf]).total == 0).all()
+        assert (run.covariance([1, 10]).matrix == 0).all()
+        assert run.mean_square_stability().converges
+
+
 @pytest.mark.slow
 def test_too_many_batches_are_sampled():
     problem = rs.gaussian(60, 5, noise=0.5, seed=2)

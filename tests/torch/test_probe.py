@@ -1,5 +1,7 @@
 """Linear probes on frozen backbones against really training their heads."""
 
+from itertools import permutations
+
 import numpy as np
 import pytest
 import torch
@@ -56,6 +58,25 @@ def test_a_head_trained_in_order_is_predicted(dtype, atol, settings):
     inputs, labels = fresh.dataset.tensors
     hits = (head(frozen(inputs)).argmax(dim=1) == labels).double().mean()
     assert made.accuracy(run, [0, 4], fresh)[1] == pytest.approx(float(hits))
+
+
+def test_accuracy_is_that_of_the_mean_iterate():
+    """Not the mean of the accuracies of single runs, which is lower: against all 720 orders of six samples."""
+    generator = torch.Generator().manual_seed(3)
+    labels = torch.arange(6) % 3
+    inputs = torch.eye(3, dtype=torch.float64)[labels] + 0.3 * torch.randn(6, 3, generator=generator)
+    made = probe(torch.nn.Identity(), DataLoader(TensorDataset(inputs, labels), batch_size=2))
+    X, y, heads = made.problem.X, made.problem.y, []
+    for order in permutations(range(6)):
+        weights = np.zeros((4, 3))
+        for batch in np.split(np.array(order), 3):
+            weights -= 0.9 * X[batch].T @ (X[batch] @ weights - y[batch]) / 2
+        heads.append(weights)
+    single = np.mean([((X @ head).argmax(axis=1) == labels.numpy()).mean() for head in heads])
+    of_mean = ((X @ np.mean(heads, axis=0)).argmax(axis=1) == labels.numpy()).mean()
+    found = float(made.accuracy(rs.descend(made.problem, rs.SampleReshuffling(batch_size=2), step=0.9), 1))
+    assert found == pytest.approx(of_mean)
+    assert found > single + 0.05
 
 
 @pytest.mark.slow

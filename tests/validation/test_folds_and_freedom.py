@@ -112,7 +112,7 @@ def test_flow_is_ridge_to_a_percent_or_so():
 
 def test_mallows_cp_and_its_noise():
     run = rs.descend(rs.LeastSquares(DATA.X, DATA.y), rs.FullBatch(), step=0.1)
-    fit = DATA.X @ np.linalg.lstsq(DATA.X, DATA.y)[0]
+    fit = DATA.X @ np.linalg.lstsq(DATA.X, DATA.y, rcond=None)[0]
     variance = np.square(DATA.y - fit).sum() / 24
     want = np.square(DATA.y - DATA.X @ run.iterate(7)).mean() + 2 * variance * run.degrees_of_freedom(7) / 30
     assert math.isclose(run.mallows_cp(7), want, rel_tol=1e-10)

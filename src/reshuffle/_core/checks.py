@@ -12,6 +12,7 @@ import numpy as np
 import scipy.linalg
 
 from reshuffle._core import AnyArray, FloatArray, foreign
+from reshuffle._core.numerics import eigenvalue
 
 _DROP_ROWS = "drop or impute such rows first"
 
@@ -298,7 +299,7 @@ def semidefinite(name: str, matrix: FloatArray) -> FloatArray:
     try:
         scipy.linalg.cholesky(symmetric + slack * np.eye(len(matrix)), check_finite=False)
     except scipy.linalg.LinAlgError:
-        smallest = size * float(scipy.linalg.eigvalsh(symmetric, subset_by_index=[0, 0])[0])
+        smallest = size * eigenvalue(symmetric, 0)
         raise ValueError(
             f"{name} must be positive semidefinite, but its smallest eigenvalue is {smallest:.6g}."
         ) from None

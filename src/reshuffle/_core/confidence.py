@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 import scipy.special
 
-from reshuffle._core import FloatArray
+from reshuffle._core import FloatArray, formatting
 from reshuffle._core.numerics import norms
 
 ErrorKind: TypeAlias = Literal["exact", "bound", "three standard errors", "estimate"]
@@ -47,16 +47,18 @@ def with_largest_error(shape: tuple[int, ...], error: FloatArray, kind: ErrorKin
     ('of shape (2,) +- 0.5 at most (estimate)', 'of shape (3,)')
     """
     largest = float(np.max(error, initial=0.0))
-    return f"of shape {shape}" + (f" +- {largest:.2g} at most ({kind})" if largest else "")
+    return f"of shape {shape}" + (
+        f" +- {formatting.significant(largest, 2)} at most ({kind})" if largest else ""
+    )
 
 
 def with_error(value: FloatArray | float, error: FloatArray | float, kind: ErrorKind = "exact") -> str:
     """A number in words, with its error where there is one.
 
     >>> with_error(2.0, 0.0), with_error(2.0, 0.0123, "bound")
-    ('2', '2 +- 0.012 (bound)')
+    ('2', '2.000 +- 0.012 (bound)')
     """
-    return f"{float(value):.6g}" + (f" +- {float(error):.2g} ({kind})" if error else "")
+    return formatting.with_error(float(value), float(error), "+-") + (f" ({kind})" if error else "")
 
 
 MOST_GROUPS = 16

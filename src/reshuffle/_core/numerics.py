@@ -150,6 +150,18 @@ def graded_svd(matrix: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     return left, np.asarray(values * (scales[0] / scales[1])), right
 
 
+def eigenvalue(matrix: FloatArray, number: int) -> float:
+    """One eigenvalue of a symmetric matrix, counted from the smallest, or from the largest if negative.
+
+    All of them are computed: LAPACK's bisection for a single one, `subset_by_index`, takes four fifths of the time,
+    but fails where eigenvalues coincide up to rounding ("Internal Error", for 110 of 4000 such matrices).
+
+    >>> round(eigenvalue(np.array([[2.0, 1.0], [1.0, 2.0]]), -1), 12)
+    3.0
+    """
+    return float(scipy.linalg.eigvalsh(matrix, driver="evd")[number])
+
+
 def root_mean_square(values: FloatArray) -> float:
     """The square root of the mean square; 0 of nothing.
 

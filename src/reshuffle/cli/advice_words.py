@@ -18,7 +18,6 @@ _EQUAL = 1e-3
 _WORTH_IT = 0.01
 """Shares of the test error for which one might leave training alone."""
 _RUNNERS_UP = 3
-_HUGE = 1e7
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,18 +71,6 @@ class Choice:
     penalty: float = 0.0
 
 
-def about(value: float, error: float) -> str:
-    """A number with its error, both to the second digit of the error, without powers of ten where it can be.
-
-    >>> about(2987.3, 178.2), about(0.48123, 0.0311), about(1e-9, 2e-11), about(3.0, 0.0)
-    ('2990 ± 180', '0.481 ± 0.031', '1e-09 ± 2e-11', '3')
-    """
-    if not (0 < error < math.inf) or not 1 / _HUGE < abs(value) < _HUGE:
-        return uncertain(value, error)
-    decimals = 1 - math.floor(math.log10(error))
-    return " ± ".join(f"{round(one, decimals):.{max(decimals, 0)}f}" for one in (value, error))
-
-
 def against(value: float, base: float) -> str:
     """By how much a test error is above another, in words or per cent.
 
@@ -95,7 +82,7 @@ def against(value: float, base: float) -> str:
     if abs(value - base) <= _EQUAL * base or base <= 0:
         return "the same" if abs(value - base) <= _EQUAL * abs(base) else "worse"
     share = value / base - 1
-    return f"{100 * share:+.1f}%" if share < 10 else f"{value / base:.3g} times"
+    return f"{100 * share:+.1f}%" if share < 10 else f"{number(value / base, 3)} times"
 
 
 def root(mean_square: float, error: float) -> tuple[float, float]:
@@ -108,10 +95,10 @@ def recommendation(advice: Advice) -> str:
     """What to do, and what to expect, in one sentence."""
     best = advice.plan.best
     extras = f" momentum {best.momentum:g}," * bool(best.momentum)
-    extras += f" weight decay {best.penalty:.3g}," * bool(best.penalty)
+    extras += f" weight decay {number(best.penalty, 3)}," * bool(best.penalty)
     rows, plural = batches(advice.plan, best.batch_size), "s" * (best.epochs != 1)
     return (
-        f"Train with {rows}, learning rate {best.step:.3g},{extras} for {best.epochs} epoch{plural}; "
+        f"Train with {rows}, learning rate {number(best.step, 3)},{extras} for {best.epochs} epoch{plural}; "
         f"expect {_expectation(advice)}."
     )
 
@@ -123,17 +110,18 @@ def batches(plan: "rs.Plan", size: int) -> str:
 
 def _expectation(advice: Advice) -> str:
     best = advice.plan.best
+    square = uncertain(best.test_error, best.standard_error)
     if advice.is_single:
         name, deviation = shown(advice.data.targets[0]), float(advice.deviations[0])
         return (
-            f"a test error of {about(*root(best.test_error, best.standard_error))} (RMSE; {name} has a standard "
-            f"deviation of {deviation:.4g}), a mean square of {about(best.test_error, best.standard_error)}"
+            f"a test error of {uncertain(*root(best.test_error, best.standard_error))} (RMSE; {name} has a "
+            f"standard deviation of {number(deviation, 4)}), a mean square of {square}"
         )
-    words = f"{about(best.test_error, best.standard_error)} of the variance of the targets to be left as test error"
+    words = f"{square} of the variance of the targets to be left as test error"
     if advice.of_targets is None or advice.errors_of_targets is None:
         return words
     each = [
-        f"{shown(name)} {about(*root(float(square), float(error)))}"
+        f"{shown(name)} {uncertain(*root(float(square), float(error)))}"
         for name, square, error in zip(
             advice.data.targets, advice.of_targets, advice.errors_of_targets, strict=True
         )
@@ -152,8 +140,8 @@ def remarks(advice: Advice) -> list[str]:
     lines = [
         advice.data.describe(),
         recommendation(advice),
-        f"The largest safe learning rate for such batches is {safe:.3g}; this one is {best.share:.3g} of it. "
-        f"Without training: {', '.join(simple)}.",
+        f"The largest safe learning rate for such batches is {number(safe, 3)}; this one is "
+        f"{number(best.share, 3)} of it. Without training: {', '.join(simple)}.",
     ]
     simplest = min((plan.least_squares, plan.ridge), key=lambda fit: fit.mean_square)
     if simplest.mean_square < (1 - _WORTH_IT) * best.test_error:
@@ -175,7 +163,7 @@ def _kept(advice: Advice, promise: "KeptPromise") -> str:
         (promise.promised, promise.promised_error),
     )
     achieved, expected = (
-        about(*(root(*pair) if advice.is_single else pair))
+        uncertain(*(root(*pair) if advice.is_single else pair))
         if math.isfinite(pair[1])
         else _value(advice, pair[0])
         for pair in pairs

@@ -192,7 +192,7 @@ def _notes(curves: list[Curve]) -> list[str]:
     ]
     notes += [
         f"{_label(curve)}: the search for the best epoch ended early; the risk may be smaller by up to "
-        f"{curve.best.error:.2g} elsewhere."
+        f"{number(curve.best.error, 2)} elsewhere."
         for curve in open_
         if curve.best is not None
     ]

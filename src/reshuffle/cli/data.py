@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from reshuffle.cli import samples, tables
 from reshuffle.cli.complaints import InputError
 from reshuffle.cli.options import ProblemOptions
+from reshuffle.cli.output import number
 from reshuffle.cli.samples import Samples
 from reshuffle.cli.tables import shown
 
@@ -181,16 +182,16 @@ def missing(X: "FloatArray", y: "FloatArray") -> list[str]:
         without, with_ = _smallest_losses(X, y)
         if with_ is not None:
             lines.append(
-                f"There is no intercept: the training loss stays above {without:.4g}; "
-                f"with --intercept, above {with_:.4g}."
+                f"There is no intercept: the training loss stays above {number(without, 4)}; "
+                f"with --intercept, above {number(with_, 4)}."
             )
     elif not ((np.ptp(X, axis=0) == 0) & (sizes > 0)).any():
         lines.append("There is no intercept; --intercept adds one.")
     moving = sizes[sizes > 0]
     if moving.size and moving.max() > _UNEQUAL * moving.min():
         lines.append(
-            f"Features differ in size by a factor of {moving.max() / moving.min():.2g}, so that no step suits all "
-            "of them; --standardize makes them alike."
+            f"Features differ in size by a factor of {number(moving.max() / moving.min(), 2)}, so that no step "
+            "suits all of them; --standardize makes them alike."
         )
     return lines
 

@@ -159,7 +159,9 @@ def number(value: float, digits: int = 6) -> str:
     >>> number(0.61478912), number(float("inf")), number(float("nan"))
     ('0.614789', 'inf', '-')
     """
-    return "-" if math.isnan(value) else f"{value:.{digits}g}"
+    from reshuffle._core.formatting import significant
+
+    return "-" if math.isnan(value) else significant(value, digits)
 
 
 def uncertain(value: float, error: float) -> str:
@@ -168,13 +170,13 @@ def uncertain(value: float, error: float) -> str:
     >>> uncertain(0.61478912, 0.0), uncertain(0.61478912, 0.0012), uncertain(123456.7, 30.0)
     ('0.614789', '0.6148 ± 0.0012', '123457 ± 30')
     """
+    from reshuffle._core.formatting import with_error
+
     if not error or not math.isfinite(value):
         return number(value)
     if not math.isfinite(error):
         return "unknown"
-    size = math.floor(math.log10(abs(value))) if value else math.floor(math.log10(error))
-    digits = size - math.floor(math.log10(error)) + 2
-    return f"{number(value, min(max(digits, 1), 6))} ± {error:.2g}"
+    return with_error(value, error)
 
 
 def _print(answer: Answer, options: OutputOptions) -> None:

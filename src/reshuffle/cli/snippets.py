@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reshuffle.cli.advice_data import AdviceData
+from reshuffle.cli.output import number
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ def torch_program(data: AdviceData, numbers: Numbers, test: str | None) -> str:
         f"optimizer = torch.optim.SGD(model.parameters(), lr={_text(numbers.learning_rate)}{extras})",
         f"for epoch in range({numbers.epochs}):",
         "    for x, answer in batches:",
-        f"        # nn.MSELoss() is {2 / t:.3g} times this: with it, take {', '.join(halves)}.",
+        f"        # nn.MSELoss() is {number(2 / t, 3)} times this: with it, take {', '.join(halves)}.",
         "        loss = (model(x) - answer).square().sum(dim=1).mean() / 2",
         "        optimizer.zero_grad()",
         "        loss.backward()",

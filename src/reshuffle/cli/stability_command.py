@@ -18,7 +18,7 @@ from reshuffle.cli.options import (
     Schemes,
     Visiting,
 )
-from reshuffle.cli.output import Answer, number
+from reshuffle.cli.output import Answer, uncertain
 from reshuffle.cli.terminal import Series
 
 if TYPE_CHECKING:
@@ -97,6 +97,11 @@ class Threshold:
         """How far the step may be off: 0 unless it was searched for with drawn orders or approximate means."""
         return float(getattr(self.step, "error", 0.0))
 
+    @property
+    def share(self) -> float:
+        """That error, relative to the step."""
+        return self.error / self.step if self.step else 0.0
+
 
 def _on_data(problem: Any, visitings: list[Visiting], asked: dict[str, Any]) -> list[Threshold]:
     """One scheme after the other: what cannot be answered says why, unless nothing can."""
@@ -114,12 +119,6 @@ def _on_data(problem: Any, visitings: list[Visiting], asked: dict[str, Any]) -> 
     if failures and len(failures) == len(found):
         raise failures[0]
     return found
-
-
-def _off(value: float, threshold: Threshold) -> str:
-    """By how much a threshold that was searched for may be off."""
-    share = threshold.error / threshold.step if threshold.step else 0.0
-    return f" ± {share * value:.2g}" if share else ""
 
 
 def _in_the_limit(aspect: float, names: list[str], counts: list[int]) -> list[Threshold]:
@@ -156,7 +155,7 @@ def _answer(where: str, described: dict[str, Any], remarks: list[str], found: li
             [
                 one.name,
                 str(one.batches),
-                *("-" if value is None else number(value) + _off(value, one) for value in (step, alpha)),
+                *("-" if value is None else uncertain(value, one.share * value) for value in (step, alpha)),
             ]
             for one, step, alpha in zip(found, steps, alphas, strict=True)
         ],

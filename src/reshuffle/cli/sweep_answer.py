@@ -135,7 +135,7 @@ def _picture(found: "Dataset", ranked: "DataArray", points: list[str]) -> "Pictu
     if has_curves:
         step = found[x].values[where[-1]]
         plotting.sweep_curves(ranked, by=y, ax=axes[1], **{x: step}, **others)
-        axes[1].set_title(f"{x} {step:.3g}", fontsize=9)
+        axes[1].set_title(f"{x} {number(step, 3)}", fontsize=9)
     return made
 
 

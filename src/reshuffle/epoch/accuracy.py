@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from reshuffle._core import FloatArray, checks
+from reshuffle._core.formatting import significant
 from reshuffle.errors import AccuracyWarning, BudgetError
 
 CALL = 2e5
@@ -128,7 +129,7 @@ def warn_of_no_answer(epochs: FloatArray, answers: FloatArray, errors: FloatArra
         worst = np.unravel_index(np.argmax(np.where(unknown, errors, -1.0)), errors.shape)
         _warn(
             f"the mean over orders is known too poorly for the risk after {epochs[worst]:g} epochs, "
-            f"{answers[worst]:.3g} with an error of {errors[worst]:.3g}; "
+            f"{significant(answers[worst], 3)} with an error of {significant(errors[worst], 3)}; "
             "try a smaller rtol, a larger budget, a smaller step or fewer epochs."
         )
 

@@ -1,8 +1,9 @@
 """One epoch as the user sees it: Z, Xtilde, Pi_b and the mean map, in the coordinates of the problem."""
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -46,6 +47,10 @@ class Epoch:
 
     def __repr__(self) -> str:
         return f"Epoch({self.scheme}, step={self.step:g}, method={self.accuracy.method!r})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The attributes, for pickles and copies: maps and modes follow from them, and keep functions."""
+        return {attribute.name: getattr(self, attribute.name) for attribute in fields(self)}
 
     def output(self, number: int) -> "Epoch":
         """The epoch of one output alone, that of this `number`, from 0."""

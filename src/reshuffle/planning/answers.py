@@ -11,6 +11,7 @@ import numpy as np
 
 from reshuffle._core import FloatArray
 from reshuffle._core.confidence import ErrorKind
+from reshuffle._core.formatting import significant, with_error
 from reshuffle.errors import AccuracyWarning, BudgetError
 
 REFUSALS = (ValueError, TypeError, ArithmeticError, BudgetError)
@@ -46,7 +47,7 @@ class Answer:
         return not bool(np.isnan(self.value).any())
 
     def text(self, place: int = 0, infinite: str = "diverges") -> str:
-        """One of the entries in words: four digits, with an error that would show in them, a word or `?`.
+        """One of the entries in words: four digits, or as many as a visible error leaves; a word or `?`.
 
         >>> [Answer(np.asarray(value)).text() for value in (0.123456, math.inf, math.nan)]
         ['0.1235', 'diverges', '?']
@@ -59,7 +60,7 @@ class Answer:
             return "?"
         if math.isinf(value):
             return infinite
-        return f"{value:.4g}" + (f" ± {error:.2g}" if error > _UNSEEN * abs(value) else "")
+        return with_error(value, error) if error > _UNSEEN * abs(value) else significant(value, 4)
 
 
 Result = TypeVar("Result")

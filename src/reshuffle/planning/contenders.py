@@ -12,13 +12,11 @@ from reshuffle.errors import AccuracyWarning
 from reshuffle.planning.answers import REFUSALS
 from reshuffle.planning.mean_steps_left_out import LeftOutCurve, Spectrum, averaged
 from reshuffle.planning.spread_estimate import SpreadEstimate
-from reshuffle.planning.training_plan import PlannedRecipe
+from reshuffle.planning.training_plan import EQUAL, PlannedRecipe
 from reshuffle.run import Run, descend
 from reshuffle.schemes import FullBatch
 from reshuffle.schemes.base import Scheme, Shuffle, Unit
 
-_EQUAL = 1e-3
-"""Shares by which leave-one-out may differ and counts as equal: then the shorter training wins."""
 _LOOKS = 5
 """Recipes that are looked at closely at most, for each momentum."""
 _AFFORDABLE = 1e8
@@ -216,7 +214,7 @@ class Contest:
 
 def _sorted(recipes: Sequence[PlannedRecipe]) -> list[PlannedRecipe]:
     """The best first: of those that count as equal to the least, the one that is done first."""
-    limit = (1 + _EQUAL) * min(recipe.test_error for recipe in recipes)
+    limit = (1 + EQUAL) * min(recipe.test_error for recipe in recipes)
 
     def key(recipe: PlannedRecipe) -> tuple[float, ...]:
         error = recipe.test_error
@@ -227,7 +225,7 @@ def _sorted(recipes: Sequence[PlannedRecipe]) -> list[PlannedRecipe]:
 
 def _first(errors: FloatArray) -> int:
     """The first of those that count as equal to the least."""
-    return int(np.argmax(errors <= (1 + _EQUAL) * errors.min()))
+    return int(np.argmax(errors <= (1 + EQUAL) * errors.min()))
 
 
 def _over_outputs(mean_squares: FloatArray) -> FloatArray:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from reshuffle._core import FloatArray
+from reshuffle._core.formatting import significant
 from reshuffle.planning.spread_test import SpreadTest
 
 _SHOWN = 5
@@ -38,7 +39,7 @@ class FitPart:
     sentence: str
 
     def __repr__(self) -> str:
-        return f"FitPart({self.name!r}, share={self.share:.3g}, size={self.size:.3g})"
+        return f"FitPart({self.name!r}, share={significant(self.share, 3)}, size={significant(self.size, 3)})"
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,7 @@ class Explanation:
             return "the fit is the least-squares solution"
         guessed = "" if self.epochs_were_given else " (which fit best)"
         after = f"after {self.epochs:g} epochs{guessed}" if math.isfinite(self.epochs) else "in the limit"
-        return f"the predictions are {self.size:.4g} away from those of least squares {after}:"
+        return f"the predictions are {significant(self.size, 4)} away from those of least squares {after}:"
 
     @property
     def _remarks(self) -> list[str]:
@@ -134,7 +135,8 @@ class Explanation:
         )
         if self.unseen:
             remarks.append(
-                f"  beyond that the parameters differ by {self.unseen:.3g} in directions that no row of X sees."
+                f"  beyond that the parameters differ by {significant(self.unseen, 3)} in directions that no row "
+                "of X sees."
             )
         return remarks
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from reshuffle._core import FloatArray
+from reshuffle._core.formatting import factor, significant
 from reshuffle.run import Run
 from reshuffle.run.estimated_steps import CriticalStep
 
@@ -28,7 +29,8 @@ class ScalingRule:
     distances: FloatArray
 
     def __repr__(self) -> str:
-        return f"ScalingRule(step={self.step:.4g}, distance={self.distance:.3g}{self._fate})"
+        step, distance = significant(self.step, 4), significant(self.distance, 3)
+        return f"ScalingRule(step={step}, distance={distance}{self._fate})"
 
     @property
     def _fate(self) -> str:
@@ -82,16 +84,16 @@ class Match:
         """The match and the two rules, a line each."""
         rows = self.original.scheme.sizes(self.original.problem.n).max()
         lines = [
-            f"from batches of {rows} to {self.batch_size}, step {self.original.step:.4g}, "
+            f"from batches of {rows} to {self.batch_size}, step {significant(self.original.recipe.at(0).step, 4)}, "
             f"compared at epochs {self.epochs[0]:g} to {self.epochs[-1]:g}",
             f"{'rule':<12}{'step':>11}{'distance':>11}",
-            f"{'nearest':<12}{self.step:>11.4g}{self.distance:>11.2%}",
+            f"{'nearest':<12}{significant(self.step, 4):>11}{_share(self.distance):>11}",
         ]
         for name, rule in (("linear", self.linear), ("square root", self.square_root)):
             fate = "" if rule.converges else "  diverges"
-            lines.append(f"{name:<12}{rule.step:>11.4g}{_share(rule.distance):>11}{fate}")
-        return [*lines, f"converges below {float(self.critical_step):.4g}"]
+            lines.append(f"{name:<12}{significant(rule.step, 4):>11}{_share(rule.distance):>11}{fate}")
+        return [*lines, f"converges below {significant(float(self.critical_step), 4)}"]
 
 
 def _share(distance: float) -> str:
-    return f"{distance:.2%}" if distance < 100 else f"{distance:.1e}"
+    return f"{distance:.2%}" if distance < 100 else factor(distance)

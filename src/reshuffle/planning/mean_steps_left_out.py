@@ -24,7 +24,7 @@ import numpy as np
 import scipy.linalg
 
 from reshuffle._core import AnyArray, FloatArray, IntArray
-from reshuffle._core.numerics import norms
+from reshuffle._core.numerics import eigenvalue, norms
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.outputs import beside
 from reshuffle.schemes.base import Scheme
@@ -111,8 +111,7 @@ class Spectrum:
             rows = self.rows(members)
             whitened = rows * (np.sqrt(np.square(rows).sum(axis=1) / n)[:, np.newaxis] / np.sqrt(self.values))
             total += whitened.T @ whitened
-        top = len(total) - 1
-        return float(scipy.linalg.eigvalsh(total, subset_by_index=[top, top], check_finite=False)[0])
+        return eigenvalue(total, -1)
 
     def safe_step(self, scheme: Scheme, penalty: float = 0.0) -> float:
         """A step below which single runs converge in the mean square, if batches of m rows are drawn afresh.

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from reshuffle._core import FloatArray, checks
+from reshuffle._core.formatting import significant
 from reshuffle.epoch.epoch import Epoch
 from reshuffle.errors import UnsupportedError
 from reshuffle.planning.explained_fit import Explanation, FitPart, ModeLeft, modes_left
@@ -250,7 +251,8 @@ def _of_noise(spread: SpreadTest) -> str:
     if not float(spread.expected.value):
         fits = "" if spread.is_plausible else ", so that this fit was not trained this way"
         return f"beside what such training gives, which is not random{fits}"
-    chance = f"{spread.probability:.2g}" if spread.probability < 0.01 else f"{spread.probability:.0%}"
+    odds = spread.probability
+    chance = significant(odds, 2) if odds < 0.01 else f"{odds:.0%}"
     word = "plausible" if spread.is_plausible else "this fit was trained differently"
-    size = f"{spread.deviations:.2g} times its usual size"
+    size = f"{significant(spread.deviations, 2)} times its usual size"
     return f"noise from shuffling, {size}; {chance} of such runs have more: {word}"

@@ -117,3 +117,5 @@ def _require_something_to_learn(X: FloatArray, y: FloatArray, intercept: bool) -
         raise ValueError(
             "X must have a column that is not constant, but all of them are; check the features."
         )
+    if not X.any():
+        raise ValueError("X must have an entry that is not zero, but all of them are; check the features.")

@@ -8,6 +8,7 @@ import scipy.linalg
 import scipy.special
 
 from reshuffle._core import FloatArray
+from reshuffle._core.formatting import significant
 from reshuffle.planning.answers import Answer, Found, ask
 from reshuffle.run import Run
 
@@ -62,11 +63,10 @@ class SpreadTest:
 
     def __repr__(self) -> str:
         if not self.expected.is_known:
-            return f"SpreadTest(distance={self.distance:.3g}, spread unknown: {self.expected.reason})"
+            return f"SpreadTest(distance={significant(self.distance, 3)}, spread unknown: {self.expected.reason})"
         word = "plausible" if self.is_plausible else "not plausible"
-        return (
-            f"SpreadTest({self.deviations:.3g} times the spread, probability={self.probability:.2g}: {word})"
-        )
+        size, chance = significant(self.deviations, 3), significant(self.probability, 2)
+        return f"SpreadTest({size} times the spread, probability={chance}: {word})"
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,11 +7,15 @@ from typing import Any
 import numpy as np
 
 from reshuffle._core import FloatArray
+from reshuffle._core.formatting import factor, significant, with_error
 from reshuffle.planning.prepared_data import PreparedData
 from reshuffle.run import Run, critical_step
 from reshuffle.run.estimated_steps import CriticalStep
 from reshuffle.schemes.base import Scheme
 from reshuffle.validation.leave_one_out import weights_of
+
+EQUAL = 1e-3
+"""Shares by which test errors may differ and count as equal: then the shorter training wins."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +61,7 @@ class PlannedRecipe:
 
     @property
     def test_error(self) -> float:
-        """What is expected on new rows, mean_square + spread: the plan is for the smallest."""
+        """What is expected on new rows, mean_square + spread: the plan is for the smallest, up to a thousandth."""
         return self.mean_square + self.spread
 
     @property
@@ -69,10 +73,10 @@ class PlannedRecipe:
     def words(self) -> str:
         """In words, as one would tell somebody."""
         extras = [f"momentum {self.momentum:g}"] if self.momentum else []
-        extras += [f"weight decay {self.penalty:.3g}"] if self.penalty else []
+        extras += [f"weight decay {significant(self.penalty, 3)}"] if self.penalty else []
         beside = f", {', '.join(extras)}" if extras else ""
         epochs = f"{self.epochs} epoch{'s' if self.epochs != 1 else ''}"
-        return f"batches of {self.batch_size}, step {self.step:.3g}{beside}, {epochs}"
+        return f"batches of {self.batch_size}, step {significant(self.step, 3)}{beside}, {epochs}"
 
     def __repr__(self) -> str:
         return f"PlannedRecipe({self.words()}: test_error={self.test_error:.6g}, {self.method})"
@@ -103,8 +107,10 @@ class Plan:
     Attributes
     ----------
     best : PlannedRecipe
+        Of all recipes whose test error is within a thousandth of the smallest, the one with the fewest epochs.
     runners_up : tuple of PlannedRecipe
-        The best of every other batch size, penalty and momentum, in ascending order of what they promise.
+        The best of every other batch size, penalty and momentum, ranked in the same way: one that is longer may
+        have a test error below that of `best`, by less than a thousandth.
     run : Run
         The best recipe on the prepared data, ready for questions. It takes the means of centred rows for given, so
         that its own `leave_one_out` is smaller than `mean_square`: much smaller, where columns are as many as rows.
@@ -213,20 +219,22 @@ class Plan:
         safe = best.step / best.share
         lines = [
             f"train with {best.words()}",
-            f"  expected test error {best.test_error:.4g} ± {best.standard_error:.2g}, "
+            f"  expected test error {with_error(best.test_error, best.standard_error)}, "
             f"leaving out each of {n} rows ({best.method})",
         ]
         if best.spread:
-            lines.append(f"    of which {best.spread:.2g} is the spread of single runs")
+            lines.append(f"    of which {significant(best.spread, 2)} is the spread of single runs")
         lines += [
-            f"  the step is {best.share:.3g} of the largest that is safe, {safe:.3g}",
+            f"  the step is {significant(best.share, 3)} of the largest that is safe, {significant(safe, 3)}",
         ]
         for fit in (self.least_squares, self.ridge):
             above = _above(fit.mean_square, best.test_error)
-            lines.append(f"  {fit.name}: {fit.mean_square:.4g} ({above})")
+            lines.append(f"  {fit.name}: {significant(fit.mean_square, 4)} ({above})")
         for other in self.runners_up[:2]:
             above = _above(other.test_error, best.test_error)
-            lines.append(f"  next: {other.words()}: {other.test_error:.4g} ({above})")
+            lines.append(f"  next: {other.words()}: {significant(other.test_error, 4)} ({above})")
+        if any(other.test_error < best.test_error for other in self.runners_up[:2]):
+            lines.append(f"  within {EQUAL:.1%} of the least test error, the shortest training is chosen")
         return "\n".join(lines)
 
 
@@ -235,4 +243,4 @@ def _above(value: float, base: float) -> str:
     if not np.isfinite(value):
         return "diverges"
     share = value / base - 1 if base > 0 else 0.0
-    return f"{100 * share:+.2f}%" if abs(share) < 10 else f"x{value / base:.1e}"
+    return f"{100 * share:+.2f}%" if abs(share) < 10 else factor(value / base)

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from reshuffle._core.formatting import significant
 from reshuffle.planning import Explanation, Match, Plan, SchemeComparison
 from reshuffle.plotting.epoch_pictures import curve
 from reshuffle.plotting.picture_style import COLOURS, axes, plain
@@ -79,7 +80,8 @@ def step_match(match: Match, *, ax: "Axes | None" = None) -> "Axes":
         ("square root", match.square_root.step, match.square_root.distances),
     )
     for colour, (name, step, distances) in zip(COLOURS, rules, strict=False):
-        label = f"{name} rule, step {step:.3g}" if name != "nearest" else f"nearest, step {step:.3g}"
+        rule = name if name == "nearest" else f"{name} rule"
+        label = f"{rule}, step {significant(step, 3)}"
         curve(match.epochs, distances, label=label, colour=colour, ax=ax)
     ax.set_xscale("log")
     ax.set_yscale("log")
@@ -143,7 +145,7 @@ def plan_map(plan: Plan, *, at_chosen_epoch: bool = False, ax: "Axes | None" = N
     above = 100 * (errors / least - 1) if least > 0 else errors - least
     ax.imshow(np.log10(np.clip(above, 1e-2, 1e3)), cmap="cividis_r", aspect="auto", vmin=-2.0, vmax=3.0)
     for (row, column), value in np.ndenumerate(above):
-        words = f"{value:.2g}" if value < 1e3 else f"{value:.0e}"
+        words = significant(value, 2)
         dark = "white" if value > _DARK else "black"
         ax.annotate(words, (column, row), ha="center", va="center", fontsize=7, color=dark)
     ring = (
@@ -151,7 +153,7 @@ def plan_map(plan: Plan, *, at_chosen_epoch: bool = False, ax: "Axes | None" = N
         int(np.argmin(np.abs(plan.batch_sizes - plan.best.batch_size))),
     )
     ax.plot(*ring, marker="o", markersize=24, markerfacecolor="none", markeredgecolor=COLOURS[1])
-    ax.set_xticks(range(len(plan.shares)), [f"{share:.2g}" for share in plan.shares], fontsize=8)
+    ax.set_xticks(range(len(plan.shares)), [significant(share, 2) for share in plan.shares], fontsize=8)
     ax.set_yticks(range(len(plan.batch_sizes)), [f"{size:g}" for size in plan.batch_sizes])
     when = f"after {plan.best.epochs} epochs" if at_chosen_epoch else "at the best epoch of each"
     ax.set_title(f"test error above the least, per cent, {when}", fontsize=9)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from reshuffle._core import FloatArray
+from reshuffle._core.formatting import significant
 from reshuffle.free import view as layout
 from reshuffle.free.view import Drawable
 from reshuffle.plotting.picture_style import COLOURS, axes, plain
@@ -48,7 +49,7 @@ def spectrum_curve(
     """
     ax = axes(ax)
     t, density = layout.points(law)
-    masses = ", ".join(f"mass {mass:.3g} at {place:.3g}" for place, mass in law.atoms)
+    masses = ", ".join(f"mass {significant(mass, 3)} at {significant(place, 3)}" for place, mass in law.atoms)
     ax.plot(
         t,
         layout.heights(t, density, decades=decades),

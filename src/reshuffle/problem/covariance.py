@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from scipy.sparse.linalg import LinearOperator
 
 from reshuffle._core import FloatArray, checks
+from reshuffle._core.numerics import eigenvalue
 
 CovarianceLike: TypeAlias = ArrayLike | LinearOperator | None
 """None (identity), a number, a vector (diagonal), a matrix or a scipy LinearOperator."""
@@ -65,8 +66,7 @@ class Covariance:
             return self.value
         if not vectors.shape[1]:
             return 0.0
-        last = vectors.shape[1] - 1
-        return float(scipy.linalg.eigvalsh(self.gram(vectors), subset_by_index=[last, last])[0])
+        return eigenvalue(self.gram(vectors), -1)
 
     def colour(self, white: FloatArray) -> FloatArray:
         """Rows with covariance Sigma from rows (n, p) of independent standard entries."""

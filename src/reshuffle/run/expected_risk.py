@@ -7,6 +7,7 @@ import numpy as np
 
 from reshuffle._core import FloatArray, IntArray
 from reshuffle._core.confidence import ErrorKind, error_of_mean, with_error
+from reshuffle._core.formatting import significant
 from reshuffle.epoch.second_moment.averaged_spread import Spread
 from reshuffle.epoch.second_moment.snapshots import Readout, Snapshot
 
@@ -55,7 +56,7 @@ class ExpectedRisk:
     def __repr__(self) -> str:
         if self.total.ndim or self.epochs.size == 0:
             largest = float(self.error.max(initial=0.0))
-            off = f", error at most {largest:.2g} ({self.error_kind})" if largest else ""
+            off = f", error at most {significant(largest, 2)} ({self.error_kind})" if largest else ""
             return f"ExpectedRisk(shape={self.total.shape}{off})"
         return (
             f"ExpectedRisk(total={with_error(self.total, self.error, self.error_kind)}: "

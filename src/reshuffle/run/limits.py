@@ -9,6 +9,7 @@ import scipy.linalg
 
 from reshuffle._core import FloatArray
 from reshuffle._core.confidence import ErrorKind, with_error
+from reshuffle._core.formatting import significant
 from reshuffle._core.numerics import norm
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.outputs import beside, lengths
@@ -54,7 +55,7 @@ class Limit:
             return f"Limit(converges={self.converges}, outputs={self.parameters.shape[1]})"
         risk = "unknown" if self.risk is None else with_error(self.risk.total, self.risk.error, kind)
         loss = with_error(self.training_loss, self.training_loss_error, kind)
-        error = f", error={self.error:.2g} ({kind})" if self.error else ""
+        error = f", error={significant(self.error, 2)} ({kind})" if self.error else ""
         return f"Limit(converges={self.converges}, training_loss={loss}, risk={risk}{error})"
 
 

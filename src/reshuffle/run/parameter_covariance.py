@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from reshuffle._core import BoolArray, FloatArray, IntArray, checks
 from reshuffle._core.confidence import ErrorKind, quantile
+from reshuffle._core.formatting import significant
 from reshuffle._core.numerics import norms
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.row_space import RowSpace
@@ -51,7 +52,7 @@ class ParameterCovariance:
     def __repr__(self) -> str:
         shape = (*self.epochs.shape, self._space.p, self._space.p)
         largest = float(self.error.max(initial=0.0))
-        off = f", error at most {largest:.2g} ({self.error_kind})" if largest else ""
+        off = f", error at most {significant(largest, 2)} ({self.error_kind})" if largest else ""
         total = f", trace={float(self.trace):.6g}" if not self.epochs.ndim else ""
         return f"ParameterCovariance(shape={shape}{total}{off})"
 

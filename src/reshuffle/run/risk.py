@@ -7,6 +7,7 @@ import numpy as np
 
 from reshuffle._core import BoolArray, FloatArray
 from reshuffle._core.confidence import ErrorKind, with_error
+from reshuffle._core.formatting import significant
 from reshuffle._core.numerics import row_norms
 from reshuffle.problem.covariance import Covariance
 from reshuffle.problem.row_space import RowSpace
@@ -67,7 +68,7 @@ class Risk:
             return f"Risk(shape={shape})"
         if len(shape):
             largest = float(self.error.max(initial=0.0))
-            off = f" +- {largest:.2g} at most ({self.error_kind})" if largest else ""
+            off = f" +- {significant(largest, 2)} at most ({self.error_kind})" if largest else ""
             span = f"total from {self.total.min():.6g} to {self.total.max():.6g}"
             return f"Risk(shape={shape}, {span}{off})"
         parts = ", ".join(f"{part.name}={float(getattr(self, part.name)):.6g}" for part in fields(Risk)[1:5])

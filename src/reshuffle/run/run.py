@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Literal, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -87,6 +87,14 @@ class Run(JudgedRun):
 
     def __repr__(self) -> str:
         return f"Run({self.problem}, {self.scheme}, {self.recipe})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What the run was made from, for pickles and copies: what was computed follows from it.
+
+        Engines keep functions, which no pickle holds, and may be many times the size of the data.
+        """
+        made_from = ("problem", "scheme", "recipe", "start", "accuracy", "_of")
+        return {name: getattr(self, name) for name in made_from} | {"_in_units": {}}
 
     def output(self, number: int) -> "Run":
         """The run of output `number` alone, which shares all that does not depend on y: maps, modes, drawn orders.

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 
 from reshuffle._core import FloatArray, checks
 from reshuffle._core.confidence import ErrorKind, with_error
+from reshuffle._core.formatting import significant
 from reshuffle.problem.blocks import KeptRows
 from reshuffle.problem.row_space import RowSpace
 
@@ -71,7 +72,7 @@ def slowness(kept: KeptRows, gap: float) -> str:
     """Advice where the slowest mode is multiplied by 1 - gap in an epoch and gap is tiny; nothing otherwise.
 
     >>> slowness(KeptRows(np.array([[1.0, 1e6], [2.0, -1e6]]), np.zeros(2)), 1e-12)
-    'a factor 1/e takes about 1e+12 epochs; the columns of X differ in size by a factor of 5e+05: scale them'
+    'a factor 1/e takes about 1e+12 epochs; the columns of X differ in size by a factor of 500000: scale them'
     """
     if not gap < _SLOW:
         return ""
@@ -79,9 +80,9 @@ def slowness(kept: KeptRows, gap: float) -> str:
     if not sizes.any():
         return ""
     spread = float(sizes.max() / sizes[sizes > 0].min())
-    epochs = f"about {1 / gap:.0e}" if gap > 0 else f"{1 / _EPS:.0e} or more"
+    epochs = f"about {significant(1 / gap, 1)}" if gap > 0 else f"{1 / _EPS:.0e} or more"
     cause = (
-        f"the columns of X differ in size by a factor of {spread:.0e}: scale them"
+        f"the columns of X differ in size by a factor of {significant(spread, 1)}: scale them"
         if spread > _SCALED
         else "X is ill-conditioned or the step far too small: try another step, fewer columns or a penalty"
     )

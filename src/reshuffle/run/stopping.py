@@ -8,6 +8,7 @@ import numpy as np
 
 from reshuffle._core import BoolArray, FloatArray, IntArray
 from reshuffle._core.confidence import ErrorKind, with_error
+from reshuffle._core.formatting import significant
 from reshuffle.recipe import Recipe
 from reshuffle.run.risk import QuadraticForm, Risk, RiskForms
 from reshuffle.run.stability import Stability
@@ -70,9 +71,9 @@ class BestEpoch:
             return f"BestEpoch(outputs={np.size(self.epoch)}, epoch from {first:g} to {last:g})"
         risk = with_error(self.risk, self.risk_error, self.error_kind)
         if self.standard_error:
-            error = f" (standard error {self.standard_error:.2g})"
+            error = f" (standard error {significant(self.standard_error, 2)})"
             return f"BestEpoch(epoch={self.epoch:g}, {self.criterion}={risk}{error})"
-        open_ = f", error={self.error:.2g} (bound)" if self.error else ""
+        open_ = f", error={significant(self.error, 2)} (bound)" if self.error else ""
         return f"BestEpoch(epoch={self.epoch:g}, risk={risk}{open_})"
 
 

@@ -20,7 +20,7 @@ class Estimate:
     mean, standard_error : arrays of one shape
 
     >>> Estimate(np.array(2.0), np.array(0.1))
-    Estimate(mean=2 +- 0.3 (three standard errors))
+    Estimate(mean=2.00 +- 0.30 (three standard errors))
     >>> Estimate(np.ones(3), np.array([0.1, 0.2, 0.1]))
     Estimate(mean of shape (3,) +- 0.6 at most (three standard errors))
     """

@@ -10,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from reshuffle._core import FloatArray, checks
+from reshuffle._core.formatting import significant
 from reshuffle.problem.sources.opening import opened
 from reshuffle.problem.sources.stream import Stream
 from reshuffle.recipe import averages
@@ -247,6 +248,6 @@ class MiniBatchRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     @property
     def _advice(self) -> str:
         return (
-            f'try learning_rate="auto", {self._trained.automatic_step:.3g} here; '
+            f'try learning_rate="auto", {significant(self._trained.automatic_step, 3)} here; '
             "reshuffle.critical_step(problem, scheme) tells the largest that converges."
         )

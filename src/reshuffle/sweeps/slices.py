@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from reshuffle._core import FloatArray
+from reshuffle._core.formatting import significant
 
 if TYPE_CHECKING:
     from xarray import DataArray
@@ -100,7 +101,7 @@ def label(value: Any) -> str:
     >>> label(np.float64(0.12345)), label(np.int64(65536)), label("FullBatch")
     ('0.1235', '65536', 'FullBatch')
     """
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return significant(value, 4) if isinstance(value, float) else str(value)
 
 
 def words(array: "DataArray") -> str:

@@ -48,7 +48,11 @@ class Probe:
         return _seen(self._backbone, loader, self.has_bias, device)
 
     def accuracy(self, run: Run, epochs: ArrayLike, loader: Any = None) -> FloatArray:
-        """The share of samples whose largest output is that of their class, of the mean iterate.
+        """The accuracy of the mean iterate: the share of samples whose largest output is that of their class.
+
+        The mean iterate is the average of the weights over all orders. A single run is mostly less accurate, often
+        by a few percentage points, since its random order moves its weights away from that average: the more, the
+        larger the step and the smaller the batches. For the accuracy to expect of single runs, train a few of them.
 
         Parameters
         ----------
@@ -61,6 +65,7 @@ class Probe:
         Returns
         -------
         array of the shape of epochs
+            Of the mean iterate, not the mean of the accuracies of single runs.
         """
         if self.classes is None:
             raise ValueError("accuracy must be asked of classes, but the targets of this probe are numbers.")
@@ -98,7 +103,8 @@ def probe(
     Returns
     -------
     Probe
-        With `problem`, `classes` and `accuracy(run, epochs)`.
+        With `problem`, `classes` and `accuracy(run, epochs)`, the accuracy of the mean iterate, which is the
+        average over all orders: mostly above that of a single run.
 
     >>> import torch
     >>> import reshuffle as rs

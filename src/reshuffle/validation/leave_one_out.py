@@ -7,6 +7,7 @@ import numpy as np
 
 from reshuffle._core import BoolArray, FloatArray, IntArray
 from reshuffle._core.confidence import ErrorKind, with_error, with_largest_error
+from reshuffle._core.formatting import significant
 from reshuffle._core.threads import few_threads
 from reshuffle.errors import BudgetError
 from reshuffle.problem.least_squares import LeastSquares
@@ -68,7 +69,7 @@ class LeftOutAnswer:
             shown = with_largest_error(self.mean_square.shape, self.error, self.error_kind)
             return f"{name}(mean_square {shown}, {self.method})"
         value, error = self.mean_square.item(), self.error.item()
-        uncertainty = f" (standard error {self.standard_error.item():.2g})"
+        uncertainty = f" (standard error {significant(self.standard_error.item(), 2)})"
         return f"{name}(mean_square={with_error(value, error, self.error_kind)}{uncertainty}, {self.method})"
 
 

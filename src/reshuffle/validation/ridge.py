@@ -6,6 +6,7 @@ import numpy as np
 import scipy.linalg
 
 from reshuffle._core import FloatArray
+from reshuffle._core.formatting import significant
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.validation.questions import Learner
 
@@ -43,7 +44,7 @@ class RidgeEquivalent:
             return f"RidgeEquivalent(penalty of shape {self.penalty.shape})"
         return (
             f"RidgeEquivalent(penalty={self.penalty.item():.6g}: {self.degrees_of_freedom.item():.6g} degrees of "
-            f"freedom, fits {self.distance.item():.2g} apart)"
+            f"freedom, fits {significant(self.distance.item(), 2)} apart)"
         )
 
 

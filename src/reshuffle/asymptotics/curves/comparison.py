@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from reshuffle._core import FloatArray
+from reshuffle._core.formatting import significant
 from reshuffle.asymptotics.arguments import Covariance
 from reshuffle.asymptotics.curves.learning_curve import LearningCurve, learning_curve
 from reshuffle.asymptotics.laws.batch_spectrum import batch_spectrum
@@ -40,8 +41,8 @@ class SpectrumComparison:
         if not len(self.levels):
             return "SpectrumComparison(no quantiles)"
         return (
-            f"SpectrumComparison({len(self.levels)} quantiles, ratio from {self.ratio.min():.4g}"
-            f" to {self.ratio.max():.4g})"
+            f"SpectrumComparison({len(self.levels)} quantiles, ratio from {significant(self.ratio.min(), 4)}"
+            f" to {significant(self.ratio.max(), 4)})"
         )
 
 
@@ -98,7 +99,7 @@ class CurveComparison:
         full, batched = self.best
         return (
             f"CurveComparison(best epoch {full.epoch:g} and {batched.epoch:g}, risk there {full.risk:.6g} and"
-            f" {batched.risk:.6g}, price in the limit {self.price:.3g})"
+            f" {batched.risk:.6g}, price in the limit {significant(self.price, 3)})"
         )
 
 

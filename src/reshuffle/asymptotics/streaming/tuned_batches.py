@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from reshuffle._core import FloatArray, checks
 from reshuffle._core.confidence import ErrorKind, with_error
+from reshuffle._core.formatting import significant
 from reshuffle.asymptotics.streaming import one_pass_arguments
 from reshuffle.asymptotics.streaming.fresh_samples import FreshSamples
 from reshuffle.asymptotics.streaming.grouped_modes import Cells
@@ -65,8 +66,8 @@ class CriticalBatch:
     def __repr__(self) -> str:
         critical = with_error(self.critical, self.error, self.error_kind)
         return (
-            f"CriticalBatch(critical={critical}, fewest_steps={self.fewest_steps:.4g},"
-            f" fewest_samples={self.fewest_samples:.4g})"
+            f"CriticalBatch(critical={critical}, fewest_steps={significant(self.fewest_steps, 4)},"
+            f" fewest_samples={significant(self.fewest_samples, 4)})"
         )
 
 

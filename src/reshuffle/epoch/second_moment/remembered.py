@@ -59,9 +59,9 @@ class Remembered:
 
     def combined(self, shares: FloatArray) -> FloatArray:
         """The same of a combination of the directions."""
-        return (
-            np.asarray(np.tensordot(shares, self._means, 1)) if len(shares) else np.zeros(self._units.shape)
-        )
+        # An image is square even where its argument is not, and an argument of zeros has no direction.
+        d = len(self._units)
+        return np.asarray(np.tensordot(shares, self._means, 1)) if len(shares) else np.zeros((d, d))
 
     @property
     def directions(self) -> FloatArray:

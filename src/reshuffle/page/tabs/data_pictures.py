@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from reshuffle.cli import output
 from reshuffle.page import drawing
 from reshuffle.page.tab import Picture
 
@@ -33,7 +34,8 @@ def leave_one_out_picture(advice: "Advice") -> Picture:
     drawing.legend(ax, loc="upper right", fontsize=8.5)
     words = (
         f"Root mean square error of {advice.data.targets[0]} on rows that are left out, along the epochs: with the "
-        f"recommended recipe smallest after {best.epochs} epochs, at {least:.4g}; least squares has {simple:.4g}."
+        f"recommended recipe smallest after {best.epochs} epochs, at {output.number(least, 4)}; "
+        f"least squares has {output.number(simple, 4)}."
     )
     return Picture("leave-one-out", "Leave-one-out along the epochs", drawing.document(ax), words, columns)
 
@@ -61,7 +63,7 @@ def choices_picture(plan: "rs.Plan") -> Picture:
     best = plan.best
     words = (
         "Least root mean square error of every batch size and learning rate, each stopped when it is best: "
-        f"{np.sqrt(best.test_error):.4g} for batches of {best.batch_size} with learning rate {best.step:.3g}; "
-        f"the largest of those shown is {high:.4g}."
+        f"{output.number(np.sqrt(best.test_error), 4)} for batches of {best.batch_size} with learning rate "
+        f"{output.number(best.step, 3)}; the largest of those shown is {output.number(high, 4)}."
     )
     return Picture("choices", "What other choices cost", drawing.document(ax), words, columns)

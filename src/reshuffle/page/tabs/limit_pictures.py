@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from reshuffle.cli import output
 from reshuffle.page import drawing
 from reshuffle.page.tab import Picture
 
@@ -40,7 +41,7 @@ def number(value: float) -> str:
     >>> number(0.55171), number(math.inf)
     ('0.5517', 'without bound')
     """
-    return f"{value:.4g}" if value < math.inf else "without bound"
+    return output.number(value, 4) if value < math.inf else "without bound"
 
 
 def risk_picture(setting: str, risk: "rs.Risk | asymptotics.LimitingRisk", best: "rs.BestEpoch") -> Picture:
@@ -101,8 +102,9 @@ def spectrum_picture(setting: str, values: Mapping[str, Any], spectrum: "Spectru
     ax.axvline(2.0, color=drawing.GREY, linewidth=1.0, linestyle=":")
     drawing.legend(ax, loc="upper right")
     words = (
-        f"Spectrum of one epoch at {setting}: from {np.nanmin(spectrum.x):.4g} to {np.nanmax(spectrum.x):.4g}; "
-        f"the full batch has it from {np.nanmin(t):.4g} to {np.nanmax(t):.4g}. What is above 2 diverges."
+        f"Spectrum of one epoch at {setting}: from {number(np.nanmin(spectrum.x))} to "
+        f"{number(np.nanmax(spectrum.x))}; the full batch has it from {number(np.nanmin(t))} to "
+        f"{number(np.nanmax(t))}. What is above 2 diverges."
     )
     return Picture("spectrum", "How fast it learns: the spectrum", drawing.document(ax), words, columns)
 

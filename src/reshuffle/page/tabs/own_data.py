@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from reshuffle.cli import output
 from reshuffle.cli.advice_words import against
 from reshuffle.cli.complaints import InputError
 from reshuffle.page import uploads
@@ -132,10 +133,10 @@ def _facts(plan: "rs.Plan") -> dict[str, str]:
     visits = -(-plan.run.problem.n // best.batch_size)
     return {
         "Batch size": str(best.batch_size),
-        "Learning rate": f"{best.step:.3g}",
+        "Learning rate": output.number(best.step, 3),
         "Epochs": str(best.epochs),
         "Steps in all": f"{visits * best.epochs:,}",
-        "Test error (mean square)": f"{best.test_error:.4g}",
+        "Test error (mean square)": output.number(best.test_error, 4),
     }
 
 

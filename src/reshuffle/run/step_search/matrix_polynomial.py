@@ -7,7 +7,7 @@ import scipy.linalg
 from numpy.polynomial import chebyshev
 
 from reshuffle._core import FloatArray
-from reshuffle._core.numerics import chebyshev_transform
+from reshuffle._core.numerics import chebyshev_transform, eigenvalue
 
 
 class MatrixPolynomial:
@@ -28,9 +28,7 @@ class MatrixPolynomial:
 
     def eigenvalue(self, step: float, number: int) -> float:
         """One eigenvalue at a step, counted from the smallest, or from the largest if negative."""
-        matrix = self._at(step)
-        index = number % len(matrix)
-        return float(scipy.linalg.eigvalsh(matrix, subset_by_index=[index, index])[0])
+        return eigenvalue(self._at(step), number)
 
     def _at(self, step: float) -> FloatArray:
         node = 2 * (step - self.low) / (self.high - self.low) - 1

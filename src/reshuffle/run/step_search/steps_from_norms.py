@@ -7,6 +7,7 @@ import scipy.linalg
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from reshuffle._core import FloatArray
+from reshuffle._core.numerics import eigenvalue
 from reshuffle.problem.blocks import Blocks
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.schemes.base import Scheme, Shuffle, Unit
@@ -96,6 +97,4 @@ def _of_gram(X: FloatArray, weights: FloatArray, scale: float) -> float:
     if along is None:
         roots = np.sqrt(weights)
         gram = roots[:, np.newaxis] * gram * roots
-    last = len(gram) - 1
-    top = float(scipy.linalg.eigvalsh((gram + gram.T) / 2, subset_by_index=[last, last])[0])
-    return max(top, 0.0)
+    return max(eigenvalue((gram + gram.T) / 2, -1), 0.0)

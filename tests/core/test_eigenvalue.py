@@ -1,0 +1,17 @@
+"""One eigenvalue of a symmetric matrix, where nearly all of them coincide: against the closed form."""
+
+import numpy as np
+import pytest
+
+from reshuffle._core.numerics import eigenvalue
+from reshuffle.problem.covariance import covariance
+
+
+@pytest.mark.parametrize("p", range(3, 60))
+def test_equicorrelated_features(p):
+    """c I - 11'/p has the eigenvalue c, p - 1 times, and c - 1."""
+    matrix = 3 * np.eye(p) - np.ones((p, p)) / p
+    assert eigenvalue(matrix, -1) == pytest.approx(3.0, rel=1e-14)
+    assert eigenvalue(matrix, 0) == pytest.approx(2.0, rel=1e-14)
+    centring = np.eye(p) - np.ones((p, p)) / p
+    assert covariance(centring, p).norm(np.eye(p)) == pytest.approx(1.0, rel=1e-14)
