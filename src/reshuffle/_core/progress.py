@@ -3,7 +3,7 @@
 A command prints its first line after two seconds, from a thread of its own (`cli.watched_command`), so that even a
 single long call is not silent. The library says nothing in its first ten seconds without a terminal: scripts and
 notebooks make many calls of a few seconds, and only one that could be taken for dead owes its caller a line. It
-prints when a part of a loop is done, and not within a single call. Lines go to standard error, as bars do, and worker
+prints when a part of a loop is done, and not within a single call. Lines go to standard error, as bars do. Worker
 processes print none: the process that started them does.
 """
 

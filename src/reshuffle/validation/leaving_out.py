@@ -11,17 +11,21 @@ from reshuffle._core import FloatArray, IntArray, checks
 from reshuffle._core.confidence import ErrorKind, weakest
 from reshuffle._core.progress import track
 from reshuffle.epoch import accuracy
-from reshuffle.epoch.accuracy import CALL
+from reshuffle.epoch.accuracy import CALL, require_affordable
+from reshuffle.errors import BudgetError
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.schemes.base import rows_of
 from reshuffle.validation import centred_rows, leave_one_out, which_formula
 from reshuffle.validation.descent import Descent
 from reshuffle.validation.leave_one_out import LeaveOneOut, LeftOutAnswer
+from reshuffle.validation.leave_one_out_formula import LeftOutRows
 from reshuffle.validation.questions import Learner
 from reshuffle.validation.which_formula import Formula
 
 _FOLDS = 10
 """Into which rows are cut where they cannot be left out one by one."""
+_SOME = 10_000
+"""Rows that know the test error to a percent of itself or so."""
 _CALLS = 500
 """Calls with small matrices that a run takes, whatever its size."""
 
@@ -81,6 +85,14 @@ class LeavingOut:
     def _by_formula(self, epochs: FloatArray, rows: IntArray, found: Formula) -> LeftOutAnswer | None:
         """None where paces of left-out runs are beyond all curves."""
         run = self.run
+        if isinstance(found.rows, LeftOutRows):
+            when = np.unique(epochs[np.isfinite(epochs)])
+            require_affordable(
+                found.rows.operations(len(rows), when), run.accuracy.budget,
+                f"leave_one_out of {len(rows)} rows after {np.unique(epochs).size} different epochs",
+                f"try some of the rows, such as rows=numpy.arange(0, {run.problem.n}, {1 + len(rows) // _SOME}), "
+                "fewer epochs, or a larger budget",
+            )  # fmt: skip
         converges = bool(np.isinf(epochs).any()) and run.converges
         try:
             # Beyond the range of numbers there are no paces to be found, which is noticed.
@@ -110,7 +122,13 @@ class LeavingOut:
                 # A fold is left out as a whole, whichever of its rows are asked for.
                 asked = group[places[group] >= 0]
                 if len(asked):
-                    found, words = accuracy.warnings_of(partial(predicted, group, asked))
+                    try:
+                        found, words = accuracy.warnings_of(partial(predicted, group, asked))
+                    except BudgetError as refusal:
+                        raise BudgetError(
+                            f"leave_one_out takes {len(groups)} runs, which have 1 / {len(groups)} of the budget "
+                            f"each: {refusal}"
+                        ) from None
                     said.extend(words[:1])
                     yield places[asked], found
 
