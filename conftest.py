@@ -1,12 +1,15 @@
 """Settings of every test: the same examples on every machine, no deadline and no threads on a shared one."""
 
 import gc
+import math
 import os
 from collections.abc import Generator
 
 import pytest
 import threadpoolctl
 from hypothesis import settings
+
+from reshuffle._core import progress
 
 # The gallery has a test of its own, tests/docs/test_examples.py; to look for doctests would run it once more.
 # The settings of the site are read by Sphinx, which need not be there.
@@ -18,6 +21,10 @@ settings.load_profile("reshuffle")
 # The matrices of the tests are small: threads would only wait for each other, for minutes on a busy machine. As
 # many as are asked for are given, though: `make test-processors` runs with two as well.
 threadpoolctl.threadpool_limits(int(os.environ.get("OPENBLAS_NUM_THREADS", "1")))
+
+
+# What is printed must not depend on how busy the machine is: lines that tell of progress have tests of their own.
+progress._PATIENCE_OF_COMMAND = progress._PATIENCE_OF_LIBRARY = math.inf
 
 
 @pytest.hookimpl(wrapper=True)

@@ -38,3 +38,58 @@ def test_bars_inside_a_display_join_it_and_leave_when_they_are_done(monkeypatch)
             assert inner is outer
     with progress.display() as another:
         assert another is not outer
+
+
+def clock(monkeypatch, *times):
+    """Let the clock of the module show these seconds, the last from then on."""
+    passing = itertools.chain(times, itertools.repeat(times[-1]))
+    monkeypatch.setattr(progress.time, "monotonic", lambda: float(next(passing)))
+
+
+def patience(monkeypatch, of_command=2.0, of_library=10.0):
+    monkeypatch.setattr(progress, "_PATIENCE_OF_COMMAND", of_command)
+    monkeypatch.setattr(progress, "_PATIENCE_OF_LIBRARY", of_library)
+    monkeypatch.setattr(progress, "lines", progress.Lines())
+
+
+def test_the_library_prints_a_plain_line_where_there_is_no_terminal_and_it_takes_long(monkeypatch, capsys):
+    patience(monkeypatch)
+    # It begins at 0 s, and the parts end at these seconds.
+    clock(monkeypatch, 0, 5, 9, 11, 15, 20, 22)
+    list(progress.track(range(6), 6, "counting"))
+    assert capsys.readouterr() == ("", "reshuffle: 11 s, counting 3 of 6\nreshuffle: 22 s, counting 6 of 6\n")
+
+
+def test_what_is_quick_prints_nothing(monkeypatch, capsys):
+    patience(monkeypatch)
+    clock(monkeypatch, 0, 3, 6, 9)
+    list(progress.track(range(3), 3, "counting"))
+    assert capsys.readouterr() == ("", "")
+
+
+def test_loops_inside_each_other_share_a_line(monkeypatch, capsys):
+    patience(monkeypatch)
+    clock(monkeypatch, 0, 1, 12)
+    for _ in progress.track(range(1), 1, "points"):
+        list(progress.track(iter("ab"), None, "rows"))
+    assert capsys.readouterr().err == "reshuffle: 12 s, points 0 of 1; rows 1\n"
+    assert progress.lines.open == []
+
+
+def test_no_line_where_it_is_forbidden(monkeypatch, capsys):
+    patience(monkeypatch)
+    clock(monkeypatch, 0, 50)
+    list(progress.track(range(2), 2, "counting", False))
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_loop_of_a_command_has_a_line_after_two_seconds_before_its_first_part_is_done(monkeypatch, capsys):
+    patience(monkeypatch)
+    progress.lines.command = 0.0
+    for _ in progress.track(range(1), 1, "points"):
+        begin = progress.lines.open[0].begin
+        progress.lines.command = begin - 1.0
+        for later in (1.5, 2.5, 4.0, 13.0):
+            monkeypatch.setattr(progress.time, "monotonic", lambda at=begin + later: at)
+            progress.lines.of_command()
+    assert capsys.readouterr().err == "reshuffle: 4 s, points 0 of 1\nreshuffle: 14 s, points 0 of 1\n"

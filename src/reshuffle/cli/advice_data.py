@@ -2,13 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reshuffle.cli import named_columns, samples
+from reshuffle.cli import large_columns, named_columns, samples, tables
 from reshuffle.cli.complaints import InputError, warn
-from reshuffle.cli.named_columns import NamedColumns, as_argument, listed
+from reshuffle.cli.large_columns import LargeColumns
+from reshuffle.cli.named_columns import NamedColumns, as_argument
 from reshuffle.cli.samples import Samples
-from reshuffle.cli.tables import shown
+from reshuffle.cli.tables import quoted, shown, some
 
 if TYPE_CHECKING:
     from reshuffle._core import FloatArray
@@ -61,32 +63,32 @@ class AdviceData:
         n, p = self.X.shape
         parts = [
             f"{n} rows, {p} feature{'s' * (p > 1)}",
-            f"target{'s' * (len(self.targets) > 1)} {listed(self.targets)}",
+            f"target{'s' * (len(self.targets) > 1)} {some(self.targets)}",
         ]
         if self.encoded:
             words = [f"{shown(name)} ({len(words)} categories)" for name, words in self.encoded.items()]
             parts.append(f"encoded {', '.join(words)}")
         if self.dropped:
-            parts.append(f"left out {listed(self.dropped)}")
+            parts.append(f"left out {some(self.dropped)}")
         if self.constant:
-            parts.append(f"left out as constant {listed(self.constant)}")
+            parts.append(f"left out as constant {some(self.constant)}")
         return f"{self.path}: {'; '.join(parts)}."
 
     def held_out(self, path: str) -> tuple["FloatArray", "FloatArray"]:
         """X and y of another file, whose columns may stand in any order."""
-        table = named_columns.read(path)
+        table = _table(path)
         wanted = [*self.numeric, *self.encoded, *self.targets]
         lacking = [name for name in wanted if name not in table.names]
         if lacking:
             raise InputError(
-                f"--test {path} must have the columns of {self.path}, but it lacks {listed(lacking)}."
+                f"--test {path} must have the columns of {self.path}, but it lacks {some(lacking)}."
             )
         numbers, _ = table.numbers([*self.numeric, *self.targets])
         features, targets = numbers[:, : len(self.numeric)], numbers[:, len(self.numeric) :]
         for name, words in self.encoded.items():
             new = sorted(set(table.words(name)) - set(words))
             if new:
-                warn(f"{path}: column {name!r} has categories that {self.path} has not: {listed(new)}.")
+                warn(f"{path}: column {quoted(name)} has categories that {self.path} has not: {some(new)}.")
         return _with_categories(table, features, self.encoded), targets
 
 
@@ -94,7 +96,7 @@ def read(path: str, target: Sequence[str], drop: Sequence[str], one_hot: Sequenc
     """Read a file; what cannot be learned from is refused by name."""
     import numpy as np
 
-    table = named_columns.read(path)
+    table = _table(path)
     targets = _targets(table, target)
     dropped, words = _named(table, "--drop", drop), _named(table, "--one-hot", one_hot)
     for option, names, others in (
@@ -105,9 +107,7 @@ def read(path: str, target: Sequence[str], drop: Sequence[str], one_hot: Sequenc
         both = [name for name in names if name in others]
         if both:
             what = "--target" if others is targets else "--drop"
-            raise InputError(
-                f"{option} and {what} must name different columns, but both name {listed(both)}."
-            )
+            raise InputError(f"{option} and {what} must name different columns, but both name {some(both)}.")
     if table.rows < _FEWEST_ROWS:
         raise InputError(
             f"{path} must have at least {_FEWEST_ROWS} rows, to leave one out and learn from the others, "
@@ -124,18 +124,20 @@ def read(path: str, target: Sequence[str], drop: Sequence[str], one_hot: Sequenc
     encoded = {name: _categories(table, name) for name in words}
     constant += [name for name, found in encoded.items() if len(found) == 1]
     encoded = {name: found for name, found in encoded.items() if len(found) > 1}
-    features = _with_categories(table, X[:, moving], encoded)
+    if not all(moving):
+        X = X[:, moving]
+    features = _with_categories(table, X, encoded)
     if not features.shape[1]:
         raise InputError(f"{path} must have a feature that is not constant beside --target, but it has none.")
-    _require_no_copies(path, numeric, X[:, moving], targets, y)
+    _require_no_copies(path, numeric, X, targets, y)
     for name, found in encoded.items():
         taken = [f"{name}_{word}" for word in found if f"{name}_{word}" in table.names]
         if taken:
             raise InputError(
-                f"--one-hot {as_argument(name)} makes columns named {name}_..., but {path} has {listed(taken)} "
-                "already; rename one of them."
+                f"--one-hot {as_argument(name)} makes columns named {shown(name)}_..., but {path} has "
+                f"{some(taken)} already; rename one of them."
             )
-    samples.warn_of_indices(Samples(path, X[:, moving], y[:, 0], targets[0], numeric))
+    samples.warn_of_indices(Samples(path, X, y[:, 0], targets[0], numeric))
     return AdviceData(
         path=path,
         X=features,
@@ -151,10 +153,19 @@ def read(path: str, target: Sequence[str], drop: Sequence[str], one_hot: Sequenc
     )
 
 
-def _targets(table: NamedColumns, given: Sequence[str]) -> list[str]:
+def _table(path: str) -> NamedColumns | LargeColumns:
+    """The columns of a file by name: of a large one, read in chunks."""
+    if Path(path).exists() and large_columns.is_large(path):
+        found = large_columns.read(path)
+        tables.require_distinct(path, found.names)
+        return found
+    return named_columns.read(path)
+
+
+def _targets(table: NamedColumns | LargeColumns, given: Sequence[str]) -> list[str]:
     if not given:
         raise InputError(
-            f"--target must name the column of {table.path} to be predicted, one of {listed(table.names)}."
+            f"--target must name the column of {table.path} to be predicted, one of {some(table.names)}."
         )
     if len(table.names) < 2:
         raise InputError(
@@ -163,7 +174,7 @@ def _targets(table: NamedColumns, given: Sequence[str]) -> list[str]:
     return _named(table, "--target", given)
 
 
-def _named(table: NamedColumns, option: str, given: Sequence[str]) -> list[str]:
+def _named(table: NamedColumns | LargeColumns, option: str, given: Sequence[str]) -> list[str]:
     """Columns that were named one by one, or several with commas."""
     names: list[str] = []
     for text in given:
@@ -172,12 +183,12 @@ def _named(table: NamedColumns, option: str, given: Sequence[str]) -> list[str]:
     for name in names:
         if name not in table.names:
             raise InputError(
-                f"{option} must be a column of {table.path}, which has columns {listed(table.names)}, "
-                f"but it is {name!r}."
+                f"{option} must be a column of {table.path}, which has columns {some(table.names)}, "
+                f"but it is {quoted(name)}."
             )
         if names.count(name) > 1:
             raise InputError(
-                f"{option} must name each column once, but it names {name!r} {names.count(name)} times."
+                f"{option} must name each column once, but it names {quoted(name)} {names.count(name)} times."
             )
     return names
 
@@ -186,12 +197,12 @@ def _require_ordinary_sizes(path: str, names: Sequence[str], values: "FloatArray
     """Refuse numbers whose squares are beyond the range of numbers."""
     import numpy as np
 
-    sizes = np.abs(values).max(axis=0)
+    sizes = np.maximum(values.max(axis=0), -values.min(axis=0))
     for name, size in zip(names, sizes, strict=True):
         if size and not 1 / _LARGEST < size < _LARGEST:
             raise InputError(
-                f"{path}: column {name!r} must have its largest entry between {1 / _LARGEST:g} and {_LARGEST:g}, "
-                f"but that is {size:.3g}; write it in other units."
+                f"{path}: column {quoted(name)} must have its largest entry between {1 / _LARGEST:g} and "
+                f"{_LARGEST:g}, but that is {size:.3g}; write it in other units."
             )
 
 
@@ -211,12 +222,12 @@ def _require_no_copies(
         for target, answers in zip(targets, y.T, strict=True):
             if (column == answers).all():
                 raise InputError(
-                    f"{path}: column {name!r} is a copy of --target {shown(target)} and would give it away; "
+                    f"{path}: column {quoted(name)} is a copy of --target {shown(target)} and would give it away; "
                     f"leave it out with --drop {as_argument(name)}."
                 )
 
 
-def _categories(table: NamedColumns, name: str) -> list[str]:
+def _categories(table: NamedColumns | LargeColumns, name: str) -> list[str]:
     found = sorted(set(table.words(name)))
     if len(found) == table.rows:
         raise InputError(
@@ -227,9 +238,11 @@ def _categories(table: NamedColumns, name: str) -> list[str]:
 
 
 def _with_categories(
-    table: NamedColumns, numbers: "FloatArray", encoded: dict[str, list[str]]
+    table: NamedColumns | LargeColumns, numbers: "FloatArray", encoded: dict[str, list[str]]
 ) -> "FloatArray":
     import numpy as np
 
+    if not encoded:
+        return numbers
     columns = [np.asarray(table.words(name)) == word for name, words in encoded.items() for word in words]
     return np.column_stack([numbers, *columns]).astype(np.float64)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from reshuffle.cli.watched_command import watched
 from reshuffle.errors import BudgetError
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def guarded(app: "App", arguments: list[str]) -> int:
         warnings.showwarning = _show_warning
         try:
             # Whatever is written to a file says so itself.
-            with writing(STANDARD_OUTPUT):
+            with writing(STANDARD_OUTPUT), watched():
                 app(arguments, exit_on_error=False, print_error=False, result_action="return_none")
                 sys.stdout.flush()
         except KeyboardInterrupt as interruption:

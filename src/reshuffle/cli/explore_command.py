@@ -8,6 +8,7 @@ from cyclopts import Parameter
 
 from reshuffle.cli import options
 from reshuffle.cli.complaints import InputError
+from reshuffle.cli.watched_command import hush
 
 _LARGEST_PORT = 65535
 _NEEDED = ("shiny", "uvicorn", "matplotlib")
@@ -39,5 +40,6 @@ def explore(
         raise ModuleNotFoundError(
             f"the page needs {', '.join(lacking)}, which is not installed: pip install 'reshuffle[page]'."
         )
+    hush()
     # By name: the page stands after the command line, whose reading of tables it uses, and this only starts it.
     import_module("reshuffle.page.serving").serve(port, opens_browser=browser)

@@ -1,21 +1,23 @@
 """Columns of a csv or parquet file by name, whether they hold numbers, words, or gaps."""
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reshuffle.cli import tables
 from reshuffle.cli.complaints import InputError
-from reshuffle.cli.tables import shown
+from reshuffle.cli.tables import quoted, shown
 
 if TYPE_CHECKING:
     from reshuffle._core import FloatArray
 
-_GAPS = {"", "#N/A", "#NA", "-NaN", "-nan", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"}
+GAPS = {"", "#N/A", "#NA", "-NaN", "-nan", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"}
 """What stands for a missing value: what pandas reads as one, so that the code we give reads files as we do."""
-_LONGEST_LIST = 8
+_LONGEST_ARGUMENT = 200
+_OTHERS = 8
+"""Columns that a message names beside the first."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +57,7 @@ class NamedColumns:
     def words(self, name: str) -> list[str]:
         """The cells of a column of categories, none of them missing."""
         found = self.column(name)
-        _require_no_gaps(self, name, found, "write a word for it in the file")
+        require_no_gaps(self.path, name, self._gaps(found), "write a word for it in the file")
         return found
 
     def numbers(self, names: Sequence[str]) -> tuple["FloatArray", bool]:
@@ -63,26 +65,37 @@ class NamedColumns:
         import numpy as np
 
         read = tables.reader_of_numbers(self.path, [cell for name in names for cell in self.column(name)])
-        made, in_words = np.empty((self.rows, len(names))), []
+        made = np.empty((self.rows, len(names)))
+        in_words: dict[str, tuple[int, str, str]] = {}
         for place, name in enumerate(names):
             cells = self.column(name)
             values = [read(cell) for cell in cells]
-            if any(
-                value is None and cell.strip() not in _GAPS for value, cell in zip(values, cells, strict=True)
-            ):
-                in_words.append(name)
+            word = next(
+                (
+                    (line, cell)
+                    for value, line, cell in zip(values, self.lines, cells, strict=True)
+                    if value is None and cell.strip() not in GAPS
+                ),
+                None,
+            )
+            if word is not None:
+                in_words[name] = (*word, str(len(set(cells))))
                 continue
-            _require_no_gaps(self, name, cells, "drop or fill in such rows")
+            require_no_gaps(self.path, name, self._gaps(cells), "drop or fill in such rows")
             made[:, place] = values
-        _require_no_words(self, in_words, read)
+        require_no_words(self.path, in_words)
         for place, name in enumerate(names):
             wrong = np.flatnonzero(~np.isfinite(made[:, place]))
             if wrong.size:
                 raise InputError(
-                    f"{self.path}: line {self.lines[wrong[0]]}, column {name!r} must be a finite number, "
-                    f"but it is {self.column(name)[wrong[0]].strip()}."
+                    f"{self.path}: line {self.lines[wrong[0]]}, column {quoted(name)} must be a finite number, "
+                    f"but it is {shown(self.column(name)[wrong[0]].strip())}."
                 )
         return made, bool(read("0,5"))
+
+    def _gaps(self, cells: Sequence[str]) -> list[int]:
+        """The lines in which they are missing."""
+        return [line for line, cell in zip(self.lines, cells, strict=True) if cell.strip() in GAPS]
 
 
 def read(path: str) -> NamedColumns:
@@ -97,43 +110,24 @@ def read(path: str) -> NamedColumns:
     return found
 
 
-def listed(names: Sequence[str]) -> str:
-    """Names for people, the first few of many.
-
-    >>> listed(["a", "", "c"])
-    "a, '', c"
-    """
-    more = [f"... ({len(names)} of them)"] * (len(names) > _LONGEST_LIST)
-    return ", ".join([*(shown(name) for name in names[:_LONGEST_LIST]), *more])
-
-
 def as_argument(name: str) -> str:
     """A name as it is typed in a shell.
 
     >>> print(as_argument("price"), as_argument("last year"))
     price 'last year'
     """
-    return shlex.quote(name)
+    return shlex.quote(name) if len(name) <= _LONGEST_ARGUMENT else f"{shlex.quote(name[:40])}..."
 
 
 def _of_csv(path: str) -> NamedColumns:
     lines, separator = tables.csv_lines(path)
     header, body = lines[0][1], lines[1:]
-    number = tables.reader_of_numbers(path, [])
-    if all(number(cell) is not None for cell in header):
-        raise InputError(
-            f"{path} must name its columns in its first line, which is {separator.join(header)[:60]!r}; "
-            "write such a line above it."
-        )
+    names = header_names(path, header, separator)
     if not body:
         raise InputError(f"{path} has a header but no rows.")
     for place, row in body:
         if len(row) != len(header):
-            raise InputError(
-                f"{path}: line {place} has {len(row)} cells, but the first line has {len(header)}; "
-                "entries with commas in them need quotes."
-            )
-    names = [cell.strip() for cell in header]
+            raise wrong_length(path, place, len(row), len(header))
     cells = [list(column) for column in zip(*(row for _, row in body), strict=True)]
     return NamedColumns(path, names, cells, [place for place, _ in body], separator, names != header)
 
@@ -148,32 +142,43 @@ def _of_parquet(path: str) -> NamedColumns:
     return NamedColumns(path, list(table.column_names), cells, list(range(1, table.num_rows + 1)))
 
 
-def _require_no_gaps(table: NamedColumns, name: str, cells: Sequence[str], advice: str) -> None:
-    gaps = [line for line, cell in zip(table.lines, cells, strict=True) if cell.strip() in _GAPS]
-    if gaps:
+def require_no_gaps(path: str, name: str, lines: Sequence[int], advice: str) -> None:
+    """Refuse a column in which values are missing, in these lines."""
+    if lines:
         raise InputError(
-            f"{table.path}: column {name!r} has {len(gaps)} missing value{'s' * (len(gaps) > 1)}, the first in "
-            f"line {gaps[0]}; {advice}, or leave the column out with --drop {as_argument(name)}."
+            f"{path}: column {quoted(name)} has {len(lines)} missing value{'s' * (len(lines) > 1)}, the first "
+            f"in line {lines[0]}; {advice}, or leave the column out with --drop {as_argument(name)}."
         )
 
 
-def _require_no_words(
-    table: NamedColumns, names: Sequence[str], number: Callable[[str], float | None]
-) -> None:
-    """Refuse columns that hold words, by name."""
-    if not names:
+def require_no_words(path: str, found: dict[str, tuple[int, str, str]]) -> None:
+    """Refuse columns that hold words, by name: the line of a word, the word, and how many there are."""
+    if not found:
         return
-    first = names[0]
-    line, cell = next(
-        (line, cell)
-        for line, cell in zip(table.lines, table.column(first), strict=True)
-        if number(cell) is None and cell.strip() not in _GAPS
-    )
-    counts = {name: len(set(table.column(name))) for name in names}
-    others = [f"{shown(name)} ({counts[name]})" for name in names[1 : _LONGEST_LIST + 1]]
+    (first, (line, cell, count)), *rest = found.items()
+    others = [f"{shown(name)} ({number})" for name, (_, _, number) in rest[:_OTHERS]]
     also = f" (as in {', '.join(others)})" if others else ""
     raise InputError(
-        f"{table.path}: line {line}, column {first!r} must be a number, but it is {cell!r}, one of {counts[first]} "
-        f"different entries{also}; encode categories with --one-hot {as_argument(first)}, or leave the column out "
-        f"with --drop {as_argument(first)}."
+        f"{path}: line {line}, column {quoted(first)} must be a number, but it is {quoted(cell)}, "
+        f"one of {count} different entries{also}; encode categories with --one-hot {as_argument(first)}, or leave "
+        f"the column out with --drop {as_argument(first)}."
+    )
+
+
+def header_names(path: str, header: Sequence[str], separator: str) -> list[str]:
+    """The names in the first line of a file, which must not be numbers."""
+    number = tables.reader_of_numbers(path, [])
+    if all(number(cell) is not None for cell in header):
+        raise InputError(
+            f"{path} must name its columns in its first line, which is {separator.join(header)[:60]!r}; "
+            "write such a line above it."
+        )
+    return [cell.strip() for cell in header]
+
+
+def wrong_length(path: str, line: int, cells: int, columns: int) -> InputError:
+    """What is said of a line that has too few or too many cells."""
+    return InputError(
+        f"{path}: line {line} has {cells} cells, but the first line has {columns}; "
+        "entries with commas in them need quotes."
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from reshuffle.cli import tables
 from reshuffle.cli.complaints import InputError, warn
-from reshuffle.cli.tables import Table, shown
+from reshuffle.cli.tables import Table, quoted, shown, some
 
 if TYPE_CHECKING:
     from reshuffle._core import FloatArray
@@ -140,8 +140,10 @@ def _of_table(table: Table, target: str | None) -> Samples:
     _require_columns(table)
     names, values, choice = table.names, table.values, ""
     if target is not None and (names is None or target not in names):
-        found = "has no header" if names is None else f"has columns {', '.join(map(shown, names))}"
-        raise InputError(f"--target must be a column of {table.path}, which {found}, but it is {target!r}.")
+        found = "has no header" if names is None else f"has columns {some(names)}"
+        raise InputError(
+            f"--target must be a column of {table.path}, which {found}, but it is {quoted(target)}."
+        )
     last = values.shape[1] - 1
     if names is None:
         place, choice = last, " (the last)"

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 KINDS = (".npy", ".csv", ".parquet")
 
+_LONGEST, _LONGEST_LIST = 60, 8
+"""Characters of a cell or a name, and names, that a message shows."""
+
 _DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?", re.ASCII)
 _THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:,\d{3})+", re.ASCII)
 
@@ -44,12 +47,31 @@ def read(path: str) -> Table:
 
 
 def shown(name: str) -> str:
-    """A name of a column for people: what would not print, or is empty, is quoted.
+    """A name of a column for people: what would not print, or is empty, is quoted, and what is long is cut.
 
     >>> shown("price"), shown("")
     ('price', "''")
     """
-    return name if name.strip() and name.isprintable() else repr(name)
+    return name if name.strip() and name.isprintable() and len(name) <= _LONGEST else quoted(name)
+
+
+def quoted(text: str) -> str:
+    """A cell or a name in quotes; of what is long, its beginning and its length.
+
+    >>> quoted("n/a"), quoted("7" * 100_000)[-30:]
+    ("'n/a'", "77777'... (100000 characters)")
+    """
+    return repr(text) if len(text) <= _LONGEST else f"{text[:_LONGEST]!r}... ({len(text)} characters)"
+
+
+def some(names: Sequence[str]) -> str:
+    """Names for people, the first few of many.
+
+    >>> some(["a", "", "c"])
+    "a, '', c"
+    """
+    more = [f"... ({len(names)} of them)"] * (len(names) > _LONGEST_LIST)
+    return ", ".join([*(shown(name) for name in names[:_LONGEST_LIST]), *more])
 
 
 def load(path: str) -> Any:
@@ -69,10 +91,12 @@ def require_distinct(path: str, names: list[str] | None) -> None:
     repeated = [name for name, count in Counter(names or []).items() if count > 1]
     if names is None or not repeated:
         return
-    places = [
-        f"{' and '.join(str(k + 1) for k, other in enumerate(names) if other == name)} ({shown(name)})"
-        for name in repeated
-    ]
+    places = []
+    for name in repeated[:_LONGEST_LIST]:
+        columns = [str(k + 1) for k, other in enumerate(names) if other == name]
+        more = ["..."] * (len(columns) > _LONGEST_LIST)
+        places.append(f"{' and '.join(columns[:_LONGEST_LIST] + more)} ({shown(name)})")
+    places += [f"... ({len(repeated)} names)"] * (len(repeated) > _LONGEST_LIST)
     raise InputError(
         f"{path}: every column must have a name of its own, but these share one: columns {', '.join(places)}; "
         "rename or drop all but one."
@@ -108,8 +132,11 @@ def _from_csv(path: str) -> tuple[list[str] | None, "FloatArray"]:
         values = [number(cell) for cell in row]
         if None in values:
             column = values.index(None)
-            name = f"column {column + 1}" if header is None else f"column {header[column]!r}"
-            raise InputError(f"{path}: line {place}, {name} must be a number, but it is {row[column]!r}.")
+            name = f"column {column + 1}" if header is None else f"column {quoted(header[column])}"
+            raise InputError(
+                f"{path}: line {place}, {name} must be a number, but it is {quoted(row[column])}; "
+                "correct it, or leave out its row or its column."
+            )
         numbers.append(values)
     return header, np.array(numbers, dtype=np.float64)
 
@@ -120,9 +147,7 @@ def csv_lines(path: str) -> tuple[list[tuple[int, list[str]]], str]:
         text = Path(path).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
         raise InputError(f"{path} is not a text file in UTF-8.") from None
-    last = text.rstrip().rpartition("\n")[2]
-    # Numbers hold commas, but neither tabs nor semicolons; and the last line has numbers, if any has.
-    separator = next((sign for sign in "\t;" if sign in last), ",")
+    separator = separator_of(text.rstrip().rpartition("\n")[2])
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
     try:
         lines = [(reader.line_num, row) for row in reader if len(row) > 1 or (row and row[0].strip())]
@@ -131,6 +156,12 @@ def csv_lines(path: str) -> tuple[list[tuple[int, list[str]]], str]:
     if not lines:
         raise InputError(f"{path} is empty.")
     return lines, separator
+
+
+def separator_of(last: str) -> str:
+    """What separates the cells of a file, by its last line: that has numbers, if any has."""
+    # Numbers hold commas, but neither tabs nor semicolons.
+    return next((sign for sign in "\t;" if sign in last), ",")
 
 
 _ADVICE = (
@@ -146,9 +177,10 @@ def reader_of_numbers(path: str, cells: Sequence[str]) -> Any:
         return _number
     point = next((cell for cell in cells if "." in cell and _number(cell) is not None), None)
     if point is not None or all(_THOUSANDS.fullmatch(cell.strip()) for cell in commas):
-        why = "may have one for thousands" if point is None else f"stands beside {point.strip()!r}"
-        raise InputError(f"{path}: {commas[0].strip()!r} has a comma, and {why}.{_ADVICE}")
-    warn(f"{path} has decimal commas: {commas[0].strip()} is read as {commas[0].strip().replace(',', '.')}.")
+        why = "may have one for thousands" if point is None else f"stands beside {quoted(point.strip())}"
+        raise InputError(f"{path}: {quoted(commas[0].strip())} has a comma, and {why}.{_ADVICE}")
+    first = shown(commas[0].strip())
+    warn(f"{path} has decimal commas: {first} is read as {first.replace(',', '.', 1)}.")
     return lambda cell: _number(cell.replace(",", "."))
 
 
@@ -186,10 +218,12 @@ def _from_parquet(path: str) -> tuple[list[str], "FloatArray"]:
     columns = []
     for name, column in zip(table.column_names, table.columns, strict=True):
         if not (pyarrow.types.is_integer(column.type) or pyarrow.types.is_floating(column.type)):
-            raise InputError(f"{path}: column {name!r} must hold numbers, but its type is {column.type}.")
+            raise InputError(
+                f"{path}: column {quoted(name)} must hold numbers, but its type is {column.type}."
+            )
         if column.null_count:
             raise InputError(
-                f"{path}: column {name!r} has {column.null_count} missing values; drop or impute them."
+                f"{path}: column {quoted(name)} has {column.null_count} missing values; drop or impute them."
             )
         columns.append(np.asarray(column.to_numpy(), dtype=np.float64))
     return list(table.column_names), np.column_stack(columns) if columns else np.zeros((0, 0))

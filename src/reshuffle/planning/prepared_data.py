@@ -10,6 +10,8 @@ from reshuffle._core import FloatArray
 from reshuffle.problem.least_squares import LeastSquares
 
 _LARGEST = 1e100
+_CHUNK = 1 << 22
+"""Entries of X that are copied at a time."""
 _CONSTANT = 1e-12
 """Standard deviations, relative to the size of a column, that are mere rounding."""
 
@@ -69,12 +71,25 @@ def prepared(
     scale = np.ones(given.p)
     if standardize:
         middle = np.average(features, axis=0, weights=weights)
-        spread = np.sqrt(np.average(np.square(features - middle), axis=0, weights=weights))
-        scale = np.where(spread > _CONSTANT * np.abs(features).max(axis=0), spread, 1.0)
+        spread = np.sqrt(_mean_squares(features, middle, weights))
+        largest = np.maximum(features.max(axis=0), -features.min(axis=0))
+        scale = np.where(spread > _CONSTANT * largest, spread, 1.0)
     if intercept or standardize:
-        features = (features - mean) / scale
+        features = features - mean
+        features /= scale
     problem = LeastSquares(features, responses - centre, sample_weight=weights)
     return PreparedData(problem, mean, scale, centre, intercept)
+
+
+def _mean_squares(features: FloatArray, middle: FloatArray, weights: FloatArray | None) -> FloatArray:
+    """The mean of (x - middle)^2 over rows, weighted if they are, (p,): some rows at a time, which are copied."""
+    total = np.zeros(features.shape[1])
+    height = max(1, _CHUNK // max(1, features.shape[1]))
+    for start in range(0, len(features), height):
+        part = slice(start, start + height)
+        squares = np.square(features[part] - middle)
+        total += squares.sum(axis=0) if weights is None else weights[part] @ squares
+    return np.asarray(total / (len(features) if weights is None else weights.sum()))
 
 
 def as_posed(problem: LeastSquares) -> PreparedData:
@@ -92,7 +107,7 @@ def as_posed(problem: LeastSquares) -> PreparedData:
 
 def _require_squares(name: str, columns: FloatArray) -> None:
     """Refuse numbers whose squares are none."""
-    largest = float(np.abs(columns).max(initial=0.0))
+    largest = max(float(columns.max(initial=0.0)), -float(columns.min(initial=0.0)))
     if largest > _LARGEST:
         raise ValueError(
             f"{name} must have entries of at most {_LARGEST:g}, so that sums of their squares are numbers, "

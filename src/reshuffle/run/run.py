@@ -134,8 +134,13 @@ class Run(JudgedRun):
         'exact'
         """
         if self.scheme.visits_samples and not self.problem.kept.are_all:
-            return Computation(self._engine.choice, choice.no_second_moments())
-        return Computation(self._engine.choice, self.second_moment_choice(max(1, self.recipe.earliest)))
+            return Computation(self.mean_choice, choice.no_second_moments())
+        return Computation(self.mean_choice, self.second_moment_choice(max(1, self.recipe.earliest)))
+
+    @property
+    def mean_choice(self) -> Choice:
+        """How the mean over orders is taken, and what it costs: as chosen beforehand, until it has been taken."""
+        return self._engine.choice
 
     def second_moment_choice(self, epochs: ArrayLike, *, given_responses: bool = False) -> Choice:
         """How `expected_risk` at these epochs, and with `given_responses`, is computed, and what it costs."""
@@ -356,8 +361,14 @@ class Run(JudgedRun):
         """
         return self._engine.degrees_of_freedom(self.recipe.clock(epochs))
 
-    def on(self, problem: LeastSquares) -> "Run":
+    def on(self, problem: LeastSquares, *, budget: float | None = None) -> "Run":
         """The same scheme, steps and start on another problem with as many columns; batches are cut anew.
+
+        Parameters
+        ----------
+        problem : LeastSquares
+        budget : float, optional
+            Operations that may be spent on the mean of its epoch; as many as for this run by default.
 
         >>> import reshuffle as rs
         >>> run = rs.descend(rs.gaussian(100, 20), rs.Cyclic(batch_size=10), step=0.1)
@@ -366,7 +377,10 @@ class Run(JudgedRun):
         """
         problem, scheme = base.fitted(problem, self.scheme)
         recipe = rearranged(self.recipe, scheme, problem.n)
-        return Run(problem, scheme, recipe, self.start, self.accuracy)
+        accuracy = self.accuracy
+        if budget is not None:
+            accuracy = replace(accuracy, budget=checks.positive("budget", budget))
+        return Run(problem, scheme, recipe, self.start, accuracy)
 
     def excess_training_loss(self, epochs: ArrayLike, *, of_run: bool = False) -> FloatArray:
         """|X (b - b_ols)|^2 / (2n): by how much the training loss is above that of least squares.

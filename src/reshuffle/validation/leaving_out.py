@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,17 +10,22 @@ from numpy.typing import ArrayLike
 from reshuffle._core import FloatArray, IntArray, checks
 from reshuffle._core.confidence import ErrorKind, weakest
 from reshuffle._core.progress import track
-from reshuffle.epoch.accuracy import CALL
+from reshuffle.epoch import accuracy
+from reshuffle.epoch.accuracy import CALL, require_affordable
+from reshuffle.errors import BudgetError
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.schemes.base import rows_of
 from reshuffle.validation import centred_rows, leave_one_out, which_formula
 from reshuffle.validation.descent import Descent
 from reshuffle.validation.leave_one_out import LeaveOneOut, LeftOutAnswer
+from reshuffle.validation.leave_one_out_formula import LeftOutRows
 from reshuffle.validation.questions import Learner
 from reshuffle.validation.which_formula import Formula
 
 _FOLDS = 10
 """Into which rows are cut where they cannot be left out one by one."""
+_SOME = 10_000
+"""Rows that know the test error to a percent of itself or so."""
 _CALLS = 500
 """Calls with small matrices that a run takes, whatever its size."""
 
@@ -80,6 +85,14 @@ class LeavingOut:
     def _by_formula(self, epochs: FloatArray, rows: IntArray, found: Formula) -> LeftOutAnswer | None:
         """None where paces of left-out runs are beyond all curves."""
         run = self.run
+        if isinstance(found.rows, LeftOutRows):
+            when = np.unique(epochs[np.isfinite(epochs)])
+            require_affordable(
+                found.rows.operations(len(rows), when), run.accuracy.budget,
+                f"leave_one_out of {len(rows)} rows after {np.unique(epochs).size} different epochs",
+                f"try some of the rows, such as rows=numpy.arange(0, {run.problem.n}, {1 + len(rows) // _SOME}), "
+                "fewer epochs, or a larger budget",
+            )  # fmt: skip
         converges = bool(np.isinf(epochs).any()) and run.converges
         try:
             # Beyond the range of numbers there are no paces to be found, which is noticed.
@@ -95,27 +108,43 @@ class LeavingOut:
         places = np.full(problem.n, -1)
         places[rows] = np.arange(len(rows))
         inexact = InexactRuns(when)
+        # All runs together are one question, with one budget and one warning.
+        budget, said = self.run.accuracy.budget / len(groups), []
+
+        def predicted(group: IntArray, asked: IntArray) -> FloatArray:
+            seen = centred_rows.by_the_others(problem, group) if self.centred else problem
+            learner = self.run.on(seen.without(group), budget=budget)
+            inexact.add(learner, seen.X[asked])
+            return missed(seen, asked, learner.iterate(when))
 
         def residuals() -> Iterator[tuple[IntArray, FloatArray]]:
             for group in track(groups, len(groups), "leaving out rows"):
                 # A fold is left out as a whole, whichever of its rows are asked for.
                 asked = group[places[group] >= 0]
                 if len(asked):
-                    seen = centred_rows.by_the_others(problem, group) if self.centred else problem
-                    learner = self.run.on(seen.without(group))
-                    inexact.add(learner, seen.X[asked])
-                    yield places[asked], missed(seen, asked, learner.iterate(when))
+                    try:
+                        found, words = accuracy.warnings_of(partial(predicted, group, asked))
+                    except BudgetError as refusal:
+                        raise BudgetError(
+                            f"leave_one_out takes {len(groups)} runs, which have 1 / {len(groups)} of the budget "
+                            f"each: {refusal}"
+                        ) from None
+                    said.extend(words[:1])
+                    yield places[asked], found
 
         given = leave_one_out.answer(epochs, problem, rows, when, residuals(), method)
+        if said:
+            accuracy.warn(f"of {len(groups)} runs that leave out rows, {len(said)} say: {said[0]}")
         return inexact.told(given, float(leave_one_out.weights_of(problem)[rows].sum()))
 
     def _groups(self, rows: IntArray) -> tuple[list[IntArray], str]:
         """Which rows are left out at a time, and how that is called: those of a sample always together."""
         run, size = self.run, self.run.scheme.rows_per_unit
-        price = run.computation.mean.way.operations
-        each = (0.0 if np.isnan(price) else price) + _CALLS * CALL
+        # Known beforehand: nobody needs the mean over the orders of all rows here.
+        way = run.mean_choice.way
+        each = (0.0 if np.isnan(way.operations) else way.operations) + _CALLS * CALL
         samples, count = np.unique(rows // size), run.problem.n // size
-        if run.error_kind == "exact" and len(samples) * each <= run.accuracy.budget:
+        if way.name == "exact" and len(samples) * each <= run.accuracy.budget:
             return [rows_of(np.array([sample]), size) for sample in samples], "refits"
         shuffled = np.random.default_rng(run.accuracy.seed).permutation(count)
         folds = np.array_split(shuffled, min(_FOLDS, count))
@@ -138,7 +167,8 @@ class InexactRuns:
         """A run, and the rows (m, p) that it predicts."""
         if learner.error_kind != "exact":
             off = float(np.linalg.norm(X, 2)) * learner.iterate_error(self._when)
-            self._squares = self._squares + np.square(off)
+            with np.errstate(over="ignore"):
+                self._squares = self._squares + np.square(off)
             self._kind = weakest(self._kind, learner.error_kind)
 
     def told(self, given: LeftOutAnswer, weight: float) -> LeftOutAnswer:

@@ -7,6 +7,7 @@ from typing import Protocol
 import numpy as np
 
 from reshuffle._core import BoolArray, FloatArray, IntArray
+from reshuffle._core.progress import track
 
 
 class LeavesOut(Protocol):
@@ -55,7 +56,8 @@ class Looks:
 
 def chunked(rows: IntArray, height: int, look: Callable[[IntArray], Looks]) -> Iterator[Looks]:
     """The looks of the rows, at most so many at a time."""
-    for start in range(0, len(rows), height):
+    starts = range(0, len(rows), height)
+    for start in track(starts, len(starts), "leaving out rows, part"):
         yield look(rows[start : start + height])
 
 

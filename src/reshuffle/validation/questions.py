@@ -5,7 +5,7 @@ from typing import Protocol
 from reshuffle._core import FloatArray
 from reshuffle._core.confidence import ErrorKind
 from reshuffle.epoch.accuracy import Accuracy
-from reshuffle.epoch.choice import Computation
+from reshuffle.epoch.choice import Choice
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.recipe import Recipe
 from reshuffle.schemes.base import Scheme
@@ -43,15 +43,15 @@ class Learner(Protocol):
         """In which sense the errors of means over orders are meant."""
 
     @property
-    def computation(self) -> Computation:
-        """How answers are computed."""
+    def mean_choice(self) -> Choice:
+        """How the mean over orders is taken, known before it is."""
 
     @property
     def epochs_worth_a_look(self) -> FloatArray:
         """Epochs up to where nothing moves any more, and the limit if there is one."""
 
-    def on(self, problem: LeastSquares) -> "Learner":
-        """The same run on other rows."""
+    def on(self, problem: LeastSquares, *, budget: float | None = None) -> "Learner":
+        """The same run on other rows, within another budget if one is given."""
 
     def iterate(self, epochs: FloatArray) -> FloatArray:
         """The mean iterate, epochs.shape + (p,) or (p, t)."""

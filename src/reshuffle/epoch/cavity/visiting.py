@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import scipy.fft
 
 from reshuffle._core import FloatArray, IntArray
 from reshuffle.epoch.cavity.time_nodes import TimeNodes
@@ -179,9 +180,35 @@ def _spread(count: int, most: int) -> IntArray:
 
 
 def echo(influence: FloatArray, exclusion: float) -> FloatArray:
-    """The echo r (B, samples) of an influence gamma (B, samples): r = e (g + g * r), g = gamma + r * gamma."""
-    found, met = np.zeros_like(influence), np.zeros_like(influence)
-    for t in range(len(influence)):
-        met[t] = influence[t] + (found[:t][::-1] * influence[:t]).sum(axis=0)
-        found[t] = exclusion * (met[t] + (met[:t][::-1] * found[:t]).sum(axis=0))
-    return found
+    """The echo r (B, samples) of an influence gamma (B, samples): r = e (g + g * r), g = gamma + r * gamma.
+
+    As power series in z, where the convolution is a product times z, R = e Gamma S^2 with S = 1 + z R. So
+    S = 1 + e z Gamma S^2, which S = 2 / (1 + (1 - 4 e z Gamma)^(1/2)) solves.
+    """
+    size, gamma = len(influence), exclusion * influence
+    under_root = np.vstack([np.ones((1, gamma.shape[1])), -4 * gamma])[:size]
+    inverse_root = np.ones((1, gamma.shape[1]))
+    while len(inverse_root) < size:
+        # Newton's method, W (3 - D W^2) / 2, doubles the number of terms that are known.
+        longer = min(2 * len(inverse_root), size)
+        missing = -_product(under_root[:longer], _product(inverse_root, inverse_root, longer), longer)
+        missing[0] += 3
+        inverse_root = _product(missing, inverse_root, longer) / 2
+    divisor = _product(under_root, inverse_root, size) / 2
+    divisor[0] += 0.5
+    following = np.ones((1, gamma.shape[1]))
+    while len(following) < size:
+        longer = min(2 * len(following), size)
+        missing = -_product(divisor[:longer], following, longer)
+        missing[0] += 2
+        following = _product(missing, following, longer)
+    # S - 1 would lose the digits of weak echoes.
+    return _product(_product(gamma, following, size), following, size)
+
+
+def _product(first: FloatArray, second: FloatArray, size: int) -> FloatArray:
+    """The first coefficients (size, samples) of the product of power series (any, samples)."""
+    length = scipy.fft.next_fast_len(len(first) + len(second) - 1, real=True)
+    both = (scipy.fft.rfft(series, length, axis=0) for series in (first, second))
+    product: FloatArray = scipy.fft.irfft(np.multiply(*both), length, axis=0)[:size]
+    return product

@@ -1,0 +1,63 @@
+"""Commands that take long say so on standard error, also where there is no terminal."""
+
+from threading import Event
+
+from reshuffle._core import progress
+from reshuffle.cli import data, main, watched_command
+from reshuffle.cli.complaints import InputError
+from reshuffle.cli.watched_command import hush, watched
+
+
+def _speaking(monkeypatch):
+    """Lines are due at once; an event tells that one was printed."""
+    printed = Event()
+
+    class Told(progress.Lines):
+        def of_command(self) -> None:
+            super().of_command()
+            if self._last > 0:
+                printed.set()
+
+    monkeypatch.setattr(progress, "_PATIENCE_OF_COMMAND", -1.0)
+    monkeypatch.setattr(progress, "_PATIENCE_OF_LIBRARY", -1.0)
+    monkeypatch.setattr(progress, "lines", Told())
+    monkeypatch.setattr(watched_command, "_GLANCE", 0.001)
+    return printed
+
+
+def test_a_line_is_printed_while_one_long_call_lasts(monkeypatch, capsys):
+    printed = _speaking(monkeypatch)
+    with watched():
+        assert printed.wait(60)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err == "reshuffle: 0 s, still working\n"
+    assert progress.lines.command is None
+
+
+def test_the_line_names_the_open_loop(monkeypatch, capsys):
+    printed = _speaking(monkeypatch)
+    for _ in progress.track(range(1), 1, "reading"):
+        with watched():
+            assert printed.wait(60)
+    assert capsys.readouterr().err == "reshuffle: 0 s, reading 0 of 1\n"
+
+
+def test_nothing_is_printed_once_it_is_hushed(monkeypatch, capsys):
+    monkeypatch.setattr(watched_command, "_GLANCE", 1e9)
+    with watched():
+        _speaking(monkeypatch)
+        hush()
+    assert capsys.readouterr() == ("", "")
+
+
+def test_every_command_is_watched(monkeypatch, capsys):
+    printed = _speaking(monkeypatch)
+
+    def slow(options):
+        assert printed.wait(60)
+        raise InputError("that is enough.")
+
+    monkeypatch.setattr(data, "problem", slow)
+    assert main(["stability", "--n", "5", "--p", "2"]) == 2
+    assert capsys.readouterr().err == "reshuffle: 0 s, still working\nreshuffle: that is enough.\n"
