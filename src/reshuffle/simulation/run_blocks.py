@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from copy import deepcopy
+from typing import cast
 
 import numpy as np
 
@@ -31,7 +32,7 @@ def copied_generator(rng: np.random.Generator) -> np.random.Generator:
     (15, 15)
     """
     stream = rng.bit_generator
-    made = type(stream)(deepcopy(stream.seed_seq))
+    made = type(stream)(cast("np.random.SeedSequence", deepcopy(stream.seed_seq)))
     made.state = stream.state
     return np.random.Generator(made)
 
