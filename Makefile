@@ -5,7 +5,7 @@ BIN := .venv/bin
 # What is imported is compiled once, and not by every process anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo reproduce test types quick test-slow docs test-processors bench fuzz clean
+.PHONY: demo reproduce test types quick test-slow test-lowest docs test-processors bench fuzz clean
 
 .venv/installed: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -46,6 +46,17 @@ quick: .venv/installed
 # The tests that take half a second or more each: long simulations, a real browser, a cluster of processes.
 test-slow: .venv/installed .venv/browser
 	$(BIN)/python -m pytest -n auto --dist worksteal -m slow tests
+
+# The lowest versions that are declared, with the lowest Python: none of them may be a false promise.
+LOWEST ?= tests/lowest.py tests/test_essentials.py tests/test_package.py
+.venv/lowest/installed: pyproject.toml
+	$(PYTHON) -m venv .venv/lowest
+	.venv/lowest/bin/python -m pip install --quiet --disable-pip-version-check --no-compile \
+	  $$($(PYTHON) -m tests.lowest) hypothesis pytest pytest-doctestplus
+	touch $@
+
+test-lowest: .venv/lowest/installed
+	PYTHONPATH=src .venv/lowest/bin/python -m pytest -q -p no:cacheprovider -m 'not slow' $(LOWEST)
 
 .venv/installed-docs: pyproject.toml
 	$(PYTHON) -m venv .venv

@@ -67,7 +67,9 @@ def probe():
     left.legend(frameon=False, fontsize=8)
     saved(figure, "probe")
     print(f"probe: promised {promised[-1]:.4f}, held out {found[-1]:.4f}, heads {real[:, 0, -1].round(4)}")
-    print(f"       accuracy of the mean iterate {accuracy[-1]:.3f}, of single heads {real[:, 1, -1].round(3)}")
+    print(
+        f"       accuracy of the mean iterate {accuracy[-1]:.3f}, of single heads {real[:, 1, -1].round(3)}"
+    )
 
 
 def trained_heads(made, rows, labels, epochs, lr, seed):

@@ -262,5 +262,5 @@ def test_what_has_no_bound_on_its_error_is_unknown():
 
     assert uncertain(9.18, math.inf) == "unknown"
     assert uncertain(9.18, 30.0) == "9 ± 30"
-    assert uncertain(0.0, 0.25) == "0 ± 0.25"
+    assert uncertain(0.0, 0.25) == "0.00 ± 0.25"
     assert uncertain(math.inf, math.inf) == "inf"

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from copy import deepcopy
+from typing import cast
 
 import numpy as np
 
@@ -19,6 +20,21 @@ MOST_ENTRIES = 1 << 24
 """Parameters of the runs that are trained together, at most."""
 _SLICE = 256
 """Runs whose products one thread does."""
+
+
+def copied_generator(rng: np.random.Generator) -> np.random.Generator:
+    """A generator in the same state, which spawns the same generators.
+
+    numpy 1.26 and 2.0 forget in copies what is spawned from: copies would spawn by chance.
+
+    >>> given = np.random.default_rng(1)
+    >>> int(copied_generator(given).spawn(1)[0].integers(1000)), int(given.spawn(1)[0].integers(1000))
+    (15, 15)
+    """
+    stream = rng.bit_generator
+    made = type(stream)(cast("np.random.SeedSequence", deepcopy(stream.seed_seq)))
+    made.state = stream.state
+    return np.random.Generator(made)
 
 
 class Trial:
@@ -73,7 +89,7 @@ class Block:
             beta_star, _, noise = problem.truth("fresh_noise")
             draws = rng.standard_normal((runs // 2, problem.n))
             if trial.output:
-                draws = deepcopy(rng).spawn(trial.output)[-1].standard_normal(draws.shape)
+                draws = copied_generator(rng).spawn(trial.output)[-1].standard_normal(draws.shape)
             self.responses = problem.X @ beta_star + noise * draws
         if copied and not trial.scheme.is_random:
             runs, self.sharing = len(self.responses), 1

@@ -1,7 +1,6 @@
 """Real mini-batch gradient descent, many runs at once: what the exact answers are checked against."""
 
 from collections.abc import Callable
-from copy import deepcopy
 from itertools import cycle
 from threading import Event
 
@@ -20,7 +19,7 @@ from reshuffle.recipe.staged_recipe import arranged
 from reshuffle.schemes import base
 from reshuffle.schemes.base import Scheme
 from reshuffle.simulation.estimates import PairTally, Simulation
-from reshuffle.simulation.run_blocks import BLOCK_ENTRIES, MOST_ENTRIES, Block, Trial
+from reshuffle.simulation.run_blocks import BLOCK_ENTRIES, MOST_ENTRIES, Block, Trial, copied_generator
 
 _FEW = 512
 """Runs that are trained together even where that is more: only those at the same batch share a product."""
@@ -112,7 +111,7 @@ def simulate(
     if problem.outputs is None:
         return _simulated(problem, scheme, made, start, when, runs, rng, fresh_noise, test_samples, progress)
     # The same randomness for every output, and so the same orders; a generator that was given has then moved on.
-    streams = [*(deepcopy(rng) for _ in range(problem.outputs - 1)), rng]
+    streams = [*(copied_generator(rng) for _ in range(problem.outputs - 1)), rng]
     return stacked(
         [
             _simulated(
