@@ -17,7 +17,10 @@ _NODES = 1.15 * np.cos(np.pi * (np.arange(12) + 0.5) / 12) + 0.15
 _WEIGHTS = (chebyshev.chebvander([0.0], 11) @ np.linalg.inv(chebyshev.chebvander(_NODES, 11)))[0]
 
 RELIABLE = 1e-5
-"""Error of a value, relative to its size or to one, beyond which its neighbours are asked."""
+"""Error of a value, relative to its size or to one, beyond which it is not given."""
+_DOUBTFUL = 1e-9
+"""The same, beyond which its neighbours are asked: beside a point at which the joint system is singular and G is not,
+a value is good to 1e-13 or to 1e-9, as the last bits of a matrix product happen to be."""
 
 Solve = Callable[[Complex], tuple[Complex, Real]]
 
@@ -139,16 +142,18 @@ def resolved(solve: Solve, z: Complex, strict: bool = True) -> Resolved:
     values, errors = solve(upper)
     flags = np.isfinite(errors)
     if strict:
-        lost = np.flatnonzero(~_trusted(values, errors))
+        lost = np.flatnonzero(~_within(_DOUBTFUL, values, errors))
         if len(lost):
-            values[lost], errors[lost] = bridge(solve, upper[lost])
-        flags = _trusted(values, errors)
+            across, spread = bridge(solve, upper[lost])
+            better = spread < np.where(np.isnan(errors[lost]), np.inf, errors[lost])
+            values[lost[better]], errors[lost[better]] = across[better], spread[better]
+        flags = _within(RELIABLE, values, errors)
     # Both parts: a density is read off the imaginary one.
     values[~flags], errors[~flags] = complex(np.nan, np.nan), np.inf
     values = np.where(mirrored[:, None, None], values.conj().transpose(0, 2, 1), values)
     return Resolved(values, errors, flags)
 
 
-def _trusted(values: Complex, errors: Real) -> NDArray[np.bool_]:
+def _within(share: float, values: Complex, errors: Real) -> NDArray[np.bool_]:
     size = np.abs(np.nan_to_num(values)).max(axis=(1, 2), initial=0.0)
-    return np.asarray(errors <= RELIABLE * np.maximum(1.0, size))
+    return np.asarray(errors <= share * np.maximum(1.0, size))
