@@ -194,10 +194,12 @@ class Spectrum(Law):
         return edges.support(self._known, seeds, 3 * size, self.engine.mark, self.engine.ends)
 
     def _known(self, t: Real) -> Real:
-        """Return densities, nan where they failed or are hidden by their own errors."""
+        """Return densities, zero where their errors are no smaller and nan where they failed."""
         density, error = self._untested(t)
-        hidden = error >= np.maximum(density, edges.VANISHING / self.engine.pencil.factor)
-        return np.asarray(np.where(hidden, np.nan, density))
+        unit = edges.VANISHING / self.engine.pencil.factor
+        return np.asarray(
+            np.where(np.isinf(error), np.nan, np.where(error < np.maximum(density, unit), density, 0.0))
+        )
 
     @property
     def support(self) -> Pairs:

@@ -79,7 +79,10 @@ def support(
     brackets = Brackets(grid[change], grid[change + 1], positive[change + 1])
     ends, regular = _ends(density, grid, values, brackets, change, threshold, scale, told, folds)
     ends[np.abs(ends) < 1e-11 * scale] = 0.0
-    found = tuple((float(a), float(b)) for a, b in zip(ends[::2], ends[1::2], strict=True))
+    # A single point is noise: no density is positive that far inside of both its ends.
+    found = tuple(
+        (float(a), float(b)) for a, b in zip(ends[::2], ends[1::2], strict=True) if b - a > 2 * INSIDE * scale
+    )
     pieces = _pieces(density, found, peaks(density, grid, values, threshold, ends))
     return Support(found, pieces, {float(end): 2.0 for end in ends[regular]})
 
