@@ -191,15 +191,15 @@ class Spectrum(Law):
             seeds = np.concatenate([seeds, _away(light_eigenvalues(self.engine, size), found)])
         if not len(seeds):
             return nothing
-        return edges.support(self._known, seeds, 3 * size, self.engine.mark, self.engine.ends)
+        return edges.support(self._known, seeds, 3 * size, self.engine.mark, self.engine.ends, self._errors)
 
     def _known(self, t: Real) -> Real:
-        """Return densities, zero where their errors are no smaller and nan where they failed."""
+        """Return densities, nan where they failed."""
         density, error = self._untested(t)
-        unit = edges.VANISHING / self.engine.pencil.factor
-        return np.asarray(
-            np.where(np.isinf(error), np.nan, np.where(error < np.maximum(density, unit), density, 0.0))
-        )
+        return np.asarray(np.where(np.isfinite(error), density, np.nan))
+
+    def _errors(self, t: Real) -> Real:
+        return self._untested(t)[1]
 
     @property
     def support(self) -> Pairs:
