@@ -17,10 +17,14 @@ from reshuffle.free.measure import edges
 from reshuffle.free.measure.measure import Measure
 from reshuffle.free.single_thread import SINGLE_THREAD
 from reshuffle.free.solver.atoms import atoms as atoms_of
+from reshuffle.free.solver.atoms import light_eigenvalues
 from reshuffle.free.solver.effort import BUDGET
 from reshuffle.free.solver.extrapolation import Resolved
 from reshuffle.free.solver.resolvent import Engine
 from reshuffle.free.weighted import Weighted
+
+SEEDS = 8
+"""Sampled eigenvalues that lead to the continuous part; where it is so light that there are fewer, others are added."""
 
 if TYPE_CHECKING:
     from reshuffle.free.certified import CdfBounds, Certificate, Prover
@@ -168,7 +172,7 @@ class Spectrum(Law):
         for size in (100, 400, 1000):
             eigenvalues = np.linalg.eigvalsh(self.engine.sample(size, seed=size))
             found = atoms_of(self.engine, size)
-            support = self._support(eigenvalues, found, 3 * size)
+            support = self._support(eigenvalues, found, size)
             measure = Measure(self._untested, support.pieces, found, 1e-11, support.powers)
             if abs(measure.mass - 1) < 1e-7:
                 return support.intervals, found, measure
@@ -178,19 +182,24 @@ class Spectrum(Law):
             " it has parts too narrow to be found: use density(t) and resolve(t) at chosen points"
         )
 
-    def _support(self, eigenvalues: Real, found: Pairs, resolution: int) -> edges.Support:
+    def _support(self, eigenvalues: Real, found: Pairs, size: int) -> edges.Support:
+        nothing = edges.Support((), (), {})
         if sum(mass for _, mass in found) > 1 - 1e-8:
-            return edges.Support((), (), {})
-        distance = 1e-7 * max(float(np.abs(eigenvalues).max()), 1e-300)
-        away = np.ones(len(eigenvalues), dtype=bool)
-        for place, _ in found:
-            away &= np.abs(eigenvalues - place) > distance
-        return edges.support(self._known, eigenvalues[away], resolution, self.engine.mark, self.engine.ends)
+            return nothing
+        seeds = _away(eigenvalues, found)
+        if len(seeds) < SEEDS:
+            seeds = np.concatenate([seeds, _away(light_eigenvalues(self.engine, size), found)])
+        if not len(seeds):
+            return nothing
+        return edges.support(self._known, seeds, 3 * size, self.engine.mark, self.engine.ends, self._errors)
 
     def _known(self, t: Real) -> Real:
         """Return densities, nan where they failed."""
         density, error = self._untested(t)
         return np.asarray(np.where(np.isfinite(error), density, np.nan))
+
+    def _errors(self, t: Real) -> Real:
+        return self._untested(t)[1]
 
     @property
     def support(self) -> Pairs:
@@ -286,3 +295,12 @@ class Spectrum(Law):
         return (
             f"Spectrum of {self.expression!r}, pencil {self.engine.pencil.size} x {self.engine.pencil.size}"
         )
+
+
+def _away(eigenvalues: Real, atoms: Pairs) -> Real:
+    """Return the eigenvalues that are no atoms."""
+    distance = 1e-7 * max(float(np.abs(eigenvalues).max()), 1e-300)
+    away = np.ones(len(eigenvalues), dtype=bool)
+    for place, _ in atoms:
+        away &= np.abs(eigenvalues - place) > distance
+    return eigenvalues[away]

@@ -171,7 +171,8 @@ def critical_alpha(aspect: float, batches: int, covariance: Covariance = None) -
     width = math.sqrt(number * ratio)
     start, stride = full_batch, 1 + min(_STRIDE, 0.3 * width)
     if spectrum.is_isotropic:
-        start = max(full_batch, 2 * number * (1 - 8 * width) / float(spectrum.eigenvalues[0]))
+        # Up to here no visit makes anything longer, so that no epoch does.
+        start = max(full_batch, 2 * number / (1 + width) ** 2 / float(spectrum.eigenvalues[0]))
     if number == 2 and spectrum.is_identity:
         return _leaving(lambda alpha: TwoBatchLaw(ratio, alpha), start, stride, number)
     return _leaving(lambda alpha: BatchLaw.of(ratio, alpha, number, spectrum), start, stride, number)

@@ -56,7 +56,7 @@ def outer_ends(system: BatchSystem, atom: bool) -> tuple[float, float]:
     (0.1, 0.9)
     """
     far = 2 * system.norm
-    high = _from_outside(system, far, 0.0, atom)
+    high = _from_outside(system, far, None, atom)
     return _from_outside(system, -far, high, atom) * system.unit, high * system.unit
 
 
@@ -88,8 +88,12 @@ def gap(system: BatchSystem, place: float, left: float, right: float) -> tuple[f
     return ends[0], ends[1]
 
 
-def _from_outside(system: BatchSystem, start: float, other: float, atom: bool) -> float:
-    """The end that is met first on the way from `start`, far outside, where `other` is the end beyond it."""
+def _from_outside(system: BatchSystem, start: float, other: float | None, atom: bool) -> float:
+    """The end that is met first on the way from `start`, far outside, where `other` is the end beyond it.
+
+    None for what is not known: zero is as good then, or the mean less two standard deviations if that is more. Where
+    visits are as long as the curvature has it the spectrum is far from zero and narrow.
+    """
     place, began = start, False
     # Far beyond convergence a product of steps is much larger than they are.
     while abs(place) < _FARTHEST * system.norm:
@@ -99,6 +103,8 @@ def _from_outside(system: BatchSystem, start: float, other: float, atom: bool) -
             unknowns = system.evaluate(approach.base(place), unknowns).image.real + 0j
         began = approach.begin(unknowns)
         if began:
+            if other is None:
+                approach.other = approach.lower_end()
             return approach.end(-place / 4)
         place *= 8
     raise ConvergenceError(
@@ -120,12 +126,16 @@ class _Solved:
         The first block of G at each eigenvalue of Sigma.
     falls : bool
         Whether dG/dz is negative: outside of the spectrum it is minus an integral of squares.
+    trace, fall : float
+        The Cauchy transform of the law, and its derivative.
     """
 
     unknowns: Complex
     slope: Complex
     first: FloatArray
     falls: bool
+    trace: float
+    fall: float
 
 
 def _falls(matrices: FloatArray) -> bool:
@@ -194,6 +204,14 @@ class _Approach:
             f"an end of the spectrum near {self.place * self.system.unit:.6g} was not reached"
         )
 
+    def lower_end(self) -> float:
+        """The mean less two standard deviations, or zero, from the transform at the first place: a guess."""
+        assert self.at is not None
+        # With d the distance to the mean, G is (1 + variance/d^2)/d, and what follows is smaller.
+        variance = max(-self.at.fall / self.at.trace**2 - 1, 0.0) / self.at.trace**2
+        mean = self.place - 1 / self.at.trace - variance * self.at.trace
+        return max(mean - 2 * math.sqrt(variance), 0.0)
+
     @property
     def _steepness(self) -> float:
         assert self.at is not None
@@ -251,7 +269,8 @@ class _Approach:
         direction = self.system.direction
         slope = self._solved(state, self.system.shift_tangent(state, direction)) + 0j
         moved = self.system.resolvent_tangent(state, direction, slope)[0].real
-        return _Solved(unknowns, slope, state.blocks[0][0].real, _falls(moved))
+        trace, fall = float(state.resolvent[0, 0, 0].real), float(moved[0, 0])
+        return _Solved(unknowns, slope, state.blocks[0][0].real, _falls(moved), trace, fall)
 
     def _solved(self, state: State, right: Complex) -> Complex:
         """The solution of (1 - D) x = right, (1, unknowns), D the derivative of the map."""

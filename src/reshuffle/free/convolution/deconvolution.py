@@ -22,7 +22,7 @@ class Deconvolved:
     Attributes
     ----------
     law : Discrete
-        The law on a fine grid whose Cauchy transform fits best.
+        The law on a fine grid whose Cauchy transform fits best, with its `points` and their `weights`.
     misfit : float
         How far its transform is from the one that was asked for, in root mean square and relative to it.
     height : float

@@ -27,6 +27,11 @@ class Discrete(Law):
     weights : (m,), optional
         Their masses, which add up to one; equal shares by default. By position or by name.
 
+    Attributes
+    ----------
+    points, weights : (m,)
+        Sorted, each point once.
+
     >>> Discrete([0.0, 3.0], [0.75, 0.25]).moments(2).round(12).tolist()
     [0.75, 2.25]
     """
@@ -48,8 +53,8 @@ class Discrete(Law):
                 f"weights must have the shape of points {places.shape}, but theirs is {masses.shape};"
                 f" pass one weight per point"
             )
-        self._points, inverse = np.unique(places, return_inverse=True)
-        self._weights = np.bincount(inverse.ravel(), masses)
+        self.points, inverse = np.unique(places, return_inverse=True)
+        self.weights = np.bincount(inverse.ravel(), masses)
 
     @classmethod
     def of_matrix(cls, matrix: ArrayLike) -> "Discrete":
@@ -74,40 +79,40 @@ class Discrete(Law):
     @property
     def atoms(self) -> Pairs:
         """Pairs (location, mass), from left to right."""
-        return tuple((float(x), float(w)) for x, w in zip(self._points, self._weights, strict=True))
+        return tuple((float(x), float(w)) for x, w in zip(self.points, self.weights, strict=True))
 
     def _cauchy(self, z: Complex) -> Complex:
         with np.errstate(divide="ignore", invalid="ignore"):
-            return np.asarray((1 / (z[..., None] - self._points)) @ self._weights)
+            return np.asarray((1 / (z[..., None] - self.points)) @ self.weights)
 
     def _cauchy_derivative(self, z: Complex) -> Complex:
-        return np.asarray(-((z[..., None] - self._points) ** -2.0) @ self._weights)
+        return np.asarray(-((z[..., None] - self.points) ** -2.0) @ self.weights)
 
     def _density(self, t: Real) -> Real:
         return np.zeros(t.shape)
 
     def cdf(self, t: ArrayLike) -> Real:
         """Return the mass of ``(-inf, t]``, with the shape of ``t``."""
-        sums = np.concatenate([[0.0], np.cumsum(self._weights)])
+        sums = np.concatenate([[0.0], np.cumsum(self.weights)])
         return np.asarray(
-            np.minimum(sums[np.searchsorted(self._points, real_points("t", t), side="right")], 1.0)
+            np.minimum(sums[np.searchsorted(self.points, real_points("t", t), side="right")], 1.0)
         )
 
     def quantile(self, q: ArrayLike) -> Real:
         """Return the smallest x with ``cdf(x) >= q``, with the shape of ``q``."""
-        sums = np.cumsum(self._weights)
+        sums = np.cumsum(self.weights)
         index = np.searchsorted(sums - 1e-13, probabilities("q", q))
-        return np.asarray(self._points[np.minimum(index, len(self._points) - 1)])
+        return np.asarray(self.points[np.minimum(index, len(self.points) - 1)])
 
     def recurrence(self, depth: int) -> tuple[list[float], list[float]]:
         """Return ``(alpha, beta)``, down to ``depth``, or after as many steps as there are points."""
-        return recurrence_of_points(self._points, self._weights, depth)
+        return recurrence_of_points(self.points, self.weights, depth)
 
     def __repr__(self) -> str:
-        if len(self._points) > 6:
-            return f"Discrete({len(self._points)} points in [{self._points[0]:g}, {self._points[-1]:g}])"
-        points = ", ".join(f"{x:g}" for x in self._points)
-        return f"Discrete([{points}], [{', '.join(f'{w:g}' for w in self._weights)}])"
+        if len(self.points) > 6:
+            return f"Discrete({len(self.points)} points in [{self.points[0]:g}, {self.points[-1]:g}])"
+        points = ", ".join(f"{x:g}" for x in self.points)
+        return f"Discrete([{points}], [{', '.join(f'{w:g}' for w in self.weights)}])"
 
 
 class Bernoulli(Discrete):

@@ -22,6 +22,9 @@ REACHES = (2e-4, 1e-4, 3e-5, 1e-5)
 INSIDE = 2e-12
 ATTEMPTS, DEEP = 3, 5
 """To find a fold where the density falls to its end, and where nothing else explains the end."""
+# Times the estimated error: what a density must exceed to be seen. Beside the atoms of commutators of projections (464
+# points, six pairs of ranks) noise was up to 8.3 times its estimate.
+HIDDEN = 16.0
 # Over the width: densities below are rounding.
 VANISHING = 1e-9
 
@@ -49,6 +52,7 @@ def support(
     resolution: int,
     told: Callable[[Real], None] = lambda edges: None,
     folds: Callable[[Real, Real], Real] = no_folds,
+    errors: Callable[[Real], Real] | None = None,
 ) -> Support:
     """Return the intervals on which ``density`` is positive, their ends to rounding.
 
@@ -62,6 +66,8 @@ def support(
     seeds : points near the spectrum, shape (n,); resolution : extra grid points.
     told : is told where the ends are, nearly, as soon as that is known: it may help ``density``.
     folds : points outside and inside -> the ends between them at which the density is a root; nan for all others.
+    errors : estimates of the densities' own errors, where there are any: points at which they hide the density, close
+        to an atom, tell nothing, and those around them decide.
     """
     low, high = float(seeds.min()), float(seeds.max())
     margin = 0.3 * (high - low) + 1e-3 * max(abs(low), abs(high)) + 1e-300
@@ -75,11 +81,18 @@ def support(
         grid, values = _look_into_dips(density, grid, values)
     threshold = VANISHING / (high - low + margin)
     positive = values > threshold
+    if errors is not None and positive.any():
+        visible = ~positive
+        visible[positive] = values[positive] > HIDDEN * errors(grid[positive])
+        grid, values, positive = grid[visible], values[visible], positive[visible]
     change = np.flatnonzero(positive[1:] != positive[:-1])
     brackets = Brackets(grid[change], grid[change + 1], positive[change + 1])
     ends, regular = _ends(density, grid, values, brackets, change, threshold, scale, told, folds)
     ends[np.abs(ends) < 1e-11 * scale] = 0.0
-    found = tuple((float(a), float(b)) for a, b in zip(ends[::2], ends[1::2], strict=True))
+    # A single point is noise: no density is positive that far inside of both its ends.
+    found = tuple(
+        (float(a), float(b)) for a, b in zip(ends[::2], ends[1::2], strict=True) if b - a > 2 * INSIDE * scale
+    )
     pieces = _pieces(density, found, peaks(density, grid, values, threshold, ends))
     return Support(found, pieces, {float(end): 2.0 for end in ends[regular]})
 
