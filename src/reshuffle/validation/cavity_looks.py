@@ -10,6 +10,7 @@ of a_i: alpha_i(t) = alpha0_i(t) + e sum_{s<t} g_i(t-1-s) alpha_i(s), alpha0_i(t
 echoes, and Nbar_t what the mean run has learned with another sample in the place of i.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,10 +24,12 @@ from reshuffle.epoch.cavity.visiting import Visiting, are_alike
 from reshuffle.epoch.low_degrees import Whitened
 from reshuffle.validation.descent import Descent
 from reshuffle.validation.leave_one_out_formula import LeftOutRows, standing_still
-from reshuffle.validation.looks import Looks, chunked, no_one
+from reshuffle.validation.looks import Looks, Residuals, chunked, no_one, squares_apart
 
 _TOLERANCE = 1e-9
 _MOST_ROUNDS = 200
+_FACTOR = 1.0
+_SMALL = 0.1
 
 
 def exists(descent: Descent) -> bool:
@@ -40,11 +43,43 @@ def _shares(descent: Descent) -> FloatArray:
     return np.asarray(descent.scheme.sizes(n) / descent.scheme.step_divisors(n))
 
 
-def shuffled_samples(descent: Descent) -> tuple[LeftOutRows, float] | None:
-    """The rows of a descent that shuffles samples, and how far what each does may be off, relative to it.
+@dataclass(frozen=True, eq=False)
+class CavityRows:
+    """The rows of a descent that shuffles samples, by the cavity equation.
 
-    None where the cavity equation has no solution.
+    Attributes
+    ----------
+    rows : LeftOutRows
+    shares : (n,)
+        How far what each row does to the mean map may be off, relative to it.
+    of_mean : float
+        The same of the paces of the mean map itself.
+    put_off : callable
+        (shares, of_mean) -> the same rows, where all of it is off by as much.
     """
+
+    rows: LeftOutRows
+    shares: FloatArray
+    of_mean: float
+    put_off: Callable[[FloatArray, float], LeftOutRows]
+
+    @property
+    def is_small(self) -> bool:
+        """Whether what is neglected is small beside what is not: errors are told to first order in it."""
+        return bool(max(self.of_mean, float(self.shares.max(initial=0.0))) <= _SMALL)
+
+    def error(self, residuals: Residuals, weights: FloatArray) -> FloatArray:
+        """How far a mean square may be off: the sum over the rows, of which none makes up for another."""
+        here, none = residuals(self.rows), np.zeros_like(self.shares)
+        total = np.zeros((len(here), here.shape[2]))
+        for shares, of_mean in ((self.shares, 0.0), (none, self.of_mean)):
+            both = (residuals(self.put_off(sign * shares, sign * of_mean)) for sign in (1.0, -1.0))
+            total += np.max([squares_apart(one, here, weights) for one in both], axis=0)
+        return total
+
+
+def shuffled_samples(descent: Descent) -> CavityRows | None:
+    """The rows of a descent that shuffles samples; None where the cavity equation has no solution."""
     sampled = _sampled(descent)
     found = equation.solve(sampled.visiting, _TOLERANCE)
     if found is None:
@@ -57,25 +92,53 @@ def shuffled_samples(descent: Descent) -> tuple[LeftOutRows, float] | None:
     pull += np.column_stack([found.pushed(force) for force in (sampled.force / roots[:, np.newaxis]).T])
     steps = sampled.visiting.steps
     shared = sampled.visiting.weight * found.nodes.convolution_at(steps)
-
     pulled = vectors.T @ (roots[:, np.newaxis] * pull)
 
-    def look(members: IntArray) -> Looks:
-        right = learning.looks(members) @ vectors
-        coupling = descent.factors[members, np.newaxis, np.newaxis] * shared
-        looks = Looks(members, right, learning.alpha(members), coupling, found.nodes.rule[0])
-        # A penalty moves every direction, whoever sees it.
-        return looks if descent.shrinkage else standing_still(looks, descent.alone[members], values, pulled)
+    def put_off(shares: FloatArray, of_mean: float) -> LeftOutRows:
+        paces, gained = (1 + of_mean) * values, (1 + of_mean) * pulled
 
-    # Residuals are those of u_i, times sqrt(n).
-    rows = LeftOutRows(
-        values, pulled, lambda rows, height: chunked(rows, height, look), len(found.nodes.nodes),
-        applications=1, is_monotone=False,
-        alone=lambda: no_one(descent.problem.n) if descent.shrinkage else descent.alone,
-        unit=float(np.sqrt(descent.problem.n)),
-    )  # fmt: skip
+        def look(members: IntArray) -> Looks:
+            right = learning.looks(members) @ vectors
+            factors = descent.factors[members] * (1 + shares[members])
+            coupling = factors[:, np.newaxis, np.newaxis] * shared
+            looks = Looks(members, right, learning.alpha(members), coupling, found.nodes.rule[0])
+            # A penalty moves every direction, whoever sees it.
+            return looks if descent.shrinkage else standing_still(looks, descent.alone[members], paces, gained)
+
+        # Residuals are those of u_i, times sqrt(n).
+        return LeftOutRows(
+            paces, gained, lambda rows, height: chunked(rows, height, look), len(found.nodes.nodes),
+            applications=1, is_monotone=False,
+            alone=lambda: no_one(descent.problem.n) if descent.shrinkage else descent.alone,
+            unit=float(np.sqrt(descent.problem.n)),
+        )  # fmt: skip
+
     off = neglected.neglected(sampled.visiting, found.entries, _TOLERANCE)
-    return rows, root_mean_square(neglected.shares(sampled.visiting.rows, found.entries, off))
+    of_mean = root_mean_square(neglected.shares(sampled.visiting.rows, found.entries, off))
+    shares = _FACTOR * _between_before_and_after(descent) + of_mean
+    return CavityRows(put_off(np.zeros(descent.problem.n), 0.0), shares, of_mean, put_off)
+
+
+def _between_before_and_after(descent: Descent) -> FloatArray:
+    """What the covariance of the visits before and after each row is, relative to what the row does (n,), at most.
+
+    Every other sample is before or after, never both. With W_j = x_j x_j' and W their mean, to second order in the
+    step over the divisor, s, it is
+
+        s^2 sum_j (W_j - W) x_i x_i'(W_j - W) (B - 1)(B - 2) / (6 B^2),
+
+    whose trace is taken: nothing for rows that are alike, nor for two batches.
+    """
+    shares = _shares(descent)
+    batches = len(shares)
+    rows = descent.rows(np.arange(descent.problem.n))
+    squares = np.square(rows).sum(axis=1)
+    mean = rows.T @ rows / len(rows)
+    fourth = rows.T @ (squares[:, np.newaxis] * rows)
+    both = np.einsum("ir,rs,is->i", rows, fourth - len(rows) * mean @ mean, rows, optimize=True)
+    scale = descent.step / float(descent.scheme.step_divisors(descent.problem.n)[0])
+    of_visits = (batches - 1) * (batches - 2) / (6.0 * batches**2)
+    return np.asarray(of_visits * scale**2 * np.maximum(both, 0.0) / np.where(squares == 0, 1.0, squares))
 
 
 @dataclass(frozen=True, eq=False)
