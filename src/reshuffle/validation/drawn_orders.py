@@ -24,7 +24,7 @@ from reshuffle.epoch.walks import available_bytes
 from reshuffle.schemes.base import permutations
 from reshuffle.validation.descent import Descent
 from reshuffle.validation.left_out_maps import LeftOutMaps
-from reshuffle.validation.looks import Residuals
+from reshuffle.validation.looks import Residuals, weighted
 
 _AT_A_TIME = 256
 """Orders that are followed together, so that calls with small matrices do not take most of the time."""
@@ -46,7 +46,7 @@ def number(descent: Descent, budget: float) -> int:
     each = n * (8.0 * side + _PER_NUMBER * (rank + outputs))
     each += visits * (_PER_NUMBER * side + _CALLS * CALL / _AT_A_TIME)
     # Matrices per row are decomposed for the answer, and for each way in which it may be off.
-    decomposed = (n + (MOST_GROUPS + 2 * _DIRECTIONS) * min(n, 256)) * (10.0 * rank**3 + 10 * rank)
+    decomposed = (n + (MOST_GROUPS + 2 * _DIRECTIONS) * min(n, 128)) * (10.0 * rank**3 + 10 * rank)
     found = int((budget - decomposed) / (2 * each))
     return 0 if found < _FEWEST else min(found, _MOST)
 
@@ -101,7 +101,7 @@ class DrawnOrders:
 
         def mean_square(leaving: LeftOutMaps) -> FloatArray:
             with np.errstate(over="ignore"):
-                return np.einsum("kmt,m->kt", np.square(residuals(leaving)), weights)
+                return weighted(np.square(residuals(leaving)), weights)
 
         here = mean_square(self.mean)
         groups = MOST_GROUPS
@@ -116,7 +116,7 @@ class DrawnOrders:
             size = np.linalg.norm(direction)
             if size == 0:
                 continue
-            moved = quantile(groups) / math.sqrt(groups - 1) * direction / size
+            moved = quantile(groups) / math.sqrt(groups * (groups - 1)) * direction / size
             for sign in (1.0, -1.0):
                 with np.errstate(invalid="ignore"):
                     off = np.abs(mean_square(self.weighted(1 / groups + sign * moved)) - here)

@@ -15,8 +15,8 @@ from reshuffle.validation.which_formula import Formula
 
 _KEPT = 1 << 26
 """Residuals that are kept at most."""
-_LOOKED_AT = 256
-"""Rows from which it is told how far a formula may be off."""
+_LOOKED_AT = 128
+"""Rows from which it is told how far a formula may be off: half of them those that are off most."""
 
 Residuals = Iterable[tuple[IntArray, FloatArray]]
 """Places among the rows, some at a time, and their residuals (epochs, rows, t)."""

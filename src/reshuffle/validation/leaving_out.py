@@ -54,10 +54,7 @@ class LeavingOut:
     def ask(self, epochs: FloatArray, rows: ArrayLike | None = None) -> LeaveOneOut:
         """The residuals of some rows, all by default."""
         chosen = chosen_rows(rows, self.run.problem.n)
-        answers = (self._by_formula(epochs, chosen, each) for each in self._formulas)
-        given = next((each for each in answers if each is not None), None)
-        if given is None:
-            given = self._by_runs(epochs, chosen)
+        given = self._by_formulas(epochs, chosen) or self._by_runs(epochs, chosen)
         values = {field.name: getattr(given, field.name) for field in fields(given)}
         return LeaveOneOut(**values, problem=self.run.problem, centred=self.centred)
 
@@ -79,6 +76,16 @@ class LeavingOut:
         scheme = run.scheme.equivalent(run.problem.n)
         descent = Descent(run.problem, scheme, recipe.at(0), run.start, self._factors)
         return which_formula.formulas(descent, run.accuracy)
+
+    def _by_formulas(self, epochs: FloatArray, rows: IntArray) -> LeftOutAnswer | None:
+        """The answer of the first formula that knows its error; of the first that has an answer, if none does."""
+        first = None
+        for each in self._formulas:
+            given = self._by_formula(epochs, rows, each)
+            if given is not None and np.isfinite(given.error).all():
+                return given
+            first = first or given
+        return first
 
     def _by_formula(self, epochs: FloatArray, rows: IntArray, found: Formula) -> LeftOutAnswer | None:
         """None where paces of left-out runs are beyond all curves."""

@@ -29,10 +29,10 @@ ErrorOfMeanSquare: TypeAlias = Callable[[Residuals, FloatArray], FloatArray]
 """Residuals, and weights (m,) of their squares -> how far the weighted sum of the squares may be off, (epochs, t)."""
 
 
-def squares_apart(one: FloatArray, other: FloatArray, weights: FloatArray) -> FloatArray:
-    """The weighted sum (epochs, t) of how far the squares of residuals (epochs, m, t) are apart; inf if not known."""
+def weighted(squares: FloatArray, weights: FloatArray) -> FloatArray:
+    """The sum (epochs, t) of squares of residuals (epochs, m, t), with weights (m,); inf if that is not known."""
     with np.errstate(over="ignore", invalid="ignore"):
-        found = np.einsum("kmt,m->kt", np.abs(np.square(one) - np.square(other)), weights)
+        found = np.einsum("kmt,m->kt", squares, weights)
     return np.where(np.isnan(found), np.inf, found)
 
 

@@ -8,7 +8,8 @@ F(S) is the mean over the orders of the rows in S, and N(S) what they learn. Bot
 
 import numpy as np
 
-from reshuffle.epoch.accuracy import CALL
+from reshuffle.epoch.accuracy import A_SECOND, CALL
+from reshuffle.epoch.walks import MOST_BATCHES
 from reshuffle.validation.descent import Descent
 from reshuffle.validation.left_out_maps import LeftOutMaps
 
@@ -16,9 +17,11 @@ _PER_NUMBER = 500.0
 """Operations that fit in the time a number takes on its way up the lattice: 30 ns for 20 rows of one column."""
 
 
-def exists(descent: Descent) -> bool:
-    """Whether each batch is a row, and a visit without its gradient does nothing."""
-    return descent.blocks.batches == descent.problem.n and not descent.shrinkage and not descent.leaves_means
+def are_few(descent: Descent) -> bool:
+    """Whether each batch is a row, a visit without its gradient does nothing, and all of it takes a second or less."""
+    n = descent.problem.n
+    plain = descent.blocks.batches == n and not descent.shrinkage and not descent.leaves_means
+    return plain and n <= MOST_BATCHES and operations(descent) <= A_SECOND
 
 
 def operations(descent: Descent) -> float:

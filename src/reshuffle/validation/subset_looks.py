@@ -18,10 +18,10 @@ import scipy.linalg
 from reshuffle._core import FloatArray, IntArray
 from reshuffle._core.threads import each
 from reshuffle.epoch.accuracy import A_SECOND, CALL
-from reshuffle.epoch.walks import elements, layer, prefix_weights
+from reshuffle.epoch.walks import MOST_BATCHES, elements, layer, prefix_weights
 from reshuffle.validation.descent import Descent
 from reshuffle.validation.leave_one_out_formula import LeftOutRows, standing_still
-from reshuffle.validation.looks import Looks, Residuals, chunked, no_one, squares_apart
+from reshuffle.validation.looks import Looks, Residuals, chunked, no_one, weighted
 
 _FEW_SUBSETS = 8
 """Up to this many subsets of the other batches, each is a look of its own, and leaving out is exact."""
@@ -99,12 +99,13 @@ class FewBatches:
         """How far a mean square may be off: the sum over the rows, of which none makes up for another."""
         here = residuals(self.rows)
         both = (residuals(self.rows.put_off(share)) for share in (self.share, -self.share))
-        return np.asarray(np.max([squares_apart(one, here, weights) for one in both], axis=0))
+        apart = [weighted(np.abs(np.square(one) - np.square(here)), weights) for one in both]
+        return np.asarray(np.max(apart, axis=0))
 
 
 def are_few(descent: Descent) -> bool:
     """Whether each subset has a look of its own, and leaving out is exact."""
-    return _price_of_subsets(descent) <= A_SECOND
+    return descent.blocks.batches <= MOST_BATCHES and _price_of_subsets(descent) <= A_SECOND
 
 
 def few_batches(descent: Descent) -> FewBatches:

@@ -88,7 +88,7 @@ def _shuffled_batches(descent: Descent, accuracy: Accuracy) -> list[Formula]:
     blocks, rank = descent.blocks, descent.problem.rank
     is_exact = subset_looks.are_few(descent)
     if blocks.batches == descent.problem.n:
-        if single_rows.exists(descent) and single_rows.operations(descent) <= A_SECOND:
+        if single_rows.are_few(descent):
             return [Formula(single_rows.single_rows(descent), "exact")]
         if not is_exact and bool((blocks.divisors == blocks.divisors[0]).all()):
             return _shuffled_samples(descent, accuracy)
