@@ -13,13 +13,14 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
 from reshuffle._core import FloatArray, IntArray
 from reshuffle._core.confidence import MOST_GROUPS, jackknife, quantile
 from reshuffle._core.progress import track
-from reshuffle.epoch.accuracy import CALL
+from reshuffle.epoch.accuracy import A_SECOND, CALL
 from reshuffle.epoch.walks import available_bytes
 from reshuffle.schemes.base import permutations
 from reshuffle.validation.descent import Descent
@@ -31,13 +32,13 @@ _AT_A_TIME = 256
 _FEWEST, _MOST = 1 << 9, 1 << 15
 """Orders, each with its reverse, below which errors tell nothing, and beyond which nobody waits."""
 _PER_NUMBER, _CALLS = 60.0, 3.0
-"""Operations that fit in the time which a number takes per visit, 4 ns, and calls with small matrices of a visit."""
+"""Operations that fit in the time of a number in a visit, 4 ns, and calls with small matrices of a visit."""
 _DIRECTIONS = 4
 """Epochs at which the direction is sought that changes an answer most."""
 
 
 def number(descent: Descent, budget: float) -> int:
-    """How many orders a budget of operations allows; 0 if that is too few to know anything."""
+    """How many orders take a second or so, or the fewest that tell anything if a budget allows them; 0 if not."""
     n, rank, outputs = descent.problem.n, descent.problem.rank, descent.outputs
     side = rank * (rank + outputs)
     if 8.0 * MOST_GROUPS * (n + _AT_A_TIME) * side > available_bytes() / 8:
@@ -47,8 +48,9 @@ def number(descent: Descent, budget: float) -> int:
     each += visits * (_PER_NUMBER * side + _CALLS * CALL / _AT_A_TIME)
     # Matrices per row are decomposed for the answer, and for each way in which it may be off.
     decomposed = (n + (MOST_GROUPS + 2 * _DIRECTIONS) * min(n, 128)) * (10.0 * rank**3 + 10 * rank)
-    found = int((budget - decomposed) / (2 * each))
-    return 0 if found < _FEWEST else min(found, _MOST)
+    if decomposed + 2 * _FEWEST * each > max(budget, A_SECOND):
+        return 0
+    return int(min(max((A_SECOND - decomposed) / (2 * each), _FEWEST), _MOST))
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +144,7 @@ class DrawnOrders:
         return common, own
 
     def _followed(self, orders: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Sums over orders and their reverses: [lost, gained] (r, r + t), and what is each row's own, (n, r, r + t)."""
+        """Sums over orders and their reverses: [lost, gained] (r, r + t), and each row's own part (n, r, r + t)."""
         rank, factors = self.descent.problem.rank, self.descent.factors
         first, seen = self._passed(orders, backwards=False)
         second, back = self._passed(orders, backwards=True)
@@ -169,7 +171,7 @@ class DrawnOrders:
     def _visits(self) -> list[slice]:
         """Which places of an order each visit takes."""
         ends = np.concatenate([[0], np.cumsum(self.descent.scheme.sizes(self.descent.problem.n))])
-        return [slice(int(a), int(b)) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+        return [slice(int(a), int(b)) for a, b in pairwise(ends)]
 
     def _passed(self, orders: IntArray, *, backwards: bool) -> tuple[FloatArray, FloatArray]:
         """Follow orders: the sum of [lost, gained], and [x_i'F, alpha_i] (orders, n, r + t) of every sample i."""

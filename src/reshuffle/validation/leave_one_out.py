@@ -76,8 +76,10 @@ class LeftOutAnswer:
 class LeaveOneOut(LeftOutAnswer):
     """Leave-one-out: row i is predicted by the run in which its gradient is left out, all else unchanged.
 
-    The divisors of its batch and the steps stay as they are. `method` is "exact", "refits" (the same, run by run),
-    "subset sizes" or "cavity" (formulas that neglect little, see `error`), or "10 folds" where there is no other.
+    The divisors of its batch and the steps stay as they are. Under `GroupReshuffling` samples are left out: each
+    row is predicted by the run without its sample. `method` is "exact", "refits" (the same, run by run), "subset
+    sizes" or "cavity" (formulas that neglect little, see `error`), "drawn orders" (the mean over a sample of the
+    orders, where the cavity neglects too much), or "10 folds" where there is no other.
 
     Attributes
     ----------
@@ -198,7 +200,7 @@ def by_formula(
 
 
 def _looked_at(rows: IntArray, sizes: FloatArray | None, numbers: int) -> tuple[IntArray, FloatArray]:
-    """Rows from which an error is told, and for how many each stands: the largest for themselves, others for more."""
+    """Rows from which an error is told, and for how many each stands: the largest for themselves alone."""
     most = max(1, min(_LOOKED_AT, _KEPT // max(numbers, 1)))
     if len(rows) <= most:
         return rows, np.ones(len(rows))

@@ -26,7 +26,7 @@ class LeavesOut(Protocol):
 Residuals: TypeAlias = Callable[[LeavesOut], FloatArray]
 """What leaves out rows -> the residuals (epochs, m, t) of some rows that are looked at."""
 ErrorOfMeanSquare: TypeAlias = Callable[[Residuals, FloatArray], FloatArray]
-"""Residuals, and weights (m,) of their squares -> how far the weighted sum of the squares may be off, (epochs, t)."""
+"""Residuals, and weights (m,) of their squares -> how far the sum of the squares may be off, (epochs, t)."""
 
 
 def weighted(squares: FloatArray, weights: FloatArray) -> FloatArray:

@@ -18,7 +18,7 @@ _PER_NUMBER = 500.0
 
 
 def are_few(descent: Descent) -> bool:
-    """Whether each batch is a row, a visit without its gradient does nothing, and all of it takes a second or less."""
+    """Whether batches are single rows whose visits do nothing without their gradients, and a second will do."""
     n = descent.problem.n
     plain = descent.blocks.batches == n and not descent.shrinkage and not descent.leaves_means
     return plain and n <= MOST_BATCHES and operations(descent) <= A_SECOND

@@ -110,7 +110,9 @@ def _shuffled_samples(descent: Descent, accuracy: Accuracy) -> list[Formula]:
     cavity, ways = cavity_looks.shuffled_samples(descent), []
     if cavity is not None:
         ways.append(Formula(cavity.rows, "cavity", cavity.error, "estimate", cavity.shares))
-    orders = drawn_orders.number(descent, min(accuracy.budget, A_SECOND))
+    # The cavity's error is wide where something is neglected that is not small, but unknown where rows overshoot.
+    knows = cavity is not None and not cavity.overshoots
+    orders = drawn_orders.number(descent, A_SECOND if knows else min(accuracy.budget, _PATIENCE * A_SECOND))
     if orders:
         drawn = drawn_orders.DrawnOrders(descent, orders, accuracy.seed)
         sizes = np.square(descent.rows(np.arange(descent.problem.n))).sum(axis=1)

@@ -195,8 +195,8 @@ class CavityPath:
         # A product for every mode, of all times at once: (times a, visits b) with (visits b, columns). Shapes are
         # written out: features that are all zero have no modes, and of an empty array -1 cannot be told.
         visits = len(added) * parts
-        by_mode = added.reshape(len(added), parts, k, parts * k).transpose(2, 0, 1, 3)
-        by_mode = by_mode.reshape(k, visits, parts * k)
+        apart = added.reshape(len(added), parts, k, parts * k).transpose(2, 0, 1, 3)
+        by_mode = apart.reshape(k, visits, parts * k)
         powers = visiting.powers(visiting.alone_after)[nodes.nodes]
         times = [*nodes.nodes.tolist(), visiting.steps if visiting.last == 1 else visiting.steps - 1]
         rules = [np.einsum("pq,pkab->kaqb", nodes.convolution_at(t), powers) for t in times]
