@@ -1,14 +1,18 @@
 """How often the stated error of the cavity equation covers the truth, on generated problems whose means are exact.
 
-Run with `python benchmarks/cavity_coverage.py [problems]`. Rows are Gaussian, heavy-tailed, sparse, with outliers,
+Run with `python -m benchmarks.cavity_coverage [problems]`. Rows are Gaussian, heavy-tailed, sparse, with outliers,
 of different scales, or far from the origin; steps go up to the edge of divergence. The exact means are those of
 three and four batches of shuffled samples, and of batches of one row, on the lattice.
+
+`python -m benchmarks.cavity_coverage rows [problems]` does the same for leave-one-out, whichever way it takes: for
+rows of one column and for rows of a few kinds, the largest of which have a self response of 0.03 to 3.2.
 """
 
 import sys
 import warnings
 
 import numpy as np
+from tests.validation.known_means import of_kinds, of_one_column
 
 import reshuffle as rs
 
@@ -61,6 +65,72 @@ def ratios(problem, scheme, step):
     return np.array(off) / (np.array(said) + rounding[:, np.newaxis])
 
 
+SELF_RESPONSES = (0.03, 0.1, 0.3, 0.6, 0.9, 1.2, 1.6, 2.0, 2.5, 3.2)
+"""What a visit to the largest row does to it, in units of what would fit it."""
+EPOCHS_LEFT_OUT = (1, 3, 10, 100)
+
+
+def one_column(rng, n):
+    """Rows (n,): Gaussian, heavy-tailed, with one or two that dominate, or alike."""
+    kind = rng.choice(["gaussian", "t3", "t1.3", "one", "two", "alike"])
+    if kind == "t3":
+        return rng.standard_t(3, n)
+    if kind == "t1.3":
+        return rng.standard_t(1.3, n)
+    x = 1 + 0.2 * rng.standard_normal(n) if kind == "alike" else rng.standard_normal(n)
+    dominant = {"one": 1, "two": 2}.get(str(kind), 0)
+    x[:dominant] = rng.uniform(3, 8, dominant)
+    return x
+
+
+def left_out(seed):
+    """A problem, a step and the self response of its largest row, and its leave-one-out."""
+    rng = np.random.default_rng(seed)
+    response = float(rng.choice(SELF_RESPONSES))
+    if seed % 2:
+        n = int(rng.integers(6, 61))
+        x = one_column(rng, n)
+        y = x * rng.standard_normal() + 0.5 * rng.standard_normal(n)
+        step = response / np.square(x).max()
+        truth = np.square(of_one_column(x, y, step, EPOCHS_LEFT_OUT)).mean(axis=1)
+        return rs.LeastSquares(x[:, np.newaxis], y), step, response, truth
+    p, kinds = int(rng.integers(2, 5)), int(rng.integers(4, 7))
+    counts = (*[1] * (kinds - 2), *rng.integers(6, 16, 2).tolist())
+    X = rng.standard_normal((kinds, p)) * np.append(rng.uniform(1, 5, kinds - 2), [1, 1])[:, np.newaxis]
+    y = X @ rng.standard_normal(p) + 0.5 * rng.standard_normal(kinds)
+    step = response / np.square(X).sum(axis=1).max()
+    truth = of_kinds(X, y, counts, step, EPOCHS_LEFT_OUT)
+    return rs.LeastSquares(np.repeat(X, counts, axis=0), np.repeat(y, counts)), step, response, truth
+
+
+def left_out_ratios(problem, step, truth):
+    """The method, true error over stated error at each of the epochs, and stated error over the answer."""
+    found = rs.descend(problem, rs.SampleReshuffling(batch_size=1), step).leave_one_out(EPOCHS_LEFT_OUT)
+    with np.errstate(over="ignore", invalid="ignore"):
+        off = np.abs(found.mean_square - truth)
+        ratio = np.where(np.isfinite(off), off / (found.error + 1e-9 * truth), 0.0)
+        return found.method, ratio, found.error / found.mean_square
+
+
+def of_rows(problems):
+    """Print how many answers of leave-one-out are covered, and how wide their errors are."""
+    made = {}
+    for seed in range(problems):
+        problem, step, response, truth = left_out(seed)
+        method, *found = left_out_ratios(problem, step, truth)
+        for key in ((f"{response:g}", method), ("all", "")):
+            made.setdefault(key, []).append(found)
+    print(
+        f"{'response':>10} {'method':>14} {'problems':>9} {'covered':>8} {'largest':>8} {'median error':>13}"
+    )
+    for (response, method), rows in sorted(made.items()):
+        ratio, width = np.array(rows).transpose(1, 0, 2)
+        print(
+            f"{response:>10} {method:>14} {len(rows):>9} {np.mean(ratio <= 1):>8.4f} {ratio.max():>8.2f} "
+            f"{np.median(width[np.isfinite(width)]):>13.1e}"
+        )
+
+
 def main(problems):
     """Print how many answers are covered, and how much wider errors are than needed."""
     found = {}
@@ -77,4 +147,5 @@ def main(problems):
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 200)
+    asks_rows, numbers = "rows" in sys.argv[1:], [int(word) for word in sys.argv[1:] if word != "rows"]
+    (of_rows if asks_rows else main)(*numbers or [200])

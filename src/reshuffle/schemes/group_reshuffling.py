@@ -23,7 +23,8 @@ class GroupReshuffling(Scheme):
     The outputs of a network share its parameters, so that a sample of t outputs is t rows that are always visited
     together: rows 0 .. t-1 are the first sample, and so on. With one row per sample this is SampleReshuffling.
     The mean over all orders is that of shuffled samples with W_i = X_i'X_i for x_i x_i'. It is exact in polynomial
-    time for up to three batches.
+    time for up to three batches. `leave_one_out` leaves out samples, not single rows: each row is predicted by the
+    run without its sample.
 
     Parameters
     ----------

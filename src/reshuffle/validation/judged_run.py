@@ -24,10 +24,13 @@ class JudgedRun:
     ) -> LeaveOneOut:
         """The test error without the truth: every row is predicted by the run in which its gradient is left out.
 
-        All else stays as it is, the divisor of its batch included. For the full batch, draws with replacement, some
+        All else stays as it is, the divisor of its batch included. Under `GroupReshuffling` samples are left out:
+        each row is predicted by the run without its sample. For the full batch, draws with replacement, some
         shuffled batches and orders that are kept it is exact, by a contour integral that costs about as much as the
-        modes. For more batches and for shuffled samples there are formulas that neglect little; everything else is
-        run once per row where that is affordable, and in ten folds where not. `method` tells which it was.
+        modes; for up to 14 to 20 rows that are visited one by one, from all of their orders. For more batches and
+        for shuffled samples there are formulas that neglect little, and drawn orders where that would not be little;
+        everything else is run once per row where that is affordable, and in ten folds where not. `method` tells
+        which it was.
 
         Parameters
         ----------

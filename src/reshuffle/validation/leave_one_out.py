@@ -16,8 +16,8 @@ from reshuffle.validation.which_formula import Formula
 
 _KEPT = 1 << 26
 """Residuals that are kept at most."""
-_LOOKED_AT = 256
-"""Rows from which it is told how far a formula may be off."""
+_LOOKED_AT = 128
+"""Rows from which it is told how far a formula may be off: half of them those that are off most."""
 
 Residuals = Iterable[tuple[IntArray, FloatArray]]
 """Places among the rows, some at a time, and their residuals (epochs, rows, t)."""
@@ -77,8 +77,10 @@ class LeftOutAnswer:
 class LeaveOneOut(LeftOutAnswer):
     """Leave-one-out: row i is predicted by the run in which its gradient is left out, all else unchanged.
 
-    The divisors of its batch and the steps stay as they are. `method` is "exact", "refits" (the same, run by run),
-    "subset sizes" or "cavity" (formulas that neglect little, see `error`), or "10 folds" where there is no other.
+    The divisors of its batch and the steps stay as they are. Under `GroupReshuffling` samples are left out: each
+    row is predicted by the run without its sample. `method` is "exact", "refits" (the same, run by run), "subset
+    sizes" or "cavity" (formulas that neglect little, see `error`), "drawn orders" (the mean over a sample of the
+    orders, where the cavity neglects too much), or "10 folds" where there is no other.
 
     Attributes
     ----------
@@ -177,20 +179,37 @@ def by_formula(
     with few_threads(np.sqrt(problem.X.size)):
         whole = _residuals(found.rows, rows, when, places, converges, factors)
         given = answer(epochs, problem, rows, when, whole, found.name)
-        if found.put_off is None or found.share == 0:
+        if found.error is None:
             return given
-        some = rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), _LOOKED_AT)).round().astype(int))]
+        some, scale = _looked_at(rows, found.sizes, len(when) * found.rows.outputs)
         places[some] = np.arange(len(some))
 
-        def mean(leaving: LeavesOut) -> FloatArray:
-            streamed = _residuals(leaving, some, when, places, converges, factors)
-            return answer(epochs, problem, some, when, streamed, found.name).mean_square
+        def residuals(leaving: LeavesOut) -> FloatArray:
+            made = np.zeros((len(when), len(some), leaving.outputs))
+            for place, part in _residuals(leaving, some, when, places, converges, factors):
+                made[:, place] = part
+            return made
 
-        here = mean(found.rows)
-        with np.errstate(invalid="ignore"):
-            offs = [np.abs(mean(found.put_off(share)) - here) for share in (found.share, -found.share)]
-        off = np.maximum(*offs)
-    return replace(given, error=np.where(np.isnan(off), np.inf, off), error_kind="estimate")
+        try:
+            off = found.error(residuals, scale / weights_of(problem)[rows].sum())
+        except ArithmeticError:
+            # Rows that are off by as much as they may be leave the curve: nothing is known of them.
+            off = np.full((len(when), found.rows.outputs), np.inf)
+    back = np.searchsorted(when, epochs.ravel())
+    error = np.where(np.isnan(off), np.inf, off)[back].reshape(given.mean_square.shape)
+    return replace(given, error=error, error_kind=found.error_kind)
+
+
+def _looked_at(rows: IntArray, sizes: FloatArray | None, numbers: int) -> tuple[IntArray, FloatArray]:
+    """Rows from which an error is told, and for how many each stands: the largest for themselves alone."""
+    most = max(1, min(_LOOKED_AT, _KEPT // max(numbers, 1)))
+    if len(rows) <= most:
+        return rows, np.ones(len(rows))
+    order = np.arange(len(rows)) if sizes is None else np.argsort(-sizes[rows], kind="stable")
+    largest, others = np.split(order, [0 if sizes is None else most // 2])
+    chosen = others[np.linspace(0, len(others) - 1, most - len(largest)).round().astype(int)]
+    scale = np.concatenate([np.ones(len(largest)), np.full(len(chosen), len(others) / len(chosen))])
+    return rows[np.concatenate([largest, chosen])], scale
 
 
 def _residuals(

@@ -17,8 +17,10 @@ from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.schemes.base import rows_of
 from reshuffle.validation import centred_rows, leave_one_out, which_formula
 from reshuffle.validation.descent import Descent
+from reshuffle.validation.drawn_orders import DrawnOrders
 from reshuffle.validation.leave_one_out import LeaveOneOut, LeftOutAnswer
 from reshuffle.validation.leave_one_out_formula import LeftOutRows
+from reshuffle.validation.left_out_maps import LeftOutMaps
 from reshuffle.validation.questions import Learner
 from reshuffle.validation.which_formula import Formula
 
@@ -57,9 +59,7 @@ class LeavingOut:
     def ask(self, epochs: FloatArray, rows: ArrayLike | None = None) -> LeaveOneOut:
         """The residuals of some rows, all by default."""
         chosen = chosen_rows(rows, self.run.problem.n)
-        given = None if self._formula is None else self._by_formula(epochs, chosen, self._formula)
-        if given is None:
-            given = self._by_runs(epochs, chosen)
+        given = self._by_formulas(epochs, chosen) or self._by_runs(epochs, chosen)
         values = {field.name: getattr(given, field.name) for field in fields(given)}
         return LeaveOneOut(**values, problem=self.run.problem, centred=self.centred)
 
@@ -70,17 +70,27 @@ class LeavingOut:
         return centred_rows.factors(problem) if self.centred else np.ones(problem.n)
 
     @cached_property
-    def _formula(self) -> Formula | None:
-        """The formula for leaving out rows; None if there is none."""
+    def _formulas(self) -> list[Formula]:
+        """The formulas for leaving out rows, the best first."""
         run, recipe = self.run, self.run.recipe
         if not recipe.is_constant or recipe.average or recipe.unpenalized:
-            return None
+            return []
         if run.scheme.rows_per_unit > 1:
             # Formulas leave out single rows, also where batches of whole samples are an equivalent scheme.
-            return None
+            return []
         scheme = run.scheme.equivalent(run.problem.n)
         descent = Descent(run.problem, scheme, recipe.at(0), run.start, self._factors)
-        return which_formula.formula(descent, run.accuracy.budget)
+        return which_formula.formulas(descent, run.accuracy)
+
+    def _by_formulas(self, epochs: FloatArray, rows: IntArray) -> LeftOutAnswer | None:
+        """The answer of the first formula that knows its error; of the first that has an answer, if none does."""
+        first = None
+        for each in self._formulas:
+            given = self._by_formula(epochs, rows, each)
+            if given is not None and (np.isfinite(given.error) | np.isinf(given.mean_square)).all():
+                return given
+            first = first or given
+        return first
 
     def _by_formula(self, epochs: FloatArray, rows: IntArray, found: Formula) -> LeftOutAnswer | None:
         """None where paces of left-out runs are beyond all curves."""
@@ -93,7 +103,9 @@ class LeavingOut:
                 f"try some of the rows, such as rows=numpy.arange(0, {run.problem.n}, {1 + len(rows) // _SOME}), "
                 "fewer epochs, or a larger budget",
             )  # fmt: skip
-        converges = bool(np.isinf(epochs).any()) and run.converges
+        # Maps of all rows know where they lead by themselves.
+        knows = isinstance(found.rows, LeftOutMaps | DrawnOrders)
+        converges = bool(np.isinf(epochs).any()) and (knows or run.converges)
         try:
             # Beyond the range of numbers there are no paces to be found, which is noticed.
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
@@ -22,6 +22,19 @@ class LeavesOut(Protocol):
 
     def limits(self, rows: IntArray) -> Iterator[tuple[IntArray, FloatArray]]:
         """The rows, some at a time, and their residuals (rows, t) in the limit."""
+
+
+Residuals: TypeAlias = Callable[[LeavesOut], FloatArray]
+"""What leaves out rows -> the residuals (epochs, m, t) of some rows that are looked at."""
+ErrorOfMeanSquare: TypeAlias = Callable[[Residuals, FloatArray], FloatArray]
+"""Residuals, and weights (m,) of their squares -> how far the sum of the squares may be off, (epochs, t)."""
+
+
+def weighted(squares: FloatArray, weights: FloatArray) -> FloatArray:
+    """The sum (epochs, t) of squares of residuals (epochs, m, t), with weights (m,); inf if that is not known."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = np.einsum("kmt,m->kt", squares, weights)
+    return np.where(np.isnan(found), np.inf, found)
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,10 +18,10 @@ from reshuffle._core import FloatArray, IntArray
 from reshuffle._core.progress import track
 from reshuffle._core.threads import each
 from reshuffle.epoch.accuracy import A_SECOND, CALL
-from reshuffle.epoch.walks import layer, prefix_weights
+from reshuffle.epoch.walks import MOST_BATCHES, layer, prefix_weights
 from reshuffle.validation.descent import Descent
 from reshuffle.validation.leave_one_out_formula import LeftOutRows, standing_still
-from reshuffle.validation.looks import Looks, chunked, no_one
+from reshuffle.validation.looks import Looks, Residuals, chunked, no_one, weighted
 
 _FEW_SUBSETS = 8
 """Up to this many subsets of the other batches, each is a look of its own, and leaving out is exact."""
@@ -91,21 +91,30 @@ class FewBatches:
     Attributes
     ----------
     rows : LeftOutRows
-    is_exact : bool
-        Whether each subset has a look of its own.
     share : float
         How far what a row does may be off, relative to it.
     """
 
     rows: LeftOutRows
-    is_exact: bool
     share: float
+
+    def error(self, residuals: Residuals, weights: FloatArray) -> FloatArray:
+        """How far a mean square may be off: the sum over the rows, of which none makes up for another."""
+        here = residuals(self.rows)
+        both = (residuals(self.rows.put_off(share)) for share in (self.share, -self.share))
+        apart = [weighted(np.abs(np.square(one) - np.square(here)), weights) for one in both]
+        return np.asarray(np.max(apart, axis=0))
+
+
+def are_few(descent: Descent) -> bool:
+    """Whether each subset has a look of its own, and leaving out is exact."""
+    return descent.blocks.batches <= MOST_BATCHES and _price_of_subsets(descent) <= A_SECOND
 
 
 def few_batches(descent: Descent) -> FewBatches:
     """The rows of a descent whose batches are few: by subsets if that takes a second or less, else by size."""
     n = descent.problem.n
-    is_exact = _price_of_subsets(descent) <= A_SECOND
+    is_exact = are_few(descent)
     whole, views = _by_subset(descent) if is_exact else _by_size(descent)
     values, vectors = scipy.linalg.eigh((whole.lost + whole.lost.T) / 2, driver="evd", check_finite=False)
     modes = _Modes(vectors)
@@ -131,7 +140,7 @@ def few_batches(descent: Descent) -> FewBatches:
         values, pull, looks, rank, applications=1, is_monotone=False,
         alone=lambda: no_one(n) if descent.shrinkage else descent.alone,
     )  # fmt: skip
-    return FewBatches(rows, is_exact, 0.0 if is_exact else _neglected(descent))
+    return FewBatches(rows, 0.0 if is_exact else _neglected(descent))
 
 
 def _price_of_subsets(descent: Descent) -> float:

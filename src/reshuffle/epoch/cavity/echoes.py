@@ -80,7 +80,7 @@ class Echoes:
         for shape, weights in leading(echo, self._tolerance * size):
             gram = self._rows.T @ (weights[:, np.newaxis] * self._rows)
             total += np.multiply.outer(shape, gram.ravel())
-        return total.reshape(-1, k, k)
+        return total.reshape(len(echo), k, k)
 
     def weighted_images(self, weights: FloatArray, maps: FloatArray, tolerance: float) -> FloatArray:
         """sum_q weights[q, i] maps[q] u_i for every sample, (n, m), for maps (q, m, k), to a relative tolerance."""

@@ -143,7 +143,7 @@ class CavityPath:
             if grams is None:
                 return None
             kernels, inner, following = self._round(kernels, inner, grams)
-            change = float(np.abs(following - end).max() / np.abs(following).max(initial=1e-300))
+            change = float(np.abs(following - end).max(initial=0.0) / np.abs(following).max(initial=1e-300))
             end = following
             if change <= self.tolerance:
                 return end, kernels, inner, influence
@@ -192,12 +192,15 @@ class CavityPath:
             self._squares * np.eye(parts * k)[:k]
         )
         added = constant + visiting.weight * visiting.push(sources)
-        # A product for every mode, of all times at once: (times a, visits b) with (visits b, columns).
-        by_mode = added.reshape(-1, parts, k, parts * k).transpose(2, 0, 1, 3).reshape(k, -1, parts * k)
+        # A product for every mode, of all times at once: (times a, visits b) with (visits b, columns). Shapes are
+        # written out: features that are all zero have no modes, and of an empty array -1 cannot be told.
+        visits = len(added) * parts
+        apart = added.reshape(len(added), parts, k, parts * k).transpose(2, 0, 1, 3)
+        by_mode = apart.reshape(k, visits, parts * k)
         powers = visiting.powers(visiting.alone_after)[nodes.nodes]
         times = [*nodes.nodes.tolist(), visiting.steps if visiting.last == 1 else visiting.steps - 1]
         rules = [np.einsum("pq,pkab->kaqb", nodes.convolution_at(t), powers) for t in times]
-        met = np.stack(rules, axis=1).reshape(k, len(times) * parts, -1) @ by_mode
+        met = np.stack(rules, axis=1).reshape(k, len(times) * parts, visits) @ by_mode
         by_time = met.reshape(k, len(times), parts, parts * k).transpose(1, 2, 0, 3)
         found = by_time.reshape(len(times), parts * k, parts * k)
         kernels, before_last = found[:-1], found[-1]

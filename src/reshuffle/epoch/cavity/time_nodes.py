@@ -72,9 +72,10 @@ class TimeNodes:
 
     def convolve(self, first: FloatArray, second: FloatArray) -> FloatArray:
         """The convolution at the nodes, (q, a, c), of matrices (q, a, b) and (q, b, c) that depend on the visit."""
-        side = np.ascontiguousarray(first.swapaxes(0, 1)).reshape(first.shape[1], -1)
-        flat = second.reshape(len(second), -1)
-        return np.array([side @ (at @ flat).reshape(-1, second.shape[2]) for at in self.convolution])
+        visits, shared, columns = second.shape
+        side = np.ascontiguousarray(first.swapaxes(0, 1)).reshape(first.shape[1], visits * shared)
+        flat = second.reshape(visits, shared * columns)
+        return np.array([side @ (at @ flat).reshape(visits * shared, columns) for at in self.convolution])
 
     def convolve_samples(self, first: FloatArray, second: FloatArray) -> FloatArray:
         """The same for matrices (q, samples, m, m), of each sample by itself."""

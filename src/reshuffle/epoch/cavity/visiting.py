@@ -80,7 +80,7 @@ class Visiting:
 
     def rest(self, matrix: FloatArray) -> FloatArray:
         """K_0 M (d, m) for M (d, m)."""
-        blocks = matrix.reshape(*self.grades.shape, -1)
+        blocks = matrix.reshape(*self.grades.shape, matrix.shape[1])
         return np.asarray(np.einsum("abk,bkm->akm", self.still, blocks).reshape(matrix.shape))
 
     @cached_property
