@@ -31,8 +31,9 @@ _MOST_ROUNDS = 200
 _SMALL, _OVERSHOOTS = 0.1, 1.0
 """Shares up to which errors hold to first order, and the self response of a row from which on they say nothing.
 
-Without drawn orders, on 540 problems like those of `python -m benchmarks.cavity_coverage rows`: below a self response
-of one no answer is further off than half its error; at 1.2 one of 212 is, by 1.3 times; from 2 on some are by any factor.
+Without drawn orders, on 540 problems like those of `python -m benchmarks.cavity_coverage rows`: below a self
+response of one no answer is off by more than half its error, at 1.2 one of 212 is off by 1.3 times its error, and
+from 2 on some are by any factor.
 """
 
 
