@@ -60,7 +60,7 @@ def test_more_batches_can_step_further():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("batches", [4, 6, 8])
+@pytest.mark.parametrize("batches", [4, 6])
 def test_few_parameters_leave_near_fixed_dimension(batches):
     """At alpha near 2B the mean of 1 - w_b is near -1, and what w_b has beside it is a semicircle.
 
@@ -72,9 +72,7 @@ def test_few_parameters_leave_near_fixed_dimension(batches):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("aspect", "batches", "n"), [(0.01, 4, 20_000), (0.002, 6, 60_000), (0.05, 8, 2_400)]
-)
+@pytest.mark.parametrize(("aspect", "batches", "n"), [(0.01, 4, 10_000), (0.05, 8, 2_400)])
 def test_few_parameters_leave_where_sampled_ones_do(aspect, batches, n):
     problem = rs.gaussian(n, round(aspect * n), seed=0)
     step = rs.critical_step(problem, rs.RandomReshuffling(batches))

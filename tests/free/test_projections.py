@@ -1,8 +1,8 @@
 """Two free projections, whose laws are known in closed form: supports, atoms, and what they cost.
 
 The law of p q p is Voiculescu's; in general position two projections are 2 x 2 blocks of an angle whose squared
-cosine t follows its continuous part (Halmos), so that i (p q - q p) has the eigenvalues +-(t (1 - t))^(1/2) there and
-p q + q p the eigenvalues t +- t^(1/2).
+cosine t follows its continuous part (Halmos), so that i (p q - q p) has the eigenvalues +-(t (1 - t))^(1/2) there
+and p q + q p the eigenvalues t +- t^(1/2).
 """
 
 import numpy as np

@@ -147,7 +147,7 @@ def test_many_points_and_a_semicircle_end_where_subordination_turns(number):
     for _ in range(20):
         away = turns[:, None] - points
         turns = turns - (1 - 0.01 * (away**-2.0).mean(axis=1)) / (0.02 * (away**-3.0).mean(axis=1))
-    ends = np.sort((turns + 0.01 * (1 / (turns[:, None] - points)).mean(axis=1)))
+    ends = np.sort(turns + 0.01 * (1 / (turns[:, None] - points)).mean(axis=1))
     np.testing.assert_allclose(np.ravel(free.spectrum(x + y).support), ends, atol=1e-7)
 
 
