@@ -57,3 +57,34 @@ def test_finite_problems_have_the_same_threshold(aspect, batches, n):
 def test_more_batches_can_step_further():
     steps = [critical_alpha(0.25, batches) for batches in (1, 2, 3, 4)]
     assert (np.diff(steps) > 0).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("batches", [4, 6])
+def test_few_parameters_leave_near_fixed_dimension(batches):
+    """At alpha near 2B the mean of 1 - w_b is near -1, and what w_b has beside it is a semicircle.
+
+    To first order in aspect^(1/2) the product of all is that of the means, and the sum of B semicircles: its
+    largest value is 1 at alpha = 2B (1 - 2 aspect^(1/2)).
+    """
+    aspect = 1e-6
+    assert 1 - critical_alpha(aspect, batches) / (2 * batches) == pytest.approx(2 * aspect**0.5, rel=0.01)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("aspect", "batches", "n"), [(0.01, 4, 10_000), (0.05, 8, 2_400)])
+def test_few_parameters_leave_where_sampled_ones_do(aspect, batches, n):
+    problem = rs.gaussian(n, round(aspect * n), seed=0)
+    step = rs.critical_step(problem, rs.RandomReshuffling(batches))
+    assert batches * step == pytest.approx(critical_alpha(aspect, batches), rel=0.02)
+
+
+@pytest.mark.parametrize(("aspect", "batches", "p"), [(0.01, 4, 200), (0.03, 5, 300)])
+def test_ends_of_a_spectrum_that_is_narrow(aspect, batches, p):
+    """At alpha = B every 1 - w_b is small, and their product far smaller: a sample has its ends."""
+    problem = rs.gaussian(round(p / aspect), p, seed=0)
+    run = rs.descend(problem, rs.RandomReshuffling(batches), alpha=float(batches))
+    sampled = np.linalg.eigvalsh(np.asarray(run.epoch.Z)) * batches
+    low, high = BatchLaw(aspect, float(batches), batches).ends
+    assert high - low < 0.01
+    np.testing.assert_allclose([sampled[0], sampled[-1]], [low, high], rtol=0, atol=0.1 * (high - low))

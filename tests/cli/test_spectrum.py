@@ -88,6 +88,14 @@ def test_laws_of_atoms_alone_are_shown(capsys, tmp_path):
     assert run(capsys, *arguments, "--csv", "-").out == "law,eigenvalue,density\n"
 
 
+@pytest.mark.parametrize("number", [10, 15, 20])
+def test_laws_of_many_atoms_are_their_own_spectrum(capsys, number):
+    law = f"x=discrete([{','.join(map(str, range(number)))}],[{','.join([repr(1 / number)] * number)}])"
+    (found,) = laws(capsys, "spectrum", "--expression", "x", "--law", law)
+    assert found["support"] == []
+    assert found["moments"][0] == pytest.approx((number - 1) / 2)
+
+
 @pytest.mark.slow
 def test_several_intervals_are_drawn_with_a_gap(capsys, tmp_path):
     arguments = ("spectrum", "--expression", "d + s/10", "--law", "d=discrete([0,5])", "--law", "s=sc(1)")

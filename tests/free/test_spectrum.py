@@ -122,6 +122,35 @@ def test_a_discrete_law_comes_back():
     assert s.quantile(0.9) == pytest.approx(4.0)
 
 
+@pytest.mark.parametrize("number", [9, 11, 14, 20, 24, 30])
+def test_a_law_of_many_points_comes_back(number):
+    (x,) = free.variables(free.Discrete(np.arange(number)))
+    s = free.spectrum(x)
+    assert s.support == ()
+    np.testing.assert_allclose(s.atoms, [(k, 1 / number) for k in range(number)], atol=1e-10)
+
+
+def test_light_points_among_many_come_back():
+    weights = np.array([1e-6, 0.3, 1e-3, *np.full(17, (0.7 - 1e-3 - 1e-6) / 17)])
+    (x,) = free.variables(free.Discrete(np.arange(20), weights))
+    np.testing.assert_allclose(free.spectrum(x).atoms, list(enumerate(weights)), atol=1e-10)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [10, 20])
+def test_many_points_and_a_semicircle_end_where_subordination_turns(number):
+    """The ends of x + y are the critical values of w + G(w), G the transform of the points (Biane, 1997)."""
+    x, y = free.variables(free.Discrete(np.arange(number)), free.Semicircle(0.01))
+    # 1 + 0.01 G' = 0 beside every point, since the others are far away: Newton's method finds all.
+    points = np.arange(number)
+    turns = np.concatenate([points - 0.1 / number**0.5, points + 0.1 / number**0.5])
+    for _ in range(20):
+        away = turns[:, None] - points
+        turns = turns - (1 - 0.01 * (away**-2.0).mean(axis=1)) / (0.02 * (away**-3.0).mean(axis=1))
+    ends = np.sort(turns + 0.01 * (1 / (turns[:, None] - points)).mean(axis=1))
+    np.testing.assert_allclose(np.ravel(free.spectrum(x + y).support), ends, atol=1e-7)
+
+
 def test_several_intervals():
     x, y = free.variables(free.Semicircle(), free.Discrete([-5.0, 0.0, 5.0], [0.3, 0.3, 0.4]))
     s = free.spectrum(x + y)

@@ -24,7 +24,7 @@ from reshuffle.free.solver.resolvent import Engine
 from reshuffle.free.weighted import Weighted
 
 SEEDS = 8
-"""Sampled eigenvalues that lead to the continuous part; where it is so light that there are fewer, others are added."""
+"""Sampled eigenvalues that lead to the continuous part; if it is so light that these are fewer, others help."""
 
 if TYPE_CHECKING:
     from reshuffle.free.certified import CdfBounds, Certificate, Prover

@@ -130,7 +130,9 @@ def test_known_values():
     np.testing.assert_allclose(free.FreePoisson(1.5, 2.0).cumulants(5), [1.5 * 2.0**n for n in range(1, 6)])
     np.testing.assert_allclose(free.KestenMcKay(3).moments(6), [0, 3, 0, 15, 0, 87])
     assert free.MarchenkoPastur(1.0).support[0][0] == 0.0
-    assert free.Discrete.of_matrix(np.diag([1.0, 2.0, 2.0])).atoms == ((1.0, 1 / 3), (2.0, 2 / 3))
+    law = free.Discrete.of_matrix(np.diag([1.0, 2.0, 2.0]))
+    assert law.atoms == ((1.0, 1 / 3), (2.0, 2 / 3))
+    assert law.atoms == tuple(zip(law.points.tolist(), law.weights.tolist(), strict=True))
 
 
 @pytest.mark.parametrize("scale", [1e-8, 1.0, 1e8])

@@ -91,8 +91,7 @@ def gap(system: BatchSystem, place: float, left: float, right: float) -> tuple[f
 def _from_outside(system: BatchSystem, start: float, other: float | None, atom: bool) -> float:
     """The end that is met first on the way from `start`, far outside, where `other` is the end beyond it.
 
-    None for what is not known: zero is as good then, or the mean less two standard deviations if that is more. Where
-    visits are as long as the curvature has it the spectrum is far from zero and narrow.
+    None stands for an end that is not known: `lower_end` guesses it.
     """
     place, began = start, False
     # Far beyond convergence a product of steps is much larger than they are.
@@ -205,7 +204,11 @@ class _Approach:
         )
 
     def lower_end(self) -> float:
-        """The mean less two standard deviations, or zero, from the transform at the first place: a guess."""
+        """A guess of the lower end: the mean less two standard deviations, or zero.
+
+        Both are read off the transform at the first place. At steps near one over the curvature the spectrum is
+        narrow and far from zero.
+        """
         assert self.at is not None
         # With d the distance to the mean, G is (1 + variance/d^2)/d, and what follows is smaller.
         variance = max(-self.at.fall / self.at.trace**2 - 1, 0.0) / self.at.trace**2

@@ -22,8 +22,8 @@ REACHES = (2e-4, 1e-4, 3e-5, 1e-5)
 INSIDE = 2e-12
 ATTEMPTS, DEEP = 3, 5
 """To find a fold where the density falls to its end, and where nothing else explains the end."""
-# Times the estimated error: what a density must exceed to be seen. Beside the atoms of commutators of projections (464
-# points, six pairs of ranks) noise was up to 8.3 times its estimate.
+# Times its estimated error: what a density must exceed to be seen. Beside the atoms of commutators of projections
+# (464 points, six pairs of ranks) noise was up to 8.3 times its estimate.
 HIDDEN = 16.0
 # Over the width: densities below are rounding.
 VANISHING = 1e-9
@@ -66,8 +66,8 @@ def support(
     seeds : points near the spectrum, shape (n,); resolution : extra grid points.
     told : is told where the ends are, nearly, as soon as that is known: it may help ``density``.
     folds : points outside and inside -> the ends between them at which the density is a root; nan for all others.
-    errors : estimates of the densities' own errors, where there are any: points at which they hide the density, close
-        to an atom, tell nothing, and those around them decide.
+    errors : points -> error estimates of the densities, if there are any. Points at which they hide the density, as
+        beside an atom, tell nothing: those around them decide.
     """
     low, high = float(seeds.min()), float(seeds.max())
     margin = 0.3 * (high - low) + 1e-3 * max(abs(low), abs(high)) + 1e-300
@@ -193,6 +193,9 @@ def _from_grid(grid: Real, values: Real, place: int, rising: bool) -> float:
     """Return where the square of the density on the grid, or its inverse, leads to zero beside a change; or nan."""
     inside = place + 1 + np.arange(4) if rising else place - np.arange(4)
     if inside.min() < 0 or inside.max() >= len(grid) or values[inside].min() <= 0:
+        return np.nan
+    # Seeds may agree up to rounding, and what is put between them then is no new point.
+    if grid[inside[0]] == grid[inside[1]]:
         return np.nan
     x, y = grid[inside] - grid[inside[0]], values[inside]
     unit = abs(x[-1])

@@ -17,7 +17,7 @@ SMALLEST = 1e-9
 FEW = 12
 HEIGHTS = 10.0 ** -np.linspace(1, 4, 9)
 STRIDE = 3
-"""By which multiplicities are moved: a mass that sets in nearby is then two eigenvalues or more, roundings included."""
+"""By which multiplicities are moved: a mass that sets in nearby is then two eigenvalues or more."""
 TWICE = 2
 """Times that every atom of a variable occurs in a trial, however light it is; `STRIDE` more before it is moved."""
 PAIRS = 4
