@@ -10,7 +10,7 @@ from reshuffle._core import FloatArray, checks
 from reshuffle.epoch import choice
 from reshuffle.epoch.accuracy import Accuracy, require_affordable
 from reshuffle.epoch.second_moment.congruence import epoch_flops
-from reshuffle.epoch.walks import MOST_BATCHES, require_few
+from reshuffle.epoch.walks import MOST_BATCHES, cuts_orders, require_few
 from reshuffle.problem import checked_problem
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.recipe import recipe
@@ -81,6 +81,8 @@ def critical_step(
     """
     problem, scheme = base.fitted(checked_problem(problem), scheme)
     scheme = base.without_stages(scheme, "the critical step")
+    if cuts_orders(scheme):
+        scheme = scheme.equivalent(problem.n)
     made = recipe.checked(1.0, None, penalty, momentum, 1, nesterov, unpenalized, problem.p)
     checks.flag("mean_square", mean_square)
     at_rest = AffineEngine(problem, scheme, replace(made, schedule=0.0), np.zeros(problem.p), _ALL_ORDERS)
