@@ -10,7 +10,7 @@ from reshuffle._core import FloatArray, checks
 from reshuffle.epoch import choice
 from reshuffle.epoch.accuracy import Accuracy, require_affordable
 from reshuffle.epoch.second_moment.congruence import epoch_flops
-from reshuffle.epoch.walks import MOST_BATCHES, cuts_orders, require_few
+from reshuffle.epoch.walks import MOST_BATCHES, require_few
 from reshuffle.problem import checked_problem
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.recipe import recipe
@@ -81,8 +81,6 @@ def critical_step(
     """
     problem, scheme = base.fitted(checked_problem(problem), scheme)
     scheme = base.without_stages(scheme, "the critical step")
-    if cuts_orders(scheme):
-        scheme = scheme.equivalent(problem.n)
     made = recipe.checked(1.0, None, penalty, momentum, 1, nesterov, unpenalized, problem.p)
     checks.flag("mean_square", mean_square)
     at_rest = AffineEngine(problem, scheme, replace(made, schedule=0.0), np.zeros(problem.p), _ALL_ORDERS)
@@ -94,8 +92,15 @@ def critical_step(
     if choice.draws_thresholds(at_rest.walk, price, step_search.BUDGET):
         if at_rest.space.dimension == 0 and not (made.penalty and problem.p):
             return CriticalStep(np.inf)
-        search = estimated_steps.mean_square_step if mean_square else estimated_steps.mean_step
-        return search(at_rest, symmetric, _safe_step(at_rest))
+        safe = _safe_step(at_rest)
+        of_mean = (
+            CriticalStep(step_search.certified_step(problem, scheme))
+            if certified
+            else estimated_steps.mean_step(at_rest, symmetric, safe)
+        )
+        if not mean_square:
+            return of_mean
+        return estimated_steps.mean_square_step(at_rest, symmetric, safe, of_mean)
     if choice.climbs(scheme.equivalent(problem.n)):
         require_few(scheme.steps(problem.n))
 

@@ -55,9 +55,7 @@ class FewSamples:
             total += chances.get(size, 0.0) * layer.mean(axis=0)
         return np.asarray((total + total.T) / 2)
 
-    def _next_layer(
-        self, subsets: IntArray, places: IntArray, layer: FloatArray, step: float
-    ) -> FloatArray:
+    def _next_layer(self, subsets: IntArray, places: IntArray, layer: FloatArray, step: float) -> FloatArray:
         found = np.zeros((len(subsets), *layer.shape[1:]))
         for sample, rows in enumerate(self._samples):
             chosen = np.flatnonzero(subsets >> sample & 1)

@@ -98,9 +98,7 @@ class Local:
 
 def serves(scheme: Scheme, blocks: Blocks) -> bool:
     """Whether features have rank one, and every epoch draws a fresh order of batches, samples or groups."""
-    return (
-        blocks.rows.shape[1] == 1 and scheme.shuffle is Shuffle.EVERY_EPOCH and blocks.batches <= MOST_ROWS
-    )
+    return blocks.rows.shape[1] == 1 and scheme.shuffle is Shuffle.EVERY_EPOCH and blocks.batches <= MOST_ROWS
 
 
 def rank_one_step(scheme: Scheme, n: int, blocks: Blocks) -> float:
