@@ -92,8 +92,15 @@ def critical_step(
     if choice.draws_thresholds(at_rest.walk, price, step_search.BUDGET):
         if at_rest.space.dimension == 0 and not (made.penalty and problem.p):
             return CriticalStep(np.inf)
-        search = estimated_steps.mean_square_step if mean_square else estimated_steps.mean_step
-        return search(at_rest, symmetric, _safe_step(at_rest))
+        safe = _safe_step(at_rest)
+        of_mean = (
+            CriticalStep(step_search.certified_step(problem, scheme))
+            if certified
+            else estimated_steps.mean_step(at_rest, symmetric, safe)
+        )
+        if not mean_square:
+            return of_mean
+        return estimated_steps.mean_square_step(at_rest, symmetric, safe, of_mean)
     if choice.climbs(scheme.equivalent(problem.n)):
         require_few(scheme.steps(problem.n))
 

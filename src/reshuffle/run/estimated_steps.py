@@ -6,10 +6,9 @@ is how far the rate, or the gain of the spread, may be off there, over how fast 
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import count
 
 import numpy as np
 
@@ -25,13 +24,24 @@ from reshuffle.run.engines.affine_engine import AffineEngine
 from reshuffle.run.engines.modes_engine import ModesEngine
 
 QUICK = Accuracy(method="auto", rtol=1e-2, budget=3e9)
-"""What is asked of a symmetric mean at every step that is tried."""
+"""What is asked of a symmetric mean at a step that decides."""
+_ROUGH = Accuracy(method="auto", rtol=0.2, budget=1e8)
+"""The same at a step that may be far from the end of stability."""
+_DRAWN = Accuracy(method="sampling", rtol=5e-2, budget=1e10)
+"""The same where the cavity equation leaves it open on which side of one the rate is."""
 _FIRST_DRAWS = Accuracy(rtol=math.inf, budget=1e10)
 """The same of one that is drawn: what the first round gives."""
-_GROWTH = 1.5
+GROWTH, FINE_GROWTH = 1.1, 1.02
+"""Steps are tried this far apart, and where the rate rises towards one, or falls from a peak near it, that far."""
+_NEAR = 0.6
+"""Of 400 problems of 10 to 14 rows in two and three columns (benchmarks/step_coverage.py), none has a first window of
+instability between two steps 10% apart that are both below it."""
+_FINE = 5
+"""Fine steps in a coarse one, at most."""
 _PRECISION = 1e-3
-_BESIDE = 1.02
-"""A step beside another, relative to it, from which a slope is read."""
+_FINE_WIDTH = FINE_GROWTH - 1
+_MOST_BEYOND = 7
+"""Steps that are tried beyond the end until one fails for certain, each further away: up to 3.6 times as large."""
 _PAIRS = 4
 """Pairs of orders in each group whose maps tell the gain."""
 
@@ -73,22 +83,42 @@ class CriticalStep(float):
 
 @dataclass(frozen=True)
 class _Trial:
-    """Whether a step is stable, and the number that is one at the end of stability, with its error.
+    """A number that is one at the end of stability, at some step, and how far it may be off.
 
-    That number is nan where it tells nothing of the end: a mean that settles fades as its slowest mode does.
+    One that `is_positive`, a mean of positive numbers, is off by a factor where its error is as large as itself: most
+    draws are far below their mean.
     """
 
-    stable: bool
     size: float
-    error: float
+    error: float = 0.0
     error_kind: ErrorKind = "exact"
+    is_positive: bool = False
+
+    @property
+    def least(self) -> float:
+        """The smallest that the number may be."""
+        if self.is_positive and math.isfinite(self.size):
+            return self.size * self.size / (self.size + self.error) if self.size else 0.0
+        return self.size - self.error
+
+    @property
+    def most(self) -> float:
+        """The largest that the number may be."""
+        return self.size + self.error
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it may be on either side of one."""
+        return self.least < 1 <= self.most
 
 
 def mean_step(at_rest: AffineEngine, is_symmetric: bool, start: float) -> CriticalStep:
-    """The step up to which the mean iterate converges.
+    """The step up to which the mean iterate converges: the first at which its rate reaches one.
 
-    Steps are tried from a start that is stable, a factor of 1.5 apart, and what is between the last stable one and
-    the first that fails is narrowed down: a gap of instability narrower than that is missed.
+    Steps are tried from a start that is stable, 10% apart, and 2% where the rate is above 0.6 and rises, or has just
+    risen; what is between the last stable one and the first that fails is narrowed down. A window of instability
+    that is wider than 10% of its step is found for certain. The error reaches from where the rate may be
+    one already to where it is for certain.
 
     Parameters
     ----------
@@ -99,59 +129,65 @@ def mean_step(at_rest: AffineEngine, is_symmetric: bool, start: float) -> Critic
     start : float
     """
 
+    def found(step: float, accuracy: Accuracy) -> _Trial:
+        try:
+            engine = _engine(at_rest, is_symmetric, step, accuracy)
+            known = engine.stability()
+        except (OverflowError, UnsupportedError):
+            return _Trial(math.inf)
+        # One that diverges without growing has modes that never settle.
+        size = known.rate if known.converges else max(known.rate, 1.0)
+        return _Trial(size, known.error, engine.error_kind)
+
     @cache
     def trial(step: float) -> _Trial:
-        try:
-            engine = _engine(at_rest, is_symmetric, step)
-            found = engine.stability()
-        except (OverflowError, UnsupportedError):
-            return _Trial(False, math.inf, 0.0)
-        size = math.nan if found.converges else found.rate
-        return _Trial(found.converges, size, found.error, engine.error_kind)
+        if not is_symmetric:
+            return found(step, QUICK)
+        best = _Trial(1.0, math.inf)
+        for accuracy in (_ROUGH, QUICK, _DRAWN):
+            best = min(best, found(step, accuracy), key=lambda each: each.error)
+            if abs(best.size - 1) > best.error:
+                break
+        return best
 
     with warnings.catch_warnings():
         # The answer carries its error.
         warnings.simplefilter("ignore", AccuracyWarning)
-        low, high = _bracket(trial, start)
-        low, high = _refined(trial, low, high)
-        error = (high - low) / 2 + _shift(trial, high)
-        kind = trial(low).error_kind
-    return CriticalStep((low + high) / 2, error, "estimate" if kind == "exact" else kind)
+        step, error = _first_end(trial, _stable_start(trial, start), math.inf)
+        kind = trial(step).error_kind
+    return CriticalStep(step, error, "estimate" if kind == "exact" else kind)
 
 
-def mean_square_step(at_rest: AffineEngine, is_symmetric: bool, start: float) -> CriticalStep:
+def mean_square_step(
+    at_rest: AffineEngine, is_symmetric: bool, start: float, of_mean: CriticalStep
+) -> CriticalStep:
     """The step up to which the mean square converges, by centred maps: between a safe start and that of the mean.
 
-    What is between is narrowed down, which takes it for granted that the gain of the spread grows with the step.
+    Steps are tried as for the mean, with the gain of the spread in place of the rate.
     """
-    of_mean = mean_step(at_rest, is_symmetric, start)
-
-    def radius(step: float) -> centred_radius.Radius:
-        run = _with_step(at_rest, step)
-        modes = _modes(run) if is_symmetric else None
-        drawn = centred_moments.undriven(run, modes)
-        drawn.more(_PAIRS)
-        with few_threads(run.dimension):
-            return centred_radius.gain(drawn.maps)
 
     @cache
     def trial(step: float) -> _Trial:
+        run = _with_step(at_rest, step)
         try:
-            found = radius(step)
+            modes = _modes(run, QUICK) if is_symmetric else None
+            drawn = centred_moments.undriven(run, modes)
+            drawn.more(_PAIRS)
+            with few_threads(run.dimension):
+                known = centred_radius.gain(drawn.maps)
         except (OverflowError, UnsupportedError):
-            return _Trial(False, math.inf, 0.0)
-        return _Trial(found.value < 1, found.value, found.error)
+            return _Trial(math.inf)
+        return _Trial(known.value, known.error, "three standard errors", is_positive=True)
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AccuracyWarning)
         ceiling = float(of_mean) + min(of_mean.error, float(of_mean) / 2)
-        if trial(ceiling).stable:
-            return of_mean
-        low, high = _refined(trial, start, ceiling)
-        error = (high - low) / 2 + _shift(trial, low, 1 / _BESIDE)
-    found = (low + high) / 2
+        step, error = _first_end(trial, _stable_start(trial, start), ceiling)
+    if step < of_mean:
+        return CriticalStep(step, error, "three standard errors")
     # Single runs never converge where their mean does not.
-    return CriticalStep(min(found, float(of_mean)), error, "three standard errors")
+    kind: ErrorKind = "three standard errors" if error > of_mean.error else of_mean.error_kind
+    return CriticalStep(float(of_mean), max(error, of_mean.error), kind)
 
 
 def _with_step(at_rest: AffineEngine, step: float) -> AffineEngine:
@@ -160,70 +196,90 @@ def _with_step(at_rest: AffineEngine, step: float) -> AffineEngine:
     return made
 
 
-def _modes(run: AffineEngine) -> ModesEngine:
+def _modes(run: AffineEngine, accuracy: Accuracy) -> ModesEngine:
     step = run.recipe.at(0).step
-    return ModesEngine(Epoch(run.problem, run.scheme, step, QUICK), np.zeros(run.problem.p))
+    return ModesEngine(Epoch(run.problem, run.scheme, step, accuracy), np.zeros(run.problem.p))
 
 
-def _engine(at_rest: AffineEngine, is_symmetric: bool, step: float) -> AffineEngine | ModesEngine:
+def _engine(
+    at_rest: AffineEngine, is_symmetric: bool, step: float, accuracy: Accuracy
+) -> AffineEngine | ModesEngine:
     run = _with_step(at_rest, step)
-    return _modes(run) if is_symmetric else run
+    return _modes(run, accuracy) if is_symmetric else run
 
 
-def _bracket(trial: Callable[[float], _Trial], start: float) -> tuple[float, float]:
+def _stable_start(trial: Callable[[float], _Trial], start: float) -> float:
     low = start
-    while not trial(low).stable:
+    while trial(low).size >= 1:
         low /= 2
         if low < start * 2.0**-40:
             raise ArithmeticError(
                 f"no step between {low:.3g} and {start:.3g} is stable; try a smaller momentum or penalty."
             )
-    for _ in track(count(), None, "trying steps"):
-        if not trial(low * _GROWTH).stable:
+    return low
+
+
+def _first_end(trial: Callable[[float], _Trial], start: float, last: float) -> tuple[float, float]:
+    """The first step at which the size is one, from a stable start on, and its error; `last` if there is none."""
+    low = sure = end = start
+    first_open: float | None = None
+    for step in track(_ascending(trial, start, last), None, "trying steps"):
+        here, end = trial(step), step
+        if first_open is None and here.most >= 1:
+            first_open = step
+        if first_open is None:
+            sure = step
+        if here.size >= 1:
             break
-        low *= _GROWTH
-    return low, low * _GROWTH
+        low = step
+    lower = upper = end
+    if trial(end).size >= 1:
+        precision = _FINE_WIDTH if trial(low).is_open and trial(end).is_open else _PRECISION
+        low, high = _narrowed(lambda step: trial(step).size >= 1, low, end, precision)
+        lower, end, upper = low, (low + high) / 2, _surely_unstable(trial, high, last)
+    if first_open is not None and sure < lower:
+        lower, _ = _narrowed(lambda step: trial(step).most >= 1, sure, min(first_open, end), _FINE_WIDTH)
+    return end, max(end - lower, upper - end)
 
 
-def _refined(trial: Callable[[float], _Trial], low: float, high: float) -> tuple[float, float]:
-    """A stable and an unstable step closer together than the precision.
+def _ascending(trial: Callable[[float], _Trial], start: float, last: float) -> Iterator[float]:
+    """Steps from the start to the last: coarse ones, and fine ones between where a window may be narrow."""
+    low, rose = start, True
+    while low < last:
+        high = min(low * GROWTH, last)
+        before, after = trial(low), trial(high)
+        rises = after.size >= before.size
+        near = max(before.most, after.most) > _NEAR
+        # Where the error leaves everything open, finer steps say no more.
+        if near and (rose or rises) and before.most < 1:
+            yield from (
+                low * FINE_GROWTH**number for number in range(1, _FINE) if low * FINE_GROWTH**number < high
+            )
+        yield high
+        low, rose = high, rises
 
-    Where the sizes of two steps are known, the line through them is one somewhere: steps are tried just below it,
-    then just above. Every fourth one, and where there is no line, is in the middle.
-    """
-    sizes: dict[float, float] = {}
-    for tries in count(1):
-        if high - low <= _PRECISION * high:
-            break
-        root = _root(sizes)
-        beside = [root * (1 - _PRECISION / 3), root * (1 + _PRECISION / 3)]
-        step = next(
-            (aim for aim in beside if low < aim < high and tries % 4), math.sqrt(low) * math.sqrt(high)
-        )
-        found = trial(step)
-        low, high = (step, high) if found.stable else (low, step)
-        if math.isfinite(found.size):
-            sizes[step] = found.size - 1
+
+def _surely_unstable(trial: Callable[[float], _Trial], step: float, last: float) -> float:
+    """A step from an unstable one on that is unstable whatever the error, near the first; inf if none is found."""
+
+    def is_sure(step: float) -> bool:
+        return trial(step).least >= 1
+
+    low, growth = step, FINE_GROWTH
+    for _ in range(_MOST_BEYOND):
+        if is_sure(step):
+            return _narrowed(is_sure, low, step, _FINE_WIDTH)[1]
+        if step >= last:
+            return last
+        low, step, growth = step, min(step * growth, last), growth * growth
+    return math.inf
+
+
+def _narrowed(
+    is_beyond: Callable[[float], bool], low: float, high: float, precision: float
+) -> tuple[float, float]:
+    """Two steps between which something begins, closer together than the precision."""
+    while high - low > precision * high:
+        middle = math.sqrt(low) * math.sqrt(high)
+        low, high = (low, middle) if is_beyond(middle) else (middle, high)
     return low, high
-
-
-def _root(values: dict[float, float]) -> float:
-    """Where the line through the two values nearest to zero is zero; nan where there is none.
-
-    >>> _root({1.0: 2.0, 3.0: 6.0, 2.0: 4.0}), _root({1.0: 2.0})
-    (0.0, nan)
-    """
-    nearest = sorted(values, key=lambda step: abs(values[step]))[:2]
-    if len(nearest) < 2 or values[nearest[0]] == values[nearest[1]]:
-        return math.nan
-    one, other = nearest
-    return one - values[one] * (other - one) / (values[other] - values[one])
-
-
-def _shift(trial: Callable[[float], _Trial], step: float, factor: float = _BESIDE) -> float:
-    """How far the root may be off: the error of the size there over its slope."""
-    here, beside = trial(step), trial(step * factor)
-    if not (np.isfinite(here.size) and np.isfinite(beside.size)):
-        return 0.0
-    slope = (beside.size - here.size) / (step * (factor - 1))
-    return here.error / slope if slope > 0 else math.inf

@@ -2,15 +2,19 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
+from reshuffle._core import FloatArray
 from reshuffle._core.progress import track
 from reshuffle._core.threads import few_threads
 from reshuffle.epoch import mean_map
 from reshuffle.epoch.accuracy import require_affordable
-from reshuffle.epoch.symmetric_means import Task, task
+from reshuffle.epoch.symmetric_means import task
+from reshuffle.problem.blocks import Blocks
 from reshuffle.problem.least_squares import LeastSquares
+from reshuffle.run.step_search import few_samples, rank_one
 from reshuffle.run.step_search.first_failures import first_zero
 from reshuffle.run.step_search.matrix_polynomial import MatrixPolynomial
 from reshuffle.run.step_search.steps_from_norms import contracting_step, linear_critical_step
@@ -28,6 +32,8 @@ def is_certified(problem: LeastSquares, scheme: Scheme) -> bool:
     if scheme.steps(problem.n) == 1 or scheme.shuffle is not Shuffle.EVERY_EPOCH:
         return True
     blocks = problem.blocks(scheme.partition(problem.n), scheme.divisors(problem.n))
+    if rank_one.serves(scheme, blocks) or few_samples.serves(scheme, blocks):
+        return True
     price = task(scheme, problem.n, blocks, 1.0)
     return (price.degree + 1) * price.exact_flops <= BUDGET
 
@@ -39,6 +45,7 @@ def certified_step(problem: LeastSquares, scheme: Scheme) -> float:
     since each visit then shrinks what it sees; from there on Z(step), a polynomial of degree B - 1,
     is followed exactly through its values at Chebyshev nodes until it stops being positive definite on the row
     space, or B step Z reaches 2. Intervals are passed only once a bound on the derivative excludes a crossing.
+    Features of rank one have a shorter way, whatever the number of their rows (`rank_one`).
 
     >>> import reshuffle as rs
     >>> problem = rs.LeastSquares([[1.0], [3.0]], [0.0, 0.0])
@@ -55,26 +62,52 @@ def certified_step(problem: LeastSquares, scheme: Scheme) -> float:
     if problem.rank == 0:
         return math.inf
 
-    def at(step: float) -> Task:
-        return task(scheme, problem.n, blocks, step)
-
-    price = at(1.0)
-    if math.isfinite(price.exact_flops):
-        require_affordable(
-            (price.degree + 1) * price.exact_flops, BUDGET, f"the critical step of {price.steps} batches",
-            "try fewer batches, or stability() of descend(...) at the steps of interest",
-        )  # fmt: skip
     with few_threads(math.sqrt(blocks.rows.size)):
-        scaled = _critical_scaled_step(contracting_step(scheme, problem.n, blocks), at)
+        if rank_one.serves(scheme, blocks):
+            scaled = rank_one.rank_one_step(scheme, problem.n, blocks)
+        else:
+            kernels = _kernels(scheme, problem.n, blocks)
+            scaled = _critical_scaled_step(contracting_step(scheme, problem.n, blocks), kernels)
     return scaled / problem.row_space.scale / problem.row_space.scale
 
 
-def _critical_scaled_step(low: float, at: Callable[[float], Task]) -> float:
+@dataclass(frozen=True, eq=False)
+class _Kernels:
+    """The whitened kernel K (r, r) of Z = R'K R, a polynomial of this degree.
+
+    `at` tells R and K of a step, and B with (I - Abar) / step = B Z.
+    """
+
+    degree: int
+    at: Callable[[float], tuple[FloatArray, FloatArray, float]]
+
+
+def _kernels(scheme: Scheme, n: int, blocks: Blocks) -> _Kernels:
+    price = task(scheme, n, blocks, 1.0)
+    expense = (price.degree + 1) * price.exact_flops
+    if expense > BUDGET and few_samples.serves(scheme, blocks):
+        few = few_samples.FewSamples(scheme, n, blocks)
+        return _Kernels(few.degree, lambda step: (few.triangle, few.kernel(step), 1.0))
+    if math.isfinite(price.exact_flops):
+        require_affordable(
+            expense, BUDGET, f"the critical step of {price.steps} batches",
+            "try fewer batches, or stability() of descend(...) at the steps of interest",
+        )  # fmt: skip
+
+    def at(step: float) -> tuple[FloatArray, FloatArray, float]:
+        mean = task(scheme, n, blocks, step).exact()
+        _, triangle, kernel = mean_map.whitened(mean)
+        return triangle, kernel, mean.stride / step
+
+    return _Kernels(price.degree, at)
+
+
+def _critical_scaled_step(low: float, kernels: _Kernels) -> float:
     while True:
         # The visits at a step f times the contracting one stretch by 2 f - 1 at most: their product is kept near
         # enough to 1 that what its size costs in rounding is a fraction of the precision.
-        reach = low * float(np.clip((1 + _STRETCH ** (1 / (at(low).degree + 1))) / 2, _WINDOW, _REACH))
-        mean = _Interpolated(at, low, reach)
+        reach = low * float(np.clip((1 + _STRETCH ** (1 / (kernels.degree + 1))) / 2, _WINDOW, _REACH))
+        mean = _Interpolated(kernels, low, reach)
         while low < reach:
             high = min(_WINDOW * low, reach)
             crossing = _Window(mean, low, high).first_crossing()
@@ -86,16 +119,14 @@ def _critical_scaled_step(low: float, at: Callable[[float], Task]) -> float:
 class _Interpolated:
     """The whitened kernel of Z, and Z in the coordinates of its factor, exactly at all steps from few of them."""
 
-    def __init__(self, at: Callable[[float], Task], low: float, high: float):
-        steps = MatrixPolynomial.nodes(at(low).degree + 1, low, high)
-        means = [at(float(step)).exact() for step in track(steps, len(steps), "interpolating in the step")]
-        self.batches = means[0].stride / float(steps[0])
+    def __init__(self, kernels: _Kernels, low: float, high: float):
+        steps = MatrixPolynomial.nodes(kernels.degree + 1, low, high)
+        known = [kernels.at(float(step)) for step in track(steps, len(steps), "interpolating in the step")]
         # The factor does not depend on the step, and neither does its QR decomposition.
-        whitened = [mean_map.whitened(mean) for mean in means]
-        kernels = [kernel for *_, kernel in whitened]
-        triangle = whitened[0][1]
-        self.kernel = MatrixPolynomial(kernels, low, high)
-        self.Z = MatrixPolynomial([triangle.T @ kernel @ triangle for kernel in kernels], low, high)
+        triangle, _, self.batches = known[0]
+        values = [kernel for _, kernel, _ in known]
+        self.kernel = MatrixPolynomial(values, low, high)
+        self.Z = MatrixPolynomial([triangle.T @ kernel @ triangle for kernel in values], low, high)
 
 
 class _Window:
