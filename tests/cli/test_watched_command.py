@@ -2,26 +2,25 @@
 
 from threading import Event
 
-from reshuffle._core import progress
-from reshuffle.cli import data, main, watched_command
-from reshuffle.cli.complaints import InputError
-from reshuffle.cli.watched_command import hush, watched
+from reshuffle._core import plain_lines, progress
+from reshuffle.cli import complaints, data, main
+from reshuffle.cli.complaints import InputError, hush, watched
 
 
 def _speaking(monkeypatch):
     """Lines are due at once; an event tells that one was printed."""
     printed = Event()
 
-    class Told(progress.Lines):
+    class Told(plain_lines.Lines):
         def of_command(self) -> None:
             super().of_command()
             if self._last > 0:
                 printed.set()
 
-    monkeypatch.setattr(progress, "_PATIENCE_OF_COMMAND", -1.0)
-    monkeypatch.setattr(progress, "_PATIENCE_OF_LIBRARY", -1.0)
-    monkeypatch.setattr(progress, "lines", Told())
-    monkeypatch.setattr(watched_command, "_GLANCE", 0.001)
+    monkeypatch.setattr(plain_lines, "PATIENCE_OF_COMMAND", -1.0)
+    monkeypatch.setattr(plain_lines, "PATIENCE_OF_LIBRARY", -1.0)
+    monkeypatch.setattr(plain_lines, "lines", Told())
+    monkeypatch.setattr(complaints, "_GLANCE", 0.001)
     return printed
 
 
@@ -32,7 +31,7 @@ def test_a_line_is_printed_while_one_long_call_lasts(monkeypatch, capsys):
     out, err = capsys.readouterr()
     assert out == ""
     assert err == "reshuffle: 0 s, still working\n"
-    assert progress.lines.command is None
+    assert plain_lines.lines.command is None
 
 
 def test_the_line_names_the_open_loop(monkeypatch, capsys):
@@ -44,7 +43,7 @@ def test_the_line_names_the_open_loop(monkeypatch, capsys):
 
 
 def test_nothing_is_printed_once_it_is_hushed(monkeypatch, capsys):
-    monkeypatch.setattr(watched_command, "_GLANCE", 1e9)
+    monkeypatch.setattr(complaints, "_GLANCE", 1e9)
     with watched():
         _speaking(monkeypatch)
         hush()

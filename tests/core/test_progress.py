@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from reshuffle._core import progress
+from reshuffle._core import plain_lines, progress
 
 
 @pytest.mark.parametrize("show", [None, False, True])
@@ -47,9 +47,9 @@ def clock(monkeypatch, *times):
 
 
 def patience(monkeypatch, of_command=2.0, of_library=10.0):
-    monkeypatch.setattr(progress, "_PATIENCE_OF_COMMAND", of_command)
-    monkeypatch.setattr(progress, "_PATIENCE_OF_LIBRARY", of_library)
-    monkeypatch.setattr(progress, "lines", progress.Lines())
+    monkeypatch.setattr(plain_lines, "PATIENCE_OF_COMMAND", of_command)
+    monkeypatch.setattr(plain_lines, "PATIENCE_OF_LIBRARY", of_library)
+    monkeypatch.setattr(plain_lines, "lines", plain_lines.Lines())
 
 
 def test_the_library_prints_a_plain_line_where_there_is_no_terminal_and_it_takes_long(monkeypatch, capsys):
@@ -73,7 +73,7 @@ def test_loops_inside_each_other_share_a_line(monkeypatch, capsys):
     for _ in progress.track(range(1), 1, "points"):
         list(progress.track(iter("ab"), None, "rows"))
     assert capsys.readouterr().err == "reshuffle: 12 s, points 0 of 1; rows 1\n"
-    assert progress.lines.open == []
+    assert plain_lines.lines.open == []
 
 
 def test_no_line_where_it_is_forbidden(monkeypatch, capsys):
@@ -85,11 +85,11 @@ def test_no_line_where_it_is_forbidden(monkeypatch, capsys):
 
 def test_a_loop_of_a_command_has_a_line_after_two_seconds_before_its_first_part_is_done(monkeypatch, capsys):
     patience(monkeypatch)
-    progress.lines.command = 0.0
+    plain_lines.lines.command = 0.0
     for _ in progress.track(range(1), 1, "points"):
-        begin = progress.lines.open[0].begin
-        progress.lines.command = begin - 1.0
+        begin = plain_lines.lines.open[0].begin
+        plain_lines.lines.command = begin - 1.0
         for later in (1.5, 2.5, 4.0, 13.0):
             monkeypatch.setattr(progress.time, "monotonic", lambda at=begin + later: at)
-            progress.lines.of_command()
+            plain_lines.lines.of_command()
     assert capsys.readouterr().err == "reshuffle: 4 s, points 0 of 1\nreshuffle: 14 s, points 0 of 1\n"

@@ -1,21 +1,14 @@
-"""Progress of what takes long: bars on a terminal, and plain lines now and then where there is none.
+"""Progress of what takes long: bars on a terminal, and plain lines now and then where there is none."""
 
-A command prints its first line after two seconds, from a thread of its own (`cli.watched_command`), so that even a
-single long call is not silent. The library says nothing in its first ten seconds without a terminal: scripts and
-notebooks make many calls of a few seconds, and only one that could be taken for dead owes its caller a line. It
-prints when a part of a loop is done, and not within a single call. Lines go to standard error, as bars do. Worker
-processes print none: the process that started them does.
-"""
-
-import math
 import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, field
-from multiprocessing import current_process
 from threading import Lock
 from typing import TYPE_CHECKING, TypeVar
+
+from reshuffle._core import plain_lines
+from reshuffle._core.plain_lines import Loop
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -24,70 +17,9 @@ Item = TypeVar("Item")
 
 _PATIENCE = 2.0
 """Seconds without a bar."""
-_PATIENCE_OF_COMMAND, _PATIENCE_OF_LIBRARY = 2.0, 10.0
-"""Seconds without a line: of a loop of a command, and of the library or a command that is in no loop."""
-_SHORTEST, _LONGEST = 10.0, 30.0
-"""Seconds between two lines: half of what has passed, within these."""
 
 _shown: "Progress | None" = None
 """The display that is open, if any; a terminal has room for one, and more bars join it."""
-
-
-@dataclass(eq=False)
-class _Loop:
-    """A loop that has begun: what it does, how many parts it has if that is known, and how many are done."""
-
-    description: str
-    total: int | None
-    done: int = 0
-    begin: float = field(default_factory=lambda: time.monotonic())
-
-    def __str__(self) -> str:
-        return f"{self.description} {self.done}" + ("" if self.total is None else f" of {self.total}")
-
-
-class Lines:
-    """The plain lines of a process: at most one now and then, whatever number of loops is open.
-
-    Attributes
-    ----------
-    open : list of _Loop
-        The loops that have begun, the outermost first.
-    command : float or None
-        When the command began whose thread prints the lines; None for the library.
-    """
-
-    def __init__(self) -> None:
-        self.open: list[_Loop] = []
-        self.command: float | None = None
-        self._last = -math.inf
-
-    def of_command(self) -> None:
-        """Print a line of the command if it is due."""
-        loops, begin = self.open.copy(), self.command
-        if begin is not None:
-            in_loop = bool(loops) and time.monotonic() - loops[0].begin > _PATIENCE_OF_COMMAND
-            self._say(begin, _PATIENCE_OF_COMMAND if in_loop else _PATIENCE_OF_LIBRARY)
-
-    def of_library(self) -> None:
-        """Print a line of the outermost loop if it is due."""
-        if self.command is None:
-            self._say(self.open[0].begin, _PATIENCE_OF_LIBRARY)
-
-    def _say(self, begin: float, patience: float) -> None:
-        """Print a line if what began at `begin` has taken longer than `patience`, and the last line is long ago."""
-        now = time.monotonic()
-        passed = now - begin
-        silence = min(max(passed / 2, _SHORTEST), _LONGEST)
-        if passed <= patience or begin <= self._last > now - silence or _shown is not None:
-            return
-        if current_process().name == "MainProcess":
-            self._last = now
-            parts = "; ".join(map(str, self.open)) or "still working"
-            print(f"reshuffle: {passed:.0f} s, {parts}", file=sys.stderr, flush=True)
-
-
-lines = Lines()
 
 
 def track(
@@ -95,28 +27,28 @@ def track(
 ) -> Generator[Item, None, None]:
     """Yield the items, and show how many are done once they have taken long.
 
-    A bar on standard error after two seconds if that is a terminal; otherwise a plain line, as this module says.
+    A bar on standard error after two seconds if that is a terminal; otherwise a plain line (`plain_lines`).
     `total` is how many items there are, if that is known. `show` forces the bar (True) or forbids both (False).
     """
     if show is False:
         yield from items
         return
-    loop = _Loop(description, total)
-    lines.open.append(loop)
+    loop = Loop(description, total)
+    plain_lines.lines.open.append(loop)
     try:
         yield from _with_bar(items, loop) if show or sys.stderr.isatty() else _with_lines(items, loop)
     finally:
-        lines.open.remove(loop)
+        plain_lines.lines.open.remove(loop)
 
 
-def _with_lines(items: Iterable[Item], loop: _Loop) -> Generator[Item, None, None]:
+def _with_lines(items: Iterable[Item], loop: Loop) -> Generator[Item, None, None]:
     for item in items:
         yield item
         loop.done += 1
-        lines.of_library()
+        plain_lines.lines.of_library()
 
 
-def _with_bar(items: Iterable[Item], loop: _Loop) -> Generator[Item, None, None]:
+def _with_bar(items: Iterable[Item], loop: Loop) -> Generator[Item, None, None]:
     joins, late = _shown is not None, False
     with ExitStack() as stack:
         bars = stack.enter_context(display()) if joins else None
@@ -146,11 +78,11 @@ def display() -> Iterator["Progress"]:
     from rich.progress import Progress
 
     with Progress(console=Console(stderr=True), transient=True) as bars:
-        _shown = bars
+        _shown, plain_lines.lines.has_bar = bars, True
         try:
             yield bars
         finally:
-            _shown = None
+            _shown, plain_lines.lines.has_bar = None, False
 
 
 @contextmanager

@@ -1,15 +1,16 @@
-"""Errors as one line on standard error and an exit code; never a traceback."""
+"""What a command says on standard error: errors as one line, with an exit code, and that it still works."""
 
 import errno
 import os
 import re
 import sys
+import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
-from reshuffle.cli.watched_command import watched
 from reshuffle.errors import BudgetError
 
 if TYPE_CHECKING:
@@ -50,6 +51,12 @@ _ARGUMENTS = r"(?<![-\w])(rtol|budget|drop_last|batch_size|mean_square)\b(?!\()"
 """Arguments of the library that are options here; words that are plain English as well are left alone."""
 
 
+_GLANCE = 0.25
+"""Seconds between two looks at the clock."""
+_over = Event()
+"""Whether the command that is watched needs no more lines of progress."""
+
+
 class InputError(ValueError):
     """What the user asked for cannot be: the message names the option, what is allowed, and what was given."""
 
@@ -83,6 +90,40 @@ def guarded(app: "App", arguments: list[str]) -> int:
                 _abandon_standard_output()
             return _complain(*explain(error))
     return 0
+
+
+@contextmanager
+def watched() -> Iterator[None]:
+    """Print a plain line of progress now and then, from a thread, for as long as this lasts and no bar is shown."""
+    _over.clear()
+    thread = Thread(target=_watch, args=(time.monotonic(),), name="progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        hush()
+        thread.join()
+        lines = _lines()
+        if lines is not None:
+            lines.command = None
+
+
+def hush() -> None:
+    """Print no more lines of progress: the command has answered, or waits for its user."""
+    _over.set()
+
+
+def _watch(begin: float) -> None:
+    while not _over.wait(_GLANCE):
+        lines = _lines()
+        if lines is not None:
+            lines.command = begin
+            lines.of_command()
+
+
+def _lines() -> Any:
+    """What knows the open loops; None until a command has loaded it, which help does without."""
+    return getattr(sys.modules.get("reshuffle._core.plain_lines"), "lines", None)
 
 
 @contextmanager

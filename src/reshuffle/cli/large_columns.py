@@ -54,7 +54,7 @@ class _NotNumbers:
     def entries(self) -> str:
         """How many different words there are."""
         count = len(self._entries)
-        return str(count) if count <= _MOST_ENTRIES else f"more than {_MOST_ENTRIES}"
+        return f"{count if count <= _MOST_ENTRIES else f'{_MOST_ENTRIES}+'} different words"
 
 
 @dataclass(frozen=True, eq=False)

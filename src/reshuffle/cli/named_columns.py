@@ -79,7 +79,7 @@ class NamedColumns:
                 None,
             )
             if word is not None:
-                in_words[name] = (*word, str(len(set(cells))))
+                in_words[name] = (*word, f"{len(set(cells))} different entries")
                 continue
             require_no_gaps(self.path, name, self._gaps(cells), "drop or fill in such rows")
             made[:, place] = values
@@ -156,11 +156,11 @@ def require_no_words(path: str, found: dict[str, tuple[int, str, str]]) -> None:
     if not found:
         return
     (first, (line, cell, count)), *rest = found.items()
-    others = [f"{shown(name)} ({number})" for name, (_, _, number) in rest[:_OTHERS]]
+    others = [f"{shown(name)} ({number.split()[0]})" for name, (_, _, number) in rest[:_OTHERS]]
     also = f" (as in {', '.join(others)})" if others else ""
     raise InputError(
         f"{path}: line {line}, column {quoted(first)} must be a number, but it is {quoted(cell)}, "
-        f"one of {count} different entries{also}; encode categories with --one-hot {as_argument(first)}, or leave "
+        f"one of {count}{also}; encode categories with --one-hot {as_argument(first)}, or leave "
         f"the column out with --drop {as_argument(first)}."
     )
 

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from itertools import pairwise
 
 import numpy as np
 
@@ -154,13 +153,14 @@ def _shuffled_batches(scheme: Scheme, n: int, blocks: Blocks, step: float) -> Ta
 
 def _batch_orders(whitened: Whitened) -> DrawOrder:
     """Draw the rows of all batches, batch after batch in random order."""
-    places = [np.arange(*ends) for ends in pairwise(whitened.offsets)]
-    shares = np.ones(whitened.atoms)
+    shares, starts, all_sizes = np.ones(whitened.atoms), whitened.offsets[:-1], whitened.sizes
+    rows = np.arange(whitened.offsets[-1])
 
     def draw(rng: np.random.Generator) -> Order:
         order = rng.permutation(whitened.atoms)
-        offsets = np.concatenate([[0], np.cumsum(whitened.sizes[order])])
-        return Order(np.concatenate([places[atom] for atom in order]), offsets, shares)
+        sizes = all_sizes[order]
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        return Order(np.repeat(starts[order] - offsets[:-1], sizes) + rows, offsets, shares)
 
     return draw
 

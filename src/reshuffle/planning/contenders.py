@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from reshuffle._core import FloatArray, IntArray
+from reshuffle._core.progress import track
 from reshuffle.errors import AccuracyWarning
 from reshuffle.planning.answers import REFUSALS
 from reshuffle.planning.mean_steps_left_out import LeftOutCurve, Spectrum, averaged
@@ -194,7 +195,8 @@ class Contest:
         ranked: list[PlannedRecipe] = []
         for momentum in self.grid.momenta:
             contenders = _sorted(self.contenders(float(momentum)))
-            for _ in range(_LOOKS if affordable else 0):
+            looks = _LOOKS if affordable else 0
+            for _ in track(range(looks), looks, "looking closely"):
                 if contenders[0].is_verified:
                     break
                 contenders = _sorted([self._looked_at(contenders[0]), *contenders[1:]])

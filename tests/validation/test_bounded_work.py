@@ -1,0 +1,86 @@
+"""Leaving out rows stays within its budget, says so beforehand where it cannot, and wastes no work."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import reshuffle as rs
+from reshuffle.epoch.cavity.visiting import echo
+from reshuffle.errors import AccuracyWarning, BudgetError
+from tests.counted import at_most
+
+
+def one_after_the_other(influence, exclusion):
+    """R = e (g + g * r), g = gamma + r * gamma, visit by visit."""
+    found, met = np.zeros_like(influence), np.zeros_like(influence)
+    for t in range(len(influence)):
+        met[t] = influence[t] + sum(found[t - 1 - s] * influence[s] for s in range(t))
+        found[t] = exclusion * (met[t] + sum(met[t - 1 - s] * found[s] for s in range(t)))
+    return found
+
+
+@pytest.mark.parametrize("visits", [1, 2, 3, 50, 129])
+@pytest.mark.parametrize("strength", [1e-12, 0.2, 2.0, -3.0])
+def test_echoes_are_those_of_the_recursion(visits, strength):
+    decay = np.array([0.5, 3.0, 20.0])
+    influence = strength * np.exp(-np.outer(np.arange(visits), decay) / visits)
+    known = one_after_the_other(influence, 1 / visits)
+    off = np.abs(echo(influence, 1 / visits) - known).max(axis=0) / np.abs(known).max(axis=0)
+    assert (off < 1e-13).all()
+
+
+def test_echoes_of_many_visits_take_few_calls():
+    with at_most(20_000):
+        found = echo(np.exp(-np.linspace(0, 5, 30_000))[:, np.newaxis], 1 / 30_000)
+    assert np.isfinite(found).all()
+
+
+def test_subsets_of_many_batches_are_averaged_in_stacks():
+    """One subset after the other took three million calls and returns."""
+    run = rs.descend(rs.gaussian(130, 4, noise=0.5, seed=0), rs.RandomReshuffling(13), step=0.05)
+    with at_most(1_000_000):
+        found = run.leave_one_out(3)
+    assert found.method == "subset sizes"
+
+
+def test_runs_that_leave_out_rows_have_one_budget_and_one_warning():
+    """Ten folds may not spend ten budgets: with a tenth each they may miss rtol, and say so once."""
+    problem = rs.gaussian(90, 3, noise=0.5, seed=0)
+    run = rs.descend(problem, rs.RandomReshuffling(45), step=1.1, method="sampling", rtol=1e-3, budget=1.6e10)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        found = run.leave_one_out(2)
+    words = [str(each.message) for each in said if issubclass(each.category, AccuracyWarning)]
+    assert found.method == "10 folds"
+    assert len(words) == 1
+    assert words[0].startswith("of 10 runs that leave out rows, ")
+
+
+def test_draws_that_lead_nowhere_are_ended():
+    """Beyond the critical step a mean over orders hangs on a few of them: the budget is not spent in vain."""
+    problem = rs.gaussian(90, 3, noise=0.5, seed=0)
+    run = rs.descend(problem, rs.RandomReshuffling(45), step=3.0, method="sampling", budget=1e12)
+    with at_most(3_000_000), pytest.warns(AccuracyWarning):
+        assert run.epoch.error > 1
+    assert not run.converges
+
+
+@pytest.mark.slow
+def test_the_price_of_many_rows_is_known_beforehand():
+    rng = np.random.default_rng(0)
+    problem = rs.LeastSquares(rng.standard_normal((20_000, 2)), rng.standard_normal(20_000))
+    run = rs.descend(problem, rs.SampleReshuffling(batch_size=500), step=0.01, budget=1e9)
+    with pytest.raises(BudgetError, match=r"leave_one_out of 20000 rows .* rows=numpy.arange\(0, 20000, 3\)"):
+        run.leave_one_out(10.0 ** np.arange(13))
+    assert run.leave_one_out([1, 2], rows=np.arange(0, 20_000, 100)).method == "cavity"
+
+
+def test_runs_that_cost_too_much_are_refused_with_their_number():
+    rng = np.random.default_rng(0)
+    problem = rs.LeastSquares(rng.standard_normal((16_000, 2)), rng.standard_normal(16_000))
+    run = rs.descend(problem, rs.RandomReshuffling(batch_size=2), step=0.5, method="sampling", budget=1e9)
+    with pytest.raises(
+        BudgetError, match="leave_one_out takes 10 runs, which have 1 / 10 of the budget each"
+    ):
+        run.leave_one_out(1)
