@@ -1,8 +1,8 @@
 """Coverage of the errors of critical steps of shuffled samples: `python -m benchmarks.step_coverage [COUNT]`.
 
 The truth is known in one column, where the mean is a polynomial in exact arithmetic, and for rows along two axes,
-where every coordinate is a problem of one column. Rows have heavy tails, or one or two of them dominate. Steps of the
-first kind are followed exactly, those of the second are searched.
+where every coordinate is a problem of one column. Rows have heavy tails, or one or two of them dominate. Steps of
+the first kind are followed exactly, those of the second are searched.
 """
 
 import sys
