@@ -52,10 +52,34 @@ def test_shuffled_samples_have_thresholds_of_both_kinds():
 
 @pytest.mark.slow
 def test_many_fixed_batches_have_a_threshold():
+    """In batches of a row along each of two axes, visits commute: every order has the product of all of them."""
+    squares = np.random.default_rng(0).exponential(1, (25, 2))
+    X = np.zeros((50, 2))
+    X[0::2, 0], X[1::2, 1] = np.sqrt(2 * squares).T
+    turn = np.array([[0.6, 0.8], [-0.8, 0.6]])
+    problem = rs.LeastSquares(X @ turn, np.zeros(50))
+    found = rs.critical_step(problem, rs.RandomReshuffling(25))
+    assert 0 < found.error < 0.01 * found
+    before, after = (
+        np.abs(np.prod(1 - step * squares, axis=0)).max()
+        for step in (found - found.error, found + found.error)
+    )
+    assert before < 1 < after
+    assert all(
+        np.abs(np.prod(1 - step * squares, axis=0)).max() < 1 for step in np.linspace(0.01, 0.999, 99) * found
+    )
+    assert rs.critical_step(problem, rs.RandomReshuffling(25), mean_square=True) <= found + found.error
+
+
+@pytest.mark.slow
+def test_a_mean_that_draws_leave_open_has_an_error_that_says_so():
+    """In 240,000 orders the rate at 1.45 is 0.02 +- 0.04, and not until 1.6 might it be one."""
     problem = rs.gaussian(50, 2, seed=0)
     found = rs.critical_step(problem, rs.RandomReshuffling(25))
-    assert 0 < found.error < 0.5 * found
-    assert rs.critical_step(problem, rs.RandomReshuffling(25), mean_square=True) <= found + found.error
+    assert found + found.error > 1.6
+    square = rs.critical_step(problem, rs.RandomReshuffling(25), mean_square=True)
+    assert square <= found + found.error
+    assert 0 < square.error < 0.5 * square
 
 
 def test_a_step_is_a_number_with_an_error():
@@ -67,14 +91,37 @@ def test_a_step_is_a_number_with_an_error():
     assert (again, again.error, again.error_kind) == (0.5, 0.1, "estimate")
 
 
-def test_a_slope_that_is_none_leaves_everything_open():
-    flat = estimated_steps._Trial(False, 1.0, 0.1)
-    assert estimated_steps._shift(lambda step: flat, 1.0) == math.inf
+def test_a_rate_that_stays_near_one_leaves_everything_open():
+    flat = estimated_steps._Trial(1.0, 0.1)
+    assert (
+        estimated_steps._first_end(lambda step: flat if step > 1 else _STABLE, 1.0, math.inf)[1] == math.inf
+    )
+
+
+_STABLE = estimated_steps._Trial(0.5)
+
+
+def rate_with_a_window(step):
+    """Above one from 2 to 2.3, and from 5 on; below 0.6 outside of 1.8 to 2.5."""
+    return 1.2 if 2 <= step <= 2.3 or step >= 5 else 0.7 if 1.8 <= step <= 2.5 else 0.3
+
+
+def test_the_first_window_is_found_with_its_error():
+    found, error = estimated_steps._first_end(
+        lambda step: estimated_steps._Trial(rate_with_a_window(step), 0.05), 0.1, math.inf
+    )
+    assert abs(found - 2) <= error < 0.01
+
+
+def test_what_may_be_one_earlier_is_in_the_error():
+    found, error = estimated_steps._first_end(lambda step: estimated_steps._Trial(step, 0.1), 0.5, math.inf)
+    assert found == pytest.approx(1, rel=1e-2)
+    assert 0.1 <= error < 0.13
 
 
 def test_no_stable_step_is_an_error():
     with pytest.raises(ArithmeticError, match=r"no step between .* is stable; try a smaller momentum"):
-        estimated_steps._bracket(lambda step: estimated_steps._Trial(False, 2.0, 0.0), 1.0)
+        estimated_steps._stable_start(lambda step: estimated_steps._Trial(2.0), 1.0)
 
 
 def test_what_has_no_features_never_diverges():

@@ -21,6 +21,9 @@ from reshuffle.schemes.base import Scheme, Shuffle, Unit, rows_of
 _MOST_SAMPLE_BATCHES = 4
 """Degrees beyond the fourth have crossing pairs of pairs, and no sum of polynomial cost is known to us for them."""
 
+_MOST_ALONE = 12
+"""Samples, one per batch, of which all orders are averaged in no time."""
+
 _MOST_GROUP_BATCHES = 3
 """Samples of one row meet in pairs as numbers, which have cubes; those of several rows meet as matrices."""
 
@@ -169,6 +172,9 @@ def _shuffled_samples(scheme: Scheme, n: int, blocks: Blocks, step: float) -> Ta
     """All n! orders of the samples: sums over words of distinct samples, of up to four batches."""
     steps, rank, most = scheme.steps(n), blocks.rows.shape[1], _MOST_SAMPLE_BATCHES
     sizes, divisors = scheme.sizes(n), scheme.step_divisors(n)
+    if steps == blocks.batches <= _MOST_ALONE and np.array_equal(sizes, divisors):
+        # One sample per batch: fixed batches in a random order.
+        return _shuffled_batches(scheme, n, replace(blocks, divisors=divisors), step)
     weights = np.full(len(blocks.rows), 1 / n)
     approximation = Approximation(
         whitened=cache(lambda: Whitened.of(blocks.rows, weights, steps * step, blocks.offsets)),

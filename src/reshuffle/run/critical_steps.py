@@ -49,9 +49,12 @@ def critical_step(
     fails is refined by bisection: what is returned was found stable; a gap of instability narrower than 2% would be
     missed.
 
-    Where orders are too many for that, as of shuffled samples, steps are tried a factor of 1.5 apart, with the mean
-    as it is known there, and that of the mean square is found by centred maps of drawn orders. The answer is a
-    number like any other, with its `error` and its `error_kind` beside it.
+    Features of rank one, and up to 14 shuffled samples, are followed as rigorously. Where orders are too many for
+    that, as of more shuffled samples, steps are tried 10% apart, with the mean as it is known there, and 2% apart
+    where the rate is above 0.6 and rises, or has just risen; that of the mean square is found by centred maps of
+    drawn orders. A window of instability wider than 10% of its step is sure to be found. The answer is a number
+    like any other, with its `error` and its `error_kind` beside it: the error reaches from where the rate may be
+    one to where it surely is, and is infinite where draws leave open whether any step nearby is unstable.
 
     Parameters
     ----------
@@ -98,7 +101,7 @@ def critical_step(
             if certified
             else estimated_steps.mean_step(at_rest, symmetric, safe)
         )
-        if not mean_square:
+        if not mean_square or _agree(at_rest, symmetric):
             return of_mean
         return estimated_steps.mean_square_step(at_rest, symmetric, safe, of_mean)
     if choice.climbs(scheme.equivalent(problem.n)):
@@ -154,6 +157,11 @@ def _spreads(run: AffineEngine) -> bool:
     """Whether orders differ along a course; if not, the mean square along it is the square of the mean."""
     (course, *others) = run.courses
     return not others and course.scheme.is_random
+
+
+def _agree(run: AffineEngine, symmetric: bool) -> bool:
+    """Whether all orders do the same: those of fixed batches whose features have rank one."""
+    return symmetric and run.space.dimension == 1 and not run.scheme.unit.is_cut
 
 
 class _MeanSquare:

@@ -22,22 +22,29 @@ from reshuffle.errors import AccuracyWarning, UnsupportedError
 from reshuffle.run import centred_moments
 from reshuffle.run.engines.affine_engine import AffineEngine
 from reshuffle.run.engines.modes_engine import ModesEngine
+from reshuffle.run.stability import rate_error
 
 QUICK = Accuracy(method="auto", rtol=1e-2, budget=3e9)
 """What is asked of a symmetric mean at a step that decides."""
-_ROUGH = Accuracy(method="auto", rtol=0.2, budget=1e8)
-"""The same at a step that may be far from the end of stability."""
+_ROUGH = Accuracy(method="auto", rtol=1e-2, budget=3e8)
+"""The same with fewer draws, at a step that may be far from the end of stability."""
 _DRAWN = Accuracy(method="sampling", rtol=5e-2, budget=1e10)
-"""The same where the cavity equation leaves it open on which side of one the rate is."""
+"""The same where that leaves open on which side of one the rate is."""
 _FIRST_DRAWS = Accuracy(rtol=math.inf, budget=1e10)
 """The same of one that is drawn: what the first round gives."""
 GROWTH, FINE_GROWTH = 1.1, 1.02
 """Steps are tried this far apart, and where the rate rises towards one, or falls from a peak near it, that far."""
 _NEAR = 0.6
-"""Of 400 problems of 10 to 14 rows in two and three columns (benchmarks/step_coverage.py), none has a first window of
-instability between two steps 10% apart that are both below it."""
+"""A rate from which on steps are fine: windows between coarse steps whose rates are both below it were not met
+(benchmarks/step_coverage.py)."""
+_SURE_STRIDE, _BEYOND = 1.2, 5
+"""Up to which step |x|^2 / m the errors of the cavity equation cover, and with which power of it they grow beyond,
+where a visit overshoots along a single sample: measured where means are exact (benchmarks/step_coverage.py)."""
 _FINE = 5
 """Fine steps in a coarse one, at most."""
+_SKEWED = 1.5
+"""By how much errors of drawn rates are widened: near the end few of all orders weigh most, and of 60 rates one was
+off by 1.45 times its three standard errors (benchmarks/step_coverage.py)."""
 _PRECISION = 1e-3
 _FINE_WIDTH = FINE_GROWTH - 1
 _MOST_BEYOND = 7
@@ -85,8 +92,8 @@ class CriticalStep(float):
 class _Trial:
     """A number that is one at the end of stability, at some step, and how far it may be off.
 
-    One that `is_positive`, a mean of positive numbers, is off by a factor where its error is as large as itself: most
-    draws are far below their mean.
+    One that `is_positive`, a mean of positive numbers, is off by a factor where its error is as large as itself:
+    most draws are far below their mean.
     """
 
     size: float
@@ -115,10 +122,10 @@ class _Trial:
 def mean_step(at_rest: AffineEngine, is_symmetric: bool, start: float) -> CriticalStep:
     """The step up to which the mean iterate converges: the first at which its rate reaches one.
 
-    Steps are tried from a start that is stable, 10% apart, and 2% where the rate is above 0.6 and rises, or has just
-    risen; what is between the last stable one and the first that fails is narrowed down. A window of instability
-    that is wider than 10% of its step is found for certain. The error reaches from where the rate may be
-    one already to where it is for certain.
+    Steps are tried from a start that is stable, 10% apart, and 2% where the rate is above 0.6 and rises, or has
+    just risen; what is between the last stable one and the first that fails is narrowed down. A window of
+    instability that is wider than 10% of its step is found for certain. The error reaches from where the rate may
+    be one already to where it is for certain; it is infinite where no step nearby is.
 
     Parameters
     ----------
@@ -128,6 +135,7 @@ def mean_step(at_rest: AffineEngine, is_symmetric: bool, start: float) -> Critic
         Whether its epochs have symmetric means.
     start : float
     """
+    longest = _longest(at_rest)
 
     def found(step: float, accuracy: Accuracy) -> _Trial:
         try:
@@ -137,14 +145,19 @@ def mean_step(at_rest: AffineEngine, is_symmetric: bool, start: float) -> Critic
             return _Trial(math.inf)
         # One that diverges without growing has modes that never settle.
         size = known.rate if known.converges else max(known.rate, 1.0)
-        return _Trial(size, known.error, engine.error_kind)
+        beyond = max(1.0, step * longest / _SURE_STRIDE) ** _BEYOND if engine.method == "cavity" else _SKEWED
+        error = known.error
+        if isinstance(engine, ModesEngine):
+            # A slow mode that is known well hides a fast one that is not, and may be beyond one.
+            error = max(error, rate_error(engine.epoch.paces, engine.epoch.mean.repeats, engine.epoch.error))
+        return _Trial(size, beyond * error, engine.error_kind)
 
     @cache
     def trial(step: float) -> _Trial:
         if not is_symmetric:
             return found(step, QUICK)
         best = _Trial(1.0, math.inf)
-        for accuracy in (_ROUGH, QUICK, _DRAWN):
+        for accuracy in (_ROUGH, _DRAWN):
             best = min(best, found(step, accuracy), key=lambda each: each.error)
             if abs(best.size - 1) > best.error:
                 break
@@ -188,6 +201,16 @@ def mean_square_step(
     # Single runs never converge where their mean does not.
     kind: ErrorKind = "three standard errors" if error > of_mean.error else of_mean.error_kind
     return CriticalStep(float(of_mean), max(error, of_mean.error), kind)
+
+
+def _longest(run: AffineEngine) -> float:
+    """The largest |x|^2 / m of a sample, or of the rows of a batch together."""
+    blocks, scheme, n = run.blocks, run.scheme, run.problem.n
+    weights = 1 / blocks.divisors
+    if scheme.unit.is_cut:
+        weights = weights * float((scheme.sizes(n) / scheme.rows_per_unit / scheme.step_divisors(n)).max())
+    squares = np.add.reduceat(np.square(blocks.rows).sum(axis=1), blocks.offsets[:-1]) * weights
+    return float(squares.max()) * run.space.scale * run.space.scale
 
 
 def _with_step(at_rest: AffineEngine, step: float) -> AffineEngine:
@@ -237,7 +260,7 @@ def _first_end(trial: Callable[[float], _Trial], start: float, last: float) -> t
         precision = _FINE_WIDTH if trial(low).is_open and trial(end).is_open else _PRECISION
         low, high = _narrowed(lambda step: trial(step).size >= 1, low, end, precision)
         lower, end, upper = low, (low + high) / 2, _surely_unstable(trial, high, last)
-    if first_open is not None and sure < lower:
+    if first_open is not None and trial(lower).most >= 1:
         lower, _ = _narrowed(lambda step: trial(step).most >= 1, sure, min(first_open, end), _FINE_WIDTH)
     return end, max(end - lower, upper - end)
 

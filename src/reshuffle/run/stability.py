@@ -63,7 +63,7 @@ def stability(
     converges = settles and range_assumption
     # The distance from one, which the rate itself has lost to rounding.
     gap = repeats * float(np.minimum(paces, 2 - paces).min(initial=np.inf))
-    error = _rate_error(paces, repeats, share) if share else 0.0
+    error = rate_error(paces, repeats, share) if share else 0.0
     advice = slowness(kept, gap) if converges else ""
     return Stability(converges, float(factors.max(initial=0.0)), error, "bound" if share else "exact", advice)
 
@@ -89,7 +89,7 @@ def slowness(kept: KeptRows, gap: float) -> str:
     return f"a factor 1/e takes {epochs} epochs; {cause}"
 
 
-def _rate_error(paces: FloatArray, repeats: int, share: float) -> float:
+def rate_error(paces: FloatArray, repeats: int, share: float) -> float:
     """How far the largest |1 - x|^repeats may be off if each x is known up to a share of itself."""
     with np.errstate(over="ignore", invalid="ignore"):
         ends = np.abs(1 - paces * (1 + share * np.array([[-1.0], [1.0]])))

@@ -15,11 +15,6 @@ from reshuffle.epoch.cavity.visiting import Visiting
 
 _FACTOR = 3.0
 """Calibrated: answers are within the error in more than 99 of 100 cases."""
-_SURE_STRIDE = 1.2
-"""Of a visit along a single sample, step |x|^2 / m: up to here the factor is enough."""
-_BEYOND = 5
-"""Beyond, errors grow like this power of it: measured in one column, where the mean is known for any n
-(benchmarks/step_coverage.py)."""
 _MOST_OPERATIONS = 2e10
 _CHUNK = 1 << 22
 """Entries of the Gram matrix of the samples that are held at a time."""
@@ -29,15 +24,7 @@ _MOST_ENTRIES = 1e7
 
 
 def neglected(visiting: Visiting, entries: FloatArray, tolerance: float) -> FloatArray:
-    """What the entries (n, d) of the samples may have missed, (n, d); `tolerance` is that of the iteration.
-
-    A sample along which visits overshoot is where the closure expands in nothing small: more is missed there.
-    """
-    beyond = np.maximum(1.0, visiting.strides / _SURE_STRIDE) ** _BEYOND
-    return np.repeat(beyond, visiting.size)[:, np.newaxis] * _met(visiting, entries, tolerance)
-
-
-def _met(visiting: Visiting, entries: FloatArray, tolerance: float) -> FloatArray:
+    """What the entries (n, d) of the samples may have missed, (n, d); `tolerance` is that of the iteration."""
     rows, strength, own = visiting.rows, visiting.strength, visiting.strengths
     n, k = rows.shape
     if visiting.steps <= 2 or 4.0 * n * n * (k + visiting.size) > _MOST_OPERATIONS:

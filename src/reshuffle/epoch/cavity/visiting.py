@@ -136,12 +136,6 @@ class Visiting:
         """The same of some samples (m, k)."""
         return np.asarray(np.square(rows) @ self.strength)
 
-    @property
-    def strides(self) -> FloatArray:
-        """What a visit takes away along each of its samples, step |x|^2 / m (n,): beyond 2 it overshoots."""
-        alone = self.weight * self.steps * np.square(self.rows) @ np.abs(self._along[0])
-        return np.asarray(alone.reshape(self.samples, -1).sum(axis=1))
-
     def nodes(self, tolerance: float) -> TimeNodes | None:
         """The visits at which functions of the visits are computed.
 

@@ -32,7 +32,7 @@ def is_certified(problem: LeastSquares, scheme: Scheme) -> bool:
     if scheme.steps(problem.n) == 1 or scheme.shuffle is not Shuffle.EVERY_EPOCH:
         return True
     blocks = problem.blocks(scheme.partition(problem.n), scheme.divisors(problem.n))
-    if rank_one.serves(scheme, blocks) or few_samples.serves(scheme, blocks):
+    if rank_one.serves(scheme, blocks) or few_samples.serves(scheme, problem.n, blocks):
         return True
     price = task(scheme, problem.n, blocks, 1.0)
     return (price.degree + 1) * price.exact_flops <= BUDGET
@@ -85,7 +85,8 @@ class _Kernels:
 def _kernels(scheme: Scheme, n: int, blocks: Blocks) -> _Kernels:
     price = task(scheme, n, blocks, 1.0)
     expense = (price.degree + 1) * price.exact_flops
-    if expense > BUDGET and few_samples.serves(scheme, blocks):
+    few_price = (price.degree + 1) * few_samples.flops(scheme, n, blocks)
+    if few_samples.serves(scheme, n, blocks) and expense > few_price:
         few = few_samples.FewSamples(scheme, n, blocks)
         return _Kernels(few.degree, lambda step: (few.triangle, few.kernel(step), 1.0))
     if math.isfinite(price.exact_flops):

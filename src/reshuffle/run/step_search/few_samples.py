@@ -17,18 +17,33 @@ from reshuffle.problem.blocks import Blocks
 from reshuffle.run.step_search.rank_one import visits_taken
 from reshuffle.schemes.base import Scheme, Shuffle
 
-MOST_SAMPLES = 14
-"""Samples of which all subsets are followed at once: 0.2 s for each of B steps, in 14 dimensions."""
+_MOST_SAMPLES = 20
 _MOST_ENTRIES = 1e7
 """Of all matrices of a layer of subsets."""
+_MOST_FLOPS = 3e9
+"""Of the kernels at B steps: 14 samples in as many dimensions, one per batch, are below it. A search, which
+interpolates several times, takes 5 s for them."""
+_OF_A_CALL = 160.0
+"""What a subset costs beside its products, of matrices that are multiplied many at a time."""
 
 
-def serves(scheme: Scheme, blocks: Blocks) -> bool:
+def flops(scheme: Scheme, n: int, blocks: Blocks) -> float:
+    """Operations of the kernel at one step; infinite for subsets beyond count."""
+    samples, steps = blocks.batches, scheme.steps(n)
+    rows, rank = map(float, blocks.rows.shape)
+    if samples > _MOST_SAMPLES:
+        return math.inf
+    visits = sum(size * math.comb(samples, size) for size in range(1, steps + 1))
+    return float(visits) * (_OF_A_CALL + 8.0 * rows / samples * rank**2)
+
+
+def serves(scheme: Scheme, n: int, blocks: Blocks) -> bool:
     """Whether shuffled samples, or groups of rows, are so few that all subsets are followed."""
-    samples, rank = blocks.batches, blocks.rows.shape[1]
+    samples, rank = blocks.batches, float(blocks.rows.shape[1])
     shuffles = scheme.shuffle is Shuffle.EVERY_EPOCH and scheme.unit.is_cut
-    widest = math.comb(samples, samples // 2) if samples <= MOST_SAMPLES else math.inf
-    return shuffles and widest * rank**2 <= _MOST_ENTRIES
+    if not shuffles or scheme.steps(n) * flops(scheme, n, blocks) > _MOST_FLOPS:
+        return False
+    return float(math.comb(samples, samples // 2)) * rank**2 <= _MOST_ENTRIES
 
 
 class FewSamples:

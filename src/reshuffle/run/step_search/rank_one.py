@@ -1,7 +1,7 @@
 """The critical step of features of rank one, with proof: the mean of an epoch is a number with real zeros.
 
-Where all rows are multiples of one direction, with squared lengths a_j, a visit multiplies by 1 - step times the mean
-of a in its batch, and these numbers commute. A fresh order of n samples, cut into B batches, has the mean
+Where all rows are multiples of one direction, with squared lengths a_j, a visit multiplies by 1 - step times the
+mean of a in its batch, and these numbers commute. A fresh order of n samples, cut into B batches, has the mean
 
     f(step) = e_B(1 - step a_1, ..., 1 - step a_n) / binom(n, B) = sum_i (-step)^i binom(B, i) e_i(a) / binom(n, i),
 
@@ -83,7 +83,17 @@ class Local:
     @property
     def has_crossed(self) -> bool:
         """Whether |f| is one, or more, up to rounding."""
-        return self.log >= -self.rounding * math.exp(max(self.size, 0.0))
+        return self.log >= -self._blur
+
+    @property
+    def to_touch(self) -> float:
+        """How far on log |f|, which is concave between zeros of f, has its maximum; 0 if that is above zero."""
+        touches = self.slope > 0 and self.log + self.slope * self.slope / (2 * self.square) <= self._blur
+        return self.slope / self.square if touches else 0.0
+
+    @property
+    def _blur(self) -> float:
+        return self.rounding * math.exp(max(self.size, 0.0))
 
     @property
     def reach(self) -> float:
@@ -107,8 +117,8 @@ def rank_one_step(scheme: Scheme, n: int, blocks: Blocks) -> float:
     >>> import reshuffle as rs
     >>> problem = rs.LeastSquares([[1.0], [2.0], [2.0]], [0.0, 0.0, 0.0])
     >>> step = rs.critical_step(problem, rs.SampleReshuffling(batch_size=1))
-    >>> round(float((1 - step) * (1 - 4 * step) ** 2), 9)
-    -1.0
+    >>> round(float(step), 9)  # (1 - step) (1 - 4 step)^2 touches one
+    0.75
     """
     weight, visits, chances = visits_taken(scheme, n, blocks)
     squares = np.add.reduceat(np.square(blocks.rows[:, 0]), blocks.offsets[:-1])
@@ -120,8 +130,8 @@ def rank_one_step(scheme: Scheme, n: int, blocks: Blocks) -> float:
 def visits_taken(scheme: Scheme, n: int, blocks: Blocks) -> tuple[float, IntArray, FloatArray]:
     """The largest weight of a visit, and how many visits of that weight an epoch has, with the chance of each.
 
-    A visit to a batch is one to any of its samples, as far as the mean goes; with a smaller weight, by a factor r, it
-    is one of the largest weight that takes place with the chance r.
+    A visit to a batch is one to any of its samples, as far as the mean goes; with a smaller weight, by a factor r,
+    it is one of the largest weight that takes place with the chance r.
 
     >>> import reshuffle as rs
     >>> scheme = rs.SampleReshuffling(batch_size=2, normalize="equal")
@@ -153,11 +163,13 @@ def first_crossing(at: Callable[[float], Local], start: float) -> float:
         if reach <= _PRECISION * known:
             break
         known += reach
-    return known
+    # Next to a step at which |f| touches one, rounding has hidden the rest of the way.
+    known += at(known).to_touch
+    return known + at(known).to_touch
 
 
 class _Mean:
-    """f of samples with squares a (n,): the mean of e_J / binom(n, J) over the number J of visits, with its chances."""
+    """f of samples with squares a (n,): the mean of e_J / binom(n, J) over the number J of visits (chances)."""
 
     def __init__(self, squares: FloatArray, visits: IntArray, chances: FloatArray):
         n = len(squares)
@@ -236,10 +248,10 @@ class _Mean:
         return np.asarray((1 + cosines[:, np.newaxis] * scaled) ** 2 + (sines * scaled) ** 2)
 
     def _follow(self, factors: FloatArray) -> bool:
-        """Put radius and angle at the saddle point nearest to the last one, by Newton's iteration; False if it fails.
+        """Put radius and angle at the saddle point nearest to the last one, by Newton's iteration.
 
         There the derivative of log product - J log z is zero. Of its zeros at most two are not real, and through
-        these the integral is taken.
+        these the integral is taken. False where the iteration fails, or ends at a real one.
         """
         place = complex(self._radius, self._angle)
         for _ in range(_HALVINGS):

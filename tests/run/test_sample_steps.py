@@ -1,0 +1,230 @@
+"""Critical steps of shuffled samples, against the polynomial that the mean over orders is, and all orders."""
+
+import math
+from itertools import permutations
+
+import mpmath
+import numpy as np
+import pytest
+
+import reshuffle as rs
+from reshuffle.run import critical_steps
+
+GRID = np.geomspace(0.02, 0.999, 60)
+"""Shares of a critical step at which a run is to be stable."""
+
+
+def mean_in_one_column(squares, batches):
+    """sum_i (-step)^i binom(B, i) e_i(a) / binom(n, i) as a function of the step, with digits to spare."""
+    n = len(squares)
+    with mpmath.workdps(40 + n):
+        sums = [mpmath.mpf(1)] + [mpmath.mpf(0)] * batches
+        for square in squares:
+            for i in range(batches, 0, -1):
+                sums[i] += mpmath.mpf(float(square)) * sums[i - 1]
+        weighted = [
+            (-1) ** i * sums[i] * math.comb(batches, i) / math.comb(n, i) for i in range(batches, -1, -1)
+        ]
+
+    def mean(step):
+        with mpmath.workdps(40 + n):
+            return float(mpmath.polyval(weighted, mpmath.mpf(float(step))))
+
+    return mean
+
+
+def is_first_end(rate, step, rel=1e-8):
+    """Whether a rate is one at a step, and nowhere before."""
+    return abs(rate(step) - 1) < rel * 1e3 and all(rate(share * step) < 1 for share in GRID)
+
+
+def epochs(X, scheme, step):
+    """The maps of all orders, (n!, p, p)."""
+    n, p = X.shape
+    sizes, divisors = scheme.sizes(n) // scheme.rows_per_unit, scheme.step_divisors(n)
+    units = X.reshape(-1, scheme.rows_per_unit, p)
+    orders = np.array(list(permutations(range(len(units)))))
+    maps = np.tile(np.eye(p), (len(orders), 1, 1))
+    first = 0
+    for size, divisor in zip(sizes, divisors, strict=True):
+        rows = units[orders[:, first : first + size]].reshape(len(orders), -1, p)
+        maps = maps - step / divisor * rows.swapaxes(1, 2) @ (rows @ maps)
+        first += size
+    return maps
+
+
+def rate_of_mean(X, scheme):
+    """The spectral radius of the mean over all orders, as a function of the step."""
+    return lambda step: float(np.abs(np.linalg.eigvals(epochs(X, scheme, step).mean(axis=0))).max())
+
+
+def rate_of_square(X, scheme):
+    """The spectral radius of M -> E[A M A'], as a function of the step."""
+
+    def rate(step):
+        maps = epochs(X, scheme, step)
+        size = maps.shape[1] ** 2
+        squared = np.einsum("oij,okl->ikjl", maps, maps).reshape(size, size) / len(maps)
+        return float(np.abs(np.linalg.eigvals(squared)).max())
+
+    return rate
+
+
+def heavy_column(seed):
+    """Squares of a column of 5 to 24 rows, of which a few may dominate, and a batch size."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(5, 25))
+    squares = [
+        rng.standard_normal(n) ** 2, np.abs(rng.standard_t(1.5, n)), 0.02 * rng.uniform(0.5, 1.5, n),
+        0.05 * rng.exponential(1, n),
+    ][seed % 4]  # fmt: skip
+    squares[: (0, 0, 2, 1)[seed % 4]] = rng.uniform(0.5, 10)
+    return squares, int(rng.integers(1, max(2, n // 4)))
+
+
+def column(squares):
+    return rs.LeastSquares(np.sqrt(squares)[:, np.newaxis], np.zeros(len(squares)))
+
+
+def two_that_dominate():
+    squares = np.full(30, 0.02)
+    squares[:2] = 1, 7.4
+    return squares
+
+
+def test_a_window_of_instability_is_not_stepped_over():
+    squares = two_that_dominate()
+    found = rs.critical_step(column(squares), rs.SampleReshuffling(batch_size=1))
+    assert found == pytest.approx(0.4568, abs=1e-4)
+    assert (found.error, found.error_kind) == (0.0, "exact")
+    assert is_first_end(lambda step: abs(np.prod(1 - step * squares)), found)
+    assert abs(np.prod(1 - 0.6 * squares)) < 1
+
+
+@pytest.mark.slow
+def test_a_search_finds_the_window_too(monkeypatch):
+    monkeypatch.setattr(critical_steps.step_search, "is_certified", lambda *rest: False)
+    squares = two_that_dominate()
+    found = rs.critical_step(column(squares), rs.SampleReshuffling(batch_size=1))
+    assert abs(found - 0.4568376775864784) <= found.error < 0.1 * found
+
+
+@pytest.mark.parametrize("first", range(0, 32, 4))
+def test_one_column_is_exact(first):
+    for seed in range(first, first + 4):
+        squares, batch_size = heavy_column(seed)
+        mean = mean_in_one_column(squares, -(-len(squares) // batch_size))
+        found = rs.critical_step(column(squares), rs.SampleReshuffling(batch_size=batch_size))
+        assert found.error_kind == "exact"
+        assert is_first_end(lambda step, mean=mean: abs(mean(step)), found)
+
+
+def test_one_column_of_many_rows_is_exact():
+    squares = np.random.default_rng(0).standard_normal(300) ** 2
+    mean = mean_in_one_column(squares, 100)
+    found = rs.critical_step(column(squares), rs.SampleReshuffling(batch_size=3))
+    assert abs(mean(found)) == pytest.approx(1, abs=1e-7)
+    assert all(abs(mean(share * found)) < 1 for share in np.linspace(0.5, 0.995, 25))
+
+
+def test_rows_of_rank_one_in_several_columns():
+    squares, batch_size = heavy_column(2)
+    scheme = rs.SampleReshuffling(batch_size=batch_size)
+    X = np.sqrt(squares)[:, np.newaxis] * np.array([0.6, 0.8, 0.0])
+    expected = rs.critical_step(column(squares), scheme)
+    assert rs.critical_step(rs.LeastSquares(X, np.zeros(len(X))), scheme) == pytest.approx(expected, rel=1e-9)
+
+
+def test_many_fixed_batches_of_rank_one_do_the_same_in_every_order():
+    squares = np.random.default_rng(4).exponential(1, 60)
+    found = rs.critical_step(column(squares), rs.RandomReshuffling(30))
+    pairs = squares.reshape(-1, 2).mean(axis=1)
+    assert is_first_end(lambda step: abs(np.prod(1 - step * pairs)), found)
+    assert rs.critical_step(column(squares), rs.RandomReshuffling(30), mean_square=True) == found
+
+
+@pytest.mark.parametrize(
+    "scheme",
+    [
+        rs.SampleReshuffling(batch_size=1), rs.SampleReshuffling(5), rs.SampleReshuffling(5, normalize="equal"),
+        rs.SampleReshuffling(4, normalize="equal"), rs.SampleReshuffling(batch_size=1, normalize="equal"),
+        rs.GroupReshuffling(1, batch_size=1), rs.GroupReshuffling(1, 5, normalize="equal"),
+    ],
+    ids=repr,
+)  # fmt: skip
+@pytest.mark.parametrize("p", [1, 2])
+def test_few_samples_against_all_orders(scheme, p):
+    rng = np.random.default_rng(p)
+    X = rng.standard_normal((6, p)) * rng.standard_t(2, (6, 1))
+    found = rs.critical_step(rs.LeastSquares(X, np.zeros(6)), scheme)
+    assert found.error_kind == "exact"
+    assert is_first_end(rate_of_mean(X, scheme), found)
+
+
+def test_samples_that_are_left_out_and_groups_against_all_orders():
+    X = np.random.default_rng(0).standard_normal((7, 1))
+    scheme = rs.SampleReshuffling(batch_size=2, drop_last=True)
+    found = rs.critical_step(rs.LeastSquares(X, np.zeros(7)), scheme)
+    assert is_first_end(rate_of_mean(X, scheme), found)
+    X = np.random.default_rng(1).standard_normal((10, 2))
+    scheme = rs.GroupReshuffling(2, batch_size=1)
+    found = rs.critical_step(rs.LeastSquares(X, np.zeros(10)), scheme)
+    assert is_first_end(rate_of_mean(X, scheme), found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mean_square", [False, True])
+def test_one_sample_per_batch_is_random_reshuffling(mean_square):
+    problem = rs.gaussian(6, 2, seed=0)
+    alone = rs.critical_step(problem, rs.SampleReshuffling(batch_size=1), mean_square=mean_square)
+    fixed = rs.critical_step(problem, rs.RandomReshuffling(6), mean_square=mean_square)
+    assert (alone.error, alone.error_kind) == (0.0, "exact")
+    assert alone == pytest.approx(fixed, rel=1e-6 if mean_square else 1e-9)
+
+
+def test_a_run_of_one_sample_per_batch_is_exact():
+    problem = rs.gaussian(6, 2, noise=0.5, seed=0)
+    alone = rs.descend(problem, rs.SampleReshuffling(batch_size=1), step=0.3)
+    fixed = rs.descend(problem, rs.RandomReshuffling(6), step=0.3)
+    assert alone.method == fixed.method == "exact"
+    assert alone.risk(5).total == pytest.approx(fixed.risk(5).total, rel=1e-12)
+    assert alone.risk(5).error == 0
+    np.testing.assert_allclose(alone.epoch.matrix, fixed.epoch.matrix, atol=1e-13)
+    np.testing.assert_allclose(alone.epoch.modified_features, fixed.epoch.modified_features, atol=1e-13)
+    assert repr(alone.scheme) == "SampleReshuffling(batch_size=1)"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", [rs.SampleReshuffling(3), rs.SampleReshuffling(5)], ids=repr)
+def test_mean_squares_of_few_samples_against_all_orders(scheme):
+    X = np.random.default_rng(3).standard_normal((6, 1)) * np.array([[3.0], [1], [1], [1], [1], [0.5]])
+    found = rs.critical_step(rs.LeastSquares(X, np.zeros(6)), scheme, mean_square=True)
+    rate = rate_of_square(X, scheme)
+    assert rate(found * (1 - 1e-4)) < 1 < rate(found * (1 + 1e-4))
+    assert all(rate(share * found) < 1 for share in GRID)
+    assert found.error_kind == "exact"
+
+
+@pytest.mark.slow
+def test_a_searched_mean_square_covers_the_exact_one(monkeypatch):
+    X = np.random.default_rng(3).standard_normal((6, 1)) * np.array([[3.0], [1], [1], [1], [1], [0.5]])
+    problem, scheme = rs.LeastSquares(X, np.zeros(6)), rs.SampleReshuffling(5)
+    exact = rs.critical_step(problem, scheme, mean_square=True)
+    monkeypatch.setattr(critical_steps.choice, "draws_thresholds", lambda *rest: True)
+    found = rs.critical_step(problem, scheme, mean_square=True)
+    assert found.error_kind == "three standard errors"
+    assert abs(found - exact) <= found.error < 0.5 * found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2))
+def test_a_searched_step_of_few_rows_covers(monkeypatch, seed):
+    """Two rows dominate: slow modes, which are known well, hide a fast one that is not."""
+    n, p, m = 11, 3, 2
+    X = np.random.default_rng(seed).standard_normal((n, p)) * np.r_[[3.0] * 2, [0.2] * (n - 2)][:, np.newaxis]
+    problem, scheme = rs.LeastSquares(X, np.zeros(n)), rs.SampleReshuffling(batch_size=m)
+    exact = rs.critical_step(problem, scheme)
+    assert exact.error_kind == "exact"
+    monkeypatch.setattr(critical_steps.step_search, "is_certified", lambda *rest: False)
+    found = rs.critical_step(problem, scheme)
+    assert abs(found - exact) <= found.error
