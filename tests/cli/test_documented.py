@@ -62,7 +62,8 @@ def test_what_is_exempt_is_in_the_documentation():
 
 def test_what_goes_on_for_ever_is_ended():
     with pytest.raises(TooMuchWork), at_most(1000):
-        all(map(len, itertools.repeat("x")))
+        # Calls that a loop of C makes are not counted: those of a generator are.
+        all(len(letter) for letter in itertools.repeat("x"))
 
 
 @pytest.fixture
