@@ -59,7 +59,7 @@ def quoted(text: str) -> str:
     """A cell or a name in quotes; of what is long, its beginning and its length.
 
     >>> quoted("n/a"), quoted("7" * 100_000)[-30:]
-    ("'n/a'", "77777'... (100000 characters)")
+    ("'n/a'", "777777'... (100000 characters)")
     """
     return repr(text) if len(text) <= _LONGEST else f"{text[:_LONGEST]!r}... ({len(text)} characters)"
 
