@@ -17,8 +17,7 @@ def _speaking(monkeypatch):
             if self._last > 0:
                 printed.set()
 
-    monkeypatch.setattr(plain_lines, "PATIENCE_OF_COMMAND", -1.0)
-    monkeypatch.setattr(plain_lines, "PATIENCE_OF_LIBRARY", -1.0)
+    monkeypatch.setattr(plain_lines, "PATIENCE", -1.0)
     monkeypatch.setattr(plain_lines, "lines", Told())
     monkeypatch.setattr(complaints, "_GLANCE", 0.001)
     return printed

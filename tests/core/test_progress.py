@@ -46,23 +46,22 @@ def clock(monkeypatch, *times):
     monkeypatch.setattr(progress.time, "monotonic", lambda: float(next(passing)))
 
 
-def patience(monkeypatch, of_command=2.0, of_library=10.0):
-    monkeypatch.setattr(plain_lines, "PATIENCE_OF_COMMAND", of_command)
-    monkeypatch.setattr(plain_lines, "PATIENCE_OF_LIBRARY", of_library)
+def patience(monkeypatch):
+    monkeypatch.setattr(plain_lines, "PATIENCE", 2.0)
     monkeypatch.setattr(plain_lines, "lines", plain_lines.Lines())
 
 
 def test_the_library_prints_a_plain_line_where_there_is_no_terminal_and_it_takes_long(monkeypatch, capsys):
     patience(monkeypatch)
     # It begins at 0 s, and the parts end at these seconds.
-    clock(monkeypatch, 0, 5, 9, 11, 15, 20, 22)
+    clock(monkeypatch, 0, 1, 2, 3, 8, 12, 14)
     list(progress.track(range(6), 6, "counting"))
-    assert capsys.readouterr() == ("", "reshuffle: 11 s, counting 3 of 6\nreshuffle: 22 s, counting 6 of 6\n")
+    assert capsys.readouterr() == ("", "reshuffle: 3 s, counting 3 of 6\nreshuffle: 14 s, counting 6 of 6\n")
 
 
 def test_what_is_quick_prints_nothing(monkeypatch, capsys):
     patience(monkeypatch)
-    clock(monkeypatch, 0, 3, 6, 9)
+    clock(monkeypatch, 0, 0.5, 1, 2)
     list(progress.track(range(3), 3, "counting"))
     assert capsys.readouterr() == ("", "")
 
@@ -83,13 +82,13 @@ def test_no_line_where_it_is_forbidden(monkeypatch, capsys):
     assert capsys.readouterr() == ("", "")
 
 
-def test_a_loop_of_a_command_has_a_line_after_two_seconds_before_its_first_part_is_done(monkeypatch, capsys):
+def test_a_command_has_a_line_after_two_seconds_before_the_first_part_of_a_loop_is_done(monkeypatch, capsys):
     patience(monkeypatch)
     plain_lines.lines.command = 0.0
     for _ in progress.track(range(1), 1, "points"):
         begin = plain_lines.lines.open[0].begin
         plain_lines.lines.command = begin - 1.0
-        for later in (1.5, 2.5, 4.0, 13.0):
+        for later in (0.5, 3.0, 4.0, 13.5):
             monkeypatch.setattr(progress.time, "monotonic", lambda at=begin + later: at)
             plain_lines.lines.of_command()
     assert capsys.readouterr().err == "reshuffle: 4 s, points 0 of 1\nreshuffle: 14 s, points 0 of 1\n"
