@@ -172,9 +172,6 @@ def _shuffled_samples(scheme: Scheme, n: int, blocks: Blocks, step: float) -> Ta
     """All n! orders of the samples: sums over words of distinct samples, of up to four batches."""
     steps, rank, most = scheme.steps(n), blocks.rows.shape[1], _MOST_SAMPLE_BATCHES
     sizes, divisors = scheme.sizes(n), scheme.step_divisors(n)
-    if steps == blocks.batches <= _MOST_ALONE and np.array_equal(sizes, divisors):
-        # One sample per batch: fixed batches in a random order.
-        return _shuffled_batches(scheme, n, replace(blocks, divisors=divisors), step)
     weights = np.full(len(blocks.rows), 1 / n)
     approximation = Approximation(
         whitened=cache(lambda: Whitened.of(blocks.rows, weights, steps * step, blocks.offsets)),
@@ -194,7 +191,11 @@ def _shuffled_samples(scheme: Scheme, n: int, blocks: Blocks, step: float) -> Ta
         return _few_batches_of_samples(approximation.whitened(), approximation.coefficients(), steps)
 
     flops = 12.0 * n * rank**2 + (4.0 * n**2 * rank if steps == _MOST_SAMPLE_BATCHES else 0.0)
-    if steps > most:
+    if most < steps == blocks.batches <= _MOST_ALONE and np.array_equal(sizes, divisors):
+        # One sample per batch: fixed batches in a random order.
+        alone = replace(blocks, divisors=divisors)
+        mean, flops = partial(lattice.reshuffled_mean_map, alone, step), lattice.flops(alone)
+    elif steps > most:
         mean, flops = partial(_refuse, steps, most), np.inf
     known = f"the exact mean over shuffled samples is known for at most {most} batches"
     return Task(steps, steps - 1, mean, flops, approximation, known)

@@ -145,7 +145,9 @@ def mean_step(at_rest: AffineEngine, is_symmetric: bool, start: float) -> Critic
             return _Trial(math.inf)
         # One that diverges without growing has modes that never settle.
         size = known.rate if known.converges else max(known.rate, 1.0)
-        beyond = max(1.0, step * longest / _SURE_STRIDE) ** _BEYOND if engine.method == "cavity" else _SKEWED
+        beyond = (
+            max(1.0, step * longest / _SURE_STRIDE) ** _BEYOND if engine.error_kind == "estimate" else _SKEWED
+        )
         error = known.error
         if isinstance(engine, ModesEngine):
             # A slow mode that is known well hides a fast one that is not, and may be beyond one.
