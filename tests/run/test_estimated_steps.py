@@ -107,16 +107,28 @@ def rate_with_a_window(step):
 
 
 def test_the_first_window_is_found_with_its_error():
-    found, error = estimated_steps._first_end(
+    found, error, is_sure = estimated_steps._first_end(
         lambda step: estimated_steps._Trial(rate_with_a_window(step), 0.05), 0.1, math.inf
     )
     assert abs(found - 2) <= error < 0.01
+    assert is_sure
 
 
 def test_what_may_be_one_earlier_is_in_the_error():
-    found, error = estimated_steps._first_end(lambda step: estimated_steps._Trial(step, 0.1), 0.5, math.inf)
+    found, error, _ = estimated_steps._first_end(
+        lambda step: estimated_steps._Trial(step, 0.1), 0.5, math.inf
+    )
     assert found == pytest.approx(1, rel=1e-2)
     assert 0.1 <= error < 0.13
+
+
+def test_a_rate_that_rises_with_its_error_leaves_open_how_far():
+    found, error, is_sure = estimated_steps._first_end(
+        lambda step: estimated_steps._Trial(step**4, step**4), 0.5, math.inf
+    )
+    assert found == pytest.approx(1, rel=5e-2)
+    assert error == pytest.approx(found, rel=5e-2)
+    assert not is_sure
 
 
 def test_no_stable_step_is_an_error():

@@ -54,7 +54,7 @@ def critical_step(
     where the rate is above 0.6 and rises, or has just risen; that of the mean square is found by centred maps of
     drawn orders. A window of instability wider than 10% of its step is sure to be found. The answer is a number
     like any other, with its `error` and its `error_kind` beside it: the error reaches from where the rate may be
-    one to where it surely is, and is infinite where draws leave open whether any step nearby is unstable.
+    one to where it surely is, and is an estimate where draws leave open whether any step nearby is unstable.
 
     Parameters
     ----------

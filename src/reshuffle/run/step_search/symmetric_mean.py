@@ -1,8 +1,8 @@
 """Elementary symmetric means of numbers of both signs, and their derivatives in the step, without cancellation.
 
 e_J(1 - step a) / binom(n, J) is the coefficient of z^J in a product of n factors 1 + (1 - step a) z, over
-binom(n, J): an integral over a circle, which is taken through the saddle point. There no integrand is much larger than
-the sum.
+binom(n, J): an integral over a circle, which is taken through the saddle point. There no integrand is much larger
+than the sum.
 """
 
 import math
