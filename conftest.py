@@ -24,7 +24,7 @@ threadpoolctl.threadpool_limits(int(os.environ.get("OPENBLAS_NUM_THREADS", "1"))
 
 
 # What is printed must not depend on how busy the machine is: lines that tell of progress have tests of their own.
-plain_lines.PATIENCE = math.inf
+plain_lines.PATIENCE = plain_lines.PATIENCE_OUTSIDE = math.inf
 
 
 @pytest.hookimpl(wrapper=True)

@@ -18,6 +18,7 @@ def _speaking(monkeypatch):
                 printed.set()
 
     monkeypatch.setattr(plain_lines, "PATIENCE", -1.0)
+    monkeypatch.setattr(plain_lines, "PATIENCE_OUTSIDE", -1.0)
     monkeypatch.setattr(plain_lines, "lines", Told())
     monkeypatch.setattr(complaints, "_GLANCE", 0.001)
     return printed

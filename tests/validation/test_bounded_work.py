@@ -84,3 +84,9 @@ def test_runs_that_cost_too_much_are_refused_with_their_number():
         BudgetError, match="leave_one_out takes 10 runs, which have 1 / 10 of the budget each"
     ):
         run.leave_one_out(1)
+
+
+def test_drawn_orders_of_features_that_are_all_zero_stay_at_the_start():
+    problem = rs.LeastSquares(np.zeros((4, 5)), np.arange(4.0), beta_star=np.ones(5), noise=1.0)
+    run = rs.descend(problem, rs.RandomReshuffling(batches=3), step=1.5, method="sampling", budget=1e8)
+    np.testing.assert_allclose(run.expected_risk([2, 10]).total, 5.0)

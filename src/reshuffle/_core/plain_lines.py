@@ -1,9 +1,9 @@
 """Plain lines that tell of progress now and then, where no bar can be drawn.
 
-The first line comes after two seconds, as a bar would, and others rarely. A command prints it from a thread
-(`cli.complaints`), so that even a single long call is not silent; the library prints when a part of a loop is done,
-and not within a single call. Lines go to standard error, as bars do. Worker processes print none: the process that
-started them does.
+The first line comes after two seconds in a loop, as a bar would, and others rarely. A command prints it from a
+thread (`cli.complaints`), so that even a single long call is not silent; the library prints when a part of a loop is
+done, and not within a single call. Lines go to standard error, as bars do. Worker processes print none: the process
+that started them does.
 """
 
 import math
@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 from multiprocessing import current_process
 
 PATIENCE = 2.0
-"""Seconds without a line."""
+"""Seconds without a line, in a loop."""
+PATIENCE_OUTSIDE = 10.0
+"""The same of a command that is in no loop: on a busy machine imports alone take seconds."""
 _SHORTEST, _LONGEST = 10.0, 30.0
 """Seconds between two lines: half of what has passed, within these."""
 
@@ -52,20 +54,22 @@ class Lines:
 
     def of_command(self) -> None:
         """Print a line of the command if it is due."""
-        if self.command is not None:
-            self._say(self.command)
+        loops, begin = self.open.copy(), self.command
+        if begin is not None:
+            in_loop = bool(loops) and time.monotonic() - loops[0].begin > PATIENCE
+            self._say(begin, PATIENCE if in_loop else PATIENCE_OUTSIDE)
 
     def of_library(self) -> None:
         """Print a line of the outermost loop if it is due."""
         if self.command is None:
-            self._say(self.open[0].begin)
+            self._say(self.open[0].begin, PATIENCE)
 
-    def _say(self, begin: float) -> None:
-        """Print a line if two seconds have passed since `begin`, and the last line is long ago."""
+    def _say(self, begin: float, patience: float) -> None:
+        """Print a line if what began at `begin` has taken longer than `patience`, and the last line is long ago."""
         now = time.monotonic()
         passed = now - begin
         silence = min(max(passed / 2, _SHORTEST), _LONGEST)
-        if passed <= PATIENCE or begin <= self._last > now - silence or self.has_bar:
+        if passed <= patience or begin <= self._last > now - silence or self.has_bar:
             return
         if current_process().name == "MainProcess":
             self._last = now

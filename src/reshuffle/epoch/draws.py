@@ -289,5 +289,5 @@ def follow(
 
 def _add_rows(sums: FloatArray, places: IntArray, rows: FloatArray) -> None:
     """Add rows (m, k) to `sums` (c, q, k) at different places among its c q rows."""
-    flat = sums.reshape(-1, sums.shape[2])
+    flat = sums.reshape(sums.shape[0] * sums.shape[1], sums.shape[2])
     flat[places] = flat.take(places, axis=0) + rows
