@@ -1,9 +1,9 @@
 """Plain lines that tell of progress now and then, where no bar can be drawn.
 
 The first line comes after two seconds in a loop, as a bar would, and others rarely. A command prints it from a
-thread (`cli.complaints`), so that even a single long call is not silent; the library prints when a part of a loop is
-done, and not within a single call. Lines go to standard error, as bars do. Worker processes print none: the process
-that started them does.
+thread (`cli.complaints`), so that even a single long call is not silent; the library prints when a part of a loop
+is done, and not within a single call. Lines go to standard error, as bars do. Worker processes print none: the
+process that started them does.
 """
 
 import math
