@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from reshuffle._core import FloatArray, IntArray, confidence
-from reshuffle._core.confidence import ErrorKind, error_of_mean, with_error
-from reshuffle._core.formatting import significant
+from reshuffle import _uncertainty
+from reshuffle._arrays import FloatArray, IntArray
+from reshuffle._uncertainty import ErrorKind, error_of_mean, significant, with_error
 from reshuffle.epoch import choice
 from reshuffle.epoch.accuracy import A_SECOND, CALL, duration, warn_of_no_answer
 from reshuffle.epoch.affine.averaged_course import AveragedCourse
@@ -432,7 +432,7 @@ def by_sampling(
     )
     assert simulated.spread is not None
     spread = simulated.spread
-    errors = np.hypot(confidence.quantile(runs // 2) * spread.standard_error, mean_error)
+    errors = np.hypot(_uncertainty.quantile(runs // 2) * spread.standard_error, mean_error)
     begin = problem.covariance.norm_squared(run.start - problem.parameters("the expected risk"))
     warn_of_no_answer(when, mean + spread.mean, errors, begin)
     return of_estimate(clock, mean, spread.mean, errors)

@@ -17,10 +17,11 @@ import numpy as np
 import scipy.linalg
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigs
 
-from reshuffle._core import AnyArray, FloatArray, IntArray, confidence
-from reshuffle._core.confidence import error_of_mean
-from reshuffle._core.numerics import graded_svd
-from reshuffle._core.progress import track
+from reshuffle import _uncertainty
+from reshuffle._arrays import AnyArray, FloatArray, IntArray
+from reshuffle._linalg import graded_svd
+from reshuffle._progress import track
+from reshuffle._uncertainty import error_of_mean
 from reshuffle.epoch.accuracy import CALL
 from reshuffle.epoch.affine.affine_map import AffineMap
 from reshuffle.epoch.affine.outside import Inputs
@@ -267,7 +268,7 @@ class CentredDraws:
         inputs: Inputs,
         is_symmetric: bool,
         seed: int,
-        groups: int = confidence.MOST_GROUPS,
+        groups: int = _uncertainty.MOST_GROUPS,
     ):
         self._course, self._mean, self._inputs = course, mean, inputs
         self._visits, self.is_symmetric = course.visits(0), is_symmetric
