@@ -10,7 +10,7 @@ from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
 from reshuffle.epoch import choice
 from reshuffle.epoch.accuracy import Accuracy, require_affordable
-from reshuffle.epoch.second_moment.congruence import epoch_flops
+from reshuffle.epoch.moments.congruence import epoch_flops
 from reshuffle.epoch.walks import MOST_BATCHES, require_few
 from reshuffle.problem import checked_problem
 from reshuffle.problem.least_squares import LeastSquares

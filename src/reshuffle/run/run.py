@@ -23,7 +23,8 @@ from reshuffle.problem.least_squares import LeastSquares, Units
 from reshuffle.problem.outputs import of_output, per_output, stacked
 from reshuffle.recipe import Average, Recipe, StepLike, recipe
 from reshuffle.recipe.timeline import arranged, rearranged
-from reshuffle.run import expected_risk_ways, limits, spread_of_runs, stopping
+from reshuffle.run import covariance, expected_risk, limits, stopping
+from reshuffle.run.covariance import OutputCovariances, ParameterCovariance, new_rows
 from reshuffle.run.engines.affine_engine import AffineEngine
 from reshuffle.run.engines.averaged_modes import AveragedModes
 from reshuffle.run.engines.engine import Engine
@@ -32,8 +33,6 @@ from reshuffle.run.engines.staged_engine import StagedEngine
 from reshuffle.run.expected_risk import ExpectedRisk
 from reshuffle.run.limits import Limit, LimitComparison
 from reshuffle.run.mean_square import MeanSquareStability, mean_square_stability
-from reshuffle.run.output_covariances import OutputCovariances
-from reshuffle.run.parameter_covariance import ParameterCovariance, new_rows
 from reshuffle.run.risk import Risk
 from reshuffle.run.risk_interval import RiskInterval
 from reshuffle.run.stability import FrozenSubspace, RangeAssumption, Stability
@@ -146,7 +145,7 @@ class Run(JudgedRun):
         """How `expected_risk` at these epochs, and with `given_responses`, is computed, and what it costs."""
         given_responses = _arrays.flag("given_responses", given_responses)
         when = np.unique(self.recipe.clock(epochs).ravel())
-        return expected_risk_ways.way(self._affine, self._modes, when, given_responses)
+        return expected_risk.way(self._affine, self._modes, when, given_responses)
 
     @property
     def best_epoch_operations(self) -> float:
@@ -328,9 +327,9 @@ class Run(JudgedRun):
         """
         clock, outputs = self.recipe.clock(epochs), self.problem.outputs
         if outputs is None:
-            return spread_of_runs.covariance(self._affine, self._modes, clock)
+            return covariance.covariance(self._affine, self._modes, clock)
         each = (self.output(number) for number in range(outputs))
-        return OutputCovariances([spread_of_runs.covariance(run._affine, run._modes, clock) for run in each])
+        return OutputCovariances([covariance.covariance(run._affine, run._modes, clock) for run in each])
 
     def training_loss(self, epochs: ArrayLike) -> FloatArray:
         """|y - X b|^2 / (2n) at the mean iterate b, over all rows and without a penalty, as `epochs` in shape."""
@@ -441,9 +440,9 @@ class Run(JudgedRun):
         clock = self.recipe.clock(epochs)
         unit = least_squares.units(self.problem, self.start, given)
         if unit.are_one:
-            return expected_risk_ways.expected_risk(self._affine, self._modes, clock, given)
+            return expected_risk.expected_risk(self._affine, self._modes, clock, given)
         run = self._measured_in(unit, given)
-        return expected_risk_ways.expected_risk(run._affine, run._modes, clock, given).enlarged(unit.of_risk)
+        return expected_risk.expected_risk(run._affine, run._modes, clock, given).enlarged(unit.of_risk)
 
     def _measured_in(self, unit: Units, given: bool) -> "Run":
         """The same run in units in which squares are numbers; made once."""
