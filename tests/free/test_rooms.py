@@ -11,6 +11,7 @@ import reshuffle.free
 FREE = Path(reshuffle.free.__file__).parent
 ORDER = [
     "checks",
+    "progress",
     "single_thread",
     "measure",
     "laws",
