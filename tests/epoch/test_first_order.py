@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle._core.numerics import graded_svd
+from reshuffle._linalg import graded_svd
 from reshuffle.epoch import mean_map
 from reshuffle.epoch.cavity import equation, first_order
 from reshuffle.epoch.cavity.between_modes import BetweenModes

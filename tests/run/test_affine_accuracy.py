@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle._core.confidence import quantile
+from reshuffle._uncertainty import quantile
 from reshuffle.epoch.affine.sampled_course import pace_error
 from reshuffle.epoch.walks import Process, Walk
 from reshuffle.run.engines.affine_engine import AffineEngine

@@ -12,10 +12,10 @@ from math import comb
 
 import numpy as np
 
-from reshuffle._core import FloatArray, IntArray
-from reshuffle._core.numerics import thin_qr
-from reshuffle._core.progress import track
-from reshuffle._core.threads import each, workers
+from reshuffle._arrays import FloatArray, IntArray
+from reshuffle._blas import each, workers
+from reshuffle._linalg import thin_qr
+from reshuffle._progress import track
 from reshuffle.epoch.accuracy import CALL
 from reshuffle.epoch.mean_map import MeanMap
 from reshuffle.epoch.walks import (

@@ -8,8 +8,8 @@ from typing import TypeVar
 import numpy as np
 import scipy.linalg
 
-from reshuffle._core import FloatArray
-from reshuffle._core.threads import few_threads
+from reshuffle._arrays import FloatArray
+from reshuffle._blas import few_threads
 from reshuffle.epoch import whitened_maps
 from reshuffle.epoch.cavity import neglected, streamed_path
 from reshuffle.epoch.cavity.streamed_path import StreamedVisiting

@@ -17,8 +17,8 @@ from typing import Generic, TypeVar
 import numpy as np
 import scipy.special
 
-from reshuffle._core import IntArray
-from reshuffle._core.progress import track
+from reshuffle._arrays import IntArray
+from reshuffle._progress import track
 from reshuffle.errors import BudgetError
 from reshuffle.schemes.base import Scheme, Shuffle, Unit
 

@@ -33,7 +33,8 @@ def lines(description: str) -> Iterator[Callable[[], None]]:
         if now - begin > PATIENCE and now - last > silence and current_process().name == "MainProcess":
             last = now
             text = f"reshuffle: {now - begin:.0f} s, {description} {done}"
-            print(f"\r\x1b[K{text[:100]}" if in_place else text, end="" if in_place else "\n", file=sys.stderr, flush=True)
+            text = f"\r\x1b[K{text}" if in_place else f"{text}\n"
+            print(text, end="", file=sys.stderr, flush=True)
 
     try:
         yield tick

@@ -6,10 +6,11 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reshuffle._core import FloatArray, checks
+from reshuffle import _arrays
+from reshuffle._arrays import FloatArray
 from reshuffle.epoch import choice
 from reshuffle.epoch.accuracy import Accuracy, require_affordable
-from reshuffle.epoch.second_moment.congruence import epoch_flops
+from reshuffle.epoch.moments.congruence import epoch_flops
 from reshuffle.epoch.walks import MOST_BATCHES, require_few
 from reshuffle.problem import checked_problem
 from reshuffle.problem.least_squares import LeastSquares
@@ -85,7 +86,7 @@ def critical_step(
     problem, scheme = base.fitted(checked_problem(problem), scheme)
     scheme = base.without_stages(scheme, "the critical step")
     made = recipe.checked(1.0, None, penalty, momentum, 1, nesterov, unpenalized, problem.p)
-    checks.flag("mean_square", mean_square)
+    _arrays.flag("mean_square", mean_square)
     at_rest = AffineEngine(problem, scheme, replace(made, schedule=0.0), np.zeros(problem.p), _ALL_ORDERS)
     symmetric = made.is_plain and scheme.is_symmetric
     certified = symmetric and step_search.is_certified(problem, scheme)

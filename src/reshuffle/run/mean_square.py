@@ -4,20 +4,20 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from reshuffle._core import FloatArray
-from reshuffle._core.confidence import ErrorKind
+from reshuffle._arrays import FloatArray
+from reshuffle._uncertainty import ErrorKind
 from reshuffle.epoch import choice
 from reshuffle.epoch.accuracy import A_SECOND, duration, require_affordable
 from reshuffle.epoch.affine.course import Course
-from reshuffle.epoch.second_moment import two_batches
-from reshuffle.epoch.second_moment.congruence import (
+from reshuffle.epoch.moments import two_batches
+from reshuffle.epoch.moments.congruence import (
     FEWEST_ROUNDS,
     MOST_WRITTEN_OUT,
     congruence_change,
     epoch_flops,
     is_written_out,
 )
-from reshuffle.epoch.second_moment.stationary import (
+from reshuffle.epoch.moments.stationary import (
     ROUNDS,
     Enclosure,
     eigenmatrix,

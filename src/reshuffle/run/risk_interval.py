@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
-from reshuffle._core import FloatArray
+from reshuffle._arrays import FloatArray
 from reshuffle.epoch.choice import climbs
 from reshuffle.epoch.epoch import Epoch
 from reshuffle.epoch.symmetric_means import repeated_step

@@ -16,8 +16,8 @@ from typing import Protocol
 import numpy as np
 import scipy.linalg
 
-from reshuffle._core import FloatArray, IntArray
-from reshuffle._core.numerics import root_mean_square
+from reshuffle._arrays import FloatArray, IntArray
+from reshuffle._linalg import root_mean_square
 from reshuffle.epoch.cavity import equation, neglected
 from reshuffle.epoch.cavity.equation import Solution
 from reshuffle.epoch.cavity.visiting import Visiting, are_alike

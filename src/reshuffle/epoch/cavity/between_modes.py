@@ -17,7 +17,7 @@ from functools import cached_property
 
 import numpy as np
 
-from reshuffle._core import FloatArray
+from reshuffle._arrays import FloatArray
 from reshuffle.epoch.cavity.single_modes import SingleModesRound
 from reshuffle.epoch.cavity.time_nodes import TimeNodes
 from reshuffle.epoch.cavity.visiting import Visiting

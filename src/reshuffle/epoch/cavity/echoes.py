@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 import scipy.linalg
 
-from reshuffle._core import FloatArray
+from reshuffle._arrays import FloatArray
 from reshuffle.epoch.cavity.time_nodes import TimeNodes
 
 _CHUNK = 1 << 14

@@ -26,8 +26,8 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from reshuffle._core import FloatArray
-from reshuffle._core.progress import track
+from reshuffle._arrays import FloatArray
+from reshuffle._progress import track
 from reshuffle.epoch.cavity import nearly_diagonal
 from reshuffle.epoch.cavity.echoes import Echoes
 from reshuffle.epoch.cavity.group_echoes import GroupEchoes

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import blas
 
-from reshuffle._core import FloatArray
-from reshuffle._core.numerics import root_mean_square
+from reshuffle._arrays import FloatArray
+from reshuffle._linalg import root_mean_square
 from reshuffle.epoch.cavity.between_modes import BetweenModes
 from reshuffle.epoch.cavity.echoes import Echoes, leading
 from reshuffle.epoch.cavity.equation import span_tolerance

@@ -10,7 +10,7 @@ generating function of rho is (I - e z g(z))^-1, it is the same from either side
 
 import numpy as np
 
-from reshuffle._core import FloatArray
+from reshuffle._arrays import FloatArray
 from reshuffle.epoch.cavity.echoes import echo_of, leading
 from reshuffle.epoch.cavity.time_nodes import TimeNodes
 

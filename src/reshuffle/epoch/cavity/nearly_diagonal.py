@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reshuffle._core import FloatArray
+from reshuffle._arrays import FloatArray
 from reshuffle.epoch.cavity.echoes import leading
 from reshuffle.epoch.cavity.time_nodes import TimeNodes
 

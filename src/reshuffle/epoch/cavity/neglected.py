@@ -10,7 +10,7 @@ every sample by chance. The factor is calibrated on problems whose means are kno
 
 import numpy as np
 
-from reshuffle._core import FloatArray
+from reshuffle._arrays import FloatArray
 from reshuffle.epoch.cavity.visiting import Visiting
 
 _FACTOR = 3.0

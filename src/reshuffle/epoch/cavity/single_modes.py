@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reshuffle._core import FloatArray
+from reshuffle._arrays import FloatArray
 from reshuffle.epoch.cavity.time_nodes import TimeNodes
 from reshuffle.epoch.cavity.visiting import Visiting
 

@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from reshuffle._core import FloatArray
+from reshuffle._arrays import FloatArray
 from reshuffle.epoch.cavity import neglected
 from reshuffle.epoch.cavity.equation import CavityPath, span_tolerance
 from reshuffle.epoch.cavity.visiting import Visiting

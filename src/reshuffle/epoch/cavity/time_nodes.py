@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 import scipy.linalg
 
-from reshuffle._core import FloatArray, IntArray
+from reshuffle._arrays import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 import scipy.fft
 
-from reshuffle._core import FloatArray, IntArray
+from reshuffle._arrays import FloatArray, IntArray
 from reshuffle.epoch.cavity.time_nodes import TimeNodes
 
 _MOST_MODES, _DEGREES, _MOST_SAMPLES = 200, 4, 30

@@ -17,14 +17,14 @@ from functools import cached_property
 
 import numpy as np
 
-from reshuffle._core import FloatArray
-from reshuffle._core.averaged_powers import moving_power
-from reshuffle._core.progress import track
-from reshuffle._core.threads import few_threads
+from reshuffle._arrays import FloatArray
+from reshuffle._blas import few_threads
+from reshuffle._linalg import moving_power
+from reshuffle._progress import track
 from reshuffle.epoch.affine.affine_map import AffineMap, Powers
 from reshuffle.epoch.affine.averaged_course import AveragedCourse
 from reshuffle.epoch.affine.outside import Inputs
-from reshuffle.epoch.second_moment.snapshots import second_moment, stationary
+from reshuffle.epoch.moments.snapshots import second_moment, stationary
 
 _STILL = 1e-15
 """Relative change in an epoch below which the next ones are not worth their time."""

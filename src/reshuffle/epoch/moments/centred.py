@@ -14,20 +14,20 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from reshuffle._core import FloatArray
-from reshuffle._core.threads import few_threads
+from reshuffle._arrays import FloatArray
+from reshuffle._blas import few_threads
 from reshuffle.epoch.affine.affine_map import average
 from reshuffle.epoch.affine.course import Course
 from reshuffle.epoch.affine.outside import Inputs
-from reshuffle.epoch.second_moment.recursion import SecondMoment
-from reshuffle.epoch.second_moment.snapshots import (
+from reshuffle.epoch.moments.recursion import SecondMoment
+from reshuffle.epoch.moments.snapshots import (
     Pace,
     Snapshot,
     distance,
     one_after_the_other,
     second_moment,
 )
-from reshuffle.epoch.second_moment.stationary import fixed_point, mean_part
+from reshuffle.epoch.moments.stationary import fixed_point, mean_part
 from reshuffle.epoch.walks import Process
 
 

@@ -4,15 +4,15 @@ from functools import lru_cache
 
 import numpy as np
 
-from reshuffle._core import FloatArray
+from reshuffle._arrays import FloatArray
 from reshuffle.epoch import choice
 from reshuffle.epoch.accuracy import CALL
 from reshuffle.epoch.affine.course import Course
 from reshuffle.epoch.affine.outside import Inputs
-from reshuffle.epoch.second_moment import squared_lattice
-from reshuffle.epoch.second_moment.reshuffled import ReshuffledMoment
-from reshuffle.epoch.second_moment.snapshots import second_moment
-from reshuffle.epoch.second_moment.stationary import Map
+from reshuffle.epoch.moments import squared_lattice
+from reshuffle.epoch.moments.reshuffled import ReshuffledMoment
+from reshuffle.epoch.moments.snapshots import second_moment
+from reshuffle.epoch.moments.stationary import Map
 from reshuffle.epoch.walks import fits_in_memory
 
 _WELL_CONDITIONED = 1e-3
