@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from reshuffle.free.algebra.expression import Expression
 from reshuffle.free import progress
+from reshuffle.free.algebra.expression import Expression
 from reshuffle.free.checks import Complex, Real
 from reshuffle.free.laws import Law
 from reshuffle.free.laws.law import haar
