@@ -8,8 +8,8 @@ from reshuffle._core.threads import few_threads
 from reshuffle.epoch.accuracy import A_SECOND, AT_ONCE, require_affordable
 from reshuffle.epoch.affine.affine_map import AffineMap
 from reshuffle.epoch.affine.outside import Inputs
-from reshuffle.epoch.affine.sampled_course import SampledCourse
 from reshuffle.epoch.affine.visits import Visits
+from reshuffle.epoch.averaging.sampling import SampledCourse
 from reshuffle.epoch.epoch import Epoch
 from reshuffle.epoch.second_moment import centred_course, centred_radius
 from reshuffle.epoch.second_moment.centred_course import Spread

@@ -10,12 +10,13 @@ from numpy.typing import ArrayLike
 
 from reshuffle._core import FloatArray, checks
 from reshuffle._core.confidence import ErrorKind
-from reshuffle.epoch import choice, shared_steps
+from reshuffle.epoch import select, step_interpolation
 from reshuffle.epoch.accuracy import Accuracy, accuracy
 from reshuffle.epoch.affine_epoch import AffineEpoch
-from reshuffle.epoch.choice import Choice, Computation
+from reshuffle.epoch.choice import second_moments
 from reshuffle.epoch.epoch import Epoch
-from reshuffle.epoch.shared_steps import Interval, StepWindow
+from reshuffle.epoch.select import Choice, Computation
+from reshuffle.epoch.step_interpolation import Interval, StepWindow
 from reshuffle.errors import UnsupportedError
 from reshuffle.problem import checked_problem, checked_start, units
 from reshuffle.problem.least_squares import LeastSquares
@@ -81,9 +82,9 @@ class Run(JudgedRun):
         self._of: tuple[Run, int] | None = None
         self._in_units: dict[tuple[Units, bool], Run] = {}
         if not self._is_symmetric:
-            choice.require_stages(scheme)
+            select.require_stages(scheme)
             for (_, stage), part in zip(scheme.stages, recipe.parts, strict=False):
-                choice.require_known(stage, part, problem.n, accuracy.method)
+                select.require_known(stage, part, problem.n, accuracy.method)
 
     def __repr__(self) -> str:
         return f"Run({self.problem}, {self.scheme}, {self.recipe})"
@@ -134,7 +135,7 @@ class Run(JudgedRun):
         'exact'
         """
         if self.scheme.visits_samples and not self.problem.kept.are_all:
-            return Computation(self.mean_choice, choice.no_second_moments())
+            return Computation(self.mean_choice, second_moments.no_second_moments())
         return Computation(self.mean_choice, self.second_moment_choice(max(1, self.recipe.earliest)))
 
     @property
@@ -190,7 +191,7 @@ class Run(JudgedRun):
         if self._of is not None:
             whole, number = self._of
             return whole._affine.output(number)
-        wanted = choice.for_every_visit(self.accuracy) if self._is_symmetric else self.accuracy
+        wanted = select.for_every_visit(self.accuracy) if self._is_symmetric else self.accuracy
         engine = StagedEngine if self.scheme.has_stages else AffineEngine
         return engine(self.problem, self.scheme, self.recipe, self.start, wanted)
 
@@ -246,7 +247,7 @@ class Run(JudgedRun):
             return []
         blocks, scale = self._modes.epoch.blocks, self.problem.row_space.scale
         gentle = contracting_step(self.scheme, self.problem.n, blocks) / scale / scale
-        return shared_steps.intervals(self.problem, self.scheme, blocks, self.accuracy, steps, gentle)
+        return step_interpolation.intervals(self.problem, self.scheme, blocks, self.accuracy, steps, gentle)
 
     def from_window(self, step: float, window: StepWindow) -> "Run":
         """The same run with another constant step, whose mean map follows from those at the nodes of a window."""

@@ -18,7 +18,7 @@ from reshuffle._core import FloatArray, IntArray, checks, confidence
 from reshuffle._core.confidence import ErrorKind
 from reshuffle._core.progress import track
 from reshuffle._core.threads import each
-from reshuffle.epoch.choice import Choice
+from reshuffle.epoch.select import Choice
 from reshuffle.recipe import Recipe
 from reshuffle.schemes import Scheme
 from reshuffle.schemes.base import Visit

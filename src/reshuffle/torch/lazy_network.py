@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from reshuffle._core import FloatArray, checks
 from reshuffle.epoch.accuracy import Accuracy
-from reshuffle.epoch.choice import decomposition_choice
+from reshuffle.epoch.select import decomposition_choice
 from reshuffle.problem.kernel_features import KernelFeatures
 from reshuffle.run import Run, critical_step
 from reshuffle.torch.drawn_runs import DrawnRuns

@@ -5,7 +5,7 @@ from typing import Protocol
 from reshuffle._core import FloatArray
 from reshuffle._core.confidence import ErrorKind
 from reshuffle.epoch.accuracy import Accuracy
-from reshuffle.epoch.choice import Choice
+from reshuffle.epoch.select import Choice
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.recipe import Recipe
 from reshuffle.schemes.base import Scheme

@@ -18,7 +18,7 @@ from reshuffle._core import FloatArray, IntArray
 from reshuffle._core.progress import track
 from reshuffle._core.threads import each
 from reshuffle.epoch.accuracy import A_SECOND, CALL
-from reshuffle.epoch.walks import MOST_BATCHES, layer, prefix_weights
+from reshuffle.epoch.averaging.lattice import MOST_BATCHES, layer, prefix_weights
 from reshuffle.validation.descent import Descent
 from reshuffle.validation.leave_one_out_formula import LeftOutRows, standing_still
 from reshuffle.validation.looks import Looks, Residuals, chunked, no_one, weighted

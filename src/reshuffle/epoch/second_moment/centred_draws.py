@@ -10,7 +10,7 @@ from reshuffle._core.progress import track
 from reshuffle.epoch.accuracy import CALL
 from reshuffle.epoch.affine.affine_map import AffineMap
 from reshuffle.epoch.affine.outside import Inputs
-from reshuffle.epoch.affine.sampled_course import SampledCourse, follow_each
+from reshuffle.epoch.averaging.sampling import SampledCourse, follow_each
 from reshuffle.epoch.second_moment.centred_maps import CentredMaps, DrawnMaps
 
 _STACKED_BYTES = 2e7
