@@ -12,7 +12,7 @@ import reshuffle as rs
 from benchmarks import timing
 from benchmarks.core import table
 from benchmarks.expected_risk import fresh
-from reshuffle._core.confidence import MOST_GROUPS, quantile
+from reshuffle._uncertainty import MOST_GROUPS, quantile
 from reshuffle.run import centred_moments, expected_risk_ways
 
 SCHEME, STEP = rs.SampleReshuffling(batch_size=32), 0.01

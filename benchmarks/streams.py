@@ -19,7 +19,7 @@ import numpy as np
 import scipy.linalg
 
 import reshuffle as rs
-from reshuffle._core.progress import track
+from reshuffle._progress import track
 from reshuffle.problem.sources.row_source import CHUNK, ArrayRows
 
 COLUMNS, BATCHES, VISITS = 100, 8, 500

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle._core.numerics import graded_svd
+from reshuffle._linalg import graded_svd
 from reshuffle.epoch import mean_map
 from reshuffle.epoch.averaging import cavity as whole_equation
 from reshuffle.epoch.averaging import first_order

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from reshuffle._core import FloatArray, checks
-from reshuffle._core.confidence import ERROR_KINDS, ErrorKind
-from reshuffle._core.threads import few_threads
+from reshuffle import _arrays
+from reshuffle._arrays import FloatArray
+from reshuffle._blas import few_threads
+from reshuffle._uncertainty import ERROR_KINDS, ErrorKind
 from reshuffle.epoch import mean_map, select
 from reshuffle.epoch.accuracy import Accuracy
 from reshuffle.epoch.averaging.base import Task, task
@@ -242,7 +243,7 @@ class Epoch:
 
     def modifier(self, batch: int) -> FloatArray:
         """Pi_b (p, p), the mean of the product of I - step W_j over the batches j visited before `batch` b."""
-        batch = checks.whole_number("batch", batch, 0, self.blocks.batches - 1)
+        batch = _arrays.whole_number("batch", batch, 0, self.blocks.batches - 1)
         inside = self.mean.modifier(batch) - np.eye(self.problem.rank)
         return np.eye(self.problem.p) + self._lift_matrix(inside)
 

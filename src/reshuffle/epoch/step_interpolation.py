@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.polynomial import chebyshev
 
-from reshuffle._core import FloatArray
-from reshuffle._core.numerics import chebyshev_transform
-from reshuffle._core.threads import few_threads
+from reshuffle._arrays import FloatArray
+from reshuffle._blas import few_threads
+from reshuffle._linalg import chebyshev_transform
 from reshuffle.epoch import select
 from reshuffle.epoch.accuracy import Accuracy
 from reshuffle.epoch.averaging.base import task

@@ -23,9 +23,9 @@ from functools import cached_property
 import numpy as np
 import scipy.linalg
 
-from reshuffle._core import AnyArray, FloatArray, IntArray
-from reshuffle._core.numerics import eigenvalue, norms
-from reshuffle._core.progress import track
+from reshuffle._arrays import AnyArray, FloatArray, IntArray
+from reshuffle._linalg import eigenvalue, norms
+from reshuffle._progress import track
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.outputs import beside
 from reshuffle.schemes.base import Scheme

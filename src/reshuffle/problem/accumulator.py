@@ -7,7 +7,8 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike
 
-from reshuffle._core import FloatArray, IntArray, checks
+from reshuffle import _arrays
+from reshuffle._arrays import FloatArray, IntArray
 from reshuffle.problem import factor_files
 from reshuffle.problem.batch_factors import BatchFactors
 from reshuffle.problem.blocks import KeptRows
@@ -46,7 +47,7 @@ class Accumulator:
     """
 
     def __init__(self, batches: int = 1):
-        self.batches = checks.whole_number("batches", batches, 1)
+        self.batches = _arrays.whole_number("batches", batches, 1)
         self._factors: BatchFactors | None = None
         self._is_weighted = False
 
@@ -105,7 +106,7 @@ class Accumulator:
         ...
         ValueError: batch must be a whole number between 0 and 1, but it is 2.
         """
-        features = checks.matrix("X", X)
+        features = _arrays.matrix("X", X)
         responses = checked_responses(y, len(features))
         labels = self._labels(batch, len(features))
         outputs = None if responses.ndim == 1 else responses.shape[1]
@@ -130,9 +131,9 @@ class Accumulator:
                     f"batch must be given, a whole number between 0 and {self.batches - 1}: that of these rows."
                 )
             return 0
-        if np.ndim(checks.any_array("batch", batch)) == 0:
-            return checks.whole_number("batch", batch, 0, self.batches - 1)
-        labels = checks.any_array("batch", batch)
+        if np.ndim(_arrays.any_array("batch", batch)) == 0:
+            return _arrays.whole_number("batch", batch, 0, self.batches - 1)
+        labels = _arrays.any_array("batch", batch)
         if labels.shape != (rows,) or labels.dtype.kind not in "iu":
             raise ValueError(
                 f"batch must be a whole number or one per row, of shape ({rows},), but its shape is {labels.shape} "

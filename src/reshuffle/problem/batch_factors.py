@@ -10,9 +10,9 @@ import math
 import numpy as np
 from scipy.linalg import lapack
 
-from reshuffle._core import FloatArray, IntArray
-from reshuffle._core.numerics import norms
-from reshuffle._core.threads import few_threads
+from reshuffle._arrays import FloatArray, IntArray
+from reshuffle._blas import few_threads
+from reshuffle._linalg import norms
 from reshuffle.problem.blocks import KeptRows
 
 _PANEL = 32

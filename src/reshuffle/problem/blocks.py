@@ -10,7 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
-from reshuffle._core import FloatArray, IntArray
+from reshuffle._arrays import FloatArray, IntArray
 from reshuffle.errors import UnsupportedError
 from reshuffle.problem.outputs import of_output
 from reshuffle.problem.row_space import (

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import erf
 
-from reshuffle._core import FloatArray, checks
+from reshuffle import _arrays
+from reshuffle._arrays import FloatArray
 from reshuffle.problem.covariance import CovarianceLike
 from reshuffle.problem.covariance import covariance as checked_covariance
 from reshuffle.problem.least_squares import LeastSquares
@@ -55,9 +56,9 @@ def random_features(
     >>> round(float(features[0] @ features[0]), 1)  # about |x|^2 / (2 d)
     2.0
     """
-    inputs = checks.matrix("X", X)
-    width = checks.whole_number("width", width, 1)
-    rng = checks.generator("seed", seed)
+    inputs = _arrays.matrix("X", X)
+    width = _arrays.whole_number("width", width, 1)
+    rng = _arrays.generator("seed", seed)
     # Drawn feature by feature, so that more of them do not change the first.
     weights = rng.standard_normal((width, inputs.shape[1]))
     hidden = inputs @ weights.T / np.sqrt(inputs.shape[1])
@@ -66,13 +67,13 @@ def random_features(
 
 def _applied(activation: Any, hidden: FloatArray) -> FloatArray:
     if isinstance(activation, str):
-        return _ACTIVATIONS[checks.choice("activation", activation, tuple(_ACTIVATIONS))](hidden)
+        return _ACTIVATIONS[_arrays.choice("activation", activation, tuple(_ACTIVATIONS))](hidden)
     if not callable(activation):
         raise TypeError(
             f"activation must be one of {', '.join(map(repr, _ACTIVATIONS))}, or a function, "
             f"but it is {activation!r}."
         )
-    made = checks.real_array("activation(X W)", activation(hidden))
+    made = _arrays.real_array("activation(X W)", activation(hidden))
     if made.shape != hidden.shape:
         raise ValueError(
             f"activation must keep the shape of what it is given, {hidden.shape}, but it returned {made.shape}."
@@ -112,14 +113,14 @@ def gaussian(
     >>> gaussian(100, 150, noise=0.5, seed=1)
     LeastSquares(n=100, p=150, truth known)
     """
-    n = checks.whole_number("n", n, 1)
-    p = checks.whole_number("p", p, 1)
-    noise = checks.nonnegative("noise", noise)
-    rng = checks.generator("seed", seed)
+    n = _arrays.whole_number("n", n, 1)
+    p = _arrays.whole_number("p", p, 1)
+    noise = _arrays.nonnegative("noise", noise)
+    rng = _arrays.generator("seed", seed)
     X = checked_covariance(covariance, p).colour(rng.standard_normal((n, p)))
     if beta_star is None:
         direction = rng.standard_normal(p)
         beta_star = direction / np.linalg.norm(direction)
-    beta_star = checks.vector("beta_star", beta_star, p, "one entry per feature")
+    beta_star = _arrays.vector("beta_star", beta_star, p, "one entry per feature")
     y = X @ beta_star + noise * rng.standard_normal(n)
     return LeastSquares(X, y, beta_star=beta_star, covariance=covariance, noise=noise)

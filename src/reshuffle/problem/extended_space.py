@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.linalg
 
-from reshuffle._core import BoolArray, FloatArray, IntArray
+from reshuffle._arrays import BoolArray, FloatArray, IntArray
 from reshuffle.problem import row_space
 from reshuffle.problem.blocks import KeptRows
 from reshuffle.problem.row_space import Reduction, RowSpace

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from reshuffle._core import AnyArray, FloatArray
+from reshuffle._arrays import AnyArray, FloatArray
 from reshuffle.problem.blocks import KeptRows
 
 _FORMAT = "reshuffle accumulator 1"

@@ -6,7 +6,8 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike
 
-from reshuffle._core import FloatArray, checks
+from reshuffle import _arrays
+from reshuffle._arrays import FloatArray
 from reshuffle.problem.row_space import Reduction, RowSpace, scale_of
 
 _SKEW = 1e-8
@@ -35,8 +36,8 @@ class KernelFeatures:
     """
 
     def __init__(self, K: ArrayLike):
-        given = checks.any_array("K", K)
-        symmetric = _symmetric(checks.matrix("K", K))
+        given = _arrays.any_array("K", K)
+        symmetric = _symmetric(_arrays.matrix("K", K))
         # Kernels in float32 have the rounding of that.
         eps = float(np.finfo(given.dtype if given.dtype == np.float32 else np.float64).eps)
         # This driver keeps eigenvectors orthogonal to rounding, and finds many of them sooner.
@@ -68,7 +69,7 @@ class KernelFeatures:
 
 def checked_new(value: Any, n: int) -> FloatArray:
     """Return K_new (m, n)."""
-    K_new = checks.matrix("K_new", value)
+    K_new = _arrays.matrix("K_new", value)
     if K_new.shape[1] != n:
         raise ValueError(
             f"K_new must have shape (new points, {n}), a column per row of K, but its shape is {K_new.shape}."
@@ -88,14 +89,14 @@ def named(
         from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
     except ImportError as error:
         raise ImportError("kernels by name need scikit-learn: pip install 'reshuffle[sklearn]'.") from error
-    kernel = checks.choice("K", kernel, sorted(PAIRWISE_KERNEL_FUNCTIONS))
+    kernel = _arrays.choice("K", kernel, sorted(PAIRWISE_KERNEL_FUNCTIONS))
     if X is None:
         raise TypeError(f"X must be given beside the name of a kernel, {kernel!r}, but it is None.")
-    rows = checks.matrix("X", X)
+    rows = _arrays.matrix("X", X)
     between = pairwise_kernels(rows, metric=kernel, **parameters)
     if X_new is None:
         return between, None
-    fresh = checks.matrix("X_new", X_new)
+    fresh = _arrays.matrix("X_new", X_new)
     if fresh.shape[1] != rows.shape[1]:
         raise ValueError(f"X_new must have {rows.shape[1]} columns, as X has, but it has {fresh.shape[1]}.")
     return between, pairwise_kernels(fresh, rows, metric=kernel, **parameters)

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reshuffle._core import BoolArray, FloatArray, IntArray, checks
-from reshuffle._core.numerics import thin_qr
-from reshuffle._core.threads import few_threads
+from reshuffle import _arrays
+from reshuffle._arrays import BoolArray, FloatArray, IntArray
+from reshuffle._blas import few_threads
+from reshuffle._linalg import thin_qr
 from reshuffle.errors import MissingTruthError, UnsupportedError
 from reshuffle.problem import blocks, kernel_features, row_space
 from reshuffle.problem.blocks import Blocks, KeptRows
@@ -100,7 +101,7 @@ class LeastSquares:
         *,
         in_memory: bool | None = None,
     ):
-        keep = None if in_memory is None else checks.flag("in_memory", in_memory)
+        keep = None if in_memory is None else _arrays.flag("in_memory", in_memory)
         found = X if isinstance(X, Stream) else opened(X, y, sample_weight, keep)
         if isinstance(found, Stream):
             self.sample_weight = None
@@ -110,7 +111,7 @@ class LeastSquares:
             return
         if found is not None:
             X, y = found.X, found.y
-        features = checks.matrix("X", X)
+        features = _arrays.matrix("X", X)
         responses = checked_responses(y, len(features))
         self.sample_weight = None if sample_weight is None else checked_weights(sample_weight, len(features))
         if self.sample_weight is not None:
@@ -419,5 +420,5 @@ def checked_start(value: ArrayLike | None, problem: LeastSquares) -> FloatArray:
     """Return beta_0, zero by default: (p,), which serves all outputs, or (p, t)."""
     if value is None:
         return np.zeros(problem.p)
-    outputs = None if np.ndim(checks.any_array("start", value)) == 1 else problem.outputs
+    outputs = None if np.ndim(_arrays.any_array("start", value)) == 1 else problem.outputs
     return checked_columns("start", value, problem.p, outputs, "one entry per parameter")

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reshuffle._core import IntArray
+from reshuffle._arrays import IntArray
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,8 +11,8 @@ import numpy as np
 import scipy.linalg
 from scipy.linalg import lapack
 
-from reshuffle._core import BoolArray, FloatArray, IntArray
-from reshuffle._core.numerics import norms, thin_qr, triangle
+from reshuffle._arrays import BoolArray, FloatArray, IntArray
+from reshuffle._linalg import norms, thin_qr, triangle
 
 _EPS = float(np.finfo(np.float64).eps)
 _UNREACHED = 1e-12

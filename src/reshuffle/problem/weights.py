@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from reshuffle._core import FloatArray, checks
+from reshuffle import _arrays
+from reshuffle._arrays import FloatArray
 
 
 def checked_weights(value: Any, n: int) -> FloatArray:
@@ -15,7 +16,7 @@ def checked_weights(value: Any, n: int) -> FloatArray:
     ...
     ValueError: sample_weight must be positive, but sample_weight[1] is 0.0; drop rows that do not count.
     """
-    weights = checks.vector("sample_weight", value, n, "one entry per row of X")
+    weights = _arrays.vector("sample_weight", value, n, "one entry per row of X")
     if weights.min() <= 0:
         where = int(np.argmax(weights <= 0))
         what = "drop rows that do not count" if weights[where] == 0 else "weights are precisions"

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from reshuffle._core import FloatArray, checks
+from reshuffle import _arrays
+from reshuffle._arrays import FloatArray
 from reshuffle.errors import UnsupportedError
 from reshuffle.recipe.recipe import Hyperparameters, Recipe, Schedule
 from reshuffle.recipe.step_schedule import StepSchedule
@@ -41,7 +42,7 @@ class LaterSteps(StepSchedule):
     def __call__(self, count: int) -> float:
         """The step after `count` others of this stage."""
         place = self.before + count
-        return checks.nonnegative(f"step({place})", self.whole(place))
+        return _arrays.nonnegative(f"step({place})", self.whole(place))
 
 
 @dataclass(frozen=True, repr=False)
@@ -108,7 +109,7 @@ class StagedRecipe(Recipe):
 
     def clock(self, epochs: Any) -> FloatArray:
         """Return the epochs asked for, if the stages and the schedule know them."""
-        when = checks.epochs(epochs)
+        when = _arrays.epochs(epochs)
         last = float(when.max(initial=0.0))
         if last > self.ends:
             raise ValueError(

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, cast
 
 from numpy.typing import ArrayLike
 
-from reshuffle._core import checks
+from reshuffle import _arrays
 
 StepLike: TypeAlias = ArrayLike | Callable[[int], Any]
 """A number, a list with one number per epoch, a function of the epochs done before, or a `StepSchedule`."""
@@ -109,7 +109,7 @@ def checked_steps(name: str, value: Any, per: str) -> Steps:
     if callable(value):
         function: Callable[[int], Any] = value
         return function
-    steps = checks.real_array(name, value, advice=f"give a number >= 0 for every {per}")
+    steps = _arrays.real_array(name, value, advice=f"give a number >= 0 for every {per}")
     if steps.ndim != 1 or steps.size == 0:
         raise ValueError(
             f"{name} must be {'a number, ' * (per == 'epoch')}a list with one entry per {per} or "

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from reshuffle._core import FloatArray
-from reshuffle._core.confidence import further_rounds
-from reshuffle._core.threads import few_threads
+from reshuffle._arrays import FloatArray
+from reshuffle._blas import few_threads
+from reshuffle._uncertainty import further_rounds
 from reshuffle.epoch.accuracy import A_SECOND, AT_ONCE, require_affordable
 from reshuffle.epoch.affine.affine_map import AffineMap
 from reshuffle.epoch.affine.outside import Inputs

@@ -6,7 +6,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reshuffle._core import FloatArray, checks
+from reshuffle import _arrays
+from reshuffle._arrays import FloatArray
 from reshuffle.epoch import select
 from reshuffle.epoch.accuracy import Accuracy, require_affordable
 from reshuffle.epoch.averaging.lattice import MOST_BATCHES, require_few
@@ -86,7 +87,7 @@ def critical_step(
     problem, scheme = base.fitted(checked_problem(problem), scheme)
     scheme = base.without_stages(scheme, "the critical step")
     made = recipe.checked(1.0, None, penalty, momentum, 1, nesterov, unpenalized, problem.p)
-    checks.flag("mean_square", mean_square)
+    _arrays.flag("mean_square", mean_square)
     at_rest = AffineEngine(problem, scheme, replace(made, schedule=0.0), np.zeros(problem.p), _ALL_ORDERS)
     symmetric = made.is_plain and scheme.is_symmetric
     certified = symmetric and step_search.is_certified(problem, scheme)

@@ -12,9 +12,9 @@ from functools import cache
 
 import numpy as np
 
-from reshuffle._core.confidence import ErrorKind, with_error
-from reshuffle._core.progress import track
-from reshuffle._core.threads import few_threads
+from reshuffle._blas import few_threads
+from reshuffle._progress import track
+from reshuffle._uncertainty import ErrorKind, with_error
 from reshuffle.epoch.accuracy import Accuracy
 from reshuffle.epoch.epoch import Epoch
 from reshuffle.epoch.second_moment import centred_radius

@@ -5,9 +5,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from reshuffle._core import FloatArray, IntArray
-from reshuffle._core.confidence import ErrorKind, error_of_mean, with_error
-from reshuffle._core.formatting import significant
+from reshuffle._arrays import FloatArray, IntArray
+from reshuffle._uncertainty import ErrorKind, error_of_mean, significant, with_error
 from reshuffle.epoch.second_moment.averaged_spread import Spread
 from reshuffle.epoch.second_moment.snapshots import Readout, Snapshot
 

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from reshuffle._core import FloatArray, confidence
+from reshuffle import _uncertainty
+from reshuffle._arrays import FloatArray
 from reshuffle.epoch import select
 from reshuffle.epoch.accuracy import A_SECOND, CALL, duration, warn_of_no_answer
 from reshuffle.epoch.affine.averaged_course import AveragedCourse
@@ -277,7 +278,7 @@ def by_sampling(
     )
     assert simulated.spread is not None
     spread = simulated.spread
-    errors = np.hypot(confidence.quantile(runs // 2) * spread.standard_error, mean_error)
+    errors = np.hypot(_uncertainty.quantile(runs // 2) * spread.standard_error, mean_error)
     begin = problem.covariance.norm_squared(run.start - problem.parameters("the expected risk"))
     warn_of_no_answer(when, mean + spread.mean, errors, begin)
     return parts.of_estimate(clock, mean, spread.mean, errors)

@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from reshuffle._core import FloatArray
-from reshuffle._core.confidence import ErrorKind
+from reshuffle._arrays import FloatArray
+from reshuffle._uncertainty import ErrorKind
 from reshuffle.epoch import select
 from reshuffle.epoch.accuracy import A_SECOND, duration, require_affordable
 from reshuffle.epoch.affine.course import Course

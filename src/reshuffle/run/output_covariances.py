@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from numpy.typing import ArrayLike
 
-from reshuffle._core import FloatArray
-from reshuffle._core.confidence import ErrorKind
+from reshuffle._arrays import FloatArray
+from reshuffle._uncertainty import ErrorKind
 from reshuffle.problem.outputs import stacked
 from reshuffle.run.parameter_covariance import ParameterCovariance
 

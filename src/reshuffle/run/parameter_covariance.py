@@ -6,10 +6,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reshuffle._core import BoolArray, FloatArray, IntArray, checks
-from reshuffle._core.confidence import ErrorKind, quantile
-from reshuffle._core.formatting import significant
-from reshuffle._core.numerics import norms
+from reshuffle import _arrays
+from reshuffle._arrays import BoolArray, FloatArray, IntArray
+from reshuffle._linalg import norms
+from reshuffle._uncertainty import ErrorKind, quantile, significant
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.row_space import RowSpace
 
@@ -149,7 +149,7 @@ _MANY = 1000
 
 def new_rows(X_new: ArrayLike, p: int) -> FloatArray:
     """Return new rows (m, p), checked."""
-    rows = checks.matrix("X_new", X_new)
+    rows = _arrays.matrix("X_new", X_new)
     if rows.shape[1] != p:
         raise ValueError(f"X_new must have {p} columns, one per parameter, but its shape is {rows.shape}.")
     return rows

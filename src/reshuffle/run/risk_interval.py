@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
-from reshuffle._core import FloatArray
+from reshuffle._arrays import FloatArray
 from reshuffle.epoch.averaging.base import repeated_step
 from reshuffle.epoch.epoch import Epoch
 from reshuffle.epoch.select import climbs

@@ -8,8 +8,9 @@ from typing import Any, Literal, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reshuffle._core import FloatArray, checks
-from reshuffle._core.confidence import ErrorKind
+from reshuffle import _arrays
+from reshuffle._arrays import FloatArray
+from reshuffle._uncertainty import ErrorKind
 from reshuffle.epoch import select, step_interpolation
 from reshuffle.epoch.accuracy import Accuracy, accuracy
 from reshuffle.epoch.affine_epoch import AffineEpoch
@@ -145,7 +146,7 @@ class Run(JudgedRun):
 
     def second_moment_choice(self, epochs: ArrayLike, *, given_responses: bool = False) -> Choice:
         """How `expected_risk` at these epochs, and with `given_responses`, is computed, and what it costs."""
-        given_responses = checks.flag("given_responses", given_responses)
+        given_responses = _arrays.flag("given_responses", given_responses)
         when = np.unique(self.recipe.clock(epochs).ravel())
         return expected_risk_ways.way(self._affine, self._modes, when, given_responses)
 
@@ -226,7 +227,7 @@ class Run(JudgedRun):
         >>> rs.descend(rs.gaussian(100, 20), rs.FullBatch(), step=0.1).with_step(0.2).step
         0.2
         """
-        made = self._at_step(checks.nonnegative("step", step))
+        made = self._at_step(_arrays.nonnegative("step", step))
         if self._modes is not None and made._modes is not None and not made._modes.epoch.reads_samples:
             made._modes.epoch.adopt(self._modes.epoch.blocks, None)
         elif not self._is_symmetric and not self.scheme.has_stages:
@@ -293,7 +294,7 @@ class Run(JudgedRun):
         [[[0.8], [1.232]], [[0.2], [0.2273]]]
         """
         rows = self._posed_with() if X_new is None else new_rows(X_new, self.problem.p)
-        wants_std = checks.flag("return_std", return_std)
+        wants_std = _arrays.flag("return_std", return_std)
         parameters = self.iterate(epochs)
         with np.errstate(invalid="ignore"):
             predicted = parameters @ rows.T if self.problem.outputs is None else rows @ parameters
@@ -380,7 +381,7 @@ class Run(JudgedRun):
         recipe = rearranged(self.recipe, scheme, problem.n)
         accuracy = self.accuracy
         if budget is not None:
-            accuracy = replace(accuracy, budget=checks.positive("budget", budget))
+            accuracy = replace(accuracy, budget=_arrays.positive("budget", budget))
         return Run(problem, scheme, recipe, self.start, accuracy)
 
     def excess_training_loss(self, epochs: ArrayLike, *, of_run: bool = False) -> FloatArray:
@@ -404,7 +405,7 @@ class Run(JudgedRun):
         >>> run.excess_training_loss([0, 1, 10], of_run=True).round(5)
         array([0.58333, 0.09661, 0.00296])
         """
-        clock, adds_spread = self.recipe.clock(epochs), checks.flag("of_run", of_run)
+        clock, adds_spread = self.recipe.clock(epochs), _arrays.flag("of_run", of_run)
         excess = limits.excess_loss(self.problem, self.start, self.iterate(clock), clock.ndim)
         if not adds_spread:
             return excess
@@ -438,7 +439,7 @@ class Run(JudgedRun):
         >>> rs.descend(problem, rs.RandomReshuffling(batches=4), alpha=1.0).expected_risk(50)
         ExpectedRisk(total=0.0682156: mean=0.0646408, spread=0.00357473)
         """
-        given = checks.flag("given_responses", given_responses)
+        given = _arrays.flag("given_responses", given_responses)
         clock = self.recipe.clock(epochs)
         unit = units.units(self.problem, self.start, given)
         if unit.are_one:
@@ -497,7 +498,7 @@ class Run(JudgedRun):
         >>> rs.descend(rs.LeastSquares(drawn.X, drawn.y), rs.RandomReshuffling(batches=4), alpha=0.1).best_epoch()
         BestEpoch(epoch=23, leave-one-out=1.18884 (standard error 0.24))
         """
-        centred = checks.flag("centred", centred)
+        centred = _arrays.flag("centred", centred)
         known = self.problem.beta_star is not None and self.problem.noise is not None
         return self._least_risk() if known else self._least_left_out(centred)
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from reshuffle._core import FloatArray
-from reshuffle._core.confidence import ErrorKind, quantile
-from reshuffle._core.numerics import norms
+from reshuffle._arrays import FloatArray
+from reshuffle._linalg import norms
+from reshuffle._uncertainty import ErrorKind, quantile
 from reshuffle.epoch.affine.averaged_course import AveragedCourse
 from reshuffle.epoch.affine.outside import Inputs
 from reshuffle.epoch.second_moment import averaged_spread

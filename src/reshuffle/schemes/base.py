@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reshuffle._core import FloatArray, IntArray
+from reshuffle._arrays import FloatArray, IntArray
 from reshuffle.errors import UnsupportedError
 from reshuffle.problem.blocks import KeptRows
 from reshuffle.problem.least_squares import LeastSquares

@@ -6,7 +6,8 @@ from typing import Self
 
 import numpy as np
 
-from reshuffle._core import FloatArray, IntArray, checks
+from reshuffle import _arrays
+from reshuffle._arrays import FloatArray, IntArray
 from reshuffle.schemes.base import OrderLike, Scheme, Shuffle
 from reshuffle.schemes.partition import Batches, Partition
 
@@ -75,7 +76,7 @@ class FixedOrder(Scheme):
 
 
 def _numbers(order: OrderLike) -> IntArray:
-    numbers = checks.any_array("order", order)
+    numbers = _arrays.any_array("order", order)
     if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
         raise ValueError(
             f"order must be a one-dimensional sequence of the numbers of the batches, but it is {order!r}."

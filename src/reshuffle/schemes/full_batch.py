@@ -6,7 +6,7 @@ from typing import Self
 
 import numpy as np
 
-from reshuffle._core import IntArray
+from reshuffle._arrays import IntArray
 from reshuffle.schemes.base import Scheme, Shuffle
 
 

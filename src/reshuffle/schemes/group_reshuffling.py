@@ -5,7 +5,8 @@ from typing import Self
 
 import numpy as np
 
-from reshuffle._core import FloatArray, IntArray, checks
+from reshuffle import _arrays
+from reshuffle._arrays import FloatArray, IntArray
 from reshuffle.errors import UnsupportedError
 from reshuffle.problem.blocks import KeptRows
 from reshuffle.problem.row_groups import RowGroups
@@ -59,7 +60,7 @@ class GroupReshuffling(Scheme):
         drop_last: bool = False,
         normalize: str = "own",
     ):
-        self.rows_per_unit = checks.whole_number("rows", rows, 1)
+        self.rows_per_unit = _arrays.whole_number("rows", rows, 1)
         super().__init__(batches, batch_size=batch_size, drop_last=drop_last, normalize=normalize)
 
     def __repr__(self) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from reshuffle._core import IntArray
+from reshuffle._arrays import IntArray
 from reshuffle.schemes.base import Scheme, Shuffle, permutations
 from reshuffle.schemes.cyclic import Cyclic
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from reshuffle._core import FloatArray, IntArray
+from reshuffle._arrays import FloatArray, IntArray
 from reshuffle.schemes.base import Scheme, permutations
 from reshuffle.schemes.full_batch import FullBatch
 from reshuffle.schemes.with_replacement import DrawnSamples

@@ -6,7 +6,8 @@ from math import factorial
 
 import numpy as np
 
-from reshuffle._core import IntArray, checks
+from reshuffle import _arrays
+from reshuffle._arrays import IntArray
 from reshuffle.schemes.base import OrderLike, Scheme, Shuffle, permutations
 from reshuffle.schemes.cyclic import Cyclic, FixedOrder
 from reshuffle.schemes.partition import Batches
@@ -53,12 +54,12 @@ class ShuffleOnce(FixedOrder):
         normalize: str = "own",
     ):
         super().__init__(batches, order, batch_size=batch_size, drop_last=drop_last, normalize=normalize)
-        self.draws = None if draws is None else checks.whole_number("draws", draws, 4)
+        self.draws = None if draws is None else _arrays.whole_number("draws", draws, 4)
         if self.draws is not None and self.draws % 2:
             raise ValueError(
                 f"draws must be even, since orders are drawn with their reverses, but it is {draws}."
             )
-        self._sample_seed = int(checks.generator("seed", seed).integers(2**63))
+        self._sample_seed = int(_arrays.generator("seed", seed).integers(2**63))
 
     @property
     def settings(self) -> tuple[object, ...]:

@@ -6,7 +6,7 @@ from typing import Self
 
 import numpy as np
 
-from reshuffle._core import FloatArray, IntArray
+from reshuffle._arrays import FloatArray, IntArray
 from reshuffle.problem.blocks import KeptRows
 from reshuffle.problem.row_groups import RowGroups
 from reshuffle.schemes.base import Scheme, Shuffle, Unit

@@ -4,10 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reshuffle._core import FloatArray, IntArray
-from reshuffle._core.confidence import ErrorKind, with_error, with_largest_error
-from reshuffle._core.numerics import norms
-from reshuffle._core.sampled_squares import mean_squares
+from reshuffle._arrays import FloatArray, IntArray
+from reshuffle._linalg import norms
+from reshuffle._uncertainty import ErrorKind, mean_squares, with_error, with_largest_error
 from reshuffle.problem.least_squares import LeastSquares
 
 

@@ -6,8 +6,8 @@ from typing import cast
 
 import numpy as np
 
-from reshuffle._core import FloatArray, IntArray
-from reshuffle._core.threads import each
+from reshuffle._arrays import FloatArray, IntArray
+from reshuffle._blas import each
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.recipe import Average
 from reshuffle.recipe.recipe import Recipe

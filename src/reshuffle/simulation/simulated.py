@@ -7,9 +7,10 @@ from threading import Event
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reshuffle._core import FloatArray, checks
-from reshuffle._core.progress import ticking
-from reshuffle._core.threads import each, one_thread
+from reshuffle import _arrays
+from reshuffle._arrays import FloatArray
+from reshuffle._blas import each, one_thread
+from reshuffle._progress import ticking
 from reshuffle.problem import checked_problem, checked_start
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.outputs import of_output, stacked
@@ -89,22 +90,22 @@ def simulate(
     made = recipe.checked(step, alpha, penalty, momentum, steps, nesterov, unpenalized, problem.p, average)
     if scheme.has_stages:
         made = arranged(made, scheme, problem.n)
-    when = checks.epochs(epochs)
+    when = _arrays.epochs(epochs)
     if not np.isfinite(when).all():
         raise ValueError(
             "epochs must be finite to be simulated, but one is inf; descend(...).limit() is exact."
         )
     made.clock(when)
-    runs = checks.whole_number("runs", runs, 4)
+    runs = _arrays.whole_number("runs", runs, 4)
     if runs % 2:
         raise ValueError(
             f"runs must be even, since runs come in pairs that share their noise, but it is {runs}."
         )
-    rng = checks.generator("seed", seed)
+    rng = _arrays.generator("seed", seed)
     start = checked_start(start, problem)
-    fresh_noise = checks.flag("fresh_noise", fresh_noise)
-    progress = None if progress is None else checks.flag("progress", progress)
-    test_samples = checks.whole_number("test_samples", test_samples, 0)
+    fresh_noise = _arrays.flag("fresh_noise", fresh_noise)
+    progress = None if progress is None else _arrays.flag("progress", progress)
+    test_samples = _arrays.whole_number("test_samples", test_samples, 0)
     for wanted, purpose in ((fresh_noise, "fresh_noise"), (test_samples, "test_samples")):
         if wanted:
             problem.require_truth(purpose)

@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reshuffle._core import FloatArray, checks
-from reshuffle._core.progress import track
-from reshuffle._core.threads import one_thread
+from reshuffle import _arrays
+from reshuffle._arrays import FloatArray
+from reshuffle._blas import one_thread
+from reshuffle._progress import track
 from reshuffle.problem import checked_problem, checked_start
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.recipe import StepLike, recipe
@@ -90,7 +91,7 @@ def single_run_risks(
     made = recipe.checked(step, alpha, 0.0, 0.0, scheme.steps(problem.n), False, (), problem.p, None)
     if scheme.has_stages:
         made = arranged(made, scheme, problem.n)
-    when = checks.epochs(epochs)
+    when = _arrays.epochs(epochs)
     if not np.isfinite(when).all():
         raise ValueError("epochs must be finite to be simulated, but one is inf.")
     made.clock(when)
@@ -103,8 +104,8 @@ def single_run_risks(
         # Beyond the range of numbers a run has diverged.
         return np.where(np.isfinite(found), found, np.inf)
 
-    count, start = checks.whole_number("runs", runs, 1), checked_start(None, problem)
+    count, start = _arrays.whole_number("runs", runs, 1), checked_start(None, problem)
     found = simulated_states(
-        problem, scheme, made, start, stops, count, checks.whole_number("seed", seed, 0), risks
+        problem, scheme, made, start, stops, count, _arrays.whole_number("seed", seed, 0), risks
     )
     return found[positions].reshape(*when.shape, count)

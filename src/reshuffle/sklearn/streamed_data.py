@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from reshuffle._core import FloatArray
+from reshuffle._arrays import FloatArray
 from reshuffle.errors import UnsupportedError
 from reshuffle.problem import LeastSquares
 from reshuffle.problem.sources.opening import opened, opened_rows

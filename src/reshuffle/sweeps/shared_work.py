@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from reshuffle._core import FloatArray
+from reshuffle._arrays import FloatArray
 from reshuffle.epoch import step_interpolation
 from reshuffle.epoch.step_interpolation import Interval
 from reshuffle.problem.least_squares import LeastSquares

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reshuffle._core import FloatArray
+from reshuffle._arrays import FloatArray
 from reshuffle.validation.leave_one_out import LeaveOneOut
 
 _PER_DECADE = 24

@@ -16,8 +16,8 @@ from typing import Protocol
 import numpy as np
 import scipy.linalg
 
-from reshuffle._core import FloatArray, IntArray
-from reshuffle._core.numerics import root_mean_square
+from reshuffle._arrays import FloatArray, IntArray
+from reshuffle._linalg import root_mean_square
 from reshuffle.epoch.averaging import cavity, cavity_maps
 from reshuffle.epoch.averaging.cavity import Solution, Visiting, are_alike
 from reshuffle.epoch.averaging.low_degrees import Whitened

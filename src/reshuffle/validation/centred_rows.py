@@ -7,7 +7,7 @@ sum W, and X'X and X'y of the others are those of all rows less a_i x_i x_i' and
 
 import numpy as np
 
-from reshuffle._core import FloatArray, IntArray
+from reshuffle._arrays import FloatArray, IntArray
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.validation.leave_one_out import weights_of
 

@@ -4,7 +4,8 @@ import warnings
 
 import numpy as np
 
-from reshuffle._core import FloatArray, checks
+from reshuffle import _arrays
+from reshuffle._arrays import FloatArray
 from reshuffle.errors import AccuracyWarning, MissingTruthError
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.validation.questions import Learner
@@ -12,7 +13,7 @@ from reshuffle.validation.questions import Learner
 
 def mallows_cp(run: Learner, epochs: FloatArray, noise: float | None) -> FloatArray:
     """(|y - X b|^2 + 2 noise^2 df) / n."""
-    variance = _variance(run.problem) if noise is None else np.square(checks.nonnegative("noise", noise))
+    variance = _variance(run.problem) if noise is None else np.square(_arrays.nonnegative("noise", noise))
     freedom = run.degrees_of_freedom(epochs)
     if run.problem.outputs is not None:
         freedom = freedom[..., np.newaxis]

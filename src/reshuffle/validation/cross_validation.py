@@ -7,8 +7,9 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reshuffle._core import FloatArray, IntArray, checks
-from reshuffle._core.progress import track
+from reshuffle import _arrays
+from reshuffle._arrays import FloatArray, IntArray
+from reshuffle._progress import track
 from reshuffle.validation import leave_one_out
 from reshuffle.validation.leave_one_out import LeftOutAnswer
 from reshuffle.validation.leaving_out import InexactRuns, missed
@@ -102,7 +103,7 @@ def _checked(folds: Folds, run: Learner) -> list[tuple[IntArray, IntArray]]:
     if hasattr(folds, "split"):
         folds = list(folds.split(run.problem.X, run.problem.y))
     if not isinstance(folds, Iterable):
-        number = checks.whole_number("folds", folds, 2, n)
+        number = _arrays.whole_number("folds", folds, 2, n)
         shuffled = np.random.default_rng(run.accuracy.seed).permutation(n)
         tests = [np.sort(test) for test in np.array_split(shuffled, number)]
         return [(np.setdiff1d(np.arange(n), test), test) for test in tests]
@@ -118,9 +119,9 @@ def _checked(folds: Folds, run: Learner) -> list[tuple[IntArray, IntArray]]:
 
 
 def _rows(value: ArrayLike, n: int) -> IntArray:
-    numbers = checks.any_array("folds", value)
+    numbers = _arrays.any_array("folds", value)
     if numbers.ndim != 1 or numbers.dtype.kind not in "iu" or not len(numbers):
         raise ValueError(f"folds must hold row numbers, at least one on either side, but one is {value!r}.")
     for number in (int(numbers.min()), int(numbers.max())):
-        checks.whole_number("folds", number, 0, n - 1)
+        _arrays.whole_number("folds", number, 0, n - 1)
     return numbers.astype(np.int64)

@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from reshuffle._core import BoolArray, FloatArray, IntArray
+from reshuffle._arrays import BoolArray, FloatArray, IntArray
 from reshuffle.problem.blocks import Blocks
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.recipe import Hyperparameters

@@ -17,9 +17,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from reshuffle._core import FloatArray, IntArray
-from reshuffle._core.confidence import MOST_GROUPS, jackknife, quantile
-from reshuffle._core.progress import track
+from reshuffle._arrays import FloatArray, IntArray
+from reshuffle._progress import track
+from reshuffle._uncertainty import MOST_GROUPS, jackknife, quantile
 from reshuffle.epoch.accuracy import A_SECOND, CALL
 from reshuffle.epoch.averaging.lattice import available_bytes
 from reshuffle.schemes.base import permutations

@@ -2,7 +2,8 @@
 
 from numpy.typing import ArrayLike
 
-from reshuffle._core import FloatArray, checks
+from reshuffle import _arrays
+from reshuffle._arrays import FloatArray
 from reshuffle.validation import criteria
 from reshuffle.validation.cross_validation import CrossValidation, Folds, cross_validated
 from reshuffle.validation.leave_one_out import LeaveOneOut
@@ -56,8 +57,8 @@ class JudgedRun:
         """
         self.problem.require_rows("leave_one_out")
         clock = self.recipe.clock(epochs)
-        given = LeavingOut(self, checks.flag("centred", centred)).ask(clock, rows)
-        return with_spread(given, self, clock) if checks.flag("of_run", of_run) else given
+        given = LeavingOut(self, _arrays.flag("centred", centred)).ask(clock, rows)
+        return with_spread(given, self, clock) if _arrays.flag("of_run", of_run) else given
 
     def cross_validate(self: Learner, epochs: ArrayLike | None = None, folds: Folds = 5) -> CrossValidation:
         """The test error by folds: each is predicted by the run on all other rows, at all epochs at once.

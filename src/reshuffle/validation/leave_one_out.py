@@ -5,10 +5,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from reshuffle._core import BoolArray, FloatArray, IntArray
-from reshuffle._core.confidence import ErrorKind, with_error, with_largest_error
-from reshuffle._core.formatting import significant
-from reshuffle._core.threads import few_threads
+from reshuffle._arrays import BoolArray, FloatArray, IntArray
+from reshuffle._blas import few_threads
+from reshuffle._uncertainty import ErrorKind, significant, with_error, with_largest_error
 from reshuffle.errors import BudgetError
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.validation.looks import LeavesOut

@@ -7,9 +7,10 @@ from functools import cached_property, partial
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reshuffle._core import FloatArray, IntArray, checks
-from reshuffle._core.confidence import ErrorKind, weakest
-from reshuffle._core.progress import track
+from reshuffle import _arrays
+from reshuffle._arrays import FloatArray, IntArray
+from reshuffle._progress import track
+from reshuffle._uncertainty import ErrorKind, weakest
 from reshuffle.epoch import accuracy
 from reshuffle.epoch.accuracy import CALL, require_affordable
 from reshuffle.errors import BudgetError
@@ -198,13 +199,13 @@ def chosen_rows(rows: ArrayLike | None, n: int) -> IntArray:
     """The rows asked for, all by default."""
     if rows is None:
         return np.arange(n)
-    chosen = checks.any_array("rows", rows)
+    chosen = _arrays.any_array("rows", rows)
     if chosen.ndim != 1 or chosen.dtype.kind not in "iu" or not len(chosen):
         raise ValueError(
             f"rows must be a list of at least one row number, such as [0, 1], but it is {rows!r}."
         )
     for number in (int(chosen.min()), int(chosen.max())):
-        checks.whole_number("rows", number, 0, n - 1)
+        _arrays.whole_number("rows", number, 0, n - 1)
     if len(np.unique(chosen)) < len(chosen):
         raise ValueError("rows must name a row once, but some are there twice.")
     return chosen.astype(np.int64)

@@ -2,8 +2,8 @@
 
 from typing import Protocol
 
-from reshuffle._core import FloatArray
-from reshuffle._core.confidence import ErrorKind
+from reshuffle._arrays import FloatArray
+from reshuffle._uncertainty import ErrorKind
 from reshuffle.epoch.accuracy import Accuracy
 from reshuffle.epoch.select import Choice
 from reshuffle.problem.least_squares import LeastSquares

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
-from reshuffle._core import FloatArray
-from reshuffle._core.formatting import significant
+from reshuffle._arrays import FloatArray
+from reshuffle._uncertainty import significant
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.validation.questions import Learner
 

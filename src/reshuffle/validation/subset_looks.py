@@ -14,9 +14,9 @@ from functools import partial
 import numpy as np
 import scipy.linalg
 
-from reshuffle._core import FloatArray, IntArray
-from reshuffle._core.progress import track
-from reshuffle._core.threads import each
+from reshuffle._arrays import FloatArray, IntArray
+from reshuffle._blas import each
+from reshuffle._progress import track
 from reshuffle.epoch.accuracy import A_SECOND, CALL
 from reshuffle.epoch.averaging.lattice import MOST_BATCHES, layer, prefix_weights
 from reshuffle.validation.descent import Descent

@@ -9,8 +9,8 @@ import numpy as np
 import scipy.linalg
 from scipy.linalg import lapack
 
-from reshuffle._core import AnyArray, BoolArray, FloatArray, IntArray
-from reshuffle._core.threads import few_threads
+from reshuffle._arrays import AnyArray, BoolArray, FloatArray, IntArray
+from reshuffle._blas import few_threads
 from reshuffle.epoch.affine.visits import Visits
 from reshuffle.epoch.averaging.lattice import Process
 from reshuffle.problem.outputs import beside

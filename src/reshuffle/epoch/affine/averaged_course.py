@@ -6,9 +6,9 @@ from functools import cached_property
 
 import numpy as np
 
-from reshuffle._core import FloatArray
-from reshuffle._core.numerics import power_and_sum
-from reshuffle._core.threads import few_threads
+from reshuffle._arrays import FloatArray
+from reshuffle._blas import few_threads
+from reshuffle._linalg import power_and_sum
 from reshuffle.epoch.affine.affine_map import AffineMap
 from reshuffle.epoch.affine.averaged_visits import averaged_map
 from reshuffle.epoch.affine.course import Course, begin_with, once_more

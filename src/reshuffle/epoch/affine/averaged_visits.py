@@ -13,7 +13,7 @@ from functools import reduce
 
 import numpy as np
 
-from reshuffle._core import FloatArray, IntArray
+from reshuffle._arrays import FloatArray, IntArray
 from reshuffle.epoch.affine.affine_map import AffineMap, Powers
 from reshuffle.epoch.affine.outside import Outside
 from reshuffle.epoch.affine.visits import Visits

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
-from reshuffle._core import FloatArray, IntArray
+from reshuffle._arrays import FloatArray, IntArray
 from reshuffle.epoch.affine.affine_map import AffineMap, Follow, Powers, followed_states, mean_map
 from reshuffle.epoch.affine.averaged_visits import AveragedVisits
 from reshuffle.epoch.affine.escape import Escape

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 import scipy.linalg
 
-from reshuffle._core import BoolArray, FloatArray
+from reshuffle._arrays import BoolArray, FloatArray
 from reshuffle.epoch.affine.affine_map import AffineMap, Powers, settling
 
 _ROUNDING = 1e-12

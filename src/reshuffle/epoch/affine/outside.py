@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from reshuffle._core import FloatArray, IntArray
+from reshuffle._arrays import FloatArray, IntArray
 from reshuffle.epoch.affine.affine_map import AffineMap, Powers
 from reshuffle.epoch.affine.visits import Visits
 from reshuffle.problem.row_space import RowSpace

@@ -11,8 +11,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from reshuffle._core import BoolArray, FloatArray
-from reshuffle._core.threads import few_threads
+from reshuffle._arrays import BoolArray, FloatArray
+from reshuffle._blas import few_threads
 from reshuffle.epoch.affine.course import Course, Repeated, once_more
 from reshuffle.epoch.affine.stacked_maps import StackedMaps, StackedPowers, stacked_maps
 from reshuffle.problem.outputs import beside

@@ -5,8 +5,8 @@ from functools import cached_property
 
 import numpy as np
 
-from reshuffle._core import BoolArray, FloatArray, IntArray
-from reshuffle._core.threads import few_threads
+from reshuffle._arrays import BoolArray, FloatArray, IntArray
+from reshuffle._blas import few_threads
 from reshuffle.epoch.affine.affine_map import AffineMap, fades, repeated
 from reshuffle.epoch.affine.visits import Visits
 from reshuffle.problem.outputs import beside

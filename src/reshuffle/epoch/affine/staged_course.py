@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from reshuffle._core import FloatArray, IntArray
+from reshuffle._arrays import FloatArray, IntArray
 from reshuffle.epoch.affine.affine_map import AffineMap
 from reshuffle.epoch.affine.course import Course, Part
 from reshuffle.epoch.affine.outside import Outside

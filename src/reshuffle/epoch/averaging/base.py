@@ -6,8 +6,8 @@ from functools import cache, partial
 
 import numpy as np
 
-from reshuffle._core import FloatArray
-from reshuffle._core.numerics import thin_qr
+from reshuffle._arrays import FloatArray
+from reshuffle._linalg import thin_qr
 from reshuffle.epoch.averaging import cavity, lattice, low_degrees, series, whitened_maps
 from reshuffle.epoch.averaging.control_variates import Control, LinearPart, LowDegrees
 from reshuffle.epoch.averaging.draws import DrawOrder, Order

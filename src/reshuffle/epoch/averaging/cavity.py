@@ -27,8 +27,8 @@ from functools import cached_property, partial
 import numpy as np
 import scipy.fft
 
-from reshuffle._core import FloatArray, IntArray
-from reshuffle._core.progress import track
+from reshuffle._arrays import FloatArray, IntArray
+from reshuffle._progress import track
 from reshuffle.epoch.averaging.self_response import Echoes, GroupEchoes, TimeNodes, convolve_nearly_diagonal
 
 # What a visit of shuffled samples does to the state: every sample by a matrix of rank one, the rest alike.

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reshuffle._core import FloatArray
-from reshuffle._core.numerics import root_mean_square
+from reshuffle._arrays import FloatArray
+from reshuffle._linalg import root_mean_square
 from reshuffle.epoch.affine.affine_map import AffineMap
 from reshuffle.epoch.affine.course import Course, once_more
 from reshuffle.epoch.affine.visits import Visits

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from reshuffle._core import FloatArray
+from reshuffle._arrays import FloatArray
 from reshuffle.epoch.averaging import low_degrees
 from reshuffle.epoch.averaging.low_degrees import Whitened
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reshuffle._core import FloatArray, IntArray
-from reshuffle._core.confidence import error_of_mean, further_rounds, number_of_groups
-from reshuffle._core.numerics import root_mean_square
-from reshuffle._core.progress import track
+from reshuffle._arrays import FloatArray, IntArray
+from reshuffle._linalg import root_mean_square
+from reshuffle._progress import track
+from reshuffle._uncertainty import error_of_mean, further_rounds, number_of_groups
 from reshuffle.epoch.accuracy import A_SECOND, AT_ONCE, CALL, require_affordable
 from reshuffle.epoch.averaging.control_variates import Control
 from reshuffle.epoch.averaging.low_degrees import Whitened

@@ -14,8 +14,8 @@ from functools import cached_property
 import numpy as np
 from scipy.linalg import blas
 
-from reshuffle._core import FloatArray
-from reshuffle._core.numerics import root_mean_square
+from reshuffle._arrays import FloatArray
+from reshuffle._linalg import root_mean_square
 from reshuffle.epoch.averaging.cavity import Visiting, span_tolerance
 from reshuffle.epoch.averaging.self_response import Echoes, TimeNodes, leading
 

@@ -17,10 +17,10 @@ from typing import Generic, TypeVar
 import numpy as np
 import scipy.special
 
-from reshuffle._core import FloatArray, IntArray
-from reshuffle._core.numerics import thin_qr
-from reshuffle._core.progress import track
-from reshuffle._core.threads import each, workers
+from reshuffle._arrays import FloatArray, IntArray
+from reshuffle._blas import each, workers
+from reshuffle._linalg import thin_qr
+from reshuffle._progress import track
 from reshuffle.epoch.accuracy import CALL
 from reshuffle.epoch.mean_map import MeanMap
 from reshuffle.errors import BudgetError

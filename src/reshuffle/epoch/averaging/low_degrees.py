@@ -25,8 +25,8 @@ from functools import cached_property
 import numpy as np
 import scipy.linalg
 
-from reshuffle._core import FloatArray, IntArray
-from reshuffle._core.numerics import thin_qr
+from reshuffle._arrays import FloatArray, IntArray
+from reshuffle._linalg import thin_qr
 
 
 @dataclass(frozen=True, eq=False)

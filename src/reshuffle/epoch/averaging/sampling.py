@@ -15,10 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
-from reshuffle._core import FloatArray, IntArray
-from reshuffle._core.confidence import further_rounds, number_of_groups, quantile
-from reshuffle._core.numerics import norms
-from reshuffle._core.progress import track
+from reshuffle._arrays import FloatArray, IntArray
+from reshuffle._linalg import norms
+from reshuffle._progress import track
+from reshuffle._uncertainty import further_rounds, number_of_groups, quantile
 from reshuffle.epoch.accuracy import A_SECOND, AT_ONCE, CALL, Accuracy, require_affordable, warn_out_of_reach
 from reshuffle.epoch.affine.affine_map import AffineMap, mean_of
 from reshuffle.epoch.affine.course import Course, once_more

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reshuffle._core import FloatArray
+from reshuffle._arrays import FloatArray
 from reshuffle.epoch.accuracy import CALL
 from reshuffle.epoch.averaging.low_degrees import Whitened
 

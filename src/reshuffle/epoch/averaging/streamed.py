@@ -15,8 +15,8 @@ from typing import Protocol, TypeVar
 import numpy as np
 import scipy.linalg
 
-from reshuffle._core import FloatArray
-from reshuffle._core.threads import few_threads
+from reshuffle._arrays import FloatArray
+from reshuffle._blas import few_threads
 from reshuffle.epoch.averaging import cavity_maps, whitened_maps
 from reshuffle.epoch.averaging.cavity import CavityPath, Visiting, span_tolerance
 from reshuffle.epoch.averaging.low_degrees import Whitened
@@ -175,8 +175,6 @@ def _parts(rows: FloatArray) -> Iterator[FloatArray]:
 
 
 # The mean epoch of shuffled samples that are read in chunks.
-
-Part = TypeVar("Part")
 
 
 @dataclass(frozen=True, eq=False)

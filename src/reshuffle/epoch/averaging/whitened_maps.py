@@ -5,8 +5,8 @@ from collections.abc import Callable
 import numpy as np
 import scipy.linalg
 
-from reshuffle._core import FloatArray
-from reshuffle._core.numerics import root_mean_square
+from reshuffle._arrays import FloatArray
+from reshuffle._linalg import root_mean_square
 from reshuffle.epoch.accuracy import Accuracy
 from reshuffle.epoch.averaging import cavity, cavity_maps, draws, first_order, series
 from reshuffle.epoch.averaging.cavity import Visiting

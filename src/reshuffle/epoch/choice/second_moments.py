@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from reshuffle._core import FloatArray, confidence
+from reshuffle import _uncertainty
+from reshuffle._arrays import FloatArray
 from reshuffle.epoch.accuracy import A_SECOND, CALL, METHODS, Accuracy, require_affordable
 from reshuffle.epoch.averaging.lattice import Walk
 from reshuffle.epoch.second_moment import centred_course, centred_draws, two_shuffled_batches
@@ -158,7 +159,7 @@ def _of_centred_maps(task: SecondMomentTask, budget: float, is_needed: bool) -> 
     walk, rows = task.walk, len(task.blocks.rows)
     if walk.scheme.shuffle is not Shuffle.EVERY_EPOCH or not task.moves_alike:
         return np.nan, "they are for a fresh order in every epoch, at a step that stays"
-    pairs = centred_draws.FEWEST_PAIRS * confidence.MOST_GROUPS
+    pairs = centred_draws.FEWEST_PAIRS * _uncertainty.MOST_GROUPS
     price = centred_draws.flops(pairs, task.dimension, rows, walk.steps)
     price += centred_course.flops(2 * pairs, task.dimension, task.epochs)
     return price, too_much(price, budget) if is_needed else "the exact recursion is affordable"

@@ -17,10 +17,10 @@ from functools import cached_property
 
 import numpy as np
 
-from reshuffle._core import FloatArray
-from reshuffle._core.averaged_powers import moving_power
-from reshuffle._core.progress import track
-from reshuffle._core.threads import few_threads
+from reshuffle._arrays import FloatArray
+from reshuffle._blas import few_threads
+from reshuffle._linalg import moving_power
+from reshuffle._progress import track
 from reshuffle.epoch.affine.affine_map import AffineMap, Powers
 from reshuffle.epoch.affine.averaged_course import AveragedCourse
 from reshuffle.epoch.affine.outside import Inputs

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from reshuffle._core import FloatArray
-from reshuffle._core.threads import few_threads
+from reshuffle._arrays import FloatArray
+from reshuffle._blas import few_threads
 from reshuffle.epoch.affine.affine_map import average
 from reshuffle.epoch.affine.course import Course
 from reshuffle.epoch.affine.outside import Inputs

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reshuffle._core import FloatArray, IntArray
-from reshuffle._core.confidence import error_of_mean
-from reshuffle._core.progress import track
+from reshuffle._arrays import FloatArray, IntArray
+from reshuffle._progress import track
+from reshuffle._uncertainty import error_of_mean
 from reshuffle.epoch.accuracy import CALL
 from reshuffle.epoch.second_moment.centred_maps import CentredMaps
 

@@ -4,9 +4,10 @@ from functools import cached_property
 
 import numpy as np
 
-from reshuffle._core import FloatArray, confidence
-from reshuffle._core.numerics import graded_svd
-from reshuffle._core.progress import track
+from reshuffle import _uncertainty
+from reshuffle._arrays import FloatArray
+from reshuffle._linalg import graded_svd
+from reshuffle._progress import track
 from reshuffle.epoch.accuracy import CALL
 from reshuffle.epoch.affine.affine_map import AffineMap
 from reshuffle.epoch.affine.outside import Inputs
@@ -59,7 +60,7 @@ class CentredDraws:
         inputs: Inputs,
         is_symmetric: bool,
         seed: int,
-        groups: int = confidence.MOST_GROUPS,
+        groups: int = _uncertainty.MOST_GROUPS,
     ):
         self._course, self._mean, self._inputs = course, mean, inputs
         self._visits, self.is_symmetric = course.visits(0), is_symmetric

@@ -15,7 +15,7 @@ from functools import cached_property
 
 import numpy as np
 
-from reshuffle._core import FloatArray
+from reshuffle._arrays import FloatArray
 from reshuffle.epoch.second_moment.remembered import Remembered
 
 

@@ -11,8 +11,8 @@ import numpy as np
 import scipy.linalg
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigs
 
-from reshuffle._core import AnyArray, FloatArray
-from reshuffle._core.confidence import error_of_mean
+from reshuffle._arrays import AnyArray, FloatArray
+from reshuffle._uncertainty import error_of_mean
 from reshuffle.epoch.second_moment.centred_course import MeanSum
 from reshuffle.epoch.second_moment.centred_maps import CentredMaps
 

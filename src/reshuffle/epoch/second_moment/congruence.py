@@ -4,7 +4,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from reshuffle._core import FloatArray
+from reshuffle._arrays import FloatArray
 from reshuffle.epoch import select
 from reshuffle.epoch.accuracy import CALL
 from reshuffle.epoch.affine.course import Course

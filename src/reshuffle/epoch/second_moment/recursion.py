@@ -9,8 +9,8 @@ from functools import cached_property
 
 import numpy as np
 
-from reshuffle._core import FloatArray, IntArray
-from reshuffle._core.threads import few_threads
+from reshuffle._arrays import FloatArray, IntArray
+from reshuffle._blas import few_threads
 from reshuffle.epoch.affine.affine_map import AffineMap, Powers, average
 from reshuffle.epoch.affine.outside import Inputs
 from reshuffle.epoch.affine.visits import Visits

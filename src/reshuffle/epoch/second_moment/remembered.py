@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from reshuffle._core import FloatArray
+from reshuffle._arrays import FloatArray
 
 _TOLERANCE = 1e-6
 """Of an argument relative to its size: what is less is not looked at. Answers from draws are known to a percent."""

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
-from reshuffle._core import FloatArray
-from reshuffle._core.threads import few_threads
+from reshuffle._arrays import FloatArray
+from reshuffle._blas import few_threads
 from reshuffle.epoch.affine.affine_map import average
 from reshuffle.epoch.averaging.lattice import elements, layer
 from reshuffle.problem.blocks import Blocks

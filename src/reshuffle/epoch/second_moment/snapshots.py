@@ -7,10 +7,10 @@ from typing import Protocol, TypeAlias
 
 import numpy as np
 
-from reshuffle._core import BoolArray, FloatArray
-from reshuffle._core.numerics import power_and_sum
-from reshuffle._core.progress import track
-from reshuffle._core.threads import few_threads
+from reshuffle._arrays import BoolArray, FloatArray
+from reshuffle._blas import few_threads
+from reshuffle._linalg import power_and_sum
+from reshuffle._progress import track
 from reshuffle.epoch.affine.course import Course
 from reshuffle.epoch.affine.outside import Inputs
 from reshuffle.epoch.affine.visits import DrawnVisits

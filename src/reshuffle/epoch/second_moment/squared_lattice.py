@@ -11,8 +11,8 @@ from math import comb
 
 import numpy as np
 
-from reshuffle._core import FloatArray, IntArray
-from reshuffle._core.progress import track
+from reshuffle._arrays import FloatArray, IntArray
+from reshuffle._progress import track
 from reshuffle.epoch.accuracy import CALL
 from reshuffle.epoch.affine.visits import Visits
 

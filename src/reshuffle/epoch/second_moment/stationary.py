@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import scipy.linalg
 
-from reshuffle._core import FloatArray
-from reshuffle._core.numerics import graded_svd
-from reshuffle._core.progress import track
-from reshuffle._core.threads import few_threads
+from reshuffle._arrays import FloatArray
+from reshuffle._blas import few_threads
+from reshuffle._linalg import graded_svd
+from reshuffle._progress import track
 from reshuffle.epoch.affine.affine_map import AffineMap
 
 Map = Callable[[FloatArray], FloatArray]

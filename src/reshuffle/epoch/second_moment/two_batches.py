@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from reshuffle._core import FloatArray
+from reshuffle._arrays import FloatArray
 from reshuffle.epoch.accuracy import A_SECOND
 from reshuffle.epoch.epoch import Epoch
 from reshuffle.epoch.second_moment import two_shuffled_batches

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reshuffle._core import FloatArray, IntArray
+from reshuffle._arrays import FloatArray, IntArray
 
 _CHUNK = 1 << 20
 """Entries of an n x n matrix that are held at a time."""

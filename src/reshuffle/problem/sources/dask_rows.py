@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from reshuffle._core import AnyArray, FloatArray, IntArray
+from reshuffle._arrays import AnyArray, FloatArray, IntArray
 from reshuffle.problem.batch_factors import BatchFactors
 from reshuffle.problem.outputs import checked_responses
 from reshuffle.problem.row_groups import RowGroups

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from reshuffle._core import AnyArray, FloatArray
+from reshuffle._arrays import AnyArray, FloatArray
 from reshuffle.problem.outputs import checked_responses
 from reshuffle.problem.sources import dask_rows, row_files
 from reshuffle.problem.sources.row_source import ArrayRows, RowSource, as_numbers, response_columns

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from reshuffle._core import AnyArray
+from reshuffle._arrays import AnyArray
 from reshuffle.problem.sources.row_source import ArrayRows, RowSource
 
 _AHEAD = 1

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from reshuffle._core import AnyArray, FloatArray
+from reshuffle._arrays import AnyArray, FloatArray
 
 CHUNK = 1 << 21
 """Entries that are read at a time."""

@@ -9,8 +9,9 @@ from typing import TypeAlias, TypeVar
 
 import numpy as np
 
-from reshuffle._core import BoolArray, FloatArray, foreign
-from reshuffle._core.progress import track
+from reshuffle import _arrays
+from reshuffle._arrays import BoolArray, FloatArray
+from reshuffle._progress import track
 from reshuffle.errors import BudgetError
 from reshuffle.problem.batch_factors import BatchFactors
 from reshuffle.problem.blocks import KeptRows
@@ -185,7 +186,7 @@ class Stream:
     def _require_room(self, groups: RowGroups) -> None:
         """Refuse groups so many that what stands for them is as much as the data."""
         rows = float(groups.sizes.clip(max=self.p + 1).sum())
-        needed, room = 8 * rows * (self.p + (self.outputs or 1)), _SHARE * foreign.memory()
+        needed, room = 8 * rows * (self.p + (self.outputs or 1)), _SHARE * _arrays.memory()
         if needed > room:
             raise BudgetError(
                 f"{groups.count} batches of {self.n} rows that are read in chunks would keep {needed:.2g} bytes, "

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from reshuffle._core import checks
+from reshuffle import _arrays
 from reshuffle.recipe.schedules import ready_schedule
 from reshuffle.recipe.schedules.ready_schedule import ReadySchedule
 
@@ -33,8 +33,8 @@ class StepDecay(ReadySchedule):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._set(
-            step=checks.nonnegative("step", self.step),
-            every=checks.whole_number("every", self.every, 1),
+            step=_arrays.nonnegative("step", self.step),
+            every=_arrays.whole_number("every", self.every, 1),
             factor=ready_schedule.factor("factor", self.factor),
         )
 
@@ -65,7 +65,7 @@ class ExponentialDecay(ReadySchedule):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._set(
-            step=checks.nonnegative("step", self.step), factor=ready_schedule.factor("factor", self.factor)
+            step=_arrays.nonnegative("step", self.step), factor=ready_schedule.factor("factor", self.factor)
         )
 
     def __call__(self, count: int) -> float:
@@ -98,9 +98,9 @@ class CosineAnnealing(ReadySchedule):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._set(
-            step=checks.nonnegative("step", self.step),
-            until=checks.whole_number("until", self.until, 1),
-            end=checks.nonnegative("end", self.end),
+            step=_arrays.nonnegative("step", self.step),
+            until=_arrays.whole_number("until", self.until, 1),
+            end=_arrays.nonnegative("end", self.end),
         )
 
     def __call__(self, count: int) -> float:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from reshuffle._core import checks
+from reshuffle import _arrays
 from reshuffle.recipe.step_schedule import StepSchedule
 
 
@@ -35,7 +35,7 @@ class Joined(StepSchedule):
             )
         if len({part.per for part in parts}) > 1:
             raise ValueError(f"schedules must be all per epoch or all per visit, but they are {parts!r}.")
-        starts = tuple(checks.whole_number(f"at[{place}]", start, 1) for place, start in enumerate(self.at))
+        starts = tuple(_arrays.whole_number(f"at[{place}]", start, 1) for place, start in enumerate(self.at))
         if len(starts) != len(parts) - 1 or list(starts) != sorted(set(starts)):
             raise ValueError(
                 f"at must hold {len(parts) - 1} ascending whole numbers, one per schedule but the first, "

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from reshuffle._core import checks
+from reshuffle import _arrays
 from reshuffle.recipe.step_schedule import COUNTED, StepSchedule
 
 SHAPES = ("cosine", "linear")
@@ -20,7 +20,7 @@ class ReadySchedule(StepSchedule):
     per: str = field(default="epoch", kw_only=True)
 
     def __post_init__(self) -> None:
-        self._set(per=checks.choice("per", self.per, COUNTED))
+        self._set(per=_arrays.choice("per", self.per, COUNTED))
 
     def _set(self, **cleaned: Any) -> None:
         for name, value in cleaned.items():
@@ -42,7 +42,7 @@ def between(start: float, end: float, done: float, shape: str) -> float:
 
 def factor(name: str, value: Any) -> float:
     """Return a float above 0 and at most 1."""
-    number = checks.positive(name, value)
+    number = _arrays.positive(name, value)
     if number > 1:
         raise ValueError(f"{name} must be above 0 and at most 1, but it is {value!r}.")
     return number
@@ -50,7 +50,7 @@ def factor(name: str, value: Any) -> float:
 
 def share(name: str, value: Any, most: float = 1.0) -> float:
     """Return a float between 0 and `most`."""
-    number = checks.nonnegative(name, value)
+    number = _arrays.nonnegative(name, value)
     if number > most:
         raise ValueError(f"{name} must be between 0 and {most:g}, but it is {value!r}.")
     return number

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from reshuffle._core import checks
+from reshuffle import _arrays
 from reshuffle.recipe.schedules import ready_schedule
 from reshuffle.recipe.schedules.ready_schedule import ReadySchedule
 
@@ -32,8 +32,8 @@ class ConstantWarmup(ReadySchedule):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._set(
-            step=checks.nonnegative("step", self.step),
-            until=checks.whole_number("until", self.until, 0),
+            step=_arrays.nonnegative("step", self.step),
+            until=_arrays.whole_number("until", self.until, 0),
             factor=ready_schedule.share("factor", self.factor),
         )
 
@@ -68,8 +68,8 @@ class LinearWarmup(ReadySchedule):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._set(
-            step=checks.nonnegative("step", self.step),
-            until=checks.whole_number("until", self.until, 1),
+            step=_arrays.nonnegative("step", self.step),
+            until=_arrays.whole_number("until", self.until, 1),
             start=ready_schedule.share("start", self.start),
             end=ready_schedule.share("end", self.end),
         )
@@ -116,13 +116,13 @@ class WarmupStableDecay(ReadySchedule):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._set(
-            step=checks.nonnegative("step", self.step),
-            total=checks.whole_number("total", self.total, 1),
-            warmup=checks.whole_number("warmup", self.warmup, 0),
-            decay=checks.whole_number("decay", self.decay, 0),
+            step=_arrays.nonnegative("step", self.step),
+            total=_arrays.whole_number("total", self.total, 1),
+            warmup=_arrays.whole_number("warmup", self.warmup, 0),
+            decay=_arrays.whole_number("decay", self.decay, 0),
             start=ready_schedule.share("start", self.start),
             end=ready_schedule.share("end", self.end),
-            shape=checks.choice("shape", self.shape, ready_schedule.SHAPES),
+            shape=_arrays.choice("shape", self.shape, ready_schedule.SHAPES),
         )
         if self.warmup + self.decay > self.total:
             raise ValueError(
@@ -181,12 +181,12 @@ class OneCycle(ReadySchedule):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._set(
-            peak=checks.nonnegative("peak", self.peak),
-            total=checks.whole_number("total", self.total, 1),
-            shape=checks.choice("shape", self.shape, ready_schedule.SHAPES),
-            divisor=checks.positive("divisor", self.divisor),
-            final_divisor=checks.positive("final_divisor", self.final_divisor),
-            three_phase=checks.flag("three_phase", self.three_phase),
+            peak=_arrays.nonnegative("peak", self.peak),
+            total=_arrays.whole_number("total", self.total, 1),
+            shape=_arrays.choice("shape", self.shape, ready_schedule.SHAPES),
+            divisor=_arrays.positive("divisor", self.divisor),
+            final_divisor=_arrays.positive("final_divisor", self.final_divisor),
+            three_phase=_arrays.flag("three_phase", self.three_phase),
         )
         self._set(warmup=ready_schedule.share("warmup", self.warmup, 0.5 if self.three_phase else 1.0))
 

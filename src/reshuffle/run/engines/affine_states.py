@@ -9,9 +9,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from reshuffle._core import FloatArray, confidence
-from reshuffle._core.confidence import ERROR_KINDS, ErrorKind
-from reshuffle._core.threads import few_threads
+from reshuffle import _uncertainty
+from reshuffle._arrays import FloatArray
+from reshuffle._blas import few_threads
+from reshuffle._uncertainty import ERROR_KINDS, ErrorKind
 from reshuffle.epoch import select
 from reshuffle.epoch.accuracy import Accuracy
 from reshuffle.epoch.affine import stacked_courses, visits
@@ -262,7 +263,7 @@ class AffineStates:
         if not replicas:
             return np.zeros_like(here)
         answers = np.array([answer(replica) for replica in replicas])
-        return confidence.of_replicas(self.error_kind, here, answers)
+        return _uncertainty.of_replicas(self.error_kind, here, answers)
 
     @cached_property
     def stacked(self) -> list[StackedCourses]:

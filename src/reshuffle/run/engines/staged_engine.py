@@ -7,7 +7,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from reshuffle._core import FloatArray, confidence
+from reshuffle import _uncertainty
+from reshuffle._arrays import FloatArray
 from reshuffle.epoch.affine.course import Course
 from reshuffle.epoch.affine.outside import Outside
 from reshuffle.epoch.affine.staged_course import StagedCourse, StagedOutside, chosen, through_stages
@@ -129,7 +130,7 @@ class StagedEngine(AffineEngine):
         for number, stage in enumerate(self.stages):
             replicas = [answer(self._with_stage(number, replica)) for replica in stage._replicas()]
             if replicas:
-                error = error + confidence.of_replicas(stage.error_kind, here, np.array(replicas))
+                error = error + _uncertainty.of_replicas(stage.error_kind, here, np.array(replicas))
         return error
 
     def _with_stage(self, number: int, stage: StageEngine) -> "StagedEngine":

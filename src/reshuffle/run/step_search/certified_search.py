@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reshuffle._core import FloatArray
-from reshuffle._core.progress import track
-from reshuffle._core.threads import few_threads
+from reshuffle._arrays import FloatArray
+from reshuffle._blas import few_threads
+from reshuffle._progress import track
 from reshuffle.epoch import mean_map
 from reshuffle.epoch.accuracy import require_affordable
 from reshuffle.epoch.averaging.base import task

@@ -1,18 +1,117 @@
-"""Checks at the door: each returns the cleaned value, or names the argument, the allowed range and the value.
+"""Array types, checks of arguments, and the arrays of other libraries.
 
-Inside the package values are trusted; nothing is checked twice.
+Each check returns the cleaned value, or names the argument, the allowed range and the value. Inside the package
+values are trusted; nothing is checked twice.
 """
 
 import math
 import numbers
-from collections.abc import Sequence
-from typing import Any, NoReturn
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, TypeAlias, cast
 
 import numpy as np
 import scipy.linalg
+import scipy.sparse
+from numpy.typing import NDArray
 
-from reshuffle._core import AnyArray, FloatArray, foreign
-from reshuffle._core.numerics import eigenvalue
+from reshuffle.errors import BudgetError
+
+FloatArray: TypeAlias = NDArray[np.float64]
+IntArray: TypeAlias = NDArray[np.int64]
+BoolArray: TypeAlias = NDArray[np.bool_]
+AnyArray: TypeAlias = NDArray[Any]
+
+_UNKNOWN_MEMORY = 1.6e10
+"""Bytes that a machine is taken to have which does not tell."""
+_SHARE = 0.5
+"""Of the memory, that features may take: what is made of them needs some too."""
+_MISSING = ("NoneType", "NAType", "NaTType")
+"""Types that stand for a missing value, by name: pandas is not imported to be asked for its own."""
+
+
+def without_graph(value: Any) -> Any:
+    """A tensor, known by its methods, as one that numpy can read; anything else as it is."""
+    # torch refuses numpy a tensor that is part of a graph or on another device, and is not imported to be asked.
+    if callable(getattr(value, "detach", None)) and callable(getattr(value, "cpu", None)):
+        return value.detach().cpu()
+    return value
+
+
+def dense(name: str, value: Any) -> Any:
+    """A sparse matrix or array of any format as a dense one, if that fits into memory; anything else as it is.
+
+    >>> dense("X", scipy.sparse.eye_array(2)).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    if not scipy.sparse.issparse(value):
+        return value
+    given = cast(Any, value)
+    # Whatever it holds becomes float64.
+    needed = 8.0 * float(math.prod(given.shape))
+    if needed > _SHARE * memory():
+        raise BudgetError(
+            f"{name} is stored dense, which takes {needed:.2g} bytes for its shape {given.shape}, but this machine "
+            f"has {memory():.2g}, of which at most half is used; try fewer rows, or fewer columns (select some, or "
+            "project them)."
+        )
+    return given.toarray()
+
+
+def memory() -> float:
+    """The bytes of memory that this machine has."""
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE")) * float(os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, OSError, ValueError):
+        return _UNKNOWN_MEMORY
+
+
+def place(name: str, array: AnyArray, wrong: BoolArray) -> str:
+    """Where the first of the wrong entries is, and what it is.
+
+    >>> place("X", np.array([["1", "red"]]), np.array([[False, True]]))
+    "X[0, 1] is 'red'"
+    """
+    where = tuple(int(i) for i in np.argwhere(wrong)[0]) if array.ndim else ()
+    entry = array[where]
+    shown = repr(entry.item() if isinstance(entry, np.generic) else entry)
+    return f"{name}[{', '.join(map(str, where))}] is {shown}" if where else f"it is {shown}"
+
+
+def wrong_entries(array: AnyArray, is_right: Callable[[Any], bool]) -> BoolArray:
+    """Which entries of an array of another kind are no real numbers: all of them, unless told one by one."""
+    if array.dtype.kind == "O":
+        return np.array([not is_right(entry) for entry in array.flat], dtype=bool).reshape(array.shape)
+    if array.dtype.kind == "c" and array.imag.any():
+        return np.asarray(array.imag != 0)
+    if array.dtype.kind in "US":
+        # Numbers beside text have become text too, and are not what is wrong.
+        words = np.array([not _reads_as_number(entry) for entry in array.flat], dtype=bool)
+        return words.reshape(array.shape) if words.any() else np.ones(array.shape, dtype=bool)
+    return np.ones(array.shape, dtype=bool)
+
+
+def _reads_as_number(text: Any) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def are_missing(array: AnyArray, wrong: BoolArray) -> bool:
+    """Whether all that is wrong with the entries is that they are missing."""
+    return array.ndim > 0 and all(type(entry).__name__ in _MISSING for entry in array[wrong])
+
+
+def advice_on_entries(array: AnyArray) -> str:
+    """What to do about entries of another kind than numbers."""
+    if array.dtype.kind == "c":
+        return "take their real parts, if the others are zero"
+    if array.dtype.kind in "Mm":
+        return "convert times to numbers, such as days since the first"
+    return "one-hot encode categories, and convert text to numbers, first"
+
 
 _DROP_ROWS = "drop or impute such rows first"
 
@@ -30,7 +129,7 @@ def real_array(name: str, value: Any, advice: str = _DROP_ROWS) -> FloatArray:
     ...
     ValueError: y must be finite, but y[1] is nan; drop or impute such rows first.
     """
-    value = foreign.dense(name, value)
+    value = dense(name, value)
     if np.ma.is_masked(value):
         raise ValueError(f"{name} must have no masked entries; drop or impute them first.")
     array = any_array(name, value)
@@ -48,7 +147,7 @@ def real_array(name: str, value: Any, advice: str = _DROP_ROWS) -> FloatArray:
 def any_array(name: str, value: Any) -> AnyArray:
     """Return `value` as an array of whatever it holds, a tensor without its gradient."""
     try:
-        return np.asarray(foreign.without_graph(value))
+        return np.asarray(without_graph(value))
     except (RuntimeError, TypeError, ValueError) as error:
         message = f"{name} must be a rectangular array of numbers that numpy can read: {error}"
     raise ValueError(message.rstrip(".") + ".")
@@ -56,13 +155,13 @@ def any_array(name: str, value: Any) -> AnyArray:
 
 def _refuse_entries(name: str, value: Any, array: AnyArray) -> NoReturn:
     """Say which entries are no numbers, where the first is, and what to do."""
-    wrong = foreign.wrong_entries(array, _is_number_or_flag)
-    first = foreign.place(name, array, wrong)
-    if foreign.are_missing(array, wrong):
+    wrong = wrong_entries(array, _is_number_or_flag)
+    first = place(name, array, wrong)
+    if are_missing(array, wrong):
         raise ValueError(
             f"{name} must have no missing values, but {first}; impute them, or drop such rows first."
         )
-    kind, what_to_do = _of_another_kind(value, array), foreign.advice(array)
+    kind, what_to_do = _of_another_kind(value, array), advice_on_entries(array)
     raise TypeError(f"{name} must hold real numbers, but {kind}: {first}; {what_to_do}.")
 
 
@@ -299,7 +398,7 @@ def semidefinite(name: str, matrix: FloatArray) -> FloatArray:
     try:
         scipy.linalg.cholesky(symmetric + slack * np.eye(len(matrix)), check_finite=False)
     except scipy.linalg.LinAlgError:
-        smallest = size * eigenvalue(symmetric, 0)
+        smallest = size * float(scipy.linalg.eigvalsh(symmetric, driver="evd")[0])
         raise ValueError(
             f"{name} must be positive semidefinite, but its smallest eigenvalue is {smallest:.6g}."
         ) from None

@@ -14,10 +14,10 @@ from threading import Lock, local
 from typing import TypeVar
 
 import numpy as np
-
-# Both bring a BLAS of their own, and both are to be found when the libraries are counted.
 import scipy.linalg
 import threadpoolctl
+
+# Both bring a BLAS of their own, and both are to be found when the libraries are counted.
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
