@@ -41,12 +41,10 @@ from reshuffle.run.step_search import contracting_step
 from reshuffle.run.stopping import BestEpoch
 from reshuffle.schemes import base
 from reshuffle.schemes.base import Scheme
-from reshuffle.validation import best_stop
-from reshuffle.validation.judged_run import JudgedRun
-from reshuffle.validation.leaving_out import LeavingOut
+from reshuffle.validation import criteria, cross_validation, leave_one_out
 
 
-class Run(JudgedRun):
+class Run:
     """Mini-batch gradient descent on a least-squares problem, averaged over the random orders of its visits.
 
     Made by `descend`. Nothing is trained: what is asked is computed when it is first asked for. `epochs` is a
@@ -344,7 +342,7 @@ class Run(JudgedRun):
     def epochs_worth_a_look(self) -> FloatArray:
         """Epochs up to where nothing moves any more, and the limit if there is one."""
         last = stopping.last_to_look_at(self.recipe, self.stability() if self.recipe.is_constant else None)
-        return best_stop.epochs_to_look_at(
+        return leave_one_out.epochs_to_search(
             self.recipe.earliest, last, self.recipe.has_limit and self.converges
         )
 
@@ -360,6 +358,12 @@ class Run(JudgedRun):
         array([ 0.   , 13.785, 19.938, 20.   ])
         """
         return self._engine.degrees_of_freedom(self.recipe.clock(epochs))
+
+    leave_one_out = leave_one_out.leave_one_out
+    cross_validate = cross_validation.cross_validate
+    mallows_cp = criteria.mallows_cp
+    generalized_cross_validation = criteria.generalized_cross_validation
+    ridge_equivalent = criteria.ridge_equivalent
 
     def on(self, problem: LeastSquares, *, budget: float | None = None) -> "Run":
         """The same scheme, steps and start on another problem with as many columns; batches are cut anew.
@@ -506,8 +510,9 @@ class Run(JudgedRun):
 
     def _least_left_out(self, centred: bool) -> BestEpoch:
         """Where leave-one-out is smallest."""
-        found = best_stop.best_stop(LeavingOut(self, centred).ask, self.epochs_worth_a_look)
-        each = [stopping.by_leave_one_out(*values) for values in found.per_output()]
+        rows = leave_one_out.RowsLeftOut(self, centred)
+        found = leave_one_out.smallest(rows.ask, self.epochs_worth_a_look)
+        each = [stopping.by_leave_one_out(*values) for values in found]
         return each[0] if self.problem.outputs is None else stacked(each)
 
     @property
