@@ -27,7 +27,7 @@ from reshuffle.epoch.walks import (
     require_few,
 )
 from reshuffle.errors import BudgetError
-from reshuffle.problem.blocks import Blocks
+from reshuffle.problem.batches import Blocks
 
 
 def flops(blocks: Blocks) -> float:

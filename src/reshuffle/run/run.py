@@ -18,12 +18,11 @@ from reshuffle.epoch.choice import Choice, Computation
 from reshuffle.epoch.epoch import Epoch
 from reshuffle.epoch.shared_steps import Interval, StepWindow
 from reshuffle.errors import UnsupportedError
-from reshuffle.problem import checked_problem, checked_start, units
-from reshuffle.problem.least_squares import LeastSquares
+from reshuffle.problem import checked_problem, checked_start, least_squares
+from reshuffle.problem.least_squares import LeastSquares, Units
 from reshuffle.problem.outputs import of_output, per_output, stacked
-from reshuffle.problem.units import Units
 from reshuffle.recipe import Average, Recipe, StepLike, recipe
-from reshuffle.recipe.staged_recipe import arranged, rearranged
+from reshuffle.recipe.timeline import arranged, rearranged
 from reshuffle.run import covariance, expected_risk, limits, stopping
 from reshuffle.run.covariance import OutputCovariances, ParameterCovariance, new_rows
 from reshuffle.run.engines.affine_engine import AffineEngine
@@ -443,7 +442,7 @@ class Run:
         """
         given = _arrays.flag("given_responses", given_responses)
         clock = self.recipe.clock(epochs)
-        unit = units.units(self.problem, self.start, given)
+        unit = least_squares.units(self.problem, self.start, given)
         if unit.are_one:
             return expected_risk.expected_risk(self._affine, self._modes, clock, given)
         run = self._measured_in(unit, given)

@@ -17,7 +17,7 @@ from reshuffle._arrays import FloatArray
 from reshuffle.epoch.cavity import neglected
 from reshuffle.epoch.cavity.equation import CavityPath, span_tolerance
 from reshuffle.epoch.cavity.visiting import Visiting
-from reshuffle.problem.batch_factors import BatchFactor
+from reshuffle.problem.batches import BatchFactor
 
 Part = TypeVar("Part")
 

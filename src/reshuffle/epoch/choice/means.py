@@ -21,7 +21,7 @@ from reshuffle.epoch.mean_map import MeanMap, grows
 from reshuffle.epoch.streamed_samples import samples_of
 from reshuffle.epoch.symmetric_means import Approximation, Task
 from reshuffle.errors import UnsupportedError
-from reshuffle.problem.blocks import Blocks
+from reshuffle.problem.batches import Blocks
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.schemes.base import Scheme
 

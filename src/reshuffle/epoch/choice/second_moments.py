@@ -12,7 +12,7 @@ from reshuffle.epoch.choice.walked_means import climbs, walk_flops
 from reshuffle.epoch.choice.ways import OUT_OF_REACH, Choice, Way, too_much
 from reshuffle.epoch.moments import drawn, two_shuffled_batches
 from reshuffle.epoch.walks import Walk
-from reshuffle.problem.blocks import Blocks
+from reshuffle.problem.batches import Blocks
 from reshuffle.schemes.base import Shuffle, Unit
 
 _CALLS_OF_ROWS = 1.5

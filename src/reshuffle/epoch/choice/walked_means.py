@@ -10,7 +10,7 @@ from reshuffle.epoch.cavity.visiting import are_alike
 from reshuffle.epoch.choice.ways import NO_SOLUTION, WITHOUT_SOLUTION, Choice, Way, too_far, too_much
 from reshuffle.epoch.walks import Walk, cuts_orders, fits_in_memory, require_few
 from reshuffle.errors import UnsupportedError
-from reshuffle.problem.blocks import Blocks
+from reshuffle.problem.batches import Blocks
 from reshuffle.recipe import Recipe
 from reshuffle.schemes.base import Scheme, Shuffle, Unit
 

@@ -27,11 +27,10 @@ from reshuffle.epoch.affine.stacked_courses import StackedCourses, Watch
 from reshuffle.epoch.affine.visits import GradedBlocks
 from reshuffle.epoch.choice import Choice
 from reshuffle.epoch.walks import Walk
-from reshuffle.problem.blocks import Blocks, split
-from reshuffle.problem.extended_space import extended_space
+from reshuffle.problem.batches import Blocks, split
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.outputs import of_output
-from reshuffle.problem.row_space import Reduction, RowSpace
+from reshuffle.problem.row_space import Reduction, RowSpace, extended_space
 from reshuffle.recipe import Hyperparameters, Recipe
 from reshuffle.schemes.base import Scheme
 
