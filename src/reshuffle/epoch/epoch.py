@@ -16,7 +16,7 @@ from reshuffle.epoch.accuracy import Accuracy
 from reshuffle.epoch.averaging.base import Task, task
 from reshuffle.epoch.mean_map import MeanMap, Modes
 from reshuffle.epoch.select import Choice
-from reshuffle.problem.blocks import Blocks
+from reshuffle.problem.batches import Blocks
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.outputs import of_output
 from reshuffle.schemes.base import Scheme, Shuffle

@@ -23,7 +23,7 @@ from reshuffle.epoch.averaging.lattice import Walk, cuts_orders, fits_in_memory,
 from reshuffle.epoch.averaging.streamed import samples_of
 from reshuffle.epoch.mean_map import MeanMap, grows
 from reshuffle.errors import UnsupportedError
-from reshuffle.problem.blocks import Blocks
+from reshuffle.problem.batches import Blocks
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.recipe import Recipe
 from reshuffle.schemes.base import Scheme, Shuffle, Unit

@@ -17,7 +17,7 @@ from reshuffle.epoch import select
 from reshuffle.epoch.accuracy import Accuracy
 from reshuffle.epoch.averaging.base import task
 from reshuffle.epoch.mean_map import MeanMap, products
-from reshuffle.problem.blocks import Blocks
+from reshuffle.problem.batches import Blocks
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.schemes.base import Scheme
 

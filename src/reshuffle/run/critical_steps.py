@@ -12,7 +12,7 @@ from reshuffle.epoch import select
 from reshuffle.epoch.accuracy import Accuracy, require_affordable
 from reshuffle.epoch.averaging.lattice import MOST_BATCHES, require_few
 from reshuffle.epoch.choice import second_moments
-from reshuffle.epoch.second_moment.congruence import epoch_flops
+from reshuffle.epoch.moments.congruence import epoch_flops
 from reshuffle.problem import checked_problem
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.recipe import recipe

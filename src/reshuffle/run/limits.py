@@ -12,9 +12,8 @@ from reshuffle._linalg import norm
 from reshuffle._uncertainty import ErrorKind, significant, with_error
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.outputs import beside, lengths
+from reshuffle.run.covariance import OutputCovariances, ParameterCovariance
 from reshuffle.run.engines.engine import Motion
-from reshuffle.run.output_covariances import OutputCovariances
-from reshuffle.run.parameter_covariance import ParameterCovariance
 from reshuffle.run.risk import Risk
 
 

@@ -10,15 +10,15 @@ from reshuffle.epoch import select
 from reshuffle.epoch.accuracy import A_SECOND, duration, require_affordable
 from reshuffle.epoch.affine.course import Course
 from reshuffle.epoch.choice import second_moments
-from reshuffle.epoch.second_moment import two_batches
-from reshuffle.epoch.second_moment.congruence import (
+from reshuffle.epoch.moments import two_batches
+from reshuffle.epoch.moments.congruence import (
     FEWEST_ROUNDS,
     MOST_WRITTEN_OUT,
     congruence_change,
     epoch_flops,
     is_written_out,
 )
-from reshuffle.epoch.second_moment.stationary import (
+from reshuffle.epoch.moments.stationary import (
     ROUNDS,
     Enclosure,
     eigenmatrix,

@@ -19,13 +19,13 @@ from reshuffle.epoch.epoch import Epoch
 from reshuffle.epoch.select import Choice, Computation
 from reshuffle.epoch.step_interpolation import Interval, StepWindow
 from reshuffle.errors import UnsupportedError
-from reshuffle.problem import checked_problem, checked_start, units
-from reshuffle.problem.least_squares import LeastSquares
+from reshuffle.problem import checked_problem, checked_start, least_squares
+from reshuffle.problem.least_squares import LeastSquares, Units
 from reshuffle.problem.outputs import of_output, per_output, stacked
-from reshuffle.problem.units import Units
 from reshuffle.recipe import Average, Recipe, StepLike, recipe
-from reshuffle.recipe.staged_recipe import arranged, rearranged
-from reshuffle.run import expected_risk_ways, limits, spread_of_runs, stopping
+from reshuffle.recipe.timeline import arranged, rearranged
+from reshuffle.run import covariance, expected_risk, limits, stopping
+from reshuffle.run.covariance import OutputCovariances, ParameterCovariance, new_rows
 from reshuffle.run.engines.affine_engine import AffineEngine
 from reshuffle.run.engines.averaged_modes import AveragedModes
 from reshuffle.run.engines.engine import Engine
@@ -34,8 +34,6 @@ from reshuffle.run.engines.staged_engine import StagedEngine
 from reshuffle.run.expected_risk import ExpectedRisk
 from reshuffle.run.limits import Limit, LimitComparison
 from reshuffle.run.mean_square import MeanSquareStability, mean_square_stability
-from reshuffle.run.output_covariances import OutputCovariances
-from reshuffle.run.parameter_covariance import ParameterCovariance, new_rows
 from reshuffle.run.risk import Risk
 from reshuffle.run.risk_interval import RiskInterval
 from reshuffle.run.stability import FrozenSubspace, RangeAssumption, Stability
@@ -43,12 +41,10 @@ from reshuffle.run.step_search import contracting_step
 from reshuffle.run.stopping import BestEpoch
 from reshuffle.schemes import base
 from reshuffle.schemes.base import Scheme
-from reshuffle.validation import best_stop
-from reshuffle.validation.judged_run import JudgedRun
-from reshuffle.validation.leaving_out import LeavingOut
+from reshuffle.validation import criteria, cross_validation, leave_one_out
 
 
-class Run(JudgedRun):
+class Run:
     """Mini-batch gradient descent on a least-squares problem, averaged over the random orders of its visits.
 
     Made by `descend`. Nothing is trained: what is asked is computed when it is first asked for. `epochs` is a
@@ -148,7 +144,7 @@ class Run(JudgedRun):
         """How `expected_risk` at these epochs, and with `given_responses`, is computed, and what it costs."""
         given_responses = _arrays.flag("given_responses", given_responses)
         when = np.unique(self.recipe.clock(epochs).ravel())
-        return expected_risk_ways.way(self._affine, self._modes, when, given_responses)
+        return expected_risk.way(self._affine, self._modes, when, given_responses)
 
     @property
     def best_epoch_operations(self) -> float:
@@ -330,9 +326,9 @@ class Run(JudgedRun):
         """
         clock, outputs = self.recipe.clock(epochs), self.problem.outputs
         if outputs is None:
-            return spread_of_runs.covariance(self._affine, self._modes, clock)
+            return covariance.covariance(self._affine, self._modes, clock)
         each = (self.output(number) for number in range(outputs))
-        return OutputCovariances([spread_of_runs.covariance(run._affine, run._modes, clock) for run in each])
+        return OutputCovariances([covariance.covariance(run._affine, run._modes, clock) for run in each])
 
     def training_loss(self, epochs: ArrayLike) -> FloatArray:
         """|y - X b|^2 / (2n) at the mean iterate b, over all rows and without a penalty, as `epochs` in shape."""
@@ -346,7 +342,7 @@ class Run(JudgedRun):
     def epochs_worth_a_look(self) -> FloatArray:
         """Epochs up to where nothing moves any more, and the limit if there is one."""
         last = stopping.last_to_look_at(self.recipe, self.stability() if self.recipe.is_constant else None)
-        return best_stop.epochs_to_look_at(
+        return leave_one_out.epochs_to_search(
             self.recipe.earliest, last, self.recipe.has_limit and self.converges
         )
 
@@ -362,6 +358,12 @@ class Run(JudgedRun):
         array([ 0.   , 13.785, 19.938, 20.   ])
         """
         return self._engine.degrees_of_freedom(self.recipe.clock(epochs))
+
+    leave_one_out = leave_one_out.leave_one_out
+    cross_validate = cross_validation.cross_validate
+    mallows_cp = criteria.mallows_cp
+    generalized_cross_validation = criteria.generalized_cross_validation
+    ridge_equivalent = criteria.ridge_equivalent
 
     def on(self, problem: LeastSquares, *, budget: float | None = None) -> "Run":
         """The same scheme, steps and start on another problem with as many columns; batches are cut anew.
@@ -441,11 +443,11 @@ class Run(JudgedRun):
         """
         given = _arrays.flag("given_responses", given_responses)
         clock = self.recipe.clock(epochs)
-        unit = units.units(self.problem, self.start, given)
+        unit = least_squares.units(self.problem, self.start, given)
         if unit.are_one:
-            return expected_risk_ways.expected_risk(self._affine, self._modes, clock, given)
+            return expected_risk.expected_risk(self._affine, self._modes, clock, given)
         run = self._measured_in(unit, given)
-        return expected_risk_ways.expected_risk(run._affine, run._modes, clock, given).enlarged(unit.of_risk)
+        return expected_risk.expected_risk(run._affine, run._modes, clock, given).enlarged(unit.of_risk)
 
     def _measured_in(self, unit: Units, given: bool) -> "Run":
         """The same run in units in which squares are numbers; made once."""
@@ -508,8 +510,9 @@ class Run(JudgedRun):
 
     def _least_left_out(self, centred: bool) -> BestEpoch:
         """Where leave-one-out is smallest."""
-        found = best_stop.best_stop(LeavingOut(self, centred).ask, self.epochs_worth_a_look)
-        each = [stopping.by_leave_one_out(*values) for values in found.per_output()]
+        rows = leave_one_out.RowsLeftOut(self, centred)
+        found = leave_one_out.smallest(rows.ask, self.epochs_worth_a_look)
+        each = [stopping.by_leave_one_out(*values) for values in found]
         return each[0] if self.problem.outputs is None else stacked(each)
 
     @property

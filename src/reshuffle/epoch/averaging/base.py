@@ -14,7 +14,7 @@ from reshuffle.epoch.averaging.draws import DrawOrder, Order
 from reshuffle.epoch.averaging.low_degrees import Whitened
 from reshuffle.epoch.mean_map import MeanMap
 from reshuffle.errors import BudgetError
-from reshuffle.problem.blocks import Blocks
+from reshuffle.problem.batches import Blocks
 from reshuffle.schemes.base import Scheme, Shuffle, Unit, rows_of
 
 _MOST_SAMPLE_BATCHES = 4

@@ -24,7 +24,7 @@ from reshuffle._progress import track
 from reshuffle.epoch.accuracy import CALL
 from reshuffle.epoch.mean_map import MeanMap
 from reshuffle.errors import BudgetError
-from reshuffle.problem.blocks import Blocks
+from reshuffle.problem.batches import Blocks
 from reshuffle.schemes.base import Scheme, Shuffle, Unit
 
 

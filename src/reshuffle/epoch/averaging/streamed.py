@@ -22,11 +22,10 @@ from reshuffle.epoch.averaging.cavity import CavityPath, Visiting, span_toleranc
 from reshuffle.epoch.averaging.low_degrees import Whitened
 from reshuffle.epoch.mean_map import MeanMap
 from reshuffle.errors import UnsupportedError
-from reshuffle.problem.batch_factors import BatchFactor
-from reshuffle.problem.blocks import Blocks
+from reshuffle.problem.batches import BatchFactor, Blocks
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.row_space import RowSpace
-from reshuffle.problem.sources.stream import Stream
+from reshuffle.problem.sources.rows import Stream
 from reshuffle.schemes.base import Scheme
 
 Part = TypeVar("Part")

@@ -27,11 +27,10 @@ from reshuffle.epoch.averaging.cavity_maps import CavityCourse
 from reshuffle.epoch.averaging.lattice import Walk
 from reshuffle.epoch.averaging.sampling import SampledCourse
 from reshuffle.epoch.select import Choice
-from reshuffle.problem.blocks import Blocks, split
-from reshuffle.problem.extended_space import extended_space
+from reshuffle.problem.batches import Blocks, split
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.outputs import of_output
-from reshuffle.problem.row_space import Reduction, RowSpace
+from reshuffle.problem.row_space import Reduction, RowSpace, extended_space
 from reshuffle.recipe import Hyperparameters, Recipe
 from reshuffle.schemes.base import Scheme
 

@@ -11,7 +11,7 @@ from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
 from reshuffle.errors import UnsupportedError
 from reshuffle.recipe.recipe import Hyperparameters, Recipe, Schedule
-from reshuffle.recipe.step_schedule import StepSchedule
+from reshuffle.recipe.schedules import StepSchedule
 from reshuffle.schemes.base import Scheme
 
 

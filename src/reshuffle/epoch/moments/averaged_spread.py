@@ -24,7 +24,7 @@ from reshuffle._progress import track
 from reshuffle.epoch.affine.affine_map import AffineMap, Powers
 from reshuffle.epoch.affine.averaged_course import AveragedCourse
 from reshuffle.epoch.affine.outside import Inputs
-from reshuffle.epoch.second_moment.snapshots import second_moment, stationary
+from reshuffle.epoch.moments.snapshots import second_moment, stationary
 
 _STILL = 1e-15
 """Relative change in an epoch below which the next ones are not worth their time."""

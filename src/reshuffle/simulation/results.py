@@ -1,4 +1,4 @@
-"""What simulated runs report: means with their standard errors, over pairs of runs that share their noise."""
+"""Averages over simulated runs, with their standard errors."""
 
 from dataclasses import dataclass
 

@@ -5,9 +5,9 @@ import numpy as np
 from reshuffle._arrays import FloatArray
 from reshuffle.epoch.accuracy import A_SECOND
 from reshuffle.epoch.epoch import Epoch
-from reshuffle.epoch.second_moment import two_shuffled_batches
-from reshuffle.epoch.second_moment.stationary import ROUNDS, Enclosure, ModePart, positive_radius
-from reshuffle.epoch.second_moment.two_shuffled_batches import TwoShuffledBatches
+from reshuffle.epoch.moments import two_shuffled_batches
+from reshuffle.epoch.moments.stationary import ROUNDS, Enclosure, ModePart, positive_radius
+from reshuffle.epoch.moments.two_shuffled_batches import TwoShuffledBatches
 
 
 def halves(epoch: Epoch, noise: float = 0.0) -> TwoShuffledBatches:

@@ -1,4 +1,4 @@
-"""What is drawn: problems with Gaussian features and a known truth, and the features of a random hidden layer."""
+"""Drawn data: problems with Gaussian features and a known truth, and the features of a random hidden layer."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

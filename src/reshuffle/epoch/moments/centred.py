@@ -20,15 +20,15 @@ from reshuffle.epoch.affine.affine_map import average
 from reshuffle.epoch.affine.course import Course
 from reshuffle.epoch.affine.outside import Inputs
 from reshuffle.epoch.averaging.lattice import Process
-from reshuffle.epoch.second_moment.recursion import SecondMoment
-from reshuffle.epoch.second_moment.snapshots import (
+from reshuffle.epoch.moments.recursion import SecondMoment
+from reshuffle.epoch.moments.snapshots import (
     Pace,
     Snapshot,
     distance,
     one_after_the_other,
     second_moment,
 )
-from reshuffle.epoch.second_moment.stationary import fixed_point, mean_part
+from reshuffle.epoch.moments.stationary import fixed_point, mean_part
 
 
 class CentredMoment:

@@ -15,13 +15,13 @@ from reshuffle.epoch.affine.course import Course
 from reshuffle.epoch.affine.outside import Inputs
 from reshuffle.epoch.affine.visits import DrawnVisits
 from reshuffle.epoch.epoch import Epoch
-from reshuffle.epoch.second_moment.recursion import (
+from reshuffle.epoch.moments.recursion import (
     MOST_MOMENTS,
     DrawnSecondMoment,
     SecondMoment,
     SquaredMoments,
 )
-from reshuffle.epoch.second_moment.stationary import Map, ModePart, fixed_point, mean_part
+from reshuffle.epoch.moments.stationary import Map, ModePart, fixed_point, mean_part
 from reshuffle.problem.covariance import Covariance
 from reshuffle.problem.row_space import RowSpace
 
