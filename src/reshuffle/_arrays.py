@@ -403,3 +403,79 @@ def semidefinite(name: str, matrix: FloatArray) -> FloatArray:
             f"{name} must be positive semidefinite, but its smallest eigenvalue is {smallest:.6g}."
         ) from None
     return symmetric * size
+
+
+def checked_weights(value: Any, n: int) -> FloatArray:
+    """Return weights (n,), finite and positive.
+
+    >>> checked_weights([1, 0, 2], 3)
+    Traceback (most recent call last):
+    ...
+    ValueError: sample_weight must be positive, but sample_weight[1] is 0.0; drop rows that do not count.
+    """
+    weights = vector("sample_weight", value, n, "one entry per row of X")
+    if weights.min() <= 0:
+        where = int(np.argmax(weights <= 0))
+        what = "drop rows that do not count" if weights[where] == 0 else "weights are precisions"
+        raise ValueError(
+            f"sample_weight must be positive, but sample_weight[{where}] is {weights[where]}; {what}."
+        )
+    return weights
+
+
+def weighted(X: FloatArray, y: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The rows of X (n, p) and y (n,) or (n, t), multiplied by the roots of the weights."""
+    roots = np.sqrt(weights)[:, np.newaxis]
+    return X * roots, y * roots.reshape(-1, *[1] * (y.ndim - 1))
+
+
+def checked_responses(value: Any, n: int) -> FloatArray:
+    """Return y, (n,) or (n, t) with at least one column.
+
+    >>> checked_responses([[1, 2], [3, 4], [5, 6]], 3).shape
+    (3, 2)
+    >>> checked_responses(np.zeros((2, 3)), 3)
+    Traceback (most recent call last):
+    ...
+    ValueError: y must have shape (3,) or (3, outputs), one row per row of X, but its shape is (2, 3).
+    """
+    array = real_array("y", value)
+    if array.ndim != 2:
+        return vector("y", array, n, "one entry per row of X")
+    if len(array) != n or not array.shape[1]:
+        raise ValueError(
+            f"y must have shape ({n},) or ({n}, outputs), one row per row of X, but its shape is {array.shape}."
+        )
+    return array
+
+
+def checked_columns(name: str, value: Any, length: int, outputs: int | None, meaning: str) -> FloatArray:
+    """Return a vector (length,), or a column per output (length, t) if there are several."""
+    if outputs is None:
+        return vector(name, value, length, meaning)
+    array = real_array(name, value)
+    if array.shape != (length, outputs):
+        raise ValueError(
+            f"{name} must have shape ({length}, {outputs}), {meaning} and one column per output, but its shape is "
+            f"{array.shape}."
+        )
+    return array
+
+
+def checked_noise(value: Any, outputs: int | None) -> float | FloatArray:
+    """Return a number >= 0, or one per output (t,)."""
+    if outputs is None or np.ndim(any_array("noise", value)) == 0:
+        number = nonnegative("noise", value)
+        return number if outputs is None else np.full(outputs, number)
+    array = vector("noise", value, outputs, "one entry per output")
+    if array.min() < 0:
+        worst = int(array.argmin())
+        raise ValueError(f"noise must be finite numbers >= 0, but noise[{worst}] is {array[worst]}.")
+    return array
+
+
+def checked_output(value: Any, outputs: int | None) -> int:
+    """Return the number of an output; there must be several."""
+    if outputs is None:
+        raise ValueError("output(number) needs responses y of shape (n, outputs), but y is a vector (n,).")
+    return whole_number("number", value, 0, outputs - 1)

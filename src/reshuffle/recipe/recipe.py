@@ -11,7 +11,7 @@ from reshuffle._arrays import FloatArray
 from reshuffle.problem.row_space import RowSpace
 from reshuffle.recipe import averages
 from reshuffle.recipe.averages import Average
-from reshuffle.recipe.step_schedule import StepLike, Steps, StepSchedule, checked_steps
+from reshuffle.recipe.schedules import StepLike, Steps, StepSchedule, checked_steps
 
 Schedule: TypeAlias = float | Steps
 """A number, a tuple with one number per epoch, a function of the epochs done before, or a `StepSchedule`."""

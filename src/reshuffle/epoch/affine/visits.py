@@ -15,7 +15,7 @@ import numpy as np
 from reshuffle._arrays import FloatArray, IntArray
 from reshuffle._blas import few_threads
 from reshuffle._linalg import graded_svd, norms
-from reshuffle.problem.blocks import Blocks
+from reshuffle.problem.batches import Blocks
 from reshuffle.problem.row_space import RowSpace
 from reshuffle.recipe import Hyperparameters
 
