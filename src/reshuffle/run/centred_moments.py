@@ -8,8 +8,8 @@ from reshuffle._uncertainty import further_rounds
 from reshuffle.epoch.accuracy import A_SECOND, AT_ONCE, require_affordable
 from reshuffle.epoch.affine.affine_map import AffineMap
 from reshuffle.epoch.affine.outside import Inputs
-from reshuffle.epoch.affine.sampled_course import SampledCourse
 from reshuffle.epoch.affine.visits import Visits
+from reshuffle.epoch.averaging.sampling import SampledCourse
 from reshuffle.epoch.epoch import Epoch
 from reshuffle.epoch.moments import drawn as drawn_orders
 from reshuffle.epoch.moments.drawn import FEWEST_PAIRS, CentredDraws, Radius, Spread

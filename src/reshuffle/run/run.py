@@ -11,12 +11,13 @@ from numpy.typing import ArrayLike
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
 from reshuffle._uncertainty import ErrorKind
-from reshuffle.epoch import choice, shared_steps
+from reshuffle.epoch import select, step_interpolation
 from reshuffle.epoch.accuracy import Accuracy, accuracy
 from reshuffle.epoch.affine_epoch import AffineEpoch
-from reshuffle.epoch.choice import Choice, Computation
+from reshuffle.epoch.choice import second_moments
 from reshuffle.epoch.epoch import Epoch
-from reshuffle.epoch.shared_steps import Interval, StepWindow
+from reshuffle.epoch.select import Choice, Computation
+from reshuffle.epoch.step_interpolation import Interval, StepWindow
 from reshuffle.errors import UnsupportedError
 from reshuffle.problem import checked_problem, checked_start, least_squares
 from reshuffle.problem.least_squares import LeastSquares, Units
@@ -40,12 +41,10 @@ from reshuffle.run.step_search import contracting_step
 from reshuffle.run.stopping import BestEpoch
 from reshuffle.schemes import base
 from reshuffle.schemes.base import Scheme
-from reshuffle.validation import best_stop
-from reshuffle.validation.judged_run import JudgedRun
-from reshuffle.validation.leaving_out import LeavingOut
+from reshuffle.validation import criteria, cross_validation, leave_one_out
 
 
-class Run(JudgedRun):
+class Run:
     """Mini-batch gradient descent on a least-squares problem, averaged over the random orders of its visits.
 
     Made by `descend`. Nothing is trained: what is asked is computed when it is first asked for. `epochs` is a
@@ -80,9 +79,9 @@ class Run(JudgedRun):
         self._of: tuple[Run, int] | None = None
         self._in_units: dict[tuple[Units, bool], Run] = {}
         if not self._is_symmetric:
-            choice.require_stages(scheme)
+            select.require_stages(scheme)
             for (_, stage), part in zip(scheme.stages, recipe.parts, strict=False):
-                choice.require_known(stage, part, problem.n, accuracy.method)
+                select.require_known(stage, part, problem.n, accuracy.method)
 
     def __repr__(self) -> str:
         return f"Run({self.problem}, {self.scheme}, {self.recipe})"
@@ -133,7 +132,7 @@ class Run(JudgedRun):
         'exact'
         """
         if self.scheme.visits_samples and not self.problem.kept.are_all:
-            return Computation(self.mean_choice, choice.no_second_moments())
+            return Computation(self.mean_choice, second_moments.no_second_moments())
         return Computation(self.mean_choice, self.second_moment_choice(max(1, self.recipe.earliest)))
 
     @property
@@ -189,7 +188,7 @@ class Run(JudgedRun):
         if self._of is not None:
             whole, number = self._of
             return whole._affine.output(number)
-        wanted = choice.for_every_visit(self.accuracy) if self._is_symmetric else self.accuracy
+        wanted = select.for_every_visit(self.accuracy) if self._is_symmetric else self.accuracy
         engine = StagedEngine if self.scheme.has_stages else AffineEngine
         return engine(self.problem, self.scheme, self.recipe, self.start, wanted)
 
@@ -245,7 +244,7 @@ class Run(JudgedRun):
             return []
         blocks, scale = self._modes.epoch.blocks, self.problem.row_space.scale
         gentle = contracting_step(self.scheme, self.problem.n, blocks) / scale / scale
-        return shared_steps.intervals(self.problem, self.scheme, blocks, self.accuracy, steps, gentle)
+        return step_interpolation.intervals(self.problem, self.scheme, blocks, self.accuracy, steps, gentle)
 
     def from_window(self, step: float, window: StepWindow) -> "Run":
         """The same run with another constant step, whose mean map follows from those at the nodes of a window."""
@@ -343,7 +342,7 @@ class Run(JudgedRun):
     def epochs_worth_a_look(self) -> FloatArray:
         """Epochs up to where nothing moves any more, and the limit if there is one."""
         last = stopping.last_to_look_at(self.recipe, self.stability() if self.recipe.is_constant else None)
-        return best_stop.epochs_to_look_at(
+        return leave_one_out.epochs_to_search(
             self.recipe.earliest, last, self.recipe.has_limit and self.converges
         )
 
@@ -359,6 +358,12 @@ class Run(JudgedRun):
         array([ 0.   , 13.785, 19.938, 20.   ])
         """
         return self._engine.degrees_of_freedom(self.recipe.clock(epochs))
+
+    leave_one_out = leave_one_out.leave_one_out
+    cross_validate = cross_validation.cross_validate
+    mallows_cp = criteria.mallows_cp
+    generalized_cross_validation = criteria.generalized_cross_validation
+    ridge_equivalent = criteria.ridge_equivalent
 
     def on(self, problem: LeastSquares, *, budget: float | None = None) -> "Run":
         """The same scheme, steps and start on another problem with as many columns; batches are cut anew.
@@ -505,8 +510,9 @@ class Run(JudgedRun):
 
     def _least_left_out(self, centred: bool) -> BestEpoch:
         """Where leave-one-out is smallest."""
-        found = best_stop.best_stop(LeavingOut(self, centred).ask, self.epochs_worth_a_look)
-        each = [stopping.by_leave_one_out(*values) for values in found.per_output()]
+        rows = leave_one_out.RowsLeftOut(self, centred)
+        found = leave_one_out.smallest(rows.ask, self.epochs_worth_a_look)
+        each = [stopping.by_leave_one_out(*values) for values in found]
         return each[0] if self.problem.outputs is None else stacked(each)
 
     @property

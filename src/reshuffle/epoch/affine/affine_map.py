@@ -12,7 +12,7 @@ from scipy.linalg import lapack
 from reshuffle._arrays import AnyArray, BoolArray, FloatArray, IntArray
 from reshuffle._blas import few_threads
 from reshuffle.epoch.affine.visits import Visits
-from reshuffle.epoch.walks import Process
+from reshuffle.epoch.averaging.lattice import Process
 from reshuffle.problem.outputs import beside
 
 Follow: TypeAlias = Callable[[Process[FloatArray]], FloatArray]

@@ -14,7 +14,7 @@ from reshuffle.epoch.affine.averaged_visits import AveragedVisits
 from reshuffle.epoch.affine.escape import Escape
 from reshuffle.epoch.affine.stacked_maps import StackedMaps
 from reshuffle.epoch.affine.visits import DrawnVisits, GradedBlocks, MeanVisits, SubsetVisits, Visits
-from reshuffle.epoch.walks import Walk
+from reshuffle.epoch.averaging.lattice import Walk
 from reshuffle.problem.outputs import beside
 from reshuffle.problem.row_space import RowSpace
 from reshuffle.recipe import Hyperparameters, Recipe

@@ -25,7 +25,7 @@ from reshuffle._uncertainty import error_of_mean
 from reshuffle.epoch.accuracy import CALL
 from reshuffle.epoch.affine.affine_map import AffineMap
 from reshuffle.epoch.affine.outside import Inputs
-from reshuffle.epoch.affine.sampled_course import SampledCourse, follow_each
+from reshuffle.epoch.averaging.sampling import SampledCourse, follow_each
 
 _TOLERANCE = 1e-6
 """Of an argument relative to its size: what is less is not looked at. Answers from draws are known to a percent."""

@@ -14,7 +14,7 @@ from reshuffle._blas import few_threads
 from reshuffle.epoch.affine.affine_map import AffineMap, Powers, average
 from reshuffle.epoch.affine.outside import Inputs
 from reshuffle.epoch.affine.visits import Visits
-from reshuffle.epoch.walks import Process, Walk
+from reshuffle.epoch.averaging.lattice import Process, Walk
 
 
 class SecondMoment:

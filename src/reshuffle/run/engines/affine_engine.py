@@ -12,8 +12,8 @@ from reshuffle._blas import few_threads
 from reshuffle._linalg import norms
 from reshuffle.epoch.accuracy import CALL, warn_of_no_answer
 from reshuffle.epoch.affine.stacked_courses import block_length
-from reshuffle.epoch.choice import walk_flops
 from reshuffle.epoch.moments.snapshots import Readout
+from reshuffle.epoch.select import walk_flops
 from reshuffle.problem.outputs import lengths, lifted_rows, outputs_last, stacked, with_outputs
 from reshuffle.run import stopping
 from reshuffle.run.engines.affine_states import AffineStates, pairs

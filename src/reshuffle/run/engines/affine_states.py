@@ -13,20 +13,20 @@ from reshuffle import _uncertainty
 from reshuffle._arrays import FloatArray
 from reshuffle._blas import few_threads
 from reshuffle._uncertainty import ERROR_KINDS, ErrorKind
-from reshuffle.epoch import choice
+from reshuffle.epoch import select
 from reshuffle.epoch.accuracy import Accuracy
 from reshuffle.epoch.affine import stacked_courses, visits
 from reshuffle.epoch.affine.affine_map import AffineMap
 from reshuffle.epoch.affine.averaged_course import AveragedCourse
 from reshuffle.epoch.affine.averaged_visits import AveragedOutside
-from reshuffle.epoch.affine.cavity_course import CavityCourse
 from reshuffle.epoch.affine.course import Course
 from reshuffle.epoch.affine.outside import Outside
-from reshuffle.epoch.affine.sampled_course import SampledCourse
 from reshuffle.epoch.affine.stacked_courses import StackedCourses, Watch
 from reshuffle.epoch.affine.visits import GradedBlocks
-from reshuffle.epoch.choice import Choice
-from reshuffle.epoch.walks import Walk
+from reshuffle.epoch.averaging.cavity_maps import CavityCourse
+from reshuffle.epoch.averaging.lattice import Walk
+from reshuffle.epoch.averaging.sampling import SampledCourse
+from reshuffle.epoch.select import Choice
 from reshuffle.problem.batches import Blocks, split
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.outputs import of_output
@@ -106,7 +106,7 @@ class AffineStates:
     @cached_property
     def choice(self) -> Choice:
         """How the mean over orders was chosen to be taken."""
-        return choice.affine_choice(
+        return select.affine_choice(
             self.walk, self.recipe, self.blocks, self.dimension, self.accuracy,
             lambda: self._cavity_course(None).missed, lambda: self._grows,
         )  # fmt: skip
@@ -199,7 +199,7 @@ class AffineStates:
             return [
                 SampledCourse(
                     self.scheme, n, self.blocks, self.space, self.recipe, truth,
-                    accuracy=choice.asked_of_draws(self.choice, self.accuracy, lambda: self._grows),
+                    accuracy=select.asked_of_draws(self.choice, self.accuracy, lambda: self._grows),
                     kept=self._maps("drawn", truth), left_out=self._replica,
                 )
             ]  # fmt: skip

@@ -9,12 +9,12 @@ import numpy as np
 
 from reshuffle import _uncertainty
 from reshuffle._arrays import FloatArray
-from reshuffle.epoch import choice
 from reshuffle.epoch.affine.course import Course
 from reshuffle.epoch.affine.outside import Outside
 from reshuffle.epoch.affine.staged_course import StagedCourse, StagedOutside, chosen, through_stages
 from reshuffle.epoch.affine.visits import GradedBlocks
-from reshuffle.epoch.choice import Choice
+from reshuffle.epoch.choice import second_moments
+from reshuffle.epoch.select import Choice
 from reshuffle.errors import UnsupportedError
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.row_space import RowSpace
@@ -86,7 +86,7 @@ class StagedEngine(AffineEngine):
     @cached_property
     def choice(self) -> Choice:
         """How the mean over orders was chosen to be taken, in the stage where it is known worst."""
-        return choice.least_known([stage.choice for stage in self.stages])
+        return second_moments.least_known([stage.choice for stage in self.stages])
 
     def parts(self, when: FloatArray) -> list[tuple[AffineEngine, FloatArray]]:
         """The stages that lead to ascending epochs, and those of each."""

@@ -10,8 +10,8 @@ from typing import Protocol
 import numpy as np
 
 from reshuffle._arrays import FloatArray
-from reshuffle.epoch import low_degrees
-from reshuffle.epoch.low_degrees import Whitened
+from reshuffle.epoch.averaging import low_degrees
+from reshuffle.epoch.averaging.low_degrees import Whitened
 
 
 class Part(Protocol):

@@ -17,8 +17,8 @@ from reshuffle._linalg import root_mean_square
 from reshuffle._progress import track
 from reshuffle._uncertainty import error_of_mean, further_rounds, number_of_groups
 from reshuffle.epoch.accuracy import A_SECOND, AT_ONCE, CALL, require_affordable
-from reshuffle.epoch.control_variates import Control
-from reshuffle.epoch.low_degrees import Whitened
+from reshuffle.epoch.averaging.control_variates import Control
+from reshuffle.epoch.averaging.low_degrees import Whitened
 
 _FIRST_ROUNDS = 8
 _STACKED_ENTRIES = 1 << 17

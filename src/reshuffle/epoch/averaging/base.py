@@ -8,11 +8,10 @@ import numpy as np
 
 from reshuffle._arrays import FloatArray
 from reshuffle._linalg import thin_qr
-from reshuffle.epoch import lattice, low_degrees, series, whitened_maps
-from reshuffle.epoch.cavity import visiting
-from reshuffle.epoch.control_variates import Control, LinearPart, LowDegrees
-from reshuffle.epoch.draws import DrawOrder, Order
-from reshuffle.epoch.low_degrees import Whitened
+from reshuffle.epoch.averaging import cavity, lattice, low_degrees, series, whitened_maps
+from reshuffle.epoch.averaging.control_variates import Control, LinearPart, LowDegrees
+from reshuffle.epoch.averaging.draws import DrawOrder, Order
+from reshuffle.epoch.averaging.low_degrees import Whitened
 from reshuffle.epoch.mean_map import MeanMap
 from reshuffle.errors import BudgetError
 from reshuffle.problem.batches import Blocks
@@ -180,7 +179,7 @@ def _shuffled_samples(scheme: Scheme, n: int, blocks: Blocks, step: float) -> Ta
         draw=lambda whitened: _sample_orders(scheme, n, len(blocks.rows) // blocks.batches),
         control=lambda whitened: LinearPart(whitened, sizes / divisors),
         shares=sizes / divisors,
-        has_cavity=visiting.are_alike(sizes / divisors),
+        has_cavity=cavity.are_alike(sizes / divisors),
     )
     if scheme.rows_per_unit > 1:
         most = _MOST_GROUP_BATCHES

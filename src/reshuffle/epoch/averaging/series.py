@@ -20,7 +20,7 @@ import numpy as np
 
 from reshuffle._arrays import FloatArray
 from reshuffle.epoch.accuracy import CALL
-from reshuffle.epoch.low_degrees import Whitened
+from reshuffle.epoch.averaging.low_degrees import Whitened
 
 _MOST_TERMS = 170
 """Coefficients of a generating function that are ever needed: 1/170! is the end of the range of numbers."""

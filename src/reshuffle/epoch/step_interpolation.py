@@ -13,10 +13,10 @@ from numpy.polynomial import chebyshev
 from reshuffle._arrays import FloatArray
 from reshuffle._blas import few_threads
 from reshuffle._linalg import chebyshev_transform
-from reshuffle.epoch import choice
+from reshuffle.epoch import select
 from reshuffle.epoch.accuracy import Accuracy
+from reshuffle.epoch.averaging.base import task
 from reshuffle.epoch.mean_map import MeanMap, products
-from reshuffle.epoch.symmetric_means import task
 from reshuffle.problem.batches import Blocks
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.schemes.base import Scheme
@@ -131,7 +131,7 @@ def intervals(
         there on they grow like a power of the step, and one interval would lose the digits of its small steps.
     """
     at_one = task(scheme, problem.n, blocks, 1.0)
-    if not (np.isfinite(gentle) and choice.averages_all_orders(at_one, accuracy)):
+    if not (np.isfinite(gentle) and select.averages_all_orders(at_one, accuracy)):
         return []
     found = []
     remaining = sorted({step for step in steps if _SMALLEST * gentle < step < _LARGEST * gentle})

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle.epoch import shared_steps
+from reshuffle.epoch import step_interpolation
 
 PROBLEM = rs.gaussian(16, 9, noise=0.5, seed=4)
 SCHEME = rs.RandomReshuffling(4)
@@ -19,8 +19,8 @@ def window():
     run = rs.descend(PROBLEM, SCHEME, step=STEPS[0])
     (interval,) = run.step_intervals(STEPS)
     blocks = run.epoch.blocks
-    nodes = [shared_steps.node_mean(PROBLEM, SCHEME, blocks, float(step)) for step in interval.nodes]
-    return shared_steps.window(blocks, interval, nodes)
+    nodes = [step_interpolation.node_mean(PROBLEM, SCHEME, blocks, float(step)) for step in interval.nodes]
+    return step_interpolation.window(blocks, interval, nodes)
 
 
 @pytest.mark.parametrize("step", [STEPS[0], STEPS[15], STEPS[-1]])

@@ -7,13 +7,12 @@ import scipy.linalg
 
 from reshuffle._arrays import FloatArray
 from reshuffle._linalg import root_mean_square
-from reshuffle.epoch import draws, series
 from reshuffle.epoch.accuracy import Accuracy
-from reshuffle.epoch.cavity import equation, first_order, neglected
-from reshuffle.epoch.cavity.visiting import Visiting
-from reshuffle.epoch.control_variates import Control
-from reshuffle.epoch.draws import DrawOrder
-from reshuffle.epoch.low_degrees import Whitened
+from reshuffle.epoch.averaging import cavity, cavity_maps, draws, first_order, series
+from reshuffle.epoch.averaging.cavity import Visiting
+from reshuffle.epoch.averaging.control_variates import Control
+from reshuffle.epoch.averaging.draws import DrawOrder
+from reshuffle.epoch.averaging.low_degrees import Whitened
 from reshuffle.epoch.mean_map import MeanMap
 
 
@@ -106,7 +105,7 @@ def by_cavity(whitened: Whitened, shares: FloatArray, rtol: float, spares: bool)
     first = first_order.solve(visiting, tolerance)
     if first is not None and not (first.suffices or spares):
         first = None
-    found = equation.solve(visiting, tolerance) if first is None else first
+    found = cavity.solve(visiting, tolerance) if first is None else first
     if found is None:
         return None
 
@@ -119,8 +118,8 @@ def by_cavity(whitened: Whitened, shares: FloatArray, rtol: float, spares: bool)
         inner, left_out = kernel(whitened, found.entries.T), tolerance
     else:
         inner, left_out = first.kernel, tolerance + first.left_out
-    off = neglected.neglected(visiting, found.entries, left_out)
-    return cavity_map(whitened, (inner, found.entries), off, lambda: neglected.put_off(off), modifier)
+    off = cavity_maps.neglected(visiting, found.entries, left_out)
+    return cavity_map(whitened, (inner, found.entries), off, lambda: cavity_maps.put_off(off), modifier)
 
 
 def cavity_map(
@@ -132,7 +131,7 @@ def cavity_map(
 ) -> MeanMap:
     """The map of a kernel (k, k) and entries (n, k) that may be off by `off`, and of what these may be instead."""
     inner, entries = known
-    errors = neglected.shares(whitened.orthonormal, entries, off)
+    errors = cavity_maps.shares(whitened.orthonormal, entries, off)
 
     def made(
         inner: FloatArray, entries: FloatArray, replicas: Callable[[], tuple[MeanMap, ...]] = tuple
