@@ -13,9 +13,10 @@ from numpy.typing import ArrayLike
 
 from reshuffle import _arrays
 from reshuffle._arrays import AnyArray, FloatArray, IntArray, checked_responses, checked_weights, weighted
-from reshuffle.problem.batches import BatchFactors, KeptRows
+from reshuffle.problem.batches import BatchFactors
 from reshuffle.problem.covariance import CovarianceLike
 from reshuffle.problem.least_squares import LeastSquares
+from reshuffle.problem.row_space import KeptRows
 
 _FORMAT = "reshuffle accumulator 1"
 _NAMES = ("format", "batches", "weighted", "X", "y", "counts", "offsets", "sizes")
@@ -266,7 +267,7 @@ class Accumulator:
             except ValueError as difference:
                 raise ValueError(f"other must be of the same problem: in it, {difference}") from None
         # Its own rows may be among those that wait, where it is merged with itself.
-        self._factors.merge_kept(other._factors.kept())
+        self._factors.merge(other._factors.kept())
         return self
 
     def save(self, path: "str | PathLike[str]") -> None:
@@ -282,7 +283,7 @@ class Accumulator:
             made._is_weighted = is_weighted
             outputs = None if kept.y.ndim == 1 else kept.y.shape[1]
             made._factors = BatchFactors(batches, kept.X.shape[1], outputs)
-            made._factors.merge_kept(kept)
+            made._factors.merge(kept)
         return made
 
     def _kept(self) -> KeptRows:

@@ -13,8 +13,9 @@ from numpy.typing import ArrayLike
 
 from reshuffle._arrays import FloatArray, IntArray
 from reshuffle.errors import UnsupportedError
-from reshuffle.problem.batches import KeptRows, RowGroups
+from reshuffle.problem.batches import RowGroups
 from reshuffle.problem.least_squares import LeastSquares
+from reshuffle.problem.row_space import KeptRows
 from reshuffle.schemes.partition import Batches, KeptBatches, Partition
 
 

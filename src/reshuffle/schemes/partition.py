@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray, IntArray
 from reshuffle.errors import UnsupportedError
-from reshuffle.problem.batches import KeptRows, RowGroups
+from reshuffle.problem.batches import RowGroups
+from reshuffle.problem.row_space import KeptRows
 
 Batches: TypeAlias = int | Iterable[ArrayLike] | None
 """B, or the rows of each batch."""

@@ -9,7 +9,8 @@ import numpy as np
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray, IntArray
 from reshuffle.errors import UnsupportedError
-from reshuffle.problem.batches import KeptRows, RowGroups
+from reshuffle.problem.batches import RowGroups
+from reshuffle.problem.row_space import KeptRows
 from reshuffle.schemes.base import Scheme, Shuffle, Unit, Visit, permutations, rows_of
 from reshuffle.schemes.fixed_batches import Cyclic, FullBatch, RandomReshuffling
 from reshuffle.schemes.partition import Batches

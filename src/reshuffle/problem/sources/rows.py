@@ -16,7 +16,8 @@ from reshuffle import _arrays
 from reshuffle._arrays import AnyArray, BoolArray, FloatArray, weighted
 from reshuffle._progress import track
 from reshuffle.errors import BudgetError
-from reshuffle.problem.batches import BatchFactors, KeptRows, RowGroups
+from reshuffle.problem.batches import BatchFactors, RowGroups
+from reshuffle.problem.row_space import KeptRows
 
 CHUNK = 1 << 21
 """Entries that are read at a time."""
@@ -389,7 +390,7 @@ class Stream:
     def _together(self) -> BatchFactors:
         """All rows in one group, from what is known of several: that takes no pass."""
         made = BatchFactors(1, self.p, self.outputs)
-        made.merge_together(next(reversed(self._known.values())))
+        made.merge(next(reversed(self._known.values())), together=True)
         return made
 
     def factors(self, groups: RowGroups) -> BatchFactors:
