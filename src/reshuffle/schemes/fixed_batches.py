@@ -65,7 +65,14 @@ class FixedOrder(Scheme):
         normalize: str = "own",
     ):
         super().__init__(batches, batch_size=batch_size, drop_last=drop_last, normalize=normalize)
-        self._order = None if order is None else _numbers(order)
+        self._order: IntArray | None = None
+        if order is not None:
+            numbers = _arrays.any_array("order", order)
+            if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
+                raise ValueError(
+                    f"order must be a one-dimensional sequence of the numbers of the batches, but it is {order!r}."
+                )
+            self._order = numbers.astype(np.int64)
         if self._order is not None and self.batches is not None:
             self._require_fit(self.batches)
 
@@ -75,7 +82,7 @@ class FixedOrder(Scheme):
 
     @property
     def settings(self) -> tuple[object, ...]:
-        """What tells this scheme from others of its kind."""
+        """Equal for equal schemes of this kind alone."""
         return (*super().settings, None if self._order is None else tuple(self._order.tolist()))
 
     def order(self, n: int) -> IntArray:
@@ -89,7 +96,7 @@ class FixedOrder(Scheme):
         return steps
 
     def with_batch_size(self, batch_size: int) -> Self:
-        """The same with batches of another size, unless their order was given."""
+        """The scheme with batches of another size, unless their order was given."""
         if self._order is not None:
             raise self._no_counterpart("batches in an order that was given")
         return super().with_batch_size(batch_size)
@@ -102,18 +109,9 @@ class FixedOrder(Scheme):
             )
 
     def divisors(self, n: int) -> FloatArray:
-        """What the gradients of each batch are divided by, once the order is known to fit."""
+        """The divisors of the gradients of each batch, once the order is known to fit."""
         self.steps(n)
         return super().divisors(n)
-
-
-def _numbers(order: OrderLike) -> IntArray:
-    numbers = _arrays.any_array("order", order)
-    if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
-        raise ValueError(
-            f"order must be a one-dimensional sequence of the numbers of the batches, but it is {order!r}."
-        )
-    return numbers.astype(np.int64)
 
 
 class Cyclic(FixedOrder):
@@ -142,7 +140,7 @@ class Cyclic(FixedOrder):
         return made
 
     def draw(self, n: int, rng: np.random.Generator, runs: int) -> Iterator[IntArray]:
-        """The same for all runs and epochs."""
+        """One order for all runs and epochs."""
         return repeat(np.tile(self.order(n), (runs, 1)))
 
 
@@ -229,11 +227,11 @@ class ShuffleOnce(FixedOrder):
 
     @property
     def settings(self) -> tuple[object, ...]:
-        """What tells this scheme from others of its kind."""
+        """Equal for equal schemes of this kind alone."""
         return (*super().settings, self.draws, self._sample_seed)
 
     def samples_courses(self, n: int) -> bool:
-        """Whether the orders are too many to follow them all, or a sample was asked for."""
+        """True if the orders are too many to follow them all, or a sample was asked for."""
         if self._order is not None:
             return False
         return self.draws is not None or factorial(self.steps(n)) > _MOST_ENUMERATED

@@ -1,8 +1,6 @@
 """Schemes whose batches are drawn: shuffled samples or groups, cut into batches, and draws for every step."""
 
-import copy
 from collections.abc import Iterator
-from typing import Self
 
 import numpy as np
 
@@ -39,22 +37,19 @@ class SampleReshuffling(Scheme):
     unit = Unit.SAMPLE
     takes_members = False
 
-    def on_kept(self, kept: KeptRows) -> Self:
-        """Refused: which rows meet in a batch is drawn anew in every epoch."""
-        raise UnsupportedError(
-            f"{self!r} cuts single rows into batches anew in every epoch, but of these {kept.n} rows only the "
-            "statistics of each batch are kept; try RandomReshuffling with the batches that were filled, or give "
-            "LeastSquares the source of the rows."
-        )
-
     def groups(self, n: int) -> RowGroups:
         """No two rows are always visited together; what is known of all of them comes first."""
         self.sizes(n)
         return RowGroups.whole(n)
 
-    def on_groups(self, kept: KeptRows, first_rows: IntArray) -> Self:
-        """The same scheme: its samples are read anew, in chunks."""
-        return copy.copy(self)._meeting(self, kept)
+    def _visit_kept(self, kept: KeptRows, first_rows: IntArray | None) -> None:
+        # Samples are read anew, in chunks, where there is a source; which rows meet is drawn in every epoch.
+        if first_rows is None:
+            raise UnsupportedError(
+                f"{self!r} cuts single rows into batches anew in every epoch, but of these {kept.n} rows only the "
+                "statistics of each batch are kept; try RandomReshuffling with the batches that were filled, or "
+                "give LeastSquares the source of the rows."
+            )
 
     def partition(self, n: int) -> list[IntArray]:
         """Single rows: no two are always visited together."""
@@ -139,7 +134,7 @@ class GroupReshuffling(Scheme):
 
     @property
     def settings(self) -> tuple[object, ...]:
-        """What tells this scheme from others of its kind."""
+        """Equal for equal schemes of this kind alone."""
         return (*super().settings, self.rows_per_unit)
 
     def _samples(self, n: int) -> int:
@@ -147,8 +142,7 @@ class GroupReshuffling(Scheme):
             raise ValueError(f"rows must divide the number of rows, {n}, but it is {self.rows_per_unit}.")
         return n // self.rows_per_unit
 
-    def on_kept(self, kept: KeptRows) -> Self:
-        """Refused: which rows meet in a batch is drawn anew in every epoch."""
+    def _visit_kept(self, kept: KeptRows, first_rows: IntArray | None) -> None:
         raise self._not_kept(kept.n)
 
     def groups(self, n: int) -> RowGroups:
@@ -166,11 +160,11 @@ class GroupReshuffling(Scheme):
         return len(self._partition.sizes(self._samples(n)))
 
     def sizes(self, n: int) -> IntArray:
-        """How many rows each step takes, (steps,)."""
+        """The rows of each step, (steps,)."""
         return self._partition.sizes(self._samples(n)) * self.rows_per_unit
 
     def step_divisors(self, n: int) -> FloatArray:
-        """What the sum of the gradients of the rows of each step is divided by, (steps,)."""
+        """The divisors of the sum of the gradients of the rows of each step, (steps,)."""
         return self._partition.divisors(self._samples(n)) * self.rows_per_unit
 
     def partition(self, n: int) -> list[IntArray]:
@@ -218,19 +212,13 @@ class DrawnSamples(Scheme):
 
         self._kept: int | None = None
 
-    def on_kept(self, kept: KeptRows) -> Self:
-        """The same scheme, whose mean step needs no more than all rows together."""
-        made = copy.copy(self)
-        made._kept = len(kept.X)
-        return made._meeting(self, kept)
+    def _visit_kept(self, kept: KeptRows, first_rows: IntArray | None) -> None:
+        # The mean step needs no more than all rows together.
+        self._kept = len(kept.X)
 
     def groups(self, n: int) -> RowGroups:
         """All rows are alike."""
         return RowGroups.whole(n)
-
-    def on_groups(self, kept: KeptRows, first_rows: IntArray) -> Self:
-        """The same scheme, whose mean step needs no more than all rows together."""
-        return self.on_kept(kept)
 
     def partition(self, n: int) -> list[IntArray]:
         """All rows are alike: one part."""
@@ -265,7 +253,7 @@ class SampleWithReplacement(DrawnSamples):
             yield np.concatenate(drawn, axis=1)
 
     def equivalent(self, n: int) -> Scheme:
-        """Of a single row nothing is random."""
+        """The full batch, if there is a single row: nothing is random then."""
         return FullBatch() if n == 1 else self
 
 
