@@ -52,7 +52,7 @@ class Average(ABC):
 
     @abstractmethod
     def divisor(self, epochs: float, steps: int) -> float:
-        """The divisor of a after so many epochs of so many visits each."""
+        """The divisor of a after `epochs` epochs of `steps` visits each."""
 
 
 @dataclass(frozen=True)
@@ -94,16 +94,13 @@ class EMA(Average):
 
     @property
     def kept(self) -> float:
-        """The decay."""
         return self.decay
 
     @property
     def taken(self) -> float:
-        """1 - decay."""
         return 1 - self.decay
 
     def divisor(self, epochs: float, steps: int) -> float:
-        """Nothing is divided: the weights add up to one, whatever `epochs` and `steps`."""
         return 1.0
 
 
@@ -139,9 +136,7 @@ class TailAverage(Average):
 
     @property
     def earliest(self) -> int:
-        """The epoch after the last one that is left out."""
         return self.start + 1
 
     def divisor(self, epochs: float, steps: int) -> float:
-        """The number of iterates added up after `epochs` epochs of `steps` visits."""
         return (epochs - self.start) * self.updates(steps)

@@ -85,16 +85,13 @@ class PerVisit(StepSchedule):
 
     @property
     def per(self) -> str:
-        """Visits."""
         return "visit"
 
     @property
     def length(self) -> float:
-        """The number of visits that are known."""
         return float(len(self.steps)) if isinstance(self.steps, tuple) else math.inf
 
     def __call__(self, count: int) -> Any:
-        """The step of the visit after `count` others, as it was given."""
         known = cast(Steps, self.steps)
         return known[count] if isinstance(known, tuple) else known(count)
 
@@ -208,7 +205,6 @@ class StepDecay(ReadySchedule):
     factor: Factor = 0.1
 
     def __call__(self, count: int) -> float:
-        """The step after `count` others."""
         return float(self.step * self.factor ** (count // self.every))
 
 
@@ -232,7 +228,6 @@ class ExponentialDecay(ReadySchedule):
     factor: Factor
 
     def __call__(self, count: int) -> float:
-        """The step after `count` others."""
         return float(self.step * self.factor**count)
 
 
@@ -259,7 +254,6 @@ class CosineAnnealing(ReadySchedule):
     end: Step = 0.0
 
     def __call__(self, count: int) -> float:
-        """The step after `count` others."""
         # The angle of a whole number of turns less: its cosine is as exact after a million steps.
         angle = math.pi * (count % (2 * self.until)) / self.until
         return self.end + (self.step - self.end) * (1 + math.cos(angle)) / 2
@@ -288,7 +282,6 @@ class ConstantWarmup(ReadySchedule):
     factor: Share = 1 / 3
 
     def __call__(self, count: int) -> float:
-        """The step after `count` others."""
         return self.step * self.factor if count < self.until else self.step
 
 
@@ -316,7 +309,6 @@ class LinearWarmup(ReadySchedule):
     end: Share = 1.0
 
     def __call__(self, count: int) -> float:
-        """The step after `count` others."""
         return self.step * _between(self.start, self.end, min(count, self.until) / self.until, "linear")
 
 
@@ -361,7 +353,6 @@ class WarmupStableDecay(ReadySchedule):
             )
 
     def __call__(self, count: int) -> float:
-        """The step after `count` others."""
         if count < self.warmup:
             return self.step * _between(self.start, 1.0, count / self.warmup, "linear")
         done = min(count, self.total) - (self.total - self.decay)
@@ -411,11 +402,9 @@ class OneCycle(ReadySchedule):
 
     @property
     def length(self) -> float:
-        """All steps of the cycle."""
         return float(self.total)
 
     def __call__(self, count: int) -> float:
-        """The step after `count` others."""
         low, top, last = self.peak / self.divisor, self.warmup * self.total - 1, self.total - 1.0
         phases = [(0.0, top, low, self.peak), (top, last, self.peak, low / self.final_divisor)]
         if self.three_phase:
@@ -471,15 +460,12 @@ class Joined(StepSchedule):
 
     @property
     def per(self) -> str:
-        """That of its parts."""
         return self.schedules[0].per
 
     @property
     def length(self) -> float:
-        """That of the last one, from when it begins."""
         return (self.at[-1] if self.at else 0) + self.schedules[-1].length
 
     def __call__(self, count: int) -> float:
-        """The step after `count` others."""
         number = sum(count >= start for start in self.at)
         return self.schedules[number](count - (self.at[number - 1] if number else 0))

@@ -226,18 +226,14 @@ class KeptBatches(Partition):
 
     @property
     def settings(self) -> tuple[object, ...]:
-        """Equal for equal partitions alone."""
         return *self.origin.settings, tuple(self._counts.tolist())
 
     @property
     def is_explicit(self) -> bool:
-        """True: no other way to cut the rows is known."""
         return True
 
     def members(self, n: int) -> list[IntArray]:
-        """The kept rows that represent each batch."""
         return list(self._members)
 
     def sizes(self, n: int) -> IntArray:
-        """The rows of each batch in the data, (B,)."""
         return self._counts

@@ -38,7 +38,6 @@ class SampleReshuffling(Scheme):
     takes_members = False
 
     def groups(self, n: int) -> RowGroups:
-        """No two rows are always visited together; what is known of all of them comes first."""
         self.sizes(n)
         return RowGroups.whole(n)
 
@@ -52,21 +51,17 @@ class SampleReshuffling(Scheme):
             )
 
     def partition(self, n: int) -> list[IntArray]:
-        """Single rows: no two are always visited together."""
         self.sizes(n)
         return list(np.arange(n, dtype=np.int64)[:, np.newaxis])
 
     def divisors(self, n: int) -> FloatArray:
-        """One: a sample stands for itself."""
         return np.ones(n)
 
     def draw(self, n: int, rng: np.random.Generator, runs: int) -> Iterator[IntArray]:
-        """Independent uniformly random permutations of the samples."""
         while True:
             yield permutations(rng, runs, n)
 
     def equivalent(self, n: int) -> Scheme:
-        """All rows in one batch are the full batch; one row per batch, those batches in random order."""
         return as_batches(self, n, alone=self.steps(n) == n)
 
 
@@ -134,7 +129,6 @@ class GroupReshuffling(Scheme):
 
     @property
     def settings(self) -> tuple[object, ...]:
-        """Equal for equal schemes of this kind alone."""
         return (*super().settings, self.rows_per_unit)
 
     def _samples(self, n: int) -> int:
@@ -146,7 +140,6 @@ class GroupReshuffling(Scheme):
         raise self._not_kept(kept.n)
 
     def groups(self, n: int) -> RowGroups:
-        """Refused: groups that are drawn anew are not read in chunks."""
         raise self._not_kept(n)
 
     def _not_kept(self, n: int) -> UnsupportedError:
@@ -156,28 +149,22 @@ class GroupReshuffling(Scheme):
         )
 
     def steps(self, n: int) -> int:
-        """The number of steps per epoch over n rows."""
         return len(self._partition.sizes(self._samples(n)))
 
     def sizes(self, n: int) -> IntArray:
-        """The rows of each step, (steps,)."""
         return self._partition.sizes(self._samples(n)) * self.rows_per_unit
 
     def step_divisors(self, n: int) -> FloatArray:
-        """The divisors of the sum of the gradients of the rows of each step, (steps,)."""
         return self._partition.divisors(self._samples(n)) * self.rows_per_unit
 
     def partition(self, n: int) -> list[IntArray]:
-        """The rows of each sample, which are always visited together."""
         self.sizes(n)
         return list(np.arange(n, dtype=np.int64).reshape(-1, self.rows_per_unit))
 
     def divisors(self, n: int) -> FloatArray:
-        """One: a sample stands for itself."""
         return np.ones(self._samples(n))
 
     def draw(self, n: int, rng: np.random.Generator, runs: int) -> Iterator[IntArray]:
-        """Independent uniformly random permutations of the samples."""
         while True:
             yield permutations(rng, runs, self._samples(n))
 
@@ -185,7 +172,6 @@ class GroupReshuffling(Scheme):
         return super()._sample_visits(n, rows_of(order, self.rows_per_unit))
 
     def equivalent(self, n: int) -> Scheme:
-        """All rows in one batch are the full batch; a few samples, one per batch, those batches in random order."""
         # Of more there is no exact mean over orders, but the cavity equation.
         return as_batches(self, n, alone=self.steps(n) == self._samples(n) <= _FEW)
 
@@ -217,15 +203,12 @@ class DrawnSamples(Scheme):
         self._kept = len(kept.X)
 
     def groups(self, n: int) -> RowGroups:
-        """All rows are alike."""
         return RowGroups.whole(n)
 
     def partition(self, n: int) -> list[IntArray]:
-        """All rows are alike: one part."""
         return [np.arange(n if self._kept is None else self._kept, dtype=np.int64)]
 
     def divisors(self, n: int) -> FloatArray:
-        """The mean over all rows."""
         return np.array([float(n)])
 
 
@@ -247,13 +230,11 @@ class SampleWithReplacement(DrawnSamples):
     """
 
     def draw(self, n: int, rng: np.random.Generator, runs: int) -> Iterator[IntArray]:
-        """The samples of all steps, one after the other."""
         while True:
             drawn = [rng.integers(n, size=(runs, int(size))) for size in self.sizes(n)]
             yield np.concatenate(drawn, axis=1)
 
     def equivalent(self, n: int) -> Scheme:
-        """The full batch, if there is a single row: nothing is random then."""
         return FullBatch() if n == 1 else self
 
 
@@ -275,12 +256,10 @@ class WithReplacement(Scheme):
     shuffle = Shuffle.EVERY_STEP
 
     def draw(self, n: int, rng: np.random.Generator, runs: int) -> Iterator[IntArray]:
-        """Independent uniformly random batches."""
         while True:
             yield rng.integers(self.steps(n), size=(runs, self.steps(n)))
 
     def equivalent(self, n: int) -> Scheme:
-        """Single rows drawn one by one are SampleWithReplacement(batch_size=1); of one batch nothing is random."""
         if self.steps(n) == 1:
             return Cyclic.along(self._partition, np.arange(1))
         covers = self.met is None and len(self.divisors(n)) == n
@@ -308,16 +287,13 @@ class SampleSubsets(DrawnSamples):
     """
 
     def variance_shares(self, n: int) -> FloatArray:
-        """(n - m) / ((n - 1) m) for each step."""
         sizes = self.sizes(n)
         return np.asarray((n - sizes) / (max(n - 1, 1) * sizes))
 
     def draw(self, n: int, rng: np.random.Generator, runs: int) -> Iterator[IntArray]:
-        """The subsets of all steps, one after the other."""
         while True:
             drawn = [permutations(rng, runs, n)[:, :size] for size in self.sizes(n)]
             yield np.concatenate(drawn, axis=1)
 
     def equivalent(self, n: int) -> Scheme:
-        """One step of all rows is the full batch."""
         return FullBatch() if self.sizes(n).tolist() == [n] else self

@@ -52,62 +52,49 @@ class Stages(Scheme):
 
     @property
     def stages(self) -> tuple[tuple[float, Scheme], ...]:
-        """Pairs of epochs and scheme, one after the other; the last may have infinitely many epochs."""
         return self._stages
 
     @property
     def is_random(self) -> bool:
-        """True if runs differ in any stage."""
         return any(scheme.is_random for _, scheme in self._stages)
 
     @property
     def batches(self) -> int | None:
-        """None: every stage has its own."""
         return None
 
     @property
     def visits_samples(self) -> bool:
-        """True if single rows matter in any stage."""
         return any(scheme.visits_samples for _, scheme in self._stages)
 
     def groups(self, n: int) -> RowGroups:
-        """Rows that are together in all stages."""
         return reduce(RowGroups.refined, (scheme.groups(n) for _, scheme in self._stages))
 
     def _visit_kept(self, kept: KeptRows, first_rows: IntArray | None) -> None:
         self._stages = tuple((length, scheme.on_kept(kept, first_rows)) for length, scheme in self._stages)
 
     def steps(self, n: int) -> int:
-        """The largest number of steps per epoch over n rows, of all stages."""
         return max(scheme.steps(n) for _, scheme in self._stages)
 
     def sizes(self, n: int) -> IntArray:
-        """Every stage has its own."""
         raise self._unknown("the rows of each step")
 
     def step_divisors(self, n: int) -> FloatArray:
-        """Every stage has its own."""
         raise self._unknown("the divisor of each step")
 
     def with_batch_size(self, batch_size: int) -> Self:
-        """Refused: every stage has its own."""
         raise self._no_counterpart("stages")
 
     def partition(self, n: int) -> list[IntArray]:
-        """Single rows, all that any stage visits: no two need be visited together in all stages."""
         last = max(int(max(rows.max() for rows in scheme.partition(n))) for _, scheme in self._stages)
         return list(np.arange(last + 1, dtype=np.int64)[:, np.newaxis])
 
     def divisors(self, n: int) -> FloatArray:
-        """One: a row stands for itself."""
         return np.ones(len(self.partition(n)))
 
     def draw(self, n: int, rng: np.random.Generator, runs: int) -> Iterator[IntArray]:
-        """Refused: every stage has units of its own, and `visits` draws them."""
         raise self._unknown("one kind of order")
 
     def visits(self, n: int, rng: np.random.Generator, runs: int) -> Iterator[Iterator[Visit]]:
-        """The visits of every epoch, as its stage has them."""
         for length, scheme in self._stages:
             drawn = scheme.visits(n, rng, runs)
             yield from drawn if math.isinf(length) else islice(drawn, int(length))
@@ -117,7 +104,6 @@ class Stages(Scheme):
 
     @property
     def settings(self) -> tuple[object, ...]:
-        """Equal for equal stages alone."""
         return self._stages
 
     def __repr__(self) -> str:

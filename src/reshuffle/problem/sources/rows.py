@@ -59,7 +59,6 @@ class ArrayRows(RowSource):
         self.columns = None if self.array.ndim == 1 else self.array.shape[1]
 
     def chunks(self) -> Iterator[AnyArray]:
-        """Views of the array, each until the next is asked for."""
         for start in range(0, self.rows, self.height):
             yield self.array[start : start + self.height]
             _let_go(self.array)
@@ -181,7 +180,6 @@ class ArrayFiles(RowSource):
         return mapped
 
     def chunks(self) -> Iterator[AnyArray]:
-        """The rows file by file."""
         for path in self._paths:
             yield from ArrayRows(self._mapped(path)).chunks()
 
@@ -233,7 +231,6 @@ class TableRows(RowSource):
         self.rows, self.columns = int(dataset.count_rows()), len(self.names)
 
     def chunks(self) -> Iterator[AnyArray]:
-        """The rows in the order of the files; missing values are nan."""
         scanner = self._dataset.scanner(
             columns=self.names, batch_size=self.height, batch_readahead=_AHEAD, fragment_readahead=_AHEAD
         )
