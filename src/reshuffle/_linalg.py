@@ -138,7 +138,7 @@ def triangularized(matrix: FloatArray, others: FloatArray) -> tuple[FloatArray, 
     if product.size:
         _, work, _ = lapack.dormqr("L", "T", reflectors, tau, product, -1)
         product, _, _ = lapack.dormqr("L", "T", reflectors, tau, product, int(work[0]))
-    return upper, product
+    return np.asarray(upper, dtype=np.float64), product
 
 
 def graded_svd(matrix: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:

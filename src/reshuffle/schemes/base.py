@@ -125,7 +125,7 @@ class Scheme(ABC):
         return self._partition.groups(n)
 
     def on_kept(self, kept: KeptRows, first_rows: IntArray | None = None) -> Self:
-        """The scheme on compressed rows `kept`: of batches, or of groups, of which `first_rows` holds a row each."""
+        """The scheme on compressed rows `kept`: of batches, or of groups that begin at `first_rows`."""
         made = copy.copy(self)
         made._visit_kept(kept, first_rows)
         made.origin, made.met = self, kept
