@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle.epoch import choice, mean_map
-from reshuffle.epoch.affine import course
+from reshuffle.epoch import choice, course, mean_map
 from reshuffle.problem import row_space
 
 SCHEMES = {

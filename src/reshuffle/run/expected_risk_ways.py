@@ -5,9 +5,9 @@ import numpy as np
 from reshuffle._core import FloatArray, confidence
 from reshuffle.epoch import choice
 from reshuffle.epoch.accuracy import A_SECOND, CALL, duration, warn_of_no_answer
-from reshuffle.epoch.affine.averaged_course import AveragedCourse
 from reshuffle.epoch.affine.outside import Inputs
 from reshuffle.epoch.choice import Choice, SecondMomentTask
+from reshuffle.epoch.course import AveragedCourse
 from reshuffle.epoch.epoch import Epoch
 from reshuffle.epoch.second_moment import averaged_spread, snapshots
 from reshuffle.epoch.second_moment.reshuffled import ReshuffledMoment

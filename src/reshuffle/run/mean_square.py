@@ -8,7 +8,7 @@ from reshuffle._core import FloatArray
 from reshuffle._core.confidence import ErrorKind
 from reshuffle.epoch import choice
 from reshuffle.epoch.accuracy import A_SECOND, duration, require_affordable
-from reshuffle.epoch.affine.course import Course
+from reshuffle.epoch.course import Course
 from reshuffle.epoch.second_moment import two_batches
 from reshuffle.epoch.second_moment.congruence import (
     FEWEST_ROUNDS,

@@ -5,8 +5,8 @@ import numpy as np
 from reshuffle._core import FloatArray
 from reshuffle._core.confidence import ErrorKind, quantile
 from reshuffle._core.numerics import norms
-from reshuffle.epoch.affine.averaged_course import AveragedCourse
 from reshuffle.epoch.affine.outside import Inputs
+from reshuffle.epoch.course import AveragedCourse
 from reshuffle.epoch.second_moment import averaged_spread
 from reshuffle.epoch.second_moment.centred import covariances
 from reshuffle.run import expected_risk_ways

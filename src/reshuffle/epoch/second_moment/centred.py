@@ -16,9 +16,9 @@ import numpy as np
 
 from reshuffle._core import FloatArray
 from reshuffle._core.threads import few_threads
-from reshuffle.epoch.affine.affine_map import average
-from reshuffle.epoch.affine.course import Course
 from reshuffle.epoch.affine.outside import Inputs
+from reshuffle.epoch.course import Course
+from reshuffle.epoch.epoch_map import average
 from reshuffle.epoch.second_moment.recursion import SecondMoment
 from reshuffle.epoch.second_moment.snapshots import (
     Pace,

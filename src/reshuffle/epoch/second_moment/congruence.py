@@ -7,8 +7,8 @@ import numpy as np
 from reshuffle._core import FloatArray
 from reshuffle.epoch import choice
 from reshuffle.epoch.accuracy import CALL
-from reshuffle.epoch.affine.course import Course
 from reshuffle.epoch.affine.outside import Inputs
+from reshuffle.epoch.course import Course
 from reshuffle.epoch.second_moment import squared_lattice
 from reshuffle.epoch.second_moment.reshuffled import ReshuffledMoment
 from reshuffle.epoch.second_moment.snapshots import second_moment

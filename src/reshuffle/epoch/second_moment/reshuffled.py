@@ -23,7 +23,7 @@ import scipy.linalg
 
 from reshuffle._core import FloatArray
 from reshuffle._core.threads import few_threads
-from reshuffle.epoch.affine.affine_map import average
+from reshuffle.epoch.epoch_map import average
 from reshuffle.epoch.walks import elements, layer
 from reshuffle.problem.blocks import Blocks
 

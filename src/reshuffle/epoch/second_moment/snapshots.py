@@ -11,9 +11,9 @@ from reshuffle._core import BoolArray, FloatArray
 from reshuffle._core.numerics import power_and_sum
 from reshuffle._core.progress import track
 from reshuffle._core.threads import few_threads
-from reshuffle.epoch.affine.course import Course
 from reshuffle.epoch.affine.outside import Inputs
 from reshuffle.epoch.affine.visits import DrawnVisits
+from reshuffle.epoch.course import Course
 from reshuffle.epoch.epoch import Epoch
 from reshuffle.epoch.second_moment.recursion import (
     MOST_MOMENTS,
