@@ -9,7 +9,7 @@ import pytest
 import threadpoolctl
 from hypothesis import settings
 
-from reshuffle._core import plain_lines
+from reshuffle import _progress
 
 # The gallery has a test of its own, tests/docs/test_examples.py; to look for doctests would run it once more.
 # The settings of the site are read by Sphinx, which need not be there.
@@ -24,7 +24,7 @@ threadpoolctl.threadpool_limits(int(os.environ.get("OPENBLAS_NUM_THREADS", "1"))
 
 
 # What is printed must not depend on how busy the machine is: lines that tell of progress have tests of their own.
-plain_lines.PATIENCE = plain_lines.PATIENCE_OUTSIDE = math.inf
+_progress.PATIENCE = _progress.PATIENCE_OUTSIDE = math.inf
 
 
 @pytest.hookimpl(wrapper=True)

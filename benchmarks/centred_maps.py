@@ -12,8 +12,8 @@ import reshuffle as rs
 from benchmarks import timing
 from benchmarks.core import table
 from benchmarks.expected_risk import fresh
-from reshuffle._core.confidence import MOST_GROUPS, quantile
-from reshuffle.run import centred_moments, expected_risk_ways
+from reshuffle._uncertainty import MOST_GROUPS, quantile
+from reshuffle.run import centred_moments, expected_risk
 
 SCHEME, STEP = rs.SampleReshuffling(batch_size=32), 0.01
 
@@ -82,7 +82,7 @@ def coverage(problems: int = 100) -> Table:
             when = np.array([1.0, 6.0, np.inf])
             affine = run._affine
             error = affine.inside(run.start - run.problem.beta_star)
-            inputs = expected_risk_ways._inputs(affine, False)
+            inputs = expected_risk._inputs(affine, False)
             found = centred_moments.spread(affine, run._modes, inputs, when, error)
             known = exact.expected_risk(when)
             assert known.error_kind != "three standard errors"

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 import reshuffle as rs
-from reshuffle._core import FloatArray
-from reshuffle._core.progress import track
+from reshuffle._arrays import FloatArray
+from reshuffle._progress import track
 
 EPOCHS = np.array([1.0, 4.0, 20.0, math.inf])
 Answer = tuple[Any, Any]

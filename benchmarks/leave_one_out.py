@@ -10,7 +10,7 @@ import numpy as np
 import scipy.linalg
 
 import reshuffle as rs
-from reshuffle._core.progress import track
+from reshuffle._progress import track
 
 
 def seconds(work: Callable[[], object], times: int = 3) -> float:

@@ -17,7 +17,7 @@ import numpy as np
 from sklearn.datasets import load_diabetes, load_digits
 
 import reshuffle as rs
-from reshuffle._core.progress import track
+from reshuffle._progress import track
 
 BATCH_SIZES = (16, 32, 64, 128, 256)
 LENGTHS = (10, 30, 100, 300, 1000)

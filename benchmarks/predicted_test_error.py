@@ -21,7 +21,7 @@ import numpy as np
 from sklearn import datasets, preprocessing
 
 import reshuffle as rs
-from reshuffle._core.progress import track
+from reshuffle._progress import track
 
 EPOCHS = (1, 10, 100, math.inf)
 TRAINED = 0.7

@@ -8,7 +8,7 @@ from rich.table import Table
 
 from benchmarks.core import table
 from reshuffle import asymptotics
-from reshuffle._core import FloatArray
+from reshuffle._arrays import FloatArray
 from reshuffle.asymptotics import PowerLaw
 
 FEATURES = 8000

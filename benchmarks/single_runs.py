@@ -9,7 +9,7 @@ from rich.table import Table
 import reshuffle as rs
 from benchmarks.core import table
 from reshuffle import asymptotics
-from reshuffle._core import FloatArray
+from reshuffle._arrays import FloatArray
 
 EPOCHS = np.array([1, 3, 10])
 ALPHA, ASPECT, NOISE = 0.5, 0.5, 0.5

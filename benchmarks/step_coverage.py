@@ -18,8 +18,8 @@ import mpmath
 import numpy as np
 
 import reshuffle as rs
-from reshuffle._core import FloatArray
-from reshuffle._core.progress import track
+from reshuffle._arrays import FloatArray
+from reshuffle._progress import track
 from reshuffle.run import critical_steps
 
 GRID = 1.0005

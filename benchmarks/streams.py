@@ -19,8 +19,8 @@ import numpy as np
 import scipy.linalg
 
 import reshuffle as rs
-from reshuffle._core.progress import track
-from reshuffle.problem.sources.row_source import CHUNK, ArrayRows
+from reshuffle._progress import track
+from reshuffle.problem.sources.rows import CHUNK, ArrayRows
 
 COLUMNS, BATCHES, VISITS = 100, 8, 500
 BILLION, WORKERS = 1_000_000_000, 64

@@ -5,7 +5,7 @@ import random
 import numpy as np
 
 from fuzz.case import Problem
-from reshuffle._core import AnyArray, FloatArray
+from reshuffle._arrays import AnyArray, FloatArray
 
 _KINDS = (
     "gaussian", "gaussian", "integer", "integer", "collinear", "zeros", "copies", "columns", "rows",

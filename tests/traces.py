@@ -30,7 +30,7 @@ def modules(question: Callable[[rs.LeastSquares], object]) -> list[str]:
     def look(frame: FrameType, event: str, _: object) -> None:
         name = frame.f_globals.get("__name__", "").removeprefix("reshuffle.")
         ours = frame.f_globals.get("__name__", "").startswith("reshuffle.")
-        if event == "call" and ours and name not in seen and not name.startswith("_core"):
+        if event == "call" and ours and name not in seen and not name.startswith("_"):
             seen.append(name)
 
     question(

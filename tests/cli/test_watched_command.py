@@ -2,7 +2,7 @@
 
 from threading import Event
 
-from reshuffle._core import plain_lines, progress
+from reshuffle import _progress
 from reshuffle.cli import complaints, data, main
 from reshuffle.cli.complaints import InputError, hush, watched
 
@@ -11,15 +11,15 @@ def _speaking(monkeypatch):
     """Lines are due at once; an event tells that one was printed."""
     printed = Event()
 
-    class Told(plain_lines.Lines):
+    class Told(_progress.Lines):
         def of_command(self) -> None:
             super().of_command()
             if self._last > 0:
                 printed.set()
 
-    monkeypatch.setattr(plain_lines, "PATIENCE", -1.0)
-    monkeypatch.setattr(plain_lines, "PATIENCE_OUTSIDE", -1.0)
-    monkeypatch.setattr(plain_lines, "lines", Told())
+    monkeypatch.setattr(_progress, "PATIENCE", -1.0)
+    monkeypatch.setattr(_progress, "PATIENCE_OUTSIDE", -1.0)
+    monkeypatch.setattr(_progress, "lines", Told())
     monkeypatch.setattr(complaints, "_GLANCE", 0.001)
     return printed
 
@@ -31,12 +31,12 @@ def test_a_line_is_printed_while_one_long_call_lasts(monkeypatch, capsys):
     out, err = capsys.readouterr()
     assert out == ""
     assert err == "reshuffle: 0 s, still working\n"
-    assert plain_lines.lines.command is None
+    assert _progress.lines.command is None
 
 
 def test_the_line_names_the_open_loop(monkeypatch, capsys):
     printed = _speaking(monkeypatch)
-    for _ in progress.track(range(1), 1, "reading"):
+    for _ in _progress.track(range(1), 1, "reading"):
         with watched():
             assert printed.wait(60)
     assert capsys.readouterr().err == "reshuffle: 0 s, reading 0 of 1\n"

@@ -4,7 +4,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from reshuffle._core.averaged_powers import moving_mean, moving_power, tail_mean
+from reshuffle._linalg import moving_mean, moving_power, tail_mean
 
 COUNTED = np.array([0.0, 1e-300, 1e-14, 1e-8, 1e-3, 1e-2, 0.0101, 0.5, 0.999, 1.0, 1.3, 1.9, 2.3, -0.1])
 

@@ -9,7 +9,7 @@ import scipy.stats
 from benchmarks import coverage
 
 import reshuffle as rs
-from reshuffle._core import confidence
+from reshuffle import _uncertainty
 from reshuffle.epoch.accuracy import warn_of_no_answer, warn_out_of_reach
 from reshuffle.errors import AccuracyWarning
 from tests.problems import case
@@ -17,22 +17,22 @@ from tests.problems import case
 
 def test_few_groups_know_their_spread_no_better_than_students_t_says():
     for groups in (2, 8, 16, 1000):
-        assert confidence.quantile(groups) == pytest.approx(scipy.stats.t.ppf(0.9995, groups - 1))
-    assert confidence.quantile(1) == math.inf
+        assert _uncertainty.quantile(groups) == pytest.approx(scipy.stats.t.ppf(0.9995, groups - 1))
+    assert _uncertainty.quantile(1) == math.inf
 
 
 @pytest.mark.slow
 def test_looking_until_the_error_is_small_does_not_select():
     """Normal draws, stopped as soon as their error is small enough: it covers as often as it says."""
-    rng, groups, missed = np.random.default_rng(0), confidence.MOST_GROUPS, 0
+    rng, groups, missed = np.random.default_rng(0), _uncertainty.MOST_GROUPS, 0
     trials, target = 4000, 0.5
     for _ in range(trials):
         sums, rounds = rng.standard_normal(groups), 1
-        error = float(confidence.error_of_mean(sums))
+        error = float(_uncertainty.error_of_mean(sums))
         while error > target:
-            more = confidence.further_rounds(rounds, error / target, 1e9)
+            more = _uncertainty.further_rounds(rounds, error / target, 1e9)
             sums, rounds = sums + math.sqrt(more) * rng.standard_normal(groups), rounds + more
-            error = float(confidence.error_of_mean(sums / rounds))
+            error = float(_uncertainty.error_of_mean(sums / rounds))
         missed += abs(sums.mean() / rounds) > error
     assert missed <= 0.005 * trials
 
@@ -41,9 +41,9 @@ def test_looking_until_the_error_is_small_does_not_select():
 def test_squares_do_not_leave_the_range_of_numbers(scale):
     values = scale * np.random.default_rng(1).standard_normal((16, 3))
     without = (values.sum(axis=0) - values) / 15
-    error = confidence.error_of_mean(values) / scale
-    assert error == pytest.approx(confidence.quantile(16) * (values / scale).std(axis=0, ddof=1) / 4)
-    assert confidence.jackknife(values.mean(axis=0), without) / scale == pytest.approx(error)
+    error = _uncertainty.error_of_mean(values) / scale
+    assert error == pytest.approx(_uncertainty.quantile(16) * (values / scale).std(axis=0, ddof=1) / 4)
+    assert _uncertainty.jackknife(values.mean(axis=0), without) / scale == pytest.approx(error)
 
 
 def test_the_bias_of_what_is_not_linear_is_covered():
@@ -52,7 +52,7 @@ def test_the_bias_of_what_is_not_linear_is_covered():
     for _ in range(1000):
         values = rng.standard_normal(16)
         without = ((values.sum() - values) / 15) ** 2
-        missed += values.mean() ** 2 > confidence.jackknife(np.asarray(values.mean() ** 2), without)
+        missed += values.mean() ** 2 > _uncertainty.jackknife(np.asarray(values.mean() ** 2), without)
     assert missed <= 10
 
 

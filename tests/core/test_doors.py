@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import reshuffle as rs
-from reshuffle._core import checks
+from reshuffle import _arrays
 from tests.problems import close
 
 X = np.arange(12.0).reshape(6, 2)
@@ -35,24 +35,24 @@ def test_epoch_zero_stays_where_it_is_beside_a_huge_one():
     ],
 )
 def test_epochs_that_numpy_keeps_as_objects(value, expected):
-    assert checks.epochs(value).tolist() == expected
+    assert _arrays.epochs(value).tolist() == expected
 
 
 @pytest.mark.parametrize("value", [[0, -(10**400)], [-(2**70), 1], [2**70, 0.5], [Fraction(1, 2), 3]])
 def test_objects_that_are_no_epochs(value):
     with pytest.raises(ValueError, match=r"epochs must be whole numbers >= 0 or math.inf, but one is"):
-        checks.epochs(value)
+        _arrays.epochs(value)
 
 
 @pytest.mark.parametrize("value", [[True, 2**70], [None, 1], ["3", 2**70]])
 def test_objects_that_are_no_numbers(value):
     with pytest.raises(TypeError, match="epochs must be numbers"):
-        checks.epochs(value)
+        _arrays.epochs(value)
 
 
 def test_whole_numbers_keep_their_last_digit():
-    assert checks.whole_number("seed", 2**53 + 1, 0) == 2**53 + 1
-    assert checks.whole_number("seed", np.array(7.0), 0) == 7
+    assert _arrays.whole_number("seed", 2**53 + 1, 0) == 2**53 + 1
+    assert _arrays.whole_number("seed", np.array(7.0), 0) == 7
     one, other = (rs.gaussian(3, 2, seed=seed).y for seed in (2**53, 2**53 + 1))
     assert (one != other).all()
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from reshuffle._core.numerics import eigenvalue
+from reshuffle._linalg import eigenvalue
 from reshuffle.problem.covariance import covariance
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from reshuffle._core.formatting import factor, significant, with_error
+from reshuffle._uncertainty import factor, plus_minus, significant
 
 FINITE = st.floats(-1e300, 1e300)
 PLAIN = st.floats(1e-4, 900_000.0) | st.floats(-900_000.0, -1e-4)
@@ -48,7 +48,7 @@ def test_no_exponent_between_a_ten_thousandth_and_a_million(value, error, digits
     assert "e" not in significant(value, digits)
     assert "e" not in factor(abs(value))
     if 1e-4 <= error < 900_000:
-        assert "e" not in with_error(value, error)
+        assert "e" not in plus_minus(value, error)
 
 
 @given(value=FINITE, error=POSITIVE)
@@ -59,7 +59,7 @@ def test_no_exponent_between_a_ten_thousandth_and_a_million(value, error, digits
 @example(value=1e-300, error=1e300)
 @example(value=999_999.6, error=99.7)
 def test_a_value_and_its_error_are_read_back(value, error):
-    text = with_error(value, error)
+    text = plus_minus(value, error)
     value_text, error_text = read(text)
     # The error has two digits, and the value ends where it does, or after its own sixth digit.
     unit = 10.0 ** (math.floor(math.log10(error)) - 1)
@@ -73,7 +73,7 @@ def test_a_value_and_its_error_are_read_back(value, error):
 
 @given(value=FINITE, error=st.sampled_from([0.0, math.inf]))
 def test_what_has_no_digits_of_an_error(value, error):
-    assert with_error(value, error) == significant(value) + (" ± inf" if error else "")
+    assert plus_minus(value, error) == significant(value) + (" ± inf" if error else "")
 
 
 def test_what_is_no_number():
@@ -84,9 +84,9 @@ def test_what_is_no_number():
         "0",
         "0",
     ]
-    assert with_error(math.inf, 3.0) == "inf ± 3"
-    assert with_error(math.inf, math.inf) == "inf ± inf"
-    assert with_error(math.nan, 0.0) == "nan"
+    assert plus_minus(math.inf, 3.0) == "inf ± 3"
+    assert plus_minus(math.inf, math.inf) == "inf ± inf"
+    assert plus_minus(math.nan, 0.0) == "nan"
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_what_is_no_number():
     ],
 )
 def test_examples(value, error, text):
-    assert with_error(value, error) == text
+    assert plus_minus(value, error) == text
 
 
 def test_factors():

@@ -4,91 +4,91 @@ import itertools
 
 import pytest
 
-from reshuffle._core import plain_lines, progress
+from reshuffle import _progress
 
 
 @pytest.mark.parametrize("show", [None, False, True])
 def test_every_item_passes_through(show):
-    assert list(progress.track(range(5), 5, "counting", show)) == [0, 1, 2, 3, 4]
+    assert list(_progress.track(range(5), 5, "counting", show)) == [0, 1, 2, 3, 4]
 
 
 def test_a_bar_is_drawn_on_standard_error_once_it_takes_long(monkeypatch, capsys):
     monkeypatch.setenv("FORCE_COLOR", "1")
     clock = itertools.count(0, 3)
-    monkeypatch.setattr(progress.time, "monotonic", lambda: float(next(clock)))
-    list(progress.track(range(3), 3, "counting", True))
+    monkeypatch.setattr(_progress.time, "monotonic", lambda: float(next(clock)))
+    list(_progress.track(range(3), 3, "counting", True))
     printed = capsys.readouterr()
     assert "counting" in printed.err
     assert printed.out == ""
 
 
 def test_nothing_is_drawn_when_it_is_quick_or_not_a_terminal(capsys):
-    list(progress.track(range(3), 3, "counting", None))
+    list(_progress.track(range(3), 3, "counting", None))
     assert capsys.readouterr() == ("", "")
 
 
 def test_bars_inside_a_display_join_it_and_leave_when_they_are_done(monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")
-    with progress.display() as outer:
+    with _progress.display() as outer:
         outer.add_task("figures", total=2)
-        for _ in progress.track(range(3), 3, "simulating", True):
+        for _ in _progress.track(range(3), 3, "simulating", True):
             assert [task.description for task in outer.tasks] == ["figures", "simulating"]
         assert [task.description for task in outer.tasks] == ["figures"]
-        with progress.display() as inner:
+        with _progress.display() as inner:
             assert inner is outer
-    with progress.display() as another:
+    with _progress.display() as another:
         assert another is not outer
 
 
 def clock(monkeypatch, *times):
     """Let the clock of the module show these seconds, the last from then on."""
     passing = itertools.chain(times, itertools.repeat(times[-1]))
-    monkeypatch.setattr(progress.time, "monotonic", lambda: float(next(passing)))
+    monkeypatch.setattr(_progress.time, "monotonic", lambda: float(next(passing)))
 
 
 def patience(monkeypatch):
-    monkeypatch.setattr(plain_lines, "PATIENCE", 2.0)
-    monkeypatch.setattr(plain_lines, "lines", plain_lines.Lines())
+    monkeypatch.setattr(_progress, "PATIENCE", 2.0)
+    monkeypatch.setattr(_progress, "lines", _progress.Lines())
 
 
 def test_the_library_prints_a_plain_line_where_there_is_no_terminal_and_it_takes_long(monkeypatch, capsys):
     patience(monkeypatch)
     # It begins at 0 s, and the parts end at these seconds.
     clock(monkeypatch, 0, 1, 2, 3, 8, 12, 14)
-    list(progress.track(range(6), 6, "counting"))
+    list(_progress.track(range(6), 6, "counting"))
     assert capsys.readouterr() == ("", "reshuffle: 3 s, counting 3 of 6\nreshuffle: 14 s, counting 6 of 6\n")
 
 
 def test_what_is_quick_prints_nothing(monkeypatch, capsys):
     patience(monkeypatch)
     clock(monkeypatch, 0, 0.5, 1, 2)
-    list(progress.track(range(3), 3, "counting"))
+    list(_progress.track(range(3), 3, "counting"))
     assert capsys.readouterr() == ("", "")
 
 
 def test_loops_inside_each_other_share_a_line(monkeypatch, capsys):
     patience(monkeypatch)
     clock(monkeypatch, 0, 1, 12)
-    for _ in progress.track(range(1), 1, "points"):
-        list(progress.track(iter("ab"), None, "rows"))
+    for _ in _progress.track(range(1), 1, "points"):
+        list(_progress.track(iter("ab"), None, "rows"))
     assert capsys.readouterr().err == "reshuffle: 12 s, points 0 of 1; rows 1\n"
-    assert plain_lines.lines.open == []
+    assert _progress.lines.open == []
 
 
 def test_no_line_where_it_is_forbidden(monkeypatch, capsys):
     patience(monkeypatch)
     clock(monkeypatch, 0, 50)
-    list(progress.track(range(2), 2, "counting", False))
+    list(_progress.track(range(2), 2, "counting", False))
     assert capsys.readouterr() == ("", "")
 
 
 def test_a_command_has_a_line_after_two_seconds_before_the_first_part_of_a_loop_is_done(monkeypatch, capsys):
     patience(monkeypatch)
-    plain_lines.lines.command = 0.0
-    for _ in progress.track(range(1), 1, "points"):
-        begin = plain_lines.lines.open[0].begin
-        plain_lines.lines.command = begin - 1.0
+    _progress.lines.command = 0.0
+    for _ in _progress.track(range(1), 1, "points"):
+        begin = _progress.lines.open[0].begin
+        _progress.lines.command = begin - 1.0
         for later in (0.5, 3.0, 4.0, 13.5):
-            monkeypatch.setattr(progress.time, "monotonic", lambda at=begin + later: at)
-            plain_lines.lines.of_command()
+            monkeypatch.setattr(_progress.time, "monotonic", lambda at=begin + later: at)
+            _progress.lines.of_command()
     assert capsys.readouterr().err == "reshuffle: 4 s, points 0 of 1\nreshuffle: 14 s, points 0 of 1\n"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from reshuffle._core.sampled_squares import mean_squares
+from reshuffle._uncertainty import mean_squares
 
 DRAWS = 5000
 

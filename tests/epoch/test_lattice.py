@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 
 import reshuffle as rs
-from reshuffle.epoch import lattice
-from reshuffle.epoch.lattice import ParameterLattice, SampleLattice
+from reshuffle.epoch.averaging import lattice
+from reshuffle.epoch.averaging.lattice import ParameterLattice, SampleLattice
 from tests.oracles import brute_force
 from tests.problems import SCHEMES, case, cases, close
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle.epoch.second_moment import two_batches, two_shuffled_batches
-from reshuffle.epoch.second_moment.two_shuffled_batches import TwoShuffledBatches
-from reshuffle.run import expected_risk_ways
+from reshuffle.epoch.moments import two_batches, two_shuffled_batches
+from reshuffle.epoch.moments.two_shuffled_batches import TwoShuffledBatches
+from reshuffle.run import expected_risk
 from tests.problems import case
 
 CUTS = [(2, (1, 1)), (3, (2, 1)), (5, (3, 2)), (6, (3, 3)), (6, (2, 3)), (7, (4, 3))]
@@ -56,7 +56,7 @@ def test_a_run_agrees_with_the_walk_over_all_cuts(arguments):
     epochs = [0, 1, 7, math.inf]
     walked = run.expected_risk(epochs)
     moment = two_batches.TwoBatchMoment(run._modes.epoch, tiny.problem.noise)
-    found = expected_risk_ways.of_reshuffling(run._modes, run.start, np.array(epochs), moment)
+    found = expected_risk.of_reshuffling(run._modes, run.start, np.array(epochs), moment)
     np.testing.assert_allclose(found.total, walked.total, rtol=1e-10)
     exact = run.mean_square_stability()
     rate, gain = two_batches.radii(run._modes.epoch, 1e12)

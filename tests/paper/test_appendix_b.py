@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reshuffle as rs
-from reshuffle._core.numerics import power_and_sum
+from reshuffle._linalg import power_and_sum
 from tests.oracles import brute_force
 from tests.problems import case, cases, close
 

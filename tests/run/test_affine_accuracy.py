@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle._core.confidence import quantile
-from reshuffle.epoch.affine.sampled_course import pace_error
-from reshuffle.epoch.walks import Process, Walk
+from reshuffle._uncertainty import quantile
+from reshuffle.epoch.averaging.lattice import Process, Walk
+from reshuffle.epoch.averaging.sampling import pace_error
 from reshuffle.run.engines.affine_engine import AffineEngine
 from tests.oracles import every_order
 from tests.problems import case

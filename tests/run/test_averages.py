@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import reshuffle as rs
-from reshuffle.epoch.second_moment import averaged_spread
+from reshuffle.epoch.moments import averaged_spread
 from tests.oracles import averaged_runs, every_order
 from tests.oracles.extended import Extended
 from tests.problems import case

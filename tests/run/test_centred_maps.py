@@ -7,9 +7,9 @@ import pytest
 
 import reshuffle as rs
 from reshuffle.epoch.affine.outside import Inputs
-from reshuffle.epoch.second_moment import centred_radius
-from reshuffle.epoch.second_moment.centred_course import MeanSum, settled
-from reshuffle.run import centred_moments, expected_risk_ways
+from reshuffle.epoch.moments import drawn as drawn_orders
+from reshuffle.epoch.moments.drawn import MeanSum, settled
+from reshuffle.run import centred_moments, expected_risk
 from tests.problems import case
 
 RECIPES = [{}, {"penalty": 0.3}, {"momentum": 0.4, "penalty": 0.2}]
@@ -25,7 +25,7 @@ def by_centred_maps(run, epochs, given=False):
     """The spread by centred maps whether or not anything better is known."""
     affine = run._affine
     error = affine.inside(run.start - run.problem.beta_star)
-    inputs = expected_risk_ways._inputs(affine, given)
+    inputs = expected_risk._inputs(affine, given)
     return centred_moments.spread(affine, run._modes, inputs, np.array(epochs), error)
 
 
@@ -55,7 +55,7 @@ def test_radii_cover_those_of_all_cuts(batches, recipe, step):
     assert exact.error_kind == "exact"
     drawn = centred_moments.undriven(run._affine, run._modes)
     drawn.more(30)
-    rate, gain = centred_radius.rate(drawn.maps), centred_radius.gain(drawn.maps)
+    rate, gain = drawn_orders.rate(drawn.maps), drawn_orders.gain(drawn.maps)
     assert abs(rate.value - exact.rate) <= rate.error
     assert abs(gain.value - exact.gain) <= gain.error
     assert gain.error < 0.2 * gain.value
@@ -67,9 +67,9 @@ def test_the_larger_radius_by_iteration_is_that_of_the_matrix(monkeypatch):
     run = rs.descend(problem, rs.SampleReshuffling(5), 0.1)
     drawn = centred_moments.undriven(run._affine, run._modes)
     drawn.more(2)
-    written = centred_radius.rate(drawn.maps), centred_radius.gain(drawn.maps)
-    monkeypatch.setattr(centred_radius, "_WRITTEN_OUT", 0)
-    iterated = centred_radius.rate(drawn.maps), centred_radius.gain(drawn.maps)
+    written = drawn_orders.rate(drawn.maps), drawn_orders.gain(drawn.maps)
+    monkeypatch.setattr(drawn_orders, "_WRITTEN_OUT", 0)
+    iterated = drawn_orders.rate(drawn.maps), drawn_orders.gain(drawn.maps)
     for one, other in zip(written, iterated, strict=True):
         assert one.value == pytest.approx(other.value, rel=1e-7)
         assert one.error == pytest.approx(other.error, rel=1e-3)

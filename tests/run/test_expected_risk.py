@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle.epoch.second_moment.snapshots import Readout, Snapshot
+from reshuffle.epoch.moments.snapshots import Readout, Snapshot
 from reshuffle.recipe.recipe import Recipe
-from reshuffle.run import expected_risk_ways
+from reshuffle.run import expected_risk
 from reshuffle.run.engines.affine_engine import AffineEngine
 from reshuffle.run.expected_risk import of_moments
 from tests.oracles import every_order
@@ -249,7 +249,7 @@ def test_hundreds_of_epochs_agree_with_the_general_recursion(fraction):
     epochs = [10, 100, 400, 600]
     found = rs.descend(problem, scheme, step=step).expected_risk(epochs)
     engine = AffineEngine(problem, scheme, Recipe(step), np.zeros(20))
-    general = expected_risk_ways.expected_risk(engine, None, np.array(epochs, dtype=float), False)
+    general = expected_risk.expected_risk(engine, None, np.array(epochs, dtype=float), False)
     np.testing.assert_allclose(found.total, general.total, rtol=1e-10)
     if fraction == 0.7:
         np.testing.assert_allclose(found.total[:3], [0.98237, 0.98288, 0.98288], atol=1e-5)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reshuffle as rs
-from reshuffle._core.confidence import jackknife, quantile
+from reshuffle._uncertainty import jackknife, quantile
 from reshuffle.run.map_error import Perturbation
 from tests.problems import case
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reshuffle._core.numerics import power_and_sum
+from reshuffle._linalg import power_and_sum
 from reshuffle.validation.contour import around
 
 

@@ -8,7 +8,8 @@ import numpy as np
 import scipy.optimize
 from numpy.typing import ArrayLike
 
-from reshuffle._core import FloatArray, checks
+from reshuffle import _arrays
+from reshuffle._arrays import FloatArray
 from reshuffle.asymptotics.named_spectra import PowerLaw
 from reshuffle.free.laws import Discrete
 
@@ -24,18 +25,18 @@ def aspect(value: float) -> float:
     ...
     ValueError: aspect must be a finite number > 0, the limit of p/n, but it is 0.
     """
-    return _within("aspect", checks.positive("aspect", value, "the limit of p/n"), 1e-12, 1e12)
+    return _within("aspect", _arrays.positive("aspect", value, "the limit of p/n"), 1e-12, 1e12)
 
 
 def alpha(value: float) -> float:
     """Return the full-batch step, a finite number > 0."""
-    step = checks.positive("alpha", value, "the full-batch step; each of B batches is visited with alpha/B")
+    step = _arrays.positive("alpha", value, "the full-batch step; each of B batches is visited with alpha/B")
     return _within("alpha", step, 1e-50, 1e50)
 
 
 def batches(value: int) -> int:
     """Return B, a whole number >= 1."""
-    return checks.whole_number("batches", value, 1)
+    return _arrays.whole_number("batches", value, 1)
 
 
 def _within(name: str, value: float, low: float, high: float) -> float:
@@ -159,7 +160,7 @@ def _spectrum(covariance: Covariance) -> tuple[FloatArray, FloatArray]:
         return np.asarray(points, dtype=float), np.asarray(weights, dtype=float)
     if isinstance(covariance, PowerLaw):
         _require_listed(covariance)
-    eigenvalues = np.atleast_1d(checks.real_array("covariance", covariance))
+    eigenvalues = np.atleast_1d(_arrays.real_array("covariance", covariance))
     if eigenvalues.ndim != 1 or not eigenvalues.size or np.asarray(covariance).dtype.kind == "b":
         raise ValueError(
             "covariance must be None, a free.Discrete law or a vector of eigenvalues, but its shape is"
@@ -192,7 +193,7 @@ def _shares(source: ArrayLike | None, weights: FloatArray) -> FloatArray:
     """The share of the squared signal along each eigenvalue, checked."""
     if source is None:
         return weights
-    shares = np.atleast_1d(checks.real_array("source", source))
+    shares = np.atleast_1d(_arrays.real_array("source", source))
     if shares.shape != weights.shape:
         raise ValueError(
             f"source must have one entry per eigenvalue of covariance, {len(weights)}, but its shape is"

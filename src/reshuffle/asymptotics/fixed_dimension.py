@@ -9,8 +9,9 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike
 
-from reshuffle._core import FloatArray, checks
-from reshuffle._core.numerics import power_and_sum
+from reshuffle import _arrays
+from reshuffle._arrays import FloatArray
+from reshuffle._linalg import power_and_sum
 from reshuffle.asymptotics import arguments
 from reshuffle.problem import checked_problem, checked_start
 from reshuffle.problem.least_squares import LeastSquares
@@ -41,7 +42,7 @@ class Shrinkage:
         >>> Shrinkage(batches=2, alpha=0.4)([0.0, 1.0]).round(12)
         array([0. , 0.9])
         """
-        scaled = self.alpha * checks.real_array("eigenvalues", eigenvalues) / self.batches
+        scaled = self.alpha * _arrays.real_array("eigenvalues", eigenvalues) / self.batches
         return self._lost(scaled) / self.alpha
 
     def _lost(self, scaled: FloatArray) -> FloatArray:
@@ -72,7 +73,7 @@ class Shrinkage:
         >>> Shrinkage(batches=2, alpha=0.4).polynomial(1.0)
         array(0.9)
         """
-        values = checks.real_array("eigenvalues", eigenvalues)
+        values = _arrays.real_array("eigenvalues", eigenvalues)
         return np.array([self._exactly(Fraction(float(value))) for value in values.flat]).reshape(
             values.shape
         )
@@ -146,7 +147,7 @@ class FixedDimension:
 
     def iterate(self, epochs: ArrayLike) -> FloatArray:
         """The limiting mean iterate, of shape epochs.shape + (p,)."""
-        clock = checks.epochs(epochs)
+        clock = _arrays.epochs(epochs)
         values, vectors, responses = self._decomposition
         decay, _ = power_and_sum(self.paces, clock)
         least_squares = responses / values
@@ -158,7 +159,7 @@ class FixedDimension:
 
     def risk(self, epochs: ArrayLike) -> Risk:
         """The limiting risk of the mean iterate for any Sigma, of the shape of `epochs`."""
-        clock = checks.epochs(epochs)
+        clock = _arrays.epochs(epochs)
         beta_star, covariance, noise = self.problem.truth("the risk")
         values, vectors, _ = self._decomposition
         space = self.problem.row_space

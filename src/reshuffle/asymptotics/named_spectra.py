@@ -7,7 +7,8 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike, DTypeLike
 
-from reshuffle._core import FloatArray, checks
+from reshuffle import _arrays
+from reshuffle._arrays import FloatArray
 
 LARGEST_LISTED = 2**27
 """Beyond this many values a power law is not written out."""
@@ -45,10 +46,10 @@ class PowerLaw:
     scale: float = 1.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "exponent", float(checks.real_array("exponent", self.exponent)))
-        object.__setattr__(self, "scale", checks.positive("scale", self.scale))
+        object.__setattr__(self, "exponent", float(_arrays.real_array("exponent", self.exponent)))
+        object.__setattr__(self, "scale", _arrays.positive("scale", self.scale))
         if self.size != math.inf:
-            object.__setattr__(self, "size", checks.whole_number("size", self.size, 1))
+            object.__setattr__(self, "size", _arrays.whole_number("size", self.size, 1))
 
     def __repr__(self) -> str:
         scale = "" if self.scale == 1.0 else f", scale={self.scale:g}"
@@ -129,8 +130,8 @@ def spiked(spikes: ArrayLike, size: int = 200) -> FloatArray:
     >>> spiked([10.0], 4)
     array([10.,  1.,  1.,  1.])
     """
-    given = np.atleast_1d(checks.real_array("spikes", spikes))
-    count = checks.whole_number("size", size, len(given))
+    given = np.atleast_1d(_arrays.real_array("spikes", spikes))
+    count = _arrays.whole_number("size", size, len(given))
     return np.concatenate([given, np.ones(count - len(given))])
 
 
@@ -152,5 +153,5 @@ def toeplitz(correlation: float, size: int = 200) -> FloatArray:
     """
     if not abs(correlation) < 1:
         raise ValueError(f"correlation must lie between -1 and 1, exclusive, but it is {correlation:g}.")
-    column = float(correlation) ** np.arange(checks.whole_number("size", size, 1))
+    column = float(correlation) ** np.arange(_arrays.whole_number("size", size, 1))
     return np.asarray(scipy.linalg.eigvalsh(scipy.linalg.toeplitz(column)))

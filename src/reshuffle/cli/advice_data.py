@@ -13,7 +13,7 @@ from reshuffle.cli.samples import Samples
 from reshuffle.cli.tables import quoted, shown, some
 
 if TYPE_CHECKING:
-    from reshuffle._core import FloatArray
+    from reshuffle._arrays import FloatArray
 
 _LARGEST = 1e100
 _FEWEST_ROWS = 3

@@ -10,7 +10,7 @@ from reshuffle.cli.tables import shown
 
 if TYPE_CHECKING:
     import reshuffle as rs
-    from reshuffle._core import FloatArray
+    from reshuffle._arrays import FloatArray
     from reshuffle.planning.kept_promise import KeptPromise
 
 _EQUAL = 1e-3

@@ -123,7 +123,7 @@ def _watch(begin: float) -> None:
 
 def _lines() -> Any:
     """What knows the open loops; None until a command has loaded it, which help does without."""
-    return getattr(sys.modules.get("reshuffle._core.plain_lines"), "lines", None)
+    return getattr(sys.modules.get("reshuffle._progress"), "lines", None)
 
 
 @contextmanager

@@ -87,7 +87,7 @@ def curve(
         seed=problem.seed,
         mean_square=mean_square,
     )
-    from reshuffle._core.progress import track
+    from reshuffle._progress import track
 
     curves = [follow(asked, visiting, alpha, step) for visiting in track(visitings, len(visitings), "curves")]
     output.deliver(answer(posed, problem, asked, curves), outputs)

@@ -9,7 +9,7 @@ from reshuffle.errors import BudgetError
 
 if TYPE_CHECKING:
     import reshuffle as rs
-    from reshuffle._core import FloatArray
+    from reshuffle._arrays import FloatArray
 
 QUICK = 2e10
 """Operations that nobody has to ask for: a second or two."""

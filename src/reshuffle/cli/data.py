@@ -13,7 +13,7 @@ from reshuffle.cli.tables import shown
 
 if TYPE_CHECKING:
     import reshuffle as rs
-    from reshuffle._core import BoolArray, FloatArray
+    from reshuffle._arrays import BoolArray, FloatArray
 
 _CHEAP = 2e9
 """Operations of a least-squares solution that nobody notices."""

@@ -18,7 +18,7 @@ from reshuffle.cli.named_columns import (
 )
 
 if TYPE_CHECKING:
-    from reshuffle._core import FloatArray, IntArray
+    from reshuffle._arrays import FloatArray, IntArray
 
 LARGE = 200_000_000
 """Bytes of a file from which this is the way. 500 MB in 20 columns of numbers took 6.9 GB as text."""
@@ -146,7 +146,7 @@ class LargeColumns:
 
     def _chunks(self, doing: str) -> Iterator[tuple[list[int], list[tuple[str, ...]]]]:
         """The numbers of some lines that are not blank, and their cells column by column."""
-        from reshuffle._core.progress import track
+        from reshuffle._progress import track
 
         height = max(1, _CHUNK // len(self.names))
         total = -(-self.rows // height)

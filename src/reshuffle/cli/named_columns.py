@@ -11,7 +11,7 @@ from reshuffle.cli.complaints import InputError
 from reshuffle.cli.tables import quoted, shown
 
 if TYPE_CHECKING:
-    from reshuffle._core import FloatArray
+    from reshuffle._arrays import FloatArray
 
 GAPS = {"", "#N/A", "#NA", "-NaN", "-nan", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"}
 """What stands for a missing value: what pandas reads as one, so that the code we give reads files as we do."""

@@ -11,7 +11,7 @@ from reshuffle.cli.complaints import InputError
 
 if TYPE_CHECKING:
     import reshuffle as rs
-    from reshuffle._core import FloatArray
+    from reshuffle._arrays import FloatArray
 
 SCHEMES = {
     "reshuffling": "RandomReshuffling",

@@ -159,7 +159,7 @@ def number(value: float, digits: int = 6) -> str:
     >>> number(0.61478912), number(float("inf")), number(float("nan"))
     ('0.614789', 'inf', '-')
     """
-    from reshuffle._core.formatting import significant
+    from reshuffle._uncertainty import significant
 
     return "-" if math.isnan(value) else significant(value, digits)
 
@@ -170,13 +170,13 @@ def uncertain(value: float, error: float) -> str:
     >>> uncertain(0.61478912, 0.0), uncertain(0.61478912, 0.0012), uncertain(123456.7, 30.0)
     ('0.614789', '0.6148 ± 0.0012', '123457 ± 30')
     """
-    from reshuffle._core.formatting import with_error
+    from reshuffle._uncertainty import plus_minus
 
     if not error or not math.isfinite(value):
         return number(value)
     if not math.isfinite(error):
         return "unknown"
-    return with_error(value, error)
+    return plus_minus(value, error)
 
 
 def _print(answer: Answer, options: OutputOptions) -> None:

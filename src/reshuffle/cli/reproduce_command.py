@@ -53,11 +53,11 @@ def reproduce(
 def _run(names: list[str], folder: Path, quick: bool) -> "list[Record]":
     import sys
 
-    from reshuffle._core import progress
+    from reshuffle import _progress
     from reshuffle.paper.report import reproduce as steps
 
     records = []
-    with progress.display() if sys.stderr.isatty() else nullcontext() as bars:
+    with _progress.display() if sys.stderr.isatty() else nullcontext() as bars:
         task = None if bars is None else bars.add_task("figures", total=len(names))
         for name, record, reused in steps(names, folder, quick):
             if record is None:

@@ -10,7 +10,7 @@ from reshuffle.cli.complaints import InputError, warn
 from reshuffle.cli.tables import Table, quoted, shown, some
 
 if TYPE_CHECKING:
-    from reshuffle._core import FloatArray
+    from reshuffle._arrays import FloatArray
 
 _UNNAMED = re.compile(r"|Unnamed: \d+|__index_level_\d+__", re.ASCII)
 """What an index of pandas is called in a file."""

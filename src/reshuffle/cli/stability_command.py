@@ -106,7 +106,7 @@ class Threshold:
 def _on_data(problem: Any, visitings: list[Visiting], asked: dict[str, Any]) -> list[Threshold]:
     """One scheme after the other: what cannot be answered says why, unless nothing can."""
     import reshuffle as rs
-    from reshuffle._core.progress import track
+    from reshuffle._progress import track
 
     found, failures = [], []
     for visiting in track(visitings, len(visitings), "schemes"):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from reshuffle.cli.complaints import InputError, warn
 
 if TYPE_CHECKING:
-    from reshuffle._core import FloatArray
+    from reshuffle._arrays import FloatArray
 
 KINDS = (".npy", ".csv", ".parquet")
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from reshuffle._core import FloatArray
+    from reshuffle._arrays import FloatArray
 
 _BETWEEN = 2
 """Spaces between columns."""

@@ -8,8 +8,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from reshuffle._core import FloatArray, checks
-from reshuffle._core.formatting import significant
+from reshuffle import _arrays
+from reshuffle._arrays import FloatArray
+from reshuffle._uncertainty import significant
 from reshuffle.errors import AccuracyWarning, BudgetError
 
 CALL = 2e5
@@ -59,10 +60,10 @@ def accuracy(method: Any, rtol: Any, budget: Any, seed: Any) -> Accuracy:
     ValueError: method must be "auto", "exact", "series", "cavity" or "sampling", but it is 'guess'.
     """
     return Accuracy(
-        method=checks.choice("method", method, METHODS),
-        rtol=checks.positive("rtol", rtol),
-        budget=checks.positive("budget", budget),
-        seed=checks.whole_number("seed", seed, 0),
+        method=_arrays.choice("method", method, METHODS),
+        rtol=_arrays.positive("rtol", rtol),
+        budget=_arrays.positive("budget", budget),
+        seed=_arrays.whole_number("seed", seed, 0),
     )
 
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reshuffle._core import FloatArray
-from reshuffle._core.confidence import ERROR_KINDS, ErrorKind
+from reshuffle._arrays import FloatArray
+from reshuffle._uncertainty import ERROR_KINDS, ErrorKind
 from reshuffle.epoch.course import Course
 
 

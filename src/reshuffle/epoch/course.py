@@ -12,12 +12,12 @@ from itertools import accumulate
 
 import numpy as np
 
-from reshuffle._core import FloatArray, IntArray
-from reshuffle._core.numerics import power_and_sum
+from reshuffle._arrays import FloatArray, IntArray
+from reshuffle._linalg import power_and_sum
 from reshuffle.epoch.affine.averaged_visits import AveragedVisits, averaged_map
 from reshuffle.epoch.affine.visits import DrawnVisits, GradedBlocks, MeanVisits, SubsetVisits, Visits
+from reshuffle.epoch.averaging.lattice import Walk
 from reshuffle.epoch.epoch_map import EpochMap, maps_of_orders, mean_map
-from reshuffle.epoch.walks import Walk
 from reshuffle.problem.outputs import beside
 from reshuffle.problem.row_space import RowSpace
 from reshuffle.recipe import Average, Hyperparameters, Recipe

@@ -13,10 +13,10 @@ from typing import TypeAlias
 import numpy as np
 from scipy.linalg import lapack
 
-from reshuffle._core import AnyArray, BoolArray, FloatArray, IntArray
-from reshuffle._core.threads import few_threads
+from reshuffle._arrays import AnyArray, BoolArray, FloatArray, IntArray
+from reshuffle._blas import few_threads
 from reshuffle.epoch.affine.visits import Visits
-from reshuffle.epoch.walks import Process
+from reshuffle.epoch.averaging.lattice import Process
 from reshuffle.problem.outputs import beside
 
 Follow: TypeAlias = Callable[[Process[FloatArray]], FloatArray]
@@ -132,7 +132,7 @@ class EpochMap:
 
     def _absent(self, states: FloatArray) -> BoolArray:
         """True for the columns (..., 1, z) that are zero and have no inputs: nothing grows from nothing."""
-        return ~(states.any(axis=-2, keepdims=True) | self.entries.any(axis=-2, keepdims=True))
+        return np.asarray(~(states.any(axis=-2, keepdims=True) | self.entries.any(axis=-2, keepdims=True)))
 
     def limit(self, states: FloatArray) -> FloatArray:
         """The states (..., d, z) after infinitely many applications.

@@ -8,8 +8,8 @@ from functools import cached_property, reduce
 import numpy as np
 import scipy.linalg
 
-from reshuffle._core import BoolArray, FloatArray
-from reshuffle._core.numerics import graded_svd, thin_qr
+from reshuffle._arrays import BoolArray, FloatArray
+from reshuffle._linalg import graded_svd, thin_qr
 from reshuffle.epoch import nested_levels
 
 

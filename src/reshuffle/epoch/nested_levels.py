@@ -8,7 +8,7 @@ just as well, though. In that space the form is small itself, so that it is made
 import numpy as np
 import scipy.linalg
 
-from reshuffle._core import FloatArray
+from reshuffle._arrays import FloatArray
 
 LEVEL = 1e-6
 """Eigenvalues above this ratio to the largest of their level have at least nine digits."""

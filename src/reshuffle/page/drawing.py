@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from reshuffle._core import FloatArray
+    from reshuffle._arrays import FloatArray
 
 INK, FAINT, PAPER = "#1c2430", "#c3c9d2", "#fdfdfe"
 """Text and axes, grids, background: colours that nothing else has, so that a page can put in its own."""

@@ -7,7 +7,7 @@ import numpy as np
 
 import reshuffle as rs
 from reshuffle import plotting
-from reshuffle._core import FloatArray
+from reshuffle._arrays import FloatArray
 from reshuffle.paper.figure import Claim, Columns, Figure, look
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import numpy as np
 
 import reshuffle as rs
 from reshuffle import asymptotics, free, plotting
-from reshuffle._core import FloatArray
+from reshuffle._arrays import FloatArray
 from reshuffle.free import Law
 from reshuffle.free.view import view
 from reshuffle.paper.figure import Claim, Columns, Figure, scheme

@@ -7,7 +7,7 @@ import numpy as np
 
 import reshuffle as rs
 from reshuffle import asymptotics, plotting
-from reshuffle._core import FloatArray
+from reshuffle._arrays import FloatArray
 from reshuffle.paper.figure import CIRCLES, Claim, Columns, Figure, scheme
 
 if TYPE_CHECKING:

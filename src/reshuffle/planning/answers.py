@@ -8,9 +8,8 @@ from typing import TypeAlias, TypeVar
 
 import numpy as np
 
-from reshuffle._core import FloatArray
-from reshuffle._core.confidence import ErrorKind
-from reshuffle._core.formatting import significant, with_error
+from reshuffle._arrays import FloatArray
+from reshuffle._uncertainty import ErrorKind, plus_minus, significant
 from reshuffle.epoch.accuracy import warnings_of
 from reshuffle.errors import BudgetError
 
@@ -60,7 +59,7 @@ class Answer:
             return "?"
         if math.isinf(value):
             return infinite
-        return with_error(value, error) if error > _UNSEEN * abs(value) else significant(value, 4)
+        return plus_minus(value, error) if error > _UNSEEN * abs(value) else significant(value, 4)
 
 
 Result = TypeVar("Result")

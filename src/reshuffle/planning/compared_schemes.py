@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reshuffle._core import FloatArray
+from reshuffle._arrays import FloatArray
 from reshuffle.planning.answers import Answer
 from reshuffle.schemes.base import Scheme
 

@@ -7,8 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
-from reshuffle._core import FloatArray, IntArray
-from reshuffle._core.progress import track
+from reshuffle._arrays import FloatArray, IntArray
+from reshuffle._progress import track
 from reshuffle.errors import AccuracyWarning
 from reshuffle.planning.answers import REFUSALS
 from reshuffle.planning.mean_steps_left_out import LeftOutCurve, Spectrum, averaged

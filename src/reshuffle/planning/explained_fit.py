@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reshuffle._core import FloatArray
-from reshuffle._core.formatting import significant
+from reshuffle._arrays import FloatArray
+from reshuffle._uncertainty import significant
 from reshuffle.planning.spread_test import SpreadTest
 
 _SHOWN = 5

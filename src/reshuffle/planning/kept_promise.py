@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reshuffle._core import FloatArray, checks
+from reshuffle import _arrays
+from reshuffle._arrays import FloatArray
 from reshuffle.planning.training_plan import Plan
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.simulation import simulated_states
@@ -70,7 +71,7 @@ def held_to(plan: Plan, X: ArrayLike, y: ArrayLike, *, seed: int = 0) -> KeptPro
     answers = new.y if new.y.ndim == 2 else new.y[:, np.newaxis]
     squares = np.square(answers - _predicted(plan, new.X, run.iterate(when)))
     over_outputs = squares.mean(axis=1)
-    checks.whole_number("seed", seed, 0)
+    _arrays.whole_number("seed", seed, 0)
     outputs = [run] if run.problem.outputs is None else [run.output(k) for k in range(run.problem.outputs)]
     stops = np.array([float(when)])
     # The same seed gives all outputs the same orders.

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from reshuffle._core import FloatArray
-from reshuffle._core.formatting import factor, significant
+from reshuffle._arrays import FloatArray
+from reshuffle._uncertainty import factor, significant
 from reshuffle.run import Run
 from reshuffle.run.estimated_steps import CriticalStep
 

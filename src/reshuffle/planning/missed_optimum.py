@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reshuffle._core import FloatArray, checks
-from reshuffle._core.formatting import significant
+from reshuffle import _arrays
+from reshuffle._arrays import FloatArray
+from reshuffle._uncertainty import significant
 from reshuffle.epoch.epoch import Epoch
 from reshuffle.errors import UnsupportedError
 from reshuffle.planning.explained_fit import Explanation, FitPart, ModeLeft, modes_left
@@ -68,7 +69,7 @@ def explain(
     """
     run = _run(X, y, recipe)
     problem = run.problem
-    fit = checks.vector(
+    fit = _arrays.vector(
         "coef", coef, problem.p, "one entry per column of X (an intercept is one of a column of ones)"
     )
     when = _nearest_epoch(run, fit) if epochs is None else _given_epoch(run, epochs)

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import minimize_scalar
 
-from reshuffle._core import FloatArray, checks
+from reshuffle import _arrays
+from reshuffle._arrays import FloatArray
 from reshuffle.errors import UnsupportedError
 from reshuffle.planning.matched_step import Match, ScalingRule
 from reshuffle.problem.outputs import beside
@@ -192,7 +193,7 @@ def _changed(run: Run, batch_size: int | None, scheme: Scheme | None) -> Scheme:
     if batch_size is None:
         return base.without_stages(base.fitted(run.problem, scheme)[1], "match")
     # As in torch's DataLoader, a batch larger than the data holds all of them.
-    size = min(checks.whole_number("batch_size", batch_size, 1), n)
+    size = min(_arrays.whole_number("batch_size", batch_size, 1), n)
     try:
         return base.checked(run.scheme.with_batch_size(size), n)
     except UnsupportedError as refusal:
@@ -205,9 +206,9 @@ def _recipe_for(run: Run, scheme: Scheme) -> Recipe:
 
 def _clock(epochs: ArrayLike) -> FloatArray:
     """The epochs at which trajectories are compared, ascending."""
-    when = checks.epochs(epochs)
+    when = _arrays.epochs(epochs)
     if when.ndim == 0:
-        last = checks.whole_number("epochs", when, 1)
+        last = _arrays.whole_number("epochs", when, 1)
         when = np.geomspace(1.0, float(last), min(last, _EPOCHS)).round()
     when = np.unique(when)
     if not when.size or when[0] == 0:

@@ -6,9 +6,10 @@ from functools import partial
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reshuffle._core import FloatArray, checks
-from reshuffle._core.numerics import norm
-from reshuffle._core.progress import track
+from reshuffle import _arrays
+from reshuffle._arrays import FloatArray
+from reshuffle._linalg import norm
+from reshuffle._progress import track
 from reshuffle.planning.answers import Answer, Found, ask, ask_along
 from reshuffle.planning.compared_schemes import SchemeComparison, SchemeRow
 from reshuffle.problem import checked_problem
@@ -82,7 +83,7 @@ def compare_schemes(
         )
     named = _named(schemes)
     visits = {name: base.fitted(problem, scheme)[1].steps(problem.n) for name, scheme in named.items()}
-    when, wants_thresholds = checks.epochs(epochs), checks.flag("thresholds", thresholds)
+    when, wants_thresholds = _arrays.epochs(epochs), _arrays.flag("thresholds", thresholds)
     if not when.size:
         raise ValueError(
             "epochs must hold at least one epoch after which schemes are compared, but it is empty."
@@ -140,7 +141,7 @@ def _multiple(step: StepLike, visits: int) -> StepLike:
     """The step of a full batch that stands for as many visits."""
     if callable(step):
         return lambda epoch: visits * float(step(epoch))
-    return visits * checks.real_array("step", step, advice="give numbers >= 0")
+    return visits * _arrays.real_array("step", step, advice="give numbers >= 0")
 
 
 def _row(name: str, run: Run, epochs: FloatArray, knows_truth: bool, thresholds: bool) -> SchemeRow:

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reshuffle._core import FloatArray, checks
+from reshuffle import _arrays
+from reshuffle._arrays import FloatArray
 from reshuffle.planning.contenders import Contest, Grid
 from reshuffle.planning.mean_steps_left_out import Spectrum, ridge_left_out
 from reshuffle.planning.prepared_data import PreparedData, as_posed, prepared
@@ -93,15 +94,15 @@ def plan(
       within 0.1% of the least test error, the shortest training is chosen
     """
     data = _data(X, y, standardize, intercept, sample_weight)
-    n, wants_looks = data.problem.n, checks.flag("verify", verify)
+    n, wants_looks = data.problem.n, _arrays.flag("verify", verify)
     grid = Grid(
         batch_sizes=_sizes(batch_sizes, n),
         shares=_numbers("steps", steps, "above 0 and below 1, in units of the safe step", 0.0, 1.0),
         penalties=_numbers("penalties", penalties, "at least 0", -1.0, np.inf),
         momenta=_numbers("momenta", momenta, "at least 0 and below 1", -1.0, 1.0),
-        epochs=np.unique(np.geomspace(1, checks.whole_number("epochs", epochs, 1), _EPOCHS).round()),
+        epochs=np.unique(np.geomspace(1, _arrays.whole_number("epochs", epochs, 1), _EPOCHS).round()),
         scheme=_template(scheme, n),
-        of_run=checks.flag("of_run", of_run),
+        of_run=_arrays.flag("of_run", of_run),
     )
     spectrum = Spectrum.of(data.problem, data.is_centred)
     contest = Contest(spectrum, grid)
@@ -147,8 +148,8 @@ def _data(
     return prepared(
         X,
         y,
-        standardize=standardize is None or checks.flag("standardize", standardize),
-        intercept=intercept is None or checks.flag("intercept", intercept),
+        standardize=standardize is None or _arrays.flag("standardize", standardize),
+        intercept=intercept is None or _arrays.flag("intercept", intercept),
         sample_weight=sample_weight,
     )
 
@@ -178,18 +179,18 @@ def _simple_fits(spectrum: Spectrum) -> list[SimpleFit]:
 def _sizes(given: ArrayLike | None, n: int) -> FloatArray:
     if given is None:
         return np.array([*(size for size in _BATCH_SIZES if size < n), n], dtype=np.float64)
-    values = checks.any_array("batch_sizes", given)
+    values = _arrays.any_array("batch_sizes", given)
     if values.ndim != 1 or not values.size:
         raise ValueError(
             f"batch_sizes must be a list of whole numbers, such as [16, 64], but it is {given!r}."
         )
     # As in torch's DataLoader, a batch larger than the data holds all of them.
-    sizes = [min(checks.whole_number("batch_sizes", size, 1), n) for size in values.tolist()]
+    sizes = [min(_arrays.whole_number("batch_sizes", size, 1), n) for size in values.tolist()]
     return np.unique(np.array(sizes, dtype=np.float64))
 
 
 def _numbers(name: str, given: ArrayLike, allowed: str, above: float, below: float) -> FloatArray:
-    values = np.atleast_1d(checks.real_array(name, given, advice="give numbers"))
+    values = np.atleast_1d(_arrays.real_array(name, given, advice="give numbers"))
     wrong = (values <= above) | (values >= below) | ((above < 0) & (values < 0))
     if values.ndim != 1 or not values.size or wrong.any():
         raise ValueError(f"{name} must be a list of numbers {allowed}, but it is {given!r}.")

@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from reshuffle._core import FloatArray
+from reshuffle._arrays import FloatArray
 from reshuffle.planning.mean_steps_left_out import Spectrum
 from reshuffle.schemes.base import Scheme, Shuffle
 

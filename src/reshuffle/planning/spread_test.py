@@ -7,8 +7,8 @@ import numpy as np
 import scipy.linalg
 import scipy.special
 
-from reshuffle._core import FloatArray
-from reshuffle._core.formatting import significant
+from reshuffle._arrays import FloatArray
+from reshuffle._uncertainty import significant
 from reshuffle.planning.answers import Answer, Found, ask
 from reshuffle.run import Run
 

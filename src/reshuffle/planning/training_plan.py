@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from reshuffle._core import FloatArray
-from reshuffle._core.formatting import factor, significant, with_error
+from reshuffle._arrays import FloatArray
+from reshuffle._uncertainty import factor, plus_minus, significant
 from reshuffle.planning.prepared_data import PreparedData
 from reshuffle.run import Run, critical_step
 from reshuffle.run.estimated_steps import CriticalStep
@@ -219,7 +219,7 @@ class Plan:
         safe = best.step / best.share
         lines = [
             f"train with {best.words()}",
-            f"  expected test error {with_error(best.test_error, best.standard_error)}, "
+            f"  expected test error {plus_minus(best.test_error, best.standard_error)}, "
             f"leaving out each of {n} rows ({best.method})",
         ]
         if best.spread:

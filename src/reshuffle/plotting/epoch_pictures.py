@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from reshuffle._core import FloatArray
+from reshuffle._arrays import FloatArray
 from reshuffle.plotting.picture_style import COLOURS, axes, plain
 from reshuffle.run.risk import Risk
 from reshuffle.simulation import Estimate

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from reshuffle._core.formatting import significant
+from reshuffle._uncertainty import significant
 from reshuffle.planning import Explanation, Match, Plan, SchemeComparison
 from reshuffle.plotting.epoch_pictures import curve
 from reshuffle.plotting.picture_style import COLOURS, axes, plain

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from reshuffle._core import FloatArray
-from reshuffle._core.formatting import significant
+from reshuffle._arrays import FloatArray
+from reshuffle._uncertainty import significant
 from reshuffle.free import view as layout
 from reshuffle.free.view import Drawable
 from reshuffle.plotting.picture_style import COLOURS, axes, plain

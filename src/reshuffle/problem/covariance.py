@@ -10,8 +10,9 @@ import scipy.linalg
 from numpy.typing import ArrayLike
 from scipy.sparse.linalg import LinearOperator
 
-from reshuffle._core import FloatArray, checks
-from reshuffle._core.numerics import eigenvalue
+from reshuffle import _arrays
+from reshuffle._arrays import FloatArray
+from reshuffle._linalg import eigenvalue
 
 CovarianceLike: TypeAlias = ArrayLike | LinearOperator | None
 """None (identity), a number, a vector (diagonal), a matrix or a scipy LinearOperator."""
@@ -106,9 +107,9 @@ def covariance(value: CovarianceLike, p: int) -> Covariance:
         return Covariance(p, 1.0)
     if isinstance(value, LinearOperator):
         return Covariance(p, _checked_operator(value, p))
-    array = checks.real_array("covariance", value)
+    array = _arrays.real_array("covariance", value)
     if array.ndim == 0:
-        return Covariance(p, checks.nonnegative("covariance", float(array)))
+        return Covariance(p, _arrays.nonnegative("covariance", float(array)))
     if array.shape not in ((p,), (p, p)):
         raise ValueError(
             f"covariance must be a number, of shape ({p},) or of shape ({p}, {p}) for p = {p} features, "
@@ -120,7 +121,7 @@ def covariance(value: CovarianceLike, p: int) -> Covariance:
                 f"covariance must be positive semidefinite, but its diagonal holds {float(array.min())}."
             )
         return Covariance(p, array)
-    return Covariance(p, checks.semidefinite("covariance", array))
+    return Covariance(p, _arrays.semidefinite("covariance", array))
 
 
 def _checked_operator(operator: LinearOperator, p: int) -> LinearOperator:

@@ -5,8 +5,9 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
-from reshuffle._core import FloatArray, checks
-from reshuffle.recipe.step_schedule import COUNTED
+from reshuffle import _arrays
+from reshuffle._arrays import FloatArray
+from reshuffle.recipe.schedules import COUNTED
 
 
 class Average(ABC):
@@ -24,7 +25,7 @@ class Average(ABC):
     start: int
 
     def _check_per(self) -> None:
-        checks.choice("per", self.per, COUNTED)
+        _arrays.choice("per", self.per, COUNTED)
 
     @property
     def is_per_visit(self) -> bool:
@@ -115,7 +116,7 @@ class EMA(Average):
     per: str = "epoch"
 
     def __post_init__(self) -> None:
-        decay = checks.nonnegative("decay", self.decay)
+        decay = _arrays.nonnegative("decay", self.decay)
         if decay >= 1:
             raise ValueError(f"decay must be at least 0 and below 1, but it is {self.decay!r}.")
         object.__setattr__(self, "decay", decay)
@@ -163,7 +164,7 @@ class TailAverage(Average):
     per: str = "epoch"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "start", checks.whole_number("start", self.start, 0))
+        object.__setattr__(self, "start", _arrays.whole_number("start", self.start, 0))
         self._check_per()
 
     kept = 1.0

@@ -6,11 +6,12 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reshuffle._core import FloatArray, checks
+from reshuffle import _arrays
+from reshuffle._arrays import FloatArray
 from reshuffle.problem.row_space import RowSpace
 from reshuffle.recipe import averages
 from reshuffle.recipe.averages import Average
-from reshuffle.recipe.step_schedule import StepLike, Steps, StepSchedule, checked_steps
+from reshuffle.recipe.schedules import StepLike, Steps, StepSchedule, checked_steps
 
 Schedule: TypeAlias = float | Steps
 """A number, a tuple with one number per epoch, a function of the epochs done before, or a `StepSchedule`."""
@@ -150,12 +151,12 @@ class Recipe:
     def _step(self, count: int) -> float:
         """The step of the schedule after `count` others."""
         if callable(self.schedule):
-            return checks.nonnegative(f"step({count})", self.schedule(count))
+            return _arrays.nonnegative(f"step({count})", self.schedule(count))
         return self.schedule[count] if isinstance(self.schedule, tuple) else self.schedule
 
     def clock(self, epochs: Any) -> FloatArray:
         """Return the epochs asked for, if the schedule knows them and there is an average by then."""
-        when = checks.epochs(epochs)
+        when = _arrays.epochs(epochs)
         if self.average is not None:
             averages.require_begun(self.average, when)
         if self.is_constant or not when.size:
@@ -213,7 +214,7 @@ def checked(
             f"exactly one of step and alpha must be given, but step is {step!r} and alpha is {alpha!r}."
         )
     columns = _columns(unpenalized, p)
-    penalty = checks.nonnegative("penalty", penalty)
+    penalty = _arrays.nonnegative("penalty", penalty)
     if p and len(columns) == p:
         penalty = 0.0
     made = Recipe(
@@ -221,7 +222,7 @@ def checked(
         penalty=penalty,
         momentum=_momentum(momentum),
         divisor=1 if alpha is None else steps_per_epoch,
-        nesterov=checks.flag("nesterov", nesterov),
+        nesterov=_arrays.flag("nesterov", nesterov),
         visits=steps_per_epoch,
         unpenalized=columns if penalty else (),
     )
@@ -234,24 +235,24 @@ def checked(
 
 
 def _schedule(name: str, value: StepLike | None) -> Schedule:
-    if callable(value) or checks.any_array(name, value).ndim:
+    if callable(value) or _arrays.any_array(name, value).ndim:
         return checked_steps(name, value, "epoch")
-    return checks.nonnegative(name, value)
+    return _arrays.nonnegative(name, value)
 
 
 def _columns(value: ArrayLike, p: int) -> tuple[int, ...]:
     """Column numbers from 0, ascending, each once; negative ones count from the end."""
-    given = checks.any_array("unpenalized", value)
+    given = _arrays.any_array("unpenalized", value)
     if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
         raise ValueError(f"unpenalized must be a list of column numbers, such as [0], but it is {value!r}.")
-    numbers = [checks.whole_number("unpenalized", number, -p, p - 1) % p for number in given.tolist()]
+    numbers = [_arrays.whole_number("unpenalized", number, -p, p - 1) % p for number in given.tolist()]
     if len(set(numbers)) < len(numbers):
         raise ValueError(f"unpenalized must name a column once, but it is {given.tolist()}.")
     return tuple(sorted(numbers))
 
 
 def _momentum(value: Any) -> float:
-    momentum = checks.nonnegative("momentum", value)
+    momentum = _arrays.nonnegative("momentum", value)
     if momentum >= 1:
         raise ValueError(f"momentum must be at least 0 and below 1, but it is {value!r}.")
     return momentum

@@ -1,12 +1,11 @@
 """Runs, and what people ask of them."""
 
+from reshuffle.run.covariance import OutputCovariances, ParameterCovariance
 from reshuffle.run.critical_steps import critical_step
 from reshuffle.run.expected_risk import ExpectedRisk
 from reshuffle.run.flow import GradientFlow, gradient_flow
 from reshuffle.run.limits import Limit, LimitComparison
 from reshuffle.run.mean_square import MeanSquareStability
-from reshuffle.run.output_covariances import OutputCovariances
-from reshuffle.run.parameter_covariance import ParameterCovariance
 from reshuffle.run.risk import Risk
 from reshuffle.run.risk_interval import RiskInterval
 from reshuffle.run.run import Run, descend

@@ -2,19 +2,17 @@
 
 import numpy as np
 
-from reshuffle._core import FloatArray
-from reshuffle._core.confidence import further_rounds
-from reshuffle._core.threads import few_threads
+from reshuffle._arrays import FloatArray
+from reshuffle._blas import few_threads
+from reshuffle._uncertainty import further_rounds
 from reshuffle.epoch.accuracy import A_SECOND, AT_ONCE, require_affordable
 from reshuffle.epoch.affine.outside import Inputs
-from reshuffle.epoch.affine.sampled_course import SampledCourse
 from reshuffle.epoch.affine.visits import Visits
+from reshuffle.epoch.averaging.sampling import SampledCourse
 from reshuffle.epoch.epoch import Epoch
 from reshuffle.epoch.epoch_map import EpochMap
-from reshuffle.epoch.second_moment import centred_course, centred_radius
-from reshuffle.epoch.second_moment.centred_course import Spread
-from reshuffle.epoch.second_moment.centred_draws import FEWEST_PAIRS, CentredDraws
-from reshuffle.epoch.second_moment.centred_radius import Radius
+from reshuffle.epoch.moments import drawn as drawn_orders
+from reshuffle.epoch.moments.drawn import FEWEST_PAIRS, CentredDraws, Radius, Spread
 from reshuffle.run.engines.affine_engine import AffineEngine
 from reshuffle.run.engines.modes_engine import ModesEngine
 
@@ -53,13 +51,14 @@ def spread(
         while True:
             drawn.more(pairs)
             found = _seen(run, drawn, when, start)
-            left -= drawn.flops(pairs) + centred_course.flops(drawn.orders, run.dimension, when)
+            left -= drawn.flops(pairs) + drawn_orders.follow_flops(drawn.orders, run.dimension, when)
             excess = _excess(found)
             if excess <= 1 or not np.isfinite(excess):
                 return found
             total = drawn.orders // (2 * drawn.groups)
             each = (
-                drawn.flops(total) / total + centred_course.flops(drawn.orders, run.dimension, when) / total
+                drawn.flops(total) / total
+                + drawn_orders.follow_flops(drawn.orders, run.dimension, when) / total
             )
             pairs = min(further_rounds(total, excess, left / each), MOST_ORDERS // (2 * drawn.groups) - total)
             if pairs < 1:
@@ -110,9 +109,7 @@ def _seen(run: AffineEngine, drawn: CentredDraws, when: FloatArray, start: Float
     # Weights of 1e-170 have no squares: they are followed in units of their own.
     exponent = int(np.frexp(np.abs(weights).max(initial=0.0))[1])
     state = np.concatenate([start, np.zeros(run.dimension - rank)])
-    found = centred_course.spread(
-        drawn.maps, np.ldexp(weights, -exponent), np.linalg.solve(basis, state), when
-    )
+    found = drawn_orders.spread(drawn.maps, np.ldexp(weights, -exponent), np.linalg.solve(basis, state), when)
     with np.errstate(over="ignore"):
         return Spread(np.ldexp(found.values, exponent), np.ldexp(found.errors, exponent))
 
@@ -138,7 +135,7 @@ def radii(run: AffineEngine, modes: ModesEngine | None) -> tuple[Radius, Radius]
         while True:
             drawn.more(pairs)
             budget -= _price(drawn, pairs)
-            gain = centred_radius.gain(drawn.maps)
+            gain = drawn_orders.gain(drawn.maps)
             excess = gain.error / (_KNOWN * max(1.0, gain.value))
             total = drawn.orders // (2 * drawn.groups)
             most = min(
@@ -147,7 +144,7 @@ def radii(run: AffineEngine, modes: ModesEngine | None) -> tuple[Radius, Radius]
             )
             more = further_rounds(total, excess, most) if 1 < excess < np.inf else 0
             if more < 1:
-                return centred_radius.rate(drawn.maps), gain
+                return drawn_orders.rate(drawn.maps), gain
             pairs = more
 
 

@@ -12,12 +12,12 @@ from functools import cache
 
 import numpy as np
 
-from reshuffle._core.confidence import ErrorKind, with_error
-from reshuffle._core.progress import track
-from reshuffle._core.threads import few_threads
+from reshuffle._blas import few_threads
+from reshuffle._progress import track
+from reshuffle._uncertainty import ErrorKind, with_error
 from reshuffle.epoch.accuracy import Accuracy
 from reshuffle.epoch.epoch import Epoch
-from reshuffle.epoch.second_moment import centred_radius
+from reshuffle.epoch.moments import drawn as drawn_orders
 from reshuffle.errors import AccuracyWarning, UnsupportedError
 from reshuffle.run import centred_moments
 from reshuffle.run.engines.affine_engine import AffineEngine
@@ -193,7 +193,7 @@ def mean_square_step(
             drawn = centred_moments.undriven(run, modes)
             drawn.more(_PAIRS)
             with few_threads(run.dimension):
-                known = centred_radius.gain(drawn.maps)
+                known = drawn_orders.gain(drawn.maps)
         except (OverflowError, UnsupportedError):
             return _Trial(math.inf)
         return _Trial(known.value, known.error, "three standard errors", is_positive=True)

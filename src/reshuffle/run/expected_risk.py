@@ -5,11 +5,28 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from reshuffle._core import FloatArray, IntArray
-from reshuffle._core.confidence import ErrorKind, error_of_mean, with_error
-from reshuffle._core.formatting import significant
-from reshuffle.epoch.second_moment.averaged_spread import Spread
-from reshuffle.epoch.second_moment.snapshots import Readout, Snapshot
+from reshuffle import _uncertainty
+from reshuffle._arrays import FloatArray, IntArray
+from reshuffle._uncertainty import ErrorKind, error_of_mean, significant, with_error
+from reshuffle.epoch import select
+from reshuffle.epoch.accuracy import A_SECOND, CALL, duration, warn_of_no_answer
+from reshuffle.epoch.affine.outside import Inputs
+from reshuffle.epoch.choice import second_moments
+from reshuffle.epoch.choice.second_moments import SecondMomentTask
+from reshuffle.epoch.course import AveragedCourse
+from reshuffle.epoch.epoch import Epoch
+from reshuffle.epoch.moments import averaged_spread, snapshots
+from reshuffle.epoch.moments.averaged_spread import Spread
+from reshuffle.epoch.moments.reshuffled import ReshuffledMoment
+from reshuffle.epoch.moments.snapshots import Readout, Snapshot
+from reshuffle.epoch.moments.two_batches import TwoBatchMoment
+from reshuffle.epoch.select import Choice
+from reshuffle.problem.least_squares import LeastSquares
+from reshuffle.run import centred_moments
+from reshuffle.run.engines.affine_engine import AffineEngine
+from reshuffle.run.engines.modes_engine import ModesEngine
+from reshuffle.schemes.base import Unit
+from reshuffle.simulation import simulate
 
 _ROUNDING = 1e-8
 """Relative to the terms that are added: what many epochs of rounding may do to a sum of them."""
@@ -162,3 +179,356 @@ def _spread_over(
         errors[back].reshape(shape),
         kind,
     )
+
+
+_SLOW = 1e-3
+"""Rates relative to the largest, below which a limit is taken in graded coordinates."""
+_SAMPLED_FLOPS = 4e10
+_FEWEST_RUNS, _MOST_RUNS = 100, 4000
+
+
+def expected_risk(
+    run: AffineEngine, modes: ModesEngine | None, clock: FloatArray, given_responses: bool
+) -> ExpectedRisk:
+    """E |beta_k - beta_star|_Sigma^2 over orders and noise, at epochs of any shape.
+
+    Parameters
+    ----------
+    run : AffineEngine
+    modes : ModesEngine or None
+        The same run in the modes of its mean map, if that is symmetric.
+    clock : any shape
+    given_responses : bool
+        Average over the orders alone, with the responses of the problem.
+    """
+    when = np.unique(clock.ravel())
+    _require_truth(run.problem, given_responses)
+    if given_responses and _is_at_rest(run):
+        mean, _ = _mean_risk(run if modes is None else modes, when, given_responses)
+        return deterministic(clock, mean)
+    by = _WAYS.get(way(run, modes, when, given_responses).taken, _followed)
+    return by(run, modes, clock, given_responses)
+
+
+def _simulated(
+    run: AffineEngine, modes: ModesEngine | None, clock: FloatArray, given_responses: bool
+) -> ExpectedRisk:
+    """From runs that are trained; whether so many are affordable is asked before anything is computed."""
+    when = np.unique(clock.ravel())
+    runs = affordable(run, when)
+    mean, error = _mean_risk(run if modes is None else modes, when, given_responses)
+    return by_sampling(run, clock, mean, error, runs, given_responses)
+
+
+def _of_two_batches(
+    run: AffineEngine, modes: ModesEngine | None, clock: FloatArray, given_responses: bool
+) -> ExpectedRisk:
+    """Of shuffled samples that are cut in two, by sums over the ways to cut them."""
+    assert modes is not None
+    noise = run.problem.truth("the expected risk")[2]
+    return of_reshuffling(modes, run.start, clock, TwoBatchMoment(modes.epoch, noise))
+
+
+def _through_rows(
+    run: AffineEngine, modes: ModesEngine | None, clock: FloatArray, given_responses: bool
+) -> ExpectedRisk:
+    """Of shuffled batches, by the recursion through their rows."""
+    assert modes is not None
+    return of_reshuffling(modes, run.start, clock)
+
+
+def _followed(
+    run: AffineEngine, modes: ModesEngine | None, clock: FloatArray, given_responses: bool
+) -> ExpectedRisk:
+    """Visit by visit, along every course, by the walk over all orders."""
+    when = np.unique(clock.ravel())
+    inputs, courses = _inputs(run, given_responses), run.courses_of_errors
+    if len(courses) > 1:
+        return _of_courses(run, inputs, clock)
+    mean, _ = _mean_risk(run, when, given_responses)
+    error = run.inside(run.start - run.problem.parameters("the expected risk"))
+    if not courses[0].scheme.is_random:
+        return deterministic(clock, mean)
+    if isinstance(courses[0], AveragedCourse):
+        spreads = averaged_spread.spreads(courses[0], inputs, error, when)
+        return of_spreads(clock, spreads, run.readout, mean)
+    taken = snapshots.general(courses[0], inputs, error, when)
+    return of_moments(clock, taken, run.fades(when), run.readout, mean)
+
+
+def way(
+    run: AffineEngine,
+    modes: ModesEngine | None,
+    when: FloatArray,
+    given_responses: bool,
+    squares: bool = True,
+) -> Choice:
+    """How the second moments of a run are followed up to the given ascending epochs.
+
+    `squares` says whether the map of an epoch may be squared where the state is small.
+    """
+    if run.scheme.has_stages:
+        return second_moments.through_stages(
+            [way(stage, None, local, given_responses, squares) for stage, local in run.parts(when)]
+        )
+    epoch = None if modes is None else modes.epoch
+    exact = _mean_is_exact(run, epoch)
+    plain = epoch is not None and select.climbs(epoch.scheme)
+    # Their shapes are the same, and these are there already.
+    blocks = epoch.blocks if epoch is not None and plain else run.blocks
+    dimension = run.problem.rank if plain else run.dimension
+    inputs = 1 if given_responses else 1 + len(blocks.rows)
+    moves = dimension > 0 if epoch is None or not plain else bool(epoch.paces.any())
+    # Averages have a recursion of their own beside the general one.
+    last = run.recipe.average is None
+    task = SecondMomentTask(
+        walk=run.walk,
+        blocks=blocks,
+        dimension=dimension,
+        epochs=when,
+        given_responses=given_responses,
+        mean_is_exact=exact,
+        rows_serve=last
+        and exact
+        and epoch is not None
+        and not given_responses
+        and _rows_serve(epoch, run, when),
+        leaps=last
+        and squares
+        and run.recipe.is_constant
+        and snapshots.leaps(dimension * (dimension + inputs), when),
+        settling=lambda: _settling(run, epoch),
+        is_plain=last and epoch is not None and epoch.error_kind == "exact",
+        moves_alike=last and run.recipe.is_constant and run.recipe.at(0).step > 0 and moves,
+    )
+    return second_moments.second_moment_choice(task, run.accuracy)
+
+
+def _is_at_rest(run: AffineEngine) -> bool:
+    """Whether nothing ever moves, from zero to responses of zero.
+
+    The error and the residuals of the truth would cancel at every visit, and what expands enlarges the rounding.
+    """
+    return not (run.start.any() or run.visited.kept.y.any())
+
+
+def _mean_is_exact(run: AffineEngine, epoch: Epoch | None) -> bool:
+    """Whether the mean beside which second moments are followed is exact: a few samples are walked through."""
+    engine = run if epoch is None or epoch.scheme.unit.is_cut else epoch
+    return engine.error_kind == "exact"
+
+
+def _rows_serve(epoch: Epoch, run: AffineEngine, when: FloatArray) -> bool:
+    """Whether the recursion through the rows is as accurate as the general one."""
+    if epoch.scheme.unit.is_cut:
+        return False
+    visited = sum(len(rows) for rows in run.scheme.partition(run.problem.n))
+    # Its coordinates lose what slow modes add up to in the long run.
+    slow = float(epoch.paces.min(initial=1.0)) < _SLOW * float(epoch.paces.max(initial=1.0))
+    return (
+        visited == len(run.problem.kept.X) and epoch.step > 0 and (bool(np.isfinite(when).all()) or not slow)
+    )
+
+
+def _settling(run: AffineEngine, epoch: Epoch | None) -> float:
+    """About how many epochs change anything: until all has faded into rounding, or has overflowed."""
+    if not run.recipe.is_constant:
+        return np.inf
+    if epoch is None:
+        rate = run.stability().rate
+        if rate in (0.0, np.inf):
+            return 1.0
+        return float((40 if rate < 1 else 800) / abs(np.log(rate))) if rate != 1 else np.inf
+    moving = epoch.paces[epoch.paces != 0]
+    with np.errstate(divide="ignore"):
+        speed = np.abs(np.log(np.abs(1 - moving))).min(initial=np.inf)
+    return float(800 / speed) if speed else np.inf
+
+
+def affordable(run: AffineEngine, when: FloatArray) -> int:
+    """How many runs are simulated, a few seconds' worth; more epochs than the budget allows for are refused."""
+    problem, last = run.problem, max(1.0, float(when.max(initial=0.0)))
+    if np.isinf(last):
+        # Only a walk over all orders is a matter of the budget.
+        dearer = ", or a larger budget" if run.walk.exists else ""
+        raise ValueError(
+            f"epochs must be finite for {run.scheme}, whose spread is estimated from simulated runs, "
+            f"but one is inf; try RandomReshuffling with few batches, where the limit is exact{dearer}."
+        )
+    a_run = 4.0 * problem.n * problem.p * last
+    # Runs at the same batch share their calls; with many batches hardly two of them are.
+    batches = len(run.scheme.partition(problem.n)) if run.scheme.unit is Unit.BATCH else 1
+    calls = CALL * run.walk.steps * last
+    fewest = _FEWEST_RUNS * a_run + min(batches, _FEWEST_RUNS) * calls
+    budget = max(run.accuracy.budget, A_SECOND)
+    if fewest > budget:
+        raise ValueError(
+            f"epochs must be at most {np.floor(last * budget / fewest):.0f} for {run.scheme}, whose spread is "
+            f"estimated from simulated runs, but one is {last:g}; the budget is {budget:.1g} operations, "
+            f"{duration(budget)}; try a larger budget, or RandomReshuffling with few batches."
+        )
+    affordable = _SAMPLED_FLOPS / a_run
+    if batches * calls > _SAMPLED_FLOPS:
+        affordable = min(affordable, _SAMPLED_FLOPS / calls)
+    return 2 * int(np.clip(affordable, _FEWEST_RUNS, _MOST_RUNS) / 2)
+
+
+def by_centred_maps(
+    run: AffineEngine, modes: ModesEngine | None, clock: FloatArray, given_responses: bool
+) -> ExpectedRisk:
+    """The mean iterate's risk as it is known, plus the spread by the centred maps of drawn orders."""
+    when, problem = np.unique(clock.ravel()), run.problem
+    mean, mean_error = _mean_risk(run if modes is None else modes, when, given_responses)
+    error = run.start - problem.parameters("the expected risk")
+    found = centred_moments.spread(run, modes, _inputs(run, given_responses), when, run.inside(error))
+    # Of the spread an error of the paces is as large a share as of the time for which what orders do is kept.
+    share = 0.0 if modes is None else modes.epoch.error
+    with np.errstate(invalid="ignore"):
+        errors = np.where(
+            np.isfinite(mean), np.hypot(found.errors + share * found.values, mean_error), np.inf
+        )
+    warn_of_no_answer(when, mean + found.values, errors, problem.covariance.norm_squared(error))
+    return of_estimate(clock, mean, found.values, errors)
+
+
+def by_sampling(
+    run: AffineEngine,
+    clock: FloatArray,
+    mean: FloatArray,
+    mean_error: FloatArray,
+    runs: int,
+    given_responses: bool,
+) -> ExpectedRisk:
+    """The mean iterate's risk as it is known, plus the spread of simulated runs, with its standard error.
+
+    Runs come in pairs that share their noise: half their squared distance has the spread for its mean, and the
+    noise, by far the larger part of what varies, cancels in it.
+
+    Parameters
+    ----------
+    run : AffineEngine
+    clock : any shape
+        Epochs, finite.
+    mean, mean_error : (distinct epochs,)
+        The risk of the mean iterate, and its error.
+    runs : int
+        How many to simulate.
+    given_responses : bool
+    """
+    problem, made, when = run.problem, run.recipe, np.unique(clock.ravel())
+    simulated = simulate(
+        problem,
+        run.scheme,
+        step=made.schedule if made.divisor == 1 else None,
+        alpha=None if made.divisor == 1 else made.schedule,
+        penalty=made.penalty,
+        momentum=made.momentum,
+        average=made.average,
+        nesterov=made.nesterov,
+        unpenalized=made.unpenalized,
+        epochs=when,
+        runs=runs,
+        start=run.start,
+        seed=run.accuracy.seed,
+        fresh_noise=not given_responses,
+    )
+    assert simulated.spread is not None
+    spread = simulated.spread
+    errors = np.hypot(_uncertainty.quantile(runs // 2) * spread.standard_error, mean_error)
+    begin = problem.covariance.norm_squared(run.start - problem.parameters("the expected risk"))
+    warn_of_no_answer(when, mean + spread.mean, errors, begin)
+    return of_estimate(clock, mean, spread.mean, errors)
+
+
+def of_reshuffling(
+    modes: ModesEngine, start: FloatArray, clock: FloatArray, moment: TwoBatchMoment | None = None
+) -> ExpectedRisk:
+    """Random reshuffling of all rows with nothing but a step, by the lattice or by another recursion."""
+    epoch = modes.epoch
+    problem, space = epoch.problem, epoch.problem.row_space
+    beta_star, covariance, noise = problem.truth("the expected risk")
+    when = np.unique(clock.ravel())
+    error = space.scale * space.coordinates(start - beta_star)
+    step = epoch.step * space.scale * space.scale
+    lattice = moment or ReshuffledMoment(epoch.blocks, step, epoch.modes.vectors, noise)
+    return of_moments(
+        clock,
+        snapshots.reshuffled(epoch, lattice, error, when),
+        np.ones(len(when)),
+        Readout(space, covariance, start, beta_star).turned(lattice.basis),
+        modes.risk(when).total,
+    )
+
+
+def _require_truth(problem: LeastSquares, given_responses: bool) -> None:
+    """Say what is missing before anything is computed."""
+    if given_responses:
+        problem.parameters("the risk given the responses")
+    else:
+        problem.truth("the expected risk")
+
+
+def _inputs(run: AffineEngine, given_responses: bool) -> Inputs:
+    """What enters the run beside its state."""
+    if given_responses:
+        truth = run.inside(run.problem.parameters("the risk given the responses"))
+        return Inputs(truth, given=run.blocks.response - run.blocks.rows @ truth)
+    beta_star, _, noise = run.problem.truth("the expected risk")
+    return Inputs(run.inside(beta_star), noise=noise)
+
+
+def _mean_risk(
+    run: AffineEngine | ModesEngine, when: FloatArray, given_responses: bool
+) -> tuple[FloatArray, FloatArray]:
+    """The risk of the mean iterate, and its error."""
+    if not given_responses:
+        risk = run.risk(when)
+        return risk.total, risk.error
+    return given_risk(run, when)
+
+
+def given_risk(run: AffineEngine | ModesEngine, when: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """|b - beta_star|_Sigma^2 at the mean iterate b itself, and how far the error of b may put it off."""
+    problem, covariance = run.problem, run.problem.covariance
+    beta_star = problem.parameters("the risk given the responses")
+
+    def risk(run: AffineEngine | ModesEngine) -> FloatArray:
+        errors = run.iterate(when) - beta_star
+        return np.array([covariance.norm_squared(e) if np.isfinite(e).all() else np.inf for e in errors])
+
+    value = risk(run)
+    sampled = run.sampling_error(risk, value)
+    if sampled.any():
+        return value, sampled
+    off = run.iterate_error(when)
+    if off.any():
+        space = run.space if isinstance(run, AffineEngine) else problem.row_space
+        off = off * np.sqrt(covariance.norm(space.lift(np.eye(space.dimension))))
+    with np.errstate(invalid="ignore"):
+        return value, np.where(off == 0, 0.0, 2 * np.sqrt(value) * off + off**2)
+
+
+def _of_courses(run: AffineEngine, inputs: Inputs, clock: FloatArray) -> ExpectedRisk:
+    """Over courses that differ in their first draw alone, and along which nothing is random but the noise."""
+    when = np.unique(clock.ravel())
+    given = None if inputs.given is None else np.concatenate([[1.0], inputs.given])
+    noise = inputs.noise if given is None else 0.0
+    rank, fades = run.space.dimension, run.fades(when)
+    risks, mean = np.zeros((len(run.courses_of_errors), len(when))), np.zeros(len(when))
+
+    def watch(place: slice, number: int, states: FloatArray) -> None:
+        risks[place, number] = run.readout.risks(states[:, :rank], float(fades[number]), noise)
+
+    error = run.inside(run.start - run.problem.parameters("the expected risk"))
+    for number, state in enumerate(run.means(error, when, given, of_errors=True, watch=watch)):
+        mean[number] = run.readout.risks(state[np.newaxis], float(fades[number]), noise)[0]
+    return of_courses(clock, risks, mean, run.samples_courses)
+
+
+_WAYS = {
+    "rows": _through_rows,
+    "two batches": _of_two_batches,
+    "centred maps": by_centred_maps,
+    "simulation": _simulated,
+}
+"""What is done in the ways that the planner knows beside following every visit."""

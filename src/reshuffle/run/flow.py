@@ -3,7 +3,8 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reshuffle._core import BoolArray, FloatArray, checks
+from reshuffle import _arrays
+from reshuffle._arrays import BoolArray, FloatArray
 from reshuffle.epoch.epoch import Epoch
 from reshuffle.problem import checked_problem, checked_start
 from reshuffle.problem.least_squares import LeastSquares
@@ -37,16 +38,16 @@ class GradientFlow:
 
     def iterate(self, times: ArrayLike) -> FloatArray:
         """The parameters at each of the given times, of shape times.shape + (p,) or (p, t)."""
-        return self._modes.iterate(checks.times(times))
+        return self._modes.iterate(_arrays.times(times))
 
     def training_loss(self, times: ArrayLike) -> FloatArray:
         """|y - X b|^2 / (2n), of the shape of `times`."""
-        return self._modes.training_loss(checks.times(times))
+        return self._modes.training_loss(_arrays.times(times))
 
     @per_output
     def risk(self, times: ArrayLike) -> Risk:
         """E |b - beta_star|_Sigma^2 over the noise, and its parts."""
-        return self._modes.risk(checks.times(times))
+        return self._modes.risk(_arrays.times(times))
 
     def limit(self) -> Limit:
         """Where the flow ends, and its risk there if the truth is known."""

@@ -7,15 +7,13 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from reshuffle._core import FloatArray
-from reshuffle._core.confidence import ErrorKind, with_error
-from reshuffle._core.formatting import significant
-from reshuffle._core.numerics import norm
+from reshuffle._arrays import FloatArray
+from reshuffle._linalg import norm
+from reshuffle._uncertainty import ErrorKind, significant, with_error
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.outputs import beside, lengths
+from reshuffle.run.covariance import OutputCovariances, ParameterCovariance
 from reshuffle.run.engines.engine import Motion
-from reshuffle.run.output_covariances import OutputCovariances
-from reshuffle.run.parameter_covariance import ParameterCovariance
 from reshuffle.run.risk import Risk
 
 

@@ -17,8 +17,8 @@ from functools import cached_property
 import numpy as np
 import scipy.linalg
 
-from reshuffle._core import BoolArray, FloatArray
-from reshuffle._core.numerics import norm, norms, row_norms, thin_qr
+from reshuffle._arrays import BoolArray, FloatArray
+from reshuffle._linalg import norm, norms, row_norms, thin_qr
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,10 +5,9 @@ from dataclasses import dataclass, field, fields
 
 import numpy as np
 
-from reshuffle._core import BoolArray, FloatArray
-from reshuffle._core.confidence import ErrorKind, with_error
-from reshuffle._core.formatting import significant
-from reshuffle._core.numerics import row_norms
+from reshuffle._arrays import BoolArray, FloatArray
+from reshuffle._linalg import row_norms
+from reshuffle._uncertainty import ErrorKind, significant, with_error
 from reshuffle.problem.covariance import Covariance
 from reshuffle.problem.row_space import RowSpace
 

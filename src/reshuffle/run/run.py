@@ -8,22 +8,24 @@ from typing import Any, Literal, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reshuffle._core import FloatArray, checks
-from reshuffle._core.confidence import ErrorKind
-from reshuffle.epoch import choice, shared_steps
+from reshuffle import _arrays
+from reshuffle._arrays import FloatArray
+from reshuffle._uncertainty import ErrorKind
+from reshuffle.epoch import select, step_interpolation
 from reshuffle.epoch.accuracy import Accuracy, accuracy
 from reshuffle.epoch.affine_epoch import AffineEpoch
-from reshuffle.epoch.choice import Choice, Computation
+from reshuffle.epoch.choice import second_moments
 from reshuffle.epoch.epoch import Epoch
-from reshuffle.epoch.shared_steps import Interval, StepWindow
+from reshuffle.epoch.select import Choice, Computation
+from reshuffle.epoch.step_interpolation import Interval, StepWindow
 from reshuffle.errors import UnsupportedError
-from reshuffle.problem import checked_problem, checked_start, units
-from reshuffle.problem.least_squares import LeastSquares
+from reshuffle.problem import checked_problem, checked_start, least_squares
+from reshuffle.problem.least_squares import LeastSquares, Units
 from reshuffle.problem.outputs import of_output, per_output, stacked
-from reshuffle.problem.units import Units
 from reshuffle.recipe import Average, Recipe, StepLike, recipe
-from reshuffle.recipe.staged_recipe import arranged, rearranged
-from reshuffle.run import expected_risk_ways, limits, spread_of_runs, stopping
+from reshuffle.recipe.timeline import arranged, rearranged
+from reshuffle.run import covariance, expected_risk, limits, stopping
+from reshuffle.run.covariance import OutputCovariances, ParameterCovariance, new_rows
 from reshuffle.run.engines.affine_engine import AffineEngine
 from reshuffle.run.engines.averaged_modes import AveragedModes
 from reshuffle.run.engines.engine import Engine
@@ -32,8 +34,6 @@ from reshuffle.run.engines.staged_engine import StagedEngine
 from reshuffle.run.expected_risk import ExpectedRisk
 from reshuffle.run.limits import Limit, LimitComparison
 from reshuffle.run.mean_square import MeanSquareStability, mean_square_stability
-from reshuffle.run.output_covariances import OutputCovariances
-from reshuffle.run.parameter_covariance import ParameterCovariance, new_rows
 from reshuffle.run.risk import Risk
 from reshuffle.run.risk_interval import RiskInterval
 from reshuffle.run.stability import FrozenSubspace, RangeAssumption, Stability
@@ -41,12 +41,10 @@ from reshuffle.run.step_search import contracting_step
 from reshuffle.run.stopping import BestEpoch
 from reshuffle.schemes import base
 from reshuffle.schemes.base import Scheme
-from reshuffle.validation import best_stop
-from reshuffle.validation.judged_run import JudgedRun
-from reshuffle.validation.leaving_out import LeavingOut
+from reshuffle.validation import criteria, cross_validation, leave_one_out
 
 
-class Run(JudgedRun):
+class Run:
     """Mini-batch gradient descent on a least-squares problem, averaged over the random orders of its visits.
 
     Made by `descend`. Nothing is trained: what is asked is computed when it is first asked for. `epochs` is a
@@ -81,9 +79,9 @@ class Run(JudgedRun):
         self._of: tuple[Run, int] | None = None
         self._in_units: dict[tuple[Units, bool], Run] = {}
         if not self._is_symmetric:
-            choice.require_stages(scheme)
+            select.require_stages(scheme)
             for (_, stage), part in zip(scheme.stages, recipe.parts, strict=False):
-                choice.require_known(stage, part, problem.n, accuracy.method)
+                select.require_known(stage, part, problem.n, accuracy.method)
 
     def __repr__(self) -> str:
         return f"Run({self.problem}, {self.scheme}, {self.recipe})"
@@ -134,7 +132,7 @@ class Run(JudgedRun):
         'exact'
         """
         if self.scheme.visits_samples and not self.problem.kept.are_all:
-            return Computation(self.mean_choice, choice.no_second_moments())
+            return Computation(self.mean_choice, second_moments.no_second_moments())
         return Computation(self.mean_choice, self.second_moment_choice(max(1, self.recipe.earliest)))
 
     @property
@@ -144,9 +142,9 @@ class Run(JudgedRun):
 
     def second_moment_choice(self, epochs: ArrayLike, *, given_responses: bool = False) -> Choice:
         """How `expected_risk` at these epochs, and with `given_responses`, is computed, and what it costs."""
-        given_responses = checks.flag("given_responses", given_responses)
+        given_responses = _arrays.flag("given_responses", given_responses)
         when = np.unique(self.recipe.clock(epochs).ravel())
-        return expected_risk_ways.way(self._affine, self._modes, when, given_responses)
+        return expected_risk.way(self._affine, self._modes, when, given_responses)
 
     @property
     def best_epoch_operations(self) -> float:
@@ -192,7 +190,7 @@ class Run(JudgedRun):
         if self._of is not None:
             whole, number = self._of
             return whole._affine.output(number)
-        wanted = choice.for_every_visit(self.accuracy) if self._is_symmetric else self.accuracy
+        wanted = select.for_every_visit(self.accuracy) if self._is_symmetric else self.accuracy
         engine = StagedEngine if self.scheme.has_stages else AffineEngine
         return engine(self.problem, self.scheme, self.recipe, self.start, wanted)
 
@@ -227,7 +225,7 @@ class Run(JudgedRun):
         >>> rs.descend(rs.gaussian(100, 20), rs.FullBatch(), step=0.1).with_step(0.2).step
         0.2
         """
-        made = self._at_step(checks.nonnegative("step", step))
+        made = self._at_step(_arrays.nonnegative("step", step))
         if self._modes is not None and made._modes is not None and not made._modes.epoch.reads_samples:
             made._modes.epoch.adopt(self._modes.epoch.blocks, None)
         elif not self._is_symmetric and not self.scheme.has_stages:
@@ -248,7 +246,7 @@ class Run(JudgedRun):
             return []
         blocks, scale = self._modes.epoch.blocks, self.problem.row_space.scale
         gentle = contracting_step(self.scheme, self.problem.n, blocks) / scale / scale
-        return shared_steps.intervals(self.problem, self.scheme, blocks, self.accuracy, steps, gentle)
+        return step_interpolation.intervals(self.problem, self.scheme, blocks, self.accuracy, steps, gentle)
 
     def from_window(self, step: float, window: StepWindow) -> "Run":
         """The same run with another constant step, whose mean map follows from those at the nodes of a window."""
@@ -294,7 +292,7 @@ class Run(JudgedRun):
         [[[0.8], [1.232]], [[0.2], [0.2273]]]
         """
         rows = self._posed_with() if X_new is None else new_rows(X_new, self.problem.p)
-        wants_std = checks.flag("return_std", return_std)
+        wants_std = _arrays.flag("return_std", return_std)
         parameters = self.iterate(epochs)
         with np.errstate(invalid="ignore"):
             predicted = parameters @ rows.T if self.problem.outputs is None else rows @ parameters
@@ -330,9 +328,9 @@ class Run(JudgedRun):
         """
         clock, outputs = self.recipe.clock(epochs), self.problem.outputs
         if outputs is None:
-            return spread_of_runs.covariance(self._affine, self._modes, clock)
+            return covariance.covariance(self._affine, self._modes, clock)
         each = (self.output(number) for number in range(outputs))
-        return OutputCovariances([spread_of_runs.covariance(run._affine, run._modes, clock) for run in each])
+        return OutputCovariances([covariance.covariance(run._affine, run._modes, clock) for run in each])
 
     def training_loss(self, epochs: ArrayLike) -> FloatArray:
         """|y - X b|^2 / (2n) at the mean iterate b, over all rows and without a penalty, as `epochs` in shape."""
@@ -346,7 +344,7 @@ class Run(JudgedRun):
     def epochs_worth_a_look(self) -> FloatArray:
         """Epochs up to where nothing moves any more, and the limit if there is one."""
         last = stopping.last_to_look_at(self.recipe, self.stability() if self.recipe.is_constant else None)
-        return best_stop.epochs_to_look_at(
+        return leave_one_out.epochs_to_search(
             self.recipe.earliest, last, self.recipe.has_limit and self.converges
         )
 
@@ -362,6 +360,12 @@ class Run(JudgedRun):
         array([ 0.   , 13.785, 19.938, 20.   ])
         """
         return self._engine.degrees_of_freedom(self.recipe.clock(epochs))
+
+    leave_one_out = leave_one_out.leave_one_out
+    cross_validate = cross_validation.cross_validate
+    mallows_cp = criteria.mallows_cp
+    generalized_cross_validation = criteria.generalized_cross_validation
+    ridge_equivalent = criteria.ridge_equivalent
 
     def on(self, problem: LeastSquares, *, budget: float | None = None) -> "Run":
         """The same scheme, steps and start on another problem with as many columns; batches are cut anew.
@@ -381,7 +385,7 @@ class Run(JudgedRun):
         recipe = rearranged(self.recipe, scheme, problem.n)
         accuracy = self.accuracy
         if budget is not None:
-            accuracy = replace(accuracy, budget=checks.positive("budget", budget))
+            accuracy = replace(accuracy, budget=_arrays.positive("budget", budget))
         return Run(problem, scheme, recipe, self.start, accuracy)
 
     def excess_training_loss(self, epochs: ArrayLike, *, of_run: bool = False) -> FloatArray:
@@ -405,7 +409,7 @@ class Run(JudgedRun):
         >>> run.excess_training_loss([0, 1, 10], of_run=True).round(5)
         array([0.58333, 0.09661, 0.00296])
         """
-        clock, adds_spread = self.recipe.clock(epochs), checks.flag("of_run", of_run)
+        clock, adds_spread = self.recipe.clock(epochs), _arrays.flag("of_run", of_run)
         excess = limits.excess_loss(self.problem, self.start, self.iterate(clock), clock.ndim)
         if not adds_spread:
             return excess
@@ -439,13 +443,13 @@ class Run(JudgedRun):
         >>> rs.descend(problem, rs.RandomReshuffling(batches=4), alpha=1.0).expected_risk(50)
         ExpectedRisk(total=0.0682156: mean=0.0646408, spread=0.00357473)
         """
-        given = checks.flag("given_responses", given_responses)
+        given = _arrays.flag("given_responses", given_responses)
         clock = self.recipe.clock(epochs)
-        unit = units.units(self.problem, self.start, given)
+        unit = least_squares.units(self.problem, self.start, given)
         if unit.are_one:
-            return expected_risk_ways.expected_risk(self._affine, self._modes, clock, given)
+            return expected_risk.expected_risk(self._affine, self._modes, clock, given)
         run = self._measured_in(unit, given)
-        return expected_risk_ways.expected_risk(run._affine, run._modes, clock, given).enlarged(unit.of_risk)
+        return expected_risk.expected_risk(run._affine, run._modes, clock, given).enlarged(unit.of_risk)
 
     def _measured_in(self, unit: Units, given: bool) -> "Run":
         """The same run in units in which squares are numbers; made once."""
@@ -498,7 +502,7 @@ class Run(JudgedRun):
         >>> rs.descend(rs.LeastSquares(drawn.X, drawn.y), rs.RandomReshuffling(batches=4), alpha=0.1).best_epoch()
         BestEpoch(epoch=23, leave-one-out=1.18884 (standard error 0.24))
         """
-        centred = checks.flag("centred", centred)
+        centred = _arrays.flag("centred", centred)
         known = self.problem.beta_star is not None and self.problem.noise is not None
         return self._least_risk() if known else self._least_left_out(centred)
 
@@ -508,8 +512,9 @@ class Run(JudgedRun):
 
     def _least_left_out(self, centred: bool) -> BestEpoch:
         """Where leave-one-out is smallest."""
-        found = best_stop.best_stop(LeavingOut(self, centred).ask, self.epochs_worth_a_look)
-        each = [stopping.by_leave_one_out(*values) for values in found.per_output()]
+        rows = leave_one_out.RowsLeftOut(self, centred)
+        found = leave_one_out.smallest(rows.ask, self.epochs_worth_a_look)
+        each = [stopping.by_leave_one_out(*values) for values in found]
         return each[0] if self.problem.outputs is None else stacked(each)
 
     @property

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reshuffle._core import FloatArray, checks
-from reshuffle._core.confidence import ErrorKind, with_error
-from reshuffle._core.formatting import significant
-from reshuffle.problem.blocks import KeptRows
+from reshuffle import _arrays
+from reshuffle._arrays import FloatArray
+from reshuffle._uncertainty import ErrorKind, significant, with_error
+from reshuffle.problem.batches import KeptRows
 from reshuffle.problem.row_space import RowSpace
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -129,7 +129,7 @@ class FrozenSubspace:
 
     def project(self, vector: ArrayLike) -> FloatArray:
         """P_{Z,0} v, for v of shape (p,), without a p x p matrix."""
-        vector = checks.vector("vector", vector, self._space.p, "one entry per parameter")
+        vector = _arrays.vector("vector", vector, self._space.p, "one entry per parameter")
         inside = self._modes @ (self._modes.T @ self._space.coordinates(vector))
         return self._space.outside(vector) + self._space.lift(inside)
 

@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from reshuffle._core import BoolArray, FloatArray, IntArray
-from reshuffle._core.confidence import ErrorKind, with_error
-from reshuffle._core.formatting import significant
+from reshuffle._arrays import BoolArray, FloatArray, IntArray
+from reshuffle._uncertainty import ErrorKind, significant, with_error
 from reshuffle.recipe import Recipe
 from reshuffle.run.risk import QuadraticForm, Risk, RiskForms
 from reshuffle.run.stability import Stability

@@ -7,10 +7,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reshuffle._core import FloatArray, IntArray, checks
+from reshuffle import _arrays
+from reshuffle._arrays import FloatArray, IntArray
 from reshuffle.errors import UnsupportedError
-from reshuffle.problem.blocks import KeptRows
-from reshuffle.problem.row_groups import RowGroups
+from reshuffle.problem.batches import KeptRows, RowGroups
 
 Batches: TypeAlias = int | Iterable[ArrayLike] | None
 """B, or the rows of each batch."""
@@ -63,20 +63,20 @@ class Partition:
                     "exactly one of batches and batch_size must be given, "
                     f"but batches is {self.batches!r} and batch_size is {self.batch_size!r}."
                 )
-            self.batch_size = checks.whole_number("batch_size", self.batch_size, 1)
+            self.batch_size = _arrays.whole_number("batch_size", self.batch_size, 1)
         elif isinstance(self.batches, Iterable) and not isinstance(self.batches, str):
             self.batches = self._explicit = _index_arrays(self.batches)
             self.number = len(self._explicit)
         else:
             hint = "Or give batch_size." if self.batches is None else ""
-            self.number = checks.whole_number("batches", self.batches, 1, hint=hint)
-        self.drop_last = checks.flag("drop_last", self.drop_last)
+            self.number = _arrays.whole_number("batches", self.batches, 1, hint=hint)
+        self.drop_last = _arrays.flag("drop_last", self.drop_last)
         if self.drop_last and self.batch_size is None:
             raise ValueError(
                 "drop_last must come with batch_size, since a given number of batches has no shorter last one, "
                 "but batch_size is None."
             )
-        self.normalize = checks.choice("normalize", self.normalize, _NORMALIZATIONS)
+        self.normalize = _arrays.choice("normalize", self.normalize, _NORMALIZATIONS)
 
     def __repr__(self) -> str:
         words = ["an explicit partition"] if self._explicit is not None else []
@@ -155,7 +155,7 @@ def _blocks_of(batch_size: int, n: int, drop_last: bool) -> IntArray:
 
 def _index_arrays(batches: Iterable[Any]) -> list[IntArray]:
     try:
-        parts = [checks.any_array(f"batches[{number}]", part) for number, part in enumerate(batches)]
+        parts = [_arrays.any_array(f"batches[{number}]", part) for number, part in enumerate(batches)]
     except (TypeError, ValueError):
         raise TypeError(
             f"batches must be a whole number >= 1 or a list of index arrays, but it is {batches!r}."

@@ -9,10 +9,10 @@ from typing import Any, Self, TypeAlias
 
 import numpy as np
 
-from reshuffle._core import FloatArray, IntArray, checks
+from reshuffle import _arrays
+from reshuffle._arrays import FloatArray, IntArray
 from reshuffle.errors import UnsupportedError
-from reshuffle.problem.blocks import KeptRows
-from reshuffle.problem.row_groups import RowGroups
+from reshuffle.problem.batches import KeptRows, RowGroups
 from reshuffle.schemes.base import Scheme, Shuffle, Unit, Visit
 
 StageLike: TypeAlias = tuple[float | None, Scheme]
@@ -158,7 +158,7 @@ def _length(number: int, value: Any, is_last: bool) -> float:
         raise ValueError(
             f"{name} must be a whole number of at least 1, since others follow, but it is {value!r}."
         )
-    return float(checks.whole_number(name, value, 1, hint="None is for ever."))
+    return float(_arrays.whole_number(name, value, 1, hint="None is for ever."))
 
 
 def _scheme(number: int, value: Any) -> Scheme:

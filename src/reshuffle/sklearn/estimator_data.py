@@ -8,7 +8,8 @@ import scipy.sparse
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import validate_data
 
-from reshuffle._core import BoolArray, FloatArray, IntArray, checks
+from reshuffle import _arrays
+from reshuffle._arrays import BoolArray, FloatArray, IntArray
 from reshuffle.problem import LeastSquares
 
 
@@ -71,7 +72,7 @@ def checked_weights(sample_weight: Any, n: int) -> FloatArray:
     ...
     ValueError: sample_weight must be >= 0, but sample_weight[1] is -1.0; drop such rows, or give them weight zero.
     """
-    weights = checks.vector("sample_weight", sample_weight, n, "one weight per row of X")
+    weights = _arrays.vector("sample_weight", sample_weight, n, "one weight per row of X")
     if (weights < 0).any():
         where = int(np.flatnonzero(weights < 0)[0])
         raise ValueError(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import rankdata
 
-from reshuffle._core import FloatArray, IntArray
+from reshuffle._arrays import FloatArray, IntArray
 from reshuffle.sklearn.estimator_data import Data
 from reshuffle.sklearn.training import TrainedOutputs, Training
 

@@ -9,10 +9,11 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from reshuffle._core import FloatArray, checks
-from reshuffle._core.formatting import significant
+from reshuffle import _arrays
+from reshuffle._arrays import FloatArray
+from reshuffle._uncertainty import significant
 from reshuffle.problem.sources.opening import opened
-from reshuffle.problem.sources.stream import Stream
+from reshuffle.problem.sources.rows import Stream
 from reshuffle.recipe import averages
 from reshuffle.run import Run
 from reshuffle.sklearn import torch_words
@@ -200,7 +201,7 @@ class MiniBatchRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     def _said_of(self, rows: FloatArray, return_std: bool) -> FloatArray | tuple[FloatArray, FloatArray]:
         predicted = np.asarray(rows @ self.coef_.T + self.intercept_)
-        if not checks.flag("return_std", return_std):
+        if not _arrays.flag("return_std", return_std):
             return predicted
         deviation = self._trained.deviation(rows, self.n_iter_)
         return predicted, deviation[..., 0] if self._is_vector else deviation

@@ -9,7 +9,8 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_is_fitted
 
-from reshuffle._core import FloatArray, checks
+from reshuffle import _arrays
+from reshuffle._arrays import FloatArray
 from reshuffle.recipe.averages import Average
 from reshuffle.run import Run
 from reshuffle.sklearn.estimator_data import Data, checked_data, checked_rows
@@ -165,7 +166,7 @@ class MiniBatchRegressorCV(MultiOutputMixin, RegressorMixin, BaseEstimator):
         """One per combination."""
         names = ("batch_sizes", "learning_rates", "momenta", "weight_decays")
         shared = {name: getattr(self, name) for name in _SHARED}
-        nesterov = checks.flag("nesterov", self.nesterov)
+        nesterov = _arrays.flag("nesterov", self.nesterov)
         return [
             MiniBatchRegressor(
                 size,
@@ -238,10 +239,10 @@ def _epochs(value: Any) -> FloatArray:
     82
     """
     if np.ndim(value) == 0:
-        last = checks.whole_number("epochs", value, 1, hint="Or give a list of those to try.")
+        last = _arrays.whole_number("epochs", value, 1, hint="Or give a list of those to try.")
         few = np.arange(1, min(last, _EVERY_EPOCH) + 1)
         return np.union1d(few, np.geomspace(1, last, _FURTHER_APART).round())
-    when = np.unique(checks.epochs(value))
+    when = np.unique(_arrays.epochs(value))
     if not len(when) or when[0] < 1:
         raise ValueError(f"epochs must be a list of numbers of at least 1, but it is {value!r}.")
     return when

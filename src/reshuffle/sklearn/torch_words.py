@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from reshuffle._core import checks
+from reshuffle import _arrays
 from reshuffle.recipe import Average, StepLike, recipe
-from reshuffle.recipe.step_schedule import checked_steps
+from reshuffle.recipe.schedules import checked_steps
 from reshuffle.schemes import (
     Cyclic,
     FullBatch,
@@ -39,7 +39,7 @@ def scheme(batch_size: Any, shuffle: Any, drop_last: Any) -> Scheme:
     ...
     ValueError: shuffle must be True, False, "batches", "once" or "replacement", but it is 'always'.
     """
-    drop_last = checks.flag("drop_last", drop_last)
+    drop_last = _arrays.flag("drop_last", drop_last)
     is_flag = isinstance(shuffle, (bool, np.bool_))
     if not (is_flag or (isinstance(shuffle, str) and shuffle in _SHUFFLES)):
         raise ValueError(
@@ -47,7 +47,7 @@ def scheme(batch_size: Any, shuffle: Any, drop_last: Any) -> Scheme:
         )
     if batch_size is None:
         return FullBatch()
-    size = checks.whole_number("batch_size", batch_size, 1, hint="None takes all rows in one batch.")
+    size = _arrays.whole_number("batch_size", batch_size, 1, hint="None takes all rows in one batch.")
     made: Scheme = _SHUFFLES[bool(shuffle) if is_flag else shuffle](batch_size=size, drop_last=drop_last)
     return made
 
@@ -63,7 +63,7 @@ def epochs(value: Any) -> float:
     if isinstance(value, float) and value == math.inf:
         return math.inf
     try:
-        return checks.whole_number("epochs", value, 1)
+        return _arrays.whole_number("epochs", value, 1)
     except ValueError:
         message = f"epochs must be a whole number of at least 1 or math.inf, but it is {value!r}."
     raise ValueError(message)
@@ -105,9 +105,9 @@ def _learning_rate(value: Any) -> StepLike | None:
             'learning_rate must be "auto", a number >= 0, a list with one per epoch, a function of the epochs done '
             f"before or a schedule of reshuffle.schedules, but it is {value!r}."
         )
-    if callable(value) or checks.any_array("learning_rate", value).ndim:
+    if callable(value) or _arrays.any_array("learning_rate", value).ndim:
         return checked_steps("learning_rate", value, "epoch")
-    return checks.nonnegative("learning_rate", value)
+    return _arrays.nonnegative("learning_rate", value)
 
 
 def settings(
@@ -122,7 +122,7 @@ def settings(
     seed: int,
 ) -> Settings:
     """Check what a user gave."""
-    penalty = checks.nonnegative("weight_decay", weight_decay)
+    penalty = _arrays.nonnegative("weight_decay", weight_decay)
     made = recipe.checked(0.0, None, penalty, momentum, 1, nesterov, average=average)
     return Settings(
         learning_rate=_learning_rate(learning_rate),
@@ -130,7 +130,7 @@ def settings(
         momentum=made.momentum,
         nesterov=made.nesterov,
         average=made.average,
-        rtol=checks.positive("rtol", rtol),
-        budget=checks.positive("budget", budget),
+        rtol=_arrays.positive("rtol", rtol),
+        budget=_arrays.positive("budget", budget),
         seed=seed,
     )

@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
-from reshuffle._core import FloatArray, checks
+from reshuffle import _arrays
+from reshuffle._arrays import FloatArray
 from reshuffle.problem import LeastSquares
-from reshuffle.problem.sources.stream import Stream
+from reshuffle.problem.sources.rows import Stream
 from reshuffle.recipe import StepLike
 from reshuffle.run import Run, descend
 from reshuffle.run.step_search import contracting_step
@@ -182,7 +183,7 @@ class Training:
 
 def untrained(model: Any) -> Training:
     """The parameters of a MiniBatchRegressor, checked."""
-    single_run = checks.flag("single_run", model.single_run)
+    single_run = _arrays.flag("single_run", model.single_run)
     return Training(
         scheme=torch_words.scheme(model.batch_size, model.shuffle, model.drop_last),
         settings=torch_words.settings(
@@ -195,8 +196,8 @@ def untrained(model: Any) -> Training:
             budget=model.budget,
             seed=_seed(model.random_state, is_needed=single_run),
         ),
-        centre=checks.flag("fit_intercept", model.fit_intercept),
-        scale=checks.flag("standardize", model.standardize),
+        centre=_arrays.flag("fit_intercept", model.fit_intercept),
+        scale=_arrays.flag("standardize", model.standardize),
         single_run=single_run,
     )
 

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from reshuffle._core import FloatArray
+from reshuffle._arrays import FloatArray
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.run.critical_steps import critical_step
 from reshuffle.run.run import Run

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 
-from reshuffle._core import checks
-from reshuffle._core.threads import one_thread
+from reshuffle import _arrays
+from reshuffle._blas import one_thread
 
 Task = tuple[Any, ...]
 """The arguments of a function; what an executor was given to `share` or to `hold` may stand among them."""
@@ -148,7 +148,7 @@ def executor(n_jobs: Any, client: Any) -> Executor:
                 f"n_jobs must be left out with client, whose workers do the work, but it is {n_jobs!r}."
             )
         return DaskWorkers(client)
-    jobs = checks.whole_number("n_jobs", n_jobs, -1, hint="-1 stands for all cores.")
+    jobs = _arrays.whole_number("n_jobs", n_jobs, -1, hint="-1 stands for all cores.")
     if jobs == 0:
         raise ValueError("n_jobs must be a whole number of at least 1, or -1 for all cores, but it is 0.")
     jobs = (os.cpu_count() or 1) if jobs == -1 else jobs

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from reshuffle._core import FloatArray
+from reshuffle._arrays import FloatArray
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.schemes.base import Scheme
 from reshuffle.schemes.partition import Partition

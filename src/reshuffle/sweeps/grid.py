@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from reshuffle import schemes
-from reshuffle._core import FloatArray, checks
+from reshuffle import _arrays, schemes
+from reshuffle._arrays import FloatArray
 from reshuffle.planning.answers import REFUSALS
 from reshuffle.planning.mean_steps_left_out import Spectrum
 from reshuffle.problem.least_squares import LeastSquares
@@ -83,7 +83,7 @@ def label(value: Any) -> str:
 
 
 def _below_one(name: str, value: Any) -> float:
-    number = checks.nonnegative(name, value)
+    number = _arrays.nonnegative(name, value)
     if number >= 1:
         raise ValueError(f"{name} must be at least 0 and below 1, but it is {value!r}.")
     return number
@@ -106,16 +106,16 @@ def _average(name: str, value: Any) -> Average | None:
 
 
 _CHECKS: dict[str, Callable[[str, Any], Any]] = {
-    "batches": lambda name, value: checks.whole_number(name, value, 1),
-    "batch_size": lambda name, value: checks.whole_number(name, value, 1),
-    "step": checks.nonnegative,
-    "alpha": checks.nonnegative,
+    "batches": lambda name, value: _arrays.whole_number(name, value, 1),
+    "batch_size": lambda name, value: _arrays.whole_number(name, value, 1),
+    "step": _arrays.nonnegative,
+    "alpha": _arrays.nonnegative,
     "momentum": _below_one,
-    "nesterov": checks.flag,
-    "penalty": checks.nonnegative,
+    "nesterov": _arrays.flag,
+    "penalty": _arrays.nonnegative,
     "scheme": _scheme,
     "average": _average,
-    "seed": lambda name, value: checks.whole_number(name, value, 0),
+    "seed": lambda name, value: _arrays.whole_number(name, value, 0),
 }
 """What a grid may run over, and what each value must be."""
 

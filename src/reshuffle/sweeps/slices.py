@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from reshuffle._core import FloatArray
-from reshuffle._core.formatting import significant
+from reshuffle._arrays import FloatArray
+from reshuffle._uncertainty import significant
 
 if TYPE_CHECKING:
     from xarray import DataArray

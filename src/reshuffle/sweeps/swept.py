@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reshuffle._core import FloatArray, checks
-from reshuffle._core.progress import track
+from reshuffle import _arrays
+from reshuffle._arrays import FloatArray
+from reshuffle._progress import track
 from reshuffle.problem import checked_problem
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.recipe import Average, StepLike
@@ -116,7 +117,7 @@ def sweep(
     required("xarray", "sweep")
     fixed = {
         "scheme": scheme, "batches": batches, "batch_size": batch_size,
-        "drop_last": checks.flag("drop_last", drop_last), "step": step, "alpha": alpha, "momentum": momentum,
+        "drop_last": _arrays.flag("drop_last", drop_last), "step": step, "alpha": alpha, "momentum": momentum,
         "nesterov": nesterov, "penalty": penalty, "unpenalized": unpenalized, "average": average, "start": start,
         "method": method, "rtol": rtol, "budget": budget,
     }  # fmt: skip
@@ -178,7 +179,7 @@ def _problems(problem: Any, y: Any, seeds: Sequence[int] | None) -> list[LeastSq
 
 
 def _epochs(epochs: Any) -> FloatArray:
-    when = np.atleast_1d(checks.epochs(epochs))
+    when = np.atleast_1d(_arrays.epochs(epochs))
     if when.ndim != 1 or not when.size or len(np.unique(when)) < len(when):
         raise ValueError(f"epochs must be a list of different epochs, at least one, but it is {epochs!r}.")
     return when

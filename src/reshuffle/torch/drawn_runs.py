@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reshuffle._core import FloatArray, IntArray, checks, confidence
-from reshuffle._core.confidence import ErrorKind
-from reshuffle._core.progress import track
-from reshuffle._core.threads import each
-from reshuffle.epoch.choice import Choice
+from reshuffle import _arrays, _uncertainty
+from reshuffle._arrays import FloatArray, IntArray
+from reshuffle._blas import each
+from reshuffle._progress import track
+from reshuffle._uncertainty import ErrorKind
+from reshuffle.epoch.select import Choice
 from reshuffle.recipe import Recipe
 from reshuffle.schemes import Scheme
 from reshuffle.schemes.base import Visit
@@ -75,7 +76,7 @@ class DrawnRuns:
     @property
     def error_kind(self) -> ErrorKind:
         """In which sense errors are meant."""
-        return confidence.ERROR_KINDS[self.method]
+        return _uncertainty.ERROR_KINDS[self.method]
 
     def moved(self, inputs: Any, epochs: ArrayLike) -> FloatArray:
         """What each run adds to what the network says, (runs, epochs, m, t), of its samples or of other inputs.
@@ -108,9 +109,9 @@ class DrawnRuns:
         inputs, epochs
             As in `moved`.
         """
-        shape, said = checks.epochs(epochs).shape, self.moved(inputs, epochs)
+        shape, said = _arrays.epochs(epochs).shape, self.moved(inputs, epochs)
         with np.errstate(over="ignore", invalid="ignore"):
-            answers = said.mean(axis=0), confidence.error_of_mean(said), said.std(axis=0, ddof=1)
+            answers = said.mean(axis=0), _uncertainty.error_of_mean(said), said.std(axis=0, ddof=1)
         mean, error, std = (
             np.where(np.isnan(each), np.inf, each).reshape(*shape, *said.shape[2:]) for each in answers
         )
@@ -132,8 +133,8 @@ class DrawnRuns:
             plain = self._loss(total / self.runs)
             without = np.array([self._loss((total - one) / (self.runs - 1)) for one in said])
             loss = self.runs * plain - (self.runs - 1) * without.mean(axis=0)
-        shape = checks.epochs(epochs).shape
-        error = confidence.jackknife(plain, without)
+        shape = _arrays.epochs(epochs).shape
+        error = _uncertainty.jackknife(plain, without)
         return np.where(np.isfinite(loss), loss, np.inf).reshape(shape), error.reshape(shape)
 
     def _loss(self, moved: FloatArray) -> FloatArray:
@@ -209,7 +210,7 @@ class _LinearRuns:
 
 
 def _whole(value: ArrayLike) -> IntArray:
-    given = checks.epochs(value).ravel()
+    given = _arrays.epochs(value).ravel()
     if not np.isfinite(given).all() or (given != given.round()).any():
         raise ValueError(
             f"epochs must be whole numbers where orders are drawn, but it is {value!r}; "

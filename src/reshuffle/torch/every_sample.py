@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from reshuffle._core import AnyArray, FloatArray, checks
+from reshuffle import _arrays
+from reshuffle._arrays import AnyArray, FloatArray
 from reshuffle.errors import BudgetError, UnsupportedError
 from reshuffle.torch.torch_models import kind, moved, torch_itself
 
@@ -115,7 +116,7 @@ def learned_numbers(targets: AnyArray, outputs: int) -> tuple[FloatArray, int | 
            [1., 0.]]), 2)
     """
     if targets.dtype.kind not in "iu":
-        numbers = checks.real_array("targets", targets).reshape(len(targets), -1)
+        numbers = _arrays.real_array("targets", targets).reshape(len(targets), -1)
         if numbers.shape[1] != outputs:
             raise ValueError(
                 f"the model must have as many outputs as a target has numbers, {numbers.shape[1]}, but it has "

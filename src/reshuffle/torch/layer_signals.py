@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from reshuffle._core import FloatArray
+from reshuffle._arrays import FloatArray
 from reshuffle.torch.tangents import Tangents, checked_outputs
 from reshuffle.torch.torch_models import torch_itself
 

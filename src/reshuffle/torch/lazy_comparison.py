@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reshuffle._core import FloatArray, IntArray, checks
-from reshuffle._core.progress import track
+from reshuffle import _arrays
+from reshuffle._arrays import FloatArray, IntArray
+from reshuffle._progress import track
 from reshuffle.run import Run
 from reshuffle.torch.drawn_runs import DrawnRuns
 from reshuffle.torch.every_sample import collected
@@ -95,7 +96,7 @@ class LazyComparison:
 
     def holds(self, within: float = 0.1) -> FloatArray:
         """At which of the epochs the tangent stays within a share of how far the network moved, (E,)."""
-        return np.asarray(self.distance <= checks.positive("within", within))
+        return np.asarray(self.distance <= _arrays.positive("within", within))
 
     def __repr__(self) -> str:
         lines = ["  epoch   loss of the network   of its tangent   computed   apart   weights moved"]
@@ -169,7 +170,7 @@ def compare(
     >>> bool(apart(2000) < apart(20) / 2)
     True
     """
-    when, runs = _whole_epochs(epochs), checks.whole_number("runs", runs, 1)
+    when, runs = _whole_epochs(epochs), _arrays.whole_number("runs", runs, 1)
     lazy = linearize(model, loader, by=by, device=device)
     loop = recipe(optimizer, loader, scheduler, loss, per=per, outputs=lazy.outputs)
     computed = lazy.descend(loop, **accuracy)
@@ -197,7 +198,7 @@ def _error_of_mean(lazy: LazyNetwork, computed: Run | DrawnRuns, when: IntArray)
 
 
 def _whole_epochs(value: ArrayLike) -> IntArray:
-    given = np.atleast_1d(checks.epochs(value))
+    given = np.atleast_1d(_arrays.epochs(value))
     if given.ndim != 1 or not given.size or not np.isfinite(given).all() or (given != given.round()).any():
         raise ValueError(f"epochs must be whole numbers, at least one of them, but it is {value!r}.")
     return np.unique(given).astype(np.int64)

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reshuffle._core import FloatArray, checks
+from reshuffle import _arrays
+from reshuffle._arrays import FloatArray
 from reshuffle.epoch.accuracy import Accuracy
-from reshuffle.epoch.choice import decomposition_choice
-from reshuffle.problem.kernel_features import KernelFeatures
+from reshuffle.epoch.select import decomposition_choice
+from reshuffle.problem.kernel import KernelFeatures
 from reshuffle.run import Run, critical_step
 from reshuffle.torch.drawn_runs import DrawnRuns
 from reshuffle.torch.every_sample import collected, learned_numbers
@@ -92,7 +93,7 @@ class LazyNetwork:
             `DrawnRuns` of networks that are too large: there the decomposition alone would take more operations
             than budget, and nothing but method="cavity" or "exact" asks for it.
         """
-        runs, asked = checks.whole_number("runs", runs, 2), Accuracy(**accuracy)
+        runs, asked = _arrays.whole_number("runs", runs, 2), Accuracy(**accuracy)
         choice = decomposition_choice(self.before.size, asked)
         if choice.taken == "decomposed":
             return loop.descend(self.problem, **accuracy)
@@ -128,7 +129,7 @@ class LazyNetwork:
             moved, _, deviation = run.predict(given, epochs)
             return (before + moved, deviation) if return_std else before + moved
         rows, before = self._seen(inputs)
-        shape = (*checks.epochs(epochs).shape, *before.shape)
+        shape = (*_arrays.epochs(epochs).shape, *before.shape)
         if not return_std:
             return np.asarray(before + run.predict(rows, epochs).reshape(shape))
         mean, std = run.predict(rows, epochs, return_std=True)
@@ -155,7 +156,7 @@ class LazyNetwork:
         inputs, labels = None, self.targets.argmax(axis=1)
         if loader is not None:
             inputs, labels = collected(loader, self._inputs.device)
-        when = checks.epochs(epochs)
+        when = _arrays.epochs(epochs)
         if isinstance(run, DrawnRuns):
             hits = self.predict(run, inputs, when).argmax(axis=-1) == labels  # type: ignore[union-attr]
             return np.asarray(hits.mean(axis=-1))
@@ -252,7 +253,7 @@ def linearize(model: Any, loader: Any, *, by: str = "auto", device: Any = None) 
     >>> lazy.predict(run, x[:3], 10).shape
     (3, 2)
     """
-    by = checks.choice("by", by, ("auto", "features", "kernel"))
+    by = _arrays.choice("by", by, ("auto", "features", "kernel"))
     require_settled(model)
     # A copy: training the model afterwards does not change what was its present.
     tangents = Tangents(copy.deepcopy(model).to(device_of(model, device)))

@@ -5,10 +5,10 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from reshuffle._core import checks
+from reshuffle import _arrays
 from reshuffle.errors import UnsupportedError
 from reshuffle.recipe import schedules
-from reshuffle.recipe.step_schedule import COUNTED, StepSchedule
+from reshuffle.recipe.schedules import COUNTED, StepSchedule
 from reshuffle.torch.torch_models import kind, torch_itself
 
 _KNOWN: Mapping[str, Callable[[Any, float, float, str], StepSchedule]] = {
@@ -46,7 +46,7 @@ def schedule(scheduler: Any, optimizer: Any, unit: float, per: str) -> StepSched
     StepDecay(step=0.1, every=30, factor=0.1)
     """
     torch = torch_itself()
-    per = checks.choice("per", per, COUNTED)
+    per = _arrays.choice("per", per, COUNTED)
     if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
         raise UnsupportedError(
             "the scheduler must set learning rates that are known beforehand, but ReduceLROnPlateau waits for what "

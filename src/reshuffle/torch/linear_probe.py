@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reshuffle._core import AnyArray, FloatArray, checks
-from reshuffle._core.progress import track
+from reshuffle import _arrays
+from reshuffle._arrays import AnyArray, FloatArray
+from reshuffle._progress import track
 from reshuffle.errors import UnsupportedError
 from reshuffle.problem import LeastSquares
 from reshuffle.run import Run
@@ -74,7 +75,7 @@ class Probe:
         else:
             rows, labels = self.rows(loader)
         # One epoch at a time: predictions of all of them together would not be bounded.
-        when = checks.epochs(epochs)
+        when = _arrays.epochs(epochs)
         hits = [
             (run.predict(rows, moment).argmax(axis=-1) == labels).mean() for moment in when.ravel().tolist()
         ]
@@ -117,7 +118,7 @@ def probe(
     >>> made.accuracy(rs.descend(made.problem, rs.SampleReshuffling(batch_size=2), step=0.1), [0, 200]).tolist()
     [0.5, 1.0]
     """
-    has_bias = checks.flag("bias", bias)
+    has_bias = _arrays.flag("bias", bias)
     X, targets = _seen(backbone, loader, has_bias, device)
     if targets.dtype.kind not in "iu":
         if classes is not None:
@@ -134,7 +135,7 @@ def _classes(labels: AnyArray, asked: int | None) -> int:
             f"{labels.shape}."
         )
     least = max(int(labels.max()), 0) + 1
-    count = least if asked is None else checks.whole_number("classes", asked, 1)
+    count = least if asked is None else _arrays.whole_number("classes", asked, 1)
     if labels.min() < 0 or least > count:
         wrong = int(labels.min()) if labels.min() < 0 else least - 1
         raise ValueError(f"targets must be classes from 0 to {count - 1}, but one is {wrong}.")

@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from reshuffle._core import FloatArray, IntArray
+from reshuffle._arrays import FloatArray, IntArray
 from reshuffle.torch.layer_signals import LayerSignals, layer_signals
 from reshuffle.torch.tangents import Tangents
 from reshuffle.torch.torch_models import torch_itself

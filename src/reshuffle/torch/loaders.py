@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from reshuffle._core import checks
+from reshuffle import _arrays
 from reshuffle.errors import UnsupportedError
 from reshuffle.schemes import (
     Cyclic,
@@ -159,7 +159,7 @@ def outputs(loader: Any, given: int | None = None) -> int:
     3
     """
     if given is not None:
-        return checks.whole_number("outputs", given, 1)
+        return _arrays.whole_number("outputs", given, 1)
     sample = loader.dataset[0]
     if not (isinstance(sample, (list, tuple)) and len(sample) == 2):
         length = f" of {len(sample)}" if isinstance(sample, (list, tuple)) else ""

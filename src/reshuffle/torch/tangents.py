@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from reshuffle._core import FloatArray
+from reshuffle._arrays import FloatArray
 from reshuffle.errors import UnsupportedError
 from reshuffle.torch.torch_models import forward_derivative, kind, require_settled, torch_itself
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.special
 
-from reshuffle._core import AnyArray, FloatArray
+from reshuffle._arrays import AnyArray, FloatArray
 
 _DIGITS = 31.0
 """The trapezoidal rule is taken so fine that it is off by exp of minus this."""

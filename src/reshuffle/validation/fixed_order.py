@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.linalg
 
-from reshuffle._core import AnyArray, BoolArray, FloatArray, IntArray
+from reshuffle._arrays import AnyArray, BoolArray, FloatArray, IntArray
 from reshuffle.validation import contour
 from reshuffle.validation.descent import Descent
 from reshuffle.validation.leave_one_out_formula import OPEN, SATURATED

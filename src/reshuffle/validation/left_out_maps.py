@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reshuffle._core import BoolArray, FloatArray, IntArray
-from reshuffle._core.numerics import power_and_sum
+from reshuffle._arrays import BoolArray, FloatArray, IntArray
+from reshuffle._linalg import power_and_sum
 from reshuffle.validation import contour
 from reshuffle.validation.descent import Descent
 from reshuffle.validation.looks import no_one

@@ -6,8 +6,8 @@ from typing import Protocol, TypeAlias
 
 import numpy as np
 
-from reshuffle._core import BoolArray, FloatArray, IntArray
-from reshuffle._core.progress import track
+from reshuffle._arrays import BoolArray, FloatArray, IntArray
+from reshuffle._progress import track
 
 
 class LeavesOut(Protocol):

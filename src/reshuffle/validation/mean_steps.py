@@ -3,7 +3,7 @@
 import numpy as np
 import scipy.linalg
 
-from reshuffle._core import IntArray
+from reshuffle._arrays import IntArray
 from reshuffle.validation.descent import Descent, columns
 from reshuffle.validation.leave_one_out_formula import LeftOutRows
 from reshuffle.validation.looks import Looks, chunked, no_one

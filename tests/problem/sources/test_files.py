@@ -205,7 +205,7 @@ def test_what_streams_cannot_answer_is_refused(tmp_path, streaming, arrays, monk
     ):
         with pytest.raises(rs.UnsupportedError, match="needs the rows one by one"):
             ask()
-    monkeypatch.setattr("reshuffle._core.foreign.memory", lambda: 2.0 * N * P * 8)
+    monkeypatch.setattr("reshuffle._arrays.memory", lambda: 2.0 * N * P * 8)
     with pytest.raises(rs.BudgetError, match="try fewer and larger batches"):
         rs.descend(problem, rs.RandomReshuffling(batch_size=2), 0.02)
     rs.descend(problem, rs.RandomReshuffling(batches=2), 0.02)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from reshuffle._core import FloatArray
+from reshuffle._arrays import FloatArray
 from reshuffle.run.stopping import BestEpoch
 
 _TOLERANCE = 1e-11

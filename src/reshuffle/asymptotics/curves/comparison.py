@@ -6,8 +6,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reshuffle._core import FloatArray
-from reshuffle._core.formatting import significant
+from reshuffle._arrays import FloatArray
+from reshuffle._uncertainty import significant
 from reshuffle.asymptotics.arguments import Covariance
 from reshuffle.asymptotics.curves.learning_curve import LearningCurve, learning_curve
 from reshuffle.asymptotics.laws.batch_spectrum import batch_spectrum

@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from reshuffle._core import FloatArray
+from reshuffle._arrays import FloatArray
 from reshuffle.asymptotics.curves.certified_stop import best_epoch
 from reshuffle.asymptotics.curves.spectral_contour import Contour
 from reshuffle.asymptotics.curves.spectral_risk import SpectralRisk

@@ -7,8 +7,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reshuffle._core import FloatArray, checks
-from reshuffle._core.numerics import power_and_sum
+from reshuffle import _arrays
+from reshuffle._arrays import FloatArray
+from reshuffle._linalg import power_and_sum
 from reshuffle.asymptotics.arguments import Covariance
 from reshuffle.asymptotics.curves.contour_curve import ContourCurve
 from reshuffle.asymptotics.laws.batch_law import BatchLaw
@@ -110,7 +111,7 @@ class LearningCurve:
 
     def risk(self, epochs: ArrayLike) -> LimitingRisk:
         """The risk and its parts after each of the given epochs; `epochs` has any shape and may hold math.inf."""
-        clock = checks.epochs(epochs)
+        clock = _arrays.epochs(epochs)
         flat = clock.ravel()
         bias, cross, variance = np.zeros((3, len(flat)))
         forever = np.isinf(flat)
@@ -255,7 +256,7 @@ def learning_curve(
     BestEpoch(epoch=7, risk=0.551713)
     """
     spectrum = batch_spectrum(aspect, alpha, batches, covariance, budget, source)
-    return LearningCurve(spectrum, checks.nonnegative("noise", noise), checks.nonnegative("signal", signal))
+    return LearningCurve(spectrum, _arrays.nonnegative("noise", noise), _arrays.nonnegative("signal", signal))
 
 
 def risk(

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from reshuffle._core import FloatArray, IntArray
-from reshuffle._core.progress import track
+from reshuffle._arrays import FloatArray, IntArray
+from reshuffle._progress import track
 from reshuffle.asymptotics.laws.batch_system import BatchSystem, State
 from reshuffle.asymptotics.laws.symmetric_blocks import Blocks
 from reshuffle.free.checks import Complex

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.special
 
-from reshuffle._core import FloatArray
+from reshuffle._arrays import FloatArray
 from reshuffle.free.checks import Complex, ConvergenceError
 
 _DIGITS = 30.0

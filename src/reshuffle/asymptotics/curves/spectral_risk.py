@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from reshuffle._core import FloatArray
+from reshuffle._arrays import FloatArray
 from reshuffle.asymptotics.curves.resolvent_pairs import PairTables, TwoResolvents
 from reshuffle.asymptotics.curves.spectral_contour import Contour, symmetric_sum
 from reshuffle.asymptotics.laws.batch_law import BatchLaw

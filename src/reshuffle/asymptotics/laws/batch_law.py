@@ -6,7 +6,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reshuffle._core import FloatArray, checks
+from reshuffle import _arrays
+from reshuffle._arrays import FloatArray
 from reshuffle.asymptotics import arguments
 from reshuffle.asymptotics.arguments import Covariance, Population, population
 from reshuffle.asymptotics.laws.batch_system import BatchSystem, State
@@ -81,7 +82,7 @@ class BatchLaw(EpochLaw):
         self.aspect, self.alpha = arguments.aspect(aspect), arguments.alpha(alpha)
         self.batches = arguments.batches(batches)
         self.population = population(covariance, source)
-        self.budget = checks.positive("budget", budget, "seconds of one core")
+        self.budget = _arrays.positive("budget", budget, "seconds of one core")
 
     @classmethod
     def of(cls, aspect: float, alpha: float, batches: int, spectrum: Population) -> "BatchLaw":

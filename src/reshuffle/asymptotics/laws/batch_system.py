@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from reshuffle._core import FloatArray
+from reshuffle._arrays import FloatArray
 from reshuffle.asymptotics.laws.symmetric_blocks import Blocks, SymmetricBlocks
 from reshuffle.free.checks import Complex
 from reshuffle.free.laws import MarchenkoPastur

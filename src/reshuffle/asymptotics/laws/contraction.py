@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from reshuffle._core import BoolArray
+from reshuffle._arrays import BoolArray
 from reshuffle.asymptotics.laws.batch_system import BatchSystem
 from reshuffle.free.checks import Complex
 

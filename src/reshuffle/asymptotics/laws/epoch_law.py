@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reshuffle._core import FloatArray
+from reshuffle._arrays import FloatArray
 from reshuffle.asymptotics.arguments import Population
 from reshuffle.asymptotics.laws.spectral_grid import SpectralGrid, first_density
 from reshuffle.free.checks import Complex, ConvergenceError, Real, complex_points, count, real_points

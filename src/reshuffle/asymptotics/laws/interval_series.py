@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.polynomial import polynomial
 
-from reshuffle._core import FloatArray
+from reshuffle._arrays import FloatArray
 from reshuffle.free.checks import Complex
 
 _CIRCLES = ((1.3, 64), (1.15, 128), (1.06, 384), (1.03, 700))

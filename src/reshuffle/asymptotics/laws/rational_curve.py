@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.polynomial import polynomial
 
-from reshuffle._core import FloatArray
+from reshuffle._arrays import FloatArray
 from reshuffle.free.checks import Complex
 
 _STEPS = 40

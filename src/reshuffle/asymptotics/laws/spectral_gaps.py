@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from reshuffle._core import FloatArray
+from reshuffle._arrays import FloatArray
 from reshuffle.asymptotics.laws.batch_system import BatchSystem
 from reshuffle.asymptotics.laws.contraction import contracted
 from reshuffle.asymptotics.laws.turning_ends import gap

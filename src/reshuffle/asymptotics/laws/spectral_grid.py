@@ -7,7 +7,7 @@ import numpy as np
 import scipy.fft
 from numpy.polynomial import chebyshev
 
-from reshuffle._core import FloatArray, IntArray
+from reshuffle._arrays import FloatArray, IntArray
 from reshuffle.free.checks import Complex, ConvergenceError
 from reshuffle.free.measure import Measure
 from reshuffle.free.measure.panels import GRID, NODES, TO_COEFFICIENTS, Panels, repaired

@@ -10,7 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
-from reshuffle._core import FloatArray
+from reshuffle._arrays import FloatArray
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from reshuffle._core import FloatArray, IntArray
+from reshuffle._arrays import FloatArray, IntArray
 from reshuffle.asymptotics.laws.subset_symmetry import SubsetSymmetry
 from reshuffle.free.checks import Complex
 

@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from reshuffle._core import FloatArray
+from reshuffle._arrays import FloatArray
 from reshuffle.asymptotics import arguments
 from reshuffle.asymptotics.arguments import IDENTITY
 from reshuffle.asymptotics.laws import spectral_grid

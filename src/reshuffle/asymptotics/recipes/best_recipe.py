@@ -8,8 +8,9 @@ from typing import overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reshuffle._core import FloatArray, checks
-from reshuffle._core.confidence import ErrorKind
+from reshuffle import _arrays
+from reshuffle._arrays import FloatArray
+from reshuffle._uncertainty import ErrorKind
 from reshuffle.asymptotics import arguments
 from reshuffle.asymptotics.arguments import Covariance
 from reshuffle.asymptotics.recipes.continuous_descent import BestTime, Flow
@@ -183,10 +184,10 @@ def best_recipe(
     setting = Setting(
         arguments.aspect(aspect),
         arguments.population(covariance, source),
-        checks.nonnegative("noise", noise),
-        checks.nonnegative("signal", signal),
+        _arrays.nonnegative("noise", noise),
+        _arrays.nonnegative("signal", signal),
     )
-    budget = None if epochs is None else checks.whole_number("epochs", epochs, 1)
+    budget = None if epochs is None else _arrays.whole_number("epochs", epochs, 1)
     several = isinstance(batches, Sequence | np.ndarray)
     counts = [arguments.batches(count) for count in np.ravel(np.asarray(batches, dtype=object))]
     if not counts:

@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from reshuffle._core import FloatArray
+from reshuffle._arrays import FloatArray
 from reshuffle.asymptotics.curves.spectral_risk import SpectralRisk
 from reshuffle.asymptotics.recipes.limiting_setting import Setting, longest_time, smallest
 from reshuffle.free.checks import Complex

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 import scipy.optimize
 
-from reshuffle._core import FloatArray
+from reshuffle._arrays import FloatArray
 from reshuffle.asymptotics.arguments import Population
 from reshuffle.asymptotics.curves.spectral_contour import Contour
 from reshuffle.asymptotics.curves.spectral_risk import SpectralRisk

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.optimize
 
-from reshuffle._core import FloatArray
+from reshuffle._arrays import FloatArray
 from reshuffle.asymptotics.recipes.limiting_setting import Setting, smallest
 
 _SMALLEST, _LARGEST = 1e-10, 1e6

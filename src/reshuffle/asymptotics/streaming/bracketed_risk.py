@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reshuffle._core import FloatArray
-from reshuffle._core.confidence import ErrorKind
+from reshuffle._arrays import FloatArray
+from reshuffle._uncertainty import ErrorKind
 from reshuffle.asymptotics.streaming.fresh_samples import FreshSamples, StepByStep
 from reshuffle.asymptotics.streaming.grouped_modes import Cells, Modes
 from reshuffle.asymptotics.streaming.settled_risk import FixedPoint

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from reshuffle._core import FloatArray
+from reshuffle._arrays import FloatArray
 
 _HALVINGS = 64
 """How often the interval of a root, in the logarithm of its distance from the nearest pole, is halved."""

@@ -7,7 +7,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reshuffle._core import FloatArray, checks
+from reshuffle import _arrays
+from reshuffle._arrays import FloatArray
 from reshuffle.asymptotics import arguments
 from reshuffle.asymptotics.arguments import Covariance
 from reshuffle.asymptotics.laws.batch_spectrum import batch_spectrum
@@ -122,7 +123,7 @@ class ReplacementCurve:
 
     def training_loss(self, epochs: ArrayLike) -> FloatArray:
         """The expected mean square of the residuals of a run, of the shape of `epochs`."""
-        clock = checks.epochs(epochs)
+        clock = _arrays.epochs(epochs)
         flat = clock.ravel()
         paces, start, floor, _ = self._modes
         decay, drift = _decay_and_drift(paces, flat)
@@ -133,7 +134,7 @@ class ReplacementCurve:
 
     def spread(self, epochs: ArrayLike) -> FloatArray:
         """What a run has in expectation on top of the risk of the mean iterate, of the shape of `epochs`."""
-        clock = checks.epochs(epochs)
+        clock = _arrays.epochs(epochs)
         flat = clock.ravel()
         flow = self._flow
         paces, start, floor, sight = self._modes
@@ -152,13 +153,13 @@ class ReplacementCurve:
 
         Of Sigma that is no multiple of the identity the first needs zero noise: its variance has two resolvents.
         """
-        clock = checks.epochs(epochs)
+        clock = _arrays.epochs(epochs)
         mean, spread = self.mean_risk(clock), self.spread(clock)
         return ExpectedRisk(clock, mean + spread, mean, spread, np.zeros(clock.shape))
 
     def mean_risk(self, epochs: ArrayLike) -> FloatArray:
         """The risk of the mean iterate, of the shape of `epochs`."""
-        clock = checks.epochs(epochs)
+        clock = _arrays.epochs(epochs)
         if self.noise and not self.spectrum.population.is_isotropic:
             raise ValueError(
                 f"covariance must be a multiple of the identity for the risk of the mean iterate with noise, but it"
@@ -237,6 +238,6 @@ def replacement_curve(
     return ReplacementCurve(
         batch_spectrum(aspect, unit, 1, covariance),
         alpha,
-        checks.nonnegative("noise", noise),
-        checks.nonnegative("signal", signal),
+        _arrays.nonnegative("noise", noise),
+        _arrays.nonnegative("signal", signal),
     )

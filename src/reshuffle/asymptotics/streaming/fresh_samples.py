@@ -6,8 +6,8 @@ from functools import cached_property
 
 import numpy as np
 
-from reshuffle._core import FloatArray
-from reshuffle._core.numerics import power_and_sum
+from reshuffle._arrays import FloatArray
+from reshuffle._linalg import power_and_sum
 from reshuffle.asymptotics.streaming.coupled_paces import coupled_paces
 from reshuffle.asymptotics.streaming.grouped_modes import Modes
 

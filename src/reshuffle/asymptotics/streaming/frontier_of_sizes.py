@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reshuffle._core import FloatArray, checks
-from reshuffle._core.confidence import ErrorKind
+from reshuffle import _arrays
+from reshuffle._arrays import FloatArray
+from reshuffle._uncertainty import ErrorKind
 from reshuffle.asymptotics.named_spectra import PowerLaw, power_sums
 from reshuffle.asymptotics.streaming.one_pass_curve import one_pass
 
@@ -114,8 +115,8 @@ def compute_frontier(
     >>> compute_frontier(PowerLaw(1.5), PowerLaw(0.3), 1, 0.2, np.geomspace(1e6, 1e10, 9))
     Frontier(risk ~ C^-0.319 (theory -0.320), size ~ C^0.400 (theory 0.400))
     """
-    budgets = _budgets(compute, checks.whole_number("batch_size", batch_size, 1))
-    step, noise = checks.positive("step", step), checks.nonnegative("noise", noise)
+    budgets = _budgets(compute, _arrays.whole_number("batch_size", batch_size, 1))
+    step, noise = _arrays.positive("step", step), _arrays.nonnegative("noise", noise)
     _require_endless(spectrum, source)
     most = float(budgets[-1]) / batch_size
     sizes = np.unique(np.round(np.geomspace(1, most, 1 + round(_SIZES_PER_DECADE * math.log10(most)))))
@@ -181,7 +182,7 @@ def _left_out(spectrum: PowerLaw, source: PowerLaw, size: float) -> float:
 
 
 def _budgets(compute: ArrayLike, batch_size: int) -> FloatArray:
-    budgets = checks.real_array("compute", compute)
+    budgets = _arrays.real_array("compute", compute)
     least = 100 * batch_size
     if budgets.ndim != 1 or len(budgets) < 2 or budgets[0] < least or not (np.diff(budgets) > 0).all():
         raise ValueError(

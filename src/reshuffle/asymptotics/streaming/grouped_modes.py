@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reshuffle._core import FloatArray, IntArray
+from reshuffle._arrays import FloatArray, IntArray
 from reshuffle.asymptotics.named_spectra import PowerLaw, power_sums
 
 _SINGLE = 64

@@ -6,7 +6,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reshuffle._core import FloatArray, checks
+from reshuffle import _arrays
+from reshuffle._arrays import FloatArray
 from reshuffle.asymptotics.named_spectra import PowerLaw
 from reshuffle.asymptotics.streaming.grouped_modes import Cells, cells_of_power_laws, cells_of_values
 
@@ -24,7 +25,7 @@ def grouped(spectrum: Values, source: Values, cells: int) -> Cells:
     ...
     ValueError: source must have shape (2,), one entry per eigenvalue of spectrum, but its shape is (1,).
     """
-    cells = checks.whole_number("cells", cells, 16, 1024)
+    cells = _arrays.whole_number("cells", cells, 16, 1024)
     if isinstance(spectrum, PowerLaw) and isinstance(source, PowerLaw):
         return cells_of_power_laws(_checked_laws(spectrum, source), source, cells)
     values = spectrum.values() if isinstance(spectrum, PowerLaw) else _vector("spectrum", spectrum)
@@ -46,7 +47,7 @@ def grouped(spectrum: Values, source: Values, cells: int) -> Cells:
 
 
 def _vector(name: str, value: ArrayLike) -> FloatArray:
-    vector = np.atleast_1d(checks.real_array(name, value))
+    vector = np.atleast_1d(_arrays.real_array(name, value))
     if vector.ndim != 1 or not vector.size:
         raise ValueError(f"{name} must be a vector of at least one entry, but its shape is {vector.shape}.")
     return vector
@@ -75,7 +76,7 @@ def _checked_laws(spectrum: PowerLaw, source: PowerLaw) -> PowerLaw:
 
 def momentum(value: float) -> float:
     """Return a number in [0, 1)."""
-    momentum = checks.nonnegative("momentum", value)
+    momentum = _arrays.nonnegative("momentum", value)
     if momentum >= 1:
         raise ValueError(f"momentum must lie in [0, 1), but it is {momentum:g}.")
     return momentum
@@ -84,14 +85,14 @@ def momentum(value: float) -> float:
 def clock(steps: ArrayLike) -> FloatArray:
     """Return whole numbers of steps >= 0 of any shape; infinity asks for the limit."""
     try:
-        return checks.epochs(steps)
+        return _arrays.epochs(steps)
     except (TypeError, ValueError) as problem:
         raise type(problem)(str(problem).replace("epochs", "steps")) from None
 
 
 def schedule(step: ArrayLike, clock: FloatArray, momentum: float) -> FloatArray:
     """Return the steps as a vector: of one entry where all are the same."""
-    schedule = np.atleast_1d(checks.real_array("step", step))
+    schedule = np.atleast_1d(_arrays.real_array("step", step))
     if schedule.ndim != 1 or not schedule.size or not (schedule > 0).all():
         raise ValueError(f"step must be a number > 0, or a vector of them, but it is {step!r}.")
     last = float(np.max(clock, initial=0))

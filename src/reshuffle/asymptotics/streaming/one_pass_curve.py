@@ -5,8 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reshuffle._core import FloatArray, checks
-from reshuffle._core.confidence import ErrorKind, with_error
+from reshuffle import _arrays
+from reshuffle._arrays import FloatArray
+from reshuffle._uncertainty import ErrorKind, with_error
 from reshuffle.asymptotics.streaming import one_pass_arguments
 from reshuffle.asymptotics.streaming.bracketed_risk import Recipe
 from reshuffle.asymptotics.streaming.one_pass_arguments import Values
@@ -122,10 +123,10 @@ def one_pass(
     clock = one_pass_arguments.clock(steps)
     momentum = one_pass_arguments.momentum(momentum)
     recipe = Recipe(
-        batch_size=checks.whole_number("batch_size", batch_size, 1),
+        batch_size=_arrays.whole_number("batch_size", batch_size, 1),
         schedule=one_pass_arguments.schedule(step, clock, momentum),
         momentum=momentum,
-        noise=checks.nonnegative("noise", noise),
+        noise=_arrays.nonnegative("noise", noise),
     )
     forever = np.isinf(clock)
     walked = clock[~forever]

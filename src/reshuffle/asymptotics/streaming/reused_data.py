@@ -7,8 +7,9 @@ import numpy as np
 import scipy.optimize
 from numpy.typing import ArrayLike
 
-from reshuffle._core import FloatArray, checks
-from reshuffle._core.confidence import ErrorKind
+from reshuffle import _arrays
+from reshuffle._arrays import FloatArray
+from reshuffle._uncertainty import ErrorKind
 from reshuffle.asymptotics import arguments
 from reshuffle.asymptotics.streaming.drawn_with_replacement import ReplacementCurve, replacement_curve
 
@@ -77,10 +78,10 @@ def effective_reuse(
     >>> found.reuse.round(1)
     array([0.6, 1.2, 1.8])
     """
-    clock = checks.epochs(epochs)
+    clock = _arrays.epochs(epochs)
     if not ((clock >= 1) & np.isfinite(clock)).all():
         raise ValueError("epochs must be whole numbers >= 1, but some are not.")
-    noise, signal = checks.nonnegative("noise", noise), checks.positive("signal", signal)
+    noise, signal = _arrays.nonnegative("noise", noise), _arrays.positive("signal", signal)
     aspect = arguments.aspect(aspect)
     base = replacement_curve(aspect, 1.0, noise=noise, signal=signal)
     alphas = base.stability.critical_alpha * np.geomspace(1e-4, 0.98, _TRIED)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reshuffle._core import FloatArray, checks
-from reshuffle._core.confidence import ErrorKind, with_error
-from reshuffle._core.formatting import significant
+from reshuffle import _arrays
+from reshuffle._arrays import FloatArray
+from reshuffle._uncertainty import ErrorKind, significant, with_error
 from reshuffle.asymptotics.streaming import one_pass_arguments
 from reshuffle.asymptotics.streaming.fresh_samples import FreshSamples
 from reshuffle.asymptotics.streaming.grouped_modes import Cells
@@ -107,14 +107,14 @@ def critical_batch_size(
     True
     """
     cells = one_pass_arguments.grouped(spectrum, source, _CELLS)
-    noise = checks.nonnegative("noise", noise)
-    target = checks.positive("target", target, "the risk to reach")
+    noise = _arrays.nonnegative("noise", noise)
+    target = _arrays.positive("target", target, "the risk to reach")
     start = float(cells.moments[0, 0].sum())
     if target >= start:
         raise ValueError(f"target must be below the risk of the start, {start:g}, but it is {target:g}.")
-    sizes = np.atleast_1d(checks.real_array("batch_size", batch_size))
+    sizes = np.atleast_1d(_arrays.real_array("batch_size", batch_size))
     for size in sizes:
-        checks.whole_number("batch_size", float(size), 1)
+        _arrays.whole_number("batch_size", float(size), 1)
     fewer = one_pass_arguments.grouped(spectrum, source, _CELLS // 2)
     asked = np.concatenate([sizes, [1.0, _ALL_SAMPLES]])
     tuned = np.array([_tuned(cells, float(size), target, noise) for size in asked])

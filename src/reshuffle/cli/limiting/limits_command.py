@@ -12,7 +12,7 @@ from reshuffle.cli.options import TERMINAL, Batches, Epochs, OutputOptions
 from reshuffle.cli.output import Answer
 
 if TYPE_CHECKING:
-    from reshuffle._core import FloatArray
+    from reshuffle._arrays import FloatArray
 
 _FORMS = "power:A, power:A:SIZE, toeplitz:R, toeplitz:R:SIZE or eigenvalues such as 0.5,1,2"
 _SIZE = 200

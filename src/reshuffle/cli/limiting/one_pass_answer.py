@@ -14,7 +14,7 @@ from reshuffle.cli.terminal import Series
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
 
-    from reshuffle._core import FloatArray
+    from reshuffle._arrays import FloatArray
     from reshuffle.asymptotics import OnePass
 
 _POINTS = 200

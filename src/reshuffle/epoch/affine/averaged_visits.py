@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from reshuffle._core import FloatArray, IntArray
+from reshuffle._arrays import FloatArray, IntArray
 from reshuffle.epoch.affine.visits import Visits
 from reshuffle.epoch.epoch_map import EpochMap
 from reshuffle.recipe import Average

@@ -12,10 +12,10 @@ from functools import cached_property
 
 import numpy as np
 
-from reshuffle._core import FloatArray, IntArray
-from reshuffle._core.numerics import graded_svd, norms
-from reshuffle._core.threads import few_threads
-from reshuffle.problem.blocks import Blocks
+from reshuffle._arrays import FloatArray, IntArray
+from reshuffle._blas import few_threads
+from reshuffle._linalg import graded_svd, norms
+from reshuffle.problem.batches import Blocks
 from reshuffle.problem.row_space import RowSpace
 from reshuffle.recipe import Hyperparameters
 

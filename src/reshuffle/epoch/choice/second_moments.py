@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from reshuffle._core import FloatArray, confidence
+from reshuffle import _uncertainty
+from reshuffle._arrays import FloatArray
 from reshuffle.epoch.accuracy import A_SECOND, CALL, METHODS, Accuracy, require_affordable
-from reshuffle.epoch.choice.walked_means import climbs, walk_flops
-from reshuffle.epoch.choice.ways import OUT_OF_REACH, Choice, Way, too_much
-from reshuffle.epoch.second_moment import centred_course, centred_draws, two_shuffled_batches
-from reshuffle.epoch.walks import Walk
-from reshuffle.problem.blocks import Blocks
+from reshuffle.epoch.averaging.lattice import Walk
+from reshuffle.epoch.moments import drawn, two_shuffled_batches
+from reshuffle.epoch.select import OUT_OF_REACH, Choice, Way, climbs, too_much, walk_flops
+from reshuffle.problem.batches import Blocks
 from reshuffle.schemes.base import Shuffle, Unit
 
 _CALLS_OF_ROWS = 1.5
@@ -159,9 +159,9 @@ def _of_centred_maps(task: SecondMomentTask, budget: float, is_needed: bool) -> 
     walk, rows = task.walk, len(task.blocks.rows)
     if walk.scheme.shuffle is not Shuffle.EVERY_EPOCH or not task.moves_alike:
         return np.nan, "they are for a fresh order in every epoch, at a step that stays"
-    pairs = centred_draws.FEWEST_PAIRS * confidence.MOST_GROUPS
-    price = centred_draws.flops(pairs, task.dimension, rows, walk.steps)
-    price += centred_course.flops(2 * pairs, task.dimension, task.epochs)
+    pairs = drawn.FEWEST_PAIRS * _uncertainty.MOST_GROUPS
+    price = drawn.draw_flops(pairs, task.dimension, rows, walk.steps)
+    price += drawn.follow_flops(2 * pairs, task.dimension, task.epochs)
     return price, too_much(price, budget) if is_needed else "the exact recursion is affordable"
 
 

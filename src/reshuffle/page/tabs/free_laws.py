@@ -12,7 +12,7 @@ from reshuffle.page.fields import Text, Whole
 from reshuffle.page.tab import Picture, Shown, Stage, Tab, Table
 
 if TYPE_CHECKING:
-    from reshuffle._core import FloatArray
+    from reshuffle._arrays import FloatArray
     from reshuffle.free import Expression, Spectrum
 
 TAB = Tab(

@@ -12,7 +12,7 @@ from reshuffle.page.tab import Picture
 if TYPE_CHECKING:
     import reshuffle as rs
     from reshuffle import asymptotics
-    from reshuffle._core import FloatArray
+    from reshuffle._arrays import FloatArray
 
 LAST = 1000
 """Epochs."""

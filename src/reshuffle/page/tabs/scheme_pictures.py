@@ -9,7 +9,7 @@ from reshuffle.page.tab import Picture
 
 if TYPE_CHECKING:
     import reshuffle as rs
-    from reshuffle._core import FloatArray
+    from reshuffle._arrays import FloatArray
 
 _BEYOND = 1e100
 """What diverges."""

@@ -11,7 +11,7 @@ from reshuffle.page.tabs.scheme_pictures import price_picture, runs_picture
 
 if TYPE_CHECKING:
     import reshuffle as rs
-    from reshuffle._core import FloatArray
+    from reshuffle._arrays import FloatArray
 
 TAB = Tab(
     name="shuffle",

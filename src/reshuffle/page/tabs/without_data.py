@@ -12,7 +12,7 @@ from reshuffle.page.tabs.limit_pictures import LAST, Spectrum, number, risk_pict
 if TYPE_CHECKING:
     import reshuffle as rs
     from reshuffle import asymptotics
-    from reshuffle._core import FloatArray
+    from reshuffle._arrays import FloatArray
 
 TAB = Tab(
     name="limit",

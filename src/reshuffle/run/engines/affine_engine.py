@@ -6,12 +6,13 @@ from functools import cached_property
 
 import numpy as np
 
-from reshuffle._core import FloatArray, confidence
-from reshuffle._core.numerics import norms
-from reshuffle._core.threads import few_threads
+from reshuffle import _uncertainty
+from reshuffle._arrays import FloatArray
+from reshuffle._blas import few_threads
+from reshuffle._linalg import norms
 from reshuffle.epoch.accuracy import CALL, warn_of_no_answer
-from reshuffle.epoch.choice import walk_flops
-from reshuffle.epoch.second_moment.snapshots import Readout
+from reshuffle.epoch.moments.snapshots import Readout
+from reshuffle.epoch.select import walk_flops
 from reshuffle.problem.outputs import lengths, lifted_rows, outputs_last, stacked, with_outputs
 from reshuffle.run import stopping
 from reshuffle.run.engines.affine_states import AffineStates, pairs
@@ -161,7 +162,7 @@ class AffineEngine(AffineStates):
         for _ in self.means(start, when, of_errors=True, watch=watch):
             pass
         finite = np.array([bool(np.isfinite(mean).all()) for mean in means], dtype=bool)
-        return np.where(finite, confidence.jackknife(total, without), np.inf)
+        return np.where(finite, _uncertainty.jackknife(total, without), np.inf)
 
     def iterate_error(self, epochs: FloatArray) -> FloatArray:
         """How far the mean iterate may be off in Euclidean norm.
@@ -178,7 +179,7 @@ class AffineEngine(AffineStates):
             return stacked([one.iterate_error(epochs) for one in self.each_output()])
         when, back = np.unique(epochs.ravel(), return_inverse=True)
         deviations = self._iterate_deviations(when)
-        errors = norms(confidence.error_of_mean(deviations))
+        errors = norms(_uncertainty.error_of_mean(deviations))
         return np.asarray(errors)[back].reshape(epochs.shape)
 
     def _iterate_deviations(self, when: FloatArray) -> FloatArray:
@@ -206,7 +207,7 @@ class AffineEngine(AffineStates):
         deviations = self._iterate_deviations(when)
         iterates, others = self.iterate(when), len(deviations) - 1
         without = [iterates - self.space.lift(each.T).T / others for each in deviations]
-        errors = confidence.jackknife(self._loss_at(iterates), np.array(list(map(self._loss_at, without))))
+        errors = _uncertainty.jackknife(self._loss_at(iterates), np.array(list(map(self._loss_at, without))))
         return np.asarray(errors)[back].reshape(epochs.shape)
 
     def risk_parts(self, state: FloatArray, fade: float, noise: float) -> tuple[float, float, float, float]:

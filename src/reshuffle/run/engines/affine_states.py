@@ -9,24 +9,24 @@ from typing import Any, Self, TypeAlias
 
 import numpy as np
 
-from reshuffle._core import FloatArray, confidence
-from reshuffle._core.confidence import ERROR_KINDS, ErrorKind
-from reshuffle._core.threads import few_threads
-from reshuffle.epoch import choice
+from reshuffle import _uncertainty
+from reshuffle._arrays import FloatArray
+from reshuffle._blas import few_threads
+from reshuffle._uncertainty import ERROR_KINDS, ErrorKind
+from reshuffle.epoch import select
 from reshuffle.epoch.accuracy import Accuracy
 from reshuffle.epoch.affine import visits
-from reshuffle.epoch.affine.cavity_course import CavityCourse
-from reshuffle.epoch.affine.sampled_course import SampledCourse
 from reshuffle.epoch.affine.visits import GradedBlocks
-from reshuffle.epoch.choice import Choice
+from reshuffle.epoch.averaging.cavity_maps import CavityCourse
+from reshuffle.epoch.averaging.lattice import Walk
+from reshuffle.epoch.averaging.sampling import SampledCourse
 from reshuffle.epoch.course import AveragedCourse, Course
 from reshuffle.epoch.epoch_map import EpochMap
-from reshuffle.epoch.walks import Walk
-from reshuffle.problem.blocks import Blocks, split
-from reshuffle.problem.extended_space import extended_space
+from reshuffle.epoch.select import Choice
+from reshuffle.problem.batches import Blocks, split
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.outputs import beside, of_output
-from reshuffle.problem.row_space import Reduction, RowSpace
+from reshuffle.problem.row_space import Reduction, RowSpace, extended_space
 from reshuffle.recipe import Hyperparameters, Recipe
 from reshuffle.schemes.base import Scheme
 
@@ -111,7 +111,7 @@ class AffineStates:
     @cached_property
     def choice(self) -> Choice:
         """How the mean over orders was chosen to be taken."""
-        return choice.affine_choice(
+        return select.affine_choice(
             self.walk, self.recipe, self.blocks, self.dimension, self.accuracy,
             lambda: self._cavity_course(None).missed, lambda: self._grows,
         )  # fmt: skip
@@ -204,7 +204,7 @@ class AffineStates:
             return [
                 SampledCourse(
                     self.scheme, n, self.blocks, self.space, self.recipe, truth,
-                    accuracy=choice.asked_of_draws(self.choice, self.accuracy, lambda: self._grows),
+                    accuracy=select.asked_of_draws(self.choice, self.accuracy, lambda: self._grows),
                     kept=self._maps("drawn", truth), left_out=self._replica,
                 )
             ]  # fmt: skip
@@ -279,7 +279,7 @@ class AffineStates:
         if not replicas:
             return np.zeros_like(here)
         answers = np.array([answer(replica) for replica in replicas])
-        return confidence.of_replicas(self.error_kind, here, answers)
+        return _uncertainty.of_replicas(self.error_kind, here, answers)
 
     def chunks(self, of_errors: bool = False, inputs: FloatArray | None = None) -> list[Course]:
         """The courses of all orders, as many of them side by side as memory allows for; pairs stay together."""

@@ -5,9 +5,8 @@ from functools import cached_property
 
 import numpy as np
 
-from reshuffle._core import FloatArray
-from reshuffle._core.averaged_powers import moving_mean, tail_mean
-from reshuffle._core.numerics import power_and_sum
+from reshuffle._arrays import FloatArray
+from reshuffle._linalg import moving_mean, power_and_sum, tail_mean
 from reshuffle.epoch.epoch import Epoch
 from reshuffle.recipe import Average
 from reshuffle.run import stopping

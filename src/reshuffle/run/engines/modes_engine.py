@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from reshuffle._core import BoolArray, FloatArray, confidence, numerics
-from reshuffle._core.confidence import ErrorKind
+from reshuffle import _linalg, _uncertainty
+from reshuffle._arrays import BoolArray, FloatArray
+from reshuffle._uncertainty import ErrorKind
 from reshuffle.epoch.accuracy import warn_of_no_answer
-from reshuffle.epoch.choice import Choice
 from reshuffle.epoch.epoch import Epoch
+from reshuffle.epoch.select import Choice
 from reshuffle.problem.outputs import lengths, of_output, stacked
 from reshuffle.run import risk_interval, stopping
 from reshuffle.run.engines.trajectory import Trajectory
@@ -157,7 +158,7 @@ class ModesEngine(Trajectory):
         if not self._replicas:
             return np.zeros_like(here)
         answers = np.array([answer(replica) for replica in self._replicas])
-        return confidence.of_replicas(self.error_kind, here, answers)
+        return _uncertainty.of_replicas(self.error_kind, here, answers)
 
     @cached_property
     def _map_error(self) -> MapError:
@@ -178,7 +179,7 @@ class ModesEngine(Trajectory):
 
     def motion(self, epochs: FloatArray) -> tuple[FloatArray, FloatArray]:
         """(1 - x)^k and its geometric sum, for the paces x of the modes."""
-        return numerics.power_and_sum(self.epoch.paces, epochs * self.epoch.mean.repeats)
+        return _linalg.power_and_sum(self.epoch.paces, epochs * self.epoch.mean.repeats)
 
     def _last_drift(self, epochs: FloatArray) -> FloatArray:
         """The drift of the last iterate that counts, whatever is answered for."""

@@ -7,11 +7,12 @@ from typing import Any, Self
 
 import numpy as np
 
-from reshuffle._core import FloatArray, confidence
-from reshuffle.epoch import choice
+from reshuffle import _uncertainty
+from reshuffle._arrays import FloatArray
+from reshuffle.epoch.choice import second_moments
 from reshuffle.epoch.affine.visits import GradedBlocks
-from reshuffle.epoch.choice import Choice
 from reshuffle.epoch.course import Course, StagedCourse, chosen, through_stages
+from reshuffle.epoch.select import Choice
 from reshuffle.errors import UnsupportedError
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.row_space import RowSpace
@@ -83,7 +84,7 @@ class StagedEngine(AffineEngine):
     @cached_property
     def choice(self) -> Choice:
         """How the mean over orders was chosen to be taken, in the stage where it is known worst."""
-        return choice.least_known([stage.choice for stage in self.stages])
+        return second_moments.least_known([stage.choice for stage in self.stages])
 
     def parts(self, when: FloatArray) -> list[tuple[AffineEngine, FloatArray]]:
         """The stages that lead to ascending epochs, and those of each."""
@@ -128,7 +129,7 @@ class StagedEngine(AffineEngine):
         for number, stage in enumerate(self.stages):
             replicas = [answer(self._with_stage(number, replica)) for replica in stage._replicas()]
             if replicas:
-                error = error + confidence.of_replicas(stage.error_kind, here, np.array(replicas))
+                error = error + _uncertainty.of_replicas(stage.error_kind, here, np.array(replicas))
         return error
 
     def _with_stage(self, number: int, stage: StageEngine) -> "StagedEngine":

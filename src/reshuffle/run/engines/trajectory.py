@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from reshuffle._core import BoolArray, FloatArray
-from reshuffle._core.confidence import ErrorKind
-from reshuffle._core.numerics import norm
+from reshuffle._arrays import BoolArray, FloatArray
+from reshuffle._linalg import norm
+from reshuffle._uncertainty import ErrorKind
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.outputs import lifted_rows, outputs_last, with_outputs
 from reshuffle.run.risk import Risk, RiskForms

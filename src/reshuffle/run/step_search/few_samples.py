@@ -11,9 +11,9 @@ import math
 
 import numpy as np
 
-from reshuffle._core import FloatArray, IntArray
-from reshuffle._core.numerics import thin_qr
-from reshuffle.problem.blocks import Blocks
+from reshuffle._arrays import FloatArray, IntArray
+from reshuffle._linalg import thin_qr
+from reshuffle.problem.batches import Blocks
 from reshuffle.run.step_search.rank_one import visits_taken
 from reshuffle.schemes.base import Scheme, Shuffle
 

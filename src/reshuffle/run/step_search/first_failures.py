@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 
-from reshuffle._core.progress import track
+from reshuffle._progress import track
 
 _PRECISION = 1e-9
 """Relative width to which the critical step is enclosed."""

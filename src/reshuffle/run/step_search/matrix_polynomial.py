@@ -6,8 +6,8 @@ import numpy as np
 import scipy.linalg
 from numpy.polynomial import chebyshev
 
-from reshuffle._core import FloatArray
-from reshuffle._core.numerics import chebyshev_transform, eigenvalue
+from reshuffle._arrays import FloatArray
+from reshuffle._linalg import chebyshev_transform, eigenvalue
 
 
 class MatrixPolynomial:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
 
-from reshuffle._core.progress import track
+from reshuffle._progress import track
 
 _PRECISION = 1e-12
 """Relative distance of two steps that count as one."""

@@ -6,9 +6,9 @@ import numpy as np
 import scipy.linalg
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
-from reshuffle._core import FloatArray
-from reshuffle._core.numerics import eigenvalue
-from reshuffle.problem.blocks import Blocks
+from reshuffle._arrays import FloatArray
+from reshuffle._linalg import eigenvalue
+from reshuffle.problem.batches import Blocks
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.schemes.base import Scheme, Shuffle, Unit
 

@@ -1,0 +1,304 @@
+"""Small numerics: norms, orthogonal factors, powers and their sums, and averages of these over epochs.
+
+A mode with eigenvalue x has the power (1 - x)^j and the geometric sum G_j = 1 + (1 - x) + ... + (1 - x)^(j - 1)
+after j epochs. `tail_mean` and `moving_mean` are their means with the weights of an average, without differences of
+nearly equal numbers.
+"""
+
+import math
+from typing import cast
+
+import numpy as np
+import scipy.linalg
+from numpy.polynomial import chebyshev
+from scipy.linalg import lapack
+
+from reshuffle._arrays import FloatArray
+
+_ROOT_OF_RANGE = 1e140
+"""Numbers below this have squares, and sums of many of them, within the range of float64."""
+
+
+def norms(values: FloatArray) -> FloatArray:
+    """The norms along the last axis; inf where an entry is.
+
+    >>> norms(np.array([[3e200, 4e200], [3e-200, 4e-200], [0.0, 0.0]]))
+    array([5.e+200, 5.e-200, 0.e+000])
+    """
+    sizes = np.abs(values).max(axis=-1, initial=0.0)
+    units = np.where((sizes == 0) | np.isinf(sizes), 1.0, sizes)
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        lengths = sizes * np.sqrt(np.square(values / units[..., np.newaxis]).sum(axis=-1))
+    return np.where(np.isinf(sizes), np.inf, lengths)
+
+
+def norm(values: FloatArray) -> float:
+    """The norm of all entries together, of a matrix that of Frobenius."""
+    return float(norms(values.ravel()))
+
+
+def row_norms(matrix: FloatArray) -> FloatArray:
+    """The norms of the rows, at the price of one pass where their squares are numbers."""
+    with np.errstate(over="ignore", under="ignore"):
+        squares = np.einsum("ij,ij->i", matrix, matrix)
+    smallest, largest = squares.min(initial=np.inf), squares.max(initial=0.0)
+    if smallest > _ROOT_OF_RANGE**-2 and largest < _ROOT_OF_RANGE**2:
+        return np.asarray(np.sqrt(squares))
+    return norms(matrix)
+
+
+_LOG_OF_ZERO = -1e250
+"""Stands for log(0): its exponential is 0, and 0 times it is 0."""
+_FADED = -750.0
+"""Exponents below have an exponential of zero."""
+_NEAR = 0.5
+"""Exponents nearer to zero than this need expm1; beyond, 1 - exp(e) loses at most a bit."""
+
+
+def power_and_sum(x: FloatArray, count: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """(1 - x)^k and 1 + (1 - x) + ... + (1 - x)^(k - 1), each of shape count.shape + x.shape.
+
+    For x = 0 the sum is k itself: the k P_0 term of Lemma geometric_series_pinv. Where the powers have no
+    limit (x < 0 or x >= 2) the infinite ones are +inf: divergence is an answer.
+
+    Parameters
+    ----------
+    x : (r,)
+    count : any shape
+        k, whole numbers >= 0 or infinity.
+
+    >>> power, total = power_and_sum(np.array([0.0, 1e-300, 0.5, 2.5]), np.array([4.0, np.inf]))
+    >>> print(power)
+    [[1.     1.     0.0625 5.0625]
+     [1.     0.     0.        inf]]
+    >>> print(total)
+    [[ 4.000e+000  4.000e+000  1.875e+000 -1.625e+000]
+     [        inf  1.000e+300  2.000e+000         inf]]
+    """
+    forever = np.isinf(count)
+    terms = np.where(forever, 0.0, count)
+    power, rest = _power_and_rest(x, terms)
+    with np.errstate(over="ignore"):
+        total = rest / np.where(x == 0, 1.0, x)
+    total[..., x == 0] = terms[..., np.newaxis]
+    settles = (x > 0) & (x < 2)
+    with np.errstate(divide="ignore", over="ignore"):
+        power[forever] = np.where(x == 0, 1.0, np.where(settles, 0.0, np.inf))
+        total[forever] = np.where(settles, 1 / np.where(x == 0, 1.0, x), np.inf)
+    return power, total
+
+
+def _power_and_rest(x: FloatArray, count: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """p = (1 - x)^k and 1 - p, for finite k."""
+    with np.errstate(divide="ignore"):
+        # x - 2 and 1 - x are exact where their logarithms are near zero.
+        logarithm = np.where(x < 1, np.log1p(-np.minimum(x, 1.0)), np.log1p(np.maximum(x, 1.0) - 2))
+    logarithm = np.maximum(logarithm, _LOG_OF_ZERO)
+    power, rest = np.zeros(count.shape + x.shape), np.ones(count.shape + x.shape)
+    # Modes that have faded out before the first count are not worth an exponential, a slow one at that.
+    alive = logarithm * count.min(initial=np.inf if count.size else 0.0) > _FADED
+    power[..., alive], rest[..., alive] = _alive_power_and_rest(x[alive], logarithm[alive], count)
+    return power, rest
+
+
+def _alive_power_and_rest(x: FloatArray, logarithm: FloatArray, count: FloatArray) -> tuple[FloatArray, ...]:
+    exponent = count[..., np.newaxis] * logarithm
+    with np.errstate(over="ignore", under="ignore"):
+        power = np.exp(exponent)
+    rest = 1 - power
+    near = np.abs(exponent) < _NEAR
+    rest[near] = -np.expm1(exponent[near])
+    # Above 1 the base is negative, and so are its odd powers.
+    below = x > 1
+    if below.any():
+        is_odd = (np.mod(count, 2) == 1)[..., np.newaxis] & below
+        rest[is_odd] = 1 + power[is_odd]
+        power[is_odd] *= -1
+    return power, rest
+
+
+_ANY_METHOD_IS_ACCURATE = 1e-3
+"""Ratio of extreme singular values above which the small ones have thirteen digits by any method."""
+_FULL_PIVOTING = 2
+"""LAPACK's JOBA = 'F'."""
+
+
+def thin_qr(matrix: FloatArray, *, overwrite: bool = False) -> tuple[FloatArray, FloatArray]:
+    """U with orthonormal columns and R upper triangular, matrix = U R."""
+    factors = scipy.linalg.qr(matrix, mode="economic", overwrite_a=overwrite, check_finite=False)
+    return cast("tuple[FloatArray, FloatArray]", factors)
+
+
+def triangle(matrix: FloatArray) -> FloatArray:
+    """R alone, with no more rows than columns."""
+    (upper,) = scipy.linalg.qr(matrix, mode="r", check_finite=False)
+    return cast("FloatArray", upper)[: matrix.shape[1]]
+
+
+def graded_svd(matrix: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """U (m, r), s (r,) descending and V (r, r) with matrix = U diag(s) V', for m >= r.
+
+    The usual algorithm knows small singular values up to eps times the largest. Where they are small because a
+    row or a column is, in other units for example, Jacobi's method has all their digits, in a few times the time.
+
+    >>> _, values, _ = graded_svd(np.array([[3.0, 4e-20], [4.0, -3e-20]]))
+    >>> print(values)
+    [5.e+00 5.e-20]
+    """
+    if not matrix.shape[1]:
+        return matrix, np.zeros(0), np.zeros((0, 0))
+    left, values, right = scipy.linalg.svd(matrix, full_matrices=False, check_finite=False)
+    if values[-1] >= _ANY_METHOD_IS_ACCURATE * values[0]:
+        return left, values, right.T
+    values, left, right, scales, _, info = lapack.dgejsv(matrix, joba=_FULL_PIVOTING)
+    if info != 0:
+        raise ArithmeticError(f"the singular values of the features did not settle (LAPACK says {info}).")
+    return left, np.asarray(values * (scales[0] / scales[1])), right
+
+
+def eigenvalue(matrix: FloatArray, number: int) -> float:
+    """One eigenvalue of a symmetric matrix, counted from the smallest, or from the largest if negative.
+
+    All of them are computed: LAPACK's bisection for a single one, `subset_by_index`, takes four fifths of the time,
+    but fails where eigenvalues coincide up to rounding ("Internal Error", for 110 of 4000 such matrices).
+
+    >>> round(eigenvalue(np.array([[2.0, 1.0], [1.0, 2.0]]), -1), 12)
+    3.0
+    """
+    return float(scipy.linalg.eigvalsh(matrix, driver="evd")[number])
+
+
+def root_mean_square(values: FloatArray) -> float:
+    """The square root of the mean square; 0 of nothing.
+
+    >>> round(root_mean_square(np.array([3.0, 4.0])), 4)
+    3.5355
+    """
+    return norm(values) / len(values) ** 0.5 if len(values) else 0.0
+
+
+def chebyshev_transform(count: int) -> FloatArray:
+    """Coefficients of Chebyshev's polynomials from values at `count` of his nodes, (m, m).
+
+    At the nodes they are orthogonal: m / 2 is the sum of squares of each, m that of the first.
+
+    >>> print(chebyshev_transform(3) @ np.square(chebyshev.chebpts1(3)))
+    [0.5 0.  0.5]
+    """
+    transform = chebyshev.chebvander(chebyshev.chebpts1(count), count - 1).T * (2 / count)
+    transform[0] /= 2
+    return np.asarray(transform)
+
+
+_NEAR_ZERO = 0.5
+"""Paces times epochs below which a sum is expanded in them; beyond, its closed form loses a few bits at most."""
+_TERMS = 16
+"""Of that expansion: the m-th is below (m + 1) 2^-m / (m + 2)!."""
+
+
+def tail_mean(x: FloatArray, first: int, last: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The means of (1 - x)^j and of G_j over j = first, ..., last, each of shape last.shape + x.shape.
+
+    Parameters
+    ----------
+    x : (r,)
+    first : int
+    last : any shape
+        Finite, at least `first`.
+
+    >>> power, total = tail_mean(np.array([0.0, 0.5]), 1, np.array([2.0]))
+    >>> print(power, total)
+    [[1.    0.375]] [[1.5  1.25]]
+    """
+    count = np.asarray(last - first + 1)
+    power, before = power_and_sum(x, np.asarray(float(first)))
+    _, total = power_and_sum(x, count)
+    terms = count[..., np.newaxis]
+    with np.errstate(over="ignore", invalid="ignore"):
+        # G_(first + i) = G_first + (1 - x)^first G_i, and of the first G_i, i < count, the mean is the ramp.
+        return power * (total / terms), before + power * _ramp(x, terms, total)
+
+
+def _ramp(x: FloatArray, count: FloatArray, total: FloatArray) -> FloatArray:
+    """(G_0 + ... + G_(count - 1)) / count = (1 - G_count / count) / x, of which `total` is G_count."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        value = (1 - total / count) / np.where(x == 0, 1.0, x)
+        near = np.abs(x * count) < _NEAR_ZERO
+        # G_L = sum over m of binom(L, m + 1) (-x)^m.
+        series, term = np.zeros(near.shape), (count - 1) / 2 * np.ones(near.shape)
+        for m in range(_TERMS):
+            series = series + term
+            term = term * (-x) * (count - 2 - m) / (m + 3)
+    return np.where(near, series, value)
+
+
+def moving_mean(x: FloatArray, decay: float, count: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The exponential moving averages of (1 - x)^j and of G_j after k = `count` epochs.
+
+    With d the decay, the weights are (1 - d) d^(k - j) for j = 1, ..., k and d^k for j = 0. The averages are
+
+        d^(k + 1) + (1 - d) h_k(1 - x, d)   and   (1 - d) h_(k - 1)(1, 1 - x, d),
+
+    where h_m is the sum of all products of m of its arguments, with repetition: a divided difference of a power.
+
+    Parameters
+    ----------
+    x : (r,)
+    decay : float
+        In [0, 1).
+    count : any shape
+        Finite.
+
+    >>> power, total = moving_mean(np.array([0.0, 0.5]), 0.5, np.array([2.0]))
+    >>> print(power, total)
+    [[1.  0.5]] [[1.25 1.  ]]
+    """
+    gap = 1 - decay
+    # d^(k + 1) and h_k(1, d), (..., 1).
+    left, total = power_and_sum(np.array([gap]), count + 1)
+    mixed = _mixed(x, decay, count)
+    _, plain = power_and_sum(x, count + 1)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        power = left + gap * mixed
+        # The two of the three arguments that are farthest apart are divided by.
+        apart = np.where(np.abs(x) > gap, gap * (total - mixed) / np.where(x == 0, 1.0, x), plain - mixed)
+        near = count[..., np.newaxis] * np.maximum(np.abs(x), gap) < _NEAR_ZERO
+    return power, np.where(near, gap * _all_near_one(x, gap, count), apart)
+
+
+def _mixed(x: FloatArray, decay: float, count: FloatArray) -> FloatArray:
+    """h_k(1 - x, d) = ((1 - x)^(k + 1) - d^(k + 1)) / (1 - x - d)."""
+    rate, gap = 1 - x, 1 - decay
+    # With a the larger of the two it is a^k times a geometric sum in the smaller over the larger.
+    larger = np.abs(rate) > decay
+    highest = np.where(larger, x, gap)
+    size = np.where(larger, rate, decay)
+    lost = np.where(larger, gap - x, x - gap) / np.where(size == 0, 1.0, size)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.asarray(power_and_sum(highest, count)[0] * power_and_sum(lost, count + 1)[1])
+
+
+def _all_near_one(x: FloatArray, gap: float, count: FloatArray) -> FloatArray:
+    """h_(k - 1)(1, 1 - x, 1 - gap) = sum over m of binom(k + 1, m + 2) (-1)^m h_m(x, gap)."""
+    terms = count[..., np.newaxis]
+    series = np.zeros(count.shape + x.shape)
+    binomial, both, power = terms * (terms + 1) / 2, np.ones(x.shape), np.ones(x.shape)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for m in range(_TERMS):
+            series = series + binomial * both
+            binomial = -binomial * (terms - 1 - m) / (m + 3)
+            power = power * x
+            both = gap * both + power
+    return series
+
+
+def moving_power(decay: float, updates: float) -> tuple[float, float]:
+    """decay^m and 1 - decay^(2 m) after m updates, the second without a difference of nearly equal numbers.
+
+    >>> moving_power(0.5, 2)
+    (0.25, 0.9375)
+    """
+    if decay == 0:
+        return (0.0, 1.0) if updates else (1.0, 0.0)
+    exponent = updates * math.log(decay)
+    return math.exp(exponent), -math.expm1(2 * exponent)

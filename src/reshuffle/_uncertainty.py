@@ -1,0 +1,272 @@
+"""Errors of answers that are not exact: their kinds, their size from random draws, and how they are written.
+
+Draws are spread over a few groups, and the answer without each group in turn tells its standard error. So few
+groups know their own spread no better than Student's t says: the error is as many standard errors as make it cover
+in 999 of 1000 cases if the groups are normal. That leaves room for what is not normal, and for looking more than
+once, in the promise: 99 of 100.
+"""
+
+import math
+from decimal import Context, Decimal
+from typing import Literal, TypeAlias, get_args
+
+import numpy as np
+import scipy.linalg
+import scipy.special
+
+from reshuffle._arrays import FloatArray
+from reshuffle._linalg import norms
+
+_LEAST, _MOST = Decimal("1e-4"), Decimal("1e6")
+"""Sizes from the first to below the second are written without an exponent."""
+_DIGITS = 6
+"""Significant digits of a value, at most: nobody reads more."""
+
+
+def significant(value: float, digits: int = _DIGITS) -> str:
+    """A number to so many significant digits, without an exponent from 1e-4 to 1e6.
+
+    >>> significant(0.61478912), significant(3001.4, 2), significant(67.31, 2)
+    ('0.614789', '3000', '67')
+    >>> significant(1e-9), significant(23456789.0), significant(math.inf)
+    ('1e-09', '2.34568e+07', 'inf')
+    """
+    value = float(value)
+    if not value or not math.isfinite(value):
+        return f"{value if value else abs(value):g}"
+    rounded = _rounded(value, digits)
+    if not _LEAST <= abs(rounded) < _MOST:
+        return f"{value:.{digits}g}"
+    text = f"{rounded:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def factor(value: float) -> str:
+    """How many times as much, to two digits.
+
+    >>> factor(67.31), factor(6.731), factor(67310.0)
+    ('x67', 'x6.7', 'x67000')
+    """
+    return f"x{significant(value, 2)}"
+
+
+def plus_minus(value: float, error: float, sign: str = "±") -> str:
+    """A value and its error: two significant digits of the error, and the value to the same decimal.
+
+    Without an exponent where the larger of both is from 1e-4 to 1e6, and with one for both elsewhere. An error of
+    zero is left out. A value has six significant digits at most; an error below these is written by itself.
+
+    >>> plus_minus(3001.2, 178.2), plus_minus(0.48123, 0.0311), plus_minus(0.61478912, 0.0)
+    ('3000 ± 180', '0.481 ± 0.031', '0.614789')
+    >>> plus_minus(3.0012e7, 1.782e6), plus_minus(1.5e-9, 2e-11, "+-"), plus_minus(2.5, 30.0)
+    ('(3.00 ± 0.18)e+07', '(1.500 +- 0.020)e-09', '2 ± 30')
+    >>> plus_minus(0.61478912, 9.7e-9), plus_minus(2.5, math.inf)
+    ('0.614789 ± 9.7e-09', '2.5 ± inf')
+    """
+    value, error = float(value), abs(float(error))
+    if not error:
+        return significant(value)
+    apart = f"{significant(value)} {sign} {significant(error, 2)}"
+    if not (math.isfinite(value) and math.isfinite(error)):
+        return apart
+    off = _rounded(error, 2)
+    # That of the second digit; 10 has two, although it is one digit longer than the 9.99 that it was rounded from.
+    last = off.adjusted() - 1
+    if value and Decimal(value).adjusted() - last >= _DIGITS:
+        return apart
+    pair = [one.quantize(Decimal((0, (1,), last))) for one in (Decimal(value), off)]
+    if not pair[0]:
+        pair[0] = abs(pair[0])
+    largest = max(map(abs, pair))
+    if _LEAST <= largest < _MOST:
+        return f" {sign} ".join(f"{one:f}" for one in pair)
+    power = largest.adjusted()
+    mantissas = f" {sign} ".join(f"{one.scaleb(-power):f}" for one in pair)
+    return f"({mantissas})e{power:+03d}"
+
+
+def _rounded(value: float, digits: int) -> Decimal:
+    return Context(prec=digits).plus(Decimal(value))
+
+
+ErrorKind: TypeAlias = Literal["exact", "bound", "three standard errors", "estimate"]
+"""In which sense `error` tells how far an answer may be off.
+
+"exact": not at all, beyond rounding; "bound": never by more, proven; "three standard errors": in at least 99 of 100
+cases by no more, over what was drawn; "estimate": by about that much, as far as can be told.
+"""
+
+ERROR_KINDS: dict[str, ErrorKind] = {
+    "exact": "exact",
+    "series": "bound",
+    "cavity": "estimate",
+    "sampling": "three standard errors",
+}
+"""The kind of error that each way of averaging over orders has."""
+
+
+def weakest(*kinds: ErrorKind) -> ErrorKind:
+    """The kind of an error that is the sum of errors of these kinds: that which promises least.
+
+    >>> weakest("exact", "bound"), weakest("three standard errors", "bound"), weakest()
+    ('bound', 'three standard errors', 'exact')
+    """
+    return max(kinds, key=get_args(ErrorKind).index, default="exact")
+
+
+def with_largest_error(shape: tuple[int, ...], error: FloatArray, kind: ErrorKind) -> str:
+    """An array in words: its shape, and the largest of its errors where there is one.
+
+    >>> with_largest_error((2,), np.array([0.5, 0.0]), "estimate"), with_largest_error((3,), np.zeros(3), "exact")
+    ('of shape (2,) +- 0.5 at most (estimate)', 'of shape (3,)')
+    """
+    largest = float(np.max(error, initial=0.0))
+    return f"of shape {shape}" + (f" +- {significant(largest, 2)} at most ({kind})" if largest else "")
+
+
+def with_error(value: FloatArray | float, error: FloatArray | float, kind: ErrorKind = "exact") -> str:
+    """A number in words, with its error where there is one.
+
+    >>> with_error(2.0, 0.0), with_error(2.0, 0.0123, "bound")
+    ('2', '2.000 +- 0.012 (bound)')
+    """
+    return plus_minus(float(value), float(error), "+-") + (f" ({kind})" if error else "")
+
+
+MOST_GROUPS = 16
+"""Groups of draws. More would tell the error better, and be more to remember and to decompose."""
+FEWEST_GROUPS = 8
+_LEVEL = 0.999
+_GROUP_BYTES = 2e9
+_MARGIN = 1.2
+"""More draws than the estimate says, so that the next look is likely to be the last."""
+
+
+def quantile(groups: int) -> float:
+    """How many standard errors an error is, told by so many groups.
+
+    >>> round(quantile(16), 3), round(quantile(8), 3), round(quantile(10_000), 2)
+    (4.073, 5.408, 3.29)
+    """
+    return float(scipy.special.stdtrit(groups - 1, (1 + _LEVEL) / 2)) if groups > 1 else math.inf
+
+
+def number_of_groups(flops: float, size: float, budget: float) -> int:
+    """How many groups there can be, if one draw for each takes `flops` operations and `size` bytes."""
+    affordable = min(budget / max(flops, 1.0), _GROUP_BYTES / max(size, 1.0))
+    return int(min(max(affordable, FEWEST_GROUPS), MOST_GROUPS))
+
+
+def further_rounds(rounds: int, excess: float, affordable: float) -> int:
+    """How many rounds of draws to add to those there are, whose error is `excess` times what it should be.
+
+    Every look at the error is a chance to stop because it happens to look small, so looks must be few: no addition
+    is smaller than a quarter of what there is.
+
+    >>> further_rounds(1, 10.0, 1e9), further_rounds(100, 1.01, 1e9), further_rounds(100, 1.01, 7.5)
+    (119, 25, 7)
+    """
+    missing = _MARGIN * excess * excess * rounds - rounds
+    return int(min(math.ceil(min(max(missing, rounds / 4, 1.0), 1e15)), affordable))
+
+
+def error_of_mean(values: FloatArray) -> FloatArray:
+    """How far the mean of independent values along the first axis may be off; inf if any is infinite."""
+    count = len(values)
+    with np.errstate(over="ignore", invalid="ignore"):
+        spread = norms(np.moveaxis(values - values.mean(axis=0), 0, -1))
+        error = quantile(count) * spread / math.sqrt(count * max(count - 1, 1))
+    return np.where(np.isfinite(error), error, np.inf)
+
+
+def of_replicas(kind: ErrorKind, answer: FloatArray, replicas: FloatArray) -> FloatArray:
+    """How far an answer may be off, from the answers of replicas along the first axis.
+
+    Replicas of drawn orders leave out one group each. Those of an estimate are each put off by as much as it may
+    be, in different directions, and their effects add up like independent ones.
+
+    >>> round(float(of_replicas("estimate", np.array(1.0), np.array([1.3, 0.6]))), 3)
+    0.5
+    """
+    if kind != "estimate":
+        return jackknife(answer, replicas)
+    with np.errstate(over="ignore", invalid="ignore"):
+        error = norms(np.moveaxis(replicas - answer, 0, -1))
+    return np.where(np.isfinite(error), error, np.inf)
+
+
+def jackknife(answer: FloatArray, without: FloatArray) -> FloatArray:
+    """How far an answer may be off, from what it is without each group of draws in turn, along the first axis.
+
+    Standard errors, plus the bias that an answer has which is not linear in what was drawn.
+
+    >>> values = np.array([1.0, 2.0, 4.0, 5.0])
+    >>> without = np.array([np.delete(values, group).mean() for group in range(4)])
+    >>> bool(np.isclose(jackknife(values.mean(), without), error_of_mean(values)))
+    True
+    """
+    groups = len(without)
+    with np.errstate(over="ignore", invalid="ignore"):
+        centre = without.mean(axis=0)
+        spread = norms(np.moveaxis(without - centre, 0, -1)) * math.sqrt((groups - 1) / groups)
+        error = quantile(groups) * spread + (groups - 1) * np.abs(centre - answer)
+    return np.where(np.isfinite(error), error, np.inf)
+
+
+def mean_squares(
+    directions: FloatArray, samples: int, rng: np.random.Generator, draws: int = 1
+) -> FloatArray:
+    """The means of (z'd)^2 over samples z ~ N(0, I), the same ones for all directions d: (draws, k).
+
+    They are d'S d with S = Z'Z / samples, so that their joint law depends on the products of the directions alone.
+    With D = R'R the Gram matrix of the directions, Z d has the law of Z_r R for a white Z_r with as many columns as
+    R has rows, and the triangular factor of Z_r is known in law: independent entries, normal above the diagonal,
+    and on it chi with samples, samples - 1, ... degrees of freedom (Bartlett, 1933). That takes r^2 / 2 random
+    numbers instead of samples times p.
+
+    Parameters
+    ----------
+    directions : (k, p)
+    samples : int
+        At least 1.
+    rng : Generator
+    draws : int
+        How many times to draw, each with samples of its own.
+
+    >>> rng = np.random.default_rng(0)
+    >>> directions = np.array([[1.0, 0.0], [2.0, 0.0], [3.0, 4.0]])
+    >>> found = mean_squares(directions, 10_000, rng)
+    >>> bool(abs(found[0, 0] - 1) < 0.1), float(found[0, 1] / found[0, 0])
+    (True, 4.0)
+    """
+    lengths = norms(directions)
+    # An error that is no number any more is infinite at every sample, and one without length is 0.
+    usable = np.isfinite(lengths) & (lengths > 0)
+    units = directions[usable] / lengths[usable, np.newaxis]
+    squares = np.ones((draws, len(lengths)))
+    if len(units):
+        factor = _factor(units @ units.T)
+        for drawn in squares:
+            drawn[usable] = _drawn(factor, samples, rng) / samples
+    with np.errstate(over="ignore", under="ignore"):
+        # Not the square of the length first: that may be out of range where the product is not.
+        return np.where(np.isnan(lengths), np.inf, lengths * (lengths * squares))
+
+
+def _factor(gram: FloatArray) -> FloatArray:
+    """R (r, k) with R'R = gram, of unit diagonal, to rounding."""
+    factor, order, rank, _ = scipy.linalg.lapack.dpstrf(gram)
+    triangle = np.triu(factor)[:rank]
+    columns = np.empty((rank, len(gram)))
+    columns[:, order - 1] = triangle
+    return columns
+
+
+def _drawn(factor: FloatArray, samples: int, rng: np.random.Generator) -> FloatArray:
+    """The squared lengths of the columns of Z R, for a white Z with `samples` rows."""
+    rank = len(factor)
+    height = min(rank, samples)
+    triangle = np.triu(rng.standard_normal((height, rank)))
+    np.fill_diagonal(triangle, np.sqrt(rng.chisquare(samples - np.arange(height))))
+    product = triangle @ factor
+    return np.asarray(np.einsum("ij,ij->j", product, product))

@@ -1,0 +1,358 @@
+"""The covariance of the parameters over the random orders, and the spread of predictions."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from reshuffle import _arrays
+from reshuffle._arrays import BoolArray, FloatArray, IntArray
+from reshuffle._linalg import norms
+from reshuffle._uncertainty import ErrorKind, quantile, significant
+from reshuffle.epoch.affine.outside import Inputs
+from reshuffle.epoch.course import AveragedCourse
+from reshuffle.epoch.moments import averaged_spread
+from reshuffle.epoch.moments.centred import covariances
+from reshuffle.problem.least_squares import LeastSquares
+from reshuffle.problem.outputs import stacked
+from reshuffle.problem.row_space import RowSpace
+from reshuffle.run import expected_risk
+from reshuffle.run.engines.affine_engine import AffineEngine
+from reshuffle.run.engines.modes_engine import ModesEngine
+from reshuffle.simulation import simulated_states
+
+
+@dataclass(frozen=True, eq=False)
+class ParameterCovariance:
+    """E (beta_k - E beta_k)(beta_k - E beta_k)' over the random orders of a run, for the responses at hand.
+
+    It is V Q C Q'V', with C (r, r) in the coordinates of the row space of X, outside of which no two runs differ:
+    no matrix of size p x p is made unless `matrix` is asked for. What grows without bound is inf.
+
+    Attributes
+    ----------
+    epochs : array
+        As asked for.
+    error : array
+        How far the matrix may be off in the Frobenius norm, of the shape of `epochs`.
+    error_kind : str
+        In which sense: "exact", "three standard errors" where runs or orders were sampled, "estimate" for what is
+        left of the iteration for a fixed point.
+
+    >>> import reshuffle as rs
+    >>> problem = rs.LeastSquares([[1.0], [2.0]], [1.0, 0.0])
+    >>> rs.descend(problem, rs.RandomReshuffling(2), step=0.1).covariance([1, 2]).matrix.round(6).tolist()
+    [[[0.0004]], [[0.000517]]]
+    """
+
+    epochs: FloatArray
+    error: FloatArray
+    error_kind: ErrorKind
+    _inside: FloatArray = field(repr=False)
+    """C, epochs.shape + (r, r), in a unit of 2^exponent."""
+    _exponent: int = field(repr=False)
+    _space: RowSpace = field(repr=False)
+    _problem: LeastSquares = field(repr=False)
+    _draws: FloatArray | None = field(default=None, repr=False)
+    """Deviations from the mean (distinct epochs, draws, r) of sampled runs; neighbours belong together."""
+    _back: IntArray | None = field(default=None, repr=False)
+
+    def __repr__(self) -> str:
+        shape = (*self.epochs.shape, self._space.p, self._space.p)
+        largest = float(self.error.max(initial=0.0))
+        off = f", error at most {significant(largest, 2)} ({self.error_kind})" if largest else ""
+        total = f", trace={float(self.trace):.6g}" if not self.epochs.ndim else ""
+        return f"ParameterCovariance(shape={shape}{total}{off})"
+
+    @property
+    def _grows(self) -> BoolArray:
+        """Whether anything grows without bound, of the shape of `epochs`."""
+        return np.asarray(~np.isfinite(self._inside).all(axis=(-2, -1)))
+
+    @cached_property
+    def _finite(self) -> FloatArray:
+        return np.where(self._grows[..., np.newaxis, np.newaxis], 0.0, self._inside)
+
+    @property
+    def factor(self) -> FloatArray:
+        """F of shape epochs.shape + (p, r), with covariance = F F': all there is to know where p is large."""
+        values, vectors = np.linalg.eigh(self._finite)
+        roots = vectors * np.sqrt(np.maximum(values, 0.0))[..., np.newaxis, :]
+        shape = (*self.epochs.shape, self._space.p, self._space.dimension)
+        lifted = np.array([self._space.lift(root) for root in self._flat(roots)]).reshape(shape)
+        lifted = np.ldexp(lifted, self._exponent)
+        grown = self._grows[..., np.newaxis, np.newaxis] & self._reached[:, np.newaxis]
+        return np.where(grown, np.inf, lifted)
+
+    @property
+    def matrix(self) -> FloatArray:
+        """The covariance itself, epochs.shape + (p, p): meant for moderate p."""
+        space, shape = self._space, (*self.epochs.shape, self._space.p, self._space.p)
+        made = [space.lift(space.lift(one).T) for one in self._flat(self._finite)]
+        with np.errstate(over="ignore"):
+            lifted = np.ldexp(np.array(made).reshape(shape), 2 * self._exponent)
+        grown = self._grows[..., np.newaxis, np.newaxis] & np.logical_and.outer(self._reached, self._reached)
+        return np.where(grown, np.inf, lifted)
+
+    @property
+    def trace(self) -> FloatArray:
+        """E |beta_k - E beta_k|^2, of the shape of `epochs`."""
+        with np.errstate(over="ignore"):
+            total = np.ldexp(np.trace(self._finite, axis1=-2, axis2=-1), 2 * self._exponent)
+        return np.where(self._grows, np.inf, total)
+
+    @property
+    def standard_deviations(self) -> FloatArray:
+        """Of each parameter, epochs.shape + (p,)."""
+        identity = self._space.coordinates(np.eye(self._space.p)) if self._space.p <= _MANY else None
+        if identity is None:
+            return norms(self.factor)
+        return self._deviations(identity, self._reached)
+
+    def deviation(self, X_new: ArrayLike) -> FloatArray:
+        """The standard deviations of what single runs say of new rows X_new (m, p), epochs.shape + (m,)."""
+        rows = new_rows(X_new, self._space.p)
+        seen = self._space.coordinates(rows.T)
+        return self._deviations(seen, norms(seen.T) > _UNSEEN * norms(rows))
+
+    def deviation_error(self, X_new: ArrayLike) -> FloatArray:
+        """How far `deviation(X_new)` may be off, epochs.shape + (m,), in the sense of `error_kind`."""
+        rows = new_rows(X_new, self._space.p)
+        found = self.deviation(X_new)
+        if self._draws is None or self._back is None:
+            # To first order, and never by more than the root of what the matrix is off by.
+            off = self.error[..., np.newaxis] * np.square(norms(rows))
+            with np.errstate(divide="ignore", invalid="ignore"):
+                return np.where(off == 0, 0.0, np.minimum(off / (2 * found), np.sqrt(off)))
+        along = np.square(self._draws @ self._space.coordinates(rows.T))
+        pairs = (along[:, 0::2] + along[:, 1::2]) / 2
+        count = pairs.shape[1]
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            squares = np.ldexp(pairs.std(axis=1, ddof=1) / np.sqrt(count), 2 * self._exponent)
+            off = quantile(count) * squares[self._back].reshape(found.shape)
+            return np.where(np.isinf(found), np.inf, np.where(off == 0, 0.0, off / (2 * found)))
+
+    def _deviations(self, seen: FloatArray, reached: BoolArray) -> FloatArray:
+        """Sqrt(w'C w) for the columns w of (r, m), inf where C grows and w has a part in it."""
+        squares = np.einsum("...ij,im,jm->...m", self._finite, seen, seen, optimize=True)
+        with np.errstate(over="ignore"):
+            found = np.ldexp(np.sqrt(np.maximum(squares, 0.0)), self._exponent)
+        return np.where(self._grows[..., np.newaxis] & reached, np.inf, found)
+
+    @cached_property
+    def _reached(self) -> BoolArray:
+        """Which parameters (p,) the row space has a part in."""
+        sizes = self._problem.kept.column_sizes
+        return np.asarray(self._space.reach(np.eye(self._space.dimension), sizes).any(axis=1))
+
+    def _flat(self, matrices: FloatArray) -> FloatArray:
+        # No -1 in the shape: of features that are all zero there are no coordinates to divide by.
+        return matrices.reshape(self.epochs.size, *matrices.shape[-2:])
+
+
+_UNSEEN = 1e-12
+_MANY = 1000
+"""Parameters up to which an identity matrix of them is no burden."""
+
+
+def new_rows(X_new: ArrayLike, p: int) -> FloatArray:
+    """Return new rows (m, p), checked."""
+    rows = _arrays.matrix("X_new", X_new)
+    if rows.shape[1] != p:
+        raise ValueError(f"X_new must have {p} columns, one per parameter, but its shape is {rows.shape}.")
+    return rows
+
+
+@dataclass(frozen=True, eq=False)
+class OutputCovariances:
+    """`ParameterCovariance` of each of t outputs, for the same epochs: the outputs are the last axis of all arrays.
+
+    Attributes
+    ----------
+    outputs : list of ParameterCovariance
+        That of each output by itself.
+
+    >>> import reshuffle as rs
+    >>> problem = rs.LeastSquares([[1.0], [2.0]], [[1.0, 2.0], [0.0, 0.0]])
+    >>> found = rs.descend(problem, rs.RandomReshuffling(2), step=0.1).covariance([1, 2])
+    >>> found.matrix.shape, found.trace.round(6).tolist()
+    ((2, 1, 1, 2), [[0.0004, 0.0016], [0.000517, 0.002067]])
+    """
+
+    outputs: list[ParameterCovariance]
+
+    def __repr__(self) -> str:
+        p = self.outputs[0]._space.p
+        return f"OutputCovariances(shape={(*self.epochs.shape, p, p, len(self.outputs))})"
+
+    @property
+    def epochs(self) -> FloatArray:
+        """As asked for."""
+        return self.outputs[0].epochs
+
+    @property
+    def error(self) -> FloatArray:
+        """How far each matrix may be off in the Frobenius norm, epochs.shape + (t,)."""
+        return stacked([one.error for one in self.outputs])
+
+    @property
+    def error_kind(self) -> ErrorKind:
+        """In which sense."""
+        return next((one.error_kind for one in self.outputs if one.error.any()), self.outputs[0].error_kind)
+
+    @property
+    def factor(self) -> FloatArray:
+        """F of shape epochs.shape + (p, r, t)."""
+        return stacked([one.factor for one in self.outputs])
+
+    @property
+    def matrix(self) -> FloatArray:
+        """The covariances themselves, epochs.shape + (p, p, t)."""
+        return stacked([one.matrix for one in self.outputs])
+
+    @property
+    def trace(self) -> FloatArray:
+        """E |beta_k - E beta_k|^2, epochs.shape + (t,)."""
+        return stacked([one.trace for one in self.outputs])
+
+    @property
+    def standard_deviations(self) -> FloatArray:
+        """Of each parameter, epochs.shape + (p, t)."""
+        return stacked([one.standard_deviations for one in self.outputs])
+
+    def deviation(self, X_new: ArrayLike) -> FloatArray:
+        """The standard deviations of what single runs say of new rows X_new (m, p), epochs.shape + (m, t)."""
+        return stacked([one.deviation(X_new) for one in self.outputs])
+
+    def deviation_error(self, X_new: ArrayLike) -> FloatArray:
+        """How far `deviation(X_new)` may be off, epochs.shape + (m, t), in the sense of `error_kind`."""
+        return stacked([one.deviation_error(X_new) for one in self.outputs])
+
+
+_REMEMBERED_BYTES = 2e8
+"""Memory that the states of simulated runs may take."""
+_FEWEST = 8
+
+
+def covariance(run: AffineEngine, modes: ModesEngine | None, clock: FloatArray) -> ParameterCovariance:
+    """Cov beta_k over the orders of a run, at epochs of any shape.
+
+    Parameters
+    ----------
+    run : AffineEngine
+    modes : ModesEngine or None
+        The same run in the modes of its mean map, if that is symmetric.
+    clock : any shape
+    """
+    return _Spread(run, clock).by(
+        expected_risk.way(run, modes, np.unique(clock.ravel()), True, squares=False).taken
+    )
+
+
+class _Spread:
+    """What is asked of a run, in a unit in which squares of its parameters are numbers."""
+
+    def __init__(self, run: AffineEngine, clock: FloatArray):
+        self.run, self.clock = run, clock
+        self.when, self.back = np.unique(clock.ravel(), return_inverse=True)
+        inside = run.space.coordinates(run.start)
+        self._scale = _exponent(run.space.scale) - 1
+        largest = float(np.abs(inside).max(initial=0.0))
+        sizes = [_exponent(largest) + self._scale] if largest else []
+        sizes += [_exponent(float(np.abs(run.blocks.response).max(initial=0.0)))]
+        self._unit = max(sizes)
+        self._start = np.ldexp(inside, self._scale - self._unit)
+        self._responses = np.ldexp(run.blocks.response, -self._unit)
+
+    def by(self, taken: str) -> ParameterCovariance:
+        """The answer, in the way that was taken."""
+        run, count = self.run, len(self.when)
+        (course, *others), rank = run.courses, run.space.dimension
+        moves = run.start.any() or run.blocks.response.any()
+        if not (count and moves and (others or course.scheme.is_random)):
+            return self._made(np.zeros((count, rank, rank)), np.zeros(count), "exact")
+        if others:
+            return self._of_courses()
+        return self._followed() if taken in ("rows", "walk") else self._simulated()
+
+    def _followed(self) -> ParameterCovariance:
+        """Epoch after epoch, by the walk over all orders."""
+        (course,) = self.run.courses
+        if isinstance(course, AveragedCourse):
+            inputs = Inputs(np.zeros(course.rank), given=self._responses)
+            spreads = list(averaged_spread.spreads(course, inputs, self._start, self.when))
+            found = np.array([spread.covariance for spread in spreads])
+            shares = np.array([spread.error for spread in spreads])
+        else:
+            snapshots = list(covariances(course, self._responses, self._start, self.when))
+            found = np.array([snapshot.second for snapshot in snapshots])
+            shares = np.array([snapshot.error for snapshot in snapshots])
+        with np.errstate(over="ignore", invalid="ignore"):
+            # That something grows without bound is known for sure.
+            errors = np.where(shares == 0, 0.0, shares * _size(found))
+        return self._made(found, errors, "estimate" if errors.any() else "exact")
+
+    def _of_courses(self) -> ParameterCovariance:
+        """Over the orders that may have been drawn at the start."""
+        run, rank = self.run, self.run.space.dimension
+        states = np.zeros((len(self.when), len(run.courses), rank))
+
+        def watch(place: slice, number: int, seen: FloatArray) -> None:
+            states[number, place] = seen[:, :rank, 0]
+
+        inputs = np.concatenate([[1.0], self._responses])
+        for _ in run.means(self._start, self.when, inputs, watch=watch):
+            pass
+        return self._of_draws(states, sampled=run.samples_courses)
+
+    def _simulated(self) -> ParameterCovariance:
+        """From runs that are trained."""
+        run, rank = self.run, self.run.space.dimension
+        most = 2 * max(_FEWEST, int(_REMEMBERED_BYTES / 16 / max(1, rank * len(self.when))))
+        runs = min(expected_risk.affordable(run, self.when), most)
+        states = simulated_states(
+            run.problem, run.scheme, run.recipe, run.start, self.when, runs, run.accuracy.seed,
+            lambda parameters: run.space.coordinates(parameters.T).T,
+        )  # fmt: skip
+        return self._of_draws(np.ldexp(states, self._scale - self._unit), sampled=True)
+
+    def _of_draws(self, states: FloatArray, sampled: bool) -> ParameterCovariance:
+        """The covariance of equally likely states (times, draws, r): all there are, or a sample in pairs."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            apart = states - states.mean(axis=1, keepdims=True)
+            count = states.shape[1]
+            found = apart.swapaxes(1, 2) @ apart / count
+            if not sampled:
+                return self._made(found, np.zeros(len(self.when)), "exact")
+            pairs, others = (apart[:, 0::2] + apart[:, 1::2]) / 2, count / 2 - 1
+            # What the mean of the draws is off by is missing in their squares.
+            found += pairs.swapaxes(1, 2) @ pairs / (count / 2 * others)
+            squares = np.square(apart).sum(axis=2)
+            products = np.square((apart[:, 0::2] * apart[:, 1::2]).sum(axis=2))
+            sizes = (np.square(squares[:, 0::2]) + np.square(squares[:, 1::2]) + 2 * products) / 4
+            variance = np.maximum(sizes.mean(axis=1) - np.square(_size(found)), 0.0) / others
+        errors = quantile(count // 2) * np.sqrt(variance)
+        return self._made(found, errors, "three standard errors", apart)
+
+    def _made(
+        self, found: FloatArray, errors: FloatArray, kind: ErrorKind, draws: FloatArray | None = None
+    ) -> ParameterCovariance:
+        run, shape, exponent = self.run, self.clock.shape, self._unit - self._scale
+        found = np.where(np.isfinite(found).all(axis=(1, 2), keepdims=True), found, np.inf)
+        with np.errstate(over="ignore"):
+            errors = np.ldexp(np.where(np.isfinite(errors), errors, np.inf), 2 * exponent)
+        inside = found[self.back].reshape(*shape, *found.shape[1:])
+        error = errors[self.back].reshape(shape)
+        return ParameterCovariance(
+            self.clock, error, kind, inside, exponent, run.space, run.problem, draws, self.back
+        )  # fmt: skip
+
+
+def _exponent(number: float) -> int:
+    return int(np.frexp(number)[1])
+
+
+def _size(matrices: FloatArray) -> FloatArray:
+    """Frobenius norms (k,) of (k, r, r)."""
+    return norms(matrices.reshape(len(matrices), matrices.shape[1] * matrices.shape[2]))
