@@ -626,6 +626,7 @@ def descend(
     begin, wanted = checked_start(start, problem), accuracy(method, rtol, budget, seed)
     # Last of all, since rows that are read in chunks are read here.
     problem, scheme = base.fitted(problem, scheme)
+    made.require_ordinary(problem.kept.scale)
     if scheme.has_stages:
         made = arranged(made, scheme, problem.n)
     return Run(problem, scheme, made, begin, wanted)
