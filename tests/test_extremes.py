@@ -373,16 +373,11 @@ def test_a_risk_that_sees_nothing_of_what_grows_stays_where_it_is(recipe):
 
 
 @pytest.mark.parametrize("scheme", [rs.WithReplacement(4), rs.Cyclic(4), rs.RandomReshuffling(4)], ids=repr)
-def test_coordinates_that_have_nothing_to_do_with_what_grows_end_where_they_would(scheme):
+def test_a_limit_is_infinite_as_a_whole_where_anything_grows(scheme):
     X = np.vstack([np.diag([1.0, 0.11, 0.013, 0.0015]), np.zeros((4, 4))])
     y = np.array([-0.9, -0.38, -0.0056, -0.0004, 0.0, 0.0, 0.0, 0.0])
-    found = rs.descend(rs.LeastSquares(X, y), scheme, alpha=1e6, penalty=1e-9, start=np.ones(4)).iterate(
-        math.inf
-    )
-    alone = rs.LeastSquares(X[:, 3:], y)
-    expected = rs.descend(alone, scheme, alpha=1e6, penalty=1e-9, start=np.ones(1)).iterate(math.inf)
-    assert np.isinf(found[:3]).all()
-    assert found[3] == pytest.approx(float(expected[0]), rel=1e-9)
+    run = rs.descend(rs.LeastSquares(X, y), scheme, alpha=1e6, penalty=1e-9, start=np.ones(4))
+    assert np.isinf(run.iterate(math.inf)).all()
 
 
 @pytest.mark.parametrize("scheme", [rs.FullBatch(), rs.RandomReshuffling(2), rs.Cyclic(2)], ids=repr)

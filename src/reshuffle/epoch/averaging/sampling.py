@@ -20,9 +20,9 @@ from reshuffle._linalg import norms
 from reshuffle._progress import track
 from reshuffle._uncertainty import further_rounds, number_of_groups, quantile
 from reshuffle.epoch.accuracy import A_SECOND, AT_ONCE, CALL, Accuracy, require_affordable, warn_out_of_reach
-from reshuffle.epoch.affine.affine_map import AffineMap, mean_of
-from reshuffle.epoch.affine.course import Course, once_more
-from reshuffle.epoch.affine.visits import Visits
+from reshuffle.epoch.course import Course
+from reshuffle.epoch.epoch_map import EpochMap, mean_of
+from reshuffle.epoch.visits import Visits
 from reshuffle.errors import BudgetError
 from reshuffle.recipe import Hyperparameters
 from reshuffle.schemes.base import permutations, rows_of
@@ -45,7 +45,7 @@ DrawPairs = Callable[[np.random.Generator, int], Orders]
 """Draws as many pairs of an order and its reverse."""
 
 
-def group_maps(visits: Visits, force: FloatArray, draw: DrawPairs, wanted: Accuracy) -> list[AffineMap]:
+def group_maps(visits: Visits, force: FloatArray, draw: DrawPairs, wanted: Accuracy) -> list[EpochMap]:
     """The mean maps of the groups of draws, until the paces are known to rtol or the budget is spent.
 
     Parameters
@@ -104,12 +104,12 @@ class _Tally:
         return self._groups * self._stack_flops
 
     @property
-    def maps(self) -> list[AffineMap]:
+    def maps(self) -> list[EpochMap]:
         """The mean of each group."""
         visits = self._visits
         weight, sizes = visits.sizes_of(self._steps, self._force)
         return [
-            AffineMap(visits.left, visits.right, kernel / self.rounds, entries / self.rounds, weight, sizes)
+            EpochMap(visits.left, visits.right, kernel / self.rounds, entries / self.rounds, weight, sizes)
             for kernel, entries in zip(self._kernel, self._entries, strict=True)
         ]
 
@@ -123,14 +123,14 @@ class _Tally:
                     self._entries[group] += entries
             self.rounds += rounds
             # An average has no pace of its own.
-            state = np.arange(self._visits.plain.dimension)
+            state = np.arange(self._visits.plain_dimension)
             losses = np.array([_loss(one.part(state)) for one in self.maps])
             self.error = pace_error(losses, self._visits.rank)
         return rounds * self.expense
 
 
 def follow(visits: Visits, force: FloatArray, orders: Orders) -> tuple[FloatArray, FloatArray]:
-    """K (d, d) and E (d, 1 + rows) of `AffineMap`, averaged over the orders."""
+    """K (d, d) and E (d, 1 + rows) of `EpochMap`, averaged over the orders."""
     kernel, constant, entries = follow_each(visits, force, orders)
     inputs = [constant.mean(axis=0)[:, np.newaxis], entries.mean(axis=0).T]
     return kernel.mean(axis=0), np.hstack(inputs)
@@ -141,7 +141,7 @@ def follow_each(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """K (k, d, d) of each of the orders, and E: what the constant (k, d) and what the rows (k, rows, d) do."""
     rank, d, grades = visits.rank, visits.dimension, visits.left * visits.right
-    plain = visits.plain.dimension
+    plain = visits.plain_dimension
     count, steps, _ = orders.rows.shape
     padded = np.vstack([visits.unit, np.zeros(rank)])
     kernel, constant = np.zeros((count, d, d)), np.zeros((count, d))
@@ -170,7 +170,7 @@ def follow_each(
     return kernel, constant, entries[:, :-1]
 
 
-def _loss(once: AffineMap) -> FloatArray:
+def _loss(once: EpochMap) -> FloatArray:
     """The graded D, but that no grade is so small beside the largest that its eigenvalues are lost to rounding.
 
     The share of error of a slow mode does not depend on how slow it is.
@@ -221,10 +221,10 @@ class SampledCourse(Course):
     """
 
     accuracy: Accuracy
-    kept: dict[Hyperparameters, list[AffineMap]]
+    kept: dict[Hyperparameters, list[EpochMap]]
     left_out: int | None = None
 
-    def map(self, epoch: int) -> AffineMap:
+    def map(self, epoch: int) -> EpochMap:
         """The mean over the orders of the groups that count."""
         visits = self.visits(epoch)
         groups = self._of_groups(epoch)
@@ -253,16 +253,12 @@ class SampledCourse(Course):
                 "that are few (RandomReshuffling), or simulate(...)."
             )
 
-    def through(self, epoch: int, states: FloatArray, inputs: FloatArray | None) -> FloatArray:
-        """The states after one more epoch: drawn orders are followed once for all replicas, as maps."""
-        return once_more(self.fed(epoch, inputs), states)
-
     @property
     def replicas(self) -> int:
         """How many groups there are, in every epoch."""
         return len(self._of_groups(0))
 
-    def _of_groups(self, epoch: int) -> list[AffineMap]:
+    def _of_groups(self, epoch: int) -> list[EpochMap]:
         visits = self.visits(epoch)
         if visits.hyperparameters not in self.kept:
             truth = np.zeros(visits.rank) if self.truth is None else self.truth
