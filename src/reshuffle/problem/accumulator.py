@@ -259,7 +259,7 @@ class Accumulator:
 
     @classmethod
     def load(cls, path: "str | PathLike[str]") -> "Accumulator":
-        """What `save` has written to `path`, for more rows to be added."""
+        """The accumulator that `save` has written to `path`, for more rows to be added."""
         batches, is_weighted, kept = load(path)
         made = cls(batches)
         if kept is not None:

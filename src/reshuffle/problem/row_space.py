@@ -128,7 +128,7 @@ class RowSpace:
         return inside if self.basis is None else self.basis @ inside
 
     def reach(self, directions: FloatArray, sizes: FloatArray) -> BoolArray:
-        """Which parameters (p, m) the directions (r, m) have a part in beyond rounding, by the sizes of columns."""
+        """Mask (p, m) of the parameters that directions (r, m) move beyond rounding, by the sizes of columns."""
         # What drives a parameter is in its column: if that is small so is the share, and zero stays where it is.
         shares = np.maximum(_UNREACHED * (sizes / (sizes.max() or 1.0)), 4 * _EPS * self.dimension)
         shares[sizes == 0] = np.inf
@@ -158,7 +158,7 @@ class Reduction:
     """(q,), or (q, t) if there are several outputs."""
 
     def fitted(self, parameters: FloatArray) -> FloatArray:
-        """What stands for X b, (q, m) for the columns of (p, m): with any two of these it has the same products."""
+        """Q'X b, (q, m) for the columns of (p, m), with Q orthogonal: products of any two are those of X b."""
         return self.rows @ (self.space.scale * self.space.coordinates(parameters))
 
     def squares(self, parameters: FloatArray, axis: int = 0) -> FloatArray:

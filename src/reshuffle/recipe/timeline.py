@@ -139,7 +139,7 @@ def arranged(made: Recipe, scheme: Scheme, n: int) -> Recipe:
 
 
 def rearranged(recipe: Recipe, scheme: Scheme, n: int) -> Recipe:
-    """The same recipe where the scheme makes other visits, since there are n rows."""
+    """The recipe where the scheme makes other visits, since there are n rows."""
     plain = Recipe(**{field.name: getattr(recipe, field.name) for field in fields(Recipe)})
     if not scheme.has_stages:
         return replace(plain, visits=scheme.steps(n))

@@ -1,4 +1,4 @@
-"""How the rows are divided into batches, at hand or by the statistics that are kept in their place."""
+"""Partitions of the rows into batches, of rows at hand or of compressed ones."""
 
 from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass

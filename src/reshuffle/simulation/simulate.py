@@ -48,7 +48,7 @@ def copied_generator(rng: np.random.Generator) -> np.random.Generator:
 
 
 class Trial:
-    """What all runs share, whichever block they are in."""
+    """The problem, scheme and recipe that all runs share, whichever block they are in."""
 
     def __init__(
         self,
@@ -339,7 +339,7 @@ def _simulated(
     progress: bool | None,
     output: int = 0,
 ) -> Simulation:
-    """What `simulate` does, for one output and arguments that are checked."""
+    """Simulate one output; the arguments are checked."""
     stops, positions = np.unique(when.ravel(), return_inverse=True)
     last = int(stops[-1]) if len(stops) else 0
     widest = max(problem.p, problem.n if fresh_noise else 1)
@@ -369,7 +369,7 @@ def _simulated(
 
 
 def _block_sizes(runs: int, p: int, widest: int, kept: int) -> list[int]:
-    """How many runs each block trains, pairs undivided; `kept` is what a run keeps of its history.
+    """The number of runs of each block, pairs undivided; `kept` is what a run keeps of its history.
 
     Whatever the scheme: with the same seed all have the same noise, which cancels in what they differ by.
     """
@@ -420,7 +420,7 @@ def simulated_states(
     seed: int,
     read: Callable[[FloatArray], FloatArray],
 ) -> FloatArray:
-    """What is read off the parameters of every run on the responses of the problem, (stops, runs, ...).
+    """Apply `read` to the parameters of every run on the responses of the problem, (stops, runs, ...).
 
     Parameters
     ----------
