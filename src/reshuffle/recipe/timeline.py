@@ -99,7 +99,7 @@ class StagedRecipe(Recipe):
         known = float(self.begins[-1]) + self.parts[-1].horizon
         return min(known, self.ends)
 
-    def clock(self, epochs: Any) -> FloatArray:
+    def epochs(self, epochs: Any) -> FloatArray:
         when = _arrays.epochs(epochs)
         last = float(when.max(initial=0.0))
         if last > self.ends:
@@ -107,7 +107,7 @@ class StagedRecipe(Recipe):
                 f"epochs must be at most {self.ends:g}, where the last stage ends, but one is {last:g}; "
                 "give more stages, or None for the epochs of the last one."
             )
-        return when if self.has_limit else super().clock(when)
+        return when if self.has_limit else super().epochs(when)
 
     @property
     def _in_visits(self) -> str:

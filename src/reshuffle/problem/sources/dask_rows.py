@@ -209,6 +209,6 @@ def _merged(parts: Sequence[BatchFactors]) -> BatchFactors:
     """The factors of several blocks, as new ones: what a task was given may be given to it again."""
     made = BatchFactors(len(parts[0].counts), parts[0].p, parts[0].outputs)
     for part in parts:
-        made.merge(part.kept())
+        made.merge(part.compressed())
     made.settle()
     return made

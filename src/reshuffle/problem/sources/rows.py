@@ -17,7 +17,7 @@ from reshuffle._arrays import AnyArray, BoolArray, FloatArray, weighted
 from reshuffle._progress import track
 from reshuffle.errors import BudgetError
 from reshuffle.problem.batches import BatchFactors, RowGroups
-from reshuffle.problem.row_space import KeptRows
+from reshuffle.problem.row_space import CompressedRows
 
 CHUNK = 1 << 21
 """Entries that are read at a time."""
@@ -340,7 +340,7 @@ class Stream:
         self._prepare: Prepare = _as_weighted
         self.n, self.p, self.outputs = features.rows, features.columns or 1, responses.columns
         self.names, self.passes = features.names, 0
-        self._known: dict[tuple[bytes, ...], KeptRows] = {}
+        self._known: dict[tuple[bytes, ...], CompressedRows] = {}
 
     def prepared(self, preparation: Preparation, weights: FloatArray | None) -> "Stream":
         """The stream with rows centred and scaled on their way, and with other weights."""
@@ -369,7 +369,7 @@ class Stream:
             weights = None if self._weights is None else self._weights[rows]
             yield rows.start, *(prepare or self._prepare)(X, y, weights)
 
-    def kept(self, groups: RowGroups | None = None) -> KeptRows:
+    def compressed(self, groups: RowGroups | None = None) -> CompressedRows:
         """Compressed rows of each group; of any groups, if none are given and some are known."""
         if groups is None:
             if self._known:
@@ -379,7 +379,7 @@ class Stream:
             self._require_room(groups)
             together = groups.count == 1 and bool(self._known)
             made = self._together() if together else self.factors(groups)
-            self._known[groups.key] = made.kept()
+            self._known[groups.key] = made.compressed()
             while len(self._known) > _REMEMBERED:
                 del self._known[next(iter(self._known))]
         return self._known[groups.key]
