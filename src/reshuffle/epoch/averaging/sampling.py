@@ -20,9 +20,9 @@ from reshuffle._linalg import norms
 from reshuffle._progress import track
 from reshuffle._uncertainty import further_rounds, number_of_groups, quantile
 from reshuffle.epoch.accuracy import A_SECOND, AT_ONCE, CALL, Accuracy, require_affordable, warn_out_of_reach
-from reshuffle.epoch.affine.visits import Visits
 from reshuffle.epoch.course import Course
 from reshuffle.epoch.epoch_map import EpochMap, mean_of
+from reshuffle.epoch.visits import Visits
 from reshuffle.errors import BudgetError
 from reshuffle.recipe import Hyperparameters
 from reshuffle.schemes.base import permutations, rows_of
@@ -123,7 +123,7 @@ class _Tally:
                     self._entries[group] += entries
             self.rounds += rounds
             # An average has no pace of its own.
-            state = np.arange(self._visits.plain.dimension)
+            state = np.arange(self._visits.plain_dimension)
             losses = np.array([_loss(one.part(state)) for one in self.maps])
             self.error = pace_error(losses, self._visits.rank)
         return rounds * self.expense
@@ -141,7 +141,7 @@ def follow_each(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """K (k, d, d) of each of the orders, and E: what the constant (k, d) and what the rows (k, rows, d) do."""
     rank, d, grades = visits.rank, visits.dimension, visits.left * visits.right
-    plain = visits.plain.dimension
+    plain = visits.plain_dimension
     count, steps, _ = orders.rows.shape
     padded = np.vstack([visits.unit, np.zeros(rank)])
     kernel, constant = np.zeros((count, d, d)), np.zeros((count, d))
