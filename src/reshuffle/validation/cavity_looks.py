@@ -20,7 +20,7 @@ from reshuffle._arrays import FloatArray, IntArray
 from reshuffle._linalg import root_mean_square
 from reshuffle.epoch.averaging import cavity, cavity_maps
 from reshuffle.epoch.averaging.cavity import Solution, Visiting, are_alike
-from reshuffle.epoch.averaging.low_degrees import Whitened
+from reshuffle.epoch.averaging.exact_samples import Whitened
 from reshuffle.validation.descent import Descent
 from reshuffle.validation.leave_one_out_formula import LeftOutRows, standing_still
 from reshuffle.validation.looks import Looks, Residuals, chunked, no_one, weighted
