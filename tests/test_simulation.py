@@ -133,7 +133,7 @@ def test_the_same_seed_gives_all_schemes_the_same_noise(monkeypatch, test_sample
 
 
 @pytest.mark.parametrize("scheme", [rs.RandomReshuffling(3), rs.Cyclic(3), rs.FullBatch()])
-@pytest.mark.parametrize("size", [1.0, 1e-154, 1e154])
+@pytest.mark.parametrize("size", [1.0, 1e-151, 1e151])
 def test_batches_of_many_rows_are_visited_by_their_sums(monkeypatch, scheme, size):
     """The same gradients as from the rows, in any unit, with everything that a recipe can ask for."""
     base = rs.gaussian(40, 5, seed=0)

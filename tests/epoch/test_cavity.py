@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reshuffle.epoch.averaging.low_degrees import Whitened
 
 import reshuffle as rs
 from reshuffle.epoch.averaging import cavity, cavity_maps
 from reshuffle.epoch.averaging.cavity import Visiting, echo
-from reshuffle.epoch.averaging.low_degrees import Whitened
 from reshuffle.epoch.averaging.self_response import Echoes, TimeNodes
 from reshuffle.errors import UnsupportedError
 from tests.problems import case, close
@@ -200,7 +200,7 @@ def test_without_a_solution_the_cavity_says_so_and_auto_goes_on():
     assert "its equation has no solution at so large a step" in repr(epoch.choice)
 
 
-@pytest.mark.parametrize("alpha", [0.0, 1e-100, 1e-12, 1e-6])
+@pytest.mark.parametrize("alpha", [0.0, 1e-12, 1e-6])
 @pytest.mark.parametrize("recipe", [{}, {"momentum": 0.5}], ids=str)
 def test_small_steps_pull_as_they_should(alpha, recipe):
     """Whatever the samples do to themselves is nothing then; what they are pulled by is not."""

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle.epoch import mean_map, select
-from reshuffle.epoch.affine import course
+from reshuffle.epoch import course, mean_map, select
 from reshuffle.problem import row_space
 
 SCHEMES = {

@@ -16,8 +16,6 @@ from reshuffle._arrays import (
     FloatArray,
     IntArray,
     checked_columns,
-    checked_noise,
-    checked_output,
     checked_responses,
     checked_weights,
     weighted,
@@ -160,7 +158,18 @@ class LeastSquares:
             else checked_columns("beta_star", beta_star, self.p, self.outputs, "one entry per column of X")
         )
         self.covariance = _covariance(covariance, self.p)
-        self.noise = None if noise is None else checked_noise(noise, self.outputs)
+        self.noise = None if noise is None else self._checked_noise(noise)
+
+    def _checked_noise(self, value: Any) -> float | FloatArray:
+        """Return a number >= 0, or one per output (t,)."""
+        if self.outputs is None or np.ndim(_arrays.any_array("noise", value)) == 0:
+            number = _arrays.nonnegative("noise", value)
+            return number if self.outputs is None else np.full(self.outputs, number)
+        array = _arrays.vector("noise", value, self.outputs, "one entry per output")
+        if array.min() < 0:
+            worst = int(array.argmin())
+            raise ValueError(f"noise must be finite numbers >= 0, but noise[{worst}] is {array[worst]}.")
+        return array
 
     @property
     def kept(self) -> KeptRows:
@@ -269,7 +278,11 @@ class LeastSquares:
         >>> LeastSquares([[1.0], [2.0]], [[1.0, 0.0], [2.0, 5.0]]).output(1).y
         array([0., 5.])
         """
-        number = checked_output(number, self.outputs)
+        if self.outputs is None:
+            raise ValueError(
+                "output(number) needs responses y of shape (n, outputs), but y is a vector (n,)."
+            )
+        number = _arrays.whole_number("number", number, 0, self.outputs - 1)
         alone = copy(self)
         alone.__dict__.pop("reduction", None)
         alone._kept, alone.outputs, alone._of = self.kept.of_output(number), None, (self, number)

@@ -10,10 +10,10 @@ from reshuffle._arrays import FloatArray, IntArray
 from reshuffle._uncertainty import ErrorKind, error_of_mean, significant, with_error
 from reshuffle.epoch import select
 from reshuffle.epoch.accuracy import A_SECOND, CALL, duration, warn_of_no_answer
-from reshuffle.epoch.affine.averaged_course import AveragedCourse
 from reshuffle.epoch.affine.outside import Inputs
 from reshuffle.epoch.choice import second_moments
 from reshuffle.epoch.choice.second_moments import SecondMomentTask
+from reshuffle.epoch.course import AveragedCourse
 from reshuffle.epoch.epoch import Epoch
 from reshuffle.epoch.moments import averaged_spread, snapshots
 from reshuffle.epoch.moments.averaged_spread import Spread

@@ -8,8 +8,8 @@ from reshuffle._arrays import FloatArray
 from reshuffle._uncertainty import ErrorKind
 from reshuffle.epoch import select
 from reshuffle.epoch.accuracy import A_SECOND, duration, require_affordable
-from reshuffle.epoch.affine.course import Course
 from reshuffle.epoch.choice import second_moments
+from reshuffle.epoch.course import Course
 from reshuffle.epoch.moments import two_batches
 from reshuffle.epoch.moments.congruence import (
     FEWEST_ROUNDS,

@@ -162,7 +162,9 @@ class Run:
             raise self._unsupported(
                 "epoch", "one scheme and a constant step without momentum: only then is it one map of beta"
             )
-        return AffineEpoch(self._affine.courses, float(self._affine.fades(np.ones(1))[0]), self.method)
+        return AffineEpoch(
+            self._affine.chunks(inputs=np.zeros(0)), float(self._affine.fades(np.ones(1))[0]), self.method
+        )
 
     @property
     def _is_symmetric(self) -> bool:
@@ -624,6 +626,7 @@ def descend(
     begin, wanted = checked_start(start, problem), accuracy(method, rtol, budget, seed)
     # Last of all, since rows that are read in chunks are read here.
     problem, scheme = base.fitted(problem, scheme)
+    made.require_ordinary(problem.kept.scale)
     if scheme.has_stages:
         made = arranged(made, scheme, problem.n)
     return Run(problem, scheme, made, begin, wanted)

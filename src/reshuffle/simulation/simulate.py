@@ -289,6 +289,7 @@ def simulate(
     problem, scheme = base.fitted(problem, scheme)
     steps = scheme.steps(problem.n)
     made = recipe.checked(step, alpha, penalty, momentum, steps, nesterov, unpenalized, problem.p, average)
+    made.require_ordinary(problem.kept.scale)
     if scheme.has_stages:
         made = arranged(made, scheme, problem.n)
     when = _arrays.epochs(epochs)

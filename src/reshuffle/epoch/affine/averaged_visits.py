@@ -4,19 +4,16 @@ With u -> u - L K R z + L E y and g = R on the parameters, a is kept in the unit
 
     a -> a - (1/g) [ (1 - kept) g a - taken g u + taken g L (K R z - E y)_u ],
 
-so that nothing in the kernel of the longer state depends on how the features are conditioned, either. Outside
-the row space only a penalty acts, and one coordinate stands for all.
+so that nothing in the kernel of the longer state depends on how the features are conditioned, either.
 """
 
 from dataclasses import replace
-from functools import reduce
 
 import numpy as np
 
 from reshuffle._arrays import FloatArray, IntArray
-from reshuffle.epoch.affine.affine_map import AffineMap, Powers
-from reshuffle.epoch.affine.outside import Outside
 from reshuffle.epoch.affine.visits import Visits
+from reshuffle.epoch.epoch_map import EpochMap
 from reshuffle.recipe import Average
 
 
@@ -57,11 +54,11 @@ class AveragedVisits(Visits):
         return max(self.plain.weight, of_average, 1 - self.kept)
 
     def kernel(self, batch: int, columns: FloatArray, slot: int) -> FloatArray:
-        """K_b M (d, c) for M (d, c), in the visit after `slot` others of the epoch."""
-        d = self.plain.dimension
-        moved = self.plain.kernel(batch, columns[:d], slot)
-        of_average = (1 - self.kept) * columns[d:] - self.taken * columns[: self.rank]
-        return np.concatenate([moved, of_average + self._shares * moved[: self.rank]])
+        """K_b M (..., d, c) for M (..., d, c), in the visit after `slot` others of the epoch."""
+        d, rank = self.plain.dimension, self.rank
+        moved = self.plain.kernel(batch, columns[..., :d, :], slot)
+        of_average = (1 - self.kept) * columns[..., d:, :] - self.taken * columns[..., :rank, :]
+        return np.concatenate([moved, of_average + self._shares * moved[..., :rank, :]], axis=-2)
 
     def gradient(self, batch: int, position: FloatArray) -> FloatArray:
         """U_b'U_b M / m_b for M (r, c)."""
@@ -97,16 +94,17 @@ class AveragedVisits(Visits):
         kernel[..., d:] += (1 - self.kept) * product[..., d:]
 
 
-def averaged_map(once: AffineMap, rank: int, average: Average) -> AffineMap:
+def averaged_map(once: EpochMap, rank: int, average: Average) -> EpochMap:
     """A map of the state, after which its first `rank` coordinates are taken on by an average."""
-    d, shares = len(once.kernel), average.taken * once.grades[:rank]
-    kernel = np.zeros((d + rank, d + rank))
-    kernel[:d, :d] = once.kernel
+    d, shares = len(once.left), average.taken * once.grades[:rank]
+    kernel = np.zeros((*once.kernel.shape[:-2], d + rank, d + rank))
+    kernel[..., :d, :d] = once.kernel
     with np.errstate(over="ignore", invalid="ignore"):
-        kernel[d:, :d] = shares[:, np.newaxis] * once.kernel[:rank]
-        kernel[d:, :rank] -= average.taken * np.eye(rank)
-        kernel[d:, d:] = (1 - average.kept) * np.eye(rank)
-        entries = np.concatenate([once.entries, shares[:, np.newaxis] * once.entries[:rank]])
+        kernel[..., d:, :d] = shares[:, np.newaxis] * once.kernel[..., :rank, :]
+        kernel[..., d:, :rank] -= average.taken * np.eye(rank)
+        kernel[..., d:, d:] = (1 - average.kept) * np.eye(rank)
+        taken = shares[:, np.newaxis] * once.entries[..., :rank, :]
+        entries = np.concatenate([once.entries, taken], axis=-2)
     left, right = _units(once.left, once.right, rank)
     weight = max(once.weight, average.taken + float(shares.max(initial=0.0)) * once.weight, 1 - average.kept)
     return replace(once, left=left, right=right, kernel=kernel, entries=entries, weight=weight)
@@ -116,60 +114,3 @@ def _units(left: FloatArray, right: FloatArray, rank: int) -> tuple[FloatArray, 
     """L and R of the longer state."""
     sizes = right[:rank]
     return np.concatenate([left, 1 / sizes]), np.concatenate([right, sizes])
-
-
-class AveragedOutside:
-    """What is left of the start, outside the row space, in an average of the iterates.
-
-    Parameters
-    ----------
-    plain : Outside
-    average : Average
-    """
-
-    def __init__(self, plain: Outside, average: Average):
-        self.plain, self.average = plain, average
-
-    @property
-    def rate(self) -> float:
-        """The spectral radius of an epoch."""
-        return self.plain.rate
-
-    @property
-    def settles(self) -> bool:
-        """Whether what is outside fades, or nothing acts on it."""
-        return self.plain.settles
-
-    def _epoch(self, epoch: int) -> AffineMap:
-        """On a coordinate, its momentum buffer and its average, after `epoch` epochs."""
-        visit, steps = self.plain.visit(epoch), self.plain.steps
-        if self.plain.recipe.at(epoch).shares:
-            visits = [self.plain.visit(epoch, slot) for slot in range(steps)]
-            if self.average.is_per_visit:
-                return reduce(AffineMap.then, [averaged_map(each, 1, self.average) for each in visits])
-            return averaged_map(reduce(AffineMap.then, visits), 1, self.average)
-        if self.average.is_per_visit:
-            return Powers(averaged_map(visit, 1, self.average)).power(steps).map
-        return averaged_map(Powers(visit).power(steps).map, 1, self.average)
-
-    def fades(self, epochs: FloatArray) -> FloatArray:
-        """What is left of the start after each of the ascending epochs."""
-        recipe, start = self.plain.recipe, self.average.start
-        if recipe.penalty == 0 or not len(epochs):
-            return np.ones(len(epochs))
-        before = self.plain.state(start)
-        state = np.concatenate([before, before[:1] if self.average.begins_with_iterate else np.zeros((1, 1))])
-        once, done, fades = Powers(self._epoch(start)), start, []
-        for epoch in epochs:
-            if np.isinf(epoch):
-                fades.append(self.plain.end)
-                continue
-            if recipe.is_constant:
-                state = once.after(int(epoch) - done, state)
-            else:
-                for passed in range(done, int(epoch)):
-                    state = Powers(self._epoch(passed)).after(1, state)
-            done = int(epoch)
-            left = float(state[2, 0]) / self.average.divisor(epoch, self.plain.steps)
-            fades.append(left if np.isfinite(state).all() else np.inf)
-        return np.array(fades)

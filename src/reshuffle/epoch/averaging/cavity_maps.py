@@ -16,12 +16,12 @@ import numpy as np
 
 from reshuffle._arrays import FloatArray
 from reshuffle._linalg import root_mean_square
-from reshuffle.epoch.affine.affine_map import AffineMap
-from reshuffle.epoch.affine.course import Course, once_more
 from reshuffle.epoch.affine.visits import Visits
 from reshuffle.epoch.averaging import cavity, first_order
 from reshuffle.epoch.averaging.cavity import Visiting
 from reshuffle.epoch.averaging.exact_samples import Whitened, in_row_space, kernel
+from reshuffle.epoch.course import Course
+from reshuffle.epoch.epoch_map import EpochMap
 from reshuffle.epoch.mean_map import MeanMap
 from reshuffle.recipe import Hyperparameters
 
@@ -246,7 +246,7 @@ class CavityCourse(Course):
         Which of the maps that are put off by what the equation neglects this one is; by default none of them.
     """
 
-    kept: dict[Hyperparameters, list[AffineMap]]
+    kept: dict[Hyperparameters, list[EpochMap]]
     replica: int | None = None
 
     @property
@@ -264,18 +264,14 @@ class CavityCourse(Course):
         entries = self._with_replicas(0)[0].entries[:, 1:].T
         return root_mean_square(shares(visiting.rows, entries, neglected(visiting, entries, _TOLERANCE)))
 
-    def map(self, epoch: int) -> AffineMap:
+    def map(self, epoch: int) -> EpochMap:
         """The mean map of the epoch after `epoch` others."""
         made = self._with_replicas(epoch)
         if not made:
             return _beyond_numbers(self.visits(epoch), self.walk.steps)
         return made[0 if self.replica is None else 1 + self.replica]
 
-    def through(self, epoch: int, states: FloatArray, inputs: FloatArray | None) -> FloatArray:
-        """The states after one more epoch: the equation is solved once for all replicas, as maps."""
-        return once_more(self.fed(epoch, inputs), states)
-
-    def _with_replicas(self, epoch: int) -> list[AffineMap]:
+    def _with_replicas(self, epoch: int) -> list[EpochMap]:
         visits = self.visits(epoch)
         if visits.hyperparameters not in self.kept:
             shares = self.scheme.sizes(self.n) / self.scheme.step_divisors(self.n)
@@ -284,7 +280,7 @@ class CavityCourse(Course):
         return self.kept[visits.hyperparameters]
 
 
-def cavity_maps(visits: Visits, force: FloatArray, shares: FloatArray) -> list[AffineMap]:
+def cavity_maps(visits: Visits, force: FloatArray, shares: FloatArray) -> list[EpochMap]:
     """The mean map of an epoch, and those that are put off by what is neglected; none if there is no solution.
 
     Parameters
@@ -301,12 +297,12 @@ def cavity_maps(visits: Visits, force: FloatArray, shares: FloatArray) -> list[A
         return []
     weight, sizes = visits.sizes_of(visiting.steps, force)
 
-    def made(off: FloatArray | float) -> AffineMap:
+    def made(off: FloatArray | float) -> EpochMap:
         kernel = found.kernel.copy()
         if isinstance(off, np.ndarray):
             kernel[:, : visits.rank] += off.T @ visiting.rows
         entries = np.hstack([found.pushed(visits.pushed(force, 0))[:, np.newaxis], (found.entries + off).T])
-        return AffineMap(visits.left, visits.right, kernel, entries, weight, sizes)
+        return EpochMap(visits.left, visits.right, kernel, entries, weight, sizes)
 
     return [
         made(0.0),
@@ -337,10 +333,10 @@ def _visiting(visits: Visits, shares: FloatArray) -> Visiting:
     )
 
 
-def _beyond_numbers(visits: Visits, steps: int) -> AffineMap:
+def _beyond_numbers(visits: Visits, steps: int) -> EpochMap:
     """The map where not even the equation has a solution: it grows without bound."""
     d, rows = visits.dimension, len(visits.blocks.rows)
     weight, sizes = visits.sizes_of(steps, np.zeros(visits.rank))
-    return AffineMap(
+    return EpochMap(
         visits.left, visits.right, np.full((d, d), np.inf), np.full((d, 1 + rows), np.inf), weight, sizes
     )

@@ -21,9 +21,9 @@ from reshuffle._linalg import graded_svd, norms, root_mean_square
 from reshuffle._progress import track
 from reshuffle._uncertainty import error_of_mean, further_rounds, number_of_groups, quantile
 from reshuffle.epoch.accuracy import A_SECOND, AT_ONCE, CALL, Accuracy, require_affordable, warn_out_of_reach
-from reshuffle.epoch.affine.affine_map import AffineMap, mean_of
-from reshuffle.epoch.affine.course import Course, once_more
 from reshuffle.epoch.affine.visits import GradedBlocks, Visits
+from reshuffle.epoch.course import Course
+from reshuffle.epoch.epoch_map import EpochMap, mean_of
 from reshuffle.epoch.mean_map import MeanMap
 from reshuffle.errors import BudgetError
 from reshuffle.problem.batches import Blocks
@@ -59,7 +59,7 @@ DrawPairs = Callable[[np.random.Generator, int], Orders]
 """Draws as many pairs of an order and its reverse."""
 
 
-def group_maps(visits: Visits, force: FloatArray, draw: DrawPairs, wanted: Accuracy) -> list[AffineMap]:
+def group_maps(visits: Visits, force: FloatArray, draw: DrawPairs, wanted: Accuracy) -> list[EpochMap]:
     """The mean maps of the groups of draws, until the paces are known to rtol or the budget is spent.
 
     Parameters
@@ -140,12 +140,12 @@ class _Tally:
         return self._groups * self._pairs * self.rounds
 
     @property
-    def maps(self) -> list[AffineMap]:
+    def maps(self) -> list[EpochMap]:
         """The mean of each group."""
         visits = self._visits
         weight, sizes = visits.sizes_of(self._steps, self._force)
         return [
-            AffineMap(visits.left, visits.right, kernel / self.rounds, entries / self.rounds, weight, sizes)
+            EpochMap(visits.left, visits.right, kernel / self.rounds, entries / self.rounds, weight, sizes)
             for kernel, entries in zip(self._kernel, self._entries, strict=True)
         ]
 
@@ -166,7 +166,7 @@ class _Tally:
 
 
 def follow(visits: Visits, force: FloatArray, orders: Orders) -> tuple[FloatArray, FloatArray]:
-    """K (d, d) and E (d, 1 + rows) of `AffineMap`, averaged over the orders."""
+    """K (d, d) and E (d, 1 + rows) of `EpochMap`, averaged over the orders."""
     kernel, constant, entries = follow_each(visits, force, orders)
     inputs = [constant.mean(axis=0)[:, np.newaxis], entries.mean(axis=0).T]
     return kernel.mean(axis=0), np.hstack(inputs)
@@ -211,7 +211,7 @@ def follow_each(
     return kernel, constant, entries[:, :-1]
 
 
-def _loss(once: AffineMap) -> FloatArray:
+def _loss(once: EpochMap) -> FloatArray:
     """The graded D, but that no grade is so small beside the largest that its eigenvalues are lost to rounding.
 
     The share of error of a slow mode does not depend on how slow it is.
@@ -262,10 +262,10 @@ class SampledCourse(Course):
     """
 
     accuracy: Accuracy
-    kept: dict[Hyperparameters, list[AffineMap]]
+    kept: dict[Hyperparameters, list[EpochMap]]
     left_out: int | None = None
 
-    def map(self, epoch: int) -> AffineMap:
+    def map(self, epoch: int) -> EpochMap:
         """The mean over the orders of the groups that count."""
         visits = self.visits(epoch)
         groups = self._of_groups(epoch)
@@ -294,10 +294,6 @@ class SampledCourse(Course):
                 "that are few (RandomReshuffling), or simulate(...)."
             )
 
-    def through(self, epoch: int, states: FloatArray, inputs: FloatArray | None) -> FloatArray:
-        """The states after one more epoch: drawn orders are followed once for all replicas, as maps."""
-        return once_more(self.fed(epoch, inputs), states)
-
     @property
     def replicas(self) -> int:
         """How many groups there are, in every epoch."""
@@ -308,7 +304,7 @@ class SampledCourse(Course):
         """Draws pairs of orders of the scheme."""
         return pairs_of_orders(self.scheme, self.n, self.blocks)
 
-    def _of_groups(self, epoch: int) -> list[AffineMap]:
+    def _of_groups(self, epoch: int) -> list[EpochMap]:
         visits = self.visits(epoch)
         if visits.hyperparameters not in self.kept:
             truth = np.zeros(visits.rank) if self.truth is None else self.truth
@@ -381,7 +377,7 @@ def mean_map(scheme: Scheme, n: int, blocks: Blocks, step: float, accuracy: Accu
         inside = visits.left[:, np.newaxis] * (total / (weight or 1.0)) * visits.right
         return np.asarray(np.eye(len(turn)) - turn @ inside @ turn.T)
 
-    def made(counted: list[AffineMap], replicas: Callable[[], tuple[MeanMap, ...]] = tuple) -> MeanMap:
+    def made(counted: list[EpochMap], replicas: Callable[[], tuple[MeanMap, ...]] = tuple) -> MeanMap:
         mean = mean_of(counted)
         kernel, inputs = mean.kernel / steps, mean.entries[:, 1:] / steps
         return MeanMap(

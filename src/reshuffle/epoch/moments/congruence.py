@@ -7,9 +7,9 @@ import numpy as np
 from reshuffle._arrays import FloatArray
 from reshuffle.epoch import select
 from reshuffle.epoch.accuracy import CALL
-from reshuffle.epoch.affine.course import Course
 from reshuffle.epoch.affine.outside import Inputs
 from reshuffle.epoch.averaging.lattice import fits_in_memory
+from reshuffle.epoch.course import Course
 from reshuffle.epoch.moments import squared_lattice
 from reshuffle.epoch.moments.reshuffled import ReshuffledMoment
 from reshuffle.epoch.moments.snapshots import second_moment

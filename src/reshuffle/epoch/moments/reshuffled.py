@@ -23,8 +23,8 @@ import scipy.linalg
 
 from reshuffle._arrays import FloatArray
 from reshuffle._blas import few_threads
-from reshuffle.epoch.affine.affine_map import average
 from reshuffle.epoch.averaging.lattice import elements, layer
+from reshuffle.epoch.epoch_map import average
 from reshuffle.problem.batches import Blocks
 
 

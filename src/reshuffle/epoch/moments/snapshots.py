@@ -11,9 +11,9 @@ from reshuffle._arrays import BoolArray, FloatArray
 from reshuffle._blas import few_threads
 from reshuffle._linalg import power_and_sum
 from reshuffle._progress import track
-from reshuffle.epoch.affine.course import Course
 from reshuffle.epoch.affine.outside import Inputs
 from reshuffle.epoch.affine.visits import DrawnVisits
+from reshuffle.epoch.course import Course
 from reshuffle.epoch.epoch import Epoch
 from reshuffle.epoch.moments.recursion import (
     MOST_MOMENTS,

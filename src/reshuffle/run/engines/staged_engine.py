@@ -9,11 +9,9 @@ import numpy as np
 
 from reshuffle import _uncertainty
 from reshuffle._arrays import FloatArray
-from reshuffle.epoch.affine.course import Course
-from reshuffle.epoch.affine.outside import Outside
-from reshuffle.epoch.affine.staged_course import StagedCourse, StagedOutside, chosen, through_stages
 from reshuffle.epoch.affine.visits import GradedBlocks
 from reshuffle.epoch.choice import second_moments
+from reshuffle.epoch.course import Course, StagedCourse, chosen, through_stages
 from reshuffle.epoch.select import Choice
 from reshuffle.errors import UnsupportedError
 from reshuffle.problem.least_squares import LeastSquares
@@ -116,11 +114,12 @@ class StagedEngine(AffineEngine):
             )
         ]  # fmt: skip
 
-    def fades(self, epochs: FloatArray) -> FloatArray:
-        """What is left, outside the row space, of the start after each of the ascending epochs."""
-        steps = [stage.walk.steps for stage in self.stages]
-        outsides = map(Outside, self.recipe.parts, steps, [self.space] * len(steps))
-        return StagedOutside(list(outsides), self._lengths).fades(epochs)
+    def _outside_source(self) -> Course:
+        courses = [stage._outside_source() for stage in self.stages]
+        return StagedCourse(
+            self.scheme, self.problem.n, courses[0].blocks, self.space, self.recipe, None, courses[0].orders,
+            courses=courses, lengths=self._lengths,
+        )  # fmt: skip
 
     def sampling_error(self, answer: Callable[[Any], FloatArray], here: FloatArray) -> FloatArray:
         """How far an answer may be off because the maps of stages are not exact: what each of them adds."""
