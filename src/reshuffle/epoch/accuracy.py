@@ -1,6 +1,5 @@
 """How an epoch is to be averaged: by which method, how accurately, at what expense."""
 
-import math
 import sys
 import warnings
 from collections.abc import Callable
@@ -20,6 +19,7 @@ A_SECOND = 1.6e10
 """Operations of a second or so, on one core; what takes no longer is done whatever the budget."""
 AT_ONCE = A_SECOND / 20
 """Operations of first draws: nobody waits for these, and means of several are nearer to normal than single ones."""
+_GROWING = 20.0
 Answer = TypeVar("Answer")
 METHODS = ("auto", "exact", "cavity", "sampling")
 
@@ -47,8 +47,8 @@ class Accuracy:
 
     @property
     def relaxed_for_divergence(self) -> "Accuracy":
-        """Any error will do for a mean that grows without end: first draws are enough."""
-        return replace(self, rtol=math.inf)
+        """The same for a mean that grows without end: digits of it are worth a twentieth."""
+        return replace(self, rtol=_GROWING * self.rtol, budget=self.budget / _GROWING)
 
 
 def accuracy(method: Any, rtol: Any, budget: Any, seed: Any) -> Accuracy:

@@ -126,7 +126,7 @@ def too_far(missed: float, rtol: float) -> str:
     return f"it may be off by {known}, but rtol is {wanted}"
 
 
-# How the mean of a symmetric epoch is taken: exactly, by the cavity, by the series, or from drawn orders.
+# How the mean of a symmetric epoch is taken: exactly, by the cavity equation, or from drawn orders.
 
 _CAVITY_GRAMS, _CAVITY_PRODUCTS = 60.0, 200.0
 """Weighted Gram matrices that the cavity equation takes, where samples are strong, and products of modes, about."""
@@ -204,23 +204,7 @@ def mean_map(task: Task, accuracy: Accuracy) -> tuple[MeanMap, Choice]:
     if chosen.taken == "exact" or of is None:
         return task.exact(), chosen
     with np.errstate(over="ignore", invalid="ignore"):
-        found = _by_cavity(of, accuracy) if chosen.taken == "cavity" else None
-        of_cavity = too_far(found.missed, accuracy.rtol) if found else WITHOUT_SOLUTION
-        of_draws, mean = "", found
-        if found is None or (of_cavity and accuracy.method == "auto"):
-            if found is not None and grows(found):
-                of_cavity, of_draws = "", _DIVERGES
-            else:
-                # Without a solution, or with none that is known, something explodes.
-                explodes = chosen.taken == "cavity" and (found is None or found.missed > _UNKNOWN)
-                drawn = of.sample(accuracy.relaxed_for_divergence if explodes else accuracy)
-                if found is None or drawn.missed < found.missed:
-                    mean = drawn
-                else:
-                    of_cavity, of_draws = "", too_far(drawn.missed, accuracy.rtol)
-        else:
-            of_cavity = ""
-        assert mean is not None
+        mean, of_cavity, of_draws = _approximate(of, chosen, accuracy)
         mean.require_finite(task.steps)
     if mean.missed > accuracy.rtol:
         advice = "try a larger budget, a larger rtol or a smaller step"
@@ -230,6 +214,33 @@ def mean_map(task: Task, accuracy: Accuracy) -> tuple[MeanMap, Choice]:
     turned_out = {"sampling": of_draws} | ({"cavity": of_cavity} if chosen.taken == "cavity" else {})
     ways = (replace(way, against=turned_out.get(way.name) or way.against) for way in chosen.ways)
     return mean, Choice(chosen.question, tuple(ways))
+
+
+def _approximate(of: Approximation, chosen: Choice, accuracy: Accuracy) -> tuple[MeanMap, str, str]:
+    """The mean map by the cavity equation or from drawn orders, and what speaks against the one and the other.
+
+    Where the equation takes longer than a second, orders are drawn for as long first: where batches are large they
+    differ by little. Where the mean explodes, first draws are all that is drawn.
+    """
+    drawn, insists = None, accuracy.method != "auto"
+    if chosen.taken != "cavity":
+        return of.sample(accuracy), "", ""
+    if not insists and chosen.way.operations > A_SECOND:
+        drawn = of.sample(replace(accuracy, budget=min(accuracy.budget, chosen.way.operations)))
+        if not accuracy.rtol < drawn.missed <= _UNKNOWN:
+            return drawn, "it takes longer than to draw orders", ""
+    found = _by_cavity(of, accuracy)
+    against = too_far(found.missed, accuracy.rtol) if found else WITHOUT_SOLUTION
+    if found is not None and (insists or not against):
+        return found, "", ""
+    if found is not None and grows(found):
+        return found, "", _DIVERGES
+    explodes = found is None or found.missed > _UNKNOWN
+    if drawn is None or not explodes:
+        drawn = of.sample(accuracy.relaxed_for_divergence if explodes else accuracy)
+    if found is None or drawn.missed < found.missed:
+        return drawn, against, ""
+    return found, "", too_far(drawn.missed, accuracy.rtol)
 
 
 def _by_cavity(of: Approximation, accuracy: Accuracy) -> MeanMap | None:

@@ -152,7 +152,7 @@ def shuffled_samples(descent: Descent) -> CavityRows | None:
             unit=float(np.sqrt(descent.problem.n)),
         )  # fmt: skip
 
-    of_mean = root_mean_square(cavity_maps.shares(sampled.visiting.rows, found.entries, off))
+    of_mean = root_mean_square(cavity_maps.shares_of(sampled.visiting.rows, found.entries, off))
     between, responses = _between_before_and_after(descent)
     overshoots = bool(responses.max(initial=0.0) > _OVERSHOOTS)
     return CavityRows(put_off(), between, of_mean, overshoots, put_off)

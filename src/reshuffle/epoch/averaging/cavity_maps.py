@@ -29,8 +29,10 @@ _FACTOR = 3.0
 """Calibrated: answers are within the error in more than 99 of 100 cases."""
 _FACTOR_OF_GROUPS, _CHANCE_OF_GROUPS = 2.0, 0.7
 """The same for groups, whose leading error has a sign: what is put off by chance is put off by less."""
-_OF_GROUPS = 1e-2
-"""How much better than for samples the equation is solved for groups, so that rounds do not show in the error."""
+_FINEST_OF_ROUNDS = 1e-12
+"""A change from round to round that is rounding."""
+_OF_GROUPS, _FINEST = 1e-2, 1e-9
+"""To which the equation is solved for groups, beside what it neglects, and at best."""
 _SATURATES = 3.0
 """What is missed grows with what an epoch does to a mode like s / (1 + s / 3)."""
 _MOST_OPERATIONS = 2e10
@@ -71,7 +73,7 @@ def _of_groups(visiting: Visiting) -> FloatArray:
 
     With D_b = U_b'U_b - I / n and S what an epoch does to the modes, the equation misses of the entry of group b
 
-        - (D_b S^2 + S D_b S) U_b' / (6 B) + (D_b S D_b S - mean) U_b' / (3 (n - 2))
+        - (D_b S^2 + S D_b S) U_b' / (6 n) + (D_b S D_b S - mean) U_b' / (3 (n - 2))
         - sum_a D_a S D_b S D_a S U_b' / 24:
 
     the others are drawn without b as well; b is missing twice; two groups meet crosswise.
@@ -90,7 +92,7 @@ def _of_groups(visiting: Visiting) -> FloatArray:
     )
     mean[np.diag_indices(len(s))] -= s[:, 0] / n
     twice = centred(s * centred(s * columns)) - mean @ (s * columns) / n
-    off = -(centred(s**2 * columns) + s * centred(s * columns)) / (6 * steps) + twice / (3 * max(n - 2, 1))
+    off = -(centred(s**2 * columns) + s * centred(s * columns)) / (6 * n) + twice / (3 * max(n - 2, 1))
     off *= (n / max(n - 1, 1)) ** 2
     others = mean_of_squares @ (s * columns) + s * centred(s**2 * columns)
     flat = visiting.rows
@@ -137,7 +139,7 @@ def put_off_together(off: FloatArray) -> list[FloatArray]:
     return [_BY_CHANCE * off]
 
 
-def shares(rows: FloatArray, entries: FloatArray, off: FloatArray) -> FloatArray:
+def shares_of(rows: FloatArray, entries: FloatArray, off: FloatArray) -> FloatArray:
     """How far the pace of each mode may be off, relative to that pace (k,), for samples `rows` (n, k)."""
     k = rows.shape[1]
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -150,7 +152,7 @@ def shares(rows: FloatArray, entries: FloatArray, off: FloatArray) -> FloatArray
 
 def cavity_tolerance(rtol: float) -> float:
     """To which the cavity equation is solved: a good deal better than rtol."""
-    return 1e-3 * min(rtol, 1e-2)
+    return max(1e-3 * min(rtol, 1e-2), _FINEST_OF_ROUNDS)
 
 
 def by_cavity(whitened: Whitened, shares: FloatArray, rtol: float, spares: bool) -> MeanMap | None:
@@ -172,11 +174,15 @@ def by_cavity(whitened: Whitened, shares: FloatArray, rtol: float, spares: bool)
     rows[filled] = whitened.orthonormal
     places = np.flatnonzero(filled)
     visiting = Visiting(
-        rows=rows.reshape(-1, k), grades=whitened.paces[np.newaxis], still=np.zeros((1, 1, k)),
+        rows=rows.reshape(filled.size, k), grades=whitened.paces[np.newaxis], still=np.zeros((1, 1, k)),
         entry=np.ones(1), weight=float(shares[0]) / steps, last=float(shares[-1] / shares[0]), steps=steps,
         size=size,
     )  # fmt: skip
-    tolerance = cavity_tolerance(rtol) * (_OF_GROUPS if is_of_groups(visiting) else 1.0)
+    tolerance = cavity_tolerance(rtol)
+    if is_of_groups(visiting):
+        # What is neglected is known beforehand, and rounds must not show beside it.
+        missed = shares_of(visiting.rows, visiting.rows, _of_groups(visiting))
+        tolerance = min(tolerance, max(_OF_GROUPS * root_mean_square(missed), _FINEST))
     first = first_order.solve(visiting, tolerance)
     if first is not None and not (first.suffices or spares):
         first = None
@@ -208,7 +214,7 @@ def cavity_map(
 ) -> MeanMap:
     """The map of a kernel (k, k) and entries (n, k) that may be off by `off`, and of what these may be instead."""
     inner, entries = known
-    errors = shares(whitened.orthonormal, entries, off)
+    errors = shares_of(whitened.orthonormal, entries, off)
 
     def made(
         inner: FloatArray, entries: FloatArray, replicas: Callable[[], tuple[MeanMap, ...]] = tuple
@@ -262,7 +268,7 @@ class CavityCourse(Course):
         visits = self.visits(0)
         visiting = _visiting(visits, self.scheme.sizes(self.n) / self.scheme.step_divisors(self.n))
         entries = self._with_replicas(0)[0].entries[:, 1:].T
-        return root_mean_square(shares(visiting.rows, entries, neglected(visiting, entries, _TOLERANCE)))
+        return root_mean_square(shares_of(visiting.rows, entries, neglected(visiting, entries, _TOLERANCE)))
 
     def map(self, epoch: int) -> EpochMap:
         """The mean map of the epoch after `epoch` others."""

@@ -17,7 +17,7 @@ import numpy as np
 import scipy.linalg
 
 from reshuffle._arrays import FloatArray, IntArray
-from reshuffle._linalg import graded_svd, norms, root_mean_square
+from reshuffle._linalg import graded_svd, norms
 from reshuffle._progress import track
 from reshuffle._uncertainty import error_of_mean, further_rounds, number_of_groups, quantile
 from reshuffle.epoch.accuracy import A_SECOND, AT_ONCE, CALL, Accuracy, require_affordable, warn_out_of_reach
@@ -72,7 +72,7 @@ def group_maps(visits: Visits, force: FloatArray, draw: DrawPairs, wanted: Accur
     wanted : Accuracy
     """
     tally = _drawn(visits, force, draw, wanted)
-    if wanted.rtol < tally.error < np.inf:
+    if wanted.rtol < tally.error < np.inf and not tally.explodes:
         advice = "try a larger budget, a larger rtol or a smaller step"
         warn_out_of_reach(tally.error, "sampling", wanted.rtol, advice)
     return tally.maps
@@ -382,7 +382,7 @@ def mean_map(scheme: Scheme, n: int, blocks: Blocks, step: float, accuracy: Accu
         kernel, inputs = mean.kernel / steps, mean.entries[:, 1:] / steps
         return MeanMap(
             factor, (kernel + kernel.T) / 2, inputs, steps * step, 1, 1.0, modifier, method="sampling",
-            error=float(shares.max(initial=0.0)), typical_error=root_mean_square(shares), make_replicas=replicas,
+            error=float(shares.max(initial=0.0)), typical_error=tally.error, make_replicas=replicas,
         )  # fmt: skip
 
     def without_each() -> tuple[MeanMap, ...]:
