@@ -7,9 +7,9 @@ import pytest
 
 import reshuffle as rs
 from reshuffle._linalg import graded_svd
-from reshuffle.epoch.affine.visits import GradedBlocks, Visits
 from reshuffle.epoch.averaging import sampling
 from reshuffle.epoch.averaging.sampling import Orders
+from reshuffle.epoch.visits import GradedBlocks, Visits
 from reshuffle.recipe import Hyperparameters
 from tests.epoch.many import descents, pull_of
 from tests.oracles import brute_force

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reshuffle as rs
-from reshuffle.epoch.affine.outside import Inputs
 from reshuffle.epoch.moments import congruence
 from reshuffle.epoch.moments.snapshots import second_moment
+from reshuffle.epoch.visits import Inputs
 from reshuffle.recipe import Recipe
 from reshuffle.run import mean_square, step_search
 from reshuffle.run.engines.affine_engine import AffineEngine

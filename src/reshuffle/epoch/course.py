@@ -14,10 +14,9 @@ import numpy as np
 
 from reshuffle._arrays import FloatArray, IntArray
 from reshuffle._linalg import power_and_sum
-from reshuffle.epoch.affine.averaged_visits import AveragedVisits, averaged_map
-from reshuffle.epoch.affine.visits import DrawnVisits, GradedBlocks, MeanVisits, SubsetVisits, Visits
 from reshuffle.epoch.averaging.lattice import Walk
 from reshuffle.epoch.epoch_map import EpochMap, maps_of_orders, mean_map
+from reshuffle.epoch.visits import GradedBlocks, MeanVisits, Visits
 from reshuffle.problem.outputs import beside
 from reshuffle.problem.row_space import RowSpace
 from reshuffle.recipe import Average, Hyperparameters, Recipe
@@ -90,20 +89,19 @@ class Course:
 
     def _visits(self, scaled: Hyperparameters) -> Visits:
         if self.orders is None and self._draws(Unit.SAMPLE):
-            return self._averaged(DrawnVisits(self.blocks, scaled))
+            return MeanVisits(self.blocks, scaled, self._average)
         drawn = self.walk.drawn_batches if self.orders is None and self.walk.exists else None
-        return self._averaged(
-            Visits(self.blocks, scaled) if drawn is None else SubsetVisits(self.blocks, scaled, drawn)
-        )
+        return Visits(self.blocks, scaled, self._average, drawn)
 
     def _draws(self, unit: Unit) -> bool:
         """True if every step draws independently of the others."""
         return (self.scheme.shuffle, self.scheme.unit) == (Shuffle.EVERY_STEP, unit)
 
-    def _averaged(self, visits: Visits) -> Visits:
-        """Visits with the average in the state, if one is updated after every visit."""
+    @property
+    def _average(self) -> Average | None:
+        """The average that is part of the state, if one is updated after every visit."""
         average = self.recipe.average
-        return AveragedVisits(visits, average) if average is not None and average.is_per_visit else visits
+        return average if average is not None and average.is_per_visit else None
 
     def force(self, visits: Visits) -> FloatArray:
         """Minus the gradient (r,) of the penalty at the truth, which enters at every visit."""
@@ -127,7 +125,7 @@ class Course:
             return maps_of_orders(visits, force, self.orders)
         if self._draws(Unit.BATCH):
             # Independent visits: the mean of their product is that of as many mean visits.
-            visits = self._averaged(MeanVisits(self.blocks, visits.hyperparameters))
+            visits = MeanVisits(self.blocks, visits.hyperparameters, self._average)
             follow = self.walk.one_after_the_other
         return mean_map(follow, self.walk.steps, visits, force)
 
@@ -281,7 +279,7 @@ class AveragedCourse(Course):
         )
         self._source, self.average = source, average
         visits = source.visits(0)
-        self.rank, self.state = visits.rank, visits.plain.dimension
+        self.rank, self.state = visits.rank, visits.plain_dimension
 
     @property
     def source(self) -> Course:
@@ -301,7 +299,7 @@ class AveragedCourse(Course):
         """The course of the state and the average beside it, from where that begins."""
 
         def derive(once: EpochMap) -> EpochMap:
-            return once if self.average.is_per_visit else averaged_map(once, self.rank, self.average)
+            return once if self.average.is_per_visit else once.with_average(self.rank, self.average)
 
         return DerivedCourse(self._source, self.recipe, derive, self.average.start)
 

@@ -15,9 +15,10 @@ from scipy.linalg import lapack
 
 from reshuffle._arrays import AnyArray, BoolArray, FloatArray, IntArray
 from reshuffle._blas import few_threads
-from reshuffle.epoch.affine.visits import Visits
 from reshuffle.epoch.averaging.lattice import Process
+from reshuffle.epoch.visits import Visits
 from reshuffle.problem.outputs import beside
+from reshuffle.recipe import Average
 
 Follow: TypeAlias = Callable[[Process[FloatArray]], FloatArray]
 
@@ -198,6 +199,33 @@ class EpochMap:
             right=self.right[place],
             kernel=self.kernel[..., place[:, np.newaxis], place],
             entries=self.entries[..., place, :],
+        )
+
+    def with_average(self, rank: int, average: Average) -> "EpochMap":
+        """The map of a longer state: after it, a -> kept a + taken u for the first `rank` coordinates u.
+
+        In the units 1/g of L and g of R, g = R on these coordinates, as in `Visits`.
+        """
+        d, sizes = len(self.left), self.right[:rank]
+        shares = (average.taken * self.grades[:rank])[:, np.newaxis]
+        kernel = np.zeros((*self.kernel.shape[:-2], d + rank, d + rank))
+        kernel[..., :d, :d] = self.kernel
+        with np.errstate(over="ignore", invalid="ignore"):
+            kernel[..., d:, :d] = shares * self.kernel[..., :rank, :]
+            kernel[..., d:, :rank] -= average.taken * np.eye(rank)
+            kernel[..., d:, d:] = (1 - average.kept) * np.eye(rank)
+            entries = np.concatenate([self.entries, shares * self.entries[..., :rank, :]], axis=-2)
+        return replace(
+            self,
+            left=np.concatenate([self.left, 1 / sizes]),
+            right=np.concatenate([self.right, sizes]),
+            kernel=kernel,
+            entries=entries,
+            weight=max(
+                self.weight,
+                average.taken + float(shares.max(initial=0.0)) * self.weight,
+                1 - average.kept,
+            ),
         )
 
     @cached_property

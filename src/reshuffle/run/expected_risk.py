@@ -10,7 +10,6 @@ from reshuffle._arrays import FloatArray, IntArray
 from reshuffle._uncertainty import ErrorKind, error_of_mean, significant, with_error
 from reshuffle.epoch import select
 from reshuffle.epoch.accuracy import A_SECOND, CALL, duration, warn_of_no_answer
-from reshuffle.epoch.affine.outside import Inputs
 from reshuffle.epoch.choice import second_moments
 from reshuffle.epoch.choice.second_moments import SecondMomentTask
 from reshuffle.epoch.course import AveragedCourse
@@ -21,6 +20,7 @@ from reshuffle.epoch.moments.reshuffled import ReshuffledMoment
 from reshuffle.epoch.moments.snapshots import Readout, Snapshot
 from reshuffle.epoch.moments.two_batches import TwoBatchMoment
 from reshuffle.epoch.select import Choice
+from reshuffle.epoch.visits import Inputs
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.run import centred_moments
 from reshuffle.run.engines.affine_engine import AffineEngine

@@ -21,10 +21,10 @@ from reshuffle._linalg import graded_svd, norms
 from reshuffle._progress import track
 from reshuffle._uncertainty import error_of_mean, further_rounds, number_of_groups, quantile
 from reshuffle.epoch.accuracy import A_SECOND, AT_ONCE, CALL, Accuracy, require_affordable, warn_out_of_reach
-from reshuffle.epoch.affine.visits import GradedBlocks, Visits
 from reshuffle.epoch.course import Course
 from reshuffle.epoch.epoch_map import EpochMap, mean_of
 from reshuffle.epoch.mean_map import MeanMap
+from reshuffle.epoch.visits import GradedBlocks, Visits
 from reshuffle.errors import BudgetError
 from reshuffle.problem.batches import Blocks
 from reshuffle.recipe import Hyperparameters
@@ -159,7 +159,7 @@ class _Tally:
                     self._entries[group] += entries
             self.rounds += rounds
             # An average has no pace of its own.
-            state = np.arange(self._visits.plain.dimension)
+            state = np.arange(self._visits.plain_dimension)
             losses = np.array([_loss(one.part(state)) for one in self.maps])
             self.error = pace_error(losses, self._visits.rank)
         return rounds * self.expense
@@ -180,7 +180,7 @@ def follow_each(
     `watch` sees the number of each visit, and K of all that comes after it.
     """
     rank, d, grades = visits.rank, visits.dimension, visits.left * visits.right
-    plain = visits.plain.dimension
+    plain = visits.plain_dimension
     count, steps, _ = orders.rows.shape
     padded = np.vstack([visits.unit, np.zeros(rank)])
     kernel, constant = np.zeros((count, d, d)), np.zeros((count, d))

@@ -21,10 +21,10 @@ from reshuffle._arrays import FloatArray
 from reshuffle._blas import few_threads
 from reshuffle._linalg import moving_power
 from reshuffle._progress import track
-from reshuffle.epoch.affine.outside import Inputs
 from reshuffle.epoch.course import AveragedCourse
 from reshuffle.epoch.epoch_map import EpochMap
 from reshuffle.epoch.moments.snapshots import second_moment, stationary
+from reshuffle.epoch.visits import Inputs
 
 _STILL = 1e-15
 """Relative change in an epoch below which the next ones are not worth their time."""

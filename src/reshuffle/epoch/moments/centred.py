@@ -16,7 +16,6 @@ import numpy as np
 
 from reshuffle._arrays import FloatArray
 from reshuffle._blas import few_threads
-from reshuffle.epoch.affine.outside import Inputs
 from reshuffle.epoch.averaging.lattice import Process
 from reshuffle.epoch.course import Course
 from reshuffle.epoch.epoch_map import average
@@ -29,6 +28,7 @@ from reshuffle.epoch.moments.snapshots import (
     second_moment,
 )
 from reshuffle.epoch.moments.stationary import fixed_point, mean_part
+from reshuffle.epoch.visits import Inputs
 
 
 class CentredMoment:

@@ -7,13 +7,13 @@ import numpy as np
 from reshuffle._arrays import FloatArray
 from reshuffle.epoch import select
 from reshuffle.epoch.accuracy import CALL
-from reshuffle.epoch.affine.outside import Inputs
 from reshuffle.epoch.averaging.lattice import fits_in_memory
 from reshuffle.epoch.course import Course
 from reshuffle.epoch.moments import squared_lattice
 from reshuffle.epoch.moments.reshuffled import ReshuffledMoment
 from reshuffle.epoch.moments.snapshots import second_moment
 from reshuffle.epoch.moments.stationary import Map
+from reshuffle.epoch.visits import Inputs
 
 _WELL_CONDITIONED = 1e-3
 """Ratio of singular values above which the coordinates of the fast recursion are as good as any."""

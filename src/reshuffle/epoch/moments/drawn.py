@@ -23,9 +23,9 @@ from reshuffle._linalg import graded_svd
 from reshuffle._progress import track
 from reshuffle._uncertainty import error_of_mean
 from reshuffle.epoch.accuracy import CALL
-from reshuffle.epoch.affine.outside import Inputs
 from reshuffle.epoch.averaging.sampling import SampledCourse, follow_each
 from reshuffle.epoch.epoch_map import EpochMap
+from reshuffle.epoch.visits import Inputs
 
 _TOLERANCE = 1e-6
 """Of an argument relative to its size: what is less is not looked at. Answers from draws are known to a percent."""

@@ -11,10 +11,9 @@ import numpy as np
 
 from reshuffle._arrays import FloatArray, IntArray
 from reshuffle._blas import few_threads
-from reshuffle.epoch.affine.outside import Inputs
-from reshuffle.epoch.affine.visits import Visits
 from reshuffle.epoch.averaging.lattice import Process, Walk
 from reshuffle.epoch.epoch_map import EpochMap, average
+from reshuffle.epoch.visits import Inputs, Visits
 
 
 class SecondMoment:
@@ -114,7 +113,7 @@ class DrawnSecondMoment(SecondMoment):
     ----------
     walk : Walk
     visits : Visits
-        Of one block of all rows, uncompressed: `DrawnVisits`, perhaps with an average beside them.
+        Of one block of all rows, uncompressed: `MeanVisits`, perhaps with an average beside them.
     """
 
     def __init__(self, walk: Walk, visits: Visits, inputs: Inputs):

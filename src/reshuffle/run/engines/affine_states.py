@@ -13,16 +13,15 @@ from reshuffle import _uncertainty
 from reshuffle._arrays import FloatArray
 from reshuffle._blas import few_threads
 from reshuffle._uncertainty import ERROR_KINDS, ErrorKind
-from reshuffle.epoch import select
+from reshuffle.epoch import select, visits
 from reshuffle.epoch.accuracy import Accuracy
-from reshuffle.epoch.affine import visits
-from reshuffle.epoch.affine.visits import GradedBlocks
 from reshuffle.epoch.averaging.cavity_maps import CavityCourse
 from reshuffle.epoch.averaging.lattice import Walk
 from reshuffle.epoch.averaging.sampling import SampledCourse
 from reshuffle.epoch.course import AveragedCourse, Course
 from reshuffle.epoch.epoch_map import EpochMap
 from reshuffle.epoch.select import Choice
+from reshuffle.epoch.visits import GradedBlocks
 from reshuffle.problem.batches import Blocks, split
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.outputs import beside, of_output

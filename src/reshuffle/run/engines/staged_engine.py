@@ -9,10 +9,10 @@ import numpy as np
 
 from reshuffle import _uncertainty
 from reshuffle._arrays import FloatArray
-from reshuffle.epoch.affine.visits import GradedBlocks
 from reshuffle.epoch.choice import second_moments
 from reshuffle.epoch.course import Course, StagedCourse, chosen, through_stages
 from reshuffle.epoch.select import Choice
+from reshuffle.epoch.visits import GradedBlocks
 from reshuffle.errors import UnsupportedError
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.row_space import RowSpace

@@ -1,4 +1,4 @@
-"""One visit to a batch as an affine map on the state: the parameters, and the momentum buffer if there is one.
+"""One visit to a batch as an affine map on the state: parameters, momentum buffer, average per visit.
 
 Features of any condition number keep their digits in graded coordinates: with X V / scale = U diag(s) Q' every
 batch is C_b Q = U_b diag(s), so that small directions are small columns, not differences of large ones.
@@ -17,7 +17,7 @@ from reshuffle._blas import few_threads
 from reshuffle._linalg import graded_svd, norms
 from reshuffle.problem.batches import Blocks
 from reshuffle.problem.row_space import RowSpace
-from reshuffle.recipe import Hyperparameters
+from reshuffle.recipe import Average, Hyperparameters
 
 _WELL_CONDITIONED = 1e-3
 """Smallest eigenvalue of rows and penalty, in units in which they are one on the diagonal."""
@@ -94,47 +94,66 @@ class Visits:
     the steps of an epoch differ, L has the largest, and the first rows are multiplied by what each is of it. So a
     visit is told by its batch and by its slot: how many visits of the epoch were before it.
 
+    An average a -> kept a + taken u after every visit is one more block of the state, in the units 1/g of L and g
+    of R, so that nothing in its kernel depends on how the features are conditioned, either:
+
+        a -> a - (1/g) [ (1 - kept) g a - taken g u + taken g L (K R z - E y)_u ].
+
     Parameters
     ----------
     blocks : GradedBlocks
     scaled : Hyperparameters
         For features divided by their scale.
+    average : Average, optional
+        Of the iterates, updated after every visit.
+    draws : list of (rows, divisor), optional
+        The batches, if they are any rows of the blocks and not the blocks themselves.
     """
 
-    def __init__(self, blocks: GradedBlocks, scaled: Hyperparameters):
-        self.blocks, self.hyperparameters = blocks, scaled
+    def __init__(
+        self,
+        blocks: GradedBlocks,
+        scaled: Hyperparameters,
+        average: Average | None = None,
+        draws: Sequence[tuple[tuple[int, ...], float]] | None = None,
+    ):
+        self.blocks, self.hyperparameters, self.average, self._draws = blocks, scaled, average, draws
         self.step, self.penalty, self.momentum = scaled.step, scaled.penalty, scaled.momentum
         self.rank: int = blocks.rows.shape[1]
+        self.plain_dimension = self.rank if self.momentum == 0 else 2 * self.rank
         root = 0.0 if blocks.held is not None else math.sqrt(self.penalty)
         self.sizes = np.hypot(blocks.singular, root)
         self.unit = blocks.unit * (blocks.singular / self.sizes)
         self.held = np.square(root / self.sizes) if blocks.held is None else blocks.held
         self._force = root * (root / self.sizes)
-        buffers = np.ones(self.dimension - self.rank)
+        buffers = np.ones(self.plain_dimension - self.rank)
         self.left = np.concatenate([self.step * self.sizes, buffers])
         self.right = np.concatenate([self.sizes, buffers])
-
-    @property
-    def plain(self) -> "Visits":
-        """The visits without what is averaged beside them."""
-        return self
+        if average is not None:
+            self._shares = (average.taken * (self.left * self.right)[: self.rank])[:, np.newaxis]
+            self.left = np.concatenate([self.left, 1 / self.sizes])
+            self.right = np.concatenate([self.right, self.sizes])
 
     @property
     def dimension(self) -> int:
-        """The length of the state."""
-        return self.rank if self.momentum == 0 else 2 * self.rank
+        """The length of the state, with the average."""
+        return len(self.left)
 
     @property
     def count(self) -> int:
-        """How many batches there are to visit."""
-        return self.blocks.batches
+        """The number of batches to visit."""
+        return self.blocks.batches if self._draws is None else len(self._draws)
 
     @property
     def weight(self) -> float:
         """A bound on the entries of K_b."""
         of_rows = 1 / float(self.blocks.divisors.min())
         of_gradient = self._most * (of_rows + float(np.abs(self.held).max(initial=0.0)))
-        return max(of_gradient, 1.0 if self.momentum else 0.0)
+        weight = max(of_gradient, 1.0 if self.momentum else 0.0)
+        if self.average is None:
+            return weight
+        of_average = self.average.taken + float(self._shares.max(initial=0.0)) * weight
+        return max(weight, of_average, 1 - self.average.kept)
 
     @property
     def _most(self) -> float:
@@ -149,11 +168,19 @@ class Visits:
 
     @cached_property
     def _batches(self) -> list[tuple[FloatArray, float]]:
+        if self._draws is not None:
+            return [(self.unit[list(rows)], divisor) for rows, divisor in self._draws]
         parts = [self.unit[self.blocks.of(batch)] for batch in range(self.blocks.batches)]
         return [
             (np.ascontiguousarray(part), float(divisor))
             for part, divisor in zip(parts, self.blocks.divisors, strict=True)
         ]
+
+    def columns(self, batch: int) -> IntArray:
+        """The places of the responses of the batch among those of the blocks."""
+        if self._draws is not None:
+            return np.array(self._draws[batch][0], dtype=np.int64)
+        return self.blocks.columns(batch)
 
     def kernel(self, batch: int, columns: FloatArray, slot: int) -> FloatArray:
         """K_b M (..., d, c) for M (..., d, c), in the visit after `slot` others of the epoch."""
@@ -163,15 +190,20 @@ class Visits:
             gradient += self.hold(position)
         of_gradient = self.hyperparameters.of_gradient(slot)
         moved = gradient if of_gradient == 1 else of_gradient * gradient
-        if self.momentum == 0:
+        if self.momentum == 0 and self.average is None:
             return moved
-        buffer = columns[..., self.rank :, :]
-        of_buffer = self.hyperparameters.of_buffer(slot)
-        parts = moved + of_buffer * buffer, (1 - self.momentum) * buffer - gradient
+        parts = [moved]
+        if self.momentum:
+            buffer = columns[..., self.rank : self.plain_dimension, :]
+            parts[0] = moved + self.hyperparameters.of_buffer(slot) * buffer
+            parts.append((1 - self.momentum) * buffer - gradient)
+        if self.average is not None:
+            own = (1 - self.average.kept) * columns[..., self.plain_dimension :, :]
+            parts.append(own - self.average.taken * position + self._shares * parts[0])
         return np.concatenate(parts, axis=-2)
 
     def hold(self, position: FloatArray) -> FloatArray:
-        """What the penalty makes of M (..., r, c)."""
+        """The gradient of the penalty at M (..., r, c)."""
         return self.held @ position if self.held.ndim == 2 else self.held[:, np.newaxis] * position
 
     def rank_one_parts(self) -> tuple[FloatArray, FloatArray]:
@@ -189,7 +221,7 @@ class Visits:
         return np.asarray(rows.T @ ((rows @ position) / divisor))
 
     def loss(self, batch: int, columns: FloatArray, slot: int) -> FloatArray:
-        """L K_b R M for M (d, c): what a visit takes away, small when the step is."""
+        """L K_b R M for M (d, c): the change of a visit, small when the step is."""
         return self.left[:, np.newaxis] * self.kernel(batch, self.right[:, np.newaxis] * columns, slot)
 
     def move(self, batch: int, columns: FloatArray, slot: int) -> FloatArray:
@@ -202,11 +234,11 @@ class Visits:
         return self.pushed(rows.T / divisor, slot)
 
     def entry(self, batch: int, slot: int) -> FloatArray:
-        """L E_b (d, m_b), how the responses of the batch enter."""
+        """L E_b (d, m_b), the input map of the responses of the batch."""
         return self.left[:, np.newaxis] * self.unit_entry(batch, slot)
 
     def unit_force(self, truth: FloatArray) -> FloatArray:
-        """Minus the gradient (r,) of the penalty at u_star, which pulls the error there: `pushed`, it is f."""
+        """Minus the gradient (r,) of the penalty at u_star, which acts on the error: `pushed`, it is f."""
         return -self._force * truth if self.held.ndim == 1 else -self.held @ (self.sizes * truth)
 
     def force(self, truth: FloatArray, slot: int) -> FloatArray:
@@ -214,78 +246,32 @@ class Visits:
         return self.left * self.pushed(self.unit_force(truth), slot)
 
     def pushed(self, minus_gradient: FloatArray, slot: int) -> FloatArray:
-        """What a gradient (r, ...) that does not depend on the state does to it (d, ...), without the factor L."""
+        """The change (d, ...) of the state by a given gradient (r, ...), without the factor L."""
         of_gradient = self.hyperparameters.of_gradient(slot)
         moved = minus_gradient if of_gradient == 1 else of_gradient * minus_gradient
-        return moved if self.momentum == 0 else np.concatenate([moved, -minus_gradient])
+        parts = [moved] if self.momentum == 0 else [moved, -minus_gradient]
+        if self.average is not None:
+            parts.append((self._shares if moved.ndim > 1 else self._shares[:, 0]) * moved)
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def folded(self, product: FloatArray) -> FloatArray:
-        """P (..., d) as it acts on what visits do to the plain state."""
-        return product
+        """P (..., d) as it acts on what visits do to the state without the average, which takes part at once."""
+        if self.average is None:
+            return product
+        folded = product[..., : self.plain_dimension].copy()
+        folded[..., : self.rank] += self._shares[:, 0] * product[..., self.plain_dimension :]
+        return folded
 
     def add_of_average(self, product: FloatArray, kernel: FloatArray) -> None:
-        """Add to a kernel (..., d) what P (..., d) makes of the average's own part of a visit: there is none."""
-
-    def columns(self, batch: int) -> IntArray:
-        """Where the responses of the batch are among those of the blocks."""
-        return self.blocks.columns(batch)
-
-
-class SubsetVisits(Visits):
-    """Visits to some of the rows of the blocks at a time, each a block of its own.
-
-    Parameters
-    ----------
-    blocks, scaled
-        As in `Visits`.
-    draws : list of (rows, divisor)
-        The batches.
-    """
-
-    def __init__(
-        self, blocks: GradedBlocks, scaled: Hyperparameters, draws: Sequence[tuple[tuple[int, ...], float]]
-    ):
-        super().__init__(blocks, scaled)
-        self._draws = draws
-
-    @property
-    def count(self) -> int:
-        """How many batches there are to visit."""
-        return len(self._draws)
-
-    @cached_property
-    def _batches(self) -> list[tuple[FloatArray, float]]:
-        return [(self.unit[list(rows)], divisor) for rows, divisor in self._draws]
-
-    def columns(self, batch: int) -> IntArray:
-        """Where the responses of the batch are among those of the blocks."""
-        return np.array(self._draws[batch][0], dtype=np.int64)
+        """Add to a kernel (..., d) what P (..., d) makes of the average's own part of a visit."""
+        if self.average is not None:
+            own = product[..., self.plain_dimension :]
+            kernel[..., : self.rank] -= self.average.taken * own
+            kernel[..., self.plain_dimension :] += (1 - self.average.kept) * own
 
 
-class DrawnVisits(Visits):
-    """The mean of steps that draw their rows from one block of all rows: the same for every step."""
-
-    @cached_property
-    def gram(self) -> FloatArray:
-        """U'U / n (r, r), of the mean loss of all rows: smaller than the rows where n > r."""
-        rows, divisor = self._batches[0]
-        return np.asarray(rows.T @ rows / divisor)
-
-    def gradient(self, batch: int, position: FloatArray) -> FloatArray:
-        """U'U M / n for M (r, c)."""
-        return np.asarray(self.gram @ position)
-
-    def unit_entry(self, batch: int, slot: int) -> FloatArray:
-        """The mean of E_b (d, n)."""
-        return super().unit_entry(0, slot)
-
-    def columns(self, batch: int) -> IntArray:
-        """All rows."""
-        return super().columns(0)
-
-
-class MeanVisits(DrawnVisits):
-    """The mean over the batches of a visit to one of them, each as likely as the others."""
+class MeanVisits(Visits):
+    """The mean over the batches of a visit to one of them, each as likely as the others: all visits are equal."""
 
     @cached_property
     def _weights(self) -> FloatArray:
@@ -299,6 +285,10 @@ class MeanVisits(DrawnVisits):
         """The mean of U_b'U_b / m_b (r, r)."""
         return np.asarray(self.unit.T @ (self._weights[:, np.newaxis] * self.unit))
 
+    def gradient(self, batch: int, position: FloatArray) -> FloatArray:
+        """The mean of U_b'U_b M / m_b for M (r, c)."""
+        return np.asarray(self.gram @ position)
+
     def unit_entry(self, batch: int, slot: int) -> FloatArray:
         """The mean of E_b (d, rows)."""
         return self.pushed(self.unit.T * self._weights, slot)
@@ -306,3 +296,43 @@ class MeanVisits(DrawnVisits):
     def columns(self, batch: int) -> IntArray:
         """All rows."""
         return np.arange(len(self.blocks.rows))
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """White inputs zeta, E zeta zeta' = I, of which the first is the constant 1.
+
+    Parameters
+    ----------
+    truth : (r,)
+        u_star = scale V'beta_star, which a penalty pulls away from.
+    noise : float
+        The standard deviation of independent noise in the responses: one input per row of the blocks; or
+    given : (rows,), optional
+        the noise itself, y - X beta_star, if only the orders are random: then the constant is the only input.
+    """
+
+    truth: FloatArray
+    noise: float = 0.0
+    given: FloatArray | None = None
+
+    def count(self, visits: Visits) -> int:
+        """How many inputs there are."""
+        return 1 if self.given is not None else 1 + len(visits.blocks.rows)
+
+    def entry(self, visits: Visits, batch: int, slot: int) -> tuple[IntArray, FloatArray]:
+        """Which inputs (c,) enter at a visit, and how: H (d, c)."""
+        force = visits.force(self.truth, slot)[:, np.newaxis]
+        if self.given is not None:
+            pushed = visits.entry(batch, slot) @ self.given[visits.columns(batch)]
+            return np.zeros(1, dtype=np.int64), force + pushed[:, np.newaxis]
+        columns = np.concatenate([[0], 1 + visits.columns(batch)])
+        return columns, np.hstack([force, self.noise * visits.entry(batch, slot)])
+
+    def residual_squares(self, rows: FloatArray, second: FloatArray, cross: FloatArray) -> FloatArray:
+        """E (x_i'e - eta_i)^2 for each row (n,), from E e e' (r, r) and E e zeta' (r, z)."""
+        own = np.einsum("ij,ij->i", rows @ second, rows)
+        if self.given is not None:
+            return np.asarray(own - 2 * self.given * (rows @ cross[:, 0]) + self.given**2)
+        with_noise = np.einsum("ij,ji->i", rows, cross[:, 1:])
+        return np.asarray(own - 2 * self.noise * with_noise + self.noise**2)
