@@ -51,7 +51,7 @@ def neglected(visiting: Visiting, entries: FloatArray, tolerance: float) -> Floa
         return by_own_meetings(visiting, rows, entries, tolerance)
     if is_of_groups(visiting):
         off = _FACTOR_OF_GROUPS * visiting.weight * visiting.steps * _of_groups(visiting)
-        return tolerance * entries + np.hstack([part * off for part in visiting.entry])
+        return np.asarray(tolerance * entries + np.hstack([part * off for part in visiting.entry]))
     crosswise = (own**2 / n + tolerance)[:, np.newaxis] * entries
     height = max(1, _CHUNK // n)
     for start in range(0, n, height):
