@@ -157,7 +157,7 @@ class ModesEngine(Trajectory):
     def _stability(self) -> Stability:
         """The same, with no error for sampled orders."""
         moving = self.epoch.paces[~self.frozen_modes]
-        return stability(moving, self.epoch.mean.repeats, self._pull_is_in_range, self.problem.kept)
+        return stability(moving, self.epoch.mean.repeats, self._pull_is_in_range, self.problem.compressed)
 
     def best_epoch(self) -> BestEpoch:
         """The epoch with the smallest risk, certified."""
