@@ -10,6 +10,7 @@ import threadpoolctl
 from hypothesis import settings
 
 from reshuffle import _progress
+from reshuffle.free import progress
 
 # The gallery has a test of its own, tests/docs/test_examples.py; to look for doctests would run it once more.
 # The settings of the site are read by Sphinx, which need not be there.
@@ -20,11 +21,12 @@ settings.load_profile("reshuffle")
 
 # The matrices of the tests are small: threads would only wait for each other, for minutes on a busy machine. As
 # many as are asked for are given, though: `make test-processors` runs with two as well.
-threadpoolctl.threadpool_limits(int(os.environ.get("OPENBLAS_NUM_THREADS", "1")))
+# The environment is that of the processes that tests start.
+threadpoolctl.threadpool_limits(int(os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")))
 
 
 # What is printed must not depend on how busy the machine is: lines that tell of progress have tests of their own.
-_progress.PATIENCE = _progress.PATIENCE_OUTSIDE = math.inf
+_progress.PATIENCE = _progress.PATIENCE_OUTSIDE = progress.PATIENCE = math.inf
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,6 +1,10 @@
 """Data that come in pieces: the statistics of each batch, and the least-squares problem that they are all of."""
 
+import os
+import tempfile
+import zipfile
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,14 +12,76 @@ import scipy.linalg
 from numpy.typing import ArrayLike
 
 from reshuffle import _arrays
-from reshuffle._arrays import FloatArray, IntArray
-from reshuffle.problem import factor_files
-from reshuffle.problem.batch_factors import BatchFactors
-from reshuffle.problem.blocks import KeptRows
+from reshuffle._arrays import AnyArray, FloatArray, IntArray, checked_responses, checked_weights, weighted
+from reshuffle.problem.batches import BatchFactors
 from reshuffle.problem.covariance import CovarianceLike
 from reshuffle.problem.least_squares import LeastSquares
-from reshuffle.problem.outputs import checked_responses
-from reshuffle.problem.weights import checked_weights, weighted
+from reshuffle.problem.row_space import KeptRows
+
+_FORMAT = "reshuffle accumulator 1"
+_NAMES = ("format", "batches", "weighted", "X", "y", "counts", "offsets", "sizes")
+
+
+def save(path: "str | PathLike[str]", batches: int, is_weighted: bool, kept: KeptRows | None) -> None:
+    """Write the file beside its place and move it there once it is whole."""
+    target = Path(path)
+    if kept is None:
+        none = np.zeros(0, dtype=np.int64)
+        kept = KeptRows(np.zeros((0, 0)), np.zeros(0), none, np.zeros(1, dtype=np.int64), np.zeros(0))
+    parts = (_FORMAT, batches, is_weighted, kept.X, kept.y, kept.counts, kept.offsets, kept.sizes)
+    handle, name = tempfile.mkstemp(prefix=target.name, suffix=".part", dir=target.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            np.savez(file, **{key: np.asarray(part) for key, part in zip(_NAMES, parts, strict=True)})  # type: ignore[arg-type]
+        os.replace(name, target)
+    except BaseException:
+        os.unlink(name)
+        raise
+
+
+def load(path: "str | PathLike[str]") -> tuple[int, bool, KeptRows | None]:
+    """Number of batches, weighted or not, and the compressed rows; refuses files that `save` has not written."""
+    try:
+        # numpy leaves a file open that it was given by name and cannot read.
+        with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
+            found = {name: np.asarray(file[name]) for name in _NAMES}
+        wrong = _wrong(found)
+    except (FileNotFoundError, IsADirectoryError, PermissionError):
+        raise
+    except (OSError, zipfile.BadZipFile, KeyError, ValueError, EOFError, TypeError, AttributeError) as error:
+        wrong = str(error)
+    if wrong:
+        raise ValueError(
+            f"path must be a whole file that Accumulator.save has written, but {os.fspath(path)!r} is not: "
+            f"{wrong.rstrip('.')}."
+        )
+    X, y, counts, offsets, sizes = (found[name] for name in _NAMES[3:])
+    kept = KeptRows(X, y, counts.astype(np.int64), offsets.astype(np.int64), sizes) if X.size else None
+    return int(found["batches"]), X.size > 0 and bool(found["weighted"]), kept
+
+
+def _wrong(found: dict[str, AnyArray]) -> str:
+    """The reason why arrays do not fit together; nothing if they do."""
+    if found["format"].dtype.kind != "U" or str(found["format"]) != _FORMAT:
+        return "it is of another format"
+    if any(found[name].dtype.kind not in "iufb" for name in _NAMES[1:]):
+        return "it holds no numbers"
+    batches, _, X, y, counts, offsets, sizes = (found[name] for name in _NAMES[1:])
+    if not X.size:
+        return ""
+    fits = (
+        X.ndim == 2 and y.ndim in (1, 2) and len(y) == len(X) and counts.shape == (int(batches),)
+        and offsets.shape == (int(batches) + 1,) and sizes.shape == X.shape[1:]
+    )  # fmt: skip
+    if not fits:
+        return "its arrays do not fit together"
+    kept = np.diff(offsets)
+    if offsets[0] != 0 or offsets[-1] != len(X) or (kept < 0).any() or (counts < kept.clip(max=1)).any():
+        return "its counts are not those of its rows"
+    if not all(np.isfinite(part).all() for part in (X, y, sizes)):
+        return "not all of its entries are finite"
+    return ""
+
 
 _SHOWN = 8
 """Batches whose rows are counted where an accumulator is printed."""
@@ -184,25 +250,23 @@ class Accumulator:
             except ValueError as difference:
                 raise ValueError(f"other must be of the same problem: in it, {difference}") from None
         # Its own rows may be among those that wait, where it is merged with itself.
-        self._factors.merge_kept(other._factors.kept())
+        self._factors.merge(other._factors.kept())
         return self
 
     def save(self, path: "str | PathLike[str]") -> None:
         """Write everything to the file `path`, of numpy's format npz; nothing is left if that fails midway."""
-        factor_files.save(
-            path, self.batches, self._is_weighted, None if self._factors is None else self._kept()
-        )
+        save(path, self.batches, self._is_weighted, None if self._factors is None else self._kept())
 
     @classmethod
     def load(cls, path: "str | PathLike[str]") -> "Accumulator":
         """What `save` has written to `path`, for more rows to be added."""
-        batches, is_weighted, kept = factor_files.load(path)
+        batches, is_weighted, kept = load(path)
         made = cls(batches)
         if kept is not None:
             made._is_weighted = is_weighted
             outputs = None if kept.y.ndim == 1 else kept.y.shape[1]
             made._factors = BatchFactors(batches, kept.X.shape[1], outputs)
-            made._factors.merge_kept(kept)
+            made._factors.merge(kept)
         return made
 
     def _kept(self) -> KeptRows:

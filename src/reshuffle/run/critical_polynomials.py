@@ -26,8 +26,8 @@ from reshuffle._linalg import chebyshev_transform, thin_qr
 from reshuffle._progress import track
 from reshuffle.epoch import mean_map
 from reshuffle.epoch.accuracy import require_affordable
-from reshuffle.epoch.symmetric_means import task
-from reshuffle.problem.blocks import Blocks
+from reshuffle.epoch.averaging.base import task
+from reshuffle.problem.batches import Blocks
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.schemes.base import Scheme, Shuffle
 

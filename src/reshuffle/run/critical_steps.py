@@ -23,19 +23,18 @@ from reshuffle._blas import few_threads
 from reshuffle._linalg import eigenvalue
 from reshuffle._progress import track
 from reshuffle._uncertainty import ErrorKind, error_of_mean, jackknife, weakest, with_error
-from reshuffle.epoch import choice
+from reshuffle.epoch import select
 from reshuffle.epoch.accuracy import Accuracy, require_affordable
-from reshuffle.epoch.affine.outside import Outside
-from reshuffle.epoch.affine.sampled_course import SampledCourse
-from reshuffle.epoch.affine.visits import Visits
-from reshuffle.epoch.drawn_blocks import DrawnBlocks
+from reshuffle.epoch.averaging.drawn_blocks import DrawnBlocks
+from reshuffle.epoch.averaging.lattice import MOST_BATCHES
+from reshuffle.epoch.averaging.sampling import SampledCourse
 from reshuffle.epoch.epoch import Epoch
 from reshuffle.epoch.moments.congruence import epoch_flops
 from reshuffle.epoch.moments.drawn import gain
-from reshuffle.epoch.walks import MOST_BATCHES
+from reshuffle.epoch.visits import Visits
 from reshuffle.errors import AccuracyWarning, UnsupportedError
 from reshuffle.problem import checked_problem
-from reshuffle.problem.blocks import Blocks
+from reshuffle.problem.batches import Blocks
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.recipe import recipe
 from reshuffle.run import centred_moments, critical_polynomials
@@ -222,10 +221,10 @@ def _polynomial_step(problem: LeastSquares, scheme: Scheme) -> CriticalStep:
 def _is_drawn(run: AffineEngine, of_square: bool) -> bool:
     """Whether the rate is that of drawn orders, since all of them cost too much; refused where none are drawn."""
     steps, is_shuffled = run.walk.steps, run.scheme.shuffle is Shuffle.EVERY_EPOCH
-    if is_shuffled and (not run.walk.exists or (choice.climbs(run.scheme) and steps > MOST_BATCHES)):
+    if is_shuffled and (not run.walk.exists or (select.climbs(run.scheme) and steps > MOST_BATCHES)):
         return True
     courses, eigenvalues = run.courses, _EIGENVALUES * float(run.dimension) ** 3
-    tried = len(courses) * (choice.walk_flops(courses[0].walk, run.blocks, run.dimension) + eigenvalues)
+    tried = len(courses) * (select.walk_flops(courses[0].walk, run.blocks, run.dimension) + eigenvalues)
     if of_square:
         tried += _ROUNDS_OF_A_TRY * (epoch_flops(courses[0]) + eigenvalues)
     tries = _TRIES + (math.log(100 * steps**2) / math.log(GROWTH) if run.recipe.momentum else 0)
@@ -315,8 +314,7 @@ def _drawn_rate(at_rest: AffineEngine, is_symmetric: bool) -> RateAt:
     def rate(step: float) -> Rate:
         run = _with_step(at_rest, step)
         orders = drawn(run)
-        outside = Outside(run.recipe, steps, run.space)
-        if run.recipe.penalty and run.space.dimension < run.problem.p and not outside.settles:
+        if not run.settles_outside:
             return _UNBOUNDED
         visits = orders.course.visits(0)
         for expense, most in ((_OF_BLOCKS, _FEWEST_ROUNDS), (_OF_A_TRIAL, _MOST_ROUNDS)):

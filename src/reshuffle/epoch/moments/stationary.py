@@ -18,7 +18,7 @@ from reshuffle._arrays import FloatArray
 from reshuffle._blas import few_threads
 from reshuffle._linalg import graded_svd
 from reshuffle._progress import track
-from reshuffle.epoch.affine.affine_map import AffineMap
+from reshuffle.epoch.epoch_map import EpochMap
 
 Map = Callable[[FloatArray], FloatArray]
 
@@ -87,11 +87,11 @@ class ModePart(MeanPart):
 class DoubledPart(MeanPart):
     """The mean part of any map that settles, by doubling: sum of A^j R A'^j over j < 2k from that over j < k.
 
-    In the units R of `AffineMap`, D = R L K: its rows are as small as the modes are slow, and sums of
+    In the units R of `EpochMap`, D = R L K: its rows are as small as the modes are slow, and sums of
     squares grow to ordinary size from there, whatever the condition number of the features (Smith's method).
     """
 
-    def __init__(self, once: AffineMap):
+    def __init__(self, once: EpochMap):
         self.loss, self.units = once.loss, once.right
         self.speeds = np.add.outer(once.grades, once.grades)
         kernels = [once.kernel]
@@ -114,7 +114,7 @@ class DoubledPart(MeanPart):
         return _symmetric(total / scales)
 
 
-def mean_part(once: AffineMap, symmetric: bool) -> MeanPart:
+def mean_part(once: EpochMap, symmetric: bool) -> MeanPart:
     """The mean part of a map that settles, by its modes if it is known to be symmetric."""
     if not symmetric:
         return DoubledPart(once)
