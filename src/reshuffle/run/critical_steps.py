@@ -208,7 +208,7 @@ def critical_step(
 
 def _polynomial_step(problem: LeastSquares, scheme: Scheme) -> CriticalStep:
     visited = sum(len(part) for part in scheme.partition(problem.n))
-    if visited < len(problem.kept.X):
+    if visited < len(problem.compressed.X):
         # Rows that are never visited must not count as directions to be learned. Those that are come first.
         problem = problem.of_first(visited)
     if problem.rank == 0:
@@ -538,7 +538,7 @@ def _contracting_start(run: AffineEngine, is_drawn: bool) -> float:
 
 def _linear_critical_step(problem: LeastSquares, scheme: Scheme) -> float:
     """2 / |W| where the mean of a visit is I - step W: of all of X only the largest singular value is needed."""
-    X, scale = problem.kept.X, problem.kept.scale
+    X, scale = problem.compressed.X, problem.compressed.scale
     parts, divisors = scheme.partition(problem.n), scheme.divisors(problem.n)
     weights = np.zeros(len(X))
     for part, divisor in zip(parts, divisors, strict=True):
