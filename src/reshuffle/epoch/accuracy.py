@@ -22,6 +22,7 @@ AT_ONCE = A_SECOND / 20
 _GROWING = 20.0
 Answer = TypeVar("Answer")
 METHODS = ("auto", "exact", "cavity", "sampling")
+_GONE = {"series": 'try "cavity", which is as quick and more accurate'}
 
 
 @dataclass(frozen=True)
@@ -59,10 +60,9 @@ def accuracy(method: Any, rtol: Any, budget: Any, seed: Any) -> Accuracy:
     ...
     ValueError: method must be "auto", "exact", "cavity" or "sampling", but it is 'guess'.
     """
-    if isinstance(method, str) and method == "series":
+    if advice := _GONE.get(str(method)):
         raise ValueError(
-            'method must be "auto", "exact", "cavity" or "sampling", but it is \'series\', which is no more; try '
-            '"cavity", which is as quick and more accurate.'
+            f'method must be "auto", "exact", "cavity" or "sampling", but it is {method!r}, which is no more; {advice}.'
         )
     return Accuracy(
         method=_arrays.choice("method", method, METHODS),
