@@ -62,7 +62,8 @@ def accuracy(method: Any, rtol: Any, budget: Any, seed: Any) -> Accuracy:
     """
     if advice := _GONE.get(str(method)):
         raise ValueError(
-            f'method must be "auto", "exact", "cavity" or "sampling", but it is {method!r}, which is no more; {advice}.'
+            f'method must be "auto", "exact", "cavity" or "sampling", but it is {method!r}, which is no more; '
+            f"{advice}."
         )
     return Accuracy(
         method=_arrays.choice("method", method, METHODS),
