@@ -24,13 +24,9 @@ from reshuffle.problem.least_squares import LeastSquares, Units
 from reshuffle.problem.outputs import of_output, per_output, stacked
 from reshuffle.recipe import Average, Recipe, StepLike, recipe
 from reshuffle.recipe.timeline import arranged, rearranged
-from reshuffle.run import covariance, expected_risk, limits, stopping
+from reshuffle.run import covariance, expected_risk, limits, risk_interval, stopping
+from reshuffle.run.affine_trajectory import AffineTrajectory, StagedTrajectory
 from reshuffle.run.covariance import OutputCovariances, ParameterCovariance, new_rows
-from reshuffle.run.engines.affine_engine import AffineEngine
-from reshuffle.run.engines.averaged_modes import AveragedModes
-from reshuffle.run.engines.engine import Engine
-from reshuffle.run.engines.modes_engine import ModesEngine
-from reshuffle.run.engines.staged_engine import StagedEngine
 from reshuffle.run.expected_risk import ExpectedRisk
 from reshuffle.run.limits import Limit, LimitComparison
 from reshuffle.run.mean_square import MeanSquareStability, mean_square_stability
@@ -39,6 +35,7 @@ from reshuffle.run.risk_interval import RiskInterval
 from reshuffle.run.stability import FrozenSubspace, RangeAssumption, Stability
 from reshuffle.run.step_search import contracting_step
 from reshuffle.run.stopping import BestEpoch
+from reshuffle.run.trajectory import ModesTrajectory, Trajectory
 from reshuffle.schemes import base
 from reshuffle.schemes.base import Scheme
 from reshuffle.validation import criteria, cross_validation, leave_one_out
@@ -172,7 +169,7 @@ class Run:
         return self.recipe.is_plain and self.scheme.is_symmetric
 
     @cached_property
-    def _modes(self) -> ModesEngine | None:
+    def _modes(self) -> ModesTrajectory | None:
         """The modes of the mean map, if it is symmetric."""
         if self._of is not None:
             whole, number = self._of
@@ -180,22 +177,20 @@ class Run:
         if not self._is_symmetric:
             return None
         epoch = Epoch(self.problem, self.scheme, self.recipe.at(0).step, self.accuracy)
-        if self.recipe.average is not None:
-            return AveragedModes(epoch, self.start, self.recipe.average)
-        return ModesEngine(epoch, self.start)
+        return ModesTrajectory(epoch, self.start, self.recipe.average)
 
     @cached_property
-    def _affine(self) -> AffineEngine:
+    def _affine(self) -> AffineTrajectory:
         """The run as one that is not known to be symmetric, for what needs every visit."""
         if self._of is not None:
             whole, number = self._of
             return whole._affine.output(number)
         wanted = select.for_every_visit(self.accuracy) if self._is_symmetric else self.accuracy
-        engine = StagedEngine if self.scheme.has_stages else AffineEngine
+        engine = StagedTrajectory if self.scheme.has_stages else AffineTrajectory
         return engine(self.problem, self.scheme, self.recipe, self.start, wanted)
 
     @property
-    def _engine(self) -> Engine:
+    def _engine(self) -> Trajectory:
         return self._affine if self._modes is None else self._modes
 
     @cached_property
@@ -538,7 +533,8 @@ class Run:
             raise self._unsupported(
                 "risk_interval", "RandomReshuffling with 2 batches and nothing but a step"
             )
-        return self._modes.risk_interval(clock)
+        _, drift = self._modes.motion(clock)
+        return risk_interval.two_batch_interval(self._modes.epoch, self._modes.risk(clock), drift)
 
 
 def descend(
