@@ -13,9 +13,8 @@ from reshuffle._arrays import FloatArray
 from reshuffle._uncertainty import ErrorKind
 from reshuffle.epoch import select, step_interpolation
 from reshuffle.epoch.accuracy import Accuracy, accuracy
-from reshuffle.epoch.affine_epoch import AffineEpoch
 from reshuffle.epoch.choice import second_moments
-from reshuffle.epoch.epoch import Epoch
+from reshuffle.epoch.epoch import AffineEpoch, Epoch
 from reshuffle.epoch.select import Choice, Computation
 from reshuffle.epoch.step_interpolation import Interval, StepWindow
 from reshuffle.errors import UnsupportedError
