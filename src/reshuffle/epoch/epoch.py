@@ -66,7 +66,7 @@ class Epoch:
 
     @property
     def method(self) -> str:
-        """How the mean over orders was taken: "exact", "series", "cavity" or "sampling"."""
+        """The way in which the mean over orders was taken: "exact", "series", "cavity" or "sampling"."""
         return self.mean.method
 
     @property
@@ -76,7 +76,7 @@ class Epoch:
 
     @property
     def choice(self) -> Choice:
-        """How the method was chosen: by costs and bounds, or as it turned out, once the mean is known."""
+        """The reasons for the method: costs beforehand, or as it turned out, once the mean is known."""
         known = (self if self.whole is None else self.whole[0]).__dict__.get("_averaged")
         if known is None and self.reads_samples:
             return select.choice_of_samples(self.problem)
@@ -84,7 +84,7 @@ class Epoch:
 
     @property
     def error(self) -> float:
-        """How far the pace B step z of each mode may be off beyond rounding, relative to that pace.
+        """The error of the decay rate B step z of each mode beyond rounding, relative to that rate.
 
         0 for the exact mean. For the series a proven bound, |v'(Z - true Z) v| <= error v'Z v for every v; for
         the cavity equation an estimate, and for sampling the error of the worst mode, within which are at least 99
@@ -106,7 +106,7 @@ class Epoch:
 
     @property
     def reads_samples(self) -> bool:
-        """Whether single samples are shuffled that are read in chunks: then they are, for every step anew."""
+        """True if single samples are shuffled that are read in chunks: then they are, for every step anew."""
         shuffles = self.scheme.unit.is_cut and self.scheme.shuffle is Shuffle.EVERY_EPOCH
         return shuffles and self.problem.stream is not None
 
@@ -142,12 +142,12 @@ class Epoch:
 
     @property
     def _task(self) -> Task:
-        """What there is to be averaged, for features divided by their scale."""
+        """The epoch to be averaged, for features divided by their scale."""
         return task(self.scheme, self.problem.n, self.blocks, self._scaled_step)
 
     @cached_property
     def replicas(self) -> "list[Epoch]":
-        """The same epoch without each group of sampled orders in turn; none unless orders were sampled."""
+        """Copies of the epoch with each of the maps that carry its error; none if it is exact."""
         if self.whole is not None:
             return [replica.output(self.whole[1]) for replica in self.whole[0].replicas]
         return [_with_mean(self, mean) for mean in self.mean.replicas]
@@ -167,7 +167,7 @@ class Epoch:
 
     @property
     def rates(self) -> FloatArray:
-        """What an epoch multiplies each mode by, (r,): (1 - x)^repeats for a pace x."""
+        """The factor (r,) of each mode per epoch: (1 - x)^repeats for a decay rate x."""
         with np.errstate(over="ignore"):
             return (1 - self.paces) ** self.mean.repeats
 
@@ -186,7 +186,7 @@ class Epoch:
             return self._finite(self._natural_stride * self.modes.pull)
 
     def entering(self, responses: FloatArray) -> FloatArray:
-        """How responses (rows,) or (rows, t) enter each mode in one application, (r,) or (r, t)."""
+        """The responses (rows,) or (rows, t) as they enter each mode in one application, (r,) or (r, t)."""
         with np.errstate(over="ignore", invalid="ignore"):
             entered = self._natural_stride * self.modes.entering(responses)
             # What leaves the range of numbers does so in the pull itself, which is refused, or is infinite.

@@ -76,7 +76,7 @@ class MeanMap:
 
     @property
     def missed(self) -> float:
-        """What is compared with rtol: the error in root mean square over the modes."""
+        """The error in root mean square over the modes, which is compared with rtol."""
         return self.error if math.isnan(self.typical_error) else self.typical_error
 
     def require_finite(self, steps: int) -> "MeanMap":
@@ -222,7 +222,7 @@ def diagonal_of(factor: FloatArray) -> FloatArray | None:
 
 
 def _is_definite(mean: MeanMap) -> bool:
-    """Whether K is positive definite beyond rounding."""
+    """True if K is positive definite beyond rounding."""
     if mean.kernel.ndim == 1:
         return False
     blur = _EPS * len(mean.factor) * max(mean.weight, float(np.diagonal(mean.kernel).max()))
@@ -233,7 +233,7 @@ def _is_definite(mean: MeanMap) -> bool:
 
 
 def grows(mean: MeanMap) -> bool:
-    """Whether some mode grows from epoch to epoch, beyond what the map may be off by."""
+    """True if some mode grows from epoch to epoch, beyond the error of the map."""
     if not np.isfinite(mean.kernel).all():
         return True
     paces = mean.stride * modes(mean).values

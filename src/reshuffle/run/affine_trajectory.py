@@ -87,7 +87,7 @@ class AffineTrajectory(Trajectory):
         self._known_maps: dict[tuple[str, bool], dict[Hyperparameters, list[EpochMap]]] = {}
 
     def with_recipe(self, recipe: Recipe) -> Self:
-        """The same run with another step: the decomposition of the data is kept."""
+        """A copy with another step, which shares the decomposition of the data."""
         made = self._afresh("visited", "_graded", "readout")
         made.recipe, made._known_maps, made._stacked = recipe, {}, {}
         return made
@@ -198,7 +198,7 @@ class AffineTrajectory(Trajectory):
 
     @cached_property
     def courses_of_errors(self) -> list[Course]:
-        """The same of the errors, on which a penalty acts as a force; of several outputs there is no one truth."""
+        """The mean states of the errors, on which a penalty acts as a force; of several outputs there is no one truth."""
         if self.problem.outputs is not None:
             return self.courses
         return self._courses(self.inside(self.problem.parameters("the risk")))
@@ -267,7 +267,7 @@ class AffineTrajectory(Trajectory):
 
     @property
     def replicas(self) -> list[Self]:
-        """The same run with each of the maps that carry the error, or without each group of drawn orders."""
+        """Copies with each of the maps that carry the error, or without each group of drawn orders."""
         if self.error_kind == "exact" or self._replica is not None:
             return []
         if self.samples_courses:
@@ -606,7 +606,7 @@ class StagedTrajectory(AffineTrajectory):
         return [self for stage in self.stages if self._replica is None and stage.replicas]
 
     def _with_stage(self, number: int, stage: StageTrajectory) -> "StagedTrajectory":
-        """The same run with another map in one of the stages."""
+        """A copy with another map in one of the stages."""
         made = self._afresh("choice", "visited", "_graded", "_outside", "readout", "settling")
         made._replica, made._stacked = number, {}
         made.stages = [*self.stages[:number], stage, *self.stages[number + 1 :]]

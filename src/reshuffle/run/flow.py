@@ -53,7 +53,7 @@ class GradientFlow:
         return self._modes.risk(_arrays.times(times))
 
     def limit(self) -> Limit:
-        """Where the flow ends, and its risk there if the truth is known."""
+        """The limit of the flow, and its risk there if the truth is known."""
         return limits.limit(self._modes, self.risk)
 
     @property

@@ -1,4 +1,4 @@
-"""Where descent ends, and how that differs from the minimum-norm solution."""
+"""The limit of descent, and its difference from the minimum-norm solution."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -94,7 +94,7 @@ class LimitComparison:
 
 
 def limit(engine: Trajectory, risk: Callable[[FloatArray], Risk]) -> Limit:
-    """Where a mean iterate ends, and its risk there if the truth is known."""
+    """The limit of a mean iterate, and its risk there if the truth is known."""
     problem, forever = engine.problem, np.asarray(np.inf)
     knows_truth = problem.beta_star is not None and problem.noise is not None
     number: Any = float if problem.outputs is None else np.asarray
