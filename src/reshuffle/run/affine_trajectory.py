@@ -198,7 +198,7 @@ class AffineTrajectory(Trajectory):
 
     @cached_property
     def courses_of_errors(self) -> list[Course]:
-        """The mean states of the errors, on which a penalty acts as a force; of several outputs there is no one truth."""
+        """The mean states of the errors, on which a penalty acts as a force; several outputs have no one truth."""
         if self.problem.outputs is not None:
             return self.courses
         return self._courses(self.inside(self.problem.parameters("the risk")))
