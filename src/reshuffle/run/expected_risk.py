@@ -309,7 +309,7 @@ def _is_at_rest(run: AffineEngine) -> bool:
 
     The error and the residuals of the truth would cancel at every visit, and what expands enlarges the rounding.
     """
-    return not (run.start.any() or run.visited.kept.y.any())
+    return not (run.start.any() or run.visited.compressed.y.any())
 
 
 def _mean_is_exact(run: AffineEngine, epoch: Epoch | None) -> bool:
@@ -326,7 +326,9 @@ def _rows_serve(epoch: Epoch, run: AffineEngine, when: FloatArray) -> bool:
     # Its coordinates lose what slow modes add up to in the long run.
     slow = float(epoch.paces.min(initial=1.0)) < _SLOW * float(epoch.paces.max(initial=1.0))
     return (
-        visited == len(run.problem.kept.X) and epoch.step > 0 and (bool(np.isfinite(when).all()) or not slow)
+        visited == len(run.problem.compressed.X)
+        and epoch.step > 0
+        and (bool(np.isfinite(when).all()) or not slow)
     )
 
 

@@ -127,7 +127,7 @@ class Trajectory(ABC):
         with np.errstate(invalid="ignore"):
             parameters = np.where(outside == 0, 0.0, fades * outside) + lifted_rows(space, inside)
         if grows.any():
-            reach = space.reach(self.directions, self.problem.kept.column_sizes)
+            reach = space.reach(self.directions, self.problem.compressed.column_sizes)
             parameters[grows.astype(np.float64) @ reach.T > 0] = np.inf
         return outputs_last(parameters[back], epochs.shape, self.problem.outputs)
 
@@ -140,7 +140,7 @@ class Trajectory(ABC):
         reduction, space = self.problem.reduction, self.problem.row_space
         columns = parameters[..., np.newaxis] if self.problem.outputs is None else parameters
         # What no row sees may grow as it likes.
-        visible = np.asarray(self.problem.kept.X.any(axis=0))[:, np.newaxis]
+        visible = np.asarray(self.problem.compressed.X.any(axis=0))[:, np.newaxis]
         seen = np.where(visible, columns, 0.0)
         finite = np.asarray(np.isfinite(seen).all(axis=-2))
         columns = np.moveaxis(np.where(finite[..., np.newaxis, :], seen, 0.0), -2, 0)
@@ -379,7 +379,9 @@ class ModesTrajectory(Trajectory):
 
     def _stability(self) -> Stability:
         moving = self.epoch.paces[~self.frozen_modes]
-        return stability(moving, self.epoch.mean.repeats, self.range_assumption.holds, self.problem.kept)
+        return stability(
+            moving, self.epoch.mean.repeats, self.range_assumption.holds, self.problem.compressed
+        )
 
     def best_epoch(self) -> BestEpoch:
         """The epoch with the smallest risk, certified unless an average meets modes that change their sign.

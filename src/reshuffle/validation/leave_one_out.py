@@ -233,7 +233,7 @@ def leave_one_out(
     LeaveOneOut(mean_square=0.299493 (standard error 0.037), exact)
     """
     run.problem.require_rows("leave_one_out")
-    when = run.recipe.clock(epochs)
+    when = run.recipe.epochs(epochs)
     result = RowsLeftOut(run, _arrays.flag("centred", centred)).ask(when, rows)
     return _with_spread(result, run, when) if _arrays.flag("of_run", of_run) else result
 

@@ -184,8 +184,8 @@ class Training:
     def rows(self, members: IntArray) -> tuple[FloatArray, FloatArray]:
         """Rows (m, r) in the coordinates of the state, and what is left of their responses (m, t) at the start."""
         space = self._graded[0]
-        if self.visited_problem is self.problem and space.turn is not None:
-            inside = self.problem.rows_inside(members) @ space.turn
+        if self.visited_problem is self.problem and space.rotation is not None:
+            inside = self.problem.rows_inside(members) @ space.rotation
         else:
             inside = space.coordinates(self.problem.X[members].T).T / space.scale
         responses = beside(self.problem.y[members]) - self.problem.X[members] @ beside(self.start)
