@@ -66,7 +66,7 @@ class Epoch:
 
     @property
     def method(self) -> str:
-        """The way in which the mean over orders was taken: "exact", "series", "cavity" or "sampling"."""
+        """The way in which the mean over orders was taken: "exact", "cavity" or "sampling"."""
         return self.mean.method
 
     @property
@@ -86,9 +86,8 @@ class Epoch:
     def error(self) -> float:
         """The error of the decay rate B step z of each mode beyond rounding, relative to that rate.
 
-        0 for the exact mean. For the series a proven bound, |v'(Z - true Z) v| <= error v'Z v for every v; for
-        the cavity equation an estimate, and for sampling the error of the worst mode, within which are at least 99
-        of 100 seeds.
+        0 for the exact mean; for the cavity equation an estimate, and for sampling the error of the worst mode,
+        within which are at least 99 of 100 seeds.
         """
         return self.mean.error
 

@@ -418,9 +418,12 @@ class AffineTrajectory(Trajectory):
         """True if the mean iterate has a limit from every start, along every order."""
         if not self.recipe.is_constant:
             raise ValueError("stability is that of a constant step, but a step schedule was given.")
-        return (not self._reaches_out or self._outside.settles) and all(
-            course.settles for course in self.chunks(inputs=np.zeros(0))
-        )
+        return self.settles_outside and all(course.settles for course in self.chunks(inputs=np.zeros(0)))
+
+    @property
+    def settles_outside(self) -> bool:
+        """True if the start decays outside the row space, or stays there without a penalty."""
+        return not self._reaches_out or self._outside.settles
 
     @property
     def _reaches_out(self) -> bool:

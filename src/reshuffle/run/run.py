@@ -26,13 +26,13 @@ from reshuffle.recipe.timeline import arranged, rearranged
 from reshuffle.run import covariance, expected_risk, limits, risk_interval, stopping
 from reshuffle.run.affine_trajectory import AffineTrajectory, StagedTrajectory
 from reshuffle.run.covariance import OutputCovariances, ParameterCovariance, new_rows
+from reshuffle.run.critical_steps import contracting_step
 from reshuffle.run.expected_risk import ExpectedRisk
 from reshuffle.run.limits import Limit, LimitComparison
 from reshuffle.run.mean_square import MeanSquareStability, mean_square_stability
 from reshuffle.run.risk import Risk
 from reshuffle.run.risk_interval import RiskInterval
 from reshuffle.run.stability import FrozenSubspace, RangeAssumption, Stability
-from reshuffle.run.step_search import contracting_step
 from reshuffle.run.stopping import BestEpoch
 from reshuffle.run.trajectory import ModesTrajectory, Trajectory
 from reshuffle.schemes import base
@@ -111,7 +111,7 @@ class Run:
 
     @property
     def method(self) -> str:
-        """The way in which the mean over orders is taken: "exact", "series", "cavity" or "sampling"."""
+        """The way in which the mean over orders is taken: "exact", "cavity" or "sampling"."""
         return self._engine.method
 
     @property
@@ -584,10 +584,10 @@ def descend(
     average : EMA or TailAverage, optional
         An average of the iterates, over epochs or visits, that takes the place of the last iterate in all answers.
     method : str
-        How the mean over orders is taken: "exact" (a handful of batches), "series" (with a proven bound), "cavity"
-        (of shuffled samples, with an estimate of its error), "sampling" (of orders, with a standard error), or
-        "auto": exact if that fits the budget, else the first of the others that reaches rtol. `run.method` tells
-        which it was. There is no series with momentum, a penalty, a schedule or a fixed order; how many orders of
+        How the mean over orders is taken: "exact" (a handful of batches), "cavity" (of many batches or shuffled
+        samples, with an estimate of its error), "sampling" (of orders, with a standard error), or "auto": exact if
+        that fits the budget, else the first of the others that reaches rtol. `run.method` tells which it was. With
+        momentum, a penalty or a schedule the cavity equation is for shuffled samples alone; how many orders of
         ShuffleOnce are drawn is up to the scheme.
     rtol : float
         The relative error that the paces of the modes, the shares of them that an epoch takes away, may have in

@@ -174,11 +174,6 @@ def draws_squares(walk: Walk, price: float, accuracy: Accuracy) -> bool:
     )
 
 
-def draws_thresholds(walk: Walk, price: float, budget: float) -> bool:
-    """Whether critical steps are searched with a mean that is not exact, since all orders cost too much."""
-    return walk.scheme.shuffle is Shuffle.EVERY_EPOCH and bool(too_much(price, budget))
-
-
 def _of_rows(task: SecondMomentTask, budget: float) -> tuple[str, float]:
     """What speaks against the recursion through the rows, and what it costs."""
     if not (task.rows_serve and climbs(task.walk.scheme)):
