@@ -10,6 +10,7 @@ import threadpoolctl
 from hypothesis import settings
 
 from reshuffle import _progress
+from reshuffle.free import progress
 
 # The gallery has a test of its own, tests/docs/test_examples.py; to look for doctests would run it once more.
 # The settings of the site are read by Sphinx, which need not be there.
@@ -24,7 +25,7 @@ threadpoolctl.threadpool_limits(int(os.environ.get("OPENBLAS_NUM_THREADS", "1"))
 
 
 # What is printed must not depend on how busy the machine is: lines that tell of progress have tests of their own.
-_progress.PATIENCE = _progress.PATIENCE_OUTSIDE = math.inf
+_progress.PATIENCE = _progress.PATIENCE_OUTSIDE = progress.PATIENCE = math.inf
 
 
 @pytest.hookimpl(wrapper=True)

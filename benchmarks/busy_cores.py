@@ -15,7 +15,7 @@ import reshuffle as rs
 from benchmarks import timing
 from benchmarks.core import table
 from reshuffle import _blas
-from reshuffle.epoch.lattice import SampleLattice
+from reshuffle.epoch.averaging.lattice import SampleLattice
 
 
 @contextmanager

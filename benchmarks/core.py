@@ -10,7 +10,7 @@ from rich.table import Table
 import reshuffle as rs
 from benchmarks import timing
 from benchmarks.peers.plain_loop import plain_loop
-from reshuffle.epoch.lattice import SampleLattice
+from reshuffle.epoch.averaging.lattice import SampleLattice
 
 BATCHES = (1, 2, 4)
 ALPHA = 0.2

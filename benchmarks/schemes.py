@@ -7,7 +7,7 @@ from rich.table import Table
 import reshuffle as rs
 from benchmarks import timing
 from benchmarks.core import table
-from reshuffle.epoch import lattice
+from reshuffle.epoch.averaging import lattice
 
 EPOCHS = np.arange(21)
 ACCURACY = 1e-4

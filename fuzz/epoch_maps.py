@@ -18,24 +18,24 @@ from fuzz.visits import Course, Stage, Visit
 
 
 @dataclass(frozen=True)
-class AffineMap:
+class EpochMap:
     """z -> A z + N y."""
 
     A: Matrix
     N: Matrix
 
-    def then(self, later: "AffineMap") -> "AffineMap":
+    def then(self, later: "EpochMap") -> "EpochMap":
         """The map followed by another."""
-        return AffineMap(later.A * self.A, later.A * self.N + later.N)
+        return EpochMap(later.A * self.A, later.A * self.N + later.N)
 
 
-def mean(maps: list[AffineMap]) -> AffineMap:
+def mean(maps: list[EpochMap]) -> EpochMap:
     """The mean of equally likely maps."""
     A, N = maps[0].A, maps[0].N
     for each in maps[1:]:
         A, N = A + each.A, N + each.N
     share = fmpq(1, len(maps))
-    return AffineMap(A * share, N * share)
+    return EpochMap(A * share, N * share)
 
 
 class EpochMaps:
@@ -44,9 +44,9 @@ class EpochMaps:
     def __init__(self, setting: Setting):
         self.setting = setting
         self.courses: list[Course] = visits.courses(setting.scheme, setting.n)
-        self._stages: dict[tuple[Rational, int, int], list[AffineMap]] = {}
-        self._means: dict[tuple[Rational, int], AffineMap] = {}
-        self._visits: dict[tuple[Rational, Visit], AffineMap] = {}
+        self._stages: dict[tuple[Rational, int, int], list[EpochMap]] = {}
+        self._means: dict[tuple[Rational, int], EpochMap] = {}
+        self._visits: dict[tuple[Rational, Visit], EpochMap] = {}
 
     @property
     def dimension(self) -> int:
@@ -59,7 +59,7 @@ class EpochMaps:
         largest = max(map(abs, self.setting.X.entries()), default=fmpq(0))
         return self.setting.step(0) or 1 / (1 + largest * largest)
 
-    def _visit(self, step: Rational, visit: Visit) -> AffineMap:
+    def _visit(self, step: Rational, visit: Visit) -> EpochMap:
         if (step, visit) in self._visits:
             return self._visits[step, visit]
         setting, (rows, divisor) = self.setting, visit
@@ -77,16 +77,16 @@ class EpochMaps:
             upper = exact.beside(A, identity * (-step / self._unit * setting.momentum))
             lower = exact.beside(curvature * self._unit, identity * setting.momentum)
             A, N = exact.above(upper, lower), exact.above(N, pull * -self._unit)
-        self._visits[step, visit] = AffineMap(A, N)
+        self._visits[step, visit] = EpochMap(A, N)
         return self._visits[step, visit]
 
-    def _walk(self, step: Rational, alternative: list[Visit]) -> AffineMap:
+    def _walk(self, step: Rational, alternative: list[Visit]) -> EpochMap:
         made = self._visit(step, alternative[0])
         for visit in alternative[1:]:
             made = made.then(self._visit(step, visit))
         return made
 
-    def alternatives(self, course: int, epoch: int) -> list[list[AffineMap]]:
+    def alternatives(self, course: int, epoch: int) -> list[list[EpochMap]]:
         """For every stage of an epoch the maps of its alternatives."""
         step = self.setting.step(epoch)
         return [
@@ -94,13 +94,13 @@ class EpochMaps:
             for number, stage in enumerate(self.courses[course])
         ]
 
-    def _alternatives(self, step: Rational, course: int, number: int, stage: Stage) -> list[AffineMap]:
+    def _alternatives(self, step: Rational, course: int, number: int, stage: Stage) -> list[EpochMap]:
         key = (step, course, number)
         if key not in self._stages:
             self._stages[key] = [self._walk(step, alternative) for alternative in stage]
         return self._stages[key]
 
-    def mean_map(self, course: int, epoch: int = 0) -> AffineMap:
+    def mean_map(self, course: int, epoch: int = 0) -> EpochMap:
         """The mean of an epoch along a course."""
         key = (self.setting.step(epoch), course)
         if key not in self._means:

@@ -23,7 +23,7 @@ _QUESTIONS = {
     "Z": 1,
     "simulate": 0.5,
 }
-_EPOCHS: list[float] = [0, 1, 2, 3, 5, 10, 1000, 10**9, 10**15, 2**70, math.inf]
+_EPOCHS: list[float] = [0, 1, 2, 3, 5, 10, 1000, 10**9, 10**15, math.inf]
 _LARGEST_SQUARED = 3
 
 

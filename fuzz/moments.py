@@ -5,7 +5,7 @@ import math
 from flint import arb, arb_mat, fmpq, fmpq_mat
 
 from fuzz import exact
-from fuzz.epoch_maps import AffineMap
+from fuzz.epoch_maps import EpochMap
 from fuzz.exact import Matrix, total
 from fuzz.long_run import LinearMap, no_inputs, powers
 from fuzz.oracle import LATE, Oracle, settled
@@ -86,7 +86,7 @@ def _stepwise(oracle: Oracle, epochs: list[int], columns: tuple[Matrix, Matrix])
     return [found[epoch] for epoch in epochs]
 
 
-def _whole(each: AffineMap) -> arb_mat:
+def _whole(each: EpochMap) -> arb_mat:
     count = each.N.ncols()
     below = exact.beside(exact.zeros(count, each.A.nrows()), exact.identity(count))
     return exact.real(exact.above(exact.beside(each.A, each.N), below))

@@ -36,9 +36,9 @@ def recipe(rng: random.Random, problem: Problem, scheme: Scheme) -> Recipe:
 def _step(rng: random.Random, largest: float) -> float:
     """Relative to 1 / max |x|^2, below which every visit shrinks what it sees."""
     relative = rng.choice(
-        [0.0, 1e-12, 1e-6, 1e-3, 0.1, 0.3, 0.5, 0.7, 1.0, 1.0, 1.5, 2.0, 3.0, 5.0, 50.0, 1e6]
+        [0.0, 1e-10, 1e-6, 1e-3, 0.1, 0.3, 0.5, 0.7, 1.0, 1.0, 1.5, 2.0, 3.0, 5.0, 50.0, 1e6]
         + [rng.uniform(0, 2)] * 6
-        + ([1e200] if rng.random() < 0.2 else [])
+        + ([1e9] if rng.random() < 0.2 else [])
     )
     step = relative / largest
     return step if math.isfinite(step) else 1.0

@@ -7,7 +7,7 @@ values are trusted; nothing is checked twice.
 import math
 import numbers
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NoReturn, TypeAlias, cast
 
 import numpy as np
@@ -22,101 +22,17 @@ IntArray: TypeAlias = NDArray[np.int64]
 BoolArray: TypeAlias = NDArray[np.bool_]
 AnyArray: TypeAlias = NDArray[Any]
 
+MOST_EPOCHS = 1e15
+"""Beyond, whole numbers run out of digits soon; `math.inf` asks for the limit."""
 _UNKNOWN_MEMORY = 1.6e10
-"""Bytes that a machine is taken to have which does not tell."""
+"""Bytes assumed on a machine that does not tell."""
 _SHARE = 0.5
-"""Of the memory, that features may take: what is made of them needs some too."""
+"""Share of the memory that features may take."""
 _MISSING = ("NoneType", "NAType", "NaTType")
-"""Types that stand for a missing value, by name: pandas is not imported to be asked for its own."""
+"""Types of missing values, by name: pandas is not imported to ask for its own."""
 
 
-def without_graph(value: Any) -> Any:
-    """A tensor, known by its methods, as one that numpy can read; anything else as it is."""
-    # torch refuses numpy a tensor that is part of a graph or on another device, and is not imported to be asked.
-    if callable(getattr(value, "detach", None)) and callable(getattr(value, "cpu", None)):
-        return value.detach().cpu()
-    return value
-
-
-def dense(name: str, value: Any) -> Any:
-    """A sparse matrix or array of any format as a dense one, if that fits into memory; anything else as it is.
-
-    >>> dense("X", scipy.sparse.eye_array(2)).tolist()
-    [[1.0, 0.0], [0.0, 1.0]]
-    """
-    if not scipy.sparse.issparse(value):
-        return value
-    given = cast(Any, value)
-    # Whatever it holds becomes float64.
-    needed = 8.0 * float(math.prod(given.shape))
-    if needed > _SHARE * memory():
-        raise BudgetError(
-            f"{name} is stored dense, which takes {needed:.2g} bytes for its shape {given.shape}, but this machine "
-            f"has {memory():.2g}, of which at most half is used; try fewer rows, or fewer columns (select some, or "
-            "project them)."
-        )
-    return given.toarray()
-
-
-def memory() -> float:
-    """The bytes of memory that this machine has."""
-    try:
-        return float(os.sysconf("SC_PAGE_SIZE")) * float(os.sysconf("SC_PHYS_PAGES"))
-    except (AttributeError, OSError, ValueError):
-        return _UNKNOWN_MEMORY
-
-
-def place(name: str, array: AnyArray, wrong: BoolArray) -> str:
-    """Where the first of the wrong entries is, and what it is.
-
-    >>> place("X", np.array([["1", "red"]]), np.array([[False, True]]))
-    "X[0, 1] is 'red'"
-    """
-    where = tuple(int(i) for i in np.argwhere(wrong)[0]) if array.ndim else ()
-    entry = array[where]
-    shown = repr(entry.item() if isinstance(entry, np.generic) else entry)
-    return f"{name}[{', '.join(map(str, where))}] is {shown}" if where else f"it is {shown}"
-
-
-def wrong_entries(array: AnyArray, is_right: Callable[[Any], bool]) -> BoolArray:
-    """Which entries of an array of another kind are no real numbers: all of them, unless told one by one."""
-    if array.dtype.kind == "O":
-        return np.array([not is_right(entry) for entry in array.flat], dtype=bool).reshape(array.shape)
-    if array.dtype.kind == "c" and array.imag.any():
-        return np.asarray(array.imag != 0)
-    if array.dtype.kind in "US":
-        # Numbers beside text have become text too, and are not what is wrong.
-        words = np.array([not _reads_as_number(entry) for entry in array.flat], dtype=bool)
-        return words.reshape(array.shape) if words.any() else np.ones(array.shape, dtype=bool)
-    return np.ones(array.shape, dtype=bool)
-
-
-def _reads_as_number(text: Any) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
-def are_missing(array: AnyArray, wrong: BoolArray) -> bool:
-    """Whether all that is wrong with the entries is that they are missing."""
-    return array.ndim > 0 and all(type(entry).__name__ in _MISSING for entry in array[wrong])
-
-
-def advice_on_entries(array: AnyArray) -> str:
-    """What to do about entries of another kind than numbers."""
-    if array.dtype.kind == "c":
-        return "take their real parts, if the others are zero"
-    if array.dtype.kind in "Mm":
-        return "convert times to numbers, such as days since the first"
-    return "one-hot encode categories, and convert text to numbers, first"
-
-
-_DROP_ROWS = "drop or impute such rows first"
-
-
-def real_array(name: str, value: Any, advice: str = _DROP_ROWS) -> FloatArray:
+def real_array(name: str, value: Any, advice: str = "drop or impute such rows first") -> FloatArray:
     """Return `value` as finite float64, without a copy where it is that already.
 
     Lists, integers, flags, float32, pandas frames, tensors and sparse matrices (made dense) are accepted; text,
@@ -128,8 +44,11 @@ def real_array(name: str, value: Any, advice: str = _DROP_ROWS) -> FloatArray:
     Traceback (most recent call last):
     ...
     ValueError: y must be finite, but y[1] is nan; drop or impute such rows first.
+    >>> real_array("X", scipy.sparse.eye_array(2)).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
     """
-    value = dense(name, value)
+    if scipy.sparse.issparse(value):
+        value = _dense(name, value)
     if np.ma.is_masked(value):
         raise ValueError(f"{name} must have no masked entries; drop or impute them first.")
     array = any_array(name, value)
@@ -140,52 +59,94 @@ def real_array(name: str, value: Any, advice: str = _DROP_ROWS) -> FloatArray:
     with np.errstate(over="ignore"):
         # A long double beyond the range of float64 becomes infinite, and is refused as such below.
         array = array.astype(np.float64, copy=False)
-    _require_finite(name, array, advice)
+    # The extremes show a NaN or an infinity without the mask of n * p bytes that isfinite would make.
+    if array.size and not (math.isfinite(array.min()) and math.isfinite(array.max())):
+        where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
+        index = ", ".join(map(str, where))
+        raise ValueError(f"{name} must be finite, but {name}[{index}] is {array[where]}; {advice}.")
     return array
 
 
 def any_array(name: str, value: Any) -> AnyArray:
     """Return `value` as an array of whatever it holds, a tensor without its gradient."""
+    # torch refuses numpy a tensor that is part of a graph or on another device, and is not imported to be asked.
+    if callable(getattr(value, "detach", None)) and callable(getattr(value, "cpu", None)):
+        value = value.detach().cpu()
     try:
-        return np.asarray(without_graph(value))
+        return np.asarray(value)
     except (RuntimeError, TypeError, ValueError) as error:
         message = f"{name} must be a rectangular array of numbers that numpy can read: {error}"
     raise ValueError(message.rstrip(".") + ".")
 
 
+def memory() -> float:
+    """The bytes of memory that this machine has."""
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE")) * float(os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, OSError, ValueError):
+        return _UNKNOWN_MEMORY
+
+
+def _dense(name: str, value: Any) -> Any:
+    """A sparse matrix or array of any format as a dense one, if that fits into memory as float64."""
+    needed = 8.0 * float(math.prod(value.shape))
+    if needed > _SHARE * memory():
+        raise BudgetError(
+            f"{name} is stored dense, which takes {needed:.2g} bytes for its shape {value.shape}, but this machine "
+            f"has {memory():.2g}, of which at most half is used; try fewer rows, or fewer columns (select some, or "
+            "project them)."
+        )
+    return value.toarray()
+
+
 def _refuse_entries(name: str, value: Any, array: AnyArray) -> NoReturn:
     """Say which entries are no numbers, where the first is, and what to do."""
-    wrong = wrong_entries(array, _is_number_or_flag)
-    first = place(name, array, wrong)
-    if are_missing(array, wrong):
+    wrong = _wrong_entries(array)
+    where = tuple(int(i) for i in np.argwhere(wrong)[0]) if array.ndim else ()
+    entry = array[where]
+    shown = repr(entry.item() if isinstance(entry, np.generic) else entry)
+    first = f"{name}[{', '.join(map(str, where))}] is {shown}" if where else f"it is {shown}"
+    if array.ndim and all(type(entry).__name__ in _MISSING for entry in array[wrong]):
         raise ValueError(
             f"{name} must have no missing values, but {first}; impute them, or drop such rows first."
         )
-    kind, what_to_do = _of_another_kind(value, array), advice_on_entries(array)
-    raise TypeError(f"{name} must hold real numbers, but {kind}: {first}; {what_to_do}.")
+    advice = "one-hot encode categories, and convert text to numbers, first"
+    if array.dtype.kind == "c":
+        advice = "take their real parts, if the others are zero"
+    elif array.dtype.kind in "Mm":
+        advice = "convert times to numbers, such as days since the first"
+    found = f"its dtype is {array.dtype}"
+    # The columns of a table that hold them, if it has any.
+    names, kinds = getattr(value, "columns", None), getattr(value, "dtypes", None)
+    if names is not None and kinds is not None and np.ndim(kinds) == 1 and array.ndim == 2:
+        columns = zip(names, array.T, strict=True)
+        named = [repr(name) for name, entries in columns if not all(map(_is_number_or_flag, entries))]
+        if named:
+            which = f"column {named[0]} does" if len(named) == 1 else f"columns {', '.join(named)} do"
+            found = f"{which} not; drop such columns, or encode them as numbers first"
+    raise TypeError(f"{name} must hold real numbers, but {found}: {first}; {advice}.")
 
 
-def _of_another_kind(value: Any, array: AnyArray) -> str:
-    """What is wrong with the type of the entries: which columns of a table hold them, if it has any."""
-    names = getattr(value, "columns", None)
-    kinds = getattr(value, "dtypes", None)
-    if names is None or kinds is None or np.ndim(kinds) != 1 or array.ndim != 2:
-        return f"its dtype is {array.dtype}"
-    columns = zip(names, array.T, strict=True)
-    wrong = [repr(name) for name, entries in columns if not all(map(_is_number_or_flag, entries))]
-    if not wrong:
-        return f"its dtype is {array.dtype}"
-    named = f"column {wrong[0]} does" if len(wrong) == 1 else f"columns {', '.join(wrong)} do"
-    return f"{named} not; drop such columns, or encode them as numbers first"
+def _wrong_entries(array: AnyArray) -> BoolArray:
+    """Mask of the entries of an array of another kind that are no real numbers; all, unless told one by one."""
+    wrong = np.ones(array.shape, dtype=bool)
+    if array.dtype.kind == "O":
+        wrong = np.array([not _is_number_or_flag(entry) for entry in array.flat], dtype=bool)
+    elif array.dtype.kind == "c" and array.imag.any():
+        wrong = array.imag != 0
+    elif array.dtype.kind in "US":
+        # Numbers beside text have become text too, and are not what is wrong.
+        words = np.array([not _reads_as_number(entry) for entry in array.flat], dtype=bool)
+        wrong = words if words.any() else wrong
+    return wrong.reshape(array.shape)
 
 
-def _require_finite(name: str, array: FloatArray, advice: str) -> None:
-    # The extremes show a NaN or an infinity without the mask of n * p bytes that isfinite would make.
-    if array.size == 0 or (math.isfinite(array.min()) and math.isfinite(array.max())):
-        return
-    where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
-    index = ", ".join(map(str, where))
-    raise ValueError(f"{name} must be finite, but {name}[{index}] is {array[where]}; {advice}.")
+def _reads_as_number(text: Any) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def matrix(name: str, value: Any) -> FloatArray:
@@ -231,9 +192,12 @@ def whole_number(name: str, value: Any, low: int, high: int | None = None, hint:
     ...
     ValueError: batches must be a whole number between 1 and 10, but it is 0.
     """
-    allowed = f"of at least {low}" if high is None else f"between {low} and {high}"
-    number = _whole_number(value)
+    real, number = _real_number(value), None
+    if real is not None and real.is_integer():
+        # To its last digit, where float64 has not as many.
+        number = int(value) if isinstance(value, numbers.Integral) else int(real)
     if number is None or number < low or (high is not None and number > high):
+        allowed = f"of at least {low}" if high is None else f"between {low} and {high}"
         raise ValueError(f"{name} must be a whole number {allowed}, but it is {value!r}. {hint}".rstrip())
     return number
 
@@ -315,28 +279,11 @@ def _is_real(value: Any) -> bool:
 
 
 def _is_number_or_flag(value: Any) -> bool:
-    """Whether an entry of a table counts as a number: a column of True and False does, alone or beside others."""
     return isinstance(value, (bool, np.bool_)) or _real_number(value) is not None
 
 
-def _rounded(number: Any) -> float:
-    """The nearest float64, infinity beyond their range."""
-    try:
-        return float(number)
-    except OverflowError:
-        return math.inf if number > 0 else -math.inf
-
-
-def _whole_number(value: Any) -> int | None:
-    """An int if `value` is a whole number within the range of float64, to its last digit, else None."""
-    number = _real_number(value)
-    if number is None or not number.is_integer():
-        return None
-    return int(value) if isinstance(value, numbers.Integral) else int(number)
-
-
 def epochs(value: Any) -> FloatArray:
-    """Return whole numbers of epochs >= 0 as float64, of any shape; infinity asks for the limit.
+    """Return whole numbers of epochs from 0 to 1e15 as float64, of any shape; infinity asks for the limit.
 
     >>> epochs([0, 10, math.inf])
     array([ 0., 10., inf])
@@ -344,28 +291,37 @@ def epochs(value: Any) -> FloatArray:
     Traceback (most recent call last):
     ...
     ValueError: epochs must be whole numbers >= 0 or math.inf, but one is 2.5.
+    >>> epochs(10**16)
+    Traceback (most recent call last):
+    ...
+    ValueError: epochs must be at most 1e+15, or math.inf, but one is 1e+16; ask for the limit, math.inf.
     """
-    return _clock("epochs", value, whole=True)
+    ticks = times(value, "epochs", "whole numbers")
+    wrong = ticks != np.floor(ticks)
+    if wrong.any():
+        raise ValueError(
+            f"epochs must be whole numbers >= 0 or math.inf, but one is {float(ticks[wrong][0])}."
+        )
+    wrong = np.isfinite(ticks) & (ticks > MOST_EPOCHS)
+    if wrong.any():
+        raise ValueError(
+            f"epochs must be at most {MOST_EPOCHS:g}, or math.inf, but one is {float(ticks[wrong][0]):g}; "
+            "ask for the limit, math.inf."
+        )
+    return ticks
 
 
-def times(value: Any) -> FloatArray:
+def times(value: Any, name: str = "times", kind: str = "numbers") -> FloatArray:
     """Return times >= 0 as float64, of any shape; infinity asks for the limit."""
-    return _clock("times", value, whole=False)
-
-
-def _clock(name: str, value: Any, whole: bool) -> FloatArray:
     array = any_array(name, value)
-    if array.dtype.kind == "O" and all(_is_real(entry) for entry in array.flat):
-        # Whole numbers beyond 2^63, which numpy keeps as objects, and whatever stands beside them.
-        array = np.array([_rounded(entry) for entry in array.flat]).reshape(array.shape)
+    if array.dtype.kind == "O" and all(map(_is_real, array.flat)):
+        # Whole numbers beyond 2^63, and whatever stands beside them.
+        array = np.array([float(max(min(entry, 1e300), -1e300)) for entry in array.flat]).reshape(array.shape)
     if array.dtype.kind not in "iuf":
         raise TypeError(f"{name} must be numbers, but their dtype is {array.dtype}.")
     ticks = array.astype(np.float64)
     wrong = ~(ticks >= 0)
-    if whole:
-        wrong |= ticks != np.floor(ticks)
     if wrong.any():
-        kind = "whole numbers" if whole else "numbers"
         raise ValueError(f"{name} must be {kind} >= 0 or math.inf, but one is {float(ticks[wrong][0])}.")
     return ticks
 
@@ -402,4 +358,61 @@ def semidefinite(name: str, matrix: FloatArray) -> FloatArray:
         raise ValueError(
             f"{name} must be positive semidefinite, but its smallest eigenvalue is {smallest:.6g}."
         ) from None
-    return symmetric * size
+    return cast(FloatArray, symmetric * size)
+
+
+def checked_weights(value: Any, n: int) -> FloatArray:
+    """Return weights (n,), finite and positive.
+
+    >>> checked_weights([1, 0, 2], 3)
+    Traceback (most recent call last):
+    ...
+    ValueError: sample_weight must be positive, but sample_weight[1] is 0.0; drop rows that do not count.
+    """
+    weights = vector("sample_weight", value, n, "one entry per row of X")
+    if weights.min() <= 0:
+        where = int(np.argmax(weights <= 0))
+        what = "drop rows that do not count" if weights[where] == 0 else "weights are precisions"
+        raise ValueError(
+            f"sample_weight must be positive, but sample_weight[{where}] is {weights[where]}; {what}."
+        )
+    return weights
+
+
+def weighted(X: FloatArray, y: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Rows of X (n, p) and y (n,) or (n, t), multiplied by the roots of the weights."""
+    roots = np.sqrt(weights)[:, np.newaxis]
+    return X * roots, y * roots.reshape(-1, *[1] * (y.ndim - 1))
+
+
+def checked_responses(value: Any, n: int) -> FloatArray:
+    """Return y, (n,) or (n, t) with at least one column.
+
+    >>> checked_responses([[1, 2], [3, 4], [5, 6]], 3).shape
+    (3, 2)
+    >>> checked_responses(np.zeros((2, 3)), 3)
+    Traceback (most recent call last):
+    ...
+    ValueError: y must have shape (3,) or (3, outputs), one row per row of X, but its shape is (2, 3).
+    """
+    array = real_array("y", value)
+    if array.ndim != 2:
+        return vector("y", array, n, "one entry per row of X")
+    if len(array) != n or not array.shape[1]:
+        raise ValueError(
+            f"y must have shape ({n},) or ({n}, outputs), one row per row of X, but its shape is {array.shape}."
+        )
+    return array
+
+
+def checked_columns(name: str, value: Any, length: int, outputs: int | None, meaning: str) -> FloatArray:
+    """Return a vector (length,), or a column per output (length, t) if there are several."""
+    if outputs is None:
+        return vector(name, value, length, meaning)
+    array = real_array(name, value)
+    if array.shape != (length, outputs):
+        raise ValueError(
+            f"{name} must have shape ({length}, {outputs}), {meaning} and one column per output, but its shape is "
+            f"{array.shape}."
+        )
+    return array

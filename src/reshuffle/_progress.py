@@ -6,6 +6,7 @@ is done, and not within a single call. Lines go to standard error, as bars do. W
 process that started them does.
 """
 
+import itertools
 import math
 import sys
 import time
@@ -127,6 +128,8 @@ def _with_bar(items: Iterable[Item], loop: Loop) -> Generator[Item, None, None]:
     with ExitStack() as stack:
         bars = stack.enter_context(display()) if joins else None
         task = bars.add_task(loop.description, total=loop.total, visible=False) if bars else None
+        if bars is not None and task is not None:
+            stack.callback(bars.remove_task, task)
         for item in items:
             yield item
             loop.done += 1
@@ -137,8 +140,6 @@ def _with_bar(items: Iterable[Item], loop: Loop) -> Generator[Item, None, None]:
                 task = bars.add_task(loop.description, total=loop.total)
             if bars is not None and task is not None:
                 bars.update(task, completed=loop.done, visible=late)
-        if joins and bars is not None and task is not None:
-            bars.remove_task(task)
 
 
 @contextmanager
@@ -160,19 +161,19 @@ def display() -> Iterator["Progress"]:
 
 
 @contextmanager
-def ticking(total: int, description: str, show: bool | None = None) -> Iterator[Callable[[], None]]:
-    """A bar for work that is done by several threads, each of which calls what this gives after every part.
+def ticking(total: int | None, description: str, show: bool | None = None) -> Iterator[Callable[[], None]]:
+    """A bar for work that calls what this gives after every part, from any thread; `total` as in `track`.
 
     >>> with ticking(2, "working", show=False) as tick:
     ...     tick()
     """
-    parts, lock = track(iter(range(total)), total, description, show), Lock()
+    items = itertools.count() if total is None else range(total)
+    parts, lock = track(items, total, description, show), Lock()
     with closing(parts):
+        next(parts, None)
 
         def tick() -> None:
             with lock:
                 next(parts, None)
 
         yield tick
-        for _ in parts:
-            pass

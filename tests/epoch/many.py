@@ -3,7 +3,7 @@
 import numpy as np
 
 import reshuffle as rs
-from reshuffle.epoch.low_degrees import Whitened
+from reshuffle.epoch.averaging.low_degrees import Whitened
 
 
 def whitened(problem, partition, step):

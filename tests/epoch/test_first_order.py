@@ -6,9 +6,10 @@ import pytest
 import reshuffle as rs
 from reshuffle._linalg import graded_svd
 from reshuffle.epoch import mean_map
-from reshuffle.epoch.cavity import equation, first_order
-from reshuffle.epoch.cavity.between_modes import BetweenModes
-from reshuffle.epoch.cavity.visiting import Visiting
+from reshuffle.epoch.averaging import cavity as whole_equation
+from reshuffle.epoch.averaging import first_order
+from reshuffle.epoch.averaging.cavity import Visiting
+from reshuffle.epoch.averaging.first_order import BetweenModes
 from reshuffle.epoch.nested_levels import refined
 from tests.problems import close
 
@@ -34,7 +35,7 @@ def visited(n, k, steps, strength, last=1.0, seed=0):
 @pytest.mark.parametrize("strength", [0.5, 4.0, 12.0])
 def test_it_is_the_whole_equation_up_to_what_it_says_it_leaves_out(few_modes, strength, last):
     visiting = visited(150, 12, 10, strength, last)
-    found, whole = first_order.solve(visiting, TOLERANCE), equation.solve(visiting, TOLERANCE)
+    found, whole = first_order.solve(visiting, TOLERANCE), whole_equation.solve(visiting, TOLERANCE)
     allowed = found.left_out + 10 * TOLERANCE
     inner = whole.entries.T @ visiting.rows
     inner = (inner + inner.T) / 2
@@ -66,7 +67,7 @@ def test_two_batches_are_exact(few_modes, monkeypatch):
     problem = rs.gaussian(120, 6, noise=0.5, seed=3)
     scheme = rs.SampleReshuffling(batches=2)
     exact = rs.descend(problem, scheme, alpha=1.0, method="exact")
-    monkeypatch.setattr(equation, "solve", None)
+    monkeypatch.setattr(whole_equation, "solve", None)
     cavity = rs.descend(problem, scheme, alpha=1.0, method="cavity")
     for epochs in ([1, 7], np.inf):
         risk, error = cavity.risk(epochs).total, cavity.risk(epochs).error
@@ -84,7 +85,7 @@ def kernel_run(n=110, **asked):
 def test_kernels_take_that_way_and_agree_with_drawn_orders(monkeypatch):
     assert kernel_run().problem.rank >= first_order.FEWEST_MODES
     drawn = kernel_run(method="sampling", rtol=4e-3)
-    monkeypatch.setattr(equation, "solve", None)
+    monkeypatch.setattr(whole_equation, "solve", None)
     run = kernel_run(method="cavity")
     monkeypatch.undo()
     epochs = np.array([1, 10, 300])

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle.epoch import draws, series, symmetric_means
-from reshuffle.epoch.control_variates import LowDegrees
-from reshuffle.epoch.draws import Order, Stack
+from reshuffle.epoch.averaging import base, draws, series
+from reshuffle.epoch.averaging.control_variates import LowDegrees
+from reshuffle.epoch.averaging.draws import Order, Stack
 from tests.epoch.many import descents, pull_of, whitened
 from tests.oracles import brute_force
 from tests.problems import case, close
@@ -58,7 +58,7 @@ def test_the_mean_of_the_control_variate_of_samples_is_known(arguments):
     problem = case(6, 3, 1).problem
     scheme = rs.SampleReshuffling(**arguments, normalize="equal")
     blocks = problem.blocks(scheme.partition(6), scheme.divisors(6))
-    approximation = symmetric_means.task(scheme, 6, blocks, 0.2).approximation
+    approximation = base.task(scheme, 6, blocks, 0.2).approximation
     rows = approximation.whitened()
     template = approximation.draw(rows)(np.random.default_rng(0))
     variate = approximation.control(rows)
@@ -120,7 +120,7 @@ def test_the_control_variate_is_used_where_it_pays():
     """The same draws reach further with it, when the degrees beyond are small."""
     tiny = case(30, 6, 1)
     rows = whitened(tiny.problem, np.split(np.arange(30), 10), 0.005)
-    scheme_draw = symmetric_means._batch_orders(rows)
+    scheme_draw = base._batch_orders(rows)
     errors = []
     for control in (None, LowDegrees(rows, series.batch_coefficients())):
         tally = draws._Tally(rows, control, 10, 1e12)
@@ -133,9 +133,7 @@ def test_the_control_variate_of_samples_pays_where_the_last_batch_is_short():
     problem = rs.gaussian(392, 10, noise=0.5, seed=0)
     scheme = rs.SampleReshuffling(batch_size=10)
     blocks = problem.blocks(scheme.partition(392), scheme.divisors(392))
-    approximation = symmetric_means.task(
-        scheme, 392, blocks, 1.0 / 40 * problem.row_space.scale**2
-    ).approximation
+    approximation = base.task(scheme, 392, blocks, 1.0 / 40 * problem.row_space.scale**2).approximation
     rows = approximation.whitened()
     errors = []
     for control in (None, approximation.control(rows)):

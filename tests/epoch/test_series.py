@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reshuffle as rs
-from reshuffle.epoch import low_degrees, series, symmetric_means
+from reshuffle.epoch.averaging import base, low_degrees, series
 from tests.epoch.many import descents, pull_of, share_of_error, whitened
 from tests.problems import case, close
 
@@ -86,7 +86,7 @@ def test_shuffled_samples_have_no_contracting_propagator():
     scheme = rs.SampleReshuffling(20)
     run = rs.descend(problem, scheme, 3e-3, method="series")
     step = 3e-3 * problem.row_space.scale**2
-    approximation = symmetric_means.task(scheme, 60, run.epoch.blocks, step).approximation
+    approximation = base.task(scheme, 60, run.epoch.blocks, step).approximation
     assert not approximation.contracts
     bound = series.error(approximation.whitened(), approximation.coefficients(), contracts=False)
     assert bound.share <= run.epoch.error <= 1.2 * bound.share

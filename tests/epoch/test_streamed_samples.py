@@ -12,7 +12,7 @@ WHEN = [1, 5, 200]
 @pytest.fixture
 def streaming(monkeypatch):
     monkeypatch.setattr(opening, "IN_MEMORY", 0.0)
-    monkeypatch.setattr("reshuffle.problem.sources.row_source.CHUNK", 1200)
+    monkeypatch.setattr("reshuffle.problem.sources.rows.CHUNK", 1200)
 
 
 def both(folder, n=900, p=4, *, outputs=None, weights=None, rank=None, seed=0):

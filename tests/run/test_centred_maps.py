@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle.epoch.affine.outside import Inputs
 from reshuffle.epoch.moments import drawn as drawn_orders
 from reshuffle.epoch.moments.drawn import MeanSum, settled
+from reshuffle.epoch.visits import Inputs
 from reshuffle.run import centred_moments, expected_risk
 from tests.problems import case
 

@@ -87,8 +87,8 @@ def test_a_linear_form_at_infinity():
 
 def test_amplitudes_beyond_the_range_of_squares_are_harmless_where_nothing_has_happened_yet():
     problem = rs.gaussian(30, 5, noise=3.0, seed=0)
-    run = rs.descend(problem, rs.RandomReshuffling(3), 1e60)
-    np.testing.assert_array_equal(run.risk([0, 1]).total, [run.risk(0).total, np.inf])
+    run = rs.descend(problem, rs.RandomReshuffling(3), 1e10)
+    np.testing.assert_array_equal(run.risk([0, 20]).total, [run.risk(0).total, np.inf])
     assert run.risk(0).total == pytest.approx(1.0)
     assert run.best_epoch().epoch == 0
     far = rs.LeastSquares(np.eye(2), [1e160, 0], beta_star=[1e160, 0], noise=1.0)

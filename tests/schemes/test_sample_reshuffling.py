@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle.epoch.walks import Walk
+from reshuffle.epoch.averaging.lattice import Walk
 from tests.oracles import brute_force, every_order
 from tests.problems import case, close
 

@@ -18,7 +18,7 @@ dd = pytest.importorskip("dask.dataframe")
 @pytest.fixture
 def streaming(monkeypatch):
     monkeypatch.setattr(opening, "IN_MEMORY", 0.0)
-    monkeypatch.setattr("reshuffle.problem.sources.row_source.CHUNK", 300 * P)
+    monkeypatch.setattr("reshuffle.problem.sources.rows.CHUNK", 300 * P)
 
 
 @pytest.fixture(scope="module")

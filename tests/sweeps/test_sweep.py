@@ -194,7 +194,7 @@ def test_data_at_the_ends_of_the_range(X):
 
 
 def test_steps_are_shared_at_all(problem, monkeypatch):
-    from reshuffle.epoch import lattice
+    from reshuffle.epoch.averaging import lattice
 
     made = []
     original = lattice.reshuffled_mean_map

@@ -365,7 +365,7 @@ def drawn_of(lazy, loop, **asked):
 
 @pytest.fixture
 def undecomposed(monkeypatch):
-    monkeypatch.setattr("reshuffle.epoch.choice.means._DECOMPOSITION", 1e12)
+    monkeypatch.setattr("reshuffle.epoch.select._DECOMPOSITION", 1e12)
 
 
 @pytest.mark.slow

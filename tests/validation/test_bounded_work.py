@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle.epoch.cavity.visiting import echo
+from reshuffle.epoch.averaging.cavity import echo
 from reshuffle.errors import AccuracyWarning, BudgetError
 from tests.counted import at_most
 

@@ -5,6 +5,9 @@
 array([0.468 , 0.2833, 0.334 ])
 """
 
+from functools import partial
+
+from reshuffle._progress import ticking
 from reshuffle.asymptotics.curves import (
     CurveComparison,
     LearningCurve,
@@ -43,6 +46,10 @@ from reshuffle.asymptotics.streaming import (
     one_pass,
     replacement_curve,
 )
+from reshuffle.free import progress
+
+# Laws of `free` are parts of the loops here: one display shows both.
+progress.display = partial(ticking, None)
 
 __all__ = [
     "BatchLaw",

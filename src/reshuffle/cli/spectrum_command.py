@@ -1,6 +1,7 @@
 """`reshuffle spectrum`: limiting laws of mini-batch descent, or of any expression of free variables."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
@@ -102,9 +103,11 @@ class Found:
 def _of_expression(text: str, definitions: tuple[str, ...], moments: int, sample: int, seed: int) -> Found:
     import numpy as np
 
-    from reshuffle import free, plotting
+    from reshuffle import _progress, free, plotting
+    from reshuffle.free import progress
     from reshuffle.free.algebra import parser
 
+    progress.display = partial(_progress.ticking, None)
     law = free.spectrum(parser.parse(text, definitions))
     eigenvalues = np.linalg.eigvalsh(law.matrix(sample, seed)) if sample else None
     t, density = plotting.spectrum_points(law)

@@ -6,8 +6,7 @@ import numpy as np
 
 from reshuffle._arrays import FloatArray
 from reshuffle._uncertainty import ERROR_KINDS, ErrorKind
-from reshuffle.epoch.affine.course import Course
-from reshuffle.epoch.affine.stacked_courses import mean_loss
+from reshuffle.epoch.course import Course
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +40,9 @@ class AffineEpoch:
     def matrix(self) -> FloatArray:
         """A (p, p), which the mean error is multiplied by in the first epoch."""
         space = self.courses[0].space
-        loss = self.courses[0].map(0).loss if len(self.courses) == 1 else mean_loss(self.courses)
+        parts = [course.fed(0, np.zeros(1 + len(course.blocks.rows))).loss for course in self.courses]
+        loss = sum(part.reshape(-1, *part.shape[-2:]).sum(axis=0) for part in parts)
+        loss = loss / sum(course.count for course in self.courses)
         inside = (1 - self.fade) * np.eye(space.dimension) - loss
         return self.fade * np.eye(space.p) + space.lift(space.lift(inside).T).T
 

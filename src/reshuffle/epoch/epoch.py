@@ -11,12 +11,12 @@ from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
 from reshuffle._blas import few_threads
 from reshuffle._uncertainty import ERROR_KINDS, ErrorKind
-from reshuffle.epoch import choice, mean_map
+from reshuffle.epoch import mean_map, select
 from reshuffle.epoch.accuracy import Accuracy
-from reshuffle.epoch.choice import Choice
+from reshuffle.epoch.averaging.base import Task, task
 from reshuffle.epoch.mean_map import MeanMap, Modes
-from reshuffle.epoch.symmetric_means import Task, task
-from reshuffle.problem.blocks import Blocks
+from reshuffle.epoch.select import Choice
+from reshuffle.problem.batches import Blocks
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.outputs import of_output
 from reshuffle.schemes.base import Scheme, Shuffle
@@ -61,7 +61,7 @@ class Epoch:
         """Take over the statistics of the batches (blocks), and their mean map if it is known to those who call."""
         self.__dict__["blocks"] = blocks
         if mean is not None:
-            self.__dict__["_averaged"] = mean, choice.mean_choice(self._task, self.accuracy)
+            self.__dict__["_averaged"] = mean, select.mean_choice(self._task, self.accuracy)
 
     @property
     def method(self) -> str:
@@ -78,8 +78,8 @@ class Epoch:
         """How the method was chosen: by costs and bounds, or as it turned out, once the mean is known."""
         known = (self if self.whole is None else self.whole[0]).__dict__.get("_averaged")
         if known is None and self.reads_samples:
-            return choice.choice_of_samples(self.problem)
-        return known[1] if known else choice.mean_choice(self._task, self.accuracy)
+            return select.choice_of_samples(self.problem)
+        return known[1] if known else select.mean_choice(self._task, self.accuracy)
 
     @property
     def error(self) -> float:
@@ -112,7 +112,7 @@ class Epoch:
     @cached_property
     def _read(self) -> tuple[MeanMap, Blocks]:
         """The mean map, and rows that stand for all samples."""
-        return choice.mean_of_samples(self.problem, self.scheme, self._scaled_step, self.accuracy)
+        return select.mean_of_samples(self.problem, self.scheme, self._scaled_step, self.accuracy)
 
     @cached_property
     def mean(self) -> MeanMap:
@@ -124,7 +124,7 @@ class Epoch:
         if self.reads_samples:
             return self._read[0], self.choice
         with few_threads(self._side):
-            return choice.mean_map(self._task, self.accuracy)
+            return select.mean_map(self._task, self.accuracy)
 
     @property
     def _scaled_step(self) -> float:

@@ -29,8 +29,8 @@ from reshuffle._progress import track
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.outputs import beside
 from reshuffle.schemes.base import Scheme
-from reshuffle.validation import centred_rows, contour
-from reshuffle.validation.leave_one_out import weights_of
+from reshuffle.validation import contour
+from reshuffle.validation.leave_one_out import centring_factors, weights_of
 
 _CHUNK = 1 << 20
 """Numbers that are worked on at a time."""
@@ -104,7 +104,7 @@ class Spectrum:
     @cached_property
     def enlarged(self) -> FloatArray:
         """a_i (n,): by how much a row is farther from the mean of the others than from that of all."""
-        return centred_rows.factors(self.problem) if self.centred else np.ones(self.problem.n)
+        return centring_factors(self.problem) if self.centred else np.ones(self.problem.n)
 
     @cached_property
     def kurtosis(self) -> float:

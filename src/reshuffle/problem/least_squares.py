@@ -1,35 +1,36 @@
-"""What is being learned: a least-squares problem, with or without the truth behind it."""
+"""The least-squares problem that is learned, with or without the truth behind it."""
 
 import math
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.sparse.linalg import LinearOperator
 
 from reshuffle import _arrays
-from reshuffle._arrays import BoolArray, FloatArray, IntArray
+from reshuffle._arrays import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    checked_columns,
+    checked_responses,
+    checked_weights,
+    weighted,
+)
 from reshuffle._blas import few_threads
 from reshuffle._linalg import thin_qr
 from reshuffle.errors import MissingTruthError, UnsupportedError
-from reshuffle.problem import blocks, kernel_features, row_space
-from reshuffle.problem.blocks import Blocks, KeptRows
+from reshuffle.problem import batches, kernel, row_space
+from reshuffle.problem.batches import Blocks, KeptRows, RowGroups
 from reshuffle.problem.covariance import Covariance, CovarianceLike, covariance
-from reshuffle.problem.kernel_features import KernelFeatures
-from reshuffle.problem.outputs import (
-    checked_columns,
-    checked_noise,
-    checked_output,
-    checked_responses,
-    of_output,
-)
-from reshuffle.problem.row_groups import RowGroups
+from reshuffle.problem.kernel import KernelFeatures
+from reshuffle.problem.outputs import of_output
 from reshuffle.problem.row_space import Reduction, RowSpace
 from reshuffle.problem.sources.opening import opened
-from reshuffle.problem.sources.stream import Stream
-from reshuffle.problem.weights import checked_weights, weighted
+from reshuffle.problem.sources.rows import Stream
 
 _ALONE = 1e-9
 """What a leverage of one may lack, by rounding."""
@@ -157,7 +158,18 @@ class LeastSquares:
             else checked_columns("beta_star", beta_star, self.p, self.outputs, "one entry per column of X")
         )
         self.covariance = _covariance(covariance, self.p)
-        self.noise = None if noise is None else checked_noise(noise, self.outputs)
+        self.noise = None if noise is None else self._checked_noise(noise)
+
+    def _checked_noise(self, value: Any) -> float | FloatArray:
+        """Return a number >= 0, or one per output (t,)."""
+        if self.outputs is None or np.ndim(_arrays.any_array("noise", value)) == 0:
+            number = _arrays.nonnegative("noise", value)
+            return number if self.outputs is None else np.full(self.outputs, number)
+        array = _arrays.vector("noise", value, self.outputs, "one entry per output")
+        if array.min() < 0:
+            worst = int(array.argmin())
+            raise ValueError(f"noise must be finite numbers >= 0, but noise[{worst}] is {array[worst]}.")
+        return array
 
     @property
     def kept(self) -> KeptRows:
@@ -240,7 +252,7 @@ class LeastSquares:
         (array([1.]), 1.0)
         """
         if isinstance(K, str):
-            K, K_new = kernel_features.named(K, X, X_new, parameters)
+            K, K_new = kernel.named(K, X, X_new, parameters)
         elif X is not None or X_new is not None or parameters:
             raise TypeError(
                 "X, X_new and parameters of a kernel must come with its name, as in from_kernel('rbf', y, X=X, "
@@ -250,7 +262,7 @@ class LeastSquares:
         made = cls(features.rows, y)
         made.reduction = features.reduction(made.y)
         if K_new is not None:
-            made.new_rows = features.of(kernel_features.checked_new(K_new, made.n))
+            made.new_rows = features.of(kernel.checked_new(K_new, made.n))
         return made
 
     def __repr__(self) -> str:
@@ -266,7 +278,11 @@ class LeastSquares:
         >>> LeastSquares([[1.0], [2.0]], [[1.0, 0.0], [2.0, 5.0]]).output(1).y
         array([0., 5.])
         """
-        number = checked_output(number, self.outputs)
+        if self.outputs is None:
+            raise ValueError(
+                "output(number) needs responses y of shape (n, outputs), but y is a vector (n,)."
+            )
+        number = _arrays.whole_number("number", number, 0, self.outputs - 1)
         alone = copy(self)
         alone.__dict__.pop("reduction", None)
         alone._kept, alone.outputs, alone._of = self.kept.of_output(number), None, (self, number)
@@ -300,11 +316,11 @@ class LeastSquares:
         """The per-batch statistics of a partition, gradients divided by its parts' lengths or by divisors."""
         self.kept.require_whole(partition)
         with few_threads(math.sqrt(self.kept.X.size)):
-            return blocks.split(self.kept.X, self.kept.y, self.reduction, partition, divisors)
+            return batches.split(self.kept.X, self.kept.y, self.reduction, partition, divisors)
 
     def rows_inside(self, members: IntArray) -> FloatArray:
         """The rows `members` in the coordinates of the row space, over their scale: x_i'V / scale (m, r)."""
-        return blocks.rows_inside(self.X, self.reduction, members)
+        return batches.rows_inside(self.X, self.reduction, members)
 
     @cached_property
     def leverages(self) -> FloatArray:
@@ -422,3 +438,76 @@ def checked_start(value: ArrayLike | None, problem: LeastSquares) -> FloatArray:
         return np.zeros(problem.p)
     outputs = None if np.ndim(_arrays.any_array("start", value)) == 1 else problem.outputs
     return checked_columns("start", value, problem.p, outputs, "one entry per parameter")
+
+
+_ORDINARY = 1e100
+"""Sizes between this and its inverse need no other unit than one: their squares are numbers, times others too."""
+
+
+@dataclass(frozen=True)
+class Units:
+    """Powers of two: 2^parameters for all that parameters and responses are made of, 2^covariance for Sigma."""
+
+    parameters: int
+    covariance: int
+
+    @property
+    def are_one(self) -> bool:
+        """Whether nothing is measured in another unit."""
+        return self.parameters == 0 and self.covariance == 0
+
+    @property
+    def of_risk(self) -> int:
+        """The power of two that a risk in these units is multiplied by."""
+        return 2 * self.parameters + self.covariance
+
+    def divided(self, problem: LeastSquares, given_responses: bool) -> LeastSquares:
+        """The same problem in these units, of responses and noise only what the expected risk depends on."""
+        beta_star, noise = problem.beta_star, problem.noise
+        kept = problem.kept
+        return LeastSquares.of_kept(
+            replace(kept, y=self.vector(kept.y) if given_responses else np.zeros(len(kept.X))),
+            beta_star=None if beta_star is None else self.vector(beta_star),
+            covariance=_divided(problem.covariance, self.covariance),
+            noise=None if noise is None or given_responses else math.ldexp(noise, -self.parameters),
+        )
+
+    def vector(self, values: FloatArray) -> FloatArray:
+        """Responses or parameters in these units."""
+        return np.ldexp(values, -self.parameters)
+
+
+def units(problem: LeastSquares, start: FloatArray, given_responses: bool) -> Units:
+    """Units that make what enters the expected risk of ordinary size; one where it is."""
+    scale = problem.row_space.scale
+    sizes = [scale * float(np.abs(start).max())]
+    if problem.beta_star is not None:
+        sizes.append(scale * float(np.abs(problem.beta_star).max()))
+    if given_responses:
+        sizes.append(float(np.abs(problem.kept.y).max()))
+    elif problem.noise is not None:
+        sizes.append(float(problem.noise))
+    parameters, covariance = _exponent(max(sizes)), _exponent(_size(problem.covariance))
+    if covariance < 0 and parameters == 0:
+        # What a small Sigma makes of large errors may be a number where their squares are not: they get room.
+        parameters = -covariance // 2
+    return Units(parameters, covariance)
+
+
+def _size(covariance: Covariance) -> float:
+    """The largest entry of Sigma, where it has entries."""
+    value = covariance.value
+    return 1.0 if isinstance(value, LinearOperator) else float(np.abs(value).max())
+
+
+def _divided(covariance: Covariance, exponent: int) -> float | FloatArray | LinearOperator:
+    value = covariance.value
+    return value if isinstance(value, LinearOperator) or not exponent else np.ldexp(value, -exponent)
+
+
+def _exponent(largest: float) -> int:
+    """Of the unit in which a size is ordinary."""
+    if largest == 0 or math.isinf(largest) or 1 / _ORDINARY < largest < _ORDINARY:
+        return 0
+    # Large numbers stay as large as they may: beside the noise an error may be small, and its square a number.
+    return math.frexp(largest / _ORDINARY if largest > 1 else largest)[1]

@@ -13,65 +13,12 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, Self, T
 
 import numpy as np
 
-from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
 from reshuffle._linalg import norms
 from reshuffle.problem.row_space import RowSpace
 
 if TYPE_CHECKING:
     from reshuffle.problem.least_squares import LeastSquares
-
-
-def checked_responses(value: Any, n: int) -> FloatArray:
-    """Return y, (n,) or (n, t) with at least one column.
-
-    >>> checked_responses([[1, 2], [3, 4], [5, 6]], 3).shape
-    (3, 2)
-    >>> checked_responses(np.zeros((2, 3)), 3)
-    Traceback (most recent call last):
-    ...
-    ValueError: y must have shape (3,) or (3, outputs), one row per row of X, but its shape is (2, 3).
-    """
-    array = _arrays.real_array("y", value)
-    if array.ndim != 2:
-        return _arrays.vector("y", array, n, "one entry per row of X")
-    if len(array) != n or not array.shape[1]:
-        raise ValueError(
-            f"y must have shape ({n},) or ({n}, outputs), one row per row of X, but its shape is {array.shape}."
-        )
-    return array
-
-
-def checked_columns(name: str, value: Any, length: int, outputs: int | None, meaning: str) -> FloatArray:
-    """Return a vector (length,), or a column per output (length, t) if there are several."""
-    if outputs is None:
-        return _arrays.vector(name, value, length, meaning)
-    array = _arrays.real_array(name, value)
-    if array.shape != (length, outputs):
-        raise ValueError(
-            f"{name} must have shape ({length}, {outputs}), {meaning} and one column per output, but its shape is "
-            f"{array.shape}."
-        )
-    return array
-
-
-def checked_noise(value: Any, outputs: int | None) -> float | FloatArray:
-    """Return a number >= 0, or one per output (t,)."""
-    if outputs is None or np.ndim(_arrays.any_array("noise", value)) == 0:
-        number = _arrays.nonnegative("noise", value)
-        return number if outputs is None else np.full(outputs, number)
-    array = _arrays.vector("noise", value, outputs, "one entry per output")
-    if array.min() < 0:
-        worst = int(array.argmin())
-        raise ValueError(f"noise must be finite numbers >= 0, but noise[{worst}] is {array[worst]}.")
-    return array
-
-
-def checked_output(value: Any, outputs: int | None) -> int:
-    """Return the number of an output; there must be several."""
-    if outputs is None:
-        raise ValueError("output(number) needs responses y of shape (n, outputs), but y is a vector (n,).")
-    return _arrays.whole_number("number", value, 0, outputs - 1)
 
 
 def of_output(values: FloatArray, output: int) -> FloatArray:

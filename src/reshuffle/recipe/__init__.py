@@ -3,7 +3,7 @@
 from reshuffle.recipe import schedules
 from reshuffle.recipe.averages import EMA, Average, TailAverage
 from reshuffle.recipe.recipe import Hyperparameters, Recipe
-from reshuffle.recipe.step_schedule import PerVisit, StepLike, StepSchedule
+from reshuffle.recipe.schedules import PerVisit, StepLike, StepSchedule
 
 __all__ = [
     "EMA",

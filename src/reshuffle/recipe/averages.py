@@ -7,7 +7,7 @@ from typing import Any
 
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
-from reshuffle.recipe.step_schedule import COUNTED
+from reshuffle.recipe.schedules import COUNTED
 
 
 class Average(ABC):

@@ -11,10 +11,13 @@ from reshuffle._arrays import FloatArray
 from reshuffle.problem.row_space import RowSpace
 from reshuffle.recipe import averages
 from reshuffle.recipe.averages import Average
-from reshuffle.recipe.step_schedule import StepLike, Steps, StepSchedule, checked_steps
+from reshuffle.recipe.schedules import PerVisit, StepLike, Steps, StepSchedule, checked_steps
 
 Schedule: TypeAlias = float | Steps
 """A number, a tuple with one number per epoch, a function of the epochs done before, or a `StepSchedule`."""
+
+_SCALED_STEPS = (1e-12, 1e12)
+"""Steps times the square of the largest feature: below nothing moves in 1e12 visits, beyond one visit is noise."""
 
 
 @dataclass(frozen=True)
@@ -153,6 +156,21 @@ class Recipe:
         if callable(self.schedule):
             return _arrays.nonnegative(f"step({count})", self.schedule(count))
         return self.schedule[count] if isinstance(self.schedule, tuple) else self.schedule
+
+    def require_ordinary(self, scale: float) -> None:
+        """Refuse steps that are hopelessly small or large for features whose largest entry is about `scale`.
+
+        Zero is allowed, and functions are trusted.
+        """
+        known = self.schedule.steps if isinstance(self.schedule, PerVisit) else self.schedule
+        name = "step" if self.divisor == 1 else "alpha"
+        low, high = (limit / scale / scale * self.divisor for limit in _SCALED_STEPS)
+        for step in (known,) if isinstance(known, float) else known if isinstance(known, tuple) else ():
+            if step and not low <= step <= high:
+                raise ValueError(
+                    f"{name} must be 0, or between {low:.3g} and {high:.3g} for features whose largest entry is "
+                    f"about {scale:.3g}, but it is {step:.6g}; try less than rs.critical_step(problem, scheme)."
+                )
 
     def clock(self, epochs: Any) -> FloatArray:
         """Return the epochs asked for, if the schedule knows them and there is an average by then."""

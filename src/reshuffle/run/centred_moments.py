@@ -6,13 +6,12 @@ from reshuffle._arrays import FloatArray
 from reshuffle._blas import few_threads
 from reshuffle._uncertainty import further_rounds
 from reshuffle.epoch.accuracy import A_SECOND, AT_ONCE, require_affordable
-from reshuffle.epoch.affine.affine_map import AffineMap
-from reshuffle.epoch.affine.outside import Inputs
-from reshuffle.epoch.affine.sampled_course import SampledCourse
-from reshuffle.epoch.affine.visits import Visits
+from reshuffle.epoch.averaging.sampling import SampledCourse
 from reshuffle.epoch.epoch import Epoch
+from reshuffle.epoch.epoch_map import EpochMap
 from reshuffle.epoch.moments import drawn as drawn_orders
 from reshuffle.epoch.moments.drawn import FEWEST_PAIRS, CentredDraws, Radius, Spread
+from reshuffle.epoch.visits import Inputs, Visits
 from reshuffle.run.engines.affine_engine import AffineEngine
 from reshuffle.run.engines.modes_engine import ModesEngine
 
@@ -84,7 +83,7 @@ def draws(run: AffineEngine, modes: ModesEngine | None, inputs: Inputs) -> Centr
     return CentredDraws(course, mean_of(modes.epoch, run, course.visits(0)), inputs, True, run.accuracy.seed)
 
 
-def mean_of(epoch: Epoch, run: AffineEngine, visits: Visits) -> AffineMap:
+def mean_of(epoch: Epoch, run: AffineEngine, visits: Visits) -> EpochMap:
     """The mean map of a symmetric epoch in the graded coordinates of a run over the same rows and its visits."""
     mean, turn = epoch.mean, run.space.turn
     assert turn is not None
@@ -94,7 +93,7 @@ def mean_of(epoch: Epoch, run: AffineEngine, visits: Visits) -> AffineMap:
     kernel, pull = steps * (factor.T @ mean.weigh(factor)), steps * mean.pulled(factor)
     force = np.zeros(run.dimension)
     entries = np.column_stack([force, pull])
-    return AffineMap(
+    return EpochMap(
         visits.left, visits.right, (kernel + kernel.T) / 2, entries, *visits.sizes_of(steps, force)
     )
 

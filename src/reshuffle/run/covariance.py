@@ -10,10 +10,10 @@ from reshuffle import _arrays
 from reshuffle._arrays import BoolArray, FloatArray, IntArray
 from reshuffle._linalg import norms
 from reshuffle._uncertainty import ErrorKind, quantile, significant
-from reshuffle.epoch.affine.averaged_course import AveragedCourse
-from reshuffle.epoch.affine.outside import Inputs
+from reshuffle.epoch.course import AveragedCourse
 from reshuffle.epoch.moments import averaged_spread
 from reshuffle.epoch.moments.centred import covariances
+from reshuffle.epoch.visits import Inputs
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.outputs import stacked
 from reshuffle.problem.row_space import RowSpace

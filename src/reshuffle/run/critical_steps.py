@@ -8,10 +8,11 @@ from numpy.typing import ArrayLike
 
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
-from reshuffle.epoch import choice
+from reshuffle.epoch import select
 from reshuffle.epoch.accuracy import Accuracy, require_affordable
+from reshuffle.epoch.averaging.lattice import MOST_BATCHES, require_few
+from reshuffle.epoch.choice import second_moments
 from reshuffle.epoch.moments.congruence import epoch_flops
-from reshuffle.epoch.walks import MOST_BATCHES, require_few
 from reshuffle.problem import checked_problem
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.recipe import recipe
@@ -93,7 +94,7 @@ def critical_step(
     if certified and not mean_square:
         return CriticalStep(step_search.certified_step(problem, scheme))
     price = np.inf if symmetric and not certified else _price(at_rest, mean_square)
-    if choice.draws_thresholds(at_rest.walk, price, step_search.BUDGET):
+    if second_moments.draws_thresholds(at_rest.walk, price, step_search.BUDGET):
         if at_rest.space.dimension == 0 and not (made.penalty and problem.p):
             return CriticalStep(np.inf)
         safe = _safe_step(at_rest)
@@ -105,7 +106,7 @@ def critical_step(
         if not mean_square or _agree(at_rest, symmetric):
             return of_mean
         return estimated_steps.mean_square_step(at_rest, symmetric, safe, of_mean)
-    if choice.climbs(scheme.equivalent(problem.n)):
+    if select.climbs(scheme.equivalent(problem.n)):
         require_few(scheme.steps(problem.n))
 
     def run(step: float) -> AffineEngine:
@@ -141,12 +142,12 @@ def _require_affordable(run: AffineEngine, mean_square: bool) -> None:
 
 def _price(run: AffineEngine, mean_square: bool) -> float:
     """Operations of a search over all orders, told from the price of trying one step."""
-    shuffled = choice.draws_thresholds(run.walk, np.inf, 0.0)
-    if shuffled and (not run.walk.exists or (choice.climbs(run.scheme) and run.walk.steps > MOST_BATCHES)):
+    shuffled = second_moments.draws_thresholds(run.walk, np.inf, 0.0)
+    if shuffled and (not run.walk.exists or (select.climbs(run.scheme) and run.walk.steps > MOST_BATCHES)):
         return np.inf
     steps, courses = run.walk.steps, run.courses
     eigenvalues = _EIGENVALUES * float(run.dimension) ** 3
-    walk = choice.walk_flops(courses[0].walk, run.blocks, run.dimension)
+    walk = select.walk_flops(courses[0].walk, run.blocks, run.dimension)
     tried = len(courses) * (walk + eigenvalues)
     if mean_square and _spreads(run):
         tried += _ROUNDS_OF_A_TRY * (epoch_flops(courses[0]) + eigenvalues)

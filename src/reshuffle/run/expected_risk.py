@@ -8,17 +8,19 @@ import numpy as np
 from reshuffle import _uncertainty
 from reshuffle._arrays import FloatArray, IntArray
 from reshuffle._uncertainty import ErrorKind, error_of_mean, significant, with_error
-from reshuffle.epoch import choice
+from reshuffle.epoch import select
 from reshuffle.epoch.accuracy import A_SECOND, CALL, duration, warn_of_no_answer
-from reshuffle.epoch.affine.averaged_course import AveragedCourse
-from reshuffle.epoch.affine.outside import Inputs
-from reshuffle.epoch.choice import Choice, SecondMomentTask
+from reshuffle.epoch.choice import second_moments
+from reshuffle.epoch.choice.second_moments import SecondMomentTask
+from reshuffle.epoch.course import AveragedCourse
 from reshuffle.epoch.epoch import Epoch
 from reshuffle.epoch.moments import averaged_spread, snapshots
 from reshuffle.epoch.moments.averaged_spread import Spread
 from reshuffle.epoch.moments.reshuffled import ReshuffledMoment
 from reshuffle.epoch.moments.snapshots import Readout, Snapshot
 from reshuffle.epoch.moments.two_batches import TwoBatchMoment
+from reshuffle.epoch.select import Choice
+from reshuffle.epoch.visits import Inputs
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.run import centred_moments
 from reshuffle.run.engines.affine_engine import AffineEngine
@@ -266,12 +268,12 @@ def way(
     `squares` says whether the map of an epoch may be squared where the state is small.
     """
     if run.scheme.has_stages:
-        return choice.through_stages(
+        return second_moments.through_stages(
             [way(stage, None, local, given_responses, squares) for stage, local in run.parts(when)]
         )
     epoch = None if modes is None else modes.epoch
     exact = _mean_is_exact(run, epoch)
-    plain = epoch is not None and choice.climbs(epoch.scheme)
+    plain = epoch is not None and select.climbs(epoch.scheme)
     # Their shapes are the same, and these are there already.
     blocks = epoch.blocks if epoch is not None and plain else run.blocks
     dimension = run.problem.rank if plain else run.dimension
@@ -299,7 +301,7 @@ def way(
         is_plain=last and epoch is not None and epoch.error_kind == "exact",
         moves_alike=last and run.recipe.is_constant and run.recipe.at(0).step > 0 and moves,
     )
-    return choice.second_moment_choice(task, run.accuracy)
+    return second_moments.second_moment_choice(task, run.accuracy)
 
 
 def _is_at_rest(run: AffineEngine) -> bool:

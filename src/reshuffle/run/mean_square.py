@@ -6,9 +6,10 @@ import numpy as np
 
 from reshuffle._arrays import FloatArray
 from reshuffle._uncertainty import ErrorKind
-from reshuffle.epoch import choice
+from reshuffle.epoch import select
 from reshuffle.epoch.accuracy import A_SECOND, duration, require_affordable
-from reshuffle.epoch.affine.course import Course
+from reshuffle.epoch.choice import second_moments
+from reshuffle.epoch.course import Course
 from reshuffle.epoch.moments import two_batches
 from reshuffle.epoch.moments.congruence import (
     FEWEST_ROUNDS,
@@ -76,10 +77,10 @@ def mean_square_stability(run: AffineEngine, modes: ModesEngine | None = None) -
     `modes` is the same run in the modes of its mean map, if that is symmetric: it knows more of the mean than draws
     of its own would.
     """
-    halves = modes is not None and choice.halves_samples(run.walk) and not run.walk.exists
+    halves = modes is not None and second_moments.halves_samples(run.walk) and not run.walk.exists
     if modes is not None and halves and modes.error_kind == "exact" and modes.converges:
         return _of_two_batches(run, modes)
-    if choice.draws_squares(run.walk, _exact_price(run), run.accuracy):
+    if second_moments.draws_squares(run.walk, _exact_price(run), run.accuracy):
         return _from_draws(run, modes)
     run = _with_all_orders(run)
     (course, *others) = run.courses
@@ -114,7 +115,7 @@ def _exact_price(run: AffineEngine) -> float:
         return np.inf
     course = Course(run.scheme, run.problem.n, run.blocks, run.space, run.recipe)
     rounds = 1.0 if is_written_out(course) else 2.0 * FEWEST_ROUNDS
-    return choice.walk_flops(run.walk, run.blocks, run.dimension) + rounds * epoch_flops(course)
+    return select.walk_flops(run.walk, run.blocks, run.dimension) + rounds * epoch_flops(course)
 
 
 def _of_two_batches(run: AffineEngine, modes: ModesEngine) -> MeanSquareStability:
@@ -145,7 +146,7 @@ def _with_all_orders(run: AffineEngine) -> AffineEngine:
     """The same run with the mean over all orders, where the budget allows for it."""
     if run.error_kind == "exact" or not run.walk.exists:
         return run
-    if choice.walk_flops(run.walk, run.blocks, run.dimension) > run.accuracy.budget:
+    if select.walk_flops(run.walk, run.blocks, run.dimension) > run.accuracy.budget:
         raise BudgetError(
             f"the mean square over the orders of {run.walk.steps} batches takes 2^batches averages, and "
             f"more than the budget of {run.accuracy.budget:.1g} operations; try fewer batches, more budget, "

@@ -6,9 +6,9 @@ import numpy as np
 import scipy.linalg
 
 from reshuffle._arrays import FloatArray
-from reshuffle.epoch.choice import climbs
+from reshuffle.epoch.averaging.base import repeated_step
 from reshuffle.epoch.epoch import Epoch
-from reshuffle.epoch.symmetric_means import repeated_step
+from reshuffle.epoch.select import climbs
 from reshuffle.run.risk import Risk
 
 

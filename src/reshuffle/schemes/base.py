@@ -13,9 +13,8 @@ from numpy.typing import ArrayLike
 
 from reshuffle._arrays import FloatArray, IntArray
 from reshuffle.errors import UnsupportedError
-from reshuffle.problem.blocks import KeptRows
+from reshuffle.problem.batches import KeptRows, RowGroups
 from reshuffle.problem.least_squares import LeastSquares
-from reshuffle.problem.row_groups import RowGroups
 from reshuffle.schemes.partition import Batches, KeptBatches, Partition
 
 

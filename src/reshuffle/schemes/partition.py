@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray, IntArray
 from reshuffle.errors import UnsupportedError
-from reshuffle.problem.blocks import KeptRows
-from reshuffle.problem.row_groups import RowGroups
+from reshuffle.problem.batches import KeptRows, RowGroups
 
 Batches: TypeAlias = int | Iterable[ArrayLike] | None
 """B, or the rows of each batch."""

@@ -12,8 +12,7 @@ import numpy as np
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray, IntArray
 from reshuffle.errors import UnsupportedError
-from reshuffle.problem.blocks import KeptRows
-from reshuffle.problem.row_groups import RowGroups
+from reshuffle.problem.batches import KeptRows, RowGroups
 from reshuffle.schemes.base import Scheme, Shuffle, Unit, Visit
 
 StageLike: TypeAlias = tuple[float | None, Scheme]

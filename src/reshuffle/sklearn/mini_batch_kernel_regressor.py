@@ -10,7 +10,7 @@ from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.utils.validation import check_is_fitted
 
 from reshuffle._arrays import FloatArray
-from reshuffle.problem.kernel_features import KernelFeatures
+from reshuffle.problem.kernel import KernelFeatures
 from reshuffle.run import Run
 from reshuffle.sklearn.estimator_data import checked_data, checked_rows
 from reshuffle.sklearn.mini_batch_regressor import MiniBatchRegressor

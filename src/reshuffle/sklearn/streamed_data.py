@@ -10,8 +10,7 @@ from reshuffle._arrays import FloatArray
 from reshuffle.errors import UnsupportedError
 from reshuffle.problem import LeastSquares
 from reshuffle.problem.sources.opening import opened, opened_rows
-from reshuffle.problem.sources.row_source import RowSource, as_numbers
-from reshuffle.problem.sources.stream import Preparation, Stream
+from reshuffle.problem.sources.rows import Preparation, RowSource, Stream, as_numbers
 from reshuffle.sklearn.estimator_data import Centred, is_constant_column
 
 

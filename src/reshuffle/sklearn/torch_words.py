@@ -9,7 +9,7 @@ import numpy as np
 
 from reshuffle import _arrays
 from reshuffle.recipe import Average, StepLike, recipe
-from reshuffle.recipe.step_schedule import checked_steps
+from reshuffle.recipe.schedules import checked_steps
 from reshuffle.schemes import (
     Cyclic,
     FullBatch,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from reshuffle._arrays import FloatArray
-from reshuffle.epoch.shared_steps import StepWindow
+from reshuffle.epoch.step_interpolation import StepWindow
 from reshuffle.planning.answers import heard
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.run.run import Run

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from reshuffle._arrays import FloatArray
-from reshuffle.epoch import shared_steps
-from reshuffle.epoch.shared_steps import Interval
+from reshuffle.epoch import step_interpolation
+from reshuffle.epoch.step_interpolation import Interval
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.sweeps.asked import QUESTIONS
 from reshuffle.sweeps.executors import Executor
@@ -81,8 +81,8 @@ class Work:
         point = self._jobs[found.numbers[0]].point
         blocks = executor.share(found.blocks)
         tasks = [(handles[point.problem], point.scheme, blocks, float(node)) for node in found.interval.nodes]
-        nodes = executor.hold(shared_steps.node_mean, tasks)
-        return executor.hold(shared_steps.window, [(blocks, found.interval, nodes)])[0]
+        nodes = executor.hold(step_interpolation.node_mean, tasks)
+        return executor.hold(step_interpolation.window, [(blocks, found.interval, nodes)])[0]
 
     def _families(self) -> list[list[int]]:
         """The numbers of jobs that differ in nothing but the step, and ask for what is known from the mean map."""

@@ -19,7 +19,7 @@ from reshuffle._arrays import FloatArray, IntArray
 from reshuffle._blas import each
 from reshuffle._progress import track
 from reshuffle._uncertainty import ErrorKind
-from reshuffle.epoch.choice import Choice
+from reshuffle.epoch.select import Choice
 from reshuffle.recipe import Recipe
 from reshuffle.schemes import Scheme
 from reshuffle.schemes.base import Visit

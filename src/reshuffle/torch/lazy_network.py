@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
 from reshuffle.epoch.accuracy import Accuracy
-from reshuffle.epoch.choice import decomposition_choice
-from reshuffle.problem.kernel_features import KernelFeatures
+from reshuffle.epoch.select import decomposition_choice
+from reshuffle.problem.kernel import KernelFeatures
 from reshuffle.run import Run, critical_step
 from reshuffle.torch.drawn_runs import DrawnRuns
 from reshuffle.torch.every_sample import collected, learned_numbers

@@ -8,7 +8,7 @@ from typing import Any
 from reshuffle import _arrays
 from reshuffle.errors import UnsupportedError
 from reshuffle.recipe import schedules
-from reshuffle.recipe.step_schedule import COUNTED, StepSchedule
+from reshuffle.recipe.schedules import COUNTED, StepSchedule
 from reshuffle.torch.torch_models import kind, torch_itself
 
 _KNOWN: Mapping[str, Callable[[Any, float, float, str], StepSchedule]] = {

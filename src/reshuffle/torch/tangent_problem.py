@@ -8,7 +8,7 @@ import numpy as np
 from reshuffle._arrays import FloatArray
 from reshuffle._progress import track
 from reshuffle.problem import LeastSquares
-from reshuffle.problem.kernel_features import KernelFeatures
+from reshuffle.problem.kernel import KernelFeatures
 from reshuffle.torch.layer_signals import layer_signals
 from reshuffle.torch.tangents import Tangents
 

@@ -18,10 +18,9 @@ import scipy.linalg
 
 from reshuffle._arrays import FloatArray, IntArray
 from reshuffle._linalg import root_mean_square
-from reshuffle.epoch.cavity import equation, neglected
-from reshuffle.epoch.cavity.equation import Solution
-from reshuffle.epoch.cavity.visiting import Visiting, are_alike
-from reshuffle.epoch.low_degrees import Whitened
+from reshuffle.epoch.averaging import cavity, cavity_maps
+from reshuffle.epoch.averaging.cavity import Solution, Visiting, are_alike
+from reshuffle.epoch.averaging.low_degrees import Whitened
 from reshuffle.validation.descent import Descent
 from reshuffle.validation.leave_one_out_formula import LeftOutRows, standing_still
 from reshuffle.validation.looks import Looks, Residuals, chunked, no_one, weighted
@@ -112,7 +111,7 @@ class CavityRows:
 def shuffled_samples(descent: Descent) -> CavityRows | None:
     """The rows of a descent that shuffles samples; None where the cavity equation has no solution."""
     sampled = _sampled(descent)
-    found = equation.solve(sampled.visiting, _TOLERANCE)
+    found = cavity.solve(sampled.visiting, _TOLERANCE)
     if found is None:
         return None
     learning = _Learning(sampled, found)
@@ -123,7 +122,7 @@ def shuffled_samples(descent: Descent) -> CavityRows | None:
     pull += np.column_stack([found.pushed(force) for force in (sampled.force / roots[:, np.newaxis]).T])
     steps = sampled.visiting.steps
     shared = sampled.visiting.weight * found.nodes.convolution_at(steps)
-    off = neglected.neglected(sampled.visiting, found.entries, _TOLERANCE)
+    off = cavity_maps.neglected(sampled.visiting, found.entries, _TOLERANCE)
     signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(descent.problem.n, 1))
 
     def put_off(
@@ -153,7 +152,7 @@ def shuffled_samples(descent: Descent) -> CavityRows | None:
             unit=float(np.sqrt(descent.problem.n)),
         )  # fmt: skip
 
-    of_mean = root_mean_square(neglected.shares(sampled.visiting.rows, found.entries, off))
+    of_mean = root_mean_square(cavity_maps.shares(sampled.visiting.rows, found.entries, off))
     between, responses = _between_before_and_after(descent)
     overshoots = bool(responses.max(initial=0.0) > _OVERSHOOTS)
     return CavityRows(put_off(), between, of_mean, overshoots, put_off)

@@ -1,4 +1,4 @@
-"""The test error by folds, each predicted by the run on all other rows."""
+"""Cross-validation: every fold is predicted by the run on all other rows."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
@@ -10,10 +10,14 @@ from numpy.typing import ArrayLike
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray, IntArray
 from reshuffle._progress import track
-from reshuffle.validation import leave_one_out
-from reshuffle.validation.leave_one_out import LeftOutAnswer
-from reshuffle.validation.leaving_out import InexactRuns, missed
-from reshuffle.validation.questions import Learner
+from reshuffle.validation.leave_one_out import (
+    InexactRuns,
+    LeftOutResult,
+    ValidatedRun,
+    residuals_of,
+    summed_up,
+    weights_of,
+)
 
 
 class Splitter(Protocol):
@@ -27,7 +31,7 @@ Folds: TypeAlias = int | Splitter | Iterable[tuple[ArrayLike, ArrayLike]]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CrossValidation(LeftOutAnswer):
+class CrossValidation(LeftOutResult):
     """The mean square of the residuals of rows that were predicted by the run on other folds.
 
     Attributes
@@ -55,9 +59,29 @@ class CrossValidation(LeftOutAnswer):
     fold_mean_squares: FloatArray
 
 
-def cross_validated(run: Learner, epochs: FloatArray, folds: Folds) -> CrossValidation:
-    """Predict every fold by the run on the other rows."""
-    problem, when = run.problem, np.unique(epochs.ravel())
+def cross_validate(run: ValidatedRun, epochs: ArrayLike | None = None, folds: Folds = 5) -> CrossValidation:
+    """Test error by folds: each is predicted by the run on all other rows, at all epochs at once.
+
+    Unlike in `leave_one_out` the rows of a fold are taken away: batches are cut anew from the others.
+
+    Parameters
+    ----------
+    epochs : number or array of any shape, optional
+        By default some hundred, evenly spread in their logarithm, until the run has converged; and infinity.
+    folds : int, splitter or list of (train, test)
+        Into how many parts rows are shuffled, with the seed of the run; or an object with a method
+        split(X, y), such as scikit-learn's, or the row numbers of each fold.
+
+    >>> import reshuffle as rs
+    >>> problem = rs.gaussian(100, 20, noise=0.5, seed=1)
+    >>> run = rs.descend(problem, rs.RandomReshuffling(batch_size=25), alpha=1.0)
+    >>> run.cross_validate([1, 10, 100]).mean_square.round(4)
+    array([0.5118, 0.3443, 0.3435])
+    """
+    problem = run.problem
+    problem.require_rows("cross_validate")
+    requested = run.recipe.clock(run.epochs_worth_a_look if epochs is None else epochs)
+    when = np.unique(requested.ravel())
     cuts = _checked(folds, run)
     rows = np.sort(np.concatenate([test for _, test in cuts]))
     places = np.full(problem.n, -1)
@@ -67,22 +91,22 @@ def cross_validated(run: Learner, epochs: FloatArray, folds: Folds) -> CrossVali
 
     def residuals() -> Iterator[tuple[IntArray, FloatArray]]:
         for train, test in track(cuts, len(cuts), "cross-validating"):
-            learner = _learning_from(run, train)
-            inexact.add(learner, problem.X[test])
-            found.append((test, missed(problem, test, learner.iterate(when))))
+            alone = _learning_from(run, train)
+            inexact.add(alone, problem.X[test])
+            found.append((test, residuals_of(problem, test, alone.iterate(when))))
             yield places[test], found[-1][1]
 
-    given = leave_one_out.answer(epochs, problem, rows, when, residuals(), f"{len(cuts)} folds")
-    given = inexact.told(given, float(leave_one_out.weights_of(problem)[rows].sum()))
+    given = summed_up(requested, problem, rows, when, residuals(), f"{len(cuts)} folds")
+    given = inexact.added_to(given, float(weights_of(problem)[rows].sum()))
     values = {field.name: getattr(given, field.name) for field in fields(given)}
     each = [
-        leave_one_out.answer(epochs, problem, test, when, [(np.arange(len(test)), part)], "").mean_square
+        summed_up(requested, problem, test, when, [(np.arange(len(test)), part)], "").mean_square
         for test, part in found
     ]
     return CrossValidation(**values, folds=[test for _, test in cuts], fold_mean_squares=np.array(each))
 
 
-def _learning_from(run: Learner, rows: IntArray) -> Learner:
+def _learning_from(run: ValidatedRun, rows: IntArray) -> ValidatedRun:
     """The run on some of the rows, of which there must be enough for its batches."""
     try:
         return run.on(run.problem.of_rows(rows))
@@ -93,7 +117,7 @@ def _learning_from(run: Learner, rows: IntArray) -> Learner:
         ) from None
 
 
-def _checked(folds: Folds, run: Learner) -> list[tuple[IntArray, IntArray]]:
+def _checked(folds: Folds, run: ValidatedRun) -> list[tuple[IntArray, IntArray]]:
     """The rows to learn from and to predict, fold by fold, where no row is predicted twice."""
     n = run.problem.n
     if isinstance(folds, str):

@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from reshuffle._arrays import BoolArray, FloatArray, IntArray
-from reshuffle.problem.blocks import Blocks
+from reshuffle.problem.batches import Blocks
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.recipe import Hyperparameters
 from reshuffle.schemes.base import Scheme

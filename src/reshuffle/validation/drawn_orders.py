@@ -21,7 +21,7 @@ from reshuffle._arrays import FloatArray, IntArray
 from reshuffle._progress import track
 from reshuffle._uncertainty import MOST_GROUPS, jackknife, quantile
 from reshuffle.epoch.accuracy import A_SECOND, CALL
-from reshuffle.epoch.walks import available_bytes
+from reshuffle.epoch.averaging.lattice import available_bytes
 from reshuffle.schemes.base import permutations
 from reshuffle.validation.descent import Descent
 from reshuffle.validation.left_out_maps import LeftOutMaps

@@ -1,47 +1,120 @@
-"""The test error without the truth: every row is predicted by the run that has never seen it."""
+"""Leave-one-out: every row is predicted by the run in which its gradient is left out, at any epochs.
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+`leave_one_out` is the question and `LeaveOneOut` its result. `RowsLeftOut` takes the first method that answers: a
+formula (`which_formula`), one run per row where runs are exact and affordable, or ten folds.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, fields, replace
+from functools import cached_property, partial
+from typing import Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from reshuffle import _arrays
 from reshuffle._arrays import BoolArray, FloatArray, IntArray
 from reshuffle._blas import few_threads
-from reshuffle._uncertainty import ErrorKind, significant, with_error, with_largest_error
+from reshuffle._progress import track
+from reshuffle._uncertainty import ErrorKind, significant, weakest, with_error, with_largest_error
+from reshuffle.epoch import accuracy
+from reshuffle.epoch.accuracy import CALL, Accuracy, require_affordable
+from reshuffle.epoch.select import Choice
 from reshuffle.errors import BudgetError
 from reshuffle.problem.least_squares import LeastSquares
+from reshuffle.recipe import Recipe
+from reshuffle.schemes.base import Scheme, rows_of
+from reshuffle.validation import which_formula
+from reshuffle.validation.descent import Descent
+from reshuffle.validation.drawn_orders import DrawnOrders
+from reshuffle.validation.leave_one_out_formula import LeftOutRows
+from reshuffle.validation.left_out_maps import LeftOutMaps
 from reshuffle.validation.looks import LeavesOut
 from reshuffle.validation.which_formula import Formula
 
 _KEPT = 1 << 26
 """Residuals that are kept at most."""
-_LOOKED_AT = 128
-"""Rows from which it is told how far a formula may be off: half of them those that are off most."""
+_ROWS_OF_ERROR = 128
+"""Rows from which the error of a formula is told: half of them those with the largest error."""
+_FOLDS = 10
+"""Into which rows are cut where they cannot be left out one by one."""
+_SOME = 10_000
+"""Rows that know the test error to a percent of itself or so."""
+_CALLS = 500
+"""Calls with small matrices that a run takes, whatever its size."""
+_ROUNDING = 1e-9
+"""The mean of a column, relative to its entries, that is no more than rounding."""
+_PER_DECADE = 24
+"""Epochs of a first search in every power of ten: errors are smooth in the logarithm of the epochs."""
+_AT_ONCE = 48
+"""Epochs of a finer search between two of them."""
 
 Residuals = Iterable[tuple[IntArray, FloatArray]]
 """Places among the rows, some at a time, and their residuals (epochs, rows, t)."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class LeftOutAnswer:
-    """The mean square of the residuals of rows that were left out, an estimate of the test error E (y - x'b)^2.
+class Deviation(Protocol):
+    """Spread of single runs around their mean."""
 
-    Attributes
-    ----------
-    epochs : any shape
-    mean_square : epochs.shape, or epochs.shape + (t,) for t outputs
-        The mean over the rows, weighted by their sample weights if there are any.
-    standard_error : of the same shape
-        Of that mean as an estimate of the test error: the rows are a sample.
-    error : of the same shape
-        How far the mean itself may be off because it is not computed exactly; 0 where it is.
-    error_kind : str
-        In which sense: "exact", "bound", "three standard errors" or "estimate".
-    method : str
-        How rows were left out.
-    rows : (m,)
-        Which rows were.
-    """
+    def deviation(self, X_new: FloatArray) -> FloatArray:
+        """Standard deviation of predictions of rows (m, p), epochs.shape + (m,) or (m, t)."""
+
+    def deviation_error(self, X_new: FloatArray) -> FloatArray:
+        """Error of that."""
+
+    @property
+    def error_kind(self) -> ErrorKind:
+        """Kind of that error."""
+
+
+class ValidatedRun(Protocol):
+    """The part of a `Run` that validation uses."""
+
+    problem: LeastSquares
+    scheme: Scheme
+    recipe: Recipe
+    start: FloatArray
+    accuracy: Accuracy
+
+    @property
+    def converges(self) -> bool:
+        """Whether the mean iterate has a limit from every start."""
+
+    @property
+    def error_kind(self) -> ErrorKind:
+        """Kind of the errors of means over orders."""
+
+    @property
+    def mean_choice(self) -> Choice:
+        """Method of the mean over orders, known before that is taken."""
+
+    @property
+    def epochs_worth_a_look(self) -> FloatArray:
+        """Epochs up to convergence, and infinity if there is a limit."""
+
+    def on(self, problem: LeastSquares, *, budget: float | None = None) -> "ValidatedRun":
+        """The same run on other rows."""
+
+    def iterate(self, epochs: FloatArray) -> FloatArray:
+        """Mean iterate, epochs.shape + (p,) or (p, t)."""
+
+    def iterate_error(self, epochs: FloatArray) -> FloatArray:
+        """Its error in Euclidean norm, epochs.shape or (..., t)."""
+
+    def training_loss(self, epochs: FloatArray) -> FloatArray:
+        """|y - X b|^2 / (2n), epochs.shape or (..., t)."""
+
+    def degrees_of_freedom(self, epochs: FloatArray) -> FloatArray:
+        """Sum over the rows of d(x_i'b) / dy_i, epochs.shape."""
+
+    def covariance(self, epochs: FloatArray) -> Deviation:
+        """Spread of single runs around the mean iterate."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LeftOutResult:
+    """Mean square of the residuals of rows that were left out; the attributes are those of `LeaveOneOut`."""
 
     epochs: FloatArray
     mean_square: FloatArray
@@ -73,11 +146,11 @@ class LeftOutAnswer:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LeaveOneOut(LeftOutAnswer):
+class LeaveOneOut(LeftOutResult):
     """Leave-one-out: row i is predicted by the run in which its gradient is left out, all else unchanged.
 
     The divisors of its batch and the steps stay as they are. Under `GroupReshuffling` samples are left out: each
-    row is predicted by the run without its sample. `method` is "exact", "refits" (the same, run by run), "subset
+    row is predicted by the run without its sample. `method` is "exact", "refits" (exact too, run by run), "subset
     sizes" or "cavity" (formulas that neglect little, see `error`), "drawn orders" (the mean over a sample of the
     orders, where the cavity neglects too much), or "10 folds" where there is no other.
 
@@ -85,7 +158,8 @@ class LeaveOneOut(LeftOutAnswer):
     ----------
     epochs : any shape
     mean_square : epochs.shape, or epochs.shape + (t,) for t outputs
-        The mean over the rows, weighted by their sample weights if there are any.
+        The mean over the rows, weighted by their sample weights if there are any: an estimate of the test error
+        E (y - x'b)^2.
     standard_error : of the same shape
         Of that mean as an estimate of the test error: the rows are a sample.
     error : of the same shape
@@ -110,14 +184,213 @@ class LeaveOneOut(LeftOutAnswer):
         return self.problem.rows_alone(besides_mean=self.centred)[self.rows]
 
 
-def answer(
+def leave_one_out(
+    run: ValidatedRun,
+    epochs: ArrayLike,
+    *,
+    rows: ArrayLike | None = None,
+    of_run: bool = False,
+    centred: bool = False,
+) -> LeaveOneOut:
+    """Test error without the truth: every row is predicted by the run in which its gradient is left out.
+
+    All else stays as it is, the divisor of its batch included. Under `GroupReshuffling` samples are left out:
+    each row is predicted by the run without its sample. For the full batch, draws with replacement, some
+    shuffled batches and orders that are kept it is exact, by a contour integral that costs about as much as the
+    modes; for up to 14 to 20 rows that are visited one by one, from all of their orders. For more batches and
+    for shuffled samples there are formulas that neglect little, and drawn orders where that is not little;
+    everything else is run once per row where that is affordable, and in ten folds where not. `method` tells
+    which it was.
+
+    Parameters
+    ----------
+    epochs : number or array of any shape
+    rows : (m,), optional
+        The rows to be left out, all by default. For many rows a sample of some thousand will do.
+    of_run : bool
+        The test error of a single run in place of that of the mean iterate: the spread of predictions over
+        orders, as `covariance` knows it, is added.
+    centred : bool
+        Whether the columns of X and y were centred by their means. Centred rows add up to zero, so that the
+        others know the one that is left out: with this, it is left out of the means too (the means as visits
+        feel them on average, unless `method` is "refits" or folds). It matters where there are about as many
+        columns as rows.
+
+    >>> import reshuffle as rs
+    >>> problem = rs.gaussian(100, 20, noise=0.5, seed=1)
+    >>> run = rs.descend(problem, rs.RandomReshuffling(batches=4), alpha=1.0)
+    >>> run.leave_one_out([1, 10, 100]).mean_square.round(4)
+    array([0.391 , 0.2954, 0.2958])
+    >>> run.leave_one_out(10, of_run=True)
+    LeaveOneOut(mean_square=0.299493 (standard error 0.037), exact)
+    """
+    run.problem.require_rows("leave_one_out")
+    when = run.recipe.clock(epochs)
+    result = RowsLeftOut(run, _arrays.flag("centred", centred)).ask(when, rows)
+    return _with_spread(result, run, when) if _arrays.flag("of_run", of_run) else result
+
+
+def _with_spread(result: LeaveOneOut, run: ValidatedRun, epochs: FloatArray) -> LeaveOneOut:
+    """Test error of a single run: that of the mean, plus the variance over orders of its predictions."""
+    problem, rows = run.problem, result.rows
+    weights = weights_of(problem)[rows]
+    covariance = run.covariance(epochs)
+    deviation = covariance.deviation(problem.X[rows])
+    off = 2 * deviation * covariance.deviation_error(problem.X[rows])
+    spread, error = (
+        np.asarray(part.sum(axis=epochs.ndim) / weights.sum()) for part in (np.square(deviation), off)
+    )
+    with np.errstate(invalid="ignore"):
+        return replace(
+            result,
+            mean_square=result.mean_square + spread,
+            error=result.error + error,
+            error_kind=weakest(result.error_kind, covariance.error_kind if error.any() else "exact"),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class RowsLeftOut:
+    """Rows of a run that are left out one by one.
+
+    Attributes
+    ----------
+    run : ValidatedRun
+    centred : bool
+        Whether rows were centred by their mean, so that a row is left out of that too.
+    """
+
+    run: ValidatedRun
+    centred: bool = False
+
+    def __post_init__(self) -> None:
+        n, size = self.run.problem.n, self.run.scheme.rows_per_unit
+        if n == size:
+            raise ValueError(
+                f"leave_one_out needs at least 2 {'samples' if size > 1 else 'rows'}, but X has 1: without it "
+                "nothing is learned."
+            )
+        if self.centred and not is_centred(self.run.problem):
+            raise ValueError(
+                "centred must be False, since the columns of X and y have means other than zero; subtract these "
+                "(weighted, if there are weights), or leave it out."
+            )
+
+    def ask(self, epochs: FloatArray, rows: ArrayLike | None = None) -> LeaveOneOut:
+        """Leave out some rows, all by default."""
+        chosen = _chosen_rows(rows, self.run.problem.n)
+        result = self._by_formulas(epochs, chosen) or self._by_runs(epochs, chosen)
+        values = {field.name: getattr(result, field.name) for field in fields(result)}
+        return LeaveOneOut(**values, problem=self.run.problem, centred=self.centred)
+
+    @cached_property
+    def _factors(self) -> FloatArray:
+        """Factors (n,) of what leaving out each row changes."""
+        problem = self.run.problem
+        return centring_factors(problem) if self.centred else np.ones(problem.n)
+
+    @cached_property
+    def _formulas(self) -> list[Formula]:
+        """The formulas for leaving out rows, the best first."""
+        run, recipe = self.run, self.run.recipe
+        if not recipe.is_constant or recipe.average or recipe.unpenalized:
+            return []
+        if run.scheme.rows_per_unit > 1:
+            # Formulas leave out single rows, also where batches of whole samples are an equivalent scheme.
+            return []
+        scheme = run.scheme.equivalent(run.problem.n)
+        descent = Descent(run.problem, scheme, recipe.at(0), run.start, self._factors)
+        return which_formula.formulas(descent, run.accuracy)
+
+    def _by_formulas(self, epochs: FloatArray, rows: IntArray) -> LeftOutResult | None:
+        """The result of the first formula that knows its error; of the first that has one, if none does."""
+        first = None
+        for each in self._formulas:
+            given = self._by_formula(epochs, rows, each)
+            if given is not None and (np.isfinite(given.error) | np.isinf(given.mean_square)).all():
+                return given
+            first = first or given
+        return first
+
+    def _by_formula(self, epochs: FloatArray, rows: IntArray, found: Formula) -> LeftOutResult | None:
+        """None where decay rates of left-out runs are beyond all contours."""
+        run = self.run
+        if isinstance(found.rows, LeftOutRows):
+            when = np.unique(epochs[np.isfinite(epochs)])
+            require_affordable(
+                found.rows.operations(len(rows), when), run.accuracy.budget,
+                f"leave_one_out of {len(rows)} rows after {np.unique(epochs).size} different epochs",
+                f"try some of the rows, such as rows=numpy.arange(0, {run.problem.n}, {1 + len(rows) // _SOME}), "
+                "fewer epochs, or a larger budget",
+            )  # fmt: skip
+        # Maps of all rows know where they lead by themselves.
+        knows = isinstance(found.rows, LeftOutMaps | DrawnOrders)
+        converges = bool(np.isinf(epochs).any()) and (knows or run.converges)
+        try:
+            # Beyond the range of numbers there are no rates to be found, which is noticed.
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                return _evaluated(epochs, run.problem, rows, found, converges, self._factors)
+        except (ArithmeticError, np.linalg.LinAlgError):
+            return None
+
+    def _by_runs(self, epochs: FloatArray, rows: IntArray) -> LeftOutResult:
+        """Run by run if that is exact and affordable, otherwise fold by fold."""
+        groups, method = self._groups(rows)
+        when, problem = np.unique(epochs.ravel()), self.run.problem
+        places = np.full(problem.n, -1)
+        places[rows] = np.arange(len(rows))
+        inexact = InexactRuns(when)
+        # All runs together are one question, with one budget and one warning.
+        budget, said = self.run.accuracy.budget / len(groups), []
+
+        def predicted(group: IntArray, requested: IntArray) -> FloatArray:
+            seen = _centred_by_others(problem, group) if self.centred else problem
+            run = self.run.on(seen.without(group), budget=budget)
+            inexact.add(run, seen.X[requested])
+            return residuals_of(seen, requested, run.iterate(when))
+
+        def residuals() -> Iterator[tuple[IntArray, FloatArray]]:
+            for group in track(groups, len(groups), "leaving out rows"):
+                # A fold is left out as a whole, whichever of its rows are requested.
+                requested = group[places[group] >= 0]
+                if len(requested):
+                    try:
+                        found, words = accuracy.warnings_of(partial(predicted, group, requested))
+                    except BudgetError as refusal:
+                        raise BudgetError(
+                            f"leave_one_out takes {len(groups)} runs, which have 1 / {len(groups)} of the budget "
+                            f"each: {refusal}"
+                        ) from None
+                    said.extend(words[:1])
+                    yield places[requested], found
+
+        result = summed_up(epochs, problem, rows, when, residuals(), method)
+        if said:
+            accuracy.warn(f"of {len(groups)} runs that leave out rows, {len(said)} say: {said[0]}")
+        return inexact.added_to(result, float(weights_of(problem)[rows].sum()))
+
+    def _groups(self, rows: IntArray) -> tuple[list[IntArray], str]:
+        """Rows that are left out at a time, those of a sample always together; and the method's name."""
+        run, size = self.run, self.run.scheme.rows_per_unit
+        # Known beforehand: nobody needs the mean over the orders of all rows here.
+        way = run.mean_choice.way
+        each = (0.0 if np.isnan(way.operations) else way.operations) + _CALLS * CALL
+        samples, count = np.unique(rows // size), run.problem.n // size
+        if way.name == "exact" and len(samples) * each <= run.accuracy.budget:
+            return [rows_of(np.array([sample]), size) for sample in samples], "refits"
+        shuffled = np.random.default_rng(run.accuracy.seed).permutation(count)
+        folds = np.array_split(shuffled, min(_FOLDS, count))
+        return [rows_of(fold, size) for fold in folds], f"{len(folds)} folds"
+
+
+def summed_up(
     epochs: FloatArray,
     problem: LeastSquares,
     rows: IntArray,
     when: FloatArray,
     residuals: Residuals,
     method: str,
-) -> LeftOutAnswer:
+) -> LeftOutResult:
     """Sum up the residuals (in units of weighted rows) of some rows at ascending epochs, as they come."""
     outputs = 1 if problem.outputs is None else problem.outputs
     weights = weights_of(problem)[rows]
@@ -126,8 +399,10 @@ def answer(
     sums, exponent = np.zeros((3, len(when), outputs)), None
     for place, found in residuals:
         if exponent is None:
-            # Squares of squares leave the range of numbers long before the test error does.
-            exponent = _exponent(found)
+            # Squares of squares leave the range of numbers long before the test error does: all are divided by the
+            # power of two (epochs, t) next to the largest that is a number.
+            sizes = np.where(np.isfinite(found), np.abs(found), 0.0).max(axis=1, initial=0.0)
+            exponent = np.frexp(sizes)[1].astype(np.int64)
         with np.errstate(over="ignore", invalid="ignore"):
             squares = np.square(np.ldexp(found, -exponent[:, np.newaxis]))
             each = squares, weights[place, np.newaxis] * squares, np.square(squares)
@@ -149,38 +424,27 @@ def answer(
     if kept is not None:
         tail = (len(rows),) if problem.outputs is None else (len(rows), outputs)
         kept = kept[back].reshape(*epochs.shape, *tail)
-    return LeftOutAnswer(epochs, mean, error, np.zeros(shape), "exact", method, rows, kept)
+    return LeftOutResult(epochs, mean, error, np.zeros(shape), "exact", method, rows, kept)
 
 
-def _exponent(residuals: FloatArray) -> IntArray:
-    """The power of two (epochs, t) next to the largest of residuals (epochs, rows, t) that are numbers."""
-    sizes = np.where(np.isfinite(residuals), np.abs(residuals), 0.0)
-    return np.asarray(np.frexp(sizes.max(axis=1, initial=0.0))[1].astype(np.int64))
-
-
-def weights_of(problem: LeastSquares) -> FloatArray:
-    """The sample weights (n,), ones if there are none."""
-    return np.ones(problem.n) if problem.sample_weight is None else problem.sample_weight
-
-
-def by_formula(
+def _evaluated(
     epochs: FloatArray,
     problem: LeastSquares,
     rows: IntArray,
     found: Formula,
     converges: bool,
     factors: FloatArray,
-) -> LeftOutAnswer:
-    """Leave out rows by a formula, and tell how far it may be off; residuals are multiplied by factors (n,)."""
+) -> LeftOutResult:
+    """Leave out rows by a formula, with its error; residuals are multiplied by factors (n,)."""
     when = np.unique(epochs.ravel())
     places = np.full(problem.n, -1)
     places[rows] = np.arange(len(rows))
     with few_threads(np.sqrt(problem.X.size)):
         whole = _residuals(found.rows, rows, when, places, converges, factors)
-        given = answer(epochs, problem, rows, when, whole, found.name)
+        result = summed_up(epochs, problem, rows, when, whole, found.name)
         if found.error is None:
-            return given
-        some, scale = _looked_at(rows, found.sizes, len(when) * found.rows.outputs)
+            return result
+        some, scale = _rows_of_error(rows, found.sizes, len(when) * found.rows.outputs)
         places[some] = np.arange(len(some))
 
         def residuals(leaving: LeavesOut) -> FloatArray:
@@ -192,16 +456,16 @@ def by_formula(
         try:
             off = found.error(residuals, scale / weights_of(problem)[rows].sum())
         except ArithmeticError:
-            # Rows that are off by as much as they may be leave the curve: nothing is known of them.
+            # Rows that are off by as much as they may be leave the contour: nothing is known of them.
             off = np.full((len(when), found.rows.outputs), np.inf)
     back = np.searchsorted(when, epochs.ravel())
-    error = np.where(np.isnan(off), np.inf, off)[back].reshape(given.mean_square.shape)
-    return replace(given, error=error, error_kind=found.error_kind)
+    error = np.where(np.isnan(off), np.inf, off)[back].reshape(result.mean_square.shape)
+    return replace(result, error=error, error_kind=found.error_kind)
 
 
-def _looked_at(rows: IntArray, sizes: FloatArray | None, numbers: int) -> tuple[IntArray, FloatArray]:
+def _rows_of_error(rows: IntArray, sizes: FloatArray | None, numbers: int) -> tuple[IntArray, FloatArray]:
     """Rows from which an error is told, and for how many each stands: the largest for themselves alone."""
-    most = max(1, min(_LOOKED_AT, _KEPT // max(numbers, 1)))
+    most = max(1, min(_ROWS_OF_ERROR, _KEPT // max(numbers, 1)))
     if len(rows) <= most:
         return rows, np.ones(len(rows))
     order = np.arange(len(rows)) if sizes is None else np.argsort(-sizes[rows], kind="stable")
@@ -228,3 +492,139 @@ def _residuals(
     for members, found in leaving.residuals(rows, finite):
         both = np.concatenate([found, ends[:, members]])
         yield places[members], factors[members, np.newaxis] * both
+
+
+class InexactRuns:
+    """Error of a mean square because the runs that predict the rows are not exact.
+
+    Where an iterate is off by at most e in norm, its predictions of rows X are by at most |X| e, so that a sum S of
+    squared residuals is off by at most 2 S^(1/2) A + A^2, where A^2 adds up (|X| e)^2 over the runs.
+    """
+
+    def __init__(self, when: FloatArray):
+        self._when = when
+        self._squares: FloatArray = np.zeros(1)
+        self._kind: ErrorKind = "exact"
+
+    def add(self, run: ValidatedRun, X: FloatArray) -> None:
+        """Add a run, and the rows (m, p) that it predicts."""
+        if run.error_kind != "exact":
+            off = float(np.linalg.norm(X, 2)) * run.iterate_error(self._when)
+            with np.errstate(over="ignore"):
+                self._squares = self._squares + np.square(off)
+            self._kind = weakest(self._kind, run.error_kind)
+
+    def added_to(self, result: LeftOutResult, weight: float) -> LeftOutResult:
+        """The result with its error, for rows of that weight in all."""
+        if self._kind == "exact":
+            return result
+        places = np.searchsorted(self._when, result.epochs.ravel())
+        off = np.sqrt(self._squares[places].reshape(result.mean_square.shape) / weight)
+        with np.errstate(over="ignore", invalid="ignore"):
+            error = 2 * np.sqrt(result.mean_square) * off + np.square(off)
+        return replace(result, error=np.where(np.isfinite(error), error, np.inf), error_kind=self._kind)
+
+
+def _chosen_rows(rows: ArrayLike | None, n: int) -> IntArray:
+    """Check row numbers; all rows by default."""
+    if rows is None:
+        return np.arange(n)
+    chosen = _arrays.any_array("rows", rows)
+    if chosen.ndim != 1 or chosen.dtype.kind not in "iu" or not len(chosen):
+        raise ValueError(
+            f"rows must be a list of at least one row number, such as [0, 1], but it is {rows!r}."
+        )
+    for number in (int(chosen.min()), int(chosen.max())):
+        _arrays.whole_number("rows", number, 0, n - 1)
+    if len(np.unique(chosen)) < len(chosen):
+        raise ValueError("rows must name a row once, but some are there twice.")
+    return chosen.astype(np.int64)
+
+
+def residuals_of(problem: LeastSquares, rows: IntArray, parameters: FloatArray) -> FloatArray:
+    """y_i - x_i'b (epochs, rows, t) of some rows, for parameters (epochs, p) or (epochs, p, t); inf if b is."""
+    features = problem.X[rows]
+    columns = parameters if parameters.ndim == 3 else parameters[..., np.newaxis]
+    responses = problem.y[rows] if problem.y.ndim == 2 else problem.y[rows, np.newaxis]
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = responses - features @ columns
+    return np.where(np.isfinite(found), found, np.inf)
+
+
+def weights_of(problem: LeastSquares) -> FloatArray:
+    """Sample weights (n,), ones if there are none."""
+    return np.ones(problem.n) if problem.sample_weight is None else problem.sample_weight
+
+
+def centring_factors(problem: LeastSquares) -> FloatArray:
+    """a_i = W / (W - w_i) (n,), for weights w of sum W.
+
+    Centred rows add up to zero, so that all others know the one that is left out; with as many columns as rows
+    they predict it perfectly. Centred by the mean of the others row i is a_i x_i, and X'X and X'y of the others are
+    those of all rows less a_i x_i x_i' and a_i x_i y_i.
+    """
+    weights = weights_of(problem)
+    return np.asarray(weights.sum() / (weights.sum() - weights))
+
+
+def is_centred(problem: LeastSquares) -> bool:
+    """Whether all columns of X and y have a mean of zero, by the weights of the rows."""
+    roots = np.sqrt(weights_of(problem))
+    for columns in (problem.X, problem.y):
+        sizes = np.abs(roots @ np.abs(columns))
+        if (np.abs(roots @ columns) > _ROUNDING * sizes).any():
+            return False
+    return True
+
+
+def _centred_by_others(problem: LeastSquares, rows: IntArray) -> LeastSquares:
+    """The problem of centred rows, centred by the mean of all but some rows instead."""
+    roots = np.sqrt(weights_of(problem))
+    others = np.setdiff1d(np.arange(problem.n), rows)
+    total = np.square(roots[others]).sum()
+    X, y = (
+        columns - np.multiply.outer(roots, roots[others] @ columns[others] / total)
+        for columns in (problem.X, problem.y)
+    )
+    moved = LeastSquares(X, y)
+    moved.sample_weight = problem.sample_weight
+    return moved
+
+
+def epochs_to_search(first: int, last: float, has_limit: bool) -> FloatArray:
+    """Whole numbers from the first to the last epoch, evenly spread in their logarithm; and infinity."""
+    decades = max(1.0, math.log10(max(last, 1.0)))
+    later = np.round(np.geomspace(1, max(last, 1.0), math.ceil(decades * _PER_DECADE)))
+    when = np.unique(np.concatenate([[float(first)], later[(later >= first) & (later <= last)]]))
+    return np.append(when, np.inf) if has_limit else when
+
+
+def smallest(ask: Callable[[FloatArray], LeaveOneOut], first: FloatArray) -> list[list[float]]:
+    """Search for the smallest mean square at the first epochs (k,), then around the best of them.
+
+    `ask` takes epochs (k,) to leave-one-out. Of each output: the best epoch, and there the mean square, its
+    standard error and its error.
+    """
+
+    def columns(given: LeaveOneOut) -> FloatArray:
+        parts = np.stack([given.mean_square, given.standard_error, given.error])
+        return parts if parts.ndim == 3 else parts[..., np.newaxis]
+
+    given = ask(first)
+    when, found = given.epochs, columns(given)
+    for output in range(found.shape[2]):
+        while True:
+            best = int(np.argmin(found[0, :, output]))
+            sides = when[max(best - 1, 0) : best + 2]
+            sides = sides[np.isfinite(sides)]
+            inside = np.round(np.linspace(sides[0], sides[-1], _AT_ONCE)) if len(sides) else sides
+            between = np.setdiff1d(inside, when)
+            if not len(between):
+                break
+            given = ask(between)
+            when, places = np.unique(np.concatenate([when, given.epochs]), return_index=True)
+            found = np.concatenate([found, columns(given)], axis=1)[:, places]
+    places = np.argmin(found[0], axis=0)
+    chosen = found[:, places, np.arange(found.shape[2])]
+    each: list[list[float]] = np.column_stack([when[places], *chosen]).tolist()
+    return each

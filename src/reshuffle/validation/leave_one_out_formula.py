@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from reshuffle._arrays import AnyArray, BoolArray, FloatArray, IntArray
-from reshuffle.epoch.walks import available_bytes
+from reshuffle.epoch.averaging.lattice import available_bytes
 from reshuffle.errors import BudgetError
 from reshuffle.validation import contour
 from reshuffle.validation.looks import Looks

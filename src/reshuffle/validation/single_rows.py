@@ -9,7 +9,7 @@ F(S) is the mean over the orders of the rows in S, and N(S) what they learn. Bot
 import numpy as np
 
 from reshuffle.epoch.accuracy import A_SECOND, CALL
-from reshuffle.epoch.walks import MOST_BATCHES
+from reshuffle.epoch.averaging.lattice import MOST_BATCHES
 from reshuffle.validation.descent import Descent
 from reshuffle.validation.left_out_maps import LeftOutMaps
 

@@ -18,7 +18,7 @@ from reshuffle._arrays import FloatArray, IntArray
 from reshuffle._blas import each
 from reshuffle._progress import track
 from reshuffle.epoch.accuracy import A_SECOND, CALL
-from reshuffle.epoch.walks import MOST_BATCHES, layer, prefix_weights
+from reshuffle.epoch.averaging.lattice import MOST_BATCHES, layer, prefix_weights
 from reshuffle.validation.descent import Descent
 from reshuffle.validation.leave_one_out_formula import LeftOutRows, standing_still
 from reshuffle.validation.looks import Looks, Residuals, chunked, no_one, weighted

@@ -8,7 +8,7 @@ import numpy as np
 from reshuffle._arrays import FloatArray
 from reshuffle._uncertainty import ErrorKind
 from reshuffle.epoch.accuracy import A_SECOND, Accuracy
-from reshuffle.epoch.walks import fits_in_memory
+from reshuffle.epoch.averaging.lattice import fits_in_memory
 from reshuffle.schemes.base import Shuffle, Unit
 from reshuffle.validation import (
     cavity_looks,

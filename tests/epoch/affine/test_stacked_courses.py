@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle.epoch.affine import stacked_courses
+from reshuffle.run.engines import affine_states
 
 EPOCHS = np.array([0.0, 1.0, 2.0, 3.0, 50.0, 51.0, 52.0, 4096.0, 1e12, math.inf])
 
@@ -21,38 +21,32 @@ def close_states(states, expected):
     np.testing.assert_allclose(states, expected, rtol=1e-9, atol=1e-12 * size)
 
 
-@pytest.mark.parametrize("recipe", [{}, {"momentum": 0.5}, {"penalty": 0.1}], ids=str)
+@pytest.mark.parametrize(
+    "recipe", [{}, {"momentum": 0.5}, {"penalty": 0.1}, {"average": rs.EMA(0.8)}], ids=str
+)
 @pytest.mark.parametrize("step", [0.0, 1e-3, 0.4, 1.5, 40.0])
 @pytest.mark.parametrize("fed", [False, True])
 def test_courses_at_once_are_those_one_by_one(recipe, step, fed):
     engine = engine_of(step, recipe)
     courses, start = engine.courses, engine.inside(engine.start)
     inputs = np.concatenate([[1.0], engine.blocks.response]) if fed else None
-    (together,) = stacked_courses.chunks(courses, inputs)
+    (together,) = engine.chunks(inputs=inputs)
     states = [each.copy() for each in together.states(start, EPOCHS, inputs)]
     for number, course in enumerate(courses):
         for each, expected in zip(states, course.states(start, EPOCHS, inputs), strict=True):
             close_states(each[number], expected)
+    assert together.settles == all(course.settles for course in courses)
+    assert together.rate == pytest.approx(max(course.rate for course in courses), rel=1e-9)
 
 
 def test_a_schedule_is_followed_by_all_courses():
     engine = engine_of(lambda epoch: 0.4 / (1 + epoch), {"momentum": 0.3})
     courses, start, epochs = engine.courses, engine.inside(engine.start), np.array([0.0, 2.0, 5.0])
-    (together,) = stacked_courses.chunks(courses)
+    (together,) = engine.chunks()
     states = list(together.states(start, epochs))
     for number, course in enumerate(courses):
         for each, expected in zip(states, course.states(start, epochs), strict=True):
             close_states(each[number], expected)
-
-
-@pytest.mark.parametrize("recipe", [{}, {"momentum": 0.5}, {"penalty": 0.1}], ids=str)
-@pytest.mark.parametrize("step", [1e-3, 0.4, 1.5, 40.0])
-def test_rates_and_whether_courses_settle(recipe, step):
-    engine = engine_of(step, recipe)
-    (together,) = engine.stacked
-    settled, rates = together.fates()
-    assert settled.tolist() == together.settled.tolist() == [course.settles for course in engine.courses]
-    np.testing.assert_allclose(rates, [course.rate for course in engine.courses], rtol=1e-9)
 
 
 @pytest.mark.slow
@@ -73,8 +67,8 @@ def test_small_chunks_say_the_same_as_large_ones(scheme, monkeypatch):
         ]  # fmt: skip
 
     at_once = answers()
-    monkeypatch.setattr(stacked_courses, "CHUNK_BYTES", 1.0)
-    monkeypatch.setattr(stacked_courses, "BLOCK_BYTES", 1.0)
-    assert len(stacked_courses.chunks(rs.descend(problem, scheme, step=0.2)._affine.courses)) > 1
+    monkeypatch.setattr(affine_states, "CHUNK_BYTES", 1.0)
+    monkeypatch.setattr(affine_states, "BLOCK_BYTES", 1.0)
+    assert len(rs.descend(problem, scheme, step=0.2)._affine.chunks()) > 1
     for one, other in zip(at_once, answers(), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-13)

@@ -16,7 +16,7 @@ N, P = 1300, 4
 def streaming(monkeypatch):
     """Read every file in chunks, however small it is, of a few hundred rows."""
     monkeypatch.setattr(opening, "IN_MEMORY", 0.0)
-    monkeypatch.setattr("reshuffle.problem.sources.row_source.CHUNK", 300 * P)
+    monkeypatch.setattr("reshuffle.problem.sources.rows.CHUNK", 300 * P)
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle.problem.row_groups import RowGroups
+from reshuffle.problem.batches import RowGroups
 from tests.problem.sources.conftest import N, P
 from tests.problem.sources.test_files import SCHEMES, same_answers
 

@@ -16,6 +16,7 @@ from reshuffle.asymptotics.laws.batch_law import BatchLaw
 from reshuffle.asymptotics.laws.batch_spectrum import batch_spectrum
 from reshuffle.asymptotics.laws.epoch_law import EpochLaw
 from reshuffle.free.checks import ConvergenceError, ErrorKind
+from reshuffle.free.progress import working
 from reshuffle.free.solver.effort import BUDGET
 from reshuffle.run import stopping
 from reshuffle.run.risk import QuadraticForm, Risk, RiskForms
@@ -109,6 +110,7 @@ class LearningCurve:
         """The risk of what is never learned: signal^2 tau(P_0 Sigma)."""
         return self.signal**2 * self.spectrum.frozen[1]
 
+    @working("the learning curve")
     def risk(self, epochs: ArrayLike) -> LimitingRisk:
         """The risk and its parts after each of the given epochs; `epochs` has any shape and may hold math.inf."""
         clock = _arrays.epochs(epochs)
@@ -197,6 +199,7 @@ class LearningCurve:
         """The risk after infinitely many epochs."""
         return self.risk(math.inf)
 
+    @working("the best epoch")
     def best_epoch(self) -> BestEpoch:
         """The epoch with the smallest risk, by a certified search."""
         if not self.noise and self.converges:

@@ -21,6 +21,7 @@ from reshuffle.errors import BudgetError
 from reshuffle.free.checks import Complex, ConvergenceError, Real
 from reshuffle.free.measure import edges
 from reshuffle.free.measure.measure import Measure
+from reshuffle.free.progress import working
 from reshuffle.free.solver.continuation import follow
 from reshuffle.free.solver.effort import BUDGET, Effort
 from reshuffle.free.solver.extrapolation import resolved
@@ -136,7 +137,9 @@ class BatchLaw(EpochLaw):
         if self._series is not None:
             return self._series.transforms(z)
         unit = self.system.unit
-        return np.asarray(np.diagonal(resolved(self._solve, z / unit).value, axis1=1, axis2=2).T / unit)
+        with working(repr(self)):
+            found = resolved(self._solve, z / unit)
+        return np.asarray(np.diagonal(found.value, axis1=1, axis2=2).T / unit)
 
     @cached_property
     def _series(self) -> Intervals | None:
@@ -215,9 +218,10 @@ class BatchLaw(EpochLaw):
         """
         self.afford(len(z) * _VISITS * self._visit)
         inner = z / self.system.unit
-        unknowns, settled = contracted(self.system, inner)
-        if not settled.all():
-            solution = follow(self.system, inner[~settled], 1)
+        with working(repr(self)):
+            unknowns, settled = contracted(self.system, inner)
+            solution = follow(self.system, inner[~settled], 1) if not settled.all() else None
+        if solution is not None:
             if not solution.converged.all():
                 bad = z[~settled][~solution.converged][0]
                 raise ConvergenceError(
@@ -239,7 +243,8 @@ class BatchLaw(EpochLaw):
     @cached_property
     def ends(self) -> tuple[float, float]:
         """The lowest and the highest point of the continuous part, without looking for what is between."""
-        low, high = outer_ends(self.system, self.frozen[0] > 0)
+        with working(repr(self)):
+            low, high = outer_ends(self.system, self.frozen[0] > 0)
         # A spectrum that begins at zero does so exactly: X is square, or its null space that of Sigma.
         return (
             (0.0, high)

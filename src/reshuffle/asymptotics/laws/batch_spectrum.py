@@ -15,6 +15,7 @@ from reshuffle.asymptotics.laws.epoch_law import EpochLaw
 from reshuffle.asymptotics.laws.two_batch_law import TwoBatchLaw
 from reshuffle.free.checks import Complex, ConvergenceError, Real
 from reshuffle.free.laws import MarchenkoPastur
+from reshuffle.free.progress import working
 from reshuffle.free.solver.effort import BUDGET
 
 
@@ -137,6 +138,7 @@ _AT_ZERO = 1e-11
 """Relative to the spectrum, how far below zero rounding may put an end that is there."""
 
 
+@working("the critical alpha")
 def critical_alpha(aspect: float, batches: int, covariance: Covariance = None) -> float:
     """The alpha at which the spectrum of alpha Z(alpha/B), frozen modes aside, first leaves (0, 2).
 

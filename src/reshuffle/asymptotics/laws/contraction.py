@@ -6,6 +6,7 @@ import numpy as np
 
 from reshuffle._arrays import BoolArray
 from reshuffle.asymptotics.laws.batch_system import BatchSystem
+from reshuffle.free import progress
 from reshuffle.free.checks import Complex
 
 _ITERATIONS = 120
@@ -70,6 +71,7 @@ def _iterated(
     known: list[tuple[Complex, Complex]] = []
     for _ in range(_ITERATIONS):
         counted(len(active))
+        progress.step()
         image = system.evaluate(base[active], unknowns[active]).image
         moves = image - unknowns[active]
         moved = np.linalg.norm(moves, axis=1) / np.linalg.norm(image, axis=1)

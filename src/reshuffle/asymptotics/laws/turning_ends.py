@@ -8,6 +8,7 @@ import numpy as np
 from reshuffle._arrays import FloatArray
 from reshuffle.asymptotics.laws.batch_system import BatchSystem, State
 from reshuffle.asymptotics.laws.contraction import contracted
+from reshuffle.free import progress
 from reshuffle.free.checks import Complex, ConvergenceError
 from reshuffle.free.solver.fixed_point import krylov_solve
 
@@ -257,6 +258,7 @@ class _Approach:
         base, last = self.base(place), math.inf
         with np.errstate(all="ignore"):
             for _ in range(_CORRECTIONS):
+                progress.step()
                 state = self.system.evaluate(base, unknowns)
                 move = self._solved(state, state.image - unknowns)
                 size = float(np.linalg.norm(move)) / float(np.linalg.norm(unknowns + move))

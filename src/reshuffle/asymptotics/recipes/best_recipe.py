@@ -17,6 +17,7 @@ from reshuffle.asymptotics.recipes.continuous_descent import BestTime, Flow
 from reshuffle.asymptotics.recipes.few_epochs import FewEpochs, Found
 from reshuffle.asymptotics.recipes.limiting_setting import Setting
 from reshuffle.asymptotics.recipes.ridge_optimum import BestRidge, bayes_risk, best_ridge
+from reshuffle.free.progress import working
 
 _FEW = 32
 """Epochs up to which large steps are tried where no number of epochs is given."""
@@ -143,6 +144,7 @@ class BestRecipes(Sequence[BestRecipe]):
         return "\n".join([*lines, f"{rest}, best ridge {one.ridge.risk:.6g}, Bayes {one.bayes:.6g})"])
 
 
+@working("the best recipe")
 def best_recipe(
     aspect: float,
     noise: float = 1.0,

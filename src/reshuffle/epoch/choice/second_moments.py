@@ -8,11 +8,10 @@ import numpy as np
 from reshuffle import _uncertainty
 from reshuffle._arrays import FloatArray
 from reshuffle.epoch.accuracy import A_SECOND, CALL, METHODS, Accuracy, require_affordable
-from reshuffle.epoch.choice.walked_means import climbs, walk_flops
-from reshuffle.epoch.choice.ways import OUT_OF_REACH, Choice, Way, too_much
+from reshuffle.epoch.averaging.lattice import Walk
 from reshuffle.epoch.moments import drawn, two_shuffled_batches
-from reshuffle.epoch.walks import Walk
-from reshuffle.problem.blocks import Blocks
+from reshuffle.epoch.select import OUT_OF_REACH, Choice, Way, climbs, too_much, walk_flops
+from reshuffle.problem.batches import Blocks
 from reshuffle.schemes.base import Shuffle, Unit
 
 _CALLS_OF_ROWS = 1.5

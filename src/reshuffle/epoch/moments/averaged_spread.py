@@ -21,10 +21,10 @@ from reshuffle._arrays import FloatArray
 from reshuffle._blas import few_threads
 from reshuffle._linalg import moving_power
 from reshuffle._progress import track
-from reshuffle.epoch.affine.affine_map import AffineMap, Powers
-from reshuffle.epoch.affine.averaged_course import AveragedCourse
-from reshuffle.epoch.affine.outside import Inputs
+from reshuffle.epoch.course import AveragedCourse
+from reshuffle.epoch.epoch_map import EpochMap
 from reshuffle.epoch.moments.snapshots import second_moment, stationary
+from reshuffle.epoch.visits import Inputs
 
 _STILL = 1e-15
 """Relative change in an epoch below which the next ones are not worth their time."""
@@ -170,8 +170,8 @@ class _Follower:
         kernel[d:, :d] = self.left * loss[d:, :d]
         kernel[d:, d:] = self.lost * np.eye(r)
         entries, ones = np.vstack([added.mixed, added.average / 2]), np.ones(d + r)
-        once = AffineMap(ones, ones, kernel, entries, 1.0, np.ones(r))
-        after = Powers(once).after(count, np.vstack([now.mixed, now.average / 2]))
+        once = EpochMap(ones, ones, kernel, entries, 1.0, np.ones(r))
+        after = once.after(count, np.vstack([now.mixed, now.average / 2]))
         return replace(now, mixed=after[:d], average=after[d:] + after[d:].T)
 
     @cached_property

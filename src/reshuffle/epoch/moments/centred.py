@@ -16,9 +16,9 @@ import numpy as np
 
 from reshuffle._arrays import FloatArray
 from reshuffle._blas import few_threads
-from reshuffle.epoch.affine.affine_map import average
-from reshuffle.epoch.affine.course import Course
-from reshuffle.epoch.affine.outside import Inputs
+from reshuffle.epoch.averaging.lattice import Process
+from reshuffle.epoch.course import Course
+from reshuffle.epoch.epoch_map import average
 from reshuffle.epoch.moments.recursion import SecondMoment
 from reshuffle.epoch.moments.snapshots import (
     Pace,
@@ -28,7 +28,7 @@ from reshuffle.epoch.moments.snapshots import (
     second_moment,
 )
 from reshuffle.epoch.moments.stationary import fixed_point, mean_part
-from reshuffle.epoch.walks import Process
+from reshuffle.epoch.visits import Inputs
 
 
 class CentredMoment:

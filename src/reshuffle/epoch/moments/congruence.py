@@ -5,15 +5,15 @@ from functools import lru_cache
 import numpy as np
 
 from reshuffle._arrays import FloatArray
-from reshuffle.epoch import choice
+from reshuffle.epoch import select
 from reshuffle.epoch.accuracy import CALL
-from reshuffle.epoch.affine.course import Course
-from reshuffle.epoch.affine.outside import Inputs
+from reshuffle.epoch.averaging.lattice import fits_in_memory
+from reshuffle.epoch.course import Course
 from reshuffle.epoch.moments import squared_lattice
 from reshuffle.epoch.moments.reshuffled import ReshuffledMoment
 from reshuffle.epoch.moments.snapshots import second_moment
 from reshuffle.epoch.moments.stationary import Map
-from reshuffle.epoch.walks import fits_in_memory
+from reshuffle.epoch.visits import Inputs
 
 _WELL_CONDITIONED = 1e-3
 """Ratio of singular values above which the coordinates of the fast recursion are as good as any."""
@@ -36,7 +36,7 @@ def epoch_flops(course: Course) -> float:
     visits, (rows, rank) = course.visits(0), course.blocks.rows.shape
     d, batches = visits.dimension, course.blocks.batches
     fast = _is_fast(course)
-    if choice.climbs(course.scheme) and not fast and not fits_in_memory(batches, 8.0 * d * d):
+    if select.climbs(course.scheme) and not fast and not fits_in_memory(batches, 8.0 * d * d):
         return np.inf
     each = 8.0 * d * d * min(rows / batches, rank) + (1.5 if fast else 4) * CALL
     return float(course.walk.visits * each)
@@ -77,7 +77,7 @@ def is_written_out(course: Course) -> bool:
     """Whether many batches of few parameters are averaged as matrices on the entries of second moments."""
     visits, singular = course.visits(0), course.blocks.singular
     batches = course.blocks.batches
-    if not (choice.climbs(course.scheme) and batches >= _MANY and visits.step and len(singular)):
+    if not (select.climbs(course.scheme) and batches >= _MANY and visits.step and len(singular)):
         return False
     if singular[-1] <= _WELL_CONDITIONED * singular[0]:
         return False
@@ -116,7 +116,7 @@ def _written_out(change: Map, left: FloatArray, right: FloatArray) -> Map:
 def _is_fast(course: Course) -> bool:
     """Whether the recursion through the rows serves, which remembers a matrix for every subset of the batches."""
     visits, singular = course.visits(0), course.blocks.singular
-    is_plain = choice.climbs(course.scheme) and not (visits.penalty or visits.momentum)
+    is_plain = select.climbs(course.scheme) and not (visits.penalty or visits.momentum)
     well_conditioned = not len(singular) or bool(singular[-1] > _WELL_CONDITIONED * singular[0])
     fits = 2.0**course.blocks.batches * 8 * visits.rank**2 <= _REMEMBERED_BYTES
     return is_plain and well_conditioned and fits

@@ -23,9 +23,9 @@ from reshuffle._linalg import graded_svd
 from reshuffle._progress import track
 from reshuffle._uncertainty import error_of_mean
 from reshuffle.epoch.accuracy import CALL
-from reshuffle.epoch.affine.affine_map import AffineMap
-from reshuffle.epoch.affine.outside import Inputs
-from reshuffle.epoch.affine.sampled_course import SampledCourse, follow_each
+from reshuffle.epoch.averaging.sampling import SampledCourse, follow_each
+from reshuffle.epoch.epoch_map import EpochMap
+from reshuffle.epoch.visits import Inputs
 
 _TOLERANCE = 1e-6
 """Of an argument relative to its size: what is less is not looked at. Answers from draws are known to a percent."""
@@ -245,14 +245,14 @@ def stacked_pairs(dimension: int, rows: int) -> int:
 class CentredDraws:
     """Orders of an epoch, drawn in pairs with their reverses and spread over groups.
 
-    In the coordinates (R / L)^1/2 z of `AffineMap` the mean has the graded loss; if that is symmetric they are
+    In the coordinates (R / L)^1/2 z of `EpochMap` the mean has the graded loss; if that is symmetric they are
     turned to its modes.
 
     Parameters
     ----------
     course : SampledCourse
         Which orders there are, and what their visits do; its own mean is not asked for.
-    mean : AffineMap
+    mean : EpochMap
         The mean map of an epoch as well as it is known.
     inputs : Inputs
     is_symmetric : bool
@@ -264,7 +264,7 @@ class CentredDraws:
     def __init__(
         self,
         course: SampledCourse,
-        mean: AffineMap,
+        mean: EpochMap,
         inputs: Inputs,
         is_symmetric: bool,
         seed: int,
@@ -367,7 +367,7 @@ def _squares(stack: FloatArray) -> FloatArray:
     return np.asarray(wide @ wide.T)
 
 
-def _modes(mean: AffineMap) -> FloatArray:
+def _modes(mean: EpochMap) -> FloatArray:
     """The modes (d, d) of the graded loss of a symmetric map, those of small paces too where it is definite."""
     symmetric = (mean.kernel + mean.kernel.T) / 2
     roots = np.sqrt(mean.left) * np.sqrt(mean.right)

@@ -10,16 +10,15 @@ from functools import cached_property
 import numpy as np
 
 from reshuffle._arrays import FloatArray
-from reshuffle.epoch.affine.course import Course
-from reshuffle.epoch.affine.outside import Inputs
-from reshuffle.epoch.affine.visits import DrawnVisits
+from reshuffle.epoch.course import Course
 from reshuffle.epoch.moments.lattice import CentredSource, EpochMoments, Source
+from reshuffle.epoch.visits import Inputs, MeanVisits
 
 
 def epoch_moments(course: Course, inputs: Inputs, epoch: int = 0) -> EpochMoments:
     """What the epoch after `epoch` others does to second moments along a course."""
     course, epoch = course.within(epoch)
-    drawn = isinstance(course.visits(epoch).plain, DrawnVisits)
+    drawn = isinstance(course.visits(epoch), MeanVisits)
     return (DrawnSteps if drawn else EpochMoments)(course, inputs, epoch)
 
 

@@ -10,7 +10,7 @@ with C_b = E z eta_b' before the epoch: nothing of the noise of batch b has ente
 mean map F(S-b) has acted on it. Given the responses, the covariance V and the mean m of the state obey the law of
 total covariance, V(S) = mean of G V(S-b) G' + covariance of the means that come together in S.
 
-All is written for what an epoch adds to the moments, in the coordinates R z of `AffineMap`, in which it is as small
+All is written for what an epoch adds to the moments, in the coordinates R z of `EpochMap`, in which it is as small
 as the modes are slow. Nodes are stacked: one product serves all subsets that batch b is visited from.
 """
 
@@ -24,12 +24,9 @@ import numpy as np
 
 from reshuffle._arrays import FloatArray, IntArray
 from reshuffle._blas import few_threads
-from reshuffle.epoch.affine.averaged_visits import AveragedVisits
-from reshuffle.epoch.affine.course import Course
-from reshuffle.epoch.affine.outside import Inputs
-from reshuffle.epoch.affine.visits import SubsetVisits, Visits
-from reshuffle.epoch.walks import Walk, require_few
-from reshuffle.recipe import Average
+from reshuffle.epoch.averaging.lattice import Walk, require_few
+from reshuffle.epoch.course import Course
+from reshuffle.epoch.visits import Inputs, Visits
 from reshuffle.schemes.base import Shuffle, Unit
 
 Nodes: TypeAlias = IntArray | slice
@@ -408,7 +405,7 @@ class EpochMoments:
     def batch(self, batch: int) -> _Batch:
         """The gradient of a batch, in the coordinates R z."""
         if batch not in self._batches:
-            rows, divisor = self.visits.plain._batches[batch]
+            rows, divisor = self.visits._batches[batch]
             scaled, held = rows / np.sqrt(divisor), self.visits.held
             by_gram = held.ndim == 2 or len(rows) > _FEW_ROWS * self.rank
             own = scaled.T @ scaled if by_gram else None
@@ -424,20 +421,19 @@ class EpochMoments:
             visits, parts = self.visits, self.dimension // max(self.rank, 1)
             push = self.grades * visits.pushed(np.ones(self.rank), slot)
             units = np.kron(np.eye(parts), np.ones((self.rank, 1)))
-            alone = _without_rows(visits, self._course.recipe.average)
+            alone = _without_rows(visits)
             blocks = (self.grades[:, np.newaxis] * alone.kernel(0, units, slot)).T
             still = -blocks.reshape(parts, parts, self.rank).swapaxes(0, 1) if blocks.any() else None
             self._steps[slot] = _Step(push.reshape(parts, self.rank), still)
         return self._steps[slot]
 
 
-def _without_rows(visits: Visits, average: Average | None) -> Visits:
+def _without_rows(visits: Visits) -> Visits:
     """Visits to a batch of no rows: what every visit does. A penalty that is a matrix is left to the gradient."""
     scaled = visits.hyperparameters
     if visits.held.ndim == 2:
         scaled = replace(scaled, penalty=0.0)
-    empty = SubsetVisits(visits.blocks, scaled, [((), 1.0)])
-    return empty if visits.plain is visits or average is None else AveragedVisits(empty, average)
+    return Visits(visits.blocks, scaled, visits.average, [((), 1.0)])
 
 
 class Source:

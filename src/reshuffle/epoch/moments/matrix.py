@@ -15,12 +15,12 @@ import numpy as np
 from reshuffle._arrays import FloatArray, IntArray
 from reshuffle._blas import few_threads
 from reshuffle.epoch.accuracy import CALL
-from reshuffle.epoch.affine.affine_map import AffineMap, Powers
-from reshuffle.epoch.affine.course import Course
-from reshuffle.epoch.affine.outside import Inputs
+from reshuffle.epoch.averaging.lattice import Walk, fits_in_memory
+from reshuffle.epoch.course import Course
+from reshuffle.epoch.epoch_map import EpochMap
 from reshuffle.epoch.moments.independent import epoch_moments
 from reshuffle.epoch.moments.lattice import NEAR_BYTES, EpochMoments
-from reshuffle.epoch.walks import Walk, fits_in_memory
+from reshuffle.epoch.visits import Inputs
 from reshuffle.schemes.base import Shuffle, Unit
 
 Map = Callable[[FloatArray], FloatArray]
@@ -177,13 +177,13 @@ class FarMoments:
     Parameters
     ----------
     moments : EpochMoments
-    once : AffineMap
+    once : EpochMap
         The mean map of the epoch.
     start : (d, d + inputs)
         [M, C] before the first epoch, which knows of no noise yet.
     """
 
-    def __init__(self, moments: EpochMoments, once: AffineMap, start: FloatArray):
+    def __init__(self, moments: EpochMoments, once: EpochMap, start: FloatArray):
         inputs, self._d = moments.inputs, moments.dimension
         self._moments, self._start, self._packing = moments, start, Packing(moments.units)
         self._is_noisy = inputs.noise > 0
@@ -191,7 +191,7 @@ class FarMoments:
             once = once.fed(np.concatenate([[1.0], inputs.given]))
         self._entries = once.entries.copy()
         self._entries[:, 1:] *= inputs.noise
-        self._powers = Powers(self._map(once.kernel))
+        self._map = self._joint_map(once.kernel)
 
     @staticmethod
     def entries(dimension: int, inputs: Inputs) -> int:
@@ -205,7 +205,7 @@ class FarMoments:
         size = len(self._packing.upper[0])
         begin[:size, 0] = self._packing.packed(self._start[:, :d])
         begin[-d:, 0] = self._moments.units * self._start[:, d]
-        made = self._powers.after(epochs, begin)[:, 0]
+        made = self._map.after(epochs, begin)[:, 0]
         found = np.zeros_like(self._start)
         with np.errstate(over="ignore", invalid="ignore"):
             found[:, :d] = self._packing.unpacked(made[:size])
@@ -222,7 +222,7 @@ class FarMoments:
         cross[:, 0] += path[d * d :]
         return np.asarray(cross / units)
 
-    def _map(self, kernel: FloatArray) -> AffineMap:
+    def _joint_map(self, kernel: FloatArray) -> EpochMap:
         d, grades, count = self._d, self._moments.grades, self.entries(self._d, self._moments.inputs)
         size, identity = len(self._packing.upper[0]), np.eye(d)
         sizes = np.add.outer(grades, grades)[self._packing.upper]
@@ -251,4 +251,4 @@ class FarMoments:
         else:
             entries[-d:, 0] = self._entries[:, 0]
         full[-d:, -d:] = kernel
-        return AffineMap(left, np.ones(count), full, entries, 1.0, np.ones(1))
+        return EpochMap(left, np.ones(count), full, entries, 1.0, np.ones(1))

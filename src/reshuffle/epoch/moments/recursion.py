@@ -11,10 +11,9 @@ import numpy as np
 
 from reshuffle._arrays import FloatArray, IntArray
 from reshuffle._blas import few_threads
-from reshuffle.epoch.affine.affine_map import AffineMap, Powers, average
-from reshuffle.epoch.affine.outside import Inputs
-from reshuffle.epoch.affine.visits import Visits
-from reshuffle.epoch.walks import Process, Walk
+from reshuffle.epoch.averaging.lattice import Process, Walk
+from reshuffle.epoch.epoch_map import EpochMap, average
+from reshuffle.epoch.visits import Inputs, Visits
 
 
 class SecondMoment:
@@ -114,7 +113,7 @@ class DrawnSecondMoment(SecondMoment):
     ----------
     walk : Walk
     visits : Visits
-        Of one block of all rows, uncompressed: `DrawnVisits`, perhaps with an average beside them.
+        Of one block of all rows, uncompressed: `MeanVisits`, perhaps with an average beside them.
     """
 
     def __init__(self, walk: Walk, visits: Visits, inputs: Inputs):
@@ -183,7 +182,7 @@ class SquaredMoments:
     """The affine map that an epoch is on [M, C] (d, d + z), in units in which all moments are of ordinary size.
 
     With D = L K R the parts of [M, C] times R change by L R times something of ordinary size, as the mean does: so
-    `AffineMap` keeps the digits of slow modes here, too, whatever the number of epochs. M is symmetric, and known
+    `EpochMap` keeps the digits of slow modes here, too, whatever the number of epochs. M is symmetric, and known
     by its upper half.
 
     Parameters
@@ -217,7 +216,7 @@ class SquaredMoments:
         kernel, right = np.array(columns).reshape(len(left), len(left)).T, np.ones(len(left))
         # Means know nothing of squares: what a difference says beside zero is the rounding of what enters.
         kernel[np.ix_(~of_state, of_state)] = 0.0
-        self._powers = Powers(AffineMap(left, right, kernel, entries[:, np.newaxis], 1.0, np.ones(1)))
+        self._map = EpochMap(left, right, kernel, entries[:, np.newaxis], 1.0, np.ones(1))
 
     def _changed(self, packed: FloatArray) -> FloatArray:
         """What an epoch adds to moments, divided by their sizes L R, both in their units and packed."""
@@ -234,7 +233,7 @@ class SquaredMoments:
     def after(self, count: float, moments: FloatArray) -> FloatArray:
         """[M, C] after `count` more epochs; inf where they have left the range of numbers."""
         packed = (moments * self._units)[self._upper][:, np.newaxis]
-        made = self._unpacked(self._powers.after(count, packed)[:, 0])
+        made = self._unpacked(self._map.after(count, packed)[:, 0])
         return np.where(np.isfinite(made), made, np.inf)
 
 

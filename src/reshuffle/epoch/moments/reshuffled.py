@@ -23,9 +23,9 @@ import scipy.linalg
 
 from reshuffle._arrays import FloatArray
 from reshuffle._blas import few_threads
-from reshuffle.epoch.affine.affine_map import average
-from reshuffle.epoch.walks import elements, layer
-from reshuffle.problem.blocks import Blocks
+from reshuffle.epoch.averaging.lattice import elements, layer
+from reshuffle.epoch.epoch_map import average
+from reshuffle.problem.batches import Blocks
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,9 +11,7 @@ from reshuffle._arrays import BoolArray, FloatArray
 from reshuffle._blas import few_threads
 from reshuffle._linalg import power_and_sum
 from reshuffle._progress import track
-from reshuffle.epoch.affine.course import Course
-from reshuffle.epoch.affine.outside import Inputs
-from reshuffle.epoch.affine.visits import DrawnVisits
+from reshuffle.epoch.course import Course
 from reshuffle.epoch.epoch import Epoch
 from reshuffle.epoch.moments.recursion import (
     MOST_MOMENTS,
@@ -22,6 +20,7 @@ from reshuffle.epoch.moments.recursion import (
     SquaredMoments,
 )
 from reshuffle.epoch.moments.stationary import Map, ModePart, fixed_point, mean_part
+from reshuffle.epoch.visits import Inputs, MeanVisits
 from reshuffle.problem.covariance import Covariance
 from reshuffle.problem.row_space import RowSpace
 
@@ -139,7 +138,7 @@ def second_moment(course: Course, inputs: Inputs, epoch: int) -> SecondMoment:
     """The recursion that belongs to a course, in the epoch after `epoch` others."""
     course, epoch = course.within(epoch)
     visits = course.visits(epoch)
-    if isinstance(visits.plain, DrawnVisits):
+    if isinstance(visits, MeanVisits):
         return DrawnSecondMoment(course.walk, visits, inputs)
     return SecondMoment(course.walk, visits, inputs)
 

@@ -14,7 +14,7 @@ import numpy as np
 from reshuffle._arrays import FloatArray, IntArray
 from reshuffle._progress import track
 from reshuffle.epoch.accuracy import CALL
-from reshuffle.epoch.affine.visits import Visits
+from reshuffle.epoch.visits import Visits
 
 _MOST_BYTES = 2e9
 

@@ -18,7 +18,7 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigs
 from reshuffle._arrays import AnyArray, FloatArray
 from reshuffle._blas import few_threads
 from reshuffle._progress import track
-from reshuffle.epoch.affine.affine_map import AffineMap
+from reshuffle.epoch.epoch_map import EpochMap
 
 Map = Callable[[FloatArray], FloatArray]
 
@@ -105,7 +105,7 @@ class MeanPart:
 
     Parameters
     ----------
-    once : AffineMap
+    once : EpochMap
         The mean map, which settles.
 
     Attributes
@@ -116,7 +116,7 @@ class MeanPart:
         How much of each part, in these units, an epoch changes.
     """
 
-    def __init__(self, once: AffineMap):
+    def __init__(self, once: EpochMap):
         self.units = once.right
         self.speeds = np.add.outer(once.grades, once.grades)
         self._scales = np.outer(self.units, self.units)

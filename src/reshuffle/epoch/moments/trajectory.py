@@ -23,14 +23,13 @@ from reshuffle._arrays import BoolArray, FloatArray
 from reshuffle._blas import few_threads
 from reshuffle._linalg import moving_power
 from reshuffle._progress import track
-from reshuffle.epoch.affine.affine_map import AffineMap, Powers
-from reshuffle.epoch.affine.averaged_course import AveragedCourse
-from reshuffle.epoch.affine.course import Course
-from reshuffle.epoch.affine.outside import Inputs
+from reshuffle.epoch.course import AveragedCourse, Course
+from reshuffle.epoch.epoch_map import EpochMap
 from reshuffle.epoch.moments.independent import epoch_moments
 from reshuffle.epoch.moments.lattice import EpochMoments
 from reshuffle.epoch.moments.matrix import MOST_ENTRIES, FarMoments
 from reshuffle.epoch.moments.stationary import MeanPart, fixed_point
+from reshuffle.epoch.visits import Inputs
 from reshuffle.problem.covariance import Covariance
 from reshuffle.problem.row_space import RowSpace
 
@@ -438,8 +437,8 @@ class _Follower:
         kernel[d:, :d] = self.left * loss[d:, :d]
         kernel[d:, d:] = self.lost * np.eye(r)
         entries, ones = np.vstack([added.mixed, added.average / 2]), np.ones(d + r)
-        once = AffineMap(ones, ones, kernel, entries, 1.0, np.ones(r))
-        after = Powers(once).after(count, np.vstack([now.mixed, now.average / 2]))
+        once = EpochMap(ones, ones, kernel, entries, 1.0, np.ones(r))
+        after = once.after(count, np.vstack([now.mixed, now.average / 2]))
         return replace(now, mixed=after[:d], average=after[d:] + after[d:].T)
 
     @cached_property

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import linprog
 
+from reshuffle.free import progress
 from reshuffle.free.certified.certificate import Certificate, Prover
 from reshuffle.free.checks import Real
 
@@ -41,6 +42,7 @@ class CdfBounds:
         return f"CdfBounds({self.lower:.6f} <= cdf({self.t:.6g}) <= {self.upper:.6f}, proven)"
 
 
+@progress.working("bounds on a distribution function")
 def cdf_bounds(prover: Prover, t: float) -> CdfBounds:
     """Return bounds on the mass of ``(-inf, t]``.
 
@@ -55,7 +57,10 @@ def cdf_bounds(prover: Prover, t: float) -> CdfBounds:
         return CdfBounds(given, float(t > 0), float(t > 0))
     reach = norm + abs(t)
     nodes = np.array([t + reach * level * (across + 0.7j) for level in LEVELS for across in ACROSS])
-    proven = [prover.in_units(complex(z)) for z in nodes]
+    proven = []
+    for z in nodes:
+        progress.step()
+        proven.append(prover.in_units(complex(z)))
     upper = _majorant(nodes, proven, t, norm, reach)
     # What is above t: the same question, seen from the other side.
     mirrored = [Certificate(c.z, -c.value.conjugate(), c.radius) for c in proven]
@@ -94,6 +99,7 @@ def _program(
     radii = np.tile([c.radius for c in proven], 2)
     best, lifted, stale = 1.0, math.inf, 0
     for _ in range(ROUNDS):
+        progress.step()
         solved = linprog(
             moments * heights,
             A_ub=-rows[chosen] * heights,

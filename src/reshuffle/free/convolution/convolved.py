@@ -15,6 +15,7 @@ from reshuffle.free.measure import edges
 from reshuffle.free.measure.measure import Measure
 from reshuffle.free.measure.recurrence import cumulants_from_moments, moments_from_cumulants
 from reshuffle.free.measure.singularities import exponent
+from reshuffle.free.progress import working
 from reshuffle.free.solver.continuation import follow
 from reshuffle.free.solver.extrapolation import Resolved, resolved
 
@@ -61,7 +62,8 @@ class Convolved(Law):
         return math.fsum(t * v for v, t in zip(values, self.weights, strict=True))
 
     def _trace(self, z: Complex, strict: bool) -> Resolved:
-        solved = resolved(self._chunks, z.ravel() / self._unit, strict)
+        with working(repr(self)):
+            solved = resolved(self._chunks, z.ravel() / self._unit, strict)
         shape = z.shape
         return Resolved(
             solved.value[:, 0, 0].reshape(shape) / self._unit,
@@ -183,6 +185,10 @@ class Convolved(Law):
     def _structure(self) -> tuple[Pairs, Measure]:
         if sum(mass for _, mass in self.atoms) > 1 - 1e-9:
             return (), Measure(self._untested, (), self.atoms)
+        with working(repr(self)):
+            return self._found()
+
+    def _found(self) -> tuple[Pairs, Measure]:
         seeds = self._seeds()
         for resolution in (300, 1200, 3000):
             found = edges.support(self._known, seeds, resolution)

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.free import progress
 from reshuffle.free.algebra.exact_moments import is_polynomial
 from reshuffle.free.algebra.expression import Expression, block
 from reshuffle.free.checks import Complex, Real
@@ -138,13 +139,14 @@ class Hermitised(System):
 
     def points(self, z: Complex) -> Plane:
         """Return what is known of points z (points,)."""
-        parts = [self._points(z[k : k + TOGETHER]) for k in range(0, max(len(z), 1), TOGETHER)]
-        found = _joined(parts)
-        lost = np.flatnonzero(~found.converged)
-        if len(lost):
-            again = self._lifted(z[lost])
-            for name in Plane.__dataclass_fields__:
-                getattr(found, name)[lost] = getattr(again, name)
+        with progress.working(f"the Brown measure by {self.expression!r}"):
+            parts = [self._points(z[k : k + TOGETHER]) for k in range(0, max(len(z), 1), TOGETHER)]
+            found = _joined(parts)
+            lost = np.flatnonzero(~found.converged)
+            if len(lost):
+                again = self._lifted(z[lost])
+                for name in Plane.__dataclass_fields__:
+                    getattr(found, name)[lost] = getattr(again, name)
         return found
 
     def _lifted(self, z: Complex) -> Plane:
@@ -200,6 +202,7 @@ class Hermitised(System):
         last = np.full(len(z), np.inf)
         with np.errstate(all="ignore"):
             for _ in range(STEPS):
+                progress.step()
                 state = self.evaluate(base, x)
                 value, gradient = self.imbalance(state)
                 finite = np.isfinite(state.image).all(axis=1) & np.isfinite(gradient).all(axis=1)

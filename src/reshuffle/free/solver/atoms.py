@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.free import progress
 from reshuffle.free.algebra.expression import Expression
 from reshuffle.free.checks import Complex, Real
 from reshuffle.free.laws import Law
@@ -177,6 +178,7 @@ def _trial(
     for law in laws:
         own = slice(len(counts), len(counts) + _free_counts(law))
         chosen = _multiplicities(law, size, offset[own]) + move[own]
+        progress.step()
         basis = haar(size, generator)
         matrices.append((basis * _eigenvalues(law, size, chosen, generator)) @ basis.T)
         counts += chosen.tolist()

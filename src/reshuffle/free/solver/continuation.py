@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.free import progress
 from reshuffle.free.checks import Complex, Real
 from reshuffle.free.single_thread import SINGLE_THREAD
 from reshuffle.free.solver.fixed_point import FixedPoint, solve
@@ -208,6 +209,7 @@ class _Path:
         Only what is going on down the path needs its slope.
         """
         self.steps += len(working)
+        progress.step()
         unknowns = result.unknowns[working]
         state = self.system.evaluate(base[working], unknowns)
         right = [state.image - unknowns]

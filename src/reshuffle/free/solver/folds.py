@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.free import progress
 from reshuffle.free.checks import Complex, Real
 from reshuffle.free.solver.fixed_point import PencilSystem
 
@@ -99,6 +100,7 @@ class _Curve:
 
     def _state(self, x: Complex, unknowns: Complex) -> tuple[Any, Complex]:
         """Return the map there, and its derivative as x moves."""
+        progress.step()
         state = self.system.evaluate(self.system.base(x, np.zeros(len(x))), unknowns)
         return state, self.system.shift_tangent(state, self.system.direction)
 

@@ -13,6 +13,7 @@ from reshuffle.free.algebra.linearization import Pencil, linearize
 from reshuffle.free.algebra.requirements import reduced
 from reshuffle.free.checks import Complex, ConvergenceError, Real
 from reshuffle.free.laws import Law
+from reshuffle.free.progress import working
 from reshuffle.free.single_thread import SINGLE_THREAD
 from reshuffle.free.solver.chart import Chart
 from reshuffle.free.solver.continuation import follow
@@ -105,7 +106,8 @@ class Engine:
         neighbours were asked too.
         """
         pencil = self.pencil
-        solved = resolved(self._chunks, (z - pencil.shift) / pencil.factor, strict)
+        with working(self.effort.what):
+            solved = resolved(self._chunks, (z - pencil.shift) / pencil.factor, strict)
         return Resolved(solved.value / pencil.factor, solved.error / pencil.factor, solved.converged)
 
     def _chunks(self, inner: Complex) -> tuple[Complex, Real]:

@@ -7,12 +7,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from reshuffle._arrays import AnyArray, FloatArray, IntArray
-from reshuffle.problem.batch_factors import BatchFactors
-from reshuffle.problem.outputs import checked_responses
-from reshuffle.problem.row_groups import RowGroups
-from reshuffle.problem.sources.row_source import RowSource, as_numbers, response_columns
-from reshuffle.problem.sources.stream import Prepare, Stream
+from reshuffle._arrays import AnyArray, FloatArray, IntArray, checked_responses
+from reshuffle.problem.batches import BatchFactors, RowGroups
+from reshuffle.problem.sources.rows import Prepare, RowSource, Stream, as_numbers, response_columns
 
 Part = TypeVar("Part")
 

@@ -9,12 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from reshuffle._arrays import AnyArray, FloatArray
-from reshuffle.problem.outputs import checked_responses
-from reshuffle.problem.sources import dask_rows, row_files
-from reshuffle.problem.sources.row_source import ArrayRows, RowSource, as_numbers, response_columns
-from reshuffle.problem.sources.stream import Stream
-from reshuffle.problem.weights import checked_weights
+from reshuffle._arrays import AnyArray, FloatArray, checked_responses, checked_weights
+from reshuffle.problem.sources import dask_rows, rows
+from reshuffle.problem.sources.rows import ArrayRows, RowSource, Stream, as_numbers, response_columns
 
 IN_MEMORY = float(1 << 26)
 """Bytes up to which the rows of files are read into memory, where more can be asked of them."""
@@ -70,10 +67,10 @@ def opened_rows(X: Any, names: Sequence[str] | None) -> RowSource | None:
     if isinstance(X, str | os.PathLike):
         paths = _files("X", Path(X))
         if paths[0].suffix == ".npy":
-            return row_files.ArrayFiles("X", paths)
-        X = row_files.dataset_of(paths)
-    if row_files.is_dataset(X):
-        return row_files.TableRows("X", X, names or row_files.column_names(X))
+            return rows.ArrayFiles("X", paths)
+        X = rows.dataset_of(paths)
+    if rows.is_dataset(X):
+        return rows.TableRows("X", X, names or rows.column_names(X))
     return ArrayRows(X) if isinstance(X, np.memmap) and X.ndim == 2 and X.nbytes > IN_MEMORY else None
 
 
@@ -88,9 +85,9 @@ def _opened_pair(X: Any, y: Any, most: float) -> tuple[RowSource, RowSource] | N
     if isinstance(X, str | os.PathLike):
         paths = _files("X", Path(X))
         if paths[0].suffix == ".npy":
-            return row_files.ArrayFiles("X", paths), _responses(y)
-        X = row_files.dataset_of(paths)
-    if row_files.is_dataset(X):
+            return rows.ArrayFiles("X", paths), _responses(y)
+        X = rows.dataset_of(paths)
+    if rows.is_dataset(X):
         return _of_table(X, y)
     if isinstance(X, np.memmap) and X.nbytes > most and X.ndim == 2:
         return ArrayRows(X), _responses(y)
@@ -124,10 +121,10 @@ def _responses(y: Any) -> RowSource:
             )
         paths = _files("y", path)
         if paths[0].suffix == ".npy":
-            return _single_column(row_files.ArrayFiles("y", paths))
-        y = row_files.dataset_of(paths)
-    if row_files.is_dataset(y):
-        return _single_column(row_files.TableRows("y", y, row_files.column_names(y)))
+            return _single_column(rows.ArrayFiles("y", paths))
+        y = rows.dataset_of(paths)
+    if rows.is_dataset(y):
+        return _single_column(rows.TableRows("y", y, rows.column_names(y)))
     if isinstance(y, np.memmap) and y.ndim in (1, 2):
         return ArrayRows(y)
     if dask_rows.is_dask(y):
@@ -153,12 +150,12 @@ class _Column(RowSource):
 
 
 def _of_table(dataset: Any, y: Any) -> tuple[RowSource, RowSource]:
-    names = row_files.column_names(dataset)
+    names = rows.column_names(dataset)
     # A name that is no column may be that of a file.
     is_path = isinstance(y, str) and y not in names and Path(y).exists()
     chosen = None if is_path else response_columns(y, names)
     if chosen is None:
-        return row_files.TableRows("X", dataset, names), _responses(y)
+        return rows.TableRows("X", dataset, names), _responses(y)
     rest = [name for name in names if name not in chosen]
-    responses = row_files.TableRows("y", dataset, chosen)
-    return row_files.TableRows("X", dataset, rest), _Column(responses) if isinstance(y, str) else responses
+    responses = rows.TableRows("y", dataset, chosen)
+    return rows.TableRows("X", dataset, rest), _Column(responses) if isinstance(y, str) else responses

@@ -11,9 +11,8 @@ from reshuffle._arrays import FloatArray
 from reshuffle._blas import few_threads
 from reshuffle._linalg import norms
 from reshuffle.epoch.accuracy import CALL, warn_of_no_answer
-from reshuffle.epoch.affine.stacked_courses import block_length
-from reshuffle.epoch.choice import walk_flops
 from reshuffle.epoch.moments.snapshots import Readout
+from reshuffle.epoch.select import walk_flops
 from reshuffle.problem.outputs import lengths, lifted_rows, outputs_last, stacked, with_outputs
 from reshuffle.run import stopping
 from reshuffle.run.engines.affine_states import AffineStates, pairs
@@ -143,7 +142,7 @@ class AffineEngine(AffineStates):
         """How far the risk at a mean over sampled pairs may be off, from the means without each pair in turn."""
         errors = np.zeros(len(when))
         if self.samples_courses:
-            size = block_length(self.courses[0])
+            size = self.block_length()
             for block in (slice(first, first + size) for first in range(0, len(when), size)):
                 errors[block] = self._error_of_pairs(when[block], total[block], noise)
         return errors
@@ -248,10 +247,7 @@ class AffineEngine(AffineStates):
         """Whether every course converges from every start, outside the row space too."""
         if not self._settles_outside:
             return False
-        with few_threads(self.dimension):
-            if len(self.courses) == 1:
-                return self.courses[0].settles
-            return all(bool(part.settled.all()) for part in self.stacked)
+        return all(course.settles for course in self.chunks(inputs=np.zeros(0)))
 
     @property
     def _settles_outside(self) -> bool:
@@ -262,19 +258,11 @@ class AffineEngine(AffineStates):
         """Whether a penalty acts outside the row space."""
         return self.recipe.penalty > 0 and self.space.dimension < self.problem.p
 
-    def _fates(self) -> tuple[bool, float]:
-        """Whether every course converges, and the largest rate of all, in the row space."""
-        with few_threads(self.dimension):
-            if len(self.courses) == 1:
-                return self.courses[0].settles, self.courses[0].rate
-            fates = [part.fates() for part in self.stacked]
-        return all(bool(settled.all()) for settled, _ in fates), max(float(rates.max()) for _, rates in fates)
-
     def _stability(self) -> Stability:
         """The same without its error."""
         self._require_constant()
-        settles, rate = self._fates()
-        settles = settles and self._settles_outside
+        parts = self.chunks(inputs=np.zeros(0))
+        settles, rate = self._settles, max(part.rate for part in parts)
         if self._reaches_out:
             rate = max(rate, self._outside.rate)
         if self.recipe.at(0).step == 0:
@@ -341,7 +329,7 @@ class AffineEngine(AffineStates):
         """Operations of taking the mean states of all courses one epoch further, and of their risk."""
         rows, rank = self.blocks.rows.shape
         state = 2.0 * (1 + rows) * (self.dimension**2 * len(self.courses) + rank**2)
-        calls = 1 + (len(self.stacked) if len(self.courses) > 1 else 1)
+        calls = 1 + len(self.chunks())
         return float(state + 4 * CALL * calls + self._flops_of_new_steps)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 
@@ -13,27 +13,29 @@ from reshuffle import _uncertainty
 from reshuffle._arrays import FloatArray
 from reshuffle._blas import few_threads
 from reshuffle._uncertainty import ERROR_KINDS, ErrorKind
-from reshuffle.epoch import choice
+from reshuffle.epoch import select, visits
 from reshuffle.epoch.accuracy import Accuracy
-from reshuffle.epoch.affine import stacked_courses, visits
-from reshuffle.epoch.affine.affine_map import AffineMap
-from reshuffle.epoch.affine.averaged_course import AveragedCourse
-from reshuffle.epoch.affine.averaged_visits import AveragedOutside
-from reshuffle.epoch.affine.cavity_course import CavityCourse
-from reshuffle.epoch.affine.course import Course
-from reshuffle.epoch.affine.outside import Outside
-from reshuffle.epoch.affine.sampled_course import SampledCourse
-from reshuffle.epoch.affine.stacked_courses import StackedCourses, Watch
-from reshuffle.epoch.affine.visits import GradedBlocks
-from reshuffle.epoch.choice import Choice
-from reshuffle.epoch.walks import Walk
-from reshuffle.problem.blocks import Blocks, split
-from reshuffle.problem.extended_space import extended_space
+from reshuffle.epoch.averaging.cavity_maps import CavityCourse
+from reshuffle.epoch.averaging.lattice import Walk
+from reshuffle.epoch.averaging.sampling import SampledCourse
+from reshuffle.epoch.course import AveragedCourse, Course
+from reshuffle.epoch.epoch_map import EpochMap
+from reshuffle.epoch.select import Choice
+from reshuffle.epoch.visits import GradedBlocks
+from reshuffle.problem.batches import Blocks, split
 from reshuffle.problem.least_squares import LeastSquares
-from reshuffle.problem.outputs import of_output
-from reshuffle.problem.row_space import Reduction, RowSpace
+from reshuffle.problem.outputs import beside, of_output
+from reshuffle.problem.row_space import Reduction, RowSpace, extended_space
 from reshuffle.recipe import Hyperparameters, Recipe
 from reshuffle.schemes.base import Scheme
+
+CHUNK_BYTES = 1.6e7
+"""Memory that the maps and the states of a chunk of orders may take, with what is worked on: about a cache."""
+BLOCK_BYTES = 1e8
+"""Memory that means over orders may take, which are added up while chunks are followed."""
+
+Watch: TypeAlias = Callable[[slice, int, FloatArray], None]
+"""Sees the states (k, d, z) along some of the orders, after the epoch of that number."""
 
 _ANY_ACCURACY = Accuracy(rtol=math.inf)
 _OF_THE_WORST = 3.0
@@ -69,12 +71,13 @@ class AffineStates:
         self.scheme = scheme.equivalent(problem.n)
         self.walk = Walk(self.scheme, problem.n)
         self._replica: int | None = None
-        self._known_maps: dict[tuple[str, bool], dict[Hyperparameters, list[AffineMap]]] = {}
+        self._stacked: dict[tuple[bool, bool], list[Course]] = {}
+        self._known_maps: dict[tuple[str, bool], dict[Hyperparameters, list[EpochMap]]] = {}
 
     def with_recipe(self, recipe: Recipe) -> Self:
         """The same run with another step: what is known of the data is kept."""
         made = self._afresh("visited", "_graded", "readout")
-        made.recipe, made._known_maps = recipe, {}
+        made.recipe, made._known_maps, made._stacked = recipe, {}, {}
         return made
 
     def _afresh(self, *kept: str) -> Self:
@@ -93,7 +96,7 @@ class AffineStates:
         made._graded = space, replace(blocks, response=of_output(blocks.response, number))
         # Those of the parameters depend on no responses, those of the errors on the truth where there is a penalty.
         if len(courses) > 1:
-            made.stacked = self.stacked
+            made._stacked = {kind: known for kind, known in self._stacked.items() if not kind[0]}
         if not self.recipe.penalty:
             made.courses_of_errors = courses
         alike = [("drawn", True), ("cavity", True)]
@@ -107,7 +110,7 @@ class AffineStates:
     @cached_property
     def choice(self) -> Choice:
         """How the mean over orders was chosen to be taken."""
-        return choice.affine_choice(
+        return select.affine_choice(
             self.walk, self.recipe, self.blocks, self.dimension, self.accuracy,
             lambda: self._cavity_course(None).missed, lambda: self._grows,
         )  # fmt: skip
@@ -200,7 +203,7 @@ class AffineStates:
             return [
                 SampledCourse(
                     self.scheme, n, self.blocks, self.space, self.recipe, truth,
-                    accuracy=choice.asked_of_draws(self.choice, self.accuracy, lambda: self._grows),
+                    accuracy=select.asked_of_draws(self.choice, self.accuracy, lambda: self._grows),
                     kept=self._maps("drawn", truth), left_out=self._replica,
                 )
             ]  # fmt: skip
@@ -222,18 +225,30 @@ class AffineStates:
         missed = course.missed
         return math.isnan(missed) or course.map(0).radius * (1 - _OF_THE_WORST * missed) > 1
 
-    def _maps(self, kind: str, truth: FloatArray | None) -> dict[Hyperparameters, list[AffineMap]]:
+    def _maps(self, kind: str, truth: FloatArray | None) -> dict[Hyperparameters, list[EpochMap]]:
         """Where maps and their replicas are kept: those of errors apart, if a penalty makes them others."""
         return self._known_maps.setdefault((kind, truth is None or self.recipe.penalty == 0), {})
 
     @cached_property
-    def _outside(self) -> "Outside | AveragedOutside":
-        made = Outside(self.recipe, self.scheme.steps(self.problem.n), self.space)
-        return made if self.recipe.average is None else AveragedOutside(made, self.recipe.average)
+    def _outside(self) -> Course:
+        """The course of one coordinate outside the row space, where only a penalty acts: a feature that is zero."""
+        course = self._outside_source()
+        return course if self.recipe.average is None else AveragedCourse(course, self.recipe.average)
+
+    def _outside_source(self) -> Course:
+        steps, nothing = self.walk.steps, np.zeros((0, 1))
+        blocks = GradedBlocks(
+            nothing, np.zeros(0), np.zeros(2, dtype=np.int64), np.ones(1), nothing, np.zeros(1)
+        )
+        order = np.zeros((1, steps), dtype=np.int64)
+        return Course(self.scheme, self.problem.n, blocks, self.space, self.recipe, orders=order)
 
     def fades(self, epochs: FloatArray) -> FloatArray:
-        """What is left, outside the row space, of the start after each of the ascending epochs."""
-        return self._outside.fades(epochs)
+        """The factor (k,) of the start outside the row space at the ascending epochs; 1 without a penalty."""
+        if not self.recipe.penalty:
+            return np.ones(len(epochs))
+        states = self._outside.states(np.ones(1), epochs, np.ones(1))
+        return np.array([float(state[..., 0, 0].ravel()[0]) for state in states])
 
     @property
     def has_replicas(self) -> bool:
@@ -265,22 +280,30 @@ class AffineStates:
         answers = np.array([answer(replica) for replica in replicas])
         return _uncertainty.of_replicas(self.error_kind, here, answers)
 
-    @cached_property
-    def stacked(self) -> list[StackedCourses]:
-        """The courses, many at once."""
-        return stacked_courses.chunks(self.courses)
-
-    @cached_property
-    def stacked_errors(self) -> list[StackedCourses]:
-        """The same of the errors."""
-        if self.courses_of_errors is self.courses:
-            return self.stacked
-        return stacked_courses.chunks(self.courses_of_errors)
-
-    def _chunks(self, inputs: FloatArray | None, of_errors: bool) -> list[StackedCourses]:
-        if inputs is not None:
-            return stacked_courses.chunks(self.courses_of_errors if of_errors else self.courses, inputs)
-        return self.stacked_errors if of_errors else self.stacked
+    def chunks(self, of_errors: bool = False, inputs: FloatArray | None = None) -> list[Course]:
+        """The courses of all orders, as many of them side by side as memory allows for; pairs stay together."""
+        courses = self.courses_of_errors if of_errors else self.courses
+        if len(courses) == 1:
+            return courses
+        known = self._stacked.get((of_errors, inputs is None))
+        if known is None:
+            d, rows = self.dimension, len(self.blocks.rows)
+            columns = 1 + rows if inputs is None else beside(inputs).shape[1]
+            # Kernels and entries of a power, of its square and of what they are made from; and the states.
+            each = 8.0 * max(d, 1) * (6 * d + 4 * columns)
+            size = 2 * max(1, int(CHUNK_BYTES / each / 2))
+            orders = np.array([course.scheme.order(course.n) for course in courses])
+            one = courses[0].source
+            known = [
+                Course(
+                    one.scheme, one.n, one.blocks, one.space, one.recipe, one.truth, orders[at : at + size]
+                )
+                for at in range(0, len(orders), size)
+            ]
+            if self.recipe.average is not None:
+                known = [AveragedCourse(course, self.recipe.average) for course in known]
+            self._stacked[of_errors, inputs is None] = known
+        return known
 
     def means(
         self,
@@ -290,17 +313,44 @@ class AffineStates:
         of_errors: bool = False,
         watch: Watch | None = None,
     ) -> Iterator[FloatArray]:
-        """The states (r, 1 + rows), or (r, t) for given inputs, averaged over courses, at the ascending epochs.
+        """The states (r, 1 + rows), or (r, t) for given inputs, averaged over orders, at the ascending epochs.
 
-        Where there are several courses, `watch` sees the states along them.
+        Where a run draws its order once, `watch` sees the states along each order. Epochs are followed block by
+        block, so that the sums over chunks of orders fit in memory.
         """
-        courses, rank = self.courses_of_errors if of_errors else self.courses, self.space.dimension
-        if len(courses) == 1:
-            means = courses[0].states(start, epochs, inputs)
-        else:
-            means = stacked_courses.mean_states(self._chunks(inputs, of_errors), start, epochs, inputs, watch)
-        for mean in means:
-            yield np.where(np.isfinite(mean[:rank]), mean[:rank], np.inf)
+        parts, rank = self.chunks(of_errors, inputs), self.space.dimension
+        size = max(len(epochs), 1)
+        if len(parts) > 1 and self.recipe.is_constant:
+            size = self.block_length(inputs)
+        for begin in range(0, len(epochs), size):
+            totals: list[FloatArray] = []
+            place = 0
+            for course in parts:
+                states = course.states(start, epochs[begin : begin + size], inputs)
+                for number, state in enumerate(states):
+                    if watch is not None and course.orders is not None:
+                        watch(slice(place, place + course.count), begin + number, state)
+                    with np.errstate(over="ignore", invalid="ignore"):
+                        summed = state if course.orders is None else state.sum(axis=0)
+                        if number == len(totals):
+                            totals.append(summed)
+                        else:
+                            totals[number] = totals[number] + summed
+                    if len(parts) == 1:
+                        yield _finite_or_inf(totals.pop()[:rank] / course.count)
+                        totals.append(np.zeros(0))
+                place += course.count
+            if len(parts) > 1:
+                yield from (_finite_or_inf(total[:rank] / place) for total in totals)
+
+    def block_length(self, inputs: FloatArray | None = None) -> int:
+        """The number of mean states that are kept at a time."""
+        columns = 1 + len(self.blocks.rows) if inputs is None else beside(inputs).shape[1]
+        return max(16, int(BLOCK_BYTES / 8 / max(self.dimension * columns, 1)))
+
+
+def _finite_or_inf(state: FloatArray) -> FloatArray:
+    return np.where(np.isfinite(state), state, np.inf)
 
 
 def pairs(states: FloatArray) -> FloatArray:

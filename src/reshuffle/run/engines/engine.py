@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 from reshuffle._arrays import FloatArray
 from reshuffle._uncertainty import ErrorKind
-from reshuffle.epoch.choice import Choice
+from reshuffle.epoch.select import Choice
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.run.risk import Risk
 from reshuffle.run.stability import FrozenSubspace, Stability

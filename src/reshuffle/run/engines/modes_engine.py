@@ -12,8 +12,8 @@ from reshuffle import _linalg, _uncertainty
 from reshuffle._arrays import BoolArray, FloatArray
 from reshuffle._uncertainty import ErrorKind
 from reshuffle.epoch.accuracy import warn_of_no_answer
-from reshuffle.epoch.choice import Choice
 from reshuffle.epoch.epoch import Epoch
+from reshuffle.epoch.select import Choice
 from reshuffle.problem.outputs import lengths, of_output, stacked
 from reshuffle.run import risk_interval, stopping
 from reshuffle.run.engines.trajectory import Trajectory

@@ -9,12 +9,10 @@ import numpy as np
 
 from reshuffle import _uncertainty
 from reshuffle._arrays import FloatArray
-from reshuffle.epoch import choice
-from reshuffle.epoch.affine.course import Course
-from reshuffle.epoch.affine.outside import Outside
-from reshuffle.epoch.affine.staged_course import StagedCourse, StagedOutside, chosen, through_stages
-from reshuffle.epoch.affine.visits import GradedBlocks
-from reshuffle.epoch.choice import Choice
+from reshuffle.epoch.choice import second_moments
+from reshuffle.epoch.course import Course, StagedCourse, chosen, through_stages
+from reshuffle.epoch.select import Choice
+from reshuffle.epoch.visits import GradedBlocks
 from reshuffle.errors import UnsupportedError
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.row_space import RowSpace
@@ -86,7 +84,7 @@ class StagedEngine(AffineEngine):
     @cached_property
     def choice(self) -> Choice:
         """How the mean over orders was chosen to be taken, in the stage where it is known worst."""
-        return choice.least_known([stage.choice for stage in self.stages])
+        return second_moments.least_known([stage.choice for stage in self.stages])
 
     def parts(self, when: FloatArray) -> list[tuple[AffineEngine, FloatArray]]:
         """The stages that lead to ascending epochs, and those of each."""
@@ -116,11 +114,12 @@ class StagedEngine(AffineEngine):
             )
         ]  # fmt: skip
 
-    def fades(self, epochs: FloatArray) -> FloatArray:
-        """What is left, outside the row space, of the start after each of the ascending epochs."""
-        steps = [stage.walk.steps for stage in self.stages]
-        outsides = map(Outside, self.recipe.parts, steps, [self.space] * len(steps))
-        return StagedOutside(list(outsides), self._lengths).fades(epochs)
+    def _outside_source(self) -> Course:
+        courses = [stage._outside_source() for stage in self.stages]
+        return StagedCourse(
+            self.scheme, self.problem.n, courses[0].blocks, self.space, self.recipe, None, courses[0].orders,
+            courses=courses, lengths=self._lengths,
+        )  # fmt: skip
 
     def sampling_error(self, answer: Callable[[Any], FloatArray], here: FloatArray) -> FloatArray:
         """How far an answer may be off because the maps of stages are not exact: what each of them adds."""

@@ -11,8 +11,8 @@ from reshuffle._blas import few_threads
 from reshuffle._progress import track
 from reshuffle.epoch import mean_map
 from reshuffle.epoch.accuracy import require_affordable
-from reshuffle.epoch.symmetric_means import task
-from reshuffle.problem.blocks import Blocks
+from reshuffle.epoch.averaging.base import task
+from reshuffle.problem.batches import Blocks
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.run.step_search import few_samples, rank_one
 from reshuffle.run.step_search.first_failures import first_zero

@@ -13,7 +13,7 @@ import numpy as np
 
 from reshuffle._arrays import FloatArray, IntArray
 from reshuffle._linalg import thin_qr
-from reshuffle.problem.blocks import Blocks
+from reshuffle.problem.batches import Blocks
 from reshuffle.run.step_search.rank_one import visits_taken
 from reshuffle.schemes.base import Scheme, Shuffle
 

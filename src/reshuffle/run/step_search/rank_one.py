@@ -12,7 +12,7 @@ product of factors 1 - step t_k with t_k >= 0, because e_B is hyperbolic (`real_
 import numpy as np
 
 from reshuffle._arrays import FloatArray, IntArray
-from reshuffle.problem.blocks import Blocks
+from reshuffle.problem.batches import Blocks
 from reshuffle.run.step_search.real_zeros import first_crossing
 from reshuffle.run.step_search.symmetric_mean import SymmetricMean
 from reshuffle.schemes.base import Scheme, Shuffle

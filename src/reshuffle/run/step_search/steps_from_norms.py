@@ -8,7 +8,7 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from reshuffle._arrays import FloatArray
 from reshuffle._linalg import eigenvalue
-from reshuffle.problem.blocks import Blocks
+from reshuffle.problem.batches import Blocks
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.schemes.base import Scheme, Shuffle, Unit
 

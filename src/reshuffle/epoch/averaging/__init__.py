@@ -1,0 +1,1 @@
+"""The mean over the orders of an epoch: exactly, by the cavity equation, or from drawn orders."""

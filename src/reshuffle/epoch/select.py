@@ -1,0 +1,461 @@
+"""One of several ways to compute something, and which of them is taken."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from reshuffle.epoch.accuracy import (
+    A_SECOND,
+    CALL,
+    METHODS,
+    Accuracy,
+    apart,
+    duration,
+    require_affordable,
+    warn_out_of_reach,
+)
+from reshuffle.epoch.averaging import series, whitened_maps
+from reshuffle.epoch.averaging.base import Approximation, Task
+from reshuffle.epoch.averaging.cavity import are_alike
+from reshuffle.epoch.averaging.first_order import FEWEST_MODES
+from reshuffle.epoch.averaging.lattice import Walk, cuts_orders, fits_in_memory, require_few
+from reshuffle.epoch.averaging.streamed import samples_of
+from reshuffle.epoch.mean_map import MeanMap, grows
+from reshuffle.errors import UnsupportedError
+from reshuffle.problem.batches import Blocks
+from reshuffle.problem.least_squares import LeastSquares
+from reshuffle.recipe import Recipe
+from reshuffle.schemes.base import Scheme, Shuffle, Unit
+
+OUT_OF_REACH = "it takes more memory than this machine can spare, or more batches than anyone waits for"
+WITHOUT_SOLUTION = "its equation has no solution at so large a step"
+NO_SOLUTION = (
+    'the cavity equation has no solution at so large a step; try a smaller step, or method="sampling".'
+)
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to compute something.
+
+    Attributes
+    ----------
+    name : str
+    operations : float
+        What it costs; nan if that is not known beforehand.
+    against : str
+        What speaks against it; empty if nothing does.
+    """
+
+    name: str
+    operations: float
+    against: str = ""
+
+    def __repr__(self) -> str:
+        price = f", {self.operations:.1g} operations" if np.isfinite(self.operations) else ""
+        took = f" ({duration(self.operations)})" if price else ""
+        return f"{self.name}{price}{took}" + (f": {self.against}" if self.against else "")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which of several ways is taken.
+
+    Attributes
+    ----------
+    question : str
+    ways : tuple of Way
+        In the order of preference.
+    """
+
+    question: str
+    ways: tuple[Way, ...]
+
+    @property
+    def taken(self) -> str:
+        """The name of the first way against which nothing speaks."""
+        return self.way.name
+
+    @property
+    def way(self) -> Way:
+        """The first way against which nothing speaks; the last, if something speaks against each."""
+        return next((way for way in self.ways if not way.against), self.ways[-1])
+
+    def __repr__(self) -> str:
+        lines = [f"{self.question}: {self.way}"]
+        others = (way if way.against else replace(way, against="not needed") for way in self.ways)
+        lines += [f"  not {way}" for way in others if way.name != self.taken]
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Computation:
+    """How the answers of a run are computed, at what cost, and why not otherwise.
+
+    Attributes
+    ----------
+    mean : Choice
+        Of the mean over the orders of an epoch: iterates, risk, limits, stability.
+    second_moment : Choice
+        Of the second moments after one epoch: the expected risk and its spread.
+    """
+
+    mean: Choice
+    second_moment: Choice
+
+    def __repr__(self) -> str:
+        return f"{self.mean}\n{self.second_moment}"
+
+
+def too_much(operations: float, budget: float, out_of_reach: str = OUT_OF_REACH) -> str:
+    """What speaks against a price, if anything."""
+    if np.isinf(operations):
+        return out_of_reach
+    if operations <= budget:
+        return ""
+    needed, allowed = apart(operations, budget)
+    return f"it takes {needed} operations, but budget is {allowed}"
+
+
+def too_far(missed: float, rtol: float) -> str:
+    """What speaks against a way that may miss the paces of the modes by so much, if anything."""
+    if missed <= rtol:
+        return ""
+    known, wanted = apart(missed, rtol)
+    return f"it may be off by {known}, but rtol is {wanted}"
+
+
+# How the mean of a symmetric epoch is taken: exactly, by the cavity, by the series, or from drawn orders.
+
+_CAVITY_GRAMS, _CAVITY_PRODUCTS = 60.0, 200.0
+"""Weighted Gram matrices that the cavity equation takes, where samples are strong, and products of modes, about."""
+_FIRST_ORDER_GRAMS = 3.0
+"""The same to first order in what leads from one of many modes to another."""
+_DECOMPOSITION = 10.0
+"""Of a symmetric eigendecomposition, over the cube of its rows."""
+_KEEPS_ALL = "it needs all samples at once, but they are read in chunks"
+_OF_A_BOUND = 0.1
+"""A bound on the paces becomes a far wider one on answers than an estimate does."""
+
+
+def mean_choice(task: Task, accuracy: Accuracy) -> Choice:
+    """How the mean of a symmetric epoch is taken.
+
+    Of "auto", the exact mean where it fits the budget; otherwise the series, if its bound meets rtol, or the cavity
+    equation, if samples are visited one by one: that first if they are shuffled; otherwise drawn orders.
+    """
+    question, method, of = "the mean over orders", accuracy.method, task.approximation
+    if of is None or method == "exact":
+        return Choice(question, (Way("exact", task.exact_flops),))
+    if method != "auto":
+        named = (Way(name, np.nan, "" if name == method else f"method is {method!r}") for name in METHODS[1:])
+        return Choice(question, tuple(named))
+    of_exact = too_much(task.exact_flops, accuracy.budget, task.out_of_reach or OUT_OF_REACH)
+    exact = Way("exact", task.exact_flops, of_exact)
+    if not of_exact:
+        others = (Way(name, np.nan, "the exact mean is affordable") for name in METHODS[2:])
+        return Choice(question, (exact, *others))
+    between = [Way("cavity", *_of_cavity(of, accuracy)), Way("series", *_of_series(of, accuracy))]
+    if of.contracts:
+        # Where its bound is good enough, the series is sure.
+        between.reverse()
+    return Choice(question, (exact, *between, Way("sampling", np.nan)))
+
+
+def averages_all_orders(task: Task, accuracy: Accuracy) -> bool:
+    """Whether the mean is taken over all orders of shuffled batches, exactly: a polynomial in the step."""
+    is_shuffled = task.approximation is not None and task.exact_flops <= max(accuracy.budget, A_SECOND)
+    return is_shuffled and mean_choice(task, accuracy).taken == "exact"
+
+
+def _of_series(of: Approximation, accuracy: Accuracy) -> tuple[float, str]:
+    """What the series costs, and what speaks against it, told from its bound, which costs next to nothing."""
+    whitened = of.whitened()
+    bound = series.error(whitened, of.coefficients(), contracts=of.contracts).share
+    price = series.flops(whitened)
+    if not bound <= _OF_A_BOUND * accuracy.rtol:
+        known, wanted = apart(bound, _OF_A_BOUND * accuracy.rtol)
+        return price, f"its error is bounded by {known}, but {wanted}, a tenth of rtol, is wanted of a bound"
+    return price, too_much(price, accuracy.budget)
+
+
+def _of_cavity(of: Approximation, accuracy: Accuracy) -> tuple[float, str]:
+    """What the cavity equation costs, and what speaks against it."""
+    if not of.has_cavity:
+        return np.nan, "it is for shuffled samples, in visits that weigh the same"
+    price = _price_of_cavity(of)
+    return price, too_much(price, accuracy.budget)
+
+
+def _price_of_cavity(of: Approximation, *, keeps_all: bool = False) -> float:
+    """Operations of the cavity equation: to first order where there are many modes, unless all is to be kept."""
+    whitened = of.whitened()
+    (rows, modes), strength = whitened.orthonormal.shape, float(whitened.row_norms.mean())
+    if not keeps_all and modes >= FEWEST_MODES and whitened.atoms == rows:
+        return float(2.0 * _FIRST_ORDER_GRAMS * modes**2 * rows)
+    strong = 0.1 + min(10 * strength, 1.0)
+    return float(2.0 * modes**2 * (_CAVITY_GRAMS * strong * rows + _CAVITY_PRODUCTS * modes))
+
+
+def mean_map(task: Task, accuracy: Accuracy) -> tuple[MeanMap, Choice]:
+    """Average a symmetric epoch; where rtol is out of reach, by the most accurate of its ways, with a warning.
+
+    Beside the map, the choice as it turned out: what a way misses is known for certain once it has been gone.
+    """
+    if accuracy.method == "exact" and np.isfinite(task.exact_flops) and task.approximation is not None:
+        require_affordable(
+            task.exact_flops, accuracy.budget, f"the exact mean over the orders of {task.steps} batches",
+            'try fewer batches, a larger budget, or method="auto"',
+        )  # fmt: skip
+    chosen, of = mean_choice(task, accuracy), task.approximation
+    if chosen.taken == "exact" or of is None:
+        return task.exact(), chosen
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean, turned_out, accuracy = _approximate(of, chosen, accuracy)
+        mean.require_finite(task.steps)
+    if mean.missed > accuracy.rtol:
+        advice = "try a larger budget, a larger rtol or a smaller step"
+        if accuracy.method == "cavity":
+            advice = 'try a smaller step, or method="auto"'
+        warn_out_of_reach(mean.missed, mean.method, accuracy.rtol, advice)
+    return mean, turned_out
+
+
+def _approximate(of: Approximation, chosen: Choice, accuracy: Accuracy) -> tuple[MeanMap, Choice, Accuracy]:
+    """The map by the first way that does not miss rtol, of those nothing speaks against; if none does, the best.
+
+    Beside it, what was asked of it in the end: less, if it grows.
+    """
+    made: list[MeanMap] = []
+    asked = accuracy
+    against: dict[str, str] = {}
+    for way in chosen.ways:
+        if not way.against:
+            found = _MAPS[way.name](of, accuracy)
+            made += found
+            if not found or (found[-1].missed > accuracy.rtol and grows(found[-1])):
+                accuracy = asked.of_what_grows
+            against[way.name] = too_far(found[-1].missed, accuracy.rtol) if found else WITHOUT_SOLUTION
+            if not against[way.name]:
+                break
+    best = min(made, key=lambda mean: mean.missed)
+    against[best.method] = ""
+    ways = (replace(way, against=against.get(way.name, way.against)) for way in chosen.ways)
+    return best, Choice(chosen.question, tuple(ways)), accuracy
+
+
+def _by_series(of: Approximation, accuracy: Accuracy) -> list[MeanMap]:
+    return [whitened_maps.by_series(of.whitened(), of.coefficients(), of.contracts)]
+
+
+def _by_cavity(of: Approximation, accuracy: Accuracy) -> list[MeanMap]:
+    """The cavity's map, if its equation has a solution: not where what samples do to themselves grows for ever."""
+    if not of.has_cavity:
+        raise ValueError(
+            'method must be "auto", "exact", "series" or "sampling" for batches of several fixed rows and for '
+            "visits that weigh differently, but it is 'cavity'; there is a cavity equation for SampleReshuffling."
+        )
+    spares = _price_of_cavity(of, keeps_all=True) > accuracy.budget
+    found = whitened_maps.by_cavity(of.whitened(), of.shares, accuracy.rtol, spares)
+    if found is None and accuracy.method == "cavity":
+        raise UnsupportedError(NO_SOLUTION)
+    return [] if found is None else [found]
+
+
+def _by_sampling(of: Approximation, accuracy: Accuracy) -> list[MeanMap]:
+    whitened = of.whitened()
+    return [whitened_maps.by_sampling(whitened, of.control(whitened), of.draw(whitened), accuracy)]
+
+
+_MAPS = {"series": _by_series, "cavity": _by_cavity, "sampling": _by_sampling}
+
+
+def choice_of_samples(problem: LeastSquares) -> Choice:
+    """How the mean over shuffled samples is taken that are read in chunks: by the cavity equation alone."""
+    others = (Way(name, float("nan"), _KEEPS_ALL) for name in METHODS[1:] if name != "cavity")
+    passes = 0 if problem.stream is None else problem.stream.passes
+    question = f"the mean over orders (rows read {passes} times so far)"
+    return Choice(question, (Way("cavity", float("nan")), *others))
+
+
+def mean_of_samples(
+    problem: LeastSquares, scheme: Scheme, scaled_step: float, accuracy: Accuracy
+) -> tuple[MeanMap, Blocks]:
+    """The mean map of shuffled samples that are read in chunks, and rows that stand for all of them."""
+    if accuracy.method not in ("auto", "cavity"):
+        raise UnsupportedError(
+            f'method must be "auto" or "cavity" for shuffled samples that are read in chunks, but it is '
+            f"{accuracy.method!r}; {_KEEPS_ALL}."
+        )
+    n = problem.n
+    if not are_alike(scheme.sizes(n) / scheme.step_divisors(n)):
+        raise UnsupportedError(
+            f"{scheme!r} has visits that weigh differently, of which the mean is not known for samples that are "
+            'read in chunks; try normalize="own".'
+        )
+    found = samples_of(problem, scheme, scaled_step, accuracy.rtol)
+    if found is None:
+        raise UnsupportedError(NO_SOLUTION.partition(", or")[0] + ".")
+    if found[0].missed > accuracy.rtol:
+        warn_out_of_reach(found[0].missed, "cavity", accuracy.rtol, "try a smaller step or a larger rtol")
+    return found
+
+
+def decomposition_choice(rows: int, accuracy: Accuracy) -> Choice:
+    """How a problem of so many rows, given by their kernel, is answered for: "decomposed" or "followed".
+
+    Followed along drawn orders where its eigenvectors alone take more operations than the budget has, unless a way
+    of averaging that goes by them is asked for.
+
+    >>> decomposition_choice(1000, Accuracy()).taken, decomposition_choice(10_000, Accuracy()).taken
+    ('decomposed', 'followed')
+    """
+    price = _DECOMPOSITION * float(rows) ** 3
+    against = too_much(price, accuracy.budget) if accuracy.method in ("auto", "sampling") else ""
+    return Choice("a linear network", (Way("decomposed", price, against), Way("followed", np.nan)))
+
+
+# How the mean of an epoch that is not symmetric is taken: by a walk, the cavity equation, or from drawn orders.
+
+_CALLS = 6
+"""Calls with small matrices that a visit takes."""
+
+
+def walk_flops(walk: Walk, blocks: Blocks, dimension: int, inputs: int | None = None) -> float:
+    """Operations of one epoch's walk over all orders, calls included; infinite if its memory is out of reach.
+
+    `dimension` is that of the state; `inputs` are those beside it, by default one per row of the blocks and one
+    more.
+    """
+    rows, rank = blocks.rows.shape
+    columns = dimension + (1 + rows if inputs is None else inputs)
+    if climbs(walk.scheme) and not fits_in_memory(blocks.batches, 8.0 * dimension * columns):
+        return float("inf")
+    visited = rows / blocks.batches
+    each = 4.0 * min(visited, rank) * rank * columns + 6.0 * dimension * columns + _CALLS * CALL
+    return float(walk.visits * each)
+
+
+def climbs(scheme: Scheme) -> bool:
+    """Whether a walk goes up the lattice of subsets of the batches."""
+    return (scheme.shuffle, scheme.unit) == (Shuffle.EVERY_EPOCH, Unit.BATCH)
+
+
+def affine_choice(
+    walk: Walk,
+    recipe: Recipe,
+    blocks: Blocks,
+    dimension: int,
+    accuracy: Accuracy,
+    missed: Callable[[], float],
+    grows: Callable[[], bool],
+) -> Choice:
+    """How the mean of an epoch that is not symmetric is taken.
+
+    By the walk over all orders, the cavity equation or draws. `missed` solves that equation, and tells by how much
+    it may miss the paces of the modes; nan if it has no solution. `grows` tells whether its map does, of which less
+    is asked.
+    """
+    question, method = "the mean over orders", accuracy.method
+    known = affine_methods(walk, recipe)
+    price = walk_flops(walk, blocks, dimension) if walk.exists else np.nan
+    if len(known) == 1:
+        (name,) = known
+        return Choice(question, (Way(name, price),))
+    if method == "exact":
+        require_few(walk.steps)
+        require_affordable(
+            price, accuracy.budget, f"the exact mean over the orders of {walk.steps} batches",
+            'try fewer batches, a larger budget, or method="auto"',
+        )  # fmt: skip
+    # What takes a second or less is exact whatever the budget.
+    of_exact = (
+        too_much(price, max(accuracy.budget, A_SECOND)) if walk.exists else "no walk is known over its orders"
+    )
+    if method in ("cavity", "sampling"):
+        of_exact = f"method is {method!r}"
+    ways = [Way("exact", price, of_exact)]
+    if "cavity" in known:
+        ways.append(Way("cavity", np.nan, _of_affine_cavity(ways, accuracy, missed, grows)))
+    unneeded = next((f"the {way.name} mean is affordable" for way in ways if not way.against), "")
+    return Choice(question, (*ways, Way("sampling", np.nan, unneeded)))
+
+
+def _of_affine_cavity(
+    ways: list[Way], accuracy: Accuracy, missed: Callable[[], float], grows: Callable[[], bool]
+) -> str:
+    """What speaks against the cavity equation, beside other ways."""
+    if accuracy.method == "sampling":
+        return f"method is {accuracy.method!r}"
+    if not ways[0].against:
+        return "the exact mean is affordable"
+    share = missed()
+    if np.isnan(share) and accuracy.method == "cavity":
+        raise UnsupportedError(NO_SOLUTION)
+    if np.isnan(share):
+        return WITHOUT_SOLUTION
+    if accuracy.method == "cavity":
+        return ""
+    return too_far(share, (accuracy.of_what_grows if share > accuracy.rtol and grows() else accuracy).rtol)
+
+
+def asked_of_draws(chosen: Choice, accuracy: Accuracy, grows: Callable[[], bool]) -> Accuracy:
+    """What is asked of drawn orders: less if the cavity equation, where it was tried, says that they grow."""
+    tried = accuracy.method == "auto" and any(way.name == "cavity" for way in chosen.ways)
+    return accuracy.of_what_grows if tried and grows() else accuracy
+
+
+def affine_methods(walk: Walk, recipe: Recipe) -> list[str]:
+    """The methods there are where an epoch is not symmetric.
+
+    There is a cavity equation of shuffled samples where all visits of an epoch but the last are alike, and what
+    they do beside their samples keeps the modes apart.
+    """
+    scheme, n = walk.scheme, walk.n
+    followed = scheme.shuffle is Shuffle.ONCE and not scheme.samples_courses(n)
+    draws = scheme.shuffle is Shuffle.EVERY_EPOCH or scheme.samples_courses(n)
+    shuffles = cuts_orders(scheme)
+    cavity = shuffles and recipe.is_even and are_alike(scheme.sizes(n) / scheme.step_divisors(n))
+    return ["exact"] * (walk.exists or followed) + ["cavity"] * cavity + ["sampling"] * draws
+
+
+def require_stages(scheme: Scheme) -> None:
+    """Refuse stages that have no mean map of an epoch.
+
+    >>> import reshuffle as rs
+    >>> require_stages(rs.Stages([(5, rs.ShuffleOnce(2)), (None, rs.FullBatch())]))
+    Traceback (most recent call last):
+    ...
+    reshuffle.errors.UnsupportedError: descend has no answer for stages that draw one order and keep it, \
+such as ShuffleOnce(batches=2); try RandomReshuffling or Cyclic in its place, or simulate(...).
+    """
+    for _, stage in scheme.stages:
+        if stage is not scheme and stage.shuffle is Shuffle.ONCE:
+            raise UnsupportedError(
+                f"descend has no answer for stages that draw one order and keep it, such as {stage!r}; "
+                "try RandomReshuffling or Cyclic in its place, or simulate(...)."
+            )
+
+
+def require_known(scheme: Scheme, recipe: Recipe, n: int, method: str) -> None:
+    """Refuse a method that the scheme has not got where epochs are not symmetric.
+
+    >>> import reshuffle as rs
+    >>> require_known(rs.Cyclic(2), Recipe(0.1), 10, "series")
+    Traceback (most recent call last):
+    ...
+    ValueError: method must be "auto" or "exact" for Cyclic(batches=2) with this recipe, but it is 'series'.
+    """
+    known = ["auto", *affine_methods(Walk(scheme.equivalent(n), n), recipe)]
+    if method not in known:
+        words = [f'"{word}"' for word in known]
+        raise ValueError(
+            f"method must be {', '.join(words[:-1])} or {words[-1]} for {scheme} with this recipe, "
+            f"but it is {method!r}."
+        )
+
+
+def for_every_visit(accuracy: Accuracy) -> Accuracy:
+    """What is asked of a symmetric run, where it is followed visit by visit: there is no series, and no waiting."""
+    return accuracy if accuracy.method in ("cavity", "sampling") else replace(accuracy, method="auto")

@@ -1,0 +1,338 @@
+"""One visit to a batch as an affine map on the state: parameters, momentum buffer, average per visit.
+
+Features of any condition number keep their digits in graded coordinates: with X V / scale = U diag(s) Q' every
+batch is C_b Q = U_b diag(s), so that small directions are small columns, not differences of large ones.
+Whatever an epoch does then carries the factors s beside a kernel of ordinary size.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from reshuffle._arrays import FloatArray, IntArray
+from reshuffle._blas import few_threads
+from reshuffle._linalg import graded_svd, norms
+from reshuffle.problem.batches import Blocks
+from reshuffle.problem.row_space import RowSpace
+from reshuffle.recipe import Average, Hyperparameters
+
+_WELL_CONDITIONED = 1e-3
+"""Smallest eigenvalue of rows and penalty, in units in which they are one on the diagonal."""
+
+
+@dataclass(frozen=True, eq=False)
+class GradedBlocks(Blocks):
+    """Blocks whose rows are `unit` * `singular`.
+
+    Attributes
+    ----------
+    unit : (rows, r)
+        U, with orthonormal columns.
+    singular : (r,)
+        s, descending but where there is `held`.
+    held : (r, r), optional
+        P'P of a penalty that leaves parameters out, divided by s from both sides; then s knows of it, and U'U and
+        `held` are together of ordinary size.
+    """
+
+    unit: FloatArray
+    singular: FloatArray
+    held: FloatArray | None = None
+
+    def columns(self, batch: int) -> IntArray:
+        """Where the rows of a batch are."""
+        return np.arange(self.offsets[batch], self.offsets[batch + 1])
+
+
+def graded(
+    space: RowSpace, blocks: Blocks, penalty_rows: FloatArray | None = None
+) -> tuple[RowSpace, GradedBlocks]:
+    """Turn the row space and the blocks in it to the singular vectors of the rows, with those of a penalty P'P."""
+    unit, singular, turn, held = _factors(blocks.rows, penalty_rows)
+    turned = replace(space, turn=turn if space.turn is None else space.turn @ turn)
+    rows = np.ascontiguousarray(unit * singular)
+    return turned, GradedBlocks(rows, blocks.response, blocks.offsets, blocks.divisors, unit, singular, held)
+
+
+def _factors(
+    rows: FloatArray, penalty_rows: FloatArray | None
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray | None]:
+    """U, s and Q with rows = U diag(s) Q', and what P'P is in the same units."""
+    stacked = rows if penalty_rows is None else np.vstack([rows, penalty_rows])
+    with few_threads(math.sqrt(stacked.size)):
+        if len(rows) >= rows.shape[1]:
+            unit, singular, turn = graded_svd(rows)
+            if penalty_rows is None:
+                return unit, singular, turn, None
+            # Rows that are small beside the penalty keep their digits only if they are turned without it.
+            turned = penalty_rows @ turn
+            sizes = np.hypot(singular, norms(turned.T))
+            unit, held = unit * (singular / sizes), (turned / sizes).T @ (turned / sizes)
+            if np.linalg.eigvalsh(unit.T @ unit + held).min(initial=1.0) > _WELL_CONDITIONED:
+                return unit, sizes, turn, held
+        unit, singular, turn = graded_svd(stacked)
+    of_penalty = unit[len(rows) :]
+    return unit[: len(rows)], singular, turn, of_penalty.T @ of_penalty
+
+
+class Visits:
+    """The visits to the batches of `blocks`, in graded row-space coordinates u = scale Q'V'beta.
+
+    The state z is u (r,), or (u, v / g) with momentum, where g^2 = s^2 + penalty are the sizes of the gradient's
+    coordinates. A visit sends it to z - L K_b R z + L E_b y_b with L = (step g, 1), R = (g, 1),
+
+        K_b = [[H, momentum], [-H, 1 - momentum]], E_b = [[U_b'], [-U_b']] / m_b, H = U_b'U_b / m_b + penalty / g^2,
+
+    where U_b are the rows of the batch divided by g: K_b knows neither the step nor how X is conditioned. Where a
+    penalty leaves parameters out g = s, which knows of it, and it is the matrix `held` in place of penalty / g^2.
+    In the error u - u_star the visit is z - L K_b R z + L (E_b eta_b + f), where only a penalty makes a force f.
+
+    With Nesterov's momentum the first rows are [(1 + momentum) H, momentum^2] and (1 + momentum) U_b' / m_b; where
+    the steps of an epoch differ, L has the largest, and the first rows are multiplied by what each is of it. So a
+    visit is told by its batch and by its slot: how many visits of the epoch were before it.
+
+    An average a -> kept a + taken u after every visit is one more block of the state, in the units 1/g of L and g
+    of R, so that nothing in its kernel depends on how the features are conditioned, either:
+
+        a -> a - (1/g) [ (1 - kept) g a - taken g u + taken g L (K R z - E y)_u ].
+
+    Parameters
+    ----------
+    blocks : GradedBlocks
+    scaled : Hyperparameters
+        For features divided by their scale.
+    average : Average, optional
+        Of the iterates, updated after every visit.
+    draws : list of (rows, divisor), optional
+        The batches, if they are any rows of the blocks and not the blocks themselves.
+    """
+
+    def __init__(
+        self,
+        blocks: GradedBlocks,
+        scaled: Hyperparameters,
+        average: Average | None = None,
+        draws: Sequence[tuple[tuple[int, ...], float]] | None = None,
+    ):
+        self.blocks, self.hyperparameters, self.average, self._draws = blocks, scaled, average, draws
+        self.step, self.penalty, self.momentum = scaled.step, scaled.penalty, scaled.momentum
+        self.rank: int = blocks.rows.shape[1]
+        self.plain_dimension = self.rank if self.momentum == 0 else 2 * self.rank
+        root = 0.0 if blocks.held is not None else math.sqrt(self.penalty)
+        self.sizes = np.hypot(blocks.singular, root)
+        self.unit = blocks.unit * (blocks.singular / self.sizes)
+        self.held = np.square(root / self.sizes) if blocks.held is None else blocks.held
+        self._force = root * (root / self.sizes)
+        buffers = np.ones(self.plain_dimension - self.rank)
+        self.left = np.concatenate([self.step * self.sizes, buffers])
+        self.right = np.concatenate([self.sizes, buffers])
+        if average is not None:
+            self._shares = (average.taken * (self.left * self.right)[: self.rank])[:, np.newaxis]
+            self.left = np.concatenate([self.left, 1 / self.sizes])
+            self.right = np.concatenate([self.right, self.sizes])
+
+    @property
+    def dimension(self) -> int:
+        """The length of the state, with the average."""
+        return len(self.left)
+
+    @property
+    def count(self) -> int:
+        """The number of batches to visit."""
+        return self.blocks.batches if self._draws is None else len(self._draws)
+
+    @property
+    def weight(self) -> float:
+        """A bound on the entries of K_b."""
+        of_rows = 1 / float(self.blocks.divisors.min())
+        of_gradient = self._most * (of_rows + float(np.abs(self.held).max(initial=0.0)))
+        weight = max(of_gradient, 1.0 if self.momentum else 0.0)
+        if self.average is None:
+            return weight
+        of_average = self.average.taken + float(self._shares.max(initial=0.0)) * weight
+        return max(weight, of_average, 1 - self.average.kept)
+
+    @property
+    def _most(self) -> float:
+        """A bound on how many gradients a visit moves the parameters by."""
+        return 1 + self.momentum if self.hyperparameters.nesterov else 1.0
+
+    def sizes_of(self, steps: int, force: FloatArray) -> tuple[float, FloatArray]:
+        """Bounds on K and on the columns (1 + rows,) of E after so many visits, before anything cancels in them."""
+        constant = self._most * float(np.abs(force).max(initial=0.0))
+        of_rows = np.full(len(self.blocks.rows), self.weight)
+        return steps * self.weight, steps * np.concatenate([[constant], of_rows])
+
+    @cached_property
+    def _batches(self) -> list[tuple[FloatArray, float]]:
+        if self._draws is not None:
+            return [(self.unit[list(rows)], divisor) for rows, divisor in self._draws]
+        parts = [self.unit[self.blocks.of(batch)] for batch in range(self.blocks.batches)]
+        return [
+            (np.ascontiguousarray(part), float(divisor))
+            for part, divisor in zip(parts, self.blocks.divisors, strict=True)
+        ]
+
+    def columns(self, batch: int) -> IntArray:
+        """The places of the responses of the batch among those of the blocks."""
+        if self._draws is not None:
+            return np.array(self._draws[batch][0], dtype=np.int64)
+        return self.blocks.columns(batch)
+
+    def kernel(self, batch: int, columns: FloatArray, slot: int) -> FloatArray:
+        """K_b M (..., d, c) for M (..., d, c), in the visit after `slot` others of the epoch."""
+        position = columns[..., : self.rank, :]
+        gradient = self.gradient(batch, position)
+        if self.penalty:
+            gradient += self.hold(position)
+        of_gradient = self.hyperparameters.of_gradient(slot)
+        moved = gradient if of_gradient == 1 else of_gradient * gradient
+        if self.momentum == 0 and self.average is None:
+            return moved
+        parts = [moved]
+        if self.momentum:
+            buffer = columns[..., self.rank : self.plain_dimension, :]
+            parts[0] = moved + self.hyperparameters.of_buffer(slot) * buffer
+            parts.append((1 - self.momentum) * buffer - gradient)
+        if self.average is not None:
+            own = (1 - self.average.kept) * columns[..., self.plain_dimension :, :]
+            parts.append(own - self.average.taken * position + self._shares * parts[0])
+        return np.concatenate(parts, axis=-2)
+
+    def hold(self, position: FloatArray) -> FloatArray:
+        """The gradient of the penalty at M (..., r, c)."""
+        return self.held @ position if self.held.ndim == 2 else self.held[:, np.newaxis] * position
+
+    def rank_one_parts(self) -> tuple[FloatArray, FloatArray]:
+        """P (parts,) and K_0 (parts, parts, r) of K_b = K_0 + P (x) U_b'U_b / m_b, if all slots are alike."""
+        ones, made = np.ones(self.rank), self.hyperparameters
+        if self.momentum == 0:
+            return np.ones(1), self.held.reshape(1, 1, -1)
+        ahead, of_buffer = made.of_gradient(0), made.of_buffer(0)
+        blocks = [[ahead * self.held, of_buffer * ones], [-self.held, (1 - self.momentum) * ones]]
+        return np.array([ahead, -1.0]), np.array(blocks)
+
+    def gradient(self, batch: int, position: FloatArray) -> FloatArray:
+        """U_b'U_b M / m_b for M (..., r, c)."""
+        rows, divisor = self._batches[batch]
+        return np.asarray(rows.T @ ((rows @ position) / divisor))
+
+    def loss(self, batch: int, columns: FloatArray, slot: int) -> FloatArray:
+        """L K_b R M for M (d, c): the change of a visit, small when the step is."""
+        return self.left[:, np.newaxis] * self.kernel(batch, self.right[:, np.newaxis] * columns, slot)
+
+    def move(self, batch: int, columns: FloatArray, slot: int) -> FloatArray:
+        """(I - L K_b R) M for M (d, c)."""
+        return columns - self.loss(batch, columns, slot)
+
+    def unit_entry(self, batch: int, slot: int) -> FloatArray:
+        """E_b (d, m_b)."""
+        rows, divisor = self._batches[batch]
+        return self.pushed(rows.T / divisor, slot)
+
+    def entry(self, batch: int, slot: int) -> FloatArray:
+        """L E_b (d, m_b), the input map of the responses of the batch."""
+        return self.left[:, np.newaxis] * self.unit_entry(batch, slot)
+
+    def unit_force(self, truth: FloatArray) -> FloatArray:
+        """Minus the gradient (r,) of the penalty at u_star, which acts on the error: `pushed`, it is f."""
+        return -self._force * truth if self.held.ndim == 1 else -self.held @ (self.sizes * truth)
+
+    def force(self, truth: FloatArray, slot: int) -> FloatArray:
+        """L f (d,)."""
+        return self.left * self.pushed(self.unit_force(truth), slot)
+
+    def pushed(self, minus_gradient: FloatArray, slot: int) -> FloatArray:
+        """The change (d, ...) of the state by a given gradient (r, ...), without the factor L."""
+        of_gradient = self.hyperparameters.of_gradient(slot)
+        moved = minus_gradient if of_gradient == 1 else of_gradient * minus_gradient
+        parts = [moved] if self.momentum == 0 else [moved, -minus_gradient]
+        if self.average is not None:
+            parts.append((self._shares if moved.ndim > 1 else self._shares[:, 0]) * moved)
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def folded(self, product: FloatArray) -> FloatArray:
+        """P (..., d) as it acts on what visits do to the state without the average, which takes part at once."""
+        if self.average is None:
+            return product
+        folded = product[..., : self.plain_dimension].copy()
+        folded[..., : self.rank] += self._shares[:, 0] * product[..., self.plain_dimension :]
+        return folded
+
+    def add_of_average(self, product: FloatArray, kernel: FloatArray) -> None:
+        """Add to a kernel (..., d) what P (..., d) makes of the average's own part of a visit."""
+        if self.average is not None:
+            own = product[..., self.plain_dimension :]
+            kernel[..., : self.rank] -= self.average.taken * own
+            kernel[..., self.plain_dimension :] += (1 - self.average.kept) * own
+
+
+class MeanVisits(Visits):
+    """The mean over the batches of a visit to one of them, each as likely as the others: all visits are equal."""
+
+    @cached_property
+    def _weights(self) -> FloatArray:
+        weights = np.zeros(len(self.blocks.rows))
+        for batch, divisor in enumerate(self.blocks.divisors):
+            weights[self.blocks.of(batch)] = 1 / (self.blocks.batches * divisor)
+        return weights
+
+    @cached_property
+    def gram(self) -> FloatArray:
+        """The mean of U_b'U_b / m_b (r, r)."""
+        return np.asarray(self.unit.T @ (self._weights[:, np.newaxis] * self.unit))
+
+    def gradient(self, batch: int, position: FloatArray) -> FloatArray:
+        """The mean of U_b'U_b M / m_b for M (r, c)."""
+        return np.asarray(self.gram @ position)
+
+    def unit_entry(self, batch: int, slot: int) -> FloatArray:
+        """The mean of E_b (d, rows)."""
+        return self.pushed(self.unit.T * self._weights, slot)
+
+    def columns(self, batch: int) -> IntArray:
+        """All rows."""
+        return np.arange(len(self.blocks.rows))
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """White inputs zeta, E zeta zeta' = I, of which the first is the constant 1.
+
+    Parameters
+    ----------
+    truth : (r,)
+        u_star = scale V'beta_star, which a penalty pulls away from.
+    noise : float
+        The standard deviation of independent noise in the responses: one input per row of the blocks; or
+    given : (rows,), optional
+        the noise itself, y - X beta_star, if only the orders are random: then the constant is the only input.
+    """
+
+    truth: FloatArray
+    noise: float = 0.0
+    given: FloatArray | None = None
+
+    def count(self, visits: Visits) -> int:
+        """How many inputs there are."""
+        return 1 if self.given is not None else 1 + len(visits.blocks.rows)
+
+    def entry(self, visits: Visits, batch: int, slot: int) -> tuple[IntArray, FloatArray]:
+        """Which inputs (c,) enter at a visit, and how: H (d, c)."""
+        force = visits.force(self.truth, slot)[:, np.newaxis]
+        if self.given is not None:
+            pushed = visits.entry(batch, slot) @ self.given[visits.columns(batch)]
+            return np.zeros(1, dtype=np.int64), force + pushed[:, np.newaxis]
+        columns = np.concatenate([[0], 1 + visits.columns(batch)])
+        return columns, np.hstack([force, self.noise * visits.entry(batch, slot)])
+
+    def residual_squares(self, rows: FloatArray, second: FloatArray, cross: FloatArray) -> FloatArray:
+        """E (x_i'e - eta_i)^2 for each row (n,), from E e e' (r, r) and E e zeta' (r, z)."""
+        own = np.einsum("ij,ij->i", rows @ second, rows)
+        if self.given is not None:
+            return np.asarray(own - 2 * self.given * (rows @ cross[:, 0]) + self.given**2)
+        with_noise = np.einsum("ij,ji->i", rows, cross[:, 1:])
+        return np.asarray(own - 2 * self.noise * with_noise + self.noise**2)

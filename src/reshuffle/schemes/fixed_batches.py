@@ -1,0 +1,263 @@
+"""Schemes that visit every batch of a fixed partition once per epoch: in one, a fixed, or a random order."""
+
+from collections.abc import Iterator, Sequence
+from itertools import permutations as every_order
+from itertools import repeat
+from math import factorial
+from typing import Self
+
+import numpy as np
+
+from reshuffle import _arrays
+from reshuffle._arrays import FloatArray, IntArray
+from reshuffle.schemes.base import OrderLike, Scheme, Shuffle, permutations
+from reshuffle.schemes.partition import Batches, Partition
+
+
+class FullBatch(Scheme):
+    """Gradient descent proper: beta -> beta - step X'(X beta - y) / n, once per epoch (Appendix A).
+
+    >>> FullBatch()
+    FullBatch()
+    """
+
+    shuffle = Shuffle.NEVER
+    is_symmetric = True
+    example = ""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+
+    def __repr__(self) -> str:
+        return "FullBatch()"
+
+    def with_batch_size(self, batch_size: int) -> Self:
+        """Refused: how smaller batches would be visited is open."""
+        raise self._no_counterpart("all rows in one batch")
+
+    def order(self, n: int) -> IntArray:
+        """The one batch."""
+        return np.zeros(1, dtype=np.int64)
+
+    def draw(self, n: int, rng: np.random.Generator, runs: int) -> Iterator[IntArray]:
+        """Only one order exists."""
+        return repeat(np.zeros((runs, 1), dtype=np.int64))
+
+
+class FixedOrder(Scheme):
+    """Visits in an order that does not change from epoch to epoch, so that an epoch is no symmetric map.
+
+    Parameters
+    ----------
+    batches, batch_size, drop_last, normalize
+        As in `Partition`.
+    order : sequence of int, optional
+        The numbers 0 .. B-1 of the batches, in the order of the visits.
+    """
+
+    def __init__(
+        self,
+        batches: Batches = None,
+        order: OrderLike | None = None,
+        *,
+        batch_size: int | None = None,
+        drop_last: bool = False,
+        normalize: str = "own",
+    ):
+        super().__init__(batches, batch_size=batch_size, drop_last=drop_last, normalize=normalize)
+        self._order = None if order is None else _numbers(order)
+        if self._order is not None and self.batches is not None:
+            self._require_fit(self.batches)
+
+    def __repr__(self) -> str:
+        order = "" if self._order is None else f", order={self._order.tolist()}"
+        return f"{type(self).__name__}({self._partition}{order})"
+
+    @property
+    def settings(self) -> tuple[object, ...]:
+        """What tells this scheme from others of its kind."""
+        return (*super().settings, None if self._order is None else tuple(self._order.tolist()))
+
+    def order(self, n: int) -> IntArray:
+        """The order of the batches, 0, 1, ..., B-1 unless another was given."""
+        return np.arange(self.steps(n)) if self._order is None else self._order
+
+    def steps(self, n: int) -> int:
+        """The number of steps per epoch over n rows."""
+        steps = super().steps(n)
+        self._require_fit(steps)
+        return steps
+
+    def with_batch_size(self, batch_size: int) -> Self:
+        """The same with batches of another size, unless their order was given."""
+        if self._order is not None:
+            raise self._no_counterpart("batches in an order that was given")
+        return super().with_batch_size(batch_size)
+
+    def _require_fit(self, batches: int) -> None:
+        if self._order is not None and sorted(self._order.tolist()) != list(range(batches)):
+            raise ValueError(
+                f"order must hold each of the numbers 0..{batches - 1} of the batches once, "
+                f"but it is {self._order.tolist()}."
+            )
+
+    def divisors(self, n: int) -> FloatArray:
+        """What the gradients of each batch are divided by, once the order is known to fit."""
+        self.steps(n)
+        return super().divisors(n)
+
+
+def _numbers(order: OrderLike) -> IntArray:
+    numbers = _arrays.any_array("order", order)
+    if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
+        raise ValueError(
+            f"order must be a one-dimensional sequence of the numbers of the batches, but it is {order!r}."
+        )
+    return numbers.astype(np.int64)
+
+
+class Cyclic(FixedOrder):
+    """The batches of a fixed partition in a fixed order: torch's DataLoader(shuffle=False).
+
+    An epoch multiplies the error by A = (I - step W_B) ... (I - step W_1), which is not symmetric.
+
+    Parameters
+    ----------
+    batches, batch_size, drop_last, normalize
+        As in RandomReshuffling.
+    order : sequence of int, optional
+        The order of the visits; by default 0, 1, ..., B-1.
+
+    >>> Cyclic(batches=3, order=[2, 0, 1])
+    Cyclic(batches=3, order=[2, 0, 1])
+    """
+
+    shuffle = Shuffle.NEVER
+
+    @classmethod
+    def along(cls, partition: Partition, order: IntArray) -> "Cyclic":
+        """The scheme of a partition that exists already."""
+        made = cls(len(order), order)
+        made._partition = partition
+        return made
+
+    def draw(self, n: int, rng: np.random.Generator, runs: int) -> Iterator[IntArray]:
+        """The same for all runs and epochs."""
+        return repeat(np.tile(self.order(n), (runs, 1)))
+
+
+class RandomReshuffling(Scheme):
+    """A fixed partition into B batches, visited once per epoch in a uniformly random order (Section 2).
+
+    Parameters
+    ----------
+    batches : int or list of index arrays
+        B, for contiguous blocks that differ by at most one row; or the rows of each batch.
+    batch_size, drop_last, normalize
+        Instead of `batches`, blocks of this many rows, with or without a shorter last one: see `Partition`.
+        Batches need not be equal: with W_b = X_b'X_b / m_b, m_b the rows of the batch (or their mean number, with
+        normalize="equal"), Z = (1/B) sum_b Pi_b W_b, and the rows of Xtilde_b = X_b Pi_b carry the weight
+        n / (B m_b), which is 1 for equal batches. With drop_last=True the same last rows are left out in every
+        epoch: they weigh 0.
+
+    >>> RandomReshuffling(batches=4)
+    RandomReshuffling(batches=4)
+    >>> RandomReshuffling(batch_size=32, drop_last=True)
+    RandomReshuffling(batch_size=32, drop_last=True)
+    """
+
+    shuffle = Shuffle.EVERY_EPOCH
+
+    def draw(self, n: int, rng: np.random.Generator, runs: int) -> Iterator[IntArray]:
+        """Independent uniformly random permutations of the batches."""
+        while True:
+            yield permutations(rng, runs, self.steps(n))
+
+    def equivalent(self, n: int) -> Scheme:
+        """A single batch is always visited in the same order."""
+        return Cyclic.along(self._partition, np.arange(1)) if self.steps(n) == 1 else self
+
+
+_MOST_ENUMERATED = 720
+"""Orders up to which all of them are averaged over: 6 batches."""
+_DRAWS = 256
+
+
+class ShuffleOnce(FixedOrder):
+    """One uniformly random order of the batches of a fixed partition, drawn at the start and kept.
+
+    The mean over the draws of A_tau^k is not the k-th power of a mean, so each order is followed by itself: all of
+    them while there are few, a sample of them beyond, in pairs of an order and its reverse; answers then carry the
+    standard error of that sample.
+
+    Parameters
+    ----------
+    batches, batch_size, drop_last, normalize
+        As in RandomReshuffling.
+    order : sequence of int, optional
+        What was drawn, if that is known: then this is Cyclic with that order.
+    draws : int, optional
+        Average over a sample of this (even) number of orders. By default all orders are, up to 6 batches, and 256
+        are drawn beyond.
+    seed : int or numpy Generator
+        Where that sample comes from.
+
+    >>> ShuffleOnce(batches=4)
+    ShuffleOnce(batches=4)
+    """
+
+    shuffle = Shuffle.ONCE
+
+    def __init__(
+        self,
+        batches: Batches = None,
+        order: OrderLike | None = None,
+        *,
+        draws: int | None = None,
+        seed: int | np.random.Generator = 0,
+        batch_size: int | None = None,
+        drop_last: bool = False,
+        normalize: str = "own",
+    ):
+        super().__init__(batches, order, batch_size=batch_size, drop_last=drop_last, normalize=normalize)
+        self.draws = None if draws is None else _arrays.whole_number("draws", draws, 4)
+        if self.draws is not None and self.draws % 2:
+            raise ValueError(
+                f"draws must be even, since orders are drawn with their reverses, but it is {draws}."
+            )
+        self._sample_seed = int(_arrays.generator("seed", seed).integers(2**63))
+
+    @property
+    def settings(self) -> tuple[object, ...]:
+        """What tells this scheme from others of its kind."""
+        return (*super().settings, self.draws, self._sample_seed)
+
+    def samples_courses(self, n: int) -> bool:
+        """Whether the orders are too many to follow them all, or a sample was asked for."""
+        if self._order is not None:
+            return False
+        return self.draws is not None or factorial(self.steps(n)) > _MOST_ENUMERATED
+
+    def courses(self, n: int) -> Sequence[Scheme]:
+        """Cyclic schemes, one per order; neighbours are each other's reverses."""
+        if self._order is not None:
+            return [Cyclic.along(self._partition, self._order)]
+        steps = self.steps(n)
+        if not self.samples_courses(n):
+            # Of an order and its reverse exactly one begins with the smaller batch.
+            forward = [np.array(order) for order in every_order(range(steps)) if order[0] <= order[-1]]
+            if steps == 1:
+                return [Cyclic.along(self._partition, forward[0])]
+        else:
+            rng = np.random.default_rng(self._sample_seed)
+            forward = [rng.permutation(steps) for _ in range((self.draws or _DRAWS) // 2)]
+        return [Cyclic.along(self._partition, order) for pair in forward for order in (pair, pair[::-1])]
+
+    def draw(self, n: int, rng: np.random.Generator, runs: int) -> Iterator[IntArray]:
+        """Permutations that are drawn once."""
+        if self._order is not None:
+            kept = np.tile(self._order, (runs, 1))
+        else:
+            kept = permutations(rng, runs, self.steps(n))
+        while True:
+            yield kept

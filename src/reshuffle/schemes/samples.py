@@ -1,0 +1,334 @@
+"""Schemes whose batches are drawn: shuffled samples or groups, cut into batches, and draws for every step."""
+
+import copy
+from collections.abc import Iterator
+from typing import Self
+
+import numpy as np
+
+from reshuffle import _arrays
+from reshuffle._arrays import FloatArray, IntArray
+from reshuffle.errors import UnsupportedError
+from reshuffle.problem.batches import KeptRows, RowGroups
+from reshuffle.schemes.base import Scheme, Shuffle, Unit, Visit, permutations, rows_of
+from reshuffle.schemes.fixed_batches import Cyclic, FullBatch, RandomReshuffling
+from reshuffle.schemes.partition import Batches
+
+
+class SampleReshuffling(Scheme):
+    """All samples once per epoch in a uniformly random order, cut into batches: DataLoader(shuffle=True).
+
+    Batches have no members of their own, so the mean over all n! orders is that over one sample from each batch:
+    Abar = sum_i (-step)^i e_i T_i, where T_i is the mean over ordered tuples of i distinct samples of the products
+    of x x', and e_i the elementary symmetric functions of the batches' m_b / divisor_b (binom(B, i), if each batch
+    is normalised by its own length). It is exact in polynomial time for up to four batches.
+
+    Parameters
+    ----------
+    batches : int
+        B, for batches that differ by at most one row.
+    batch_size, drop_last, normalize
+        As in torch's DataLoader: see `Partition`. With drop_last=True other rows are left out in every epoch.
+
+    >>> SampleReshuffling(batch_size=32)
+    SampleReshuffling(batch_size=32)
+    """
+
+    shuffle = Shuffle.EVERY_EPOCH
+    unit = Unit.SAMPLE
+    takes_members = False
+
+    def on_kept(self, kept: KeptRows) -> Self:
+        """Refused: which rows meet in a batch is drawn anew in every epoch."""
+        raise UnsupportedError(
+            f"{self!r} cuts single rows into batches anew in every epoch, but of these {kept.n} rows only the "
+            "statistics of each batch are kept; try RandomReshuffling with the batches that were filled, or give "
+            "LeastSquares the source of the rows."
+        )
+
+    def groups(self, n: int) -> RowGroups:
+        """No two rows are always visited together; what is known of all of them comes first."""
+        self.sizes(n)
+        return RowGroups.whole(n)
+
+    def on_groups(self, kept: KeptRows, first_rows: IntArray) -> Self:
+        """The same scheme: its samples are read anew, in chunks."""
+        return copy.copy(self)._meeting(self, kept)
+
+    def partition(self, n: int) -> list[IntArray]:
+        """Single rows: no two are always visited together."""
+        self.sizes(n)
+        return list(np.arange(n, dtype=np.int64)[:, np.newaxis])
+
+    def divisors(self, n: int) -> FloatArray:
+        """One: a sample stands for itself."""
+        return np.ones(n)
+
+    def draw(self, n: int, rng: np.random.Generator, runs: int) -> Iterator[IntArray]:
+        """Independent uniformly random permutations of the samples."""
+        while True:
+            yield permutations(rng, runs, n)
+
+    def equivalent(self, n: int) -> Scheme:
+        """All rows in one batch are the full batch; one row per batch, those batches in random order."""
+        return as_batches(self, n, alone=self.steps(n) == n)
+
+
+def as_batches(scheme: Scheme, n: int, *, alone: bool) -> Scheme:
+    """A scheme of units that are cut, as one of fixed batches: of all rows, or of one unit each (alone)."""
+    sizes = scheme.sizes(n)
+    if not np.array_equal(sizes, scheme.step_divisors(n)):
+        return scheme
+    if len(sizes) == 1 and sizes[0] == n:
+        return FullBatch()
+    return RandomReshuffling(batch_size=scheme.rows_per_unit) if alone else scheme
+
+
+_FEW = 12
+"""Batches of which all orders are averaged in no time."""
+
+
+class GroupReshuffling(Scheme):
+    """Samples of several rows each, once per epoch in a uniformly random order, cut into batches.
+
+    The outputs of a network share its parameters, so that a sample of t outputs is t rows that are always visited
+    together: rows 0 .. t-1 are the first sample, and so on. With one row per sample this is SampleReshuffling.
+    The mean over all orders is that of shuffled samples with W_i = X_i'X_i for x_i x_i'. It is exact in polynomial
+    time for up to three batches. `leave_one_out` leaves out samples, not single rows: each row is predicted by the
+    run without its sample.
+
+    Parameters
+    ----------
+    rows : int
+        t, the rows of a sample.
+    batches : int
+        B, for batches that differ by at most one sample.
+    batch_size, drop_last, normalize
+        As in `SampleReshuffling`, counted in samples. The gradient of a batch is the mean over all of its rows.
+
+    >>> GroupReshuffling(10, batch_size=32)
+    GroupReshuffling(10, batch_size=32)
+    >>> GroupReshuffling(2, batch_size=3).sizes(10)
+    array([6, 4])
+    >>> GroupReshuffling(3, batch_size=1).sizes(10)
+    Traceback (most recent call last):
+    ...
+    ValueError: rows must divide the number of rows, 10, but it is 3.
+    """
+
+    shuffle = Shuffle.EVERY_EPOCH
+    unit = Unit.GROUP
+    takes_members = False
+    example = "10, batch_size=32"
+
+    def __init__(
+        self,
+        rows: int,
+        batches: Batches = None,
+        *,
+        batch_size: int | None = None,
+        drop_last: bool = False,
+        normalize: str = "own",
+    ):
+        self.rows_per_unit = _arrays.whole_number("rows", rows, 1)
+        super().__init__(batches, batch_size=batch_size, drop_last=drop_last, normalize=normalize)
+
+    def __repr__(self) -> str:
+        return f"GroupReshuffling({self.rows_per_unit}, {self._partition})"
+
+    @property
+    def settings(self) -> tuple[object, ...]:
+        """What tells this scheme from others of its kind."""
+        return (*super().settings, self.rows_per_unit)
+
+    def _samples(self, n: int) -> int:
+        if n % self.rows_per_unit:
+            raise ValueError(f"rows must divide the number of rows, {n}, but it is {self.rows_per_unit}.")
+        return n // self.rows_per_unit
+
+    def on_kept(self, kept: KeptRows) -> Self:
+        """Refused: which rows meet in a batch is drawn anew in every epoch."""
+        raise self._not_kept(kept.n)
+
+    def groups(self, n: int) -> RowGroups:
+        """Refused: groups that are drawn anew are not read in chunks."""
+        raise self._not_kept(n)
+
+    def _not_kept(self, n: int) -> UnsupportedError:
+        return UnsupportedError(
+            f"{self!r} cuts groups of rows into batches anew in every epoch, and needs the rows themselves, but "
+            f"these {n} rows are not in memory; give LeastSquares the rows, or in_memory=True."
+        )
+
+    def steps(self, n: int) -> int:
+        """The number of steps per epoch over n rows."""
+        return len(self._partition.sizes(self._samples(n)))
+
+    def sizes(self, n: int) -> IntArray:
+        """How many rows each step takes, (steps,)."""
+        return self._partition.sizes(self._samples(n)) * self.rows_per_unit
+
+    def step_divisors(self, n: int) -> FloatArray:
+        """What the sum of the gradients of the rows of each step is divided by, (steps,)."""
+        return self._partition.divisors(self._samples(n)) * self.rows_per_unit
+
+    def partition(self, n: int) -> list[IntArray]:
+        """The rows of each sample, which are always visited together."""
+        self.sizes(n)
+        return list(np.arange(n, dtype=np.int64).reshape(-1, self.rows_per_unit))
+
+    def divisors(self, n: int) -> FloatArray:
+        """One: a sample stands for itself."""
+        return np.ones(self._samples(n))
+
+    def draw(self, n: int, rng: np.random.Generator, runs: int) -> Iterator[IntArray]:
+        """Independent uniformly random permutations of the samples."""
+        while True:
+            yield permutations(rng, runs, self._samples(n))
+
+    def _sample_visits(self, n: int, order: IntArray) -> Iterator[Visit]:
+        return super()._sample_visits(n, rows_of(order, self.rows_per_unit))
+
+    def equivalent(self, n: int) -> Scheme:
+        """All rows in one batch are the full batch; a few samples, one per batch, those batches in random order."""
+        # Of more there is no exact mean over orders, but the cavity equation.
+        return as_batches(self, n, alone=self.steps(n) == self._samples(n) <= _FEW)
+
+
+class DrawnSamples(Scheme):
+    """Batches of m rows, drawn from all rows afresh for every step.
+
+    Parameters
+    ----------
+    batch_size : int
+        m, the rows drawn for a step.
+    drop_last : bool
+        Leave out the last step of an epoch if fewer than m rows are left for it.
+    """
+
+    shuffle = Shuffle.EVERY_STEP
+    unit = Unit.SAMPLE
+    example = "batch_size=32"
+
+    def __init__(self, batch_size: int, *, drop_last: bool = False):
+        if batch_size is None:
+            raise ValueError("batch_size must be a whole number of at least 1, but it is None.")
+        super().__init__(batch_size=batch_size, drop_last=drop_last)
+
+        self._kept: int | None = None
+
+    def on_kept(self, kept: KeptRows) -> Self:
+        """The same scheme, whose mean step needs no more than all rows together."""
+        made = copy.copy(self)
+        made._kept = len(kept.X)
+        return made._meeting(self, kept)
+
+    def groups(self, n: int) -> RowGroups:
+        """All rows are alike."""
+        return RowGroups.whole(n)
+
+    def on_groups(self, kept: KeptRows, first_rows: IntArray) -> Self:
+        """The same scheme, whose mean step needs no more than all rows together."""
+        return self.on_kept(kept)
+
+    def partition(self, n: int) -> list[IntArray]:
+        """All rows are alike: one part."""
+        return [np.arange(n if self._kept is None else self._kept, dtype=np.int64)]
+
+    def divisors(self, n: int) -> FloatArray:
+        """The mean over all rows."""
+        return np.array([float(n)])
+
+
+class SampleWithReplacement(DrawnSamples):
+    """Batches of m rows, each drawn uniformly from all rows and independently of the others.
+
+    This is torch's DataLoader(sampler=RandomSampler(data, replacement=True), batch_size=m): an epoch takes as
+    many steps as there are batches of m in n rows. The mean of one step is I - step W, as for the full batch.
+
+    Parameters
+    ----------
+    batch_size : int
+        m, the rows drawn for a step. With m = 1 this is WithReplacement(batch_size=1).
+    drop_last : bool
+        Leave out the last step if fewer than m rows are left for it.
+
+    >>> SampleWithReplacement(batch_size=8)
+    SampleWithReplacement(batch_size=8)
+    """
+
+    def draw(self, n: int, rng: np.random.Generator, runs: int) -> Iterator[IntArray]:
+        """The samples of all steps, one after the other."""
+        while True:
+            drawn = [rng.integers(n, size=(runs, int(size))) for size in self.sizes(n)]
+            yield np.concatenate(drawn, axis=1)
+
+    def equivalent(self, n: int) -> Scheme:
+        """Of a single row nothing is random."""
+        return FullBatch() if n == 1 else self
+
+
+class WithReplacement(Scheme):
+    """B independent, uniformly random batches per epoch, from a fixed partition into B (Remark with_replacement).
+
+    Parameters
+    ----------
+    batches : int or list of index arrays
+    batch_size, drop_last, normalize
+        As in RandomReshuffling. With unequal batches the mean step is that of least squares in which a row
+        of batch b has the weight n / (B m_b). With batch_size=1 every step takes a single sample; for several
+        samples drawn independently of each other for every step see SampleWithReplacement.
+
+    >>> WithReplacement(batches=[[0, 1], [2]])
+    WithReplacement(an explicit partition, batches=2)
+    """
+
+    shuffle = Shuffle.EVERY_STEP
+
+    def draw(self, n: int, rng: np.random.Generator, runs: int) -> Iterator[IntArray]:
+        """Independent uniformly random batches."""
+        while True:
+            yield rng.integers(self.steps(n), size=(runs, self.steps(n)))
+
+    def equivalent(self, n: int) -> Scheme:
+        """Single rows drawn one by one are SampleWithReplacement(batch_size=1); of one batch nothing is random."""
+        if self.steps(n) == 1:
+            return Cyclic.along(self._partition, np.arange(1))
+        covers = self.met is None and len(self.divisors(n)) == n
+        return SampleWithReplacement(batch_size=1) if covers and (self.divisors(n) == 1).all() else self
+
+
+class SampleSubsets(DrawnSamples):
+    """Batches of m distinct rows, every subset as likely as any other, drawn afresh for every step.
+
+    This is `rng.choice(n, m, replace=False)` in a training loop: no row twice in a step, while some rows come more
+    than once in an epoch and others not at all. The mean of one step is I - step W, as for the full batch. The mean
+    of m rows has (n - m) / (n - 1) of the variance that it has with replacement, and none at all for m = n.
+
+    Parameters
+    ----------
+    batch_size : int
+        m, the rows drawn for a step. With m = 1 this is SampleWithReplacement(1), with m = n FullBatch().
+    drop_last : bool
+        Leave out the last step of an epoch if fewer than m rows are left for it.
+
+    >>> SampleSubsets(batch_size=8)
+    SampleSubsets(batch_size=8)
+    >>> SampleSubsets(batch_size=8).variance_shares(15).round(4)
+    array([0.0625, 0.0816])
+    """
+
+    def variance_shares(self, n: int) -> FloatArray:
+        """(n - m) / ((n - 1) m) for each step."""
+        sizes = self.sizes(n)
+        return np.asarray((n - sizes) / (max(n - 1, 1) * sizes))
+
+    def draw(self, n: int, rng: np.random.Generator, runs: int) -> Iterator[IntArray]:
+        """The subsets of all steps, one after the other."""
+        while True:
+            drawn = [permutations(rng, runs, n)[:, :size] for size in self.sizes(n)]
+            yield np.concatenate(drawn, axis=1)
+
+    def equivalent(self, n: int) -> Scheme:
+        """One step of all rows is the full batch."""
+        return FullBatch() if self.sizes(n).tolist() == [n] else self

@@ -1,0 +1,502 @@
+"""Real mini-batch gradient descent, many runs at once: the oracle of the exact answers."""
+
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from itertools import cycle
+from threading import Event
+from typing import cast
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from reshuffle import _arrays
+from reshuffle._arrays import FloatArray, IntArray
+from reshuffle._blas import each, one_thread
+from reshuffle._progress import ticking, track
+from reshuffle.problem import checked_problem, checked_start
+from reshuffle.problem.least_squares import LeastSquares
+from reshuffle.problem.outputs import of_output, stacked
+from reshuffle.recipe import Average, StepLike, recipe
+from reshuffle.recipe.recipe import Recipe
+from reshuffle.recipe.timeline import arranged
+from reshuffle.schemes import base
+from reshuffle.schemes.base import Scheme, Unit, Visit
+from reshuffle.simulation.results import PairTally, Simulation
+
+BLOCK_ENTRIES = 1 << 18
+"""Parameters of the runs that are trained together: few enough to stay near a core. As all that follows, fixed, so
+that results do not depend on the machine."""
+MOST_ENTRIES = 1 << 24
+"""Parameters of the runs that are trained together, at most."""
+_SLICE = 256
+"""Runs whose products one thread does."""
+
+
+def copied_generator(rng: np.random.Generator) -> np.random.Generator:
+    """A generator in the same state, which spawns the same generators.
+
+    numpy 1.26 and 2.0 forget in copies what is spawned from: copies would spawn by chance.
+
+    >>> given = np.random.default_rng(1)
+    >>> int(copied_generator(given).spawn(1)[0].integers(1000)), int(given.spawn(1)[0].integers(1000))
+    (15, 15)
+    """
+    stream = rng.bit_generator
+    made = type(stream)(cast("np.random.SeedSequence", deepcopy(stream.seed_seq)))
+    made.state = stream.state
+    return np.random.Generator(made)
+
+
+class Trial:
+    """What all runs share, whichever block they are in."""
+
+    def __init__(
+        self,
+        problem: LeastSquares,
+        scheme: Scheme,
+        made: Recipe,
+        start: FloatArray,
+        epochs: int,
+        fresh_noise: bool,
+        output: int = 0,
+        alone: bool = True,
+    ):
+        self.problem, self.scheme, self.recipe, self.start = problem, scheme, made, start
+        self.fresh_noise, self.output, self.alone = fresh_noise, output, alone
+        self.unit, self.batches = 1.0, dict[bytes, FloatArray]()
+        if epochs > 4 * problem.p:
+            size = max(float(problem.X.max(initial=0.0)), -float(problem.X.min(initial=0.0)))
+            # Exact to divide by, and products of what is left are within the range of numbers.
+            self.unit = float(np.ldexp(1.0, int(np.frexp(size)[1]) - 1)) if size else 1.0
+            self.batches = dict(self._summed_batches())
+
+    def _summed_batches(self) -> "Iterator[tuple[bytes, FloatArray]]":
+        """X_b'X_b / unit^2 of batches with many rows, by their rows.
+
+        A visit by these sums takes 2 p^2 operations, by the rows themselves 4 m p.
+        """
+        n, p = self.problem.X.shape
+        for _, stage in self.scheme.stages:
+            if stage.unit is Unit.BATCH:
+                for rows in stage.partition(n):
+                    if 2 * p <= 3 * len(rows):
+                        features = self.problem.X[rows] / self.unit
+                        yield rows.tobytes(), features.T @ features
+
+
+class Block:
+    """Runs that are trained together, as matrix products over those at the same batch.
+
+    With `copied`, runs that cannot differ are trained once: all of a fixed order that share their responses.
+    """
+
+    def __init__(self, trial: Trial, runs: int, rng: np.random.Generator, copied: bool = False):
+        problem, made, self.trial, self.rng = trial.problem, trial.recipe, trial, rng
+        self.problem, self.scheme, self.recipe = problem, trial.scheme, made
+        self.responses = problem.y[np.newaxis]
+        self.sharing = 2
+        if trial.fresh_noise:
+            beta_star, _, noise = problem.truth("fresh_noise")
+            draws = rng.standard_normal((runs // 2, problem.n))
+            if trial.output:
+                draws = copied_generator(rng).spawn(trial.output)[-1].standard_normal(draws.shape)
+            self.responses = problem.X @ beta_star + noise * draws
+        if copied and not trial.scheme.is_random:
+            runs, self.sharing = len(self.responses), 1
+        self.state = np.tile(trial.start, (runs, 1))
+        self.buffer = np.zeros_like(self.state) if made.momentum else self.state
+        self.taken_on: Average | None = None
+        starts = made.average is not None and made.average.begins_with_iterate
+        self.sums = self.state.copy() if starts else np.zeros_like(self.state)
+        self.penalties = np.full(problem.p, made.penalty)
+        self.penalties[list(made.unpenalized)] = 0.0
+        self.pulls: dict[bytes, FloatArray] = {}
+
+    def epochs(self, last: int) -> Iterator[tuple[int, FloatArray]]:
+        """Yield the parameters (runs, p) after 0, 1, ..., last epochs, or their average where it has begun."""
+        average = self.recipe.average
+        yield 0, self.state
+        training = self.scheme.visits(self.problem.n, self.rng, len(self.state))
+        for epoch in range(1, last + 1):
+            self.now = self.recipe.at(epoch - 1)
+            self.taken_on = average if average is not None and epoch > average.start else None
+            made = np.zeros(len(self.state), dtype=np.int64)
+            for visit in next(training):
+                self._slot = int(made[visit.runs[0]])
+                self._visit(visit)
+                made[visit.runs] += 1
+            yield epoch, self.state if self.taken_on is None else self._averaged(self.taken_on, epoch)
+
+    def _averaged(self, average: Average, epoch: int) -> FloatArray:
+        if not average.is_per_visit:
+            self._take_on(average, np.arange(len(self.state)))
+        return self.sums / average.divisor(epoch, self.scheme.steps(self.problem.n))
+
+    def _take_on(self, average: Average, runs: IntArray) -> None:
+        """One update of the averages of some of the runs."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            self.sums[runs] = average.kept * self.sums[runs] + average.taken * self.state[runs]
+
+    def _visit(self, visit: Visit) -> None:
+        with np.errstate(over="ignore", invalid="ignore"):
+            if visit.rows.ndim == 1:
+                name = visit.rows.tobytes()
+                if name in self.trial.batches:
+                    self._step_by_sums(visit, name)
+                else:
+                    self._step_together(visit)
+            else:
+                self._step_apart(visit)
+
+    def _step_by_sums(self, visit: Visit, name: bytes) -> None:
+        """Several runs at the same rows, X_b'(X_b b - y_b) as (X_b'X_b) b - X_b'y_b."""
+        runs, unit, moments = visit.runs, self.trial.unit, self.trial.batches[name]
+        if name not in self.pulls:
+            self.pulls[name] = self.responses[:, visit.rows] @ (self.problem.X[visit.rows] / unit)
+        current, pulls = self._current(runs), self.pulls[name]
+        scaled = unit * current
+        summed = self._in_slices(lambda part: scaled[part] @ moments, len(runs), moments.size)
+        summed -= pulls if len(pulls) == 1 else pulls[runs // self.sharing]
+        summed *= unit / visit.divisor
+        self._descend(runs, current, summed)
+
+    def _step_together(self, visit: Visit) -> None:
+        """Several runs at the same rows, in two matrix products."""
+        runs, members = visit.runs, visit.rows
+        is_contiguous = members[-1] - members[0] + 1 == len(members) and (np.diff(members) == 1).all()
+        rows = slice(members[0], members[-1] + 1) if is_contiguous else members
+        features, current = self.problem.X[rows], self._current(runs)
+        shared = len(self.responses) == 1
+        responses = self.responses[:, rows] if shared else self._of_runs(runs, rows)
+
+        def gradients(part: slice) -> FloatArray:
+            residuals = current[part] @ features.T
+            residuals -= responses if shared else responses[part]
+            return np.asarray(residuals @ features)
+
+        summed = self._in_slices(gradients, len(runs), features.size)
+        summed /= visit.divisor
+        self._descend(runs, current, summed)
+
+    def _of_runs(self, runs: IntArray, rows: slice | IntArray) -> FloatArray:
+        """The responses of some rows that some of the runs see, of which each pair has its own."""
+        return np.asarray(self.responses[:, rows][runs // self.sharing])
+
+    def _current(self, runs: IntArray) -> FloatArray:
+        """The parameters of some of the runs, without a copy where that is all of them."""
+        return self.state if len(runs) == len(self.state) else self.state[runs]
+
+    def _in_slices(self, product: Callable[[slice], FloatArray], runs: int, work: int) -> FloatArray:
+        """A product over runs, as many at a time as one thread does."""
+        slices = [slice(start, start + _SLICE) for start in range(0, runs, _SLICE)]
+        if len(slices) == 1:
+            return product(slices[0])
+        if not self.trial.alone:
+            # The threads are busy with other blocks.
+            return np.concatenate([product(part) for part in slices])
+        return np.concatenate(each(product, slices, np.cbrt(float(_SLICE) * work)))
+
+    def _step_apart(self, visit: Visit) -> None:
+        """Several runs at rows of their own, as many at a time as the copies of those rows allow."""
+        height = max(1, BLOCK_ENTRIES // (visit.rows.shape[1] * self.problem.p))
+        for first in range(0, len(visit.runs), height):
+            runs, rows = visit.runs[first : first + height], visit.rows[first : first + height]
+            features = self.problem.X[rows]
+            noise = np.zeros_like(runs) if len(self.responses) == 1 else runs // self.sharing
+            residuals = (features @ self.state[runs, :, np.newaxis])[..., 0]
+            residuals -= self.responses[noise[:, np.newaxis], rows]
+            gradients = (residuals[:, np.newaxis, :] @ features)[:, 0, :]
+            self._descend(runs, self.state[runs], gradients / visit.divisor)
+
+    def _descend(self, runs: IntArray, current: FloatArray, gradients: FloatArray) -> None:
+        """One step of torch's SGD with weight decay and momentum."""
+        if self.now.penalty:
+            gradients += self.penalties * current
+        moved = gradients
+        if self.now.momentum:
+            moved = gradients + self.now.momentum * self.buffer[runs]
+            self.buffer[runs] = moved
+        if self.now.nesterov:
+            moved = gradients + self.now.momentum * moved
+        self.state[runs] = current - self.now.step_of(self._slot) * moved
+        if self.taken_on is not None and self.taken_on.is_per_visit:
+            self._take_on(self.taken_on, runs)
+
+
+_FEW = 512
+"""Runs that are trained together even where that is more: only those at the same batch share a product."""
+_HISTORY_ENTRIES = 1 << 26
+"""Parameters of a block where every run is kept at all of the stops, to be tried on test samples of its own."""
+_KEPT_ENTRIES = 1 << 27
+"""The same for all blocks that are trained at a time."""
+
+
+def simulate(
+    problem: LeastSquares,
+    scheme: Scheme,
+    step: StepLike | None = None,
+    *,
+    alpha: StepLike | None = None,
+    epochs: ArrayLike,
+    runs: int,
+    seed: int | np.random.Generator = 0,
+    start: ArrayLike | None = None,
+    fresh_noise: bool = False,
+    penalty: float = 0.0,
+    momentum: float = 0.0,
+    nesterov: bool = False,
+    unpenalized: ArrayLike = (),
+    average: Average | None = None,
+    test_samples: int = 0,
+    progress: bool | None = None,
+) -> Simulation:
+    """Train `runs` times, each with its own random orders, and average.
+
+    All outputs of a run are trained in the same orders, and each has noise of its own.
+
+    Parameters
+    ----------
+    problem, scheme, step, alpha, start, penalty, momentum, nesterov, unpenalized, average
+        As in `descend`.
+    epochs : int or array of int
+        When to look; finite.
+    runs : int
+        Even, at least 4. Runs come in pairs that share their noise; standard errors are those over pairs.
+    seed : int or numpy Generator
+        The same seed gives the same runs, whatever the number of threads.
+    fresh_noise : bool
+        Draw y = X beta_star + noise * N(0, 1) anew for every pair, as the risk averages over; otherwise all
+        runs use the y of the problem.
+    test_samples : int
+        On how many Gaussian test samples, x ~ N(0, Sigma), each run measures its test error; none by default.
+        What is drawn are not the samples, but what the errors depend on, from the same law.
+    progress : bool, optional
+        Whether to show a bar; by default on a terminal, once it takes longer than two seconds.
+
+    Returns
+    -------
+    Simulation
+        Means over the runs, with standard errors, in the shape of `epochs`.
+
+    >>> import reshuffle as rs
+    >>> problem = rs.gaussian(20, 5, seed=3)
+    >>> result = rs.simulate(problem, rs.RandomReshuffling(batches=4), step=0.05, epochs=[1, 10], runs=100)
+    >>> result.iterate.mean.shape
+    (2, 5)
+    """
+    problem = checked_problem(problem)
+    problem.require_rows("a simulation")
+    problem, scheme = base.fitted(problem, scheme)
+    steps = scheme.steps(problem.n)
+    made = recipe.checked(step, alpha, penalty, momentum, steps, nesterov, unpenalized, problem.p, average)
+    made.require_ordinary(problem.kept.scale)
+    if scheme.has_stages:
+        made = arranged(made, scheme, problem.n)
+    when = _arrays.epochs(epochs)
+    if not np.isfinite(when).all():
+        raise ValueError(
+            "epochs must be finite to be simulated, but one is inf; descend(...).limit() is exact."
+        )
+    made.clock(when)
+    runs = _arrays.whole_number("runs", runs, 4)
+    if runs % 2:
+        raise ValueError(
+            f"runs must be even, since runs come in pairs that share their noise, but it is {runs}."
+        )
+    rng = _arrays.generator("seed", seed)
+    start = checked_start(start, problem)
+    fresh_noise = _arrays.flag("fresh_noise", fresh_noise)
+    progress = None if progress is None else _arrays.flag("progress", progress)
+    test_samples = _arrays.whole_number("test_samples", test_samples, 0)
+    for wanted, purpose in ((fresh_noise, "fresh_noise"), (test_samples, "test_samples")):
+        if wanted:
+            problem.require_truth(purpose)
+    if problem.outputs is None:
+        return _simulated(problem, scheme, made, start, when, runs, rng, fresh_noise, test_samples, progress)
+    # The same randomness for every output, and so the same orders; a generator that was given has then moved on.
+    streams = [*(copied_generator(rng) for _ in range(problem.outputs - 1)), rng]
+    return stacked(
+        [
+            _simulated(
+                problem.output(number), scheme, made, of_output(start, number), when, runs, stream, fresh_noise,
+                test_samples, progress, number,
+            )
+            for number, stream in enumerate(streams)
+        ]
+    )  # fmt: skip
+
+
+def _simulated(
+    problem: LeastSquares,
+    scheme: Scheme,
+    made: Recipe,
+    start: FloatArray,
+    when: FloatArray,
+    runs: int,
+    rng: np.random.Generator,
+    fresh_noise: bool,
+    test_samples: int,
+    progress: bool | None,
+    output: int = 0,
+) -> Simulation:
+    """What `simulate` does, for one output and arguments that are checked."""
+    stops, positions = np.unique(when.ravel(), return_inverse=True)
+    last = int(stops[-1]) if len(stops) else 0
+    widest = max(problem.p, problem.n if fresh_noise else 1)
+    kept = problem.p * max(1, len(stops)) if test_samples else 0
+    sizes = _block_sizes(runs, problem.p, widest, kept)
+    trial = Trial(problem, scheme, made, start, runs * last, fresh_noise, output, alone=len(sizes) == 1)
+    stopped = Event()
+    total = PairTally(problem, len(stops))
+    # How a product rounds depends on how many threads share it.
+    with one_thread(), ticking(len(sizes) * (last + 1), "simulating", progress) as tick:
+
+        def tallied(task: tuple[int, np.random.Generator, FloatArray | None]) -> PairTally:
+            size, stream, history = task
+            return _block_tally(trial, size, stream, stops, history, test_samples, tick, stopped)
+
+        together = min(len(sizes), max(1, _KEPT_ENTRIES // (max(sizes) * kept)) if kept else len(sizes))
+        # Memory from the system costs as much as filling it twice: later blocks have that of earlier ones.
+        shape = (len(stops), max(sizes), problem.p)
+        histories = [np.empty(shape) if kept else None for _ in range(together)]
+        tasks = list(zip(sizes, rng.spawn(len(sizes)), cycle(histories), strict=False))
+        # From as much work as it takes to hand it to a thread; the products inside have one thread in any case.
+        side = min(np.cbrt(4.0 * sizes[0] * problem.p * problem.n * max(1, last)), 500.0)
+        for first in range(0, len(tasks), together):
+            for tally in each(tallied, tasks[first : first + together], side, stopped.set):
+                total.merge(tally)
+        return total.result(when, positions, runs)
+
+
+def _block_sizes(runs: int, p: int, widest: int, kept: int) -> list[int]:
+    """How many runs each block trains, pairs undivided; `kept` is what a run keeps of its history.
+
+    Whatever the scheme: with the same seed all have the same noise, which cancels in what they differ by.
+    """
+    height = min(max(BLOCK_ENTRIES // p, _FEW), MOST_ENTRIES // widest)
+    if kept:
+        height = min(height, _HISTORY_ENTRIES // kept)
+    pairs = runs // 2
+    count = -(-pairs // max(2, height // 2))
+    # Two threads should end together.
+    count += count % 2 if count > 1 else 0
+    ends = np.linspace(0, pairs, count + 1).round().astype(int)
+    return [2 * int(size) for size in np.diff(ends)]
+
+
+def _block_tally(
+    trial: "Trial",
+    size: int,
+    stream: np.random.Generator,
+    stops: FloatArray,
+    history: FloatArray | None,
+    test_samples: int,
+    tick: Callable[[], None],
+    stopped: Event,
+) -> "PairTally":
+    """Train a block and take down what is reported; cut short when nobody waits for it any more."""
+    block, tally = Block(trial, size, stream, copied=True), PairTally(trial.problem, len(stops))
+    distinct, last = len(block.state), int(stops[-1]) if len(stops) else 0
+    for epoch, state in block.epochs(last):
+        for stop in np.flatnonzero(stops == epoch):
+            tally.add(int(stop), np.repeat(state, size // distinct, axis=0) if distinct < size else state)
+            if history is not None:
+                history[stop, :distinct] = state
+        tick()
+        if stopped.is_set():
+            return tally
+    if history is not None:
+        tally.add_tests(history[:, :distinct], size // distinct, test_samples, stream)
+    return tally
+
+
+def simulated_states(
+    problem: LeastSquares,
+    scheme: Scheme,
+    made: Recipe,
+    start: FloatArray,
+    stops: FloatArray,
+    runs: int,
+    seed: int,
+    read: Callable[[FloatArray], FloatArray],
+) -> FloatArray:
+    """What is read off the parameters of every run on the responses of the problem, (stops, runs, ...).
+
+    Parameters
+    ----------
+    problem, scheme, made, start, runs, seed
+        As in `simulate`, checked.
+    stops : (k,)
+        Epochs, finite and ascending.
+    read : callable
+        Of the parameters (runs, p).
+    """
+    last, rng = int(stops[-1]) if len(stops) else 0, np.random.default_rng(seed)
+    height = 2 * max(2, MOST_ENTRIES // (2 * problem.p))
+    sizes = [min(height, runs - done) for done in range(0, runs, height)]
+    trial = Trial(problem, scheme, made, start, runs * last, fresh_noise=False)
+    found: list[list[FloatArray]] = [[] for _ in stops]
+
+    def trained() -> Iterator[tuple[int, FloatArray]]:
+        for size, stream in zip(sizes, rng.spawn(len(sizes)), strict=True):
+            yield from Block(trial, size, stream).epochs(last)
+
+    with one_thread():
+        for epoch, state in track(trained(), len(sizes) * (last + 1), "simulating"):
+            for stop in np.flatnonzero(stops == epoch):
+                found[int(stop)].append(read(state))
+    return np.array([np.concatenate(parts) for parts in found])
+
+
+def single_run_risks(
+    problem: LeastSquares,
+    scheme: Scheme,
+    step: StepLike | None = None,
+    *,
+    alpha: StepLike | None = None,
+    epochs: ArrayLike,
+    runs: int,
+    seed: int = 0,
+) -> FloatArray:
+    """The risk |b - beta_star|_Sigma^2 of every single run, not their mean: epochs.shape + (runs,).
+
+    Parameters
+    ----------
+    problem
+        One output, with its truth known; all runs train on its responses.
+    scheme, step, alpha
+        As in `descend`.
+    epochs : int or array of int
+        When to look; finite.
+    runs, seed : int
+
+    >>> import reshuffle as rs
+    >>> problem = rs.gaussian(20, 5, seed=3)
+    >>> risks = single_run_risks(problem, rs.RandomReshuffling(4), step=0.05, epochs=[0, 1, 10], runs=3)
+    >>> risks.shape, bool((risks[0] == risks[0, 0]).all()), bool((risks[2] < risks[1]).all())
+    ((3, 3), True, True)
+    """
+    problem = checked_problem(problem)
+    beta_star, covariance, _ = problem.truth("single_run_risks")
+    scheme = base.checked(scheme, problem.n)
+    made = recipe.checked(step, alpha, 0.0, 0.0, scheme.steps(problem.n), False, (), problem.p, None)
+    if scheme.has_stages:
+        made = arranged(made, scheme, problem.n)
+    when = _arrays.epochs(epochs)
+    if not np.isfinite(when).all():
+        raise ValueError("epochs must be finite to be simulated, but one is inf.")
+    made.clock(when)
+    stops, positions = np.unique(when.ravel(), return_inverse=True)
+
+    def risks(state: FloatArray) -> FloatArray:
+        with np.errstate(over="ignore", invalid="ignore"):
+            errors = state - beta_star
+            found = np.einsum("ij,ij->i", errors, covariance.apply(errors.T).T)
+        # Beyond the range of numbers a run has diverged.
+        return np.where(np.isfinite(found), found, np.inf)
+
+    count, start = _arrays.whole_number("runs", runs, 1), checked_start(None, problem)
+    found = simulated_states(
+        problem, scheme, made, start, stops, count, _arrays.whole_number("seed", seed, 0), risks
+    )
+    return found[positions].reshape(*when.shape, count)
