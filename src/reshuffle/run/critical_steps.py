@@ -11,8 +11,8 @@ from reshuffle._arrays import FloatArray
 from reshuffle.epoch import select
 from reshuffle.epoch.accuracy import Accuracy, require_affordable
 from reshuffle.epoch.averaging.lattice import MOST_BATCHES, require_few
-from reshuffle.epoch.choice import second_moments
-from reshuffle.epoch.moments.congruence import epoch_flops
+from reshuffle.epoch.moments.matrix import epoch_flops
+from reshuffle.epoch.moments.select import draws_thresholds
 from reshuffle.problem import checked_problem
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.recipe import recipe
@@ -94,7 +94,7 @@ def critical_step(
     if certified and not mean_square:
         return CriticalStep(step_search.certified_step(problem, scheme))
     price = np.inf if symmetric and not certified else _price(at_rest, mean_square)
-    if second_moments.draws_thresholds(at_rest.walk, price, step_search.BUDGET):
+    if draws_thresholds(at_rest.walk, price, step_search.BUDGET):
         if at_rest.space.dimension == 0 and not (made.penalty and problem.p):
             return CriticalStep(np.inf)
         safe = _safe_step(at_rest)
@@ -142,7 +142,7 @@ def _require_affordable(run: AffineEngine, mean_square: bool) -> None:
 
 def _price(run: AffineEngine, mean_square: bool) -> float:
     """Operations of a search over all orders, told from the price of trying one step."""
-    shuffled = second_moments.draws_thresholds(run.walk, np.inf, 0.0)
+    shuffled = draws_thresholds(run.walk, np.inf, 0.0)
     if shuffled and (not run.walk.exists or (select.climbs(run.scheme) and run.walk.steps > MOST_BATCHES)):
         return np.inf
     steps, courses = run.walk.steps, run.courses

@@ -49,7 +49,7 @@ class DrawnSteps(EpochMoments):
         covariance = (U.T @ (squares[..., np.newaxis] * U) / n - gradients) * self._shares[number]
         # Every part of the state is pushed by the same gradient, coordinate by coordinate.
         push = self.step(self.layers[number].slot).push
-        return np.einsum("ai,sij,bj->aisbj", push, covariance, push).reshape(current.shape)
+        return np.asarray(np.einsum("ai,sij,bj->aisbj", push, covariance, push).reshape(current.shape))
 
     def _of_inputs(self, number: int, source: Source) -> tuple[FloatArray, FloatArray, FloatArray]:
         """What noise or given responses add to E rho_i^2 (n,) and to E g g' (r, r): a mixed part, and their own."""

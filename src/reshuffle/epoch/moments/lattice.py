@@ -1,8 +1,8 @@
 """Second moments of the state over the orders of an epoch and the noise: one recursion for every recipe.
 
 A visit to batch b sends the state to G z + H y, G = F - P R: R are the rows of the batch, and F is what every visit
-does (`epoch/affine/visits.py`). Orders are merged where the same batches have been visited: M(S), the mean of E z z'
-over the orders of the batches in S, is a mean over the batch b of S that came last,
+does (`epoch/visits.py`). Orders are merged where the same batches have been visited: M(S), the mean of E z z' over
+the orders of the batches in S, is a mean over the batch b of S that came last,
 
     M(S) = mean over b of [ G M(S-b) G' + Y + Y' + noise^2 H H' ],      Y = G F(S-b) C_b H',
 
@@ -78,12 +78,12 @@ def layers(walk: Walk) -> list[Layer]:
         return [Layer(slot, 1, batches, visits) for slot in range(walk.steps)]
     listed = kind[0] is Shuffle.FROM_A_LIST
     orders = np.array(walk.scheme.orders(walk.n) if listed else [walk.scheme.order(walk.n)])
-    return [
-        Layer(
-            slot, len(orders), 1, [(int(b), *2 * (np.flatnonzero(visited == b),)) for b in np.unique(visited)]
-        )
-        for slot, visited in enumerate(orders.T)
-    ]
+    made = []
+    for slot, visited in enumerate(orders.T):
+        places = [(int(batch), np.flatnonzero(visited == batch)) for batch in np.unique(visited)]
+        visits = [(batch, place if slot else np.zeros_like(place), place) for batch, place in places]
+        made.append(Layer(slot, len(orders), 1, visits))
+    return made
 
 
 def _subsets(batches: int) -> list[Layer]:
@@ -154,9 +154,9 @@ class _Batch:
     def lost(
         self, seen: FloatArray, cross: FloatArray | None, noise: float, step: "_Step"
     ) -> tuple[FloatArray, FloatArray | None]:
-        """A (nodes, r, s, d) and B (nodes, r, s, r) of the loss L = A F' - B P' of second moments in a visit,
+        """A (nodes, r, s, d) and B (nodes, r, s, r) of the loss L = A F' - B P' of second moments in a visit.
 
-            G M G' + Y + Y' + noise^2 H H' = F M F' - P L - L'P',
+            G M G' + Y + Y' + noise^2 H H' = F M F' - P L - L'P'
 
         for the first rows of M, (nodes, r, s, d), and noise E eta z' (nodes, m, d), reduced; A = L if F = I.
         """
@@ -174,7 +174,7 @@ class _Batch:
         if step.still is None:
             gradients -= step.pushed(inner)
             if self.gram is None:
-                gradients = (self.rows.T @ gradients.reshape(nodes, len(first), -1)).reshape(seen.shape)
+                return (self.rows.T @ gradients.reshape(nodes, len(first), -1)).reshape(seen.shape), None
             return gradients, None
         if self.gram is None:
             both = np.concatenate([gradients, inner], axis=-1).reshape(nodes, len(first), -1)
@@ -203,7 +203,8 @@ class _Step:
     def conjugated(self, matrices: FloatArray) -> FloatArray:
         """F M F' - M for symmetric M (nodes, d, s, d)."""
         once = self.moved(matrices)
-        other = np.ascontiguousarray(once.transpose(0, 3, 2, 1))
+        # A copy: of one coordinate the transpose is the matrix itself.
+        other = once.transpose(0, 3, 2, 1).copy()
         once += self.moved(other)
         once += other
         return once
@@ -260,6 +261,8 @@ class EpochMoments:
         The first input is the constant 1, and the others are noise, of which there is none if responses are given.
         """
         d = self.dimension
+        if not d:
+            return np.zeros_like(moments)
         with few_threads(d), np.errstate(over="ignore", invalid="ignore"):
             second, cross = self._scales * moments[:, :d], self.units * moments[:, d:].T
             source = Source(self, cross)
@@ -269,6 +272,8 @@ class EpochMoments:
     def congruence_change(self, matrix: FloatArray) -> FloatArray:
         """E[A M A'] - M (..., d, d) for symmetric M: what an epoch does to second moments when nothing enters."""
         d = self.dimension
+        if not d:
+            return np.zeros_like(matrix)
         with few_threads(d), np.errstate(over="ignore", invalid="ignore"):
             stack = np.moveaxis((self._scales * matrix).reshape(-1, d, d), 0, 1)
             made = np.moveaxis(self._climb(stack), 1, 0)
@@ -280,6 +285,8 @@ class EpochMoments:
         By the law of total covariance: a sum of squares, so that no digits are lost where runs hardly differ.
         """
         d = self.dimension
+        if not d:
+            return np.zeros_like(moments)
         with few_threads(d), np.errstate(over="ignore", invalid="ignore"):
             spread, mean = self._scales * moments[:, :d], self.units * moments[:, d:].T
             source = CentredSource(self, mean)
@@ -420,7 +427,7 @@ class EpochMoments:
         if slot not in self._steps:
             visits, parts = self.visits, self.dimension // max(self.rank, 1)
             push = self.grades * visits.pushed(np.ones(self.rank), slot)
-            units = np.kron(np.eye(parts), np.ones((self.rank, 1)))
+            units: FloatArray = np.asarray(np.kron(np.eye(parts), np.ones((self.rank, 1))), dtype=np.float64)
             alone = _without_rows(visits)
             blocks = (self.grades[:, np.newaxis] * alone.kernel(0, units, slot)).T
             still = -blocks.reshape(parts, parts, self.rank).swapaxes(0, 1) if blocks.any() else None

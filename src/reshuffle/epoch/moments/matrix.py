@@ -1,9 +1,9 @@
 """An epoch as a matrix on the entries of second moments, for small states.
 
-T(M) = E[A M A'] is found from what an epoch does to a stack of unit matrices. Its powers are far epochs, its spectral
-radius is the rate of the mean square. On the lattice of subsets half of the layers are enough: an order of all
-batches is an order of half of them, followed by one of the rest, so that T is the mean of T(not S) T(S) over the
-subsets S of half the batches.
+T(M) = E[A M A'] is found from what an epoch does to a stack of unit matrices. Its powers are far epochs, its
+spectral radius is the rate of the mean square. On the lattice of subsets half of the layers are enough: an order of
+all batches is an order of half of them, followed by one of the rest, so that T is the mean of T(not S) T(S) over
+the subsets S of half the batches.
 """
 
 from collections.abc import Callable
@@ -164,15 +164,16 @@ def _rest_of_subsets(batches: int, size: int) -> IntArray:
     """
     every = np.arange(2**batches)
     sizes = sum((every >> batch & 1 for batch in range(batches)), np.zeros_like(every))
-    return np.searchsorted(every[sizes == batches - size], every[-1] ^ every[sizes == size])
+    rest = every[-1] ^ every[sizes == size]
+    return np.asarray(np.searchsorted(every[sizes == batches - size], rest))
 
 
 class FarMoments:
     """[M, C] after any number of epochs, as powers of one matrix.
 
     C is told by fewer numbers: with the mean map A and what enters in an epoch [c, N] = L R E, C_k is
-    [A^k m_0 + G_k c, G_k N] for the sum G_k of the powers of A. M, G and A^k m_0 are followed together; where there is
-    no noise, M and the mean.
+    [A^k m_0 + G_k c, G_k N] for the sum G_k of the powers of A. M, G and A^k m_0 are followed together; where there
+    is no noise, M and the mean.
 
     Parameters
     ----------
@@ -194,14 +195,13 @@ class FarMoments:
         self._map = self._joint_map(once.kernel)
 
     @staticmethod
-    def entries(dimension: int, inputs: Inputs) -> int:
+    def entries(dimension: int, is_noisy: bool) -> int:
         """How many numbers are followed."""
-        columns = 1 + dimension * (inputs.noise > 0)
-        return dimension * (dimension + 1) // 2 + dimension * columns
+        return dimension * (dimension + 1) // 2 + dimension * (1 + dimension * is_noisy)
 
     def after(self, epochs: float) -> FloatArray:
         """[M, C] after so many epochs; inf where they have left the range of numbers."""
-        d, begin = self._d, np.zeros((self.entries(self._d, self._moments.inputs), 1))
+        d, begin = self._d, np.zeros((self.entries(self._d, self._is_noisy), 1))
         size = len(self._packing.upper[0])
         begin[:size, 0] = self._packing.packed(self._start[:, :d])
         begin[-d:, 0] = self._moments.units * self._start[:, d]
@@ -223,7 +223,7 @@ class FarMoments:
         return np.asarray(cross / units)
 
     def _joint_map(self, kernel: FloatArray) -> EpochMap:
-        d, grades, count = self._d, self._moments.grades, self.entries(self._d, self._moments.inputs)
+        d, grades, count = self._d, self._moments.grades, self.entries(self._d, self._is_noisy)
         size, identity = len(self._packing.upper[0]), np.eye(d)
         sizes = np.add.outer(grades, grades)[self._packing.upper]
         # What is looked at is as large as what enters beside it, lest one be lost in the rounding of the other.
@@ -234,7 +234,7 @@ class FarMoments:
 
         def added(path: FloatArray) -> FloatArray:
             moments = np.hstack([np.zeros((d, d)), self._cross(path)])
-            return self._packing.packed(self._moments.change(moments)[:, :d]) / sizes
+            return np.asarray(self._packing.packed(self._moments.change(moments)[:, :d]) / sizes)
 
         with np.errstate(over="ignore", invalid="ignore"):
             entries[:size, 0] = added(np.zeros(count - size))

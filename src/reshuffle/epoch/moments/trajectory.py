@@ -1,4 +1,4 @@
-"""The moments of a run at the epochs that were asked for, infinity included, and those of an average of its iterates.
+"""Moments of a run at the requested epochs, infinity included, and those of an average of its iterates.
 
 Given the inputs zeta, the mean of the error state z over orders is C zeta, C = E z zeta'. Beside M = E z z' and C
 the average a is followed without its own mean given zeta, by V_za = E z a' and V_aa = E a a'. An epoch does
@@ -198,7 +198,8 @@ def _along(
     rank, constant = course.visits(0).rank, course.recipe.is_constant
     current, done, stands = begin, 0, False
     far: FarMoments | None = None
-    if change is EpochMoments.change and leaps(course, inputs, epochs) and not begin[:, d + 1 :].any():
+    moves = d > 0 and constant and course.recipe.at(0).step > 0 and not begin[:, d + 1 :].any()
+    if moves and change is EpochMoments.change and leaps(d, inputs.noise > 0, epochs):
         far = FarMoments(recursion, course.map(0), begin)
     last: Snapshot | None = None
     for epoch in epochs:
@@ -228,12 +229,10 @@ def _along(
         yield Snapshot(inside, current[:rank, d], error), current
 
 
-def leaps(course: Course, inputs: Inputs, epochs: FloatArray) -> bool:
-    """Whether the moments are few enough, and the epochs far enough, to square the map of an epoch."""
-    last, recipe = float(epochs[np.isfinite(epochs)].max(initial=0.0)), course.recipe
-    d = course.visits(0).dimension
-    count, moves = FarMoments.entries(d, inputs), recipe.is_constant and recipe.at(0).step > 0 and d > 0
-    return moves and count <= MOST_ENTRIES and last > 4 * count
+def leaps(dimension: int, is_noisy: bool, epochs: FloatArray) -> int:
+    """The number of moments whose epoch is squared as a matrix, where they are few and the epochs far; else 0."""
+    last, count = float(epochs[np.isfinite(epochs)].max(initial=0.0)), FarMoments.entries(dimension, is_noisy)
+    return count if count <= MOST_ENTRIES and last > 4 * count else 0
 
 
 def _distance(here: FloatArray, end: FloatArray) -> float:
@@ -330,7 +329,7 @@ class _Joint:
         return replace(self, mixed=np.zeros_like(self.mixed), average=np.zeros_like(self.average))
 
 
-def spreads(
+def averaged_spreads(
     course: AveragedCourse, inputs: Inputs, start: FloatArray, epochs: FloatArray
 ) -> Iterator[Spread]:
     """The covariance of the average at each of the ascending epochs, from the error e_0 (r,)."""
