@@ -8,7 +8,7 @@ import math
 import numbers
 import os
 from collections.abc import Sequence
-from typing import Any, NoReturn, TypeAlias, cast
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 import scipy.linalg
@@ -358,7 +358,7 @@ def semidefinite(name: str, matrix: FloatArray) -> FloatArray:
         raise ValueError(
             f"{name} must be positive semidefinite, but its smallest eigenvalue is {smallest:.6g}."
         ) from None
-    return cast(FloatArray, symmetric * size)
+    return symmetric * size
 
 
 def checked_weights(value: Any, n: int) -> FloatArray:

@@ -20,17 +20,24 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from rich.progress import Progress
 
+Item = TypeVar("Item")
+
 PATIENCE = 2.0
 """Seconds without a line, in a loop."""
 PATIENCE_OUTSIDE = 10.0
-"""The same of a command that is in no loop: on a busy machine imports alone take seconds."""
+"""Seconds without a line, of a command that is in no loop: on a busy machine imports alone take seconds."""
 _SHORTEST, _LONGEST = 10.0, 30.0
 """Seconds between two lines: half of what has passed, within these."""
+_BAR_PATIENCE = 2.0
+"""Seconds without a bar."""
+
+_shown: "Progress | None" = None
+"""The display that is open, if any; a terminal has room for one, and more bars join it."""
 
 
 @dataclass(eq=False)
 class Loop:
-    """A loop that has begun: what it does, how many parts it has if that is known, and how many are done."""
+    """A loop that has begun: its description, the number of its parts if that is known, and those done."""
 
     description: str
     total: int | None
@@ -44,14 +51,8 @@ class Loop:
 class Lines:
     """The plain lines of a process: at most one now and then, whatever number of loops is open.
 
-    Attributes
-    ----------
-    open : list of Loop
-        The loops that have begun, the outermost first.
-    command : float or None
-        When the command began whose thread prints the lines; None for the library.
-    has_bar : bool
-        Whether a bar is shown, which says the same.
+    `open` are the loops that have begun, the outermost first; `command` is when the command began whose thread
+    prints the lines, None for the library; `has_bar` tells that a bar is shown, which says the same.
     """
 
     def __init__(self) -> None:
@@ -88,22 +89,13 @@ class Lines:
 lines = Lines()
 
 
-Item = TypeVar("Item")
-
-_PATIENCE = 2.0
-"""Seconds without a bar."""
-
-_shown: "Progress | None" = None
-"""The display that is open, if any; a terminal has room for one, and more bars join it."""
-
-
 def track(
     items: Iterable[Item], total: int | None, description: str, show: bool | None = None
 ) -> Generator[Item, None, None]:
     """Yield the items, and show how many are done once they have taken long.
 
-    A bar on standard error after two seconds if that is a terminal; otherwise a plain line (`plain_lines`).
-    `total` is how many items there are, if that is known. `show` forces the bar (True) or forbids both (False).
+    A bar on standard error after two seconds if that is a terminal; otherwise a plain line. `total` is the number
+    of items, if that is known. `show` forces the bar (True) or forbids both (False).
     """
     if show is False:
         yield from items
@@ -111,16 +103,15 @@ def track(
     loop = Loop(description, total)
     lines.open.append(loop)
     try:
-        yield from _with_bar(items, loop) if show or sys.stderr.isatty() else _with_lines(items, loop)
+        if show or sys.stderr.isatty():
+            yield from _with_bar(items, loop)
+            return
+        for item in items:
+            yield item
+            loop.done += 1
+            lines.of_library()
     finally:
         lines.open.remove(loop)
-
-
-def _with_lines(items: Iterable[Item], loop: Loop) -> Generator[Item, None, None]:
-    for item in items:
-        yield item
-        loop.done += 1
-        lines.of_library()
 
 
 def _with_bar(items: Iterable[Item], loop: Loop) -> Generator[Item, None, None]:
@@ -133,7 +124,7 @@ def _with_bar(items: Iterable[Item], loop: Loop) -> Generator[Item, None, None]:
         for item in items:
             yield item
             loop.done += 1
-            late = late or time.monotonic() - loop.begin > _PATIENCE
+            late = late or time.monotonic() - loop.begin > _BAR_PATIENCE
             if late and bars is None:
                 # A display has a price, which what is quick should not pay.
                 bars = stack.enter_context(display())
@@ -162,7 +153,7 @@ def display() -> Iterator["Progress"]:
 
 @contextmanager
 def ticking(total: int | None, description: str, show: bool | None = None) -> Iterator[Callable[[], None]]:
-    """A bar for work that calls what this gives after every part, from any thread; `total` as in `track`.
+    """A bar for work that calls the function this gives after every part, from any thread; `total` as in `track`.
 
     >>> with ticking(2, "working", show=False) as tick:
     ...     tick()

@@ -274,7 +274,7 @@ def counted(monkeypatch, module, name):
 
 def test_a_thousand_outputs_share_all_that_costs(monkeypatch):
     problem = posed(40, 6, outputs=1000)
-    factors = counted(monkeypatch, row_space, "thin_qr")
+    factors = counted(monkeypatch, row_space, "triangularized")
     means, maps = counted(monkeypatch, select, "mean_map"), counted(monkeypatch, course, "mean_map")
     decompositions = counted(monkeypatch, mean_map, "modes")
     for recipe in ({}, {"momentum": 0.5}):

@@ -13,9 +13,10 @@ from numpy.typing import ArrayLike
 
 from reshuffle import _arrays
 from reshuffle._arrays import AnyArray, FloatArray, IntArray, checked_responses, checked_weights, weighted
-from reshuffle.problem.batches import BatchFactors, KeptRows
+from reshuffle.problem.batches import BatchFactors
 from reshuffle.problem.covariance import CovarianceLike
 from reshuffle.problem.least_squares import LeastSquares
+from reshuffle.problem.row_space import KeptRows
 
 _FORMAT = "reshuffle accumulator 1"
 _NAMES = ("format", "batches", "weighted", "X", "y", "counts", "offsets", "sizes")
@@ -24,17 +25,14 @@ _NAMES = ("format", "batches", "weighted", "X", "y", "counts", "offsets", "sizes
 def save(path: "str | PathLike[str]", batches: int, is_weighted: bool, kept: KeptRows | None) -> None:
     """Write the file beside its place and move it there once it is whole."""
     target = Path(path)
-    none = np.zeros(0, dtype=np.int64)
-    nothing = KeptRows(np.zeros((0, 0)), np.zeros(0), none, np.zeros(1, dtype=np.int64), np.zeros(0))
-    rows = nothing if kept is None else kept
+    if kept is None:
+        none = np.zeros(0, dtype=np.int64)
+        kept = KeptRows(np.zeros((0, 0)), np.zeros(0), none, np.zeros(1, dtype=np.int64), np.zeros(0))
+    parts = (_FORMAT, batches, is_weighted, kept.X, kept.y, kept.counts, kept.offsets, kept.sizes)
     handle, name = tempfile.mkstemp(prefix=target.name, suffix=".part", dir=target.parent)
     try:
         with os.fdopen(handle, "wb") as file:
-            np.savez(
-                file, format=np.array(_FORMAT), batches=np.array(batches), weighted=np.array(is_weighted),
-                X=rows.X, y=rows.y, counts=np.asarray(rows.counts), offsets=np.asarray(rows.offsets),
-                sizes=np.asarray(rows.sizes),
-            )  # fmt: skip
+            np.savez(file, **{key: np.asarray(part) for key, part in zip(_NAMES, parts, strict=True)})  # type: ignore[arg-type]
         os.replace(name, target)
     except BaseException:
         os.unlink(name)
@@ -42,59 +40,45 @@ def save(path: "str | PathLike[str]", batches: int, is_weighted: bool, kept: Kep
 
 
 def load(path: "str | PathLike[str]") -> tuple[int, bool, KeptRows | None]:
-    """Batches, whether rows are weighted, and what is kept of them; refuses whatever `save` has not written."""
+    """Number of batches, weighted or not, and the compressed rows; refuses files that `save` has not written."""
     try:
         # numpy leaves a file open that it was given by name and cannot read.
         with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
             found = {name: np.asarray(file[name]) for name in _NAMES}
-    except OSError as error:
-        if isinstance(error, FileNotFoundError | IsADirectoryError | PermissionError):
-            raise
-        raise _refusal(path, str(error)) from None
-    except (zipfile.BadZipFile, KeyError, ValueError, EOFError, TypeError, AttributeError) as error:
-        raise _refusal(path, str(error)) from None
-    wrong = _wrong(found)
+        wrong = _wrong(found)
+    except (FileNotFoundError, IsADirectoryError, PermissionError):
+        raise
+    except (OSError, zipfile.BadZipFile, KeyError, ValueError, EOFError, TypeError, AttributeError) as error:
+        wrong = str(error)
     if wrong:
-        raise _refusal(path, wrong)
-    batches = int(found["batches"])
-    if not found["X"].size:
-        return batches, False, None
-    parts: list[FloatArray] = [found[name] for name in ("X", "y", "counts", "offsets", "sizes")]
-    X, y, counts, offsets, sizes = parts
-    return (
-        batches,
-        bool(found["weighted"]),
-        KeptRows(X, y, counts.astype(np.int64), offsets.astype(np.int64), sizes),
-    )
-
-
-def _refusal(path: "str | PathLike[str]", why: str) -> ValueError:
-    return ValueError(
-        f"path must be a whole file that Accumulator.save has written, but {os.fspath(path)!r} is not: "
-        f"{why.rstrip('.')}."
-    )
+        raise ValueError(
+            f"path must be a whole file that Accumulator.save has written, but {os.fspath(path)!r} is not: "
+            f"{wrong.rstrip('.')}."
+        )
+    X, y, counts, offsets, sizes = (found[name] for name in _NAMES[3:])
+    kept = KeptRows(X, y, counts.astype(np.int64), offsets.astype(np.int64), sizes) if X.size else None
+    return int(found["batches"]), X.size > 0 and bool(found["weighted"]), kept
 
 
 def _wrong(found: dict[str, AnyArray]) -> str:
-    """What does not fit together; nothing if all does."""
+    """The reason why arrays do not fit together; nothing if they do."""
     if found["format"].dtype.kind != "U" or str(found["format"]) != _FORMAT:
         return "it is of another format"
-    X, y, counts, offsets = (found[name] for name in ("X", "y", "counts", "offsets"))
     if any(found[name].dtype.kind not in "iufb" for name in _NAMES[1:]):
         return "it holds no numbers"
+    batches, _, X, y, counts, offsets, sizes = (found[name] for name in _NAMES[1:])
     if not X.size:
         return ""
-    batches = int(found["batches"])
     fits = (
-        X.ndim == 2 and y.ndim in (1, 2) and len(y) == len(X) and counts.shape == (batches,)
-        and offsets.shape == (batches + 1,) and found["sizes"].shape == X.shape[1:]
+        X.ndim == 2 and y.ndim in (1, 2) and len(y) == len(X) and counts.shape == (int(batches),)
+        and offsets.shape == (int(batches) + 1,) and sizes.shape == X.shape[1:]
     )  # fmt: skip
     if not fits:
         return "its arrays do not fit together"
     kept = np.diff(offsets)
     if offsets[0] != 0 or offsets[-1] != len(X) or (kept < 0).any() or (counts < kept.clip(max=1)).any():
         return "its counts are not those of its rows"
-    if not all(np.isfinite(part).all() for part in (X, y, found["sizes"])):
+    if not all(np.isfinite(part).all() for part in (X, y, sizes)):
         return "not all of its entries are finite"
     return ""
 
@@ -266,7 +250,7 @@ class Accumulator:
             except ValueError as difference:
                 raise ValueError(f"other must be of the same problem: in it, {difference}") from None
         # Its own rows may be among those that wait, where it is merged with itself.
-        self._factors.merge_kept(other._factors.kept())
+        self._factors.merge(other._factors.kept())
         return self
 
     def save(self, path: "str | PathLike[str]") -> None:
@@ -282,7 +266,7 @@ class Accumulator:
             made._is_weighted = is_weighted
             outputs = None if kept.y.ndim == 1 else kept.y.shape[1]
             made._factors = BatchFactors(batches, kept.X.shape[1], outputs)
-            made._factors.merge_kept(kept)
+            made._factors.merge(kept)
         return made
 
     def _kept(self) -> KeptRows:

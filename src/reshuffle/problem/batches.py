@@ -1,16 +1,13 @@
-"""Statistics of batches: the rows that stand for them, and how they are gathered from data that come in pieces.
+"""Statistics of batches, in the coordinates of the row space, and how they are gathered from rows in pieces.
 
 An orthogonal change of the rows of a batch keeps X_b'X_b, X_b'y_b and y_b'y_b, which is all that a batch does to
-the parameters. So a triangular factor of p + 1 rows stands for a batch of any number of them. Where rows come in
+the parameters. So a triangular factor of p + 1 rows represents a batch of any number of them. Where rows come in
 pieces a batch is kept as R (p, p), Q' times its responses, and the norm of what is left of them; a new piece is
 taken in by LAPACK's QR of a triangle on top of rows (dtpqrt), which costs no more than a QR of the piece alone.
 Never as X'X: that would square the condition number of X.
 """
 
-import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import lapack
@@ -18,17 +15,14 @@ from scipy.linalg import lapack
 from reshuffle._arrays import FloatArray, IntArray
 from reshuffle._blas import few_threads
 from reshuffle._linalg import norms
-from reshuffle.errors import UnsupportedError
-from reshuffle.problem.outputs import of_output
-from reshuffle.problem.row_space import (
-    Reduction,
-    RowSpace,
-    chunks,
-    compress,
-    compress_apart,
-    scale_of,
-    unit_of,
-)
+from reshuffle.problem.row_space import KeptRows, Reduction, chunks, compress
+
+_PANEL = 32
+"""Columns that LAPACK works on at a time."""
+_FEW_ROWS = 256
+"""Rows that wait for others: a QR of a single row costs as much as one of some dozens."""
+_MANY_ROWS = 4096
+"""Rows that are taken in at a time: more would not stay in the cache."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +38,7 @@ class RowGroups:
 
     @property
     def key(self) -> tuple[bytes, ...]:
-        """What tells these groups from others."""
+        """Equal for equal groups, and for these alone."""
         return self.ends.tobytes(), b"" if self.labels is None else self.labels.tobytes()
 
     @property
@@ -96,89 +90,6 @@ class RowGroups:
 
 
 @dataclass(frozen=True, eq=False)
-class KeptRows:
-    """Rows X (k, p) with responses y (k,) or (k, t), and the number of rows that they stand for.
-
-    Attributes
-    ----------
-    X, y
-    counts : (B,), optional
-        The rows that each batch has in the data, where other rows stand for them; None if all are kept.
-    offsets : (B + 1,), optional
-        Batch b is X[offsets[b]:offsets[b + 1]].
-    sizes : (p,), optional
-        The largest absolute entry of each column of the data.
-    """
-
-    X: FloatArray
-    y: FloatArray
-    counts: IntArray | None = None
-    offsets: IntArray | None = None
-    sizes: FloatArray | None = None
-
-    @property
-    def n(self) -> int:
-        """The number of rows of the data."""
-        return len(self.X) if self.counts is None else int(self.counts.sum())
-
-    @property
-    def are_all(self) -> bool:
-        """Whether these are the rows of the data."""
-        return self.counts is None
-
-    @property
-    def stand_for(self) -> tuple[int, float] | None:
-        """The number and the largest absolute entry of the rows that these stand for, if they are not all kept."""
-        return None if self.are_all else (self.n, float(self.column_sizes.max()))
-
-    @property
-    def scale(self) -> float:
-        """A power of two about as large as the largest entry of the features."""
-        return scale_of(self.X) if self.are_all else unit_of(float(self.column_sizes.max()))
-
-    @cached_property
-    def column_sizes(self) -> FloatArray:
-        """The largest absolute entry of each column, (p,)."""
-        if self.sizes is not None:
-            return self.sizes
-        return np.asarray(np.maximum(self.X.max(axis=0), -self.X.min(axis=0)))
-
-    @property
-    def batches(self) -> list[IntArray]:
-        """Which of the kept rows stand for each batch."""
-        assert self.offsets is not None
-        return [
-            np.arange(*ends, dtype=np.int64) for ends in zip(self.offsets, self.offsets[1:], strict=False)
-        ]
-
-    def of_output(self, number: int) -> "KeptRows":
-        """The same with the responses of one output."""
-        return replace(self, y=of_output(self.y, number))
-
-    def first(self, count: int) -> "KeptRows":
-        """The first of the rows, whole batches where others stand for them."""
-        if self.counts is None or self.offsets is None:
-            return KeptRows(self.X[:count], self.y[:count])
-        batches = int(np.searchsorted(self.offsets, count, side="left"))
-        return KeptRows(
-            self.X[:count], self.y[:count], self.counts[:batches], self.offsets[: batches + 1], self.sizes
-        )
-
-    def require_whole(self, partition: Sequence[IntArray]) -> None:
-        """Refuse parts that are no whole batches: rows that stand for a batch mean nothing apart."""
-        if self.offsets is None:
-            return
-        ends = set(self.offsets.tolist())
-        for part in partition:
-            contiguous = len(part) and part[-1] - part[0] + 1 == len(part)
-            if not contiguous or int(part[0]) not in ends or int(part[-1]) + 1 not in ends:
-                raise UnsupportedError(
-                    f"this question cuts {self.n} rows in another way than the batches whose statistics are kept; "
-                    "give a sample of the rows that fits into memory to LeastSquares(X, y)."
-                )
-
-
-@dataclass(frozen=True, eq=False)
 class Blocks:
     """The per-batch statistics: each batch's rows and responses, in row-space coordinates.
 
@@ -195,7 +106,7 @@ class Blocks:
 
     @property
     def batches(self) -> int:
-        """How many batches there are."""
+        """The number of batches."""
         return len(self.divisors)
 
     @property
@@ -209,7 +120,7 @@ class Blocks:
         return 1 / (self.batches * float(self.divisors.min()))
 
     def of(self, batch: int) -> slice | IntArray:
-        """Where one batch's rows are."""
+        """The place of one batch's rows."""
         return slice(int(self.offsets[batch]), int(self.offsets[batch + 1]))
 
 
@@ -221,27 +132,35 @@ def split(
     divisors: FloatArray | None = None,
 ) -> Blocks:
     """Cut the data into the batches of a partition, given as row indices; divisors are their lengths by default."""
-    space, rank = reduction.space, reduction.rows.shape[1]
-    is_whole_and_tall = len(partition) == 1 and len(partition[0]) == X.shape[0] >= X.shape[1]
-    squeeze = compress if y.ndim == 1 else _compress_apart(rank)
-    if is_whole_and_tall:
-        tables = [np.column_stack([reduction.rows, reduction.response])]
-    elif all(len(members) == 1 for members in partition):
-        return _single_rows(X, y, reduction, np.concatenate(partition), divisors)
-    elif X.shape[1] > X.shape[0]:
+    lengths = [len(members) for members in partition]
+    divisors = np.array(lengths, dtype=np.float64) if divisors is None else divisors
+    if max(lengths) == 1:
+        # Many, and nothing to compress: nothing is copied but once.
+        members = np.concatenate(partition)
+        return Blocks(rows_inside(X, reduction, members), y[members], np.arange(len(members) + 1), divisors)
+    space, (n, p), rank = reduction.space, X.shape, reduction.rows.shape[1]
+    if len(partition) == 1 and len(partition[0]) == n >= p:
+        return Blocks(reduction.rows, reduction.response, np.array([0, len(reduction.rows)]), divisors)
+    if p > n:
         table = np.column_stack([reduction.rows, reduction.response])
-        tables = [squeeze([table[members]]) for members in partition]
+        parts = [compress([table[members]], rank, dimensions=y.ndim) for members in partition]
     else:
-        tables = [squeeze(_tall_block(X, y, space, members)) for members in partition]
-    stacked = np.vstack(tables)
-    return Blocks(
-        rows=np.ascontiguousarray(stacked[:, :rank]),
-        response=np.ascontiguousarray(stacked[:, rank] if y.ndim == 1 else stacked[:, rank:]),
-        offsets=np.concatenate([[0], np.cumsum([len(table) for table in tables])]).astype(np.int64),
-        divisors=np.array([len(members) for members in partition], dtype=np.float64)
-        if divisors is None
-        else divisors,
-    )
+        parts = [
+            compress(
+                (
+                    table
+                    if space.basis is None
+                    else np.column_stack([table[:, :p] @ space.basis, table[:, p:]])
+                    for table in chunks(X, y, space.scale, members)
+                ),
+                rank,
+                dimensions=y.ndim,
+            )
+            for members in partition
+        ]
+    offsets = np.concatenate([[0], np.cumsum([len(rows) for rows, _ in parts])]).astype(np.int64)
+    rows, responses = (np.concatenate(halves) for halves in zip(*parts, strict=True))
+    return Blocks(rows, responses, offsets, divisors)
 
 
 def rows_inside(X: FloatArray, reduction: Reduction, members: IntArray) -> FloatArray:
@@ -252,49 +171,18 @@ def rows_inside(X: FloatArray, reduction: Reduction, members: IntArray) -> Float
     return rows if reduction.space.basis is None else rows @ reduction.space.basis
 
 
-def _single_rows(
-    X: FloatArray, y: FloatArray, reduction: Reduction, members: IntArray, divisors: FloatArray | None
-) -> Blocks:
-    """Batches of one row each: many, and nothing to compress, so that nothing is copied but once."""
-    rows, count = rows_inside(X, reduction, members), len(members)
-    return Blocks(rows, y[members], np.arange(count + 1), np.ones(count) if divisors is None else divisors)
-
-
-def _compress_apart(rank: int) -> Callable[[Iterable[FloatArray]], FloatArray]:
-    return lambda tables: np.hstack(compress_apart(tables, rank))
-
-
-def _tall_block(X: FloatArray, y: FloatArray, space: RowSpace, members: IntArray) -> Iterator[FloatArray]:
-    """The rows and responses of a batch, some thousand at a time, in the coordinates of the row space."""
-    p = X.shape[1]
-    for table in chunks(X, y, space.scale, members):
-        yield table if space.basis is None else np.column_stack([table[:, :p] @ space.basis, table[:, p:]])
-
-
-_PANEL = 32
-"""Columns that LAPACK works on at a time."""
-_FEW_ROWS = 256
-"""Rows that wait for others: a QR of a single row costs as much as one of some dozens."""
-_MANY_ROWS = 4096
-"""Rows that are taken in at a time: more would not stay in the cache."""
-_ORDINARY = 300
-"""Powers of two up to which, and down to whose inverse, entries are taken in as they are."""
-
-
 class BatchFactor:
     """The rows of one batch, of p features and t responses, as their factor and a few rows that wait for others."""
 
     def __init__(self, p: int, t: int):
         self.p, self.t, self.count = p, t, 0
         self._triangle: FloatArray | None = None
-        self._explained = np.zeros((p, t))
-        self._left = np.zeros(t)
-        self._exponents = np.zeros(2, dtype=np.int64)
+        self._explained, self._left = np.zeros((p, t)), np.zeros(t)
         self._waiting: list[tuple[FloatArray, FloatArray]] = []
         self._waiting_rows = 0
 
     def add(self, X: FloatArray, y: FloatArray, count: int | None = None) -> None:
-        """Take in rows (m, p) and responses (m, t), which stand for `count` rows of the data, by default m."""
+        """Take in rows (m, p) and responses (m, t), which represent `count` rows of the data, by default m."""
         self.count += len(X) if count is None else count
         if not len(X):
             return
@@ -309,14 +197,13 @@ class BatchFactor:
             self._take(X[start : start + height], y[start : start + height])
 
     def rows(self) -> tuple[FloatArray, FloatArray]:
-        """Rows (k, p) and responses (k, t) that stand for the batch: its own if they are few, else p + 1 others."""
+        """Rows (k, p) and responses (k, t) that represent the batch: its own if they are few, else p + 1 others."""
         if self._triangle is None and self._waiting_rows <= self.p + 1:
             return self._waiting_table()
         self._take_waiting()
         assert self._triangle is not None
-        features, responses = (int(exponent) for exponent in self._exponents)
         X = np.vstack([np.triu(self._triangle), np.zeros((1, self.p))])
-        return np.ldexp(X, features), np.ldexp(np.vstack([self._explained, self._left]), responses)
+        return X, np.vstack([self._explained, self._left])
 
     def _waiting_table(self) -> tuple[FloatArray, FloatArray]:
         if not self._waiting:
@@ -336,50 +223,18 @@ class BatchFactor:
         """One QR of the triangle on top of the rows."""
         if self._triangle is None:
             self._triangle = np.zeros((self.p, self.p), order="F")
-        self._make_room(X, y)
-        features, responses = (int(exponent) for exponent in self._exponents)
-        rows = np.array(X if features == 0 else np.ldexp(X, -features), order="F")
-        columns = np.array(y if responses == 0 else np.ldexp(y, -responses), order="F")
         with few_threads(self.p):
             triangle, reflectors, T, info = lapack.dtpqrt(
-                0, min(_PANEL, self.p), self._triangle, rows, overwrite_a=True, overwrite_b=True
-            )
+                0, min(_PANEL, self.p), self._triangle, np.array(X, order="F"),
+                overwrite_a=True, overwrite_b=True,
+            )  # fmt: skip
             explained, left, also = lapack.dtpmqrt(
-                0, reflectors, T, np.asfortranarray(self._explained), columns, trans="T",
+                0, reflectors, T, np.asfortranarray(self._explained), np.array(y, order="F"), trans="T",
                 overwrite_a=True, overwrite_b=True,
             )  # fmt: skip
         assert info == also == 0, "LAPACK refuses wrong shapes alone"
         self._triangle, self._explained = triangle, explained
         self._left = np.hypot(self._left, norms(left.T))
-
-    def _make_room(self, X: FloatArray, y: FloatArray) -> None:
-        """Choose units, powers of two, in which neither what is there nor what comes is beyond squaring."""
-        assert self._triangle is not None
-        for place, (new, old) in enumerate(
-            ((X, [self._triangle]), (y, [self._explained, self._left])),
-        ):
-            unit = int(self._exponents[place])
-            there = max(float(np.abs(part).max(initial=0.0)) for part in old)
-            # Beyond the range of numbers only until it is divided by the new unit.
-            wanted = max(_exponent(there) + unit if there else _LOWEST, _exponent(_largest(new)))
-            wanted = 0 if -_ORDINARY < wanted < _ORDINARY else wanted
-            if wanted in (unit, _LOWEST):
-                continue
-            for part in old:
-                np.ldexp(part, unit - wanted, out=part)
-            self._exponents[place] = wanted
-
-
-_LOWEST = -(1 << 20)
-"""The exponent of nothing."""
-
-
-def _largest(values: FloatArray) -> float:
-    return max(float(values.max()), -float(values.min()))
-
-
-def _exponent(largest: float) -> int:
-    return math.frexp(largest)[1] if largest else _LOWEST
 
 
 class BatchFactors:
@@ -413,35 +268,31 @@ class BatchFactors:
 
     def add_labelled(self, X: FloatArray, y: FloatArray, labels: IntArray) -> None:
         """Take each row into the batch of its label."""
-        for batch, members in groups(labels):
-            self.add(X[members], y[members], batch)
+        for label in np.unique(labels).tolist():
+            members = np.flatnonzero(labels == label)
+            first, last = int(members[0]), int(members[-1]) + 1
+            # No copy where they stand together.
+            rows = slice(first, last) if last - first == len(members) else members
+            self.add(X[rows], y[rows], label)
 
     def settle(self) -> None:
-        """Let no more rows wait than stand for a batch, before all this is sent elsewhere."""
+        """Let no more rows wait than represent a batch, before all this is sent elsewhere."""
         for factor in self._factors:
             factor.rows()
 
-    def merge(self, other: "BatchFactors") -> None:
-        """Take in what others have, batch by batch."""
-        np.maximum(self.sizes, other.sizes, out=self.sizes)
-        for mine, theirs in zip(self._factors, other._factors, strict=True):
-            mine.add(*theirs.rows(), count=theirs.count)
-
-    def merge_kept(self, kept: KeptRows) -> None:
-        """Take in what was kept of batches."""
+    def merge(self, kept: KeptRows, *, together: bool = False) -> None:
+        """Take in compressed batches: each into that of its number, or all `together` into the first one."""
         assert kept.counts is not None
         np.maximum(self.sizes, kept.column_sizes, out=self.sizes)
         y = kept.y.reshape(len(kept.X), -1)
-        for number, members in enumerate(kept.batches):
-            self._factors[number].add(kept.X[members], y[members], count=int(kept.counts[number]))
-
-    def merge_together(self, kept: KeptRows) -> None:
-        """Take all that was kept of several batches into the first one."""
-        np.maximum(self.sizes, kept.column_sizes, out=self.sizes)
-        self._factors[0].add(kept.X, kept.y.reshape(len(kept.X), -1), count=kept.n)
+        if together:
+            self._factors[0].add(kept.X, y, count=kept.n)
+            return
+        for factor, members, count in zip(self._factors, kept.batches, kept.counts, strict=True):
+            factor.add(kept.X[members], y[members], count=int(count))
 
     def kept(self) -> KeptRows:
-        """What stands for the rows of all batches."""
+        """The rows that represent all batches."""
         tables = [factor.rows() for factor in self._factors]
         y = np.concatenate([responses for _, responses in tables])
         return KeptRows(
@@ -451,17 +302,3 @@ class BatchFactors:
             offsets=np.concatenate([[0], np.cumsum([len(rows) for rows, _ in tables])]).astype(np.int64),
             sizes=self.sizes.copy(),
         )
-
-
-def groups(labels: IntArray) -> list[tuple[int, slice | IntArray]]:
-    """The rows of each label that occurs: a slice where they stand together, without a copy.
-
-    >>> groups(np.array([1, 1, 0]))
-    [(0, slice(2, 3, None)), (1, slice(0, 2, None))]
-    """
-    found: list[tuple[int, slice | IntArray]] = []
-    for label in np.unique(labels).tolist():
-        members = np.flatnonzero(labels == label)
-        first, last = int(members[0]), int(members[-1])
-        found.append((label, slice(first, last + 1) if last - first + 1 == len(members) else members))
-    return found

@@ -24,11 +24,11 @@ from reshuffle._blas import few_threads
 from reshuffle._linalg import thin_qr
 from reshuffle.errors import MissingTruthError, UnsupportedError
 from reshuffle.problem import batches, kernel, row_space
-from reshuffle.problem.batches import Blocks, KeptRows, RowGroups
+from reshuffle.problem.batches import Blocks, RowGroups
 from reshuffle.problem.covariance import Covariance, CovarianceLike, covariance
 from reshuffle.problem.kernel import KernelFeatures
 from reshuffle.problem.outputs import of_output
-from reshuffle.problem.row_space import Reduction, RowSpace
+from reshuffle.problem.row_space import KeptRows, Reduction, RowSpace
 from reshuffle.problem.sources.opening import opened
 from reshuffle.problem.sources.rows import Stream
 
@@ -85,9 +85,11 @@ class LeastSquares:
     outputs: int | None
     sample_weight: FloatArray | None
     is_weighted: bool
+    beta_star: FloatArray | None
+    noise: float | FloatArray | None
     new_rows: FloatArray | None
     stream: Stream | None
-    """Where rows come from that are read in chunks, if they are."""
+    """The source of rows that are read in chunks, if they are."""
     _kept: KeptRows | None
     _of: "tuple[LeastSquares, int] | None"
 
@@ -105,20 +107,17 @@ class LeastSquares:
         keep = None if in_memory is None else _arrays.flag("in_memory", in_memory)
         found = X if isinstance(X, Stream) else opened(X, y, sample_weight, keep)
         if isinstance(found, Stream):
-            self.sample_weight = None
-            self._shape(found.n, found.p, found.outputs, found.weights is not None)
-            self.stream = found
-            self._know(beta_star, covariance, noise)
+            self._pose(found, found.weights is not None, beta_star, covariance, noise)
             return
         if found is not None:
             X, y = found.X, found.y
         features = _arrays.matrix("X", X)
-        responses = checked_responses(y, len(features))
-        self.sample_weight = None if sample_weight is None else checked_weights(sample_weight, len(features))
-        if self.sample_weight is not None:
-            features, responses = weighted(features, responses, self.sample_weight)
-        self._hold(KeptRows(features, responses), self.sample_weight is not None)
-        self._know(beta_star, covariance, noise)
+        responses, weights = checked_responses(y, len(features)), None
+        if sample_weight is not None:
+            weights = checked_weights(sample_weight, len(features))
+            features, responses = weighted(features, responses, weights)
+        self._pose(KeptRows(features, responses), weights is not None, beta_star, covariance, noise)
+        self.sample_weight = weights
 
     @classmethod
     def of_kept(
@@ -130,61 +129,59 @@ class LeastSquares:
         *,
         is_weighted: bool = False,
     ) -> "LeastSquares":
-        """The problem of rows that are checked, or of others that stand for them (kept).
+        """The problem of rows that are checked, or of others that represent them (kept).
 
         beta_star, covariance and noise are those of LeastSquares; rows with weights say so by is_weighted.
         """
         made = cls.__new__(cls)
-        made.sample_weight = None
-        made._hold(kept, is_weighted)
-        made._know(beta_star, covariance, noise)
+        made._pose(kept, is_weighted, beta_star, covariance, noise)
         return made
 
-    def _hold(self, kept: KeptRows, is_weighted: bool) -> None:
-        self._shape(kept.n, kept.X.shape[1], None if kept.y.ndim == 1 else kept.y.shape[1], is_weighted)
-        self._kept = kept
-
-    def _shape(self, n: int, p: int, outputs: int | None, is_weighted: bool) -> None:
-        self.n, self.p, self.is_weighted = n, p, is_weighted
-        self.outputs, self.stream, self._kept, self._of = outputs, None, None, None
-        self.new_rows = None
-
-    def _know(
-        self, beta_star: ArrayLike | None, covariance: CovarianceLike, noise: float | ArrayLike | None
+    def _pose(
+        self,
+        data: KeptRows | Stream,
+        is_weighted: bool,
+        beta_star: ArrayLike | None,
+        covariance: CovarianceLike,
+        noise: float | ArrayLike | None,
     ) -> None:
-        self.beta_star = (
-            None
-            if beta_star is None
-            else checked_columns("beta_star", beta_star, self.p, self.outputs, "one entry per column of X")
-        )
+        if isinstance(data, Stream):
+            self.p, self.outputs, self.stream, self._kept = data.p, data.outputs, data, None
+        else:
+            outputs = None if data.y.ndim == 1 else data.y.shape[1]
+            self.p, self.outputs, self.stream, self._kept = data.X.shape[1], outputs, None, data
+        self.n, self.is_weighted = data.n, is_weighted
+        self.sample_weight = self.new_rows = self._of = self.beta_star = self.noise = None
+        if beta_star is not None:
+            meaning = "one entry per column of X"
+            self.beta_star = checked_columns("beta_star", beta_star, self.p, self.outputs, meaning)
         self.covariance = _covariance(covariance, self.p)
-        self.noise = None if noise is None else self._checked_noise(noise)
-
-    def _checked_noise(self, value: Any) -> float | FloatArray:
-        """Return a number >= 0, or one per output (t,)."""
-        if self.outputs is None or np.ndim(_arrays.any_array("noise", value)) == 0:
-            number = _arrays.nonnegative("noise", value)
-            return number if self.outputs is None else np.full(self.outputs, number)
-        array = _arrays.vector("noise", value, self.outputs, "one entry per output")
-        if array.min() < 0:
-            worst = int(array.argmin())
-            raise ValueError(f"noise must be finite numbers >= 0, but noise[{worst}] is {array[worst]}.")
-        return array
+        if noise is None:
+            return
+        if self.outputs is None or np.ndim(_arrays.any_array("noise", noise)) == 0:
+            number = _arrays.nonnegative("noise", noise)
+            self.noise = number if self.outputs is None else np.full(self.outputs, number)
+            return
+        levels = _arrays.vector("noise", noise, self.outputs, "one entry per output")
+        if levels.min() < 0:
+            worst = int(levels.argmin())
+            raise ValueError(f"noise must be finite numbers >= 0, but noise[{worst}] is {levels[worst]}.")
+        self.noise = levels
 
     @property
     def kept(self) -> KeptRows:
-        """The rows, or others that stand for them; of rows read in chunks, what the last pass has kept."""
+        """The rows, or others that represent them; of rows read in chunks, those of the last pass."""
         if self._kept is not None:
             return self._kept
         assert self.stream is not None
         return self.stream.kept()
 
     def has_kept(self, kept: KeptRows) -> bool:
-        """Whether the batches that are kept are these; nothing is read to find out."""
+        """True if the batches that are kept are these; nothing is read to find out."""
         return self._kept is not None and self._kept.offsets is kept.offsets
 
     def of_groups(self, groups: RowGroups) -> "LeastSquares":
-        """The same problem, by rows that stand for those of each of the groups: one pass over rows on disk."""
+        """The problem by rows that represent those of each of the groups: one pass over rows on disk."""
         assert self.stream is not None
         seen = copy(self)
         seen.__dict__.pop("reduction", None)
@@ -285,7 +282,11 @@ class LeastSquares:
         number = _arrays.whole_number("number", number, 0, self.outputs - 1)
         alone = copy(self)
         alone.__dict__.pop("reduction", None)
-        alone._kept, alone.outputs, alone._of = self.kept.of_output(number), None, (self, number)
+        alone._kept, alone.outputs, alone._of = (
+            replace(self.kept, y=of_output(self.kept.y, number)),
+            None,
+            (self, number),
+        )
         alone.stream = None
         if self.beta_star is not None:
             alone.beta_star = of_output(self.beta_star, number)
@@ -300,7 +301,7 @@ class LeastSquares:
             whole, number = self._of
             return replace(whole.reduction, response=of_output(whole.reduction.response, number))
         with few_threads(math.sqrt(self.kept.X.size)):
-            return row_space.reduce(self.kept.X, self.kept.y, self.kept.stand_for)
+            return row_space.reduce(self.kept.X, self.kept.y, self.kept.scale, self.kept.n)
 
     @property
     def row_space(self) -> RowSpace:
@@ -324,7 +325,7 @@ class LeastSquares:
 
     @cached_property
     def leverages(self) -> FloatArray:
-        """h_i = x_i'(X'X)^+ x_i (n,), between 0 and 1: what row i has to say about its own fit by least squares.
+        """h_i = x_i'(X'X)^+ x_i (n,), between 0 and 1: the derivative of the least-squares fit of row i by y_i.
 
         A row of leverage 1 is the only one to see some direction.
 
@@ -335,7 +336,7 @@ class LeastSquares:
         return np.asarray(np.einsum("ij,ij->i", basis, basis))
 
     def rows_alone(self, *, besides_mean: bool = False) -> BoolArray:
-        """Which rows are the only ones to see some direction (n,): no combinations of others, whatever their size.
+        """Mask (n,) of the rows that alone see some direction: no combinations of others, whatever their size.
 
         With `besides_mean` directions count that change the differences of rows, not their common mean.
 
@@ -351,7 +352,7 @@ class LeastSquares:
         return np.asarray(np.einsum("ij,ij->i", basis, basis) > 1 - _ALONE)
 
     def without(self, rows: IntArray) -> "LeastSquares":
-        """The problem in which some rows have no gradient, all else unchanged: they are zero.
+        """The problem with some rows set to zero, so that they have no gradient, all else unchanged.
 
         >>> LeastSquares([[1, 0], [1, 1]], [1, 2]).without(np.array([1])).X
         array([[1., 0.],
@@ -446,14 +447,17 @@ _ORDINARY = 1e100
 
 @dataclass(frozen=True)
 class Units:
-    """Powers of two: 2^parameters for all that parameters and responses are made of, 2^covariance for Sigma."""
+    """Powers of two: 2^parameters for parameters and responses, 2^covariance for Sigma.
+
+    Second moments are squares throughout, and leave the range of float64 long before the risk they lead to.
+    """
 
     parameters: int
     covariance: int
 
     @property
     def are_one(self) -> bool:
-        """Whether nothing is measured in another unit."""
+        """True if nothing is measured in another unit."""
         return self.parameters == 0 and self.covariance == 0
 
     @property
@@ -462,14 +466,20 @@ class Units:
         return 2 * self.parameters + self.covariance
 
     def divided(self, problem: LeastSquares, given_responses: bool) -> LeastSquares:
-        """The same problem in these units, of responses and noise only what the expected risk depends on."""
-        beta_star, noise = problem.beta_star, problem.noise
-        kept = problem.kept
+        """The problem in these units, of responses and noise only what the expected risk depends on."""
+        beta_star, noise, kept, sigma = (
+            problem.beta_star,
+            problem.noise,
+            problem.kept,
+            problem.covariance.value,
+        )
+        if self.covariance and not isinstance(sigma, LinearOperator):
+            sigma = np.ldexp(sigma, -self.covariance)
         return LeastSquares.of_kept(
             replace(kept, y=self.vector(kept.y) if given_responses else np.zeros(len(kept.X))),
             beta_star=None if beta_star is None else self.vector(beta_star),
-            covariance=_divided(problem.covariance, self.covariance),
-            noise=None if noise is None or given_responses else math.ldexp(noise, -self.parameters),
+            covariance=sigma,
+            noise=None if noise is None or given_responses else np.ldexp(noise, -self.parameters),
         )
 
     def vector(self, values: FloatArray) -> FloatArray:
@@ -479,7 +489,14 @@ class Units:
 
 def units(problem: LeastSquares, start: FloatArray, given_responses: bool) -> Units:
     """Units that make what enters the expected risk of ordinary size; one where it is."""
-    scale = problem.row_space.scale
+
+    def exponent(largest: float) -> int:
+        if largest == 0 or math.isinf(largest) or 1 / _ORDINARY < largest < _ORDINARY:
+            return 0
+        # Large numbers stay as large as they may: beside the noise an error may be small, and its square a number.
+        return math.frexp(largest / _ORDINARY if largest > 1 else largest)[1]
+
+    scale, sigma = problem.row_space.scale, problem.covariance.value
     sizes = [scale * float(np.abs(start).max())]
     if problem.beta_star is not None:
         sizes.append(scale * float(np.abs(problem.beta_star).max()))
@@ -487,27 +504,9 @@ def units(problem: LeastSquares, start: FloatArray, given_responses: bool) -> Un
         sizes.append(float(np.abs(problem.kept.y).max()))
     elif problem.noise is not None:
         sizes.append(float(problem.noise))
-    parameters, covariance = _exponent(max(sizes)), _exponent(_size(problem.covariance))
+    parameters = exponent(max(sizes))
+    covariance = 0 if isinstance(sigma, LinearOperator) else exponent(float(np.abs(sigma).max()))
     if covariance < 0 and parameters == 0:
         # What a small Sigma makes of large errors may be a number where their squares are not: they get room.
         parameters = -covariance // 2
     return Units(parameters, covariance)
-
-
-def _size(covariance: Covariance) -> float:
-    """The largest entry of Sigma, where it has entries."""
-    value = covariance.value
-    return 1.0 if isinstance(value, LinearOperator) else float(np.abs(value).max())
-
-
-def _divided(covariance: Covariance, exponent: int) -> float | FloatArray | LinearOperator:
-    value = covariance.value
-    return value if isinstance(value, LinearOperator) or not exponent else np.ldexp(value, -exponent)
-
-
-def _exponent(largest: float) -> int:
-    """Of the unit in which a size is ordinary."""
-    if largest == 0 or math.isinf(largest) or 1 / _ORDINARY < largest < _ORDINARY:
-        return 0
-    # Large numbers stay as large as they may: beside the noise an error may be small, and its square a number.
-    return math.frexp(largest / _ORDINARY if largest > 1 else largest)[1]

@@ -9,25 +9,97 @@ space V of the *other* columns; in the coordinates (E, V) the penalty is lambda 
 no row sees anything, and all is penalized.
 """
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import scipy.linalg
 from scipy.linalg import lapack
 
 from reshuffle._arrays import BoolArray, FloatArray, IntArray
-from reshuffle._linalg import norms, thin_qr, triangle
-
-if TYPE_CHECKING:
-    from reshuffle.problem.batches import KeptRows
+from reshuffle._linalg import norms, thin_qr, triangularized
+from reshuffle.errors import UnsupportedError
 
 _EPS = float(np.finfo(np.float64).eps)
 _UNREACHED = 1e-12
 """Share of a unit vector in a parameter, relative to the size of its column, that is mere rounding."""
 _CHUNK = 1 << 21
 """Entries of X that are copied at a time."""
+
+
+@dataclass(frozen=True, eq=False)
+class KeptRows:
+    """Rows X (k, p) with responses y (k,) or (k, t): those of the data, or fewer that represent them.
+
+    Attributes
+    ----------
+    X, y
+    counts : (B,), optional
+        The rows that each batch has in the data, where others represent them; None if all are kept.
+    offsets : (B + 1,), optional
+        Batch b is X[offsets[b]:offsets[b + 1]].
+    sizes : (p,), optional
+        The largest absolute entry of each column of the data.
+    """
+
+    X: FloatArray
+    y: FloatArray
+    counts: IntArray | None = None
+    offsets: IntArray | None = None
+    sizes: FloatArray | None = None
+
+    @property
+    def n(self) -> int:
+        """The number of rows of the data."""
+        return len(self.X) if self.counts is None else int(self.counts.sum())
+
+    @property
+    def are_all(self) -> bool:
+        """True if these are the rows of the data."""
+        return self.counts is None
+
+    @cached_property
+    def scale(self) -> float:
+        """A power of two about as large as the largest entry of the features."""
+        if self.counts is None:
+            return scale_of(self.X)
+        return unit_of(float(self.column_sizes.max()))
+
+    @cached_property
+    def column_sizes(self) -> FloatArray:
+        """The largest absolute entry of each column, (p,)."""
+        if self.sizes is not None:
+            return self.sizes
+        return np.asarray(np.maximum(self.X.max(axis=0), -self.X.min(axis=0)))
+
+    @property
+    def batches(self) -> list[IntArray]:
+        """Indices of the kept rows of each batch."""
+        assert self.offsets is not None
+        return np.split(np.arange(len(self.X), dtype=np.int64), self.offsets[1:-1])
+
+    def first(self, count: int) -> "KeptRows":
+        """The first of the rows, whole batches where they represent others."""
+        if self.counts is None or self.offsets is None:
+            return KeptRows(self.X[:count], self.y[:count])
+        batches = int(np.searchsorted(self.offsets, count, side="left"))
+        return KeptRows(
+            self.X[:count], self.y[:count], self.counts[:batches], self.offsets[: batches + 1], self.sizes
+        )
+
+    def require_whole(self, partition: Sequence[IntArray]) -> None:
+        """Refuse parts that are no whole batches: rows that represent a batch mean nothing apart."""
+        if self.offsets is None:
+            return
+        ends = set(self.offsets.tolist())
+        for part in partition:
+            contiguous = len(part) and part[-1] - part[0] + 1 == len(part)
+            if not contiguous or int(part[0]) not in ends or int(part[-1]) + 1 not in ends:
+                raise UnsupportedError(
+                    f"this question cuts {self.n} rows in another way than the batches whose statistics are kept; "
+                    "give a sample of the rows that fits into memory to LeastSquares(X, y)."
+                )
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +164,8 @@ class Reduction:
     def squares(self, parameters: FloatArray, axis: int = 0) -> FloatArray:
         """|X b|^2 for each b along an axis of many; inf where it grows without bound.
 
-        >>> reduce(np.array([[1.0, 0.0], [0.0, 2.0]]), np.zeros(2)).squares(np.array([[1.0, 1.0], [3.0, 0.0]]), 1)
+        >>> reduction = reduce(np.array([[1.0, 0.0], [0.0, 2.0]]), np.zeros(2), 1.0, 2)
+        >>> reduction.squares(np.array([[1.0, 1.0], [3.0, 0.0]]), 1)
         array([5., 9.])
         """
         moved = np.moveaxis(parameters, axis, 0)
@@ -102,24 +175,46 @@ class Reduction:
         return np.where(np.isnan(total), np.inf, total)
 
 
-def reduce(X: FloatArray, y: FloatArray, stand_for: tuple[int, float] | None = None) -> Reduction:
-    """Find the row space of X (n, p) and the data in it, with no matrix of size p x p when p > n.
+def reduce(X: FloatArray, y: FloatArray, scale: float, n: int) -> Reduction:
+    """Find the row space of X and the data in it, with no matrix of size p x p when p > n.
 
-    `stand_for` are the number and the largest entry of the rows that these stand for, if they are not the rows of
-    the data themselves.
+    The rank is numerical, with the tolerance of numpy.linalg.matrix_rank: max(n, p) eps times the largest singular
+    value. It must discard rounding alone: a row or a column that is small but has a direction of its own is
+    refused, since its fate after many epochs cannot be told.
 
-    The rank is numerical, with the tolerance of numpy.linalg.matrix_rank: max(n, p) eps times the
-    largest singular value. What it discards must be rounding: a row or a column that is small but has a
-    direction of its own is refused, since its fate after many epochs cannot be told.
+    Parameters
+    ----------
+    X, y : (k, p) and (k,) or (k, t)
+    scale : float
+        The power of two that X is divided by.
+    n : int
+        How many rows of the data the k rows represent.
     """
-    n, scale = (len(X), scale_of(X)) if stand_for is None else (stand_for[0], unit_of(stand_for[1]))
-    reduction = _reduce_wide(X, y, scale) if X.shape[1] > X.shape[0] else _reduce_tall(X, y, scale, n)
-    if reduction.space.dimension < min(X.shape):
-        _require_one_scale(X, reduction.space.dimension, n)
-    if reduction.space.basis is not None:
+    rows, p = len(X), X.shape[1]
+    basis: FloatArray | None = None
+    if p > rows:
+        basis, upper = thin_qr(X.T / scale, overwrite=True)
+        inside, response, size = np.ascontiguousarray(upper.T), y, p
+    else:
+        inside, response = compress(chunks(X, y, scale, None), p, p - 1, y.ndim)
+        upper, size = inside[:p], n
+    if not _clearly_full_rank(upper, size):
+        left, values, right = scipy.linalg.svd(upper, check_finite=False)
+        kept = values > _tolerance(values, size)
+        if basis is not None:
+            basis = basis @ left[:, kept]
+            inside = right[kept].T * values[kept]
+            inside[~X.any(axis=1)] = 0.0
+        elif not kept.all():
+            basis = np.ascontiguousarray(right[kept].T)
+            inside = inside @ basis
+    dimension = inside.shape[1]
+    if dimension < min(rows, p):
+        _require_one_scale(X, dimension, n)
+    if basis is not None:
         # What no row sees has no part in the row space, not even by rounding: what grows must not leak there.
-        reduction.space.basis[~X.any(axis=0)] = 0.0
-    return reduction
+        basis[~X.any(axis=0)] = 0.0
+    return Reduction(RowSpace(p, dimension, scale, basis), np.ascontiguousarray(inside), response)
 
 
 def scale_of(X: FloatArray) -> float:
@@ -139,40 +234,10 @@ def unit_of(largest: float) -> float:
     return float(np.ldexp(1.0, np.frexp(largest)[1]))
 
 
-def _reduce_wide(X: FloatArray, y: FloatArray, scale: float) -> Reduction:
-    p = X.shape[1]
-    basis, upper = thin_qr(X.T / scale, overwrite=True)
-    rows = np.ascontiguousarray(upper.T)
-    if not _clearly_full_rank(upper, p):
-        left, values, right = scipy.linalg.svd(upper, check_finite=False)
-        kept = values > _tolerance(values, p)
-        basis = basis @ left[:, kept]
-        rows = right[kept].T * values[kept]
-        rows[~X.any(axis=1)] = 0.0
-    return Reduction(RowSpace(p, rows.shape[1], scale, basis), rows, y)
-
-
-def _reduce_tall(X: FloatArray, y: FloatArray, scale: float, n: int) -> Reduction:
-    p = X.shape[1]
-    if y.ndim == 1:
-        table = triangle(compress(chunks(X, y, scale, None)))
-        rows, response = table[:, :p], table[:, p]
-    else:
-        rows, response = compress_apart(chunks(X, y, scale, None), p, p - 1)
-    basis = None
-    if not _clearly_full_rank(rows[:p], n):
-        _, values, right = scipy.linalg.svd(rows[:p], check_finite=False)
-        kept = values > _tolerance(values, n)
-        if not kept.all():
-            basis = np.ascontiguousarray(right[kept].T)
-            rows = rows @ basis
-    return Reduction(RowSpace(p, rows.shape[1], scale, basis), np.ascontiguousarray(rows), response)
-
-
 def _require_one_scale(X: FloatArray, rank: int, n: int) -> None:
     """Refuse X if its rank grows once its rows, or its columns, are brought to one size.
 
-    Rows that stand for n others have sizes of no meaning, rounding in the last of them: only columns are compared.
+    The sizes of rows that represent n others mean nothing: then only columns are compared.
     """
     tall = X if X.shape[0] >= X.shape[1] else X.T
     kinds = ("column", "row") if tall is X else ("row", "column")
@@ -180,12 +245,17 @@ def _require_one_scale(X: FloatArray, rank: int, n: int) -> None:
     parts = [slice(start, start + height) for start in range(0, len(tall), height)]
     across = np.max([np.abs(tall[part]).max(axis=0) for part in parts], axis=0)
     along = np.concatenate([np.abs(tall[part]).max(axis=1) for part in parts])
-    across_rank = _rank((tall[part] / _or_one(across) for part in parts), max(len(tall), n))
-    along_rank = rank
+
+    def rank_of(tables: Iterable[FloatArray], size: int) -> int:
+        factor, _ = compress((table for table in tables), tall.shape[1])
+        values = scipy.linalg.svdvals(factor, check_finite=False)
+        return int((values > _tolerance(values, size)).sum())
+
+    ranks = [rank_of((tall[part] / _or_one(across) for part in parts), max(len(tall), n)), rank]
     if n == len(X):
-        along_rank = _rank((tall[part] / _or_one(along[part, np.newaxis]) for part in parts), len(tall))
-    for kind, sizes, other in ((kinds[0], across, across_rank), (kinds[1], along, along_rank)):
-        if other > rank:
+        ranks[1] = rank_of((tall[part] / _or_one(along[part, np.newaxis]) for part in parts), len(tall))
+    for kind, sizes, found in zip(kinds, (across, along), ranks, strict=True):
+        if found > rank:
             smallest = int(np.argmin(np.where(sizes > 0, sizes, np.inf)))
             raise ValueError(
                 f"X mixes scales too far apart for double precision: {kind} {smallest} has entries of at most "
@@ -198,63 +268,43 @@ def _or_one(sizes: FloatArray) -> FloatArray:
     return np.where(sizes > 0, sizes, 1.0)
 
 
-def _rank(tables: Iterable[FloatArray], size: int) -> int:
-    values = scipy.linalg.svdvals(compress(tables), check_finite=False)
-    return int((values > _tolerance(values, size)).sum())
-
-
 def _tolerance(values: FloatArray, size: int) -> float:
-    return size * float(np.finfo(np.float64).eps) * float(values[0])
+    return size * _EPS * float(values[0])
 
 
 def _clearly_full_rank(upper: FloatArray, size: int) -> bool:
     # LAPACK's estimate of the condition number costs O(r^2) and is trusted only when it leaves no doubt;
     # the singular values, at O(r^3), decide the rest.
     reciprocal, _ = lapack.dtrcon(np.asfortranarray(upper), norm="1", uplo="U")
-    return bool(reciprocal > 100 * size**2 * np.finfo(np.float64).eps)
+    return bool(reciprocal > 100 * size**2 * _EPS)
 
 
-def compress(tables: Iterable[FloatArray]) -> FloatArray:
-    """The triangular factor of the tables stacked on one another: at most as many rows as columns.
-
-    Any orthogonal change of rows keeps X_b'X_b, X_b'y_b and y_b'y_b; through QR they keep the accuracy
-    of X itself, where the products would square its condition number.
-    """
-    kept: FloatArray | None = None
-    for table in tables:
-        stacked = table if kept is None else np.vstack([kept, table])
-        kept = stacked if len(stacked) <= stacked.shape[1] else triangle(stacked)
-    assert kept is not None
-    return kept
-
-
-def compress_apart(
-    tables: Iterable[FloatArray], columns: int, fewest: int | None = None
+def compress(
+    tables: Iterable[FloatArray], columns: int, fewest: int | None = None, dimensions: int = 2
 ) -> tuple[FloatArray, FloatArray]:
-    """The triangular factor of the first columns of the tables, and what it makes of the others (rows, t).
+    """The triangular factor R of the first columns of stacked tables, and Q' times the others (rows, t).
 
-    Outputs are many and share their features: these alone are triangularised, and the others multiplied with Q'.
-    What is left of each output is one more row, of features that are zero. Up to `fewest` rows, by default as many
-    as that, are left as they are.
+    Any orthogonal change of rows keeps X_b'X_b, X_b'y_b and y_b'y_b; through QR they keep the accuracy of X itself,
+    where the products would square its condition number. The norm of what Q does not span is one more row, of
+    features that are zero. Up to `fewest` rows, by default one more than columns, are left as they are. With
+    `dimensions` of 1 the others, a single column, are a vector.
     """
     fewest = columns + 1 if fewest is None else fewest
     kept: FloatArray | None = None
     left: FloatArray | None = None
     for table in tables:
-        stacked = table if kept is None else np.vstack([kept, table])
-        kept = stacked
+        kept = stacked = table if kept is None else np.vstack([kept, table])
         if len(stacked) > fewest:
-            basis, upper = thin_qr(stacked[:, :columns])
-            others = stacked[:, columns:]
-            explained = basis.T @ others
-            kept = np.hstack([upper, explained])
-            if len(stacked) > columns:
-                rest = norms((others - basis @ explained).T)
+            upper, others = triangularized(stacked[:, :columns], stacked[:, columns:])
+            kept = np.hstack([upper, others[: len(upper)]])
+            if len(stacked) > columns and others.size:
+                rest = norms(others[columns:].T)
                 left = rest if left is None else np.hypot(left, rest)
     assert kept is not None
     if left is not None:
         kept = np.vstack([kept, np.concatenate([np.zeros(columns), left])])
-    return np.ascontiguousarray(kept[:, :columns]), np.ascontiguousarray(kept[:, columns:])
+    responses = kept[:, columns] if dimensions == 1 else kept[:, columns:]
+    return np.ascontiguousarray(kept[:, :columns]), np.ascontiguousarray(responses)
 
 
 def _height(columns: int) -> int:
@@ -293,12 +343,11 @@ class ExtendedSpace:
     penalized: BoolArray
 
 
-def extended_space(kept: "KeptRows", reduction: Reduction, columns: IntArray) -> ExtendedSpace:
+def extended_space(kept: KeptRows, reduction: Reduction, columns: IntArray) -> ExtendedSpace:
     """Extend the row space of the rows, known by their reduction, by the unit vectors of some columns.
 
-    >>> from reshuffle.problem.batches import KeptRows
-    >>> X, y = np.array([[1.0, 1.0, 1.0]]), np.array([2.0])
-    >>> extended = extended_space(KeptRows(X, y), reduce(X, y), np.array([2]))
+    >>> rows = KeptRows(np.array([[1.0, 1.0, 1.0]]), np.array([2.0]))
+    >>> extended = extended_space(rows, reduce(rows.X, rows.y, 1.0, 1), np.array([2]))
     >>> np.abs(extended.features).round(4), extended.penalized
     (array([[1.    , 1.4142]]), array([False,  True]))
     """
@@ -309,36 +358,24 @@ def extended_space(kept: "KeptRows", reduction: Reduction, columns: IntArray) ->
     if reduction.space.basis is None:
         # The rows span everything, and X is known in the coordinates of the parameters.
         return ExtendedSpace(reduction.space, X, reduction, penalized)
-    _require_told_apart(X, columns)
-    others = X[:, penalized]
-    sizes = None if kept.sizes is None else kept.sizes[penalized]
-    inner = reduce(others, y, replace(kept, X=others, sizes=sizes).stand_for).space
-    r = len(columns) + inner.dimension
-    basis = np.zeros((p, r))
-    basis[columns, np.arange(len(columns))] = 1.0
-    basis[np.flatnonzero(penalized), len(columns) :] = inner.lift(np.eye(inner.dimension))
-    features = np.column_stack([X[:, columns], inner.coordinates(others.T).T])
-    rows, response = features / scale, y
-    if len(X) >= r:
-        tables = chunks(features, y, scale, None)
-        if y.ndim == 1:
-            table = compress(tables)
-            rows, response = table[:, :-1], table[:, -1]
-        else:
-            rows, response = compress_apart(tables, r)
-    own = Reduction(RowSpace(r, r, scale, None), rows, response)
-    return ExtendedSpace(RowSpace(p, r, scale, basis), features, own, np.arange(r) >= len(columns))
-
-
-def _require_told_apart(X: FloatArray, columns: IntArray) -> None:
-    """Refuse columns that are linearly dependent: neither the rows nor the penalty act on what they differ by."""
     part = X[:, columns]
-    sizes = np.abs(part).max(axis=0)
-    values = scipy.linalg.svdvals(part / np.where(sizes > 0, sizes, 1.0), check_finite=False)
-    rank = int((values > max(part.shape) * float(np.finfo(np.float64).eps) * values[0]).sum())
+    values = scipy.linalg.svdvals(part / _or_one(np.abs(part).max(axis=0)), check_finite=False)
+    rank = int((values > _tolerance(values, max(part.shape))).sum())
     if rank < len(columns):
         raise ValueError(
             f"unpenalized must name columns that are linearly independent over the rows that are visited, but "
             f"{columns.tolist()} have rank {rank}: nothing would act on some combination of them; "
             "leave fewer columns unpenalized."
         )
+    others = X[:, penalized]
+    inner = reduce(others, y, scale, kept.n).space
+    r = len(columns) + inner.dimension
+    basis = np.zeros((p, r))
+    basis[columns, np.arange(len(columns))] = 1.0
+    basis[np.flatnonzero(penalized), len(columns) :] = inner.lift(np.eye(inner.dimension))
+    features = np.column_stack([part, inner.coordinates(others.T).T])
+    rows, response = features / scale, y
+    if len(X) >= r:
+        rows, response = compress(chunks(features, y, scale, None), r, dimensions=y.ndim)
+    own = Reduction(RowSpace(r, r, scale, None), rows, response)
+    return ExtendedSpace(RowSpace(p, r, scale, basis), features, own, np.arange(r) >= len(columns))

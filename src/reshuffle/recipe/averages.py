@@ -1,12 +1,9 @@
 """Averages of iterates, which take the place of the last one in all answers: exponential, or of the tail."""
 
-import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
 
 from reshuffle import _arrays
-from reshuffle._arrays import FloatArray
 from reshuffle.recipe.schedules import COUNTED
 
 
@@ -24,32 +21,29 @@ class Average(ABC):
     per: str
     start: int
 
-    def _check_per(self) -> None:
-        _arrays.choice("per", self.per, COUNTED)
-
     @property
     def is_per_visit(self) -> bool:
-        """Whether the iterate is taken on after every visit, not only after every epoch."""
+        """True if the iterate is taken on after every visit, not only after every epoch."""
         return self.per == "visit"
 
     def updates(self, steps: int) -> int:
-        """How often in an epoch of `steps` visits the iterate is taken on."""
+        """The number of updates in an epoch of `steps` visits."""
         return steps if self.is_per_visit else 1
 
     @property
     @abstractmethod
     def kept(self) -> float:
-        """What is left of a where the iterate is taken on."""
+        """The factor of a where the iterate is taken on."""
 
     @property
     @abstractmethod
     def taken(self) -> float:
-        """What the iterate that is taken on is multiplied by."""
+        """The factor of the iterate that is taken on."""
 
     @property
     @abstractmethod
     def begins_with_iterate(self) -> bool:
-        """Whether a is the iterate before anything is taken on; otherwise it is nothing."""
+        """True if a is the iterate before anything is taken on; otherwise it is zero."""
 
     @property
     @abstractmethod
@@ -58,35 +52,7 @@ class Average(ABC):
 
     @abstractmethod
     def divisor(self, epochs: float, steps: int) -> float:
-        """What a is divided by after so many epochs of so many visits each."""
-
-
-def checked(value: Any, horizon: float = math.inf) -> Average:
-    """Return `value` if it is an average that begins before the last epoch there is.
-
-    >>> checked(0.99)
-    Traceback (most recent call last):
-    ...
-    TypeError: average must be EMA(decay) or TailAverage(start), but it is 0.99.
-    """
-    if not isinstance(value, Average):
-        raise TypeError(f"average must be EMA(decay) or TailAverage(start), but it is {value!r}.")
-    if value.earliest > horizon:
-        raise ValueError(
-            f"average must start before the step schedule ends, after {horizon:g} epochs, but it is {value!r}; "
-            "try a smaller start, or a longer schedule."
-        )
-    return value
-
-
-def require_begun(average: Average, epochs: FloatArray) -> None:
-    """Refuse epochs after which nothing has been averaged yet."""
-    if not epochs.size or float(epochs.min()) >= average.earliest:
-        return
-    raise ValueError(
-        f"epochs must be at least {average.earliest} for {average!r}, which averages nothing before, but one is "
-        f"{float(epochs.min()):g}; try a smaller start, or later epochs."
-    )
+        """The divisor of a after `epochs` epochs of `steps` visits each."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +86,7 @@ class EMA(Average):
         if decay >= 1:
             raise ValueError(f"decay must be at least 0 and below 1, but it is {self.decay!r}.")
         object.__setattr__(self, "decay", decay)
-        self._check_per()
+        _arrays.choice("per", self.per, COUNTED)
 
     start = 0
     begins_with_iterate = True
@@ -128,16 +94,13 @@ class EMA(Average):
 
     @property
     def kept(self) -> float:
-        """The decay."""
         return self.decay
 
     @property
     def taken(self) -> float:
-        """1 - decay."""
         return 1 - self.decay
 
     def divisor(self, epochs: float, steps: int) -> float:
-        """Nothing is divided: the weights add up to one, whatever `epochs` and `steps`."""
         return 1.0
 
 
@@ -165,7 +128,7 @@ class TailAverage(Average):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "start", _arrays.whole_number("start", self.start, 0))
-        self._check_per()
+        _arrays.choice("per", self.per, COUNTED)
 
     kept = 1.0
     taken = 1.0
@@ -173,9 +136,7 @@ class TailAverage(Average):
 
     @property
     def earliest(self) -> int:
-        """The epoch after the last one that is left out."""
         return self.start + 1
 
     def divisor(self, epochs: float, steps: int) -> float:
-        """How many iterates were added up after `epochs` epochs of `steps` visits."""
         return (epochs - self.start) * self.updates(steps)

@@ -1,4 +1,4 @@
-"""How a run is made: the step of every epoch or visit, the penalty, the momentum."""
+"""The recipe of a run: the step of every epoch or visit, the penalty, the momentum, the average of iterates."""
 
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
 from reshuffle.problem.row_space import RowSpace
-from reshuffle.recipe import averages
 from reshuffle.recipe.averages import Average
 from reshuffle.recipe.schedules import PerVisit, StepLike, Steps, StepSchedule, checked_steps
 
@@ -22,7 +21,7 @@ _SCALED_STEPS = (1e-12, 1e12)
 
 @dataclass(frozen=True)
 class Hyperparameters:
-    """What the visits of an epoch are done with: torch's `lr`, `weight_decay`, `momentum` and `nesterov`.
+    """The hyperparameters of one epoch: torch's `lr`, `weight_decay`, `momentum` and `nesterov`.
 
     With g the gradient of the batch's mean loss plus penalty * beta, the buffer v starts at zero and
     v -> momentum v + g, beta -> beta - step v; with nesterov, beta -> beta - step (g + momentum v), the new v.
@@ -42,11 +41,11 @@ class Hyperparameters:
     shares: tuple[float, ...] = ()
 
     def of_gradient(self, slot: int) -> float:
-        """How many gradients, times `step`, the parameters are moved by in the visit after `slot` others."""
+        """The factor of step times the gradient, by which the visit after `slot` others moves the parameters."""
         return self._share(slot) * (1 + self.momentum if self.nesterov else 1.0)
 
     def of_buffer(self, slot: int) -> float:
-        """The same of the buffer before the visit."""
+        """The factor of step times the buffer before the visit."""
         return self._share(slot) * (self.momentum * self.momentum if self.nesterov else self.momentum)
 
     def step_of(self, slot: int) -> float:
@@ -57,7 +56,7 @@ class Hyperparameters:
         return self.shares[slot] if self.shares else 1.0
 
     def scaled(self, space: RowSpace) -> "Hyperparameters":
-        """The same for features divided by their scale."""
+        """Hyperparameters for features divided by their scale."""
         step, penalty = self.step * space.scale * space.scale, self.penalty / space.scale / space.scale
         return replace(self, step=step, penalty=penalty)
 
@@ -76,7 +75,7 @@ class Recipe:
     momentum : float
         Of the heavy ball, in [0, 1).
     divisor : int
-        What the schedule is divided by: 1, or the steps of an epoch if it was given as alpha.
+        The divisor of the schedule: 1, or the steps of an epoch if it was given as alpha.
     average : Average, optional
         Of the iterates, which takes the place of the last one in all answers.
     nesterov : bool
@@ -98,12 +97,12 @@ class Recipe:
 
     @property
     def is_constant(self) -> bool:
-        """Whether all epochs are alike."""
+        """True if all epochs are alike."""
         return isinstance(self.schedule, float)
 
     @property
     def has_limit(self) -> bool:
-        """Whether epochs are alike from some epoch on, for ever."""
+        """True if epochs are alike from some epoch on, for ever."""
         return self.is_constant
 
     @property
@@ -112,50 +111,53 @@ class Recipe:
         return (self,)
 
     @property
+    def _averages_visits(self) -> bool:
+        return self.average is not None and self.average.is_per_visit
+
+    @property
     def is_plain(self) -> bool:
-        """Whether there is nothing but a step in an epoch."""
-        looks_inside = self.average is not None and self.average.is_per_visit
-        return self.is_constant and self.penalty == 0 and self.momentum == 0 and not looks_inside
+        """True if there is nothing but a step in an epoch."""
+        return self.is_constant and self.penalty == 0 and self.momentum == 0 and not self._averages_visits
 
     @property
     def earliest(self) -> int:
-        """The first epoch that can be asked for."""
+        """The first epoch that has an answer."""
         return 0 if self.average is None else self.average.earliest
 
     @property
     def is_even(self) -> bool:
-        """Whether the visits of an epoch are alike, and treat all parameters alike."""
-        per_visit = self.average is not None and self.average.is_per_visit
-        return self._steps_per_epoch == 1 and not per_visit and not self.unpenalized
+        """True if the visits of an epoch are alike, and treat all parameters alike."""
+        return self._steps_per_epoch == 1 and not self._averages_visits and not self.unpenalized
 
     @property
     def horizon(self) -> float:
         """The last epoch that is known."""
         if isinstance(self.schedule, StepSchedule):
-            return (
-                self.schedule.length // self._steps_per_epoch if np.isfinite(self.schedule.length) else np.inf
-            )
+            length = self.schedule.length
+            return length // self._steps_per_epoch if np.isfinite(length) else np.inf
         return float(len(self.schedule)) if isinstance(self.schedule, tuple) else np.inf
 
     @property
+    def _goes_by_visits(self) -> bool:
+        return isinstance(self.schedule, StepSchedule) and self.schedule.per == "visit"
+
+    @property
     def _steps_per_epoch(self) -> int:
-        """How many steps of the schedule an epoch takes."""
-        goes_by_visits = isinstance(self.schedule, StepSchedule) and self.schedule.per == "visit"
-        return self.visits if goes_by_visits else 1
+        """The number of steps of the schedule that an epoch takes."""
+        return self.visits if self._goes_by_visits else 1
 
     def at(self, epoch: int) -> Hyperparameters:
-        """What is used in the epoch after `epoch` others."""
-        count = self._steps_per_epoch
-        steps = [self._step(place) / self.divisor for place in range(epoch * count, (epoch + 1) * count)]
+        """The hyperparameters of the epoch after `epoch` others."""
+        count, steps = self._steps_per_epoch, []
+        for place in range(epoch * count, (epoch + 1) * count):
+            if callable(self.schedule):
+                step = _arrays.nonnegative(f"step({place})", self.schedule(place))
+            else:
+                step = self.schedule[place] if isinstance(self.schedule, tuple) else self.schedule
+            steps.append(step / self.divisor)
         largest = max(steps)
         shares = tuple(step / largest for step in steps) if min(steps) < largest else ()
         return Hyperparameters(largest, self.penalty, self.momentum, self.nesterov, shares)
-
-    def _step(self, count: int) -> float:
-        """The step of the schedule after `count` others."""
-        if callable(self.schedule):
-            return _arrays.nonnegative(f"step({count})", self.schedule(count))
-        return self.schedule[count] if isinstance(self.schedule, tuple) else self.schedule
 
     def require_ordinary(self, scale: float) -> None:
         """Refuse steps that are hopelessly small or large for features whose largest entry is about `scale`.
@@ -175,11 +177,16 @@ class Recipe:
     def clock(self, epochs: Any) -> FloatArray:
         """Return the epochs asked for, if the schedule knows them and there is an average by then."""
         when = _arrays.epochs(epochs)
-        if self.average is not None:
-            averages.require_begun(self.average, when)
-        if self.is_constant or not when.size:
+        if not when.size:
             return when
+        if float(when.min()) < self.earliest:
+            raise ValueError(
+                f"epochs must be at least {self.earliest} for {self.average!r}, which averages nothing before, but "
+                f"one is {float(when.min()):g}; try a smaller start, or later epochs."
+            )
         last = float(when.max())
+        if self.is_constant:
+            return when
         if last > self.horizon:
             raise ValueError(
                 f"epochs must be at most {self.horizon:g}, the length of the step schedule{self._in_visits}, "
@@ -226,51 +233,47 @@ def checked(
     p: int = 0,
     average: Any = None,
 ) -> Recipe:
-    """Check what a user gave; exactly one of `step` and `alpha` = step * steps_per_epoch, p columns."""
+    """Check the arguments of a user; exactly one of `step` and `alpha` = step * steps_per_epoch, p columns."""
     if (step is None) == (alpha is None):
         raise TypeError(
             f"exactly one of step and alpha must be given, but step is {step!r} and alpha is {alpha!r}."
         )
-    columns = _columns(unpenalized, p)
-    penalty = _arrays.nonnegative("penalty", penalty)
-    if p and len(columns) == p:
-        penalty = 0.0
+    given = _arrays.any_array("unpenalized", unpenalized)
+    if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
+        raise ValueError(
+            f"unpenalized must be a list of column numbers, such as [0], but it is {unpenalized!r}."
+        )
+    columns = [_arrays.whole_number("unpenalized", number, -p, p - 1) % p for number in given.tolist()]
+    if len(set(columns)) < len(columns):
+        raise ValueError(f"unpenalized must name a column once, but it is {given.tolist()}.")
+    penalty = 0.0 if p and len(columns) == p else _arrays.nonnegative("penalty", penalty)
+    name, value = ("step", step) if step is not None else ("alpha", alpha)
+    by_epoch = callable(value) or _arrays.any_array(name, value).ndim
+    schedule = checked_steps(name, value, "epoch") if by_epoch else _arrays.nonnegative(name, value)
+    decay = _arrays.nonnegative("momentum", momentum)
+    if decay >= 1:
+        raise ValueError(f"momentum must be at least 0 and below 1, but it is {momentum!r}.")
     made = Recipe(
-        schedule=_schedule("step", step) if step is not None else _schedule("alpha", alpha),
+        schedule=schedule,
         penalty=penalty,
-        momentum=_momentum(momentum),
+        momentum=decay,
         divisor=1 if alpha is None else steps_per_epoch,
         nesterov=_arrays.flag("nesterov", nesterov),
         visits=steps_per_epoch,
-        unpenalized=columns if penalty else (),
+        unpenalized=tuple(sorted(columns)) if penalty else (),
     )
     if made.nesterov and made.momentum == 0:
         raise ValueError(
             f"momentum must be above 0 with nesterov=True, which looks ahead by it, but it is {momentum!r}; "
             "try momentum=0.9, or nesterov=False."
         )
-    return made if average is None else replace(made, average=averages.checked(average, made.horizon))
-
-
-def _schedule(name: str, value: StepLike | None) -> Schedule:
-    if callable(value) or _arrays.any_array(name, value).ndim:
-        return checked_steps(name, value, "epoch")
-    return _arrays.nonnegative(name, value)
-
-
-def _columns(value: ArrayLike, p: int) -> tuple[int, ...]:
-    """Column numbers from 0, ascending, each once; negative ones count from the end."""
-    given = _arrays.any_array("unpenalized", value)
-    if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
-        raise ValueError(f"unpenalized must be a list of column numbers, such as [0], but it is {value!r}.")
-    numbers = [_arrays.whole_number("unpenalized", number, -p, p - 1) % p for number in given.tolist()]
-    if len(set(numbers)) < len(numbers):
-        raise ValueError(f"unpenalized must name a column once, but it is {given.tolist()}.")
-    return tuple(sorted(numbers))
-
-
-def _momentum(value: Any) -> float:
-    momentum = _arrays.nonnegative("momentum", value)
-    if momentum >= 1:
-        raise ValueError(f"momentum must be at least 0 and below 1, but it is {value!r}.")
-    return momentum
+    if average is None:
+        return made
+    if not isinstance(average, Average):
+        raise TypeError(f"average must be EMA(decay) or TailAverage(start), but it is {average!r}.")
+    if average.earliest > made.horizon:
+        raise ValueError(
+            f"average must start before the step schedule ends, after {made.horizon:g} epochs, but it is "
+            f"{average!r}; try a smaller start, or a longer schedule."
+        )
+    return replace(made, average=average)

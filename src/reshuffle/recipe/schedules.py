@@ -8,7 +8,8 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, TypeAlias, cast
+from functools import partial
+from typing import Annotated, Any, TypeAlias, cast
 
 from numpy.typing import ArrayLike
 
@@ -44,11 +45,11 @@ class StepSchedule(ABC):
     @property
     @abstractmethod
     def per(self) -> str:
-        """What is counted: "epoch" or "visit"."""
+        """The unit of the count: "epoch" or "visit"."""
 
     @property
     def length(self) -> float:
-        """How many steps there are; infinite if they never end."""
+        """The number of steps; infinite if they never end."""
         return math.inf
 
     @abstractmethod
@@ -83,26 +84,19 @@ class PerVisit(StepSchedule):
         object.__setattr__(self, "steps", checked_steps("steps", self.steps, "visit"))
 
     @property
-    def _known(self) -> Steps:
-        """The steps, as they were checked."""
-        return cast(Steps, self.steps)
-
-    @property
     def per(self) -> str:
-        """Visits."""
         return "visit"
 
     @property
     def length(self) -> float:
-        """How many visits are known."""
-        return float(len(self._known)) if isinstance(self._known, tuple) else math.inf
+        return float(len(self.steps)) if isinstance(self.steps, tuple) else math.inf
 
     def __call__(self, count: int) -> Any:
-        """The step of the visit after `count` others, as it was given."""
-        return self._known[count] if isinstance(self._known, tuple) else self._known(count)
+        known = cast(Steps, self.steps)
+        return known[count] if isinstance(known, tuple) else known(count)
 
     def __repr__(self) -> str:
-        known = self._known
+        known = cast(Steps, self.steps)
         if not isinstance(known, tuple):
             return f"PerVisit({getattr(known, '__name__', repr(known))})"
         shown = ", ".join(f"{step:g}" for step in known[:4])
@@ -137,24 +131,42 @@ def checked_steps(name: str, value: Any, per: str) -> Steps:
     return tuple(steps.tolist())
 
 
-SHAPES = ("cosine", "linear")
+def _factor(name: str, value: Any) -> float:
+    number = _arrays.positive(name, value)
+    if number > 1:
+        raise ValueError(f"{name} must be above 0 and at most 1, but it is {value!r}.")
+    return number
+
+
+def _share(name: str, value: Any, most: float = 1.0) -> float:
+    number = _arrays.nonnegative(name, value)
+    if number > most:
+        raise ValueError(f"{name} must be between 0 and {most:g}, but it is {value!r}.")
+    return number
+
+
+# A ready schedule checks each of its fields by what its type is annotated with.
+Step: TypeAlias = Annotated[float, _arrays.nonnegative]
+Positive: TypeAlias = Annotated[float, _arrays.positive]
+Factor: TypeAlias = Annotated[float, _factor]
+Share: TypeAlias = Annotated[float, _share]
+Count: TypeAlias = Annotated[int, partial(_arrays.whole_number, low=0)]
+Length: TypeAlias = Annotated[int, partial(_arrays.whole_number, low=1)]
+Shape: TypeAlias = Annotated[str, partial(_arrays.choice, allowed=("cosine", "linear"))]
+Flag: TypeAlias = Annotated[bool, _arrays.flag]
+Counted: TypeAlias = Annotated[str, partial(_arrays.choice, allowed=COUNTED)]
 
 
 @dataclass(frozen=True, repr=False)
 class ReadySchedule(StepSchedule):
-    """A schedule that goes by epochs unless it is told to go by visits.
+    """A schedule that goes by epochs unless it is told to go by visits."""
 
-    The attributes of each are checked, and cleaned, when it is made.
-    """
-
-    per: str = field(default="epoch", kw_only=True)
+    per: Counted = field(default="epoch", kw_only=True)
 
     def __post_init__(self) -> None:
-        self._set(per=_arrays.choice("per", self.per, COUNTED))
-
-    def _set(self, **cleaned: Any) -> None:
-        for name, value in cleaned.items():
-            object.__setattr__(self, name, value)
+        for one in fields(self):
+            for check in getattr(one.type, "__metadata__", ()):
+                object.__setattr__(self, one.name, check(one.name, getattr(self, one.name)))
 
     def __repr__(self) -> str:
         own = [one.name for one in fields(self) if one.name != "per"]
@@ -163,27 +175,11 @@ class ReadySchedule(StepSchedule):
         return f"{type(self).__name__}({', '.join(words)})"
 
 
-def between(start: float, end: float, done: float, shape: str) -> float:
-    """Where something is that goes from start to end, once a share of the way is done."""
+def _between(start: float, end: float, done: float, shape: str) -> float:
+    """The value on the way from start to end, once a share of the way is done."""
     if shape == "cosine":
         return end + (start - end) * (1 + math.cos(math.pi * done)) / 2
     return start + (end - start) * done
-
-
-def checked_factor(name: str, value: Any) -> float:
-    """Return a float above 0 and at most 1."""
-    number = _arrays.positive(name, value)
-    if number > 1:
-        raise ValueError(f"{name} must be above 0 and at most 1, but it is {value!r}.")
-    return number
-
-
-def checked_share(name: str, value: Any, most: float = 1.0) -> float:
-    """Return a float between 0 and `most`."""
-    number = _arrays.nonnegative(name, value)
-    if number > most:
-        raise ValueError(f"{name} must be between 0 and {most:g}, but it is {value!r}.")
-    return number
 
 
 @dataclass(frozen=True, repr=False)
@@ -204,20 +200,11 @@ class StepDecay(ReadySchedule):
     [0.8, 0.8, 0.4, 0.4, 0.2]
     """
 
-    step: float
-    every: int
-    factor: float = 0.1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._set(
-            step=_arrays.nonnegative("step", self.step),
-            every=_arrays.whole_number("every", self.every, 1),
-            factor=checked_factor("factor", self.factor),
-        )
+    step: Step
+    every: Length
+    factor: Factor = 0.1
 
     def __call__(self, count: int) -> float:
-        """The step after `count` others."""
         return float(self.step * self.factor ** (count // self.every))
 
 
@@ -237,15 +224,10 @@ class ExponentialDecay(ReadySchedule):
     0.1
     """
 
-    step: float
-    factor: float
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._set(step=_arrays.nonnegative("step", self.step), factor=checked_factor("factor", self.factor))
+    step: Step
+    factor: Factor
 
     def __call__(self, count: int) -> float:
-        """The step after `count` others."""
         return float(self.step * self.factor**count)
 
 
@@ -267,20 +249,11 @@ class CosineAnnealing(ReadySchedule):
     [0.2, 0.1707, 0.1, 0.0293, 0.0, 0.0293]
     """
 
-    step: float
-    until: int
-    end: float = 0.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._set(
-            step=_arrays.nonnegative("step", self.step),
-            until=_arrays.whole_number("until", self.until, 1),
-            end=_arrays.nonnegative("end", self.end),
-        )
+    step: Step
+    until: Length
+    end: Step = 0.0
 
     def __call__(self, count: int) -> float:
-        """The step after `count` others."""
         # The angle of a whole number of turns less: its cosine is as exact after a million steps.
         angle = math.pi * (count % (2 * self.until)) / self.until
         return self.end + (self.step - self.end) * (1 + math.cos(angle)) / 2
@@ -304,20 +277,11 @@ class ConstantWarmup(ReadySchedule):
     [0.15, 0.15, 0.3]
     """
 
-    step: float
-    until: int = 5
-    factor: float = 1 / 3
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._set(
-            step=_arrays.nonnegative("step", self.step),
-            until=_arrays.whole_number("until", self.until, 0),
-            factor=checked_share("factor", self.factor),
-        )
+    step: Step
+    until: Count = 5
+    factor: Share = 1 / 3
 
     def __call__(self, count: int) -> float:
-        """The step after `count` others."""
         return self.step * self.factor if count < self.until else self.step
 
 
@@ -339,23 +303,13 @@ class LinearWarmup(ReadySchedule):
     [0.0, 0.1, 0.2, 0.30000000000000004, 0.4, 0.4]
     """
 
-    step: float
-    until: int = 5
-    start: float = 1 / 3
-    end: float = 1.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._set(
-            step=_arrays.nonnegative("step", self.step),
-            until=_arrays.whole_number("until", self.until, 1),
-            start=checked_share("start", self.start),
-            end=checked_share("end", self.end),
-        )
+    step: Step
+    until: Length = 5
+    start: Share = 1 / 3
+    end: Share = 1.0
 
     def __call__(self, count: int) -> float:
-        """The step after `count` others."""
-        return self.step * between(self.start, self.end, min(count, self.until) / self.until, "linear")
+        return self.step * _between(self.start, self.end, min(count, self.until) / self.until, "linear")
 
 
 @dataclass(frozen=True, repr=False)
@@ -382,25 +336,16 @@ class WarmupStableDecay(ReadySchedule):
     [0.0, 0.5, 1.0, 1.0, 1.0, 1.0, 0.5, 0.0]
     """
 
-    step: float
-    total: int
-    warmup: int
-    decay: int
-    start: float = 0.0
-    end: float = 0.0
-    shape: str = "linear"
+    step: Step
+    total: Length
+    warmup: Count
+    decay: Count
+    start: Share = 0.0
+    end: Share = 0.0
+    shape: Shape = "linear"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._set(
-            step=_arrays.nonnegative("step", self.step),
-            total=_arrays.whole_number("total", self.total, 1),
-            warmup=_arrays.whole_number("warmup", self.warmup, 0),
-            decay=_arrays.whole_number("decay", self.decay, 0),
-            start=checked_share("start", self.start),
-            end=checked_share("end", self.end),
-            shape=_arrays.choice("shape", self.shape, SHAPES),
-        )
         if self.warmup + self.decay > self.total:
             raise ValueError(
                 f"warmup and decay must fit into total, but warmup is {self.warmup}, decay is {self.decay} and "
@@ -408,11 +353,10 @@ class WarmupStableDecay(ReadySchedule):
             )
 
     def __call__(self, count: int) -> float:
-        """The step after `count` others."""
         if count < self.warmup:
-            return self.step * between(self.start, 1.0, count / self.warmup, "linear")
+            return self.step * _between(self.start, 1.0, count / self.warmup, "linear")
         done = min(count, self.total) - (self.total - self.decay)
-        return self.step * between(1.0, self.end, done / self.decay, self.shape) if done > 0 else self.step
+        return self.step * _between(1.0, self.end, done / self.decay, self.shape) if done > 0 else self.step
 
 
 @dataclass(frozen=True, repr=False)
@@ -443,33 +387,24 @@ class OneCycle(ReadySchedule):
     [0.02, 0.229, 0.437, 0.455, 0.39, 0.325, 0.26, 0.195, 0.13, 0.065, 0.0]
     """
 
-    peak: float
-    total: int
+    peak: Step
+    total: Length
     warmup: float = 0.3
-    shape: str = "cosine"
-    divisor: float = 25.0
-    final_divisor: float = 1e4
-    three_phase: bool = False
+    shape: Shape = "cosine"
+    divisor: Positive = 25.0
+    final_divisor: Positive = 1e4
+    three_phase: Flag = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._set(
-            peak=_arrays.nonnegative("peak", self.peak),
-            total=_arrays.whole_number("total", self.total, 1),
-            shape=_arrays.choice("shape", self.shape, SHAPES),
-            divisor=_arrays.positive("divisor", self.divisor),
-            final_divisor=_arrays.positive("final_divisor", self.final_divisor),
-            three_phase=_arrays.flag("three_phase", self.three_phase),
-        )
-        self._set(warmup=checked_share("warmup", self.warmup, 0.5 if self.three_phase else 1.0))
+        most = 0.5 if self.three_phase else 1.0
+        object.__setattr__(self, "warmup", _share("warmup", self.warmup, most))
 
     @property
     def length(self) -> float:
-        """All steps of the cycle."""
         return float(self.total)
 
     def __call__(self, count: int) -> float:
-        """The step after `count` others."""
         low, top, last = self.peak / self.divisor, self.warmup * self.total - 1, self.total - 1.0
         phases = [(0.0, top, low, self.peak), (top, last, self.peak, low / self.final_divisor)]
         if self.three_phase:
@@ -477,7 +412,7 @@ class OneCycle(ReadySchedule):
         begin, end, first, second = next((phase for phase in phases if count <= phase[1]), phases[-1])
         # A phase of a single step is at its end, where torch would divide by zero.
         done = (count - begin) / (end - begin) if end > begin else 1.0
-        return between(first, second, done, self.shape)
+        return _between(first, second, done, self.shape)
 
 
 @dataclass(frozen=True, repr=False)
@@ -525,15 +460,12 @@ class Joined(StepSchedule):
 
     @property
     def per(self) -> str:
-        """That of its parts."""
         return self.schedules[0].per
 
     @property
     def length(self) -> float:
-        """That of the last one, from when it begins."""
         return (self.at[-1] if self.at else 0) + self.schedules[-1].length
 
     def __call__(self, count: int) -> float:
-        """The step after `count` others."""
         number = sum(count >= start for start in self.at)
         return self.schedules[number](count - (self.at[number - 1] if number else 0))

@@ -31,16 +31,13 @@ class LaterSteps(StepSchedule):
 
     @property
     def per(self) -> str:
-        """What the schedule counts; a mere function counts epochs."""
         return self.whole.per if isinstance(self.whole, StepSchedule) else "epoch"
 
     @property
     def length(self) -> float:
-        """How many steps are left."""
         return self.whole.length - self.before if isinstance(self.whole, StepSchedule) else math.inf
 
     def __call__(self, count: int) -> float:
-        """The step after `count` others of this stage."""
         place = self.before + count
         return _arrays.nonnegative(f"step({place})", self.whole(place))
 
@@ -62,12 +59,10 @@ class StagedRecipe(Recipe):
 
     @property
     def is_constant(self) -> bool:
-        """No: epochs of different stages are not alike."""
         return False
 
     @property
     def has_limit(self) -> bool:
-        """Whether epochs are alike from some epoch on, for ever."""
         return isinstance(self.schedule, float) and math.isinf(self.ends)
 
     @cached_property
@@ -77,7 +72,6 @@ class StagedRecipe(Recipe):
 
     @cached_property
     def parts(self) -> tuple[Recipe, ...]:
-        """The recipe of each stage, as if the run began with it."""
         made, visited = [], 0.0
         for begin, (length, visits) in zip(self.begins, self.stages, strict=True):
             made.append(self._from(int(begin), int(visited), visits))
@@ -97,18 +91,15 @@ class StagedRecipe(Recipe):
         )  # fmt: skip
 
     def at(self, epoch: int) -> Hyperparameters:
-        """What is used in the epoch after `epoch` others."""
         number = int(np.searchsorted(self.begins, epoch, side="right")) - 1
         return self.parts[number].at(epoch - int(self.begins[number]))
 
     @property
     def horizon(self) -> float:
-        """The last epoch that is known."""
         known = float(self.begins[-1]) + self.parts[-1].horizon
         return min(known, self.ends)
 
     def clock(self, epochs: Any) -> FloatArray:
-        """Return the epochs asked for, if the stages and the schedule know them."""
         when = _arrays.epochs(epochs)
         last = float(when.max(initial=0.0))
         if last > self.ends:

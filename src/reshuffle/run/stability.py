@@ -8,8 +8,7 @@ from numpy.typing import ArrayLike
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
 from reshuffle._uncertainty import ErrorKind, significant, with_error
-from reshuffle.problem.batches import KeptRows
-from reshuffle.problem.row_space import RowSpace
+from reshuffle.problem.row_space import KeptRows, RowSpace
 
 _EPS = float(np.finfo(np.float64).eps)
 _SLOW = 1e-8

@@ -1,4 +1,4 @@
-"""What every way of visiting the data declares: its batches, what is random, and when it is drawn."""
+"""Schemes: ways of visiting the data, by their batches, what is random, and when it is drawn."""
 
 import copy
 import math
@@ -13,8 +13,9 @@ from numpy.typing import ArrayLike
 
 from reshuffle._arrays import FloatArray, IntArray
 from reshuffle.errors import UnsupportedError
-from reshuffle.problem.batches import KeptRows, RowGroups
+from reshuffle.problem.batches import RowGroups
 from reshuffle.problem.least_squares import LeastSquares
+from reshuffle.problem.row_space import KeptRows
 from reshuffle.schemes.partition import Batches, KeptBatches, Partition
 
 
@@ -36,7 +37,7 @@ class Shuffle(Enum):
 
 
 class Unit(Enum):
-    """What is put in order, or drawn.
+    """The objects that are put in order, or drawn.
 
     `BATCH`: the batches of a fixed partition of the rows. `SAMPLE`: single samples, which are cut into batches
     afterwards. `GROUP`: samples of several rows each, which are cut into batches afterwards.
@@ -48,7 +49,7 @@ class Unit(Enum):
 
     @property
     def is_cut(self) -> bool:
-        """Whether batches have no rows of their own, but are cut from what was put in order."""
+        """True if batches have no rows of their own, but are cut from what was put in order."""
         return self is not Unit.BATCH
 
 
@@ -86,13 +87,13 @@ class Scheme(ABC):
     shuffle: ClassVar[Shuffle]
     """When the order is drawn."""
     unit: ClassVar[Unit] = Unit.BATCH
-    """What is put in order."""
+    """Objects that are put in order."""
     rows_per_unit: int = 1
-    """How many rows each of that has, where it is cut into batches afterwards."""
+    """Rows of each of these, where they are cut into batches afterwards."""
     takes_members: ClassVar[bool] = True
-    """Whether `batches` may be the rows of each batch; no, where every epoch draws them anew."""
+    """True if `batches` may be the rows of each batch; not where every epoch draws them anew."""
     example: ClassVar[str] = "batches=4"
-    """What brackets hold, for messages."""
+    """Arguments of an example, for messages."""
 
     def __init__(
         self,
@@ -116,37 +117,31 @@ class Scheme(ABC):
 
     @property
     def visits_samples(self) -> bool:
-        """Whether single rows matter in any stage, and not only what they sum to in each batch."""
+        """True if single rows matter in any stage, and not only what they sum to in each batch."""
         return self.unit.is_cut
-
-    def on_kept(self, kept: KeptRows) -> Self:
-        """The same scheme, visiting statistics of batches that are kept in place of their rows."""
-        made = copy.copy(self)
-        made._partition = KeptBatches.of(self._partition, kept)
-        return made._meeting(self, kept)
 
     def groups(self, n: int) -> RowGroups:
         """The rows, of n that are read in chunks, that are always visited together."""
         return self._partition.groups(n)
 
-    def on_groups(self, kept: KeptRows, first_rows: IntArray) -> Self:
-        """The same scheme, visiting what is kept of its groups, or of parts of them that begin at first_rows."""
+    def on_kept(self, kept: KeptRows, first_rows: IntArray | None = None) -> Self:
+        """The scheme on compressed rows `kept`: of batches, or of groups that begin at `first_rows`."""
         made = copy.copy(self)
-        made._partition = KeptBatches.of_groups(self._partition, kept, first_rows)
-        return made._meeting(self, kept)
+        made._visit_kept(kept, first_rows)
+        made.origin, made.met = self, kept
+        return made
 
-    def _meeting(self, origin: "Scheme", kept: KeptRows) -> Self:
-        self.origin, self.met = origin, kept
-        return self
+    def _visit_kept(self, kept: KeptRows, first_rows: IntArray | None) -> None:
+        self._partition = KeptBatches(self._partition, kept, first_rows)
 
     @property
     def is_symmetric(self) -> bool:
-        """Whether an epoch is as likely as its reverse, so that its mean is symmetric: where all orders are."""
+        """True if an epoch is as likely as its reverse, so that its mean is symmetric: where all orders are."""
         return self.shuffle in (Shuffle.EVERY_EPOCH, Shuffle.EVERY_STEP)
 
     @property
     def is_random(self) -> bool:
-        """Whether runs differ at all."""
+        """True if runs differ."""
         return self.shuffle is not Shuffle.NEVER
 
     @property
@@ -156,12 +151,12 @@ class Scheme(ABC):
 
     @property
     def stages(self) -> "tuple[tuple[float, Scheme], ...]":
-        """For how many epochs each of several schemes is kept, one after the other: most are kept for ever."""
+        """Pairs of epochs and scheme, one after the other: most schemes are kept for ever."""
         return ((math.inf, self),)
 
     @property
     def has_stages(self) -> bool:
-        """Whether the way of visiting changes with the epoch."""
+        """True if the way of visiting changes with the epoch."""
         return self.stages[0][1] is not self
 
     def steps(self, n: int) -> int:
@@ -169,11 +164,11 @@ class Scheme(ABC):
         return len(self._partition.sizes(n))
 
     def sizes(self, n: int) -> IntArray:
-        """How many rows each step takes, (steps,)."""
+        """The rows of each step, (steps,)."""
         return self._partition.sizes(n)
 
     def step_divisors(self, n: int) -> FloatArray:
-        """What the sum of the gradients of the rows of each step is divided by, (steps,)."""
+        """The divisors of the sum of the gradients of the rows of each step, (steps,)."""
         return self._partition.divisors(n)
 
     def variance_shares(self, n: int) -> FloatArray:
@@ -223,11 +218,11 @@ class Scheme(ABC):
             yield Visit(np.arange(len(order)), order[:, ends[step] : ends[step + 1]], float(divisor))
 
     def equivalent(self, n: int) -> "Scheme":
-        """The same runs of n rows as a scheme of which more is known, if there is one; else this one."""
+        """A scheme with the same runs of n rows, of which more is known, if there is one; else this one."""
         return self
 
     def with_batch_size(self, batch_size: int) -> Self:
-        """The same way of visiting, with batches of another size.
+        """The scheme with batches of another size.
 
         Rows that were assigned to batches one by one, and an order of the batches that was given, have no such
         counterpart and are refused.
@@ -248,12 +243,12 @@ class Scheme(ABC):
         return [self]
 
     def samples_courses(self, n: int) -> bool:
-        """Whether `courses` are a sample of all there are, in pairs of an order and its reverse."""
+        """True if `courses` are a sample of all there are, in pairs of an order and its reverse."""
         return False
 
     @property
     def settings(self) -> tuple[object, ...]:
-        """What tells this scheme from others of its kind: numbers, words, partitions and schemes."""
+        """Numbers, words, partitions and schemes that are equal for equal schemes of a kind alone."""
         return (self._partition,)
 
     def __eq__(self, other: object) -> bool:
@@ -294,7 +289,7 @@ def fitted(problem: LeastSquares, value: Any) -> tuple[LeastSquares, Scheme]:
         scheme = _alike(scheme_of(value), problem.n)
         groups = scheme.groups(problem.n)
         seen = problem.of_groups(groups)
-        return seen, scheme.on_groups(seen.kept, groups.first_rows)
+        return seen, scheme.on_kept(seen.kept, groups.first_rows)
     if problem.kept.are_all:
         return problem, checked(value, problem.n)
     return problem, _alike(scheme_of(value), problem.n).on_kept(problem.kept)

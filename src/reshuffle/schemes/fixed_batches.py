@@ -32,15 +32,12 @@ class FullBatch(Scheme):
         return "FullBatch()"
 
     def with_batch_size(self, batch_size: int) -> Self:
-        """Refused: how smaller batches would be visited is open."""
         raise self._no_counterpart("all rows in one batch")
 
     def order(self, n: int) -> IntArray:
-        """The one batch."""
         return np.zeros(1, dtype=np.int64)
 
     def draw(self, n: int, rng: np.random.Generator, runs: int) -> Iterator[IntArray]:
-        """Only one order exists."""
         return repeat(np.zeros((runs, 1), dtype=np.int64))
 
 
@@ -65,7 +62,14 @@ class FixedOrder(Scheme):
         normalize: str = "own",
     ):
         super().__init__(batches, batch_size=batch_size, drop_last=drop_last, normalize=normalize)
-        self._order = None if order is None else _numbers(order)
+        self._order: IntArray | None = None
+        if order is not None:
+            numbers = _arrays.any_array("order", order)
+            if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
+                raise ValueError(
+                    f"order must be a one-dimensional sequence of the numbers of the batches, but it is {order!r}."
+                )
+            self._order = numbers.astype(np.int64)
         if self._order is not None and self.batches is not None:
             self._require_fit(self.batches)
 
@@ -75,21 +79,17 @@ class FixedOrder(Scheme):
 
     @property
     def settings(self) -> tuple[object, ...]:
-        """What tells this scheme from others of its kind."""
         return (*super().settings, None if self._order is None else tuple(self._order.tolist()))
 
     def order(self, n: int) -> IntArray:
-        """The order of the batches, 0, 1, ..., B-1 unless another was given."""
         return np.arange(self.steps(n)) if self._order is None else self._order
 
     def steps(self, n: int) -> int:
-        """The number of steps per epoch over n rows."""
         steps = super().steps(n)
         self._require_fit(steps)
         return steps
 
     def with_batch_size(self, batch_size: int) -> Self:
-        """The same with batches of another size, unless their order was given."""
         if self._order is not None:
             raise self._no_counterpart("batches in an order that was given")
         return super().with_batch_size(batch_size)
@@ -102,18 +102,8 @@ class FixedOrder(Scheme):
             )
 
     def divisors(self, n: int) -> FloatArray:
-        """What the gradients of each batch are divided by, once the order is known to fit."""
         self.steps(n)
         return super().divisors(n)
-
-
-def _numbers(order: OrderLike) -> IntArray:
-    numbers = _arrays.any_array("order", order)
-    if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
-        raise ValueError(
-            f"order must be a one-dimensional sequence of the numbers of the batches, but it is {order!r}."
-        )
-    return numbers.astype(np.int64)
 
 
 class Cyclic(FixedOrder):
@@ -142,7 +132,6 @@ class Cyclic(FixedOrder):
         return made
 
     def draw(self, n: int, rng: np.random.Generator, runs: int) -> Iterator[IntArray]:
-        """The same for all runs and epochs."""
         return repeat(np.tile(self.order(n), (runs, 1)))
 
 
@@ -169,12 +158,10 @@ class RandomReshuffling(Scheme):
     shuffle = Shuffle.EVERY_EPOCH
 
     def draw(self, n: int, rng: np.random.Generator, runs: int) -> Iterator[IntArray]:
-        """Independent uniformly random permutations of the batches."""
         while True:
             yield permutations(rng, runs, self.steps(n))
 
     def equivalent(self, n: int) -> Scheme:
-        """A single batch is always visited in the same order."""
         return Cyclic.along(self._partition, np.arange(1)) if self.steps(n) == 1 else self
 
 
@@ -229,17 +216,14 @@ class ShuffleOnce(FixedOrder):
 
     @property
     def settings(self) -> tuple[object, ...]:
-        """What tells this scheme from others of its kind."""
         return (*super().settings, self.draws, self._sample_seed)
 
     def samples_courses(self, n: int) -> bool:
-        """Whether the orders are too many to follow them all, or a sample was asked for."""
         if self._order is not None:
             return False
         return self.draws is not None or factorial(self.steps(n)) > _MOST_ENUMERATED
 
     def courses(self, n: int) -> Sequence[Scheme]:
-        """Cyclic schemes, one per order; neighbours are each other's reverses."""
         if self._order is not None:
             return [Cyclic.along(self._partition, self._order)]
         steps = self.steps(n)
@@ -254,7 +238,6 @@ class ShuffleOnce(FixedOrder):
         return [Cyclic.along(self._partition, order) for pair in forward for order in (pair, pair[::-1])]
 
     def draw(self, n: int, rng: np.random.Generator, runs: int) -> Iterator[IntArray]:
-        """Permutations that are drawn once."""
         if self._order is not None:
             kept = np.tile(self._order, (runs, 1))
         else:

@@ -1,6 +1,6 @@
 """How the rows are divided into batches, at hand or by the statistics that are kept in their place."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, TypeAlias
 
@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray, IntArray
 from reshuffle.errors import UnsupportedError
-from reshuffle.problem.batches import KeptRows, RowGroups
+from reshuffle.problem.batches import RowGroups
+from reshuffle.problem.row_space import KeptRows
 
 Batches: TypeAlias = int | Iterable[ArrayLike] | None
 """B, or the rows of each batch."""
@@ -87,7 +88,7 @@ class Partition:
 
     @property
     def settings(self) -> tuple[object, ...]:
-        """What tells this partition from others."""
+        """Equal for equal partitions alone."""
         rows = None if self._explicit is None else tuple(tuple(part.tolist()) for part in self._explicit)
         return self.number, self.batch_size, rows, self.drop_last, self.normalize
 
@@ -99,7 +100,7 @@ class Partition:
 
     @property
     def is_explicit(self) -> bool:
-        """Whether the rows of each batch were given."""
+        """True if the rows of each batch were given."""
         return self._explicit is not None
 
     def with_batch_size(self, batch_size: int) -> "Partition":
@@ -114,11 +115,18 @@ class Partition:
         return np.split(np.arange(n, dtype=np.int64)[: self.sizes(n).sum()], np.cumsum(self.sizes(n))[:-1])
 
     def sizes(self, n: int) -> IntArray:
-        """How many rows each batch has, (B,)."""
+        """The rows of each batch, (B,)."""
         if self._explicit is not None:
             return np.array([len(part) for part in self._explicit], dtype=np.int64)
         if self.batch_size is not None:
-            return _blocks_of(self.batch_size, n, self.drop_last)
+            if self.batch_size > n and self.drop_last:
+                raise ValueError(
+                    f"batch_size must be a whole number between 1 and {n}, the number of rows, but it is "
+                    f"{self.batch_size}, and drop_last leaves nothing."
+                )
+            whole, rest = divmod(n, self.batch_size)
+            last = [rest] * (rest > 0 and not self.drop_last)
+            return np.array([self.batch_size] * whole + last, dtype=np.int64)
         assert self.number is not None
         if self.number > n:
             raise ValueError(
@@ -138,19 +146,9 @@ class Partition:
         return RowGroups(ends if ends[-1] == n else np.append(ends, n))
 
     def divisors(self, n: int) -> FloatArray:
-        """What the sum of the gradients of each batch's rows is divided by, (B,)."""
+        """The divisors of the sum of the gradients of each batch's rows, (B,)."""
         sizes = self.sizes(n).astype(np.float64)
         return sizes if self.normalize == "own" else np.full(len(sizes), sizes.mean())
-
-
-def _blocks_of(batch_size: int, n: int, drop_last: bool) -> IntArray:
-    if batch_size > n and drop_last:
-        raise ValueError(
-            f"batch_size must be a whole number between 1 and {n}, the number of rows, but it is {batch_size}, "
-            "and drop_last leaves nothing."
-        )
-    whole, rest = divmod(n, batch_size)
-    return np.array([batch_size] * whole + [rest] * (rest > 0 and not drop_last), dtype=np.int64)
 
 
 def _index_arrays(batches: Iterable[Any]) -> list[IntArray]:
@@ -189,21 +187,24 @@ def _require_cover(parts: list[IntArray], n: int) -> None:
 
 
 class KeptBatches(Partition):
-    """The batches of a partition, by the kept rows that stand for each, and the rows that each has in the data.
+    """The batches of a partition, by the kept rows that represent each, and the rows that each has in the data.
 
-    >>> kept = KeptBatches(Partition(2), [np.arange(3), np.arange(3, 6)], np.array([1000, 500]))
-    >>> kept.divisors(1500), kept
-    (array([1000.,  500.]), batches=2)
+    Without `first_rows` the batches are there already: a partition asks for all of them, or for all rows in one
+    batch. With them every batch is some of the groups that are kept, and `first_rows` has a row of each group.
     """
 
-    def __init__(self, origin: Partition, members: Sequence[IntArray], counts: IntArray):
+    def __init__(self, origin: Partition, kept: KeptRows, first_rows: IntArray | None = None):
+        members, counts = self._found(origin, kept) if first_rows is None else ([], origin.sizes(kept.n))
+        if first_rows is not None:
+            labels, places = origin.groups(kept.n).at(first_rows), kept.batches
+            for batch in range(len(counts)):
+                members.append(np.concatenate([places[group] for group in np.flatnonzero(labels == batch)]))
         super().__init__(len(members), normalize=origin.normalize)
-        self.origin, self._members, self._counts = origin, list(members), counts
+        self.origin, self._members, self._counts = origin, members, counts
         self.number, self.batch_size = origin.number, origin.batch_size
 
-    @classmethod
-    def of(cls, origin: Partition, kept: KeptRows) -> "KeptBatches":
-        """What a partition asks for, of batches that are there already: all of them, or all rows in one batch."""
+    @staticmethod
+    def _found(origin: Partition, kept: KeptRows) -> tuple[list[IntArray], IntArray]:
         assert kept.counts is not None
         found = len(kept.counts)
         if origin.batch_size is not None or origin.is_explicit:
@@ -212,43 +213,27 @@ class KeptBatches(Partition):
                 "a row has found its batch when it was added, and sizes are what they became."
             )
         if origin.number == 1:
-            return cls(origin, [np.arange(len(kept.X), dtype=np.int64)], np.array([kept.n]))
+            return [np.arange(len(kept.X), dtype=np.int64)], np.array([kept.n])
         if origin.number != found:
             raise ValueError(
                 f"batches must be {found}, the number of batches that were filled, or 1, but it is "
                 f"{origin.number}; fill rs.Accumulator(batches={origin.number}) for that."
             )
-        return cls(origin, kept.batches, kept.counts)
-
-    @classmethod
-    def of_groups(cls, origin: Partition, kept: KeptRows, first_rows: IntArray) -> "KeptBatches":
-        """The batches of a partition, each of which is some of the groups that are kept; a row of each is given."""
-        assert kept.counts is not None
-        sizes, places = origin.sizes(kept.n), kept.batches
-        labels = origin.groups(kept.n).at(first_rows)
-        members = [
-            np.concatenate([places[group] for group in np.flatnonzero(labels == batch)])
-            for batch in range(len(sizes))
-        ]
-        return cls(origin, members, sizes)
+        return kept.batches, kept.counts
 
     def __repr__(self) -> str:
         return repr(self.origin)
 
     @property
     def settings(self) -> tuple[object, ...]:
-        """What tells this partition from others."""
         return *self.origin.settings, tuple(self._counts.tolist())
 
     @property
     def is_explicit(self) -> bool:
-        """Yes: no other way to cut the rows is known."""
         return True
 
     def members(self, n: int) -> list[IntArray]:
-        """Which of the kept rows stand for each batch."""
         return list(self._members)
 
     def sizes(self, n: int) -> IntArray:
-        """How many rows each batch has in the data, (B,)."""
         return self._counts

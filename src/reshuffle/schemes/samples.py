@@ -1,15 +1,14 @@
 """Schemes whose batches are drawn: shuffled samples or groups, cut into batches, and draws for every step."""
 
-import copy
 from collections.abc import Iterator
-from typing import Self
 
 import numpy as np
 
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray, IntArray
 from reshuffle.errors import UnsupportedError
-from reshuffle.problem.batches import KeptRows, RowGroups
+from reshuffle.problem.batches import RowGroups
+from reshuffle.problem.row_space import KeptRows
 from reshuffle.schemes.base import Scheme, Shuffle, Unit, Visit, permutations, rows_of
 from reshuffle.schemes.fixed_batches import Cyclic, FullBatch, RandomReshuffling
 from reshuffle.schemes.partition import Batches
@@ -38,39 +37,31 @@ class SampleReshuffling(Scheme):
     unit = Unit.SAMPLE
     takes_members = False
 
-    def on_kept(self, kept: KeptRows) -> Self:
-        """Refused: which rows meet in a batch is drawn anew in every epoch."""
-        raise UnsupportedError(
-            f"{self!r} cuts single rows into batches anew in every epoch, but of these {kept.n} rows only the "
-            "statistics of each batch are kept; try RandomReshuffling with the batches that were filled, or give "
-            "LeastSquares the source of the rows."
-        )
-
     def groups(self, n: int) -> RowGroups:
-        """No two rows are always visited together; what is known of all of them comes first."""
         self.sizes(n)
         return RowGroups.whole(n)
 
-    def on_groups(self, kept: KeptRows, first_rows: IntArray) -> Self:
-        """The same scheme: its samples are read anew, in chunks."""
-        return copy.copy(self)._meeting(self, kept)
+    def _visit_kept(self, kept: KeptRows, first_rows: IntArray | None) -> None:
+        # Samples are read anew, in chunks, where there is a source; which rows meet is drawn in every epoch.
+        if first_rows is None:
+            raise UnsupportedError(
+                f"{self!r} cuts single rows into batches anew in every epoch, but of these {kept.n} rows only the "
+                "statistics of each batch are kept; try RandomReshuffling with the batches that were filled, or "
+                "give LeastSquares the source of the rows."
+            )
 
     def partition(self, n: int) -> list[IntArray]:
-        """Single rows: no two are always visited together."""
         self.sizes(n)
         return list(np.arange(n, dtype=np.int64)[:, np.newaxis])
 
     def divisors(self, n: int) -> FloatArray:
-        """One: a sample stands for itself."""
         return np.ones(n)
 
     def draw(self, n: int, rng: np.random.Generator, runs: int) -> Iterator[IntArray]:
-        """Independent uniformly random permutations of the samples."""
         while True:
             yield permutations(rng, runs, n)
 
     def equivalent(self, n: int) -> Scheme:
-        """All rows in one batch are the full batch; one row per batch, those batches in random order."""
         return as_batches(self, n, alone=self.steps(n) == n)
 
 
@@ -138,7 +129,6 @@ class GroupReshuffling(Scheme):
 
     @property
     def settings(self) -> tuple[object, ...]:
-        """What tells this scheme from others of its kind."""
         return (*super().settings, self.rows_per_unit)
 
     def _samples(self, n: int) -> int:
@@ -146,12 +136,10 @@ class GroupReshuffling(Scheme):
             raise ValueError(f"rows must divide the number of rows, {n}, but it is {self.rows_per_unit}.")
         return n // self.rows_per_unit
 
-    def on_kept(self, kept: KeptRows) -> Self:
-        """Refused: which rows meet in a batch is drawn anew in every epoch."""
+    def _visit_kept(self, kept: KeptRows, first_rows: IntArray | None) -> None:
         raise self._not_kept(kept.n)
 
     def groups(self, n: int) -> RowGroups:
-        """Refused: groups that are drawn anew are not read in chunks."""
         raise self._not_kept(n)
 
     def _not_kept(self, n: int) -> UnsupportedError:
@@ -161,28 +149,22 @@ class GroupReshuffling(Scheme):
         )
 
     def steps(self, n: int) -> int:
-        """The number of steps per epoch over n rows."""
         return len(self._partition.sizes(self._samples(n)))
 
     def sizes(self, n: int) -> IntArray:
-        """How many rows each step takes, (steps,)."""
         return self._partition.sizes(self._samples(n)) * self.rows_per_unit
 
     def step_divisors(self, n: int) -> FloatArray:
-        """What the sum of the gradients of the rows of each step is divided by, (steps,)."""
         return self._partition.divisors(self._samples(n)) * self.rows_per_unit
 
     def partition(self, n: int) -> list[IntArray]:
-        """The rows of each sample, which are always visited together."""
         self.sizes(n)
         return list(np.arange(n, dtype=np.int64).reshape(-1, self.rows_per_unit))
 
     def divisors(self, n: int) -> FloatArray:
-        """One: a sample stands for itself."""
         return np.ones(self._samples(n))
 
     def draw(self, n: int, rng: np.random.Generator, runs: int) -> Iterator[IntArray]:
-        """Independent uniformly random permutations of the samples."""
         while True:
             yield permutations(rng, runs, self._samples(n))
 
@@ -190,7 +172,6 @@ class GroupReshuffling(Scheme):
         return super()._sample_visits(n, rows_of(order, self.rows_per_unit))
 
     def equivalent(self, n: int) -> Scheme:
-        """All rows in one batch are the full batch; a few samples, one per batch, those batches in random order."""
         # Of more there is no exact mean over orders, but the cavity equation.
         return as_batches(self, n, alone=self.steps(n) == self._samples(n) <= _FEW)
 
@@ -217,26 +198,17 @@ class DrawnSamples(Scheme):
 
         self._kept: int | None = None
 
-    def on_kept(self, kept: KeptRows) -> Self:
-        """The same scheme, whose mean step needs no more than all rows together."""
-        made = copy.copy(self)
-        made._kept = len(kept.X)
-        return made._meeting(self, kept)
+    def _visit_kept(self, kept: KeptRows, first_rows: IntArray | None) -> None:
+        # The mean step needs no more than all rows together.
+        self._kept = len(kept.X)
 
     def groups(self, n: int) -> RowGroups:
-        """All rows are alike."""
         return RowGroups.whole(n)
 
-    def on_groups(self, kept: KeptRows, first_rows: IntArray) -> Self:
-        """The same scheme, whose mean step needs no more than all rows together."""
-        return self.on_kept(kept)
-
     def partition(self, n: int) -> list[IntArray]:
-        """All rows are alike: one part."""
         return [np.arange(n if self._kept is None else self._kept, dtype=np.int64)]
 
     def divisors(self, n: int) -> FloatArray:
-        """The mean over all rows."""
         return np.array([float(n)])
 
 
@@ -258,13 +230,11 @@ class SampleWithReplacement(DrawnSamples):
     """
 
     def draw(self, n: int, rng: np.random.Generator, runs: int) -> Iterator[IntArray]:
-        """The samples of all steps, one after the other."""
         while True:
             drawn = [rng.integers(n, size=(runs, int(size))) for size in self.sizes(n)]
             yield np.concatenate(drawn, axis=1)
 
     def equivalent(self, n: int) -> Scheme:
-        """Of a single row nothing is random."""
         return FullBatch() if n == 1 else self
 
 
@@ -286,12 +256,10 @@ class WithReplacement(Scheme):
     shuffle = Shuffle.EVERY_STEP
 
     def draw(self, n: int, rng: np.random.Generator, runs: int) -> Iterator[IntArray]:
-        """Independent uniformly random batches."""
         while True:
             yield rng.integers(self.steps(n), size=(runs, self.steps(n)))
 
     def equivalent(self, n: int) -> Scheme:
-        """Single rows drawn one by one are SampleWithReplacement(batch_size=1); of one batch nothing is random."""
         if self.steps(n) == 1:
             return Cyclic.along(self._partition, np.arange(1))
         covers = self.met is None and len(self.divisors(n)) == n
@@ -319,16 +287,13 @@ class SampleSubsets(DrawnSamples):
     """
 
     def variance_shares(self, n: int) -> FloatArray:
-        """(n - m) / ((n - 1) m) for each step."""
         sizes = self.sizes(n)
         return np.asarray((n - sizes) / (max(n - 1, 1) * sizes))
 
     def draw(self, n: int, rng: np.random.Generator, runs: int) -> Iterator[IntArray]:
-        """The subsets of all steps, one after the other."""
         while True:
             drawn = [permutations(rng, runs, n)[:, :size] for size in self.sizes(n)]
             yield np.concatenate(drawn, axis=1)
 
     def equivalent(self, n: int) -> Scheme:
-        """One step of all rows is the full batch."""
         return FullBatch() if self.sizes(n).tolist() == [n] else self

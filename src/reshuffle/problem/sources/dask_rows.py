@@ -46,7 +46,6 @@ class DaskRows(RowSource):
         return made
 
     def chunks(self) -> Iterator[AnyArray]:
-        """The blocks, one after the other, brought here."""
         return (np.asarray(block.compute()) for block in self.blocks)
 
 
@@ -134,7 +133,6 @@ class DaskStream(Stream):
     _responses: DaskRows
 
     def factors(self, groups: RowGroups) -> BatchFactors:
-        """One pass over the rows: the factors of all groups."""
 
         def reduced(start: int, X: FloatArray, y: FloatArray, labels: IntArray | None) -> BatchFactors:
             made = BatchFactors(groups.count, X.shape[1], outputs)
@@ -151,7 +149,6 @@ class DaskStream(Stream):
         merge: Callable[[Part, Part], Part],
         prepare: Prepare | None = None,
     ) -> Part:
-        """One pass over the rows: what `work` makes of X (m, p) and y of each block, merged."""
         return self._tree(
             lambda start, X, y, labels: work(X, y),
             lambda parts: reduce(merge, parts),
@@ -212,6 +209,6 @@ def _merged(parts: Sequence[BatchFactors]) -> BatchFactors:
     """The factors of several blocks, as new ones: what a task was given may be given to it again."""
     made = BatchFactors(len(parts[0].counts), parts[0].p, parts[0].outputs)
     for part in parts:
-        made.merge(part)
+        made.merge(part.kept())
     made.settle()
     return made

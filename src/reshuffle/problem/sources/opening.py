@@ -145,7 +145,6 @@ class _Column(RowSource):
         self._source, self.rows, self.columns = source, source.rows, None
 
     def chunks(self) -> Iterator[AnyArray]:
-        """Its numbers, some at a time."""
         return (chunk.reshape(-1) for chunk in self._source.chunks())
 
 

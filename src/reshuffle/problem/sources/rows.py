@@ -16,7 +16,8 @@ from reshuffle import _arrays
 from reshuffle._arrays import AnyArray, BoolArray, FloatArray, weighted
 from reshuffle._progress import track
 from reshuffle.errors import BudgetError
-from reshuffle.problem.batches import BatchFactors, KeptRows, RowGroups
+from reshuffle.problem.batches import BatchFactors, RowGroups
+from reshuffle.problem.row_space import KeptRows
 
 CHUNK = 1 << 21
 """Entries that are read at a time."""
@@ -58,7 +59,6 @@ class ArrayRows(RowSource):
         self.columns = None if self.array.ndim == 1 else self.array.shape[1]
 
     def chunks(self) -> Iterator[AnyArray]:
-        """Views of the array, each until the next is asked for."""
         for start in range(0, self.rows, self.height):
             yield self.array[start : start + self.height]
             _let_go(self.array)
@@ -180,7 +180,6 @@ class ArrayFiles(RowSource):
         return mapped
 
     def chunks(self) -> Iterator[AnyArray]:
-        """The rows file by file."""
         for path in self._paths:
             yield from ArrayRows(self._mapped(path)).chunks()
 
@@ -232,7 +231,6 @@ class TableRows(RowSource):
         self.rows, self.columns = int(dataset.count_rows()), len(self.names)
 
     def chunks(self) -> Iterator[AnyArray]:
-        """The rows in the order of the files; missing values are nan."""
         scanner = self._dataset.scanner(
             columns=self.names, batch_size=self.height, batch_readahead=_AHEAD, fragment_readahead=_AHEAD
         )
@@ -389,7 +387,7 @@ class Stream:
     def _together(self) -> BatchFactors:
         """All rows in one group, from what is known of several: that takes no pass."""
         made = BatchFactors(1, self.p, self.outputs)
-        made.merge_together(next(reversed(self._known.values())))
+        made.merge(next(reversed(self._known.values())), together=True)
         return made
 
     def factors(self, groups: RowGroups) -> BatchFactors:
