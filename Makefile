@@ -22,7 +22,8 @@ demo: .venv/installed-demo
 	@$(BIN)/python -m demo out/demo.png
 
 # The page is tested in a real browser: Debian's, unless there is one.
-.venv/browser: .venv/installed
+.venv/browser:
+	mkdir -p .venv
 	command -v chromium >/dev/null || { \
 	  root=; [ "$$(id -u)" = 0 ] || root=sudo; \
 	  $$root apt-get update && $$root apt-get install -y --no-install-recommends chromium; }
@@ -40,8 +41,10 @@ test: .venv/installed
 types: .venv/installed
 	$(BIN)/mypy
 
+# What is left out by `make test` and run by `make test-slow`; with SELECTED= nothing is left out.
+SELECTED ?= -m 'not slow'
 quick: .venv/installed
-	$(BIN)/python -m pytest -n auto --dist worksteal -m 'not slow'
+	$(BIN)/python -m pytest -n auto --dist worksteal $(SELECTED)
 
 # The tests that take half a second or more each: long simulations, a real browser, a cluster of processes.
 test-slow: .venv/installed .venv/browser

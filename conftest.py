@@ -21,7 +21,8 @@ settings.load_profile("reshuffle")
 
 # The matrices of the tests are small: threads would only wait for each other, for minutes on a busy machine. As
 # many as are asked for are given, though: `make test-processors` runs with two as well.
-threadpoolctl.threadpool_limits(int(os.environ.get("OPENBLAS_NUM_THREADS", "1")))
+# The environment is that of the processes that tests start.
+threadpoolctl.threadpool_limits(int(os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")))
 
 
 # What is printed must not depend on how busy the machine is: lines that tell of progress have tests of their own.

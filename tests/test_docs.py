@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from reshuffle import paper
+from tests.looped import for_all
 
 ROOT = Path(__file__).parent.parent
 PAPER = (ROOT / "docs" / "paper.md").read_text()
@@ -19,7 +20,7 @@ def anchors(page):
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("name", sorted(set(re.findall(r"`(reshuffle\.[\w.]+)`", PAPER))))
+@for_all("name", sorted(set(re.findall(r"`(reshuffle\.[\w.]+)`", PAPER))))
 def test_every_name_in_the_map_of_the_paper_can_be_imported(name):
     parts = name.split(".")
     for cut in range(len(parts), 0, -1):
@@ -33,13 +34,13 @@ def test_every_name_in_the_map_of_the_paper_can_be_imported(name):
     pytest.fail(f"{name} does not exist")
 
 
-@pytest.mark.parametrize("test", sorted(set(re.findall(r"`(tests/[\w/]+\.py::\w+)`", PAPER))))
+@for_all("test", sorted(set(re.findall(r"`(tests/[\w/]+\.py::\w+)`", PAPER))))
 def test_every_test_in_the_map_of_the_paper_exists(test):
     path, name = test.split("::")
     assert f"def {name}(" in (ROOT / path).read_text()
 
 
-@pytest.mark.parametrize("name", paper.NAMES)
+@for_all("name", paper.NAMES)
 def test_every_figure_has_a_row_in_the_map_of_the_paper(name):
     rows = [line for line in PAPER.splitlines() if line.startswith("|") and f"`{name}`" in line]
     home = paper.load(name).compute.__module__
@@ -48,7 +49,7 @@ def test_every_figure_has_a_row_in_the_map_of_the_paper(name):
     )
 
 
-@pytest.mark.parametrize("page", PAGES)
+@for_all("page", PAGES)
 def test_every_code_block_of_a_page_is_a_doctest(page):
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
     assert all(block.startswith(">>> ") for block in blocks)
@@ -61,13 +62,13 @@ def test_every_test_of_the_paper_is_in_the_map():
                 assert f"{path.relative_to(ROOT)}::{name}" in PAPER, name
 
 
-@pytest.mark.parametrize("page", PAGES)
+@for_all("page", PAGES)
 def test_every_file_that_a_page_names_exists(page):
     for name in re.findall(r"`((?:src/|docs/|tests/|benchmarks/)[\w/.]*)`", (ROOT / page).read_text()):
         assert (ROOT / name).exists(), name
 
 
-@pytest.mark.parametrize("page", PAGES)
+@for_all("page", PAGES)
 def test_every_picture_page_and_heading_that_a_page_links_to_exists(page):
     path = ROOT / page
     text = re.sub(r"```.*?```|`[^`]*`", "", path.read_text(), flags=re.DOTALL)
@@ -92,7 +93,7 @@ def test_there_are_ten_questions():
     assert len(QUESTIONS) == 10
 
 
-@pytest.mark.parametrize(("question", "page"), QUESTIONS)
+@for_all("question, page", QUESTIONS)
 def test_a_question_has_one_call_and_one_picture(question, page):
     text = (ROOT / "docs" / page).read_text()
     assert text.startswith(f"# {question}\n")

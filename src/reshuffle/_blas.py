@@ -1,4 +1,4 @@
-"""How many threads work: one inside small matrices, several beside each other where there are many of them.
+"""Threads of BLAS: one inside small matrices, several beside each other where there are many of them.
 
 BLAS and LAPACK wait for all of their threads many times in one call. Where another process has one of the cores
 such a wait lasts a time slice of the system, and a decomposition of 100 x 100 takes a hundred times as long. Work
@@ -39,7 +39,7 @@ class _Limit:
 
     @property
     def libraries(self) -> list[threadpoolctl.LibController]:
-        """Those that are held: whose threads are everyone's, or each thread's own."""
+        """The libraries that are held: whose threads are everyone's, or each thread's own."""
         return [
             library
             for library in libraries()
@@ -71,19 +71,19 @@ class _Limit:
                 release(force=True)
 
     def threads(self) -> int:
-        """How many threads there are, or were before they were held."""
+        """The number of threads, before they were held."""
         with self._lock:
             held = self._depth > 0
             return max(self._before if held else [lib.get_num_threads() for lib in self.libraries], default=1)
 
 
 class _LimitOfEachThread(_Limit, local):
-    """The same for libraries in which every thread has threads of its own."""
+    """One thread per library, for libraries in which every thread has threads of its own."""
 
 
 @cache
 def libraries() -> list[threadpoolctl.LibController]:
-    """Those of BLAS that were loaded when this was first asked: looking for them takes a millisecond."""
+    """The BLAS libraries loaded at the first call: looking for them takes a millisecond."""
     return list(threadpoolctl.ThreadpoolController().select(user_api="blas").lib_controllers)
 
 
@@ -104,7 +104,7 @@ class _Held:
 
 @cache
 def _limits() -> tuple[_Limit, ...]:
-    """Those that there are libraries for."""
+    """The limits that there are libraries for."""
     return tuple(limit for limit in _LIMITS if limit.libraries)
 
 
@@ -122,12 +122,12 @@ def few_threads(size: float) -> AbstractContextManager[None]:
 
 
 def workers() -> int:
-    """How many threads BLAS has, or had before it was held to one."""
+    """The number of threads of BLAS, before it was held to one."""
     return max(limit.threads() for limit in _LIMITS)
 
 
 def _nothing() -> None:
-    """What is to be done about those that go on."""
+    """Do nothing about those that go on."""
 
 
 @contextmanager

@@ -42,7 +42,7 @@ def significant(value: float, digits: int = _DIGITS) -> str:
 
 
 def factor(value: float) -> str:
-    """How many times as much, to two digits.
+    """A factor as text, to two digits.
 
     >>> factor(67.31), factor(6.731), factor(67310.0)
     ('x67', 'x6.7', 'x67000')
@@ -143,7 +143,7 @@ _MARGIN = 1.2
 
 
 def quantile(groups: int) -> float:
-    """How many standard errors an error is, told by so many groups.
+    """The number of standard errors in an error that comes from so many groups.
 
     >>> round(quantile(16), 3), round(quantile(8), 3), round(quantile(10_000), 2)
     (4.073, 5.408, 3.29)
@@ -152,13 +152,13 @@ def quantile(groups: int) -> float:
 
 
 def number_of_groups(flops: float, size: float, budget: float) -> int:
-    """How many groups there can be, if one draw for each takes `flops` operations and `size` bytes."""
+    """The number of groups, if one draw for each takes `flops` operations and `size` bytes."""
     affordable = min(budget / max(flops, 1.0), _GROUP_BYTES / max(size, 1.0))
     return int(min(max(affordable, FEWEST_GROUPS), MOST_GROUPS))
 
 
 def further_rounds(rounds: int, excess: float, affordable: float) -> int:
-    """How many rounds of draws to add to those there are, whose error is `excess` times what it should be.
+    """The number of rounds of draws to add to `rounds`, whose error is `excess` times what it should be.
 
     Every look at the error is a chance to stop because it happens to look small, so looks must be few: no addition
     is smaller than a quarter of what there is.
@@ -171,7 +171,7 @@ def further_rounds(rounds: int, excess: float, affordable: float) -> int:
 
 
 def error_of_mean(values: FloatArray) -> FloatArray:
-    """How far the mean of independent values along the first axis may be off; inf if any is infinite."""
+    """Error of the mean of independent values along the first axis; inf if any is infinite."""
     count = len(values)
     with np.errstate(over="ignore", invalid="ignore"):
         spread = norms(np.moveaxis(values - values.mean(axis=0), 0, -1))
@@ -180,7 +180,7 @@ def error_of_mean(values: FloatArray) -> FloatArray:
 
 
 def of_replicas(kind: ErrorKind, answer: FloatArray, replicas: FloatArray) -> FloatArray:
-    """How far an answer may be off, from the answers of replicas along the first axis.
+    """Error of an answer, from the answers of replicas along the first axis.
 
     Replicas of drawn orders leave out one group each. Those of an estimate are each put off by as much as it may
     be, in different directions, and their effects add up like independent ones.
@@ -196,7 +196,7 @@ def of_replicas(kind: ErrorKind, answer: FloatArray, replicas: FloatArray) -> Fl
 
 
 def jackknife(answer: FloatArray, without: FloatArray) -> FloatArray:
-    """How far an answer may be off, from what it is without each group of draws in turn, along the first axis.
+    """Error of an answer, from those without each group of draws in turn, along the first axis.
 
     Standard errors, plus the bias that an answer has which is not linear in what was drawn.
 

@@ -1,4 +1,4 @@
-"""What can go wrong beyond a bad argument: each error says what is missing and what to try."""
+"""Errors beyond a bad argument: each says what is missing and what to try."""
 
 
 class MissingTruthError(ValueError):

@@ -4,9 +4,8 @@ import dataclasses
 import inspect
 from typing import Any
 
-import pytest
-
 from reshuffle import asymptotics, free
+from tests.looped import for_all
 
 PUBLIC = [getattr(module, name) for module in (asymptotics, free) for name in module.__all__]
 CLASSES = [value for value in PUBLIC if inspect.isclass(value)]
@@ -26,20 +25,20 @@ QUESTIONS = {
 }
 
 
-@pytest.mark.parametrize("name", QUESTIONS)
+@for_all("name", QUESTIONS)
 def test_arguments_come_in_one_order(name):
     names = list(inspect.signature(QUESTIONS[name]).parameters)
     order = ["aspect", "alpha", "batches"] if "aspect" in names else ["batches", "alpha"]
     assert [name for name in names if name in order] == [name for name in order if name in names]
 
 
-@pytest.mark.parametrize("name", QUESTIONS)
+@for_all("name", QUESTIONS)
 def test_no_public_argument_may_be_anything(name):
     parameters = inspect.signature(QUESTIONS[name]).parameters.values()
     assert not [parameter.name for parameter in parameters if parameter.annotation is Any]
 
 
-@pytest.mark.parametrize("kind", [*filter(dataclasses.is_dataclass, CLASSES)], ids=lambda kind: kind.__name__)
+@for_all("kind", [*filter(dataclasses.is_dataclass, CLASSES)])
 def test_an_answer_with_an_error_says_its_kind(kind):
     names = {field.name for field in dataclasses.fields(kind)}
     assert "error" not in names or "error_kind" in names

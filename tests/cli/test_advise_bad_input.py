@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tests.cli.terminal import run
+from tests.looped import for_all
 
 FILES = {
     "good.csv": "a,b,y\n1,2,3\n4,5,7\n7,8,8\n2,9,1\n",
@@ -50,8 +51,8 @@ def folder(tmp_path, monkeypatch):
     np.save("table.npy", np.eye(3))
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
+@for_all(
+    "line, message",
     [
         ("", "--data"),
         ("--data good.csv", "--target must name the column of good.csv to be predicted, one of a, b, y"),

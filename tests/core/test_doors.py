@@ -11,6 +11,7 @@ import torch
 
 import reshuffle as rs
 from reshuffle import _arrays
+from tests.looped import for_all
 from tests.problems import close
 
 X = np.arange(12.0).reshape(6, 2)
@@ -101,8 +102,10 @@ def _flags():
                 yield pytest.param(item, parameter.name, id=f"{name}-{parameter.name}")
 
 
-@pytest.mark.parametrize(("item", "flag"), list(_flags()))
-@pytest.mark.parametrize("value", ["no", "", 0, 1, np.array(True), [True]])
+@for_all(
+    "item, flag, value",
+    [(*given.values, value) for given in _flags() for value in ("no", "", 0, 1, np.array(True), [True])],
+)
 def test_every_flag_is_true_or_false(item, flag, value):
     parameters = inspect.signature(item).parameters
     # Rows come with responses, though a problem may stand in the place of both.

@@ -3,9 +3,8 @@
 import re
 from pathlib import Path
 
-import pytest
-
 from tests.docs.public_names import ROOMS, public
+from tests.looped import for_all
 
 PAGES = Path(__file__).parents[2] / "docs/api"
 LISTED = [
@@ -25,18 +24,18 @@ def test_no_name_is_listed_twice():
     assert sorted(set(LISTED)) == sorted(LISTED)
 
 
-@pytest.mark.parametrize("name", PUBLIC)
+@for_all("name", PUBLIC)
 def test_a_public_name_has_a_page(name):
     # What two rooms share, such as ConvergenceError, has one page, to which the other room links.
     shared = [other for other, value in PUBLIC.items() if value is PUBLIC[name]]
     assert sum(other in LISTED for other in shared) == 1, f"{name} belongs on a page of docs/api, once"
 
 
-@pytest.mark.parametrize("name", LISTED)
+@for_all("name", LISTED)
 def test_what_has_a_page_is_public(name):
     assert name in PUBLIC
 
 
-@pytest.mark.parametrize("room", ROOMS)
+@for_all("room", ROOMS)
 def test_every_room_is_on_the_first_page(room):
     assert f"[`{room}`]" in (PAGES / "index.md").read_text()

@@ -4,10 +4,9 @@ import enum
 import inspect
 import re
 
-import pytest
-
 import reshuffle
 from tests.docs.public_names import methods, public
+from tests.looped import for_all
 
 PUBLIC = public()
 FUNCTIONS = {name: value for name, value in PUBLIC.items() if inspect.isfunction(value)}
@@ -46,14 +45,14 @@ def test_there_is_something_to_compare():
     assert len(METHODS) > 150
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@for_all("name", FUNCTIONS)
 def test_a_function_explains_its_parameters_and_what_it_returns(name):
     text = inspect.getdoc(FUNCTIONS[name])
     assert sorted(section(text, "Parameters") or []) == sorted(parameters(FUNCTIONS[name]))
     assert section(text, "Returns")
 
 
-@pytest.mark.parametrize("name", CLASSES)
+@for_all("name", CLASSES)
 def test_a_class_explains_what_it_is_made_of(name):
     made = CLASSES[name]
     # Nobody makes these: they are caught, derived from, or chosen from a list.
@@ -70,7 +69,7 @@ def test_a_class_explains_what_it_is_made_of(name):
         assert [name for name in wanted if not re.search(rf"\b{name}\b", text)] == []
 
 
-@pytest.mark.parametrize("name", METHODS)
+@for_all("name", METHODS)
 def test_a_method_names_its_parameters(name):
     made, function = METHODS[name]
     text = inspect.getdoc(function)
@@ -80,6 +79,6 @@ def test_a_method_names_its_parameters(name):
     assert [name for name in parameters(function) if not re.search(rf"\b{name}\b", said)] == []
 
 
-@pytest.mark.parametrize("name", METHODS)
+@for_all("name", METHODS)
 def test_a_method_says_of_what_type_its_answer_is(name):
     assert "return" in METHODS[name][1].__annotations__

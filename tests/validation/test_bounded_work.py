@@ -38,7 +38,7 @@ def test_echoes_of_many_visits_take_few_calls():
 
 def test_subsets_of_many_batches_are_averaged_in_stacks():
     """One subset after the other took three million calls and returns."""
-    run = rs.descend(rs.gaussian(130, 4, noise=0.5, seed=0), rs.RandomReshuffling(13), step=0.05)
+    run = rs.descend(rs.gaussian(390, 30, noise=0.5, seed=0), rs.RandomReshuffling(13), step=0.05)
     with at_most(1_000_000):
         found = run.leave_one_out(3)
     assert found.method == "subset sizes"

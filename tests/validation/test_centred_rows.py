@@ -91,7 +91,7 @@ def test_what_is_not_there_is_not_known(scheme):
 def test_refits_and_folds_are_centred_anew():
     X, y = drawn(10, 3)
     problem = rs.LeastSquares(*centred(X, y))
-    run = rs.descend(problem, rs.RandomReshuffling(2), step=0.05, momentum=0.5)
+    run = rs.descend(problem, rs.RandomReshuffling(2), step=0.05, average=rs.EMA(0.5))
     found = run.leave_one_out([7], centred=True)
     assert found.method == "refits"
     for i in range(10):

@@ -181,7 +181,7 @@ def test_folds_at_epochs_that_are_worth_a_look():
 
 
 def test_more_outputs_than_memory(monkeypatch):
-    monkeypatch.setattr("reshuffle.validation.leave_one_out_formula.available_bytes", lambda: 1e4)
+    monkeypatch.setattr("reshuffle.validation.contour.available_bytes", lambda: 1e4)
     run = rs.descend(rs.LeastSquares(DATA.X, np.ones((30, 50))), rs.FullBatch(), step=0.05)
     with pytest.raises(rs.BudgetError, match="columns of y"):
         run.leave_one_out(5)

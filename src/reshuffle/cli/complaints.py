@@ -45,7 +45,7 @@ _MEANT = {
 
 _PYTHON_ADVICE = r',? or (descend\(\.\.\., )?method="auto"\)?|,? or expected_risk at the epochs of interest'
 """What the library advises that has no counterpart here."""
-_CRITICAL_STEP = "critical_step(problem, scheme)"
+_CRITICAL_STEP = r"(?:rs\.)?critical_step\(problem, scheme\)"
 """A call that is a command here."""
 _ARGUMENTS = r"(?<![-\w])(rtol|budget|drop_last|batch_size|mean_square)\b(?!\()"
 """Arguments of the library that are options here; words that are plain English as well are left alone."""
@@ -186,7 +186,7 @@ def in_options(message: str) -> str:
     'Try a step near the critical one, which reshuffle stability prints.'
     """
     message = re.sub(_PYTHON_ADVICE, "", message)
-    message = message.replace(_CRITICAL_STEP, "the critical one, which reshuffle stability prints")
+    message = re.sub(_CRITICAL_STEP, "the critical one, which reshuffle stability prints", message)
     return re.sub(_ARGUMENTS, lambda name: "--" + name[0].replace("_", "-"), message)
 
 

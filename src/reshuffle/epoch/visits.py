@@ -52,7 +52,7 @@ def graded(
 ) -> tuple[RowSpace, GradedBlocks]:
     """Turn the row space and the blocks in it to the singular vectors of the rows, with those of a penalty P'P."""
     unit, singular, turn, held = _factors(blocks.rows, penalty_rows)
-    turned = replace(space, turn=turn if space.turn is None else space.turn @ turn)
+    turned = replace(space, rotation=turn if space.rotation is None else space.rotation @ turn)
     rows = np.ascontiguousarray(unit * singular)
     return turned, GradedBlocks(rows, blocks.response, blocks.offsets, blocks.divisors, unit, singular, held)
 

@@ -138,7 +138,7 @@ def _run(X: ArrayLike, y: ArrayLike, recipe: Any) -> Run:
 
 
 def _given_epoch(run: Run, epochs: Any) -> float:
-    when = run.recipe.clock(epochs)
+    when = run.recipe.epochs(epochs)
     if when.ndim:
         raise ValueError(f"epochs must be a single number of epochs, but its shape is {when.shape}.")
     if not np.isfinite(run.iterate(when)).all():

@@ -105,7 +105,7 @@ class _Trajectory:
 
     @classmethod
     def of(cls, run: Run, epochs: FloatArray) -> "_Trajectory":
-        run.recipe.clock(epochs)
+        run.recipe.epochs(epochs)
         iterates = run.iterate(epochs)
         begin = run.start if run.start.ndim == iterates.ndim - 1 else beside(run.start)
         moved = np.sqrt(_squares(run, iterates - begin))

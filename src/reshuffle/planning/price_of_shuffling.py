@@ -99,7 +99,7 @@ def compare_schemes(
     for name, scheme in named.items():
         runs[name] = descent(scheme, step, alpha=alpha)
     for run in runs.values():
-        run.recipe.clock(when)
+        run.recipe.epochs(when)
     knows_truth = problem.beta_star is not None and problem.noise is not None
     measure = "risk" if knows_truth else "training loss"
     rows = [
@@ -176,7 +176,7 @@ def _risks(run: Run, epochs: FloatArray) -> tuple[Answer, Answer, Answer]:
 
 def _losses(run: Run, epochs: FloatArray) -> tuple[Answer, Answer, Answer]:
     """The training loss of the mean iterate, what the spread adds to it on average, and their sum."""
-    X, n = run.problem.kept.X, run.problem.n
+    X, n = run.problem.compressed.X, run.problem.n
 
     def of_mean(when: FloatArray) -> Found:
         return run.training_loss(when)[np.newaxis], run.training_loss_error(when)[np.newaxis], run.error_kind

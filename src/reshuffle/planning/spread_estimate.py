@@ -72,7 +72,7 @@ class SpreadEstimate:
     @cached_property
     def _whole(self) -> float:
         problem = self.spectrum.problem
-        return float(np.square(problem.kept.y).sum() / problem.n)
+        return float(np.square(problem.compressed.y).sum() / problem.n)
 
 
 def _log_size(rate: FloatArray) -> FloatArray:

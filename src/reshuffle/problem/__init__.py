@@ -1,4 +1,4 @@
-"""What is learned: the data, the truth where it is known, and the row space in which everything happens."""
+"""The least-squares problem: the data, the truth where it is known, and the row space of X."""
 
 from reshuffle.problem.accumulator import Accumulator
 from reshuffle.problem.least_squares import LeastSquares, checked_problem, checked_start

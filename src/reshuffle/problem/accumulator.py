@@ -16,18 +16,18 @@ from reshuffle._arrays import AnyArray, FloatArray, IntArray, checked_responses,
 from reshuffle.problem.batches import BatchFactors
 from reshuffle.problem.covariance import CovarianceLike
 from reshuffle.problem.least_squares import LeastSquares
-from reshuffle.problem.row_space import KeptRows
+from reshuffle.problem.row_space import CompressedRows
 
 _FORMAT = "reshuffle accumulator 1"
 _NAMES = ("format", "batches", "weighted", "X", "y", "counts", "offsets", "sizes")
 
 
-def save(path: "str | PathLike[str]", batches: int, is_weighted: bool, kept: KeptRows | None) -> None:
+def save(path: "str | PathLike[str]", batches: int, is_weighted: bool, kept: CompressedRows | None) -> None:
     """Write the file beside its place and move it there once it is whole."""
     target = Path(path)
     if kept is None:
         none = np.zeros(0, dtype=np.int64)
-        kept = KeptRows(np.zeros((0, 0)), np.zeros(0), none, np.zeros(1, dtype=np.int64), np.zeros(0))
+        kept = CompressedRows(np.zeros((0, 0)), np.zeros(0), none, np.zeros(1, dtype=np.int64), np.zeros(0))
     parts = (_FORMAT, batches, is_weighted, kept.X, kept.y, kept.counts, kept.offsets, kept.sizes)
     handle, name = tempfile.mkstemp(prefix=target.name, suffix=".part", dir=target.parent)
     try:
@@ -39,7 +39,7 @@ def save(path: "str | PathLike[str]", batches: int, is_weighted: bool, kept: Kep
         raise
 
 
-def load(path: "str | PathLike[str]") -> tuple[int, bool, KeptRows | None]:
+def load(path: "str | PathLike[str]") -> tuple[int, bool, CompressedRows | None]:
     """Number of batches, weighted or not, and the compressed rows; refuses files that `save` has not written."""
     try:
         # numpy leaves a file open that it was given by name and cannot read.
@@ -56,7 +56,7 @@ def load(path: "str | PathLike[str]") -> tuple[int, bool, KeptRows | None]:
             f"{wrong.rstrip('.')}."
         )
     X, y, counts, offsets, sizes = (found[name] for name in _NAMES[3:])
-    kept = KeptRows(X, y, counts.astype(np.int64), offsets.astype(np.int64), sizes) if X.size else None
+    kept = CompressedRows(X, y, counts.astype(np.int64), offsets.astype(np.int64), sizes) if X.size else None
     return int(found["batches"]), X.size > 0 and bool(found["weighted"]), kept
 
 
@@ -250,7 +250,7 @@ class Accumulator:
             except ValueError as difference:
                 raise ValueError(f"other must be of the same problem: in it, {difference}") from None
         # Its own rows may be among those that wait, where it is merged with itself.
-        self._factors.merge(other._factors.kept())
+        self._factors.merge(other._factors.compressed())
         return self
 
     def save(self, path: "str | PathLike[str]") -> None:
@@ -259,7 +259,7 @@ class Accumulator:
 
     @classmethod
     def load(cls, path: "str | PathLike[str]") -> "Accumulator":
-        """What `save` has written to `path`, for more rows to be added."""
+        """The accumulator that `save` has written to `path`, for more rows to be added."""
         batches, is_weighted, kept = load(path)
         made = cls(batches)
         if kept is not None:
@@ -269,10 +269,10 @@ class Accumulator:
             made._factors.merge(kept)
         return made
 
-    def _kept(self) -> KeptRows:
+    def _kept(self) -> CompressedRows:
         if self._factors is None:
             raise ValueError("there must be rows, but none were added: call add(X, y) first.")
-        return self._factors.kept()
+        return self._factors.compressed()
 
     def problem(
         self,
@@ -296,7 +296,7 @@ class Accumulator:
                 f"every batch must have a row, but batch {empty[0]} of {self.batches} has none; add rows to it, or "
                 "make an accumulator with fewer batches."
             )
-        return LeastSquares.of_kept(kept, beta_star, covariance, noise, is_weighted=self._is_weighted)
+        return LeastSquares.of_compressed(kept, beta_star, covariance, noise, is_weighted=self._is_weighted)
 
     def coef(self) -> FloatArray:
         """The least-squares solution of all rows so far, (p,) or (p, t), of smallest norm where there are many.

@@ -15,7 +15,7 @@ from scipy.linalg import lapack
 from reshuffle._arrays import FloatArray, IntArray
 from reshuffle._blas import few_threads
 from reshuffle._linalg import norms
-from reshuffle.problem.row_space import KeptRows, Reduction, chunks, compress
+from reshuffle.problem.row_space import CompressedRows, Reduction, chunks, compress
 
 _PANEL = 32
 """Columns that LAPACK works on at a time."""
@@ -248,7 +248,7 @@ class BatchFactors:
 
     >>> factors = BatchFactors(1, 1, None)
     >>> factors.add(np.full((1000, 1), 2.0), np.ones(1000), 0)
-    >>> factors.kept().X.shape, factors.counts
+    >>> factors.compressed().X.shape, factors.counts
     ((2, 1), array([1000]))
     """
 
@@ -280,7 +280,7 @@ class BatchFactors:
         for factor in self._factors:
             factor.rows()
 
-    def merge(self, kept: KeptRows, *, together: bool = False) -> None:
+    def merge(self, kept: CompressedRows, *, together: bool = False) -> None:
         """Take in compressed batches: each into that of its number, or all `together` into the first one."""
         assert kept.counts is not None
         np.maximum(self.sizes, kept.column_sizes, out=self.sizes)
@@ -291,11 +291,11 @@ class BatchFactors:
         for factor, members, count in zip(self._factors, kept.batches, kept.counts, strict=True):
             factor.add(kept.X[members], y[members], count=int(count))
 
-    def kept(self) -> KeptRows:
+    def compressed(self) -> CompressedRows:
         """The rows that represent all batches."""
         tables = [factor.rows() for factor in self._factors]
         y = np.concatenate([responses for _, responses in tables])
-        return KeptRows(
+        return CompressedRows(
             X=np.concatenate([rows for rows, _ in tables]),
             y=y[:, 0].copy() if self.outputs is None else y,
             counts=self.counts,

@@ -33,7 +33,7 @@ class Covariance:
 
     @property
     def is_isotropic(self) -> bool:
-        """Whether Sigma is a multiple of the identity, so that every quadratic form in it is diagonal."""
+        """True if Sigma is a multiple of the identity, so that every quadratic form in it is diagonal."""
         return isinstance(self.value, float)
 
     def apply(self, vectors: FloatArray) -> FloatArray:

@@ -28,7 +28,7 @@ from reshuffle.problem.batches import Blocks, RowGroups
 from reshuffle.problem.covariance import Covariance, CovarianceLike, covariance
 from reshuffle.problem.kernel import KernelFeatures
 from reshuffle.problem.outputs import of_output
-from reshuffle.problem.row_space import KeptRows, Reduction, RowSpace
+from reshuffle.problem.row_space import CompressedRows, Reduction, RowSpace
 from reshuffle.problem.sources.opening import opened
 from reshuffle.problem.sources.rows import Stream
 
@@ -90,7 +90,7 @@ class LeastSquares:
     new_rows: FloatArray | None
     stream: Stream | None
     """The source of rows that are read in chunks, if they are."""
-    _kept: KeptRows | None
+    _compressed: CompressedRows | None
     _of: "tuple[LeastSquares, int] | None"
 
     def __init__(
@@ -116,13 +116,13 @@ class LeastSquares:
         if sample_weight is not None:
             weights = checked_weights(sample_weight, len(features))
             features, responses = weighted(features, responses, weights)
-        self._pose(KeptRows(features, responses), weights is not None, beta_star, covariance, noise)
+        self._pose(CompressedRows(features, responses), weights is not None, beta_star, covariance, noise)
         self.sample_weight = weights
 
     @classmethod
-    def of_kept(
+    def of_compressed(
         cls,
-        kept: KeptRows,
+        kept: CompressedRows,
         beta_star: ArrayLike | None = None,
         covariance: CovarianceLike = None,
         noise: float | ArrayLike | None = None,
@@ -139,17 +139,17 @@ class LeastSquares:
 
     def _pose(
         self,
-        data: KeptRows | Stream,
+        data: CompressedRows | Stream,
         is_weighted: bool,
         beta_star: ArrayLike | None,
         covariance: CovarianceLike,
         noise: float | ArrayLike | None,
     ) -> None:
         if isinstance(data, Stream):
-            self.p, self.outputs, self.stream, self._kept = data.p, data.outputs, data, None
+            self.p, self.outputs, self.stream, self._compressed = data.p, data.outputs, data, None
         else:
             outputs = None if data.y.ndim == 1 else data.y.shape[1]
-            self.p, self.outputs, self.stream, self._kept = data.X.shape[1], outputs, None, data
+            self.p, self.outputs, self.stream, self._compressed = data.X.shape[1], outputs, None, data
         self.n, self.is_weighted = data.n, is_weighted
         self.sample_weight = self.new_rows = self._of = self.beta_star = self.noise = None
         if beta_star is not None:
@@ -169,28 +169,28 @@ class LeastSquares:
         self.noise = levels
 
     @property
-    def kept(self) -> KeptRows:
+    def compressed(self) -> CompressedRows:
         """The rows, or others that represent them; of rows read in chunks, those of the last pass."""
-        if self._kept is not None:
-            return self._kept
+        if self._compressed is not None:
+            return self._compressed
         assert self.stream is not None
-        return self.stream.kept()
+        return self.stream.compressed()
 
-    def has_kept(self, kept: KeptRows) -> bool:
+    def has_compressed(self, kept: CompressedRows) -> bool:
         """True if the batches that are kept are these; nothing is read to find out."""
-        return self._kept is not None and self._kept.offsets is kept.offsets
+        return self._compressed is not None and self._compressed.offsets is kept.offsets
 
     def of_groups(self, groups: RowGroups) -> "LeastSquares":
         """The problem by rows that represent those of each of the groups: one pass over rows on disk."""
         assert self.stream is not None
         seen = copy(self)
         seen.__dict__.pop("reduction", None)
-        seen._kept = self.stream.kept(groups)
+        seen._compressed = self.stream.compressed(groups)
         return seen
 
     def require_rows(self, purpose: str) -> None:
         """Say that `purpose` needs the rows one by one, if they are not in memory."""
-        if self.stream is not None or not self.kept.are_all:
+        if self.stream is not None or not self.compressed.are_all:
             raise UnsupportedError(
                 f"{purpose} needs the rows one by one, but of these {self.n} rows only the statistics of each "
                 "batch are kept; if they fit into memory, LeastSquares(X, y, in_memory=True) reads all of them, "
@@ -201,13 +201,13 @@ class LeastSquares:
     def X(self) -> FloatArray:
         """The rows (n, p), multiplied by the roots of their weights if they have any."""
         self.require_rows("this question")
-        return self.kept.X
+        return self.compressed.X
 
     @property
     def y(self) -> FloatArray:
         """The responses (n,) or (n, t), weighted like the rows."""
         self.require_rows("this question")
-        return self.kept.y
+        return self.compressed.y
 
     @classmethod
     def from_kernel(
@@ -282,8 +282,8 @@ class LeastSquares:
         number = _arrays.whole_number("number", number, 0, self.outputs - 1)
         alone = copy(self)
         alone.__dict__.pop("reduction", None)
-        alone._kept, alone.outputs, alone._of = (
-            replace(self.kept, y=of_output(self.kept.y, number)),
+        alone._compressed, alone.outputs, alone._of = (
+            replace(self.compressed, y=of_output(self.compressed.y, number)),
             None,
             (self, number),
         )
@@ -300,8 +300,10 @@ class LeastSquares:
         if self._of is not None:
             whole, number = self._of
             return replace(whole.reduction, response=of_output(whole.reduction.response, number))
-        with few_threads(math.sqrt(self.kept.X.size)):
-            return row_space.reduce(self.kept.X, self.kept.y, self.kept.scale, self.kept.n)
+        with few_threads(math.sqrt(self.compressed.X.size)):
+            return row_space.reduce(
+                self.compressed.X, self.compressed.y, self.compressed.scale, self.compressed.n
+            )
 
     @property
     def row_space(self) -> RowSpace:
@@ -315,9 +317,9 @@ class LeastSquares:
 
     def blocks(self, partition: list[IntArray], divisors: FloatArray | None = None) -> Blocks:
         """The per-batch statistics of a partition, gradients divided by its parts' lengths or by divisors."""
-        self.kept.require_whole(partition)
-        with few_threads(math.sqrt(self.kept.X.size)):
-            return batches.split(self.kept.X, self.kept.y, self.reduction, partition, divisors)
+        self.compressed.require_whole(partition)
+        with few_threads(math.sqrt(self.compressed.X.size)):
+            return batches.split(self.compressed.X, self.compressed.y, self.reduction, partition, divisors)
 
     def rows_inside(self, members: IntArray) -> FloatArray:
         """The rows `members` in the coordinates of the row space, over their scale: x_i'V / scale (m, r)."""
@@ -364,8 +366,8 @@ class LeastSquares:
 
     def of_first(self, count: int) -> "LeastSquares":
         """The problem of the first `count` of the kept rows alone."""
-        return LeastSquares.of_kept(
-            self.kept.first(count),
+        return LeastSquares.of_compressed(
+            self.compressed.first(count),
             self.beta_star,
             self.covariance.value,
             self.noise,
@@ -470,12 +472,12 @@ class Units:
         beta_star, noise, kept, sigma = (
             problem.beta_star,
             problem.noise,
-            problem.kept,
+            problem.compressed,
             problem.covariance.value,
         )
         if self.covariance and not isinstance(sigma, LinearOperator):
             sigma = np.ldexp(sigma, -self.covariance)
-        return LeastSquares.of_kept(
+        return LeastSquares.of_compressed(
             replace(kept, y=self.vector(kept.y) if given_responses else np.zeros(len(kept.X))),
             beta_star=None if beta_star is None else self.vector(beta_star),
             covariance=sigma,
@@ -501,7 +503,7 @@ def units(problem: LeastSquares, start: FloatArray, given_responses: bool) -> Un
     if problem.beta_star is not None:
         sizes.append(scale * float(np.abs(problem.beta_star).max()))
     if given_responses:
-        sizes.append(float(np.abs(problem.kept.y).max()))
+        sizes.append(float(np.abs(problem.compressed.y).max()))
     elif problem.noise is not None:
         sizes.append(float(problem.noise))
     parameters = exponent(max(sizes))

@@ -1,4 +1,4 @@
-"""What there is one of per output, if the responses have several columns: (n, t) in place of (n,).
+"""Several outputs: responses (n, t) in place of (n,), and answers with the outputs as their last axis.
 
 Every output has its own responses, truth, noise and start; the features and the orders are those of all. So
 whatever an epoch does to parameters is found once, and outputs are columns that it is applied to;
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def of_output(values: FloatArray, output: int) -> FloatArray:
-    """What belongs to one output: a column of (k, t); what has none, (k,), belongs to all."""
+    """The column (k,) of one output, from (k, t); a vector (k,) belongs to all outputs."""
     return values if values.ndim == 1 else np.ascontiguousarray(values[:, output])
 
 
@@ -58,7 +58,7 @@ class HasOutputs(Protocol):
     problem: "LeastSquares"
 
     def output(self, number: int) -> Self:
-        """The same of one output alone."""
+        """The run of one output alone."""
 
 
 Asked = TypeVar("Asked", bound=HasOutputs)

@@ -29,7 +29,7 @@ _CHUNK = 1 << 21
 
 
 @dataclass(frozen=True, eq=False)
-class KeptRows:
+class CompressedRows:
     """Rows X (k, p) with responses y (k,) or (k, t): those of the data, or fewer that represent them.
 
     Attributes
@@ -79,12 +79,12 @@ class KeptRows:
         assert self.offsets is not None
         return np.split(np.arange(len(self.X), dtype=np.int64), self.offsets[1:-1])
 
-    def first(self, count: int) -> "KeptRows":
+    def first(self, count: int) -> "CompressedRows":
         """The first of the rows, whole batches where they represent others."""
         if self.counts is None or self.offsets is None:
-            return KeptRows(self.X[:count], self.y[:count])
+            return CompressedRows(self.X[:count], self.y[:count])
         batches = int(np.searchsorted(self.offsets, count, side="left"))
-        return KeptRows(
+        return CompressedRows(
             self.X[:count], self.y[:count], self.counts[:batches], self.offsets[: batches + 1], self.sizes
         )
 
@@ -108,27 +108,27 @@ class RowSpace:
 
     `basis` is None when the row space is all of R^p, where V = I costs nothing. Dividing X by `scale`
     (about its largest entry) is exact and keeps products of many features within the range of float64.
-    With `turn` Q (r, r), orthogonal, the coordinates are those of V Q, which is never formed.
+    With `rotation` Q (r, r), orthogonal, the coordinates are those of V Q, which is never formed.
     """
 
     p: int
     dimension: int
     scale: float
     basis: FloatArray | None
-    turn: FloatArray | None = None
+    rotation: FloatArray | None = None
 
     def coordinates(self, vectors: FloatArray) -> FloatArray:
         """Q'V' v, for a vector (p,) or the columns of (p, m)."""
         inside = vectors if self.basis is None else self.basis.T @ vectors
-        return inside if self.turn is None else self.turn.T @ inside
+        return inside if self.rotation is None else self.rotation.T @ inside
 
     def lift(self, coordinates: FloatArray) -> FloatArray:
         """V Q c, for a vector (r,) or the columns of (r, m)."""
-        inside = coordinates if self.turn is None else self.turn @ coordinates
+        inside = coordinates if self.rotation is None else self.rotation @ coordinates
         return inside if self.basis is None else self.basis @ inside
 
     def reach(self, directions: FloatArray, sizes: FloatArray) -> BoolArray:
-        """Which parameters (p, m) the directions (r, m) have a part in beyond rounding, by the sizes of columns."""
+        """Mask (p, m) of the parameters that directions (r, m) move beyond rounding, by the sizes of columns."""
         # What drives a parameter is in its column: if that is small so is the share, and zero stays where it is.
         shares = np.maximum(_UNREACHED * (sizes / (sizes.max() or 1.0)), 4 * _EPS * self.dimension)
         shares[sizes == 0] = np.inf
@@ -158,7 +158,7 @@ class Reduction:
     """(q,), or (q, t) if there are several outputs."""
 
     def fitted(self, parameters: FloatArray) -> FloatArray:
-        """What stands for X b, (q, m) for the columns of (p, m): with any two of these it has the same products."""
+        """Q'X b, (q, m) for the columns of (p, m), with Q orthogonal: products of any two are those of X b."""
         return self.rows @ (self.space.scale * self.space.coordinates(parameters))
 
     def squares(self, parameters: FloatArray, axis: int = 0) -> FloatArray:
@@ -343,10 +343,10 @@ class ExtendedSpace:
     penalized: BoolArray
 
 
-def extended_space(kept: KeptRows, reduction: Reduction, columns: IntArray) -> ExtendedSpace:
+def extended_space(kept: CompressedRows, reduction: Reduction, columns: IntArray) -> ExtendedSpace:
     """Extend the row space of the rows, known by their reduction, by the unit vectors of some columns.
 
-    >>> rows = KeptRows(np.array([[1.0, 1.0, 1.0]]), np.array([2.0]))
+    >>> rows = CompressedRows(np.array([[1.0, 1.0, 1.0]]), np.array([2.0]))
     >>> extended = extended_space(rows, reduce(rows.X, rows.y, 1.0, 1), np.array([2]))
     >>> np.abs(extended.features).round(4), extended.penalized
     (array([[1.    , 1.4142]]), array([False,  True]))

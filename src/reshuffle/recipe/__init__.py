@@ -1,4 +1,4 @@
-"""How a run is trained beside its scheme: steps and their schedule, momentum, penalty, averages of iterates."""
+"""Recipes: steps and their schedule, momentum, penalty, averages of iterates."""
 
 from reshuffle.recipe import schedules
 from reshuffle.recipe.averages import EMA, Average, TailAverage

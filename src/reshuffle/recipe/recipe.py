@@ -174,7 +174,7 @@ class Recipe:
                     f"about {scale:.3g}, but it is {step:.6g}; try less than rs.critical_step(problem, scheme)."
                 )
 
-    def clock(self, epochs: Any) -> FloatArray:
+    def epochs(self, epochs: Any) -> FloatArray:
         """Return the epochs asked for, if the schedule knows them and there is an average by then."""
         when = _arrays.epochs(epochs)
         if not when.size:

@@ -99,7 +99,7 @@ class StagedRecipe(Recipe):
         known = float(self.begins[-1]) + self.parts[-1].horizon
         return min(known, self.ends)
 
-    def clock(self, epochs: Any) -> FloatArray:
+    def epochs(self, epochs: Any) -> FloatArray:
         when = _arrays.epochs(epochs)
         last = float(when.max(initial=0.0))
         if last > self.ends:
@@ -107,7 +107,7 @@ class StagedRecipe(Recipe):
                 f"epochs must be at most {self.ends:g}, where the last stage ends, but one is {last:g}; "
                 "give more stages, or None for the epochs of the last one."
             )
-        return when if self.has_limit else super().clock(when)
+        return when if self.has_limit else super().epochs(when)
 
     @property
     def _in_visits(self) -> str:
@@ -139,7 +139,7 @@ def arranged(made: Recipe, scheme: Scheme, n: int) -> Recipe:
 
 
 def rearranged(recipe: Recipe, scheme: Scheme, n: int) -> Recipe:
-    """The same recipe where the scheme makes other visits, since there are n rows."""
+    """The recipe where the scheme makes other visits, since there are n rows."""
     plain = Recipe(**{field.name: getattr(recipe, field.name) for field in fields(Recipe)})
     if not scheme.has_stages:
         return replace(plain, visits=scheme.steps(n))

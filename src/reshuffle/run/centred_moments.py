@@ -85,9 +85,9 @@ def draws(run: AffineEngine, modes: ModesEngine | None, inputs: Inputs) -> Centr
 
 def mean_of(epoch: Epoch, run: AffineEngine, visits: Visits) -> EpochMap:
     """The mean map of a symmetric epoch in the graded coordinates of a run over the same rows and its visits."""
-    mean, turn = epoch.mean, run.space.turn
+    mean, turn = epoch.mean, run.space.rotation
     assert turn is not None
-    known = epoch.problem.row_space.turn
+    known = epoch.problem.row_space.rotation
     factor = mean.factor @ (turn if known is None else known.T @ turn) / visits.sizes
     steps = run.walk.steps
     kernel, pull = steps * (factor.T @ mean.weigh(factor)), steps * mean.pulled(factor)

@@ -142,7 +142,7 @@ class ParameterCovariance:
     @cached_property
     def _reached(self) -> BoolArray:
         """Which parameters (p,) the row space has a part in."""
-        sizes = self._problem.kept.column_sizes
+        sizes = self._problem.compressed.column_sizes
         return np.asarray(self._space.reach(np.eye(self._space.dimension), sizes).any(axis=1))
 
     def _flat(self, matrices: FloatArray) -> FloatArray:

@@ -281,7 +281,7 @@ def _is_at_rest(run: AffineEngine) -> bool:
 
     The error and the residuals of the truth would cancel at every visit, and what expands enlarges the rounding.
     """
-    return not (run.start.any() or run.visited.kept.y.any())
+    return not (run.start.any() or run.visited.compressed.y.any())
 
 
 def _mean_is_exact(run: AffineEngine, epoch: Epoch | None) -> bool:

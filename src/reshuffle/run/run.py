@@ -131,7 +131,7 @@ class Run:
         >>> rs.descend(rs.gaussian(100, 20), rs.FullBatch(), step=0.1).computation.mean.taken
         'exact'
         """
-        if self.scheme.visits_samples and not self.problem.kept.are_all:
+        if self.scheme.visits_samples and not self.problem.compressed.are_all:
             return Computation(self.mean_choice, no_second_moments())
         return Computation(self.mean_choice, self.second_moment_choice(max(1, self.recipe.earliest)))
 
@@ -143,7 +143,7 @@ class Run:
     def second_moment_choice(self, epochs: ArrayLike, *, given_responses: bool = False) -> Choice:
         """How `expected_risk` at these epochs, and with `given_responses`, is computed, and what it costs."""
         given_responses = _arrays.flag("given_responses", given_responses)
-        when = np.unique(self.recipe.clock(epochs).ravel())
+        when = np.unique(self.recipe.epochs(epochs).ravel())
         return expected_risk.way(self._affine, self._modes, when, given_responses)
 
     @property
@@ -257,11 +257,11 @@ class Run:
 
     def iterate(self, epochs: ArrayLike) -> FloatArray:
         """The mean iterate after each of the given epochs, of shape epochs.shape + (p,) or (p, t)."""
-        return self._engine.iterate(self.recipe.clock(epochs))
+        return self._engine.iterate(self.recipe.epochs(epochs))
 
     def iterate_error(self, epochs: ArrayLike) -> FloatArray:
         """How far the mean iterate may be off, in Euclidean norm, epochs.shape or + (t,): see `error_kind`."""
-        return self._engine.iterate_error(self.recipe.clock(epochs))
+        return self._engine.iterate_error(self.recipe.epochs(epochs))
 
     @overload
     def predict(
@@ -326,7 +326,7 @@ class Run:
         >>> rs.descend(problem, rs.RandomReshuffling(batches=4), alpha=1.0).covariance([10, float("inf")])
         ParameterCovariance(shape=(2, 20, 20), error at most 1e-16 (estimate))
         """
-        clock, outputs = self.recipe.clock(epochs), self.problem.outputs
+        clock, outputs = self.recipe.epochs(epochs), self.problem.outputs
         if outputs is None:
             return covariance.covariance(self._affine, self._modes, clock)
         each = (self.output(number) for number in range(outputs))
@@ -334,11 +334,11 @@ class Run:
 
     def training_loss(self, epochs: ArrayLike) -> FloatArray:
         """|y - X b|^2 / (2n) at the mean iterate b, over all rows and without a penalty, as `epochs` in shape."""
-        return self._engine.training_loss(self.recipe.clock(epochs))
+        return self._engine.training_loss(self.recipe.epochs(epochs))
 
     def training_loss_error(self, epochs: ArrayLike) -> FloatArray:
         """How far the training loss may be off, of the shape of `epochs`: see `error_kind`."""
-        return self._engine.training_loss_error(self.recipe.clock(epochs))
+        return self._engine.training_loss_error(self.recipe.epochs(epochs))
 
     @property
     def epochs_worth_a_look(self) -> FloatArray:
@@ -359,7 +359,7 @@ class Run:
         >>> run.degrees_of_freedom([0, 1, 10, 1000]).round(3)
         array([ 0.   , 13.785, 19.938, 20.   ])
         """
-        return self._engine.degrees_of_freedom(self.recipe.clock(epochs))
+        return self._engine.degrees_of_freedom(self.recipe.epochs(epochs))
 
     leave_one_out = leave_one_out.leave_one_out
     cross_validate = cross_validation.cross_validate
@@ -409,7 +409,7 @@ class Run:
         >>> run.excess_training_loss([0, 1, 10], of_run=True).round(5)
         array([0.58333, 0.09661, 0.00296])
         """
-        clock, adds_spread = self.recipe.clock(epochs), _arrays.flag("of_run", of_run)
+        clock, adds_spread = self.recipe.epochs(epochs), _arrays.flag("of_run", of_run)
         excess = limits.excess_loss(self.problem, self.start, self.iterate(clock), clock.ndim)
         if not adds_spread:
             return excess
@@ -421,7 +421,7 @@ class Run:
 
         Under a penalty nothing is frozen, and all that is not noise is in the bias.
         """
-        return self._engine.risk(self.recipe.clock(epochs))
+        return self._engine.risk(self.recipe.epochs(epochs))
 
     @per_output
     def expected_risk(self, epochs: ArrayLike, *, given_responses: bool = False) -> ExpectedRisk:
@@ -444,7 +444,7 @@ class Run:
         ExpectedRisk(total=0.0682156: mean=0.0646408, spread=0.00357473)
         """
         given = _arrays.flag("given_responses", given_responses)
-        clock = self.recipe.clock(epochs)
+        clock = self.recipe.epochs(epochs)
         unit = least_squares.units(self.problem, self.start, given)
         if unit.are_one:
             return expected_risk.expected_risk(self._affine, self._modes, clock, given)
@@ -533,7 +533,7 @@ class Run:
     @per_output
     def risk_interval(self, epochs: ArrayLike) -> RiskInterval:
         """Bounds on the risk of two-batch descent from Z alone (Proposition twobatch_generr_Zonly)."""
-        clock = self.recipe.clock(epochs)
+        clock = self.recipe.epochs(epochs)
         if self._modes is None or self.recipe.average is not None:
             raise self._unsupported(
                 "risk_interval", "RandomReshuffling with 2 batches and nothing but a step"
@@ -626,7 +626,7 @@ def descend(
     begin, wanted = checked_start(start, problem), accuracy(method, rtol, budget, seed)
     # Last of all, since rows that are read in chunks are read here.
     problem, scheme = base.fitted(problem, scheme)
-    made.require_ordinary(problem.kept.scale)
+    made.require_ordinary(problem.compressed.scale)
     if scheme.has_stages:
         made = arranged(made, scheme, problem.n)
     return Run(problem, scheme, made, begin, wanted)

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
 from reshuffle._uncertainty import ErrorKind, significant, with_error
-from reshuffle.problem.row_space import KeptRows, RowSpace
+from reshuffle.problem.row_space import CompressedRows, RowSpace
 
 _EPS = float(np.finfo(np.float64).eps)
 _SLOW = 1e-8
@@ -49,7 +49,7 @@ class Stability:
 
 
 def stability(
-    paces: FloatArray, repeats: int, range_assumption: bool, kept: KeptRows, share: float = 0.0
+    paces: FloatArray, repeats: int, range_assumption: bool, kept: CompressedRows, share: float = 0.0
 ) -> Stability:
     """Read the stability off the paces x of the modes in the range of Z, each multiplied by 1 - x.
 
@@ -67,10 +67,10 @@ def stability(
     return Stability(converges, float(factors.max(initial=0.0)), error, "bound" if share else "exact", advice)
 
 
-def slowness(kept: KeptRows, gap: float) -> str:
+def slowness(kept: CompressedRows, gap: float) -> str:
     """Advice where the slowest mode is multiplied by 1 - gap in an epoch and gap is tiny; nothing otherwise.
 
-    >>> slowness(KeptRows(np.array([[1.0, 1e6], [2.0, -1e6]]), np.zeros(2)), 1e-12)
+    >>> slowness(CompressedRows(np.array([[1.0, 1e6], [2.0, -1e6]]), np.zeros(2)), 1e-12)
     'a factor 1/e takes about 1e+12 epochs; the columns of X differ in size by a factor of 500000: scale them'
     """
     if not gap < _SLOW:

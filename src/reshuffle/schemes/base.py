@@ -15,8 +15,8 @@ from reshuffle._arrays import FloatArray, IntArray
 from reshuffle.errors import UnsupportedError
 from reshuffle.problem.batches import RowGroups
 from reshuffle.problem.least_squares import LeastSquares
-from reshuffle.problem.row_space import KeptRows
-from reshuffle.schemes.partition import Batches, KeptBatches, Partition
+from reshuffle.problem.row_space import CompressedRows
+from reshuffle.schemes.partition import Batches, CompressedBatches, Partition
 
 
 class Shuffle(Enum):
@@ -112,7 +112,7 @@ class Scheme(ABC):
 
     origin: "Scheme | None" = None
     """The scheme as it was made, if this one visits statistics that are kept in place of rows."""
-    met: KeptRows | None = None
+    met: CompressedRows | None = None
     """Those that it visits."""
 
     @property
@@ -124,15 +124,15 @@ class Scheme(ABC):
         """The rows, of n that are read in chunks, that are always visited together."""
         return self._partition.groups(n)
 
-    def on_kept(self, kept: KeptRows, first_rows: IntArray | None = None) -> Self:
+    def on_compressed(self, kept: CompressedRows, first_rows: IntArray | None = None) -> Self:
         """The scheme on compressed rows `kept`: of batches, or of groups that begin at `first_rows`."""
         made = copy.copy(self)
-        made._visit_kept(kept, first_rows)
+        made._visit_compressed(kept, first_rows)
         made.origin, made.met = self, kept
         return made
 
-    def _visit_kept(self, kept: KeptRows, first_rows: IntArray | None) -> None:
-        self._partition = KeptBatches(self._partition, kept, first_rows)
+    def _visit_compressed(self, kept: CompressedRows, first_rows: IntArray | None) -> None:
+        self._partition = CompressedBatches(self._partition, kept, first_rows)
 
     @property
     def is_symmetric(self) -> bool:
@@ -283,16 +283,16 @@ def fitted(problem: LeastSquares, value: Any) -> tuple[LeastSquares, Scheme]:
 
     Rows that are read in chunks are read here, once for all batches of the scheme, unless they have been before.
     """
-    if isinstance(value, Scheme) and value.met is not None and problem.has_kept(value.met):
+    if isinstance(value, Scheme) and value.met is not None and problem.has_compressed(value.met):
         return problem, value
     if problem.stream is not None:
         scheme = _alike(scheme_of(value), problem.n)
         groups = scheme.groups(problem.n)
         seen = problem.of_groups(groups)
-        return seen, scheme.on_kept(seen.kept, groups.first_rows)
-    if problem.kept.are_all:
+        return seen, scheme.on_compressed(seen.compressed, groups.first_rows)
+    if problem.compressed.are_all:
         return problem, checked(value, problem.n)
-    return problem, _alike(scheme_of(value), problem.n).on_kept(problem.kept)
+    return problem, _alike(scheme_of(value), problem.n).on_compressed(problem.compressed)
 
 
 def _alike(scheme: Scheme, n: int) -> Scheme:

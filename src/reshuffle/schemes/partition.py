@@ -1,4 +1,4 @@
-"""How the rows are divided into batches, at hand or by the statistics that are kept in their place."""
+"""Partitions of the rows into batches, of rows at hand or of compressed ones."""
 
 from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
@@ -11,7 +11,7 @@ from reshuffle import _arrays
 from reshuffle._arrays import FloatArray, IntArray
 from reshuffle.errors import UnsupportedError
 from reshuffle.problem.batches import RowGroups
-from reshuffle.problem.row_space import KeptRows
+from reshuffle.problem.row_space import CompressedRows
 
 Batches: TypeAlias = int | Iterable[ArrayLike] | None
 """B, or the rows of each batch."""
@@ -186,14 +186,14 @@ def _require_cover(parts: list[IntArray], n: int) -> None:
     raise ValueError(f"batches must cover every row of 0..{n - 1} exactly once, but row {row} is in {found}.")
 
 
-class KeptBatches(Partition):
+class CompressedBatches(Partition):
     """The batches of a partition, by the kept rows that represent each, and the rows that each has in the data.
 
     Without `first_rows` the batches are there already: a partition asks for all of them, or for all rows in one
     batch. With them every batch is some of the groups that are kept, and `first_rows` has a row of each group.
     """
 
-    def __init__(self, origin: Partition, kept: KeptRows, first_rows: IntArray | None = None):
+    def __init__(self, origin: Partition, kept: CompressedRows, first_rows: IntArray | None = None):
         members, counts = self._found(origin, kept) if first_rows is None else ([], origin.sizes(kept.n))
         if first_rows is not None:
             labels, places = origin.groups(kept.n).at(first_rows), kept.batches
@@ -204,7 +204,7 @@ class KeptBatches(Partition):
         self.number, self.batch_size = origin.number, origin.batch_size
 
     @staticmethod
-    def _found(origin: Partition, kept: KeptRows) -> tuple[list[IntArray], IntArray]:
+    def _found(origin: Partition, kept: CompressedRows) -> tuple[list[IntArray], IntArray]:
         assert kept.counts is not None
         found = len(kept.counts)
         if origin.batch_size is not None or origin.is_explicit:

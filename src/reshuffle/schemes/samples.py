@@ -8,7 +8,7 @@ from reshuffle import _arrays
 from reshuffle._arrays import FloatArray, IntArray
 from reshuffle.errors import UnsupportedError
 from reshuffle.problem.batches import RowGroups
-from reshuffle.problem.row_space import KeptRows
+from reshuffle.problem.row_space import CompressedRows
 from reshuffle.schemes.base import Scheme, Shuffle, Unit, Visit, permutations, rows_of
 from reshuffle.schemes.fixed_batches import Cyclic, FullBatch, RandomReshuffling
 from reshuffle.schemes.partition import Batches
@@ -41,7 +41,7 @@ class SampleReshuffling(Scheme):
         self.sizes(n)
         return RowGroups.whole(n)
 
-    def _visit_kept(self, kept: KeptRows, first_rows: IntArray | None) -> None:
+    def _visit_compressed(self, kept: CompressedRows, first_rows: IntArray | None) -> None:
         # Samples are read anew, in chunks, where there is a source; which rows meet is drawn in every epoch.
         if first_rows is None:
             raise UnsupportedError(
@@ -136,7 +136,7 @@ class GroupReshuffling(Scheme):
             raise ValueError(f"rows must divide the number of rows, {n}, but it is {self.rows_per_unit}.")
         return n // self.rows_per_unit
 
-    def _visit_kept(self, kept: KeptRows, first_rows: IntArray | None) -> None:
+    def _visit_compressed(self, kept: CompressedRows, first_rows: IntArray | None) -> None:
         raise self._not_kept(kept.n)
 
     def groups(self, n: int) -> RowGroups:
@@ -198,7 +198,7 @@ class DrawnSamples(Scheme):
 
         self._kept: int | None = None
 
-    def _visit_kept(self, kept: KeptRows, first_rows: IntArray | None) -> None:
+    def _visit_compressed(self, kept: CompressedRows, first_rows: IntArray | None) -> None:
         # The mean step needs no more than all rows together.
         self._kept = len(kept.X)
 

@@ -12,7 +12,7 @@ from reshuffle import _arrays
 from reshuffle._arrays import FloatArray, IntArray
 from reshuffle.errors import UnsupportedError
 from reshuffle.problem.batches import RowGroups
-from reshuffle.problem.row_space import KeptRows
+from reshuffle.problem.row_space import CompressedRows
 from reshuffle.schemes.base import Scheme, Shuffle, Unit, Visit
 
 StageLike: TypeAlias = tuple[float | None, Scheme]
@@ -69,8 +69,10 @@ class Stages(Scheme):
     def groups(self, n: int) -> RowGroups:
         return reduce(RowGroups.refined, (scheme.groups(n) for _, scheme in self._stages))
 
-    def _visit_kept(self, kept: KeptRows, first_rows: IntArray | None) -> None:
-        self._stages = tuple((length, scheme.on_kept(kept, first_rows)) for length, scheme in self._stages)
+    def _visit_compressed(self, kept: CompressedRows, first_rows: IntArray | None) -> None:
+        self._stages = tuple(
+            (length, scheme.on_compressed(kept, first_rows)) for length, scheme in self._stages
+        )
 
     def steps(self, n: int) -> int:
         return max(scheme.steps(n) for _, scheme in self._stages)

@@ -45,7 +45,7 @@ class Estimate:
 
 @dataclass(frozen=True, eq=False)
 class Simulation:
-    """What simulated runs did; of several outputs t, whose number is then the last axis of all estimates.
+    """Estimates from simulated runs; the last axis of each is the output, if there are several.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ class Simulation:
 
 
 class PairTally:
-    """What is reported, at each of the stops, from the averages of pairs: runs of a pair share their noise."""
+    """Sums over pairs of runs at each of the stops: runs of a pair share their noise."""
 
     def __init__(self, problem: LeastSquares, stops: int):
         self.problem = problem

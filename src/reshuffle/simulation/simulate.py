@@ -48,7 +48,7 @@ def copied_generator(rng: np.random.Generator) -> np.random.Generator:
 
 
 class Trial:
-    """What all runs share, whichever block they are in."""
+    """The problem, scheme and recipe that all runs share, whichever block they are in."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class Block:
         self.sums = self.state.copy() if starts else np.zeros_like(self.state)
         self.penalties = np.full(problem.p, made.penalty)
         self.penalties[list(made.unpenalized)] = 0.0
-        self.pulls: dict[bytes, FloatArray] = {}
+        self.inputs: dict[bytes, FloatArray] = {}
 
     def epochs(self, last: int) -> Iterator[tuple[int, FloatArray]]:
         """Yield the parameters (runs, p) after 0, 1, ..., last epochs, or their average where it has begun."""
@@ -151,12 +151,12 @@ class Block:
     def _step_by_sums(self, visit: Visit, name: bytes) -> None:
         """Several runs at the same rows, X_b'(X_b b - y_b) as (X_b'X_b) b - X_b'y_b."""
         runs, unit, moments = visit.runs, self.trial.unit, self.trial.batches[name]
-        if name not in self.pulls:
-            self.pulls[name] = self.responses[:, visit.rows] @ (self.problem.X[visit.rows] / unit)
-        current, pulls = self._current(runs), self.pulls[name]
+        if name not in self.inputs:
+            self.inputs[name] = self.responses[:, visit.rows] @ (self.problem.X[visit.rows] / unit)
+        current, inputs = self._current(runs), self.inputs[name]
         scaled = unit * current
         summed = self._in_slices(lambda part: scaled[part] @ moments, len(runs), moments.size)
-        summed -= pulls if len(pulls) == 1 else pulls[runs // self.sharing]
+        summed -= inputs if len(inputs) == 1 else inputs[runs // self.sharing]
         summed *= unit / visit.divisor
         self._descend(runs, current, summed)
 
@@ -289,7 +289,7 @@ def simulate(
     problem, scheme = base.fitted(problem, scheme)
     steps = scheme.steps(problem.n)
     made = recipe.checked(step, alpha, penalty, momentum, steps, nesterov, unpenalized, problem.p, average)
-    made.require_ordinary(problem.kept.scale)
+    made.require_ordinary(problem.compressed.scale)
     if scheme.has_stages:
         made = arranged(made, scheme, problem.n)
     when = _arrays.epochs(epochs)
@@ -297,7 +297,7 @@ def simulate(
         raise ValueError(
             "epochs must be finite to be simulated, but one is inf; descend(...).limit() is exact."
         )
-    made.clock(when)
+    made.epochs(when)
     runs = _arrays.whole_number("runs", runs, 4)
     if runs % 2:
         raise ValueError(
@@ -339,7 +339,7 @@ def _simulated(
     progress: bool | None,
     output: int = 0,
 ) -> Simulation:
-    """What `simulate` does, for one output and arguments that are checked."""
+    """Simulate one output; the arguments are checked."""
     stops, positions = np.unique(when.ravel(), return_inverse=True)
     last = int(stops[-1]) if len(stops) else 0
     widest = max(problem.p, problem.n if fresh_noise else 1)
@@ -369,7 +369,7 @@ def _simulated(
 
 
 def _block_sizes(runs: int, p: int, widest: int, kept: int) -> list[int]:
-    """How many runs each block trains, pairs undivided; `kept` is what a run keeps of its history.
+    """The number of runs of each block, pairs undivided; `kept` is what a run keeps of its history.
 
     Whatever the scheme: with the same seed all have the same noise, which cancels in what they differ by.
     """
@@ -420,7 +420,7 @@ def simulated_states(
     seed: int,
     read: Callable[[FloatArray], FloatArray],
 ) -> FloatArray:
-    """What is read off the parameters of every run on the responses of the problem, (stops, runs, ...).
+    """Apply `read` to the parameters of every run on the responses of the problem, (stops, runs, ...).
 
     Parameters
     ----------
@@ -485,7 +485,7 @@ def single_run_risks(
     when = _arrays.epochs(epochs)
     if not np.isfinite(when).all():
         raise ValueError("epochs must be finite to be simulated, but one is inf.")
-    made.clock(when)
+    made.epochs(when)
     stops, positions = np.unique(when.ravel(), return_inverse=True)
 
     def risks(state: FloatArray) -> FloatArray:

@@ -88,7 +88,7 @@ class TrainedOutputs:
 
     def _single(self, epochs: ArrayLike) -> FloatArray:
         """The parameters of one run that is really trained, epochs.shape + (t, p); the outputs share its orders."""
-        when = self.run.recipe.clock(epochs)
+        when = self.run.recipe.epochs(epochs)
         if not np.isfinite(when).all():
             raise ValueError(
                 "epochs must be finite where a single run is trained, but one is inf; "
@@ -129,7 +129,7 @@ def safe_step(problem: LeastSquares, scheme: Scheme, penalty: float, momentum: f
     problem, scheme = base.fitted(problem, scheme)
     space, curvature = problem.row_space, 0.0
     if space.dimension and scheme.visits_samples and problem.stream is not None:
-        whole = problem.blocks([np.arange(len(problem.kept.X))])
+        whole = problem.blocks([np.arange(len(problem.compressed.X))])
         longest = problem.stream.gathered(_longest, max) / space.scale / space.scale
         curvature = 2 / contracting_step(scheme, problem.n, whole, longest) * space.scale * space.scale
     elif space.dimension:

@@ -31,7 +31,7 @@ def of_problem(problem: LeastSquares) -> str:
             "more for that; put them into an Accumulator first, or leave cache out."
         )
     parts = {name: getattr(problem, name) for name in ("sample_weight", "beta_star", "noise")}
-    return of({**parts, "covariance": problem.covariance.value, "rows": problem.kept})
+    return of({**parts, "covariance": problem.covariance.value, "rows": problem.compressed})
 
 
 def of(content: Any) -> str:

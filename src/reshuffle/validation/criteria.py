@@ -36,7 +36,7 @@ def mallows_cp(run: ValidatedRun, epochs: ArrayLike, *, noise: float | None = No
     >>> rs.descend(problem, rs.RandomReshuffling(batches=4), alpha=1.0).mallows_cp([1, 10, 100]).round(4)
     array([0.3273, 0.2909, 0.2913])
     """
-    when, problem = run.recipe.clock(epochs), run.problem
+    when, problem = run.recipe.epochs(epochs), run.problem
     variance: FloatArray | float
     if noise is not None:
         variance = _arrays.nonnegative("noise", noise) ** 2
@@ -65,7 +65,7 @@ def generalized_cross_validation(run: ValidatedRun, epochs: ArrayLike) -> FloatA
         AccuracyWarning,
         stacklevel=2,
     )
-    when = run.recipe.clock(epochs)
+    when = run.recipe.epochs(epochs)
     left = _per_output(1 - run.degrees_of_freedom(when) / run.problem.n, run.problem)
     with np.errstate(divide="ignore", invalid="ignore"):
         found = 2 * run.training_loss(when) / np.square(left)
@@ -118,7 +118,7 @@ def ridge_equivalent(run: ValidatedRun, epochs: ArrayLike) -> RidgeEquivalent:
     >>> rs.descend(problem, rs.FullBatch(), step=0.1).ridge_equivalent(10)
     RidgeEquivalent(penalty=0.547698: 12.3014 degrees of freedom, fits 0.059 apart)
     """
-    requested = run.recipe.clock(epochs)
+    requested = run.recipe.epochs(epochs)
     when, back = np.unique(requested.ravel(), return_inverse=True)
     freedom = run.degrees_of_freedom(when)
     ridge = _Ridge(run.problem, run.start)

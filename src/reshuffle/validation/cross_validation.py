@@ -80,7 +80,7 @@ def cross_validate(run: ValidatedRun, epochs: ArrayLike | None = None, folds: Fo
     """
     problem = run.problem
     problem.require_rows("cross_validate")
-    requested = run.recipe.clock(run.epochs_worth_a_look if epochs is None else epochs)
+    requested = run.recipe.epochs(run.epochs_worth_a_look if epochs is None else epochs)
     when = np.unique(requested.ravel())
     cuts = _checked(folds, run)
     rows = np.sort(np.concatenate([test for _, test in cuts]))

@@ -19,19 +19,25 @@ from reshuffle._blas import few_threads
 from reshuffle._progress import track
 from reshuffle._uncertainty import ErrorKind, significant, weakest, with_error, with_largest_error
 from reshuffle.epoch import accuracy
-from reshuffle.epoch.accuracy import CALL, Accuracy, require_affordable
+from reshuffle.epoch.accuracy import A_SECOND, CALL, Accuracy, require_affordable
+from reshuffle.epoch.averaging.lattice import fits_in_memory
 from reshuffle.epoch.select import Choice
 from reshuffle.errors import BudgetError
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.recipe import Recipe
-from reshuffle.schemes.base import Scheme, rows_of
-from reshuffle.validation import which_formula
-from reshuffle.validation.descent import Descent
-from reshuffle.validation.drawn_orders import DrawnOrders
-from reshuffle.validation.leave_one_out_formula import LeftOutRows
-from reshuffle.validation.left_out_maps import LeftOutMaps
-from reshuffle.validation.looks import LeavesOut
-from reshuffle.validation.which_formula import Formula
+from reshuffle.schemes.base import Scheme, Shuffle, Unit, rows_of
+from reshuffle.validation import row_updates
+from reshuffle.validation.contour import LeftOutRows
+from reshuffle.validation.row_updates import (
+    Cavity,
+    DrawnOrders,
+    ErrorOfMeanSquare,
+    Lattice,
+    LeavesOut,
+    LeftOutMaps,
+    MeanOverOrders,
+    Training,
+)
 
 _KEPT = 1 << 26
 """Residuals that are kept at most."""
@@ -41,6 +47,8 @@ _FOLDS = 10
 """Into which rows are cut where they cannot be left out one by one."""
 _SOME = 10_000
 """Rows that know the test error to a percent of itself or so."""
+_PATIENCE = 10
+"""Seconds or so that a formula may take where folds are quicker."""
 _CALLS = 500
 """Calls with small matrices that a run takes, whatever its size."""
 _ROUNDING = 1e-9
@@ -225,7 +233,7 @@ def leave_one_out(
     LeaveOneOut(mean_square=0.299493 (standard error 0.037), exact)
     """
     run.problem.require_rows("leave_one_out")
-    when = run.recipe.clock(epochs)
+    when = run.recipe.epochs(epochs)
     result = RowsLeftOut(run, _arrays.flag("centred", centred)).ask(when, rows)
     return _with_spread(result, run, when) if _arrays.flag("of_run", of_run) else result
 
@@ -247,6 +255,32 @@ def _with_spread(result: LeaveOneOut, run: ValidatedRun, epochs: FloatArray) -> 
             error=result.error + error,
             error_kind=weakest(result.error_kind, covariance.error_kind if error.any() else "exact"),
         )
+
+
+@dataclass(frozen=True, eq=False)
+class Formula:
+    """A formula that leaves out rows, or units of several rows.
+
+    Attributes
+    ----------
+    name : str
+        "exact", "subset sizes", "cavity" or "drawn orders".
+    rows : LeavesOut
+    error : callable, optional
+        Error of a mean square, where the formula is not exact: see `ErrorOfMeanSquare`.
+    error_kind : ErrorKind
+    sizes : (n,), optional
+        Error of each row beside the others.
+    unit : int
+        Rows that are left out together.
+    """
+
+    name: str
+    rows: LeavesOut
+    error: ErrorOfMeanSquare | None = None
+    error_kind: ErrorKind = "exact"
+    sizes: FloatArray | None = None
+    unit: int = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -291,26 +325,94 @@ class RowsLeftOut:
 
     @cached_property
     def _formulas(self) -> list[Formula]:
-        """The formulas for leaving out rows, the best first."""
-        run, recipe = self.run, self.run.recipe
+        """The formulas for leaving out rows, the best first; none if none is within the budget."""
+        run, recipe, n = self.run, self.run.recipe, self.run.problem.n
         if not recipe.is_constant or recipe.average or recipe.unpenalized:
             return []
-        if run.scheme.rows_per_unit > 1:
-            # Formulas leave out single rows, also where batches of whole samples are an equivalent scheme.
+        # Formulas leave out single rows, also where batches of whole samples are an equivalent scheme.
+        scheme = run.scheme if run.scheme.rows_per_unit > 1 else run.scheme.equivalent(n)
+        training = Training(run.problem, scheme, recipe.at(0), run.start, self._factors)
+        # Of features that are all zero nothing is learned, and there are no modes to leave anything out of.
+        if training.hyperparameters.step == 0 or training.visited_problem.rank == 0:
             return []
-        scheme = run.scheme.equivalent(run.problem.n)
-        descent = Descent(run.problem, scheme, recipe.at(0), run.start, self._factors)
-        return which_formula.formulas(descent, run.accuracy)
+        kept = scheme.shuffle is Shuffle.ONCE and not scheme.samples_courses(n)
+        try:
+            with np.errstate(over="ignore", invalid="ignore"):
+                if kept or (scheme.shuffle is Shuffle.NEVER and scheme.steps(n) > 1):
+                    return self._orders_kept(training)
+                if scheme.shuffle in (Shuffle.NEVER, Shuffle.EVERY_STEP):
+                    return [Formula("exact", row_updates.mean_visits(training))]
+                if scheme.shuffle is not Shuffle.EVERY_EPOCH:
+                    return []
+                return self._batches(training) if scheme.unit is Unit.BATCH else self._shuffled(training)
+        except (ArithmeticError, np.linalg.LinAlgError):
+            # Steps so large that products leave the range of numbers have no modes.
+            return []
+
+    def _orders_kept(self, training: Training) -> list[Formula]:
+        """Every order that a run may keep."""
+        side, n = len(training.roots), training.problem.n
+        schemes = training.scheme.courses(n)
+        if len(schemes) * (30.0 * side**3 + 10.0 * n * side**2) > self.run.accuracy.budget:
+            return []
+        orders = [row_updates.single_order(replace(training, scheme=each)) for each in schemes]
+        return [Formula("exact", MeanOverOrders(orders))]
+
+    def _batches(self, training: Training) -> list[Formula]:
+        """Fixed batches in random order: by the lattice of their subsets, or the cavity equation."""
+        blocks, budget = training.blocks, self.run.accuracy.budget
+        lattice = Lattice(training)
+        if lattice.is_exact:
+            dense = lattice.dense_operations < lattice.contour_operations
+            return [Formula("exact", lattice.dense() if dense else lattice.by_subset())]
+        if blocks.batches == training.problem.n and row_updates.has_cavity(training):
+            return self._shuffled(training)
+        if not training.is_symmetric and self._refits_are_affordable(training.problem.n):
+            return []
+        numbers = 8.0 * len(training.roots) ** 2 * (1 + blocks.batches)
+        # Ten folds are quick where batches are many: nobody waits a minute for more.
+        patience = min(budget, _PATIENCE * A_SECOND)
+        if not fits_in_memory(blocks.batches, numbers) or lattice.walk_operations > patience:
+            return []
+        made = lattice.by_size()
+        return [Formula("subset sizes", made(1.0), lattice.error_by_size(made), "estimate")]
+
+    def _shuffled(self, training: Training) -> list[Formula]:
+        """The cavity equation; affordable drawn orders before it where what it neglects is not small."""
+        unit, budget = training.scheme.rows_per_unit, self.run.accuracy.budget
+        # With momentum and for samples of several rows there are folds.
+        if not row_updates.has_cavity(training) or not training.is_symmetric or unit > 1:
+            return []
+        found: list[Formula] = []
+        try:
+            cavity = Cavity(training)
+            found.append(Formula("cavity", cavity.left_out(), cavity.error, "estimate", cavity.shares, unit))
+        except ArithmeticError:
+            cavity = None
+        # The error is wide where what the cavity neglects is not small, but unknown where rows overshoot.
+        knows = cavity is not None and not cavity.overshoots
+        orders = row_updates.affordable_orders(
+            training, A_SECOND if knows else min(budget, _PATIENCE * A_SECOND)
+        )
+        if orders:
+            drawn = DrawnOrders(training, orders, self.run.accuracy.seed)
+            found.append(Formula("drawn orders", drawn, drawn.error, "three standard errors", drawn.sizes))
+        return found if cavity is None or cavity.is_small else found[::-1]
 
     def _by_formulas(self, epochs: FloatArray, rows: IntArray) -> LeftOutResult | None:
-        """The result of the first formula that knows its error; of the first that has one, if none does."""
+        """The result of the first formula that knows its error; of the first that has one, if none does.
+
+        With momentum, or where samples have several rows, runs that converge are left to folds then.
+        """
         first = None
         for each in self._formulas:
             given = self._by_formula(epochs, rows, each)
             if given is not None and (np.isfinite(given.error) | np.isinf(given.mean_square)).all():
                 return given
             first = first or given
-        return first
+        plain = not self.run.recipe.momentum and self.run.scheme.rows_per_unit == 1
+        diverges = first is not None and isinstance(each.rows, LeftOutRows) and each.rows.modes.largest > 1
+        return first if plain or diverges else None
 
     def _by_formula(self, epochs: FloatArray, rows: IntArray, found: Formula) -> LeftOutResult | None:
         """None where decay rates of left-out runs are beyond all contours."""
@@ -372,15 +474,19 @@ class RowsLeftOut:
     def _groups(self, rows: IntArray) -> tuple[list[IntArray], str]:
         """Rows that are left out at a time, those of a sample always together; and the method's name."""
         run, size = self.run, self.run.scheme.rows_per_unit
-        # Known beforehand: nobody needs the mean over the orders of all rows here.
-        way = run.mean_choice.way
-        each = (0.0 if np.isnan(way.operations) else way.operations) + _CALLS * CALL
         samples, count = np.unique(rows // size), run.problem.n // size
-        if way.name == "exact" and len(samples) * each <= run.accuracy.budget:
+        if self._refits_are_affordable(len(samples)):
             return [rows_of(np.array([sample]), size) for sample in samples], "refits"
         shuffled = np.random.default_rng(run.accuracy.seed).permutation(count)
         folds = np.array_split(shuffled, min(_FOLDS, count))
         return [rows_of(fold, size) for fold in folds], f"{len(folds)} folds"
+
+    def _refits_are_affordable(self, count: int) -> bool:
+        """Whether so many runs are exact and within the budget."""
+        # Known beforehand: nobody needs the mean over the orders of all rows here.
+        way = self.run.mean_choice.way
+        each = (0.0 if np.isnan(way.operations) else way.operations) + _CALLS * CALL
+        return way.name == "exact" and count * each <= self.run.accuracy.budget
 
 
 def summed_up(
@@ -440,16 +546,18 @@ def _evaluated(
     places = np.full(problem.n, -1)
     places[rows] = np.arange(len(rows))
     with few_threads(np.sqrt(problem.X.size)):
-        whole = _residuals(found.rows, rows, when, places, converges, factors)
+        whole = _residuals(found, rows, when, places, converges, factors)
         result = summed_up(epochs, problem, rows, when, whole, found.name)
         if found.error is None:
             return result
         some, scale = _rows_of_error(rows, found.sizes, len(when) * found.rows.outputs)
+        places[:] = -1
         places[some] = np.arange(len(some))
 
         def residuals(leaving: LeavesOut) -> FloatArray:
             made = np.zeros((len(when), len(some), leaving.outputs))
-            for place, part in _residuals(leaving, some, when, places, converges, factors):
+            changed = replace(found, rows=leaving)
+            for place, part in _residuals(changed, some, when, places, converges, factors):
                 made[:, place] = part
             return made
 
@@ -476,7 +584,7 @@ def _rows_of_error(rows: IntArray, sizes: FloatArray | None, numbers: int) -> tu
 
 
 def _residuals(
-    leaving: LeavesOut,
+    formula: Formula,
     rows: IntArray,
     when: FloatArray,
     places: IntArray,
@@ -484,14 +592,18 @@ def _residuals(
     factors: FloatArray,
 ) -> Iterator[tuple[IntArray, FloatArray]]:
     """Residuals at finite epochs, and in the limit."""
-    finite = when[np.isfinite(when)]
-    ends = np.full((len(when) - len(finite), len(places), leaving.outputs), np.inf)
+    finite, leaving = when[np.isfinite(when)], formula.rows
+    units = np.unique(rows // formula.unit)
+    shape = len(when) - len(finite), len(places) // formula.unit, formula.unit, leaving.outputs
+    ends = np.full(shape, np.inf)
     if len(ends) and converges:
-        for members, found in leaving.limits(rows):
+        for members, found in leaving.limits(units):
             ends[:, members] = found
-    for members, found in leaving.residuals(rows, finite):
-        both = np.concatenate([found, ends[:, members]])
-        yield places[members], factors[members, np.newaxis] * both
+    for members, found in leaving.residuals(units, finite):
+        mine = rows_of(members, formula.unit)
+        both = np.concatenate([found, ends[:, members]]).reshape(len(when), len(mine), -1)
+        wanted = places[mine] >= 0
+        yield places[mine[wanted]], factors[mine[wanted], np.newaxis] * both[:, wanted]
 
 
 class InexactRuns:

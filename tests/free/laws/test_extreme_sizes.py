@@ -1,9 +1,12 @@
 """Laws of extreme size: a right answer, or a refusal at the door; no warning and no hang."""
 
+import itertools
+
 import numpy as np
 import pytest
 
 from reshuffle import free
+from tests.looped import for_all
 
 SIZES = [1e-320, 1e-300, 1e-160, 1e-50, 1e-15, 1e-6, 1e6, 1e15, 1e50, 1e160, 1e300]
 LAWS = {
@@ -27,8 +30,7 @@ LAWS = {
 }
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("name", LAWS)
+@for_all("name, size", itertools.product(LAWS, SIZES))
 def test_a_law_is_right_or_refused(name, size):
     ordinary = 1e-6 <= size <= 1e6 and name not in {"KestenMcKay", "Wachter first", "Wachter second"}
     try:

@@ -18,7 +18,7 @@ _AT_ONCE = 8
 
 
 def is_dask(value: Any) -> bool:
-    """Whether a value is a collection of Dask, which is not imported to be asked."""
+    """True for collections of Dask, which is not imported to be asked."""
     return type(value).__module__.partition(".")[0] in ("dask", "dask_expr") and hasattr(value, "to_delayed")
 
 
@@ -163,7 +163,7 @@ class DaskStream(Stream):
         labels: IntArray | None,
         prepare: Prepare,
     ) -> Part:
-        """What `work` makes of the first row's number and the rows of each block, merged some at a time."""
+        """Apply `work` to the first row's number and the rows of each block; merge the results some at a time."""
         self.passes += 1
         ends = np.cumsum(self._features.lengths)
         rows = [
@@ -194,7 +194,7 @@ def _on_block(
     weights: FloatArray | None,
     labels: IntArray | None,
 ) -> Part:
-    """What a worker does with one block, once that is checked."""
+    """Work on one block, once that is checked: a task of Dask."""
     X = as_numbers("X", np.asarray(block), start)
     y = as_numbers("y", np.asarray(responses), start)
     if len(X) != len(y) or X.shape[1] != p:
@@ -209,6 +209,6 @@ def _merged(parts: Sequence[BatchFactors]) -> BatchFactors:
     """The factors of several blocks, as new ones: what a task was given may be given to it again."""
     made = BatchFactors(len(parts[0].counts), parts[0].p, parts[0].outputs)
     for part in parts:
-        made.merge(part.kept())
+        made.merge(part.compressed())
     made.settle()
     return made

@@ -1,4 +1,4 @@
-"""Which source X and y are, if they are not arrays in memory."""
+"""Opening of X and y that are not arrays in memory: the source that they are."""
 
 import math
 import os

@@ -17,7 +17,7 @@ from reshuffle._arrays import AnyArray, BoolArray, FloatArray, weighted
 from reshuffle._progress import track
 from reshuffle.errors import BudgetError
 from reshuffle.problem.batches import BatchFactors, RowGroups
-from reshuffle.problem.row_space import KeptRows
+from reshuffle.problem.row_space import CompressedRows
 
 CHUNK = 1 << 21
 """Entries that are read at a time."""
@@ -44,7 +44,7 @@ class RowSource(ABC):
 
     @property
     def bytes(self) -> float:
-        """What all rows take as float64."""
+        """Bytes of all rows as float64."""
         return 8.0 * self.rows * (self.columns or 1)
 
 
@@ -194,7 +194,7 @@ def dataset_of(paths: Sequence[Path]) -> Any:
 
 
 def is_dataset(value: Any) -> bool:
-    """Whether a value is a dataset of pyarrow, which is not imported to be asked."""
+    """True for datasets of pyarrow, which is not imported to be asked."""
     return type(value).__module__.startswith("pyarrow") and callable(getattr(value, "count_rows", None))
 
 
@@ -260,7 +260,7 @@ def _as_weighted(X: FloatArray, y: FloatArray, weights: FloatArray | None) -> Pa
 
 @dataclass(frozen=True, eq=False)
 class Preparation:
-    """What is subtracted from features and responses, and what features are divided by.
+    """Centring and scaling: subtracts means from features and responses, and divides features by scales.
 
     Attributes
     ----------
@@ -305,7 +305,7 @@ class Moments:
 
     @classmethod
     def of(cls, X: FloatArray, responses: FloatArray) -> "Moments":
-        """Those of some rows, whose weights are the last column of the responses."""
+        """Moments of some rows, whose weights are the last column of the responses."""
         weights = responses[:, -1]
         mean = np.average(X, axis=0, weights=weights)
         squares = weights @ np.square(X - mean)
@@ -314,7 +314,7 @@ class Moments:
         )
 
     def merged(self, other: "Moments") -> "Moments":
-        """Those of both together."""
+        """Moments of both together."""
         total = self.total + other.total
         share, apart = other.total / total, other.X_mean - self.X_mean
         return Moments(
@@ -340,17 +340,17 @@ class Stream:
         self._prepare: Prepare = _as_weighted
         self.n, self.p, self.outputs = features.rows, features.columns or 1, responses.columns
         self.names, self.passes = features.names, 0
-        self._known: dict[tuple[bytes, ...], KeptRows] = {}
+        self._known: dict[tuple[bytes, ...], CompressedRows] = {}
 
     def prepared(self, preparation: Preparation, weights: FloatArray | None) -> "Stream":
-        """The same rows, centred and scaled on their way, and with other weights."""
+        """The stream with rows centred and scaled on their way, and with other weights."""
         made = copy(self)
         made._prepare, made._weights, made._known = preparation, weights, {}
         return made
 
     @property
     def weights(self) -> FloatArray | None:
-        """Of the rows, (n,), if they have any."""
+        """Weights of the rows, (n,), if they have any."""
         return self._weights
 
     def moments(self) -> Moments:
@@ -369,8 +369,8 @@ class Stream:
             weights = None if self._weights is None else self._weights[rows]
             yield rows.start, *(prepare or self._prepare)(X, y, weights)
 
-    def kept(self, groups: RowGroups | None = None) -> KeptRows:
-        """What stands for the rows of each group; of any groups, if none are given and some are known."""
+    def compressed(self, groups: RowGroups | None = None) -> CompressedRows:
+        """Compressed rows of each group; of any groups, if none are given and some are known."""
         if groups is None:
             if self._known:
                 return next(reversed(self._known.values()))
@@ -379,7 +379,7 @@ class Stream:
             self._require_room(groups)
             together = groups.count == 1 and bool(self._known)
             made = self._together() if together else self.factors(groups)
-            self._known[groups.key] = made.kept()
+            self._known[groups.key] = made.compressed()
             while len(self._known) > _REMEMBERED:
                 del self._known[next(iter(self._known))]
         return self._known[groups.key]

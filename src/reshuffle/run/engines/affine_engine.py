@@ -69,7 +69,7 @@ class AffineEngine(AffineStates):
             faded = np.where(outside == 0, 0.0, fades * outside)
         parameters = faded + lifted_rows(space, inside)
         if grows.any():
-            reach = space.reach(np.eye(space.dimension), self.problem.kept.column_sizes)
+            reach = space.reach(np.eye(space.dimension), self.problem.compressed.column_sizes)
             parameters[grows.astype(np.float64) @ reach.T > 0] = np.inf
         return outputs_last(parameters[back], epochs.shape, self.problem.outputs)
 
@@ -82,7 +82,7 @@ class AffineEngine(AffineStates):
         if self.problem.outputs is not None:
             return self._losses_at(parameters)
         # What no row sees may grow as it likes.
-        kept = self.problem.kept
+        kept = self.problem.compressed
         flat = np.where(kept.X.any(axis=0), parameters, 0.0).reshape(-1, self.problem.p)
         finite = np.isfinite(flat).all(axis=1)
         loss = np.full(len(flat), np.inf)
@@ -94,7 +94,7 @@ class AffineEngine(AffineStates):
     def _losses_at(self, parameters: FloatArray) -> FloatArray:
         """The losses (..., t) of the outputs, from the reduced data: residuals of all rows would be n for each."""
         reduction, space = self.problem.reduction, self.problem.row_space
-        visible = np.asarray(self.problem.kept.X.any(axis=0))[:, np.newaxis]
+        visible = np.asarray(self.problem.compressed.X.any(axis=0))[:, np.newaxis]
         seen = np.where(visible, parameters, 0.0)
         finite = np.asarray(np.isfinite(seen).all(axis=-2))
         columns = np.moveaxis(np.where(finite[..., np.newaxis, :], seen, 0.0), -2, 0)
@@ -267,7 +267,7 @@ class AffineEngine(AffineStates):
             rate = max(rate, self._outside.rate)
         if self.recipe.at(0).step == 0:
             return Stability(settles, 0.0)
-        return Stability(settles, rate, advice=slowness(self.problem.kept, 1 - rate) if settles else "")
+        return Stability(settles, rate, advice=slowness(self.problem.compressed, 1 - rate) if settles else "")
 
     @property
     def frozen(self) -> FrozenSubspace:

@@ -138,7 +138,7 @@ class AffineStates:
         problem = self.problem
         rows = sum(len(part) for part in self.scheme.partition(problem.n))
         # A partition that leaves rows out leaves out the last ones.
-        return problem if rows == len(problem.kept.X) else problem.of_first(rows)
+        return problem if rows == len(problem.compressed.X) else problem.of_first(rows)
 
     @property
     def space(self) -> RowSpace:
@@ -154,15 +154,15 @@ class AffineStates:
     def _graded(self) -> tuple[RowSpace, GradedBlocks]:
         visited, unpenalized = self.visited, self.recipe.unpenalized
         if not unpenalized:
-            return visits.graded(visited.row_space, self._blocks(visited.kept.X, visited.reduction))
-        seen = extended_space(visited.kept, visited.reduction, np.array(unpenalized))
+            return visits.graded(visited.row_space, self._blocks(visited.compressed.X, visited.reduction))
+        seen = extended_space(visited.compressed, visited.reduction, np.array(unpenalized))
         root = math.sqrt(self.recipe.penalty) / seen.space.scale
         blocks = self._blocks(seen.features, seen.reduction)
         return visits.graded(seen.space, blocks, root * np.eye(seen.space.dimension)[seen.penalized])
 
     def _blocks(self, X: FloatArray, reduction: Reduction) -> Blocks:
         """The per-batch statistics of features, in the coordinates of their reduction."""
-        y, n, space = self.visited.kept.y, self.problem.n, reduction.space
+        y, n, space = self.visited.compressed.y, self.problem.n, reduction.space
         partition, divisors = self.scheme.partition(n), self.scheme.divisors(n)
         if self.scheme.visits_samples:
             self.problem.require_rows(

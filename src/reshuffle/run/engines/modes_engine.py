@@ -202,7 +202,9 @@ class ModesEngine(Trajectory):
         """The same, with no error for sampled orders."""
         share = self.epoch.error if self.error_kind == "bound" else 0.0
         moving = self.epoch.paces[~self.frozen_modes]
-        return stability(moving, self.epoch.mean.repeats, self._pull_is_in_range, self.problem.kept, share)
+        return stability(
+            moving, self.epoch.mean.repeats, self._pull_is_in_range, self.problem.compressed, share
+        )
 
     def best_epoch(self) -> BestEpoch:
         """The epoch with the smallest risk, certified."""

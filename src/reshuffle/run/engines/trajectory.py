@@ -146,7 +146,7 @@ class Trajectory(ABC):
         inside = np.where(grows, 0.0, coordinates) @ self.directions.T
         parameters = space.outside(self.start).T + lifted_rows(space, inside)
         if grows.any():
-            reach = space.reach(self.directions, self.problem.kept.column_sizes)
+            reach = space.reach(self.directions, self.problem.compressed.column_sizes)
             parameters[grows.astype(np.float64) @ reach.T > 0] = np.inf
         return outputs_last(parameters, epochs.shape, self.problem.outputs)
 

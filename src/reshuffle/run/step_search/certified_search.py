@@ -55,7 +55,7 @@ def certified_step(problem: LeastSquares, scheme: Scheme) -> float:
     if scheme.steps(problem.n) == 1 or scheme.shuffle is Shuffle.EVERY_STEP:
         return linear_critical_step(problem, scheme)
     visited = sum(len(part) for part in scheme.partition(problem.n))
-    if visited < len(problem.kept.X):
+    if visited < len(problem.compressed.X):
         # Rows that are never visited must not count as directions to be learned. Those that are come first.
         problem = problem.of_first(visited)
     blocks = problem.blocks(scheme.partition(problem.n), scheme.divisors(problem.n))

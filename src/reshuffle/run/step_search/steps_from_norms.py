@@ -22,7 +22,7 @@ _CHUNK = 1 << 21
 
 def linear_critical_step(problem: LeastSquares, scheme: Scheme) -> float:
     """2 / |W| where the mean of a visit is I - step W: of all of X only the largest singular value is needed."""
-    X, scale = problem.kept.X, problem.kept.scale
+    X, scale = problem.compressed.X, problem.compressed.scale
     parts, divisors = scheme.partition(problem.n), scheme.divisors(problem.n)
     weights = np.zeros(len(X))
     for part, divisor in zip(parts, divisors, strict=True):

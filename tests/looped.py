@@ -1,0 +1,44 @@
+"""Many small cases in one test, which reports all of those that fail: thousands of tests take long to collect."""
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+
+def for_all(names: str, cases: Iterable[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Check every case in one test; `names` and `cases` as in `pytest.mark.parametrize`, fixtures beside them.
+
+    >>> @for_all("a, b", [(1, 1), (1, 2), (3, 4)])
+    ... def test_pairs(a, b):
+    ...     assert a == b, "they differ"
+    >>> test_pairs()
+    Traceback (most recent call last):
+    Failed: 2 of 3 cases fail
+    (1, 2): they differ
+    (3, 4): they differ
+    """
+    wanted, known = [name.strip() for name in names.split(",")], list(cases)
+
+    def decorate(check: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(check)
+        def test(**fixtures: Any) -> None:
+            failed = []
+            for case in known:
+                values = (case,) if len(wanted) == 1 else case
+                try:
+                    check(**dict(zip(wanted, values, strict=True)), **fixtures)
+                except (Exception, pytest.fail.Exception) as error:
+                    kind = "" if isinstance(error, AssertionError) else f"{type(error).__name__}: "
+                    failed.append(f"{case!r}: {kind}{error}")
+            if failed:
+                pytest.fail("\n".join([f"{len(failed)} of {len(known)} cases fail", *failed]), pytrace=False)
+
+        signature = inspect.signature(check)
+        rest = [value for name, value in signature.parameters.items() if name not in wanted]
+        test.__signature__ = signature.replace(parameters=rest)  # type: ignore[attr-defined]
+        return test
+
+    return decorate
