@@ -7,7 +7,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 import reshuffle as rs
-from reshuffle.run import step_search
+from reshuffle.run import critical_polynomials
 from tests.problems import case
 
 
@@ -171,9 +171,9 @@ def test_first_draws_beyond_the_budget_are_refused(recipe):
 
 def test_certified_critical_steps_have_a_budget():
     problem = rs.gaussian(400, 50, noise=0.5, seed=0)
-    assert step_search.is_certified(problem, rs.RandomReshuffling(4))
-    assert not step_search.is_certified(problem, rs.RandomReshuffling(18))
-    assert not step_search.is_certified(problem, rs.SampleReshuffling(5))
+    assert critical_polynomials.is_polynomial(problem, rs.RandomReshuffling(4))
+    assert not critical_polynomials.is_polynomial(problem, rs.RandomReshuffling(18))
+    assert not critical_polynomials.is_polynomial(problem, rs.SampleReshuffling(5))
 
 
 def test_a_search_for_the_best_epoch_keeps_to_its_budget():

@@ -13,7 +13,7 @@ from reshuffle.epoch.moments import matrix as written
 from reshuffle.epoch.moments.independent import epoch_moments
 from reshuffle.epoch.visits import Inputs
 from reshuffle.recipe import Recipe
-from reshuffle.run import mean_square, step_search
+from reshuffle.run import mean_square
 from reshuffle.run.engines.affine_engine import AffineEngine
 from tests.oracles import brute_force
 from tests.problems import case
@@ -263,12 +263,6 @@ def test_a_fixed_order_may_drive_what_momentum_lets_oscillate():
     for step in np.append(np.geomspace(found / 1000, found * (1 - 1e-6), 200), found):
         assert heavy_ball_radius(curvatures, step, momentum) < 1
     assert heavy_ball_radius(curvatures, found * (1 + 1e-6), momentum) > 1
-
-
-def test_a_start_that_is_not_stable_is_halved():
-    assert step_search.first_failure(lambda step: step < 0.3, 1.0, 1e-9) == pytest.approx(0.3, rel=2e-9)
-    with pytest.raises(ArithmeticError, match=r"no step between .* is stable up to rounding"):
-        step_search.first_failure(lambda step: False, 1.0, 1e-9)
 
 
 def test_critical_steps_take_any_real_number():

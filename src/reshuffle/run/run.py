@@ -26,6 +26,7 @@ from reshuffle.recipe import Average, Recipe, StepLike, recipe
 from reshuffle.recipe.timeline import arranged, rearranged
 from reshuffle.run import covariance, expected_risk, limits, stopping
 from reshuffle.run.covariance import OutputCovariances, ParameterCovariance, new_rows
+from reshuffle.run.critical_steps import contracting_step
 from reshuffle.run.engines.affine_engine import AffineEngine
 from reshuffle.run.engines.averaged_modes import AveragedModes
 from reshuffle.run.engines.engine import Engine
@@ -37,7 +38,6 @@ from reshuffle.run.mean_square import MeanSquareStability, mean_square_stability
 from reshuffle.run.risk import Risk
 from reshuffle.run.risk_interval import RiskInterval
 from reshuffle.run.stability import FrozenSubspace, RangeAssumption, Stability
-from reshuffle.run.step_search import contracting_step
 from reshuffle.run.stopping import BestEpoch
 from reshuffle.schemes import base
 from reshuffle.schemes.base import Scheme

@@ -155,8 +155,3 @@ def draws_squares(walk: Walk, price: float, accuracy: Accuracy) -> bool:
         and accuracy.method != "exact"
         and bool(too_much(price, max(accuracy.budget, A_SECOND)))
     )
-
-
-def draws_thresholds(walk: Walk, price: float, budget: float) -> bool:
-    """Whether critical steps are searched with a mean that is not exact, since all orders cost too much."""
-    return walk.scheme.shuffle is Shuffle.EVERY_EPOCH and bool(too_much(price, budget))

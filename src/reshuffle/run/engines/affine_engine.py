@@ -245,12 +245,13 @@ class AffineEngine(AffineStates):
     @property
     def _settles(self) -> bool:
         """Whether every course converges from every start, outside the row space too."""
-        if not self._settles_outside:
+        if not self.settles_outside:
             return False
         return all(course.settles for course in self.chunks(inputs=np.zeros(0)))
 
     @property
-    def _settles_outside(self) -> bool:
+    def settles_outside(self) -> bool:
+        """Whether the start fades outside the row space, or stays there without a penalty."""
         return self._outside.settles if self._reaches_out else True
 
     @property
