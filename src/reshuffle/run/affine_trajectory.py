@@ -23,10 +23,10 @@ from reshuffle.epoch.accuracy import CALL, Accuracy
 from reshuffle.epoch.averaging.cavity_maps import CavityCourse
 from reshuffle.epoch.averaging.lattice import Walk
 from reshuffle.epoch.averaging.sampling import SampledCourse
-from reshuffle.epoch.choice import second_moments
 from reshuffle.epoch.course import AveragedCourse, Course, StagedCourse, chosen, through_stages
 from reshuffle.epoch.epoch_map import EpochMap
-from reshuffle.epoch.moments.snapshots import Readout
+from reshuffle.epoch.moments.select import least_known
+from reshuffle.epoch.moments.trajectory import Readout
 from reshuffle.epoch.select import Choice, walk_flops
 from reshuffle.epoch.visits import GradedBlocks
 from reshuffle.errors import UnsupportedError
@@ -568,7 +568,7 @@ class StagedTrajectory(AffineTrajectory):
     @cached_property
     def choice(self) -> Choice:
         """The way in which the mean over orders is taken in the stage where it is known worst."""
-        return second_moments.least_known([stage.choice for stage in self.stages])
+        return least_known([stage.choice for stage in self.stages])
 
     def parts(self, when: FloatArray) -> list[tuple[AffineTrajectory, FloatArray]]:
         """The stages that lead to ascending epochs, and those of each."""
