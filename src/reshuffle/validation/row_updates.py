@@ -20,7 +20,7 @@ Coordinates are those of `Visits`, divided by (L / R)^1/2: then maps of plain st
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import pairwise
 from typing import Protocol
@@ -109,6 +109,8 @@ class Training:
     factors : (n,)
         What leaving out each row is multiplied by: more than one where it is left out of the mean too by which all
         were centred.
+    is_rotated : bool
+        Whether coordinates are those of the singular vectors of the features, as the cavity equation needs them.
     """
 
     problem: LeastSquares
@@ -116,6 +118,7 @@ class Training:
     hyperparameters: Hyperparameters
     start: FloatArray
     factors: FloatArray
+    is_rotated: bool = False
 
     @cached_property
     def visited_problem(self) -> LeastSquares:
@@ -127,11 +130,12 @@ class Training:
     @cached_property
     def _graded(self) -> tuple[RowSpace, GradedBlocks]:
         n, problem = self.problem.n, self.visited_problem
-        partition, space = self.scheme.partition(n), problem.row_space
-        held = None
-        if sum(map(len, partition)) < problem.n:
-            held = math.sqrt(self.hyperparameters.penalty) / space.scale * np.eye(space.dimension)
-        return graded(space, problem.blocks(partition, self.scheme.divisors(n)), held)
+        blocks = problem.blocks(self.scheme.partition(n), self.scheme.divisors(n))
+        if self.is_rotated:
+            return graded(problem.row_space, blocks)
+        ones = np.ones(problem.row_space.dimension)
+        plain = GradedBlocks(blocks.rows, blocks.response, blocks.offsets, blocks.divisors, blocks.rows, ones)
+        return problem.row_space, plain
 
     @property
     def blocks(self) -> GradedBlocks:
@@ -184,10 +188,11 @@ class Training:
     def rows(self, members: IntArray) -> tuple[FloatArray, FloatArray]:
         """Rows (m, r) in the coordinates of the state, and what is left of their responses (m, t) at the start."""
         space = self._graded[0]
-        if self.visited_problem is self.problem and space.rotation is not None:
-            inside = self.problem.rows_inside(members) @ space.rotation
-        else:
+        if self.visited_problem is not self.problem:
             inside = space.coordinates(self.problem.X[members].T).T / space.scale
+        else:
+            inside = self.problem.rows_inside(members)
+            inside = inside if space.rotation is None else inside @ space.rotation
         responses = beside(self.problem.y[members]) - self.problem.X[members] @ beside(self.start)
         return math.sqrt(self.visits.step) * inside, responses
 
@@ -226,9 +231,9 @@ class Training:
             found[members] = divisor
         return found
 
-    def visited(self, batch: int, states: FloatArray, visits: Visits | None = None) -> FloatArray:
+    def visited(self, batch: int, states: FloatArray) -> FloatArray:
         """[K, E] (..., d, d + t) after one more visit: maps are I - L K R, and L E is what they have learned."""
-        visits, d = visits or self.visits, len(self.roots)
+        visits, d = self.visits, len(self.roots)
         begin = np.zeros((d, d + self.outputs))
         begin[:, :d] = np.eye(d)
         following = states + visits.kernel(batch, begin - np.square(self.roots)[:, np.newaxis] * states, 0)
@@ -268,7 +273,12 @@ class Views:
         identity = np.eye(len(training.roots))
         before = np.stack([identity - lost for lost, _ in maps])
         self.learned = np.stack([gained[:r] for _, gained in maps], axis=1).reshape(r, -1)
-        self.right = np.stack([modes.seen(one[:r]) for one in before], axis=1).reshape(r, -1)
+        # Before the first visit nothing has moved.
+        seen = [
+            modes.seen(one[:r]) if state.any() else modes.basis[:r]
+            for one, state in zip(before, states, strict=True)
+        ]
+        self.right = np.stack(seen, axis=1).reshape(r, -1)
         self.left = None
         if not modes.is_symmetric:
             images = [modes.entered(one @ training.entry) for one in (before if after is None else after)]
@@ -314,7 +324,12 @@ def mean_visits(training: Training) -> LeftOutRows:
     """Updates where an epoch repeats one mean visit: the full batch, and all that is drawn with replacement."""
     visits = MeanVisits(training.blocks, training.visits.hyperparameters)
     nothing = np.zeros((len(training.roots), len(training.roots) + training.outputs))
-    lost, gained = training.map_of(training.visited(0, nothing, visits))
+    # K_0 + P U'U, with no product of square matrices.
+    entry, still = visits.rank_one_parts()
+    kernel = np.block([[np.diag(block) for block in line] for line in still])
+    kernel[:, : visits.rank] += np.concatenate([part * visits.gram for part in entry])
+    learned = training.force + visits.unit_entry(0, 0) @ training.missing
+    lost, gained = training.map_of(np.hstack([kernel, learned]))
     modes = Modes(lost, is_symmetric=training.is_symmetric)
     views = Views(training, modes, [nothing], np.full((1, 1), 1 / training.blocks.batches))
     return _left_out(
@@ -606,6 +621,7 @@ class Cavity:
     """
 
     def __init__(self, training: Training):
+        training = replace(training, is_rotated=True)
         self.training, self.whole = training, training.scheme.unit.is_cut
         visits, n = training.visits, training.problem.n
         shares = _visit_shares(training)
@@ -917,7 +933,8 @@ class DrawnOrders:
     """
 
     def __init__(self, training: Training, orders: int, seed: int):
-        self._training, n = training, training.problem.n
+        self._training, self._orders, self._seed = training, orders, seed
+        n = training.problem.n
         self._rows, responses = training.rows(np.arange(n))
         self._targets = np.hstack([self._rows, responses])
         self.sizes = np.square(self._rows).sum(axis=1)
@@ -925,17 +942,6 @@ class DrawnOrders:
         ends = np.concatenate([[0], np.cumsum(training.scheme.sizes(n))])
         places = [slice(int(a), int(b)) for a, b in pairwise(ends)]
         self._visits = list(zip(places, training.scheme.step_divisors(n), strict=True))
-        shape = self._rank, self._rank + self.outputs
-        rng, count = np.random.default_rng(seed), -(-orders // MOST_GROUPS)
-        # Of each group of orders, [lost, gained] of the whole map, and of each row's part.
-        self._common, self._own = np.zeros((MOST_GROUPS, 1, *shape)), np.zeros((MOST_GROUPS, n, *shape))
-        with np.errstate(over="ignore", invalid="ignore"):
-            for group in track(range(MOST_GROUPS), MOST_GROUPS, "drawing orders"):
-                for start in range(0, count, _ORDERS_AT_A_TIME):
-                    drawn = permutations(rng, min(_ORDERS_AT_A_TIME, count - start), n)
-                    whole, parts = self._followed(drawn)
-                    self._common[group, 0] += whole / count
-                    self._own[group] += parts / count
 
     def residuals(self, rows: IntArray, epochs: FloatArray) -> Iterator[tuple[IntArray, FloatArray]]:
         """The rows, some at a time, and y_i - x_i'b_i (epochs, rows, 1, t) after each of the finite epochs (k,)."""
@@ -946,13 +952,29 @@ class DrawnOrders:
         return self._mean.limits(rows)
 
     @cached_property
+    def _groups(self) -> tuple[FloatArray, FloatArray]:
+        """[lost, gained] (groups, 1, r, r + t) of the whole map by groups of orders, and of each row's part."""
+        shape, n = (self._rank, self._rank + self.outputs), len(self._rows)
+        rng, count = np.random.default_rng(self._seed), -(-self._orders // MOST_GROUPS)
+        common, own = np.zeros((MOST_GROUPS, 1, *shape)), np.zeros((MOST_GROUPS, n, *shape))
+        with np.errstate(over="ignore", invalid="ignore"):
+            for group in track(range(MOST_GROUPS), MOST_GROUPS, "drawing orders"):
+                for start in range(0, count, _ORDERS_AT_A_TIME):
+                    drawn = permutations(rng, min(_ORDERS_AT_A_TIME, count - start), n)
+                    whole, parts = self._followed(drawn)
+                    common[group, 0] += whole / count
+                    own[group] += parts / count
+        return common, own
+
+    @cached_property
     def _mean(self) -> LeftOutMaps:
         return self._weighted(np.full(MOST_GROUPS, 1 / MOST_GROUPS))
 
     def _weighted(self, weights: FloatArray) -> LeftOutMaps:
         """Maps with weights (groups,) of the groups of orders."""
         with np.errstate(over="ignore", invalid="ignore"):
-            made = np.tensordot(weights, self._common, 1) - np.tensordot(weights, self._own, 1)
+            common, own = self._groups
+            made = np.tensordot(weights, common, 1) - np.tensordot(weights, own, 1)
 
         def maps(members: IntArray) -> Maps:
             lost, gained = np.split(made[members], [self._rank], axis=2)
