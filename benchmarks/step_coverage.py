@@ -20,7 +20,7 @@ import numpy as np
 import reshuffle as rs
 from reshuffle._arrays import FloatArray
 from reshuffle._progress import track
-from reshuffle.run import critical_steps
+from reshuffle.run import critical_polynomials
 
 GRID = 1.0005
 """Steps at which a polynomial of matrices is looked at are this far apart."""
@@ -159,13 +159,13 @@ SETTINGS = (
 @contextmanager
 def as_if_many(searched: bool) -> Iterator[None]:
     """Nothing is known exactly, if searched."""
-    known = critical_steps.step_search.is_certified
+    known = critical_polynomials.is_polynomial
     if searched:
-        critical_steps.step_search.is_certified = lambda *_: False
+        critical_polynomials.is_polynomial = lambda *_: False
     try:
         yield
     finally:
-        critical_steps.step_search.is_certified = known
+        critical_polynomials.is_polynomial = known
 
 
 def measured(setting: Setting, problems: int) -> tuple[FloatArray, FloatArray]:

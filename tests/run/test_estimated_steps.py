@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle.run import critical_steps, estimated_steps
-from reshuffle.run.estimated_steps import CriticalStep
+from reshuffle.run import critical_polynomials, critical_steps
+from reshuffle.run.critical_steps import CriticalStep, Rate, first_crossing
 
 
 @pytest.fixture
 def searched(monkeypatch):
     """Every threshold is searched, whatever is known better."""
-    monkeypatch.setattr(critical_steps.choice, "draws_thresholds", lambda *rest: True)
-    monkeypatch.setattr(critical_steps.step_search, "is_certified", lambda *rest: False)
+    monkeypatch.setattr(critical_steps, "_is_drawn", lambda *rest, **options: True)
+    monkeypatch.setattr(critical_polynomials, "is_polynomial", lambda *rest: False)
 
 
 @pytest.mark.slow
@@ -91,14 +91,17 @@ def test_a_step_is_a_number_with_an_error():
     assert (again, again.error, again.error_kind) == (0.5, 0.1, "estimate")
 
 
+def drawn(value, error):
+    return Rate(value, value - error, value + error, "estimate")
+
+
+def searched_crossing(rate, start):
+    return first_crossing(rate, start, growth=1.1, precision=1e-3)
+
+
 def test_a_rate_that_stays_near_one_leaves_everything_open():
-    flat = estimated_steps._Trial(1.0, 0.1)
-    assert (
-        estimated_steps._first_end(lambda step: flat if step > 1 else _STABLE, 1.0, math.inf)[1] == math.inf
-    )
-
-
-_STABLE = estimated_steps._Trial(0.5)
+    flat, stable = drawn(1.0, 0.1), drawn(0.5, 0.0)
+    assert searched_crossing(lambda step: flat if step > 1 else stable, 1.0).error == math.inf
 
 
 def rate_with_a_window(step):
@@ -107,33 +110,39 @@ def rate_with_a_window(step):
 
 
 def test_the_first_window_is_found_with_its_error():
-    found, error, is_sure = estimated_steps._first_end(
-        lambda step: estimated_steps._Trial(rate_with_a_window(step), 0.05), 0.1, math.inf
-    )
-    assert abs(found - 2) <= error < 0.01
-    assert is_sure
+    found = searched_crossing(lambda step: drawn(rate_with_a_window(step), 0.05), 0.1)
+    assert abs(found - 2) <= found.error < 0.01
 
 
 def test_what_may_be_one_earlier_is_in_the_error():
-    found, error, _ = estimated_steps._first_end(
-        lambda step: estimated_steps._Trial(step, 0.1), 0.5, math.inf
-    )
+    found = searched_crossing(lambda step: drawn(step, 0.1), 0.5)
     assert found == pytest.approx(1, rel=1e-2)
-    assert 0.1 <= error < 0.13
+    assert 0.1 <= found.error < 0.13
 
 
 def test_a_rate_that_rises_with_its_error_leaves_open_how_far():
-    found, error, is_sure = estimated_steps._first_end(
-        lambda step: estimated_steps._Trial(step**4, step**4), 0.5, math.inf
-    )
+    found = searched_crossing(lambda step: drawn(step**4, step**4), 0.5)
     assert found == pytest.approx(1, rel=5e-2)
-    assert error == pytest.approx(found, rel=5e-2)
-    assert not is_sure
+    assert found.error == pytest.approx(found, rel=5e-2)
+    assert found.error_kind == "estimate"
+
+
+def test_a_rate_that_is_nothing_but_noise_is_not_climbed_for_ever():
+    found = searched_crossing(lambda step: Rate(0.0, 0.0, step, "estimate"), 0.5)
+    assert 0.9 < found < 2.2
+    assert (found.error, found.error_kind) == (math.inf, "estimate")
+
+
+def test_an_exact_rate_is_bisected_from_any_start():
+    found = first_crossing(lambda step: Rate.exact(step < 0.3), 1.0, precision=1e-9)
+    assert found == pytest.approx(0.3, rel=2e-9)
+    assert (found.error, found.error_kind) == (0.0, "exact")
+    assert first_crossing(lambda step: Rate.exact(True), 1.0, 7.0, precision=1e-9) == 7.0
 
 
 def test_no_stable_step_is_an_error():
-    with pytest.raises(ArithmeticError, match=r"no step between .* is stable; try a smaller momentum"):
-        estimated_steps._stable_start(lambda step: estimated_steps._Trial(2.0), 1.0)
+    with pytest.raises(ArithmeticError, match=r"no step between .* is stable up to rounding; try a smaller"):
+        first_crossing(lambda step: Rate.exact(False), 1.0, precision=1e-9)
 
 
 def test_what_has_no_features_never_diverges():

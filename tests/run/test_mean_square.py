@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reshuffle as rs
-from reshuffle.epoch.moments import congruence
-from reshuffle.epoch.moments.snapshots import second_moment
+from reshuffle.epoch.moments import matrix as written
+from reshuffle.epoch.moments.independent import epoch_moments
 from reshuffle.epoch.visits import Inputs
 from reshuffle.recipe import Recipe
-from reshuffle.run import mean_square, step_search
+from reshuffle.run import mean_square
 from reshuffle.run.engines.affine_engine import AffineEngine
 from tests.oracles import brute_force
 from tests.problems import case
@@ -118,10 +118,10 @@ def test_few_parameters_are_averaged_over_the_orders_of_many_batches():
     """Matrices on the entries of second moments, a layer of subsets at a time, against the recursion."""
     problem, scheme = rs.gaussian(40, 3, noise=0.5, seed=0), rs.RandomReshuffling(9)
     (course,) = AffineEngine(problem, scheme, Recipe(0.1), np.zeros(3)).courses
-    assert congruence.is_written_out(course)
+    assert written.is_written_out(course)
     matrix = np.array([[2.0, 0.5, 0.1], [0.5, 1.0, -0.3], [0.1, -0.3, 1.5]])
-    walked = second_moment(course, Inputs(np.zeros(3)), 0).congruence_change(matrix)
-    np.testing.assert_allclose(congruence.congruence_change(course)(matrix), walked, atol=1e-13)
+    walked = epoch_moments(course, Inputs(np.zeros(3))).congruence_change(matrix)
+    np.testing.assert_allclose(written.congruence_change(course)(matrix), walked, atol=1e-13)
 
 
 @pytest.mark.slow
@@ -263,12 +263,6 @@ def test_a_fixed_order_may_drive_what_momentum_lets_oscillate():
     for step in np.append(np.geomspace(found / 1000, found * (1 - 1e-6), 200), found):
         assert heavy_ball_radius(curvatures, step, momentum) < 1
     assert heavy_ball_radius(curvatures, found * (1 + 1e-6), momentum) > 1
-
-
-def test_a_start_that_is_not_stable_is_halved():
-    assert step_search.first_failure(lambda step: step < 0.3, 1.0, 1e-9) == pytest.approx(0.3, rel=2e-9)
-    with pytest.raises(ArithmeticError, match=r"no step between .* is stable up to rounding"):
-        step_search.first_failure(lambda step: False, 1.0, 1e-9)
 
 
 def test_critical_steps_take_any_real_number():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle.run import critical_steps
+from reshuffle.run import critical_polynomials, critical_steps
 
 GRID = np.geomspace(0.02, 0.999, 60)
 """Shares of a critical step at which a run is to be stable."""
@@ -103,7 +103,7 @@ def test_a_window_of_instability_is_not_stepped_over():
 
 @pytest.mark.slow
 def test_a_search_finds_the_window_too(monkeypatch):
-    monkeypatch.setattr(critical_steps.step_search, "is_certified", lambda *rest: False)
+    monkeypatch.setattr(critical_polynomials, "is_polynomial", lambda *rest: False)
     squares = two_that_dominate()
     found = rs.critical_step(column(squares), rs.SampleReshuffling(batch_size=1))
     assert abs(found - 0.4568376775864784) <= found.error < 0.1 * found
@@ -210,7 +210,7 @@ def test_a_searched_mean_square_covers_the_exact_one(monkeypatch):
     X = np.random.default_rng(3).standard_normal((6, 1)) * np.array([[3.0], [1], [1], [1], [1], [0.5]])
     problem, scheme = rs.LeastSquares(X, np.zeros(6)), rs.SampleReshuffling(5)
     exact = rs.critical_step(problem, scheme, mean_square=True)
-    monkeypatch.setattr(critical_steps.choice, "draws_thresholds", lambda *rest: True)
+    monkeypatch.setattr(critical_steps, "_is_drawn", lambda *rest, **options: True)
     found = rs.critical_step(problem, scheme, mean_square=True)
     assert found.error_kind == "three standard errors"
     assert abs(found - exact) <= found.error < 0.5 * found
@@ -225,6 +225,6 @@ def test_a_searched_step_of_few_rows_covers(monkeypatch, seed):
     problem, scheme = rs.LeastSquares(X, np.zeros(n)), rs.SampleReshuffling(batch_size=m)
     exact = rs.critical_step(problem, scheme)
     assert exact.error_kind == "exact"
-    monkeypatch.setattr(critical_steps.step_search, "is_certified", lambda *rest: False)
+    monkeypatch.setattr(critical_polynomials, "is_polynomial", lambda *rest: False)
     found = rs.critical_step(problem, scheme)
     assert abs(found - exact) <= found.error

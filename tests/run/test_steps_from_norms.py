@@ -8,8 +8,8 @@ import scipy.linalg
 
 import reshuffle as rs
 from reshuffle.problem import row_space
-from reshuffle.run.step_search import steps_from_norms
-from reshuffle.run.step_search.steps_from_norms import largest_eigenvalue
+from reshuffle.run import critical_steps
+from reshuffle.run.critical_steps import largest_eigenvalue
 
 RNG = np.random.default_rng(3)
 
@@ -39,8 +39,8 @@ MATRICES = {
 @pytest.mark.parametrize("small", [0, 1000], ids=["Lanczos", "Gram"])
 @pytest.mark.parametrize("equal", [True, False])
 def test_it_is_that_of_the_decomposition(monkeypatch, name, small, equal):
-    monkeypatch.setattr(steps_from_norms, "_SMALL", small)
-    monkeypatch.setattr(steps_from_norms, "_CHUNK", 1000)
+    monkeypatch.setattr(critical_steps, "_SMALL", small)
+    monkeypatch.setattr(critical_steps, "_CHUNK", 1000)
     X = MATRICES[name]
     weights = np.full(len(X), 0.25) if equal else 0.1 + RNG.random(len(X))
     scale = row_space.scale_of(X)
@@ -51,19 +51,19 @@ def test_it_is_that_of_the_decomposition(monkeypatch, name, small, equal):
 @pytest.mark.parametrize("small", [0, 1000], ids=["Lanczos", "Gram"])
 @pytest.mark.parametrize("shape", [(1, 1), (1, 50), (50, 1), (60, 50)])
 def test_nothing_is_nothing(monkeypatch, small, shape):
-    monkeypatch.setattr(steps_from_norms, "_SMALL", min(small, 1000) or (0 if min(shape) > 1 else 1))
+    monkeypatch.setattr(critical_steps, "_SMALL", min(small, 1000) or (0 if min(shape) > 1 else 1))
     assert largest_eigenvalue(np.zeros(shape), np.ones(shape[0]), 1.0) == 0.0
 
 
 def test_an_iteration_that_does_not_end_is_replaced(monkeypatch):
-    monkeypatch.setattr(steps_from_norms, "_SMALL", 0)
+    monkeypatch.setattr(critical_steps, "_SMALL", 0)
     X, weights = MATRICES["gaussian"], np.ones(70)
     expected = largest_eigenvalue(X, weights, 1.0)
 
     def never(*arguments, **options):
-        raise steps_from_norms.ArpackNoConvergence("none", np.zeros(0), np.zeros((0, 0)))
+        raise critical_steps.ArpackNoConvergence("none", np.zeros(0), np.zeros((0, 0)))
 
-    monkeypatch.setattr(steps_from_norms, "eigsh", never)
+    monkeypatch.setattr(critical_steps, "eigsh", never)
     assert math.isclose(largest_eigenvalue(X, weights, 1.0), expected, rel_tol=1e-12)
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from reshuffle._arrays import FloatArray
 from reshuffle._uncertainty import factor, significant
 from reshuffle.run import Run
-from reshuffle.run.estimated_steps import CriticalStep
+from reshuffle.run.critical_steps import CriticalStep
 
 
 @dataclass(frozen=True, eq=False)

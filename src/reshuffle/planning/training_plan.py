@@ -10,7 +10,7 @@ from reshuffle._arrays import FloatArray
 from reshuffle._uncertainty import factor, plus_minus, significant
 from reshuffle.planning.prepared_data import PreparedData
 from reshuffle.run import Run, critical_step
-from reshuffle.run.estimated_steps import CriticalStep
+from reshuffle.run.critical_steps import CriticalStep
 from reshuffle.schemes.base import Scheme
 from reshuffle.validation.cross_validation import weights_of
 

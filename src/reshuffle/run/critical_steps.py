@@ -1,36 +1,122 @@
-"""Up to which step a run converges: its mean, or its mean square."""
+"""Critical step: the first step at which a run stops converging, of its mean or of its mean square.
+
+The rate, the spectral radius of the mean epoch map or of M -> E[A M A'], is evaluated at growing steps until it
+reaches one, and the last interval is bisected (`first_crossing`). Where the mean map is known as a polynomial of
+the step the first crossing is found with proof instead (`critical_polynomials`), and where the mean of a visit is
+I - step W it is 2 / |W|.
+"""
 
 import math
-from dataclasses import replace
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
+import scipy.linalg
 from numpy.typing import ArrayLike
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
+from reshuffle._blas import few_threads
+from reshuffle._linalg import eigenvalue
+from reshuffle._progress import track
+from reshuffle._uncertainty import ErrorKind, error_of_mean, jackknife, weakest, with_error
 from reshuffle.epoch import select
 from reshuffle.epoch.accuracy import Accuracy, require_affordable
-from reshuffle.epoch.averaging.lattice import MOST_BATCHES, require_few
-from reshuffle.epoch.choice import second_moments
-from reshuffle.epoch.moments.congruence import epoch_flops
+from reshuffle.epoch.averaging.drawn_blocks import DrawnBlocks
+from reshuffle.epoch.averaging.lattice import MOST_BATCHES
+from reshuffle.epoch.averaging.sampling import SampledCourse
+from reshuffle.epoch.epoch import Epoch
+from reshuffle.epoch.moments.drawn import gain
+from reshuffle.epoch.moments.matrix import epoch_flops
+from reshuffle.epoch.visits import Visits
+from reshuffle.errors import AccuracyWarning, UnsupportedError
 from reshuffle.problem import checked_problem
+from reshuffle.problem.batches import Blocks
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.recipe import recipe
-from reshuffle.run import estimated_steps, step_search
+from reshuffle.run import centred_moments, critical_polynomials
+from reshuffle.run.critical_polynomials import BUDGET
 from reshuffle.run.engines.affine_engine import AffineEngine
-from reshuffle.run.estimated_steps import CriticalStep
+from reshuffle.run.engines.modes_engine import ModesEngine
 from reshuffle.run.mean_square import settles
 from reshuffle.schemes import base
-from reshuffle.schemes.base import Scheme
+from reshuffle.schemes.base import Scheme, Shuffle, Unit
 
-_PRECISION = 1e-9
-_MEAN_SQUARE_PRECISION = 1e-6
-_TRIES = 100
-"""About how many steps are tried, from one at which every visit shrinks what it sees."""
-_ROUNDS_OF_A_TRY = 10
+GROWTH, COARSE_GROWTH = 1.02, 1.1
+"""Steps are tried this far apart; where rates are drawn and fall, or are small, that far."""
+_NEAR = 0.6
+"""A drawn rate from which on steps are fine: windows between coarse steps whose rates are both below it were not
+met (benchmarks/step_coverage.py)."""
+_FINE = 5
+"""Fine steps in a coarse one, at most."""
+_PRECISION, _MEAN_SQUARE_PRECISION, _DRAWN_PRECISION = 1e-9, 1e-6, 1e-3
+"""Relative width to which a crossing is enclosed: of an exact rate, in mean square, of a drawn rate."""
+_HALVINGS = 40
+"""How often a start that is not stable is halved."""
+_MOST_BEYOND = 7
+"""Steps that are tried beyond the end until one fails for certain, each further away: up to 3.6 times as large."""
+_FARTHEST = 2.0
+"""Where none fails for certain: exact steps were at most 1.6 times what was found, of 40 such problems of 9 to 59
+rows (benchmarks/step_coverage.py)."""
+_SEEN = 2.0
+"""Relative error from which on a drawn rate is nothing but noise: it is two standard errors then."""
+_SMALLEST_ROOT = 1e-5
+"""Of a mode beside the largest: slower ones have the same relative error, and would be lost to rounding."""
+_OF_BLOCKS, _OF_A_TRIAL = 5e7, 2e8
+"""Operations of a draw for each group, and of all draws at a step near the end."""
+_FEWEST_ROUNDS, _MOST_ROUNDS = 4, 64
+"""Draws for each group, at a step far from the end, and near it, as far as operations allow."""
+_PAIRS = 4
+"""Pairs of orders in each group whose maps tell the gain in mean square."""
+_ALL_ORDERS = Accuracy(method="exact", rtol=math.inf, budget=math.inf)
+_QUICK = Accuracy(method="auto", rtol=1e-2, budget=3e9)
+_FIRST_DRAWS = Accuracy(rtol=math.inf, budget=1e10)
+"""Of the mean beside drawn second moments: of symmetric epochs, and of others, for which the first round serves."""
+_TRIES, _ROUNDS_OF_A_TRY = 100, 10
+"""About how many steps are tried, and how often second moments are followed at each."""
 _EIGENVALUES = 25
 """Operations of all eigenvalues of a matrix, over the cube of its size; of a Lyapunov equation, too."""
-_ALL_ORDERS = Accuracy(method="exact", rtol=math.inf, budget=math.inf)
+_SMALL, _KRYLOV, _CHUNK = 400, 40, 1 << 21
+"""Rows or columns up to which a Gram matrix costs no more than a few iterations; vectors of an iteration (more than
+is usual, since singular values lie close together at the top); entries of X that are copied at a time."""
+
+
+class CriticalStep(float):
+    """A step, with how far it may be off: a number like any other beside that.
+
+    Attributes
+    ----------
+    error : float
+        How far the step may be off.
+    error_kind : str
+        In which sense that is meant.
+
+    >>> step = CriticalStep(0.5, 0.01, "estimate")
+    >>> step, 2 * step, step.error
+    (0.5 +- 0.01 (estimate), 1.0, 0.01)
+    >>> CriticalStep(0.5)
+    0.5
+    """
+
+    error: float
+    error_kind: ErrorKind
+
+    def __new__(cls, value: float, error: float = 0.0, error_kind: ErrorKind = "exact") -> "CriticalStep":
+        """Exact unless an error is given."""
+        made = super().__new__(cls, value)
+        made.error, made.error_kind = error, error_kind
+        return made
+
+    def __reduce__(self) -> tuple[type, tuple[float, float, ErrorKind]]:
+        return CriticalStep, (float(self), self.error, self.error_kind)
+
+    def __repr__(self) -> str:
+        return with_error(float(self), self.error, self.error_kind) if self.error else float.__repr__(self)
+
+    __str__ = __repr__
 
 
 def critical_step(
@@ -45,18 +131,17 @@ def critical_step(
 ) -> CriticalStep:
     """The step up to which a run converges from every start.
 
-    For the mean iterate of schemes whose epochs are symmetric, without penalty or momentum, it is followed
-    rigorously to a relative precision of 1e-9 (see `certified_step`). Otherwise steps are tried on a grid 2%
-    apart, upwards from where every visit is a contraction (far below that with momentum), and the first step that
-    fails is refined by bisection: what is returned was found stable; a gap of instability narrower than 2% would be
-    missed.
+    For the mean iterate of schemes whose epochs are symmetric, without penalty or momentum, it is found with proof
+    (see `critical_polynomials`): for fixed batches, for up to 14 shuffled samples, and for features of rank one.
+    Otherwise steps are tried on a grid 2% apart, upwards from where every visit is a contraction (far below that
+    with momentum), and the first step that fails is refined by bisection: what is returned was found stable; a gap
+    of instability narrower than 2% would be missed.
 
-    Features of rank one, and up to 14 shuffled samples, are followed as rigorously. Where orders are too many for
-    that, as of more shuffled samples, steps are tried 10% apart, with the mean as it is known there, and 2% apart
-    where the rate is above 0.6 and rises, or has just risen; that of the mean square is found by centred maps of
-    drawn orders. A window of instability wider than 10% of its step is sure to be found. The answer is a number
-    like any other, with its `error` and its `error_kind` beside it: the error reaches from where the rate may be
-    one to where it surely is, and is an estimate where draws leave open whether any step nearby is unstable.
+    Where orders are too many for that, as of more shuffled samples, rates are those of drawn orders, and steps are
+    tried 10% apart, and 2% where the rate is above 0.6 and rises, or has just risen. A window of instability wider
+    than 10% of its step is sure to be found. The answer is a number like any other, with its `error` and its
+    `error_kind` beside it: the error reaches from where the rate may be one to where it surely is, and is an
+    estimate where draws leave open whether any step nearby is unstable.
 
     Parameters
     ----------
@@ -88,105 +173,412 @@ def critical_step(
     scheme = base.without_stages(scheme, "the critical step")
     made = recipe.checked(1.0, None, penalty, momentum, 1, nesterov, unpenalized, problem.p)
     _arrays.flag("mean_square", mean_square)
+    is_symmetric = made.is_plain and scheme.is_symmetric
+    is_linear = is_symmetric and (scheme.steps(problem.n) == 1 or scheme.shuffle is Shuffle.EVERY_STEP)
+    if is_linear and not mean_square:
+        return CriticalStep(_linear_critical_step(problem, scheme))
     at_rest = AffineEngine(problem, scheme, replace(made, schedule=0.0), np.zeros(problem.p), _ALL_ORDERS)
-    symmetric = made.is_plain and scheme.is_symmetric
-    certified = symmetric and step_search.is_certified(problem, scheme)
-    if certified and not mean_square:
-        return CriticalStep(step_search.certified_step(problem, scheme))
-    price = np.inf if symmetric and not certified else _price(at_rest, mean_square)
-    if second_moments.draws_thresholds(at_rest.walk, price, step_search.BUDGET):
-        if at_rest.space.dimension == 0 and not (made.penalty and problem.p):
-            return CriticalStep(np.inf)
-        safe = _safe_step(at_rest)
-        of_mean = (
-            CriticalStep(step_search.certified_step(problem, scheme))
-            if certified
-            else estimated_steps.mean_step(at_rest, symmetric, safe)
-        )
-        if not mean_square or _agree(at_rest, symmetric):
-            return of_mean
-        return estimated_steps.mean_square_step(at_rest, symmetric, safe, of_mean)
-    if select.climbs(scheme.equivalent(problem.n)):
-        require_few(scheme.steps(problem.n))
-
-    def run(step: float) -> AffineEngine:
-        return at_rest.with_recipe(replace(made, schedule=step))
-
-    _require_affordable(at_rest, mean_square)
     if at_rest.space.dimension == 0 and not (made.penalty and problem.p):
         return CriticalStep(np.inf)
-    safe = _safe_step(at_rest)
-    if not (mean_square and _spreads(at_rest)):
-        return CriticalStep(step_search.first_failure(lambda step: run(step).converges, safe, _PRECISION))
-    is_stable = _MeanSquare()
-    found = step_search.first_failure(lambda step: is_stable(run(step)), safe, _MEAN_SQUARE_PRECISION)
-    # The mean, whose critical step is known to more digits, never fails before its square.
-    of_mean = critical_step(
-        problem,
-        scheme,
-        penalty=made.penalty,
-        momentum=made.momentum,
-        nesterov=made.nesterov,
-        unpenalized=made.unpenalized,
-    )
-    return CriticalStep(min(found, of_mean))
+    drawn = {"growth": COARSE_GROWTH, "precision": _DRAWN_PRECISION}
+    if is_linear:
+        of_mean = CriticalStep(_linear_critical_step(problem, scheme))
+    elif is_symmetric and critical_polynomials.is_polynomial(problem, scheme):
+        of_mean = _polynomial_step(problem, scheme)
+    elif is_symmetric or _is_drawn(at_rest, of_square=False):
+        start = _contracting_start(at_rest, is_drawn=True)
+        of_mean = first_crossing(_drawn_rate(at_rest, is_symmetric), start, **drawn)
+    else:
+        start = _contracting_start(at_rest, is_drawn=False)
+        of_mean = first_crossing(_exact_rate(at_rest), start, precision=_PRECISION)
+    if not mean_square or not _orders_differ(at_rest, is_symmetric):
+        return of_mean
+    if not _is_drawn(at_rest, of_square=True):
+        start = _contracting_start(at_rest, is_drawn=False)
+        return first_crossing(_exact_square(at_rest), start, float(of_mean), precision=_MEAN_SQUARE_PRECISION)
+    last = float(of_mean) + min(of_mean.error, float(of_mean) / 2)
+    start = _contracting_start(at_rest, is_drawn=True)
+    found = first_crossing(_drawn_square(at_rest, is_symmetric), start, last, **drawn)
+    if found < of_mean:
+        return found
+    # Single runs never converge where their mean does not.
+    kind: ErrorKind = found.error_kind if found.error > of_mean.error else of_mean.error_kind
+    return CriticalStep(float(of_mean), max(found.error, of_mean.error), kind)
 
 
-def _require_affordable(run: AffineEngine, mean_square: bool) -> None:
-    """Refuse a search that takes longer than `step_search.BUDGET`."""
+def _polynomial_step(problem: LeastSquares, scheme: Scheme) -> CriticalStep:
+    visited = sum(len(part) for part in scheme.partition(problem.n))
+    if visited < len(problem.compressed.X):
+        # Rows that are never visited must not count as directions to be learned. Those that are come first.
+        problem = problem.of_first(visited)
+    if problem.rank == 0:
+        return CriticalStep(math.inf)
+    blocks = problem.blocks(scheme.partition(problem.n), scheme.divisors(problem.n))
+    start, scale = contracting_step(scheme, problem.n, blocks), problem.row_space.scale
+    return CriticalStep(critical_polynomials.exact_critical_step(problem, scheme, start) / scale / scale)
+
+
+def _is_drawn(run: AffineEngine, of_square: bool) -> bool:
+    """Whether the rate is that of drawn orders, since all of them cost too much; refused where none are drawn."""
+    steps, is_shuffled = run.walk.steps, run.scheme.shuffle is Shuffle.EVERY_EPOCH
+    if is_shuffled and (not run.walk.exists or (select.climbs(run.scheme) and steps > MOST_BATCHES)):
+        return True
+    courses, eigenvalues = run.courses, _EIGENVALUES * float(run.dimension) ** 3
+    tried = len(courses) * (select.walk_flops(courses[0].walk, run.blocks, run.dimension) + eigenvalues)
+    if of_square:
+        tried += _ROUNDS_OF_A_TRY * (epoch_flops(courses[0]) + eigenvalues)
+    tries = _TRIES + (math.log(100 * steps**2) / math.log(GROWTH) if run.recipe.momentum else 0)
+    if is_shuffled:
+        return bool(tries * tried > BUDGET)
     require_affordable(
-        _price(run, mean_square), step_search.BUDGET, f"the critical step of {run.walk.steps} batches",
+        tries * tried, BUDGET, f"the critical step of {steps} batches",
         "try fewer batches, or stability() of descend(...) at the steps of interest",
     )  # fmt: skip
+    return False
 
 
-def _price(run: AffineEngine, mean_square: bool) -> float:
-    """Operations of a search over all orders, told from the price of trying one step."""
-    shuffled = second_moments.draws_thresholds(run.walk, np.inf, 0.0)
-    if shuffled and (not run.walk.exists or (select.climbs(run.scheme) and run.walk.steps > MOST_BATCHES)):
-        return np.inf
-    steps, courses = run.walk.steps, run.courses
-    eigenvalues = _EIGENVALUES * float(run.dimension) ** 3
-    walk = select.walk_flops(courses[0].walk, run.blocks, run.dimension)
-    tried = len(courses) * (walk + eigenvalues)
-    if mean_square and _spreads(run):
-        tried += _ROUNDS_OF_A_TRY * (epoch_flops(courses[0]) + eigenvalues)
-    tries = _TRIES + (math.log(100 * steps**2) / math.log(step_search.GROWTH) if run.recipe.momentum else 0)
-    return float(tries * tried)
+def _orders_differ(run: AffineEngine, is_symmetric: bool) -> bool:
+    """Whether epochs differ in what they do to the state; if not, the mean square is the square of the mean."""
+    if is_symmetric and run.space.dimension == 1 and run.scheme.shuffle is Shuffle.EVERY_EPOCH:
+        return run.scheme.unit.is_cut
+    courses = run.scheme.courses(run.problem.n)
+    return len(courses) == 1 and courses[0].is_random
 
 
-def _spreads(run: AffineEngine) -> bool:
-    """Whether orders differ along a course; if not, the mean square along it is the square of the mean."""
-    (course, *others) = run.courses
-    return not others and course.scheme.is_random
+# --------------------------------------------------------------------------------------------- rates of a step
 
 
-def _agree(run: AffineEngine, symmetric: bool) -> bool:
-    """Whether all orders do the same: those of fixed batches whose features have rank one."""
-    return symmetric and run.space.dimension == 1 and not run.scheme.unit.is_cut
+@dataclass(frozen=True)
+class Rate:
+    """A number that is one at the end of stability, at some step: its value, and between which it surely is."""
+
+    value: float
+    least: float
+    most: float
+    error_kind: ErrorKind = "exact"
+
+    @classmethod
+    def exact(cls, is_stable: bool) -> "Rate":
+        """A rate of which only the side of one is known."""
+        value = 0.0 if is_stable else 1.0
+        return cls(value, value, value)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it may be on either side of one."""
+        return self.least < 1 <= self.most
 
 
-class _MeanSquare:
-    """Whether mean squares converge, asked of one step after another: each begins where the last one ended."""
+_UNBOUNDED = Rate(math.inf, math.inf, math.inf)
+RateAt = Callable[[float], Rate]
 
-    def __init__(self) -> None:
-        self._matrix: FloatArray | None = None
 
-    def __call__(self, run: AffineEngine) -> bool:
+def _with_step(at_rest: AffineEngine, step: float) -> AffineEngine:
+    return at_rest.with_recipe(replace(at_rest.recipe, schedule=step))
+
+
+def _exact_rate(at_rest: AffineEngine) -> RateAt:
+    return lambda step: Rate.exact(_with_step(at_rest, step).converges)
+
+
+def _exact_square(at_rest: AffineEngine) -> RateAt:
+    """Side of one on which the rate in mean square is; each step begins with the eigenmatrix of the last one."""
+    matrix: FloatArray | None = None
+
+    def rate(step: float) -> Rate:
+        nonlocal matrix
+        run = _with_step(at_rest, step)
         if not run.converges:
-            return False
-        converges, self._matrix = settles(run.courses[0], self._matrix)
-        return converges
+            return Rate.exact(False)
+        is_stable, matrix = settles(run.courses[0], matrix)
+        return Rate.exact(is_stable)
+
+    return rate
 
 
-def _safe_step(run: AffineEngine) -> float:
-    """A step at which every visit shrinks what it sees.
+def _drawn_rate(at_rest: AffineEngine, is_symmetric: bool) -> RateAt:
+    """Spectral radius of the mean over drawn orders, the same at every step (`DrawnBlocks`)."""
+    steps = at_rest.scheme.steps(at_rest.problem.n)
+
+    def drawn(run: AffineEngine) -> DrawnBlocks:
+        course = SampledCourse(
+            run.scheme, run.problem.n, run.blocks, run.space, run.recipe, None, accuracy=_FIRST_DRAWS, kept={}
+        )
+        return DrawnBlocks(course, _OF_BLOCKS)
+
+    require_affordable(
+        _TRIES * drawn(_with_step(at_rest, 1.0)).flops, BUDGET, f"the critical step of {steps} batches",
+        "try fewer rows or features, or stability() of descend(...) at the steps of interest",
+    )  # fmt: skip
+
+    def rate(step: float) -> Rate:
+        run = _with_step(at_rest, step)
+        orders = drawn(run)
+        if not run.settles_outside:
+            return _UNBOUNDED
+        visits = orders.course.visits(0)
+        for expense, most in ((_OF_BLOCKS, _FEWEST_ROUNDS), (_OF_A_TRIAL, _MOST_ROUNDS)):
+            rounds = int(np.clip(expense / orders.flops, 1, most))
+            found = _rate_of(visits, orders.kernels(rounds), is_symmetric)
+            if found.most < _NEAR:
+                break
+        return found
+
+    return rate
+
+
+def _rate_of(visits: Visits, kernels: FloatArray, is_symmetric: bool) -> Rate:
+    """Spectral radius of the mean of maps I - L K R, from the kernels K (groups, d, d) of groups of draws.
+
+    A slow mode that is known well hides a fast one that is not, and may be beyond one: where modes are real the
+    error of each counts.
+    """
+    roots = np.sqrt(visits.left) * np.sqrt(visits.right)
+    roots = np.maximum(roots, _SMALLEST_ROOT * roots.max(initial=0.0))
+    with np.errstate(over="ignore", invalid="ignore"):
+        losses = roots[:, np.newaxis] * kernels * roots
+        mean = losses.mean(axis=0)
+    if not np.isfinite(mean).all():
+        return _UNBOUNDED
+    if is_symmetric:
+        values, modes = scipy.linalg.eigh(mean, check_finite=False)
+        sizes = np.abs(1 - values)
+        errors = error_of_mean(np.einsum("ij,gij->gj", modes, losses @ modes))
+    else:
+        replicas = mean + (mean - losses) / (len(losses) - 1)
+        sizes, *without = (
+            np.abs(1 - scipy.linalg.eigvals(each, check_finite=False)).max(keepdims=True)
+            for each in (mean, *replicas)
+        )
+        errors = jackknife(sizes, np.array(without))
+    # Rates grow by powers of the step, and their errors with them: one that is seen at all is off by a factor.
+    noise = errors / _SEEN
+    seen = np.sqrt(np.maximum(np.square(sizes) - np.square(noise), 0.0))
+    least = np.divide(np.square(sizes), sizes + errors, out=np.zeros_like(sizes), where=sizes > noise)
+    return Rate(float(seen.max()), float(least.max()), float((sizes + errors).max()), "three standard errors")
+
+
+def _drawn_square(at_rest: AffineEngine, is_symmetric: bool) -> RateAt:
+    """Gain of the spread by centred maps of drawn orders: at the end of stability it is one, too.
+
+    A mean of positive numbers, most of which are far below it: where its error is as large as itself it is off by a
+    factor.
+    """
+
+    def rate(step: float) -> Rate:
+        run = _with_step(at_rest, step)
+        run.accuracy = _FIRST_DRAWS
+        try:
+            modes = None
+            if is_symmetric:
+                modes = ModesEngine(Epoch(run.problem, run.scheme, step, _QUICK), np.zeros(run.problem.p))
+            with warnings.catch_warnings():
+                # The answer carries its error.
+                warnings.simplefilter("ignore", AccuracyWarning)
+                drawn = centred_moments.undriven(run, modes)
+                drawn.more(_PAIRS)
+            with few_threads(run.dimension):
+                known = gain(drawn.maps)
+        except (OverflowError, UnsupportedError):
+            return _UNBOUNDED
+        most = known.value + known.error
+        least = (
+            known.value * known.value / most if known.value and math.isfinite(known.value) else known.value
+        )
+        return Rate(known.value, least, most, "three standard errors")
+
+    return rate
+
+
+# ------------------------------------------------------------------------------------------ bracket and bisect
+
+
+def first_crossing(
+    rate: RateAt, start: float, last: float = math.inf, *, growth: float = GROWTH, precision: float
+) -> CriticalStep:
+    """First step at which a rate reaches one: the last step that was found below, and how far it may be off.
+
+    Parameters
+    ----------
+    rate : callable
+        The rate at a step.
+    start : float
+        Where to begin; it is halved until it is stable.
+    last : float
+        The answer where the rate is below one at all steps before.
+    growth : float
+        How far steps are apart, where the rate falls or is small.
+    precision : float
+        Relative width to which the crossing is enclosed.
+
+    Returns
+    -------
+    CriticalStep
+        Its error reaches from where the rate may be one already to where it surely is. Where it is at no step
+        nearby it reaches to twice the step while the rate rises, an estimate; else everything is open, and the
+        error is infinite.
+    """
+    rate = cache(rate)
+    low = _stable_start(rate, start)
+    sure, first_open, end = low, math.inf, low
+    for step in track(_ascending(rate, low, last, growth), None, "trying steps"):
+        here, end = rate(step), step
+        first_open = min(first_open, step) if here.most >= 1 else first_open
+        sure = step if math.isinf(first_open) else sure
+        if here.value >= 1 or step > _FARTHEST * first_open:
+            break
+        low = step
+    kind = weakest(rate(low).error_kind, rate(end).error_kind)
+    if rate(end).value >= 1:
+        wide = GROWTH - 1 if rate(low).is_open and rate(end).is_open else precision
+        low, high = _bisected(lambda step: rate(step).value >= 1, low, end, wide)
+        upper = low if kind == "exact" else _surely_unstable(rate, high, last)
+    else:
+        low = high = last if end >= last else first_open
+        upper = last if end >= last else math.inf
+    if math.isinf(upper) and low < last:
+        rises = rate(_FARTHEST * high).value > rate(high).most
+        upper, kind = _FARTHEST * high if rises else math.inf, "estimate"
+    lower = low
+    if math.isfinite(first_open) and rate(low).most >= 1:
+        lower, _ = _bisected(lambda step: rate(step).most >= 1, sure, min(first_open, low), GROWTH - 1)
+    return CriticalStep(low, max(low - lower, upper - low), kind)
+
+
+def _stable_start(rate: RateAt, start: float) -> float:
+    for halvings in range(_HALVINGS):
+        step = math.ldexp(start, -halvings)
+        if rate(step).value < 1:
+            return step
+    raise ArithmeticError(
+        f"no step between {step:.3g} and {start:.3g} is stable up to rounding; try a smaller momentum or penalty."
+    )
+
+
+def _ascending(rate: RateAt, low: float, last: float, growth: float) -> Iterator[float]:
+    """Steps from a stable one to the last, with fine ones between coarse ones where a window may be narrow."""
+    rose = True
+    while low < last:
+        high = min(low * growth, last)
+        if growth > GROWTH:
+            before, after = rate(low), rate(high)
+            rises = after.value >= before.value
+            # Where the error leaves everything open, finer steps say no more.
+            if max(before.most, after.most) > _NEAR and (rose or rises) and before.most < 1:
+                fine = (low * GROWTH**number for number in range(1, _FINE))
+                yield from (step for step in fine if step < high)
+            rose = rises
+        yield high
+        low = high
+
+
+def _surely_unstable(rate: RateAt, step: float, last: float) -> float:
+    """A step from an unstable one on that is unstable whatever the error, near the first; inf if none is found."""
+    low, growth = step, GROWTH
+    for _ in range(_MOST_BEYOND):
+        if rate(step).least >= 1:
+            return _bisected(lambda step: rate(step).least >= 1, low, step, GROWTH - 1)[1]
+        if step >= last:
+            return last
+        low, step, growth = step, min(step * growth, last), growth * growth
+    return math.inf
+
+
+def _bisected(
+    is_beyond: Callable[[float], bool], low: float, high: float, precision: float
+) -> tuple[float, float]:
+    """Two steps between which something begins, closer together than the precision."""
+    while high - low > precision * high:
+        middle = (low + high) / 2
+        low, high = (low, middle) if is_beyond(middle) else (middle, high)
+    return low, high
+
+
+# --------------------------------------------------------------------------------------- steps that norms give
+
+
+def contracting_step(scheme: Scheme, n: int, blocks: Blocks, longest: float | None = None) -> float:
+    """A step below 2 / |W_b| for every batch that may be visited: each visit is then a contraction.
+
+    A batch of drawn samples has |W_b| at most the largest |x|^2 times m_b / divisor_b, and at most |X'X| over
+    divisor_b. That |x|^2 is `longest`, where other rows stand for the samples.
+    """
+    if scheme.unit is Unit.BATCH:
+        norms = [
+            float(scipy.linalg.svdvals(blocks.rows[blocks.of(batch)])[0]) ** 2 / float(divisor)
+            for batch, divisor in enumerate(blocks.divisors)
+        ]
+        return 2 / max(norms)
+    divisors = scheme.step_divisors(n)
+    if longest is None:
+        longest = float(np.square(blocks.rows).sum(axis=1).max())
+    by_rows = longest * float((scheme.sizes(n) / divisors).max())
+    if scheme.shuffle is Shuffle.EVERY_STEP:
+        # The same row may be drawn again and again.
+        return 2 / by_rows if by_rows else math.inf
+    by_sum = float(scipy.linalg.svdvals(blocks.rows)[0]) ** 2 / float(divisors.min())
+    return 2 / min(by_rows, by_sum)
+
+
+def _contracting_start(run: AffineEngine, is_drawn: bool) -> float:
+    """A step at which every visit is a contraction.
 
     Momentum makes that no proof, since B visits that differ drive what oscillates by half a turn per epoch or more:
-    sqrt(step w) >= pi / B. So the start is a hundredth of it, over B^2.
+    sqrt(step w) >= pi / B. So the start is a hundredth of it, over B^2; where orders are drawn, which differ from
+    epoch to epoch and drive nothing in step, a hundredth.
     """
     space, n = run.space, run.problem.n
-    inverse = 1 / step_search.contracting_step(run.scheme, n, run.blocks) if space.dimension else 0.0
+    inverse = 1 / contracting_step(run.scheme, n, run.blocks) if space.dimension else 0.0
     inverse = inverse * space.scale * space.scale + run.recipe.penalty / 2
-    caution = 1.0 if run.recipe.momentum == 0 else 0.01 / run.scheme.steps(run.problem.n) ** 2
+    caution = 0.01 if run.recipe.momentum else 1.0
+    if run.recipe.momentum and not is_drawn:
+        caution /= run.scheme.steps(n) ** 2
     return caution / inverse * (1 - 1e-9)
+
+
+def _linear_critical_step(problem: LeastSquares, scheme: Scheme) -> float:
+    """2 / |W| where the mean of a visit is I - step W: of all of X only the largest singular value is needed."""
+    X, scale = problem.compressed.X, problem.compressed.scale
+    parts, divisors = scheme.partition(problem.n), scheme.divisors(problem.n)
+    weights = np.zeros(len(X))
+    for part, divisor in zip(parts, divisors, strict=True):
+        # Of samples that are cut into batches anew the divisor is one, however many rows each has.
+        weights[part] = 1 / (len(parts) * divisor * scheme.rows_per_unit)
+    top = largest_eigenvalue(X, weights, scale)
+    return 2 / top / scale / scale if top else math.inf
+
+
+def largest_eigenvalue(X: FloatArray, weights: FloatArray, scale: float) -> float:
+    """The largest eigenvalue of X'diag(weights) X / scale^2, to about twelve digits, for X (n, p).
+
+    By Lanczos' iteration from a start that is always the same, or from the Gram matrix of whichever is fewer, rows
+    or columns. Both find the largest singular value of X as well as any decomposition would, however badly X is
+    conditioned: what is lost in a Gram matrix are the small ones.
+
+    >>> largest_eigenvalue(np.array([[2.0, 0.0], [0.0, 2.0], [0.0, 1.0]]), np.full(3, 0.5), 2.0)
+    0.625
+    """
+    wide, roots, size = X.shape[0] < X.shape[1], np.sqrt(weights), min(X.shape)
+
+    def apply(vector: FloatArray) -> FloatArray:
+        if wide:
+            return np.asarray(roots * ((X @ ((X.T @ (roots * vector)) / scale)) / scale))
+        return np.asarray((X.T @ (weights * ((X @ vector) / scale))) / scale)
+
+    if size > _SMALL:
+        start = np.random.default_rng(0).standard_normal(size)
+        if not apply(start).any():
+            return 0.0
+        operator = LinearOperator((size, size), matvec=apply, dtype=np.float64)
+        try:
+            found = eigsh(operator, k=1, which="LA", v0=start, ncv=_KRYLOV, return_eigenvectors=False)
+            return float(found[0])
+        except ArpackNoConvergence:
+            pass
+    gram, height = np.zeros((size, size)), max(1, _CHUNK // size)
+    for first in range(0, max(X.shape), height):
+        place = slice(first, first + height)
+        part = (roots[:, np.newaxis] * X[:, place]).T if wide else roots[place, np.newaxis] * X[place]
+        part = part / scale
+        gram += part.T @ part
+    return max(eigenvalue(gram, -1), 0.0)

@@ -14,7 +14,7 @@ from reshuffle.problem import LeastSquares
 from reshuffle.problem.sources.rows import Stream
 from reshuffle.recipe import StepLike
 from reshuffle.run import Run, descend
-from reshuffle.run.step_search import contracting_step
+from reshuffle.run.critical_steps import contracting_step
 from reshuffle.schemes import Scheme, base
 from reshuffle.simulation import simulated_states
 from reshuffle.sklearn import torch_words

@@ -11,7 +11,7 @@ from reshuffle._arrays import FloatArray
 from reshuffle._blas import few_threads
 from reshuffle._linalg import norms
 from reshuffle.epoch.accuracy import CALL, warn_of_no_answer
-from reshuffle.epoch.moments.snapshots import Readout
+from reshuffle.epoch.moments.trajectory import Readout
 from reshuffle.epoch.select import walk_flops
 from reshuffle.problem.outputs import lengths, lifted_rows, outputs_last, stacked, with_outputs
 from reshuffle.run import stopping
@@ -245,12 +245,13 @@ class AffineEngine(AffineStates):
     @property
     def _settles(self) -> bool:
         """Whether every course converges from every start, outside the row space too."""
-        if not self._settles_outside:
+        if not self.settles_outside:
             return False
         return all(course.settles for course in self.chunks(inputs=np.zeros(0)))
 
     @property
-    def _settles_outside(self) -> bool:
+    def settles_outside(self) -> bool:
+        """Whether the start fades outside the row space, or stays there without a penalty."""
         return self._outside.settles if self._reaches_out else True
 
     @property

@@ -1,0 +1,151 @@
+"""Mean over the orders of an epoch from few drawn ones, each averaged over all orders of its blocks.
+
+An order of B visits is cut into L blocks of consecutive visits. Every order of the blocks is as likely as that
+drawn, so the mean over all L! of them has the same expectation. It takes L 2^(L-1) products on the lattice,
+
+    F(S) = mean over blocks b in S of A_b F(S - b),
+
+and has a fraction of the variance. Measured against single orders of Gaussian rows, at steps at which single rows
+overshoot 2 to 8 times: 10 (L = 4), 60 to 400 (L = 6), 200 to 1e4 (L = 8), 300 to 4e5 (L = 10) times less.
+"""
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from reshuffle._arrays import FloatArray
+from reshuffle._blas import few_threads
+from reshuffle._uncertainty import MOST_GROUPS
+from reshuffle.epoch.averaging.sampling import Orders, SampledCourse
+from reshuffle.epoch.visits import Visits
+
+_MOST_BLOCKS = 12
+_STACKED_ENTRIES = 1 << 21
+"""Numbers of the largest layer of subsets that is kept at a time."""
+_OF_A_PRODUCT = 300.0
+"""Operations that a product of small matrices costs beside its own."""
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnBlocks:
+    """Drawn orders of the epochs of a run, cut into blocks; the same orders whatever the step.
+
+    Parameters
+    ----------
+    course : SampledCourse
+        Draws orders, and says what a visit does.
+    budget : float
+        Operations of one draw for each group: blocks are as many as that allows.
+    """
+
+    course: SampledCourse
+    budget: float
+
+    @property
+    def _visits(self) -> Visits:
+        return self.course.visits(0)
+
+    @property
+    def _steps(self) -> int:
+        return self.course.scheme.steps(self.course.n)
+
+    @property
+    def blocks(self) -> int:
+        """L, the number of blocks."""
+        affordable = (
+            blocks
+            for blocks in range(min(_MOST_BLOCKS, self._steps), 1, -1)
+            if MOST_GROUPS * self._lattice_flops(blocks) <= self.budget
+        )
+        return next(affordable, 1)
+
+    def _lattice_flops(self, blocks: int) -> float:
+        return blocks * 2.0 ** (blocks - 1) * (2.0 * self._visits.dimension**3 + _OF_A_PRODUCT)
+
+    @property
+    def flops(self) -> float:
+        """Operations of one draw for each group."""
+        visits = self._visits
+        rows, rank = visits.blocks.rows.shape
+        of_visits = 4.0 * rows * rank * visits.dimension + self._steps * (
+            10.0 * visits.dimension**2 + _OF_A_PRODUCT
+        )
+        return float(MOST_GROUPS * (of_visits + self._lattice_flops(self.blocks)))
+
+    def kernels(self, rounds: int) -> FloatArray:
+        """Mean kernels K (groups, d, d) of `EpochMap`, each over so many draws."""
+        visits, groups = self._visits, MOST_GROUPS
+        largest = math.comb(self.blocks, self.blocks // 2) * visits.dimension**2
+        stacked = max(1, min(groups * rounds, int(_STACKED_ENTRIES / max(largest, 1))))
+        rng, found = np.random.default_rng(self.course.accuracy.seed), []
+        with few_threads(visits.dimension), np.errstate(over="ignore", invalid="ignore"):
+            for first in range(0, groups * rounds, stacked):
+                count = min(stacked, groups * rounds - first)
+                drawn = self.course.draw_pairs(rng, count)
+                found.append(self._over_blocks(visits, Orders(drawn.rows[:count], drawn.divisors[:count])))
+            kernels = np.concatenate(found).reshape(rounds, groups, *found[0].shape[1:]).mean(axis=0)
+            symmetric = self.course.scheme.is_symmetric and not visits.momentum
+            return np.asarray((kernels + kernels.swapaxes(1, 2)) / 2 if symmetric else kernels)
+
+    def _over_blocks(self, visits: Visits, orders: Orders) -> FloatArray:
+        """K (k, d, d) of drawn orders, averaged over the orders of their blocks."""
+        # A last visit that weighs less than the others stays the last.
+        sizes = self.course.scheme.sizes(self.course.n) / self.course.scheme.step_divisors(self.course.n)
+        whole = self._steps - (self.course.scheme.unit.is_cut and bool(sizes[-1] < sizes[0]))
+        cuts = np.linspace(0, whole, min(self.blocks, whole) + 1).astype(int)
+        kernels = [followed(visits, orders, *ends) for ends in pairwise(cuts)]
+        grades = visits.left * visits.right
+        mean = over_orders(np.array(kernels), grades)
+        if whole < self._steps:
+            last = followed(visits, orders, whole, self._steps)
+            mean = mean + last - (last * grades) @ mean
+        return mean
+
+
+def over_orders(kernels: FloatArray, grades: FloatArray) -> FloatArray:
+    """K (..., d, d) of the mean over all orders of a product of L maps I - L K_i R, kernels (L, ..., d, d).
+
+    >>> over_orders(np.array([[[1.0]], [[2.0]]]), np.array([0.5]))  # 1 - (1 - 0.5) (1 - 1) = 0.5 K
+    array([[2.]])
+    """
+    blocks = len(kernels)
+    members = np.arange(1 << blocks)
+    sizes = np.array([subset.bit_count() for subset in members.tolist()])
+    places, after = np.empty(len(members), dtype=np.int64), kernels * grades
+    layer = np.zeros((1, *kernels.shape[1:]))
+    for size in range(1, blocks + 1):
+        places[members[sizes == size - 1]] = np.arange(len(layer))
+        subsets = members[sizes == size]
+        following = np.zeros((len(subsets), *kernels.shape[1:]))
+        for block in range(blocks):
+            chosen = np.flatnonzero(subsets >> block & 1)
+            before = layer[places[subsets[chosen] ^ (1 << block)]]
+            following[chosen] += before + kernels[block] - after[block] @ before
+        layer = following / size
+    return np.asarray(layer[0])
+
+
+def followed(visits: Visits, orders: Orders, first: int, last: int) -> FloatArray:
+    """K (k, d, d) of the visits of each order from one slot to another, the last of them first.
+
+    K -> K + (I - K L R) K_b: what is visited later stands to the left.
+    """
+    rank, d, grades = visits.rank, visits.dimension, visits.left * visits.right
+    padded = np.vstack([visits.unit, np.zeros(rank)])
+    kernel = np.zeros((len(orders.rows), d, d))
+    for visit in reversed(range(first, last)):
+        rows = padded[orders.rows[:, visit]]
+        product = np.eye(d) - kernel * grades
+        # A gradient moves the parameters by -1 (if not Nesterov's) and the buffer by 1, in their units.
+        pushed = visits.hyperparameters.of_gradient(visit) * product[:, :, :rank]
+        if visits.momentum:
+            pushed -= product[:, :, rank:]
+            stays = (1 - visits.momentum) * product[:, :, rank:]
+            kernel[:, :, rank:] += visits.hyperparameters.of_buffer(visit) * product[:, :, :rank] + stays
+        entry = pushed @ rows.swapaxes(1, 2) / orders.divisors[:, visit, np.newaxis, np.newaxis]
+        kernel[:, :, :rank] += entry @ rows
+        if visits.penalty:
+            kernel[:, :, :rank] += visits.hold(pushed.swapaxes(1, 2)).swapaxes(1, 2)
+    return kernel
