@@ -33,7 +33,7 @@ from reshuffle.epoch.averaging.self_response import Echoes, GroupEchoes, TimeNod
 
 # What a visit of shuffled samples does to the state: every sample by a matrix of rank one, the rest alike.
 
-_MOST_MODES, _DEGREES, _MOST_SAMPLES = 200, 4, 30
+_MOST_MODES, _DEGREES, _MOST_SAMPLES, _FEWEST_SAMPLES = 200, 4, 30, 4
 """From how many modes, powers of time and samples the functions of the visits are taken; all others are alike."""
 
 
@@ -175,7 +175,8 @@ class Visiting:
         time = np.linspace(0, 1, self.steps)[:, np.newaxis]
         shapes = [time**degree * functions for degree in range(_DEGREES)]
         strongest = np.argsort(self.strengths)[::-1]
-        samples = np.geomspace(1, len(strongest), min(len(strongest), _MOST_SAMPLES)).round().astype(int) - 1
+        count = min(len(strongest), max(_MOST_SAMPLES // self.size, _FEWEST_SAMPLES))
+        samples = np.geomspace(1, len(strongest), count).round().astype(int) - 1
         influence = self.along @ np.square(self._seen_apart(strongest[np.unique(samples)])).T
         # Constants are among them in any case: at step zero there is nothing else.
         together = np.hstack([np.ones((self.steps, 1)), *shapes, echo(influence, self.exclusion)])

@@ -31,7 +31,7 @@ _FACTOR_OF_GROUPS, _CHANCE_OF_GROUPS = 2.0, 0.7
 """The same for groups, whose leading error has a sign: what is put off by chance is put off by less."""
 _FINEST_OF_ROUNDS = 1e-12
 """A change from round to round that is rounding."""
-_OF_GROUPS, _FINEST = 1e-2, 1e-9
+_OF_GROUPS, _FINEST = 0.1, 1e-8
 """To which the equation is solved for groups, beside what it neglects, and at best."""
 _SATURATES = 3.0
 """What is missed grows with what an epoch does to a mode like s / (1 + s / 3)."""
@@ -43,14 +43,20 @@ _MOST_ENTRIES = 1e7
 """Entries of a pull up to which several replicas of it are kept."""
 
 
-def neglected(visiting: Visiting, entries: FloatArray, tolerance: float) -> FloatArray:
-    """What the entries (n, d) of the samples may have missed, (n, d); `tolerance` is that of the iteration."""
+def neglected(
+    visiting: Visiting, entries: FloatArray, tolerance: float, of_groups: FloatArray | None = None
+) -> FloatArray:
+    """What the entries (n, d) of the samples may have missed, (n, d).
+
+    `tolerance` is that of the iteration, `of_groups` what `_of_groups` tells, if that is known already.
+    """
     rows, strength, own = visiting.rows, visiting.strength, visiting.strengths
     n, k = rows.shape
     if visiting.steps <= 2 or 4.0 * n * n * (k + visiting.size) > _MOST_OPERATIONS:
         return by_own_meetings(visiting, rows, entries, tolerance)
     if is_of_groups(visiting):
-        off = _FACTOR_OF_GROUPS * visiting.weight * visiting.steps * _of_groups(visiting)
+        missed = _of_groups(visiting) if of_groups is None else of_groups
+        off = _FACTOR_OF_GROUPS * visiting.weight * visiting.steps * missed
         return np.asarray(tolerance * entries + np.hstack([part * off for part in visiting.entry]))
     crosswise = (own**2 / n + tolerance)[:, np.newaxis] * entries
     height = max(1, _CHUNK // n)
@@ -87,15 +93,15 @@ def _of_groups(visiting: Visiting) -> FloatArray:
     def centred(matrices: FloatArray) -> FloatArray:
         return np.asarray(columns @ (groups @ matrices) - matrices / n)
 
+    flat = visiting.rows
     mean, mean_of_squares = (
-        np.einsum("bmi,bmj->ij", groups, (groups * weight[:, 0]) @ columns @ groups) for weight in (s, s**2)
+        flat.T @ ((groups * weight[:, 0]) @ columns @ groups).reshape(flat.shape) for weight in (s, s**2)
     )
     mean[np.diag_indices(len(s))] -= s[:, 0] / n
     twice = centred(s * centred(s * columns)) - mean @ (s * columns) / n
     off = -(centred(s**2 * columns) + s * centred(s * columns)) / (6 * n) + twice / (3 * max(n - 2, 1))
     off *= (n / max(n - 1, 1)) ** 2
     others = mean_of_squares @ (s * columns) + s * centred(s**2 * columns)
-    flat = visiting.rows
     for number, own in enumerate(columns):
         met = ((flat * s[:, 0]) @ own).reshape(n, size, size)
         thrice = met @ (met.swapaxes(1, 2) @ met)
@@ -178,11 +184,12 @@ def by_cavity(whitened: Whitened, shares: FloatArray, rtol: float, spares: bool)
         entry=np.ones(1), weight=float(shares[0]) / steps, last=float(shares[-1] / shares[0]), steps=steps,
         size=size,
     )  # fmt: skip
-    tolerance = cavity_tolerance(rtol)
+    tolerance, of_groups = cavity_tolerance(rtol), None
     if is_of_groups(visiting):
         # What is neglected is known beforehand, and rounds must not show beside it.
-        missed = shares_of(visiting.rows, visiting.rows, _of_groups(visiting))
-        tolerance = min(tolerance, max(_OF_GROUPS * root_mean_square(missed), _FINEST))
+        of_groups = _of_groups(visiting)
+        missed = root_mean_square(shares_of(visiting.rows, visiting.rows, of_groups))
+        tolerance = min(tolerance, max(_OF_GROUPS * missed, _FINEST))
     first = first_order.solve(visiting, tolerance)
     if first is not None and not (first.suffices or spares):
         first = None
@@ -199,7 +206,7 @@ def by_cavity(whitened: Whitened, shares: FloatArray, rtol: float, spares: bool)
         inner, left_out = kernel(whitened, found.entries[places].T), tolerance
     else:
         inner, left_out = first.kernel, tolerance + first.left_out
-    off = neglected(visiting, found.entries, left_out)
+    off = neglected(visiting, found.entries, left_out, of_groups)
     by_chance = _CHANCE_OF_GROUPS if is_of_groups(visiting) else 1.0
     known, off = (inner, found.entries[places]), off[places]
     return cavity_map(whitened, known, off, lambda: put_off(off, by_chance), modifier)

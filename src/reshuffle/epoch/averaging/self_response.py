@@ -94,9 +94,8 @@ class TimeNodes:
         """The same for matrices (q, samples, m, m), of each sample by itself."""
         q, samples, size, _ = first.shape
         side = np.moveaxis(first, 0, 2).reshape(samples, size, q * size)
-        flat = second.reshape(q, -1)
-        at = ((rule @ flat).reshape(q, samples, size, size) for rule in self.convolution)
-        return np.array([side @ np.moveaxis(each, 0, 1).reshape(samples, q * size, size) for each in at])
+        at = (self.convolution.reshape(q * q, q) @ second.reshape(q, -1)).reshape(q, q, samples, size, size)
+        return np.asarray(side @ at.swapaxes(1, 2).reshape(q, samples, q * size, size))
 
     def convolve_scalars(self, first: FloatArray, second: FloatArray) -> FloatArray:
         """The same for numbers (q, samples), of each sample by itself."""
