@@ -69,7 +69,7 @@ def test_what_has_no_answer_says_so_in_one_way():
 
 def test_a_computation_tells_what_was_not_done_and_why():
     few = rs.descend(PROBLEM, rs.RandomReshuffling(3), 0.05).computation
-    assert (few.mean.taken, few.second_moment.taken) == ("exact", "rows")
+    assert (few.mean.taken, few.second_moment.taken) == ("exact", "recursion")
     assert "not sampling: the exact mean is affordable" in repr(few)
     many = rs.descend(rs.gaussian(600, 3, seed=1), rs.SampleReshuffling(batch_size=20), alpha=1.0, rtol=0.1)
     told = repr(many.computation)

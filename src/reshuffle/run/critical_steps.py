@@ -29,8 +29,8 @@ from reshuffle.epoch.averaging.drawn_blocks import DrawnBlocks
 from reshuffle.epoch.averaging.lattice import MOST_BATCHES
 from reshuffle.epoch.averaging.sampling import SampledCourse
 from reshuffle.epoch.epoch import Epoch
-from reshuffle.epoch.moments.congruence import epoch_flops
 from reshuffle.epoch.moments.drawn import gain
+from reshuffle.epoch.moments.matrix import epoch_flops
 from reshuffle.epoch.visits import Visits
 from reshuffle.errors import AccuracyWarning, UnsupportedError
 from reshuffle.problem import checked_problem

@@ -14,8 +14,8 @@ from reshuffle._uncertainty import ErrorKind
 from reshuffle.epoch import select, step_interpolation
 from reshuffle.epoch.accuracy import Accuracy, accuracy
 from reshuffle.epoch.affine_epoch import AffineEpoch
-from reshuffle.epoch.choice import second_moments
 from reshuffle.epoch.epoch import Epoch
+from reshuffle.epoch.moments.select import no_second_moments
 from reshuffle.epoch.select import Choice, Computation
 from reshuffle.epoch.step_interpolation import Interval, StepWindow
 from reshuffle.errors import UnsupportedError
@@ -132,7 +132,7 @@ class Run:
         'exact'
         """
         if self.scheme.visits_samples and not self.problem.compressed.are_all:
-            return Computation(self.mean_choice, second_moments.no_second_moments())
+            return Computation(self.mean_choice, no_second_moments())
         return Computation(self.mean_choice, self.second_moment_choice(max(1, self.recipe.earliest)))
 
     @property
