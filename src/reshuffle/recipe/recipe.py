@@ -246,7 +246,9 @@ def checked(
     columns = [_arrays.whole_number("unpenalized", number, -p, p - 1) % p for number in given.tolist()]
     if len(set(columns)) < len(columns):
         raise ValueError(f"unpenalized must name a column once, but it is {given.tolist()}.")
-    penalty = 0.0 if p and len(columns) == p else _arrays.nonnegative("penalty", penalty)
+    penalty = _arrays.nonnegative("penalty", penalty)
+    if p and len(columns) == p:
+        penalty = 0.0
     name, value = ("step", step) if step is not None else ("alpha", alpha)
     by_epoch = callable(value) or _arrays.any_array(name, value).ndim
     schedule = checked_steps(name, value, "epoch") if by_epoch else _arrays.nonnegative(name, value)
