@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 import reshuffle as rs
 from reshuffle.epoch.averaging import cavity, cavity_maps
-from reshuffle.epoch.averaging.cavity import Visiting, echo
+from reshuffle.epoch.averaging.cavity import Visiting, self_response
 from reshuffle.epoch.averaging.exact_samples import Whitened
-from reshuffle.epoch.averaging.self_response import Echoes, TimeNodes
+from reshuffle.epoch.averaging.self_response import SelfResponses, TimeNodes
 from reshuffle.errors import UnsupportedError
 from tests.problems import case, close
 
@@ -155,15 +155,15 @@ def test_functions_are_known_from_their_nodes(bases, steps):
         close(np.einsum("an,ab,bn->n", known, nodes.convolution_at(t), known), direct, 1e-6)
 
 
-def test_echoes_at_the_nodes_are_those_of_the_recursion():
+def test_self_responses_at_the_nodes_are_those_of_the_recursion():
     rng = np.random.default_rng(0)
     rows = np.linalg.qr(rng.standard_normal((40, 3)))[0]
     visiting = visiting_of(rows, np.array([0.3, 1.0, 4.0]), 25)
     nodes = visiting.nodes(1e-12)
     decays = (1 - visiting.grades[0] / 25) ** np.arange(25)[:, np.newaxis] * visiting.grades[0]
     influence = np.array([np.diag(row) for row in decays])
-    found = Echoes(rows, nodes, visiting.exclusion, 1e-12).follow(influence[nodes.nodes])
-    direct = echo(decays @ np.square(rows).T, visiting.exclusion)
+    found = SelfResponses(rows, nodes, visiting.exclusion, 1e-12).follow(influence[nodes.nodes])
+    direct = self_response(decays @ np.square(rows).T, visiting.exclusion)
     close(nodes.rule @ found, direct, 1e-8)
 
 

@@ -57,9 +57,9 @@ def test_the_choice_is_the_method_that_was_taken_once_the_mean_is_known(recipe):
     assert run.method == "sampling"
     chosen = run.computation.mean
     assert chosen.taken == "sampling"
-    (cavity,) = (way for way in chosen.ways if way.name == "cavity")
-    assert cavity.against.startswith("it may be off by ")
-    assert cavity.against.endswith("but rtol is 0.002")
+    (cavity,) = (way for way in chosen.methods if way.name == "cavity")
+    assert cavity.rejected_because.startswith("it may be off by ")
+    assert cavity.rejected_because.endswith("but rtol is 0.002")
     assert "not cavity" in repr(chosen)
 
 
@@ -67,7 +67,7 @@ def test_of_ways_that_all_miss_the_choice_is_the_best():
     epoch = rs.descend(rs.gaussian(300, 2, seed=0), rs.SampleReshuffling(6), 0.1, rtol=1e-9, budget=1e8).epoch
     with pytest.warns(rs.AccuracyWarning, match=r"by cavity, but rtol is 1e-09"):
         assert epoch.method == "cavity"
-    missed = {way.name: way.against for way in epoch.choice.ways}
+    missed = {way.name: way.rejected_because for way in epoch.choice.methods}
     assert epoch.choice.taken == "cavity"
     assert missed["sampling"].startswith("it may be off by ")
 

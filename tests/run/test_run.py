@@ -85,9 +85,11 @@ def test_a_computation_tells_what_was_not_done_and_why():
     )
     insisted = rs.descend(PROBLEM, rs.RandomReshuffling(3), 0.01, method="cavity", rtol=1.0).computation.mean
     assert insisted.taken == "cavity"
-    assert all("method is 'cavity'" in way.against for way in insisted.ways if way.name != "cavity")
+    assert all(
+        "method is 'cavity'" in way.rejected_because for way in insisted.methods if way.name != "cavity"
+    )
     dear = rs.descend(rs.gaussian(60, 3, seed=1), rs.RandomReshuffling(30), 0.01, momentum=0.5, rtol=1.0)
-    assert "more memory" in dear.computation.mean.ways[0].against
+    assert "more memory" in dear.computation.mean.methods[0].rejected_because
 
 
 def test_schemes_and_recipes_are_equal_by_value():

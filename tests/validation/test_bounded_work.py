@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle.epoch.averaging.cavity import echo
+from reshuffle.epoch.averaging.cavity import self_response
 from reshuffle.errors import AccuracyWarning, BudgetError
 from tests.counted import at_most
 
@@ -22,17 +22,17 @@ def one_after_the_other(influence, exclusion):
 
 @pytest.mark.parametrize("visits", [1, 2, 3, 50, 129])
 @pytest.mark.parametrize("strength", [1e-12, 0.2, 2.0, -3.0])
-def test_echoes_are_those_of_the_recursion(visits, strength):
+def test_self_responses_are_those_of_the_recursion(visits, strength):
     decay = np.array([0.5, 3.0, 20.0])
     influence = strength * np.exp(-np.outer(np.arange(visits), decay) / visits)
     known = one_after_the_other(influence, 1 / visits)
-    off = np.abs(echo(influence, 1 / visits) - known).max(axis=0) / np.abs(known).max(axis=0)
+    off = np.abs(self_response(influence, 1 / visits) - known).max(axis=0) / np.abs(known).max(axis=0)
     assert (off < 1e-13).all()
 
 
-def test_echoes_of_many_visits_take_few_calls():
+def test_self_responses_of_many_visits_take_few_calls():
     with at_most(20_000):
-        found = echo(np.exp(-np.linspace(0, 5, 30_000))[:, np.newaxis], 1 / 30_000)
+        found = self_response(np.exp(-np.linspace(0, 5, 30_000))[:, np.newaxis], 1 / 30_000)
     assert np.isfinite(found).all()
 
 

@@ -149,7 +149,7 @@ def _of_runs(
     asked: Question, run: "rs.Run", best: "rs.BestEpoch"
 ) -> tuple["rs.ExpectedRisk | None", "rs.ExpectedRisk | None", str]:
     """The risk of one run at the best epoch, at every epoch if that was asked for, and why it is missing."""
-    if not asked.mean_square and not run.second_moment_choice(best.epoch).way.operations <= QUICK:
+    if not asked.mean_square and not run.second_moment_choice(best.epoch).method.operations <= QUICK:
         return None, None, "the risk of one run takes longer here, and is given with --mean-square"
     try:
         there = run.expected_risk(best.epoch)

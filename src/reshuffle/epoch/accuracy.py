@@ -1,4 +1,4 @@
-"""How an epoch is to be averaged: by which method, how accurately, at what expense."""
+"""The method, accuracy and budget with which an epoch is averaged."""
 
 import sys
 import warnings
@@ -27,7 +27,7 @@ _GONE = {"series": 'try "cavity", which is as quick and more accurate'}
 
 @dataclass(frozen=True)
 class Accuracy:
-    """What the user asks of the mean over orders.
+    """The method, accuracy and budget that the user requests for the mean over orders.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class Accuracy:
 
     @property
     def relaxed_for_divergence(self) -> "Accuracy":
-        """The same for a mean that grows without end: digits of it are worth a twentieth."""
+        """A twentieth of the digits and of the budget, for a mean that grows without end."""
         return replace(self, rtol=_GROWING * self.rtol, budget=self.budget / _GROWING)
 
 
@@ -74,7 +74,7 @@ def accuracy(method: Any, rtol: Any, budget: Any, seed: Any) -> Accuracy:
 
 
 def duration(operations: float) -> str:
-    """How long so many operations take, in words.
+    """The time that so many operations take, in words.
 
     >>> duration(1e12), duration(5e13), duration(1e9), duration(1e16)
     ('about a minute', 'about 52 minutes', 'a second or less', 'about 7 days')
@@ -144,7 +144,7 @@ def warn_of_no_answer(epochs: FloatArray, answers: FloatArray, errors: FloatArra
 
 
 def warnings_of(question: Callable[[], Answer]) -> tuple[Answer, list[str]]:
-    """What a question answers, and what was said about its accuracy; other warnings are given as they are.
+    """Ask a question: its answer, and the warnings about its accuracy; other warnings are given as they are.
 
     >>> warnings_of(lambda: 3)
     (3, [])

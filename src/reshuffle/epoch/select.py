@@ -1,4 +1,8 @@
-"""One of several ways to compute something, and which of them is taken."""
+"""Selection of the method by which a mean over orders is taken: the one place that compares prices and errors.
+
+A `Choice` can be printed: it says what was taken, at what cost, and why the others were rejected. Methods stand in
+the order of preference; the first that is not rejected is taken.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -36,62 +40,65 @@ NO_SOLUTION = (
 
 
 @dataclass(frozen=True)
-class Way:
+class Method:
     """One way to compute something.
 
     Attributes
     ----------
     name : str
     operations : float
-        What it costs; nan if that is not known beforehand.
-    against : str
-        What speaks against it; empty if nothing does.
+        Its cost; nan if that is not known beforehand.
+    rejected_because : str
+        The reason against it; empty if there is none.
     """
 
     name: str
     operations: float
-    against: str = ""
+    rejected_because: str = ""
 
     def __repr__(self) -> str:
         price = f", {self.operations:.1g} operations" if np.isfinite(self.operations) else ""
         took = f" ({duration(self.operations)})" if price else ""
-        return f"{self.name}{price}{took}" + (f": {self.against}" if self.against else "")
+        return f"{self.name}{price}{took}" + (f": {self.rejected_because}" if self.rejected_because else "")
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Which of several ways is taken.
+    """The selected method, and why the others were rejected.
 
     Attributes
     ----------
     question : str
-    ways : tuple of Way
+    methods : tuple of Method
         In the order of preference.
     """
 
     question: str
-    ways: tuple[Way, ...]
+    methods: tuple[Method, ...]
 
     @property
     def taken(self) -> str:
-        """The name of the first way against which nothing speaks."""
-        return self.way.name
+        """The name of the first method that is not rejected."""
+        return self.method.name
 
     @property
-    def way(self) -> Way:
-        """The first way against which nothing speaks; the last, if something speaks against each."""
-        return next((way for way in self.ways if not way.against), self.ways[-1])
+    def method(self) -> Method:
+        """The first method that is not rejected; the last, if all are."""
+        return next((way for way in self.methods if not way.rejected_because), self.methods[-1])
 
     def __repr__(self) -> str:
-        lines = [f"{self.question}: {self.way}"]
-        others = (way if way.against else replace(way, against="not needed") for way in self.ways)
+        lines = [f"{self.question}: {self.method}"]
+        others = (
+            way if way.rejected_because else replace(way, rejected_because="not needed")
+            for way in self.methods
+        )
         lines += [f"  not {way}" for way in others if way.name != self.taken]
         return "\n".join(lines)
 
 
 @dataclass(frozen=True)
 class Computation:
-    """How the answers of a run are computed, at what cost, and why not otherwise.
+    """The methods by which the answers of a run are computed, their costs, and why others were rejected.
 
     Attributes
     ----------
@@ -109,7 +116,7 @@ class Computation:
 
 
 def too_much(operations: float, budget: float, out_of_reach: str = OUT_OF_REACH) -> str:
-    """What speaks against a price, if anything."""
+    """The reason to reject a price; empty if there is none."""
     if np.isinf(operations):
         return out_of_reach
     if operations <= budget:
@@ -119,7 +126,7 @@ def too_much(operations: float, budget: float, out_of_reach: str = OUT_OF_REACH)
 
 
 def too_far(missed: float, rtol: float) -> str:
-    """What speaks against a way that may miss the paces of the modes by so much, if anything."""
+    """The reason to reject a method with this relative error of the decay rates; empty if there is none."""
     if missed <= rtol:
         return ""
     known, wanted = apart(missed, rtol)
@@ -133,7 +140,7 @@ _CAVITY_GRAMS, _CAVITY_PRODUCTS = 60.0, 200.0
 _RESPONSE_PRODUCTS = 3e4
 """Products of the small matrices of a group's response to itself: of 15 nodes with 15, in 10 rounds of 15."""
 _FIRST_ORDER_GRAMS = 3.0
-"""The same to first order in what leads from one of many modes to another."""
+"""Gram matrices of the equation to first order in what leads from one of many modes to another."""
 _DECOMPOSITION = 10.0
 """Of a symmetric eigendecomposition, over the cube of its rows."""
 _KEEPS_ALL = "it needs all samples at once, but they are read in chunks"
@@ -143,7 +150,7 @@ _UNKNOWN = 1.0
 
 
 def mean_choice(task: Task, accuracy: Accuracy) -> Choice:
-    """How the mean of a symmetric epoch is taken, as far as prices tell.
+    """Select how the mean of a symmetric epoch is taken, as far as prices tell.
 
     Of "auto", the exact mean where it fits the budget; otherwise the cavity equation, if all visits but the last
     weigh the same and it fits the budget; otherwise drawn orders. Beside them, what runs that are simulated would
@@ -151,28 +158,30 @@ def mean_choice(task: Task, accuracy: Accuracy) -> Choice:
     """
     question, method, of = "the mean over orders", accuracy.method, task.approximation
     if of is None or method == "exact":
-        return Choice(question, (Way("exact", task.exact_flops),))
+        return Choice(question, (Method("exact", task.exact_flops),))
     if method != "auto":
-        named = (Way(name, np.nan, "" if name == method else f"method is {method!r}") for name in METHODS[1:])
+        named = (
+            Method(name, np.nan, "" if name == method else f"method is {method!r}") for name in METHODS[1:]
+        )
         return Choice(question, tuple(named))
     of_exact = too_much(task.exact_flops, accuracy.budget, task.out_of_reach or OUT_OF_REACH)
-    exact = Way("exact", task.exact_flops, of_exact)
+    exact = Method("exact", task.exact_flops, of_exact)
     if not of_exact:
-        others = (Way(name, np.nan, "the exact mean is affordable") for name in METHODS[2:])
+        others = (Method(name, np.nan, "the exact mean is affordable") for name in METHODS[2:])
         return Choice(question, (exact, *others))
-    cavity = Way("cavity", np.nan, "it is for visits that weigh the same, but for the last")
+    cavity = Method("cavity", np.nan, "it is for visits that weigh the same, but for the last")
     if are_alike(of.shares):
         price = _price_of_cavity(of)
-        cavity = Way("cavity", price, too_much(price, accuracy.budget))
+        cavity = Method("cavity", price, too_much(price, accuracy.budget))
     rows, modes = of.whitened().orthonormal.shape
-    simulated = Way(
+    simulated = Method(
         "simulation", 4.0 * rows * modes / accuracy.rtol**2, "it answers for one start and one y at a time"
     )
-    return Choice(question, (exact, cavity, Way("sampling", np.nan), simulated))
+    return Choice(question, (exact, cavity, Method("sampling", np.nan), simulated))
 
 
 def averages_all_orders(task: Task, accuracy: Accuracy) -> bool:
-    """Whether the mean is taken over all orders of shuffled batches, exactly: a polynomial in the step."""
+    """True if the mean is taken over all orders of shuffled batches, exactly: a polynomial in the step."""
     is_shuffled = task.approximation is not None and task.exact_flops <= max(accuracy.budget, A_SECOND)
     return is_shuffled and mean_choice(task, accuracy).taken == "exact"
 
@@ -212,7 +221,10 @@ def mean_map(task: Task, accuracy: Accuracy) -> tuple[MeanMap, Choice]:
             advice = 'try a smaller step, or method="auto"'
         warn_out_of_reach(mean.missed, mean.method, accuracy.rtol, advice)
     turned_out = {"sampling": of_draws} | ({"cavity": of_cavity} if chosen.taken == "cavity" else {})
-    ways = (replace(way, against=turned_out.get(way.name) or way.against) for way in chosen.ways)
+    ways = (
+        replace(way, rejected_because=turned_out.get(way.name) or way.rejected_because)
+        for way in chosen.methods
+    )
     return mean, Choice(chosen.question, tuple(ways))
 
 
@@ -225,8 +237,8 @@ def _approximate(of: Approximation, chosen: Choice, accuracy: Accuracy) -> tuple
     drawn, insists = None, accuracy.method != "auto"
     if chosen.taken != "cavity":
         return of.sample(accuracy), "", ""
-    if not insists and chosen.way.operations > A_SECOND:
-        drawn = of.sample(replace(accuracy, budget=min(accuracy.budget, chosen.way.operations)))
+    if not insists and chosen.method.operations > A_SECOND:
+        drawn = of.sample(replace(accuracy, budget=min(accuracy.budget, chosen.method.operations)))
         if not accuracy.rtol < drawn.missed <= _UNKNOWN:
             return drawn, "it takes longer than to draw orders", ""
     found = _by_cavity(of, accuracy)
@@ -257,11 +269,11 @@ def _by_cavity(of: Approximation, accuracy: Accuracy) -> MeanMap | None:
 
 
 def choice_of_samples(problem: LeastSquares) -> Choice:
-    """How the mean over shuffled samples is taken that are read in chunks: by the cavity equation alone."""
-    others = (Way(name, float("nan"), _KEEPS_ALL) for name in METHODS[1:] if name != "cavity")
+    """The cavity equation, the only method for shuffled samples that are read in chunks."""
+    others = (Method(name, float("nan"), _KEEPS_ALL) for name in METHODS[1:] if name != "cavity")
     passes = 0 if problem.stream is None else problem.stream.passes
     question = f"the mean over orders (rows read {passes} times so far)"
-    return Choice(question, (Way("cavity", float("nan")), *others))
+    return Choice(question, (Method("cavity", float("nan")), *others))
 
 
 def mean_of_samples(
@@ -288,7 +300,7 @@ def mean_of_samples(
 
 
 def decomposition_choice(rows: int, accuracy: Accuracy) -> Choice:
-    """How a problem of so many rows, given by their kernel, is answered for: "decomposed" or "followed".
+    """Select "decomposed" or "followed" for a problem of so many rows, given by their kernel.
 
     Followed along drawn orders where its eigenvectors alone take more operations than the budget has, unless a way
     of averaging that goes by them is asked for.
@@ -298,7 +310,7 @@ def decomposition_choice(rows: int, accuracy: Accuracy) -> Choice:
     """
     price = _DECOMPOSITION * float(rows) ** 3
     against = too_much(price, accuracy.budget) if accuracy.method in ("auto", "sampling") else ""
-    return Choice("a linear network", (Way("decomposed", price, against), Way("followed", np.nan)))
+    return Choice("a linear network", (Method("decomposed", price, against), Method("followed", np.nan)))
 
 
 # How the mean of an epoch that is not symmetric is taken: by a walk, the cavity equation, or from drawn orders.
@@ -323,7 +335,7 @@ def walk_flops(walk: Walk, blocks: Blocks, dimension: int, inputs: int | None = 
 
 
 def climbs(scheme: Scheme) -> bool:
-    """Whether a walk goes up the lattice of subsets of the batches."""
+    """True if a walk goes up the lattice of subsets of the batches."""
     return (scheme.shuffle, scheme.unit) == (Shuffle.EVERY_EPOCH, Unit.BATCH)
 
 
@@ -336,7 +348,7 @@ def affine_choice(
     missed: Callable[[], float],
     grows: Callable[[], bool],
 ) -> Choice:
-    """How the mean of an epoch that is not symmetric is taken.
+    """Select how the mean of an epoch that is not symmetric is taken.
 
     By the walk over all orders, the cavity equation or draws. `missed` solves that equation, and tells by how much
     it may miss the paces of the modes; nan if it has no solution. `grows` tells whether its map does, of which less
@@ -347,7 +359,7 @@ def affine_choice(
     price = walk_flops(walk, blocks, dimension) if walk.exists else np.nan
     if len(known) == 1:
         (name,) = known
-        return Choice(question, (Way(name, price),))
+        return Choice(question, (Method(name, price),))
     if method == "exact":
         require_few(walk.steps)
         require_affordable(
@@ -360,20 +372,20 @@ def affine_choice(
     )
     if method in ("cavity", "sampling"):
         of_exact = f"method is {method!r}"
-    ways = [Way("exact", price, of_exact)]
+    ways = [Method("exact", price, of_exact)]
     if "cavity" in known:
-        ways.append(Way("cavity", np.nan, _of_affine_cavity(ways, accuracy, missed, grows)))
-    unneeded = next((f"the {way.name} mean is affordable" for way in ways if not way.against), "")
-    return Choice(question, (*ways, Way("sampling", np.nan, unneeded)))
+        ways.append(Method("cavity", np.nan, _of_affine_cavity(ways, accuracy, missed, grows)))
+    unneeded = next((f"the {way.name} mean is affordable" for way in ways if not way.rejected_because), "")
+    return Choice(question, (*ways, Method("sampling", np.nan, unneeded)))
 
 
 def _of_affine_cavity(
-    ways: list[Way], accuracy: Accuracy, missed: Callable[[], float], grows: Callable[[], bool]
+    ways: list[Method], accuracy: Accuracy, missed: Callable[[], float], grows: Callable[[], bool]
 ) -> str:
-    """What speaks against the cavity equation, beside other ways."""
+    """The reason to reject the cavity equation, beside other methods."""
     if accuracy.method == "sampling":
         return f"method is {accuracy.method!r}"
-    if not ways[0].against:
+    if not ways[0].rejected_because:
         return "the exact mean is affordable"
     share = missed()
     if np.isnan(share) and accuracy.method == "cavity":
@@ -388,8 +400,8 @@ def _of_affine_cavity(
 
 
 def asked_of_draws(chosen: Choice, accuracy: Accuracy, grows: Callable[[], bool]) -> Accuracy:
-    """What is asked of drawn orders: less if the cavity equation, where it was tried, says that they grow."""
-    tried = accuracy.method == "auto" and any(way.name == "cavity" for way in chosen.ways)
+    """Accuracy requested of drawn orders: less if the cavity equation, where it was tried, says that they grow."""
+    tried = accuracy.method == "auto" and any(way.name == "cavity" for way in chosen.methods)
     return accuracy.relaxed_for_divergence if tried and grows() else accuracy
 
 
@@ -444,5 +456,5 @@ def require_known(scheme: Scheme, recipe: Recipe, n: int, method: str) -> None:
 
 
 def for_every_visit(accuracy: Accuracy) -> Accuracy:
-    """What is asked of a symmetric run, where it is followed visit by visit: no waiting."""
+    """Accuracy requested of a symmetric run that is followed visit by visit."""
     return accuracy if accuracy.method in ("cavity", "sampling") else replace(accuracy, method="auto")

@@ -22,7 +22,7 @@ from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.schemes.base import Scheme
 
 _FORGIVEN = 1e-12
-"""What rounding may do to a kernel, relative to it."""
+"""Accepted rounding of a kernel, relative to it."""
 _WIDEST = 2.0
 """The ratio of the ends of a window where visits enlarge: its kernels then differ by a few digits at most."""
 _NARROWEST = 0.9
@@ -41,7 +41,7 @@ class Interval:
     steps: tuple[float, ...]
 
     def weights(self, step: float) -> FloatArray:
-        """What the values at the nodes count in that at a step (m,)."""
+        """Weights (m,) of the values at the nodes in the value at a step."""
         place = 2 * (step - self.low) / (self.high - self.low) - 1
         return np.asarray(chebyshev.chebvander(place, len(self.nodes) - 1)[0] @ self._transform)
 
@@ -52,13 +52,13 @@ class Interval:
 
     @property
     def must_vanish(self) -> FloatArray:
-        """What the values at the nodes count in the coefficient that is zero but for rounding (m,)."""
+        """Weights (m,) of the values at the nodes in the coefficient that is zero but for rounding."""
         return np.asarray(self._transform[-1])
 
 
 @dataclass(frozen=True, eq=False)
 class NodeMean:
-    """What is kept of the mean map at one node: F, K, A unless it is K, F'K F (r, r), F'A (r, rows), the weight."""
+    """The mean map at one node: F, K, A unless it is K, F'K F (r, r), F'A (r, rows), the weight."""
 
     factor: FloatArray
     kernel: FloatArray

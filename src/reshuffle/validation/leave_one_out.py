@@ -393,7 +393,7 @@ class RowsLeftOut:
     def _refits_are_affordable(self, count: int) -> bool:
         """Whether so many runs are exact and within the budget."""
         # Known beforehand: nobody needs the mean over the orders of all rows here.
-        way = self.run.mean_choice.way
+        way = self.run.mean_choice.method
         each = (0.0 if np.isnan(way.operations) else way.operations) + _CALLS * CALL
         return way.name == "exact" and count * each <= self.run.accuracy.budget
 

@@ -85,7 +85,9 @@ class Cavity:
         self._pull += np.column_stack([found.pushed(force) for force in training.force.T])
         signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(len(missing), 1))
         self._put_off_pull = (signs * self._off).T @ missing
-        self._echo = found.echo.reshape(len(found.echo), -1, self.visiting.size, self.visiting.size)
+        self._echo = found.self_response.reshape(
+            len(found.self_response), -1, self.visiting.size, self.visiting.size
+        )
         self._learned = training.roots[:, np.newaxis] * self._learned_without()
 
     def _learned_without(self) -> FloatArray:

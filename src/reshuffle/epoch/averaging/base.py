@@ -22,7 +22,7 @@ _MOST_ALONE = 12
 
 @dataclass(frozen=True, eq=False)
 class Approximation:
-    """What the cavity equation and drawn orders need.
+    """Data of the cavity equation and of drawn orders.
 
     Attributes
     ----------

@@ -15,7 +15,7 @@ itself, w a_i(t-1-s) Y P u_i a_i(s) at visit s, is given back, and what the othe
 The closure: in the last mean a sample is left out of one side at a time, E' E - mean E' mean E where both would
 be, plus each side's own mean. All that is neglected is of samples that meet each other crosswise, i, j, i, j; it is
 of order 1/n^2, and nothing if there are two batches. The equation for a_i is solved by numbers per sample,
-a_i(t) = sum_{s<=t} rho_i(t-s) u_i'Q H_s (`Echoes`), so that samples speak to each other through the k x k
+a_i(t) = sum_{s<=t} rho_i(t-s) u_i'Q H_s (`SelfResponses`), so that samples speak to each other through the k x k
 matrices M_t = sum_i rho_i(t) u_i u_i' alone. All functions of the visits are kept at few of them (`TimeNodes`),
 and the path is found by iteration: each round takes a few weighted Gram matrices and products of small matrices.
 """
@@ -29,12 +29,17 @@ import scipy.fft
 
 from reshuffle._arrays import FloatArray, IntArray
 from reshuffle._progress import track
-from reshuffle.epoch.averaging.self_response import Echoes, GroupEchoes, TimeNodes, convolve_nearly_diagonal
+from reshuffle.epoch.averaging.self_response import (
+    GroupSelfResponses,
+    SelfResponses,
+    TimeNodes,
+    convolve_nearly_diagonal,
+)
 
 # What a visit of shuffled samples does to the state: every sample by a matrix of rank one, the rest alike.
 
-_MOST_MODES, _DEGREES, _MOST_SAMPLES = 200, 4, 30
-"""From how many modes, powers of time and samples the functions of the visits are taken; all others are alike."""
+_MOST_MODES, _DEGREES, _MOST_SAMPLES, _FEWEST_SAMPLES = 200, 4, 30, 4
+"""Modes, powers of time and samples that the functions of the visits are taken from; all others are alike."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,12 +121,12 @@ class Visiting:
 
     @property
     def alone(self) -> FloatArray:
-        """What the mean visit does to each mode, were all visits independent: I - Y K (k, parts, parts)."""
+        """I - Y K (k, parts, parts), the mean visit of each mode, were all visits independent."""
         return np.asarray(np.eye(len(self.entry)) - self.grades.T[:, :, np.newaxis] * self._kernel)
 
     @property
     def alone_after(self) -> FloatArray:
-        """The same from the other side: I - K Y (k, parts, parts)."""
+        """I - K Y (k, parts, parts), the mean visit from the other side."""
         return np.asarray(np.eye(len(self.entry)) - self._kernel * self.grades.T[:, np.newaxis, :])
 
     def powers(self, maps: FloatArray) -> FloatArray:
@@ -134,38 +139,38 @@ class Visiting:
 
     @cached_property
     def along(self) -> FloatArray:
-        """What u'Q G_t Y P u would be per mode if visits were independent, (B, k)."""
+        """u'Q G_t Y P u per mode (B, k), were visits independent."""
         return np.asarray(
             np.einsum("tkb,bk,b->tk", self.powers(self.alone)[:, :, 0], self.grades, self.entry)
         )
 
     @cached_property
     def strength(self) -> FloatArray:
-        """What an epoch does to each mode in total, w sum_t |u'Q G_t Y P u| (k,), were visits independent."""
+        """w sum_t |u'Q G_t Y P u| (k,), the total effect of an epoch on each mode, were visits independent."""
         return np.asarray(self.weight * np.abs(self.along).sum(axis=0))
 
     @cached_property
     def strengths(self) -> FloatArray:
-        """How strongly each sample acts on itself in the course of an epoch (n,), at most."""
+        """Bounds on the self response of each sample over an epoch, (n,)."""
         if self.size == 1:
             return self.strengths_of(self.rows)
         return np.asarray(np.linalg.norm(self.own_strengths(self.rows), axis=(1, 2)))
 
     def own_strengths(self, rows: FloatArray) -> FloatArray:
-        """How strongly the rows of each of some samples (m * size, k) act on each other, (m, size, size)."""
+        """Effects of the rows of each of some samples (m * size, k) on each other, (m, size, size)."""
         samples = rows.reshape(-1, self.size, rows.shape[1])
         return np.asarray((samples * self.strength) @ samples.swapaxes(1, 2))
 
     def strengths_of(self, rows: FloatArray) -> FloatArray:
-        """The same of some samples (m, k)."""
+        """Bounds on the self responses of some samples (m, k), (m,)."""
         return np.asarray(np.square(rows) @ self.strength)
 
     def nodes(self, tolerance: float) -> TimeNodes | None:
         """The visits at which functions of the visits are computed.
 
         Their span is told from the powers of single modes, times powers of time, which is what small changes of the
-        modes make of them, and from the echoes of a few samples, strong and weak ones, as independent visits would
-        make them. None where they leave the range of numbers.
+        modes make of them, and from the self responses of a few samples, strong and weak ones, as independent
+        visits would make them. None where they leave the range of numbers.
         """
         if not np.isfinite(self.along).all():
             return None
@@ -175,10 +180,11 @@ class Visiting:
         time = np.linspace(0, 1, self.steps)[:, np.newaxis]
         shapes = [time**degree * functions for degree in range(_DEGREES)]
         strongest = np.argsort(self.strengths)[::-1]
-        samples = np.geomspace(1, len(strongest), min(len(strongest), _MOST_SAMPLES)).round().astype(int) - 1
+        count = min(len(strongest), max(_MOST_SAMPLES // self.size, _FEWEST_SAMPLES))
+        samples = np.geomspace(1, len(strongest), count).round().astype(int) - 1
         influence = self.along @ np.square(self._seen_apart(strongest[np.unique(samples)])).T
         # Constants are among them in any case: at step zero there is nothing else.
-        together = np.hstack([np.ones((self.steps, 1)), *shapes, echo(influence, self.exclusion)])
+        together = np.hstack([np.ones((self.steps, 1)), *shapes, self_response(influence, self.exclusion)])
         if not np.isfinite(together).all():
             return None
         together = together[:, together.any(axis=0)]
@@ -194,7 +200,7 @@ class Visiting:
 
 
 def are_alike(shares: FloatArray) -> bool:
-    """Whether all visits weigh the same, but for the last."""
+    """True if all visits weigh the same, but for the last."""
     return bool((shares[:-1] == shares[0]).all())
 
 
@@ -203,8 +209,8 @@ def _spread(count: int, most: int) -> IntArray:
     return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(np.int64))
 
 
-def echo(influence: FloatArray, exclusion: float) -> FloatArray:
-    """The echo r (B, samples) of an influence gamma (B, samples): r = e (g + g * r), g = gamma + r * gamma.
+def self_response(influence: FloatArray, exclusion: float) -> FloatArray:
+    """The self response r (B, samples) to influence gamma (B, samples): r = e (g + g * r), g = gamma + r * gamma.
 
     As power series in z, where the convolution is a product times z, R = e Gamma S^2 with S = 1 + z R. So
     S = 1 + e z Gamma S^2, which S = 2 / (1 + (1 - 4 e z Gamma)^(1/2)) solves.
@@ -226,7 +232,7 @@ def echo(influence: FloatArray, exclusion: float) -> FloatArray:
         missing = -_product(divisor[:longer], following, longer)
         missing[0] += 2
         following = _product(missing, following, longer)
-    # S - 1 would lose the digits of weak echoes.
+    # S - 1 would lose the digits of weak self responses.
     return _product(_product(gamma, following, size), following, size)
 
 
@@ -241,12 +247,12 @@ def _product(first: FloatArray, second: FloatArray, size: int) -> FloatArray:
 _FINEST_SPAN, _COARSEST_SPAN = 1e-9, 1e-6
 """Functions of the visits that are smaller than that, relative to the largest, are left out."""
 _COARSEST_ECHO = 1e-3
-"""To which what samples do to themselves is known at least, relative to the largest."""
+"""The largest tolerance of self responses, relative to the largest of them."""
 _MOST_ROUNDS = 60
 _MANY_MODES = 100
-"""From here on products of matrices take longer than to look for what can be left out of them."""
+"""Modes from which on products of matrices take longer than to look for what can be left out of them."""
 _OF_TOLERANCE = 0.1
-"""What may be left out of a product, relative to what a round may change at the end."""
+"""The share of the tolerance that may be left out of a product."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,7 +275,7 @@ class Solution:
         K_t at the nodes.
     inner : (q, d, d)
         N_t at the nodes, with H_t = I - Y N_t.
-    echo : (q, n) or (q, n, m, m)
+    self_response : (q, n) or (q, n, m, m)
         rho_i(t + 1) at the nodes; matrices where a sample has m rows.
     """
 
@@ -280,7 +286,7 @@ class Solution:
     nodes: TimeNodes
     path: FloatArray
     inner: FloatArray
-    echo: FloatArray
+    self_response: FloatArray
 
 
 def solve(visiting: Visiting, tolerance: float) -> Solution | None:
@@ -295,7 +301,7 @@ def solve(visiting: Visiting, tolerance: float) -> Solution | None:
 
 
 def span_tolerance(visiting: Visiting, tolerance: float) -> tuple[float, float]:
-    """To which what samples do is to be known, and functions of the visits are to be spanned."""
+    """Tolerances of the self responses and of the span of the functions of the visits."""
     # Samples change the map by no more than the strongest acts on itself: fewer digits of what they do will do.
     strength = min(1.0, float(visiting.strengths.max(initial=0.0)))
     enough = min(tolerance / max(strength, 1e-300), _COARSEST_ECHO)
@@ -329,15 +335,15 @@ class CavityPath:
         if found is None:
             return None
         end, kernels, inner, _ = found
-        echoes, echo = self._followed
-        modifier, pushed = partial(self._modifier, inner, echo), partial(self._pushed, kernels)
-        entries = self.entries(inner, echoes, echo)
-        return Solution(end, entries, modifier, pushed, self.nodes, kernels, inner, echo)
+        solver, rho = self._followed
+        modifier, pushed = partial(self._modifier, inner, rho), partial(self._pushed, kernels)
+        entries = self.entries(inner, solver, rho)
+        return Solution(end, entries, modifier, pushed, self.nodes, kernels, inner, rho)
 
     def settled(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray] | None:
         """Iterate from independent visits on, until the mean map stays as it is or is no longer a number.
 
-        K_B, K_t and N_t at the nodes, and the influence that the last echoes were followed from.
+        K_B, K_t and N_t at the nodes, and the influence that the last self responses were followed from.
         """
         kernels, end = self._integrate(np.zeros((len(self.nodes.nodes), self.k, len(self._grades))))
         inner = kernels
@@ -354,25 +360,25 @@ class CavityPath:
         return None
 
     def _influence(self, inner: FloatArray) -> FloatArray:
-        """What each sample would meet of its own influence, as matrices (q, k, k) that all samples share."""
+        """Gamma (q, k, k), shared by all samples: u_i'Gamma_t u_i is what sample i meets of its own influence."""
         return self.visiting.seen(self._before(inner)[:, : self.k] * self._grades)
 
-    def echoes_of(self, rows: FloatArray) -> Echoes | GroupEchoes:
-        """Those of some samples (m, k)."""
+    def solver_for(self, rows: FloatArray) -> SelfResponses | GroupSelfResponses:
+        """The solver for the self responses of some samples (m, k)."""
         size, exclusion = self.visiting.size, self.visiting.exclusion
         if size > 1:
-            return GroupEchoes(rows, size, self.nodes, exclusion, self.enough)
-        return Echoes(rows, self.nodes, exclusion, self.enough)
+            return GroupSelfResponses(rows, size, self.nodes, exclusion, self.enough)
+        return SelfResponses(rows, self.nodes, exclusion, self.enough)
 
     @cached_property
-    def _echoes(self) -> Echoes | GroupEchoes:
-        return self.echoes_of(self.visiting.rows)
+    def _solver(self) -> SelfResponses | GroupSelfResponses:
+        return self.solver_for(self.visiting.rows)
 
     def grams(self, influence: FloatArray) -> FloatArray | None:
-        """sum_i r_i u_i u_i' (q, k, k), of the echoes of all samples; None if they are no numbers."""
-        self._followed = self._echoes, self._echoes.follow(influence)
-        echoes, echo = self._followed
-        return echoes.weighted_grams(echo) if np.isfinite(echo).all() else None
+        """sum_i r_i u_i u_i' (q, k, k), of the self responses of all samples; None if they are no numbers."""
+        self._followed = self._solver, self._solver.follow(influence)
+        solver, rho = self._followed
+        return solver.weighted_grams(rho) if np.isfinite(rho).all() else None
 
     def _round(
         self, kernels: FloatArray, inner: FloatArray, grams: FloatArray
@@ -417,7 +423,7 @@ class CavityPath:
         )
 
     def _others(self, kernels: FloatArray, met: FloatArray, left: FloatArray) -> FloatArray:
-        """What the others do in the place of a sample, (q, d, d): each side in turn knows who is left out."""
+        """The mean effect of the others in the place of a sample, (q, d, d): each side in turn leaves it out."""
         after = self.visiting.seen(self._after(kernels))
         before = self._before(kernels)[:, : self.k]
         others = self._convolve(after, self.share * (met - self._squares * before))
@@ -429,16 +435,18 @@ class CavityPath:
             return convolve_nearly_diagonal(self.nodes, first, second, _OF_TOLERANCE * self.tolerance)
         return self.nodes.convolve(first, second)
 
-    def entries(self, inner: FloatArray, echoes: Echoes | GroupEchoes, echo: FloatArray) -> FloatArray:
+    def entries(
+        self, inner: FloatArray, solver: SelfResponses | GroupSelfResponses, rho: FloatArray
+    ) -> FloatArray:
         """The mean over its visits of what comes after a sample's own, w sum_t E[visits after t | not i] P u_i.
 
         The last visit is affine in its weight: what is cut short lies between a whole visit and none.
         """
         visiting, steps = self.visiting, self.visiting.steps
         after = self.visiting.seen(self._after(inner))
-        whole = echoes.weighted_images(self._visited(echoes, echo, steps), after, self.tolerance)
+        whole = solver.weighted_images(self._visited(solver, rho, steps), after, self.tolerance)
         if visiting.last != 1:
-            short = echoes.weighted_images(self._visited(echoes, echo, steps - 1), after, self.tolerance).T
+            short = solver.weighted_images(self._visited(solver, rho, steps - 1), after, self.tolerance).T
             none = short - visiting.rest(self._grades[:, np.newaxis] * short)
             whole = visiting.last * whole + (1 - visiting.last) * none.T
         return np.asarray(visiting.weight * whole)
@@ -454,11 +462,11 @@ class CavityPath:
         none = short - self.visiting.rest(self._grades[:, np.newaxis] * short)
         return np.asarray(last * whole + (1 - last) * (force + none[:, 0]))
 
-    def _modifier(self, inner: FloatArray, echo: FloatArray, sample: int) -> FloatArray:
+    def _modifier(self, inner: FloatArray, rho: FloatArray, sample: int) -> FloatArray:
         """The mean over the visits t at which a sample may be of K in E[t visits | not i] = I - Y K."""
         nodes, size = self.nodes, self.visiting.size
         rows = self.visiting.rows[size * sample : size * (sample + 1)]
-        rhythm = echo[:, sample].reshape(-1, size, size)
+        rhythm = rho[:, sample].reshape(-1, size, size)
         after = self.visiting.seen(self._after(inner)) @ rows.T
         before = rows @ self._before(inner)[:, : self.k]
         after, before = after + nodes.convolve(after, rhythm), before + nodes.convolve(rhythm, before)
@@ -467,7 +475,7 @@ class CavityPath:
         weights[-1] = self.visiting.last
         return np.asarray(np.tensordot(weights @ nodes.rule / weights.sum(), kernels, 1))
 
-    def _visited(self, echoes: Echoes | GroupEchoes, echo: FloatArray, steps: int) -> FloatArray:
+    def _visited(self, solver: SelfResponses | GroupSelfResponses, rho: FloatArray, steps: int) -> FloatArray:
         """The weights (q, n) of H at the nodes in sum_{t<steps} sum_{s<=t} rho_i(t-s) H_s."""
-        total = np.multiply.outer(self.nodes.rule[:steps].sum(axis=0), echoes.alone)
-        return np.asarray(total + np.tensordot(self.nodes.summed_convolution(steps), echo, 1))
+        total = np.multiply.outer(self.nodes.rule[:steps].sum(axis=0), solver.alone)
+        return np.asarray(total + np.tensordot(self.nodes.summed_convolution(steps), rho, 1))

@@ -1,4 +1,4 @@
-"""How far the cavity equation may be off: what it neglects, estimated.
+"""Mean maps of the cavity equation, with replicas that are put off by an estimate of what it neglects.
 
 What is neglected are samples that meet crosswise, i, j, i, j. To leading order they change the entry of sample i by
 sum_j g_ij^3 E_j, where E_j is the entry of sample j and g_ij what both do to each other in the course of an epoch;
@@ -28,13 +28,13 @@ from reshuffle.recipe import Hyperparameters
 _FACTOR = 3.0
 """Calibrated: answers are within the error in more than 99 of 100 cases."""
 _FACTOR_OF_GROUPS, _CHANCE_OF_GROUPS = 2.0, 0.7
-"""The same for groups, whose leading error has a sign: what is put off by chance is put off by less."""
+"""Factors for groups, whose leading error has a sign: replicas with random signs are put off by less."""
 _FINEST_OF_ROUNDS = 1e-12
 """A change from round to round that is rounding."""
-_OF_GROUPS, _FINEST = 1e-2, 1e-9
-"""To which the equation is solved for groups, beside what it neglects, and at best."""
+_OF_GROUPS, _FINEST = 0.1, 1e-8
+"""Tolerance of the equation for groups, relative to what it neglects, and the smallest one."""
 _SATURATES = 3.0
-"""What is missed grows with what an epoch does to a mode like s / (1 + s / 3)."""
+"""The error grows with the effect s of an epoch on a mode like s / (1 + s / 3)."""
 _MOST_OPERATIONS = 2e10
 _CHUNK = 1 << 22
 """Entries of the Gram matrix of the samples that are held at a time."""
@@ -43,14 +43,20 @@ _MOST_ENTRIES = 1e7
 """Entries of a pull up to which several replicas of it are kept."""
 
 
-def neglected(visiting: Visiting, entries: FloatArray, tolerance: float) -> FloatArray:
-    """What the entries (n, d) of the samples may have missed, (n, d); `tolerance` is that of the iteration."""
+def neglected(
+    visiting: Visiting, entries: FloatArray, tolerance: float, of_groups: FloatArray | None = None
+) -> FloatArray:
+    """Estimated error (n, d) of the entries (n, d) of the samples.
+
+    `tolerance` is that of the iteration, `of_groups` what `_of_groups` tells, if that is known already.
+    """
     rows, strength, own = visiting.rows, visiting.strength, visiting.strengths
     n, k = rows.shape
     if visiting.steps <= 2 or 4.0 * n * n * (k + visiting.size) > _MOST_OPERATIONS:
         return by_own_meetings(visiting, rows, entries, tolerance)
     if is_of_groups(visiting):
-        off = _FACTOR_OF_GROUPS * visiting.weight * visiting.steps * _of_groups(visiting)
+        missed = _of_groups(visiting) if of_groups is None else of_groups
+        off = _FACTOR_OF_GROUPS * visiting.weight * visiting.steps * missed
         return np.asarray(tolerance * entries + np.hstack([part * off for part in visiting.entry]))
     crosswise = (own**2 / n + tolerance)[:, np.newaxis] * entries
     height = max(1, _CHUNK // n)
@@ -64,12 +70,12 @@ def neglected(visiting: Visiting, entries: FloatArray, tolerance: float) -> Floa
 
 
 def is_of_groups(visiting: Visiting) -> bool:
-    """Whether what is drawn are batches, or samples of several rows: few, and each of them strong."""
+    """True if batches are drawn, or samples of several rows: few, and each of them strong."""
     return visiting.size > 1
 
 
 def _of_groups(visiting: Visiting) -> FloatArray:
-    """What the entries (n m, k) of samples of m rows miss to leading order, where visits are independent.
+    """Leading error (n m, k) of the entries of groups of m rows, with propagators of independent visits.
 
     With D_b = U_b'U_b - I / n and S what an epoch does to the modes, the equation misses of the entry of group b
 
@@ -87,15 +93,15 @@ def _of_groups(visiting: Visiting) -> FloatArray:
     def centred(matrices: FloatArray) -> FloatArray:
         return np.asarray(columns @ (groups @ matrices) - matrices / n)
 
+    flat = visiting.rows
     mean, mean_of_squares = (
-        np.einsum("bmi,bmj->ij", groups, (groups * weight[:, 0]) @ columns @ groups) for weight in (s, s**2)
+        flat.T @ ((groups * weight[:, 0]) @ columns @ groups).reshape(flat.shape) for weight in (s, s**2)
     )
     mean[np.diag_indices(len(s))] -= s[:, 0] / n
     twice = centred(s * centred(s * columns)) - mean @ (s * columns) / n
     off = -(centred(s**2 * columns) + s * centred(s * columns)) / (6 * n) + twice / (3 * max(n - 2, 1))
     off *= (n / max(n - 1, 1)) ** 2
     others = mean_of_squares @ (s * columns) + s * centred(s**2 * columns)
-    flat = visiting.rows
     for number, own in enumerate(columns):
         met = ((flat * s[:, 0]) @ own).reshape(n, size, size)
         thrice = met @ (met.swapaxes(1, 2) @ met)
@@ -112,7 +118,7 @@ def _among_own(weights: FloatArray, entries: FloatArray) -> FloatArray:
 def by_own_meetings(
     visiting: Visiting, rows: FloatArray, entries: FloatArray, tolerance: float
 ) -> FloatArray:
-    """The same for some samples (m, k) where pairs are too many to be looked at.
+    """Estimated error of the entries of some samples (m, k) where pairs are too many to be looked at.
 
     The squares of the samples' own meetings are more than those of pairs; of two visits nothing is neglected.
     """
@@ -124,7 +130,7 @@ def by_own_meetings(
 
 
 def put_off(off: FloatArray, by_chance: float = 1.0) -> list[FloatArray]:
-    """What may have been missed (n, d), and so much of it with other signs."""
+    """The error (n, d), and a share `by_chance` of it with random signs per mode and per sample."""
     n, d = off.shape
     if n * d > _MOST_ENTRIES:
         return put_off_together(off)
@@ -135,12 +141,12 @@ def put_off(off: FloatArray, by_chance: float = 1.0) -> list[FloatArray]:
 
 
 def put_off_together(off: FloatArray) -> list[FloatArray]:
-    """The same of large problems, which are put off by little: one direction, with room for the others."""
+    """The error of large problems in one direction, with room for the others."""
     return [_BY_CHANCE * off]
 
 
 def shares_of(rows: FloatArray, entries: FloatArray, off: FloatArray) -> FloatArray:
-    """How far the pace of each mode may be off, relative to that pace (k,), for samples `rows` (n, k)."""
+    """Relative errors of the decay rates of the modes (k,), for samples `rows` (n, k)."""
     k = rows.shape[1]
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.einsum("ik,ik->k", off[:, :k], rows) / np.einsum("ik,ik->k", entries[:, :k], rows)
@@ -151,7 +157,7 @@ def shares_of(rows: FloatArray, entries: FloatArray, off: FloatArray) -> FloatAr
 
 
 def cavity_tolerance(rtol: float) -> float:
-    """To which the cavity equation is solved: a good deal better than rtol."""
+    """Tolerance of the cavity equation: a good deal better than rtol."""
     return max(1e-3 * min(rtol, 1e-2), _FINEST_OF_ROUNDS)
 
 
@@ -178,11 +184,12 @@ def by_cavity(whitened: Whitened, shares: FloatArray, rtol: float, spares: bool)
         entry=np.ones(1), weight=float(shares[0]) / steps, last=float(shares[-1] / shares[0]), steps=steps,
         size=size,
     )  # fmt: skip
-    tolerance = cavity_tolerance(rtol)
+    tolerance, of_groups = cavity_tolerance(rtol), None
     if is_of_groups(visiting):
         # What is neglected is known beforehand, and rounds must not show beside it.
-        missed = shares_of(visiting.rows, visiting.rows, _of_groups(visiting))
-        tolerance = min(tolerance, max(_OF_GROUPS * root_mean_square(missed), _FINEST))
+        of_groups = _of_groups(visiting)
+        missed = root_mean_square(shares_of(visiting.rows, visiting.rows, of_groups))
+        tolerance = min(tolerance, max(_OF_GROUPS * missed, _FINEST))
     first = first_order.solve(visiting, tolerance)
     if first is not None and not (first.suffices or spares):
         first = None
@@ -199,7 +206,7 @@ def by_cavity(whitened: Whitened, shares: FloatArray, rtol: float, spares: bool)
         inner, left_out = kernel(whitened, found.entries[places].T), tolerance
     else:
         inner, left_out = first.kernel, tolerance + first.left_out
-    off = neglected(visiting, found.entries, left_out)
+    off = neglected(visiting, found.entries, left_out, of_groups)
     by_chance = _CHANCE_OF_GROUPS if is_of_groups(visiting) else 1.0
     known, off = (inner, found.entries[places]), off[places]
     return cavity_map(whitened, known, off, lambda: put_off(off, by_chance), modifier)
@@ -233,7 +240,7 @@ def cavity_map(
 
 
 _TOLERANCE = 1e-7
-"""To which the equation is solved, relative to the mean map: far below what it neglects."""
+"""Tolerance of the equation, relative to the mean map: far below what it neglects."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -257,12 +264,12 @@ class CavityCourse(Course):
 
     @property
     def replicas(self) -> int:
-        """How many replicas there are, in every epoch."""
+        """The number of replicas, in every epoch."""
         return len(self._with_replicas(0)) - 1
 
     @property
     def missed(self) -> float:
-        """How far the paces may be off, relative to these, in root mean square; nan without a solution."""
+        """Relative error of the decay rates in root mean square; nan without a solution."""
         if not self._with_replicas(0):
             return math.nan
         visits = self.visits(0)

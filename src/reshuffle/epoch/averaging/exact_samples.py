@@ -86,7 +86,7 @@ class Whitened:
 
     @property
     def atoms(self) -> int:
-        """How many batches or samples there are."""
+        """The number of batches or samples."""
         return len(self.offsets) - 1
 
     @property

@@ -4,8 +4,8 @@ A kernel of thousands of samples has thousands of modes, and paths of k x k matr
 so many samples is weak, and all alike to them is diagonal: only how samples differ from each other leads from one
 mode to another, and what goes forth and back is of second order in that. So diagonals are solved for by themselves
 (`single_modes`), and what is between the modes once, at the end (`between_modes`): a Gram matrix for each of few
-shapes that echoes have, and one product with the samples. What is left out is estimated, and told; `equation` keeps
-all of it.
+shapes that self responses have, and one product with the samples. What is left out is estimated, and told; `cavity`
+keeps all of it.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from scipy.linalg import blas
 from reshuffle._arrays import FloatArray
 from reshuffle._linalg import root_mean_square
 from reshuffle.epoch.averaging.cavity import Visiting, span_tolerance
-from reshuffle.epoch.averaging.self_response import Echoes, TimeNodes, leading
+from reshuffle.epoch.averaging.self_response import SelfResponses, TimeNodes, leading
 
 # The cavity equation of modes that do not see each other: numbers per mode, where `equation` has matrices.
 #
@@ -109,12 +109,12 @@ class SingleModesRound:
 # What samples make modes do to each other, to first order: a smooth function of two paces times few Gram
 # matrices.
 #
-# The echoes r_i(t) of the samples are alike up to a part d_i(t) = sum_a f_a(t) w_ai of few terms. It alone
+# The self responses r_i(t) of the samples are alike up to a part d_i(t) = sum_a f_a(t) w_ai of few terms. It alone
 # leads from
 # one mode to another, through the Gram matrices W_a = U'diag(w_a) U. To first order in it what is between the
 # modes i and j obeys the cavity equation linearised around the diagonals (`single_modes`), by itself. With
 # the
-# operators T_f of convolution with f, T_m that with the mean of the echoes, and with the sources f_a of
+# operators T_f of convolution with f, T_m that with the mean of the self responses, and with the sources f_a of
 # W_a[i, j],
 #
 #     S' = T_{h_j} f - x_i (1 + T_m) N',   L' = T_{h_i} f - x_j (1 + T_m) N',   K' = w T_1 S',
@@ -139,7 +139,7 @@ class BetweenModes:
     visiting : Visiting
     nodes : TimeNodes
     common : (q,)
-        The mean of the echoes over the samples.
+        The mean of the self responses over the samples.
     sources : (q, a)
         f, the shapes of what is particular to samples.
     asked : (q,)
@@ -173,7 +173,7 @@ class BetweenModes:
         return None
 
     def at(self, paces: FloatArray) -> FloatArray:
-        """What is asked for each source, (a, m, m), at all pairs of some paces (m,)."""
+        """Requested sums (a, m, m) for each source, at all pairs of some decay rates (m,)."""
         round_of = SingleModesRound(self.visiting, self.nodes, paces)
         modes = round_of.settled(self.common[:, np.newaxis], self.tolerance)
         weight, share = self.visiting.weight, self.visiting.exclusion / self.visiting.samples
@@ -220,10 +220,10 @@ def _polynomials(grid: FloatArray, points: FloatArray) -> FloatArray:
 
 
 FEWEST_MODES = 100
-"""From here on whole matrices take longer than to look for what can be left out of them."""
+"""Modes from which on whole matrices take longer than to look for what can be left out of them."""
 _MOST_ROUNDS = 60
 _MOST_LEFT_OUT = 30.0
-"""What may be left out without another thought, in units of the tolerance."""
+"""The largest neglected part that is accepted, in units of the tolerance."""
 _LOOKED_AT = 32
 """Samples whose own influence is compared with and without what is between the modes."""
 
@@ -244,7 +244,7 @@ class FirstOrder:
         The columns of E, how the response of each sample enters, as rows.
     between : (k, k)
         What is between the modes in the mean over the visits of N_t.
-    echo : (q, n)
+    self_response : (q, n)
         rho_i(t + 1) at the nodes.
     left_out : float
         What is of second order, relative to the paces: an estimate.
@@ -258,13 +258,13 @@ class FirstOrder:
     kernel: FloatArray
     entries: FloatArray
     between: FloatArray
-    echo: FloatArray
+    self_response: FloatArray
     left_out: float
     tolerance: float
 
     @property
     def suffices(self) -> bool:
-        """Whether what is left out is small beside what the user allows for."""
+        """True if what is left out is small beside the tolerance."""
         return self.left_out <= _MOST_LEFT_OUT * self.tolerance
 
     def modifier(self, sample: int) -> FloatArray:
@@ -273,7 +273,7 @@ class FirstOrder:
         weights[-1] = self.visiting.last
         mean = weights @ nodes.rule / weights.sum()
         own = self.modes.before * self.visiting.rows[sample]
-        rhythm = np.broadcast_to(self.echo[:, sample, np.newaxis], own.shape)
+        rhythm = np.broadcast_to(self.self_response[:, sample, np.newaxis], own.shape)
         own = own + nodes.convolve_scalars(own, rhythm)
         returned = own.T @ np.tensordot(mean, nodes.convolution, 1) @ own
         return np.asarray(
@@ -322,28 +322,36 @@ class _Weighed:
         np.einsum("kk->k", kernel)[:] += asked @ modes.before
         kernel *= self._visiting.weight / 2
         kernel += kernel.T.copy()
-        echo = common[:, np.newaxis] + shapes @ own
+        rho = common[:, np.newaxis] + shapes @ own
         entries = ((asked[:, np.newaxis] + rhythm @ (shapes @ own)).T @ modes.before) * self._visiting.rows
         entries -= (self._visiting.rows * self._paces) @ between.T
         entries *= self._visiting.weight
         between *= self._share_of_visits(asked)
         return FirstOrder(
-            self._visiting, self._nodes, modes, kernel, entries, between, echo, left_out, self._tolerance
+            self._visiting,
+            self._nodes,
+            modes,
+            kernel,
+            entries,
+            between,
+            rho,
+            left_out,
+            self._tolerance,
         )
 
     def _settled(self) -> tuple[SingleModes, FloatArray, FloatArray, FloatArray] | None:
-        """The diagonals, and the echoes: the mean (q,), and shapes (q, a) times weights (a, n) of the samples."""
+        """The diagonals, and the self responses: the mean (q,), shapes (q, a) times weights (a, n)."""
         rows, squared = self._visiting.rows, np.square(self._visiting.rows)
         round_of = SingleModesRound(self._visiting, self._nodes, self._paces)
-        echoes = Echoes(rows, self._nodes, self._visiting.exclusion, self._enough)
+        solver = SelfResponses(rows, self._nodes, self._visiting.exclusion, self._enough)
         modes = round_of.independent
         for _ in range(_MOST_ROUNDS):
-            echo = echoes.of_meeting((self._paces * modes.before) @ squared.T)
-            if not np.isfinite(echo).all():
+            rho = solver.of_meeting((self._paces * modes.before) @ squared.T)
+            if not np.isfinite(rho).all():
                 return None
-            common = echo.mean(axis=1)
-            size = self._enough * float(np.linalg.norm(echo, axis=1).max(initial=0.0))
-            terms = list(leading(echo - common[:, np.newaxis], size))
+            common = rho.mean(axis=1)
+            size = self._enough * float(np.linalg.norm(rho, axis=1).max(initial=0.0))
+            terms = list(leading(rho - common[:, np.newaxis], size))
             shapes = np.array([shape for shape, _ in terms]).reshape(-1, len(common)).T
             own = np.array([weights for _, weights in terms]).reshape(-1, len(rows))
             following = round_of.following(modes, common[:, np.newaxis] + shapes @ (own @ squared))
@@ -365,7 +373,7 @@ class _Weighed:
         return np.asarray(constant), np.asarray(rhythm)
 
     def _share_of_visits(self, asked: FloatArray) -> float:
-        """What a mean over the visits is of the sum that was asked for; echoes are a small part of it."""
+        """The mean over the visits over the requested sum; self responses are a small part of it."""
         return 1 / float(asked.sum())
 
     def _between(
@@ -376,7 +384,7 @@ class _Weighed:
         shapes: FloatArray,
         diagonal: FloatArray,
     ) -> tuple[FloatArray, FloatArray, float]:
-        """What samples' own weights make of the kernel, what is between the modes in N, and what is left out."""
+        """The kernel of the samples' own weights, N between the modes, and an estimate of what is left out."""
         polynomials, values = smooth
         between = np.zeros((len(self._paces),) * 2)
         kernel, coupling = np.zeros_like(between), np.zeros_like(between)

@@ -340,7 +340,7 @@ MOST_BATCHES = 20
 
 @dataclass(frozen=True, eq=False)
 class Process(Generic[State]):
-    """What is followed through an epoch.
+    """A linear process through the visits of an epoch.
 
     Attributes
     ----------
@@ -365,12 +365,12 @@ class Process(Generic[State]):
 
 
 def cuts_orders(scheme: Scheme) -> bool:
-    """Whether a fresh order of samples, or groups of rows, is cut into batches in every epoch."""
+    """True if a fresh order of samples, or groups of rows, is cut into batches in every epoch."""
     return scheme.shuffle is Shuffle.EVERY_EPOCH and scheme.unit.is_cut
 
 
 class Walk:
-    """How the mean over the orders of one epoch of a scheme over n rows is taken.
+    """The mean over the orders of one epoch of a scheme over n rows.
 
     >>> import reshuffle as rs
     >>> Walk(rs.RandomReshuffling(batches=4), 8).visits
@@ -382,7 +382,7 @@ class Walk:
 
     @property
     def exists(self) -> bool:
-        """Whether there is a walk: not over many shuffled samples, nor over orders that are drawn once."""
+        """True if there is a walk: not over many shuffled samples, nor over orders that are drawn once."""
         kind = self.scheme.shuffle, self.scheme.unit
         if cuts_orders(self.scheme):
             return self.visits <= _MOST_WALKED
@@ -390,7 +390,7 @@ class Walk:
 
     @cached_property
     def visits(self) -> float:
-        """How many visits it makes."""
+        """The number of its visits."""
         kind = self.scheme.shuffle, self.scheme.unit
         return _VISITS[kind](self) if kind in _VISITS else float(self.steps)
 
@@ -417,7 +417,7 @@ class Walk:
 
     @property
     def units_taken(self) -> IntArray:
-        """How many samples or groups each step takes, (steps,)."""
+        """Numbers of samples or groups that each step takes, (steps,)."""
         return self.scheme.sizes(self.n) // self.scheme.rows_per_unit
 
     def of(self, process: Process[State]) -> State:
@@ -552,7 +552,7 @@ def prefix_weights(batches: int) -> list[float]:
 
 
 def fits_in_memory(batches: int, state_bytes: float) -> bool:
-    """Whether a walk up the lattice of so many batches, with states of this size, can be done at all."""
+    """True if a walk up the lattice of so many batches, with states of this size, fits in memory."""
     if batches > MOST_BATCHES:
         return False
     # Two neighbouring layers at a time, none of them larger than the middle one.

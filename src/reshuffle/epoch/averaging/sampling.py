@@ -131,12 +131,12 @@ class _Tally:
 
     @property
     def explodes(self) -> bool:
-        """Whether an epoch more than doubles something in each of the groups."""
+        """True if an epoch more than doubles something in each of the groups."""
         return all(one.radius > _EXPLODES for one in self.maps)
 
     @property
     def pairs(self) -> int:
-        """How many orders were drawn, each with its reverse."""
+        """The number of orders drawn, each with its reverse."""
         return self._groups * self._pairs * self.rounds
 
     @property
@@ -222,7 +222,7 @@ def _loss(once: EpochMap) -> FloatArray:
 
 
 def pace_error(losses: FloatArray, modes: int) -> float:
-    """How far the paces x of D = mean of `losses` (groups, d, d) may be off, relative to x, in root mean square.
+    """Relative error of the eigenvalues x of D = mean of `losses` (groups, d, d), in root mean square.
 
     To first order a pace moves by l'(dD) r / l'r, with l and r its eigenvectors. A mode counts by |1 - x|, what an
     epoch leaves of it: the buffers of momentum make many that fade at once, with eigenvectors that are nearly
@@ -296,7 +296,7 @@ class SampledCourse(Course):
 
     @property
     def replicas(self) -> int:
-        """How many groups there are, in every epoch."""
+        """The number of groups, in every epoch."""
         return len(self._of_groups(0))
 
     @cached_property

@@ -1,6 +1,6 @@
-"""What is particular to each sample in the cavity equation: a few numbers per sample, and Gram matrices they weigh.
+"""Self responses of the samples in the cavity equation: a few numbers per sample, and Gram matrices they weigh.
 
-Sample i's own influence on what it meets returns to it through the others like an echo,
+Sample i's own influence on what it meets returns to it through the others as its self response,
 
     rho_i(0) = 1,   rho_i(t+1) = e sum_{s<=t} g_i(t-s) rho_i(s),   g_i(t) = sum_{s<=t} rho_i(t-s) gamma_i(s),
 
@@ -72,7 +72,7 @@ class TimeNodes:
         return np.array([self.convolution_at(t) for t in self.nodes.tolist()])
 
     def convolution_at(self, t: int) -> FloatArray:
-        """The same (q, q) at any t from 0 to B."""
+        """C (q, q) of the convolution at any t from 0 to B."""
         return np.asarray(self.rule[:t][::-1].T @ self.rule[:t])
 
     def summed_convolution(self, until: int) -> FloatArray:
@@ -91,28 +91,27 @@ class TimeNodes:
         return np.array([side @ (at @ flat).reshape(visits * shared, columns) for at in self.convolution])
 
     def convolve_samples(self, first: FloatArray, second: FloatArray) -> FloatArray:
-        """The same for matrices (q, samples, m, m), of each sample by itself."""
+        """The convolution of matrices (q, samples, m, m), of each sample by itself."""
         q, samples, size, _ = first.shape
         side = np.moveaxis(first, 0, 2).reshape(samples, size, q * size)
-        flat = second.reshape(q, -1)
-        at = ((rule @ flat).reshape(q, samples, size, size) for rule in self.convolution)
-        return np.array([side @ np.moveaxis(each, 0, 1).reshape(samples, q * size, size) for each in at])
+        at = (self.convolution.reshape(q * q, q) @ second.reshape(q, -1)).reshape(q, q, samples, size, size)
+        return np.asarray(side @ at.swapaxes(1, 2).reshape(q, samples, q * size, size))
 
     def convolve_scalars(self, first: FloatArray, second: FloatArray) -> FloatArray:
-        """The same for numbers (q, samples), of each sample by itself."""
+        """The convolution of numbers (q, samples), of each sample by itself."""
         return np.array([np.einsum("an,an->n", first, at @ second) for at in self.convolution])
 
 
 _CHUNK = 1 << 14
-"""Samples whose echoes are followed at a time."""
+"""Samples whose self responses are followed at a time."""
 _MOST_ROUNDS = 200
 _FEW_ROUNDS = 2
 _RUNS_AWAY = 1e4
 """The response of a sample to itself, over an epoch, from which on it explodes; others reach a hundred."""
 
 
-class Echoes:
-    """The echoes of samples u_i (n, k), at the nodes.
+class SelfResponses:
+    """The self responses of samples u_i (n, k), at the nodes.
 
     Parameters
     ----------
@@ -137,14 +136,14 @@ class Echoes:
         return np.square(self._rows)
 
     def follow(self, influence: FloatArray) -> FloatArray:
-        """The echoes r_i (q, n) that matrices Gamma (q, k, k) make."""
+        """The self responses r_i (q, n) that matrices Gamma (q, k, k) make."""
         return self.of_meeting(self._meeting(influence))
 
     def of_meeting(self, gamma: FloatArray) -> FloatArray:
-        """The echoes r_i (q, n) of what each sample meets of its own influence (q, n)."""
+        """The self responses r_i (q, n) of what each sample meets of its own influence (q, n)."""
         return np.hstack(
             [
-                echo_of(self._nodes.convolve_scalars, self._exclusion, part, self._nodes.steps)
+                solved(self._nodes.convolve_scalars, self._exclusion, part, self._nodes.steps)
                 for part in (gamma[:, start : start + _CHUNK] for start in range(0, gamma.shape[1], _CHUNK))
             ]
         )
@@ -161,15 +160,15 @@ class Echoes:
             gamma += np.multiply.outer(shape, along)
         return np.asarray(gamma)
 
-    def weighted_grams(self, echo: FloatArray) -> FloatArray:
+    def weighted_grams(self, rho: FloatArray) -> FloatArray:
         """sum_i r_i u_i u_i' (q, k, k) at every node, of weights (q, n)."""
         k = self._rows.shape[1]
-        total = np.zeros((len(echo), k * k))
-        size = float(np.linalg.norm(echo, axis=1).max(initial=0.0))
-        for shape, weights in leading(echo, self._tolerance * size):
+        total = np.zeros((len(rho), k * k))
+        size = float(np.linalg.norm(rho, axis=1).max(initial=0.0))
+        for shape, weights in leading(rho, self._tolerance * size):
             gram = self._rows.T @ (weights[:, np.newaxis] * self._rows)
             total += np.multiply.outer(shape, gram.ravel())
-        return total.reshape(len(echo), k, k)
+        return total.reshape(len(rho), k, k)
 
     def weighted_images(self, weights: FloatArray, maps: FloatArray, tolerance: float) -> FloatArray:
         """sum_q weights[q, i] maps[q] u_i for every sample, (n, m), for maps (q, m, k), to a relative tolerance."""
@@ -182,7 +181,7 @@ class Echoes:
         return images
 
 
-def echo_of(
+def solved(
     convolve: Callable[[FloatArray, FloatArray], FloatArray],
     exclusion: float,
     gamma: FloatArray,
@@ -194,18 +193,18 @@ def echo_of(
 
     By iteration from `begin` on, until the largest entry stays as it is; infinite where it runs away.
     """
-    echo = exclusion * gamma if begin is None else begin
+    rho = exclusion * gamma if begin is None else begin
     # What is begun with is that of the round before, and the next comes soon.
     for _ in range(_MOST_ROUNDS if begin is None else _FEW_ROUNDS):
-        met = gamma + convolve(echo, gamma)
-        following = exclusion * (met + convolve(met, echo))
-        change = float(np.abs(following - echo).max(initial=0.0))
-        echo, size = following, float(np.abs(following).max(initial=0.0))
+        met = gamma + convolve(rho, gamma)
+        following = exclusion * (met + convolve(met, rho))
+        change = float(np.abs(following - rho).max(initial=0.0))
+        rho, size = following, float(np.abs(following).max(initial=0.0))
         if not change > tolerance * size:
             break
         if not steps * size < _RUNS_AWAY:
-            return np.full_like(echo, np.inf)
-    return np.asarray(echo)
+            return np.full_like(rho, np.inf)
+    return np.asarray(rho)
 
 
 def leading(matrix: FloatArray, threshold: float) -> Iterator[tuple[FloatArray, FloatArray]]:
@@ -220,7 +219,7 @@ def leading(matrix: FloatArray, threshold: float) -> Iterator[tuple[FloatArray, 
             yield vector, vector @ matrix
 
 
-# The same echoes where a sample is several rows that are visited together, such as the outputs of a network.
+# The same where a sample is several rows that are visited together, such as the outputs of a network.
 #
 # Sample i is a matrix U_i (m, k) of m rows, and all that is a number for a single row is a matrix (m, m):
 #
@@ -232,11 +231,11 @@ def leading(matrix: FloatArray, threshold: float) -> Iterator[tuple[FloatArray, 
 # commute.
 
 _GROUP_CHUNK = 1 << 24
-"""Numbers that are held at a time beside the echoes themselves."""
+"""Numbers that are held at a time beside the self responses themselves."""
 
 
-class GroupEchoes:
-    """The echoes of samples of `size` consecutive rows each, at the nodes.
+class GroupSelfResponses:
+    """The self responses of samples of `size` consecutive rows each, at the nodes.
 
     Parameters
     ----------
@@ -244,7 +243,7 @@ class GroupEchoes:
     size : int
         m, the rows of a sample.
     nodes, exclusion, tolerance
-        As in `Echoes`.
+        As in `SelfResponses`.
     """
 
     def __init__(self, rows: FloatArray, size: int, nodes: TimeNodes, exclusion: float, tolerance: float):
@@ -259,7 +258,7 @@ class GroupEchoes:
         return np.broadcast_to(np.eye(size), (n, size, size))
 
     def follow(self, influence: FloatArray) -> FloatArray:
-        """The echoes r_i (q, n, m, m) that matrices Gamma (q, k, k) make."""
+        """The self responses r_i (q, n, m, m) that matrices Gamma (q, k, k) make."""
         meeting = self._meeting(influence)
         q, n, size, _ = meeting.shape
         height = max(1, _GROUP_CHUNK // (q * q * size * size))
@@ -268,7 +267,7 @@ class GroupEchoes:
             part = slice(start, start + height)
             # Products of matrices are dear: from the last round on, and to no more digits than are asked for.
             parts.append(
-                echo_of(
+                solved(
                     self._nodes.convolve_samples, self._exclusion, meeting[:, part], self._nodes.steps,
                     None if self._last is None else self._last[:, part], 1e-2 * self._tolerance,
                 )
@@ -292,15 +291,15 @@ class GroupEchoes:
         """Each sample's rows (n, m, k) with its own, (n, m, m)."""
         return np.asarray(seen @ self._samples.swapaxes(1, 2))
 
-    def weighted_grams(self, echo: FloatArray) -> FloatArray:
+    def weighted_grams(self, rho: FloatArray) -> FloatArray:
         """sum_i U_i'r_i U_i (q, k, k) at every node, of weights (q, n, m, m)."""
         k = self._samples.shape[2]
         rows = self._samples.reshape(-1, k)
-        total = np.zeros((len(echo), k * k))
-        flat = echo.reshape(len(echo), -1)
+        total = np.zeros((len(rho), k * k))
+        flat = rho.reshape(len(rho), -1)
         size = float(np.linalg.norm(flat, axis=1).max(initial=0.0))
         for shape, weights in leading(flat, self._tolerance * size):
-            weighed = (weights.reshape(echo.shape[1:]) @ self._samples).reshape(-1, k)
+            weighed = (weights.reshape(rho.shape[1:]) @ self._samples).reshape(-1, k)
             total += np.multiply.outer(shape, (rows.T @ weighed).ravel())
         return total.reshape(-1, k, k)
 

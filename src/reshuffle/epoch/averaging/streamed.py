@@ -1,9 +1,9 @@
 """The cavity equation for samples that are read in chunks: one pass over them per round, and two beside.
 
-In each chunk the echoes of its samples are followed and the Gram matrices that they weigh are added up; nothing is
-kept per sample. What an epoch does to the parameters is known from inner products between the features u_i, the
-entries E_i and the responses y_i of all samples, and these a triangular factor of the table [u_i, E_i, off_i, y_i]
-has: its few rows stand for all samples.
+In each chunk the self responses of its samples are computed and the Gram matrices that they weigh are added up;
+nothing is kept per sample. The mean map is known from inner products between the features u_i, the entries E_i and
+the responses y_i of all samples, and these a triangular factor of the table [u_i, E_i, off_i, y_i] has: its few
+rows stand for all samples.
 """
 
 import math
@@ -33,7 +33,7 @@ Part = TypeVar("Part")
 _SHOWN = 400
 """Samples, the strongest and any, from which the functions of the visits are taken."""
 _AT_ONCE = 4096
-"""Samples whose echoes are followed at a time."""
+"""Samples whose self responses are followed at a time."""
 
 
 class Samples(Protocol):
@@ -42,7 +42,7 @@ class Samples(Protocol):
     def gathered(
         self, work: Callable[[FloatArray, FloatArray], Part], merge: Callable[[Part, Part], Part]
     ) -> Part:
-        """What `work` makes of every chunk of samples (m, k) and responses (m, t), merged."""
+        """Apply `work` to every chunk of samples (m, k) and responses (m, t), and merge the results."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +127,7 @@ class _StreamedPath(CavityPath):
     source: Samples
 
     def _without_source(self) -> CavityPath:
-        """What those need to know who work on some of the samples."""
+        """The path without its source, for those who work on some of the samples."""
         return CavityPath(self.visiting, self.tolerance, self.enough, self.nodes)
 
     def grams(self, influence: FloatArray) -> FloatArray | None:
@@ -137,11 +137,11 @@ class _StreamedPath(CavityPath):
         def weighed(rows: FloatArray, responses: FloatArray) -> FloatArray:
             total = np.zeros_like(influence)
             for part in _parts(rows):
-                echoes = path.echoes_of(part)
-                echo = echoes.follow(influence)
-                if not np.isfinite(echo).all():
+                solver = path.solver_for(part)
+                rho = solver.follow(influence)
+                if not np.isfinite(rho).all():
                     return np.full_like(influence, np.nan)
-                total += echoes.weighted_grams(echo)
+                total += solver.weighted_grams(rho)
             return total
 
         found = self.source.gathered(weighed, np.add)
@@ -154,8 +154,8 @@ class _StreamedPath(CavityPath):
         def factor(rows: FloatArray, responses: FloatArray) -> BatchFactor:
             made = BatchFactor(3 * path.k, responses.shape[1])
             for start, part in zip(range(0, len(rows), _AT_ONCE), _parts(rows), strict=True):
-                echoes = path.echoes_of(part)
-                entries = path.entries(inner, echoes, echoes.follow(influence))
+                solver = path.solver_for(part)
+                entries = path.entries(inner, solver, solver.follow(influence))
                 off = cavity_maps.by_own_meetings(path.visiting, part, entries, path.tolerance)
                 made.add(np.hstack([part, entries, off]), responses[start : start + _AT_ONCE])
             return made
@@ -195,7 +195,7 @@ class WhitenedStream:
     def gathered(
         self, work: Callable[[FloatArray, FloatArray], Part], merge: Callable[[Part, Part], Part]
     ) -> Part:
-        """What `work` makes of every chunk of samples (m, k) and responses (m, t), merged."""
+        """Apply `work` to every chunk of samples (m, k) and responses (m, t), and merge the results."""
         # The stream itself must not travel to those who work on parts of it.
         space, turn = self.space, self.turn
 

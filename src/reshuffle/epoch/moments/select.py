@@ -10,7 +10,7 @@ from reshuffle._arrays import FloatArray
 from reshuffle.epoch.accuracy import A_SECOND, METHODS, Accuracy, require_affordable
 from reshuffle.epoch.averaging.lattice import Walk
 from reshuffle.epoch.moments import drawn, matrix
-from reshuffle.epoch.select import Choice, Way, climbs, too_much
+from reshuffle.epoch.select import Choice, Method, climbs, too_much
 from reshuffle.schemes.base import Shuffle
 
 _REMEMBERED_BYTES = 4e9
@@ -85,9 +85,9 @@ def second_moment_choice(task: SecondMomentTask, accuracy: Accuracy) -> Choice:
     """
     question, walk = "the second moments", task.walk
     if walk.scheme.shuffle is Shuffle.ONCE:
-        return Choice(question, (Way("each order by itself", np.nan),))
+        return Choice(question, (Method("each order by itself", np.nan),))
     if not walk.scheme.is_random:
-        return Choice(question, (Way("no orders differ", 0.0),))
+        return Choice(question, (Method("no orders differ", 0.0),))
     against = "" if task.mean_is_exact else "the mean over orders is not exact"
     budget = max(accuracy.budget, A_SECOND)
     price = task.recursion_flops(budget) if walk.exists else np.inf
@@ -101,9 +101,9 @@ def second_moment_choice(task: SecondMomentTask, accuracy: Accuracy) -> Choice:
     return Choice(
         question,
         (
-            Way("recursion", price, against),
-            Way("centred maps", *_of_centred_maps(task, budget, bool(against))),
-            Way("simulation", np.nan, "" if against else "the exact recursion is affordable"),
+            Method("recursion", price, against),
+            Method("centred maps", *_of_centred_maps(task, budget, bool(against))),
+            Method("simulation", np.nan, "" if against else "the exact recursion is affordable"),
         ),
     )
 
@@ -111,7 +111,8 @@ def second_moment_choice(task: SecondMomentTask, accuracy: Accuracy) -> Choice:
 def no_second_moments() -> Choice:
     """Of shuffled or drawn samples that are not at hand there are none."""
     return Choice(
-        "the second moments", (Way("none", np.nan, "they need all samples at once, which are not at hand"),)
+        "the second moments",
+        (Method("none", np.nan, "they need all samples at once, which are not at hand"),),
     )
 
 
@@ -128,11 +129,11 @@ def through_stages(choices: list[Choice]) -> Choice:
     """How second moments are followed through stages: at the dearest's price, or simulated if not in all."""
     others = [each for each in choices if each.taken not in _THROUGH_STAGES]
     if not others:
-        return max(choices, key=lambda each: each.way.operations)
+        return max(choices, key=lambda each: each.method.operations)
     alone = "it is for runs whose epochs are all alike"
     ways = (
-        way if way.against or way.name == "simulation" else replace(way, against=alone)
-        for way in others[0].ways
+        way if way.rejected_because or way.name == "simulation" else replace(way, rejected_because=alone)
+        for way in others[0].methods
     )
     return Choice(others[0].question, tuple(ways))
 
