@@ -41,7 +41,7 @@ from reshuffle.run import centred_moments, critical_polynomials
 from reshuffle.run.critical_polynomials import BUDGET
 from reshuffle.run.engines.affine_engine import AffineEngine
 from reshuffle.run.engines.modes_engine import ModesEngine
-from reshuffle.run.mean_square import settles
+from reshuffle.run.mean_square import is_stable
 from reshuffle.schemes import base
 from reshuffle.schemes.base import Scheme, Shuffle, Unit
 
@@ -55,12 +55,12 @@ _FINE = 5
 _PRECISION, _MEAN_SQUARE_PRECISION, _DRAWN_PRECISION = 1e-9, 1e-6, 1e-3
 """Relative width to which a crossing is enclosed: of an exact rate, in mean square, of a drawn rate."""
 _HALVINGS = 40
-"""How often a start that is not stable is halved."""
+"""Halvings of a start that is not stable, at most."""
 _MOST_BEYOND = 7
 """Steps that are tried beyond the end until one fails for certain, each further away: up to 3.6 times as large."""
 _FARTHEST = 2.0
-"""Where none fails for certain: exact steps were at most 1.6 times what was found, of 40 such problems of 9 to 59
-rows (benchmarks/step_coverage.py)."""
+"""Multiple of a step up to which its error reaches where none fails for certain: exact steps were at most 1.6 times
+what was found, of 40 such problems of 9 to 59 rows (benchmarks/step_coverage.py)."""
 _SEEN = 2.0
 """Relative error from which on a drawn rate is nothing but noise: it is two standard errors then."""
 _SMALLEST_ROOT = 1e-5
@@ -219,7 +219,7 @@ def _polynomial_step(problem: LeastSquares, scheme: Scheme) -> CriticalStep:
 
 
 def _is_drawn(run: AffineEngine, of_square: bool) -> bool:
-    """Whether the rate is that of drawn orders, since all of them cost too much; refused where none are drawn."""
+    """True if the rate is that of drawn orders, since all of them cost too much; refused where none are drawn."""
     steps, is_shuffled = run.walk.steps, run.scheme.shuffle is Shuffle.EVERY_EPOCH
     if is_shuffled and (not run.walk.exists or (select.climbs(run.scheme) and steps > MOST_BATCHES)):
         return True
@@ -238,7 +238,7 @@ def _is_drawn(run: AffineEngine, of_square: bool) -> bool:
 
 
 def _orders_differ(run: AffineEngine, is_symmetric: bool) -> bool:
-    """Whether epochs differ in what they do to the state; if not, the mean square is the square of the mean."""
+    """True if epochs differ in what they do to the state; if not, the mean square is the square of the mean."""
     if is_symmetric and run.space.dimension == 1 and run.scheme.shuffle is Shuffle.EVERY_EPOCH:
         return run.scheme.unit.is_cut
     courses = run.scheme.courses(run.problem.n)
@@ -265,7 +265,7 @@ class Rate:
 
     @property
     def is_open(self) -> bool:
-        """Whether it may be on either side of one."""
+        """True if it may be on either side of one."""
         return self.least < 1 <= self.most
 
 
@@ -290,8 +290,8 @@ def _exact_square(at_rest: AffineEngine) -> RateAt:
         run = _with_step(at_rest, step)
         if not run.converges:
             return Rate.exact(False)
-        is_stable, matrix = settles(run.courses[0], matrix)
-        return Rate.exact(is_stable)
+        converges, matrix = is_stable(run.courses[0], matrix)
+        return Rate.exact(converges)
 
     return rate
 
