@@ -65,7 +65,7 @@ _SEEN = 2.0
 """Relative error from which on a drawn rate is nothing but noise: it is two standard errors then."""
 _SMALLEST_ROOT = 1e-5
 """Of a mode beside the largest: slower ones have the same relative error, and would be lost to rounding."""
-_OF_BLOCKS, _OF_A_TRIAL = 5e7, 2e8
+_OF_BLOCKS, _OF_A_TRIAL = 3e7, 1e8
 """Operations of a draw for each group, and of all draws at a step near the end."""
 _FEWEST_ROUNDS, _MOST_ROUNDS = 4, 64
 """Draws for each group, at a step far from the end, and near it, as far as operations allow."""
