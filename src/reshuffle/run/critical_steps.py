@@ -38,10 +38,10 @@ from reshuffle.problem.batches import Blocks
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.recipe import recipe
 from reshuffle.run import centred_moments, critical_polynomials
+from reshuffle.run.affine_trajectory import AffineTrajectory
 from reshuffle.run.critical_polynomials import BUDGET
-from reshuffle.run.engines.affine_engine import AffineEngine
-from reshuffle.run.engines.modes_engine import ModesEngine
-from reshuffle.run.mean_square import settles
+from reshuffle.run.mean_square import is_stable
+from reshuffle.run.trajectory import ModesTrajectory
 from reshuffle.schemes import base
 from reshuffle.schemes.base import Scheme, Shuffle, Unit
 
@@ -55,17 +55,17 @@ _FINE = 5
 _PRECISION, _MEAN_SQUARE_PRECISION, _DRAWN_PRECISION = 1e-9, 1e-6, 1e-3
 """Relative width to which a crossing is enclosed: of an exact rate, in mean square, of a drawn rate."""
 _HALVINGS = 40
-"""How often a start that is not stable is halved."""
+"""Halvings of a start that is not stable, at most."""
 _MOST_BEYOND = 7
 """Steps that are tried beyond the end until one fails for certain, each further away: up to 3.6 times as large."""
 _FARTHEST = 2.0
-"""Where none fails for certain: exact steps were at most 1.6 times what was found, of 40 such problems of 9 to 59
-rows (benchmarks/step_coverage.py)."""
+"""Multiple of a step up to which its error reaches where none fails for certain: exact steps were at most 1.6 times
+what was found, of 40 such problems of 9 to 59 rows (benchmarks/step_coverage.py)."""
 _SEEN = 2.0
 """Relative error from which on a drawn rate is nothing but noise: it is two standard errors then."""
 _SMALLEST_ROOT = 1e-5
 """Of a mode beside the largest: slower ones have the same relative error, and would be lost to rounding."""
-_OF_BLOCKS, _OF_A_TRIAL = 5e7, 2e8
+_OF_BLOCKS, _OF_A_TRIAL = 3e7, 1e8
 """Operations of a draw for each group, and of all draws at a step near the end."""
 _FEWEST_ROUNDS, _MOST_ROUNDS = 4, 64
 """Draws for each group, at a step far from the end, and near it, as far as operations allow."""
@@ -177,7 +177,7 @@ def critical_step(
     is_linear = is_symmetric and (scheme.steps(problem.n) == 1 or scheme.shuffle is Shuffle.EVERY_STEP)
     if is_linear and not mean_square:
         return CriticalStep(_linear_critical_step(problem, scheme))
-    at_rest = AffineEngine(problem, scheme, replace(made, schedule=0.0), np.zeros(problem.p), _ALL_ORDERS)
+    at_rest = AffineTrajectory(problem, scheme, replace(made, schedule=0.0), np.zeros(problem.p), _ALL_ORDERS)
     if at_rest.space.dimension == 0 and not (made.penalty and problem.p):
         return CriticalStep(np.inf)
     drawn = {"growth": COARSE_GROWTH, "precision": _DRAWN_PRECISION}
@@ -218,8 +218,8 @@ def _polynomial_step(problem: LeastSquares, scheme: Scheme) -> CriticalStep:
     return CriticalStep(critical_polynomials.exact_critical_step(problem, scheme, start) / scale / scale)
 
 
-def _is_drawn(run: AffineEngine, of_square: bool) -> bool:
-    """Whether the rate is that of drawn orders, since all of them cost too much; refused where none are drawn."""
+def _is_drawn(run: AffineTrajectory, of_square: bool) -> bool:
+    """True if the rate is that of drawn orders, since all of them cost too much; refused where none are drawn."""
     steps, is_shuffled = run.walk.steps, run.scheme.shuffle is Shuffle.EVERY_EPOCH
     if is_shuffled and (not run.walk.exists or (select.climbs(run.scheme) and steps > MOST_BATCHES)):
         return True
@@ -237,8 +237,8 @@ def _is_drawn(run: AffineEngine, of_square: bool) -> bool:
     return False
 
 
-def _orders_differ(run: AffineEngine, is_symmetric: bool) -> bool:
-    """Whether epochs differ in what they do to the state; if not, the mean square is the square of the mean."""
+def _orders_differ(run: AffineTrajectory, is_symmetric: bool) -> bool:
+    """True if epochs differ in what they do to the state; if not, the mean square is the square of the mean."""
     if is_symmetric and run.space.dimension == 1 and run.scheme.shuffle is Shuffle.EVERY_EPOCH:
         return run.scheme.unit.is_cut
     courses = run.scheme.courses(run.problem.n)
@@ -265,7 +265,7 @@ class Rate:
 
     @property
     def is_open(self) -> bool:
-        """Whether it may be on either side of one."""
+        """True if it may be on either side of one."""
         return self.least < 1 <= self.most
 
 
@@ -273,15 +273,15 @@ _UNBOUNDED = Rate(math.inf, math.inf, math.inf)
 RateAt = Callable[[float], Rate]
 
 
-def _with_step(at_rest: AffineEngine, step: float) -> AffineEngine:
+def _with_step(at_rest: AffineTrajectory, step: float) -> AffineTrajectory:
     return at_rest.with_recipe(replace(at_rest.recipe, schedule=step))
 
 
-def _exact_rate(at_rest: AffineEngine) -> RateAt:
+def _exact_rate(at_rest: AffineTrajectory) -> RateAt:
     return lambda step: Rate.exact(_with_step(at_rest, step).converges)
 
 
-def _exact_square(at_rest: AffineEngine) -> RateAt:
+def _exact_square(at_rest: AffineTrajectory) -> RateAt:
     """Side of one on which the rate in mean square is; each step begins with the eigenmatrix of the last one."""
     matrix: FloatArray | None = None
 
@@ -290,17 +290,17 @@ def _exact_square(at_rest: AffineEngine) -> RateAt:
         run = _with_step(at_rest, step)
         if not run.converges:
             return Rate.exact(False)
-        is_stable, matrix = settles(run.courses[0], matrix)
-        return Rate.exact(is_stable)
+        converges, matrix = is_stable(run.courses[0], matrix)
+        return Rate.exact(converges)
 
     return rate
 
 
-def _drawn_rate(at_rest: AffineEngine, is_symmetric: bool) -> RateAt:
+def _drawn_rate(at_rest: AffineTrajectory, is_symmetric: bool) -> RateAt:
     """Spectral radius of the mean over drawn orders, the same at every step (`DrawnBlocks`)."""
     steps = at_rest.scheme.steps(at_rest.problem.n)
 
-    def drawn(run: AffineEngine) -> DrawnBlocks:
+    def drawn(run: AffineTrajectory) -> DrawnBlocks:
         course = SampledCourse(
             run.scheme, run.problem.n, run.blocks, run.space, run.recipe, None, accuracy=_FIRST_DRAWS, kept={}
         )
@@ -358,7 +358,7 @@ def _rate_of(visits: Visits, kernels: FloatArray, is_symmetric: bool) -> Rate:
     return Rate(float(seen.max()), float(least.max()), float((sizes + errors).max()), "three standard errors")
 
 
-def _drawn_square(at_rest: AffineEngine, is_symmetric: bool) -> RateAt:
+def _drawn_square(at_rest: AffineTrajectory, is_symmetric: bool) -> RateAt:
     """Gain of the spread by centred maps of drawn orders: at the end of stability it is one, too.
 
     A mean of positive numbers, most of which are far below it: where its error is as large as itself it is off by a
@@ -371,7 +371,7 @@ def _drawn_square(at_rest: AffineEngine, is_symmetric: bool) -> RateAt:
         try:
             modes = None
             if is_symmetric:
-                modes = ModesEngine(Epoch(run.problem, run.scheme, step, _QUICK), np.zeros(run.problem.p))
+                modes = ModesTrajectory(Epoch(run.problem, run.scheme, step, _QUICK), np.zeros(run.problem.p))
             with warnings.catch_warnings():
                 # The answer carries its error.
                 warnings.simplefilter("ignore", AccuracyWarning)
@@ -520,7 +520,7 @@ def contracting_step(scheme: Scheme, n: int, blocks: Blocks, longest: float | No
     return 2 / min(by_rows, by_sum)
 
 
-def _contracting_start(run: AffineEngine, is_drawn: bool) -> float:
+def _contracting_start(run: AffineTrajectory, is_drawn: bool) -> float:
     """A step at which every visit is a contraction.
 
     Momentum makes that no proof, since B visits that differ drive what oscillates by half a turn per epoch or more:
