@@ -4,6 +4,9 @@ Run with `python -m benchmarks.cavity_coverage [problems]`. Rows are Gaussian, h
 of different scales, or far from the origin; steps go up to the edge of divergence. The exact means are those of
 three and four batches of shuffled samples, and of batches of one row, on the lattice.
 
+`python -m benchmarks.cavity_coverage batches [problems]` does the same for 8 to 14 fixed batches of 2 to 30
+rows, against the lattice.
+
 `python -m benchmarks.cavity_coverage rows [problems]` does the same for leave-one-out, whichever way it takes: for
 rows of one column and for rows of a few kinds, the largest of which have a self response of 0.03 to 3.2.
 """
@@ -51,6 +54,21 @@ def draw(seed):
         return kind, problem, rs.RandomReshuffling(batch_size=1), float(step)
     scheme = rs.SampleReshuffling(int(rng.choice([3, 4])))
     return kind, problem, scheme, float(rng.choice([0.03, 0.1, 0.3, 0.6]) * fastest)
+
+
+def draw_batches(seed):
+    """A problem, 8 to 14 fixed batches, and a step at which every visit shrinks what it sees."""
+    rng = np.random.default_rng(seed)
+    batches, size = int(rng.integers(8, 15)), int(rng.choice([2, 3, 5, 10, 30]))
+    n = batches * size + int(rng.integers(0, batches))
+    p = int(rng.integers(1, min(n // 2, 16)))
+    kind = str(rng.choice(KINDS))
+    X, beta = features(rng, kind, n, p), rng.standard_normal(p)
+    problem = rs.LeastSquares(X, X @ beta + 0.5 * rng.standard_normal(n), beta_star=beta, noise=0.5)
+    parts = np.array_split(np.arange(n), batches)
+    strongest = max(np.linalg.norm(X[rows], 2) ** 2 / len(rows) for rows in parts)
+    step = rng.choice([0.03, 0.1, 0.3, 0.6, 1.0]) * 1.8 / strongest
+    return kind, problem, rs.RandomReshuffling(batches), float(step)
 
 
 def ratios(problem, scheme, step):
@@ -131,7 +149,7 @@ def of_rows(problems):
         )
 
 
-def main(problems):
+def main(problems, draw=draw):
     """Print how many answers are covered, and how much wider errors are than needed."""
     found = {}
     for seed in range(problems):
@@ -147,5 +165,8 @@ def main(problems):
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    asks_rows, numbers = "rows" in sys.argv[1:], [int(word) for word in sys.argv[1:] if word != "rows"]
-    (of_rows if asks_rows else main)(*numbers or [200])
+    numbers = [int(word) for word in sys.argv[1:] if word.isdigit()] or [200]
+    if "rows" in sys.argv[1:]:
+        of_rows(*numbers)
+    else:
+        main(*numbers, draw_batches if "batches" in sys.argv[1:] else draw)

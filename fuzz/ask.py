@@ -92,7 +92,7 @@ def compare(case: Case, given: Any) -> Verdict:
         for number in range(_MOVED):
             yield comparison(Oracle(settings.moved(exact, 1000 * case.seed + number)), case, given)
 
-    return judge(groups, again, sampled=case.recipe.method != "series")
+    return judge(groups, again)
 
 
 def _error(error: Exception) -> Verdict:

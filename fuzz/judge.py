@@ -11,9 +11,8 @@ Infinity is right where the exact answer grows, or is above 1e300, and nothing e
 last units of the inputs whether something grows, either is, and all that lies between the two. A discrete answer
 must be that of the inputs, or of inputs that have moved so.
 
-A stated error is a bound, and taken at its word, for the series. For sampled orders it is three standard errors, of
-which one answer in some hundreds is outside by its nature: here, where thousands are asked, nine are allowed. How
-often three suffice is measured elsewhere.
+For sampled orders and for the cavity equation one answer in some hundreds is outside its stated error by its
+nature: here, where thousands are asked, three times as much is allowed. How often it suffices is told elsewhere.
 """
 
 import math
@@ -33,6 +32,9 @@ _SMALLEST = 1e-305
 Again = Callable[[], Iterator[list[Group]]]
 """The same groups, with what the oracle says for inputs that have moved."""
 
+_ALLOWED = 3.0
+"""Of a stated error."""
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -42,18 +44,17 @@ class Verdict:
     detail: str = ""
 
 
-def judge(groups: list[Group], again: Again, sampled: bool) -> Verdict:
+def judge(groups: list[Group], again: Again) -> Verdict:
     """Right, right by movement (its inputs do not determine it better), nan, or wrong."""
     for group in groups:
         if any(math.isnan(number) for number in group.actual):
             return Verdict("nan", f"{group.label} is {group.actual}")
-    factor = 3.0 if sampled else 1.0
-    open_groups = [number for number, group in enumerate(groups) if not _holds(group, factor, [])]
+    open_groups = [number for number, group in enumerate(groups) if not _holds(group, _ALLOWED, [])]
     if not open_groups:
         return Verdict("right")
     moved = list(again())
     for number in open_groups:
-        if not _holds(groups[number], factor, [each[number].expected for each in moved]):
+        if not _holds(groups[number], _ALLOWED, [each[number].expected for each in moved]):
             return Verdict("wrong", _explain(groups[number]))
     return Verdict("right by movement")
 

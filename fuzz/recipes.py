@@ -27,7 +27,7 @@ def recipe(rng: random.Random, problem: Problem, scheme: Scheme) -> Recipe:
     momentum = 0.0 if rng.random() < 0.7 else rng.choice([0.1, 0.5, 0.9, 0.99, rng.random()])
     method = None
     if not (penalty or momentum) and rng.random() < 0.05:
-        method = rng.choice(["exact", "series", "sampling"])
+        method = rng.choice(["exact", "cavity", "sampling"])
     # Orders are drawn there until the budget is spent: that of the default takes a minute.
     draws = method == "sampling" or scheme.name == "SampleReshuffling"
     return Recipe(keyword, schedule, penalty, momentum, start, method, _BUDGET if draws else None)

@@ -321,9 +321,9 @@ def test_what_turns_around_every_epoch_counts_them_to_the_last(scheme):
         )
 
 
-def test_features_of_zeros_by_the_series():
+def test_features_of_zeros_by_the_cavity():
     run = rs.descend(
-        rs.LeastSquares(np.zeros((5, 2)), np.ones(5)), rs.RandomReshuffling(2), 1.5, method="series"
+        rs.LeastSquares(np.zeros((5, 2)), np.ones(5)), rs.RandomReshuffling(2), 1.5, method="cavity"
     )
     assert run.range_assumption.holds
 

@@ -98,7 +98,6 @@ cases by no more, over what was drawn; "estimate": by about that much, as far as
 
 ERROR_KINDS: dict[str, ErrorKind] = {
     "exact": "exact",
-    "series": "bound",
     "cavity": "estimate",
     "sampling": "three standard errors",
 }

@@ -37,6 +37,10 @@ def test_the_critical_alpha_of_a_covariance_is_where_curves_stop_converging(aspe
     beyond = learning_curve(aspect, alpha * (1 + 1e-7), batches, covariance=eigenvalues)
     assert not beyond.converges
     assert beyond.limit().total == math.inf
+
+
+@pytest.mark.parametrize(("aspect", "batches"), [(0.5, 1), (1.5, 2)])
+def test_the_critical_alpha_has_the_unit_of_the_covariance(aspect, batches):
     assert critical_alpha(aspect, batches, covariance=4.0) == pytest.approx(
         critical_alpha(aspect, batches) / 4
     )

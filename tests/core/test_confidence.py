@@ -146,11 +146,11 @@ def test_the_slowest_order_need_not_be_among_those_drawn():
 
 
 @pytest.mark.parametrize("step", [1e-3, 0.01])
-def test_the_series_bounds_the_rate_and_the_loss(step):
+def test_the_cavity_covers_the_rate_and_the_loss(step):
     middle = case(24, 6, 8, step=step)
     scheme, epochs = middle.scheme("reshuffling"), [0, 1, 5, 40, math.inf]
     exact = rs.descend(middle.problem, scheme, step)
-    run = rs.descend(middle.problem, scheme, step, method="series", rtol=1e9)
+    run = rs.descend(middle.problem, scheme, step, method="cavity", rtol=1e9)
     found = run.stability()
     assert 0 < found.error < 1
     assert abs(found.rate - exact.stability().rate) <= found.error

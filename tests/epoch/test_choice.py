@@ -16,9 +16,9 @@ from tests.problems import case
     [
         (rs.RandomReshuffling(1), 0.1, "exact"),
         (rs.RandomReshuffling(8), 0.1, "exact"),
-        (rs.RandomReshuffling(100), 1e-3, "series"),
-        (rs.RandomReshuffling(100), 0.5, "sampling"),
-        (rs.RandomReshuffling(400), 0.1, "series"),
+        (rs.RandomReshuffling(100), 1e-3, "cavity"),
+        (rs.RandomReshuffling(100), 0.5, "cavity"),
+        (rs.RandomReshuffling(400), 0.1, "cavity"),
         (rs.RandomReshuffling(400), 0.5, "cavity"),
         (rs.SampleReshuffling(4), 0.1, "exact"),
         (rs.SampleReshuffling(40), 1e-3, "cavity"),
@@ -94,7 +94,7 @@ def test_methods_agree():
     epochs = np.array([1, 5, 50, math.inf])
     risks = [
         rs.descend(problem, rs.RandomReshuffling(9), alpha=0.05, method=method, rtol=1e-2).risk(epochs)
-        for method in ("exact", "series", "sampling")
+        for method in ("exact", "cavity", "sampling")
     ]
     for risk in risks[1:]:
         assert (np.abs(risk.total - risks[0].total) <= risk.error + 1e-14).all()
@@ -125,7 +125,7 @@ def test_answers_say_how_far_they_may_be_off():
 
 def test_rows_that_are_never_visited_are_frozen_in_every_method():
     tiny = case(23, 40, 1)
-    for method in ("exact", "series", "sampling"):
+    for method in ("exact", "cavity", "sampling"):
         scheme = rs.RandomReshuffling(batch_size=4, drop_last=True)
         run = rs.descend(tiny.problem, scheme, 1e-4, method=method, start=tiny.start)
         assert run.frozen.dimension == 40 - 20
@@ -137,8 +137,9 @@ def test_rows_that_are_never_visited_are_frozen_in_every_method():
     [
         (
             {"method": "guess"},
-            r'must be "auto", "exact", "series", "cavity" or "sampling", but it is \'guess\'',
+            r'must be "auto", "exact", "cavity" or "sampling", but it is \'guess\'',
         ),
+        ({"method": "series"}, r'but it is \'series\', which is no more; try "cavity"'),
         ({"rtol": 0}, r"rtol must be a finite number > 0, but it is 0"),
         ({"rtol": math.nan}, r"rtol must be a finite number > 0, but it is nan"),
         ({"budget": -1}, r"budget must be a finite number > 0, but it is -1"),

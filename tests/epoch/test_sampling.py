@@ -1,91 +1,57 @@
 """Sampled orders: one order, the control variate, and whether the stated error is the true one."""
 
-from itertools import permutations
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle.epoch.averaging import base, draws, series
-from reshuffle.epoch.averaging.control_variates import LowDegrees
-from reshuffle.epoch.averaging.draws import Order, Stack
-from tests.epoch.many import descents, pull_of, whitened
+from reshuffle._linalg import graded_svd
+from reshuffle.epoch.averaging import sampling
+from reshuffle.epoch.averaging.sampling import Orders
+from reshuffle.epoch.visits import GradedBlocks, Visits
+from reshuffle.recipe import Hyperparameters
+from tests.epoch.many import descents, pull_of
 from tests.oracles import brute_force
 from tests.problems import case, close
 
 PARTITION = [[0, 3, 5], [1, 7], [2, 6], [4]]
 
 
-def order_of(rows, batches):
-    places = [np.arange(rows.offsets[batch], rows.offsets[batch + 1]) for batch in batches]
-    offsets = np.concatenate([[0], np.cumsum([len(place) for place in places])])
-    return Order(np.concatenate(places), offsets, np.ones(len(places)))
+def followed(tiny, step, *orders):
+    """The maps and the input maps of orders of the batches, on the row space."""
+    blocks = tiny.problem.blocks([np.asarray(rows) for rows in PARTITION])
+    unit, singular, turn = graded_svd(blocks.rows)
+    scaled = GradedBlocks(unit * singular, blocks.response, blocks.offsets, blocks.divisors, unit, singular)
+    scale = tiny.problem.row_space.scale
+    visits = Visits(scaled, Hyperparameters(step * scale**2))
+    places = [np.arange(start, stop) for start, stop in pairwise(blocks.offsets)]
+    rows = np.full((len(orders), 4, 3), len(blocks.rows))
+    for number, order in enumerate(orders):
+        for slot, batch in enumerate(order):
+            rows[number, slot, : len(places[batch])] = places[batch]
+    divisors = np.array([[blocks.divisors[batch] for batch in order] for order in orders])
+    kernel, _, entries = sampling.follow_each(visits, np.zeros(visits.rank), Orders(rows, divisors))
+    maps = np.eye(visits.rank) - visits.left[:, np.newaxis] * kernel * visits.right
+    return turn @ maps @ turn.T, turn @ (visits.left * entries).swapaxes(1, 2) / scale
 
 
 def test_one_order_is_its_affine_map():
     tiny = case(8, 5, 1, step=0.1)
-    rows = whitened(tiny.problem, PARTITION, tiny.step)
     setting = brute_force.Setting(tiny.problem.X, tiny.problem.y, PARTITION, tiny.step)
-    members = np.concatenate(PARTITION)
-    space = tiny.problem.row_space
-    for batches in ([2, 0, 3, 1], [0, 1, 2, 3]):
-        ((A, N),) = brute_force.affine_maps(setting, [batches])
-        # Beside another one, which is none of its business.
-        stacked = np.zeros((2, *rows.orthonormal.shape))
-        draws.follow(rows, Stack.of([order_of(rows, [3, 2, 1, 0]), order_of(rows, batches)]), stacked)
-        full = stacked[1]
-        basis = rows.factor / np.sqrt(rows.paces / rows.unit)[:, np.newaxis]
-        entered = rows.unit / space.scale * rows.factor.T @ (full.T * rows.roots)
+    space, members = tiny.problem.row_space, np.concatenate(PARTITION)
+    orders = [2, 0, 3, 1], [0, 1, 2, 3]
+    maps, inputs = followed(tiny, tiny.step, *orders)
+    for order, inner, entered in zip(orders, maps, inputs, strict=True):
+        ((A, N),) = brute_force.affine_maps(setting, [order])
+        close(space.coordinates(space.coordinates(A).T).T, inner)
         close(space.lift(entered), N[:, members])
-        root = np.sqrt(rows.paces)[:, np.newaxis]
-        close(basis @ (np.eye(5) - A) @ basis.T, root * (full.T @ rows.orthonormal) * root.T)
-
-
-def test_the_mean_of_the_control_variate_is_known():
-    tiny = case(8, 5, 1)
-    rows = whitened(tiny.problem, PARTITION, 0.1)
-    full, control = np.zeros((2, 24, *rows.orthonormal.shape))
-    variate = LowDegrees(rows, series.batch_coefficients())
-    orders = Stack.of([order_of(rows, batches) for batches in permutations(range(4))])
-    draws.follow(rows, orders, full, (variate, control))
-    close(control.mean(axis=0), variate.mean)
-
-
-@pytest.mark.parametrize(
-    "arguments", [{"batches": 3}, {"batch_size": 4}, {"batch_size": 4, "drop_last": True}]
-)
-def test_the_mean_of_the_control_variate_of_samples_is_known(arguments):
-    problem = case(6, 3, 1).problem
-    scheme = rs.SampleReshuffling(**arguments, normalize="equal")
-    blocks = problem.blocks(scheme.partition(6), scheme.divisors(6))
-    approximation = base.task(scheme, 6, blocks, 0.2).approximation
-    rows = approximation.whitened()
-    template = approximation.draw(rows)(np.random.default_rng(0))
-    variate = approximation.control(rows)
-    full, control = np.zeros((2, 720, *rows.orthonormal.shape))
-    end = template.offsets[-1]
-    orders = Stack.of(
-        [
-            Order(each[:end], template.offsets, template.shares)
-            for each in np.array(list(permutations(range(6))))
-        ]
-    )
-    for each in (orders, orders.reversed()):
-        draws.follow(rows, each, full, (variate, control))
-    close(control.mean(axis=0) / 2, variate.mean)
 
 
 def test_an_order_and_its_reverse_make_a_symmetric_pair():
-    tiny = case(8, 5, 1)
-    rows = whitened(tiny.problem, PARTITION, 0.1)
-    order = Stack.of([order_of(rows, [3, 1, 0, 2])])
-    full = np.zeros((1, *rows.orthonormal.shape))
-    draws.follow(rows, order, full)
-    alone = full[0].T @ rows.orthonormal
-    draws.follow(rows, order.reversed(), full)
-    together = full[0].T @ rows.orthonormal
-    close(together, together.T)
-    assert np.abs(alone - alone.T).max() > 1e-3
+    maps, _ = followed(case(8, 5, 1), 0.1, [3, 1, 0, 2], [2, 0, 1, 3])
+    close(maps.mean(axis=0), maps.mean(axis=0).T)
+    assert np.abs(maps[0] - maps[0].T).max() > 1e-3
 
 
 @pytest.mark.slow
@@ -114,33 +80,6 @@ def test_the_pull_is_estimated_too():
     assert np.linalg.norm(pull_of(run) - pull_of(exact)) < 1e-3 * np.linalg.norm(pull_of(exact))
     close(run.epoch.matrix, run.epoch.matrix.T)
     close(run.epoch.modified_features.T @ problem.X / 12, run.epoch.Z, 1e-10)
-
-
-def test_the_control_variate_is_used_where_it_pays():
-    """The same draws reach further with it, when the degrees beyond are small."""
-    tiny = case(30, 6, 1)
-    rows = whitened(tiny.problem, np.split(np.arange(30), 10), 0.005)
-    scheme_draw = base._batch_orders(rows)
-    errors = []
-    for control in (None, LowDegrees(rows, series.batch_coefficients())):
-        tally = draws._Tally(rows, control, 10, 1e12)
-        tally.draw(scheme_draw, np.random.default_rng(0), 2)
-        errors.append(tally.error())
-    assert errors[1] < errors[0] / 5
-
-
-def test_the_control_variate_of_samples_pays_where_the_last_batch_is_short():
-    problem = rs.gaussian(392, 10, noise=0.5, seed=0)
-    scheme = rs.SampleReshuffling(batch_size=10)
-    blocks = problem.blocks(scheme.partition(392), scheme.divisors(392))
-    approximation = base.task(scheme, 392, blocks, 1.0 / 40 * problem.row_space.scale**2).approximation
-    rows = approximation.whitened()
-    errors = []
-    for control in (None, approximation.control(rows)):
-        tally = draws._Tally(rows, control, 40, 1e12)
-        tally.draw(approximation.draw(rows), np.random.default_rng(0), 2)
-        errors.append(tally.error())
-    assert errors[1] < errors[0] / 5
 
 
 def test_seeds_decide_the_draws():

@@ -116,7 +116,7 @@ def test_all_samples_in_one_batch_are_the_full_batch(tmp_path, streaming):
         (lambda run: run.leave_one_out(3), "needs the rows one by one"),
         (
             lambda run: rs.critical_step(run.problem, rs.SampleReshuffling(9)),
-            "in another way than the batches",
+            "needs the rows one by one",
         ),
         (lambda run: rs.descend(run.problem, run.scheme, 0.1, momentum=0.5).iterate(3), "one by one"),
         (

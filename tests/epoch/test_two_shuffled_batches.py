@@ -1,16 +1,13 @@
-"""Samples shuffled and cut in two: the recursion against all cuts, and what runs make of it."""
+"""Samples shuffled and cut in two: the exact recursion against all cuts, and centred maps against it."""
 
 import itertools
-import math
 
 import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle.epoch.moments import two_batches, two_shuffled_batches
-from reshuffle.epoch.moments.two_shuffled_batches import TwoShuffledBatches
-from reshuffle.run import expected_risk
-from tests.problems import case
+from tests.oracles import two_shuffled_batches
+from tests.oracles.two_shuffled_batches import TwoShuffledBatches
 
 CUTS = [(2, (1, 1)), (3, (2, 1)), (5, (3, 2)), (6, (3, 3)), (6, (2, 3)), (7, (4, 3))]
 
@@ -46,43 +43,38 @@ def test_an_epoch_is_the_mean_over_all_cuts(monkeypatch, n, sizes, noise, chunk)
         np.testing.assert_allclose(second + found.change(second), expected, atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    "arguments", [{"batches": 2}, {"batch_size": 5}, {"batch_size": 3, "drop_last": True}]
-)
-def test_a_run_agrees_with_the_walk_over_all_cuts(arguments):
-    tiny = case(8 if "batches" in arguments else 7, 3, 1, step=0.3)
-    scheme = rs.SampleReshuffling(**arguments)
-    run = rs.descend(tiny.problem, scheme, 0.3, start=tiny.start)
-    epochs = [0, 1, 7, math.inf]
-    walked = run.expected_risk(epochs)
-    moment = two_batches.TwoBatchMoment(run._modes.epoch, tiny.problem.noise)
-    found = expected_risk.of_reshuffling(run._modes, run.start, np.array(epochs), moment)
-    np.testing.assert_allclose(found.total, walked.total, rtol=1e-10)
-    exact = run.mean_square_stability()
-    rate, gain = two_batches.radii(run._modes.epoch, 1e12)
-    assert rate.estimate == pytest.approx(exact.rate, rel=1e-6)
-    assert gain.estimate == pytest.approx(exact.gain, rel=1e-6)
+def exact_spreads(problem, step, sizes, epochs):
+    """E |e - E e|^2 over the cuts, from zero, by the recursion of E e e' and E e eta'."""
+    X, noise, n = problem.X, problem.noise, problem.n
+    c, once = [step / m for m in sizes], TwoShuffledBatches(problem.X, sizes, sizes, step, problem.noise)
+    S, norms = X.T @ X, np.square(X).sum(axis=1)
+    pairs = once.pairs
+    twice = S @ S - X.T @ (norms[:, np.newaxis] * X)
+    A = np.eye(problem.p) - (c[0] * sizes[0] + c[1] * sizes[1]) / n * S + c[0] * c[1] * pairs * twice
+    alone = (c[0] * sizes[0] + c[1] * sizes[1]) / n * X.T
+    N = alone - c[0] * c[1] * pairs * (S @ X.T - norms * X.T)
+    mean, cross, found = -np.asarray(problem.beta_star), np.zeros((problem.p, n)), []
+    second = np.outer(mean, mean)
+    for epoch in range(1, max(epochs) + 1):
+        second = second + once.change(second, cross)
+        mean, cross = A @ mean, A @ cross + noise**2 * N
+        if epoch in epochs:
+            found.append(np.trace(second) - mean @ mean - np.square(cross).sum() / noise**2)
+    return np.array(found)
 
 
-@pytest.mark.slow
-def test_many_samples_in_two_batches_are_exact():
-    problem = rs.gaussian(300, 4, noise=0.5, seed=0)
-    run = rs.descend(problem, rs.SampleReshuffling(2), step=0.4)
-    assert run.second_moment_choice([10, math.inf]).taken == "two batches"
-    found = run.expected_risk([1, 10, math.inf])
-    assert found.error_kind in ("exact", "estimate")
-    real = rs.simulate(
-        problem,
-        rs.SampleReshuffling(2),
-        step=0.4,
-        epochs=[1, 10],
-        runs=2000,
-        fresh_noise=True,
-        progress=False,
-    )
-    assert (np.abs(real.spread.mean - found.spread[:2]) <= 4 * real.spread.standard_error).all()
-    square = run.mean_square_stability()
-    assert square.error_kind == "exact"
-    assert square.converges
-    given = run.second_moment_choice(10, given_responses=True)
-    assert given.taken == "centred maps"
+@pytest.mark.parametrize("arguments", [{"batches": 2}, {"batch_size": 36}])
+def test_centred_maps_cover_the_exact_recursion(arguments):
+    problem, step, epochs = rs.gaussian(60, 4, noise=0.5, seed=0), 0.4, [1, 3, 12]
+    run = rs.descend(problem, rs.SampleReshuffling(**arguments), step=step)
+    assert run.second_moment_choice(epochs).taken == "centred maps"
+    sizes = (arguments.get("batch_size", 30), 60 - arguments.get("batch_size", 30))
+    exact, found = exact_spreads(problem, step, sizes, epochs), run.expected_risk(epochs)
+    assert (np.abs(found.spread - exact) <= found.error).all()
+    assert (found.error <= 0.1 * exact).all()
+    once, square = TwoShuffledBatches(problem.X, sizes, sizes, step), run.mean_square_stability()
+    matrix, rate = np.eye(4), 0.0
+    for _ in range(300):
+        matrix = matrix + once.change(matrix)
+        rate, matrix = np.trace(matrix), matrix / np.trace(matrix)
+    assert abs(square.rate - rate) <= square.error < 0.02

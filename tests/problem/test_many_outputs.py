@@ -110,7 +110,7 @@ def test_the_mean_iterate_of_every_scheme_and_recipe(scheme, recipe, shape):
 @pytest.mark.parametrize(
     ("scheme", "method", "recipe"),
     [
-        (rs.RandomReshuffling(5), "series", {}),
+        (rs.RandomReshuffling(5), "cavity", {}),
         (rs.RandomReshuffling(5), "sampling", {}),
         (rs.RandomReshuffling(5), "sampling", {"momentum": 0.5}),
         (SAMPLES, "cavity", {}),

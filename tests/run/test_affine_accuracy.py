@@ -90,7 +90,7 @@ def test_seed_rtol_and_budget_are_heard():
 @pytest.mark.parametrize(
     ("scheme", "method", "known"),
     [
-        (rs.RandomReshuffling(3), "series", '"auto", "exact" or "sampling"'),
+        (rs.RandomReshuffling(3), "cavity", '"auto", "exact" or "sampling"'),
         (rs.SampleReshuffling(3), "exact", '"auto", "cavity" or "sampling"'),
         (rs.Cyclic(3), "sampling", '"auto" or "exact"'),
         (rs.ShuffleOnce(8), "exact", '"auto" or "sampling"'),

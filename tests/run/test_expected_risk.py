@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle.epoch.moments.snapshots import Readout, Snapshot
+from reshuffle.epoch.moments.trajectory import Readout, Snapshot
 from reshuffle.recipe.recipe import Recipe
 from reshuffle.run import expected_risk
 from reshuffle.run.engines.affine_engine import AffineEngine

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reshuffle as rs
-from reshuffle.epoch.moments import congruence
-from reshuffle.epoch.moments.snapshots import second_moment
+from reshuffle.epoch.moments import matrix as written
+from reshuffle.epoch.moments.independent import epoch_moments
 from reshuffle.epoch.visits import Inputs
 from reshuffle.recipe import Recipe
 from reshuffle.run import mean_square
@@ -118,10 +118,10 @@ def test_few_parameters_are_averaged_over_the_orders_of_many_batches():
     """Matrices on the entries of second moments, a layer of subsets at a time, against the recursion."""
     problem, scheme = rs.gaussian(40, 3, noise=0.5, seed=0), rs.RandomReshuffling(9)
     (course,) = AffineEngine(problem, scheme, Recipe(0.1), np.zeros(3)).courses
-    assert congruence.is_written_out(course)
+    assert written.is_written_out(course)
     matrix = np.array([[2.0, 0.5, 0.1], [0.5, 1.0, -0.3], [0.1, -0.3, 1.5]])
-    walked = second_moment(course, Inputs(np.zeros(3)), 0).congruence_change(matrix)
-    np.testing.assert_allclose(congruence.congruence_change(course)(matrix), walked, atol=1e-13)
+    walked = epoch_moments(course, Inputs(np.zeros(3))).congruence_change(matrix)
+    np.testing.assert_allclose(written.congruence_change(course)(matrix), walked, atol=1e-13)
 
 
 @pytest.mark.slow

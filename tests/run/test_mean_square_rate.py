@@ -55,7 +55,7 @@ def test_it_is_that_of_the_kronecker_products(scheme, epochs):
 def test_bounds_that_stay_apart_are_an_error(monkeypatch):
     """What stands for larger problems: nothing is known beyond what so many rounds tell."""
     monkeypatch.setattr("reshuffle.run.mean_square.MOST_WRITTEN_OUT", 0)
-    monkeypatch.setattr("reshuffle.epoch.moments.congruence.MOST_WRITTEN_OUT", 0)
+    monkeypatch.setattr("reshuffle.epoch.moments.matrix.MOST_ENTRIES", 0)
     scheme = rs.SampleReshuffling(batch_size=3, drop_last=True)
     run = rs.descend(rs.LeastSquares(X, np.zeros(4)), scheme, 0.03155, momentum=MOMENTUM)
     found = run.mean_square_stability()

@@ -96,7 +96,7 @@ def test_what_was_not_searched_is_reported_as_error():
 @pytest.mark.parametrize(
     ("scheme", "options"),
     [
-        (rs.RandomReshuffling(3), {"method": "series"}),
+        (rs.RandomReshuffling(3), {"method": "cavity"}),
         (rs.RandomReshuffling(3), {"method": "sampling", "rtol": 0.1}),
         (rs.RandomReshuffling(3), {"method": "sampling", "rtol": 0.1, "momentum": 0.3}),
         (rs.ShuffleOnce(8), {"rtol": 0.1}),

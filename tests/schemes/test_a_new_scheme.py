@@ -81,7 +81,7 @@ def test_every_other_question_has_an_answer(problem):
     assert not rs.descend(problem, RandomRotation(3), 1.01 * step).converges
     heavy = rs.descend(problem, RandomRotation(3), STEP, momentum=0.5).expected_risk(math.inf)
     assert heavy.error <= 1e-12 * heavy.total
-    assert "walk" in repr(run.computation)
+    assert "recursion" in repr(run.computation)
 
 
 def test_it_is_simulated(problem):

@@ -120,7 +120,7 @@ def test_the_cavity_equation_of_three_batches_is_off_by_what_it_says():
 
 def test_with_one_row_per_sample_they_are_shuffled_samples():
     problem = case(30, 4, 1).problem
-    for way in ("cavity", "series"):
+    for way in ("cavity", "auto"):
         single, grouped = (
             rs.descend(problem, scheme(batch_size=5), 0.02, method=way)
             for scheme in (rs.SampleReshuffling, lambda **cut: rs.GroupReshuffling(1, **cut))

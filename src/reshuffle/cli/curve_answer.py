@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import reshuffle as rs
 
 _PARTS = ("frozen", "bias", "cross", "variance")
-_METHODS = {"exact": "exact", "series": "series", "cavity": "cavity", "sampling": "sampled"}
+_METHODS = {"exact": "exact", "cavity": "cavity", "sampling": "sampled"}
 
 
 def answer(posed: Posed, asked: ProblemOptions, question: Question, curves: list[Curve]) -> Answer:

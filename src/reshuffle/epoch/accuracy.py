@@ -21,7 +21,8 @@ AT_ONCE = A_SECOND / 20
 """Operations of first draws: nobody waits for these, and means of several are nearer to normal than single ones."""
 _GROWING = 20.0
 Answer = TypeVar("Answer")
-METHODS = ("auto", "exact", "series", "cavity", "sampling")
+METHODS = ("auto", "exact", "cavity", "sampling")
+_GONE = {"series": 'try "cavity", which is as quick and more accurate'}
 
 
 @dataclass(frozen=True)
@@ -31,9 +32,9 @@ class Accuracy:
     Attributes
     ----------
     method : str
-        "exact", "series", "cavity", "sampling", or "auto" to choose between them.
+        "exact", "cavity", "sampling", or "auto" to choose between them.
     rtol : float
-        The relative error that the paces of the modes may have, in root mean square over the modes.
+        The relative error that the decay rates of the modes may have, in root mean square over the modes.
     budget : float
         Floating-point operations that may be spent on the mean of an epoch.
     seed : int
@@ -46,8 +47,8 @@ class Accuracy:
     seed: int = 0
 
     @property
-    def of_what_grows(self) -> "Accuracy":
-        """What is asked of a mean that grows without end: digits of it are worth a twentieth."""
+    def relaxed_for_divergence(self) -> "Accuracy":
+        """The same for a mean that grows without end: digits of it are worth a twentieth."""
         return replace(self, rtol=_GROWING * self.rtol, budget=self.budget / _GROWING)
 
 
@@ -57,8 +58,13 @@ def accuracy(method: Any, rtol: Any, budget: Any, seed: Any) -> Accuracy:
     >>> accuracy("guess", 1e-4, 1e12, 0)
     Traceback (most recent call last):
     ...
-    ValueError: method must be "auto", "exact", "series", "cavity" or "sampling", but it is 'guess'.
+    ValueError: method must be "auto", "exact", "cavity" or "sampling", but it is 'guess'.
     """
+    if advice := _GONE.get(str(method)):
+        raise ValueError(
+            f'method must be "auto", "exact", "cavity" or "sampling", but it is {method!r}, which is no more; '
+            f"{advice}."
+        )
     return Accuracy(
         method=_arrays.choice("method", method, METHODS),
         rtol=_arrays.positive("rtol", rtol),

@@ -65,7 +65,7 @@ class Epoch:
 
     @property
     def method(self) -> str:
-        """How the mean over orders was taken: "exact", "series", "cavity" or "sampling"."""
+        """How the mean over orders was taken: "exact", "cavity" or "sampling"."""
         return self.mean.method
 
     @property
@@ -85,9 +85,8 @@ class Epoch:
     def error(self) -> float:
         """How far the pace B step z of each mode may be off beyond rounding, relative to that pace.
 
-        0 for the exact mean. For the series a proven bound, |v'(Z - true Z) v| <= error v'Z v for every v; for
-        the cavity equation an estimate, and for sampling the error of the worst mode, within which are at least 99
-        of 100 seeds.
+        0 for the exact mean; for the cavity equation an estimate, and for sampling the error of the worst mode,
+        within which are at least 99 of 100 seeds.
         """
         return self.mean.error
 

@@ -37,15 +37,12 @@ class MeanMap:
     modifier : callable
         b -> Pi_b (r, r), computed when asked for.
     method : str
-        "exact", "series", "cavity" or "sampling".
+        "exact", "cavity" or "sampling".
     error : float
-        How far the pace of the worst mode may be off, relative to that pace. For the series a bound, in the strong
-        sense |v'(Z - true Z) v| <= error v'Z v for every v; for the cavity an estimate; for sampling so many
-        standard errors.
+        How far the pace of the worst mode may be off, relative to that pace: for the cavity an estimate, for
+        sampling so many standard errors.
     typical_error : float, optional
         The same in root mean square over the modes; by default that of the worst.
-    pull_error : float
-        A bound on the Frobenius norm of the error of stride F'A, for the series.
     make_replicas : callable
         () -> the replicas, which are made when they are asked for.
     products : (r, r) and (r, rows), optional
@@ -61,7 +58,6 @@ class MeanMap:
     modifier: Callable[[int], FloatArray]
     method: str = "exact"
     error: float = 0.0
-    pull_error: float = 0.0
     make_replicas: Callable[[], tuple["MeanMap", ...]] = tuple
     typical_error: float = math.nan
     products: tuple[FloatArray, FloatArray] | None = None

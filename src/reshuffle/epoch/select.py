@@ -15,9 +15,9 @@ from reshuffle.epoch.accuracy import (
     require_affordable,
     warn_out_of_reach,
 )
-from reshuffle.epoch.averaging import series, whitened_maps
 from reshuffle.epoch.averaging.base import Approximation, Task
 from reshuffle.epoch.averaging.cavity import are_alike
+from reshuffle.epoch.averaging.cavity_maps import by_cavity
 from reshuffle.epoch.averaging.first_order import FEWEST_MODES
 from reshuffle.epoch.averaging.lattice import Walk, cuts_orders, fits_in_memory, require_few
 from reshuffle.epoch.averaging.streamed import samples_of
@@ -126,24 +126,28 @@ def too_far(missed: float, rtol: float) -> str:
     return f"it may be off by {known}, but rtol is {wanted}"
 
 
-# How the mean of a symmetric epoch is taken: exactly, by the cavity, by the series, or from drawn orders.
+# How the mean of a symmetric epoch is taken: exactly, by the cavity equation, or from drawn orders.
 
 _CAVITY_GRAMS, _CAVITY_PRODUCTS = 60.0, 200.0
 """Weighted Gram matrices that the cavity equation takes, where samples are strong, and products of modes, about."""
+_RESPONSE_PRODUCTS = 3e4
+"""Products of the small matrices of a group's response to itself: of 15 nodes with 15, in 10 rounds of 15."""
 _FIRST_ORDER_GRAMS = 3.0
 """The same to first order in what leads from one of many modes to another."""
 _DECOMPOSITION = 10.0
 """Of a symmetric eigendecomposition, over the cube of its rows."""
 _KEEPS_ALL = "it needs all samples at once, but they are read in chunks"
-_OF_A_BOUND = 0.1
-"""A bound on the paces becomes a far wider one on answers than an estimate does."""
+_DIVERGES = "the mean grows without end, and digits of it are not drawn for"
+_UNKNOWN = 1.0
+"""A relative error at which not even a sign is known."""
 
 
 def mean_choice(task: Task, accuracy: Accuracy) -> Choice:
-    """How the mean of a symmetric epoch is taken.
+    """How the mean of a symmetric epoch is taken, as far as prices tell.
 
-    Of "auto", the exact mean where it fits the budget; otherwise the series, if its bound meets rtol, or the cavity
-    equation, if samples are visited one by one: that first if they are shuffled; otherwise drawn orders.
+    Of "auto", the exact mean where it fits the budget; otherwise the cavity equation, if all visits but the last
+    weigh the same and it fits the budget; otherwise drawn orders. Beside them, what runs that are simulated would
+    cost, to the same error of one answer.
     """
     question, method, of = "the mean over orders", accuracy.method, task.approximation
     if of is None or method == "exact":
@@ -156,11 +160,15 @@ def mean_choice(task: Task, accuracy: Accuracy) -> Choice:
     if not of_exact:
         others = (Way(name, np.nan, "the exact mean is affordable") for name in METHODS[2:])
         return Choice(question, (exact, *others))
-    between = [Way("cavity", *_of_cavity(of, accuracy)), Way("series", *_of_series(of, accuracy))]
-    if of.contracts:
-        # Where its bound is good enough, the series is sure.
-        between.reverse()
-    return Choice(question, (exact, *between, Way("sampling", np.nan)))
+    cavity = Way("cavity", np.nan, "it is for visits that weigh the same, but for the last")
+    if are_alike(of.shares):
+        price = _price_of_cavity(of)
+        cavity = Way("cavity", price, too_much(price, accuracy.budget))
+    rows, modes = of.whitened().orthonormal.shape
+    simulated = Way(
+        "simulation", 4.0 * rows * modes / accuracy.rtol**2, "it answers for one start and one y at a time"
+    )
+    return Choice(question, (exact, cavity, Way("sampling", np.nan), simulated))
 
 
 def averages_all_orders(task: Task, accuracy: Accuracy) -> bool:
@@ -169,37 +177,21 @@ def averages_all_orders(task: Task, accuracy: Accuracy) -> bool:
     return is_shuffled and mean_choice(task, accuracy).taken == "exact"
 
 
-def _of_series(of: Approximation, accuracy: Accuracy) -> tuple[float, str]:
-    """What the series costs, and what speaks against it, told from its bound, which costs next to nothing."""
-    whitened = of.whitened()
-    bound = series.error(whitened, of.coefficients(), contracts=of.contracts).share
-    price = series.flops(whitened)
-    if not bound <= _OF_A_BOUND * accuracy.rtol:
-        known, wanted = apart(bound, _OF_A_BOUND * accuracy.rtol)
-        return price, f"its error is bounded by {known}, but {wanted}, a tenth of rtol, is wanted of a bound"
-    return price, too_much(price, accuracy.budget)
-
-
-def _of_cavity(of: Approximation, accuracy: Accuracy) -> tuple[float, str]:
-    """What the cavity equation costs, and what speaks against it."""
-    if not of.has_cavity:
-        return np.nan, "it is for shuffled samples, in visits that weigh the same"
-    price = _price_of_cavity(of)
-    return price, too_much(price, accuracy.budget)
-
-
 def _price_of_cavity(of: Approximation, *, keeps_all: bool = False) -> float:
     """Operations of the cavity equation: to first order where there are many modes, unless all is to be kept."""
     whitened = of.whitened()
     (rows, modes), strength = whitened.orthonormal.shape, float(whitened.row_norms.mean())
     if not keeps_all and modes >= FEWEST_MODES and whitened.atoms == rows:
         return float(2.0 * _FIRST_ORDER_GRAMS * modes**2 * rows)
-    strong = 0.1 + min(10 * strength, 1.0)
-    return float(2.0 * modes**2 * (_CAVITY_GRAMS * strong * rows + _CAVITY_PRODUCTS * modes))
+    strong, size = 0.1 + min(10 * strength, 1.0), int(whitened.sizes.max())
+    responses = _RESPONSE_PRODUCTS * strong * whitened.atoms * float(size) ** 3 if size > 1 else 0.0
+    return float(
+        2.0 * modes**2 * (_CAVITY_GRAMS * strong * rows + _CAVITY_PRODUCTS * modes) + 2.0 * responses
+    )
 
 
 def mean_map(task: Task, accuracy: Accuracy) -> tuple[MeanMap, Choice]:
-    """Average a symmetric epoch; where rtol is out of reach, by the most accurate of its ways, with a warning.
+    """Average a symmetric epoch; where rtol is out of reach, by the more accurate of its ways, with a warning.
 
     Beside the map, the choice as it turned out: what a way misses is known for certain once it has been gone.
     """
@@ -212,63 +204,56 @@ def mean_map(task: Task, accuracy: Accuracy) -> tuple[MeanMap, Choice]:
     if chosen.taken == "exact" or of is None:
         return task.exact(), chosen
     with np.errstate(over="ignore", invalid="ignore"):
-        mean, turned_out, accuracy = _approximate(of, chosen, accuracy)
+        mean, of_cavity, of_draws = _approximate(of, chosen, accuracy)
         mean.require_finite(task.steps)
     if mean.missed > accuracy.rtol:
         advice = "try a larger budget, a larger rtol or a smaller step"
         if accuracy.method == "cavity":
             advice = 'try a smaller step, or method="auto"'
         warn_out_of_reach(mean.missed, mean.method, accuracy.rtol, advice)
-    return mean, turned_out
+    turned_out = {"sampling": of_draws} | ({"cavity": of_cavity} if chosen.taken == "cavity" else {})
+    ways = (replace(way, against=turned_out.get(way.name) or way.against) for way in chosen.ways)
+    return mean, Choice(chosen.question, tuple(ways))
 
 
-def _approximate(of: Approximation, chosen: Choice, accuracy: Accuracy) -> tuple[MeanMap, Choice, Accuracy]:
-    """The map by the first way that does not miss rtol, of those nothing speaks against; if none does, the best.
+def _approximate(of: Approximation, chosen: Choice, accuracy: Accuracy) -> tuple[MeanMap, str, str]:
+    """The mean map by the cavity equation or from drawn orders, and what speaks against the one and the other.
 
-    Beside it, what was asked of it in the end: less, if it grows.
+    Where the equation takes longer than a second, orders are drawn for as long first: where batches are large they
+    differ by little. Where the mean explodes, first draws are all that is drawn.
     """
-    made: list[MeanMap] = []
-    asked = accuracy
-    against: dict[str, str] = {}
-    for way in chosen.ways:
-        if not way.against:
-            found = _MAPS[way.name](of, accuracy)
-            made += found
-            if not found or (found[-1].missed > accuracy.rtol and grows(found[-1])):
-                accuracy = asked.of_what_grows
-            against[way.name] = too_far(found[-1].missed, accuracy.rtol) if found else WITHOUT_SOLUTION
-            if not against[way.name]:
-                break
-    best = min(made, key=lambda mean: mean.missed)
-    against[best.method] = ""
-    ways = (replace(way, against=against.get(way.name, way.against)) for way in chosen.ways)
-    return best, Choice(chosen.question, tuple(ways)), accuracy
+    drawn, insists = None, accuracy.method != "auto"
+    if chosen.taken != "cavity":
+        return of.sample(accuracy), "", ""
+    if not insists and chosen.way.operations > A_SECOND:
+        drawn = of.sample(replace(accuracy, budget=min(accuracy.budget, chosen.way.operations)))
+        if not accuracy.rtol < drawn.missed <= _UNKNOWN:
+            return drawn, "it takes longer than to draw orders", ""
+    found = _by_cavity(of, accuracy)
+    against = too_far(found.missed, accuracy.rtol) if found else WITHOUT_SOLUTION
+    if found is not None and (insists or not against):
+        return found, "", ""
+    if found is not None and grows(found):
+        return found, "", _DIVERGES
+    explodes = found is None or found.missed > _UNKNOWN
+    if drawn is None or not explodes:
+        drawn = of.sample(accuracy.relaxed_for_divergence if explodes else accuracy)
+    if found is None or drawn.missed < found.missed:
+        return drawn, against, ""
+    return found, "", too_far(drawn.missed, accuracy.rtol)
 
 
-def _by_series(of: Approximation, accuracy: Accuracy) -> list[MeanMap]:
-    return [whitened_maps.by_series(of.whitened(), of.coefficients(), of.contracts)]
-
-
-def _by_cavity(of: Approximation, accuracy: Accuracy) -> list[MeanMap]:
+def _by_cavity(of: Approximation, accuracy: Accuracy) -> MeanMap | None:
     """The cavity's map, if its equation has a solution: not where what samples do to themselves grows for ever."""
-    if not of.has_cavity:
+    if not are_alike(of.shares):
         raise ValueError(
-            'method must be "auto", "exact", "series" or "sampling" for batches of several fixed rows and for '
-            "visits that weigh differently, but it is 'cavity'; there is a cavity equation for SampleReshuffling."
+            'method must be "auto", "exact" or "sampling" for visits that weigh differently, but it is \'cavity\'.'
         )
     spares = _price_of_cavity(of, keeps_all=True) > accuracy.budget
-    found = whitened_maps.by_cavity(of.whitened(), of.shares, accuracy.rtol, spares)
+    found = by_cavity(of.whitened(), of.shares, accuracy.rtol, spares)
     if found is None and accuracy.method == "cavity":
         raise UnsupportedError(NO_SOLUTION)
-    return [] if found is None else [found]
-
-
-def _by_sampling(of: Approximation, accuracy: Accuracy) -> list[MeanMap]:
-    whitened = of.whitened()
-    return [whitened_maps.by_sampling(whitened, of.control(whitened), of.draw(whitened), accuracy)]
-
-
-_MAPS = {"series": _by_series, "cavity": _by_cavity, "sampling": _by_sampling}
+    return found
 
 
 def choice_of_samples(problem: LeastSquares) -> Choice:
@@ -397,13 +382,15 @@ def _of_affine_cavity(
         return WITHOUT_SOLUTION
     if accuracy.method == "cavity":
         return ""
-    return too_far(share, (accuracy.of_what_grows if share > accuracy.rtol and grows() else accuracy).rtol)
+    return too_far(
+        share, (accuracy.relaxed_for_divergence if share > accuracy.rtol and grows() else accuracy).rtol
+    )
 
 
 def asked_of_draws(chosen: Choice, accuracy: Accuracy, grows: Callable[[], bool]) -> Accuracy:
     """What is asked of drawn orders: less if the cavity equation, where it was tried, says that they grow."""
     tried = accuracy.method == "auto" and any(way.name == "cavity" for way in chosen.ways)
-    return accuracy.of_what_grows if tried and grows() else accuracy
+    return accuracy.relaxed_for_divergence if tried and grows() else accuracy
 
 
 def affine_methods(walk: Walk, recipe: Recipe) -> list[str]:
@@ -442,10 +429,10 @@ def require_known(scheme: Scheme, recipe: Recipe, n: int, method: str) -> None:
     """Refuse a method that the scheme has not got where epochs are not symmetric.
 
     >>> import reshuffle as rs
-    >>> require_known(rs.Cyclic(2), Recipe(0.1), 10, "series")
+    >>> require_known(rs.Cyclic(2), Recipe(0.1), 10, "cavity")
     Traceback (most recent call last):
     ...
-    ValueError: method must be "auto" or "exact" for Cyclic(batches=2) with this recipe, but it is 'series'.
+    ValueError: method must be "auto" or "exact" for Cyclic(batches=2) with this recipe, but it is 'cavity'.
     """
     known = ["auto", *affine_methods(Walk(scheme.equivalent(n), n), recipe)]
     if method not in known:
@@ -457,5 +444,5 @@ def require_known(scheme: Scheme, recipe: Recipe, n: int, method: str) -> None:
 
 
 def for_every_visit(accuracy: Accuracy) -> Accuracy:
-    """What is asked of a symmetric run, where it is followed visit by visit: there is no series, and no waiting."""
+    """What is asked of a symmetric run, where it is followed visit by visit: no waiting."""
     return accuracy if accuracy.method in ("cavity", "sampling") else replace(accuracy, method="auto")

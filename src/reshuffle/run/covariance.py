@@ -11,8 +11,7 @@ from reshuffle._arrays import BoolArray, FloatArray, IntArray
 from reshuffle._linalg import norms
 from reshuffle._uncertainty import ErrorKind, quantile, significant
 from reshuffle.epoch.course import AveragedCourse
-from reshuffle.epoch.moments import averaged_spread
-from reshuffle.epoch.moments.centred import covariances
+from reshuffle.epoch.moments.trajectory import averaged_spreads, covariances
 from reshuffle.epoch.visits import Inputs
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.outputs import stacked
@@ -274,14 +273,14 @@ class _Spread:
             return self._made(np.zeros((count, rank, rank)), np.zeros(count), "exact")
         if others:
             return self._of_courses()
-        return self._followed() if taken in ("rows", "walk") else self._simulated()
+        return self._followed() if taken == "recursion" else self._simulated()
 
     def _followed(self) -> ParameterCovariance:
         """Epoch after epoch, by the walk over all orders."""
         (course,) = self.run.courses
         if isinstance(course, AveragedCourse):
             inputs = Inputs(np.zeros(course.rank), given=self._responses)
-            spreads = list(averaged_spread.spreads(course, inputs, self._start, self.when))
+            spreads = list(averaged_spreads(course, inputs, self._start, self.when))
             found = np.array([spread.covariance for spread in spreads])
             shares = np.array([spread.error for spread in spreads])
         else:

@@ -8,18 +8,19 @@ import numpy as np
 from reshuffle import _uncertainty
 from reshuffle._arrays import FloatArray, IntArray
 from reshuffle._uncertainty import ErrorKind, error_of_mean, significant, with_error
-from reshuffle.epoch import select
 from reshuffle.epoch.accuracy import A_SECOND, CALL, duration, warn_of_no_answer
-from reshuffle.epoch.choice import second_moments
-from reshuffle.epoch.choice.second_moments import SecondMomentTask
 from reshuffle.epoch.course import AveragedCourse
 from reshuffle.epoch.epoch import Epoch
-from reshuffle.epoch.moments import averaged_spread, snapshots
-from reshuffle.epoch.moments.averaged_spread import Spread
-from reshuffle.epoch.moments.reshuffled import ReshuffledMoment
-from reshuffle.epoch.moments.snapshots import Readout, Snapshot
-from reshuffle.epoch.moments.two_batches import TwoBatchMoment
-from reshuffle.epoch.select import Choice
+from reshuffle.epoch.moments.select import SecondMomentTask, second_moment_choice, through_stages
+from reshuffle.epoch.moments.trajectory import (
+    Readout,
+    Snapshot,
+    Spread,
+    averaged_spreads,
+    leaps,
+    second_moments,
+)
+from reshuffle.epoch.select import Choice, climbs
 from reshuffle.epoch.visits import Inputs
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.run import centred_moments
@@ -181,8 +182,6 @@ def _spread_over(
     )
 
 
-_SLOW = 1e-3
-"""Rates relative to the largest, below which a limit is taken in graded coordinates."""
 _SAMPLED_FLOPS = 4e10
 _FEWEST_RUNS, _MOST_RUNS = 100, 4000
 
@@ -220,23 +219,6 @@ def _simulated(
     return by_sampling(run, clock, mean, error, runs, given_responses)
 
 
-def _of_two_batches(
-    run: AffineEngine, modes: ModesEngine | None, clock: FloatArray, given_responses: bool
-) -> ExpectedRisk:
-    """Of shuffled samples that are cut in two, by sums over the ways to cut them."""
-    assert modes is not None
-    noise = run.problem.truth("the expected risk")[2]
-    return of_reshuffling(modes, run.start, clock, TwoBatchMoment(modes.epoch, noise))
-
-
-def _through_rows(
-    run: AffineEngine, modes: ModesEngine | None, clock: FloatArray, given_responses: bool
-) -> ExpectedRisk:
-    """Of shuffled batches, by the recursion through their rows."""
-    assert modes is not None
-    return of_reshuffling(modes, run.start, clock)
-
-
 def _followed(
     run: AffineEngine, modes: ModesEngine | None, clock: FloatArray, given_responses: bool
 ) -> ExpectedRisk:
@@ -245,14 +227,18 @@ def _followed(
     inputs, courses = _inputs(run, given_responses), run.courses_of_errors
     if len(courses) > 1:
         return _of_courses(run, inputs, clock)
-    mean, _ = _mean_risk(run, when, given_responses)
+    course, engine = courses[0], run if modes is None else modes
+    if modes is not None and course.recipe.is_constant and climbs(run.scheme) and run.visited is run.problem:
+        # The symmetric mean is known already.
+        course.learn(centred_moments.mean_of(modes.epoch, run, course.visits(0)))
+    mean, _ = _mean_risk(engine, when, given_responses)
     error = run.inside(run.start - run.problem.parameters("the expected risk"))
-    if not courses[0].scheme.is_random:
+    if not course.scheme.is_random:
         return deterministic(clock, mean)
-    if isinstance(courses[0], AveragedCourse):
-        spreads = averaged_spread.spreads(courses[0], inputs, error, when)
+    if isinstance(course, AveragedCourse):
+        spreads = averaged_spreads(course, inputs, error, when)
         return of_spreads(clock, spreads, run.readout, mean)
-    taken = snapshots.general(courses[0], inputs, error, when)
+    taken = second_moments(course, inputs, error, when)
     return of_moments(clock, taken, run.fades(when), run.readout, mean)
 
 
@@ -268,40 +254,26 @@ def way(
     `squares` says whether the map of an epoch may be squared where the state is small.
     """
     if run.scheme.has_stages:
-        return second_moments.through_stages(
+        return through_stages(
             [way(stage, None, local, given_responses, squares) for stage, local in run.parts(when)]
         )
-    epoch = None if modes is None else modes.epoch
-    exact = _mean_is_exact(run, epoch)
-    plain = epoch is not None and select.climbs(epoch.scheme)
+    epoch, recipe = None if modes is None else modes.epoch, run.recipe
+    plain = epoch is not None and climbs(epoch.scheme)
     # Their shapes are the same, and these are there already.
     blocks = epoch.blocks if epoch is not None and plain else run.blocks
     dimension = run.problem.rank if plain else run.dimension
-    inputs = 1 if given_responses else 1 + len(blocks.rows)
-    moves = dimension > 0 if epoch is None or not plain else bool(epoch.paces.any())
     # Averages have a recursion of their own beside the general one.
-    last = run.recipe.average is None
+    last = recipe.average is None
+    moves = dimension > 0 if epoch is None or not plain else bool(epoch.paces.any())
+    moves = moves and last and recipe.is_constant and recipe.at(0).step > 0
+    leap = leaps(dimension, not given_responses, when) if moves and squares else 0
+    rows, rank = blocks.rows.shape
     task = SecondMomentTask(
-        walk=run.walk,
-        blocks=blocks,
-        dimension=dimension,
-        epochs=when,
-        given_responses=given_responses,
-        mean_is_exact=exact,
-        rows_serve=last
-        and exact
-        and epoch is not None
-        and not given_responses
-        and _rows_serve(epoch, run, when),
-        leaps=last
-        and squares
-        and run.recipe.is_constant
-        and snapshots.leaps(dimension * (dimension + inputs), when),
+        run.walk, rows, rank, blocks.batches, dimension, when, given_responses,
+        mean_is_exact=_mean_is_exact(run, epoch), is_constant=recipe.is_constant, moves=moves, leap=leap,
         settling=lambda: _settling(run, epoch),
-        is_plain=last and epoch is not None and epoch.error_kind == "exact",
-        moves_alike=last and run.recipe.is_constant and run.recipe.at(0).step > 0 and moves,
-    )
-    return second_moments.second_moment_choice(task, run.accuracy)
+    )  # fmt: skip
+    return second_moment_choice(task, run.accuracy)
 
 
 def _is_at_rest(run: AffineEngine) -> bool:
@@ -316,20 +288,6 @@ def _mean_is_exact(run: AffineEngine, epoch: Epoch | None) -> bool:
     """Whether the mean beside which second moments are followed is exact: a few samples are walked through."""
     engine = run if epoch is None or epoch.scheme.unit.is_cut else epoch
     return engine.error_kind == "exact"
-
-
-def _rows_serve(epoch: Epoch, run: AffineEngine, when: FloatArray) -> bool:
-    """Whether the recursion through the rows is as accurate as the general one."""
-    if epoch.scheme.unit.is_cut:
-        return False
-    visited = sum(len(rows) for rows in run.scheme.partition(run.problem.n))
-    # Its coordinates lose what slow modes add up to in the long run.
-    slow = float(epoch.paces.min(initial=1.0)) < _SLOW * float(epoch.paces.max(initial=1.0))
-    return (
-        visited == len(run.problem.compressed.X)
-        and epoch.step > 0
-        and (bool(np.isfinite(when).all()) or not slow)
-    )
 
 
 def _settling(run: AffineEngine, epoch: Epoch | None) -> float:
@@ -442,26 +400,6 @@ def by_sampling(
     return of_estimate(clock, mean, spread.mean, errors)
 
 
-def of_reshuffling(
-    modes: ModesEngine, start: FloatArray, clock: FloatArray, moment: TwoBatchMoment | None = None
-) -> ExpectedRisk:
-    """Random reshuffling of all rows with nothing but a step, by the lattice or by another recursion."""
-    epoch = modes.epoch
-    problem, space = epoch.problem, epoch.problem.row_space
-    beta_star, covariance, noise = problem.truth("the expected risk")
-    when = np.unique(clock.ravel())
-    error = space.scale * space.coordinates(start - beta_star)
-    step = epoch.step * space.scale * space.scale
-    lattice = moment or ReshuffledMoment(epoch.blocks, step, epoch.modes.vectors, noise)
-    return of_moments(
-        clock,
-        snapshots.reshuffled(epoch, lattice, error, when),
-        np.ones(len(when)),
-        Readout(space, covariance, start, beta_star).turned(lattice.basis),
-        modes.risk(when).total,
-    )
-
-
 def _require_truth(problem: LeastSquares, given_responses: bool) -> None:
     """Say what is missing before anything is computed."""
     if given_responses:
@@ -528,8 +466,6 @@ def _of_courses(run: AffineEngine, inputs: Inputs, clock: FloatArray) -> Expecte
 
 
 _WAYS = {
-    "rows": _through_rows,
-    "two batches": _of_two_batches,
     "centred maps": by_centred_maps,
     "simulation": _simulated,
 }

@@ -8,21 +8,20 @@ from reshuffle._arrays import FloatArray
 from reshuffle._uncertainty import ErrorKind
 from reshuffle.epoch import select
 from reshuffle.epoch.accuracy import A_SECOND, duration, require_affordable
-from reshuffle.epoch.choice import second_moments
 from reshuffle.epoch.course import Course
-from reshuffle.epoch.moments import two_batches
-from reshuffle.epoch.moments.congruence import (
+from reshuffle.epoch.moments.matrix import (
     FEWEST_ROUNDS,
     MOST_WRITTEN_OUT,
     congruence_change,
     epoch_flops,
     is_written_out,
 )
+from reshuffle.epoch.moments.select import draws_squares
 from reshuffle.epoch.moments.stationary import (
     ROUNDS,
     Enclosure,
+    MeanPart,
     eigenmatrix,
-    mean_part,
     positive_radius,
 )
 from reshuffle.errors import BudgetError
@@ -77,14 +76,12 @@ def mean_square_stability(run: AffineEngine, modes: ModesEngine | None = None) -
     `modes` is the same run in the modes of its mean map, if that is symmetric: it knows more of the mean than draws
     of its own would.
     """
-    halves = modes is not None and second_moments.halves_samples(run.walk) and not run.walk.exists
-    if modes is not None and halves and modes.error_kind == "exact" and modes.converges:
-        return _of_two_batches(run, modes)
-    if second_moments.draws_squares(run.walk, _exact_price(run), run.accuracy):
+    if draws_squares(run.walk, _exact_price(run), run.accuracy):
         return _from_draws(run, modes)
     run = _with_all_orders(run)
     (course, *others) = run.courses
-    if modes is not None and run.visited is run.problem and is_written_out(course):
+    is_lattice = select.climbs(run.scheme) and is_written_out(course)
+    if modes is not None and run.visited is run.problem and is_lattice:
         course.learn(centred_moments.mean_of(modes.epoch, run, course.visits(0)))
     spreads = not others and course.scheme.is_random and run.recipe.at(0).step != 0
     rounds = _affordable_rounds(course, run.accuracy.budget) if spreads else 0
@@ -115,13 +112,6 @@ def _exact_price(run: AffineEngine) -> float:
     course = Course(run.scheme, run.problem.n, run.blocks, run.space, run.recipe)
     rounds = 1.0 if is_written_out(course) else 2.0 * FEWEST_ROUNDS
     return select.walk_flops(run.walk, run.blocks, run.dimension) + rounds * epoch_flops(course)
-
-
-def _of_two_batches(run: AffineEngine, modes: ModesEngine) -> MeanSquareStability:
-    """Samples that are shuffled and cut in two have exact second moments."""
-    square = float(np.square(modes.stability().rate))
-    rate, gain = two_batches.radii(modes.epoch, run.accuracy.budget)
-    return _result(True, gain, rate, square)
 
 
 def _from_draws(run: AffineEngine, modes: ModesEngine | None) -> MeanSquareStability:
@@ -229,8 +219,7 @@ def spread_gain(
     course: Course, decided: float | None = None, rounds: int = ROUNDS, start: FloatArray | None = None
 ) -> Enclosure:
     """The spectral radius of (I - Abar . Abar')^-1 E; only which side of `decided` it is on, if that is given."""
-    symmetric = course.scheme.is_symmetric and course.recipe.momentum == 0
-    part, change = mean_part(course.map(0), symmetric), congruence_change(course)
+    part, change = MeanPart(course.map(0)), congruence_change(course)
     scales = np.outer(part.units, part.units)
     # Slow modes change by little, and what they change by is known as well, relative to that, as of fast ones.
     weights = scales / np.maximum(part.speeds, np.finfo(np.float64).tiny)

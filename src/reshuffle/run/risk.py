@@ -35,9 +35,8 @@ class Risk:
     variance : array
         What the noise in the responses adds.
     error : array
-        How far the total may be off because the mean over orders is not exact: 0 where it is, a proven bound for
-        the series, an estimate for the cavity equation, and for sampling so much that at least 99 of 100 seeds are
-        within.
+        How far the total may be off because the mean over orders is not exact: 0 where it is, an estimate for
+        the cavity equation, and for sampling so much that at least 99 of 100 seeds are within.
     error_kind : str
         In which sense it is meant: "exact", "bound", "three standard errors" or "estimate".
     """

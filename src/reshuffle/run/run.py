@@ -14,8 +14,8 @@ from reshuffle._uncertainty import ErrorKind
 from reshuffle.epoch import select, step_interpolation
 from reshuffle.epoch.accuracy import Accuracy, accuracy
 from reshuffle.epoch.affine_epoch import AffineEpoch
-from reshuffle.epoch.choice import second_moments
 from reshuffle.epoch.epoch import Epoch
+from reshuffle.epoch.moments.select import no_second_moments
 from reshuffle.epoch.select import Choice, Computation
 from reshuffle.epoch.step_interpolation import Interval, StepWindow
 from reshuffle.errors import UnsupportedError
@@ -115,7 +115,7 @@ class Run:
 
     @property
     def method(self) -> str:
-        """How the mean over orders is taken: "exact", "series", "cavity" or "sampling"."""
+        """How the mean over orders is taken: "exact", "cavity" or "sampling"."""
         return self._engine.method
 
     @property
@@ -132,7 +132,7 @@ class Run:
         'exact'
         """
         if self.scheme.visits_samples and not self.problem.compressed.are_all:
-            return Computation(self.mean_choice, second_moments.no_second_moments())
+            return Computation(self.mean_choice, no_second_moments())
         return Computation(self.mean_choice, self.second_moment_choice(max(1, self.recipe.earliest)))
 
     @property
@@ -589,10 +589,10 @@ def descend(
     average : EMA or TailAverage, optional
         An average of the iterates, over epochs or visits, that takes the place of the last iterate in all answers.
     method : str
-        How the mean over orders is taken: "exact" (a handful of batches), "series" (with a proven bound), "cavity"
-        (of shuffled samples, with an estimate of its error), "sampling" (of orders, with a standard error), or
-        "auto": exact if that fits the budget, else the first of the others that reaches rtol. `run.method` tells
-        which it was. There is no series with momentum, a penalty, a schedule or a fixed order; how many orders of
+        How the mean over orders is taken: "exact" (a handful of batches), "cavity" (of many batches or shuffled
+        samples, with an estimate of its error), "sampling" (of orders, with a standard error), or "auto": exact if
+        that fits the budget, else the first of the others that reaches rtol. `run.method` tells which it was. With
+        momentum, a penalty or a schedule the cavity equation is for shuffled samples alone; how many orders of
         ShuffleOnce are drawn is up to the scheme.
     rtol : float
         The relative error that the paces of the modes, the shares of them that an epoch takes away, may have in

@@ -700,7 +700,7 @@ class Cavity:
     @cached_property
     def of_mean(self) -> float:
         """What the decay rates of the mean map may be off by, relative to them."""
-        return root_mean_square(cavity_maps.shares(self.visiting.rows, self.found.entries, self._off))
+        return root_mean_square(cavity_maps.shares_of(self.visiting.rows, self.found.entries, self._off))
 
     @property
     def is_small(self) -> bool:

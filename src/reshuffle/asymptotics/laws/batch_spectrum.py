@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 import scipy.optimize
@@ -183,6 +183,7 @@ def critical_alpha(aspect: float, batches: int, covariance: Covariance = None) -
 def _leaving(law: Callable[[float], EpochLaw], start: float, stride: float, batches: int) -> float:
     """The step at which an end of the spectrum first passes 0 or 2."""
 
+    @cache
     def gaps(alpha: float) -> tuple[float, float]:
         low, high = law(alpha).ends
         return (0.0 if abs(low) < _AT_ZERO * high else low), 2 - high

@@ -133,7 +133,7 @@ class Visiting:
         return found
 
     @cached_property
-    def _along(self) -> FloatArray:
+    def along(self) -> FloatArray:
         """What u'Q G_t Y P u would be per mode if visits were independent, (B, k)."""
         return np.asarray(
             np.einsum("tkb,bk,b->tk", self.powers(self.alone)[:, :, 0], self.grades, self.entry)
@@ -142,7 +142,7 @@ class Visiting:
     @cached_property
     def strength(self) -> FloatArray:
         """What an epoch does to each mode in total, w sum_t |u'Q G_t Y P u| (k,), were visits independent."""
-        return np.asarray(self.weight * np.abs(self._along).sum(axis=0))
+        return np.asarray(self.weight * np.abs(self.along).sum(axis=0))
 
     @cached_property
     def strengths(self) -> FloatArray:
@@ -167,16 +167,16 @@ class Visiting:
         modes make of them, and from the echoes of a few samples, strong and weak ones, as independent visits would
         make them. None where they leave the range of numbers.
         """
-        if not np.isfinite(self._along).all():
+        if not np.isfinite(self.along).all():
             return None
-        functions = self._along if len(self.entry) == 1 else self.powers(self.alone).reshape(self.steps, -1)
+        functions = self.along if len(self.entry) == 1 else self.powers(self.alone).reshape(self.steps, -1)
         order = np.argsort(np.abs(functions).sum(axis=0))
         functions = functions[:, order[_spread(len(order), _MOST_MODES)]]
         time = np.linspace(0, 1, self.steps)[:, np.newaxis]
         shapes = [time**degree * functions for degree in range(_DEGREES)]
         strongest = np.argsort(self.strengths)[::-1]
         samples = np.geomspace(1, len(strongest), min(len(strongest), _MOST_SAMPLES)).round().astype(int) - 1
-        influence = self._along @ np.square(self._seen_apart(strongest[np.unique(samples)])).T
+        influence = self.along @ np.square(self._seen_apart(strongest[np.unique(samples)])).T
         # Constants are among them in any case: at step zero there is nothing else.
         together = np.hstack([np.ones((self.steps, 1)), *shapes, echo(influence, self.exclusion)])
         if not np.isfinite(together).all():

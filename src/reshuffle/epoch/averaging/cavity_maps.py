@@ -9,21 +9,32 @@ every sample by chance. The factor is calibrated on problems whose means are kno
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from reshuffle._arrays import FloatArray
 from reshuffle._linalg import root_mean_square
-from reshuffle.epoch.averaging import cavity
+from reshuffle.epoch.averaging import cavity, first_order
 from reshuffle.epoch.averaging.cavity import Visiting
+from reshuffle.epoch.averaging.exact_samples import Whitened, in_row_space, kernel
 from reshuffle.epoch.course import Course
 from reshuffle.epoch.epoch_map import EpochMap
+from reshuffle.epoch.mean_map import MeanMap
 from reshuffle.epoch.visits import Visits
 from reshuffle.recipe import Hyperparameters
 
 _FACTOR = 3.0
 """Calibrated: answers are within the error in more than 99 of 100 cases."""
+_FACTOR_OF_GROUPS, _CHANCE_OF_GROUPS = 2.0, 0.7
+"""The same for groups, whose leading error has a sign: what is put off by chance is put off by less."""
+_FINEST_OF_ROUNDS = 1e-12
+"""A change from round to round that is rounding."""
+_OF_GROUPS, _FINEST = 1e-2, 1e-9
+"""To which the equation is solved for groups, beside what it neglects, and at best."""
+_SATURATES = 3.0
+"""What is missed grows with what an epoch does to a mode like s / (1 + s / 3)."""
 _MOST_OPERATIONS = 2e10
 _CHUNK = 1 << 22
 """Entries of the Gram matrix of the samples that are held at a time."""
@@ -38,8 +49,9 @@ def neglected(visiting: Visiting, entries: FloatArray, tolerance: float) -> Floa
     n, k = rows.shape
     if visiting.steps <= 2 or 4.0 * n * n * (k + visiting.size) > _MOST_OPERATIONS:
         return by_own_meetings(visiting, rows, entries, tolerance)
-    if visiting.size > 1:
-        return np.asarray(_FACTOR * _crosswise_groups(visiting, entries, tolerance))
+    if is_of_groups(visiting):
+        off = _FACTOR_OF_GROUPS * visiting.weight * visiting.steps * _of_groups(visiting)
+        return np.asarray(tolerance * entries + np.hstack([part * off for part in visiting.entry]))
     crosswise = (own**2 / n + tolerance)[:, np.newaxis] * entries
     height = max(1, _CHUNK // n)
     for start in range(0, n, height):
@@ -51,20 +63,44 @@ def neglected(visiting: Visiting, entries: FloatArray, tolerance: float) -> Floa
     return np.asarray(_FACTOR * crosswise)
 
 
-def _crosswise_groups(visiting: Visiting, entries: FloatArray, tolerance: float) -> FloatArray:
-    """The same for samples of several rows: sum_j g_ij g_ij'g_ij E_j, and g_ii^2 / n of its own, of matrices g."""
-    rows, size, n = visiting.rows, visiting.size, visiting.samples
-    own = visiting.own_strengths(rows)
-    crosswise = tolerance * entries + _among_own(own @ own / n, entries)
-    height = max(1, _CHUNK // (n * size * size))
-    for start in range(0, n, height):
-        part = slice(size * start, size * (start + height))
-        met = (rows[part] * visiting.strength) @ rows.T
-        blocks = met.reshape(-1, size, n, size).swapaxes(1, 2)
-        blocks[np.arange(len(blocks)), np.arange(start, start + len(blocks))] = 0.0
-        thrice = blocks @ blocks.swapaxes(2, 3) @ blocks
-        crosswise[part] += thrice.swapaxes(1, 2).reshape(met.shape) @ entries
-    return crosswise
+def is_of_groups(visiting: Visiting) -> bool:
+    """Whether what is drawn are batches, or samples of several rows: few, and each of them strong."""
+    return visiting.size > 1
+
+
+def _of_groups(visiting: Visiting) -> FloatArray:
+    """What the entries (n m, k) of samples of m rows miss to leading order, where visits are independent.
+
+    With D_b = U_b'U_b - I / n and S what an epoch does to the modes, the equation misses of the entry of group b
+
+        - (D_b S^2 + S D_b S) U_b' / (6 n) + (D_b S D_b S - mean) U_b' / (3 (n - 2))
+        - sum_a D_a S D_b S D_a S U_b' / 24:
+
+    the others are drawn without b as well; b is missing twice; two groups meet crosswise.
+    """
+    n, steps, size = visiting.samples, visiting.steps, visiting.size
+    s = np.maximum(visiting.weight * steps * np.abs(visiting.along[0]), visiting.strength)
+    s = (s / (1 + s / _SATURATES))[:, np.newaxis]
+    groups = visiting.rows.reshape(n, size, -1)
+    columns = groups.swapaxes(1, 2)
+
+    def centred(matrices: FloatArray) -> FloatArray:
+        return np.asarray(columns @ (groups @ matrices) - matrices / n)
+
+    mean, mean_of_squares = (
+        np.einsum("bmi,bmj->ij", groups, (groups * weight[:, 0]) @ columns @ groups) for weight in (s, s**2)
+    )
+    mean[np.diag_indices(len(s))] -= s[:, 0] / n
+    twice = centred(s * centred(s * columns)) - mean @ (s * columns) / n
+    off = -(centred(s**2 * columns) + s * centred(s * columns)) / (6 * n) + twice / (3 * max(n - 2, 1))
+    off *= (n / max(n - 1, 1)) ** 2
+    others = mean_of_squares @ (s * columns) + s * centred(s**2 * columns)
+    flat = visiting.rows
+    for number, own in enumerate(columns):
+        met = ((flat * s[:, 0]) @ own).reshape(n, size, size)
+        thrice = met @ (met.swapaxes(1, 2) @ met)
+        off[number] -= (flat.T @ thrice.reshape(n * size, size) - others[number] / n) / 24
+    return np.asarray(off.swapaxes(1, 2).reshape(flat.shape))
 
 
 def _among_own(weights: FloatArray, entries: FloatArray) -> FloatArray:
@@ -87,15 +123,15 @@ def by_own_meetings(
     return np.asarray((np.square(own) + tolerance)[:, np.newaxis] * entries)
 
 
-def put_off(off: FloatArray) -> list[FloatArray]:
-    """What may have been missed (n, d), with different signs."""
+def put_off(off: FloatArray, by_chance: float = 1.0) -> list[FloatArray]:
+    """What may have been missed (n, d), and so much of it with other signs."""
     n, d = off.shape
     if n * d > _MOST_ENTRIES:
         return put_off_together(off)
     rng = np.random.default_rng(0)
     by_mode = rng.choice([-1.0, 1.0], size=(_BY_CHANCE, 1, d))
     by_sample = rng.choice([-1.0, 1.0], size=(_BY_CHANCE, n, 1))
-    return [off, *(off * signs for signs in [*by_mode, *by_sample])]
+    return [off, *(by_chance * off * signs for signs in [*by_mode, *by_sample])]
 
 
 def put_off_together(off: FloatArray) -> list[FloatArray]:
@@ -103,7 +139,7 @@ def put_off_together(off: FloatArray) -> list[FloatArray]:
     return [_BY_CHANCE * off]
 
 
-def shares(rows: FloatArray, entries: FloatArray, off: FloatArray) -> FloatArray:
+def shares_of(rows: FloatArray, entries: FloatArray, off: FloatArray) -> FloatArray:
     """How far the pace of each mode may be off, relative to that pace (k,), for samples `rows` (n, k)."""
     k = rows.shape[1]
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -112,6 +148,89 @@ def shares(rows: FloatArray, entries: FloatArray, off: FloatArray) -> FloatArray
 
 
 # The mean over orders of shuffled samples with momentum, a penalty or a schedule: by the cavity equation.
+
+
+def cavity_tolerance(rtol: float) -> float:
+    """To which the cavity equation is solved: a good deal better than rtol."""
+    return max(1e-3 * min(rtol, 1e-2), _FINEST_OF_ROUNDS)
+
+
+def by_cavity(whitened: Whitened, shares: FloatArray, rtol: float, spares: bool) -> MeanMap | None:
+    """The cavity equation's map of shuffled samples, with a replica for every way in which it may be off.
+
+    Parameters
+    ----------
+    shares : (B,)
+        What each visit weighs: all alike, but for the last.
+    rtol : float
+        The equation is solved a good deal better than that.
+    spares : bool
+        Whether it is solved to first order wherever that can be done: all orders would take too long.
+    """
+    steps, k, size = len(shares), len(whitened.paces), int(whitened.sizes.max())
+    # Groups of fewer rows than others are filled with zeros.
+    filled = np.arange(size) < whitened.sizes[:, np.newaxis]
+    rows = np.zeros((*filled.shape, k))
+    rows[filled] = whitened.orthonormal
+    places = np.flatnonzero(filled)
+    visiting = Visiting(
+        rows=rows.reshape(filled.size, k), grades=whitened.paces[np.newaxis], still=np.zeros((1, 1, k)),
+        entry=np.ones(1), weight=float(shares[0]) / steps, last=float(shares[-1] / shares[0]), steps=steps,
+        size=size,
+    )  # fmt: skip
+    tolerance = cavity_tolerance(rtol)
+    if is_of_groups(visiting):
+        # What is neglected is known beforehand, and rounds must not show beside it.
+        missed = shares_of(visiting.rows, visiting.rows, _of_groups(visiting))
+        tolerance = min(tolerance, max(_OF_GROUPS * root_mean_square(missed), _FINEST))
+    first = first_order.solve(visiting, tolerance)
+    if first is not None and not (first.suffices or spares):
+        first = None
+    found = cavity.solve(visiting, tolerance) if first is None else first
+    if found is None:
+        return None
+
+    def modifier(sample: int) -> FloatArray:
+        root = np.sqrt(whitened.paces)
+        inside = found.modifier(sample)
+        return in_row_space(whitened, np.eye(k) - root[:, np.newaxis] * (inside + inside.T) / 2 * root)
+
+    if first is None:
+        inner, left_out = kernel(whitened, found.entries[places].T), tolerance
+    else:
+        inner, left_out = first.kernel, tolerance + first.left_out
+    off = neglected(visiting, found.entries, left_out)
+    by_chance = _CHANCE_OF_GROUPS if is_of_groups(visiting) else 1.0
+    known, off = (inner, found.entries[places]), off[places]
+    return cavity_map(whitened, known, off, lambda: put_off(off, by_chance), modifier)
+
+
+def cavity_map(
+    whitened: Whitened,
+    known: tuple[FloatArray, FloatArray],
+    off: FloatArray,
+    replicas: Callable[[], list[FloatArray]],
+    modifier: Callable[[int], FloatArray],
+) -> MeanMap:
+    """The map of a kernel (k, k) and entries (n, k) that may be off by `off`, and of what these may be instead."""
+    inner, entries = known
+    errors = shares_of(whitened.orthonormal, entries, off)
+
+    def made(
+        inner: FloatArray, entries: FloatArray, replicas: Callable[[], tuple[MeanMap, ...]] = tuple
+    ) -> MeanMap:
+        return MeanMap(
+            whitened.factor, inner, entries.T * whitened.roots, whitened.unit, 1, 1.0, modifier,
+            method="cavity", error=float(errors.max(initial=0.0)),
+            typical_error=root_mean_square(errors), make_replicas=replicas,
+        )  # fmt: skip
+
+    def instead() -> tuple[MeanMap, ...]:
+        changes = ((each, kernel(whitened, each.T)) for each in replicas())
+        return tuple(made(inner + in_kernel, entries + each) for each, in_kernel in changes)
+
+    return made(inner, entries, instead)
+
 
 _TOLERANCE = 1e-7
 """To which the equation is solved, relative to the mean map: far below what it neglects."""
@@ -149,7 +268,7 @@ class CavityCourse(Course):
         visits = self.visits(0)
         visiting = _visiting(visits, self.scheme.sizes(self.n) / self.scheme.step_divisors(self.n))
         entries = self._with_replicas(0)[0].entries[:, 1:].T
-        return root_mean_square(shares(visiting.rows, entries, neglected(visiting, entries, _TOLERANCE)))
+        return root_mean_square(shares_of(visiting.rows, entries, neglected(visiting, entries, _TOLERANCE)))
 
     def map(self, epoch: int) -> EpochMap:
         """The mean map of the epoch after `epoch` others."""
@@ -193,7 +312,13 @@ def cavity_maps(visits: Visits, force: FloatArray, shares: FloatArray) -> list[E
 
     return [
         made(0.0),
-        *map(made, put_off(neglected(visiting, found.entries, _TOLERANCE))),
+        *(
+            made(off)
+            for off in put_off(
+                neglected(visiting, found.entries, _TOLERANCE),
+                _CHANCE_OF_GROUPS if is_of_groups(visiting) else 1.0,
+            )
+        ),
     ]
 
 

@@ -106,6 +106,9 @@ class TimeNodes:
 _CHUNK = 1 << 14
 """Samples whose echoes are followed at a time."""
 _MOST_ROUNDS = 200
+_FEW_ROUNDS = 2
+_RUNS_AWAY = 1e4
+"""The response of a sample to itself, over an epoch, from which on it explodes; others reach a hundred."""
 
 
 class Echoes:
@@ -141,8 +144,8 @@ class Echoes:
         """The echoes r_i (q, n) of what each sample meets of its own influence (q, n)."""
         return np.hstack(
             [
-                echo_of(self._nodes.convolve_scalars, self._exclusion, gamma[:, start : start + _CHUNK])
-                for start in range(0, gamma.shape[1], _CHUNK)
+                echo_of(self._nodes.convolve_scalars, self._exclusion, part, self._nodes.steps)
+                for part in (gamma[:, start : start + _CHUNK] for start in range(0, gamma.shape[1], _CHUNK))
             ]
         )
 
@@ -180,17 +183,28 @@ class Echoes:
 
 
 def echo_of(
-    convolve: Callable[[FloatArray, FloatArray], FloatArray], exclusion: float, gamma: FloatArray
+    convolve: Callable[[FloatArray, FloatArray], FloatArray],
+    exclusion: float,
+    gamma: FloatArray,
+    steps: int,
+    begin: FloatArray | None = None,
+    tolerance: float = 1e-12,
 ) -> FloatArray:
-    """The solution r of r = e (g + g * r) and g = gamma + r * gamma, of numbers or of matrices per sample."""
-    echo = exclusion * gamma
-    for _ in range(_MOST_ROUNDS):
+    """The solution r of r = e (g + g * r) and g = gamma + r * gamma, of numbers or of matrices per sample.
+
+    By iteration from `begin` on, until the largest entry stays as it is; infinite where it runs away.
+    """
+    echo = exclusion * gamma if begin is None else begin
+    # What is begun with is that of the round before, and the next comes soon.
+    for _ in range(_MOST_ROUNDS if begin is None else _FEW_ROUNDS):
         met = gamma + convolve(echo, gamma)
         following = exclusion * (met + convolve(met, echo))
         change = float(np.abs(following - echo).max(initial=0.0))
-        echo = following
-        if not change > 1e-12 * float(np.abs(echo).max(initial=0.0)):
+        echo, size = following, float(np.abs(following).max(initial=0.0))
+        if not change > tolerance * size:
             break
+        if not steps * size < _RUNS_AWAY:
+            return np.full_like(echo, np.inf)
     return np.asarray(echo)
 
 
@@ -236,6 +250,7 @@ class GroupEchoes:
     def __init__(self, rows: FloatArray, size: int, nodes: TimeNodes, exclusion: float, tolerance: float):
         self._nodes, self._exclusion, self._tolerance = nodes, exclusion, tolerance
         self._samples = rows.reshape(-1, size, rows.shape[1])
+        self._last: FloatArray | None = None
 
     @property
     def alone(self) -> FloatArray:
@@ -248,11 +263,18 @@ class GroupEchoes:
         meeting = self._meeting(influence)
         q, n, size, _ = meeting.shape
         height = max(1, _GROUP_CHUNK // (q * q * size * size))
-        parts = [
-            echo_of(self._nodes.convolve_samples, self._exclusion, meeting[:, start : start + height])
-            for start in range(0, n, height)
-        ]
-        return np.concatenate(parts, axis=1)
+        parts = []
+        for start in range(0, n, height):
+            part = slice(start, start + height)
+            # Products of matrices are dear: from the last round on, and to no more digits than are asked for.
+            parts.append(
+                echo_of(
+                    self._nodes.convolve_samples, self._exclusion, meeting[:, part], self._nodes.steps,
+                    None if self._last is None else self._last[:, part], 1e-2 * self._tolerance,
+                )
+            )  # fmt: skip
+        self._last = np.concatenate(parts, axis=1)
+        return self._last
 
     def _meeting(self, influence: FloatArray) -> FloatArray:
         """gamma (q, n, m, m): the diagonals of Gamma, and the few matrices of which all else consists."""

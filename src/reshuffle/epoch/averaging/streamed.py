@@ -17,9 +17,9 @@ import scipy.linalg
 
 from reshuffle._arrays import FloatArray
 from reshuffle._blas import few_threads
-from reshuffle.epoch.averaging import cavity_maps, whitened_maps
+from reshuffle.epoch.averaging import cavity_maps
 from reshuffle.epoch.averaging.cavity import CavityPath, Visiting, span_tolerance
-from reshuffle.epoch.averaging.low_degrees import Whitened
+from reshuffle.epoch.averaging.exact_samples import Whitened, kernel
 from reshuffle.epoch.mean_map import MeanMap
 from reshuffle.errors import UnsupportedError
 from reshuffle.problem.batches import BatchFactor, Blocks
@@ -228,14 +228,14 @@ def samples_of(
         weight=float(shares[0]) / steps, last=float(shares[-1] / shares[0]), steps=steps, count=n,
     )  # fmt: skip
     visiting = replace(unseen, rows=shown(source, unseen))
-    found = solve(source, visiting, whitened_maps.cavity_tolerance(rtol))
+    found = solve(source, visiting, cavity_maps.cavity_tolerance(rtol))
     if found is None:
         return None
     factor, places = singular[:, np.newaxis] * right, np.arange(len(found.rows) + 1)
     roots = np.full(len(found.rows), 1 / math.sqrt(n))
     whitened = Whitened(found.rows, factor, roots, paces, steps * scaled_step, places)
-    known = whitened_maps.kernel(whitened, found.entries.T), found.entries
-    mean = whitened_maps.cavity_map(
+    known = kernel(whitened, found.entries.T), found.entries
+    mean = cavity_maps.cavity_map(
         whitened, known, found.off, lambda: cavity_maps.put_off_together(found.off), _no_modifier
     )
     responses = found.responses[:, 0] if problem.outputs is None else found.responses

@@ -7,16 +7,16 @@ of Varga the mean square converges exactly when the *gain* of the spread, the sp
 (I - Abar . Abar')^-1 E, is below one.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import scipy.linalg
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigs
 
-from reshuffle._arrays import FloatArray
+from reshuffle._arrays import AnyArray, FloatArray
 from reshuffle._blas import few_threads
-from reshuffle._linalg import graded_svd
 from reshuffle._progress import track
 from reshuffle.epoch.epoch_map import EpochMap
 
@@ -35,93 +35,102 @@ _KEPT = 0.25
 """Share of the matrix before in that after a round, without which a power iteration may cycle for ever."""
 _DOUBLINGS = 1100
 _FADED = 1e-9
-"""Size of a power of Abar whose square changes no digit any more."""
+"""Size of a power of A whose square changes no digit any more."""
+_LOST = 1e100
+"""Size of a power of A that does not return."""
 _NOTHING = 1e-12
 """Relative size of what rounding makes of nothing."""
+_WRITTEN_OUT = 200
+"""Entries of a symmetric matrix up to which all eigenvalues of a map of them are found."""
+_KRYLOV = 24
 
 
-class MeanPart(ABC):
-    """What an epoch does to a second moment M (d, d) through its mean alone: M -> Abar M Abar'.
+class Lyapunov:
+    """M - A M A' = R, A = I - D, by doubling (Smith): the sum of A^j R A'^j over j < 2k from that over j < k.
+
+    Rows of D that are small keep their digits, since those of I - A^(2^j) = D_j are as small: D_2j = 2 D_j - D_j^2.
+
+    Parameters
+    ----------
+    loss : (d, d)
+        D.
+
+    >>> float(Lyapunov(np.array([[0.5]])).solve(np.array([[3.0]]))[0, 0])
+    4.0
+    """
+
+    def __init__(self, loss: FloatArray):
+        self.loss = loss
+
+    @cached_property
+    def _losses(self) -> list[FloatArray] | None:
+        """I - A^(2^j) until A has faded; None if it does not."""
+        losses, identity = [self.loss], np.eye(len(self.loss))
+        with np.errstate(over="ignore", invalid="ignore"):
+            for _ in range(_DOUBLINGS):
+                last = losses[-1]
+                left = float(np.abs(identity - last).max(initial=0.0))
+                if left < _FADED:
+                    return losses
+                following = 2 * last - last @ last
+                moved, eps = np.abs(following - last).max(axis=1), np.finfo(np.float64).eps
+                if not left < _LOST or (moved <= eps * np.abs(last).max(axis=1)).all():
+                    return None
+                losses.append(following)
+        return None
+
+    @property
+    def exists(self) -> bool:
+        """Whether A fades, and there is a solution."""
+        return self._losses is not None
+
+    def solve(self, right: FloatArray) -> FloatArray:
+        """The solution, symmetric as R is."""
+        for loss in self._losses or []:
+            half = right - loss @ right
+            right = right + half - half @ loss.T
+        # An epoch makes everything symmetric: what is not would be taken for a residual, and grow.
+        return _symmetric(right)
+
+    def adjoint(self, right: FloatArray) -> FloatArray:
+        """M with M - A' M A = R."""
+        for loss in self._losses or []:
+            half = right - loss.T @ right
+            right = right + half - half @ loss
+        return _symmetric(right)
+
+
+class MeanPart:
+    """What an epoch does to a second moment M (d, d) through its mean alone: M -> A M A'.
+
+    Parameters
+    ----------
+    once : EpochMap
+        The mean map, which settles.
 
     Attributes
     ----------
-    loss : (d, d)
-        D = I - Abar.
     units : (d,)
         In which coordinates all parts of a second moment are of ordinary size: M times them from both sides.
     speeds : (d, d)
         How much of each part, in these units, an epoch changes.
     """
 
-    loss: FloatArray
-    units: FloatArray
-    speeds: FloatArray
+    def __init__(self, once: EpochMap):
+        self.units = once.right
+        self.speeds = np.add.outer(once.grades, once.grades)
+        self._scales = np.outer(self.units, self.units)
+        self._solver = Lyapunov(once.grades[:, np.newaxis] * once.kernel)
+        self._loss = once.loss
 
     def change(self, matrix: FloatArray) -> FloatArray:
-        """Abar M Abar' - M, for symmetric M, without a difference of nearly equal numbers."""
-        lost = self.loss @ matrix
-        return -lost - (self.loss @ (matrix - lost).T).T
-
-    @abstractmethod
-    def solve(self, right: FloatArray) -> FloatArray:
-        """M with M - Abar M Abar' = R, symmetric as R is."""
-
-
-class ModePart(MeanPart):
-    """The mean part of a symmetric map with paces x (r,) and orthonormal modes Q (r, r): D = Q diag(x) Q'."""
-
-    def __init__(self, paces: FloatArray, modes: FloatArray):
-        self.loss = (modes * paces) @ modes.T
-        self.units, self._modes = np.ones(len(paces)), modes
-        self.speeds = np.ones_like(modes)
-        # 1 - (1 - x)(1 - y) without a difference of nearly equal numbers.
-        self._diagonal = paces[:, np.newaxis] + paces - np.outer(paces, paces)
+        """A M A' - M, for symmetric M, without a difference of nearly equal numbers."""
+        lost = self._loss @ matrix
+        return -lost - (self._loss @ (matrix - lost).T).T
 
     def solve(self, right: FloatArray) -> FloatArray:
-        """M with M - Abar M Abar' = R."""
-        inside = self._modes.T @ right @ self._modes / self._diagonal
-        # An epoch makes everything symmetric: what is not would be taken for a residual, and grow.
-        return _symmetric(self._modes @ inside @ self._modes.T)
-
-
-class DoubledPart(MeanPart):
-    """The mean part of any map that settles, by doubling: sum of A^j R A'^j over j < 2k from that over j < k.
-
-    In the units R of `EpochMap`, D = R L K: its rows are as small as the modes are slow, and sums of
-    squares grow to ordinary size from there, whatever the condition number of the features (Smith's method).
-    """
-
-    def __init__(self, once: EpochMap):
-        self.loss, self.units = once.loss, once.right
-        self.speeds = np.add.outer(once.grades, once.grades)
-        kernels = [once.kernel]
-        roots, identity = np.sqrt(once.left) * np.sqrt(once.right), np.eye(len(once.kernel))
-        for _ in range(_DOUBLINGS):
-            kernel = kernels[-1]
-            if np.abs(identity - roots[:, np.newaxis] * kernel * roots).max(initial=0.0) < _FADED:
-                break
-            kernels.append(2 * kernel - (kernel * once.grades) @ kernel)
-        # I - A^(2^j), with rows as small as the modes are slow: scaled once, for every R.
-        self._losses = [once.grades[:, np.newaxis] * kernel for kernel in kernels]
-
-    def solve(self, right: FloatArray) -> FloatArray:
-        """M with M - Abar M Abar' = R."""
-        scales = np.outer(self.units, self.units)
-        total = scales * right
-        for loss in self._losses:
-            half = total - loss @ total
-            total = total + half - half @ loss.T
-        return _symmetric(total / scales)
-
-
-def mean_part(once: EpochMap, symmetric: bool) -> MeanPart:
-    """The mean part of a map that settles, by its modes if it is known to be symmetric."""
-    if not symmetric:
-        return DoubledPart(once)
-    # D = T K T: with K = C C' its eigenvalues are the squared singular values of C'T, small ones included.
-    lower = scipy.linalg.cholesky(_symmetric(once.kernel), lower=True, check_finite=False)
-    _, singular, modes = graded_svd(lower.T * (np.sqrt(once.left) * np.sqrt(once.right)))
-    return ModePart(np.square(singular), modes)
+        """M with M - A M A' = R."""
+        return self._solver.solve(self._scales * right) / self._scales
 
 
 def _symmetric(matrix: FloatArray) -> FloatArray:
@@ -136,13 +145,13 @@ def fixed_point(change: Map, mean: MeanPart, start: FloatArray) -> tuple[FloatAr
     fixed point that is positive definite attracts everything. Another may be one which what starts elsewhere
     leaves: it is an end only if all T^k(M_0) have a sum, which is another fixed point.
     """
-    with few_threads(len(mean.loss)):
-        matrix, error = _fixed_point(change, mean)
+    with few_threads(len(mean.units)):
+        matrix, error = limit_of(lambda seen: seen + mean.solve(change(seen)), mean.units)
         if not np.isfinite(matrix).all() or _is_definite(mean.units, matrix) or not start.any():
             return matrix, error
         # What counts is whether there is a sum, not its size.
         size = float(np.abs(start).max())
-        total, _ = _fixed_point(lambda seen: change(seen) + start / size, mean)
+        total, _ = limit_of(lambda seen: seen + mean.solve(change(seen) + start / size), mean.units)
         return (matrix, error) if np.isfinite(total).all() else (np.full_like(matrix, np.inf), 0.0)
 
 
@@ -152,19 +161,19 @@ def _is_definite(units: FloatArray, matrix: FloatArray) -> bool:
     return len(values) == 0 or bool(values[0] > _NOTHING * values[-1])
 
 
-def _fixed_point(change: Map, mean: MeanPart) -> tuple[FloatArray, float]:
-    matrix, scales = np.zeros_like(mean.loss), np.outer(mean.units, mean.units)
+def limit_of(once: Map, units: FloatArray, tolerance: float = _SETTLED) -> tuple[FloatArray, float]:
+    """Where an affine map of matrices (d, d) goes from zero, and its relative error; inf if it grows."""
+    matrix, scales = np.zeros((len(units), len(units))), np.outer(units, units)
     changes: list[float] = []
     for _ in track(range(ROUNDS), ROUNDS, "stationary second moments"):
         with np.errstate(over="ignore", invalid="ignore"):
-            increment = mean.solve(change(matrix))
-            matrix = matrix + increment
-            size = float(np.abs(scales * matrix).max(initial=0.0))
-            changes.append(float(np.abs(scales * increment).max(initial=0.0)))
+            following = once(matrix)
+            changes.append(float(np.abs(scales * (following - matrix)).max(initial=0.0)))
+            matrix, size = following, float(np.abs(scales * following).max(initial=0.0))
         if not np.isfinite(size) or size > _GROWN * changes[0]:
             return np.full_like(matrix, np.inf), 0.0
-        if changes[-1] <= _SETTLED * size:
-            return matrix, max(_SETTLED, changes[-1] / max(size, np.finfo(float).tiny))
+        if changes[-1] <= tolerance * size:
+            return matrix, max(tolerance, changes[-1] / max(size, np.finfo(float).tiny))
     growth = changes[-1] / changes[-1 - _CYCLE]
     if growth >= 1 - _CYCLE * 1e-9:
         return np.full_like(matrix, np.inf), 0.0
@@ -252,26 +261,63 @@ def _positive_radius(
     return Enclosure(min(lower, upper), min(max(estimate, lower), upper), upper, matrix)
 
 
-def eigenmatrix(positive: Map, dimension: int) -> FloatArray:
-    """A definite matrix (d, d) next to one that a positive map multiplies by its spectral radius.
+def perron(forth: Map, back: Map, dimension: int) -> tuple[float, FloatArray, FloatArray]:
+    """The spectral radius of a positive map of symmetric matrices (d, d), and its right and left eigenmatrices.
 
-    From all eigenvalues of the map on the d (d + 1) / 2 entries of a symmetric matrix: meant for small ones.
+    It is the eigenvalue with the largest real part (Krein and Rutman). `back` is the adjoint of `forth` for the
+    trace of products, and is not asked of small matrices.
+
+    >>> value, right, left = perron(lambda M: M / 2, lambda M: M / 2, 1)
+    >>> value, abs(right).item(), abs(left).item()
+    (0.5, 1.0, 1.0)
+    """
+    upper = np.triu_indices(dimension)
+    # Entries off the diagonal count twice in the trace of a product.
+    weights = np.where(upper[0] == upper[1], 1.0, np.sqrt(2.0))
+
+    def unpacked(packed: FloatArray) -> FloatArray:
+        matrix = np.zeros((dimension, dimension))
+        matrix[upper] = packed / weights
+        return matrix + np.triu(matrix, 1).T
+
+    def packing(of: Map) -> Map:
+        return lambda packed: of(unpacked(packed))[upper] * weights
+
+    size = len(weights)
+    if size <= _WRITTEN_OUT:
+        written = np.array([packing(forth)(unit) for unit in np.eye(size)]).T
+        values, lefts, rights = scipy.linalg.eig(written, left=True, check_finite=False)
+        place = int(np.argmax(values.real))
+        return float(values[place].real), unpacked(rights[:, place].real), unpacked(lefts[:, place].real)
+    start = np.eye(dimension)[upper]
+    value, right = _largest(packing(forth), start)
+    _, left = _largest(packing(back), start)
+    return value, unpacked(right), unpacked(left)
+
+
+def _largest(of: Map, start: FloatArray) -> tuple[float, FloatArray]:
+    operator = LinearOperator((len(start), len(start)), matvec=of, dtype=np.float64)
+    try:
+        values: AnyArray
+        vectors: AnyArray
+        values, vectors = eigs(operator, k=1, which="LR", v0=start, ncv=_KRYLOV, tol=1e-9, maxiter=50)
+    except ArpackNoConvergence as unfinished:
+        values, vectors = np.asarray(unfinished.eigenvalues), np.asarray(unfinished.eigenvectors)
+        if not len(values):
+            raise ArithmeticError(
+                "the spectral radius of the second moments did not settle; try a smaller step, or a penalty."
+            ) from None
+    return float(values[0].real), np.asarray(vectors[:, 0].real)
+
+
+def eigenmatrix(positive: Map, dimension: int) -> FloatArray:
+    """A definite matrix (d, d) next to one that a positive map multiplies by its spectral radius; for small ones.
 
     >>> eigenmatrix(lambda matrix: np.diag([4.0, 1.0]) @ matrix @ np.diag([4.0, 1.0]), 2).round(6)
     array([[1., 0.],
            [0., 0.]])
     """
-    upper = np.triu_indices(dimension)
-    images = []
-    for row, column in zip(*upper, strict=True):
-        unit = np.zeros((dimension, dimension))
-        unit[row, column] = unit[column, row] = 1.0
-        images.append(positive(unit)[upper])
-    values, vectors = scipy.linalg.eig(np.array(images).T, check_finite=False)
-    matrix = np.zeros((dimension, dimension))
-    # The radius of a positive map is among its eigenvalues (Krein and Rutman).
-    matrix[upper] = vectors[:, int(np.argmax(values.real))].real
-    matrix += np.triu(matrix, 1).T
+    _, matrix, _ = perron(positive, positive, dimension)
     return _definite(matrix if np.trace(matrix) > 0 else -matrix)
 
 

@@ -11,7 +11,7 @@ from reshuffle._arrays import FloatArray
 from reshuffle._blas import few_threads
 from reshuffle._linalg import norms
 from reshuffle.epoch.accuracy import CALL, warn_of_no_answer
-from reshuffle.epoch.moments.snapshots import Readout
+from reshuffle.epoch.moments.trajectory import Readout
 from reshuffle.epoch.select import walk_flops
 from reshuffle.problem.outputs import lengths, lifted_rows, outputs_last, stacked, with_outputs
 from reshuffle.run import stopping

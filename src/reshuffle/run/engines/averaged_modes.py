@@ -1,7 +1,6 @@
 """The engine of symmetric epochs where an average of the iterates takes the place of the last one."""
 
 from dataclasses import replace
-from functools import cached_property
 
 import numpy as np
 
@@ -11,7 +10,6 @@ from reshuffle.epoch.epoch import Epoch
 from reshuffle.recipe import Average
 from reshuffle.run import stopping
 from reshuffle.run.engines.modes_engine import ModesEngine
-from reshuffle.run.map_error import AveragedPerturbation, MapError
 from reshuffle.run.stopping import BestEpoch
 
 
@@ -52,18 +50,6 @@ class AveragedModes(ModesEngine):
                 # What leaves the range of numbers in two directions at once still grows.
                 whole[finite] = np.where(np.isnan(part), np.inf, part)
         return decay, drift
-
-    def _last_drift(self, epochs: FloatArray) -> FloatArray:
-        return super().motion(epochs)[1]
-
-    @cached_property
-    def _map_error(self) -> MapError:
-        plain = super()._map_error
-        known = plain.perturbation
-        return replace(
-            plain,
-            perturbation=AveragedPerturbation(known.paces, known.frozen, known.error, known.pull_error),
-        )
 
     def best_epoch(self) -> BestEpoch:
         """The epoch with the smallest risk of the average: certified, unless some modes change their sign.

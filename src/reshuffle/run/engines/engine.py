@@ -52,7 +52,7 @@ class Engine(Motion, Protocol):
 
     @property
     def method(self) -> str:
-        """How the mean over orders is taken: "exact", "series", "cavity" or "sampling"."""
+        """How the mean over orders is taken: "exact", "cavity" or "sampling"."""
 
     @property
     def choice(self) -> Choice:

@@ -1,6 +1,5 @@
 """The engine of symmetric epochs: the mean iterate in the modes of Z, or an average, for any epochs at once."""
 
-import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
@@ -14,10 +13,9 @@ from reshuffle._uncertainty import ErrorKind
 from reshuffle.epoch.accuracy import warn_of_no_answer
 from reshuffle.epoch.epoch import Epoch
 from reshuffle.epoch.select import Choice
-from reshuffle.problem.outputs import lengths, of_output, stacked
+from reshuffle.problem.outputs import lengths, of_output
 from reshuffle.run import risk_interval, stopping
 from reshuffle.run.engines.trajectory import Trajectory
-from reshuffle.run.map_error import MapError, Perturbation
 from reshuffle.run.risk import Risk
 from reshuffle.run.risk_interval import RiskInterval
 from reshuffle.run.stability import Stability, stability
@@ -49,7 +47,7 @@ class ModesEngine(Trajectory):
 
     @property
     def method(self) -> str:
-        """How the mean over orders was taken: "exact", "series", "cavity" or "sampling"."""
+        """How the mean over orders was taken: "exact", "cavity" or "sampling"."""
         return self.epoch.method
 
     @property
@@ -101,57 +99,29 @@ class ModesEngine(Trajectory):
     def iterate_error(self, epochs: FloatArray) -> FloatArray:
         """How far the mean iterate may be off because the mean over orders is not exact, in Euclidean norm.
 
-        Of the shape of `epochs`: 0 for the exact mean, a proven bound for the series, an estimate for the cavity
-        equation, and for sampling so much that at least 99 of 100 seeds are within.
+        Of the shape of `epochs`: 0 for the exact mean, an estimate for the cavity equation, and for sampling so
+        much that at least 99 of 100 seeds are within.
         """
         if self.error_kind == "exact":
             return self._no_error(epochs)
-        outputs = self.problem.outputs
-        if self._replicas:
-            # Coordinates add up like their variances.
-            off = self.sampling_error(lambda run: run.iterate(epochs), self.iterate(epochs))
-            return lengths(off, outputs)
-        if outputs is not None:
-            drift, responses = self._last_drift(epochs), self.epoch.blocks.response
-            each = [self._map_error.of_output(responses[:, number]) for number in range(outputs)]
-            starts = (of_output(self._start_inside, number) for number in range(outputs))
-            return stacked(
-                [error.of_iterate(epochs, drift, inside) for error, inside in zip(each, starts, strict=True)]
-            )
-        return self._map_error.of_iterate(epochs, self._last_drift(epochs), self._start_inside)
+        # Coordinates add up like their variances.
+        off = self.sampling_error(lambda run: run.iterate(epochs), self.iterate(epochs))
+        return lengths(off, self.problem.outputs)
 
     def _risk_error(self, risk: Risk) -> FloatArray:
         epochs, total = risk.epochs, risk.total
         if self.error_kind == "exact":
             return np.zeros(epochs.shape)
-        if self._replicas:
-            error = self.sampling_error(lambda run: run._risk(epochs).total, total)
-            begin = self.problem.covariance.norm_squared(self.start - self.problem.parameters("the risk"))
-            warn_of_no_answer(epochs, total, error, begin)
-            return error
-        beta_star, covariance, noise = self.problem.truth("the risk")
-        inside = self.directions.T @ self.problem.row_space.coordinates(self.start - beta_star)
-        lifted = self.problem.row_space.lift(self.directions)
-        # The risk is the squared Sigma-norm of the error of the start and the map of the noise, side by side.
-        of_start = self._map_error.of_start(epochs, inside)
-        of_noise = noise * self._map_error.of_noise(epochs, self._last_drift(epochs)) if noise else 0.0
-        with np.errstate(invalid="ignore"):
-            size = math.sqrt(covariance.norm(lifted)) * np.hypot(of_start, of_noise)
-            error = np.where(size == 0, 0.0, 2 * np.sqrt(total) * size + size**2)
-        return np.where(np.isnan(error), np.inf, error)
+        error = self.sampling_error(lambda run: run._risk(epochs).total, total)
+        begin = self.problem.covariance.norm_squared(self.start - self.problem.parameters("the risk"))
+        warn_of_no_answer(epochs, total, error, begin)
+        return error
 
     def training_loss_error(self, epochs: FloatArray) -> FloatArray:
         """How far the training loss may be off because the mean over orders is not exact, as `epochs` in shape."""
         if self.error_kind == "exact":
             return self._no_error(epochs)
-        if self._replicas:
-            return self.sampling_error(lambda run: run.training_loss(epochs), self.training_loss(epochs))
-        # |r + X e|^2 - |r|^2, for residuals r and an error e of the iterate.
-        n, largest = self.problem.n, float(np.linalg.norm(self.problem.reduction.rows, 2))
-        fit = self.problem.row_space.scale * largest * self.iterate_error(epochs) / math.sqrt(2 * n)
-        with np.errstate(invalid="ignore"):
-            error = np.where(fit == 0, 0.0, 2 * np.sqrt(self.training_loss(epochs)) * fit + np.square(fit))
-        return np.where(np.isnan(error), np.inf, error)
+        return self.sampling_error(lambda run: run.training_loss(epochs), self.training_loss(epochs))
 
     def sampling_error(self, answer: Callable[[Any], FloatArray], here: FloatArray) -> FloatArray:
         """How far an answer of this run, which is `here`, may be off because orders were sampled; 0 if not."""
@@ -159,16 +129,6 @@ class ModesEngine(Trajectory):
             return np.zeros_like(here)
         answers = np.array([answer(replica) for replica in self._replicas])
         return _uncertainty.of_replicas(self.error_kind, here, answers)
-
-    @cached_property
-    def _map_error(self) -> MapError:
-        mean, blocks, scale = self.epoch.mean, self.epoch.blocks, self.problem.row_space.scale
-        return MapError(
-            Perturbation(self.epoch.paces, self.frozen_modes, mean.error, mean.pull_error / scale),
-            rows=scale * blocks.rows @ self.directions,
-            response=blocks.response,
-            pull=self.pull,
-        )
 
     @cached_property
     def _replicas(self) -> "list[ModesEngine]":
@@ -180,10 +140,6 @@ class ModesEngine(Trajectory):
     def motion(self, epochs: FloatArray) -> tuple[FloatArray, FloatArray]:
         """(1 - x)^k and its geometric sum, for the paces x of the modes."""
         return _linalg.power_and_sum(self.epoch.paces, epochs * self.epoch.mean.repeats)
-
-    def _last_drift(self, epochs: FloatArray) -> FloatArray:
-        """The drift of the last iterate that counts, whatever is answered for."""
-        return self.motion(epochs)[1]
 
     @property
     def converges(self) -> bool:
@@ -200,11 +156,8 @@ class ModesEngine(Trajectory):
 
     def _stability(self) -> Stability:
         """The same, with no error for sampled orders."""
-        share = self.epoch.error if self.error_kind == "bound" else 0.0
         moving = self.epoch.paces[~self.frozen_modes]
-        return stability(
-            moving, self.epoch.mean.repeats, self._pull_is_in_range, self.problem.compressed, share
-        )
+        return stability(moving, self.epoch.mean.repeats, self._pull_is_in_range, self.problem.compressed)
 
     def best_epoch(self) -> BestEpoch:
         """The epoch with the smallest risk, certified."""

@@ -9,8 +9,8 @@ import numpy as np
 
 from reshuffle import _uncertainty
 from reshuffle._arrays import FloatArray
-from reshuffle.epoch.choice import second_moments
 from reshuffle.epoch.course import Course, StagedCourse, chosen, through_stages
+from reshuffle.epoch.moments.select import least_known
 from reshuffle.epoch.select import Choice
 from reshuffle.epoch.visits import GradedBlocks
 from reshuffle.errors import UnsupportedError
@@ -84,7 +84,7 @@ class StagedEngine(AffineEngine):
     @cached_property
     def choice(self) -> Choice:
         """How the mean over orders was chosen to be taken, in the stage where it is known worst."""
-        return second_moments.least_known([stage.choice for stage in self.stages])
+        return least_known([stage.choice for stage in self.stages])
 
     def parts(self, when: FloatArray) -> list[tuple[AffineEngine, FloatArray]]:
         """The stages that lead to ascending epochs, and those of each."""

@@ -1,4 +1,4 @@
-"""Second moments of samples that are shuffled and cut into two batches, exactly in polynomial time.
+"""Second moments of samples that are shuffled and cut into two batches, exactly: an oracle in polynomial time.
 
 With residuals rho_i = x_i'e - eta_i an epoch takes c_1 u_1 + c_2 u_2 - c_1 c_2 u_21 from the error e, where
 

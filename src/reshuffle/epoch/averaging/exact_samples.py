@@ -1,32 +1,42 @@
-"""The lowest degrees of an epoch, exactly: sums over words of distinct batches, or distinct samples.
+"""The exact mean over the orders of shuffled samples, for two to four batches, and the coordinates that it is in.
 
-In the coordinates of `Whitened` a word of atoms a_1 .. a_j before atom b is P_a1 X ... P_aj X o for each row o
-of b, where X = diag(x) and all P add up to I. E_j is the sum over ordered tuples of j distinct atoms other than
-b. Expanding the distinctness (Moebius inversion on set partitions) leaves sums that need no loop over tuples,
-since a sum over all atoms is I and repeated atoms meet themselves through small Gram matrices. Functions return
-rows (q, k).
-
-Those coordinates make the mean step of an epoch diagonal. With the weight w_i of row i in the mean gradient of
-an epoch (1 / (B m_b) for batches, 1 / n for samples), the singular value decomposition of the weighted rows
-sqrt(w) C = O diag(s) V' makes every W_b a product of few orthonormal rows: step W_b = L P_b L in the basis V,
-where P_b = O_b'O_b, sum_b P_b = I and L^2 = diag(x) is what all visits add up to, x = B step s^2. A word in the
-W_b begins and ends with L, so that
+With the weight w_i of row i in the mean gradient of an epoch (1 / (B m_b) for batches, 1 / n for samples), the
+singular value decomposition of the weighted rows sqrt(w) C = O diag(s) V' makes every W_b a product of few
+orthonormal rows: step W_b = L P_b L in the basis V, where P_b = O_b'O_b, sum_b P_b = I and L^2 = diag(x) is what
+all visits add up to, x = B step s^2. A word in the W_b begins and ends with L, so that
 
     I - Abar = L K L,   K = Y O,   Y_b = L^-1 Pi_b L O_b'   (k, rows of b),
 
-and Y, the pull, gives the kernel of Z and the way of the responses both.
+and Y, the input map, gives the kernel of Z and the way of the responses both.
+
+A word of samples a_1 .. a_j before sample b is P_a1 X ... P_aj X o for each row o of b, where X = diag(x). E_j is
+the sum over ordered tuples of j distinct samples other than b, and Abar = sum_j (-1)^j a_j E_j. Expanding the
+distinctness (Moebius inversion on set partitions) leaves sums that need no loop over tuples, since all P add up to
+I and repeated samples meet themselves through small Gram matrices. Degrees beyond the fourth have crossing pairs of
+pairs, and no sum of polynomial cost is known for them.
 """
 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import scipy.linalg
 
 from reshuffle._arrays import FloatArray, IntArray
 from reshuffle._linalg import thin_qr
+from reshuffle.epoch.mean_map import MeanMap
+
+MOST_BATCHES = 4
+MOST_BATCHES_OF_GROUPS = 3
+"""Samples of one row meet in pairs as numbers, which have cubes; those of several rows meet as matrices."""
+_CHUNK = 1 << 22
+"""Entries of the Gram matrix of the samples that are held at a time."""
+_MANY_COLUMNS = 100
+_APART = 1e-14
+"""The cosine of the angle between columns that are orthogonal, up to rounding."""
+_PROBES = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,12 +122,6 @@ class Whitened:
         return float(self.paces.max(initial=0.0))
 
 
-_MANY_COLUMNS = 100
-_APART = 1e-14
-"""The cosine of the angle between columns that are orthogonal, up to rounding."""
-_PROBES = 3
-
-
 def _orthogonal(matrix: FloatArray) -> FloatArray | None:
     """The norms of the columns of a large matrix (q, k), if these are orthogonal to each other; else None."""
     if matrix.shape[1] < _MANY_COLUMNS or matrix.shape[1] > len(matrix):
@@ -131,11 +135,59 @@ def _orthogonal(matrix: FloatArray) -> FloatArray | None:
     return norms if np.abs(added).max() < _APART * math.sqrt(len(norms)) else None
 
 
-_CHUNK = 1 << 22
-"""Entries of the Gram matrix of the samples that are held at a time."""
+def kernel(whitened: Whitened, pull: FloatArray) -> FloatArray:
+    """The symmetric part of Y O (k, k), for a pull Y (k, q)."""
+    product = pull @ whitened.orthonormal
+    return np.asarray((product + product.T) / 2)
 
 
-def degree_one(whitened: Whitened) -> FloatArray:
+def in_row_space(whitened: Whitened, inside: FloatArray) -> FloatArray:
+    """M given in the basis V, as a matrix on the row space; directions that no row reaches stay as they are."""
+    norms = np.sqrt(whitened.paces / whitened.unit) if whitened.unit else np.ones(len(whitened.paces))
+    basis = whitened.factor / np.where(norms == 0, 1.0, norms)[:, np.newaxis]
+    identity = np.eye(whitened.factor.shape[1])
+    return np.asarray(identity + basis.T @ (inside - np.eye(len(norms))) @ basis)
+
+
+def flops(n: int, rank: int, steps: int) -> float:
+    """Operations of `mean_map`."""
+    return 12.0 * n * rank**2 + (4.0 * n**2 * rank if steps == MOST_BATCHES else 0.0)
+
+
+def mean_map(whitened: Whitened, shares: FloatArray) -> MeanMap:
+    """The mean over all orders of the samples, cut into batches whose visits weigh `shares` (B,)."""
+    steps, coefficients = len(shares), _coefficients(shares, whitened.atoms)
+    with np.errstate(over="ignore", invalid="ignore"):
+        inputs = coefficients[1] * whitened.orthonormal
+        if steps > 1:
+            inputs = inputs - coefficients[2] * _degree_one(whitened)
+        if steps > 2:
+            inputs = inputs + coefficients[3] * _degree_two(whitened)
+        if steps == MOST_BATCHES:
+            inputs = inputs - coefficients[4] * _degree_three(whitened)
+        alone = len(whitened.orthonormal) == whitened.atoms
+        modifier = partial(_modifier_of_sample if alone else _modifier_of_group, whitened, coefficients)
+        return MeanMap(
+            whitened.factor, kernel(whitened, inputs.T), inputs.T * whitened.roots, whitened.unit, 1, 1.0,
+            lambda sample: in_row_space(whitened, modifier(sample)),
+        ).require_finite(steps)  # fmt: skip
+
+
+def _coefficients(shares: FloatArray, n: int) -> FloatArray:
+    """The a_i = e_i(shares / B) n^i (n - i)! / n!, where a sample is B / n times step x x'.
+
+    The mean over orders of a product over batches is that over one sample drawn from each batch, and only words of
+    distinct samples occur; e_i are the elementary symmetric functions of the batches' shares m_b / divisor_b.
+    """
+    symmetric = np.zeros(len(shares) + 1)
+    symmetric[0] = 1.0
+    for share in shares:
+        symmetric[1:] += share / len(shares) * symmetric[:-1]
+    falling = np.concatenate([[1.0], np.cumprod(1 - np.arange(len(shares)) / n)])
+    return np.asarray(symmetric / falling)
+
+
+def _degree_one(whitened: Whitened) -> FloatArray:
     """E_1: X o - P_b X o."""
     x, rows = whitened.paces, whitened.orthonormal
     result = rows * x
@@ -144,7 +196,7 @@ def degree_one(whitened: Whitened) -> FloatArray:
     return result
 
 
-def degree_two(whitened: Whitened) -> FloatArray:
+def _degree_two(whitened: Whitened) -> FloatArray:
     """E_2: (X^2 - X P_b X - P_b X^2 + 2 (P_b X)^2 - Q) o, with Q = sum_a P_a X P_a X."""
     x, rows = whitened.paces, whitened.orthonormal
     pairs = np.zeros((len(x), len(x)))
@@ -157,7 +209,7 @@ def degree_two(whitened: Whitened) -> FloatArray:
     return np.asarray(result - (rows * x) @ pairs)
 
 
-def degree_three_of_samples(whitened: Whitened) -> FloatArray:
+def _degree_three(whitened: Whitened) -> FloatArray:
     """E_3, for atoms that are single rows: S'^3 - Q'S' - S'Q' - sum_a P_a X S' P_a X + 2 sum_a (P_a X)^3.
 
     Primes leave out the row's own atom. The third sum meets pairs of samples, as cubes of their Gram matrix.
@@ -189,19 +241,10 @@ def degree_three_of_samples(whitened: Whitened) -> FloatArray:
     )
 
 
-def up_to_two(whitened: Whitened, coefficients: FloatArray) -> FloatArray:
-    """The pull up to second degree, (q, k): the first three degrees of the map."""
-    return np.asarray(
-        coefficients[1] * whitened.orthonormal
-        - (coefficients[2] * degree_one(whitened) if len(coefficients) > 2 else 0.0)
-        + (coefficients[3] * degree_two(whitened) if len(coefficients) > 3 else 0.0)
-    )
-
-
-def modifier_of_sample(whitened: Whitened, coefficients: FloatArray, sample: int) -> FloatArray:
+def _modifier_of_sample(whitened: Whitened, coefficients: FloatArray, sample: int) -> FloatArray:
     """Pi_i in the basis V (k, k), for atoms that are single rows and up to four batches.
 
-    The same sums as above, as matrices: E_1 = S', E_2 = S'^2 - Q', E_3 as in `degree_three_of_samples`, where every
+    The same sums as above, as matrices: E_1 = S', E_2 = S'^2 - Q', E_3 as in `_degree_three`, where every
     word P X P X ... P is left without its last X, and L stands at both ends.
     """
     x, own = whitened.paces, whitened.orthonormal[sample]
@@ -230,7 +273,7 @@ def modifier_of_sample(whitened: Whitened, coefficients: FloatArray, sample: int
     return np.asarray(coefficients[1] * np.eye(len(x)) + root[:, np.newaxis] * inside * root)
 
 
-def modifier_of_group(whitened: Whitened, coefficients: FloatArray, atom: int) -> FloatArray:
+def _modifier_of_group(whitened: Whitened, coefficients: FloatArray, atom: int) -> FloatArray:
     """Pi_i in the basis V (k, k), for atoms of any number of rows and up to three batches: E_1 and E_2 as above."""
     x, own = whitened.paces, whitened.of_atom(atom)
     single = np.eye(len(x)) - own.T @ own

@@ -1,1 +1,0 @@
-"""How second moments are taken."""

@@ -1,0 +1,254 @@
+"""An epoch as a matrix on the entries of second moments, for small states.
+
+T(M) = E[A M A'] is found from what an epoch does to a stack of unit matrices. Its powers are far epochs, its
+spectral radius is the rate of the mean square. On the lattice of subsets half of the layers are enough: an order of
+all batches is an order of half of them, followed by one of the rest, so that T is the mean of T(not S) T(S) over
+the subsets S of half the batches.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+from math import comb
+
+import numpy as np
+
+from reshuffle._arrays import FloatArray, IntArray
+from reshuffle._blas import few_threads
+from reshuffle.epoch.accuracy import CALL
+from reshuffle.epoch.averaging.lattice import Walk, fits_in_memory
+from reshuffle.epoch.course import Course
+from reshuffle.epoch.epoch_map import EpochMap
+from reshuffle.epoch.moments.independent import epoch_moments
+from reshuffle.epoch.moments.lattice import NEAR_BYTES, EpochMoments
+from reshuffle.epoch.visits import Inputs
+from reshuffle.schemes.base import Shuffle, Unit
+
+Map = Callable[[FloatArray], FloatArray]
+
+MOST_ENTRIES = 400
+"""Entries of second moments up to which their epoch is written out as a matrix."""
+MOST_WRITTEN_OUT = 120
+"""Entries of a second moment up to which all eigenvalues of its epoch are looked at."""
+FEWEST_ROUNDS = 20
+"""Applications of an epoch without which there is no use to begin."""
+_CALLS = 3
+"""Calls with small matrices that the visits to a batch take, for some nodes at once."""
+_STACKED_BYTES = 2e8
+_MOST_BYTES = 2e9
+
+
+def flops(walk: Walk, dimension: int, rank: int, rows: float, count: int = 1) -> float:
+    """Operations of an epoch of `count` second moments, calls included; infinite if memory is out of reach.
+
+    `rows` is the mean number of rows of a batch.
+    """
+    d, first = float(dimension), min(rows, rank)
+    each = 8.0 * d * d * count
+    if _climbs(walk) and not fits_in_memory(walk.steps, 2 * each):
+        return np.inf
+    products = count * (4 * first * rank * d + 2 * first * rank**2 + 40 * d * d)
+    at_once = max(1.0, NEAR_BYTES / max(each, 1.0))
+    return float(walk.visits * products + _CALLS * CALL * max(walk.visits / at_once, walk.steps**2))
+
+
+def _climbs(walk: Walk) -> bool:
+    """Whether batches are reshuffled, so that nodes are their subsets."""
+    return (walk.scheme.shuffle, walk.scheme.unit) == (Shuffle.EVERY_EPOCH, Unit.BATCH)
+
+
+def epoch_flops(course: Course) -> float:
+    """Operations of one application of `congruence_change`; where the map is written out, of writing it out."""
+    return _matrix_flops(course) if is_written_out(course) else _once_flops(course)
+
+
+def _once_flops(course: Course, count: int = 1) -> float:
+    visits, rows = course.visits(0), len(course.blocks.rows) / course.blocks.batches
+    return flops(course.walk, visits.dimension, visits.rank, rows, count)
+
+
+def _matrix_flops(course: Course) -> float:
+    d, walk = course.visits(0).dimension, course.walk
+    size, half = d * (d + 1) // 2, (walk.steps + 1) // 2
+    if not _climbs(walk):
+        return _once_flops(course, size)
+    nodes = comb(walk.steps, half)
+    if 16.0 * nodes * size**2 > _MOST_BYTES:
+        return np.inf
+    return _once_flops(course, size) / 2 + 2.0 * nodes * size**3 + nodes * CALL / 20
+
+
+def is_written_out(course: Course) -> bool:
+    """Whether the map of second moments is written out as a matrix: sooner done than a few applications of it."""
+    d = course.visits(0).dimension
+    if not (0 < d * (d + 1) // 2 <= MOST_ENTRIES and course.visits(0).step):
+        return False
+    return _matrix_flops(course) <= 2 * FEWEST_ROUNDS * _once_flops(course)
+
+
+def congruence_change(course: Course) -> Map:
+    """M -> E[A M A'] - M over the orders of the first epoch, for symmetric M (d, d)."""
+    if not is_written_out(course):
+        return epoch_moments(course, Inputs(np.zeros(course.visits(0).rank))).congruence_change
+    change, packing = _written_out(course), Packing(course.visits(0).right)
+
+    def applied(matrix: FloatArray) -> FloatArray:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return packing.unpacked(change @ packing.packed(matrix))
+
+    return applied
+
+
+@lru_cache(maxsize=1)
+def _written_out(course: Course) -> FloatArray:
+    """Both radii ask for it, one after the other."""
+    return written_out(epoch_moments(course, Inputs(np.zeros(course.visits(0).rank))))
+
+
+class Packing:
+    """The upper half of R M R as a vector, for symmetric M (d, d)."""
+
+    def __init__(self, units: FloatArray):
+        self._scales, self.upper = np.outer(units, units), np.triu_indices(len(units))
+
+    def packed(self, matrix: FloatArray) -> FloatArray:
+        """The entries (d (d + 1) / 2,)."""
+        return np.asarray((matrix * self._scales)[self.upper])
+
+    def unpacked(self, entries: FloatArray) -> FloatArray:
+        """The matrix of these entries.
+
+        >>> Packing(np.ones(2)).unpacked(np.array([1.0, 2.0, 3.0]))
+        array([[1., 2.],
+               [2., 3.]])
+        """
+        matrix = np.zeros_like(self._scales)
+        matrix[self.upper] = entries
+        return np.asarray((matrix + np.triu(matrix, 1).T) / self._scales)
+
+
+def written_out(moments: EpochMoments) -> FloatArray:
+    """T - I (s, s) on the entries of R M R, s = d (d + 1) / 2."""
+    d, walk = moments.dimension, moments.walk
+    upper = np.triu_indices(d)
+    size, places = len(upper[0]), np.arange(len(upper[0]))
+    stack = np.zeros((d, size, d))
+    stack[upper[0], places, upper[1]] = stack[upper[1], places, upper[0]] = 1.0
+    halves = _climbs(walk) and walk.steps >= 4
+    half = (walk.steps + 1) // 2 if halves else len(moments.layers)
+    most = max(layer.nodes for layer in moments.layers[:half])
+    height = max(1, int(_STACKED_BYTES / (8.0 * most * d * d)))
+    kept: dict[int, list[FloatArray]] = {walk.steps - half: [], half: []} if halves else {half: []}
+    with few_threads(d), np.errstate(over="ignore", invalid="ignore"):
+        for first in range(0, size, height):
+            for number, change in zip(
+                range(1, half + 1), moments.changes(stack[:, first : first + height]), strict=False
+            ):
+                if number in kept:
+                    # (nodes, entries, some of the unit matrices).
+                    kept[number].append(change[:, upper[0], :, upper[1]].transpose(1, 0, 2))
+        of = {number: np.concatenate(parts, axis=2) for number, parts in kept.items()}
+        if not halves:
+            return np.asarray(of[half].mean(axis=0))
+        before, after = of[half], of[walk.steps - half][_rest_of_subsets(walk.steps, half)]
+        total = before.mean(axis=0) + after.mean(axis=0)
+        for first in range(0, len(before), 64):
+            total += (after[first : first + 64] @ before[first : first + 64]).sum(axis=0) / len(before)
+        return np.asarray(total)
+
+
+def _rest_of_subsets(batches: int, size: int) -> IntArray:
+    """Where the complements of all subsets of a size are among the subsets of theirs, both in ascending order.
+
+    >>> _rest_of_subsets(3, 2).tolist()
+    [2, 1, 0]
+    """
+    every = np.arange(2**batches)
+    sizes = sum((every >> batch & 1 for batch in range(batches)), np.zeros_like(every))
+    rest = every[-1] ^ every[sizes == size]
+    return np.asarray(np.searchsorted(every[sizes == batches - size], rest))
+
+
+class FarMoments:
+    """[M, C] after any number of epochs, as powers of one matrix.
+
+    C is told by fewer numbers: with the mean map A and what enters in an epoch [c, N] = L R E, C_k is
+    [A^k m_0 + G_k c, G_k N] for the sum G_k of the powers of A. M, G and A^k m_0 are followed together; where there
+    is no noise, M and the mean.
+
+    Parameters
+    ----------
+    moments : EpochMoments
+    once : EpochMap
+        The mean map of the epoch.
+    start : (d, d + inputs)
+        [M, C] before the first epoch, which knows of no noise yet.
+    """
+
+    def __init__(self, moments: EpochMoments, once: EpochMap, start: FloatArray):
+        inputs, self._d = moments.inputs, moments.dimension
+        self._moments, self._start, self._packing = moments, start, Packing(moments.units)
+        self._is_noisy = inputs.noise > 0
+        if inputs.given is not None:
+            once = once.fed(np.concatenate([[1.0], inputs.given]))
+        self._entries = once.entries.copy()
+        self._entries[:, 1:] *= inputs.noise
+        self._map = self._joint_map(once.kernel)
+
+    @staticmethod
+    def entries(dimension: int, is_noisy: bool) -> int:
+        """How many numbers are followed."""
+        return dimension * (dimension + 1) // 2 + dimension * (1 + dimension * is_noisy)
+
+    def after(self, epochs: float) -> FloatArray:
+        """[M, C] after so many epochs; inf where they have left the range of numbers."""
+        d, begin = self._d, np.zeros((self.entries(self._d, self._is_noisy), 1))
+        size = len(self._packing.upper[0])
+        begin[:size, 0] = self._packing.packed(self._start[:, :d])
+        begin[-d:, 0] = self._moments.units * self._start[:, d]
+        made = self._map.after(epochs, begin)[:, 0]
+        found = np.zeros_like(self._start)
+        with np.errstate(over="ignore", invalid="ignore"):
+            found[:, :d] = self._packing.unpacked(made[:size])
+            cross = self._cross(made[size:])
+            found[:, d : d + cross.shape[1]] = cross
+        return np.where(np.isfinite(found), found, np.inf)
+
+    def _cross(self, path: FloatArray) -> FloatArray:
+        """C (d, inputs) from L R G, if there is noise, and the mean, both as one vector."""
+        d, units = self._d, self._moments.units[:, np.newaxis]
+        if not self._is_noisy:
+            return np.asarray(path[:, np.newaxis] / units)
+        cross = path[: d * d].reshape(d, d) @ self._entries
+        cross[:, 0] += path[d * d :]
+        return np.asarray(cross / units)
+
+    def _joint_map(self, kernel: FloatArray) -> EpochMap:
+        d, grades, count = self._d, self._moments.grades, self.entries(self._d, self._is_noisy)
+        size, identity = len(self._packing.upper[0]), np.eye(d)
+        sizes = np.add.outer(grades, grades)[self._packing.upper]
+        # What is looked at is as large as what enters beside it, lest one be lost in the rounding of the other.
+        entered = float(np.abs(grades * self._entries[:, 0]).max(initial=0.0)) or 1.0
+        looked_at = np.ones(count - size)
+        looked_at[-d:] = entered
+        full, entries = np.zeros((count, count)), np.zeros((count, 1))
+
+        def added(path: FloatArray) -> FloatArray:
+            moments = np.hstack([np.zeros((d, d)), self._cross(path)])
+            return np.asarray(self._packing.packed(self._moments.change(moments)[:, :d]) / sizes)
+
+        with np.errstate(over="ignore", invalid="ignore"):
+            entries[:size, 0] = added(np.zeros(count - size))
+            full[:size, :size] = -written_out(self._moments) / sizes[:, np.newaxis]
+            for place, large in enumerate(looked_at):
+                unit = np.zeros(count - size)
+                unit[place] = large
+                full[:size, size + place] = (entries[:size, 0] - added(unit)) / large
+        left = np.concatenate([sizes, grades])
+        if self._is_noisy:
+            full[size:-d, size:-d] = np.kron(kernel, identity)
+            entries[size:-d, 0] = identity.ravel()
+            left = np.concatenate([sizes, np.repeat(grades, d), grades])
+        else:
+            entries[-d:, 0] = self._entries[:, 0]
+        full[-d:, -d:] = kernel
+        return EpochMap(left, np.ones(count), full, entries, 1.0, np.ones(1))
