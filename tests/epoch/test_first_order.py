@@ -10,7 +10,7 @@ from reshuffle.epoch.averaging import cavity as whole_equation
 from reshuffle.epoch.averaging import first_order
 from reshuffle.epoch.averaging.cavity import Visiting
 from reshuffle.epoch.averaging.first_order import BetweenModes
-from reshuffle.epoch.nested_levels import refined
+from reshuffle.epoch.mean_map import refined
 from tests.problems import close
 
 TOLERANCE = 1e-6

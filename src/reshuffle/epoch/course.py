@@ -255,7 +255,7 @@ class DerivedCourse(Course):
         return self._derive(self._source.map(self._first + epoch))
 
     def fed(self, epoch: int, inputs: FloatArray | None) -> EpochMap:
-        """The same with the inputs (1 + rows, t), if they are given."""
+        """The mean map with the inputs (1 + rows, t), if they are given."""
         once = self._source.fed(self._first + epoch, inputs)
         known = self._last_fed
         if known is None or known[0] != self.visits(epoch).hyperparameters or known[1] is not inputs:

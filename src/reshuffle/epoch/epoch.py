@@ -14,6 +14,7 @@ from reshuffle._uncertainty import ERROR_KINDS, ErrorKind
 from reshuffle.epoch import mean_map, select
 from reshuffle.epoch.accuracy import Accuracy
 from reshuffle.epoch.averaging.base import Task, task
+from reshuffle.epoch.course import Course
 from reshuffle.epoch.mean_map import MeanMap, Modes
 from reshuffle.epoch.select import Choice
 from reshuffle.problem.batches import Blocks
@@ -65,7 +66,7 @@ class Epoch:
 
     @property
     def method(self) -> str:
-        """How the mean over orders was taken: "exact", "cavity" or "sampling"."""
+        """The way in which the mean over orders was taken: "exact", "cavity" or "sampling"."""
         return self.mean.method
 
     @property
@@ -75,7 +76,7 @@ class Epoch:
 
     @property
     def choice(self) -> Choice:
-        """How the method was chosen: by costs and bounds, or as it turned out, once the mean is known."""
+        """The reasons for the method: costs beforehand, or as it turned out, once the mean is known."""
         known = (self if self.whole is None else self.whole[0]).__dict__.get("_averaged")
         if known is None and self.reads_samples:
             return select.choice_of_samples(self.problem)
@@ -83,7 +84,7 @@ class Epoch:
 
     @property
     def error(self) -> float:
-        """How far the pace B step z of each mode may be off beyond rounding, relative to that pace.
+        """The error of the decay rate B step z of each mode beyond rounding, relative to that rate.
 
         0 for the exact mean; for the cavity equation an estimate, and for sampling the error of the worst mode,
         within which are at least 99 of 100 seeds.
@@ -104,7 +105,7 @@ class Epoch:
 
     @property
     def reads_samples(self) -> bool:
-        """Whether single samples are shuffled that are read in chunks: then they are, for every step anew."""
+        """True if single samples are shuffled that are read in chunks: then they are, for every step anew."""
         shuffles = self.scheme.unit.is_cut and self.scheme.shuffle is Shuffle.EVERY_EPOCH
         return shuffles and self.problem.stream is not None
 
@@ -140,12 +141,12 @@ class Epoch:
 
     @property
     def _task(self) -> Task:
-        """What there is to be averaged, for features divided by their scale."""
+        """The epoch to be averaged, for features divided by their scale."""
         return task(self.scheme, self.problem.n, self.blocks, self._scaled_step)
 
     @cached_property
     def replicas(self) -> "list[Epoch]":
-        """The same epoch without each group of sampled orders in turn; none unless orders were sampled."""
+        """Copies of the epoch with each of the maps that carry its error; none if it is exact."""
         if self.whole is not None:
             return [replica.output(self.whole[1]) for replica in self.whole[0].replicas]
         return [_with_mean(self, mean) for mean in self.mean.replicas]
@@ -165,7 +166,7 @@ class Epoch:
 
     @property
     def rates(self) -> FloatArray:
-        """What an epoch multiplies each mode by, (r,): (1 - x)^repeats for a pace x."""
+        """The factor (r,) of each mode per epoch: (1 - x)^repeats for a decay rate x."""
         with np.errstate(over="ignore"):
             return (1 - self.paces) ** self.mean.repeats
 
@@ -184,7 +185,7 @@ class Epoch:
             return self._finite(self._natural_stride * self.modes.pull)
 
     def entering(self, responses: FloatArray) -> FloatArray:
-        """How responses (rows,) or (rows, t) enter each mode in one application, (r,) or (r, t)."""
+        """The responses (rows,) or (rows, t) as they enter each mode in one application, (r,) or (r, t)."""
         with np.errstate(over="ignore", invalid="ignore"):
             entered = self._natural_stride * self.modes.entering(responses)
             # What leaves the range of numbers does so in the pull itself, which is refused, or is infinite.
@@ -264,3 +265,48 @@ def _with_mean(epoch: Epoch, mean: MeanMap) -> Epoch:
     copy = replace(epoch)
     copy.__dict__.update(mean=mean, blocks=epoch.blocks)
     return copy
+
+
+@dataclass(frozen=True, eq=False)
+class AffineEpoch:
+    """The mean of the first epoch of a run with a constant step and no momentum: what the error is multiplied by.
+
+    Attributes
+    ----------
+    courses : list of Course
+        Equally likely.
+    fade : float
+        What the error is multiplied by outside the row space: 1 without a penalty.
+    method : str
+        How the mean over orders is taken.
+    """
+
+    courses: list[Course]
+    fade: float
+    method: str
+
+    def __repr__(self) -> str:
+        course = self.courses[0]
+        return f"AffineEpoch({course.scheme}, {course.recipe}, method={self.method!r})"
+
+    @property
+    def error_kind(self) -> ErrorKind:
+        """In which sense errors are meant."""
+        return ERROR_KINDS[self.method]
+
+    @property
+    def matrix(self) -> FloatArray:
+        """A (p, p), which the mean error is multiplied by in the first epoch."""
+        space = self.courses[0].space
+        parts = [course.fed(0, np.zeros(1 + len(course.blocks.rows))).loss for course in self.courses]
+        loss = sum(part.reshape(-1, *part.shape[-2:]).sum(axis=0) for part in parts)
+        loss = loss / sum(course.count for course in self.courses)
+        inside = (1 - self.fade) * np.eye(space.dimension) - loss
+        return self.fade * np.eye(space.p) + space.lift(space.lift(inside).T).T
+
+    @property
+    def Z(self) -> FloatArray:
+        """(I - A) / (B step) (p, p), not symmetric in general; with a penalty it is part of it."""
+        course = self.courses[0]
+        stride = course.walk.steps * course.recipe.at(0).step
+        return (np.eye(course.space.p) - self.matrix) / stride

@@ -10,7 +10,6 @@ import scipy.linalg
 
 from reshuffle._arrays import BoolArray, FloatArray
 from reshuffle._linalg import graded_svd, thin_qr
-from reshuffle.epoch import nested_levels
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +72,7 @@ class MeanMap:
 
     @property
     def missed(self) -> float:
-        """What is compared with rtol: the error in root mean square over the modes."""
+        """The error in root mean square over the modes, which is compared with rtol."""
         return self.error if math.isnan(self.typical_error) else self.typical_error
 
     def require_finite(self, steps: int) -> "MeanMap":
@@ -98,6 +97,8 @@ class MeanMap:
 
 _EPS = float(np.finfo(np.float64).eps)
 _ROUNDING = 4
+LEVEL = 1e-6
+"""Eigenvalues above this ratio to the largest of their level have at least nine digits."""
 _NINE_DIGITS = 1e-9
 """Of a map that is not known that well itself, eigenvalues need no more."""
 _MARGIN = 1e3
@@ -158,7 +159,7 @@ def modes(mean: MeanMap) -> Modes:
     # Where visits cancel each other Z is all rounding, so its size is not read off its eigenvalues alone.
     mean_size = mean.weight * float(np.square(mean.factor).sum()) / max(1, len(values))
     size = float(np.abs(values).max(initial=mean_size))
-    level = nested_levels.LEVEL
+    level = LEVEL
     if mean.error > _NINE_DIGITS:
         # Digits that the map itself has not got are not looked for.
         level = min(level, _MARGIN * _EPS / mean.error)
@@ -166,8 +167,46 @@ def modes(mean: MeanMap) -> Modes:
         sizes = diagonal_of(mean.factor)
         if sizes is None or mean.error <= _NINE_DIGITS or not _is_definite(mean):
             return _from_factors(mean, values, vectors, _EPS * len(mean.factor) * size)
-        values, vectors = nested_levels.refined(values, vectors, sizes, mean.kernel, level)
+        values, vectors = refined(values, vectors, sizes, mean.kernel, level)
     return Modes(values, vectors, (vectors.T, entry))
+
+
+def refined(
+    values: FloatArray, vectors: FloatArray, sizes: FloatArray, kernel: FloatArray, level: float = LEVEL
+) -> tuple[FloatArray, FloatArray]:
+    """The eigenvalues (r,), ascending, and eigenvectors (r, r) of diag(s) K diag(s), level by level.
+
+    The eigenvalues are as far apart as the squares of s, and those that are found at once are known up to eps times
+    the largest. The eigenvectors of all that is small span their space just as well, though. In that space the form
+    is small itself, so that it is made anew, of S q, and decomposed anew.
+
+    Parameters
+    ----------
+    values, vectors : (r,) and (r, r)
+        Of the whole form, ascending; those of small eigenvalues are taken for a basis of their space alone.
+    sizes : (r,)
+        s, positive.
+    kernel : (r, r)
+        K, positive definite.
+    level : float
+        Down to which ratio to the largest of their level eigenvalues are good enough.
+
+    >>> sizes, kernel = np.array([1.0, 1e-9]), np.array([[1.0, 0.5], [0.5, 1.0]])
+    >>> found, _ = refined(*np.linalg.eigh(sizes[:, np.newaxis] * kernel * sizes), sizes, kernel)
+    >>> print(found / [0.75e-18, 1.0])
+    [1. 1.]
+    """
+    count = len(values)
+    while count > 1 and values[0] < level * values[count - 1]:
+        count = int(np.searchsorted(values[:count], level * values[count - 1]))
+        images = sizes[:, np.newaxis] * vectors[:, :count]
+        form = images.T @ (kernel @ images)
+        # LAPACK squares what it is given.
+        unit = float(np.abs(form).max())
+        found, turn = scipy.linalg.eigh((form + form.T) / (2 * unit), driver="evd", check_finite=False)
+        values, vectors = values.copy(), vectors.copy()
+        values[:count], vectors[:, :count] = unit * found, vectors[:, :count] @ turn
+    return values, vectors
 
 
 def diagonal_of(factor: FloatArray) -> FloatArray | None:
@@ -179,7 +218,7 @@ def diagonal_of(factor: FloatArray) -> FloatArray | None:
 
 
 def _is_definite(mean: MeanMap) -> bool:
-    """Whether K is positive definite beyond rounding."""
+    """True if K is positive definite beyond rounding."""
     if mean.kernel.ndim == 1:
         return False
     blur = _EPS * len(mean.factor) * max(mean.weight, float(np.diagonal(mean.kernel).max()))
@@ -190,7 +229,7 @@ def _is_definite(mean: MeanMap) -> bool:
 
 
 def grows(mean: MeanMap) -> bool:
-    """Whether some mode grows from epoch to epoch, beyond what the map may be off by."""
+    """True if some mode grows from epoch to epoch, beyond the error of the map."""
     if not np.isfinite(mean.kernel).all():
         return True
     paces = mean.stride * modes(mean).values

@@ -43,7 +43,7 @@ class GradedBlocks(Blocks):
     held: FloatArray | None = None
 
     def columns(self, batch: int) -> IntArray:
-        """Where the rows of a batch are."""
+        """The places of the rows of a batch."""
         return np.arange(self.offsets[batch], self.offsets[batch + 1])
 
 
@@ -317,11 +317,11 @@ class Inputs:
     given: FloatArray | None = None
 
     def count(self, visits: Visits) -> int:
-        """How many inputs there are."""
+        """The number of inputs."""
         return 1 if self.given is not None else 1 + len(visits.blocks.rows)
 
     def entry(self, visits: Visits, batch: int, slot: int) -> tuple[IntArray, FloatArray]:
-        """Which inputs (c,) enter at a visit, and how: H (d, c)."""
+        """The inputs (c,) that enter at a visit, and their input map H (d, c)."""
         force = visits.force(self.truth, slot)[:, np.newaxis]
         if self.given is not None:
             pushed = visits.entry(batch, slot) @ self.given[visits.columns(batch)]

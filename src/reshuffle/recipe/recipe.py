@@ -138,13 +138,14 @@ class Recipe:
         return float(len(self.schedule)) if isinstance(self.schedule, tuple) else np.inf
 
     @property
-    def _goes_by_visits(self) -> bool:
+    def goes_by_visits(self) -> bool:
+        """True if the schedule counts visits, not epochs."""
         return isinstance(self.schedule, StepSchedule) and self.schedule.per == "visit"
 
     @property
     def _steps_per_epoch(self) -> int:
         """The number of steps of the schedule that an epoch takes."""
-        return self.visits if self._goes_by_visits else 1
+        return self.visits if self.goes_by_visits else 1
 
     def at(self, epoch: int) -> Hyperparameters:
         """The hyperparameters of the epoch after `epoch` others."""
@@ -246,7 +247,9 @@ def checked(
     columns = [_arrays.whole_number("unpenalized", number, -p, p - 1) % p for number in given.tolist()]
     if len(set(columns)) < len(columns):
         raise ValueError(f"unpenalized must name a column once, but it is {given.tolist()}.")
-    penalty = 0.0 if p and len(columns) == p else _arrays.nonnegative("penalty", penalty)
+    penalty = _arrays.nonnegative("penalty", penalty)
+    if p and len(columns) == p:
+        penalty = 0.0
     name, value = ("step", step) if step is not None else ("alpha", alpha)
     by_epoch = callable(value) or _arrays.any_array(name, value).ndim
     schedule = checked_steps(name, value, "epoch") if by_epoch else _arrays.nonnegative(name, value)

@@ -4,16 +4,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from reshuffle import _arrays
-from reshuffle._arrays import BoolArray, FloatArray
+from reshuffle._arrays import FloatArray
 from reshuffle.epoch.epoch import Epoch
 from reshuffle.problem import checked_problem, checked_start
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.outputs import of_output, per_output
 from reshuffle.run import limits
-from reshuffle.run.engines.trajectory import Trajectory
 from reshuffle.run.limits import Limit
 from reshuffle.run.risk import Risk
 from reshuffle.run.stability import FrozenSubspace
+from reshuffle.run.trajectory import ModesTrajectory
 from reshuffle.schemes import FullBatch, base
 
 
@@ -27,7 +27,10 @@ class GradientFlow:
 
     def __init__(self, problem: LeastSquares, start: FloatArray):
         self.problem, self.start = problem, start
-        self._modes = FlowModes(problem, start)
+        fitted, scheme = base.fitted(problem, FullBatch())
+        # The modes of W come from an epoch of full batch, at the step that is one in the units of the features.
+        scale = fitted.row_space.scale
+        self._modes = FlowTrajectory(Epoch(fitted, scheme, 1 / scale / scale), start)
 
     def __repr__(self) -> str:
         return f"GradientFlow({self.problem})"
@@ -50,7 +53,7 @@ class GradientFlow:
         return self._modes.risk(_arrays.times(times))
 
     def limit(self) -> Limit:
-        """Where the flow ends, and its risk there if the truth is known."""
+        """The limit of the flow, and its risk there if the truth is known."""
         return limits.limit(self._modes, self.risk)
 
     @property
@@ -59,50 +62,17 @@ class GradientFlow:
         return self._modes.frozen
 
 
-class FlowModes(Trajectory):
+class FlowTrajectory(ModesTrajectory):
     """Gradient flow in the modes of W, at times that are checked before they come here."""
-
-    def __init__(self, problem: LeastSquares, start: FloatArray):
-        self.problem, scheme = base.fitted(problem, FullBatch())
-        self.start = start
-        # The modes of W come from an epoch of full batch, at the step that is one in the units of the features.
-        scale = self.problem.row_space.scale
-        self._epoch = Epoch(self.problem, scheme, 1 / scale / scale)
-
-    @property
-    def directions(self) -> FloatArray:
-        """Q (r, r), the modes of W in row-space coordinates."""
-        return self._epoch.modes.vectors
-
-    @property
-    def frozen_modes(self) -> BoolArray:
-        """None: W has no null space within the row space."""
-        return self._epoch.modes.frozen
-
-    @property
-    def _raw_pull(self) -> FloatArray:
-        return self._epoch.pull
-
-    @property
-    def _pull_size(self) -> float:
-        return self._epoch.pull_size
-
-    @property
-    def _responses(self) -> FloatArray:
-        return self._epoch.blocks.response
-
-    @property
-    def _features(self) -> FloatArray:
-        return self._epoch.blocks.rows
 
     @property
     def converges(self) -> bool:
-        """Always."""
+        """True, always."""
         return True
 
     def motion(self, epochs: FloatArray) -> tuple[FloatArray, FloatArray]:
         """exp(-t w) and (1 - exp(-t w)) / w, for the eigenvalues w of W."""
-        values, scale = self._epoch.paces, self.problem.row_space.scale
+        values, scale = self.epoch.paces, self.space.scale
         forever = np.isinf(epochs)
         with np.errstate(over="ignore", under="ignore"):
             exponent = np.where(forever, 0.0, epochs * scale * scale)[..., np.newaxis] * values

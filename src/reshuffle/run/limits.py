@@ -1,4 +1,4 @@
-"""Where descent ends, and how that differs from the minimum-norm solution."""
+"""The limit of descent, and its difference from the minimum-norm solution."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ from reshuffle._uncertainty import ErrorKind, significant, with_error
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.outputs import beside, lengths
 from reshuffle.run.covariance import OutputCovariances, ParameterCovariance
-from reshuffle.run.engines.engine import Motion
 from reshuffle.run.risk import Risk
+from reshuffle.run.trajectory import Trajectory
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,8 +93,8 @@ class LimitComparison:
         return f"LimitComparison({self.regime}, distance={with_error(self.distance, self.error, self.error_kind)})"
 
 
-def limit(engine: Motion, risk: Callable[[FloatArray], Risk]) -> Limit:
-    """Where a mean iterate ends, and its risk there if the truth is known."""
+def limit(engine: Trajectory, risk: Callable[[FloatArray], Risk]) -> Limit:
+    """The limit of a mean iterate, and its risk there if the truth is known."""
     problem, forever = engine.problem, np.asarray(np.inf)
     knows_truth = problem.beta_star is not None and problem.noise is not None
     number: Any = float if problem.outputs is None else np.asarray

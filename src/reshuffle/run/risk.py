@@ -86,7 +86,7 @@ class QuadraticForm:
 
     @property
     def sees(self) -> BoolArray:
-        """Which entries of `a` the form depends on."""
+        """True for the entries of `a` that the form depends on."""
         return (
             self.amplitude > 0
             if self.matrix is None
@@ -126,7 +126,7 @@ class QuadraticForm:
         return np.asarray(np.maximum(value, 0.0))
 
     def _scaled_product(self, rows: FloatArray, entry: float) -> FloatArray:
-        """The same where squares might overflow: dividing rows and S by their largest entries avoids inf - inf."""
+        """The form where squares might overflow: dividing rows and S by their largest entries avoids inf - inf."""
         assert self.matrix is not None
         size = np.abs(rows).max(axis=1, initial=0.0)
         unit = rows / np.where(size == 0, 1.0, size)[:, np.newaxis]

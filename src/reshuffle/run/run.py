@@ -13,25 +13,20 @@ from reshuffle._arrays import FloatArray
 from reshuffle._uncertainty import ErrorKind
 from reshuffle.epoch import select, step_interpolation
 from reshuffle.epoch.accuracy import Accuracy, accuracy
-from reshuffle.epoch.affine_epoch import AffineEpoch
-from reshuffle.epoch.epoch import Epoch
+from reshuffle.epoch.epoch import AffineEpoch, Epoch
 from reshuffle.epoch.moments.select import no_second_moments
 from reshuffle.epoch.select import Choice, Computation
 from reshuffle.epoch.step_interpolation import Interval, StepWindow
 from reshuffle.errors import UnsupportedError
 from reshuffle.problem import checked_problem, checked_start, least_squares
-from reshuffle.problem.least_squares import LeastSquares, Units
+from reshuffle.problem.least_squares import BinaryScale, LeastSquares
 from reshuffle.problem.outputs import of_output, per_output, stacked
 from reshuffle.recipe import Average, Recipe, StepLike, recipe
 from reshuffle.recipe.timeline import arranged, rearranged
-from reshuffle.run import covariance, expected_risk, limits, stopping
+from reshuffle.run import covariance, expected_risk, limits, risk_interval, stopping
+from reshuffle.run.affine_trajectory import AffineTrajectory, StagedTrajectory
 from reshuffle.run.covariance import OutputCovariances, ParameterCovariance, new_rows
 from reshuffle.run.critical_steps import contracting_step
-from reshuffle.run.engines.affine_engine import AffineEngine
-from reshuffle.run.engines.averaged_modes import AveragedModes
-from reshuffle.run.engines.engine import Engine
-from reshuffle.run.engines.modes_engine import ModesEngine
-from reshuffle.run.engines.staged_engine import StagedEngine
 from reshuffle.run.expected_risk import ExpectedRisk
 from reshuffle.run.limits import Limit, LimitComparison
 from reshuffle.run.mean_square import MeanSquareStability, mean_square_stability
@@ -39,6 +34,7 @@ from reshuffle.run.risk import Risk
 from reshuffle.run.risk_interval import RiskInterval
 from reshuffle.run.stability import FrozenSubspace, RangeAssumption, Stability
 from reshuffle.run.stopping import BestEpoch
+from reshuffle.run.trajectory import ModesTrajectory, Trajectory
 from reshuffle.schemes import base
 from reshuffle.schemes.base import Scheme
 from reshuffle.validation import criteria, cross_validation, leave_one_out
@@ -77,7 +73,7 @@ class Run:
         self.problem, self.scheme, self.recipe, self.start = problem, scheme, recipe, start
         self.accuracy = accuracy
         self._of: tuple[Run, int] | None = None
-        self._in_units: dict[tuple[Units, bool], Run] = {}
+        self._in_units: dict[tuple[BinaryScale, bool], Run] = {}
         if not self._is_symmetric:
             select.require_stages(scheme)
             for (_, stage), part in zip(scheme.stages, recipe.parts, strict=False):
@@ -87,7 +83,7 @@ class Run:
         return f"Run({self.problem}, {self.scheme}, {self.recipe})"
 
     def __getstate__(self) -> dict[str, Any]:
-        """What the run was made from, for pickles and copies: what was computed follows from it.
+        """The arguments of the run, for pickles and copies: computed answers follow from them.
 
         Engines keep functions, which no pickle holds, and may be many times the size of the data.
         """
@@ -115,7 +111,7 @@ class Run:
 
     @property
     def method(self) -> str:
-        """How the mean over orders is taken: "exact", "cavity" or "sampling"."""
+        """The way in which the mean over orders is taken: "exact", "cavity" or "sampling"."""
         return self._engine.method
 
     @property
@@ -125,7 +121,7 @@ class Run:
 
     @property
     def computation(self) -> Computation:
-        """How answers are computed, at what cost, and why not otherwise.
+        """The methods of the mean and of second moments, their cost, and why others were rejected.
 
         >>> import reshuffle as rs
         >>> rs.descend(rs.gaussian(100, 20), rs.FullBatch(), step=0.1).computation.mean.taken
@@ -137,18 +133,18 @@ class Run:
 
     @property
     def mean_choice(self) -> Choice:
-        """How the mean over orders is taken, and what it costs: as chosen beforehand, until it has been taken."""
+        """The method of the mean over orders and its cost: as chosen beforehand, until it has been taken."""
         return self._engine.choice
 
     def second_moment_choice(self, epochs: ArrayLike, *, given_responses: bool = False) -> Choice:
-        """How `expected_risk` at these epochs, and with `given_responses`, is computed, and what it costs."""
+        """The method of `expected_risk` at these epochs, and with `given_responses`, and its cost."""
         given_responses = _arrays.flag("given_responses", given_responses)
         when = np.unique(self.recipe.epochs(epochs).ravel())
         return expected_risk.way(self._affine, self._modes, when, given_responses)
 
     @property
     def best_epoch_operations(self) -> float:
-        """About what `best_epoch` costs at most where epochs are looked at one by one; 0 where they are not."""
+        """Operations of `best_epoch` at most, where epochs are tried one by one; 0 where they are not."""
         return 0.0 if self._modes is not None else self._affine.search_operations
 
     @cached_property
@@ -168,11 +164,11 @@ class Run:
 
     @property
     def _is_symmetric(self) -> bool:
-        """Whether the mean of every epoch is one and the same symmetric map."""
+        """True if the mean of every epoch is one and the same symmetric map."""
         return self.recipe.is_plain and self.scheme.is_symmetric
 
     @cached_property
-    def _modes(self) -> ModesEngine | None:
+    def _modes(self) -> ModesTrajectory | None:
         """The modes of the mean map, if it is symmetric."""
         if self._of is not None:
             whole, number = self._of
@@ -180,22 +176,20 @@ class Run:
         if not self._is_symmetric:
             return None
         epoch = Epoch(self.problem, self.scheme, self.recipe.at(0).step, self.accuracy)
-        if self.recipe.average is not None:
-            return AveragedModes(epoch, self.start, self.recipe.average)
-        return ModesEngine(epoch, self.start)
+        return ModesTrajectory(epoch, self.start, self.recipe.average)
 
     @cached_property
-    def _affine(self) -> AffineEngine:
+    def _affine(self) -> AffineTrajectory:
         """The run as one that is not known to be symmetric, for what needs every visit."""
         if self._of is not None:
             whole, number = self._of
             return whole._affine.output(number)
         wanted = select.for_every_visit(self.accuracy) if self._is_symmetric else self.accuracy
-        engine = StagedEngine if self.scheme.has_stages else AffineEngine
+        engine = StagedTrajectory if self.scheme.has_stages else AffineTrajectory
         return engine(self.problem, self.scheme, self.recipe, self.start, wanted)
 
     @property
-    def _engine(self) -> Engine:
+    def _engine(self) -> Trajectory:
         return self._affine if self._modes is None else self._modes
 
     @cached_property
@@ -219,7 +213,7 @@ class Run:
         return UnsupportedError(f"{question} has no answer for {self!r}; it needs {advice}.")
 
     def with_step(self, step: float) -> "Run":
-        """The same run with another constant step; what does not depend on the step is shared.
+        """A copy of the run with another constant step, which shares what does not depend on the step.
 
         >>> import reshuffle as rs
         >>> rs.descend(rs.gaussian(100, 20), rs.FullBatch(), step=0.1).with_step(0.2).step
@@ -233,7 +227,7 @@ class Run:
         return made
 
     def _at_step(self, step: float) -> "Run":
-        """The same run with another constant step."""
+        """A copy of the run with another constant step."""
         constant = replace(self.recipe, schedule=step, divisor=1)
         if self.scheme.has_stages:
             # A schedule may have ended before the last stages, which a constant step reaches.
@@ -249,7 +243,7 @@ class Run:
         return step_interpolation.intervals(self.problem, self.scheme, blocks, self.accuracy, steps, gentle)
 
     def from_window(self, step: float, window: StepWindow) -> "Run":
-        """The same run with another constant step, whose mean map follows from those at the nodes of a window."""
+        """A copy of the run at another constant step, its mean map interpolated between the nodes of a window."""
         made = self._at_step(step)
         if made._modes is not None:
             made._modes.epoch.adopt(window.blocks, window.mean(self.problem, self.scheme, step))
@@ -260,7 +254,7 @@ class Run:
         return self._engine.iterate(self.recipe.epochs(epochs))
 
     def iterate_error(self, epochs: ArrayLike) -> FloatArray:
-        """How far the mean iterate may be off, in Euclidean norm, epochs.shape or + (t,): see `error_kind`."""
+        """The error of the mean iterate in Euclidean norm, epochs.shape or + (t,): see `error_kind`."""
         return self._engine.iterate_error(self.recipe.epochs(epochs))
 
     @overload
@@ -276,7 +270,7 @@ class Run:
     def predict(
         self, X_new: ArrayLike | None, epochs: ArrayLike, *, return_std: bool = False
     ) -> FloatArray | tuple[FloatArray, FloatArray]:
-        """What the mean iterate says of new rows X_new (m, p), of shape epochs.shape + (m,) or (m, t).
+        """Predictions of the mean iterate for new rows X_new (m, p), of shape epochs.shape + (m,) or (m, t).
 
         With `return_std`, beside it the standard deviation of what single runs say, over their random orders, of
         the same shape; `covariance(epochs).deviation_error(X_new)` tells how well that is known. None for X_new
@@ -309,7 +303,7 @@ class Run:
         return self.problem.new_rows
 
     def covariance(self, epochs: ArrayLike) -> ParameterCovariance | OutputCovariances:
-        """How single runs spread around the mean iterate: the covariance of their parameters over the orders.
+        """The covariance over the orders of the parameters of single runs, around the mean iterate.
 
         Given the responses y of the problem; no truth is needed. Exact where second moments are, by a recursion
         of the covariance itself, and otherwise estimated from simulated runs, with an error. No matrix of size
@@ -337,7 +331,7 @@ class Run:
         return self._engine.training_loss(self.recipe.epochs(epochs))
 
     def training_loss_error(self, epochs: ArrayLike) -> FloatArray:
-        """How far the training loss may be off, of the shape of `epochs`: see `error_kind`."""
+        """The error of the training loss, of the shape of `epochs`: see `error_kind`."""
         return self._engine.training_loss_error(self.recipe.epochs(epochs))
 
     @property
@@ -368,7 +362,7 @@ class Run:
     ridge_equivalent = criteria.ridge_equivalent
 
     def on(self, problem: LeastSquares, *, budget: float | None = None) -> "Run":
-        """The same scheme, steps and start on another problem with as many columns; batches are cut anew.
+        """A run with this scheme, steps and start on another problem with as many columns; batches are cut anew.
 
         Parameters
         ----------
@@ -451,15 +445,15 @@ class Run:
         run = self._measured_in(unit, given)
         return expected_risk.expected_risk(run._affine, run._modes, clock, given).enlarged(unit.of_risk)
 
-    def _measured_in(self, unit: Units, given: bool) -> "Run":
-        """The same run in units in which squares are numbers; made once."""
+    def _measured_in(self, unit: BinaryScale, given: bool) -> "Run":
+        """A copy of the run in units in which squares are numbers; made once."""
         if (unit, given) not in self._in_units:
             problem, start = unit.divided(self.problem, given), unit.vector(self.start)
             self._in_units[unit, given] = Run(problem, self.scheme, self.recipe, start, self.accuracy)
         return self._in_units[unit, given]
 
     def limit(self) -> Limit:
-        """Where the mean iterate ends, and its risk there if the truth is known."""
+        """The limit of the mean iterate, and its risk there if the truth is known."""
         self._require_end("limit")
         return limits.limit(self._engine, self.risk)
 
@@ -470,17 +464,17 @@ class Run:
 
     @property
     def converges(self) -> bool:
-        """Whether the mean iterate has a limit from every start."""
+        """True if the mean iterate has a limit from every start."""
         self._require_end("converges")
         return self._unaveraged._engine.converges
 
     def stability(self) -> Stability:
-        """Whether and how fast the mean iterate converges: the last one, also where an average is asked for."""
+        """Convergence and rate of the mean iterate: of the last one, also where an average is requested."""
         self._require_end("stability")
         return self._unaveraged._engine.stability()
 
     def mean_square_stability(self) -> MeanSquareStability:
-        """Whether the mean square of a run converges too, on which its expected risk depends.
+        """Convergence and rate of the mean square of a run, on which its expected risk depends.
 
         Where orders are too many for a recursion over all of them, from drawn ones, with an error.
         """
@@ -511,7 +505,7 @@ class Run:
         return self._engine.best_epoch()
 
     def _least_left_out(self, centred: bool) -> BestEpoch:
-        """Where leave-one-out is smallest."""
+        """The epoch at which leave-one-out is smallest."""
         rows = leave_one_out.RowsLeftOut(self, centred)
         found = leave_one_out.smallest(rows.ask, self.epochs_worth_a_look)
         each = [stopping.by_leave_one_out(*values) for values in found]
@@ -538,7 +532,8 @@ class Run:
             raise self._unsupported(
                 "risk_interval", "RandomReshuffling with 2 batches and nothing but a step"
             )
-        return self._modes.risk_interval(clock)
+        _, drift = self._modes.motion(clock)
+        return risk_interval.two_batch_interval(self._modes.epoch, self._modes.risk(clock), drift)
 
 
 def descend(

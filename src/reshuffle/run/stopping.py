@@ -60,7 +60,7 @@ class BestEpoch:
     standard_error: float = 0.0
 
     def with_error_of(self, risk: Callable[[FloatArray], Risk]) -> "BestEpoch":
-        """The same, with the error that the risk has there."""
+        """A copy with the error of the risk at that epoch."""
         there = risk(np.asarray(float(self.epoch)))
         return replace(self, risk_error=float(there.error), error_kind=there.error_kind)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle.run.engines import affine_states
+from reshuffle.run import affine_trajectory
 
 EPOCHS = np.array([0.0, 1.0, 2.0, 3.0, 50.0, 51.0, 52.0, 4096.0, 1e12, math.inf])
 
@@ -67,8 +67,8 @@ def test_small_chunks_say_the_same_as_large_ones(scheme, monkeypatch):
         ]  # fmt: skip
 
     at_once = answers()
-    monkeypatch.setattr(affine_states, "CHUNK_BYTES", 1.0)
-    monkeypatch.setattr(affine_states, "BLOCK_BYTES", 1.0)
+    monkeypatch.setattr(affine_trajectory, "CHUNK_BYTES", 1.0)
+    monkeypatch.setattr(affine_trajectory, "BLOCK_BYTES", 1.0)
     assert len(rs.descend(problem, scheme, step=0.2)._affine.chunks()) > 1
     for one, other in zip(at_once, answers(), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-13)
