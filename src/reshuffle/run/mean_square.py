@@ -80,12 +80,8 @@ def mean_square_stability(run: AffineTrajectory, modes: ModesTrajectory | None =
         return _from_draws(run, modes)
     run = _with_all_orders(run)
     (course, *others) = run.courses
-    if (
-        modes is not None
-        and run.visited is run.problem
-        and select.climbs(run.scheme)
-        and is_written_out(course)
-    ):
+    is_lattice = select.climbs(run.scheme) and is_written_out(course)
+    if modes is not None and run.visited is run.problem and is_lattice:
         course.learn(centred_moments.mean_of(modes.epoch, run, course.visits(0)))
     spreads = not others and course.scheme.is_random and run.recipe.at(0).step != 0
     rounds = _affordable_rounds(course, run.accuracy.budget) if spreads else 0
