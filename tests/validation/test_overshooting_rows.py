@@ -25,7 +25,7 @@ def covers(found, truth):
 @pytest.fixture
 def fewer_orders(monkeypatch):
     """Errors are wider with fewer draws, and have to cover all the same."""
-    monkeypatch.setattr("reshuffle.validation.row_updates._MOST_ORDERS", 1 << 9)
+    monkeypatch.setattr("reshuffle.validation.shuffled_samples._MOST_ORDERS", 1 << 9)
 
 
 def test_the_oracles_are_the_enumeration_of_all_orders():
@@ -137,7 +137,7 @@ def test_batches_of_several_samples_that_overshoot(fewer_orders):
 
 def test_what_overshoots_and_is_not_affordable_has_no_error(monkeypatch):
     """Never a small error for a large one."""
-    monkeypatch.setattr("reshuffle.validation.row_updates.affordable_orders", lambda training, budget: 0)
+    monkeypatch.setattr("reshuffle.validation.shuffled_samples.affordable_orders", lambda training, budget: 0)
     x, y = np.sqrt([2.9] + [0.05] * 38 + [0.9]), np.ones(40)
     found = asked(x, y, 1.0, [10])
     assert (found.method, found.error[0]) == ("cavity", math.inf)

@@ -30,7 +30,8 @@ from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.outputs import beside
 from reshuffle.schemes.base import Scheme
 from reshuffle.validation import contour
-from reshuffle.validation.leave_one_out import centring_factors, weights_of
+from reshuffle.validation.cross_validation import weights_of
+from reshuffle.validation.leave_one_out import centring_factors
 
 _CHUNK = 1 << 20
 """Numbers that are worked on at a time."""

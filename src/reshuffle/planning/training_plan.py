@@ -12,7 +12,7 @@ from reshuffle.planning.prepared_data import PreparedData
 from reshuffle.run import Run, critical_step
 from reshuffle.run.critical_steps import CriticalStep
 from reshuffle.schemes.base import Scheme
-from reshuffle.validation.leave_one_out import weights_of
+from reshuffle.validation.cross_validation import weights_of
 
 EQUAL = 1e-3
 """Shares by which test errors may differ and count as equal: then the shorter training wins."""

@@ -175,6 +175,11 @@ class Modes:
         """The largest |1 - rate|."""
         return float(np.abs(1 - self.rates).max(initial=0.0))
 
+    @property
+    def basis(self) -> FloatArray:
+        """The rows (d, d) of the identity, in the coordinates."""
+        return self._real(self._right)
+
     def seen(self, rows: FloatArray) -> FloatArray:
         """Rows (..., d) that act on states, in the coordinates."""
         return self._real(rows @ self._right)

@@ -12,7 +12,7 @@ from reshuffle._arrays import FloatArray
 from reshuffle._uncertainty import significant
 from reshuffle.errors import AccuracyWarning, MissingTruthError
 from reshuffle.problem.least_squares import LeastSquares
-from reshuffle.validation.leave_one_out import ValidatedRun
+from reshuffle.validation.cross_validation import ValidatedRun
 
 _ROUNDING = 1e-13
 """The share of all degrees of freedom that may be missing by rounding."""

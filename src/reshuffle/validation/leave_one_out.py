@@ -1,14 +1,13 @@
 """Leave-one-out: every row is predicted by the run in which its gradient is left out, at any epochs.
 
 `leave_one_out` is the question and `LeaveOneOut` its result. `RowsLeftOut` takes the first method that answers: a
-formula (`which_formula`), one run per row where runs are exact and affordable, or ten folds.
+formula (`row_updates`, `shuffled_samples`), one run per row where runs are exact and affordable, or ten folds.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,20 +16,25 @@ from reshuffle import _arrays
 from reshuffle._arrays import BoolArray, FloatArray, IntArray
 from reshuffle._blas import few_threads
 from reshuffle._progress import track
-from reshuffle._uncertainty import ErrorKind, significant, weakest, with_error, with_largest_error
+from reshuffle._uncertainty import ErrorKind, weakest
 from reshuffle.epoch import accuracy
-from reshuffle.epoch.accuracy import A_SECOND, CALL, Accuracy, require_affordable
+from reshuffle.epoch.accuracy import A_SECOND, CALL, require_affordable
 from reshuffle.epoch.averaging.lattice import fits_in_memory
-from reshuffle.epoch.select import Choice
 from reshuffle.errors import BudgetError
 from reshuffle.problem.least_squares import LeastSquares
-from reshuffle.recipe import Recipe
-from reshuffle.schemes.base import Scheme, Shuffle, Unit, rows_of
-from reshuffle.validation import row_updates
+from reshuffle.schemes.base import Shuffle, Unit, rows_of
+from reshuffle.validation import row_updates, shuffled_samples
 from reshuffle.validation.contour import LeftOutRows
+from reshuffle.validation.cross_validation import (
+    KEPT,
+    InexactRuns,
+    LeftOutResult,
+    ValidatedRun,
+    residuals_of,
+    summed_up,
+    weights_of,
+)
 from reshuffle.validation.row_updates import (
-    Cavity,
-    DrawnOrders,
     ErrorOfMeanSquare,
     Lattice,
     LeavesOut,
@@ -38,9 +42,8 @@ from reshuffle.validation.row_updates import (
     MeanOverOrders,
     Training,
 )
+from reshuffle.validation.shuffled_samples import Cavity, DrawnOrders
 
-_KEPT = 1 << 26
-"""Residuals that are kept at most."""
 _ROWS_OF_ERROR = 128
 """Rows from which the error of a formula is told: half of them those with the largest error."""
 _FOLDS = 10
@@ -57,100 +60,6 @@ _PER_DECADE = 24
 """Epochs of a first search in every power of ten: errors are smooth in the logarithm of the epochs."""
 _AT_ONCE = 48
 """Epochs of a finer search between two of them."""
-
-Residuals = Iterable[tuple[IntArray, FloatArray]]
-"""Places among the rows, some at a time, and their residuals (epochs, rows, t)."""
-
-
-class Deviation(Protocol):
-    """Spread of single runs around their mean."""
-
-    def deviation(self, X_new: FloatArray) -> FloatArray:
-        """Standard deviation of predictions of rows (m, p), epochs.shape + (m,) or (m, t)."""
-
-    def deviation_error(self, X_new: FloatArray) -> FloatArray:
-        """Error of that."""
-
-    @property
-    def error_kind(self) -> ErrorKind:
-        """Kind of that error."""
-
-
-class ValidatedRun(Protocol):
-    """The part of a `Run` that validation uses."""
-
-    problem: LeastSquares
-    scheme: Scheme
-    recipe: Recipe
-    start: FloatArray
-    accuracy: Accuracy
-
-    @property
-    def converges(self) -> bool:
-        """Whether the mean iterate has a limit from every start."""
-
-    @property
-    def error_kind(self) -> ErrorKind:
-        """Kind of the errors of means over orders."""
-
-    @property
-    def mean_choice(self) -> Choice:
-        """Method of the mean over orders, known before that is taken."""
-
-    @property
-    def epochs_worth_a_look(self) -> FloatArray:
-        """Epochs up to convergence, and infinity if there is a limit."""
-
-    def on(self, problem: LeastSquares, *, budget: float | None = None) -> "ValidatedRun":
-        """The same run on other rows."""
-
-    def iterate(self, epochs: FloatArray) -> FloatArray:
-        """Mean iterate, epochs.shape + (p,) or (p, t)."""
-
-    def iterate_error(self, epochs: FloatArray) -> FloatArray:
-        """Its error in Euclidean norm, epochs.shape or (..., t)."""
-
-    def training_loss(self, epochs: FloatArray) -> FloatArray:
-        """|y - X b|^2 / (2n), epochs.shape or (..., t)."""
-
-    def degrees_of_freedom(self, epochs: FloatArray) -> FloatArray:
-        """Sum over the rows of d(x_i'b) / dy_i, epochs.shape."""
-
-    def covariance(self, epochs: FloatArray) -> Deviation:
-        """Spread of single runs around the mean iterate."""
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class LeftOutResult:
-    """Mean square of the residuals of rows that were left out; the attributes are those of `LeaveOneOut`."""
-
-    epochs: FloatArray
-    mean_square: FloatArray
-    standard_error: FloatArray
-    error: FloatArray
-    error_kind: ErrorKind
-    method: str
-    rows: IntArray
-    _kept: FloatArray | None
-
-    @property
-    def residuals(self) -> FloatArray:
-        """y_i - x_i'b of the run without row i, epochs.shape + (m,) or epochs.shape + (m, t)."""
-        if self._kept is None:
-            raise BudgetError(
-                f"residuals are {self.epochs.size} epochs x {len(self.rows)} rows x outputs, more than "
-                f"{_KEPT} numbers, and were not kept; ask for fewer epochs, or for some of the rows."
-            )
-        return self._kept
-
-    def __repr__(self) -> str:
-        name = type(self).__name__
-        if self.mean_square.size != 1:
-            shown = with_largest_error(self.mean_square.shape, self.error, self.error_kind)
-            return f"{name}(mean_square {shown}, {self.method})"
-        value, error = self.mean_square.item(), self.error.item()
-        uncertainty = f" (standard error {significant(self.standard_error.item(), 2)})"
-        return f"{name}(mean_square={with_error(value, error, self.error_kind)}{uncertainty}, {self.method})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -365,7 +274,7 @@ class RowsLeftOut:
         if lattice.is_exact:
             dense = lattice.dense_operations < lattice.contour_operations
             return [Formula("exact", lattice.dense() if dense else lattice.by_subset())]
-        if blocks.batches == training.problem.n and row_updates.has_cavity(training):
+        if blocks.batches == training.problem.n and shuffled_samples.has_cavity(training):
             return self._shuffled(training)
         if not training.is_symmetric and self._refits_are_affordable(training.problem.n):
             return []
@@ -381,7 +290,7 @@ class RowsLeftOut:
         """The cavity equation; affordable drawn orders before it where what it neglects is not small."""
         unit, budget = training.scheme.rows_per_unit, self.run.accuracy.budget
         # With momentum and for samples of several rows there are folds.
-        if not row_updates.has_cavity(training) or not training.is_symmetric or unit > 1:
+        if not shuffled_samples.has_cavity(training) or not training.is_symmetric or unit > 1:
             return []
         found: list[Formula] = []
         try:
@@ -391,7 +300,7 @@ class RowsLeftOut:
             cavity = None
         # The error is wide where what the cavity neglects is not small, but unknown where rows overshoot.
         knows = cavity is not None and not cavity.overshoots
-        orders = row_updates.affordable_orders(
+        orders = shuffled_samples.affordable_orders(
             training, A_SECOND if knows else min(budget, _PATIENCE * A_SECOND)
         )
         if orders:
@@ -489,50 +398,6 @@ class RowsLeftOut:
         return way.name == "exact" and count * each <= self.run.accuracy.budget
 
 
-def summed_up(
-    epochs: FloatArray,
-    problem: LeastSquares,
-    rows: IntArray,
-    when: FloatArray,
-    residuals: Residuals,
-    method: str,
-) -> LeftOutResult:
-    """Sum up the residuals (in units of weighted rows) of some rows at ascending epochs, as they come."""
-    outputs = 1 if problem.outputs is None else problem.outputs
-    weights = weights_of(problem)[rows]
-    keeps = len(when) * len(rows) * outputs <= _KEPT
-    kept = np.zeros((len(when), len(rows), outputs)) if keeps else None
-    sums, exponent = np.zeros((3, len(when), outputs)), None
-    for place, found in residuals:
-        if exponent is None:
-            # Squares of squares leave the range of numbers long before the test error does: all are divided by the
-            # power of two (epochs, t) next to the largest that is a number.
-            sizes = np.where(np.isfinite(found), np.abs(found), 0.0).max(axis=1, initial=0.0)
-            exponent = np.frexp(sizes)[1].astype(np.int64)
-        with np.errstate(over="ignore", invalid="ignore"):
-            squares = np.square(np.ldexp(found, -exponent[:, np.newaxis]))
-            each = squares, weights[place, np.newaxis] * squares, np.square(squares)
-            sums += np.stack([part.sum(axis=1) for part in each])
-            if kept is not None:
-                kept[:, place] = found / np.sqrt(weights[place, np.newaxis])
-    total = weights.sum()
-    with np.errstate(over="ignore", invalid="ignore"):
-        mean = sums[0] / total
-        spread = sums[2] - 2 * mean * sums[1] + mean**2 * np.square(weights).sum()
-        count = len(rows) / max(len(rows) - 1, 1)
-        error = np.sqrt(np.maximum(count * spread, 0.0)) / total
-        if exponent is not None:
-            mean, error = np.ldexp(mean, 2 * exponent), np.ldexp(error, 2 * exponent)
-    mean, error = (np.where(np.isfinite(part), part, np.inf) for part in (mean, error))
-    back = np.searchsorted(when, epochs.ravel())
-    shape = epochs.shape if problem.outputs is None else (*epochs.shape, outputs)
-    mean, error = mean[back].reshape(shape), error[back].reshape(shape)
-    if kept is not None:
-        tail = (len(rows),) if problem.outputs is None else (len(rows), outputs)
-        kept = kept[back].reshape(*epochs.shape, *tail)
-    return LeftOutResult(epochs, mean, error, np.zeros(shape), "exact", method, rows, kept)
-
-
 def _evaluated(
     epochs: FloatArray,
     problem: LeastSquares,
@@ -573,7 +438,7 @@ def _evaluated(
 
 def _rows_of_error(rows: IntArray, sizes: FloatArray | None, numbers: int) -> tuple[IntArray, FloatArray]:
     """Rows from which an error is told, and for how many each stands: the largest for themselves alone."""
-    most = max(1, min(_ROWS_OF_ERROR, _KEPT // max(numbers, 1)))
+    most = max(1, min(_ROWS_OF_ERROR, KEPT // max(numbers, 1)))
     if len(rows) <= most:
         return rows, np.ones(len(rows))
     order = np.arange(len(rows)) if sizes is None else np.argsort(-sizes[rows], kind="stable")
@@ -606,37 +471,6 @@ def _residuals(
         yield places[mine[wanted]], factors[mine[wanted], np.newaxis] * both[:, wanted]
 
 
-class InexactRuns:
-    """Error of a mean square because the runs that predict the rows are not exact.
-
-    Where an iterate is off by at most e in norm, its predictions of rows X are by at most |X| e, so that a sum S of
-    squared residuals is off by at most 2 S^(1/2) A + A^2, where A^2 adds up (|X| e)^2 over the runs.
-    """
-
-    def __init__(self, when: FloatArray):
-        self._when = when
-        self._squares: FloatArray = np.zeros(1)
-        self._kind: ErrorKind = "exact"
-
-    def add(self, run: ValidatedRun, X: FloatArray) -> None:
-        """Add a run, and the rows (m, p) that it predicts."""
-        if run.error_kind != "exact":
-            off = float(np.linalg.norm(X, 2)) * run.iterate_error(self._when)
-            with np.errstate(over="ignore"):
-                self._squares = self._squares + np.square(off)
-            self._kind = weakest(self._kind, run.error_kind)
-
-    def added_to(self, result: LeftOutResult, weight: float) -> LeftOutResult:
-        """The result with its error, for rows of that weight in all."""
-        if self._kind == "exact":
-            return result
-        places = np.searchsorted(self._when, result.epochs.ravel())
-        off = np.sqrt(self._squares[places].reshape(result.mean_square.shape) / weight)
-        with np.errstate(over="ignore", invalid="ignore"):
-            error = 2 * np.sqrt(result.mean_square) * off + np.square(off)
-        return replace(result, error=np.where(np.isfinite(error), error, np.inf), error_kind=self._kind)
-
-
 def _chosen_rows(rows: ArrayLike | None, n: int) -> IntArray:
     """Check row numbers; all rows by default."""
     if rows is None:
@@ -651,21 +485,6 @@ def _chosen_rows(rows: ArrayLike | None, n: int) -> IntArray:
     if len(np.unique(chosen)) < len(chosen):
         raise ValueError("rows must name a row once, but some are there twice.")
     return chosen.astype(np.int64)
-
-
-def residuals_of(problem: LeastSquares, rows: IntArray, parameters: FloatArray) -> FloatArray:
-    """y_i - x_i'b (epochs, rows, t) of some rows, for parameters (epochs, p) or (epochs, p, t); inf if b is."""
-    features = problem.X[rows]
-    columns = parameters if parameters.ndim == 3 else parameters[..., np.newaxis]
-    responses = problem.y[rows] if problem.y.ndim == 2 else problem.y[rows, np.newaxis]
-    with np.errstate(over="ignore", invalid="ignore"):
-        found = responses - features @ columns
-    return np.where(np.isfinite(found), found, np.inf)
-
-
-def weights_of(problem: LeastSquares) -> FloatArray:
-    """Sample weights (n,), ones if there are none."""
-    return np.ones(problem.n) if problem.sample_weight is None else problem.sample_weight
 
 
 def centring_factors(problem: LeastSquares) -> FloatArray:
