@@ -103,24 +103,6 @@ class Whitened:
         """o'diag(x) o (q,): what a visit does along its own row."""
         return np.asarray((self.orthonormal**2) @ self.paces)
 
-    @cached_property
-    def norms(self) -> FloatArray:
-        """|step W_b| (atoms,)."""
-        if (self.sizes == 1).all():
-            return self.row_norms
-        roots = np.sqrt(self.paces)
-        return np.array(
-            [
-                scipy.linalg.svdvals(self.of_atom(atom) * roots).max(initial=0.0) ** 2
-                for atom in range(self.atoms)
-            ]
-        )
-
-    @property
-    def fastest(self) -> float:
-        """The largest pace, |step sum_b W_b|."""
-        return float(self.paces.max(initial=0.0))
-
 
 def _orthogonal(matrix: FloatArray) -> FloatArray | None:
     """The norms of the columns of a large matrix (q, k), if these are orthogonal to each other; else None."""
