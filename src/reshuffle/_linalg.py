@@ -17,6 +17,20 @@ from reshuffle._arrays import FloatArray
 
 _ROOT_OF_RANGE = 1e140
 """Numbers below this have squares, and sums of many of them, within the range of float64."""
+_LOG_OF_ZERO = -1e250
+"""Stands for log(0): its exponential is 0, and 0 times it is 0."""
+_FADED = -750.0
+"""Exponents below have an exponential of zero."""
+_NEAR = 0.5
+"""Exponents nearer to zero than this need expm1; beyond, 1 - exp(e) loses at most a bit."""
+_ANY_METHOD_IS_ACCURATE = 1e-3
+"""Ratio of extreme singular values above which the small ones have thirteen digits by any method."""
+_FULL_PIVOTING = 2
+"""LAPACK's JOBA = 'F'."""
+_NEAR_ZERO = 0.5
+"""Eigenvalue times epochs below which a sum is expanded; beyond, its closed form loses a few bits at most."""
+_TERMS = 16
+"""Of that expansion: the m-th is below (m + 1) 2^-m / (m + 2)!."""
 
 
 def norms(values: FloatArray) -> FloatArray:
@@ -47,14 +61,6 @@ def row_norms(matrix: FloatArray) -> FloatArray:
     return norms(matrix)
 
 
-_LOG_OF_ZERO = -1e250
-"""Stands for log(0): its exponential is 0, and 0 times it is 0."""
-_FADED = -750.0
-"""Exponents below have an exponential of zero."""
-_NEAR = 0.5
-"""Exponents nearer to zero than this need expm1; beyond, 1 - exp(e) loses at most a bit."""
-
-
 def power_and_sum(x: FloatArray, count: FloatArray) -> tuple[FloatArray, FloatArray]:
     """(1 - x)^k and 1 + (1 - x) + ... + (1 - x)^(k - 1), each of shape count.shape + x.shape.
 
@@ -77,50 +83,33 @@ def power_and_sum(x: FloatArray, count: FloatArray) -> tuple[FloatArray, FloatAr
     """
     forever = np.isinf(count)
     terms = np.where(forever, 0.0, count)
-    power, rest = _power_and_rest(x, terms)
-    with np.errstate(over="ignore"):
-        total = rest / np.where(x == 0, 1.0, x)
-    total[..., x == 0] = terms[..., np.newaxis]
-    settles = (x > 0) & (x < 2)
-    with np.errstate(divide="ignore", over="ignore"):
-        power[forever] = np.where(x == 0, 1.0, np.where(settles, 0.0, np.inf))
-        total[forever] = np.where(settles, 1 / np.where(x == 0, 1.0, x), np.inf)
-    return power, total
-
-
-def _power_and_rest(x: FloatArray, count: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """p = (1 - x)^k and 1 - p, for finite k."""
     with np.errstate(divide="ignore"):
         # x - 2 and 1 - x are exact where their logarithms are near zero.
         logarithm = np.where(x < 1, np.log1p(-np.minimum(x, 1.0)), np.log1p(np.maximum(x, 1.0) - 2))
     logarithm = np.maximum(logarithm, _LOG_OF_ZERO)
     power, rest = np.zeros(count.shape + x.shape), np.ones(count.shape + x.shape)
     # Modes that have faded out before the first count are not worth an exponential, a slow one at that.
-    alive = logarithm * count.min(initial=np.inf if count.size else 0.0) > _FADED
-    power[..., alive], rest[..., alive] = _alive_power_and_rest(x[alive], logarithm[alive], count)
-    return power, rest
-
-
-def _alive_power_and_rest(x: FloatArray, logarithm: FloatArray, count: FloatArray) -> tuple[FloatArray, ...]:
-    exponent = count[..., np.newaxis] * logarithm
+    alive = logarithm * terms.min(initial=np.inf if terms.size else 0.0) > _FADED
+    exponent = terms[..., np.newaxis] * logarithm[alive]
     with np.errstate(over="ignore", under="ignore"):
-        power = np.exp(exponent)
-    rest = 1 - power
-    near = np.abs(exponent) < _NEAR
-    rest[near] = -np.expm1(exponent[near])
+        powers = np.exp(exponent)
+    rests, near = 1 - powers, np.abs(exponent) < _NEAR
+    rests[near] = -np.expm1(exponent[near])
     # Above 1 the base is negative, and so are its odd powers.
-    below = x > 1
+    below = x[alive] > 1
     if below.any():
-        is_odd = (np.mod(count, 2) == 1)[..., np.newaxis] & below
-        rest[is_odd] = 1 + power[is_odd]
-        power[is_odd] *= -1
-    return power, rest
-
-
-_ANY_METHOD_IS_ACCURATE = 1e-3
-"""Ratio of extreme singular values above which the small ones have thirteen digits by any method."""
-_FULL_PIVOTING = 2
-"""LAPACK's JOBA = 'F'."""
+        is_odd = (np.mod(terms, 2) == 1)[..., np.newaxis] & below
+        rests[is_odd] = 1 + powers[is_odd]
+        powers[is_odd] *= -1
+    power[..., alive], rest[..., alive] = powers, rests
+    with np.errstate(over="ignore"):
+        total = rest / np.where(x == 0, 1.0, x)
+    total[..., x == 0] = terms[..., np.newaxis]
+    converges = (x > 0) & (x < 2)
+    with np.errstate(divide="ignore", over="ignore"):
+        power[forever] = np.where(x == 0, 1.0, np.where(converges, 0.0, np.inf))
+        total[forever] = np.where(converges, 1 / np.where(x == 0, 1.0, x), np.inf)
+    return power, total
 
 
 def thin_qr(matrix: FloatArray, *, overwrite: bool = False) -> tuple[FloatArray, FloatArray]:
@@ -194,12 +183,6 @@ def chebyshev_transform(count: int) -> FloatArray:
     transform = chebyshev.chebvander(chebyshev.chebpts1(count), count - 1).T * (2 / count)
     transform[0] /= 2
     return np.asarray(transform)
-
-
-_NEAR_ZERO = 0.5
-"""Paces times epochs below which a sum is expanded in them; beyond, its closed form loses a few bits at most."""
-_TERMS = 16
-"""Of that expansion: the m-th is below (m + 1) 2^-m / (m + 2)!."""
 
 
 def tail_mean(x: FloatArray, first: int, last: FloatArray) -> tuple[FloatArray, FloatArray]:

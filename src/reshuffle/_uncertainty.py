@@ -244,28 +244,15 @@ def mean_squares(
     units = directions[usable] / lengths[usable, np.newaxis]
     squares = np.ones((draws, len(lengths)))
     if len(units):
-        factor = _factor(units @ units.T)
+        pivoted, order, rank, _ = scipy.linalg.lapack.dpstrf(units @ units.T)
+        factor = np.empty((rank, len(units)))
+        factor[:, order - 1] = np.triu(pivoted)[:rank]
+        height = min(rank, samples)
         for drawn in squares:
-            drawn[usable] = _drawn(factor, samples, rng) / samples
+            triangle = np.triu(rng.standard_normal((height, rank)))
+            np.fill_diagonal(triangle, np.sqrt(rng.chisquare(samples - np.arange(height))))
+            product = triangle @ factor
+            drawn[usable] = np.einsum("ij,ij->j", product, product) / samples
     with np.errstate(over="ignore", under="ignore"):
         # Not the square of the length first: that may be out of range where the product is not.
         return np.where(np.isnan(lengths), np.inf, lengths * (lengths * squares))
-
-
-def _factor(gram: FloatArray) -> FloatArray:
-    """R (r, k) with R'R = gram, of unit diagonal, to rounding."""
-    factor, order, rank, _ = scipy.linalg.lapack.dpstrf(gram)
-    triangle = np.triu(factor)[:rank]
-    columns = np.empty((rank, len(gram)))
-    columns[:, order - 1] = triangle
-    return columns
-
-
-def _drawn(factor: FloatArray, samples: int, rng: np.random.Generator) -> FloatArray:
-    """The squared lengths of the columns of Z R, for a white Z with `samples` rows."""
-    rank = len(factor)
-    height = min(rank, samples)
-    triangle = np.triu(rng.standard_normal((height, rank)))
-    np.fill_diagonal(triangle, np.sqrt(rng.chisquare(samples - np.arange(height))))
-    product = triangle @ factor
-    return np.asarray(np.einsum("ij,ij->j", product, product))

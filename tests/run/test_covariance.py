@@ -221,6 +221,21 @@ def test_shuffled_samples_are_simulated():
         run.covariance(math.inf)
 
 
+def test_simulated_deviations_are_known_to_five_percent_or_as_well_as_asked():
+    """Within 99% bounds of the exact ones, which are about three standard errors; half the rtol, half the error."""
+    problem, rows = rs.gaussian(16, 4, noise=0.5, seed=7), np.eye(4)
+    scheme = rs.RandomReshuffling(8)
+    exact = rs.descend(problem, scheme, 0.1).covariance([1, 6]).deviation(rows)
+    sizes = []
+    for rtol in (0.1, 5e-3, 2.5e-3):
+        found = rs.descend(problem, scheme, 0.1, method="sampling", rtol=rtol, seed=1).covariance([1, 6])
+        off = found.deviation_error(rows)
+        assert (np.abs(found.deviation(rows) - exact) <= off).all()
+        sizes.append((off / exact).mean())
+    assert 0.08 < sizes[0] == sizes[1] < 0.25
+    assert sizes[2] == pytest.approx(sizes[1] / 2, rel=0.3)
+
+
 def test_bad_rows_are_refused():
     run = rs.descend(rs.gaussian(6, 3), rs.RandomReshuffling(2), 0.1)
     with pytest.raises(ValueError, match="X_new must have 3 columns"):

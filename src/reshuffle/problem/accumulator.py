@@ -306,16 +306,13 @@ class Accumulator:
         """
         kept = self._kept()
         # Powers of two, so that neither features nor responses leave the range where their products are numbers.
-        features, responses = kept.scale, _power_of_two(float(np.abs(kept.y).max()))
+        features, largest = kept.scale, float(np.abs(kept.y).max())
+        responses = float(np.ldexp(1.0, np.frexp(largest)[1])) if largest else 1.0
         tolerance = max(kept.n, kept.X.shape[1]) * float(np.finfo(np.float64).eps)
         found, *_ = scipy.linalg.lstsq(
             kept.X / features, kept.y / responses, cond=tolerance, check_finite=False
         )
         return np.asarray(found) * (responses / features)
-
-
-def _power_of_two(largest: float) -> float:
-    return float(np.ldexp(1.0, np.frexp(largest)[1])) if largest else 1.0
 
 
 def _shape(outputs: int | None) -> str:

@@ -37,7 +37,18 @@ class KernelFeatures:
 
     def __init__(self, K: ArrayLike):
         given = _arrays.any_array("K", K)
-        symmetric = _symmetric(_arrays.matrix("K", K))
+        square = _arrays.matrix("K", K)
+        if square.shape[0] != square.shape[1]:
+            raise ValueError(
+                f"K must be square, a row and a column per sample, but its shape is {square.shape}."
+            )
+        skew, size = float(np.abs(square - square.T).max()), float(np.abs(square).max())
+        if skew > _SKEW * size:
+            raise ValueError(
+                f"K must be symmetric, but it differs from its transpose by up to {skew:.3g}; try (K + K.T) / 2 "
+                "if that is rounding."
+            )
+        symmetric = (square + square.T) / 2
         # Kernels in float32 have the rounding of that.
         eps = float(np.finfo(given.dtype if given.dtype == np.float32 else np.float64).eps)
         # This driver keeps eigenvectors orthogonal to rounding, and finds many of them sooner.
@@ -100,15 +111,3 @@ def named(
     if fresh.shape[1] != rows.shape[1]:
         raise ValueError(f"X_new must have {rows.shape[1]} columns, as X has, but it has {fresh.shape[1]}.")
     return between, pairwise_kernels(fresh, rows, metric=kernel, **parameters)
-
-
-def _symmetric(K: FloatArray) -> FloatArray:
-    if K.shape[0] != K.shape[1]:
-        raise ValueError(f"K must be square, a row and a column per sample, but its shape is {K.shape}.")
-    skew, size = float(np.abs(K - K.T).max()), float(np.abs(K).max())
-    if skew > _SKEW * size:
-        raise ValueError(
-            f"K must be symmetric, but it differs from its transpose by up to {skew:.3g}; try (K + K.T) / 2 "
-            "if that is rounding."
-        )
-    return np.asarray((K + K.T) / 2)

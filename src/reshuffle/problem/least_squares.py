@@ -448,7 +448,7 @@ _ORDINARY = 1e100
 
 
 @dataclass(frozen=True)
-class Units:
+class BinaryScale:
     """Powers of two: 2^parameters for parameters and responses, 2^covariance for Sigma.
 
     Second moments are squares throughout, and leave the range of float64 long before the risk they lead to.
@@ -489,7 +489,7 @@ class Units:
         return np.ldexp(values, -self.parameters)
 
 
-def units(problem: LeastSquares, start: FloatArray, given_responses: bool) -> Units:
+def units(problem: LeastSquares, start: FloatArray, given_responses: bool) -> BinaryScale:
     """Units that make what enters the expected risk of ordinary size; one where it is."""
 
     def exponent(largest: float) -> int:
@@ -511,4 +511,4 @@ def units(problem: LeastSquares, start: FloatArray, given_responses: bool) -> Un
     if covariance < 0 and parameters == 0:
         # What a small Sigma makes of large errors may be a number where their squares are not: they get room.
         parameters = -covariance // 2
-    return Units(parameters, covariance)
+    return BinaryScale(parameters, covariance)

@@ -138,13 +138,14 @@ class Recipe:
         return float(len(self.schedule)) if isinstance(self.schedule, tuple) else np.inf
 
     @property
-    def _goes_by_visits(self) -> bool:
+    def goes_by_visits(self) -> bool:
+        """True if the schedule counts visits, not epochs."""
         return isinstance(self.schedule, StepSchedule) and self.schedule.per == "visit"
 
     @property
     def _steps_per_epoch(self) -> int:
         """The number of steps of the schedule that an epoch takes."""
-        return self.visits if self._goes_by_visits else 1
+        return self.visits if self.goes_by_visits else 1
 
     def at(self, epoch: int) -> Hyperparameters:
         """The hyperparameters of the epoch after `epoch` others."""

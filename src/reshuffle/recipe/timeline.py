@@ -74,21 +74,14 @@ class StagedRecipe(Recipe):
     def parts(self) -> tuple[Recipe, ...]:
         made, visited = [], 0.0
         for begin, (length, visits) in zip(self.begins, self.stages, strict=True):
-            made.append(self._from(int(begin), int(visited), visits))
+            schedule: Schedule = self.schedule
+            if isinstance(schedule, tuple):
+                schedule = schedule[int(begin) :]
+            elif not isinstance(schedule, float):
+                schedule = LaterSteps(schedule, int(visited if self.goes_by_visits else begin))
+            made.append(replace(_plain(self), schedule=schedule, visits=visits))
             visited += length * visits
         return tuple(made)
-
-    def _from(self, epoch: int, visited: int, visits: int) -> Recipe:
-        schedule: Schedule = self.schedule
-        if isinstance(schedule, tuple):
-            schedule = schedule[epoch:]
-        elif not isinstance(schedule, float):
-            by_visits = isinstance(schedule, StepSchedule) and schedule.per == "visit"
-            schedule = LaterSteps(schedule, visited if by_visits else epoch)
-        return Recipe(
-            schedule, self.penalty, self.momentum, self.divisor, self.average, self.nesterov, visits,
-            self.unpenalized,
-        )  # fmt: skip
 
     def at(self, epoch: int) -> Hyperparameters:
         number = int(np.searchsorted(self.begins, epoch, side="right")) - 1
@@ -111,7 +104,7 @@ class StagedRecipe(Recipe):
 
     @property
     def _in_visits(self) -> str:
-        if not (isinstance(self.schedule, StepSchedule) and self.schedule.per == "visit"):
+        if not (isinstance(self.schedule, StepSchedule) and self.goes_by_visits):
             return ""
         return f" of {self.schedule.length:g} visits through the stages"
 
@@ -132,23 +125,19 @@ def arranged(made: Recipe, scheme: Scheme, n: int) -> Recipe:
     reached: list[tuple[float, int]] = []
     for stage in zip(lengths, counts, strict=True):
         # A schedule may be over before the last stages begin.
-        if reached and _made_of(made, [*reached, stage]).parts[-1].horizon < 1:
+        if reached and StagedRecipe(**vars(made), stages=(*reached, stage)).parts[-1].horizon < 1:
             break
         reached.append(stage)
-    return replace(_made_of(made, reached), ends=sum(lengths))
+    return StagedRecipe(**vars(made), stages=tuple(reached), ends=sum(lengths))
 
 
 def rearranged(recipe: Recipe, scheme: Scheme, n: int) -> Recipe:
     """The recipe where the scheme makes other visits, since there are n rows."""
-    plain = Recipe(**{field.name: getattr(recipe, field.name) for field in fields(Recipe)})
     if not scheme.has_stages:
-        return replace(plain, visits=scheme.steps(n))
-    return arranged(plain, scheme, n)
+        return replace(_plain(recipe), visits=scheme.steps(n))
+    return arranged(_plain(recipe), scheme, n)
 
 
-def _made_of(made: Recipe, stages: list[tuple[float, int]]) -> StagedRecipe:
-    """A recipe through these stages, as far as its schedule goes."""
-    return StagedRecipe(
-        made.schedule, made.penalty, made.momentum, made.divisor, made.average, made.nesterov, made.visits,
-        made.unpenalized, tuple(stages),
-    )  # fmt: skip
+def _plain(recipe: Recipe) -> Recipe:
+    """The recipe without its stages."""
+    return Recipe(**{field.name: getattr(recipe, field.name) for field in fields(Recipe)})

@@ -285,7 +285,9 @@ def _is_at_rest(run: AffineEngine) -> bool:
 
 
 def _mean_is_exact(run: AffineEngine, epoch: Epoch | None) -> bool:
-    """Whether the mean beside which second moments are followed is exact: a few samples are walked through."""
+    """True if the mean beside which second moments are followed is exact: a few samples are walked through."""
+    if not run.walk.exists:
+        return False
     engine = run if epoch is None or epoch.scheme.unit.is_cut else epoch
     return engine.error_kind == "exact"
 

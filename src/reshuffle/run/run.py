@@ -19,7 +19,7 @@ from reshuffle.epoch.select import Choice, Computation
 from reshuffle.epoch.step_interpolation import Interval, StepWindow
 from reshuffle.errors import UnsupportedError
 from reshuffle.problem import checked_problem, checked_start, least_squares
-from reshuffle.problem.least_squares import LeastSquares, Units
+from reshuffle.problem.least_squares import BinaryScale, LeastSquares
 from reshuffle.problem.outputs import of_output, per_output, stacked
 from reshuffle.recipe import Average, Recipe, StepLike, recipe
 from reshuffle.recipe.timeline import arranged, rearranged
@@ -73,7 +73,7 @@ class Run:
         self.problem, self.scheme, self.recipe, self.start = problem, scheme, recipe, start
         self.accuracy = accuracy
         self._of: tuple[Run, int] | None = None
-        self._in_units: dict[tuple[Units, bool], Run] = {}
+        self._in_units: dict[tuple[BinaryScale, bool], Run] = {}
         if not self._is_symmetric:
             select.require_stages(scheme)
             for (_, stage), part in zip(scheme.stages, recipe.parts, strict=False):
@@ -445,7 +445,7 @@ class Run:
         run = self._measured_in(unit, given)
         return expected_risk.expected_risk(run._affine, run._modes, clock, given).enlarged(unit.of_risk)
 
-    def _measured_in(self, unit: Units, given: bool) -> "Run":
+    def _measured_in(self, unit: BinaryScale, given: bool) -> "Run":
         """A copy of the run in units in which squares are numbers; made once."""
         if (unit, given) not in self._in_units:
             problem, start = unit.divided(self.problem, given), unit.vector(self.start)

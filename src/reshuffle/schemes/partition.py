@@ -110,7 +110,19 @@ class Partition:
     def members(self, n: int) -> list[IntArray]:
         """The row indices of each batch, for n rows."""
         if self._explicit is not None:
-            _require_cover(self._explicit, n)
+            everything = np.concatenate(self._explicit)
+            low, high = int(everything.min()), int(everything.max())
+            if low < 0 or high >= n:
+                raise ValueError(
+                    f"batches must hold row indices in 0..{n - 1}, but one is {low if low < 0 else high}."
+                )
+            visits = np.bincount(everything, minlength=n)
+            if (visits != 1).any():
+                row = int(np.flatnonzero(visits != 1)[0])
+                found = "none of them" if visits[row] == 0 else f"{visits[row]} places"
+                raise ValueError(
+                    f"batches must cover every row of 0..{n - 1} exactly once, but row {row} is in {found}."
+                )
             return list(self._explicit)
         return np.split(np.arange(n, dtype=np.int64)[: self.sizes(n).sum()], np.cumsum(self.sizes(n))[:-1])
 
@@ -169,21 +181,6 @@ def _index_arrays(batches: Iterable[Any]) -> list[IntArray]:
         if part.max() > np.iinfo(np.int64).max:
             raise ValueError(f"batches[{number}] must hold row indices, but one is {part.max()}.")
     return [part.astype(np.int64) for part in parts]
-
-
-def _require_cover(parts: list[IntArray], n: int) -> None:
-    everything = np.concatenate(parts)
-    low, high = int(everything.min()), int(everything.max())
-    if low < 0 or high >= n:
-        raise ValueError(
-            f"batches must hold row indices in 0..{n - 1}, but one is {low if low < 0 else high}."
-        )
-    visits = np.bincount(everything, minlength=n)
-    if (visits == 1).all():
-        return
-    row = int(np.flatnonzero(visits != 1)[0])
-    found = "none of them" if visits[row] == 0 else f"{visits[row]} places"
-    raise ValueError(f"batches must cover every row of 0..{n - 1} exactly once, but row {row} is in {found}.")
 
 
 class CompressedBatches(Partition):

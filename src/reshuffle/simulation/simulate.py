@@ -125,12 +125,12 @@ class Block:
                 self._slot = int(made[visit.runs[0]])
                 self._visit(visit)
                 made[visit.runs] += 1
-            yield epoch, self.state if self.taken_on is None else self._averaged(self.taken_on, epoch)
-
-    def _averaged(self, average: Average, epoch: int) -> FloatArray:
-        if not average.is_per_visit:
-            self._take_on(average, np.arange(len(self.state)))
-        return self.sums / average.divisor(epoch, self.scheme.steps(self.problem.n))
+            if self.taken_on is None:
+                yield epoch, self.state
+                continue
+            if not self.taken_on.is_per_visit:
+                self._take_on(self.taken_on, np.arange(len(self.state)))
+            yield epoch, self.sums / self.taken_on.divisor(epoch, self.scheme.steps(self.problem.n))
 
     def _take_on(self, average: Average, runs: IntArray) -> None:
         """One update of the averages of some of the runs."""
@@ -167,7 +167,8 @@ class Block:
         rows = slice(members[0], members[-1] + 1) if is_contiguous else members
         features, current = self.problem.X[rows], self._current(runs)
         shared = len(self.responses) == 1
-        responses = self.responses[:, rows] if shared else self._of_runs(runs, rows)
+        # Each pair of runs has responses of its own, unless all share them.
+        responses = self.responses[:, rows] if shared else self.responses[:, rows][runs // self.sharing]
 
         def gradients(part: slice) -> FloatArray:
             residuals = current[part] @ features.T
@@ -177,10 +178,6 @@ class Block:
         summed = self._in_slices(gradients, len(runs), features.size)
         summed /= visit.divisor
         self._descend(runs, current, summed)
-
-    def _of_runs(self, runs: IntArray, rows: slice | IntArray) -> FloatArray:
-        """The responses of some rows that some of the runs see, of which each pair has its own."""
-        return np.asarray(self.responses[:, rows][runs // self.sharing])
 
     def _current(self, runs: IntArray) -> FloatArray:
         """The parameters of some of the runs, without a copy where that is all of them."""
@@ -286,18 +283,9 @@ def simulate(
     """
     problem = checked_problem(problem)
     problem.require_rows("a simulation")
-    problem, scheme = base.fitted(problem, scheme)
-    steps = scheme.steps(problem.n)
-    made = recipe.checked(step, alpha, penalty, momentum, steps, nesterov, unpenalized, problem.p, average)
-    made.require_ordinary(problem.compressed.scale)
-    if scheme.has_stages:
-        made = arranged(made, scheme, problem.n)
-    when = _arrays.epochs(epochs)
-    if not np.isfinite(when).all():
-        raise ValueError(
-            "epochs must be finite to be simulated, but one is inf; descend(...).limit() is exact."
-        )
-    made.epochs(when)
+    problem, scheme, made, when = _trained(
+        problem, scheme, step, alpha, epochs, penalty, momentum, nesterov, unpenalized, average
+    )
     runs = _arrays.whole_number("runs", runs, 4)
     if runs % 2:
         raise ValueError(
@@ -324,6 +312,34 @@ def simulate(
             for number, stream in enumerate(streams)
         ]
     )  # fmt: skip
+
+
+def _trained(
+    problem: LeastSquares,
+    scheme: Scheme,
+    step: StepLike | None,
+    alpha: StepLike | None,
+    epochs: ArrayLike,
+    penalty: float = 0.0,
+    momentum: float = 0.0,
+    nesterov: bool = False,
+    unpenalized: ArrayLike = (),
+    average: Average | None = None,
+) -> tuple[LeastSquares, Scheme, Recipe, FloatArray]:
+    """Check what is trained, and for how long."""
+    problem, scheme = base.fitted(problem, scheme)
+    steps = scheme.steps(problem.n)
+    made = recipe.checked(step, alpha, penalty, momentum, steps, nesterov, unpenalized, problem.p, average)
+    made.require_ordinary(problem.compressed.scale)
+    if scheme.has_stages:
+        made = arranged(made, scheme, problem.n)
+    when = _arrays.epochs(epochs)
+    if not np.isfinite(when).all():
+        raise ValueError(
+            "epochs must be finite to be simulated, but one is inf; descend(...).limit() is exact."
+        )
+    made.epochs(when)
+    return problem, scheme, made, when
 
 
 def _simulated(
@@ -478,14 +494,7 @@ def single_run_risks(
     """
     problem = checked_problem(problem)
     beta_star, covariance, _ = problem.truth("single_run_risks")
-    scheme = base.checked(scheme, problem.n)
-    made = recipe.checked(step, alpha, 0.0, 0.0, scheme.steps(problem.n), False, (), problem.p, None)
-    if scheme.has_stages:
-        made = arranged(made, scheme, problem.n)
-    when = _arrays.epochs(epochs)
-    if not np.isfinite(when).all():
-        raise ValueError("epochs must be finite to be simulated, but one is inf.")
-    made.epochs(when)
+    problem, scheme, made, when = _trained(problem, scheme, step, alpha, epochs)
     stops, positions = np.unique(when.ravel(), return_inverse=True)
 
     def risks(state: FloatArray) -> FloatArray:

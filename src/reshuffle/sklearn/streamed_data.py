@@ -10,7 +10,7 @@ from reshuffle._arrays import FloatArray
 from reshuffle.errors import UnsupportedError
 from reshuffle.problem import LeastSquares
 from reshuffle.problem.sources.opening import opened, opened_rows
-from reshuffle.problem.sources.rows import Preparation, RowSource, Stream, as_numbers
+from reshuffle.problem.sources.rows import RowSource, Standardization, Stream, as_numbers
 from reshuffle.sklearn.estimator_data import Centred, is_constant_column
 
 
@@ -54,7 +54,7 @@ def centred_stream(stream: Stream, centre: bool, scale: bool) -> CentredStream:
         if centre:
             X_mean, y_mean, is_constant = found.X_mean, found.y_mean, constant
     relative = None if weights is None else weights / weights.mean()
-    prepared = stream.prepared(Preparation(X_mean, X_scale, y_mean, is_constant), relative)
+    prepared = stream.prepared(Standardization(X_mean, X_scale, y_mean, is_constant), relative)
     return CentredStream(np.zeros((0, p)), np.zeros((0, t)), X_mean, X_scale, y_mean, None, centre, prepared)
 
 

@@ -13,7 +13,7 @@ from reshuffle.asymptotics.streaming.settled_risk import FixedPoint
 
 
 @dataclass(frozen=True, eq=False)
-class Recipe:
+class OnePassRecipe:
     """Batch size, steps, momentum and noise of one pass, asked about eigenvalues in cells."""
 
     batch_size: int
@@ -87,7 +87,7 @@ class Recipe:
         return math.inf if started and self.schedule[-1] >= end else 0.0
 
 
-def _faded(recipe: Recipe, modes: Modes, wanted: FloatArray) -> FloatArray:
+def _faded(recipe: OnePassRecipe, modes: Modes, wanted: FloatArray) -> FloatArray:
     last = int(wanted.max())
     if recipe.constant:
         with np.errstate(over="ignore", divide="ignore"):

@@ -9,7 +9,7 @@ from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
 from reshuffle._uncertainty import ErrorKind, with_error
 from reshuffle.asymptotics.streaming import one_pass_arguments
-from reshuffle.asymptotics.streaming.bracketed_risk import Recipe
+from reshuffle.asymptotics.streaming.bracketed_risk import OnePassRecipe
 from reshuffle.asymptotics.streaming.one_pass_arguments import Values
 from reshuffle.asymptotics.streaming.settled_risk import OnePassStability
 
@@ -122,7 +122,7 @@ def one_pass(
     groups = one_pass_arguments.grouped(spectrum, source, cells)
     clock = one_pass_arguments.clock(steps)
     momentum = one_pass_arguments.momentum(momentum)
-    recipe = Recipe(
+    recipe = OnePassRecipe(
         batch_size=_arrays.whole_number("batch_size", batch_size, 1),
         schedule=one_pass_arguments.schedule(step, clock, momentum),
         momentum=momentum,

@@ -190,24 +190,30 @@ class _Step:
     push: FloatArray
     still: FloatArray | None
 
+    @cached_property
+    def _blocks(self) -> list[tuple[slice, slice, FloatArray]]:
+        """The blocks of F - I that are not zero: to which part, of which part, and what (r,)."""
+        if self.still is None:
+            return []
+        parts, _, rank = self.still.shape
+        places = [slice(part * rank, (part + 1) * rank) for part in range(parts)]
+        some = zip(*np.nonzero(self.still.any(axis=2)), strict=True)
+        return [(places[to], places[of], self.still[to, of]) for to, of in some]
+
     def moved(self, states: FloatArray) -> FloatArray:
         """(F - I) z for states z (..., d)."""
         made = np.zeros_like(states)
-        if self.still is not None:
-            parts, _, rank = self.still.shape
-            places = [slice(part * rank, (part + 1) * rank) for part in range(parts)]
-            for to, of in zip(*np.nonzero(self.still.any(axis=2)), strict=True):
-                made[..., places[to]] += self.still[to, of] * states[..., places[of]]
+        for to, of, block in self._blocks:
+            made[..., to] += block * states[..., of]
         return made
 
     def conjugated(self, matrices: FloatArray) -> FloatArray:
-        """F M F' - M for symmetric M (nodes, d, s, d)."""
-        once = self.moved(matrices)
-        # A copy: of one coordinate the transpose is the matrix itself.
-        other = once.transpose(0, 3, 2, 1).copy()
-        once += self.moved(other)
-        once += other
-        return once
+        """F M F' - M = M (F - I)' + (F - I) M F' for symmetric M (nodes, d, s, d)."""
+        made = self.moved(matrices)
+        right = matrices + made
+        for to, of, block in self._blocks:
+            made[:, to] += block[:, np.newaxis, np.newaxis] * right[:, of]
+        return made
 
     def pushed(self, gradients: FloatArray) -> FloatArray:
         """P g (..., d) for gradients g (..., r)."""
@@ -269,6 +275,19 @@ class EpochMoments:
             change = self._climb(second[:, np.newaxis], source)[:, 0]
             return np.hstack([_symmetric(change) / self._scales, (source.change() / self.units).T])
 
+    def change_beside(self, cross: FloatArray) -> Callable[[FloatArray], FloatArray]:
+        """M -> what one more epoch adds to M (d, d), for C (d, inputs) that stays: what enters is computed once."""
+        source = Source(self, self.units * cross.T, remembers=True)
+
+        def change(second: FloatArray) -> FloatArray:
+            if not self.dimension:
+                return np.zeros_like(second)
+            with few_threads(self.dimension), np.errstate(over="ignore", invalid="ignore"):
+                stack = (self._scales * second)[:, np.newaxis]
+                return _symmetric(self._climb(stack, source)[:, 0]) / self._scales
+
+        return change
+
     def congruence_change(self, matrix: FloatArray) -> FloatArray:
         """E[A M A'] - M (..., d, d) for symmetric M: what an epoch does to second moments when nothing enters."""
         d = self.dimension
@@ -311,7 +330,7 @@ class EpochMoments:
             for low in range(0, layer.nodes, width):
                 nodes = min(width, layer.nodes - low)
                 total, outer = np.zeros((nodes, d, count, d)), np.zeros((nodes, r, count, d))
-                inner, added = np.zeros((nodes, r, count, r)), np.zeros((nodes, d, d))
+                inner, added = np.zeros((nodes, r, count, r)), None
                 for batch, every, ends in layer.visits:
                     here = slice(*np.searchsorted(ends, [low, low + nodes]))
                     before, after = every[here], ends[here]
@@ -330,11 +349,12 @@ class EpochMoments:
                         inner[place] += lost[1]
                     entered = None if source is None else source.entered(number, batch, before, after)
                     if entered is not None:
+                        added = np.zeros((nodes, d, d)) if added is None else added
                         added[place] += entered + entered.swapaxes(1, 2)
                 if step.still is not None:
                     total += step.conjugated(total + layer.ways * stack)
                     outer += step.moved(outer) - step.pushed(inner)
-                if source is not None:
+                if added is not None:
                     total[:, :, 0] += added
                 for part, push in enumerate(step.push):
                     place, pushed = slice(part * r, (part + 1) * r), push[:, np.newaxis, np.newaxis] * outer
@@ -451,11 +471,14 @@ class Source:
     moments : EpochMoments
     cross : (inputs, d)
         E zeta z' before the epoch: the mean, and E eta z'.
+    remembers : bool
+        Keep what enters, to be asked for again.
     """
 
-    def __init__(self, moments: EpochMoments, cross: FloatArray):
+    def __init__(self, moments: EpochMoments, cross: FloatArray, remembers: bool = False):
         self.moments, self.mean, self.noise = moments, cross[:1], cross[1:]
         self._reduced: dict[int, FloatArray] = {}
+        self._known: dict[tuple[int, int, int], FloatArray] | None = {} if remembers else None
 
     @cached_property
     def means(self) -> list[FloatArray]:
@@ -478,6 +501,14 @@ class Source:
         """noise E eta_b z' before a visit (nodes, m, d), reduced; None if there is no noise."""
         if not len(self.noise):
             return None
+        if self._known is None:
+            return self._cross(number, batch, before)
+        key = number, batch, before.start if isinstance(before, slice) else int(before[0])
+        if key not in self._known:
+            self._known[key] = self._cross(number, batch, before)
+        return self._known[key]
+
+    def _cross(self, number: int, batch: int, before: Nodes) -> FloatArray:
         moments = self.moments
         rows, noise = moments.batch(batch), moments.inputs.noise
         if batch not in self._reduced:
@@ -485,6 +516,8 @@ class Source:
         own = self._reduced[batch]
         if moments.travels:
             return own + noise * rows.reduced(self.noises[number][before][:, rows.columns])
+        if not number:
+            return own[np.newaxis]
         added = own @ moments.mean_changes[number][before]
         added += own
         return np.asarray(added)

@@ -255,9 +255,7 @@ def stationary(course: Course, inputs: Inputs, start: FloatArray) -> tuple[Float
         cross = cross[:, :1] + cross[:, 1:] @ inputs.given[:, np.newaxis]
     else:
         cross[:, 1:] *= inputs.noise
-    second, error = fixed_point(
-        lambda matrix: moments.change(np.hstack([matrix, cross]))[:, :d], MeanPart(once), start
-    )
+    second, error = fixed_point(moments.change_beside(cross), MeanPart(once), start)
     return second, cross, error
 
 

@@ -76,10 +76,10 @@ def _let_go(array: AnyArray) -> None:
         base.madvise(mmap.MADV_DONTNEED)
 
 
-class Reader:
+class ChunkReader:
     """Takes the rows of chunks in pieces of any height.
 
-    >>> reader = Reader(iter([np.arange(3), np.arange(3, 5)]))
+    >>> reader = ChunkReader(iter([np.arange(3), np.arange(3, 5)]))
     >>> reader.take(2).tolist(), reader.take(3).tolist()
     ([0, 1], [2, 3, 4])
     """
@@ -259,7 +259,7 @@ def _as_weighted(X: FloatArray, y: FloatArray, weights: FloatArray | None) -> Pa
 
 
 @dataclass(frozen=True, eq=False)
-class Preparation:
+class Standardization:
     """Centring and scaling: subtracts means from features and responses, and divides features by scales.
 
     Attributes
@@ -342,7 +342,7 @@ class Stream:
         self.names, self.passes = features.names, 0
         self._known: dict[tuple[bytes, ...], CompressedRows] = {}
 
-    def prepared(self, preparation: Preparation, weights: FloatArray | None) -> "Stream":
+    def prepared(self, preparation: Standardization, weights: FloatArray | None) -> "Stream":
         """The stream with rows centred and scaled on their way, and with other weights."""
         made = copy(self)
         made._prepare, made._weights, made._known = preparation, weights, {}
@@ -360,7 +360,7 @@ class Stream:
     def pairs(self, prepare: Prepare | None = None) -> Iterator[tuple[int, FloatArray, FloatArray]]:
         """Number of the first row, features (m, p) and responses (m,) or (m, t), chunk after chunk."""
         self.passes += 1
-        responses, start = Reader(self._responses.chunks()), 0
+        responses, start = ChunkReader(self._responses.chunks()), 0
         total = math.ceil(self.n / self._features.height)
         for chunk in track(self._features.chunks(), total, "reading rows"):
             rows = slice(start, start + len(chunk))
@@ -376,19 +376,23 @@ class Stream:
                 return next(reversed(self._known.values()))
             groups = RowGroups.whole(self.n)
         if groups.key not in self._known:
-            self._require_room(groups)
-            together = groups.count == 1 and bool(self._known)
-            made = self._together() if together else self.factors(groups)
+            rows = float(groups.sizes.clip(max=self.p + 1).sum())
+            needed, room = 8 * rows * (self.p + (self.outputs or 1)), _SHARE * _arrays.memory()
+            if needed > room:
+                raise BudgetError(
+                    f"{groups.count} batches of {self.n} rows that are read in chunks would keep {needed:.2g} "
+                    f"bytes, but {room:.2g} are allowed, half of the memory; try fewer and larger batches."
+                )
+            if groups.count == 1 and self._known:
+                # All rows in one group, from what is known of several: that takes no pass.
+                made = BatchFactors(1, self.p, self.outputs)
+                made.merge(next(reversed(self._known.values())), together=True)
+            else:
+                made = self.factors(groups)
             self._known[groups.key] = made.compressed()
             while len(self._known) > _REMEMBERED:
                 del self._known[next(iter(self._known))]
         return self._known[groups.key]
-
-    def _together(self) -> BatchFactors:
-        """All rows in one group, from what is known of several: that takes no pass."""
-        made = BatchFactors(1, self.p, self.outputs)
-        made.merge(next(reversed(self._known.values())), together=True)
-        return made
 
     def factors(self, groups: RowGroups) -> BatchFactors:
         """One pass over the rows: the factors of all groups."""
@@ -405,13 +409,3 @@ class Stream:
     ) -> Part:
         """One pass over the rows: what `work` makes of X (m, p) and y of each chunk, merged."""
         return reduce(merge, (work(X, y) for _, X, y in self.pairs(prepare)))
-
-    def _require_room(self, groups: RowGroups) -> None:
-        """Refuse groups so many that what stands for them is as much as the data."""
-        rows = float(groups.sizes.clip(max=self.p + 1).sum())
-        needed, room = 8 * rows * (self.p + (self.outputs or 1)), _SHARE * _arrays.memory()
-        if needed > room:
-            raise BudgetError(
-                f"{groups.count} batches of {self.n} rows that are read in chunks would keep {needed:.2g} bytes, "
-                f"but {room:.2g} are allowed, half of the memory; try fewer and larger batches."
-            )
