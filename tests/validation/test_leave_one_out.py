@@ -122,6 +122,33 @@ def test_many_batches_are_within_their_error(monkeypatch):
 @pytest.mark.parametrize(
     ("scheme", "recipe"),
     [
+        (rs.SampleReshuffling(batch_size=2), {"momentum": 0.5}),
+        (rs.SampleReshuffling(batch_size=2), {"momentum": 0.8, "nesterov": True, "penalty": 0.1}),
+        (rs.SampleReshuffling(batch_size=3), {"momentum": 0.9}),
+        (rs.GroupReshuffling(batch_size=2, rows=2), {}),
+        (rs.GroupReshuffling(batch_size=2, rows=2), {"momentum": 0.5}),
+    ],
+)
+def test_the_cavity_is_within_its_error_for_any_recipe(scheme, recipe, monkeypatch):
+    """Against runs without each row, or sample, that average over all orders."""
+    for seed in range(3):
+        n = 9 if scheme == rs.SampleReshuffling(batch_size=3) else 12 if scheme.rows_per_unit > 1 else 8
+        data = problem(n, 2, seed=seed)
+        alpha = 0.2 * (1 - recipe.get("momentum", 0.0)) * float(rs.critical_step(data, rs.FullBatch()))
+        run = rs.descend(data, scheme, alpha=alpha, **recipe)
+        exact = run.leave_one_out([1, 5, 40])
+        with monkeypatch.context() as patch:
+            affordable = "reshuffle.validation.leave_one_out.RowsLeftOut._refits_are_affordable"
+            patch.setattr(affordable, lambda rows, count: False)
+            found = run.leave_one_out([1, 5, 40])
+        assert (exact.method, found.method) == ("refits", "cavity")
+        assert (np.abs(found.mean_square - exact.mean_square) <= found.error).all()
+        assert (found.error < 0.3 * found.mean_square).all()
+
+
+@pytest.mark.parametrize(
+    ("scheme", "recipe"),
+    [
         (rs.Cyclic(3), {"unpenalized": [0], "penalty": 0.1}),
         (rs.RandomReshuffling(2), {"momentum": 0.5, "average": rs.EMA(0.5)}),
         (rs.Cyclic(2), {"average": rs.EMA(0.5, per="visit")}),

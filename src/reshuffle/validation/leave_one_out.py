@@ -19,7 +19,7 @@ from reshuffle._progress import track
 from reshuffle._uncertainty import ErrorKind, weakest
 from reshuffle.epoch import accuracy
 from reshuffle.epoch.accuracy import A_SECOND, CALL, require_affordable
-from reshuffle.epoch.averaging.lattice import fits_in_memory
+from reshuffle.epoch.averaging.lattice import Walk, fits_in_memory
 from reshuffle.errors import BudgetError
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.schemes.base import Shuffle, Unit, rows_of
@@ -289,8 +289,13 @@ class RowsLeftOut:
     def _shuffled(self, training: Training) -> list[Formula]:
         """The cavity equation; affordable drawn orders before it where what it neglects is not small."""
         unit, budget = training.scheme.rows_per_unit, self.run.accuracy.budget
-        # With momentum and for samples of several rows there are folds.
-        if not shuffled_samples.has_cavity(training) or not training.is_symmetric or unit > 1:
+        # Groups of centred rows leave their mean in a way that no single number tells.
+        if not shuffled_samples.has_cavity(training) or (unit > 1 and self.centred):
+            return []
+        plain = training.is_symmetric and unit == 1
+        # Whoever asks for the choice of the mean may have to wait for the cavity equation.
+        has_walk = training.is_symmetric or Walk(training.scheme, training.problem.n).exists
+        if not plain and has_walk and self._refits_are_affordable(training.problem.n // unit):
             return []
         found: list[Formula] = []
         try:
@@ -298,6 +303,8 @@ class RowsLeftOut:
             found.append(Formula("cavity", cavity.left_out(), cavity.error, "estimate", cavity.shares, unit))
         except ArithmeticError:
             cavity = None
+        if not plain:
+            return found
         # The error is wide where what the cavity neglects is not small, but unknown where rows overshoot.
         knows = cavity is not None and not cavity.overshoots
         orders = shuffled_samples.affordable_orders(
