@@ -7,7 +7,8 @@ import pytest
 
 import reshuffle as rs
 from reshuffle.epoch.moments import drawn as drawn_orders
-from reshuffle.epoch.moments.drawn import MeanSum, settled
+from reshuffle.epoch.moments import stationary
+from reshuffle.epoch.moments.stationary import Lyapunov, limit_of
 from reshuffle.epoch.visits import Inputs
 from reshuffle.run import centred_moments, expected_risk
 from tests.problems import case
@@ -68,7 +69,7 @@ def test_the_larger_radius_by_iteration_is_that_of_the_matrix(monkeypatch):
     drawn = centred_moments.undriven(run._affine, run._modes)
     drawn.more(2)
     written = drawn_orders.rate(drawn.maps), drawn_orders.gain(drawn.maps)
-    monkeypatch.setattr(drawn_orders, "_WRITTEN_OUT", 0)
+    monkeypatch.setattr(stationary, "_WRITTEN_OUT", 0)
     iterated = drawn_orders.rate(drawn.maps), drawn_orders.gain(drawn.maps)
     for one, other in zip(written, iterated, strict=True):
         assert one.value == pytest.approx(other.value, rel=1e-7)
@@ -140,15 +141,16 @@ def test_runs_that_explode_have_an_infinite_risk():
 def test_sums_over_all_powers_and_fixed_points():
     rng = np.random.default_rng(0)
     mean, right = 0.4 * rng.standard_normal((3, 3)), np.diag([1.0, 2.0, 3.0])
-    through = MeanSum.of(mean)
+    through = Lyapunov(np.eye(3) - mean)
     solution = through.solve(right)
     np.testing.assert_allclose(solution - mean @ solution @ mean.T, right, atol=1e-12)
     back = through.adjoint(right)
     np.testing.assert_allclose(back - mean.T @ back @ mean, right, atol=1e-12)
-    assert MeanSum.of(np.eye(2)) is None
-    assert MeanSum.of(np.diag([0.5, -1.1])) is None
-    np.testing.assert_allclose(settled(lambda V: 1 + V / 2, 1), 2.0, rtol=1e-6)
-    assert settled(lambda V: 1 + 1.01 * V, 1) is None
+    assert through.exists
+    assert not Lyapunov(np.zeros((2, 2))).exists
+    assert not Lyapunov(np.diag([0.5, 2.1])).exists
+    np.testing.assert_allclose(limit_of(lambda V: 1 + V / 2, np.ones(1), 1e-7)[0], 2.0, rtol=1e-6)
+    assert np.isinf(limit_of(lambda V: 1 + 1.01 * V, np.ones(1), 1e-7)[0])
 
 
 def test_nothing_enters_a_run_that_is_undriven():

@@ -42,8 +42,8 @@ _BESIDE = 1e-6
 _ROUNDING = 1e-13
 """Of an eigenvalue, relative to a bound on its matrix; of -log |f| for each factor, over a hundred."""
 _WINDOW, _REACH, _STRETCH = 1.25, 4.0, 1e3
-"""Up to which multiple of a step bounds of derivatives are sharp; up to which the mean is interpolated, at most; by
-how far it may stretch there."""
+"""Multiples of a step: up to which bounds of derivatives are sharp, and the mean is interpolated, at most; and how
+far the mean may stretch there."""
 _MOST_SUMS = 2e7
 """Products of long integers that the coefficients of f take, at most: some seconds."""
 _LONG = 100
@@ -115,7 +115,7 @@ def first_zero(gap: Callable[[float], Gap], start: float, end: float = math.inf)
 
 
 def is_polynomial(problem: LeastSquares, scheme: Scheme) -> bool:
-    """Whether `exact_critical_step` knows the mean at all steps it needs, within its budget."""
+    """True if `exact_critical_step` knows the mean at all steps it needs, within its budget."""
     if scheme.steps(problem.n) == 1 or scheme.shuffle is not Shuffle.EVERY_EPOCH:
         return True
     blocks = problem.blocks(scheme.partition(problem.n), scheme.divisors(problem.n))
@@ -270,7 +270,7 @@ def _flops(scheme: Scheme, n: int, blocks: Blocks) -> float:
 
 
 def _has_few_samples(scheme: Scheme, n: int, blocks: Blocks) -> bool:
-    """Whether shuffled samples, or groups of rows, are so few that all subsets are followed."""
+    """True if shuffled samples, or groups of rows, are so few that all subsets are followed."""
     samples, rank = blocks.batches, float(blocks.rows.shape[1])
     shuffles = scheme.shuffle is Shuffle.EVERY_EPOCH and scheme.unit.is_cut
     if not shuffles or scheme.steps(n) * _flops(scheme, n, blocks) > _MOST_FLOPS:
@@ -315,7 +315,7 @@ def _kernels_of_few_samples(scheme: Scheme, n: int, blocks: Blocks) -> _Kernels:
 
 
 def _has_rank_one(scheme: Scheme, n: int, blocks: Blocks) -> bool:
-    """Whether features have rank one, and every epoch draws a fresh order of batches, samples or groups."""
+    """True if features have rank one, and every epoch draws a fresh order of batches, samples or groups."""
     if blocks.rows.shape[1] != 1 or scheme.shuffle is not Shuffle.EVERY_EPOCH:
         return False
     _, visits, _ = visits_taken(scheme, n, blocks)

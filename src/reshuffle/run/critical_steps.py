@@ -41,7 +41,7 @@ from reshuffle.run import centred_moments, critical_polynomials
 from reshuffle.run.critical_polynomials import BUDGET
 from reshuffle.run.engines.affine_engine import AffineEngine
 from reshuffle.run.engines.modes_engine import ModesEngine
-from reshuffle.run.mean_square import settles
+from reshuffle.run.mean_square import is_stable
 from reshuffle.schemes import base
 from reshuffle.schemes.base import Scheme, Shuffle, Unit
 
@@ -55,17 +55,18 @@ _FINE = 5
 _PRECISION, _MEAN_SQUARE_PRECISION, _DRAWN_PRECISION = 1e-9, 1e-6, 1e-3
 """Relative width to which a crossing is enclosed: of an exact rate, in mean square, of a drawn rate."""
 _HALVINGS = 40
-"""How often a start that is not stable is halved."""
+"""Halvings of a start that is not stable, at most."""
 _MOST_BEYOND = 7
 """Steps that are tried beyond the end until one fails for certain, each further away: up to 3.6 times as large."""
 _FARTHEST = 2.0
-"""Where none fails for certain: exact steps were at most 1.6 times what was found, of 40 such problems of 9 to 59
-rows (benchmarks/step_coverage.py)."""
-_SEEN = 2.0
-"""Relative error from which on a drawn rate is nothing but noise: it is two standard errors then."""
+"""Multiple of a step up to which its error reaches where none fails for certain: exact steps were at most 1.6 times
+what was found, of 40 such problems of 9 to 59 rows (benchmarks/step_coverage.py)."""
+_SKEWED, _SEEN = 1.5, 3.0
+"""By how much errors of drawn rates are widened, since near the end few of all orders weigh most; and the relative
+error from which on such a rate is nothing but noise: it is two standard errors then."""
 _SMALLEST_ROOT = 1e-5
 """Of a mode beside the largest: slower ones have the same relative error, and would be lost to rounding."""
-_OF_BLOCKS, _OF_A_TRIAL = 5e7, 2e8
+_OF_BLOCKS, _OF_A_TRIAL = 3e7, 1.2e8
 """Operations of a draw for each group, and of all draws at a step near the end."""
 _FEWEST_ROUNDS, _MOST_ROUNDS = 4, 64
 """Draws for each group, at a step far from the end, and near it, as far as operations allow."""
@@ -219,7 +220,7 @@ def _polynomial_step(problem: LeastSquares, scheme: Scheme) -> CriticalStep:
 
 
 def _is_drawn(run: AffineEngine, of_square: bool) -> bool:
-    """Whether the rate is that of drawn orders, since all of them cost too much; refused where none are drawn."""
+    """True if the rate is that of drawn orders, since all of them cost too much; refused where none are drawn."""
     steps, is_shuffled = run.walk.steps, run.scheme.shuffle is Shuffle.EVERY_EPOCH
     if is_shuffled and (not run.walk.exists or (select.climbs(run.scheme) and steps > MOST_BATCHES)):
         return True
@@ -238,7 +239,7 @@ def _is_drawn(run: AffineEngine, of_square: bool) -> bool:
 
 
 def _orders_differ(run: AffineEngine, is_symmetric: bool) -> bool:
-    """Whether epochs differ in what they do to the state; if not, the mean square is the square of the mean."""
+    """True if epochs differ in what they do to the state; if not, the mean square is the square of the mean."""
     if is_symmetric and run.space.dimension == 1 and run.scheme.shuffle is Shuffle.EVERY_EPOCH:
         return run.scheme.unit.is_cut
     courses = run.scheme.courses(run.problem.n)
@@ -265,7 +266,7 @@ class Rate:
 
     @property
     def is_open(self) -> bool:
-        """Whether it may be on either side of one."""
+        """True if it may be on either side of one."""
         return self.least < 1 <= self.most
 
 
@@ -290,8 +291,8 @@ def _exact_square(at_rest: AffineEngine) -> RateAt:
         run = _with_step(at_rest, step)
         if not run.converges:
             return Rate.exact(False)
-        is_stable, matrix = settles(run.courses[0], matrix)
-        return Rate.exact(is_stable)
+        converges, matrix = is_stable(run.courses[0], matrix)
+        return Rate.exact(converges)
 
     return rate
 
@@ -343,19 +344,20 @@ def _rate_of(visits: Visits, kernels: FloatArray, is_symmetric: bool) -> Rate:
     if is_symmetric:
         values, modes = scipy.linalg.eigh(mean, check_finite=False)
         sizes = np.abs(1 - values)
-        errors = error_of_mean(np.einsum("ij,gij->gj", modes, losses @ modes))
+        errors = _SKEWED * error_of_mean(np.einsum("ij,gij->gj", modes, losses @ modes))
     else:
         replicas = mean + (mean - losses) / (len(losses) - 1)
         sizes, *without = (
             np.abs(1 - scipy.linalg.eigvals(each, check_finite=False)).max(keepdims=True)
             for each in (mean, *replicas)
         )
-        errors = jackknife(sizes, np.array(without))
+        errors = _SKEWED * jackknife(sizes, np.array(without))
     # Rates grow by powers of the step, and their errors with them: one that is seen at all is off by a factor.
-    noise = errors / _SEEN
-    seen = np.sqrt(np.maximum(np.square(sizes) - np.square(noise), 0.0))
-    least = np.divide(np.square(sizes), sizes + errors, out=np.zeros_like(sizes), where=sizes > noise)
-    return Rate(float(seen.max()), float(least.max()), float((sizes + errors).max()), "three standard errors")
+    is_seen = sizes > errors / _SEEN
+    least = np.divide(np.square(sizes), sizes + errors, out=np.zeros_like(sizes), where=is_seen)
+    return Rate(
+        float(sizes.max()), float(least.max()), float((sizes + errors).max()), "three standard errors"
+    )
 
 
 def _drawn_square(at_rest: AffineEngine, is_symmetric: bool) -> RateAt:
@@ -425,20 +427,19 @@ def first_crossing(
         here, end = rate(step), step
         first_open = min(first_open, step) if here.most >= 1 else first_open
         sure = step if math.isinf(first_open) else sure
-        if here.value >= 1 or step > _FARTHEST * first_open:
+        if here.value >= 1:
             break
         low = step
-    kind = weakest(rate(low).error_kind, rate(end).error_kind)
-    if rate(end).value >= 1:
+    kind, upper = weakest(rate(low).error_kind, rate(end).error_kind), last
+    if rate(end).value < 1:
+        low = last
+    else:
         wide = GROWTH - 1 if rate(low).is_open and rate(end).is_open else precision
         low, high = _bisected(lambda step: rate(step).value >= 1, low, end, wide)
         upper = low if kind == "exact" else _surely_unstable(rate, high, last)
-    else:
-        low = high = last if end >= last else first_open
-        upper = last if end >= last else math.inf
-    if math.isinf(upper) and low < last:
-        rises = rate(_FARTHEST * high).value > rate(high).most
-        upper, kind = _FARTHEST * high if rises else math.inf, "estimate"
+        if math.isinf(upper):
+            rises = rate(_FARTHEST * high).value > rate(high).most
+            upper, kind = _FARTHEST * high if rises else math.inf, "estimate"
     lower = low
     if math.isfinite(first_open) and rate(low).most >= 1:
         lower, _ = _bisected(lambda step: rate(step).most >= 1, sure, min(first_open, low), GROWTH - 1)

@@ -1,4 +1,4 @@
-"""Does the mean square of a run converge, beside its mean, and up to which step."""
+"""Stability in mean square: the spectral radius of M -> E[A M A'], and on which side of one it is."""
 
 from dataclasses import dataclass, replace
 
@@ -39,7 +39,7 @@ _OPEN = 1e-7
 
 @dataclass(frozen=True)
 class MeanSquareStability:
-    """Whether E |beta_k - limit|^2 converges from every start, on which the expected risk depends.
+    """Convergence of E |beta_k - limit|^2 from every start, on which the expected risk depends.
 
     Attributes
     ----------
@@ -80,12 +80,8 @@ def mean_square_stability(run: AffineEngine, modes: ModesEngine | None = None) -
         return _from_draws(run, modes)
     run = _with_all_orders(run)
     (course, *others) = run.courses
-    if (
-        modes is not None
-        and run.visited is run.problem
-        and select.climbs(run.scheme)
-        and is_written_out(course)
-    ):
+    is_lattice = select.climbs(run.scheme) and is_written_out(course)
+    if modes is not None and run.visited is run.problem and is_lattice:
         course.learn(centred_moments.mean_of(modes.epoch, run, course.visits(0)))
     spreads = not others and course.scheme.is_random and run.recipe.at(0).step != 0
     rounds = _affordable_rounds(course, run.accuracy.budget) if spreads else 0
@@ -98,16 +94,15 @@ def mean_square_stability(run: AffineEngine, modes: ModesEngine | None = None) -
         )
     rate = _rate(course, rounds=rounds)
     gain = spread_gain(course, rounds=rounds) if mean.converges else Enclosure(np.inf, np.inf, np.inf)
-    converges = mean.converges and _settles(gain, rate)
-    told = _told(converges, rate, square, gain.estimate)
+    found = _result(mean.converges, gain, rate, square)
     if mean.converges and rounds < ROUNDS and _is_open(rate) and _decided(gain, rate) is None:
-        lower, upper = told.bounds
+        lower, upper = found.bounds
         raise BudgetError(
             f"the budget of {run.accuracy.budget:.1g} operations, {duration(run.accuracy.budget)}, does not decide "
             f"whether the mean square converges: its rate is between {lower:.6g} and {upper:.6g}; "
             "try a larger budget."
         )
-    return told
+    return found
 
 
 def _exact_price(run: AffineEngine) -> float:
@@ -127,7 +122,7 @@ def _from_draws(run: AffineEngine, modes: ModesEngine | None) -> MeanSquareStabi
     rate, gain = centred_moments.radii(run, modes)
     # The mean knows of what a penalty does outside the row space, too.
     value = max(rate.value, square)
-    # Where the mean is not exact the rate is off by what its square is, and the gain by its share in the pace.
+    # Where the mean is not exact the rate is off by what its square is, the gain by its share in the decay rate.
     error = rate.error + 2 * mean.rate * mean.error
     share = mean.error / max(1 - mean.rate, mean.error) if mean.error and mean.converges else 0.0
     return MeanSquareStability(
@@ -137,7 +132,7 @@ def _from_draws(run: AffineEngine, modes: ModesEngine | None) -> MeanSquareStabi
 
 
 def _with_all_orders(run: AffineEngine) -> AffineEngine:
-    """The same run with the mean over all orders, where the budget allows for it."""
+    """Run with the mean over all orders, where the budget allows for it."""
     if run.error_kind == "exact" or not run.walk.exists:
         return run
     if select.walk_flops(run.walk, run.blocks, run.dimension) > run.accuracy.budget:
@@ -151,24 +146,18 @@ def _with_all_orders(run: AffineEngine) -> AffineEngine:
 
 
 def _affordable_rounds(course: Course, budget: float) -> int:
-    """How often the recursion may be applied to tell each of the two radii; none too often is refused."""
-    epoch = epoch_flops(course)
-    if is_written_out(course):
-        require_affordable(
-            epoch, budget, f"the mean square over the orders of {course.scheme.steps(course.n)} batches",
-            "try fewer batches, a larger budget, or expected_risk at the epochs of interest",
-        )  # fmt: skip
-        return ROUNDS
+    """Applications of the recursion that the budget allows for each of the two radii; refused if too few."""
+    epoch, is_matrix = epoch_flops(course), is_written_out(course)
     require_affordable(
-        2 * FEWEST_ROUNDS * epoch, budget,
+        epoch if is_matrix else 2 * FEWEST_ROUNDS * epoch, budget,
         f"the mean square over the orders of {course.scheme.steps(course.n)} batches",
         "try fewer batches, a larger budget, or expected_risk at the epochs of interest",
     )  # fmt: skip
-    return int(min(ROUNDS, max(budget, A_SECOND) / (2 * epoch)))
+    return ROUNDS if is_matrix else int(min(ROUNDS, max(budget, A_SECOND) / (2 * epoch)))
 
 
-def settles(course: Course, start: FloatArray | None = None) -> tuple[bool, FloatArray | None]:
-    """Whether the mean square converges along a course of random orders on which the mean does.
+def is_stable(course: Course, start: FloatArray | None = None) -> tuple[bool, FloatArray | None]:
+    """True if the mean square converges along a course of random orders on which the mean does.
 
     Beside the answer there is the matrix that gave it, from which that for a step nearby may `start`.
     """
@@ -182,13 +171,8 @@ def settles(course: Course, start: FloatArray | None = None) -> tuple[bool, Floa
     return gain.estimate < 1, start
 
 
-def _settles(gain: Enclosure, rate: Enclosure) -> bool:
-    decided = _decided(gain, rate)
-    return gain.estimate < 1 if decided is None else decided
-
-
 def _decided(gain: Enclosure, rate: Enclosure) -> bool | None:
-    """By whichever bounds are on one side of one; both radii are, so the rate speaks where the gain cannot."""
+    """Side of one on which gain and rate are, the same for both, by the bounds of either; None if neither tells."""
     if rate.lower > 1:
         return False
     of_gain = gain.is_below(1.0)
@@ -215,18 +199,20 @@ def _rate(course: Course, decided: float | None = None, rounds: int = ROUNDS) ->
 
 
 def _is_open(rate: Enclosure) -> bool:
-    """Whether bounds are so far apart that more rounds would improve them."""
+    """True where bounds are so far apart that more rounds would improve them."""
     return rate.upper - rate.lower > _OPEN * rate.upper
 
 
-def _told(converges: bool, rate: Enclosure, square: float, gain: float) -> MeanSquareStability:
-    """The answer where all orders are averaged over; the rate is at least the square of that of the mean."""
+def _result(mean_converges: bool, gain: Enclosure, rate: Enclosure, square: float) -> MeanSquareStability:
+    """Stability where all orders are averaged over; the rate is at least the square of that of the mean."""
+    decided = _decided(gain, rate)
+    converges = mean_converges and (gain.estimate < 1 if decided is None else decided)
     # The mean knows of what a penalty does outside the row space, too.
     value, bounds = max(rate.estimate, square), (max(rate.lower, square), max(rate.upper, square))
     if not _is_open(Enclosure(bounds[0], value, bounds[1])):
-        return MeanSquareStability(converges, value, bounds, gain)
+        return MeanSquareStability(converges, value, bounds, gain.estimate)
     error = max(value - bounds[0], bounds[1] - value) if np.isfinite(value) else 0.0
-    return MeanSquareStability(converges, value, bounds, gain, error, error_kind="bound")
+    return MeanSquareStability(converges, value, bounds, gain.estimate, error, error_kind="bound")
 
 
 def spread_gain(

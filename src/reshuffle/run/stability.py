@@ -1,4 +1,4 @@
-"""Does the mean iterate converge, and how fast."""
+"""Stability of the mean iterate: its convergence, its rate, and the subspace in which nothing moves."""
 
 from dataclasses import dataclass, field
 
@@ -19,7 +19,7 @@ _SCALED = 100.0
 
 @dataclass(frozen=True)
 class Stability:
-    """Whether the mean iterate converges from every start, and at what rate.
+    """Convergence of the mean iterate from every start, and its rate.
 
     Attributes
     ----------
@@ -43,31 +43,35 @@ class Stability:
     advice: str = field(default="", compare=False)
 
     def __repr__(self) -> str:
-        told = f", advice={self.advice!r}" if self.advice else ""
+        advice = f", advice={self.advice!r}" if self.advice else ""
         rate = with_error(self.rate, self.error, self.error_kind)
-        return f"Stability(converges={self.converges}, rate={rate}{told})"
+        return f"Stability(converges={self.converges}, rate={rate}{advice})"
 
 
 def stability(
-    paces: FloatArray, repeats: int, range_assumption: bool, kept: CompressedRows, share: float = 0.0
+    decay_rates: FloatArray,
+    repeats: int,
+    range_assumption: bool,
+    compressed: CompressedRows,
+    share: float = 0.0,
 ) -> Stability:
-    """Read the stability off the paces x of the modes in the range of Z, each multiplied by 1 - x.
+    """Stability from the decay rates x of the modes in the range of Z, each multiplied by 1 - x.
 
     `share` is how far each x may be off, relative to itself.
     """
     with np.errstate(over="ignore"):
-        factors = np.abs(1 - paces) ** repeats
+        factors = np.abs(1 - decay_rates) ** repeats
     # 1 - x rounds to one for x below eps: such a mode still converges, if slowly.
-    settles = bool(((paces > 0) & (paces < 2)).all())
-    converges = settles and range_assumption
+    are_stable = bool(((decay_rates > 0) & (decay_rates < 2)).all())
+    converges = are_stable and range_assumption
     # The distance from one, which the rate itself has lost to rounding.
-    gap = repeats * float(np.minimum(paces, 2 - paces).min(initial=np.inf))
-    error = rate_error(paces, repeats, share) if share else 0.0
-    advice = slowness(kept, gap) if converges else ""
+    gap = repeats * float(np.minimum(decay_rates, 2 - decay_rates).min(initial=np.inf))
+    error = rate_error(decay_rates, repeats, share) if share else 0.0
+    advice = slowness(compressed, gap) if converges else ""
     return Stability(converges, float(factors.max(initial=0.0)), error, "bound" if share else "exact", advice)
 
 
-def slowness(kept: CompressedRows, gap: float) -> str:
+def slowness(compressed: CompressedRows, gap: float) -> str:
     """Advice where the slowest mode is multiplied by 1 - gap in an epoch and gap is tiny; nothing otherwise.
 
     >>> slowness(CompressedRows(np.array([[1.0, 1e6], [2.0, -1e6]]), np.zeros(2)), 1e-12)
@@ -75,7 +79,7 @@ def slowness(kept: CompressedRows, gap: float) -> str:
     """
     if not gap < _SLOW:
         return ""
-    sizes = kept.column_sizes
+    sizes = compressed.column_sizes
     if not sizes.any():
         return ""
     spread = float(sizes.max() / sizes[sizes > 0].min())
@@ -88,13 +92,13 @@ def slowness(kept: CompressedRows, gap: float) -> str:
     return f"a factor 1/e takes {epochs} epochs; {cause}"
 
 
-def rate_error(paces: FloatArray, repeats: int, share: float) -> float:
-    """How far the largest |1 - x|^repeats may be off if each x is known up to a share of itself."""
+def rate_error(decay_rates: FloatArray, repeats: int, share: float) -> float:
+    """Error of the largest |1 - x|^repeats if each x is known up to a share of itself."""
     with np.errstate(over="ignore", invalid="ignore"):
-        ends = np.abs(1 - paces * (1 + share * np.array([[-1.0], [1.0]])))
-        gaps = np.abs(1 - paces)
+        ends = np.abs(1 - decay_rates * (1 + share * np.array([[-1.0], [1.0]])))
+        gaps = np.abs(1 - decay_rates)
         # A mode for which x = 1 is possible may vanish.
-        least = np.maximum(gaps - share * np.abs(paces), 0.0)
+        least = np.maximum(gaps - share * np.abs(decay_rates), 0.0)
         lowest, rate, largest = (float((values**repeats).max(initial=0.0)) for values in (least, gaps, ends))
         error = max(largest - rate, rate - lowest)
     return error if np.isfinite(error) else np.inf
@@ -102,7 +106,7 @@ def rate_error(paces: FloatArray, repeats: int, share: float) -> float:
 
 @dataclass(frozen=True)
 class RangeAssumption:
-    """Whether Range(Xtilde') lies in Range(Z), as Theorem batch_dynamics assumes.
+    """Range(Xtilde') lies in Range(Z), as Theorem batch_dynamics assumes, or does not.
 
     `violation` is what lies outside, |P_0 Xtilde'| relative to |X|. Where the assumption fails the noise in those
     directions adds up without end, k times after k epochs.

@@ -1,9 +1,9 @@
 """Mean over the orders of an epoch from few drawn ones, each averaged over all orders of its blocks.
 
 An order of B visits is cut into L blocks of consecutive visits. Every order of the blocks is as likely as that
-drawn, so the mean over all L! of them has the same expectation. It takes L 2^(L-1) products on the lattice,
+drawn, so the mean over all L! of them has the same expectation. It takes about L 2^(L-2) products on the lattice,
 
-    F(S) = mean over blocks b in S of A_b F(S - b),
+    F(S) = mean over blocks b in S of A_b F(S - b),    mean = mean over S of L / 2 blocks of F(all - S) F(S),
 
 and has a fraction of the variance. Measured against single orders of Gaussian rows, at steps at which single rows
 overshoot 2 to 8 times: 10 (L = 4), 60 to 400 (L = 6), 200 to 1e4 (L = 8), 300 to 4e5 (L = 10) times less.
@@ -62,7 +62,11 @@ class DrawnBlocks:
         return next(affordable, 1)
 
     def _lattice_flops(self, blocks: int) -> float:
-        return blocks * 2.0 ** (blocks - 1) * (2.0 * self._visits.dimension**3 + _OF_A_PRODUCT)
+        half = _later(blocks)
+        products = sum(size * math.comb(blocks, size) for size in range(1, half + 1)) + math.comb(
+            blocks, half
+        )
+        return float(products) * (2.0 * self._visits.dimension**3 + _OF_A_PRODUCT)
 
     @property
     def flops(self) -> float:
@@ -114,17 +118,24 @@ def over_orders(kernels: FloatArray, grades: FloatArray) -> FloatArray:
     members = np.arange(1 << blocks)
     sizes = np.array([subset.bit_count() for subset in members.tolist()])
     places, after = np.empty(len(members), dtype=np.int64), kernels * grades
-    layer = np.zeros((1, *kernels.shape[1:]))
-    for size in range(1, blocks + 1):
-        places[members[sizes == size - 1]] = np.arange(len(layer))
+    layers = [np.zeros((1, *kernels.shape[1:]))]
+    for size in range(1, _later(blocks) + 1):
+        places[members[sizes == size - 1]] = np.arange(len(layers[-1]))
         subsets = members[sizes == size]
         following = np.zeros((len(subsets), *kernels.shape[1:]))
         for block in range(blocks):
             chosen = np.flatnonzero(subsets >> block & 1)
-            before = layer[places[subsets[chosen] ^ (1 << block)]]
+            before = layers[-1][places[subsets[chosen] ^ (1 << block)]]
             following[chosen] += before + kernels[block] - after[block] @ before
-        layer = following / size
-    return np.asarray(layer[0])
+        layers = [layers[-1], following / size]
+    # The complements of ascending subsets descend.
+    later, earlier = layers[-1], layers[-1 if blocks % 2 == 0 else 0][::-1]
+    return np.asarray((later + earlier - (later * grades) @ earlier).mean(axis=0))
+
+
+def _later(blocks: int) -> int:
+    """Blocks in the later half of an order: any subset of so many follows on its complement."""
+    return (blocks + 1) // 2
 
 
 def followed(visits: Visits, orders: Orders, first: int, last: int) -> FloatArray:

@@ -14,17 +14,16 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-import scipy.linalg
-from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigs
 
 from reshuffle import _uncertainty
-from reshuffle._arrays import AnyArray, FloatArray, IntArray
+from reshuffle._arrays import FloatArray, IntArray
 from reshuffle._linalg import graded_svd
 from reshuffle._progress import track
 from reshuffle._uncertainty import error_of_mean
 from reshuffle.epoch.accuracy import CALL
 from reshuffle.epoch.averaging.sampling import SampledCourse, follow_each
 from reshuffle.epoch.epoch_map import EpochMap
+from reshuffle.epoch.moments.stationary import Lyapunov, limit_of, perron
 from reshuffle.epoch.visits import Inputs
 
 _TOLERANCE = 1e-6
@@ -381,13 +380,9 @@ def _modes(mean: EpochMap) -> FloatArray:
 _STILL = 1e-13
 """Relative change in an epoch below which the next ones are not worth their time."""
 _SETTLED = 1e-7
-"""The same for a limit, which is known to a percent."""
-_ROUNDS = 300
-_GROWN = 1e12
+"""Relative change in a round below which a limit, which is known to a percent, is reached."""
 _LOOKED_AT = 30
 """Epochs after which nearly all that a linear map does to the moments of later ones is known."""
-_FADED = 1e-10
-_DOUBLINGS = 200
 
 
 def follow_flops(orders: float, dimension: int, epochs: FloatArray) -> float:
@@ -537,83 +532,22 @@ class _State:
 
 def _end(maps: CentredMaps, weights: FloatArray) -> tuple[float, float]:
     """The limit of the trace of weights and the spread, and how far it may be off; inf if there is none."""
-    through = MeanSum.of(maps.mean)
-    if through is None:
-        return np.inf, np.inf
     d = maps.dimension
+    through, units = Lyapunov(np.eye(d) - maps.mean), np.ones(d)
+    if not through.exists:
+        return np.inf, np.inf
     sums = np.asarray(np.linalg.inv(np.eye(d) - maps.mean), dtype=np.float64)
     state = _State(np.zeros((d, d)), sums @ maps.drift, sums)
     pushed = maps.crossed.mean(state.path) + maps.own.mean(axis=0)
     first = pushed + maps.spread.mean(state.second(maps))
-    limit = settled(lambda spread: through.solve(first + maps.spread.mean(spread)), d)
-    back = settled(lambda seen: through.adjoint(weights + maps.adjoint.mean(seen)), d)
-    if limit is None or back is None:
+    limit, _ = limit_of(lambda spread: through.solve(first + maps.spread.mean(spread)), units, _SETTLED)
+    back, _ = limit_of(lambda seen: through.adjoint(weights + maps.adjoint.mean(seen)), units, _SETTLED)
+    if not (np.isfinite(limit).all() and np.isfinite(back).all()):
         return np.inf, np.inf
     second = np.tensordot(maps.spread.shares(limit + state.second(maps)), maps.spread.images, 1)
     added = second + np.tensordot(maps.crossed.shares(state.path), maps.crossed.images, 1) + maps.own
     of_groups = added.reshape(maps.groups, -1) @ back.ravel()
     return float(np.vdot(weights, limit)), float(error_of_mean(of_groups))
-
-
-class MeanSum:
-    """The sum of Abar^j M Abar'^j over all j: powers by squaring.
-
-    >>> float(MeanSum.of(np.array([[0.5]])).solve(np.array([[3.0]]))[0, 0])
-    4.0
-    """
-
-    def __init__(self, powers: list[FloatArray]):
-        self._powers = powers
-
-    @classmethod
-    def of(cls, mean: FloatArray) -> "MeanSum | None":
-        """None where Abar does not fade."""
-        powers = [mean]
-        for _ in range(_DOUBLINGS):
-            size = float(np.abs(powers[-1]).max(initial=0.0))
-            if size < _FADED:
-                return cls(powers)
-            if not size < 1 / _FADED:
-                return None
-            powers.append(powers[-1] @ powers[-1])
-        return None
-
-    def solve(self, right: FloatArray) -> FloatArray:
-        """V with V - Abar V Abar' = M."""
-        for power in self._powers:
-            right = right + power @ right @ power.T
-        return (right + right.T) / 2
-
-    def adjoint(self, right: FloatArray) -> FloatArray:
-        """V with V - Abar' V Abar = M."""
-        for power in self._powers:
-            right = right + power.T @ right @ power
-        return (right + right.T) / 2
-
-
-def settled(once: Callable[[FloatArray], FloatArray], dimension: int) -> FloatArray | None:
-    """The fixed point (d, d) that is reached from zero, if it is: increments shrink by the gain of the spread."""
-    before = once(np.zeros((dimension, dimension)))
-    increment = before
-    changes = [float(np.abs(before).max(initial=0.0))]
-    for _ in track(range(_ROUNDS), _ROUNDS, "the spread in the long run"):
-        following = once(before)
-        increment, before = following - before, following
-        size = float(np.abs(before).max(initial=0.0))
-        changes.append(float(np.abs(increment).max(initial=0.0)))
-        if not size < _GROWN * max(changes[0], np.finfo(np.float64).tiny):
-            return None
-        if changes[-1] <= _SETTLED * size:
-            return before
-    ratio = changes[-1] / changes[-2]
-    return None if ratio >= 1 else before + increment * ratio / (1 - ratio)
-
-
-Map = Callable[[FloatArray], FloatArray]
-
-_WRITTEN_OUT = 200
-"""Entries of a symmetric matrix up to which a map of them is written out."""
-_KRYLOV = 24
 
 
 @dataclass(frozen=True)
@@ -662,8 +596,8 @@ def _of_rate(maps: CentredMaps) -> tuple[float, FloatArray]:
 
 
 def _of_gain(maps: CentredMaps) -> tuple[float, FloatArray]:
-    through = MeanSum.of(maps.mean)
-    if through is None:
+    through = Lyapunov(np.eye(maps.dimension) - maps.mean)
+    if not through.exists:
         return np.inf, np.zeros(maps.groups)
 
     def forth(matrix: FloatArray) -> FloatArray:
@@ -680,51 +614,3 @@ def _moved(maps: CentredMaps, right: FloatArray, left: FloatArray, size: float) 
     """A radius moves by <left, dE(right)> / <left, right>."""
     added = maps.of_groups(right).reshape(maps.groups, -1) @ left.ravel()
     return np.asarray(added / size) if size else np.zeros(maps.groups)
-
-
-def perron(forth: Map, back: Map, dimension: int) -> tuple[float, FloatArray, FloatArray]:
-    """The spectral radius of a positive map of symmetric matrices (d, d), and its right and left eigenmatrices.
-
-    It is the eigenvalue with the largest real part. `back` is the adjoint of `forth` for the trace of products.
-
-    >>> value, right, left = perron(lambda M: M / 2, lambda M: M / 2, 1)
-    >>> value, abs(right).item(), abs(left).item()
-    (0.5, 1.0, 1.0)
-    """
-    upper = np.triu_indices(dimension)
-    # Entries off the diagonal count twice in the trace of a product.
-    weights = np.where(upper[0] == upper[1], 1.0, np.sqrt(2.0))
-
-    def unpacked(packed: FloatArray) -> FloatArray:
-        matrix = np.zeros((dimension, dimension))
-        matrix[upper] = packed / weights
-        return matrix + np.triu(matrix, 1).T
-
-    def packing(of: Map) -> Map:
-        return lambda packed: of(unpacked(packed))[upper] * weights
-
-    size = len(weights)
-    if size <= _WRITTEN_OUT:
-        written = np.array([packing(forth)(unit) for unit in np.eye(size)]).T
-        values, lefts, rights = scipy.linalg.eig(written, left=True, check_finite=False)
-        place = int(np.argmax(values.real))
-        return float(values[place].real), unpacked(rights[:, place].real), unpacked(lefts[:, place].real)
-    start = np.eye(dimension)[upper]
-    value, right = _largest(packing(forth), start)
-    _, left = _largest(packing(back), start)
-    return value, unpacked(right), unpacked(left)
-
-
-def _largest(of: Map, start: FloatArray) -> tuple[float, FloatArray]:
-    operator = LinearOperator((len(start), len(start)), matvec=of, dtype=np.float64)
-    try:
-        values: AnyArray
-        vectors: AnyArray
-        values, vectors = eigs(operator, k=1, which="LR", v0=start, ncv=_KRYLOV, tol=1e-9, maxiter=50)
-    except ArpackNoConvergence as unfinished:
-        values, vectors = np.asarray(unfinished.eigenvalues), np.asarray(unfinished.eigenvectors)
-        if not len(values):
-            raise ArithmeticError(
-                "the spectral radius of the second moments did not settle; try a smaller step, or a penalty."
-            ) from None
-    return float(values[0].real), np.asarray(vectors[:, 0].real)
