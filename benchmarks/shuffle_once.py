@@ -7,7 +7,7 @@ from rich.table import Table
 import reshuffle as rs
 from benchmarks import timing
 from benchmarks.core import table
-from reshuffle.run.engines.affine_engine import AffineEngine
+from reshuffle.run.affine_trajectory import AffineTrajectory
 
 EPOCHS = np.array([1.0, 10.0, 100.0])
 SIZES = ((60, 10, 5), (60, 10, 6), (120, 60, 5), (300, 200, 5))
@@ -38,13 +38,13 @@ def orders_side_by_side() -> Table:
     return made
 
 
-def _iterates(engine: AffineEngine) -> None:
+def _iterates(engine: AffineTrajectory) -> None:
     inputs, start = np.concatenate([[1.0], engine.blocks.response]), engine.inside(engine.start)
     for course in engine.courses:
         list(course.states(start, EPOCHS, inputs))
 
 
-def _risks(engine: AffineEngine) -> None:
+def _risks(engine: AffineTrajectory) -> None:
     error, rank = engine.inside(engine.start - engine.problem.beta_star), engine.space.dimension
     for course in engine.courses_of_errors:
         for state in course.states(error, EPOCHS):

@@ -1,4 +1,4 @@
-"""`python -m tests.traces`: which modules three questions pass through, as docs/architecture.md draws them.
+"""`python -m tests.traces`: the modules that three questions pass through, as docs/architecture.md draws them.
 
 `python -m tests.traces --write` draws them there.
 """
@@ -17,9 +17,9 @@ QUESTIONS: dict[str, Callable[[rs.LeastSquares], object]] = {
     "descend(...).expected_risk": lambda problem: rs.descend(problem, SCHEME, alpha=0.2).expected_risk(
         [0, 10]
     ),
-    "descend(momentum=).risk": lambda problem: rs.descend(problem, SCHEME, alpha=0.2, momentum=0.5).risk(
-        [0, 10]
-    ),
+    "descend(samples, momentum=).leave_one_out": lambda problem: rs.descend(
+        problem, rs.SampleReshuffling(batch_size=10), step=0.005, momentum=0.9
+    ).leave_one_out([1, 10]),
 }
 
 
@@ -30,7 +30,7 @@ def modules(question: Callable[[rs.LeastSquares], object]) -> list[str]:
     def look(frame: FrameType, event: str, _: object) -> None:
         name = frame.f_globals.get("__name__", "").removeprefix("reshuffle.")
         ours = frame.f_globals.get("__name__", "").startswith("reshuffle.")
-        if event == "call" and ours and name not in seen and not name.startswith("_"):
+        if event == "call" and ours and name not in seen:
             seen.append(name)
 
     question(
@@ -46,14 +46,17 @@ def modules(question: Callable[[rs.LeastSquares], object]) -> list[str]:
 
 
 def drawn(name: str) -> str:
-    """A trace as text: a line per room, in the order in which the question comes to it."""
-    rooms: dict[str, list[str]] = {}
-    for module in modules(QUESTIONS[name]):
-        room, _, rest = module.partition(".")
-        # A room itself has no name inside it: the checks of its front door.
-        rooms.setdefault(room, []).extend([rest] if rest else [])
-    lines = [f"    {name}"]
-    lines += [f"      {room + '/':<10}{' -> '.join(rest)}" for room, rest in rooms.items()]
+    """A trace as text: the number of modules, then a line per package, in the order in which they are called."""
+    seen = modules(QUESTIONS[name])
+    packages: dict[str, list[str]] = {}
+    for module in seen:
+        package, _, rest = module.partition(".")
+        if package.startswith("_"):
+            package, rest = "helpers", package
+        # A package itself has no name inside it: the checks of its front door.
+        packages.setdefault(package, []).extend([rest] if rest else [])
+    lines = [f"    {name}: {len(seen)} modules"]
+    lines += [f"      {package + '/':<12}{' -> '.join(rest)}" for package, rest in packages.items()]
     return "\n".join(lines)
 
 
@@ -63,7 +66,7 @@ def write(page: Path) -> None:
     for name in QUESTIONS:
         trace = drawn(name)
         text = re.sub(
-            rf"^    {re.escape(name)}\n(?: .*\n)+", lambda _, new=trace: f"{new}\n", text, flags=re.M
+            rf"^    {re.escape(name)}: .*\n(?: .*\n)+", lambda _, new=trace: f"{new}\n", text, flags=re.M
         )
     page.write_text(text, encoding="utf-8")
 

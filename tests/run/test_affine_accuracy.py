@@ -10,7 +10,7 @@ import reshuffle as rs
 from reshuffle._uncertainty import quantile
 from reshuffle.epoch.averaging.lattice import Process, Walk
 from reshuffle.epoch.averaging.sampling import pace_error
-from reshuffle.run.engines.affine_engine import AffineEngine
+from reshuffle.run.affine_trajectory import AffineTrajectory
 from tests.oracles import every_order
 from tests.problems import case
 
@@ -112,7 +112,7 @@ def test_single_rows_with_replacement_are_samples_with_replacement():
     # The walk over batches, which knows nothing of this, agrees.
     few = rs.gaussian(9, 3, noise=0.5, seed=1)
     batches = rs.descend(few, rs.WithReplacement(batch_size=3), 0.05, penalty=0.1)
-    (course,) = AffineEngine(few, batches.scheme, batches.recipe, np.zeros(3)).courses
+    (course,) = AffineTrajectory(few, batches.scheme, batches.recipe, np.zeros(3)).courses
     visits = course.visits(0)
     process = Process(visits.move, lambda states: sum(states) / len(states), np.eye(visits.dimension))
     walked = Walk(batches.scheme, 9).of(process)

@@ -14,7 +14,7 @@ from reshuffle.epoch.moments.independent import epoch_moments
 from reshuffle.epoch.visits import Inputs
 from reshuffle.recipe import Recipe
 from reshuffle.run import mean_square
-from reshuffle.run.engines.affine_engine import AffineEngine
+from reshuffle.run.affine_trajectory import AffineTrajectory
 from tests.oracles import brute_force
 from tests.problems import case
 
@@ -117,7 +117,7 @@ def test_a_search_among_many_courses_is_refused_with_its_price():
 def test_few_parameters_are_averaged_over_the_orders_of_many_batches():
     """Matrices on the entries of second moments, a layer of subsets at a time, against the recursion."""
     problem, scheme = rs.gaussian(40, 3, noise=0.5, seed=0), rs.RandomReshuffling(9)
-    (course,) = AffineEngine(problem, scheme, Recipe(0.1), np.zeros(3)).courses
+    (course,) = AffineTrajectory(problem, scheme, Recipe(0.1), np.zeros(3)).courses
     assert written.is_written_out(course)
     matrix = np.array([[2.0, 0.5, 0.1], [0.5, 1.0, -0.3], [0.1, -0.3, 1.5]])
     walked = epoch_moments(course, Inputs(np.zeros(3))).congruence_change(matrix)

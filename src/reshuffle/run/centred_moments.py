@@ -12,8 +12,8 @@ from reshuffle.epoch.epoch_map import EpochMap
 from reshuffle.epoch.moments import drawn as drawn_orders
 from reshuffle.epoch.moments.drawn import FEWEST_PAIRS, CentredDraws, Radius, Spread
 from reshuffle.epoch.visits import Inputs, Visits
-from reshuffle.run.engines.affine_engine import AffineEngine
-from reshuffle.run.engines.modes_engine import ModesEngine
+from reshuffle.run.affine_trajectory import AffineTrajectory
+from reshuffle.run.trajectory import ModesTrajectory
 
 SHARE = 0.02
 """The error of the spread relative to itself that is asked for."""
@@ -27,7 +27,7 @@ _APPLIED = 200
 
 
 def spread(
-    run: AffineEngine, modes: ModesEngine | None, inputs: Inputs, when: FloatArray, start: FloatArray
+    run: AffineTrajectory, modes: ModesTrajectory | None, inputs: Inputs, when: FloatArray, start: FloatArray
 ) -> Spread:
     """What shuffling adds to the risk after each of the ascending epochs, and how far it may be off.
 
@@ -35,8 +35,8 @@ def spread(
 
     Parameters
     ----------
-    run : AffineEngine
-    modes : ModesEngine or None
+    run : AffineTrajectory
+    modes : ModesTrajectory or None
         The same run in the modes of its mean map, if that is symmetric.
     inputs : Inputs
     when : (k,)
@@ -64,7 +64,7 @@ def spread(
                 return found
 
 
-def draws(run: AffineEngine, modes: ModesEngine | None, inputs: Inputs) -> CentredDraws:
+def draws(run: AffineTrajectory, modes: ModesTrajectory | None, inputs: Inputs) -> CentredDraws:
     """No orders yet, beside the mean over all of them as well as it is known."""
     course = SampledCourse(
         run.scheme,
@@ -83,7 +83,7 @@ def draws(run: AffineEngine, modes: ModesEngine | None, inputs: Inputs) -> Centr
     return CentredDraws(course, mean_of(modes.epoch, run, course.visits(0)), inputs, True, run.accuracy.seed)
 
 
-def mean_of(epoch: Epoch, run: AffineEngine, visits: Visits) -> EpochMap:
+def mean_of(epoch: Epoch, run: AffineTrajectory, visits: Visits) -> EpochMap:
     """The mean map of a symmetric epoch in the graded coordinates of a run over the same rows and its visits."""
     mean, turn = epoch.mean, run.space.rotation
     assert turn is not None
@@ -102,7 +102,7 @@ def _first_pairs(drawn: CentredDraws) -> int:
     return int(np.clip(AT_ONCE / drawn.flops(1), FEWEST_PAIRS, 16))
 
 
-def _seen(run: AffineEngine, drawn: CentredDraws, when: FloatArray, start: FloatArray) -> Spread:
+def _seen(run: AffineTrajectory, drawn: CentredDraws, when: FloatArray, start: FloatArray) -> Spread:
     rank, basis, scale = run.space.dimension, drawn.basis, run.space.scale
     weights = basis[:rank].T @ (run.readout.gram / scale / scale) @ basis[:rank]
     # Weights of 1e-170 have no squares: they are followed in units of their own.
@@ -121,7 +121,7 @@ def _excess(found: Spread) -> float:
     return float((found.errors[known] / found.values[known]).max()) / SHARE
 
 
-def radii(run: AffineEngine, modes: ModesEngine | None) -> tuple[Radius, Radius]:
+def radii(run: AffineTrajectory, modes: ModesTrajectory | None) -> tuple[Radius, Radius]:
     """The rate and the gain, from as many draws as it takes to know the gain, or a tenth of the budget."""
     drawn = undriven(run, modes)
     budget = max(SHARE_OF_BUDGET * run.accuracy.budget, A_SECOND)
@@ -147,7 +147,7 @@ def radii(run: AffineEngine, modes: ModesEngine | None) -> tuple[Radius, Radius]
             pairs = more
 
 
-def undriven(run: AffineEngine, modes: ModesEngine | None) -> CentredDraws:
+def undriven(run: AffineTrajectory, modes: ModesTrajectory | None) -> CentredDraws:
     """Orders of a run into which nothing enters: only what it does to errors is asked."""
     nothing = Inputs(np.zeros(run.space.dimension), given=np.zeros(len(run.blocks.rows)))
     return draws(run, modes, nothing)

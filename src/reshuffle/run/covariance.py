@@ -18,8 +18,8 @@ from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.outputs import stacked
 from reshuffle.problem.row_space import RowSpace
 from reshuffle.run import expected_risk
-from reshuffle.run.engines.affine_engine import AffineEngine
-from reshuffle.run.engines.modes_engine import ModesEngine
+from reshuffle.run.affine_trajectory import AffineTrajectory
+from reshuffle.run.trajectory import ModesTrajectory
 from reshuffle.simulation import simulated_states
 
 
@@ -237,13 +237,15 @@ _RUNS = 240
 """Runs that are simulated at the default rtol: standard deviations are known to 1 / sqrt(2 runs), about 5%."""
 
 
-def covariance(run: AffineEngine, modes: ModesEngine | None, clock: FloatArray) -> ParameterCovariance:
+def covariance(
+    run: AffineTrajectory, modes: ModesTrajectory | None, clock: FloatArray
+) -> ParameterCovariance:
     """Cov beta_k over the orders of a run, at epochs of any shape.
 
     Parameters
     ----------
-    run : AffineEngine
-    modes : ModesEngine or None
+    run : AffineTrajectory
+    modes : ModesTrajectory or None
         The same run in the modes of its mean map, if that is symmetric.
     clock : any shape
     """
@@ -255,7 +257,7 @@ def covariance(run: AffineEngine, modes: ModesEngine | None, clock: FloatArray) 
 class _Spread:
     """What is asked of a run, in a unit in which squares of its parameters are numbers."""
 
-    def __init__(self, run: AffineEngine, clock: FloatArray):
+    def __init__(self, run: AffineTrajectory, clock: FloatArray):
         self.run, self.clock = run, clock
         self.when, self.back = np.unique(clock.ravel(), return_inverse=True)
         inside = run.space.coordinates(run.start)

@@ -38,10 +38,10 @@ from reshuffle.problem.batches import Blocks
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.recipe import recipe
 from reshuffle.run import centred_moments, critical_polynomials
+from reshuffle.run.affine_trajectory import AffineTrajectory
 from reshuffle.run.critical_polynomials import BUDGET
-from reshuffle.run.engines.affine_engine import AffineEngine
-from reshuffle.run.engines.modes_engine import ModesEngine
 from reshuffle.run.mean_square import is_stable
+from reshuffle.run.trajectory import ModesTrajectory
 from reshuffle.schemes import base
 from reshuffle.schemes.base import Scheme, Shuffle, Unit
 
@@ -178,7 +178,7 @@ def critical_step(
     is_linear = is_symmetric and (scheme.steps(problem.n) == 1 or scheme.shuffle is Shuffle.EVERY_STEP)
     if is_linear and not mean_square:
         return CriticalStep(_linear_critical_step(problem, scheme))
-    at_rest = AffineEngine(problem, scheme, replace(made, schedule=0.0), np.zeros(problem.p), _ALL_ORDERS)
+    at_rest = AffineTrajectory(problem, scheme, replace(made, schedule=0.0), np.zeros(problem.p), _ALL_ORDERS)
     if at_rest.space.dimension == 0 and not (made.penalty and problem.p):
         return CriticalStep(np.inf)
     drawn = {"growth": COARSE_GROWTH, "precision": _DRAWN_PRECISION}
@@ -219,7 +219,7 @@ def _polynomial_step(problem: LeastSquares, scheme: Scheme) -> CriticalStep:
     return CriticalStep(critical_polynomials.exact_critical_step(problem, scheme, start) / scale / scale)
 
 
-def _is_drawn(run: AffineEngine, of_square: bool) -> bool:
+def _is_drawn(run: AffineTrajectory, of_square: bool) -> bool:
     """True if the rate is that of drawn orders, since all of them cost too much; refused where none are drawn."""
     steps, is_shuffled = run.walk.steps, run.scheme.shuffle is Shuffle.EVERY_EPOCH
     if is_shuffled and (not run.walk.exists or (select.climbs(run.scheme) and steps > MOST_BATCHES)):
@@ -238,7 +238,7 @@ def _is_drawn(run: AffineEngine, of_square: bool) -> bool:
     return False
 
 
-def _orders_differ(run: AffineEngine, is_symmetric: bool) -> bool:
+def _orders_differ(run: AffineTrajectory, is_symmetric: bool) -> bool:
     """True if epochs differ in what they do to the state; if not, the mean square is the square of the mean."""
     if is_symmetric and run.space.dimension == 1 and run.scheme.shuffle is Shuffle.EVERY_EPOCH:
         return run.scheme.unit.is_cut
@@ -274,15 +274,15 @@ _UNBOUNDED = Rate(math.inf, math.inf, math.inf)
 RateAt = Callable[[float], Rate]
 
 
-def _with_step(at_rest: AffineEngine, step: float) -> AffineEngine:
+def _with_step(at_rest: AffineTrajectory, step: float) -> AffineTrajectory:
     return at_rest.with_recipe(replace(at_rest.recipe, schedule=step))
 
 
-def _exact_rate(at_rest: AffineEngine) -> RateAt:
+def _exact_rate(at_rest: AffineTrajectory) -> RateAt:
     return lambda step: Rate.exact(_with_step(at_rest, step).converges)
 
 
-def _exact_square(at_rest: AffineEngine) -> RateAt:
+def _exact_square(at_rest: AffineTrajectory) -> RateAt:
     """Side of one on which the rate in mean square is; each step begins with the eigenmatrix of the last one."""
     matrix: FloatArray | None = None
 
@@ -297,11 +297,11 @@ def _exact_square(at_rest: AffineEngine) -> RateAt:
     return rate
 
 
-def _drawn_rate(at_rest: AffineEngine, is_symmetric: bool) -> RateAt:
+def _drawn_rate(at_rest: AffineTrajectory, is_symmetric: bool) -> RateAt:
     """Spectral radius of the mean over drawn orders, the same at every step (`DrawnBlocks`)."""
     steps = at_rest.scheme.steps(at_rest.problem.n)
 
-    def drawn(run: AffineEngine) -> DrawnBlocks:
+    def drawn(run: AffineTrajectory) -> DrawnBlocks:
         course = SampledCourse(
             run.scheme, run.problem.n, run.blocks, run.space, run.recipe, None, accuracy=_FIRST_DRAWS, kept={}
         )
@@ -360,7 +360,7 @@ def _rate_of(visits: Visits, kernels: FloatArray, is_symmetric: bool) -> Rate:
     )
 
 
-def _drawn_square(at_rest: AffineEngine, is_symmetric: bool) -> RateAt:
+def _drawn_square(at_rest: AffineTrajectory, is_symmetric: bool) -> RateAt:
     """Gain of the spread by centred maps of drawn orders: at the end of stability it is one, too.
 
     A mean of positive numbers, most of which are far below it: where its error is as large as itself it is off by a
@@ -373,7 +373,7 @@ def _drawn_square(at_rest: AffineEngine, is_symmetric: bool) -> RateAt:
         try:
             modes = None
             if is_symmetric:
-                modes = ModesEngine(Epoch(run.problem, run.scheme, step, _QUICK), np.zeros(run.problem.p))
+                modes = ModesTrajectory(Epoch(run.problem, run.scheme, step, _QUICK), np.zeros(run.problem.p))
             with warnings.catch_warnings():
                 # The answer carries its error.
                 warnings.simplefilter("ignore", AccuracyWarning)
@@ -521,7 +521,7 @@ def contracting_step(scheme: Scheme, n: int, blocks: Blocks, longest: float | No
     return 2 / min(by_rows, by_sum)
 
 
-def _contracting_start(run: AffineEngine, is_drawn: bool) -> float:
+def _contracting_start(run: AffineTrajectory, is_drawn: bool) -> float:
     """A step at which every visit is a contraction.
 
     Momentum makes that no proof, since B visits that differ drive what oscillates by half a turn per epoch or more:

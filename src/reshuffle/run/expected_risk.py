@@ -24,8 +24,8 @@ from reshuffle.epoch.select import Choice, climbs
 from reshuffle.epoch.visits import Inputs
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.run import centred_moments
-from reshuffle.run.engines.affine_engine import AffineEngine
-from reshuffle.run.engines.modes_engine import ModesEngine
+from reshuffle.run.affine_trajectory import AffineTrajectory
+from reshuffle.run.trajectory import ModesTrajectory
 from reshuffle.schemes.base import Unit
 from reshuffle.simulation import simulate
 
@@ -187,14 +187,14 @@ _FEWEST_RUNS, _MOST_RUNS = 100, 4000
 
 
 def expected_risk(
-    run: AffineEngine, modes: ModesEngine | None, clock: FloatArray, given_responses: bool
+    run: AffineTrajectory, modes: ModesTrajectory | None, clock: FloatArray, given_responses: bool
 ) -> ExpectedRisk:
     """E |beta_k - beta_star|_Sigma^2 over orders and noise, at epochs of any shape.
 
     Parameters
     ----------
-    run : AffineEngine
-    modes : ModesEngine or None
+    run : AffineTrajectory
+    modes : ModesTrajectory or None
         The same run in the modes of its mean map, if that is symmetric.
     clock : any shape
     given_responses : bool
@@ -210,7 +210,7 @@ def expected_risk(
 
 
 def _simulated(
-    run: AffineEngine, modes: ModesEngine | None, clock: FloatArray, given_responses: bool
+    run: AffineTrajectory, modes: ModesTrajectory | None, clock: FloatArray, given_responses: bool
 ) -> ExpectedRisk:
     """From runs that are trained; whether so many are affordable is asked before anything is computed."""
     when = np.unique(clock.ravel())
@@ -220,7 +220,7 @@ def _simulated(
 
 
 def _followed(
-    run: AffineEngine, modes: ModesEngine | None, clock: FloatArray, given_responses: bool
+    run: AffineTrajectory, modes: ModesTrajectory | None, clock: FloatArray, given_responses: bool
 ) -> ExpectedRisk:
     """Visit by visit, along every course, by the walk over all orders."""
     when = np.unique(clock.ravel())
@@ -243,8 +243,8 @@ def _followed(
 
 
 def way(
-    run: AffineEngine,
-    modes: ModesEngine | None,
+    run: AffineTrajectory,
+    modes: ModesTrajectory | None,
     when: FloatArray,
     given_responses: bool,
     squares: bool = True,
@@ -276,7 +276,7 @@ def way(
     return second_moment_choice(task, run.accuracy)
 
 
-def _is_at_rest(run: AffineEngine) -> bool:
+def _is_at_rest(run: AffineTrajectory) -> bool:
     """Whether nothing ever moves, from zero to responses of zero.
 
     The error and the residuals of the truth would cancel at every visit, and what expands enlarges the rounding.
@@ -284,7 +284,7 @@ def _is_at_rest(run: AffineEngine) -> bool:
     return not (run.start.any() or run.visited.compressed.y.any())
 
 
-def _mean_is_exact(run: AffineEngine, epoch: Epoch | None) -> bool:
+def _mean_is_exact(run: AffineTrajectory, epoch: Epoch | None) -> bool:
     """True if the mean beside which second moments are followed is exact: a few samples are walked through."""
     if not run.walk.exists:
         return False
@@ -292,7 +292,7 @@ def _mean_is_exact(run: AffineEngine, epoch: Epoch | None) -> bool:
     return engine.error_kind == "exact"
 
 
-def _settling(run: AffineEngine, epoch: Epoch | None) -> float:
+def _settling(run: AffineTrajectory, epoch: Epoch | None) -> float:
     """About how many epochs change anything: until all has faded into rounding, or has overflowed."""
     if not run.recipe.is_constant:
         return np.inf
@@ -307,7 +307,7 @@ def _settling(run: AffineEngine, epoch: Epoch | None) -> float:
     return float(800 / speed) if speed else np.inf
 
 
-def affordable(run: AffineEngine, when: FloatArray) -> int:
+def affordable(run: AffineTrajectory, when: FloatArray) -> int:
     """How many runs are simulated, a few seconds' worth; more epochs than the budget allows for are refused."""
     problem, last = run.problem, max(1.0, float(when.max(initial=0.0)))
     if np.isinf(last):
@@ -336,7 +336,7 @@ def affordable(run: AffineEngine, when: FloatArray) -> int:
 
 
 def by_centred_maps(
-    run: AffineEngine, modes: ModesEngine | None, clock: FloatArray, given_responses: bool
+    run: AffineTrajectory, modes: ModesTrajectory | None, clock: FloatArray, given_responses: bool
 ) -> ExpectedRisk:
     """The mean iterate's risk as it is known, plus the spread by the centred maps of drawn orders."""
     when, problem = np.unique(clock.ravel()), run.problem
@@ -354,7 +354,7 @@ def by_centred_maps(
 
 
 def by_sampling(
-    run: AffineEngine,
+    run: AffineTrajectory,
     clock: FloatArray,
     mean: FloatArray,
     mean_error: FloatArray,
@@ -368,7 +368,7 @@ def by_sampling(
 
     Parameters
     ----------
-    run : AffineEngine
+    run : AffineTrajectory
     clock : any shape
         Epochs, finite.
     mean, mean_error : (distinct epochs,)
@@ -410,7 +410,7 @@ def _require_truth(problem: LeastSquares, given_responses: bool) -> None:
         problem.truth("the expected risk")
 
 
-def _inputs(run: AffineEngine, given_responses: bool) -> Inputs:
+def _inputs(run: AffineTrajectory, given_responses: bool) -> Inputs:
     """What enters the run beside its state."""
     if given_responses:
         truth = run.inside(run.problem.parameters("the risk given the responses"))
@@ -420,7 +420,7 @@ def _inputs(run: AffineEngine, given_responses: bool) -> Inputs:
 
 
 def _mean_risk(
-    run: AffineEngine | ModesEngine, when: FloatArray, given_responses: bool
+    run: AffineTrajectory | ModesTrajectory, when: FloatArray, given_responses: bool
 ) -> tuple[FloatArray, FloatArray]:
     """The risk of the mean iterate, and its error."""
     if not given_responses:
@@ -429,12 +429,12 @@ def _mean_risk(
     return given_risk(run, when)
 
 
-def given_risk(run: AffineEngine | ModesEngine, when: FloatArray) -> tuple[FloatArray, FloatArray]:
+def given_risk(run: AffineTrajectory | ModesTrajectory, when: FloatArray) -> tuple[FloatArray, FloatArray]:
     """|b - beta_star|_Sigma^2 at the mean iterate b itself, and how far the error of b may put it off."""
     problem, covariance = run.problem, run.problem.covariance
     beta_star = problem.parameters("the risk given the responses")
 
-    def risk(run: AffineEngine | ModesEngine) -> FloatArray:
+    def risk(run: AffineTrajectory | ModesTrajectory) -> FloatArray:
         errors = run.iterate(when) - beta_star
         return np.array([covariance.norm_squared(e) if np.isfinite(e).all() else np.inf for e in errors])
 
@@ -444,13 +444,13 @@ def given_risk(run: AffineEngine | ModesEngine, when: FloatArray) -> tuple[Float
         return value, sampled
     off = run.iterate_error(when)
     if off.any():
-        space = run.space if isinstance(run, AffineEngine) else problem.row_space
+        space = run.space if isinstance(run, AffineTrajectory) else problem.row_space
         off = off * np.sqrt(covariance.norm(space.lift(np.eye(space.dimension))))
     with np.errstate(invalid="ignore"):
         return value, np.where(off == 0, 0.0, 2 * np.sqrt(value) * off + off**2)
 
 
-def _of_courses(run: AffineEngine, inputs: Inputs, clock: FloatArray) -> ExpectedRisk:
+def _of_courses(run: AffineTrajectory, inputs: Inputs, clock: FloatArray) -> ExpectedRisk:
     """Over courses that differ in their first draw alone, and along which nothing is random but the noise."""
     when = np.unique(clock.ravel())
     given = None if inputs.given is None else np.concatenate([[1.0], inputs.given])

@@ -26,8 +26,8 @@ from reshuffle.epoch.moments.stationary import (
 )
 from reshuffle.errors import BudgetError
 from reshuffle.run import centred_moments
-from reshuffle.run.engines.affine_engine import AffineEngine
-from reshuffle.run.engines.modes_engine import ModesEngine
+from reshuffle.run.affine_trajectory import AffineTrajectory
+from reshuffle.run.trajectory import ModesTrajectory
 
 _ROUNDING = 1e-12
 """Relative size of a difference of two changes that is nothing but rounding."""
@@ -70,7 +70,7 @@ class MeanSquareStability:
     error_kind: ErrorKind = "exact"
 
 
-def mean_square_stability(run: AffineEngine, modes: ModesEngine | None = None) -> MeanSquareStability:
+def mean_square_stability(run: AffineTrajectory, modes: ModesTrajectory | None = None) -> MeanSquareStability:
     """Decide for a run with a constant step.
 
     `modes` is the same run in the modes of its mean map, if that is symmetric: it knows more of the mean than draws
@@ -105,7 +105,7 @@ def mean_square_stability(run: AffineEngine, modes: ModesEngine | None = None) -
     return found
 
 
-def _exact_price(run: AffineEngine) -> float:
+def _exact_price(run: AffineTrajectory) -> float:
     """Operations that no exact answer costs less than."""
     if not run.walk.exists:
         return np.inf
@@ -114,7 +114,7 @@ def _exact_price(run: AffineEngine) -> float:
     return select.walk_flops(run.walk, run.blocks, run.dimension) + rounds * epoch_flops(course)
 
 
-def _from_draws(run: AffineEngine, modes: ModesEngine | None) -> MeanSquareStability:
+def _from_draws(run: AffineTrajectory, modes: ModesTrajectory | None) -> MeanSquareStability:
     mean = run.stability() if modes is None else modes.stability()
     square = float(np.square(mean.rate))
     if run.recipe.at(0).step == 0 or not run.space.dimension:
@@ -131,7 +131,7 @@ def _from_draws(run: AffineEngine, modes: ModesEngine | None) -> MeanSquareStabi
     )  # fmt: skip
 
 
-def _with_all_orders(run: AffineEngine) -> AffineEngine:
+def _with_all_orders(run: AffineTrajectory) -> AffineTrajectory:
     """Run with the mean over all orders, where the budget allows for it."""
     if run.error_kind == "exact" or not run.walk.exists:
         return run
@@ -142,7 +142,7 @@ def _with_all_orders(run: AffineEngine) -> AffineEngine:
             "or expected_risk at the epochs of interest."
         )
     wanted = replace(run.accuracy, method="exact")
-    return AffineEngine(run.problem, run.scheme, run.recipe, run.start, wanted)
+    return AffineTrajectory(run.problem, run.scheme, run.recipe, run.start, wanted)
 
 
 def _affordable_rounds(course: Course, budget: float) -> int:
