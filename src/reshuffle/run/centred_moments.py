@@ -29,7 +29,7 @@ _APPLIED = 200
 def spread(
     run: AffineTrajectory, modes: ModesTrajectory | None, inputs: Inputs, when: FloatArray, start: FloatArray
 ) -> Spread:
-    """What shuffling adds to the risk after each of the ascending epochs, and how far it may be off.
+    """The risk that shuffling adds after each of the ascending epochs, and how far it may be off.
 
     Orders are drawn until that is `SHARE` of the spread at every epoch, or a tenth of the budget is spent.
 

@@ -67,7 +67,7 @@ class ParameterCovariance:
 
     @property
     def _grows(self) -> BoolArray:
-        """Whether anything grows without bound, of the shape of `epochs`."""
+        """True if anything grows without bound, of the shape of `epochs`."""
         return np.asarray(~np.isfinite(self._inside).all(axis=(-2, -1)))
 
     @cached_property
@@ -104,7 +104,7 @@ class ParameterCovariance:
 
     @property
     def standard_deviations(self) -> FloatArray:
-        """Of each parameter, epochs.shape + (p,)."""
+        """The standard deviation of each parameter, epochs.shape + (p,)."""
         identity = self._space.coordinates(np.eye(self._space.p)) if self._space.p <= _MANY else None
         if identity is None:
             return norms(self.factor)
@@ -117,7 +117,7 @@ class ParameterCovariance:
         return self._deviations(seen, norms(seen.T) > _UNSEEN * norms(rows))
 
     def deviation_error(self, X_new: ArrayLike) -> FloatArray:
-        """How far `deviation(X_new)` may be off, epochs.shape + (m,), in the sense of `error_kind`."""
+        """The error of `deviation(X_new)`, epochs.shape + (m,), in the sense of `error_kind`."""
         rows = new_rows(X_new, self._space.p)
         found = self.deviation(X_new)
         if self._draws is None or self._back is None:
@@ -142,7 +142,7 @@ class ParameterCovariance:
 
     @cached_property
     def _reached(self) -> BoolArray:
-        """Which parameters (p,) the row space has a part in."""
+        """True for the parameters (p,) that the row space has a part in."""
         sizes = self._problem.compressed.column_sizes
         return np.asarray(self._space.reach(np.eye(self._space.dimension), sizes).any(axis=1))
 
@@ -188,12 +188,12 @@ class OutputCovariances:
 
     @property
     def epochs(self) -> FloatArray:
-        """As asked for."""
+        """The requested epochs."""
         return self.outputs[0].epochs
 
     @property
     def error(self) -> FloatArray:
-        """How far each matrix may be off in the Frobenius norm, epochs.shape + (t,)."""
+        """The error of each matrix in the Frobenius norm, epochs.shape + (t,)."""
         return stacked([one.error for one in self.outputs])
 
     @property
@@ -218,7 +218,7 @@ class OutputCovariances:
 
     @property
     def standard_deviations(self) -> FloatArray:
-        """Of each parameter, epochs.shape + (p, t)."""
+        """The standard deviation of each parameter, epochs.shape + (p, t)."""
         return stacked([one.standard_deviations for one in self.outputs])
 
     def deviation(self, X_new: ArrayLike) -> FloatArray:
@@ -226,7 +226,7 @@ class OutputCovariances:
         return stacked([one.deviation(X_new) for one in self.outputs])
 
     def deviation_error(self, X_new: ArrayLike) -> FloatArray:
-        """How far `deviation(X_new)` may be off, epochs.shape + (m, t), in the sense of `error_kind`."""
+        """The error of `deviation(X_new)`, epochs.shape + (m, t), in the sense of `error_kind`."""
         return stacked([one.deviation_error(X_new) for one in self.outputs])
 
 
@@ -255,7 +255,7 @@ def covariance(
 
 
 class _Spread:
-    """What is asked of a run, in a unit in which squares of its parameters are numbers."""
+    """A question to a run, in a unit in which squares of its parameters are numbers."""
 
     def __init__(self, run: AffineTrajectory, clock: FloatArray):
         self.run, self.clock = run, clock

@@ -64,7 +64,7 @@ class ExpectedRisk:
     error_kind: ErrorKind = "exact"
 
     def enlarged(self, exponent: int) -> "ExpectedRisk":
-        """The same in units that are 2^-exponent as large."""
+        """A copy in units that are 2^-exponent as large."""
         with np.errstate(over="ignore", under="ignore"):
             total, mean, spread, error = (
                 np.ldexp(part, exponent) for part in (self.total, self.mean, self.spread, self.error)
@@ -114,7 +114,7 @@ def of_moments(
 def of_spreads(
     clock: FloatArray, spreads: Iterator[Spread], readout: Readout, mean: FloatArray
 ) -> ExpectedRisk:
-    """The same of what the orders add to an average, at each of the distinct epochs, ascending."""
+    """The expected risk of what the orders add to an average, at each of the distinct epochs, ascending."""
     _, back = np.unique(clock.ravel(), return_inverse=True)
     # Rounding may leave a covariance of nothing just below zero.
     sizes = [(max(readout.inside(each.covariance), 0.0), each.error) for each in spreads]
@@ -249,7 +249,7 @@ def way(
     given_responses: bool,
     squares: bool = True,
 ) -> Choice:
-    """How the second moments of a run are followed up to the given ascending epochs.
+    """The method of the second moments of a run, up to the given ascending epochs.
 
     `squares` says whether the map of an epoch may be squared where the state is small.
     """
@@ -277,7 +277,7 @@ def way(
 
 
 def _is_at_rest(run: AffineTrajectory) -> bool:
-    """Whether nothing ever moves, from zero to responses of zero.
+    """True if nothing ever moves, from zero to responses of zero.
 
     The error and the residuals of the truth would cancel at every visit, and what expands enlarges the rounding.
     """
@@ -293,7 +293,7 @@ def _mean_is_exact(run: AffineTrajectory, epoch: Epoch | None) -> bool:
 
 
 def _settling(run: AffineTrajectory, epoch: Epoch | None) -> float:
-    """About how many epochs change anything: until all has faded into rounding, or has overflowed."""
+    """The number of epochs, about, that change anything: until all has faded into rounding, or has overflowed."""
     if not run.recipe.is_constant:
         return np.inf
     if epoch is None:
@@ -308,7 +308,7 @@ def _settling(run: AffineTrajectory, epoch: Epoch | None) -> float:
 
 
 def affordable(run: AffineTrajectory, when: FloatArray) -> int:
-    """How many runs are simulated, a few seconds' worth; more epochs than the budget allows for are refused."""
+    """The number of simulated runs, a few seconds' worth; more epochs than the budget allows for are refused."""
     problem, last = run.problem, max(1.0, float(when.max(initial=0.0)))
     if np.isinf(last):
         # Only a walk over all orders is a matter of the budget.
@@ -411,7 +411,7 @@ def _require_truth(problem: LeastSquares, given_responses: bool) -> None:
 
 
 def _inputs(run: AffineTrajectory, given_responses: bool) -> Inputs:
-    """What enters the run beside its state."""
+    """The inputs of the run."""
     if given_responses:
         truth = run.inside(run.problem.parameters("the risk given the responses"))
         return Inputs(truth, given=run.blocks.response - run.blocks.rows @ truth)

@@ -124,7 +124,7 @@ def _arctanh(place: float, radius: float) -> float:
 
 
 def _heights(sines: AnyArray, parameter: float) -> FloatArray:
-    """How far above the slit the numbers are whose elliptic sines these are, by Carlson's form of the integral."""
+    """The heights above the slit of the numbers with these elliptic sines, by Carlson's form of the integral."""
     squares = np.square(sines)
     return np.asarray(np.abs((sines * scipy.special.elliprf(1 - squares, 1 - parameter * squares, 1.0)).imag))
 
@@ -380,7 +380,7 @@ class LeftOutRows:
         return None if self._following(last) < self._integrating(len(curves[0].nodes), epochs) else curves
 
     def operations(self, rows: int, epochs: FloatArray) -> float:
-        """About what the residuals of so many rows cost, after each of the finite epochs (k,)."""
+        """Operations of the residuals of so many rows, after each of the finite epochs (k,)."""
         last = float((epochs * self.applications).max(initial=1.0))
         try:
             curves = self._curves(last, len(epochs), rows)

@@ -173,7 +173,7 @@ class _Ridge:
         return float(np.exp(brentq(excess, low, high, xtol=1e-14)) * self._unit)
 
     def moved(self, penalty: float) -> FloatArray:
-        """How far ridge regression is from the start, (r, t)."""
+        """The distance of ridge regression from the start, (r, t)."""
         if np.isinf(penalty):
             return np.zeros_like(self._pulled)
         return np.asarray(self._pulled / (self.values + penalty / self._unit)[:, np.newaxis])

@@ -36,7 +36,7 @@ class ValidatedRun(Protocol):
 
     @property
     def converges(self) -> bool:
-        """Whether the mean iterate has a limit from every start."""
+        """True if the mean iterate has a limit from every start."""
 
     @property
     def error_kind(self) -> ErrorKind:
@@ -51,7 +51,7 @@ class ValidatedRun(Protocol):
         """Epochs up to convergence, and infinity if there is a limit."""
 
     def on(self, problem: LeastSquares, *, budget: float | None = None) -> "ValidatedRun":
-        """The same run on other rows."""
+        """A copy of the run on other rows."""
 
     def iterate(self, epochs: FloatArray) -> FloatArray:
         """Mean iterate, epochs.shape + (p,) or (p, t)."""
@@ -70,7 +70,7 @@ class ValidatedRun(Protocol):
 
 
 class Splitter(Protocol):
-    """What cuts rows into folds, as scikit-learn's splitters do."""
+    """An object that cuts rows into folds, as scikit-learn's splitters do."""
 
     def split(self, X: Any, y: Any = None, /) -> Iterable[tuple[ArrayLike, ArrayLike]]:
         """The row numbers to learn from, and those to be predicted, fold by fold."""

@@ -97,7 +97,7 @@ class LeaveOneOut(LeftOutResult):
 
     @property
     def saturated(self) -> BoolArray:
-        """Which rows alone see some direction (m,): they have leverage one, and nobody can predict them there."""
+        """True for the rows (m,) that alone see some direction: they have leverage one."""
         return self.problem.rows_alone(besides_mean=self.centred)[self.rows]
 
 
@@ -398,7 +398,7 @@ class RowsLeftOut:
         return [rows_of(fold, size) for fold in folds], f"{len(folds)} folds"
 
     def _refits_are_affordable(self, count: int) -> bool:
-        """Whether so many runs are exact and within the budget."""
+        """True if so many runs are exact and within the budget."""
         # Known beforehand: nobody needs the mean over the orders of all rows here.
         way = self.run.mean_choice.method
         each = (0.0 if np.isnan(way.operations) else way.operations) + _CALLS * CALL
@@ -506,7 +506,7 @@ def centring_factors(problem: LeastSquares) -> FloatArray:
 
 
 def is_centred(problem: LeastSquares) -> bool:
-    """Whether all columns of X and y have a mean of zero, by the weights of the rows."""
+    """True if all columns of X and y have a mean of zero, by the weights of the rows."""
     roots = np.sqrt(weights_of(problem))
     for columns in (problem.X, problem.y):
         sizes = np.abs(roots @ np.abs(columns))

@@ -126,7 +126,7 @@ class Training:
 
     @property
     def is_symmetric(self) -> bool:
-        """Whether means over reversible orders are symmetric maps."""
+        """True if means over reversible orders are symmetric maps."""
         return self.hyperparameters.momentum == 0
 
     @property
@@ -153,7 +153,7 @@ class Training:
 
     @cached_property
     def missing(self) -> FloatArray:
-        """What is left of the responses of the blocks (rows, t) at the start."""
+        """The rest of the responses of the blocks (rows, t) at the start."""
         return np.asarray(beside(self.blocks.response) - self.blocks.rows @ self.origin)
 
     @cached_property
@@ -182,14 +182,14 @@ class Training:
 
     @cached_property
     def alone(self) -> BoolArray:
-        """Which of the visited rows alone see some direction (n,): none where a penalty does, too."""
+        """True for the visited rows that alone see some direction (n,): none where a penalty does, too."""
         if self.visits.penalty:
             return np.zeros(self.problem.n, dtype=bool)
         return self.problem.rows_alone(besides_mean=self.leaves_means) & np.isfinite(self.divisors)
 
     @property
     def leaves_means(self) -> bool:
-        """Whether rows are left out of the mean by which all were centred, which batches feel on average alone."""
+        """True if rows are left out of the mean by which all were centred, which batches feel on average alone."""
         return bool((self.factors != 1).any())
 
     @cached_property
@@ -388,13 +388,13 @@ class Lattice:
 
     @property
     def is_exact(self) -> bool:
-        """Whether each subset is looked at by itself: they are few, or a second will do."""
+        """True if each subset is looked at by itself: they are few, or a second will do."""
         price = min(self.dense_operations, self.contour_operations)
         return self._batches <= MOST_BATCHES and (self._subsets <= _FEW_SUBSETS or price <= A_SECOND)
 
     @property
     def walk_operations(self) -> float:
-        """About what the lattice costs."""
+        """Operations of the lattice."""
         rows, rank = self.training.blocks.rows.shape
         columns = self._d + self.training.outputs
         visit = 4.0 * rows / self._batches * rank * columns + 6.0 * self._d * columns + _CALLS * CALL
@@ -402,7 +402,7 @@ class Lattice:
 
     @property
     def dense_operations(self) -> float:
-        """About what a matrix without each row costs, from all subsets; infinite if it is not symmetric."""
+        """Operations of a matrix without each row, from all subsets; infinite if it is not symmetric."""
         if not self.training.is_symmetric:
             return math.inf
         n, d = self.training.problem.n, self._d
@@ -414,7 +414,7 @@ class Lattice:
 
     @property
     def contour_operations(self) -> float:
-        """About what the contours of all rows through all subsets cost."""
+        """Operations of the contours of all rows through all subsets."""
         each = self._subsets**2 * (2.0 * self._d + 8.0 * self._subsets)
         return float(self.training.problem.n * _NODES * each)
 

@@ -144,7 +144,7 @@ class Cavity:
 
     @cached_property
     def overshoots(self) -> bool:
-        """Whether some unit has a self response x_i'E[t visits | not i] p_i above one: its error is not known.
+        """True if some unit has a self response x_i'E[t visits | not i] p_i above one: its error is not known.
 
         Such a visit does more to it than to fit it. Of two batches nothing is neglected, however large the step.
         """
@@ -160,12 +160,12 @@ class Cavity:
 
     @cached_property
     def of_mean(self) -> float:
-        """What the decay rates of the mean map may be off by, relative to them."""
+        """The error of the decay rates of the mean map, relative to them."""
         return root_mean_square(cavity_maps.shares_of(self.visiting.rows, self.found.entries, self._off))
 
     @property
     def is_small(self) -> bool:
-        """Whether what is neglected is small beside what is not: errors are told to first order in it."""
+        """True if what is neglected is small beside what is not: errors are told to first order in it."""
         return bool(max(self.of_mean, float(self.shares.max(initial=0.0))) <= _SMALL)
 
     def left_out(
@@ -276,7 +276,7 @@ def _visit_shares(training: Training) -> FloatArray:
 
 
 def has_cavity(training: Training) -> bool:
-    """Whether all visits weigh the same and all units have equally many rows, which are at hand one by one."""
+    """True if all visits weigh the same and all units have equally many rows, which are at hand one by one."""
     shares, partition = _visit_shares(training), training.scheme.partition(training.problem.n)
     alike = are_alike(shares) and bool(shares[-1] == shares[0]) and len({*map(len, partition)}) == 1
     return alike and len(training.blocks.rows) == training.problem.n

@@ -114,7 +114,7 @@ class Visiting:
 
     @cached_property
     def _kernel(self) -> FloatArray:
-        """That of the mean visit of each mode, (k, parts, parts)."""
+        """The kernel of the mean visit of each mode, (k, parts, parts)."""
         kernel = np.moveaxis(self.still, 2, 0).copy()
         kernel[:, :, 0] += self.weight * np.multiply.outer(self.squares, self.entry)
         return kernel

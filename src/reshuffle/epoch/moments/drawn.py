@@ -78,7 +78,7 @@ class Remembered:
         return self.combined(self.shares(matrix))
 
     def combined(self, shares: FloatArray) -> FloatArray:
-        """The same of a combination of the directions."""
+        """The shares of a combination of the directions."""
         # An image is square even where its argument is not, and an argument of zeros has no direction.
         d = len(self._units)
         return np.asarray(np.tensordot(shares, self._means, 1)) if len(shares) else np.zeros((d, d))
@@ -146,7 +146,7 @@ class CentredMaps:
         return len(self.mean)
 
     def some(self, groups: slice) -> "CentredMaps":
-        """The same from some of the groups."""
+        """A copy with some of the groups."""
         return replace(self, maps=self.maps[groups], pushes=self.pushes[groups], own=self.own[groups])
 
     @cached_property
@@ -236,7 +236,7 @@ def draw_flops(pairs: float, dimension: int, rows: int, steps: int) -> float:
 
 
 def stacked_pairs(dimension: int, rows: int) -> int:
-    """How many pairs are followed at once."""
+    """The number of pairs that are followed at once."""
     each = max(8.0 * dimension * (4 * dimension + 2 * rows), 1.0)
     return max(1, int(min(_STACKED_BYTES / each, _MOST_STACKED) / 2))
 
@@ -299,13 +299,13 @@ class CentredDraws:
         return np.asarray(self._roots @ self._constant(self._mean.entries[:, 0], self._mean.entries[:, 1:].T))
 
     def _constant(self, constant: FloatArray, entries: FloatArray) -> FloatArray:
-        """What enters that is the same in every run: the force of a penalty, and responses that are given."""
+        """The inputs that are the same in every run: the force of a penalty, and responses that are given."""
         given = self._inputs.given
         return constant if given is None else constant + given @ entries
 
     @property
     def orders(self) -> int:
-        """How many were drawn."""
+        """The number of drawn orders."""
         return sum(len(one.maps) for group in self._drawn for one in group)
 
     @property
@@ -514,7 +514,7 @@ class _State:
         return np.column_stack([self.sums, self.mean])
 
     def differs(self, before: "_State") -> bool:
-        """Whether anything has changed, by more than rounding."""
+        """True if anything has changed, by more than rounding."""
         pairs = ((self.spread, before.spread), (self.mean, before.mean), (self.sums, before.sums))
         return any(
             np.abs(now - then).max(initial=0.0) > _STILL * np.abs(now).max(initial=0.0) for now, then in pairs
@@ -564,7 +564,7 @@ def rate(maps: CentredMaps) -> Radius:
 
 
 def gain(maps: CentredMaps) -> Radius:
-    """That of M -> the sum of Abar^j E[D M D'] Abar'^j over all j: how much the spread feeds itself.
+    """The spectral radius of M -> the sum of Abar^j E[D M D'] Abar'^j over all j: how much the spread feeds itself.
 
     Infinite where the mean diverges.
     """

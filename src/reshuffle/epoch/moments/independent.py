@@ -16,7 +16,7 @@ from reshuffle.epoch.visits import Inputs, MeanVisits
 
 
 def epoch_moments(course: Course, inputs: Inputs, epoch: int = 0) -> EpochMoments:
-    """What the epoch after `epoch` others does to second moments along a course."""
+    """The map of second moments by the epoch after `epoch` others of a course."""
     course, epoch = course.within(epoch)
     drawn = isinstance(course.visits(epoch), MeanVisits)
     return (DrawnSteps if drawn else EpochMoments)(course, inputs, epoch)
@@ -52,7 +52,7 @@ class DrawnSteps(EpochMoments):
         return np.asarray(np.einsum("ai,sij,bj->aisbj", push, covariance, push).reshape(current.shape))
 
     def _of_inputs(self, number: int, source: Source) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """What noise or given responses add to E rho_i^2 (n,) and to E g g' (r, r): a mixed part, and their own."""
+        """The parts of noise or given responses in E rho_i^2 (n,) and E g g' (r, r): mixed, and their own."""
         r, n, U, W, inputs = self.rank, self.walk.n, self.visits.unit, self._gram, self.inputs
         if inputs.given is not None:
             mean, pushed = (source.mean[0] + source.means[number][0, 0])[:r], U.T @ inputs.given / n

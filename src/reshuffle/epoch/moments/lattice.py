@@ -228,7 +228,7 @@ Entry: TypeAlias = Callable[[int, int], tuple[IntArray, FloatArray]]
 
 
 class EpochMoments:
-    """What one epoch does to second moments.
+    """The map of second moments by one epoch.
 
     Parameters
     ----------
@@ -262,7 +262,7 @@ class EpochMoments:
         return np.hstack([np.outer(state, state), cross])
 
     def change(self, moments: FloatArray) -> FloatArray:
-        """What one more epoch adds to M = E z z' (d, d) and C = E z zeta' (d, inputs), side by side.
+        """The change over one more epoch of M = E z z' (d, d) and C = E z zeta' (d, inputs), side by side.
 
         The first input is the constant 1, and the others are noise, of which there is none if responses are given.
         """
@@ -299,7 +299,7 @@ class EpochMoments:
             return np.asarray((made + made.swapaxes(1, 2)).reshape(matrix.shape) / (2 * self._scales))
 
     def covariance_change(self, moments: FloatArray) -> FloatArray:
-        """What one more epoch adds to the covariance V (d, d) and the mean m (d, 1), given the responses.
+        """The change over one more epoch of the covariance V (d, d) and mean m (d, 1), given the responses.
 
         By the law of total covariance: a sum of squares, so that no digits are lost where runs hardly differ.
         """
@@ -316,12 +316,12 @@ class EpochMoments:
             return np.hstack([change / self._scales, (source.change() / self.units).T])
 
     def _climb(self, stack: FloatArray, source: "Source | None" = None) -> FloatArray:
-        """What an epoch adds to symmetric matrices (d, s, d), the mean over all orders, beside what enters."""
+        """The change over an epoch of symmetric matrices (d, s, d), averaged over all orders, without inputs."""
         *_, last = self.changes(stack, source)
         return np.asarray(last.mean(axis=0))
 
     def changes(self, stack: FloatArray, source: "Source | None" = None) -> Iterator[FloatArray]:
-        """What visits have added to symmetric matrices (d, s, d) at every node (nodes, d, s, d), layer by layer."""
+        """The sum of the visits in symmetric matrices (d, s, d) at every node (nodes, d, s, d), layer by layer."""
         d, r, count = self.dimension, self.rank, stack.shape[1]
         width = max(1, int(NEAR_BYTES / (8.0 * count * max(d * d, 1))))
         change = np.zeros((1, d, count, d))
@@ -366,12 +366,12 @@ class EpochMoments:
             yield change
 
     def drawn(self, number: int, current: FloatArray, source: "Source | None") -> FloatArray | None:
-        """What a visit that draws its rows adds to matrices (1, d, s, d): nothing, where batches are fixed."""
+        """The change of matrices (1, d, s, d) by a visit that draws its rows: nothing, where batches are fixed."""
         return None
 
     @property
     def travels(self) -> bool:
-        """Whether E z eta' is followed visit by visit, since a batch may be visited more than once."""
+        """True if E z eta' is followed visit by visit, since a batch may be visited more than once."""
         return self.walk.scheme.shuffle is not Shuffle.EVERY_EPOCH
 
     @cached_property
@@ -381,12 +381,12 @@ class EpochMoments:
 
     @cached_property
     def mean_noise(self) -> FloatArray:
-        """What enters E eta z' (n, d) in an epoch, where that does not travel."""
+        """The inputs of E eta z' (n, d) in an epoch, where that does not travel."""
         entries = self._course.map(self._epoch).entries[:, 1:]
         return np.asarray((self.inputs.noise * self.grades[:, np.newaxis] * entries).T)
 
     def follow(self, states: FloatArray, entry: Entry | None = None) -> list[FloatArray]:
-        """What visits have added to the means of states (c, d), one a row: (nodes, c, d), layer by layer."""
+        """The sum of the visits in the means of states (c, d), one a row: (nodes, c, d), layer by layer."""
         changes = [np.zeros((1, *states.shape))]
         for layer in self.layers:
             total = np.zeros((layer.nodes, *states.shape))
@@ -398,7 +398,7 @@ class EpochMoments:
     def visited(
         self, states: FloatArray, change: FloatArray, batch: int, slot: int, entry: Entry | None = None
     ) -> FloatArray:
-        """What has been added to states (c, d) after one more visit, from what has been before (nodes, c, d)."""
+        """The sum so far in states (c, d) after one more visit, from what has been before (nodes, c, d)."""
         step = self.step(slot)
         current = states + change
         gradients = self.batch(batch).gradient(current[..., : self.rank].reshape(-1, self.rank))
@@ -410,7 +410,7 @@ class EpochMoments:
         return np.asarray(following)
 
     def constant(self, batch: int, slot: int) -> FloatArray:
-        """What enters at every visit to a batch alike (d,): the force of a penalty, and given responses."""
+        """The input of every visit to a batch alike (d,): the force of a penalty, and given responses."""
         key = batch, self._slot(slot)
         if key not in self._constants:
             visits, given = self.visits, self.inputs.given
@@ -421,7 +421,7 @@ class EpochMoments:
         return self._constants[key]
 
     def noise(self, batch: int, slot: int) -> tuple[IntArray, FloatArray]:
-        """Which noise enters at a visit to a batch, and how: (m,), (m, d)."""
+        """The noise that enters at a visit to a batch, and its input map: (m,), (m, d)."""
         rows = self.batch(batch)
         return rows.columns, self.inputs.noise * rows.root * self.step(slot).pushed(rows.rows)
 
@@ -464,7 +464,7 @@ def _without_rows(visits: Visits) -> Visits:
 
 
 class Source:
-    """What enters second moments in an epoch: noise, given responses, and the force of a penalty.
+    """The inputs of second moments in an epoch: noise, given responses, and the force of a penalty.
 
     Parameters
     ----------
@@ -482,18 +482,18 @@ class Source:
 
     @cached_property
     def means(self) -> list[FloatArray]:
-        """What has been added to the mean at every node, (nodes, 1, d)."""
+        """The sum so far in the mean at every node, (nodes, 1, d)."""
         here, constant = np.zeros(1, dtype=np.int64), self.moments.constant
         return self.moments.follow(self.mean, lambda batch, slot: (here, constant(batch, slot)[np.newaxis]))
 
     @cached_property
     def noises(self) -> list[FloatArray]:
-        """What has been added to E eta z' at every node, (nodes, n, d), where it travels."""
+        """The sum so far in E eta z' at every node, (nodes, n, d), where it travels."""
         return self.moments.follow(self.noise, self.moments.noise)
 
     @cached_property
     def _is_pushed(self) -> bool:
-        """Whether a constant enters."""
+        """True if a constant enters."""
         given = self.moments.inputs.given
         return given is not None or bool(self.moments.constant(0, 0).any())
 
@@ -532,7 +532,7 @@ class Source:
         return np.asarray(constant[:, np.newaxis] * (mean + constant / 2))
 
     def change(self) -> FloatArray:
-        """What the epoch adds to E zeta z' (inputs, d)."""
+        """The change over the epoch of E zeta z' (inputs, d)."""
         moments = self.moments
         if not len(self.noise) or moments.travels:
             paths = [self.means[-1].mean(axis=0)]
@@ -543,7 +543,7 @@ class Source:
 
 
 class CentredSource(Source):
-    """What orders add to the covariance of a state, given the responses: the means they bring together differ."""
+    """The growth of the covariance of a state over the orders, given the responses: means that meet differ."""
 
     def entered(self, number: int, batch: int, before: IntArray, after: IntArray) -> FloatArray:
         """Half the squares (nodes, d, d) of what the mean after a visit differs by from that of its node."""

@@ -52,7 +52,7 @@ def flops(walk: Walk, dimension: int, rank: int, rows: float, count: int = 1) ->
 
 
 def _climbs(walk: Walk) -> bool:
-    """Whether batches are reshuffled, so that nodes are their subsets."""
+    """True if batches are reshuffled, so that nodes are their subsets."""
     return (walk.scheme.shuffle, walk.scheme.unit) == (Shuffle.EVERY_EPOCH, Unit.BATCH)
 
 
@@ -78,7 +78,7 @@ def _matrix_flops(course: Course) -> float:
 
 
 def is_written_out(course: Course) -> bool:
-    """Whether the map of second moments is written out as a matrix: sooner done than a few applications of it."""
+    """True if the map of second moments is written out as a matrix: sooner done than a few applications of it."""
     d = course.visits(0).dimension
     if not (0 < d * (d + 1) // 2 <= MOST_ENTRIES and course.visits(0).step):
         return False
@@ -196,7 +196,7 @@ class FarMoments:
 
     @staticmethod
     def entries(dimension: int, is_noisy: bool) -> int:
-        """How many numbers are followed."""
+        """The number of entries that are followed."""
         return dimension * (dimension + 1) // 2 + dimension * (1 + dimension * is_noisy)
 
     def after(self, epochs: float) -> FloatArray:

@@ -1,4 +1,4 @@
-"""How second moments are followed: order by order, by the exact recursion, from drawn orders, or by simulation."""
+"""The method of second moments: order by order, by the exact recursion, from drawn orders, or by simulation."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -79,7 +79,7 @@ class SecondMomentTask:
 
 
 def second_moment_choice(task: SecondMomentTask, accuracy: Accuracy) -> Choice:
-    """How second moments are followed.
+    """The method of second moments.
 
     Where orders are too many for a recursion, centred maps of drawn orders serve all epochs, if these are alike.
     """
@@ -126,7 +126,7 @@ _THROUGH_STAGES = ("recursion", "no orders differ")
 
 
 def through_stages(choices: list[Choice]) -> Choice:
-    """How second moments are followed through stages: at the dearest's price, or simulated if not in all."""
+    """The method of second moments through stages: at the dearest's price, or simulated if not in all."""
     others = [each for each in choices if each.taken not in _THROUGH_STAGES]
     if not others:
         return max(choices, key=lambda each: each.method.operations)
@@ -139,7 +139,7 @@ def through_stages(choices: list[Choice]) -> Choice:
 
 
 def _of_centred_maps(task: SecondMomentTask, budget: float, is_needed: bool) -> tuple[float, str]:
-    """What second moments by centred maps cost, for the fewest draws, and what speaks against them."""
+    """Operations of second moments by centred maps, for the fewest draws, and what speaks against them."""
     walk, rows = task.walk, task.rows
     if walk.scheme.shuffle is not Shuffle.EVERY_EPOCH or not task.moves:
         return np.nan, "they are for a fresh order in every epoch, at a step that stays"
@@ -150,7 +150,7 @@ def _of_centred_maps(task: SecondMomentTask, budget: float, is_needed: bool) -> 
 
 
 def draws_squares(walk: Walk, price: float, accuracy: Accuracy) -> bool:
-    """Whether the mean square is told from drawn orders: where all of them, at this price, are not affordable."""
+    """True if the mean square is told from drawn orders: where all of them, at this price, are not affordable."""
     return (
         walk.scheme.shuffle is Shuffle.EVERY_EPOCH
         and accuracy.method != "exact"

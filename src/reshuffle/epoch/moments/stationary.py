@@ -81,7 +81,7 @@ class Lyapunov:
 
     @property
     def exists(self) -> bool:
-        """Whether A fades, and there is a solution."""
+        """True if A contracts, so that there is a solution."""
         return self._losses is not None
 
     def solve(self, right: FloatArray) -> FloatArray:
@@ -138,7 +138,9 @@ def _symmetric(matrix: FloatArray) -> FloatArray:
 
 
 def fixed_point(change: Map, mean: MeanPart, start: FloatArray) -> tuple[FloatArray, float]:
-    """Where M -> T(M) + R ends from M_0 (d, d), and its relative error; inf if it grows. change(M) = T(M) + R - M.
+    """The limit of M -> T(M) + R from M_0 (d, d), and its relative error; inf if it grows.
+
+    change(M) = T(M) + R - M.
 
     M -> M + (I - Abar . Abar')^-1 change(M) climbs from below, with increments that shrink by the gain: not in
     every round (with two batches the map of the gain has -gain among its eigenvalues too), but over a cycle. A
@@ -156,13 +158,13 @@ def fixed_point(change: Map, mean: MeanPart, start: FloatArray) -> tuple[FloatAr
 
 
 def _is_definite(units: FloatArray, matrix: FloatArray) -> bool:
-    """Whether M is positive in all directions by more than rounding, in units in which it is of ordinary size."""
+    """True if M is positive in all directions by more than rounding, in units in which it is of ordinary size."""
     values = scipy.linalg.eigvalsh(_symmetric(np.outer(units, units) * matrix), check_finite=False)
     return len(values) == 0 or bool(values[0] > _NOTHING * values[-1])
 
 
 def limit_of(once: Map, units: FloatArray, tolerance: float = _SETTLED) -> tuple[FloatArray, float]:
-    """Where an affine map of matrices (d, d) goes from zero, and its relative error; inf if it grows."""
+    """The limit of an affine map of matrices (d, d) from zero, and its relative error; inf if it grows."""
     matrix, scales = np.zeros((len(units), len(units))), np.outer(units, units)
     changes: list[float] = []
     for _ in track(range(ROUNDS), ROUNDS, "stationary second moments"):
@@ -183,7 +185,7 @@ def limit_of(once: Map, units: FloatArray, tolerance: float = _SETTLED) -> tuple
 
 @dataclass(frozen=True)
 class Enclosure:
-    """Where a spectral radius lies, and the best estimate of it.
+    """An interval around a spectral radius, and the best estimate of it.
 
     Attributes
     ----------
@@ -198,7 +200,7 @@ class Enclosure:
     matrix: FloatArray | None = field(default=None, repr=False, compare=False)
 
     def is_below(self, number: float) -> bool | None:
-        """Whether the radius is below a number, if the bounds say so."""
+        """True if the radius is below a number, if the bounds say so."""
         if self.upper < number:
             return True
         return False if self.lower >= number else None

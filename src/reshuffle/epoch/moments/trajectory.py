@@ -65,7 +65,7 @@ class Readout:
         self._inner = space.coordinates(weighted)
 
     def turned(self, basis: FloatArray) -> "Readout":
-        """The same for errors in the coordinates of an orthonormal basis (r, r) of the row space."""
+        """A copy for errors in the coordinates of an orthonormal basis (r, r) of the row space."""
         turned = copy(self)
         turned.gram = basis.T @ self.gram @ basis
         turned._unseen = np.full(len(basis), not self.gram.any())
@@ -193,7 +193,7 @@ def _followed(
 def _along(
     course: Course, inputs: Inputs, begin: FloatArray, epochs: FloatArray, change: Change, end: End
 ) -> Iterator[tuple[Snapshot, FloatArray]]:
-    """What is known at each of the epochs, and the moments there, from those at the start."""
+    """The results at each of the epochs, and the moments there, from those at the start."""
     recursion, d = epoch_moments(course, inputs), len(begin)
     rank, constant = course.visits(0).rank, course.recipe.is_constant
     current, done, stands = begin, 0, False
@@ -236,7 +236,7 @@ def leaps(dimension: int, is_noisy: bool, epochs: FloatArray) -> int:
 
 
 def _distance(here: FloatArray, end: FloatArray) -> float:
-    """How far, relative to its size, a matrix that seems to stand still is from where it ends."""
+    """The distance of a matrix that seems to stand still from its limit, relative to its size."""
     size = float(np.abs(here).max(initial=0.0))
     return float(np.abs(here - end).max(initial=0.0)) / size if size else 0.0
 
@@ -267,7 +267,7 @@ def _end_of_second(course: Course, inputs: Inputs, begin: FloatArray) -> tuple[F
 def _end_of_covariance(
     course: Course, inputs: Inputs, begin: FloatArray
 ) -> tuple[FloatArray, FloatArray, float]:
-    """Where covariance and mean end, from [V, m] (d, d + 1) at the start."""
+    """The limit of covariance and mean, from [V, m] (d, d + 1) at the start."""
     d, moments = len(begin), epoch_moments(course, inputs)
     if not course.settles:
         return np.full((d, d), np.inf), np.full(d, np.inf), 0.0
@@ -294,7 +294,7 @@ class Spread:
 
 @dataclass(frozen=True, eq=False)
 class _Joint:
-    """What is known after an epoch.
+    """The moments after an epoch.
 
     Attributes
     ----------
@@ -323,7 +323,7 @@ class _Joint:
         return _symmetric(self.second - self.mean @ self.mean.T)
 
     def alone(self) -> "_Joint":
-        """The same state with nothing averaged beside it."""
+        """A copy of the state with nothing averaged beside it."""
         return replace(self, mixed=np.zeros_like(self.mixed), average=np.zeros_like(self.average))
 
 
@@ -373,7 +373,7 @@ class _Follower:
         return _Joint(mean[:, :1] @ mean[:, :1].T, mean, np.zeros((d, r)), np.zeros((r, r)))
 
     def _stands(self, before: _Joint, now: _Joint) -> bool:
-        """Whether an epoch like the last one changes next to nothing of the state."""
+        """True if an epoch like the last one changes next to nothing of the state."""
         return self.course.recipe.is_constant and all(
             float(np.abs(new - old).max(initial=0.0)) <= _STILL * float(np.abs(new).max(initial=0.0))
             for new, old in ((now.second, before.second), (now.mean, before.mean))
@@ -440,7 +440,7 @@ class _Follower:
 
     @cached_property
     def _end(self) -> tuple[_Joint, float]:
-        """Where the state ends, and the relative error of that."""
+        """The limit of the state, and the relative error of that."""
         second, mean, error = stationary(self.course.plain, self.inputs, self._start)
         nothing = np.zeros((self.rank, self.rank))
         return _Joint(second, mean, np.zeros((self.d, self.rank)), nothing), error
