@@ -40,14 +40,14 @@ def orders_side_by_side() -> Table:
 
 def _iterates(engine: AffineTrajectory) -> None:
     inputs, start = np.concatenate([[1.0], engine.blocks.response]), engine.inside(engine.start)
-    for course in engine.courses:
-        list(course.states(start, EPOCHS, inputs))
+    for timeline in engine.timelines:
+        list(timeline.states(start, EPOCHS, inputs))
 
 
 def _risks(engine: AffineTrajectory) -> None:
     error, rank = engine.inside(engine.start - engine.problem.beta_star), engine.space.dimension
-    for course in engine.courses_of_errors:
-        for state in course.states(error, EPOCHS):
+    for timeline in engine.timelines_of_errors:
+        for state in timeline.states(error, EPOCHS):
             engine.risk_parts(state[:rank], 1.0, 0.5)
 
 

@@ -14,7 +14,7 @@ from flint import fmpq, fmpq_mat
 from fuzz import exact, visits
 from fuzz.exact import Matrix, Rational
 from fuzz.setting import Setting
-from fuzz.visits import Course, Stage, Visit
+from fuzz.visits import Stage, Timeline, Visit
 
 
 @dataclass(frozen=True)
@@ -39,11 +39,11 @@ def mean(maps: list[EpochMap]) -> EpochMap:
 
 
 class EpochMaps:
-    """The maps of the epochs of a setting, for every course that a run may take."""
+    """The maps of the epochs of a setting, for every timeline that a run may take."""
 
     def __init__(self, setting: Setting):
         self.setting = setting
-        self.courses: list[Course] = visits.courses(setting.scheme, setting.n)
+        self.timelines: list[Timeline] = visits.timelines(setting.scheme, setting.n)
         self._stages: dict[tuple[Rational, int, int], list[EpochMap]] = {}
         self._means: dict[tuple[Rational, int], EpochMap] = {}
         self._visits: dict[tuple[Rational, Visit], EpochMap] = {}
@@ -70,13 +70,13 @@ class EpochMaps:
         for number, row in enumerate(rows):
             for j in range(p):
                 entry[j][row] += X[number, j] * share
-        pull = fmpq_mat(p, setting.n, [each for row in entry for each in row])
+        input_map = fmpq_mat(p, setting.n, [each for row in entry for each in row])
         identity = exact.identity(p)
-        A, N = identity - curvature * step, pull * step
+        A, N = identity - curvature * step, input_map * step
         if setting.momentum != 0:
             upper = exact.beside(A, identity * (-step / self._unit * setting.momentum))
             lower = exact.beside(curvature * self._unit, identity * setting.momentum)
-            A, N = exact.above(upper, lower), exact.above(N, pull * -self._unit)
+            A, N = exact.above(upper, lower), exact.above(N, input_map * -self._unit)
         self._visits[step, visit] = EpochMap(A, N)
         return self._visits[step, visit]
 
@@ -86,25 +86,25 @@ class EpochMaps:
             made = made.then(self._visit(step, visit))
         return made
 
-    def alternatives(self, course: int, epoch: int) -> list[list[EpochMap]]:
+    def alternatives(self, timeline: int, epoch: int) -> list[list[EpochMap]]:
         """For every stage of an epoch the maps of its alternatives."""
         step = self.setting.step(epoch)
         return [
-            self._alternatives(step, course, number, stage)
-            for number, stage in enumerate(self.courses[course])
+            self._alternatives(step, timeline, number, stage)
+            for number, stage in enumerate(self.timelines[timeline])
         ]
 
-    def _alternatives(self, step: Rational, course: int, number: int, stage: Stage) -> list[EpochMap]:
-        key = (step, course, number)
+    def _alternatives(self, step: Rational, timeline: int, number: int, stage: Stage) -> list[EpochMap]:
+        key = (step, timeline, number)
         if key not in self._stages:
             self._stages[key] = [self._walk(step, alternative) for alternative in stage]
         return self._stages[key]
 
-    def mean_map(self, course: int, epoch: int = 0) -> EpochMap:
-        """The mean of an epoch along a course."""
-        key = (self.setting.step(epoch), course)
+    def mean_map(self, timeline: int, epoch: int = 0) -> EpochMap:
+        """The mean of an epoch along a timeline."""
+        key = (self.setting.step(epoch), timeline)
         if key not in self._means:
-            first, *others = [mean(maps) for maps in self.alternatives(course, epoch)]
+            first, *others = [mean(maps) for maps in self.alternatives(timeline, epoch)]
             for other in others:
                 first = first.then(other)
             self._means[key] = first
@@ -115,8 +115,8 @@ class EpochMaps:
         """The rows of X that are ever visited."""
         rows = {
             row
-            for course in self.courses
-            for stage in course
+            for timeline in self.timelines
+            for stage in timeline
             for alternative in stage
             for visit in alternative
             for row in visit[0]

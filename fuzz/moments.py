@@ -22,7 +22,7 @@ def expected_risks(oracle: Oracle, epochs: list[float], given_responses: bool) -
     columns = oracle.run_columns() if given_responses else oracle.truth_columns()
     reading = oracle.given_reading() if given_responses else oracle.risk_reading()
     means = [values[:1] for values in oracle.read(epochs, columns, reading)]
-    if len(oracle.courses) > 1:
+    if len(oracle.timelines) > 1:
         totals = _over_courses(oracle, epochs, columns, given_responses)
     elif not oracle.is_random:
         totals = means
@@ -36,10 +36,10 @@ def expected_risks(oracle: Oracle, epochs: list[float], given_responses: bool) -
 def _over_courses(
     oracle: Oracle, epochs: list[float], columns: tuple[Matrix, Matrix], given_responses: bool
 ) -> list[Values]:
-    """The mean of the risks along courses on which nothing is random."""
+    """The mean of the risks along timelines on which nothing is random."""
     reading = oracle.given_reading() if given_responses else oracle.risk_reading()
     finite = [int(epoch) for epoch in epochs if not math.isinf(epoch)]
-    share = fmpq(1, len(oracle.courses))
+    share = fmpq(1, len(oracle.timelines))
 
     def averaged(each: list[list[arb_mat]]) -> list[Values]:
         risks = [[reading(state)[0] for state in states] for states in each]
@@ -47,13 +47,13 @@ def _over_courses(
 
     def at(asked: list[int]) -> list[Values]:
         return certified(
-            lambda: averaged([oracle.states(asked, columns, course) for course in oracle.courses])
+            lambda: averaged([oracle.states(asked, columns, timeline) for timeline in oracle.timelines])
         )
 
     known = dict(zip(finite, at(finite), strict=True))
     end: Values = []
     if math.inf in epochs:
-        ends = [oracle.linear(course).end(*columns) for course in oracle.courses]
+        ends = [oracle.linear(timeline).end(*columns) for timeline in oracle.timelines]
         if all(one is not None and exact.is_zero(one[1]) for one in ends):
             limits = [one[0] for one in ends if one is not None]
             end = certified(lambda: averaged([[exact.real(limit)] for limit in limits]))[0]

@@ -31,21 +31,21 @@ class Oracle:
         self.maps = EpochMaps(setting)
 
     @property
-    def courses(self) -> range:
-        """The courses between which a run chooses."""
-        return range(len(self.maps.courses))
+    def timelines(self) -> range:
+        """The timelines between which a run chooses."""
+        return range(len(self.maps.timelines))
 
     @property
     def is_random(self) -> bool:
         """Whether epochs of one run differ."""
-        return len(self.maps.courses) == 1 and any(len(stage) > 1 for stage in self.maps.courses[0])
+        return len(self.maps.timelines) == 1 and any(len(stage) > 1 for stage in self.maps.timelines[0])
 
-    def linear(self, course: int) -> LinearMap:
-        """The mean of an epoch along a course."""
-        if course not in self._linear:
-            once = self.maps.mean_map(course)
-            self._linear[course] = LinearMap(once.A, once.N, self.maps.restricted(once.A))
-        return self._linear[course]
+    def linear(self, timeline: int) -> LinearMap:
+        """The mean of an epoch along a timeline."""
+        if timeline not in self._linear:
+            once = self.maps.mean_map(timeline)
+            self._linear[timeline] = LinearMap(once.A, once.N, self.maps.restricted(once.A))
+        return self._linear[timeline]
 
     @cached_property
     def _linear(self) -> dict[int, LinearMap]:
@@ -70,22 +70,22 @@ class Oracle:
         noise = exact.identity(setting.n) * setting.noise
         return self._from(beta, exact.beside(setting.X * setting.beta_star, noise))
 
-    def states(self, epochs: list[int], columns: tuple[Matrix, Matrix], course: int) -> list[arb_mat]:
-        """The mean states along a course, after each of the epochs."""
+    def states(self, epochs: list[int], columns: tuple[Matrix, Matrix], timeline: int) -> list[arb_mat]:
+        """The mean states along a timeline, after each of the epochs."""
         if self.setting.is_constant:
-            return powers(self.linear(course), *columns, epochs)
+            return powers(self.linear(timeline), *columns, epochs)
         found, current, inputs = {}, exact.real(columns[0]), exact.real(columns[1])
         last = max(epochs, default=0)
         for epoch in range(last + 1):
             found[epoch] = current
             if epoch < last:
-                once = self.maps.mean_map(course, epoch)
+                once = self.maps.mean_map(timeline, epoch)
                 current = exact.real(once.A) * current + exact.real(once.N) * inputs
         return [found[epoch] for epoch in epochs]
 
     def mean_states(self, epochs: list[int], columns: tuple[Matrix, Matrix]) -> list[arb_mat]:
-        """The same, averaged over the courses."""
-        each = [self.states(epochs, columns, course) for course in self.courses]
+        """The same, averaged over the timelines."""
+        each = [self.states(epochs, columns, timeline) for timeline in self.timelines]
         share = arb(fmpq(1, len(each)))
         return [total(found) * share for found in zip(*each, strict=True)]
 
@@ -98,7 +98,7 @@ class Oracle:
         return [end if math.isinf(epoch) else at[int(epoch)] for epoch in epochs]
 
     def _end(self, columns: tuple[Matrix, Matrix], reading: Reading) -> Values:
-        ends = [self.linear(course).end(*columns) for course in self.courses]
+        ends = [self.linear(timeline).end(*columns) for timeline in self.timelines]
         if all(end is not None for end in ends):
             share = fmpq(1, len(ends))
             limit = total([end[0] for end in ends if end is not None]) * share
@@ -219,8 +219,8 @@ class Oracle:
     def converges(self) -> bool | None:
         """Whether the mean has a limit from every start and for all responses; None on the edge."""
         answer: bool | None = True
-        for course in self.courses:
-            once = self.linear(course)
+        for timeline in self.timelines:
+            once = self.linear(timeline)
             shrinks = once.shrinks()
             if shrinks is False or once._fixed is None:
                 return False
@@ -234,12 +234,12 @@ class Oracle:
         if self.setting.step(0) == 0:
             # A momentum buffer fades even then, but it is empty.
             return arb(0)
-        return max(self.linear(course).rate() for course in self.courses)
+        return max(self.linear(timeline).rate() for timeline in self.timelines)
 
     def Z(self) -> Values:
         """(I - Abar) / (B step), row by row."""
         setting = self.setting
-        count = sum(len(stage[0]) for stage in self.maps.courses[0])
+        count = sum(len(stage[0]) for stage in self.maps.timelines[0])
         share = 1 / (setting.step(0) * count)
         Z = (exact.identity(setting.p) - self.maps.mean_map(0).A) * share
         return certified(lambda: [list(exact.real(Z).entries())])[0]

@@ -1,6 +1,6 @@
 """Every equally likely sequence of visits in an epoch, from the definitions of the schemes alone.
 
-A run chooses one of several *courses* at its start; an epoch of a course is a list of independent *stages*; a stage
+A run chooses one of several *timelines* at its start; an epoch of it is a list of independent *stages*; a stage
 is a list of equally likely *alternatives*; an alternative is a list of visits (rows, divisor).
 """
 
@@ -12,11 +12,11 @@ from fuzz.case import Scheme
 Visit: TypeAlias = tuple[tuple[int, ...], tuple[int, int]]
 """Rows, and what the sum of their gradients is divided by, as a ratio of whole numbers."""
 Stage: TypeAlias = list[list[Visit]]
-Course: TypeAlias = list[Stage]
+Timeline: TypeAlias = list[Stage]
 
 
-def courses(scheme: Scheme, n: int) -> list[Course]:
-    """All courses of a scheme on n rows."""
+def timelines(scheme: Scheme, n: int) -> list[Timeline]:
+    """All timelines of a scheme on n rows."""
     arguments = scheme.arguments
     if scheme.name == "FullBatch":
         return [[[[(tuple(range(n)), (n, 1))]]]]
@@ -40,8 +40,8 @@ def courses(scheme: Scheme, n: int) -> list[Course]:
 
 def count(scheme: Scheme, n: int) -> int:
     """How many visits an epoch has."""
-    course = courses(scheme, n)[0]
-    return sum(len(stage[0]) for stage in course)
+    timeline = timelines(scheme, n)[0]
+    return sum(len(stage[0]) for stage in timeline)
 
 
 def sizes(n: int, arguments: dict[str, Any]) -> list[int]:

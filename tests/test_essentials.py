@@ -37,15 +37,15 @@ def test_every_requirement_has_a_lowest_version():
 
 
 @pytest.mark.parametrize(
-    ("recipe", "fades"), [({}, 0.0), ({"momentum": 0.5}, 0.0), ({"penalty": 0.2}, 0.2)], ids=repr
+    ("recipe", "outside_decay"), [({}, 0.0), ({"momentum": 0.5}, 0.0), ({"penalty": 0.2}, 0.2)], ids=repr
 )
-def test_a_run_is_what_training_gives(recipe, fades):
+def test_a_run_is_what_training_gives(recipe, outside_decay):
     """In order, so that there is nothing to be averaged."""
     run = rs.descend(rs.LeastSquares(X, Y), rs.Cyclic(batch_size=8), step=0.05, **recipe)
     beta, buffer = np.zeros(3), np.zeros(3)
     for _ in range(3):
         for rows in np.split(np.arange(24), 3):
-            gradient = X[rows].T @ (X[rows] @ beta - Y[rows]) / 8 + fades * beta
+            gradient = X[rows].T @ (X[rows] @ beta - Y[rows]) / 8 + outside_decay * beta
             buffer = recipe.get("momentum", 0.0) * buffer + gradient
             beta = beta - 0.05 * buffer
     np.testing.assert_allclose(run.iterate(3), beta, rtol=1e-10)

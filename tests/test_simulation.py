@@ -117,7 +117,7 @@ def test_blocks_that_are_trained_side_by_side_give_the_same_bits_whatever_the_th
 
 @pytest.mark.parametrize("test_samples", [0, 10])
 def test_the_same_seed_gives_all_schemes_the_same_noise(monkeypatch, test_samples):
-    """In many blocks too: after one epoch of tiny steps, parameters are the same pull of the noise in any order."""
+    """In many blocks too: after one epoch of tiny steps, parameters are alike in any order."""
     monkeypatch.setattr(training, "BLOCK_ENTRIES", 100)
     monkeypatch.setattr(training, "_FEW", 4)
     problem = rs.gaussian(24, 8, noise=1.0, seed=0)

@@ -6,7 +6,7 @@ import reshuffle as rs
 def pull_of(run):
     """The matrix through which the responses of the blocks' rows enter in an epoch, on the row space."""
     mean = run.epoch.mean
-    return mean.stride / run.problem.row_space.scale * mean.pulled(mean.factor)
+    return mean.stride / run.problem.row_space.scale * mean.mapped_inputs(mean.factor)
 
 
 def descents(problem, scheme, step, method, **arguments):

@@ -60,10 +60,10 @@ def test_maps_with_momentum_and_penalty_are_those_of_all_cuts(arguments, recipe)
     problem = case(7, 2, 1, noise=0.5).problem
     scheme = rs.SampleReshuffling(**arguments)
     run = rs.descend(problem, scheme, 0.2, method="exact", **recipe)
-    (course,) = run._affine.courses_of_errors
-    exact, visits = course.map(0), course.visits(0)
+    (timeline,) = run._affine.timelines_of_errors
+    exact, visits = timeline.map(0), timeline.visits(0)
     shares = scheme.sizes(7) / scheme.step_divisors(7)
-    found, *replicas = cavity_maps.cavity_maps(visits, visits.unit_force(course.truth), shares)
+    found, *replicas = cavity_maps.cavity_maps(visits, visits.unit_force(timeline.truth), shares)
     close(found.entries[:, 0], exact.entries[:, 0], 1e-3)
     for name in ("kernel", "entries"):
         off = np.abs(getattr(found, name) - getattr(exact, name)).max()
@@ -248,6 +248,6 @@ def test_columns_that_are_orthogonal_are_decomposed_as_they_stand():
     weights, offsets = np.full(150, 1 / 150), np.arange(151)
     quick = Whitened.of(columns, weights, 2.0, offsets)
     slow = Whitened.of(columns[:, ::-1] + 1e-11 * columns[:, :1], weights, 2.0, offsets)
-    np.testing.assert_allclose(quick.paces, slow.paces, rtol=1e-7)
+    np.testing.assert_allclose(quick.decay_rates, slow.decay_rates, rtol=1e-7)
     close(quick.orthonormal.T @ quick.orthonormal, np.eye(110), 1e-12)
     close(quick.orthonormal @ quick.factor, columns / math.sqrt(150), 1e-14)

@@ -27,8 +27,8 @@ def visited(n, k, steps, strength, last=1.0, seed=0):
     rng = np.random.default_rng(seed)
     rows = rng.standard_normal((n, k)) * rng.uniform(0.5, 1.5, (n, 1))
     rows, sizes, _ = np.linalg.svd(rows * np.geomspace(1, 0.05, k), full_matrices=False)
-    paces = strength * np.square(sizes) / sizes[0] ** 2
-    return Visiting(rows, paces[np.newaxis], np.zeros((1, 1, k)), np.ones(1), 1 / steps, last, steps)
+    decay_rates = strength * np.square(sizes) / sizes[0] ** 2
+    return Visiting(rows, decay_rates[np.newaxis], np.zeros((1, 1, k)), np.ones(1), 1 / steps, last, steps)
 
 
 @pytest.mark.parametrize("last", [1.0, 0.3])
@@ -110,9 +110,9 @@ def test_pairs_of_paces_are_interpolated_as_they_are_solved():
     rng = np.random.default_rng(0)
     common, sources = 0.01 * rng.random(len(nodes.nodes)), rng.standard_normal((len(nodes.nodes), 2))
     pairs = BetweenModes(visiting, nodes, common, nodes.rule.T @ nodes.rule @ sources, nodes.rule[3], 1e-9)
-    paces = np.array([1e-6, 0.3, 1.7, 9.0])
-    polynomials, values = pairs.interpolated(paces, 1e-3)
-    truth = pairs.at(paces)
+    decay_rates = np.array([1e-6, 0.3, 1.7, 9.0])
+    polynomials, values = pairs.interpolated(decay_rates, 1e-3)
+    truth = pairs.at(decay_rates)
     assert np.abs(polynomials @ values @ polynomials.T - truth).max() < 3e-3 * np.abs(truth).max()
 
 

@@ -33,7 +33,7 @@ def test_the_smallest_eigenvalue_of_ill_conditioned_features_is_the_square_of_th
     V, _ = np.linalg.qr(rng.standard_normal((5, 5)))
     singular = np.array([1e-8, 1e-5, 1e-3, 0.5, 1.0])
     run = rs.descend(rs.LeastSquares((U * singular) @ V.T, np.ones(40)), rs.FullBatch(), step=1.0)
-    np.testing.assert_allclose(run.epoch.paces, singular**2 / 40, rtol=1e-6)
+    np.testing.assert_allclose(run.epoch.decay_rates, singular**2 / 40, rtol=1e-6)
 
 
 @pytest.mark.parametrize("size", [4, 40])
@@ -46,7 +46,7 @@ def test_slow_modes_beside_growing_ones_are_not_frozen(size, step):
     X = (turn * singular) @ np.linalg.qr(rng.standard_normal((size, size)))[0].T
     run = rs.descend(rs.LeastSquares(X, np.ones(size)), rs.RandomReshuffling(2), step=step)
     assert run.frozen.dimension == 0
-    assert (run.epoch.paces < 0).any()
+    assert (run.epoch.decay_rates < 0).any()
     with ctx.workprec(600):
         exact = arb_mat(size, size, X.ravel().tolist())
         tops, bottoms = range(size // 2), range(size // 2, size)
@@ -59,7 +59,7 @@ def test_slow_modes_beside_growing_ones_are_not_frozen(size, step):
         lost = (one + other) * step - (product + product.transpose()) * (arb(step) ** 2 / 2)
         expected = sorted(float(x.real) for x in acb_mat(lost).eig(algorithm="approx"))
     # The smallest singular value, 1e-10, is known to six digits, and so is its square.
-    np.testing.assert_allclose(run.epoch.paces, expected, rtol=1e-6)
+    np.testing.assert_allclose(run.epoch.decay_rates, expected, rtol=1e-6)
 
 
 def test_a_null_space_inside_the_row_space_is_found():
@@ -108,7 +108,7 @@ def test_a_small_violation_of_the_range_assumption_is_a_violation():
 
 
 def test_a_row_of_zeros_beside_rows_that_are_never_visited_is_no_direction():
-    """It was left over by rounding, with a pace of 1e-30, and counted as learned in the limit."""
+    """It was left over by rounding, with a decay rate of 1e-30, and counted as learned in the limit."""
     rng = np.random.default_rng(12)
     X, y, start = rng.standard_normal((12, 20)), rng.standard_normal(12), rng.standard_normal(20)
     X[4], y[4] = 0.0, 0.0

@@ -9,7 +9,7 @@ import reshuffle as rs
 from reshuffle._linalg import graded_svd
 from reshuffle.epoch.averaging import sampling
 from reshuffle.epoch.averaging.sampling import Orders
-from reshuffle.epoch.visits import GradedBlocks, Visits
+from reshuffle.epoch.visits import ScaledBlocks, Visits
 from reshuffle.recipe import Hyperparameters
 from tests.epoch.many import descents, pull_of
 from tests.oracles import brute_force
@@ -22,7 +22,7 @@ def followed(tiny, step, *orders):
     """The maps and the input maps of orders of the batches, on the row space."""
     blocks = tiny.problem.blocks([np.asarray(rows) for rows in PARTITION])
     unit, singular, turn = graded_svd(blocks.rows)
-    scaled = GradedBlocks(unit * singular, blocks.response, blocks.offsets, blocks.divisors, unit, singular)
+    scaled = ScaledBlocks(unit * singular, blocks.response, blocks.offsets, blocks.divisors, unit, singular)
     scale = tiny.problem.row_space.scale
     visits = Visits(scaled, Hyperparameters(step * scale**2))
     places = [np.arange(start, stop) for start, stop in pairwise(blocks.offsets)]
@@ -64,7 +64,7 @@ def test_the_stated_errors_are_the_true_ones():
     rates, risks, ways = [], [], []
     for seed in range(60):
         run = rs.descend(problem, scheme, 0.05, method="sampling", rtol=3e-3, seed=seed)
-        rates.append(np.abs(run.epoch.paces / exact.epoch.paces - 1) / run.epoch.error)
+        rates.append(np.abs(run.epoch.decay_rates / exact.epoch.decay_rates - 1) / run.epoch.error)
         risk = run.risk(epochs)
         risks.append(np.abs(risk.total - truth) / risk.error)
         ways.append(np.linalg.norm(run.iterate(epochs) - iterates, axis=-1) / run.iterate_error(epochs))

@@ -43,8 +43,8 @@ class Setting:
     def pulls(self):
         """What a visit to each batch adds to the error per unit of each row's noise, (B, p, n)."""
         pulls = np.zeros((len(self.partition), *self.X.T.shape))
-        for pull, rows, length in zip(pulls, self.partition, self.lengths, strict=True):
-            pull[:, rows] = self.step / length * self.X[rows].T
+        for input_map, rows, length in zip(pulls, self.partition, self.lengths, strict=True):
+            input_map[:, rows] = self.step / length * self.X[rows].T
         return pulls
 
     def orders(self):

@@ -39,14 +39,14 @@ class Extended:
         responses = matrix([y[row]] for row in rows)
         penalties = [0 if column in self.unpenalized else penalty for column in range(p)]
         gram = features.transpose() * features / len(rows) + diagonal(penalties)
-        pull = features.transpose() * responses / len(rows)
+        input_map = features.transpose() * responses / len(rows)
         # With Nesterov's momentum the parameters move by the gradient and the buffer that is new.
         ahead, of_buffer = (1 + momentum, momentum * momentum) if self.nesterov else (1, momentum)
         A = stacked(
             [identity(p) - gram * (step * ahead), identity(p) * (-step * of_buffer)],
             [gram, identity(p) * momentum],
         )
-        return A, stacked([pull * (step * ahead)], [-pull])
+        return A, stacked([input_map * (step * ahead)], [-input_map])
 
     def iterate(self, epochs):
         """The mean iterate from zero after so many epochs, by squaring."""

@@ -144,7 +144,7 @@ def test_figure_spectra_comp_a_single_matrix_follows_both_laws(aspect, alpha, n)
     for batches in (1, 2):
         law = asymptotics.batch_spectrum(aspect, alpha, batches)
         run = rs.descend(problem, rs.RandomReshuffling(batches), alpha=alpha)
-        moving = np.sort(run.epoch.paces[~run.epoch.modes.frozen])
+        moving = np.sort(run.epoch.decay_rates[~run.epoch.modes.frozen])
         levels = (law.cdf(moving) - law.frozen[0]) / (1 - law.frozen[0])
         assert np.abs(levels - (np.arange(len(levels)) + 0.5) / len(levels)).max() < 0.01
 

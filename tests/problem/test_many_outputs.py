@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle.epoch import course, mean_map, select
+from reshuffle.epoch import mean_map, select, timeline
 from reshuffle.problem import row_space
 
 SCHEMES = {
@@ -275,7 +275,7 @@ def counted(monkeypatch, module, name):
 def test_a_thousand_outputs_share_all_that_costs(monkeypatch):
     problem = posed(40, 6, outputs=1000)
     factors = counted(monkeypatch, row_space, "triangularized")
-    means, maps = counted(monkeypatch, select, "mean_map"), counted(monkeypatch, course, "mean_map")
+    means, maps = counted(monkeypatch, select, "mean_map"), counted(monkeypatch, timeline, "mean_map")
     decompositions = counted(monkeypatch, mean_map, "modes")
     for recipe in ({}, {"momentum": 0.5}):
         run = rs.descend(problem, rs.RandomReshuffling(2), step=0.05, **recipe)

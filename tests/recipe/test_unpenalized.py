@@ -132,7 +132,7 @@ def test_columns_in_units_of_their_own_keep_their_digits():
     X[:, 1] *= unit
     problem = rs.LeastSquares(X, tiny.problem.y)
     run = rs.descend(problem, rs.RandomReshuffling(tiny.partition), 0.1, penalty=0.3, unpenalized=[1])
-    # Its pace is about that of the column by itself, 2^-60; where the full batch ends is ridge regression.
+    # Its decay rate is about that of the column by itself, 2^-60; where the full batch ends is ridge regression.
     assert run.stability().converges
     assert 1 - run.stability().rate < 1e-15
     penalties = np.array([0.3, 0.0, 0.3, 0.3])

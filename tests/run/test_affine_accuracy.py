@@ -9,7 +9,7 @@ import pytest
 import reshuffle as rs
 from reshuffle._uncertainty import quantile
 from reshuffle.epoch.averaging.lattice import Process, Walk
-from reshuffle.epoch.averaging.sampling import pace_error
+from reshuffle.epoch.averaging.sampling import drawn_rate_error
 from reshuffle.run.affine_trajectory import AffineTrajectory
 from tests.oracles import every_order
 from tests.problems import case
@@ -112,12 +112,12 @@ def test_single_rows_with_replacement_are_samples_with_replacement():
     # The walk over batches, which knows nothing of this, agrees.
     few = rs.gaussian(9, 3, noise=0.5, seed=1)
     batches = rs.descend(few, rs.WithReplacement(batch_size=3), 0.05, penalty=0.1)
-    (course,) = AffineTrajectory(few, batches.scheme, batches.recipe, np.zeros(3)).courses
-    visits = course.visits(0)
+    (timeline,) = AffineTrajectory(few, batches.scheme, batches.recipe, np.zeros(3)).timelines
+    visits = timeline.visits(0)
     process = Process(visits.move, lambda states: sum(states) / len(states), np.eye(visits.dimension))
     walked = Walk(batches.scheme, 9).of(process)
     # In the coordinates of the singular vectors the mean step is diagonal: what is beside it is rounding.
-    np.testing.assert_allclose(np.eye(len(walked)) - course.map(0).loss, walked, rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(np.eye(len(walked)) - timeline.map(0).loss, walked, rtol=1e-12, atol=1e-15)
 
 
 @pytest.mark.slow
@@ -189,12 +189,12 @@ def test_rtol_is_of_the_root_mean_square_over_the_modes():
     """Eight groups of maps without anything off the diagonal; the last two modes fade at once, as buffers do."""
     deviations = np.random.default_rng(0).standard_normal((8, 4)) * [0.1, 0.001, 0.2, 0.2]
     deviations -= deviations.mean(axis=0)
-    paces = np.array([1.5, 0.25, 1.0, 1.0])
-    losses = np.array([np.diag(paces + each) for each in deviations])
+    decay_rates = np.array([1.5, 0.25, 1.0, 1.0])
+    losses = np.array([np.diag(decay_rates + each) for each in deviations])
     standard_errors = deviations.std(axis=0, ddof=1) / np.sqrt(8)
     shares = [0.5 * standard_errors[0] / 1.5, 0.75 * standard_errors[1] / 0.25]
-    assert pace_error(losses, 2) == pytest.approx(
+    assert drawn_rate_error(losses, 2) == pytest.approx(
         quantile(8) * np.sqrt(np.mean(np.square(shares))), rel=1e-12
     )
-    assert pace_error(np.zeros((8, 2, 2)), 2) == 0
-    assert pace_error(np.full((8, 2, 2), np.inf), 2) == math.inf
+    assert drawn_rate_error(np.zeros((8, 2, 2)), 2) == 0
+    assert drawn_rate_error(np.full((8, 2, 2), np.inf), 2) == math.inf

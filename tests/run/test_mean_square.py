@@ -117,11 +117,11 @@ def test_a_search_among_many_courses_is_refused_with_its_price():
 def test_few_parameters_are_averaged_over_the_orders_of_many_batches():
     """Matrices on the entries of second moments, a layer of subsets at a time, against the recursion."""
     problem, scheme = rs.gaussian(40, 3, noise=0.5, seed=0), rs.RandomReshuffling(9)
-    (course,) = AffineTrajectory(problem, scheme, Recipe(0.1), np.zeros(3)).courses
-    assert written.is_written_out(course)
+    (timeline,) = AffineTrajectory(problem, scheme, Recipe(0.1), np.zeros(3)).timelines
+    assert written.is_written_out(timeline)
     matrix = np.array([[2.0, 0.5, 0.1], [0.5, 1.0, -0.3], [0.1, -0.3, 1.5]])
-    walked = epoch_moments(course, Inputs(np.zeros(3))).congruence_change(matrix)
-    np.testing.assert_allclose(written.congruence_change(course)(matrix), walked, atol=1e-13)
+    walked = epoch_moments(timeline, Inputs(np.zeros(3))).congruence_change(matrix)
+    np.testing.assert_allclose(written.congruence_change(timeline)(matrix), walked, atol=1e-13)
 
 
 @pytest.mark.slow
@@ -146,7 +146,7 @@ TWO_BATCHES = [
 
 @pytest.mark.parametrize("rounds", [1, 3])
 def test_bounds_hold_however_few_rounds_the_budget_allows(monkeypatch, rounds):
-    monkeypatch.setattr(mean_square, "_affordable_rounds", lambda course, budget: rounds)
+    monkeypatch.setattr(mean_square, "_affordable_rounds", lambda timeline, budget: rounds)
     X, scheme = np.array(TWO_BATCHES), rs.RandomReshuffling(2)
     problem = rs.LeastSquares(X, np.zeros(4))
     found = rs.descend(problem, scheme, 1.0).mean_square_stability()

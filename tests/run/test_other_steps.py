@@ -40,7 +40,7 @@ def test_all_answers_are_those_of_a_run_made_for_it(scheme, recipe):
 
 
 def test_epochs_beyond_the_last_stage_are_refused_wherever_they_come_from():
-    from reshuffle.epoch.course import through_stages
+    from reshuffle.epoch.timeline import through_stages
 
     with pytest.raises(ValueError, match="epochs must be at most 4"):
         list(through_stages([1.0, 3.0], np.array([2.0, 5.0])))

@@ -57,7 +57,7 @@ def test_alternating_modes_are_handled():
     problem = rs.gaussian(50, 5, noise=2.0, seed=2)
     step = 0.9 * rs.critical_step(problem, rs.FullBatch())
     run = rs.descend(problem, rs.FullBatch(), step)
-    assert (run.epoch.paces > 1).any()
+    assert (run.epoch.decay_rates > 1).any()
     best = run.best_epoch()
     assert best.risk == pytest.approx(run.risk(np.arange(1000)).total.min(), rel=1e-12)
     assert best.error == 0
@@ -67,7 +67,7 @@ def test_alternating_modes_are_handled():
 @given(cases(max_batches=3), st.integers(0, 40), st.integers(1, 40), st.sampled_from([1.0, 30.0]))
 def test_the_bound_of_an_interval_is_below_the_risk_in_it(tiny, low, length, boost):
     run = rs.descend(tiny.problem, tiny.scheme("reshuffling"), tiny.step * boost, start=tiny.start)
-    rates, repeats = run.epoch.paces, run.epoch.mean.repeats
+    rates, repeats = run.epoch.decay_rates, run.epoch.mean.repeats
     alternates = (rates > 1) & (repeats % 2 == 1)
     engine = run._modes
     ends = [engine.motion(np.array([float(epoch)])) for epoch in (low, low + length)]

@@ -17,10 +17,10 @@ from reshuffle.validation.contour import around
     last=st.integers(1, 10**6),
 )
 def test_paces_between_zero_and_two(highest, share, last):
-    pace, counts = share * highest, np.unique([1.0, math.ceil(math.sqrt(last)), last])
+    decay_rate, counts = share * highest, np.unique([1.0, math.ceil(math.sqrt(last)), last])
     curve = around(0.0, highest, float(last))
-    found = 2 * (curve.powers(counts) / (pace - curve.nodes)).sum(axis=1).real
-    _, want = power_and_sum(np.array([pace]), counts)
+    found = 2 * (curve.powers(counts) / (decay_rate - curve.nodes)).sum(axis=1).real
+    _, want = power_and_sum(np.array([decay_rate]), counts)
     np.testing.assert_allclose(found, want[:, 0], rtol=1e-9, atol=1e-12 * last)
 
 
@@ -36,9 +36,9 @@ def test_the_curve_is_closed_around_nothing_else():
 def test_complex_paces_beside_the_slit(beside):
     curve = around(0.0, 1.5, 500.0, np.array([beside, beside.conjugate()]))
     counts = np.array([1.0, 20.0, 500.0])
-    for pace in (0.0, 0.4, 1.5):
-        _, want = power_and_sum(np.array([pace]), counts)
-        found = 2 * (curve.powers(counts) / (pace - curve.nodes)).sum(axis=1).real
+    for decay_rate in (0.0, 0.4, 1.5):
+        _, want = power_and_sum(np.array([decay_rate]), counts)
+        found = 2 * (curve.powers(counts) / (decay_rate - curve.nodes)).sum(axis=1).real
         np.testing.assert_allclose(found, want[:, 0], rtol=1e-10)
     pair = (curve.powers(counts) * (1 / (beside - curve.nodes) + 1 / (beside.conjugate() - curve.nodes))).sum(
         axis=1

@@ -1,4 +1,4 @@
-"""Leaving out shuffled samples under a penalty that is many times the pace of a slow mode."""
+"""Leaving out shuffled samples under a penalty that is many times the decay rate of a slow mode."""
 
 import numpy as np
 import pytest

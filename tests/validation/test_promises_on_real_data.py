@@ -22,10 +22,10 @@ def in_standard_errors(differences):
 
 def split(X, y, scheme, step, rng):
     """Leave-one-out, the error on held-out rows, and that on the training rows: (3, epochs), means over outputs."""
-    kept, held = np.split(rng.permutation(len(X)), [round(0.7 * len(X))])
+    kept, penalty_matrix = np.split(rng.permutation(len(X)), [round(0.7 * len(X))])
     run = rs.descend(rs.LeastSquares(X[kept], y[kept]), scheme, step)
     learned = run.iterate(EPOCHS)
-    errors = [np.square(y[rows] - X[rows] @ learned).mean(axis=(1, 2)) for rows in (held, kept)]
+    errors = [np.square(y[rows] - X[rows] @ learned).mean(axis=(1, 2)) for rows in (penalty_matrix, kept)]
     return [run.leave_one_out(EPOCHS).mean_square.mean(axis=1), *errors]
 
 

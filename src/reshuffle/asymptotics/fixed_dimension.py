@@ -169,7 +169,7 @@ class FixedDimension:
             modes=space.coordinates(vectors),
             frozen_modes=np.zeros(len(values), dtype=bool),
             error=self.start - beta_star,
-            pull=np.diag(self.paces / values),
+            input_map=np.diag(self.paces / values),
             covariance=covariance,
             noise=noise,
         )

@@ -139,8 +139,8 @@ def _sampled(aspect: float, alpha: float, batches: int, size: int, seed: int) ->
 
     n = max(batches, round(size / aspect))
     scheme = rs.RandomReshuffling(batches) if batches > 1 else rs.FullBatch()
-    paces = rs.Epoch(rs.gaussian(n, size, seed=seed), scheme, alpha / batches).paces
-    return np.sort(np.concatenate([paces, np.zeros(size - len(paces))]))
+    decay_rates = rs.Epoch(rs.gaussian(n, size, seed=seed), scheme, alpha / batches).decay_rates
+    return np.sort(np.concatenate([decay_rates, np.zeros(size - len(decay_rates))]))
 
 
 def _answer(described: dict[str, Any], found: list[Found]) -> Answer:

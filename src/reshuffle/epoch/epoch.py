@@ -1,6 +1,7 @@
 """One epoch as the user sees it: Z, Xtilde, Pi_b and the mean map, in the coordinates of the problem."""
 
 import math
+import warnings
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
@@ -14,9 +15,9 @@ from reshuffle._uncertainty import ERROR_KINDS, ErrorKind
 from reshuffle.epoch import mean_map, select
 from reshuffle.epoch.accuracy import Accuracy
 from reshuffle.epoch.averaging.base import Task, task
-from reshuffle.epoch.course import Course
 from reshuffle.epoch.mean_map import MeanMap, Modes
 from reshuffle.epoch.select import Choice
+from reshuffle.epoch.timeline import Timeline
 from reshuffle.problem.batches import Blocks
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.outputs import of_output
@@ -168,45 +169,51 @@ class Epoch:
     def rates(self) -> FloatArray:
         """The factor (r,) of each mode per epoch: (1 - x)^repeats for a decay rate x."""
         with np.errstate(over="ignore"):
-            return (1 - self.paces) ** self.mean.repeats
+            return (1 - self.decay_rates) ** self.mean.repeats
 
     @cached_property
-    def paces(self) -> FloatArray:
+    def decay_rates(self) -> FloatArray:
         """The share x (r,) of each mode that one application takes away; an epoch is `mean.repeats` of them."""
         with np.errstate(over="ignore"):
             return self.mean.stride * self.modes.values
 
     @cached_property
-    def pull(self) -> FloatArray:
+    def input_map(self) -> FloatArray:
         """(r, rows): how the responses of the rows of the blocks enter each mode in one application."""
         if self.whole is not None:
-            return self.whole[0].pull
+            return self.whole[0].input_map
         with np.errstate(over="ignore", invalid="ignore"):
-            return self._finite(self._natural_stride * self.modes.pull)
+            return self._finite(self._natural_stride * self.modes.input_map)
 
     def entering(self, responses: FloatArray) -> FloatArray:
         """The responses (rows,) or (rows, t) as they enter each mode in one application, (r,) or (r, t)."""
         with np.errstate(over="ignore", invalid="ignore"):
             entered = self._natural_stride * self.modes.entering(responses)
-            # What leaves the range of numbers does so in the pull itself, which is refused, or is infinite.
-            return entered if np.isfinite(entered).all() else np.asarray(self.pull @ responses)
+            # What leaves the range of numbers does so in the input map itself, which is refused, or is infinite.
+            return entered if np.isfinite(entered).all() else np.asarray(self.input_map @ responses)
 
     @property
     def _natural_stride(self) -> float:
         return self.mean.stride / self.problem.row_space.scale
 
-    def _finite(self, pull: FloatArray) -> FloatArray:
-        if not np.isfinite(pull).all():
+    def _finite(self, input_map: FloatArray) -> FloatArray:
+        if not np.isfinite(input_map).all():
             raise OverflowError(
                 f"step is {self.step:g}, so large that a single epoch leaves the range of floating-point numbers; "
                 "the iterates diverge. Try a step near critical_step(problem, scheme)."
             )
-        return pull
+        return input_map
 
     @property
-    def pull_size(self) -> float:
-        """The norm that the pull has before anything cancels in it."""
+    def input_size(self) -> float:
+        """The norm that the input map has before anything cancels in it."""
         return self._natural_stride * self.mean.weight * float(np.linalg.norm(self.mean.factor))
+
+    @property
+    def paces(self) -> FloatArray:
+        """The old name of `decay_rates`."""
+        warnings.warn("Epoch.paces is now Epoch.decay_rates.", DeprecationWarning, stacklevel=2)
+        return self.decay_rates
 
     @property
     def Z(self) -> FloatArray:
@@ -232,7 +239,7 @@ class Epoch:
         # Blocks as long as their batches hold the rows themselves; a single one may be a triangular factor.
         is_plain = len(partition) > 1 and all(self.blocks.sizes == [len(members) for members in partition])
         if self.mean.repeats == 1 and is_plain:
-            inside = problem.n * space.scale * self.mean.pulled(self.mean.factor)
+            inside = problem.n * space.scale * self.mean.mapped_inputs(self.mean.factor)
             modified[np.concatenate(partition)] = space.lift(inside).T
             return modified
         for batch, members in enumerate(partition):
@@ -273,7 +280,7 @@ class AffineEpoch:
 
     Attributes
     ----------
-    courses : list of Course
+    timelines : list of Timeline
         Equally likely.
     fade : float
         What the error is multiplied by outside the row space: 1 without a penalty.
@@ -281,13 +288,13 @@ class AffineEpoch:
         How the mean over orders is taken.
     """
 
-    courses: list[Course]
+    timelines: list[Timeline]
     fade: float
     method: str
 
     def __repr__(self) -> str:
-        course = self.courses[0]
-        return f"AffineEpoch({course.scheme}, {course.recipe}, method={self.method!r})"
+        timeline = self.timelines[0]
+        return f"AffineEpoch({timeline.scheme}, {timeline.recipe}, method={self.method!r})"
 
     @property
     def error_kind(self) -> ErrorKind:
@@ -297,16 +304,19 @@ class AffineEpoch:
     @property
     def matrix(self) -> FloatArray:
         """A (p, p), which the mean error is multiplied by in the first epoch."""
-        space = self.courses[0].space
-        parts = [course.fed(0, np.zeros(1 + len(course.blocks.rows))).loss for course in self.courses]
+        space = self.timelines[0].space
+        parts = [
+            timeline.with_inputs(0, np.zeros(1 + len(timeline.blocks.rows))).loss
+            for timeline in self.timelines
+        ]
         loss = sum(part.reshape(-1, *part.shape[-2:]).sum(axis=0) for part in parts)
-        loss = loss / sum(course.count for course in self.courses)
+        loss = loss / sum(timeline.count for timeline in self.timelines)
         inside = (1 - self.fade) * np.eye(space.dimension) - loss
         return self.fade * np.eye(space.p) + space.lift(space.lift(inside).T).T
 
     @property
     def Z(self) -> FloatArray:
         """(I - A) / (B step) (p, p), not symmetric in general; with a penalty it is part of it."""
-        course = self.courses[0]
-        stride = course.walk.steps * course.recipe.at(0).step
-        return (np.eye(course.space.p) - self.matrix) / stride
+        timeline = self.timelines[0]
+        stride = timeline.walk.steps * timeline.recipe.at(0).step
+        return (np.eye(timeline.space.p) - self.matrix) / stride

@@ -181,7 +181,7 @@ class EpochMap:
         drifts = np.abs(left[:, -count:].T @ self.entries).max(axis=0) > _ROUNDING * self.entry_sizes
         return np.where(drifts, np.inf, limit)
 
-    def fed(self, inputs: FloatArray) -> "EpochMap":
+    def with_inputs(self, inputs: FloatArray) -> "EpochMap":
         """The map with given inputs zeta (z,), or (z, t) of several outputs: a column enters for each."""
         columns = beside(inputs)
         sizes = np.abs(columns) * self.entry_sizes[:, np.newaxis]

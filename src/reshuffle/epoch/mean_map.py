@@ -25,7 +25,7 @@ class MeanMap:
         F, the features or their triangular factor.
     kernel : (q, q) or (q,)
         K, symmetric; a vector stands for a diagonal.
-    pull : (q, rows) or (q,)
+    input_map : (q, rows) or (q,)
         A, through which the responses of the (compressed) rows enter: Xtilde' = n F'A; a vector for a diagonal.
     stride : float
         What Z is multiplied by in one application: B step for an epoch of random reshuffling.
@@ -38,7 +38,7 @@ class MeanMap:
     method : str
         "exact", "cavity" or "sampling".
     error : float
-        How far the pace of the worst mode may be off, relative to that pace: for the cavity an estimate, for
+        The error of the decay rate of the worst mode, relative to that rate: for the cavity an estimate, for
         sampling so many standard errors.
     typical_error : float, optional
         The same in root mean square over the modes; by default that of the worst.
@@ -50,7 +50,7 @@ class MeanMap:
 
     factor: FloatArray
     kernel: FloatArray
-    pull: FloatArray
+    input_map: FloatArray
     stride: float
     repeats: int
     weight: float
@@ -77,7 +77,7 @@ class MeanMap:
 
     def require_finite(self, steps: int) -> "MeanMap":
         """Return the map itself, or say that its step makes no sense for a product over so many batches."""
-        if not (np.isfinite(self.kernel).all() and np.isfinite(self.pull).all()):
+        if not (np.isfinite(self.kernel).all() and np.isfinite(self.input_map).all()):
             raise OverflowError(
                 f"step is so large for these data that products over {steps} batches leave the range of "
                 "floating-point numbers; the iterates diverge. Try a step near critical_step(problem, scheme)."
@@ -90,9 +90,11 @@ class MeanMap:
             self.kernel @ matrix if self.kernel.ndim == 2 else self.kernel[:, np.newaxis] * matrix
         )
 
-    def pulled(self, images: FloatArray) -> FloatArray:
+    def mapped_inputs(self, images: FloatArray) -> FloatArray:
         """M'A (m, rows), for M of shape (q, m)."""
-        return np.asarray(images.T @ self.pull if self.pull.ndim == 2 else images.T * self.pull)
+        return np.asarray(
+            images.T @ self.input_map if self.input_map.ndim == 2 else images.T * self.input_map
+        )
 
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -116,7 +118,7 @@ class Modes:
     vectors : (r, r)
         Q.
     factors : tuple of arrays
-        Matrices whose product is the pull. Where the features are ill-conditioned that of F'A itself would lose the
+        Matrices whose product is the input map. For ill-conditioned features that of F'A itself would lose the
         digits of the small modes.
     """
 
@@ -125,14 +127,14 @@ class Modes:
     factors: tuple[FloatArray, ...]
 
     @cached_property
-    def pull(self) -> FloatArray:
+    def input_map(self) -> FloatArray:
         """Q'F'A (r, rows), through which responses enter the modes."""
         return reduce(np.matmul, self.factors)
 
     def entering(self, responses: FloatArray) -> FloatArray:
-        """Q'F'A y for responses (rows,) or (rows, t), at less than the price of the pull if these are few."""
-        if "pull" in self.__dict__:
-            return np.asarray(self.pull @ responses)
+        """Q'F'A y for responses (rows,) or (rows, t), at less than the price of the input map if these are few."""
+        if "input_map" in self.__dict__:
+            return np.asarray(self.input_map @ responses)
         return reduce(lambda entered, factor: factor @ entered, reversed(self.factors), responses)
 
     @property
@@ -232,17 +234,17 @@ def grows(mean: MeanMap) -> bool:
     """True if some mode grows from epoch to epoch, beyond the error of the map."""
     if not np.isfinite(mean.kernel).all():
         return True
-    paces = mean.stride * modes(mean).values
-    return bool((np.abs(1 - paces) > 1 + mean.error * np.abs(paces)).any())
+    decay_rates = mean.stride * modes(mean).values
+    return bool((np.abs(1 - decay_rates) > 1 + mean.error * np.abs(decay_rates)).any())
 
 
 def products(mean: MeanMap) -> tuple[FloatArray, FloatArray]:
     """F'K F (r, r) and F'A (r, rows)."""
     sizes = diagonal_of(mean.factor)
-    if sizes is not None and mean.kernel.ndim == mean.pull.ndim == 2:
-        return sizes[:, np.newaxis] * mean.kernel * sizes, sizes[:, np.newaxis] * mean.pull
+    if sizes is not None and mean.kernel.ndim == mean.input_map.ndim == 2:
+        return sizes[:, np.newaxis] * mean.kernel * sizes, sizes[:, np.newaxis] * mean.input_map
     weighed = mean.weigh(mean.factor)
-    entry = weighed.T if mean.pull is mean.kernel else mean.pulled(mean.factor)
+    entry = weighed.T if mean.input_map is mean.kernel else mean.mapped_inputs(mean.factor)
     return mean.factor.T @ weighed, entry
 
 
@@ -263,7 +265,9 @@ def _from_factors(mean: MeanMap, values: FloatArray, vectors: FloatArray, blur: 
         return _indefinite(mean, orthonormal, triangle, kernel)
     if spread[0] <= tolerance:
         negative = int((spread < -tolerance).sum())
-        return Modes(_with_signs(values, blur, negative), vectors, (mean.pulled(mean.factor @ vectors),))
+        return Modes(
+            _with_signs(values, blur, negative), vectors, (mean.mapped_inputs(mean.factor @ vectors),)
+        )
     lower = scipy.linalg.cholesky(kernel, lower=True, check_finite=False)
     left, singular, right = _singular_vectors(lower.T @ triangle)
     singular[_rank(triangle) :] = 0.0
@@ -271,7 +275,7 @@ def _from_factors(mean: MeanMap, values: FloatArray, vectors: FloatArray, blur: 
     images = orthonormal @ scipy.linalg.solve_triangular(lower, left, lower=True, trans="T") * singular
     missing = len(right) - len(singular)
     values, images = np.pad(singular**2, (0, missing)), np.pad(images, ((0, 0), (0, missing)))
-    return Modes(values[::-1], right[:, ::-1], (mean.pulled(images[:, ::-1]),))
+    return Modes(values[::-1], right[:, ::-1], (mean.mapped_inputs(images[:, ::-1]),))
 
 
 def _indefinite(mean: MeanMap, orthonormal: FloatArray, triangle: FloatArray, kernel: FloatArray) -> Modes:
@@ -293,8 +297,8 @@ def _indefinite(mean: MeanMap, orthonormal: FloatArray, triangle: FloatArray, ke
     inverse = scipy.linalg.inv(inner, check_finite=False)
     slow = np.abs(values) * np.linalg.norm(inverse) < singular[0] * singular[-1]
     images[:, slow] = inverse @ (turned[:, slow] / singular[:, np.newaxis]) * values[slow]
-    pull = mean.pulled(orthonormal @ (left @ images))
-    return Modes(np.ldexp(values, exponent), right @ turned, (pull,))
+    input_map = mean.mapped_inputs(orthonormal @ (left @ images))
+    return Modes(np.ldexp(values, exponent), right @ turned, (input_map,))
 
 
 def _singular_vectors(product: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:

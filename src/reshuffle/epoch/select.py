@@ -351,7 +351,7 @@ def affine_choice(
     """Select how the mean of an epoch that is not symmetric is taken.
 
     By the walk over all orders, the cavity equation or draws. `missed` solves that equation, and tells by how much
-    it may miss the paces of the modes; nan if it has no solution. `grows` tells whether its map does, of which less
+    it may miss the decay rates; nan if it has no solution. `grows` tells whether its map does, of which less
     is asked.
     """
     question, method = "the mean over orders", accuracy.method
@@ -412,8 +412,8 @@ def affine_methods(walk: Walk, recipe: Recipe) -> list[str]:
     they do beside their samples keeps the modes apart.
     """
     scheme, n = walk.scheme, walk.n
-    followed = scheme.shuffle is Shuffle.ONCE and not scheme.samples_courses(n)
-    draws = scheme.shuffle is Shuffle.EVERY_EPOCH or scheme.samples_courses(n)
+    followed = scheme.shuffle is Shuffle.ONCE and not scheme.samples_orders(n)
+    draws = scheme.shuffle is Shuffle.EVERY_EPOCH or scheme.samples_orders(n)
     shuffles = cuts_orders(scheme)
     cavity = shuffles and recipe.is_even and are_alike(scheme.sizes(n) / scheme.step_divisors(n))
     return ["exact"] * (walk.exists or followed) + ["cavity"] * cavity + ["sampling"] * draws

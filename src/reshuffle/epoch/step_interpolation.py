@@ -1,4 +1,4 @@
-"""Mean maps at many steps from those at a few: kernel and pull are polynomials in the step.
+"""Mean maps at many steps from those at a few: kernel and input map are polynomials in the step.
 
 With B batches both have degree B - 1, so that B values tell all others. One more is taken: the coefficient that
 must then vanish tells what rounding has done to the others.
@@ -62,7 +62,7 @@ class NodeMean:
 
     factor: FloatArray
     kernel: FloatArray
-    pull: FloatArray | None
+    input_map: FloatArray | None
     product: FloatArray
     entry: FloatArray
     weight: float
@@ -102,7 +102,7 @@ class StepWindow:
         kernel = _combined(weights, self.kernels)
         if not self.defect <= _FORGIVEN * float(np.abs(kernel).max(initial=0.0)):
             return None
-        pull = kernel if self.pulls is None else _combined(weights, self.pulls)
+        input_map = kernel if self.pulls is None else _combined(weights, self.pulls)
         scaled = _scaled(problem, step)
 
         def modifier(batch: int) -> FloatArray:
@@ -110,7 +110,7 @@ class StepWindow:
 
         products = _combined(weights, self.products), _combined(weights, self.entries)
         stride = scheme.steps(problem.n) * scaled
-        return MeanMap(self.factor, kernel, pull, stride, 1, self.weight, modifier, products=products)
+        return MeanMap(self.factor, kernel, input_map, stride, 1, self.weight, modifier, products=products)
 
 
 def intervals(
@@ -157,8 +157,8 @@ def node_mean(problem: LeastSquares, scheme: Scheme, blocks: Blocks, step: float
         mean = task(scheme, problem.n, blocks, _scaled(problem, step)).exact()
         product, entry = products(mean)
     # Without the function that goes with it, which would take the whole lattice along.
-    pull = None if mean.pull is mean.kernel else mean.pull
-    return NodeMean(mean.factor, mean.kernel, pull, product, entry, mean.weight)
+    input_map = None if mean.input_map is mean.kernel else mean.input_map
+    return NodeMean(mean.factor, mean.kernel, input_map, product, entry, mean.weight)
 
 
 def window(blocks: Blocks, interval: Interval, known: Sequence[NodeMean]) -> StepWindow:
@@ -170,8 +170,8 @@ def window(blocks: Blocks, interval: Interval, known: Sequence[NodeMean]) -> Ste
         factor=known[0].factor,
         kernels=kernels,
         pulls=None
-        if known[0].pull is None
-        else _stacked([node.pull for node in known if node.pull is not None]),
+        if known[0].input_map is None
+        else _stacked([node.input_map for node in known if node.input_map is not None]),
         products=_stacked([node.product for node in known]),
         entries=_stacked([node.entry for node in known]),
         weight=known[0].weight,

@@ -24,7 +24,7 @@ _WELL_CONDITIONED = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
-class GradedBlocks(Blocks):
+class ScaledBlocks(Blocks):
     """Blocks whose rows are `unit` * `singular`.
 
     Attributes
@@ -32,15 +32,15 @@ class GradedBlocks(Blocks):
     unit : (rows, r)
         U, with orthonormal columns.
     singular : (r,)
-        s, descending but where there is `held`.
-    held : (r, r), optional
+        s, descending but where there is `penalty_matrix`.
+    penalty_matrix : (r, r), optional
         P'P of a penalty that leaves parameters out, divided by s from both sides; then s knows of it, and U'U and
-        `held` are together of ordinary size.
+        `penalty_matrix` are together of ordinary size.
     """
 
     unit: FloatArray
     singular: FloatArray
-    held: FloatArray | None = None
+    penalty_matrix: FloatArray | None = None
 
     def columns(self, batch: int) -> IntArray:
         """The places of the rows of a batch."""
@@ -49,12 +49,14 @@ class GradedBlocks(Blocks):
 
 def graded(
     space: RowSpace, blocks: Blocks, penalty_rows: FloatArray | None = None
-) -> tuple[RowSpace, GradedBlocks]:
+) -> tuple[RowSpace, ScaledBlocks]:
     """Turn the row space and the blocks in it to the singular vectors of the rows, with those of a penalty P'P."""
-    unit, singular, turn, held = _factors(blocks.rows, penalty_rows)
+    unit, singular, turn, penalty_matrix = _factors(blocks.rows, penalty_rows)
     turned = replace(space, rotation=turn if space.rotation is None else space.rotation @ turn)
     rows = np.ascontiguousarray(unit * singular)
-    return turned, GradedBlocks(rows, blocks.response, blocks.offsets, blocks.divisors, unit, singular, held)
+    return turned, ScaledBlocks(
+        rows, blocks.response, blocks.offsets, blocks.divisors, unit, singular, penalty_matrix
+    )
 
 
 def _factors(
@@ -70,9 +72,9 @@ def _factors(
             # Rows that are small beside the penalty keep their digits only if they are turned without it.
             turned = penalty_rows @ turn
             sizes = np.hypot(singular, norms(turned.T))
-            unit, held = unit * (singular / sizes), (turned / sizes).T @ (turned / sizes)
-            if np.linalg.eigvalsh(unit.T @ unit + held).min(initial=1.0) > _WELL_CONDITIONED:
-                return unit, sizes, turn, held
+            unit, penalty_matrix = unit * (singular / sizes), (turned / sizes).T @ (turned / sizes)
+            if np.linalg.eigvalsh(unit.T @ unit + penalty_matrix).min(initial=1.0) > _WELL_CONDITIONED:
+                return unit, sizes, turn, penalty_matrix
         unit, singular, turn = graded_svd(stacked)
     of_penalty = unit[len(rows) :]
     return unit[: len(rows)], singular, turn, of_penalty.T @ of_penalty
@@ -87,7 +89,7 @@ class Visits:
         K_b = [[H, momentum], [-H, 1 - momentum]], E_b = [[U_b'], [-U_b']] / m_b, H = U_b'U_b / m_b + penalty / g^2,
 
     where U_b are the rows of the batch divided by g: K_b knows neither the step nor how X is conditioned. Where a
-    penalty leaves parameters out g = s, which knows of it, and it is the matrix `held` in place of penalty / g^2.
+    penalty leaves parameters out g = s, which knows of it, and `penalty_matrix` is in place of penalty / g^2.
     In the error u - u_star the visit is z - L K_b R z + L (E_b eta_b + f), where only a penalty makes a force f.
 
     With Nesterov's momentum the first rows are [(1 + momentum) H, momentum^2] and (1 + momentum) U_b' / m_b; where
@@ -112,7 +114,7 @@ class Visits:
 
     def __init__(
         self,
-        blocks: GradedBlocks,
+        blocks: ScaledBlocks,
         scaled: Hyperparameters,
         average: Average | None = None,
         draws: Sequence[tuple[tuple[int, ...], float]] | None = None,
@@ -121,10 +123,12 @@ class Visits:
         self.step, self.penalty, self.momentum = scaled.step, scaled.penalty, scaled.momentum
         self.rank: int = blocks.rows.shape[1]
         self.plain_dimension = self.rank if self.momentum == 0 else 2 * self.rank
-        root = 0.0 if blocks.held is not None else math.sqrt(self.penalty)
+        root = 0.0 if blocks.penalty_matrix is not None else math.sqrt(self.penalty)
         self.sizes = np.hypot(blocks.singular, root)
         self.unit = blocks.unit * (blocks.singular / self.sizes)
-        self.held = np.square(root / self.sizes) if blocks.held is None else blocks.held
+        self.penalty_matrix = (
+            np.square(root / self.sizes) if blocks.penalty_matrix is None else blocks.penalty_matrix
+        )
         self._force = root * (root / self.sizes)
         buffers = np.ones(self.plain_dimension - self.rank)
         self.left = np.concatenate([self.step * self.sizes, buffers])
@@ -148,7 +152,7 @@ class Visits:
     def weight(self) -> float:
         """A bound on the entries of K_b."""
         of_rows = 1 / float(self.blocks.divisors.min())
-        of_gradient = self._most * (of_rows + float(np.abs(self.held).max(initial=0.0)))
+        of_gradient = self._most * (of_rows + float(np.abs(self.penalty_matrix).max(initial=0.0)))
         weight = max(of_gradient, 1.0 if self.momentum else 0.0)
         if self.average is None:
             return weight
@@ -187,7 +191,7 @@ class Visits:
         position = columns[..., : self.rank, :]
         gradient = self.gradient(batch, position)
         if self.penalty:
-            gradient += self.hold(position)
+            gradient += self.penalty_gradient(position)
         of_gradient = self.hyperparameters.of_gradient(slot)
         moved = gradient if of_gradient == 1 else of_gradient * gradient
         if self.momentum == 0 and self.average is None:
@@ -202,17 +206,24 @@ class Visits:
             parts.append(own - self.average.taken * position + self._shares * parts[0])
         return np.concatenate(parts, axis=-2)
 
-    def hold(self, position: FloatArray) -> FloatArray:
+    def penalty_gradient(self, position: FloatArray) -> FloatArray:
         """The gradient of the penalty at M (..., r, c)."""
-        return self.held @ position if self.held.ndim == 2 else self.held[:, np.newaxis] * position
+        return (
+            self.penalty_matrix @ position
+            if self.penalty_matrix.ndim == 2
+            else self.penalty_matrix[:, np.newaxis] * position
+        )
 
     def rank_one_parts(self) -> tuple[FloatArray, FloatArray]:
         """P (parts,) and K_0 (parts, parts, r) of K_b = K_0 + P (x) U_b'U_b / m_b, if all slots are alike."""
         ones, made = np.ones(self.rank), self.hyperparameters
         if self.momentum == 0:
-            return np.ones(1), self.held.reshape(1, 1, -1)
+            return np.ones(1), self.penalty_matrix.reshape(1, 1, -1)
         ahead, of_buffer = made.of_gradient(0), made.of_buffer(0)
-        blocks = [[ahead * self.held, of_buffer * ones], [-self.held, (1 - self.momentum) * ones]]
+        blocks = [
+            [ahead * self.penalty_matrix, of_buffer * ones],
+            [-self.penalty_matrix, (1 - self.momentum) * ones],
+        ]
         return np.array([ahead, -1.0]), np.array(blocks)
 
     def gradient(self, batch: int, position: FloatArray) -> FloatArray:
@@ -239,7 +250,11 @@ class Visits:
 
     def unit_force(self, truth: FloatArray) -> FloatArray:
         """Minus the gradient (r,) of the penalty at u_star, which acts on the error: `pushed`, it is f."""
-        return -self._force * truth if self.held.ndim == 1 else -self.held @ (self.sizes * truth)
+        return (
+            -self._force * truth
+            if self.penalty_matrix.ndim == 1
+            else -self.penalty_matrix @ (self.sizes * truth)
+        )
 
     def force(self, truth: FloatArray, slot: int) -> FloatArray:
         """L f (d,)."""

@@ -48,7 +48,7 @@ def compute(rows: int, p: int, batches: int, alpha: float, epochs: int, seed: in
     when = np.arange(epochs + 1)
     # alpha lambda (1 - p(lambda)), in closed form.
     decay = (1 - alpha * values / batches) ** (batches * when[:, np.newaxis])
-    start, pulled = Vt @ -beta_star, U.T @ eta
+    start, mapped_inputs = Vt @ -beta_star, U.T @ eta
     iterate = (run.iterate(when) - beta_star) @ Vt.T
     variance = noise**2 / n * ((1 - decay) ** 2 / values).sum(axis=1)
     return Numbers(
@@ -56,8 +56,8 @@ def compute(rows: int, p: int, batches: int, alpha: float, epochs: int, seed: in
         run.risk(when).total,
         (decay**2 * start**2).sum(axis=1) + variance,
         (decay**2 * start).sum(axis=1) + variance,
-        float(np.abs(decay * start + (1 - decay) / s * pulled - iterate).max()),
-        float(np.abs(decay * start + (1 - decay) / values * pulled - iterate).max()),
+        float(np.abs(decay * start + (1 - decay) / s * mapped_inputs - iterate).max()),
+        float(np.abs(decay * start + (1 - decay) / values * mapped_inputs - iterate).max()),
     )
 
 

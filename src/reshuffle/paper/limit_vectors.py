@@ -28,7 +28,7 @@ class Numbers:
     alphas : (a,)
     distances : (shapes, recipes, a)
     drift, still : (3,)
-        |beta_k| after 1, 10 and 100 epochs where the range assumption fails: with responses that pull in the
+        |beta_k| after 1, 10 and 100 epochs where the range assumption fails: with responses that input map in the
         frozen direction, and with responses that do not.
     """
 

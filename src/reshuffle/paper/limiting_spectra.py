@@ -61,8 +61,8 @@ def compute(n: int, p: int, alpha: float, seed: int) -> Numbers:
     problem = rs.gaussian(n, p, seed=seed)
     spectra = []
     for batches in BATCHES:
-        paces = rs.Epoch(problem, scheme("reshuffling", batches), alpha / batches).paces
-        eigenvalues = np.sort(np.concatenate([paces, np.zeros(p - len(paces))]))
+        decay_rates = rs.Epoch(problem, scheme("reshuffling", batches), alpha / batches).decay_rates
+        eigenvalues = np.sort(np.concatenate([decay_rates, np.zeros(p - len(decay_rates))]))
         law = asymptotics.batch_spectrum(p / n, alpha, batches)
         spectra.append(Spectrum(batches, eigenvalues, law, _distance(eigenvalues, law)))
     levels = _learned_levels(p / n)

@@ -72,7 +72,7 @@ def compute(n: int, p: int, draws: int, seed: int) -> Numbers:
 def _smallest_eigenvalue(problem: rs.LeastSquares) -> float:
     scheme = rs.RandomReshuffling(2)
     epoch = rs.Epoch(problem, scheme, 3 * rs.critical_step(problem, scheme))
-    return float(epoch.paces.min()) / (2 * epoch.step)
+    return float(epoch.decay_rates.min()) / (2 * epoch.step)
 
 
 def _at_the_allowed_step(rng: np.random.Generator) -> tuple[float, float]:
@@ -84,8 +84,8 @@ def _at_the_allowed_step(rng: np.random.Generator) -> tuple[float, float]:
     largest = rs.critical_step(problem, rs.FullBatch())
     step = 0.999 * largest / 2
     run = rs.descend(problem, rs.RandomReshuffling(2), step=step)
-    paces = rs.Epoch(problem, rs.RandomReshuffling(2), step).paces
-    Z_norm, W_norm = float(np.abs(paces).max()) / (2 * step), 2 / largest
+    decay_rates = rs.Epoch(problem, rs.RandomReshuffling(2), step).decay_rates
+    Z_norm, W_norm = float(np.abs(decay_rates).max()) / (2 * step), 2 / largest
     return run.stability().rate, Z_norm / W_norm
 
 

@@ -91,7 +91,7 @@ class Spectrum:
         return np.split(np.arange(self.problem.n), np.arange(height, self.problem.n, height))
 
     @cached_property
-    def pull(self) -> FloatArray:
+    def input_map(self) -> FloatArray:
         """r'y / n (r, t)."""
         problem = self.problem
         inside = problem.reduction.rows.T @ beside(problem.reduction.response)
@@ -166,8 +166,10 @@ class LeftOutCurve:
         split, count = np.hstack([resolvent.real, resolvent.imag]), len(self.nodes)
         enlarged = spectrum.enlarged[members, np.newaxis]
         inverse = enlarged / (1 - enlarged / n * _joined(np.square(rows) @ split))
-        pulled = spectrum.pull[:, :, np.newaxis] * split[:, np.newaxis]
-        explained = (rows @ pulled.reshape(len(pulled), -1)).reshape(*responses.shape, 2 * count)
+        mapped_inputs = spectrum.input_map[:, :, np.newaxis] * split[:, np.newaxis]
+        explained = (rows @ mapped_inputs.reshape(len(mapped_inputs), -1)).reshape(
+            *responses.shape, 2 * count
+        )
         # (y - explained) / (1 - ...), written out: quotients of complex numbers take several times as long.
         missed = np.subtract(responses[..., np.newaxis], explained[..., :count], out=explained[..., :count])
         across, real, imaginary = (
@@ -246,8 +248,8 @@ def _some_ridge(spectrum: Spectrum, penalties: FloatArray) -> tuple[FloatArray, 
         rows, responses = spectrum.rows(members), beside(problem.y)[members]
         enlarged = spectrum.enlarged[members, np.newaxis]
         one_minus = 1 / enlarged - np.square(rows) @ resolvent / problem.n
-        pulled = resolvent[:, :, np.newaxis] * spectrum.pull[:, np.newaxis]
-        fitted = (rows @ pulled.reshape(len(pulled), -1)).reshape(len(rows), len(penalties), -1)
+        mapped_inputs = resolvent[:, :, np.newaxis] * spectrum.input_map[:, np.newaxis]
+        fitted = (rows @ mapped_inputs.reshape(len(mapped_inputs), -1)).reshape(len(rows), len(penalties), -1)
         missed = np.square(responses[:, np.newaxis] - fitted).mean(axis=2)
         squares[:, members] = (missed / np.square(one_minus)).T
     return averaged(squares, spectrum.weights)

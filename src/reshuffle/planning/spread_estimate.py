@@ -41,33 +41,33 @@ class SpreadEstimate:
         visits, found = scheme.steps(n), np.zeros((len(steps), len(epochs)))
         if not scheme.is_random or visits == 1:
             return found
-        pace = np.multiply.outer(steps, values + penalty)
-        noise = _epoch_noise(pace, n / scheme.sizes(n), scheme.shuffle is Shuffle.EVERY_STEP)
+        decay_rate = np.multiply.outer(steps, values + penalty)
+        noise = _epoch_noise(decay_rate, n / scheme.sizes(n), scheme.shuffle is Shuffle.EVERY_STEP)
         grown = 1 - np.minimum(steps / self.spectrum.safe_step(scheme, penalty), _NEAREST)
         added = (np.square(steps) / grown)[:, np.newaxis] * values * noise / (n - 1)
-        begin, variance, log_rate = 0.0, np.zeros(pace.shape), _log_size(1 - pace)
+        begin, variance, log_rate = 0.0, np.zeros(decay_rate.shape), _log_size(1 - decay_rate)
         left = -np.expm1(2 * visits * log_rate)
         for number, end in enumerate(epochs):
             lost = -np.expm1(2 * visits * (end - begin) * log_rate)
-            sums = np.divide(lost, left, out=np.full(pace.shape, end - begin), where=left > 0)
-            residual = self._mean_square(pace, np.linspace(begin, end, _POINTS) * visits, penalty).mean(
+            sums = np.divide(lost, left, out=np.full(decay_rate.shape, end - begin), where=left > 0)
+            residual = self._mean_square(decay_rate, np.linspace(begin, end, _POINTS) * visits, penalty).mean(
                 axis=0
             )
             variance = (1 - lost) * variance + added * residual[:, np.newaxis] * sums
             found[:, number], begin = variance @ values, end
         return np.asarray(found * (n / self.spectrum.weights.sum()))
 
-    def _mean_square(self, pace: FloatArray, visits: FloatArray, penalty: float) -> FloatArray:
+    def _mean_square(self, decay_rate: FloatArray, visits: FloatArray, penalty: float) -> FloatArray:
         """Of the residuals of the mean iterate on the training rows, over outputs on average, (k, s)."""
         problem, values = self.spectrum.problem, self.spectrum.values
-        learned = (1 - (1 - pace) ** visits[:, np.newaxis, np.newaxis]) * (values / (values + penalty))
+        learned = (1 - (1 - decay_rate) ** visits[:, np.newaxis, np.newaxis]) * (values / (values + penalty))
         left = np.square(1 - learned) @ self._explained
         return np.asarray((self._whole - self._explained.sum() + left) / (problem.outputs or 1))
 
     @cached_property
     def _explained(self) -> FloatArray:
         """What each mode can explain of the mean square of the responses, (r,)."""
-        return np.asarray(np.square(self.spectrum.pull).sum(axis=1) / self.spectrum.values)
+        return np.asarray(np.square(self.spectrum.input_map).sum(axis=1) / self.spectrum.values)
 
     @cached_property
     def _whole(self) -> float:
@@ -80,19 +80,21 @@ def _log_size(rate: FloatArray) -> FloatArray:
     return np.log(np.maximum(np.abs(rate), 1e-300))
 
 
-def _epoch_noise(pace: FloatArray, shares: FloatArray, independent: bool) -> FloatArray:
-    """Sum_t a_t^2 n / m_t - (sum_t a_t)^2 for a_t = p^(B - 1 - t), p = 1 - pace.
+def _epoch_noise(decay_rate: FloatArray, shares: FloatArray, independent: bool) -> FloatArray:
+    """Sum_t a_t^2 n / m_t - (sum_t a_t)^2 for a_t = p^(B - 1 - t), p = 1 - decay rate.
 
     The first sum alone where draws are independent. `shares` are the n / m_t (B,): all the same, but for a last
     batch that may be shorter.
     """
-    rate, visits = 1 - pace, len(shares)
+    rate, visits = 1 - decay_rate, len(shares)
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        squares = np.where(pace == 0, visits, (1 - rate ** (2 * visits)) / (pace * (2 - pace)))
-        sums = np.where(pace == 0, visits, (1 - rate**visits) / pace)
+        squares = np.where(
+            decay_rate == 0, visits, (1 - rate ** (2 * visits)) / (decay_rate * (2 - decay_rate))
+        )
+        sums = np.where(decay_rate == 0, visits, (1 - rate**visits) / decay_rate)
     if independent:
         return np.asarray(shares[0] * squares + shares[-1] - shares[0])
     # The two cancel where little happens in an epoch.
-    small = np.square(pace * visits) * (visits**2 - 1) / 12
-    alike = np.where(pace * visits < _SMALL, small, np.maximum(visits * squares - sums**2, 0.0))
+    small = np.square(decay_rate * visits) * (visits**2 - 1) / 12
+    alike = np.where(decay_rate * visits < _SMALL, small, np.maximum(visits * squares - sums**2, 0.0))
     return np.asarray(alike + (shares[0] - visits) * squares + shares[-1] - shares[0])

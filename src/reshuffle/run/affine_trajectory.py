@@ -20,15 +20,15 @@ from reshuffle._blas import few_threads
 from reshuffle._uncertainty import ERROR_KINDS, MOST_GROUPS, ErrorKind
 from reshuffle.epoch import select, visits
 from reshuffle.epoch.accuracy import CALL, Accuracy
-from reshuffle.epoch.averaging.cavity_maps import CavityCourse
+from reshuffle.epoch.averaging.cavity_maps import CavityTimeline
 from reshuffle.epoch.averaging.lattice import Walk
-from reshuffle.epoch.averaging.sampling import SampledCourse
-from reshuffle.epoch.course import AveragedCourse, Course, StagedCourse, chosen, through_stages
+from reshuffle.epoch.averaging.sampling import SampledTimeline
 from reshuffle.epoch.epoch_map import EpochMap
 from reshuffle.epoch.moments.select import least_known
 from reshuffle.epoch.moments.trajectory import Readout
 from reshuffle.epoch.select import Choice, walk_flops
-from reshuffle.epoch.visits import GradedBlocks
+from reshuffle.epoch.timeline import AveragedTimeline, StagedTimeline, Timeline, chosen, through_stages
+from reshuffle.epoch.visits import ScaledBlocks
 from reshuffle.errors import UnsupportedError
 from reshuffle.problem.batches import Blocks, split
 from reshuffle.problem.least_squares import LeastSquares
@@ -83,12 +83,12 @@ class AffineTrajectory(Trajectory):
         self.scheme = scheme.equivalent(problem.n)
         self.walk = Walk(self.scheme, problem.n)
         self._replica: int | None = None
-        self._stacked: dict[tuple[bool, bool], list[Course]] = {}
+        self._stacked: dict[tuple[bool, bool], list[Timeline]] = {}
         self._known_maps: dict[tuple[str, bool], dict[Hyperparameters, list[EpochMap]]] = {}
 
     def with_recipe(self, recipe: Recipe) -> Self:
         """A copy with another step, which shares the decomposition of the data."""
-        made = self._afresh("visited", "_graded", "readout")
+        made = self._afresh("visited", "_scaled_data", "readout")
         made.recipe, made._known_maps, made._stacked = recipe, {}, {}
         return made
 
@@ -102,14 +102,14 @@ class AffineTrajectory(Trajectory):
 
     def output(self, number: int) -> Self:
         """The run of one output alone, which shares its maps with all others."""
-        (space, blocks), courses = self._graded, self.courses
-        made = self._afresh("choice", "courses", "_grows", "_outside")
+        (space, blocks), timelines = self._scaled_data, self.timelines
+        made = self._afresh("choice", "timelines", "_grows", "_outside")
         made.problem, made.start = self.problem.output(number), of_output(self.start, number)
-        made._graded = space, replace(blocks, response=of_output(blocks.response, number))
+        made._scaled_data = space, replace(blocks, response=of_output(blocks.response, number))
         # Those of the parameters depend on no responses, those of the errors on the truth where there is a penalty.
         made._stacked = {kind: known for kind, known in self._stacked.items() if not kind[0]}
         if not self.recipe.penalty:
-            made.courses_of_errors = courses
+            made.timelines_of_errors = timelines
         alike = [("drawn", True), ("cavity", True)]
         made._known_maps = {kind: self._known_maps.setdefault(kind, {}) for kind in alike}
         return made
@@ -119,7 +119,7 @@ class AffineTrajectory(Trajectory):
         """The way in which the mean over orders is taken, and why."""
         return select.affine_choice(
             self.walk, self.recipe, self.blocks, self.dimension, self.accuracy,
-            lambda: self._cavity_course(None).missed, lambda: self._grows,
+            lambda: self._cavity_timeline(None).missed, lambda: self._grows,
         )  # fmt: skip
 
     @property
@@ -150,15 +150,15 @@ class AffineTrajectory(Trajectory):
     @property
     def space(self) -> RowSpace:
         """The row space of the visited rows, turned to the singular vectors of the features."""
-        return self._graded[0]
+        return self._scaled_data[0]
 
     @property
-    def blocks(self) -> GradedBlocks:
+    def blocks(self) -> ScaledBlocks:
         """The per-batch statistics in these coordinates."""
-        return self._graded[1]
+        return self._scaled_data[1]
 
     @cached_property
-    def _graded(self) -> tuple[RowSpace, GradedBlocks]:
+    def _scaled_data(self) -> tuple[RowSpace, ScaledBlocks]:
         visited, unpenalized = self.visited, self.recipe.unpenalized
         if not unpenalized:
             return visits.graded(visited.row_space, self._blocks(visited.compressed.X, visited.reduction))
@@ -192,40 +192,42 @@ class AffineTrajectory(Trajectory):
         return self.space.scale * self.space.coordinates(parameters)
 
     @cached_property
-    def courses(self) -> list[Course]:
-        """The mean states of the parameters; one course per order where a run draws its order once."""
-        return self._courses(None)
+    def timelines(self) -> list[Timeline]:
+        """The mean states of the parameters; one timeline per order where a run draws its order once."""
+        return self._timelines(None)
 
     @cached_property
-    def courses_of_errors(self) -> list[Course]:
+    def timelines_of_errors(self) -> list[Timeline]:
         """The mean states of the errors, on which a penalty acts as a force; several outputs have no one truth."""
         if self.problem.outputs is not None:
-            return self.courses
-        return self._courses(self.inside(self.problem.parameters("the risk")))
+            return self.timelines
+        return self._timelines(self.inside(self.problem.parameters("the risk")))
 
-    def _courses(self, truth: FloatArray | None) -> list[Course]:
-        courses, average = self._sources(truth), self.recipe.average
-        return courses if average is None else [AveragedCourse(course, average) for course in courses]
+    def _timelines(self, truth: FloatArray | None) -> list[Timeline]:
+        timelines, average = self._sources(truth), self.recipe.average
+        return (
+            timelines if average is None else [AveragedTimeline(timeline, average) for timeline in timelines]
+        )
 
-    def _sources(self, truth: FloatArray | None) -> list[Course]:
+    def _sources(self, truth: FloatArray | None) -> list[Timeline]:
         n = self.problem.n
         if self.error_kind == "estimate":
-            return [self._cavity_course(truth)]
-        if self.error_kind != "exact" and not self.samples_courses:
+            return [self._cavity_timeline(truth)]
+        if self.error_kind != "exact" and not self.samples_orders:
             return [
-                SampledCourse(
+                SampledTimeline(
                     self.scheme, n, self.blocks, self.space, self.recipe, truth,
                     accuracy=select.asked_of_draws(self.choice, self.accuracy, lambda: self._grows),
                     kept=self._maps("drawn", truth), left_out=self._replica,
                 )
             ]  # fmt: skip
         return [
-            Course(scheme, n, self.blocks, self.space, self.recipe, truth)
-            for scheme in self.scheme.courses(n)
+            Timeline(scheme, n, self.blocks, self.space, self.recipe, truth)
+            for scheme in self.scheme.timelines(n)
         ]
 
-    def _cavity_course(self, truth: FloatArray | None) -> CavityCourse:
-        return CavityCourse(
+    def _cavity_timeline(self, truth: FloatArray | None) -> CavityTimeline:
+        return CavityTimeline(
             self.scheme, self.problem.n, self.blocks, self.space, self.recipe, truth,
             kept=self._maps("cavity", truth), replica=self._replica,
         )  # fmt: skip
@@ -233,51 +235,51 @@ class AffineTrajectory(Trajectory):
     @cached_property
     def _grows(self) -> bool:
         """True if the mean of the cavity equation grows for certain: it has no solution if a sample alone does."""
-        course = self._cavity_course(None)
-        missed = course.missed
-        return math.isnan(missed) or course.map(0).radius * (1 - _OF_THE_WORST * missed) > 1
+        timeline = self._cavity_timeline(None)
+        missed = timeline.missed
+        return math.isnan(missed) or timeline.map(0).radius * (1 - _OF_THE_WORST * missed) > 1
 
     def _maps(self, kind: str, truth: FloatArray | None) -> dict[Hyperparameters, list[EpochMap]]:
         """The known maps and their replicas: those of errors apart, if a penalty makes them others."""
         return self._known_maps.setdefault((kind, truth is None or self.recipe.penalty == 0), {})
 
     @cached_property
-    def _outside(self) -> Course:
+    def _outside(self) -> Timeline:
         """The course of one coordinate outside the row space, where only a penalty acts: a feature that is zero."""
-        course = self._outside_source()
-        return course if self.recipe.average is None else AveragedCourse(course, self.recipe.average)
+        timeline = self._outside_source()
+        return timeline if self.recipe.average is None else AveragedTimeline(timeline, self.recipe.average)
 
-    def _outside_source(self) -> Course:
+    def _outside_source(self) -> Timeline:
         nothing, order = np.zeros((0, 1)), np.zeros((1, self.walk.steps), dtype=np.int64)
-        blocks = GradedBlocks(
+        blocks = ScaledBlocks(
             nothing, np.zeros(0), np.zeros(2, dtype=np.int64), np.ones(1), nothing, np.zeros(1)
         )
-        return Course(self.scheme, self.problem.n, blocks, self.space, self.recipe, orders=order)
+        return Timeline(self.scheme, self.problem.n, blocks, self.space, self.recipe, orders=order)
 
-    def fades(self, when: FloatArray) -> FloatArray:
+    def outside_decay(self, when: FloatArray) -> FloatArray:
         """The factor (k,) of the start outside the row space at the ascending epochs; 1 without a penalty."""
         if not self.recipe.penalty:
             return np.ones(len(when))
         return np.array([float(s[0, 0, 0]) for s in self._outside.states(np.ones(1), when, np.ones(1))])
 
     @property
-    def samples_courses(self) -> bool:
+    def samples_orders(self) -> bool:
         """True if the orders that are followed are a sample of all there are."""
-        return self.scheme.samples_courses(self.problem.n)
+        return self.scheme.samples_orders(self.problem.n)
 
     @property
     def replicas(self) -> list[Self]:
         """Copies with each of the maps that carry the error, or without each group of drawn orders."""
         if self.error_kind == "exact" or self._replica is not None:
             return []
-        if self.samples_courses:
+        if self.samples_orders:
             count = len(self._groups)
         else:
-            source = self.courses[0].source
-            assert isinstance(source, SampledCourse | CavityCourse)
+            source = self.timelines[0].source
+            assert isinstance(source, SampledTimeline | CavityTimeline)
             count = source.replicas
-        names = ["choice", "visited", "_graded", "_grows", "_outside", "readout"]
-        names += ["courses", "courses_of_errors"] if self.samples_courses else []
+        names = ["choice", "visited", "_scaled_data", "_grows", "_outside", "readout"]
+        names += ["timelines", "timelines_of_errors"] if self.samples_orders else []
         made = [self._afresh(*names) for _ in range(count)]
         for number, replica in enumerate(made):
             replica._replica = number
@@ -286,29 +288,29 @@ class AffineTrajectory(Trajectory):
     @property
     def _groups(self) -> list[slice]:
         """The orders of each group that is left out in turn: pairs of an order and its reverse stay together."""
-        pairs = len(self.courses) // 2
+        pairs = len(self.timelines) // 2
         ends = 2 * np.unique(np.linspace(0, pairs, min(MOST_GROUPS, pairs) + 1).astype(int))
         return [slice(int(first), int(last)) for first, last in pairwise(ends)]
 
-    def chunks(self, of_errors: bool = False, inputs: FloatArray | None = None) -> list[Course]:
-        """The courses of all orders, as many of them side by side as memory allows for.
+    def chunks(self, of_errors: bool = False, inputs: FloatArray | None = None) -> list[Timeline]:
+        """The timelines of all orders, as many of them side by side as memory allows for.
 
         Drawn orders that are a sample are cut at the groups that are left out in turn.
         """
-        courses = self.courses_of_errors if of_errors else self.courses
-        if len(courses) == 1:
-            return courses
+        timelines = self.timelines_of_errors if of_errors else self.timelines
+        if len(timelines) == 1:
+            return timelines
         known = self._stacked.get((of_errors, inputs is None))
         if known is None:
-            d, rows, one = self.dimension, len(self.blocks.rows), courses[0].source
+            d, rows, one = self.dimension, len(self.blocks.rows), timelines[0].source
             columns = 1 + rows if inputs is None else beside(inputs).shape[1]
             # Kernels and entries of a power, of its square and of what they are made from; and the states.
             each = 8.0 * max(d, 1) * (6 * d + 4 * columns)
             size = 2 * max(1, int(CHUNK_BYTES / each / 2))
-            orders = np.array([course.scheme.order(course.n) for course in courses])
-            groups = self._groups if self.samples_courses else [slice(0, len(orders))]
+            orders = np.array([timeline.scheme.order(timeline.n) for timeline in timelines])
+            groups = self._groups if self.samples_orders else [slice(0, len(orders))]
             known = [
-                Course(
+                Timeline(
                     one.scheme, one.n, one.blocks, one.space, one.recipe, one.truth,
                     orders[at : min(at + size, group.stop)],
                 )
@@ -316,7 +318,7 @@ class AffineTrajectory(Trajectory):
                 for at in range(group.start, group.stop, size)
             ]  # fmt: skip
             if self.recipe.average is not None:
-                known = [AveragedCourse(course, self.recipe.average) for course in known]
+                known = [AveragedTimeline(timeline, self.recipe.average) for timeline in known]
             self._stacked[of_errors, inputs is None] = known
         return known
 
@@ -334,25 +336,25 @@ class AffineTrajectory(Trajectory):
         block, so that the sums over chunks of orders fit in memory.
         """
         parts, rank = self.chunks(of_errors, inputs), self.space.dimension
-        places = np.cumsum([0, *(course.count for course in parts)])
+        places = np.cumsum([0, *(timeline.count for timeline in parts)])
         counted = list(zip(places[:-1], parts, strict=True))
-        if self.samples_courses and self._replica is not None:
+        if self.samples_orders and self._replica is not None:
             without = self._groups[self._replica]
             counted = [one for one in counted if not without.start <= one[0] < without.stop]
-        total = sum(course.count for _, course in counted)
+        total = sum(timeline.count for _, timeline in counted)
         size = max(len(epochs), 1)
         if len(counted) > 1 and self.recipe.is_constant:
             columns = 1 + len(self.blocks.rows) if inputs is None else beside(inputs).shape[1]
             size = max(16, int(BLOCK_BYTES / 8 / max(self.dimension * columns, 1)))
         for begin in range(0, len(epochs), size):
             sums: list[FloatArray] = []
-            for place, course in counted:
-                states = course.states(start, epochs[begin : begin + size], inputs)
+            for place, timeline in counted:
+                states = timeline.states(start, epochs[begin : begin + size], inputs)
                 for number, state in enumerate(states):
-                    if watch is not None and course.orders is not None:
-                        watch(slice(int(place), int(place) + course.count), begin + number, state)
+                    if watch is not None and timeline.orders is not None:
+                        watch(slice(int(place), int(place) + timeline.count), begin + number, state)
                     with np.errstate(over="ignore", invalid="ignore"):
-                        summed = state if course.orders is None else state.sum(axis=0)
+                        summed = state if timeline.orders is None else state.sum(axis=0)
                         if len(counted) == 1:
                             yield _finite_or_inf(summed[:rank] / total)
                         elif number == len(sums):
@@ -397,7 +399,7 @@ class AffineTrajectory(Trajectory):
         states = self.means(self.inside(self.start - beta_star), when, of_errors=True)
         # Threads are held once for all epochs: every state is a few small products.
         with few_threads(self.dimension):
-            for number, (state, fade) in enumerate(zip(states, self.fades(when), strict=True)):
+            for number, (state, fade) in enumerate(zip(states, self.outside_decay(when), strict=True)):
                 parts[:, number] = self._risk_parts(state, float(fade), noise)
         return Risk(epochs, *parts[:, back].reshape(4, *epochs.shape))
 
@@ -418,7 +420,7 @@ class AffineTrajectory(Trajectory):
         """True if the mean iterate has a limit from every start, along every order."""
         if not self.recipe.is_constant:
             raise ValueError("stability is that of a constant step, but a step schedule was given.")
-        return self.settles_outside and all(course.settles for course in self.chunks(inputs=np.zeros(0)))
+        return self.settles_outside and all(timeline.settles for timeline in self.chunks(inputs=np.zeros(0)))
 
     @property
     def settles_outside(self) -> bool:
@@ -434,7 +436,7 @@ class AffineTrajectory(Trajectory):
         """Convergence of the mean iterate, and its rate."""
         if self.recipe.is_constant and self.recipe.at(0).step == 0:
             return self._stability()
-        if self.samples_courses:
+        if self.samples_orders:
             return replace(self._stability(), error=np.inf, error_kind="estimate")
         return super().stability()
 
@@ -465,7 +467,7 @@ class AffineTrajectory(Trajectory):
         """
         end = float(self._risk(np.asarray(np.inf)).total) if self.recipe.has_limit else math.nan
         rows, rank = self.blocks.rows.shape
-        state = 2.0 * (1 + rows) * (self.dimension**2 * len(self.courses) + rank**2)
+        state = 2.0 * (1 + rows) * (self.dimension**2 * len(self.timelines) + rank**2)
         flops = float(state + 4 * CALL * (1 + len(self.chunks())) + self._flops_of_new_steps)
         longest = min(stopping.LONGEST_SEARCH, max(64.0, self.accuracy.budget / flops // 1))
         first = self._searched_from
@@ -494,7 +496,7 @@ class AffineTrajectory(Trajectory):
         """Operations of `best_epoch`, about: a few thousand epochs as a rule; infinite where orders are drawn."""
         if self.error_kind != "exact":
             return math.inf
-        state = 2.0 * len(self.courses) * self.dimension**2 * len(self.blocks.rows)
+        state = 2.0 * len(self.timelines) * self.dimension**2 * len(self.blocks.rows)
         return _SEARCHED * (state + self._flops_of_new_steps)
 
     @property
@@ -504,7 +506,7 @@ class AffineTrajectory(Trajectory):
             return 0.0
         steps = self.walk.steps * CALL
         price = walk_flops(self.walk, self.blocks, self.dimension) if self.walk.exists else steps
-        return len(self.courses) * price
+        return len(self.timelines) * price
 
 
 class StageTrajectory(AffineTrajectory):
@@ -535,7 +537,7 @@ class StageTrajectory(AffineTrajectory):
         return self._whole.visited
 
     @cached_property
-    def _graded(self) -> tuple[RowSpace, GradedBlocks]:
+    def _scaled_data(self) -> tuple[RowSpace, ScaledBlocks]:
         n, whole = self.problem.n, self._whole
         return whole.space, chosen(whole.blocks, self.scheme.partition(n), self.scheme.divisors(n))
 
@@ -574,26 +576,26 @@ class StagedTrajectory(AffineTrajectory):
         """The stages that lead to ascending epochs, and those of each."""
         if len(when) and np.isinf(when[-1]) and self.scheme.is_random:
             last = self.stages[-1]
-            (course,) = last.courses_of_errors if self.problem.beta_star is not None else last.courses
-            if self.settling.converges and not course.settles:
+            (timeline,) = last.timelines_of_errors if self.problem.beta_star is not None else last.timelines
+            if self.settling.converges and not timeline.settles:
                 raise UnsupportedError(
                     f"the spread in the end has no answer for {self.scheme!r}, whose last stage leaves out rows "
                     "that others visit; ask for a finite epoch, or visit all rows in the last stage."
                 )
         return [(self.stages[stage], local) for stage, local, _ in through_stages(self._lengths, when)]
 
-    def _staged(self, courses: list[Course]) -> Course:
-        one = courses[0]
-        return StagedCourse(
+    def _staged(self, timelines: list[Timeline]) -> Timeline:
+        one = timelines[0]
+        return StagedTimeline(
             self.scheme, self.problem.n, one.blocks, self.space, self.recipe, one.truth, one.orders,
-            courses=courses, lengths=self._lengths,
+            timelines=timelines, lengths=self._lengths,
         )  # fmt: skip
 
-    def _sources(self, truth: FloatArray | None) -> list[Course]:
-        courses = [course for stage in self.stages for course in stage._sources(truth)]
-        return [self._staged(courses)]
+    def _sources(self, truth: FloatArray | None) -> list[Timeline]:
+        timelines = [timeline for stage in self.stages for timeline in stage._sources(truth)]
+        return [self._staged(timelines)]
 
-    def _outside_source(self) -> Course:
+    def _outside_source(self) -> Timeline:
         return self._staged([stage._outside_source() for stage in self.stages])
 
     def sampling_error(self, answer: Callable[[Any], FloatArray], here: FloatArray) -> FloatArray:
@@ -612,7 +614,7 @@ class StagedTrajectory(AffineTrajectory):
 
     def _with_stage(self, number: int, stage: StageTrajectory) -> "StagedTrajectory":
         """A copy with another map in one of the stages."""
-        made = self._afresh("choice", "visited", "_graded", "_outside", "readout", "settling")
+        made = self._afresh("choice", "visited", "_scaled_data", "_outside", "readout", "settling")
         made._replica, made._stacked = number, {}
         made.stages = [*self.stages[:number], stage, *self.stages[number + 1 :]]
         return made

@@ -6,7 +6,7 @@ from reshuffle._arrays import FloatArray
 from reshuffle._blas import few_threads
 from reshuffle._uncertainty import further_rounds
 from reshuffle.epoch.accuracy import A_SECOND, AT_ONCE, require_affordable
-from reshuffle.epoch.averaging.sampling import SampledCourse
+from reshuffle.epoch.averaging.sampling import SampledTimeline
 from reshuffle.epoch.epoch import Epoch
 from reshuffle.epoch.epoch_map import EpochMap
 from reshuffle.epoch.moments import drawn as drawn_orders
@@ -66,7 +66,7 @@ def spread(
 
 def draws(run: AffineTrajectory, modes: ModesTrajectory | None, inputs: Inputs) -> CentredDraws:
     """No orders yet, beside the mean over all of them as well as it is known."""
-    course = SampledCourse(
+    timeline = SampledTimeline(
         run.scheme,
         run.problem.n,
         run.blocks,
@@ -78,9 +78,11 @@ def draws(run: AffineTrajectory, modes: ModesTrajectory | None, inputs: Inputs) 
     )
     if modes is None or run.visited is not run.problem:
         symmetric = run.scheme.is_symmetric and run.recipe.momentum == 0
-        (own,) = run.courses_of_errors if run.problem.beta_star is not None else run.courses
-        return CentredDraws(course, own.map(0), inputs, symmetric, run.accuracy.seed)
-    return CentredDraws(course, mean_of(modes.epoch, run, course.visits(0)), inputs, True, run.accuracy.seed)
+        (own,) = run.timelines_of_errors if run.problem.beta_star is not None else run.timelines
+        return CentredDraws(timeline, own.map(0), inputs, symmetric, run.accuracy.seed)
+    return CentredDraws(
+        timeline, mean_of(modes.epoch, run, timeline.visits(0)), inputs, True, run.accuracy.seed
+    )
 
 
 def mean_of(epoch: Epoch, run: AffineTrajectory, visits: Visits) -> EpochMap:
@@ -90,9 +92,9 @@ def mean_of(epoch: Epoch, run: AffineTrajectory, visits: Visits) -> EpochMap:
     known = epoch.problem.row_space.rotation
     factor = mean.factor @ (turn if known is None else known.T @ turn) / visits.sizes
     steps = run.walk.steps
-    kernel, pull = steps * (factor.T @ mean.weigh(factor)), steps * mean.pulled(factor)
+    kernel, input_map = steps * (factor.T @ mean.weigh(factor)), steps * mean.mapped_inputs(factor)
     force = np.zeros(run.dimension)
-    entries = np.column_stack([force, pull])
+    entries = np.column_stack([force, input_map])
     return EpochMap(
         visits.left, visits.right, (kernel + kernel.T) / 2, entries, *visits.sizes_of(steps, force)
     )

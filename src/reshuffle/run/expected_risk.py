@@ -9,7 +9,6 @@ from reshuffle import _uncertainty
 from reshuffle._arrays import FloatArray, IntArray
 from reshuffle._uncertainty import ErrorKind, error_of_mean, significant, with_error
 from reshuffle.epoch.accuracy import A_SECOND, CALL, duration, warn_of_no_answer
-from reshuffle.epoch.course import AveragedCourse
 from reshuffle.epoch.epoch import Epoch
 from reshuffle.epoch.moments.select import SecondMomentTask, second_moment_choice, through_stages
 from reshuffle.epoch.moments.trajectory import (
@@ -21,6 +20,7 @@ from reshuffle.epoch.moments.trajectory import (
     second_moments,
 )
 from reshuffle.epoch.select import Choice, climbs
+from reshuffle.epoch.timeline import AveragedTimeline
 from reshuffle.epoch.visits import Inputs
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.run import centred_moments
@@ -83,7 +83,11 @@ class ExpectedRisk:
 
 
 def of_moments(
-    clock: FloatArray, snapshots: Iterator[Snapshot], fades: FloatArray, readout: Readout, mean: FloatArray
+    clock: FloatArray,
+    snapshots: Iterator[Snapshot],
+    outside_decay: FloatArray,
+    readout: Readout,
+    mean: FloatArray,
 ) -> ExpectedRisk:
     """Put together what the moments of the error say.
 
@@ -92,13 +96,13 @@ def of_moments(
     clock : any shape
     snapshots : iterator of Snapshot
         At each of the distinct epochs, ascending.
-    fades, mean : (distinct epochs,)
+    outside_decay, mean : (distinct epochs,)
         What is left outside the row space, and the risk of the mean iterate.
     readout : Readout
     """
     when, back = np.unique(clock.ravel(), return_inverse=True)
     totals, errors = np.zeros(len(when)), np.zeros(len(when))
-    for number, (snapshot, fade) in enumerate(zip(snapshots, fades, strict=True)):
+    for number, (snapshot, fade) in enumerate(zip(snapshots, outside_decay, strict=True)):
         inside = readout.inside(snapshot.second)
         if np.isfinite(inside):
             cross = readout.between(snapshot.mean, float(fade))
@@ -142,9 +146,9 @@ def deterministic(clock: FloatArray, mean: FloatArray) -> ExpectedRisk:
 
 
 def of_courses(clock: FloatArray, risks: FloatArray, mean: FloatArray, sampled: bool) -> ExpectedRisk:
-    """Average the risks (courses, distinct epochs) of runs that differ in their first draw alone.
+    """Average the risks (timelines, distinct epochs) of runs that differ in their first draw alone.
 
-    Sampled courses come in pairs of an order and its reverse, whose differences tell the error.
+    Sampled timelines come in pairs of an order and its reverse, whose differences tell the error.
     """
     _, back = np.unique(clock.ravel(), return_inverse=True)
     errors = np.zeros(risks.shape[1])
@@ -222,24 +226,29 @@ def _simulated(
 def _followed(
     run: AffineTrajectory, modes: ModesTrajectory | None, clock: FloatArray, given_responses: bool
 ) -> ExpectedRisk:
-    """Visit by visit, along every course, by the walk over all orders."""
+    """Visit by visit, along every timeline, by the walk over all orders."""
     when = np.unique(clock.ravel())
-    inputs, courses = _inputs(run, given_responses), run.courses_of_errors
-    if len(courses) > 1:
+    inputs, timelines = _inputs(run, given_responses), run.timelines_of_errors
+    if len(timelines) > 1:
         return _of_courses(run, inputs, clock)
-    course, engine = courses[0], run if modes is None else modes
-    if modes is not None and course.recipe.is_constant and climbs(run.scheme) and run.visited is run.problem:
+    timeline, engine = timelines[0], run if modes is None else modes
+    if (
+        modes is not None
+        and timeline.recipe.is_constant
+        and climbs(run.scheme)
+        and run.visited is run.problem
+    ):
         # The symmetric mean is known already.
-        course.learn(centred_moments.mean_of(modes.epoch, run, course.visits(0)))
+        timeline.learn(centred_moments.mean_of(modes.epoch, run, timeline.visits(0)))
     mean, _ = _mean_risk(engine, when, given_responses)
     error = run.inside(run.start - run.problem.parameters("the expected risk"))
-    if not course.scheme.is_random:
+    if not timeline.scheme.is_random:
         return deterministic(clock, mean)
-    if isinstance(course, AveragedCourse):
-        spreads = averaged_spreads(course, inputs, error, when)
+    if isinstance(timeline, AveragedTimeline):
+        spreads = averaged_spreads(timeline, inputs, error, when)
         return of_spreads(clock, spreads, run.readout, mean)
-    taken = second_moments(course, inputs, error, when)
-    return of_moments(clock, taken, run.fades(when), run.readout, mean)
+    taken = second_moments(timeline, inputs, error, when)
+    return of_moments(clock, taken, run.outside_decay(when), run.readout, mean)
 
 
 def way(
@@ -264,7 +273,7 @@ def way(
     dimension = run.problem.rank if plain else run.dimension
     # Averages have a recursion of their own beside the general one.
     last = recipe.average is None
-    moves = dimension > 0 if epoch is None or not plain else bool(epoch.paces.any())
+    moves = dimension > 0 if epoch is None or not plain else bool(epoch.decay_rates.any())
     moves = moves and last and recipe.is_constant and recipe.at(0).step > 0
     leap = leaps(dimension, not given_responses, when) if moves and squares else 0
     rows, rank = blocks.rows.shape
@@ -301,7 +310,7 @@ def _settling(run: AffineTrajectory, epoch: Epoch | None) -> float:
         if rate in (0.0, np.inf):
             return 1.0
         return float((40 if rate < 1 else 800) / abs(np.log(rate))) if rate != 1 else np.inf
-    moving = epoch.paces[epoch.paces != 0]
+    moving = epoch.decay_rates[epoch.decay_rates != 0]
     with np.errstate(divide="ignore"):
         speed = np.abs(np.log(np.abs(1 - moving))).min(initial=np.inf)
     return float(800 / speed) if speed else np.inf
@@ -343,7 +352,7 @@ def by_centred_maps(
     mean, mean_error = _mean_risk(run if modes is None else modes, when, given_responses)
     error = run.start - problem.parameters("the expected risk")
     found = centred_moments.spread(run, modes, _inputs(run, given_responses), when, run.inside(error))
-    # Of the spread an error of the paces is as large a share as of the time for which what orders do is kept.
+    # Of the spread an error of the decay rates is as large a share as of the time for which what orders do is kept.
     share = 0.0 if modes is None else modes.epoch.error
     with np.errstate(invalid="ignore"):
         errors = np.where(
@@ -451,20 +460,20 @@ def given_risk(run: AffineTrajectory | ModesTrajectory, when: FloatArray) -> tup
 
 
 def _of_courses(run: AffineTrajectory, inputs: Inputs, clock: FloatArray) -> ExpectedRisk:
-    """Over courses that differ in their first draw alone, and along which nothing is random but the noise."""
+    """Over timelines that differ in their first draw alone, and along which nothing is random but the noise."""
     when = np.unique(clock.ravel())
     given = None if inputs.given is None else np.concatenate([[1.0], inputs.given])
     noise = inputs.noise if given is None else 0.0
-    rank, fades = run.space.dimension, run.fades(when)
-    risks, mean = np.zeros((len(run.courses_of_errors), len(when))), np.zeros(len(when))
+    rank, outside_decay = run.space.dimension, run.outside_decay(when)
+    risks, mean = np.zeros((len(run.timelines_of_errors), len(when))), np.zeros(len(when))
 
     def watch(place: slice, number: int, states: FloatArray) -> None:
-        risks[place, number] = run.readout.risks(states[:, :rank], float(fades[number]), noise)
+        risks[place, number] = run.readout.risks(states[:, :rank], float(outside_decay[number]), noise)
 
     error = run.inside(run.start - run.problem.parameters("the expected risk"))
     for number, state in enumerate(run.means(error, when, given, of_errors=True, watch=watch)):
-        mean[number] = run.readout.risks(state[np.newaxis], float(fades[number]), noise)[0]
-    return of_courses(clock, risks, mean, run.samples_courses)
+        mean[number] = run.readout.risks(state[np.newaxis], float(outside_decay[number]), noise)[0]
+    return of_courses(clock, risks, mean, run.samples_orders)
 
 
 _WAYS = {

@@ -72,7 +72,7 @@ class FlowTrajectory(ModesTrajectory):
 
     def motion(self, epochs: FloatArray) -> tuple[FloatArray, FloatArray]:
         """exp(-t w) and (1 - exp(-t w)) / w, for the eigenvalues w of W."""
-        values, scale = self.epoch.paces, self.space.scale
+        values, scale = self.epoch.decay_rates, self.space.scale
         forever = np.isinf(epochs)
         with np.errstate(over="ignore", under="ignore"):
             exponent = np.where(forever, 0.0, epochs * scale * scale)[..., np.newaxis] * values

@@ -8,7 +8,6 @@ from reshuffle._arrays import FloatArray
 from reshuffle._uncertainty import ErrorKind
 from reshuffle.epoch import select
 from reshuffle.epoch.accuracy import A_SECOND, duration, require_affordable
-from reshuffle.epoch.course import Course
 from reshuffle.epoch.moments.matrix import (
     FEWEST_ROUNDS,
     MOST_WRITTEN_OUT,
@@ -24,6 +23,7 @@ from reshuffle.epoch.moments.stationary import (
     eigenmatrix,
     positive_radius,
 )
+from reshuffle.epoch.timeline import Timeline
 from reshuffle.errors import BudgetError
 from reshuffle.run import centred_moments
 from reshuffle.run.affine_trajectory import AffineTrajectory
@@ -79,12 +79,12 @@ def mean_square_stability(run: AffineTrajectory, modes: ModesTrajectory | None =
     if draws_squares(run.walk, _exact_price(run), run.accuracy):
         return _from_draws(run, modes)
     run = _with_all_orders(run)
-    (course, *others) = run.courses
-    is_lattice = select.climbs(run.scheme) and is_written_out(course)
+    (timeline, *others) = run.timelines
+    is_lattice = select.climbs(run.scheme) and is_written_out(timeline)
     if modes is not None and run.visited is run.problem and is_lattice:
-        course.learn(centred_moments.mean_of(modes.epoch, run, course.visits(0)))
-    spreads = not others and course.scheme.is_random and run.recipe.at(0).step != 0
-    rounds = _affordable_rounds(course, run.accuracy.budget) if spreads else 0
+        timeline.learn(centred_moments.mean_of(modes.epoch, run, timeline.visits(0)))
+    spreads = not others and timeline.scheme.is_random and run.recipe.at(0).step != 0
+    rounds = _affordable_rounds(timeline, run.accuracy.budget) if spreads else 0
     mean = run.stability()
     with np.errstate(over="ignore"):
         square = float(np.square(mean.rate))
@@ -92,8 +92,8 @@ def mean_square_stability(run: AffineTrajectory, modes: ModesTrajectory | None =
         return MeanSquareStability(
             mean.converges, square, (square, square), 0.0 if mean.converges else np.inf
         )
-    rate = _rate(course, rounds=rounds)
-    gain = spread_gain(course, rounds=rounds) if mean.converges else Enclosure(np.inf, np.inf, np.inf)
+    rate = _rate(timeline, rounds=rounds)
+    gain = spread_gain(timeline, rounds=rounds) if mean.converges else Enclosure(np.inf, np.inf, np.inf)
     found = _result(mean.converges, gain, rate, square)
     if mean.converges and rounds < ROUNDS and _is_open(rate) and _decided(gain, rate) is None:
         lower, upper = found.bounds
@@ -109,9 +109,9 @@ def _exact_price(run: AffineTrajectory) -> float:
     """Operations that no exact answer costs less than."""
     if not run.walk.exists:
         return np.inf
-    course = Course(run.scheme, run.problem.n, run.blocks, run.space, run.recipe)
-    rounds = 1.0 if is_written_out(course) else 2.0 * FEWEST_ROUNDS
-    return select.walk_flops(run.walk, run.blocks, run.dimension) + rounds * epoch_flops(course)
+    timeline = Timeline(run.scheme, run.problem.n, run.blocks, run.space, run.recipe)
+    rounds = 1.0 if is_written_out(timeline) else 2.0 * FEWEST_ROUNDS
+    return select.walk_flops(run.walk, run.blocks, run.dimension) + rounds * epoch_flops(timeline)
 
 
 def _from_draws(run: AffineTrajectory, modes: ModesTrajectory | None) -> MeanSquareStability:
@@ -145,27 +145,27 @@ def _with_all_orders(run: AffineTrajectory) -> AffineTrajectory:
     return AffineTrajectory(run.problem, run.scheme, run.recipe, run.start, wanted)
 
 
-def _affordable_rounds(course: Course, budget: float) -> int:
+def _affordable_rounds(timeline: Timeline, budget: float) -> int:
     """Applications of the recursion that the budget allows for each of the two radii; refused if too few."""
-    epoch, is_matrix = epoch_flops(course), is_written_out(course)
+    epoch, is_matrix = epoch_flops(timeline), is_written_out(timeline)
     require_affordable(
         epoch if is_matrix else 2 * FEWEST_ROUNDS * epoch, budget,
-        f"the mean square over the orders of {course.scheme.steps(course.n)} batches",
+        f"the mean square over the orders of {timeline.scheme.steps(timeline.n)} batches",
         "try fewer batches, a larger budget, or expected_risk at the epochs of interest",
     )  # fmt: skip
     return ROUNDS if is_matrix else int(min(ROUNDS, max(budget, A_SECOND) / (2 * epoch)))
 
 
-def is_stable(course: Course, start: FloatArray | None = None) -> tuple[bool, FloatArray | None]:
+def is_stable(timeline: Timeline, start: FloatArray | None = None) -> tuple[bool, FloatArray | None]:
     """True if the mean square converges along a course of random orders on which the mean does.
 
     Beside the answer there is the matrix that gave it, from which that for a step nearby may `start`.
     """
     for of_gain, of_rate in _PATIENCE:
-        gain = spread_gain(course, decided=1.0, rounds=of_gain, start=start)
+        gain = spread_gain(timeline, decided=1.0, rounds=of_gain, start=start)
         decided, start = gain.is_below(1.0), gain.matrix
         if decided is None:
-            decided = _decided(gain, _rate(course, decided=1.0, rounds=of_rate))
+            decided = _decided(gain, _rate(timeline, decided=1.0, rounds=of_rate))
         if decided is not None:
             return decided, start
     return gain.estimate < 1, start
@@ -179,10 +179,10 @@ def _decided(gain: Enclosure, rate: Enclosure) -> bool | None:
     return rate.is_below(1.0) if of_gain is None else of_gain
 
 
-def _rate(course: Course, decided: float | None = None, rounds: int = ROUNDS) -> Enclosure:
+def _rate(timeline: Timeline, decided: float | None = None, rounds: int = ROUNDS) -> Enclosure:
     """The spectral radius of M -> E[A M A']."""
-    change = congruence_change(course)
-    dimension = course.visits(0).dimension
+    change = congruence_change(timeline)
+    dimension = timeline.visits(0).dimension
 
     def moved(matrix: FloatArray) -> FloatArray:
         return np.asarray(matrix + change(matrix))
@@ -216,10 +216,10 @@ def _result(mean_converges: bool, gain: Enclosure, rate: Enclosure, square: floa
 
 
 def spread_gain(
-    course: Course, decided: float | None = None, rounds: int = ROUNDS, start: FloatArray | None = None
+    timeline: Timeline, decided: float | None = None, rounds: int = ROUNDS, start: FloatArray | None = None
 ) -> Enclosure:
     """The spectral radius of (I - Abar . Abar')^-1 E; only which side of `decided` it is on, if that is given."""
-    part, change = MeanPart(course.map(0)), congruence_change(course)
+    part, change = MeanPart(timeline.map(0)), congruence_change(timeline)
     scales = np.outer(part.units, part.units)
     # Slow modes change by little, and what they change by is known as well, relative to that, as of fast ones.
     weights = scales / np.maximum(part.speeds, np.finfo(np.float64).tiny)

@@ -184,11 +184,11 @@ class RiskForms:
         modes: FloatArray,
         frozen_modes: BoolArray,
         error: FloatArray,
-        pull: FloatArray,
+        input_map: FloatArray,
         covariance: Covariance,
         noise: float,
     ) -> "RiskForms":
-        """Collect the forms, for an initial error (p,), the pull (r, rows) of the noise, and the truth.
+        """Collect the forms, for an initial error (p,), the input map (r, rows) of the noise, and the truth.
 
         Parameters
         ----------
@@ -202,7 +202,7 @@ class RiskForms:
         moving = np.where(frozen_modes, 0.0, inside)
         stuck = space.outside(error) + space.lift(modes @ np.where(frozen_modes, inside, 0.0))
         with np.errstate(over="ignore"):
-            norms = noise * row_norms(pull)
+            norms = noise * row_norms(input_map)
         frozen = covariance.norm_squared(stuck)
         if covariance.is_isotropic:
             root = float(np.sqrt(covariance.apply(np.ones(1))[0]))
@@ -212,7 +212,7 @@ class RiskForms:
         lifted = space.lift(modes)
         gram = covariance.gram(lifted)
         signs = np.sign(moving)
-        units = noise * pull / np.where(norms == 0, 1.0, norms)[:, np.newaxis]
+        units = noise * input_map / np.where(norms == 0, 1.0, norms)[:, np.newaxis]
         with np.errstate(over="ignore", invalid="ignore"):
             # Beyond the range of numbers any large one does: what is frozen is infinite there, or the bias.
             cross = np.nan_to_num(2 * moving * (lifted.T @ covariance.apply(stuck)))

@@ -71,7 +71,7 @@ def _noise_through_inverse(epoch: Epoch, drift: FloatArray) -> FloatArray:
     lifted = problem.row_space.lift(epoch.modes.vectors)
     sizes = np.einsum("ij,ij->j", lifted, covariance.apply(lifted))
     # G^2 / z = stride^2 z drift^2 for an eigenvalue z of Z: no division, so frozen modes take care of themselves.
-    moving = np.where(epoch.paces == 0, 0.0, drift)
+    moving = np.where(epoch.decay_rates == 0, 0.0, drift)
     with np.errstate(over="ignore", invalid="ignore"):
         amplitude = noise * epoch.mean.stride / problem.row_space.scale * moving
         weighed = np.where(moving == 0, 0.0, amplitude * np.sqrt(sizes * epoch.modes.values / problem.n))

@@ -159,7 +159,9 @@ class Run:
                 "epoch", "one scheme and a constant step without momentum: only then is it one map of beta"
             )
         return AffineEpoch(
-            self._affine.chunks(inputs=np.zeros(0)), float(self._affine.fades(np.ones(1))[0]), self.method
+            self._affine.chunks(inputs=np.zeros(0)),
+            float(self._affine.outside_decay(np.ones(1))[0]),
+            self.method,
         )
 
     @property
@@ -590,7 +592,7 @@ def descend(
         momentum, a penalty or a schedule the cavity equation is for shuffled samples alone; how many orders of
         ShuffleOnce are drawn is up to the scheme.
     rtol : float
-        The relative error that the paces of the modes, the shares of them that an epoch takes away, may have in
+        The relative error that the decay rates of the modes, the shares that an epoch takes away, may have in
         root mean square where the mean is not exact. The error of a risk curve is then about as small, relative to
         its start; `run.risk(epochs).error` tells it.
     budget : float

@@ -80,8 +80,8 @@ def last_to_look_at(recipe: Recipe, stability: Stability | None) -> float:
     """By when a run with a constant step has settled, or left the range of numbers; at most 1e6 epochs."""
     if stability is None:
         return min(recipe.horizon, float(LONGEST_SEARCH))
-    pace = abs(math.log(stability.rate)) if 0 < stability.rate < math.inf else math.inf
-    return min(recipe.horizon, max(_SETTLED / max(pace, 1e-300), recipe.earliest + 1.0), _FARTHEST)
+    decay_rate = abs(math.log(stability.rate)) if 0 < stability.rate < math.inf else math.inf
+    return min(recipe.horizon, max(_SETTLED / max(decay_rate, 1e-300), recipe.earliest + 1.0), _FARTHEST)
 
 
 def by_leave_one_out(epoch: float, mean_square: float, standard_error: float, error: float) -> BestEpoch:
@@ -91,16 +91,16 @@ def by_leave_one_out(epoch: float, mean_square: float, standard_error: float, er
     return BestEpoch(whole, mean_square, math.nan, error, kind, "leave-one-out", standard_error)
 
 
-def best_epoch(motion: _Motion, forms: RiskForms, paces: FloatArray, repeats: int) -> BestEpoch:
+def best_epoch(motion: _Motion, forms: RiskForms, decay_rates: FloatArray, repeats: int) -> BestEpoch:
     """Minimise the risk over all epochs 0, 1, 2, ... and infinity, by branch and bound.
 
     Between two epochs every mode stays between its values there (even and odd epochs apart, when some 1 - x are
     negative), and a convex quadratic form on a box lies above its tangent plane: intervals whose bound exceeds
     the best risk seen cannot hold the minimum and are dropped, the others are halved until single epochs are left.
     """
-    alternates = (paces > 1) & (repeats % 2 == 1)
+    alternates = (decay_rates > 1) & (repeats % 2 == 1)
     signs = (1.0, -1.0) if alternates.any() else (1.0,)
-    ends = _grid(paces, repeats)
+    ends = _grid(decay_rates, repeats)
     # Where the modes are at each end is kept: an interval is looked at many times, its ends move once.
     moved = motion(ends)
     epoch, risk = _best(ends, _total(forms, ends, moved))
@@ -109,12 +109,12 @@ def best_epoch(motion: _Motion, forms: RiskForms, paces: FloatArray, repeats: in
     spent, error = 0, 0.0
     while len(low):
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            boxes = [_boxes(start, end, paces, alternates, sign) for sign in signs]
+            boxes = [_boxes(start, end, decay_rates, alternates, sign) for sign in signs]
             bounds = np.min([_lower_bounds(forms, *box) for box in boxes], axis=0)
         is_open = (bounds < risk * (1 - _TOLERANCE)) & (high - low > 1)
         low, high, bounds = low[is_open], high[is_open], bounds[is_open]
         # Every interval has a price of its own beside that of its modes.
-        spent += len(low) * (64 + len(paces))
+        spent += len(low) * (64 + len(decay_rates))
         given_up = np.full(len(low), spent > _BUDGET) | (low >= _LAST_EPOCH)
         error = max(error, risk - float(bounds[given_up].min(initial=risk)))
         low, high = low[~given_up], high[~given_up]
@@ -165,9 +165,11 @@ def _best(epochs: FloatArray, risks: FloatArray) -> tuple[float, float]:
     return float(epochs[at]), float(risks[at])
 
 
-def _grid(paces: FloatArray, repeats: int) -> FloatArray:
+def _grid(decay_rates: FloatArray, repeats: int) -> FloatArray:
     """Epochs from 0 to infinity, twice as far each time, until the slowest mode has settled or overflowed."""
-    slowest = float(np.abs(np.log1p(-np.minimum(np.abs(paces[paces != 0]), 0.5))).min(initial=1.0))
+    slowest = float(
+        np.abs(np.log1p(-np.minimum(np.abs(decay_rates[decay_rates != 0]), 0.5))).min(initial=1.0)
+    )
     last = min(1000 / (repeats * max(slowest, 1e-300)), _LAST_EPOCH)
     doublings = 2.0 ** np.arange(0, math.ceil(math.log2(max(last, 2))) + 1)
     return np.concatenate([[0.0], doublings, [np.inf]])
@@ -189,7 +191,7 @@ def _total(forms: RiskForms, epochs: FloatArray, moved: _Moved) -> FloatArray:
 def _boxes(
     start: _Moved,
     end: _Moved,
-    paces: FloatArray,
+    decay_rates: FloatArray,
     alternates: BoolArray,
     sign: float,
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
@@ -200,7 +202,7 @@ def _boxes(
     decays, drifts = [], []
     for decay, drift in (start, end):
         decays.append(np.where(alternates, sign * np.abs(decay), decay))
-        drifts.append(np.where(alternates, (1 - decays[-1]) / paces, drift))
+        drifts.append(np.where(alternates, (1 - decays[-1]) / decay_rates, drift))
     return np.minimum(*decays), np.maximum(*decays), np.minimum(*drifts), np.maximum(*drifts)
 
 

@@ -86,7 +86,7 @@ class Trajectory(ABC):
     def directions(self) -> FloatArray:
         """Q (r, r), a basis of the row space in its own coordinates."""
 
-    def fades(self, when: FloatArray) -> FloatArray:
+    def outside_decay(self, when: FloatArray) -> FloatArray:
         """The factor (k,) of the start outside the row space at ascending epochs; 1 without a penalty."""
         return np.ones(len(when))
 
@@ -123,9 +123,9 @@ class Trajectory(ABC):
         grows = np.isinf(coordinates)
         inside = np.where(grows, 0.0, coordinates) @ self.directions.T
         outside = space.outside(self.start).T
-        fades = self.fades(when).reshape(-1, *[1] * (coordinates.ndim - 1))
+        outside_decay = self.outside_decay(when).reshape(-1, *[1] * (coordinates.ndim - 1))
         with np.errstate(invalid="ignore"):
-            parameters = np.where(outside == 0, 0.0, fades * outside) + lifted_rows(space, inside)
+            parameters = np.where(outside == 0, 0.0, outside_decay * outside) + lifted_rows(space, inside)
         if grows.any():
             reach = space.reach(self.directions, self.problem.compressed.column_sizes)
             parameters[grows.astype(np.float64) @ reach.T > 0] = np.inf
@@ -277,15 +277,15 @@ class ModesTrajectory(Trajectory):
             # Refuses a step at which the input map leaves the range of numbers.
             self.epoch.entering(np.ones(len(self.epoch.blocks.rows)))
             return 0.0
-        stuck = norm(self.epoch.pull[self.frozen_modes])
-        return stuck / self.epoch.pull_size if stuck else 0.0
+        stuck = norm(self.epoch.input_map[self.frozen_modes])
+        return stuck / self.epoch.input_size if stuck else 0.0
 
     @cached_property
-    def pull(self) -> FloatArray:
+    def input_map(self) -> FloatArray:
         """The input map (r, rows) into the modes, with mere rounding in frozen modes taken away."""
         if not (self._violation <= _FORGIVEN and self.frozen_modes.any()):
-            return self.epoch.pull
-        return np.where(self.frozen_modes[:, np.newaxis], 0.0, self.epoch.pull)
+            return self.epoch.input_map
+        return np.where(self.frozen_modes[:, np.newaxis], 0.0, self.epoch.input_map)
 
     @cached_property
     def _entered(self) -> FloatArray:
@@ -297,18 +297,18 @@ class ModesTrajectory(Trajectory):
 
     def motion(self, epochs: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Decay and drift (..., r) of the modes: (1 - x)^k and its geometric sum, or their averages."""
-        paces, repeats = self.epoch.paces, self.epoch.mean.repeats
-        decay, drift = power_and_sum(paces, epochs * repeats)
+        decay_rates, repeats = self.epoch.decay_rates, self.epoch.mean.repeats
+        decay, drift = power_and_sum(decay_rates, epochs * repeats)
         average = self.average
         if average is None:
             return decay, drift
         finite = np.isfinite(epochs)
         # An epoch may be several equal steps: it takes the share x S of a mode, S the sum over its steps.
-        _, steps = power_and_sum(paces, np.asarray(float(repeats)))
+        _, steps = power_and_sum(decay_rates, np.asarray(float(repeats)))
         if average.begins_with_iterate:
-            powers, sums = moving_mean(paces * steps, average.kept, epochs[finite])
+            powers, sums = moving_mean(decay_rates * steps, average.kept, epochs[finite])
         else:
-            powers, sums = tail_mean(paces * steps, average.earliest, epochs[finite])
+            powers, sums = tail_mean(decay_rates * steps, average.earliest, epochs[finite])
         with np.errstate(over="ignore", invalid="ignore"):
             for whole, part in ((decay, powers), (drift, sums * steps)):
                 # What leaves the range of numbers in two directions at once still grows.
@@ -341,11 +341,11 @@ class ModesTrajectory(Trajectory):
         return np.where(np.isfinite(loss), loss, np.inf)
 
     def degrees_of_freedom(self, epochs: FloatArray) -> FloatArray:
-        """Tr X (drift(k) pull), the sum over the modes of drift times the input map of the features."""
+        """Tr X (drift(k) input map), the sum over the modes of drift times the input map of the features."""
         features = self.space.scale * (self.epoch.blocks.rows @ self.directions)
         _, drift = self.motion(epochs)
         with np.errstate(over="ignore", invalid="ignore"):
-            total = times_finite(drift, np.einsum("jq,qj->j", self.pull, features)).sum(axis=-1)
+            total = times_finite(drift, np.einsum("jq,qj->j", self.input_map, features)).sum(axis=-1)
         return np.where(np.isnan(total), np.inf, total)
 
     @cached_property
@@ -357,7 +357,7 @@ class ModesTrajectory(Trajectory):
             modes=self.directions,
             frozen_modes=self.frozen_modes,
             error=self.start - beta_star,
-            pull=self.pull,
+            input_map=self.input_map,
             covariance=covariance,
             noise=noise,
         )
@@ -378,7 +378,7 @@ class ModesTrajectory(Trajectory):
         return self._stability().converges
 
     def _stability(self) -> Stability:
-        moving = self.epoch.paces[~self.frozen_modes]
+        moving = self.epoch.decay_rates[~self.frozen_modes]
         return stability(
             moving, self.epoch.mean.repeats, self.range_assumption.holds, self.problem.compressed
         )
@@ -391,13 +391,13 @@ class ModesTrajectory(Trajectory):
         of them.
         """
         first = 0 if self.average is None else self.average.earliest
-        paces, repeats = self.epoch.paces, self.epoch.mean.repeats
-        if self.average is not None and ((paces > 1) & (repeats % 2 == 1)).any():
+        decay_rates, repeats = self.epoch.decay_rates, self.epoch.mean.repeats
+        if self.average is not None and ((decay_rates > 1) & (repeats % 2 == 1)).any():
             end = float(self._risk(np.asarray(np.inf)).total)
             found = stopping.search_one_by_one(lambda late: self._risk(late + first).total, end, np.inf)
         else:
             found = stopping.best_epoch(
-                lambda late: self.motion(late + first), self.risk_forms, paces, repeats
+                lambda late: self.motion(late + first), self.risk_forms, decay_rates, repeats
             )
         found = replace(found, epoch=found.epoch + first)
         return found.with_error_of(self.risk) if self.error_kind != "exact" else found

@@ -238,12 +238,12 @@ class Scheme(ABC):
             f"{self!r} has {what}, which say nothing about another batch size; make that scheme yourself."
         )
 
-    def courses(self, n: int) -> Sequence["Scheme"]:
+    def timelines(self, n: int) -> Sequence["Scheme"]:
         """The equally likely schemes between which a run chooses at its start; most draw afresh in every epoch."""
         return [self]
 
-    def samples_courses(self, n: int) -> bool:
-        """True if `courses` are a sample of all there are, in pairs of an order and its reverse."""
+    def samples_orders(self, n: int) -> bool:
+        """True if `timelines` are a sample of all there are, in pairs of an order and its reverse."""
         return False
 
     @property

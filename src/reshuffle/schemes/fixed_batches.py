@@ -218,16 +218,16 @@ class ShuffleOnce(FixedOrder):
     def settings(self) -> tuple[object, ...]:
         return (*super().settings, self.draws, self._sample_seed)
 
-    def samples_courses(self, n: int) -> bool:
+    def samples_orders(self, n: int) -> bool:
         if self._order is not None:
             return False
         return self.draws is not None or factorial(self.steps(n)) > _MOST_ENUMERATED
 
-    def courses(self, n: int) -> Sequence[Scheme]:
+    def timelines(self, n: int) -> Sequence[Scheme]:
         if self._order is not None:
             return [Cyclic.along(self._partition, self._order)]
         steps = self.steps(n)
-        if not self.samples_courses(n):
+        if not self.samples_orders(n):
             # Of an order and its reverse exactly one begins with the smaller batch.
             forward = [np.array(order) for order in every_order(range(steps)) if order[0] <= order[-1]]
             if steps == 1:

@@ -464,8 +464,8 @@ class LeftOutRows:
         """G (m, q, l, N) and alpha - v (m, q, t, N)."""
         rows, q, d = update.right.shape
         moved = self.modes.moved(self.gains, functions).reshape(d, -1)
-        pulled = _product(update.right.reshape(-1, d), moved).reshape(rows, q, self.outputs, -1)
-        missing = update.alpha[..., np.newaxis] - pulled
+        mapped_inputs = _product(update.right.reshape(-1, d), moved).reshape(rows, q, self.outputs, -1)
+        missing = update.alpha[..., np.newaxis] - mapped_inputs
         if update.left is not None:
             pairs = self.modes.products(update.right[:, :, np.newaxis], update.left[:, np.newaxis])
             return _product(pairs.reshape(-1, d), functions).reshape(*pairs.shape[:3], -1), missing
@@ -515,8 +515,8 @@ class LeftOutRows:
                 across = left[saturated, :, -1][:, np.newaxis]
                 turned = across @ slopes @ few.coupling
                 null = right[saturated, -1][..., np.newaxis]
-                pulled = across @ (few.alpha - falls)
-                solved[saturated] += null * ((pulled - turned @ solved[saturated]) / (turned @ null))
+                mapped_inputs = across @ (few.alpha - falls)
+                solved[saturated] += null * ((mapped_inputs - turned @ solved[saturated]) / (turned @ null))
             found = np.einsum("qs,mqt->mst", update.picks, solved)
             # Its sign is that of the product of the rates without the row: one of them is negative.
             grows = (np.linalg.det(systems) < 0) & ~saturated

@@ -244,7 +244,7 @@ class RowsLeftOut:
         # Of features that are all zero nothing is learned, and there are no modes to leave anything out of.
         if training.hyperparameters.step == 0 or training.visited_problem.rank == 0:
             return []
-        kept = scheme.shuffle is Shuffle.ONCE and not scheme.samples_courses(n)
+        kept = scheme.shuffle is Shuffle.ONCE and not scheme.samples_orders(n)
         try:
             with np.errstate(over="ignore", invalid="ignore"):
                 if kept or (scheme.shuffle is Shuffle.NEVER and scheme.steps(n) > 1):
@@ -261,7 +261,7 @@ class RowsLeftOut:
     def _orders_kept(self, training: Training) -> list[Formula]:
         """Every order that a run may keep."""
         side, n = len(training.roots), training.problem.n
-        schemes = training.scheme.courses(n)
+        schemes = training.scheme.timelines(n)
         if len(schemes) * (30.0 * side**3 + 10.0 * n * side**2) > self.run.accuracy.budget:
             return []
         orders = [row_updates.single_order(replace(training, scheme=each)) for each in schemes]

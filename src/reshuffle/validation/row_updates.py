@@ -32,7 +32,7 @@ from reshuffle._linalg import power_and_sum
 from reshuffle._progress import track
 from reshuffle.epoch.accuracy import A_SECOND, CALL
 from reshuffle.epoch.averaging.lattice import MOST_BATCHES, layer, prefix_weights
-from reshuffle.epoch.visits import GradedBlocks, MeanVisits, Visits, graded
+from reshuffle.epoch.visits import MeanVisits, ScaledBlocks, Visits, graded
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.outputs import beside
 from reshuffle.problem.row_space import RowSpace
@@ -105,19 +105,19 @@ class Training:
         return self.problem if whole else self.problem.of_first(count)
 
     @cached_property
-    def _graded(self) -> tuple[RowSpace, GradedBlocks]:
+    def _scaled_data(self) -> tuple[RowSpace, ScaledBlocks]:
         n, problem = self.problem.n, self.visited_problem
         blocks = problem.blocks(self.scheme.partition(n), self.scheme.divisors(n))
         if self.is_rotated:
             return graded(problem.row_space, blocks)
         ones = np.ones(problem.row_space.dimension)
-        plain = GradedBlocks(blocks.rows, blocks.response, blocks.offsets, blocks.divisors, blocks.rows, ones)
+        plain = ScaledBlocks(blocks.rows, blocks.response, blocks.offsets, blocks.divisors, blocks.rows, ones)
         return problem.row_space, plain
 
     @property
-    def blocks(self) -> GradedBlocks:
+    def blocks(self) -> ScaledBlocks:
         """Statistics of the batches."""
-        return self._graded[1]
+        return self._scaled_data[1]
 
     @cached_property
     def visits(self) -> Visits:
@@ -147,7 +147,7 @@ class Training:
     @cached_property
     def origin(self) -> FloatArray:
         """The start (r, t)."""
-        space = self._graded[0]
+        space = self._scaled_data[0]
         inside = beside(space.scale * space.coordinates(self.start))
         return np.broadcast_to(inside, (space.dimension, self.outputs))
 
@@ -164,7 +164,7 @@ class Training:
 
     def rows(self, members: IntArray) -> tuple[FloatArray, FloatArray]:
         """Rows (m, r) in the coordinates of the state, and what is left of their responses (m, t) at the start."""
-        space = self._graded[0]
+        space = self._scaled_data[0]
         if self.visited_problem is not self.problem:
             inside = space.coordinates(self.problem.X[members].T).T / space.scale
         else:

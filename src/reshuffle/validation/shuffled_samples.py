@@ -81,10 +81,10 @@ class Cavity:
         self.found, self._nodes = found, found.nodes
         self._off = cavity_maps.neglected(self.visiting, found.entries, tolerance)
         missing = training.missing
-        self._pull = found.entries.T @ missing
-        self._pull += np.column_stack([found.pushed(force) for force in training.force.T])
+        self._input_map = found.entries.T @ missing
+        self._input_map += np.column_stack([found.pushed(force) for force in training.force.T])
         signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(len(missing), 1))
-        self._put_off_pull = (signs * self._off).T @ missing
+        self._perturbed_input_map = (signs * self._off).T @ missing
         self._echo = found.self_response.reshape(
             len(found.self_response), -1, self.visiting.size, self.visiting.size
         )
@@ -97,7 +97,7 @@ class Cavity:
         units, size = visiting.samples, visiting.size
         missing = self.training.missing.reshape(units, size, -1)
         identity, rows = np.eye(len(grades)), visiting.rows
-        # sum_j b_j(t) y_j, with the echoes of the units.
+        # sum_j b_j(t) y_j, with the self responses of the units.
         after = visiting.seen(identity - found.inner * grades.T)
         plain = rows.T @ missing.reshape(len(rows), -1)
         returned = np.stack([rows.T @ (echo @ missing).reshape(len(rows), -1) for echo in self._echo])
@@ -180,7 +180,9 @@ class Cavity:
         root[:r] = np.sqrt(np.maximum(1 + np.broadcast_to(of_rates, (r,)), 0.0))
         roots = (root * training.roots)[:, np.newaxis]
         modes = Modes(roots * self.found.kernel * roots.T, is_symmetric=training.is_symmetric)
-        gains = modes.entered(roots * (self._pull + self._put_off_pull if entering else self._pull))
+        gains = modes.entered(
+            roots * (self._input_map + self._perturbed_input_map if entering else self._input_map)
+        )
         met = np.eye(d) - roots * self.found.inner * roots.T
         q = len(met)
         right = np.stack([modes.seen(root[:r, np.newaxis] * one[:r]) for one in met], axis=1).reshape(r, -1)

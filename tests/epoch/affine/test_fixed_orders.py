@@ -111,8 +111,8 @@ def test_sampled_orders_carry_an_error_that_covers_the_truth():
     assert (distance <= some.iterate_error(epochs) + 1e-12).all()
     assert some.limit().error == some.iterate_error(math.inf)
     many = rs.ShuffleOnce(batch_size=1)
-    assert many.samples_courses(10)
-    assert len(many.courses(10)) == 256
+    assert many.samples_orders(10)
+    assert len(many.timelines(10)) == 256
 
 
 def test_best_epoch_of_a_fixed_order_is_the_best_of_all():

@@ -25,34 +25,34 @@ def close_states(states, expected):
     "recipe", [{}, {"momentum": 0.5}, {"penalty": 0.1}, {"average": rs.EMA(0.8)}], ids=str
 )
 @pytest.mark.parametrize("step", [0.0, 1e-3, 0.4, 1.5, 40.0])
-@pytest.mark.parametrize("fed", [False, True])
-def test_courses_at_once_are_those_one_by_one(recipe, step, fed):
+@pytest.mark.parametrize("with_inputs", [False, True])
+def test_courses_at_once_are_those_one_by_one(recipe, step, with_inputs):
     engine = engine_of(step, recipe)
-    courses, start = engine.courses, engine.inside(engine.start)
-    inputs = np.concatenate([[1.0], engine.blocks.response]) if fed else None
+    timelines, start = engine.timelines, engine.inside(engine.start)
+    inputs = np.concatenate([[1.0], engine.blocks.response]) if with_inputs else None
     (together,) = engine.chunks(inputs=inputs)
     states = [each.copy() for each in together.states(start, EPOCHS, inputs)]
-    for number, course in enumerate(courses):
-        for each, expected in zip(states, course.states(start, EPOCHS, inputs), strict=True):
+    for number, timeline in enumerate(timelines):
+        for each, expected in zip(states, timeline.states(start, EPOCHS, inputs), strict=True):
             close_states(each[number], expected)
-    assert together.settles == all(course.settles for course in courses)
-    assert together.rate == pytest.approx(max(course.rate for course in courses), rel=1e-9)
+    assert together.settles == all(timeline.settles for timeline in timelines)
+    assert together.rate == pytest.approx(max(timeline.rate for timeline in timelines), rel=1e-9)
 
 
 def test_a_schedule_is_followed_by_all_courses():
     engine = engine_of(lambda epoch: 0.4 / (1 + epoch), {"momentum": 0.3})
-    courses, start, epochs = engine.courses, engine.inside(engine.start), np.array([0.0, 2.0, 5.0])
+    timelines, start, epochs = engine.timelines, engine.inside(engine.start), np.array([0.0, 2.0, 5.0])
     (together,) = engine.chunks()
     states = list(together.states(start, epochs))
-    for number, course in enumerate(courses):
-        for each, expected in zip(states, course.states(start, epochs), strict=True):
+    for number, timeline in enumerate(timelines):
+        for each, expected in zip(states, timeline.states(start, epochs), strict=True):
             close_states(each[number], expected)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", [rs.ShuffleOnce(4), rs.ShuffleOnce(6, draws=8)], ids=str)
 def test_small_chunks_say_the_same_as_large_ones(scheme, monkeypatch):
-    """Memory that holds two courses, and means of sixteen epochs."""
+    """Memory that holds two timelines, and means of sixteen epochs."""
     problem = rs.gaussian(12, 5, noise=0.5, seed=2)
 
     def answers():

@@ -19,9 +19,9 @@ from reshuffle._linalg import root_mean_square
 from reshuffle.epoch.averaging import cavity, first_order
 from reshuffle.epoch.averaging.cavity import Visiting
 from reshuffle.epoch.averaging.exact_samples import Whitened, in_row_space, kernel
-from reshuffle.epoch.course import Course
 from reshuffle.epoch.epoch_map import EpochMap
 from reshuffle.epoch.mean_map import MeanMap
+from reshuffle.epoch.timeline import Timeline
 from reshuffle.epoch.visits import Visits
 from reshuffle.recipe import Hyperparameters
 
@@ -40,7 +40,7 @@ _CHUNK = 1 << 22
 """Entries of the Gram matrix of the samples that are held at a time."""
 _BY_CHANCE = 2
 _MOST_ENTRIES = 1e7
-"""Entries of a pull up to which several replicas of it are kept."""
+"""Entries of a input map up to which several replicas of it are kept."""
 
 
 def neglected(
@@ -173,14 +173,14 @@ def by_cavity(whitened: Whitened, shares: FloatArray, rtol: float, spares: bool)
     spares : bool
         Whether it is solved to first order wherever that can be done: all orders would take too long.
     """
-    steps, k, size = len(shares), len(whitened.paces), int(whitened.sizes.max())
+    steps, k, size = len(shares), len(whitened.decay_rates), int(whitened.sizes.max())
     # Groups of fewer rows than others are filled with zeros.
     filled = np.arange(size) < whitened.sizes[:, np.newaxis]
     rows = np.zeros((*filled.shape, k))
     rows[filled] = whitened.orthonormal
     places = np.flatnonzero(filled)
     visiting = Visiting(
-        rows=rows.reshape(filled.size, k), grades=whitened.paces[np.newaxis], still=np.zeros((1, 1, k)),
+        rows=rows.reshape(filled.size, k), grades=whitened.decay_rates[np.newaxis], still=np.zeros((1, 1, k)),
         entry=np.ones(1), weight=float(shares[0]) / steps, last=float(shares[-1] / shares[0]), steps=steps,
         size=size,
     )  # fmt: skip
@@ -198,7 +198,7 @@ def by_cavity(whitened: Whitened, shares: FloatArray, rtol: float, spares: bool)
         return None
 
     def modifier(sample: int) -> FloatArray:
-        root = np.sqrt(whitened.paces)
+        root = np.sqrt(whitened.decay_rates)
         inside = found.modifier(sample)
         return in_row_space(whitened, np.eye(k) - root[:, np.newaxis] * (inside + inside.T) / 2 * root)
 
@@ -244,15 +244,15 @@ _TOLERANCE = 1e-7
 
 
 @dataclass(eq=False, kw_only=True)
-class CavityCourse(Course):
-    """A `Course` whose mean is that of the cavity equation, or one of its replicas.
+class CavityTimeline(Timeline):
+    """A `Timeline` whose mean is that of the cavity equation, or one of its replicas.
 
     Parameters
     ----------
     scheme : Scheme
         That shuffles samples in every epoch, in visits that weigh the same but for the last.
     n, blocks, space, recipe, truth
-        As in `Course`; the blocks are single rows.
+        As in `Timeline`; the blocks are single rows.
     kept : dict
         Where the map and its replicas are kept, by the hyperparameters of the epoch.
     replica : int, optional

@@ -18,7 +18,7 @@ import numpy as np
 from reshuffle._arrays import FloatArray
 from reshuffle._blas import few_threads
 from reshuffle._uncertainty import MOST_GROUPS
-from reshuffle.epoch.averaging.sampling import Orders, SampledCourse
+from reshuffle.epoch.averaging.sampling import Orders, SampledTimeline
 from reshuffle.epoch.visits import Visits
 
 _MOST_BLOCKS = 12
@@ -34,22 +34,22 @@ class DrawnBlocks:
 
     Parameters
     ----------
-    course : SampledCourse
+    timeline : SampledTimeline
         Draws orders, and says what a visit does.
     budget : float
         Operations of one draw for each group: blocks are as many as that allows.
     """
 
-    course: SampledCourse
+    timeline: SampledTimeline
     budget: float
 
     @property
     def _visits(self) -> Visits:
-        return self.course.visits(0)
+        return self.timeline.visits(0)
 
     @property
     def _steps(self) -> int:
-        return self.course.scheme.steps(self.course.n)
+        return self.timeline.scheme.steps(self.timeline.n)
 
     @property
     def blocks(self) -> int:
@@ -83,21 +83,23 @@ class DrawnBlocks:
         visits, groups = self._visits, MOST_GROUPS
         largest = math.comb(self.blocks, self.blocks // 2) * visits.dimension**2
         stacked = max(1, min(groups * rounds, int(_STACKED_ENTRIES / max(largest, 1))))
-        rng, found = np.random.default_rng(self.course.accuracy.seed), []
+        rng, found = np.random.default_rng(self.timeline.accuracy.seed), []
         with few_threads(visits.dimension), np.errstate(over="ignore", invalid="ignore"):
             for first in range(0, groups * rounds, stacked):
                 count = min(stacked, groups * rounds - first)
-                drawn = self.course.draw_pairs(rng, count)
+                drawn = self.timeline.draw_pairs(rng, count)
                 found.append(self._over_blocks(visits, Orders(drawn.rows[:count], drawn.divisors[:count])))
             kernels = np.concatenate(found).reshape(rounds, groups, *found[0].shape[1:]).mean(axis=0)
-            symmetric = self.course.scheme.is_symmetric and not visits.momentum
+            symmetric = self.timeline.scheme.is_symmetric and not visits.momentum
             return np.asarray((kernels + kernels.swapaxes(1, 2)) / 2 if symmetric else kernels)
 
     def _over_blocks(self, visits: Visits, orders: Orders) -> FloatArray:
         """K (k, d, d) of drawn orders, averaged over the orders of their blocks."""
         # A last visit that weighs less than the others stays the last.
-        sizes = self.course.scheme.sizes(self.course.n) / self.course.scheme.step_divisors(self.course.n)
-        whole = self._steps - (self.course.scheme.unit.is_cut and bool(sizes[-1] < sizes[0]))
+        sizes = self.timeline.scheme.sizes(self.timeline.n) / self.timeline.scheme.step_divisors(
+            self.timeline.n
+        )
+        whole = self._steps - (self.timeline.scheme.unit.is_cut and bool(sizes[-1] < sizes[0]))
         cuts = np.linspace(0, whole, min(self.blocks, whole) + 1).astype(int)
         kernels = [followed(visits, orders, *ends) for ends in pairwise(cuts)]
         grades = visits.left * visits.right
@@ -158,5 +160,5 @@ def followed(visits: Visits, orders: Orders, first: int, last: int) -> FloatArra
         entry = pushed @ rows.swapaxes(1, 2) / orders.divisors[:, visit, np.newaxis, np.newaxis]
         kernel[:, :, :rank] += entry @ rows
         if visits.penalty:
-            kernel[:, :, :rank] += visits.hold(pushed.swapaxes(1, 2)).swapaxes(1, 2)
+            kernel[:, :, :rank] += visits.penalty_gradient(pushed.swapaxes(1, 2)).swapaxes(1, 2)
     return kernel

@@ -51,7 +51,7 @@ class Whitened:
         diag(s) V', so that Z = factor' K factor.
     roots : (q,)
         sqrt(w).
-    paces : (k,)
+    decay_rates : (k,)
         x = unit s^2, what a mode is multiplied by exp(-x) with, were the visits infinitely many and small.
     unit : float
         B step.
@@ -62,7 +62,7 @@ class Whitened:
     orthonormal: FloatArray
     factor: FloatArray
     roots: FloatArray
-    paces: FloatArray
+    decay_rates: FloatArray
     unit: float
     offsets: IntArray
 
@@ -101,7 +101,7 @@ class Whitened:
     @cached_property
     def row_norms(self) -> FloatArray:
         """o'diag(x) o (q,): what a visit does along its own row."""
-        return np.asarray((self.orthonormal**2) @ self.paces)
+        return np.asarray((self.orthonormal**2) @ self.decay_rates)
 
 
 def _orthogonal(matrix: FloatArray) -> FloatArray | None:
@@ -117,15 +117,17 @@ def _orthogonal(matrix: FloatArray) -> FloatArray | None:
     return norms if np.abs(added).max() < _APART * math.sqrt(len(norms)) else None
 
 
-def kernel(whitened: Whitened, pull: FloatArray) -> FloatArray:
-    """The symmetric part of Y O (k, k), for a pull Y (k, q)."""
-    product = pull @ whitened.orthonormal
+def kernel(whitened: Whitened, input_map: FloatArray) -> FloatArray:
+    """The symmetric part of Y O (k, k), for a input map Y (k, q)."""
+    product = input_map @ whitened.orthonormal
     return np.asarray((product + product.T) / 2)
 
 
 def in_row_space(whitened: Whitened, inside: FloatArray) -> FloatArray:
     """M given in the basis V, as a matrix on the row space; directions that no row reaches stay as they are."""
-    norms = np.sqrt(whitened.paces / whitened.unit) if whitened.unit else np.ones(len(whitened.paces))
+    norms = (
+        np.sqrt(whitened.decay_rates / whitened.unit) if whitened.unit else np.ones(len(whitened.decay_rates))
+    )
     basis = whitened.factor / np.where(norms == 0, 1.0, norms)[:, np.newaxis]
     identity = np.eye(whitened.factor.shape[1])
     return np.asarray(identity + basis.T @ (inside - np.eye(len(norms))) @ basis)
@@ -171,7 +173,7 @@ def _coefficients(shares: FloatArray, n: int) -> FloatArray:
 
 def _degree_one(whitened: Whitened) -> FloatArray:
     """E_1: X o - P_b X o."""
-    x, rows = whitened.paces, whitened.orthonormal
+    x, rows = whitened.decay_rates, whitened.orthonormal
     result = rows * x
     for place, own in _atoms(whitened):
         result[place] -= (own * x) @ own.T @ own
@@ -180,7 +182,7 @@ def _degree_one(whitened: Whitened) -> FloatArray:
 
 def _degree_two(whitened: Whitened) -> FloatArray:
     """E_2: (X^2 - X P_b X - P_b X^2 + 2 (P_b X)^2 - Q) o, with Q = sum_a P_a X P_a X."""
-    x, rows = whitened.paces, whitened.orthonormal
+    x, rows = whitened.decay_rates, whitened.orthonormal
     pairs = np.zeros((len(x), len(x)))
     result = rows * x**2
     for place, own in _atoms(whitened):
@@ -196,7 +198,7 @@ def _degree_three(whitened: Whitened) -> FloatArray:
 
     Primes leave out the row's own atom. The third sum meets pairs of samples, as cubes of their Gram matrix.
     """
-    x, rows = whitened.paces, whitened.orthonormal
+    x, rows = whitened.decay_rates, whitened.orthonormal
     own, own_square = whitened.row_norms, np.asarray(rows**2 @ x**2)
     pairs, triples, squares = (
         rows.T @ (weight[:, np.newaxis] * rows) for weight in (own, own**2, own_square)
@@ -229,7 +231,7 @@ def _modifier_of_sample(whitened: Whitened, coefficients: FloatArray, sample: in
     The same sums as above, as matrices: E_1 = S', E_2 = S'^2 - Q', E_3 as in `_degree_three`, where every
     word P X P X ... P is left without its last X, and L stands at both ends.
     """
-    x, own = whitened.paces, whitened.orthonormal[sample]
+    x, own = whitened.decay_rates, whitened.orthonormal[sample]
     others = np.delete(whitened.orthonormal, sample, axis=0)
     met = np.einsum("ij,j,ij->i", others, x, others)[:, np.newaxis]
     single = np.eye(len(x)) - np.outer(own, own)
@@ -257,7 +259,7 @@ def _modifier_of_sample(whitened: Whitened, coefficients: FloatArray, sample: in
 
 def _modifier_of_group(whitened: Whitened, coefficients: FloatArray, atom: int) -> FloatArray:
     """Pi_i in the basis V (k, k), for atoms of any number of rows and up to three batches: E_1 and E_2 as above."""
-    x, own = whitened.paces, whitened.of_atom(atom)
+    x, own = whitened.decay_rates, whitened.of_atom(atom)
     single = np.eye(len(x)) - own.T @ own
     inside = -coefficients[2] * single if len(coefficients) > 2 else np.zeros_like(single)
     if len(coefficients) > 3:
@@ -284,7 +286,7 @@ def _cubes(whitened: Whitened) -> FloatArray:
     result = np.empty_like(rows)
     for start in range(0, len(rows), height):
         part = slice(start, start + height)
-        gram = (rows[part] * whitened.paces) @ rows.T
+        gram = (rows[part] * whitened.decay_rates) @ rows.T
         # Two products are fifty times as quick as a power of three, which is taken by pow.
         result[part] = (gram * gram * gram) @ rows
     return result

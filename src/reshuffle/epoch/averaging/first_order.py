@@ -25,7 +25,7 @@ from reshuffle.epoch.averaging.self_response import SelfResponses, TimeNodes, le
 # alone obey
 # the same equation, with products of numbers for products of matrices: with h = 1 - x N and g = 1 - x K of a
 # mode of
-# pace x, and m(t) = sum_i r_i(t) u_i^2 of that mode,
+# decay rate x, and m(t) = sum_i r_i(t) u_i^2 of that mode,
 #
 #     s = h + m * h,   K = w p * (1 + s - g),   N = K + (e / n) (g * (s - g) + s * g),   p(t) = (1 - w x)^t.
 
@@ -38,7 +38,7 @@ class SingleModes:
 
     Attributes
     ----------
-    paces : (m,)
+    decay_rates : (m,)
         x of the modes.
     kernels, inner : (q, m)
         K_t and N_t.
@@ -46,7 +46,7 @@ class SingleModes:
         S_t, what the visits of all samples do to a mode.
     """
 
-    paces: FloatArray
+    decay_rates: FloatArray
     kernels: FloatArray
     inner: FloatArray
     met: FloatArray
@@ -54,12 +54,12 @@ class SingleModes:
     @property
     def before(self) -> FloatArray:
         """H_t (q, m)."""
-        return 1 - self.paces * self.inner
+        return 1 - self.decay_rates * self.inner
 
     @property
     def mean(self) -> FloatArray:
         """G_t (q, m)."""
-        return 1 - self.paces * self.kernels
+        return 1 - self.decay_rates * self.kernels
 
 
 class SingleModesRound:
@@ -70,29 +70,29 @@ class SingleModesRound:
     visiting : Visiting
         Of states of one part with nothing beside the samples, whose rows are orthonormal.
     nodes : TimeNodes
-    paces : (m,)
+    decay_rates : (m,)
         Of the modes; not necessarily those of `visiting`.
     """
 
-    def __init__(self, visiting: Visiting, nodes: TimeNodes, paces: FloatArray):
-        self._nodes, self._paces, self._weight = nodes, paces, visiting.weight
+    def __init__(self, visiting: Visiting, nodes: TimeNodes, decay_rates: FloatArray):
+        self._nodes, self._decay_rates, self._weight = nodes, decay_rates, visiting.weight
         self._share = visiting.exclusion / visiting.samples
-        self._powers = (1 - visiting.weight * paces) ** nodes.nodes[:, np.newaxis]
+        self._powers = (1 - visiting.weight * decay_rates) ** nodes.nodes[:, np.newaxis]
 
     @property
     def independent(self) -> SingleModes:
         """The modes, were visits independent."""
         kernels = self._weight * self._nodes.convolve_scalars(self._powers, np.ones_like(self._powers))
-        return SingleModes(self._paces, kernels, kernels, 1 - self._paces * kernels)
+        return SingleModes(self._decay_rates, kernels, kernels, 1 - self._decay_rates * kernels)
 
     def following(self, modes: SingleModes, grams: FloatArray) -> SingleModes:
         """The modes after one more round, for sums m (q, m) over the samples."""
         convolve, before = self._nodes.convolve_scalars, modes.before
         met = before + convolve(grams, before)
         kernels = self._weight * convolve(self._powers, 1 + met - modes.mean)
-        after = 1 - self._paces * kernels
+        after = 1 - self._decay_rates * kernels
         inner = kernels + self._share * (convolve(after, met - after) + convolve(met, after))
-        return SingleModes(self._paces, kernels, inner, met)
+        return SingleModes(self._decay_rates, kernels, inner, met)
 
     def settled(self, grams: FloatArray, tolerance: float) -> SingleModes:
         """The modes that stay as they are, for sums over the samples (q, 1) that all have in common."""
@@ -106,7 +106,7 @@ class SingleModesRound:
         return modes
 
 
-# What samples make modes do to each other, to first order: a smooth function of two paces times few Gram
+# What samples make modes do to each other, to first order: a smooth function of two decay rates times few Gram
 # matrices.
 #
 # The self responses r_i(t) of the samples are alike up to a part d_i(t) = sum_a f_a(t) w_ai of few terms. It alone
@@ -120,12 +120,12 @@ class SingleModesRound:
 #     S' = T_{h_j} f - x_i (1 + T_m) N',   L' = T_{h_i} f - x_j (1 + T_m) N',   K' = w T_1 S',
 #     N' = K' + (e / n) [T_{g_i} (S' + x_i K') - x_j T_{s_j - g_j} K' + T_{g_j} L' - x_i T_{s_i} K'].
 #
-# These are q equations per pair of modes, whose solution is a smooth function of the two paces. It is
+# These are q equations per pair of modes, whose solution is a smooth function of the two decay rates. It is
 # computed at few
-# pairs of paces, and at all others by polynomials.
+# pairs of decay rates, and at all others by polynomials.
 
 _SIZES = (8, 12, 18, 27, 40)
-"""Numbers of paces between which polynomials are tried."""
+"""Numbers of decay rates between which polynomials are tried."""
 _CHECKED = 12
 """Paces between which they are checked."""
 
@@ -155,12 +155,12 @@ class BetweenModes:
     asked: FloatArray
     tolerance: float
 
-    def interpolated(self, paces: FloatArray, accuracy: float) -> tuple[FloatArray, FloatArray] | None:
-        """P (k, m) and values (a, m, m): what is asked for source a is P values[a] P' at all pairs of paces (k,).
+    def interpolated(self, decay_rates: FloatArray, accuracy: float) -> tuple[FloatArray, FloatArray] | None:
+        """P (k, m) and values (a, m, m): source a has P values[a] P' at all pairs of decay rates (k,).
 
         To an accuracy relative to the largest value; None if no polynomial comes so near.
         """
-        ends = float(paces.min()), float(paces.max())
+        ends = float(decay_rates.min()), float(decay_rates.max())
         checked = np.expm1(np.linspace(np.log1p(ends[0]), np.log1p(ends[1]), _CHECKED + 2)[1:-1])
         truth = self.at(checked)
         for size in _SIZES:
@@ -169,12 +169,12 @@ class BetweenModes:
             there = _polynomials(grid, np.log1p(checked))
             off = np.abs(there @ values @ there.T - truth).max(initial=0.0)
             if off <= accuracy * np.abs(truth).max(initial=0.0):
-                return _polynomials(grid, np.log1p(paces)), values
+                return _polynomials(grid, np.log1p(decay_rates)), values
         return None
 
-    def at(self, paces: FloatArray) -> FloatArray:
+    def at(self, decay_rates: FloatArray) -> FloatArray:
         """Requested sums (a, m, m) for each source, at all pairs of some decay rates (m,)."""
-        round_of = SingleModesRound(self.visiting, self.nodes, paces)
+        round_of = SingleModesRound(self.visiting, self.nodes, decay_rates)
         modes = round_of.settled(self.common[:, np.newaxis], self.tolerance)
         weight, share = self.visiting.weight, self.visiting.exclusion / self.visiting.samples
         identity = np.eye(len(self.nodes.nodes))
@@ -182,7 +182,10 @@ class BetweenModes:
         around = identity + self._operator(self.common[:, np.newaxis])[0]
         inner, mean = self._operator(modes.before), self._operator(modes.mean)
         met = self._operator(modes.met)
-        first, second = paces[:, np.newaxis, np.newaxis, np.newaxis], paces[:, np.newaxis, np.newaxis]
+        first, second = (
+            decay_rates[:, np.newaxis, np.newaxis, np.newaxis],
+            decay_rates[:, np.newaxis, np.newaxis],
+        )
         through = summed + share * (
             mean[:, np.newaxis] @ (identity + first * summed)
             - (second * (met - mean)[np.newaxis] + first * met[:, np.newaxis]) @ summed
@@ -247,7 +250,7 @@ class FirstOrder:
     self_response : (q, n)
         rho_i(t + 1) at the nodes.
     left_out : float
-        What is of second order, relative to the paces: an estimate.
+        What is of second order, relative to the decay rates: an estimate.
     tolerance : float
         To which the equation was solved.
     """
@@ -300,7 +303,7 @@ class _Weighed:
 
     def __init__(self, visiting: Visiting, nodes: TimeNodes, tolerance: float, enough: float):
         self._visiting, self._nodes, self._tolerance, self._enough = visiting, nodes, tolerance, enough
-        self._paces = visiting.grades[0]
+        self._decay_rates = visiting.grades[0]
 
     def solution(self) -> FirstOrder | None:
         """Diagonals first, then what is between them."""
@@ -311,20 +314,20 @@ class _Weighed:
         constant, rhythm = self._visited()
         asked = constant + rhythm @ common
         pairs = BetweenModes(self._visiting, self._nodes, common, shapes, asked, self._tolerance)
-        smooth = pairs.interpolated(self._paces, self._enough)
+        smooth = pairs.interpolated(self._decay_rates, self._enough)
         if smooth is None:
             return None
         entering = (rhythm @ shapes).T @ modes.before
         kernel, between, left_out = self._between(own, entering, smooth, shapes, asked @ modes.inner)
         if not np.isfinite(left_out):
             return None
-        kernel -= between * self._paces
+        kernel -= between * self._decay_rates
         np.einsum("kk->k", kernel)[:] += asked @ modes.before
         kernel *= self._visiting.weight / 2
         kernel += kernel.T.copy()
         rho = common[:, np.newaxis] + shapes @ own
         entries = ((asked[:, np.newaxis] + rhythm @ (shapes @ own)).T @ modes.before) * self._visiting.rows
-        entries -= (self._visiting.rows * self._paces) @ between.T
+        entries -= (self._visiting.rows * self._decay_rates) @ between.T
         entries *= self._visiting.weight
         between *= self._share_of_visits(asked)
         return FirstOrder(
@@ -342,11 +345,11 @@ class _Weighed:
     def _settled(self) -> tuple[SingleModes, FloatArray, FloatArray, FloatArray] | None:
         """The diagonals, and the self responses: the mean (q,), shapes (q, a) times weights (a, n)."""
         rows, squared = self._visiting.rows, np.square(self._visiting.rows)
-        round_of = SingleModesRound(self._visiting, self._nodes, self._paces)
+        round_of = SingleModesRound(self._visiting, self._nodes, self._decay_rates)
         solver = SelfResponses(rows, self._nodes, self._visiting.exclusion, self._enough)
         modes = round_of.independent
         for _ in range(_MOST_ROUNDS):
-            rho = solver.of_meeting((self._paces * modes.before) @ squared.T)
+            rho = solver.of_meeting((self._decay_rates * modes.before) @ squared.T)
             if not np.isfinite(rho).all():
                 return None
             common = rho.mean(axis=1)
@@ -386,7 +389,7 @@ class _Weighed:
     ) -> tuple[FloatArray, FloatArray, float]:
         """The kernel of the samples' own weights, N between the modes, and an estimate of what is left out."""
         polynomials, values = smooth
-        between = np.zeros((len(self._paces),) * 2)
+        between = np.zeros((len(self._decay_rates),) * 2)
         kernel, coupling = np.zeros_like(between), np.zeros_like(between)
         lengths = self._nodes.rule.sum(axis=0) @ shapes
         for number, weights in enumerate(own):
@@ -398,8 +401,8 @@ class _Weighed:
             between += gram
         with np.errstate(divide="ignore"):
             # What leads from a mode to others and back, and what samples meet of their own on such ways.
-            returns = np.einsum("kl,l,kl->k", coupling, self._paces, between) / diagonal
-        looked_at = self._visiting.rows[:: max(1, len(self._visiting.rows) // _LOOKED_AT)] * self._paces
+            returns = np.einsum("kl,l,kl->k", coupling, self._decay_rates, between) / diagonal
+        looked_at = self._visiting.rows[:: max(1, len(self._visiting.rows) // _LOOKED_AT)] * self._decay_rates
         own_ways = self._visiting.weight * np.einsum("ik,ik->i", looked_at @ between, looked_at)
         return kernel, between, max(float(np.abs(returns).max()), root_mean_square(own_ways))
 

@@ -71,7 +71,9 @@ def _over_parameters(blocks: Blocks, step: float) -> MeanMap:
     def modifier(batch: int) -> FloatArray:
         return np.eye(factor.shape[1]) - step * (factor.T @ lattice.prefix_means[batch] @ factor)
 
-    return MeanMap(factor, lattice.kernel, lattice.pull, blocks.batches * step, 1, blocks.weight, modifier)
+    return MeanMap(
+        factor, lattice.kernel, lattice.input_map, blocks.batches * step, 1, blocks.weight, modifier
+    )
 
 
 def _flops_of_both(blocks: Blocks) -> tuple[float, float]:
@@ -131,7 +133,7 @@ class ParameterLattice:
         R.
     kernel : (r, r)
         K with Z = R'K R.
-    pull : (r, q)
+    input_map : (r, q)
         A with Xtilde' = n R'A on the rows of the blocks.
     prefix_means : list of (r, r)
         E_b with Pi_b = I - step R'E_b R.
@@ -149,7 +151,7 @@ class ParameterLattice:
         self.prefix_means = [np.zeros_like(gram) for _ in parts]
         total = self._climb()
         self.kernel = (total + total.T) / (2 * blocks.batches)
-        self.pull = np.hstack(
+        self.input_map = np.hstack(
             [
                 _without(step * (mean @ gram)) @ part.T / (blocks.batches * count)
                 for mean, part, count in zip(self.prefix_means, parts, blocks.divisors, strict=True)

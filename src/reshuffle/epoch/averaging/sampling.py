@@ -21,10 +21,10 @@ from reshuffle._linalg import graded_svd, norms
 from reshuffle._progress import track
 from reshuffle._uncertainty import error_of_mean, further_rounds, number_of_groups, quantile
 from reshuffle.epoch.accuracy import A_SECOND, AT_ONCE, CALL, Accuracy, require_affordable, warn_out_of_reach
-from reshuffle.epoch.course import Course
 from reshuffle.epoch.epoch_map import EpochMap, mean_of
 from reshuffle.epoch.mean_map import MeanMap
-from reshuffle.epoch.visits import GradedBlocks, Visits
+from reshuffle.epoch.timeline import Timeline
+from reshuffle.epoch.visits import ScaledBlocks, Visits
 from reshuffle.errors import BudgetError
 from reshuffle.problem.batches import Blocks
 from reshuffle.recipe import Hyperparameters
@@ -60,7 +60,7 @@ DrawPairs = Callable[[np.random.Generator, int], Orders]
 
 
 def group_maps(visits: Visits, force: FloatArray, draw: DrawPairs, wanted: Accuracy) -> list[EpochMap]:
-    """The mean maps of the groups of draws, until the paces are known to rtol or the budget is spent.
+    """The mean maps of the groups of draws, until the decay rates are known to rtol or the budget is spent.
 
     Parameters
     ----------
@@ -158,10 +158,10 @@ class _Tally:
                     self._kernel[group] += kernel
                     self._entries[group] += entries
             self.rounds += rounds
-            # An average has no pace of its own.
+            # An average has no decay rate of its own.
             state = np.arange(self._visits.plain_dimension)
             losses = np.array([_loss(one.part(state)) for one in self.maps])
-            self.error = pace_error(losses, self._visits.rank)
+            self.error = drawn_rate_error(losses, self._visits.rank)
         return rounds * self.expense
 
 
@@ -203,7 +203,7 @@ def follow_each(
         constant += product @ visits.pushed(force, visit)
         kernel[:, :, :rank] += entry @ rows
         if visits.penalty:
-            kernel[:, :, :rank] += visits.hold(pushed.swapaxes(1, 2)).swapaxes(1, 2)
+            kernel[:, :, :rank] += visits.penalty_gradient(pushed.swapaxes(1, 2)).swapaxes(1, 2)
         if visits.momentum:
             stays = (1 - visits.momentum) * kept[:, :, rank:]
             kernel[:, :, rank:plain] += visits.hyperparameters.of_buffer(visit) * kept[:, :, :rank] + stays
@@ -221,10 +221,10 @@ def _loss(once: EpochMap) -> FloatArray:
     return np.asarray(roots[:, np.newaxis] * once.kernel * roots)
 
 
-def pace_error(losses: FloatArray, modes: int) -> float:
+def drawn_rate_error(losses: FloatArray, modes: int) -> float:
     """Relative error of the eigenvalues x of D = mean of `losses` (groups, d, d), in root mean square.
 
-    To first order a pace moves by l'(dD) r / l'r, with l and r its eigenvectors. A mode counts by |1 - x|, what an
+    To first order a rate moves by l'(dD) r / l'r, with l and r its eigenvectors. A mode counts by |1 - x|, what an
     epoch leaves of it: the buffers of momentum make many that fade at once, with eigenvectors that are nearly
     parallel, so the mean is over as many `modes` as there are parameters. Infinite if anything is.
     """
@@ -236,27 +236,27 @@ def pace_error(losses: FloatArray, modes: int) -> float:
     values, left, right = scipy.linalg.eig(mean, left=True, right=True, check_finite=False)
     with np.errstate(divide="ignore", invalid="ignore"):
         along = np.einsum("ij,gik,kj->gj", left.conj(), losses, right, optimize=True)
-        paces = along.mean(axis=0)
+        decay_rates = along.mean(axis=0)
         groups = len(losses)
-        spread = norms(np.abs(along - paces).T) / np.sqrt(groups * (groups - 1))
+        spread = norms(np.abs(along - decay_rates).T) / np.sqrt(groups * (groups - 1))
         counts = np.minimum(np.abs(1 - values), 1.0)
-        shares = np.where(spread == 0, 0.0, counts * spread / np.abs(paces))
+        shares = np.where(spread == 0, 0.0, counts * spread / np.abs(decay_rates))
     return quantile(groups) * float(norms(shares)) / math.sqrt(modes)
 
 
 @dataclass(eq=False, kw_only=True)
-class SampledCourse(Course):
-    """A `Course` whose mean is that of drawn orders, in groups.
+class SampledTimeline(Timeline):
+    """A `Timeline` whose mean is that of drawn orders, in groups.
 
     Parameters
     ----------
     scheme : Scheme
         That draws a fresh order in every epoch.
     n, blocks, space, recipe, truth
-        As in `Course`; the blocks are the batches, or single rows if samples are shuffled.
+        As in `Timeline`; the blocks are the batches, or single rows if samples are shuffled.
     accuracy : Accuracy
     kept : dict
-        Where the maps of the groups are kept, by the hyperparameters of the epoch, for all courses that share them.
+        The maps of the groups, by the hyperparameters of the epoch, for all timelines that share them.
     left_out : int, optional
         The group that is not counted.
     """
@@ -275,13 +275,13 @@ class SampledCourse(Course):
                 self._maps[visits.hyperparameters] = mean_of(counted)
         return self._maps[visits.hyperparameters]
 
-    def onward(
+    def propagate(
         self, begin: FloatArray, epochs: FloatArray, inputs: FloatArray | None = None
     ) -> Iterator[FloatArray]:
-        """As in `Course`, if the maps of all epochs that are unlike fit into memory."""
+        """As in `Timeline`, if the maps of all epochs that are unlike fit into memory."""
         if not self.recipe.is_constant and len(epochs):
             self._require_room(int(epochs[-1]))
-        return super().onward(begin, epochs, inputs)
+        return super().propagate(begin, epochs, inputs)
 
     def _require_room(self, last: int) -> None:
         """Refuse a schedule whose maps, which all replicas share, do not fit."""
@@ -350,7 +350,7 @@ def mean_map(scheme: Scheme, n: int, blocks: Blocks, step: float, accuracy: Accu
     moves = singular > _STANDS * singular.max(initial=0.0)
     unit, singular, turn = unit[:, moves], singular[moves], turn[:, moves]
     rows = np.ascontiguousarray(unit * singular)
-    scaled = GradedBlocks(rows, blocks.response, blocks.offsets, blocks.divisors, unit, singular)
+    scaled = ScaledBlocks(rows, blocks.response, blocks.offsets, blocks.divisors, unit, singular)
     visits, steps = Visits(scaled, Hyperparameters(step)), scheme.steps(n)
     force, draw = np.zeros(len(singular)), pairs_of_orders(scheme, n, scaled)
     tally = _drawn(visits, force, draw, accuracy)

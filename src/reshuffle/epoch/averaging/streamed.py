@@ -220,11 +220,11 @@ def samples_of(
     _, singular, right = scipy.linalg.svd(
         problem.reduction.rows / math.sqrt(n), full_matrices=False, check_finite=False
     )
-    shares, paces = scheme.sizes(n) / scheme.step_divisors(n), steps * scaled_step * singular**2
+    shares, decay_rates = scheme.sizes(n) / scheme.step_divisors(n), steps * scaled_step * singular**2
     k = len(singular)
     source = WhitenedStream(stream, problem.row_space, right.T / (singular * math.sqrt(n)))
     unseen = StreamedVisiting(
-        rows=np.zeros((0, k)), grades=paces[np.newaxis], still=np.zeros((1, 1, k)), entry=np.ones(1),
+        rows=np.zeros((0, k)), grades=decay_rates[np.newaxis], still=np.zeros((1, 1, k)), entry=np.ones(1),
         weight=float(shares[0]) / steps, last=float(shares[-1] / shares[0]), steps=steps, count=n,
     )  # fmt: skip
     visiting = replace(unseen, rows=shown(source, unseen))
@@ -233,7 +233,7 @@ def samples_of(
         return None
     factor, places = singular[:, np.newaxis] * right, np.arange(len(found.rows) + 1)
     roots = np.full(len(found.rows), 1 / math.sqrt(n))
-    whitened = Whitened(found.rows, factor, roots, paces, steps * scaled_step, places)
+    whitened = Whitened(found.rows, factor, roots, decay_rates, steps * scaled_step, places)
     known = kernel(whitened, found.entries.T), found.entries
     mean = cavity_maps.cavity_map(
         whitened, known, found.off, lambda: cavity_maps.put_off_together(found.off), _no_modifier

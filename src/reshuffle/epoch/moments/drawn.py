@@ -21,7 +21,7 @@ from reshuffle._linalg import graded_svd
 from reshuffle._progress import track
 from reshuffle._uncertainty import error_of_mean
 from reshuffle.epoch.accuracy import CALL
-from reshuffle.epoch.averaging.sampling import SampledCourse, follow_each
+from reshuffle.epoch.averaging.sampling import SampledTimeline, follow_each
 from reshuffle.epoch.epoch_map import EpochMap
 from reshuffle.epoch.moments.stationary import Lyapunov, limit_of, perron
 from reshuffle.epoch.visits import Inputs
@@ -249,7 +249,7 @@ class CentredDraws:
 
     Parameters
     ----------
-    course : SampledCourse
+    timeline : SampledTimeline
         Which orders there are, and what their visits do; its own mean is not asked for.
     mean : EpochMap
         The mean map of an epoch as well as it is known.
@@ -262,15 +262,15 @@ class CentredDraws:
 
     def __init__(
         self,
-        course: SampledCourse,
+        timeline: SampledTimeline,
         mean: EpochMap,
         inputs: Inputs,
         is_symmetric: bool,
         seed: int,
         groups: int = _uncertainty.MOST_GROUPS,
     ):
-        self._course, self._mean, self._inputs = course, mean, inputs
-        self._visits, self.is_symmetric = course.visits(0), is_symmetric
+        self._timeline, self._mean, self._inputs = timeline, mean, inputs
+        self._visits, self.is_symmetric = timeline.visits(0), is_symmetric
         self._rngs = [np.random.default_rng([seed, group]) for group in range(groups)]
         self._drawn: list[list[DrawnMaps]] = [[] for _ in range(groups)]
 
@@ -316,7 +316,7 @@ class CentredDraws:
     def flops(self, pairs: int) -> float:
         """Operations of so many more pairs in each group, calls included."""
         rows = len(self._visits.blocks.rows)
-        return self.groups * draw_flops(pairs, self._visits.dimension, rows, self._course.walk.steps)
+        return self.groups * draw_flops(pairs, self._visits.dimension, rows, self._timeline.walk.steps)
 
     @property
     def _stacked_pairs(self) -> int:
@@ -336,7 +336,7 @@ class CentredDraws:
         visits, mean, roots = self._visits, self._mean, self._roots
         force = visits.unit_force(self._inputs.truth)
         with np.errstate(over="ignore", invalid="ignore"):
-            kernel, constant, entries = follow_each(visits, force, self._course.draw_pairs(rng, pairs))
+            kernel, constant, entries = follow_each(visits, force, self._timeline.draw_pairs(rng, pairs))
             maps = roots @ (mean.kernel - kernel) @ roots.T
             pushed = (self._constant(constant, entries) @ roots.T - self._drift)[:, :, np.newaxis]
             beside, own = np.zeros_like(maps), _squares(pushed)
@@ -367,7 +367,7 @@ def _squares(stack: FloatArray) -> FloatArray:
 
 
 def _modes(mean: EpochMap) -> FloatArray:
-    """The modes (d, d) of the graded loss of a symmetric map, those of small paces too where it is definite."""
+    """The modes (d, d) of the graded loss of a symmetric map, small ones too where it is definite."""
     symmetric = (mean.kernel + mean.kernel.T) / 2
     roots = np.sqrt(mean.left) * np.sqrt(mean.right)
     try:

@@ -10,16 +10,16 @@ from functools import cached_property
 import numpy as np
 
 from reshuffle._arrays import FloatArray
-from reshuffle.epoch.course import Course
 from reshuffle.epoch.moments.lattice import CentredSource, EpochMoments, Source
+from reshuffle.epoch.timeline import Timeline
 from reshuffle.epoch.visits import Inputs, MeanVisits
 
 
-def epoch_moments(course: Course, inputs: Inputs, epoch: int = 0) -> EpochMoments:
-    """The map of second moments by the epoch after `epoch` others of a course."""
-    course, epoch = course.within(epoch)
-    drawn = isinstance(course.visits(epoch), MeanVisits)
-    return (DrawnSteps if drawn else EpochMoments)(course, inputs, epoch)
+def epoch_moments(timeline: Timeline, inputs: Inputs, epoch: int = 0) -> EpochMoments:
+    """The map of second moments by the epoch after `epoch` others of a timeline."""
+    timeline, epoch = timeline.within(epoch)
+    drawn = isinstance(timeline.visits(epoch), MeanVisits)
+    return (DrawnSteps if drawn else EpochMoments)(timeline, inputs, epoch)
 
 
 class DrawnSteps(EpochMoments):

@@ -25,7 +25,7 @@ import numpy as np
 from reshuffle._arrays import FloatArray, IntArray
 from reshuffle._blas import few_threads
 from reshuffle.epoch.averaging.lattice import Walk, require_few
-from reshuffle.epoch.course import Course
+from reshuffle.epoch.timeline import Timeline
 from reshuffle.epoch.visits import Inputs, Visits
 from reshuffle.schemes.base import Shuffle, Unit
 
@@ -232,7 +232,7 @@ class EpochMoments:
 
     Parameters
     ----------
-    course : Course
+    timeline : Timeline
         With a fresh order in every epoch.
     inputs : Inputs
         What enters: noise or given responses, and the force of a penalty.
@@ -240,12 +240,12 @@ class EpochMoments:
         How many epochs came before.
     """
 
-    def __init__(self, course: Course, inputs: Inputs, epoch: int = 0):
-        self.walk, self.visits, self.inputs = course.walk, course.visits(epoch), inputs
+    def __init__(self, timeline: Timeline, inputs: Inputs, epoch: int = 0):
+        self.walk, self.visits, self.inputs = timeline.walk, timeline.visits(epoch), inputs
         self.rank, self.dimension = self.visits.rank, self.visits.dimension
         self.units, self.grades = self.visits.right, self.visits.left * self.visits.right
         self._scales = np.outer(self.units, self.units)
-        self._course, self._epoch = course, epoch
+        self._timeline, self._epoch = timeline, epoch
         self._batches: dict[int, _Batch] = {}
         self._steps: dict[int, _Step] = {}
         self._constants: dict[tuple[int, int], FloatArray] = {}
@@ -382,7 +382,7 @@ class EpochMoments:
     @cached_property
     def mean_noise(self) -> FloatArray:
         """The inputs of E eta z' (n, d) in an epoch, where that does not travel."""
-        entries = self._course.map(self._epoch).entries[:, 1:]
+        entries = self._timeline.map(self._epoch).entries[:, 1:]
         return np.asarray((self.inputs.noise * self.grades[:, np.newaxis] * entries).T)
 
     def follow(self, states: FloatArray, entry: Entry | None = None) -> list[FloatArray]:
@@ -433,10 +433,14 @@ class EpochMoments:
         """The gradient of a batch, in the coordinates R z."""
         if batch not in self._batches:
             rows, divisor = self.visits._batches[batch]
-            scaled, held = rows / np.sqrt(divisor), self.visits.held
-            by_gram = held.ndim == 2 or len(rows) > _FEW_ROWS * self.rank
+            scaled, penalty_matrix = rows / np.sqrt(divisor), self.visits.penalty_matrix
+            by_gram = penalty_matrix.ndim == 2 or len(rows) > _FEW_ROWS * self.rank
             own = scaled.T @ scaled if by_gram else None
-            gram = own if own is None or held.ndim == 1 or not self.visits.penalty else own + held
+            gram = (
+                own
+                if own is None or penalty_matrix.ndim == 1 or not self.visits.penalty
+                else own + penalty_matrix
+            )
             columns = self.visits.columns(batch)
             self._batches[batch] = _Batch(scaled, float(1 / np.sqrt(divisor)), columns, gram, own)
         return self._batches[batch]
@@ -458,7 +462,7 @@ class EpochMoments:
 def _without_rows(visits: Visits) -> Visits:
     """Visits to a batch of no rows: what every visit does. A penalty that is a matrix is left to the gradient."""
     scaled = visits.hyperparameters
-    if visits.held.ndim == 2:
+    if visits.penalty_matrix.ndim == 2:
         scaled = replace(scaled, penalty=0.0)
     return Visits(visits.blocks, scaled, visits.average, [((), 1.0)])
 

@@ -16,10 +16,10 @@ from reshuffle._arrays import FloatArray, IntArray
 from reshuffle._blas import few_threads
 from reshuffle.epoch.accuracy import CALL
 from reshuffle.epoch.averaging.lattice import Walk, fits_in_memory
-from reshuffle.epoch.course import Course
 from reshuffle.epoch.epoch_map import EpochMap
 from reshuffle.epoch.moments.independent import epoch_moments
 from reshuffle.epoch.moments.lattice import NEAR_BYTES, EpochMoments
+from reshuffle.epoch.timeline import Timeline
 from reshuffle.epoch.visits import Inputs
 from reshuffle.schemes.base import Shuffle, Unit
 
@@ -56,40 +56,40 @@ def _climbs(walk: Walk) -> bool:
     return (walk.scheme.shuffle, walk.scheme.unit) == (Shuffle.EVERY_EPOCH, Unit.BATCH)
 
 
-def epoch_flops(course: Course) -> float:
+def epoch_flops(timeline: Timeline) -> float:
     """Operations of one application of `congruence_change`; where the map is written out, of writing it out."""
-    return _matrix_flops(course) if is_written_out(course) else _once_flops(course)
+    return _matrix_flops(timeline) if is_written_out(timeline) else _once_flops(timeline)
 
 
-def _once_flops(course: Course, count: int = 1) -> float:
-    visits, rows = course.visits(0), len(course.blocks.rows) / course.blocks.batches
-    return flops(course.walk, visits.dimension, visits.rank, rows, count)
+def _once_flops(timeline: Timeline, count: int = 1) -> float:
+    visits, rows = timeline.visits(0), len(timeline.blocks.rows) / timeline.blocks.batches
+    return flops(timeline.walk, visits.dimension, visits.rank, rows, count)
 
 
-def _matrix_flops(course: Course) -> float:
-    d, walk = course.visits(0).dimension, course.walk
+def _matrix_flops(timeline: Timeline) -> float:
+    d, walk = timeline.visits(0).dimension, timeline.walk
     size, half = d * (d + 1) // 2, (walk.steps + 1) // 2
     if not _climbs(walk):
-        return _once_flops(course, size)
+        return _once_flops(timeline, size)
     nodes = comb(walk.steps, half)
     if 16.0 * nodes * size**2 > _MOST_BYTES:
         return np.inf
-    return _once_flops(course, size) / 2 + 2.0 * nodes * size**3 + nodes * CALL / 20
+    return _once_flops(timeline, size) / 2 + 2.0 * nodes * size**3 + nodes * CALL / 20
 
 
-def is_written_out(course: Course) -> bool:
+def is_written_out(timeline: Timeline) -> bool:
     """True if the map of second moments is written out as a matrix: sooner done than a few applications of it."""
-    d = course.visits(0).dimension
-    if not (0 < d * (d + 1) // 2 <= MOST_ENTRIES and course.visits(0).step):
+    d = timeline.visits(0).dimension
+    if not (0 < d * (d + 1) // 2 <= MOST_ENTRIES and timeline.visits(0).step):
         return False
-    return _matrix_flops(course) <= 2 * FEWEST_ROUNDS * _once_flops(course)
+    return _matrix_flops(timeline) <= 2 * FEWEST_ROUNDS * _once_flops(timeline)
 
 
-def congruence_change(course: Course) -> Map:
+def congruence_change(timeline: Timeline) -> Map:
     """M -> E[A M A'] - M over the orders of the first epoch, for symmetric M (d, d)."""
-    if not is_written_out(course):
-        return epoch_moments(course, Inputs(np.zeros(course.visits(0).rank))).congruence_change
-    change, packing = _written_out(course), Packing(course.visits(0).right)
+    if not is_written_out(timeline):
+        return epoch_moments(timeline, Inputs(np.zeros(timeline.visits(0).rank))).congruence_change
+    change, packing = _written_out(timeline), Packing(timeline.visits(0).right)
 
     def applied(matrix: FloatArray) -> FloatArray:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -99,9 +99,9 @@ def congruence_change(course: Course) -> Map:
 
 
 @lru_cache(maxsize=1)
-def _written_out(course: Course) -> FloatArray:
+def _written_out(timeline: Timeline) -> FloatArray:
     """Both radii ask for it, one after the other."""
-    return written_out(epoch_moments(course, Inputs(np.zeros(course.visits(0).rank))))
+    return written_out(epoch_moments(timeline, Inputs(np.zeros(timeline.visits(0).rank))))
 
 
 class Packing:
@@ -189,7 +189,7 @@ class FarMoments:
         self._moments, self._start, self._packing = moments, start, Packing(moments.units)
         self._is_noisy = inputs.noise > 0
         if inputs.given is not None:
-            once = once.fed(np.concatenate([[1.0], inputs.given]))
+            once = once.with_inputs(np.concatenate([[1.0], inputs.given]))
         self._entries = once.entries.copy()
         self._entries[:, 1:] *= inputs.noise
         self._map = self._joint_map(once.kernel)

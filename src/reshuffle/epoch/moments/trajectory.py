@@ -23,12 +23,12 @@ from reshuffle._arrays import BoolArray, FloatArray
 from reshuffle._blas import few_threads
 from reshuffle._linalg import moving_power
 from reshuffle._progress import track
-from reshuffle.epoch.course import AveragedCourse, Course
 from reshuffle.epoch.epoch_map import EpochMap
 from reshuffle.epoch.moments.independent import epoch_moments
 from reshuffle.epoch.moments.lattice import EpochMoments
 from reshuffle.epoch.moments.matrix import MOST_ENTRIES, FarMoments
 from reshuffle.epoch.moments.stationary import MeanPart, fixed_point
+from reshuffle.epoch.timeline import AveragedTimeline, Timeline
 from reshuffle.epoch.visits import Inputs
 from reshuffle.problem.covariance import Covariance
 from reshuffle.problem.row_space import RowSpace
@@ -138,24 +138,24 @@ class Snapshot:
 
 
 def second_moments(
-    course: Course, inputs: Inputs, start: FloatArray, epochs: FloatArray
+    timeline: Timeline, inputs: Inputs, start: FloatArray, epochs: FloatArray
 ) -> Iterator[Snapshot]:
     """E z z' and E z over orders and noise at ascending epochs, from the error u_0 (r,)."""
-    visits = course.visits(0)
+    visits = timeline.visits(0)
     state = np.zeros(visits.dimension)
     state[: visits.rank] = start
-    moments = epoch_moments(course, inputs).start(state)
-    return _followed(course, inputs, moments, epochs, EpochMoments.change, _end_of_second)
+    moments = epoch_moments(timeline, inputs).start(state)
+    return _followed(timeline, inputs, moments, epochs, EpochMoments.change, _end_of_second)
 
 
 def covariances(
-    course: Course, responses: FloatArray, start: FloatArray, epochs: FloatArray
+    timeline: Timeline, responses: FloatArray, start: FloatArray, epochs: FloatArray
 ) -> Iterator[Snapshot]:
     """Covariance and mean of the parameters u over the orders at ascending epochs, from u_0 (r,).
 
     Parameters
     ----------
-    course : Course
+    timeline : Timeline
         Of the parameters, with fresh orders in every epoch.
     responses : (rows,)
         Of the rows of its blocks.
@@ -163,26 +163,26 @@ def covariances(
     epochs : (k,)
         Infinity included, which asks for the fixed point.
     """
-    rank, d = course.visits(0).rank, course.visits(0).dimension
+    rank, d = timeline.visits(0).rank, timeline.visits(0).dimension
     moments = np.zeros((d, d + 1))
     moments[:rank, d] = start
     inputs = Inputs(np.zeros(rank), given=responses)
-    return _followed(course, inputs, moments, epochs, EpochMoments.covariance_change, _end_of_covariance)
+    return _followed(timeline, inputs, moments, epochs, EpochMoments.covariance_change, _end_of_covariance)
 
 
 Change: TypeAlias = Callable[[EpochMoments, FloatArray], FloatArray]
 """What an epoch adds to moments, kept side by side as [M, C] or [V, m]."""
-End: TypeAlias = Callable[[Course, Inputs, FloatArray], tuple[FloatArray, FloatArray, float]]
+End: TypeAlias = Callable[[Timeline, Inputs, FloatArray], tuple[FloatArray, FloatArray, float]]
 """Where moments end from those at the start: matrix, mean, and the relative error of the matrix."""
 
 
 def _followed(
-    course: Course, inputs: Inputs, moments: FloatArray, epochs: FloatArray, change: Change, end: End
+    timeline: Timeline, inputs: Inputs, moments: FloatArray, epochs: FloatArray, change: Change, end: End
 ) -> Iterator[Snapshot]:
-    """Follow moments through the parts of a course, each from where the one before it has ended."""
-    for part in course.parts(epochs):
+    """Follow moments through the parts of a timeline, each from where the one before it has ended."""
+    for part in timeline.parts(epochs):
         reached = moments
-        found = _along(part.course, inputs, moments, part.epochs, change, end)
+        found = _along(part.timeline, inputs, moments, part.epochs, change, end)
         for number, (snapshot, current) in enumerate(found):
             reached = current
             if number < part.asked:
@@ -191,16 +191,16 @@ def _followed(
 
 
 def _along(
-    course: Course, inputs: Inputs, begin: FloatArray, epochs: FloatArray, change: Change, end: End
+    timeline: Timeline, inputs: Inputs, begin: FloatArray, epochs: FloatArray, change: Change, end: End
 ) -> Iterator[tuple[Snapshot, FloatArray]]:
     """The results at each of the epochs, and the moments there, from those at the start."""
-    recursion, d = epoch_moments(course, inputs), len(begin)
-    rank, constant = course.visits(0).rank, course.recipe.is_constant
+    recursion, d = epoch_moments(timeline, inputs), len(begin)
+    rank, constant = timeline.visits(0).rank, timeline.recipe.is_constant
     current, done, stands = begin, 0, False
     far: FarMoments | None = None
-    moves = d > 0 and constant and course.recipe.at(0).step > 0 and not begin[:, d + 1 :].any()
+    moves = d > 0 and constant and timeline.recipe.at(0).step > 0 and not begin[:, d + 1 :].any()
     if moves and change is EpochMoments.change and leaps(d, inputs.noise > 0, epochs):
-        far = FarMoments(recursion, course.map(0), begin)
+        far = FarMoments(recursion, timeline.map(0), begin)
     last: Snapshot | None = None
     for epoch in epochs:
         if np.isfinite(epoch) and far is not None:
@@ -209,7 +209,7 @@ def _along(
             for passed in track(range(done, int(epoch)), int(epoch) - done, "second moments"):
                 if stands:
                     break
-                made = recursion if constant else epoch_moments(course, inputs, passed)
+                made = recursion if constant else epoch_moments(timeline, inputs, passed)
                 with np.errstate(over="ignore", invalid="ignore"):
                     before, current = current, current + change(made, current)
                     moved = float(np.abs(current - before).max(initial=0.0))
@@ -218,8 +218,8 @@ def _along(
             done = int(epoch)
         if last is None and (np.isinf(epoch) or (stands and np.isfinite(current).all())):
             matrix, mean, error = current[:, :d], current[:, d], 0.0
-            if course.recipe.at(0).step:
-                matrix, mean, error = end(course, inputs, begin)
+            if timeline.recipe.at(0).step:
+                matrix, mean, error = end(timeline, inputs, begin)
             last = Snapshot(matrix[:rank, :rank], mean[:rank], error)
         if last is not None and np.isinf(epoch):
             yield last, current
@@ -241,15 +241,15 @@ def _distance(here: FloatArray, end: FloatArray) -> float:
     return float(np.abs(here - end).max(initial=0.0)) / size if size else 0.0
 
 
-def stationary(course: Course, inputs: Inputs, start: FloatArray) -> tuple[FloatArray, FloatArray, float]:
+def stationary(timeline: Timeline, inputs: Inputs, start: FloatArray) -> tuple[FloatArray, FloatArray, float]:
     """E z z' (d, d) and E z zeta' (d, inputs) in the long run, and the relative error of the first; inf if none.
 
     From the second moment `start` (d, d).
     """
-    d, moments = len(start), epoch_moments(course, inputs)
-    if not course.settles:
+    d, moments = len(start), epoch_moments(timeline, inputs)
+    if not timeline.settles:
         return np.full((d, d), np.inf), np.full((d, inputs.count(moments.visits)), np.inf), 0.0
-    once = course.map(0)
+    once = timeline.map(0)
     cross = once.fixed_point()
     if inputs.given is not None:
         cross = cross[:, :1] + cross[:, 1:] @ inputs.given[:, np.newaxis]
@@ -259,20 +259,22 @@ def stationary(course: Course, inputs: Inputs, start: FloatArray) -> tuple[Float
     return second, cross, error
 
 
-def _end_of_second(course: Course, inputs: Inputs, begin: FloatArray) -> tuple[FloatArray, FloatArray, float]:
-    second, cross, error = stationary(course, inputs, begin[:, : len(begin)])
+def _end_of_second(
+    timeline: Timeline, inputs: Inputs, begin: FloatArray
+) -> tuple[FloatArray, FloatArray, float]:
+    second, cross, error = stationary(timeline, inputs, begin[:, : len(begin)])
     return second, cross[:, 0], error
 
 
 def _end_of_covariance(
-    course: Course, inputs: Inputs, begin: FloatArray
+    timeline: Timeline, inputs: Inputs, begin: FloatArray
 ) -> tuple[FloatArray, FloatArray, float]:
     """The limit of covariance and mean, from [V, m] (d, d + 1) at the start."""
-    d, moments = len(begin), epoch_moments(course, inputs)
-    if not course.settles:
+    d, moments = len(begin), epoch_moments(timeline, inputs)
+    if not timeline.settles:
         return np.full((d, d), np.inf), np.full(d, np.inf), 0.0
     assert inputs.given is not None
-    once = course.map(0).fed(np.concatenate([[1.0], inputs.given]))
+    once = timeline.map(0).with_inputs(np.concatenate([[1.0], inputs.given]))
     mean = once.fixed_point()
     # What orders do to the way there is what they would do to a covariance.
     apart = begin[:, d:] - mean
@@ -328,21 +330,21 @@ class _Joint:
 
 
 def averaged_spreads(
-    course: AveragedCourse, inputs: Inputs, start: FloatArray, epochs: FloatArray
+    timeline: AveragedTimeline, inputs: Inputs, start: FloatArray, epochs: FloatArray
 ) -> Iterator[Spread]:
     """The covariance of the average at each of the ascending epochs, from the error e_0 (r,)."""
-    if course.recipe.is_constant and course.recipe.at(0).step == 0:
-        return (Spread(np.zeros((course.rank, course.rank))) for _ in epochs)
-    return _Follower(course, inputs).spreads(start, epochs)
+    if timeline.recipe.is_constant and timeline.recipe.at(0).step == 0:
+        return (Spread(np.zeros((timeline.rank, timeline.rank))) for _ in epochs)
+    return _Follower(timeline, inputs).spreads(start, epochs)
 
 
 class _Follower:
-    """Moments along one course, epoch by epoch until the state stands."""
+    """Moments along one timeline, epoch by epoch until the state stands."""
 
-    def __init__(self, course: AveragedCourse, inputs: Inputs):
-        self.course, self.average, self.inputs = course, course.average, inputs
-        self._made: dict[Course, EpochMoments] = {}
-        self.rank, self.d, self.steps = course.rank, course.state, course.walk.steps
+    def __init__(self, timeline: AveragedTimeline, inputs: Inputs):
+        self.timeline, self.average, self.inputs = timeline, timeline.average, inputs
+        self._made: dict[Timeline, EpochMoments] = {}
+        self.rank, self.d, self.steps = timeline.rank, timeline.state, timeline.walk.steps
         # What an epoch leaves of the average, and what it takes of its covariance.
         self.left, self.lost = moving_power(self.average.kept, self.average.updates(self.steps))
 
@@ -368,13 +370,13 @@ class _Follower:
 
     def _begin(self, start: FloatArray) -> _Joint:
         d, r = self.d, self.rank
-        mean = np.zeros((d, self.inputs.count(self.course.source.visits(0))))
+        mean = np.zeros((d, self.inputs.count(self.timeline.source.visits(0))))
         mean[:r, 0] = start
         return _Joint(mean[:, :1] @ mean[:, :1].T, mean, np.zeros((d, r)), np.zeros((r, r)))
 
     def _stands(self, before: _Joint, now: _Joint) -> bool:
         """True if an epoch like the last one changes next to nothing of the state."""
-        return self.course.recipe.is_constant and all(
+        return self.timeline.recipe.is_constant and all(
             float(np.abs(new - old).max(initial=0.0)) <= _STILL * float(np.abs(new).max(initial=0.0))
             for new, old in ((now.second, before.second), (now.mean, before.mean))
         )
@@ -392,21 +394,21 @@ class _Follower:
             return self._by_visits(epoch, now) if self.average.is_per_visit else self._by_epochs(epoch, now)
 
     def _state_after(self, epoch: int, now: _Joint) -> _Joint:
-        recursion, moments = self._recursion(self.course.plain, epoch), np.hstack([now.second, now.mean])
+        recursion, moments = self._recursion(self.timeline.plain, epoch), np.hstack([now.second, now.mean])
         after = moments + recursion.change(moments)
         return replace(now, second=after[:, : self.d], mean=after[:, self.d :])
 
-    def _recursion(self, course: Course, epoch: int) -> EpochMoments:
+    def _recursion(self, timeline: Timeline, epoch: int) -> EpochMoments:
         """Made once where all epochs are alike."""
-        if not course.recipe.is_constant:
-            return epoch_moments(course, self.inputs, epoch)
-        if course not in self._made:
-            self._made[course] = epoch_moments(course, self.inputs, epoch)
-        return self._made[course]
+        if not timeline.recipe.is_constant:
+            return epoch_moments(timeline, self.inputs, epoch)
+        if timeline not in self._made:
+            self._made[timeline] = epoch_moments(timeline, self.inputs, epoch)
+        return self._made[timeline]
 
     def _by_epochs(self, epoch: int, now: _Joint) -> _Joint:
         kept, taken, r = self.average.kept, self.average.taken, self.rank
-        after, once = self._state_after(epoch, now), self.course.plain.map(epoch)
+        after, once = self._state_after(epoch, now), self.timeline.plain.map(epoch)
         spread = after.covariance
         lost = once.left[:, np.newaxis] * (once.kernel @ (once.right[:, np.newaxis] * now.mixed))
         mixed = kept * (now.mixed - lost)
@@ -416,7 +418,7 @@ class _Follower:
 
     def _by_visits(self, epoch: int, now: _Joint) -> _Joint:
         d, r = self.d, self.rank
-        recursion = self._recursion(self.course.source, epoch)
+        recursion = self._recursion(self.timeline.source, epoch)
         mean = np.vstack([now.mean, np.zeros((r, now.mean.shape[1]))])
         joint = np.block([[now.second, now.mixed], [now.mixed.T, now.average]])
         moments = np.hstack([joint, mean])
@@ -427,7 +429,7 @@ class _Follower:
 
     def _leap(self, now: _Joint, count: int) -> _Joint:
         """After so many epochs more of a state that stands: V_za, and half of V_aa, move by an affine map."""
-        d, r, loss = self.d, self.rank, self.course.followed.map(0).loss
+        d, r, loss = self.d, self.rank, self.timeline.followed.map(0).loss
         added = self._onward(self.average.start, now.alone())
         kernel = np.zeros((d + r, d + r))
         kernel[:d, :d] = (1 - self.left) * np.eye(d) + self.left * loss[:d, :d]
@@ -441,7 +443,7 @@ class _Follower:
     @cached_property
     def _end(self) -> tuple[_Joint, float]:
         """The limit of the state, and the relative error of that."""
-        second, mean, error = stationary(self.course.plain, self.inputs, self._start)
+        second, mean, error = stationary(self.timeline.plain, self.inputs, self._start)
         nothing = np.zeros((self.rank, self.rank))
         return _Joint(second, mean, np.zeros((self.d, self.rank)), nothing), error
 
@@ -450,7 +452,7 @@ class _Follower:
         end, error = self._end
         if not end.is_finite or self.left == 1:
             return self._spread(end, self.average.earliest)
-        loss = self.course.plain.map(0).loss
+        loss = self.timeline.plain.map(0).loss
         added = self._onward(0, end).mixed
         mixed = np.asarray(np.linalg.solve((1 - self.left) * np.eye(self.d) + self.left * loss, added))
         average = self._onward(0, replace(end, mixed=mixed)).average / self.lost

@@ -171,7 +171,7 @@ def _of_problem(problem: "rs.LeastSquares", scheme: "rs.Scheme", alpha: float) -
     """The eigenvalues of one epoch of a drawn problem."""
     import reshuffle as rs
 
-    return sampled(rs.Epoch(problem, scheme, alpha / scheme.steps(problem.n)).paces, problem.p)
+    return sampled(rs.Epoch(problem, scheme, alpha / scheme.steps(problem.n)).decay_rates, problem.p)
 
 
 def _shown(

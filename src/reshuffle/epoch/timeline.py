@@ -1,6 +1,6 @@
 """The mean state of a run along its epochs: the maps of its segments of equal epochs, applied one after another.
 
-A `Course` is one scheme; `StagedCourse` is one scheme after the other, `AveragedCourse` an average of the iterates.
+A `Timeline` is one scheme; `StagedTimeline` one scheme after the other, `AveragedTimeline` an average of iterates.
 Where a run draws its order once, the maps and states of all equally likely orders have a leading axis.
 """
 
@@ -16,7 +16,7 @@ from reshuffle._arrays import FloatArray, IntArray
 from reshuffle._linalg import power_and_sum
 from reshuffle.epoch.averaging.lattice import Walk
 from reshuffle.epoch.epoch_map import EpochMap, maps_of_orders, mean_map
-from reshuffle.epoch.visits import GradedBlocks, MeanVisits, Visits
+from reshuffle.epoch.visits import MeanVisits, ScaledBlocks, Visits
 from reshuffle.problem.outputs import beside
 from reshuffle.problem.row_space import RowSpace
 from reshuffle.recipe import Average, Hyperparameters, Recipe
@@ -27,24 +27,24 @@ _REMEMBERED_BYTES = 1e9
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Some epochs of one course, counted from its beginning.
+    """Some epochs of one timeline, counted from its beginning.
 
     Attributes
     ----------
-    course : Course
+    timeline : Timeline
     epochs : (k,)
         Ascending.
     asked : int
         How many of them are requested; one more is where the next part begins.
     """
 
-    course: "Course"
+    timeline: "Timeline"
     epochs: FloatArray
     asked: int
 
 
 @dataclass(eq=False)
-class Course:
+class Timeline:
     """The mean over the orders of one scheme, as states (d, 1 + rows) that inputs (1, y) are multiplied with.
 
     Parameters
@@ -63,7 +63,7 @@ class Course:
 
     scheme: Scheme
     n: int
-    blocks: GradedBlocks
+    blocks: ScaledBlocks
     space: RowSpace
     recipe: Recipe
     truth: FloatArray | None = None
@@ -73,7 +73,7 @@ class Course:
         self.walk = Walk(self.scheme, self.n)
         self._maps: dict[Hyperparameters, EpochMap] = {}
         self._last: Visits | None = None
-        self._last_fed: tuple[Hyperparameters, FloatArray | None, EpochMap] | None = None
+        self._last_with_inputs: tuple[Hyperparameters, FloatArray | None, EpochMap] | None = None
 
     @property
     def count(self) -> int:
@@ -129,7 +129,7 @@ class Course:
             follow = self.walk.one_after_the_other
         return mean_map(follow, self.walk.steps, visits, force)
 
-    def fed(self, epoch: int, inputs: FloatArray | None) -> EpochMap:
+    def with_inputs(self, epoch: int, inputs: FloatArray | None) -> EpochMap:
         """The mean map of the epoch after `epoch` others, with the inputs (1 + rows, t) if they are given.
 
         Remembered while hyperparameters and inputs stay the same, since the map keeps its powers.
@@ -138,26 +138,30 @@ class Course:
             return self.map(epoch)
         visits = self.visits(epoch)
         scaled = visits.hyperparameters
-        if self._last_fed is None or self._last_fed[0] != scaled or self._last_fed[1] is not inputs:
+        if (
+            self._last_with_inputs is None
+            or self._last_with_inputs[0] != scaled
+            or self._last_with_inputs[1] is not inputs
+        ):
             if self.orders is None or scaled in self._maps:
-                made = self.map(epoch).fed(inputs)
+                made = self.map(epoch).with_inputs(inputs)
             else:
                 # Of many orders a column per output is much less than one per row.
                 made = maps_of_orders(visits, self.force(visits), self.orders, inputs)
-            self._last_fed = scaled, inputs, made
-        return self._last_fed[2]
+            self._last_with_inputs = scaled, inputs, made
+        return self._last_with_inputs[2]
 
     def parts(self, epochs: FloatArray) -> "Iterator[Part]":
-        """The courses that lead to the ascending epochs, one after the other."""
+        """The timelines that lead to the ascending epochs, one after the other."""
         yield Part(self, epochs, len(epochs))
 
-    def within(self, epoch: int) -> "tuple[Course, int]":
-        """The course that the epoch after `epoch` others belongs to, and how many of its own were before."""
+    def within(self, epoch: int) -> "tuple[Timeline, int]":
+        """The timeline that the epoch after `epoch` others belongs to, and how many of its own were before."""
         return self, epoch
 
     @property
-    def source(self) -> "Course":
-        """The course whose maps are the means over orders."""
+    def source(self) -> "Timeline":
+        """The timeline whose maps are the means over orders."""
         return self
 
     def learn(self, once: EpochMap) -> None:
@@ -177,7 +181,9 @@ class Course:
     @property
     def response(self) -> EpochMap:
         """The map of the first epoch, whatever its inputs."""
-        return self.map(0) if self.orders is None else self.fed(0, np.zeros(1 + len(self.blocks.rows)))
+        return (
+            self.map(0) if self.orders is None else self.with_inputs(0, np.zeros(1 + len(self.blocks.rows)))
+        )
 
     def states(
         self, start: FloatArray, epochs: FloatArray, inputs: FloatArray | None = None
@@ -187,9 +193,9 @@ class Course:
         They are (d, 1 + rows), to be multiplied with the inputs, or (d, t) if those (1 + rows, t) are given, of t
         outputs; (d, 1) for (1 + rows,). The start is (r,), or (r, t) then.
         """
-        return self.onward(self.begin(start, inputs), epochs, inputs)
+        return self.propagate(self.begin(start, inputs), epochs, inputs)
 
-    def onward(
+    def propagate(
         self, begin: FloatArray, epochs: FloatArray, inputs: FloatArray | None = None
     ) -> Iterator[FloatArray]:
         """The states (..., d, z) after each of the ascending epochs, from a state; what leaves all numbers is inf.
@@ -199,13 +205,13 @@ class Course:
         current, done = begin, 0
         for epoch in epochs:
             if np.isinf(epoch):
-                current = begin if self.recipe.at(0).step == 0 else self.fed(0, inputs).limit(begin)
+                current = begin if self.recipe.at(0).step == 0 else self.with_inputs(0, inputs).limit(begin)
             while done < epoch < np.inf:
                 end = int(epoch)
                 if not self.recipe.is_constant:
                     now = self.recipe.at(done)
                     end = next((late for late in range(done + 1, end) if self.recipe.at(late) != now), end)
-                current, done = self.fed(done, inputs).after(end - done, current), end
+                current, done = self.with_inputs(done, inputs).after(end - done, current), end
             yield current
 
     def begin(self, start: FloatArray, inputs: FloatArray | None) -> FloatArray:
@@ -223,12 +229,12 @@ class Course:
         return begin if self.orders is None else np.repeat(begin[np.newaxis], self.count, axis=0)
 
 
-class DerivedCourse(Course):
-    """A course whose maps are made of those of another, from a later epoch on.
+class DerivedTimeline(Timeline):
+    """A timeline whose maps are made of those of another, from a later epoch on.
 
     Parameters
     ----------
-    source : Course
+    source : Timeline
     recipe : Recipe
         Whose visits these maps belong to.
     derive : callable
@@ -238,7 +244,7 @@ class DerivedCourse(Course):
     """
 
     def __init__(
-        self, source: Course, recipe: Recipe, derive: Callable[[EpochMap], EpochMap], first: int = 0
+        self, source: Timeline, recipe: Recipe, derive: Callable[[EpochMap], EpochMap], first: int = 0
     ):
         super().__init__(
             source.scheme, source.n, source.blocks, source.space, recipe, source.truth, source.orders
@@ -246,34 +252,34 @@ class DerivedCourse(Course):
         self._source, self._derive, self._first = source, derive, first
 
     @property
-    def source(self) -> Course:
-        """The course whose maps are the means over orders."""
+    def source(self) -> Timeline:
+        """The timeline whose maps are the means over orders."""
         return self._source
 
     def map(self, epoch: int) -> EpochMap:
         """The mean map of the epoch after `epoch` others that are not left out."""
         return self._derive(self._source.map(self._first + epoch))
 
-    def fed(self, epoch: int, inputs: FloatArray | None) -> EpochMap:
+    def with_inputs(self, epoch: int, inputs: FloatArray | None) -> EpochMap:
         """The mean map with the inputs (1 + rows, t), if they are given."""
-        once = self._source.fed(self._first + epoch, inputs)
-        known = self._last_fed
+        once = self._source.with_inputs(self._first + epoch, inputs)
+        known = self._last_with_inputs
         if known is None or known[0] != self.visits(epoch).hyperparameters or known[1] is not inputs:
-            self._last_fed = known = self.visits(epoch).hyperparameters, inputs, self._derive(once)
+            self._last_with_inputs = known = self.visits(epoch).hyperparameters, inputs, self._derive(once)
         return known[2]
 
 
-class AveragedCourse(Course):
-    """A `Course` that answers for the average of the iterates: its states are (r, 1 + rows).
+class AveragedTimeline(Timeline):
+    """A `Timeline` that answers for the average of the iterates: its states are (r, 1 + rows).
 
     Parameters
     ----------
-    source : Course
+    source : Timeline
         With the average in its state where it is taken per visit.
     average : Average
     """
 
-    def __init__(self, source: Course, average: Average):
+    def __init__(self, source: Timeline, average: Average):
         super().__init__(
             source.scheme, source.n, source.blocks, source.space, source.recipe, source.truth, source.orders
         )
@@ -282,26 +288,26 @@ class AveragedCourse(Course):
         self.rank, self.state = visits.rank, visits.plain_dimension
 
     @property
-    def source(self) -> Course:
-        """The course whose maps are the means over orders."""
+    def source(self) -> Timeline:
+        """The timeline whose maps are the means over orders."""
         return self._source
 
     @cached_property
-    def plain(self) -> Course:
+    def plain(self) -> Timeline:
         """The course of the iterates themselves."""
         if not self.average.is_per_visit:
             return self._source
         place, recipe = np.arange(self.state), replace(self.recipe, average=None)
-        return DerivedCourse(self._source, recipe, lambda once: once.part(place))
+        return DerivedTimeline(self._source, recipe, lambda once: once.part(place))
 
     @cached_property
-    def followed(self) -> Course:
+    def followed(self) -> Timeline:
         """The course of the state and the average beside it, from where that begins."""
 
         def derive(once: EpochMap) -> EpochMap:
             return once if self.average.is_per_visit else once.with_average(self.rank, self.average)
 
-        return DerivedCourse(self._source, self.recipe, derive, self.average.start)
+        return DerivedTimeline(self._source, self.recipe, derive, self.average.start)
 
     @property
     def response(self) -> EpochMap:
@@ -318,28 +324,28 @@ class AveragedCourse(Course):
         """
         average, rank, first = self.average, self.rank, self.average.start
         begin = self._begin_with(self.state, start, inputs)
-        (state,) = self.plain.onward(begin, np.array([float(first)]), inputs)
+        (state,) = self.plain.propagate(begin, np.array([float(first)]), inputs)
         own = state[..., :rank, :]
         both = np.concatenate([state, own if average.begins_with_iterate else np.zeros_like(own)], axis=-2)
         finite = epochs[np.isfinite(epochs)]
-        for epoch, current in zip(finite, self.followed.onward(both, finite - first, inputs), strict=True):
+        for epoch, current in zip(finite, self.followed.propagate(both, finite - first, inputs), strict=True):
             yield current[..., self.state :, :] / average.divisor(epoch, self.walk.steps)
         for _ in epochs[np.isinf(epochs)]:
             yield self._end(begin, inputs)
 
     def _end(self, begin: FloatArray, inputs: FloatArray | None) -> FloatArray:
         """The limit of the iterate, or the average over the visits of an epoch there if all of them count."""
-        (state,) = self.plain.onward(begin, np.array([np.inf]), inputs)
+        (state,) = self.plain.propagate(begin, np.array([np.inf]), inputs)
         if not self.average.is_per_visit:
             return np.asarray(state[..., : self.rank, :])
         both = np.concatenate([state, np.zeros_like(state[..., : self.rank, :])], axis=-2)
-        added = self.followed.fed(0, inputs).after(1, both)[..., self.state :, :]
+        added = self.followed.with_inputs(0, inputs).after(1, both)[..., self.state :, :]
         _, visits = power_and_sum(np.array([1 - self.average.kept]), np.asarray(float(self.walk.steps)))
         return np.asarray(added / (self.average.taken * float(visits[0])))
 
 
 @dataclass(frozen=True, eq=False)
-class ChosenBlocks(GradedBlocks):
+class ChosenBlocks(ScaledBlocks):
     """Batches that are any of the rows: every stage has its own, of rows that all stages share.
 
     Rows are not compressed, since what is entered with them must mean the same in every stage.
@@ -361,11 +367,12 @@ class ChosenBlocks(GradedBlocks):
         return self.members[batch]
 
 
-def chosen(blocks: GradedBlocks, members: Sequence[IntArray], divisors: FloatArray) -> ChosenBlocks:
+def chosen(blocks: ScaledBlocks, members: Sequence[IntArray], divisors: FloatArray) -> ChosenBlocks:
     """Other batches of the same rows."""
     offsets = np.concatenate([[0], np.cumsum([len(rows) for rows in members])]).astype(np.int64)
     return ChosenBlocks(
-        blocks.rows, blocks.response, offsets, divisors, blocks.unit, blocks.singular, blocks.held, tuple(members)
+        blocks.rows, blocks.response, offsets, divisors, blocks.unit, blocks.singular, blocks.penalty_matrix,
+        tuple(members),
     )  # fmt: skip
 
 
@@ -395,57 +402,57 @@ def through_stages(lengths: Sequence[float], epochs: FloatArray) -> Iterator[tup
 
 
 @dataclass(eq=False, kw_only=True)
-class StagedCourse(Course):
-    """A `Course` that is another one in every stage.
+class StagedTimeline(Timeline):
+    """A `Timeline` that is another one in every stage.
 
     Parameters
     ----------
     scheme, n, blocks, space, recipe, truth
-        As in `Course`, of the whole run; the blocks are single rows.
-    courses : list of Course
+        As in `Timeline`, of the whole run; the blocks are single rows.
+    timelines : list of Timeline
         That of each stage, as if the run began with it.
     lengths : list of float
         The epochs of each stage.
     """
 
-    courses: list[Course]
+    timelines: list[Timeline]
     lengths: list[float] = field(default_factory=list)
 
-    def within(self, epoch: int) -> tuple[Course, int]:
+    def within(self, epoch: int) -> tuple[Timeline, int]:
         """The course of the stage that an epoch belongs to, and how many epochs of the stage were before."""
         begin = 0
-        for course, length in zip(self.courses, self.lengths, strict=True):
+        for timeline, length in zip(self.timelines, self.lengths, strict=True):
             if epoch < begin + length:
-                return course, epoch - begin
+                return timeline, epoch - begin
             begin += int(length)
         raise IndexError(epoch)
 
     def parts(self, epochs: FloatArray) -> Iterator[Part]:
         """The epochs of each stage."""
         for stage, local, asked in through_stages(self.lengths, epochs):
-            yield Part(self.courses[stage], local, asked)
+            yield Part(self.timelines[stage], local, asked)
 
     def visits(self, epoch: int) -> Visits:
         """The visits of the epoch after `epoch` others."""
-        course, local = self.within(epoch)
-        return course.visits(local)
+        timeline, local = self.within(epoch)
+        return timeline.visits(local)
 
     def map(self, epoch: int) -> EpochMap:
         """The mean map of the epoch after `epoch` others."""
-        course, local = self.within(epoch)
-        return course.map(local)
+        timeline, local = self.within(epoch)
+        return timeline.map(local)
 
-    def onward(
+    def propagate(
         self, begin: FloatArray, epochs: FloatArray, inputs: FloatArray | None = None
     ) -> Iterator[FloatArray]:
         """The states after each of the ascending epochs, stage by stage."""
         current = begin
         for part in self.parts(epochs):
             grown = ~np.isfinite(current).all(axis=-2, keepdims=True)
-            states = part.course.onward(np.where(grown, 0.0, current), part.epochs, inputs)
+            states = part.timeline.propagate(np.where(grown, 0.0, current), part.epochs, inputs)
             for number, (epoch, state) in enumerate(zip(part.epochs, states, strict=True)):
                 # What has left the range of numbers does not come back to it, but in the end.
-                returns = np.isinf(epoch) and part.course.settles
+                returns = np.isinf(epoch) and part.timeline.settles
                 current = state if returns else np.where(grown, np.inf, state)
                 if number < part.asked:
                     yield current
