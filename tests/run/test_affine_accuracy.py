@@ -122,9 +122,9 @@ def test_single_rows_with_replacement_are_samples_with_replacement():
 
 @pytest.mark.slow
 def test_too_many_batches_with_replacement_are_sampled():
-    problem = rs.gaussian(200, 4, noise=0.5, seed=1)
-    exact = rs.descend(problem, rs.WithReplacement(100), 0.01).expected_risk(2)
-    drawn = rs.descend(problem, rs.WithReplacement(100), 0.01, budget=1e7).expected_risk(2)
+    problem = rs.gaussian(150, 100, noise=0.5, seed=1)
+    exact = rs.descend(problem, rs.WithReplacement(150), 0.005).expected_risk(2)
+    drawn = rs.descend(problem, rs.WithReplacement(150), 0.005, budget=1e7).expected_risk(2)
     assert exact.error == 0 < drawn.error
     assert abs(drawn.total - exact.total) <= 4 / 3 * drawn.error
     assert drawn.mean == pytest.approx(float(exact.mean), rel=1e-12)

@@ -260,13 +260,13 @@ def test_wide_networks_stay_closer_to_their_tangents():
         model = torch.nn.Sequential(*layers).double()
         loader = DataLoader(data(n=20), batch_size=5, shuffle=True)
         optimizer = torch.optim.SGD(model.parameters(), lr=2 / width)
-        found = compare(model, loader, optimizer, 20, runs=3, rtol=0.05)
+        found = compare(model, loader, optimizer, 20, runs=10, rtol=0.05)
         apart.append(found.distance[0])
         close.append(found.holds()[0])
         assert found.weights_moved.max() < 1
         # What is computed is the mean of what is linear, within chance and its error.
         off = np.linalg.norm(found.linear.mean(axis=0) - found.mean)
-        spread = np.linalg.norm(found.linear.std(axis=0, ddof=1)) / math.sqrt(3)
+        spread = np.linalg.norm(found.linear.std(axis=0, ddof=1)) / math.sqrt(10)
         assert off < 3 * spread + found.mean_error[0]
     assert apart[1] < apart[0] / 4
     assert close == [False, True]

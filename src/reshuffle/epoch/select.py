@@ -215,11 +215,12 @@ def mean_map(task: Task, accuracy: Accuracy) -> tuple[MeanMap, Choice]:
     with np.errstate(over="ignore", invalid="ignore"):
         mean, of_cavity, of_draws = _approximate(of, chosen, accuracy)
         mean.require_finite(task.steps)
-    if mean.missed > accuracy.rtol:
+    wanted = accuracy.relaxed_for_divergence if of_draws == _DIVERGES else accuracy
+    if mean.missed > wanted.rtol:
         advice = "try a larger budget, a larger rtol or a smaller step"
         if accuracy.method == "cavity":
             advice = 'try a smaller step, or method="auto"'
-        warn_out_of_reach(mean.missed, mean.method, accuracy.rtol, advice)
+        warn_out_of_reach(mean.missed, mean.method, wanted.rtol, advice)
     turned_out = {"sampling": of_draws} | ({"cavity": of_cavity} if chosen.taken == "cavity" else {})
     ways = (
         replace(way, rejected_because=turned_out.get(way.name) or way.rejected_because)

@@ -84,12 +84,13 @@ class AffineTrajectory(Trajectory):
         self.walk = Walk(self.scheme, problem.n)
         self._replica: int | None = None
         self._stacked: dict[tuple[bool, bool], list[Timeline]] = {}
+        self._sums: dict[str, Any] = {}
         self._known_maps: dict[tuple[str, bool], dict[Hyperparameters, list[EpochMap]]] = {}
 
     def with_recipe(self, recipe: Recipe) -> Self:
         """A copy with another step, which shares the decomposition of the data."""
         made = self._afresh("visited", "_scaled_data", "readout")
-        made.recipe, made._known_maps, made._stacked = recipe, {}, {}
+        made.recipe, made._known_maps, made._stacked, made._sums = recipe, {}, {}, {}
         return made
 
     def _afresh(self, *names: str) -> Self:
@@ -108,6 +109,7 @@ class AffineTrajectory(Trajectory):
         made._scaled_data = space, replace(blocks, response=of_output(blocks.response, number))
         # Those of the parameters depend on no responses, those of the errors on the truth where there is a penalty.
         made._stacked = {kind: known for kind, known in self._stacked.items() if not kind[0]}
+        made._sums = {}
         if not self.recipe.penalty:
             made.timelines_of_errors = timelines
         alike = [("drawn", True), ("cavity", True)]
@@ -336,32 +338,61 @@ class AffineTrajectory(Trajectory):
         block, so that the sums over chunks of orders fit in memory.
         """
         parts, rank = self.chunks(of_errors, inputs), self.space.dimension
+        if self.samples_orders and watch is None:
+            yield from self._without_a_group(parts, start, epochs, inputs, of_errors)
+            return
         places = np.cumsum([0, *(timeline.count for timeline in parts)])
-        counted = list(zip(places[:-1], parts, strict=True))
-        if self.samples_orders and self._replica is not None:
-            without = self._groups[self._replica]
-            counted = [one for one in counted if not without.start <= one[0] < without.stop]
-        total = sum(timeline.count for _, timeline in counted)
         size = max(len(epochs), 1)
-        if len(counted) > 1 and self.recipe.is_constant:
+        if len(parts) > 1 and self.recipe.is_constant:
             columns = 1 + len(self.blocks.rows) if inputs is None else beside(inputs).shape[1]
             size = max(16, int(BLOCK_BYTES / 8 / max(self.dimension * columns, 1)))
         for begin in range(0, len(epochs), size):
             sums: list[FloatArray] = []
-            for place, timeline in counted:
+            for place, timeline in zip(places[:-1], parts, strict=True):
                 states = timeline.states(start, epochs[begin : begin + size], inputs)
                 for number, state in enumerate(states):
                     if watch is not None and timeline.orders is not None:
                         watch(slice(int(place), int(place) + timeline.count), begin + number, state)
                     with np.errstate(over="ignore", invalid="ignore"):
                         summed = state if timeline.orders is None else state.sum(axis=0)
-                        if len(counted) == 1:
-                            yield _finite_or_inf(summed[:rank] / total)
+                        if len(parts) == 1:
+                            yield _finite_or_inf(summed[:rank] / timeline.count)
                         elif number == len(sums):
                             sums.append(summed[:rank])
                         else:
                             sums[number] = sums[number] + summed[:rank]
-            yield from (_finite_or_inf(summed / total) for summed in sums)
+            yield from (_finite_or_inf(summed / places[-1]) for summed in sums)
+
+    def _without_a_group(
+        self,
+        parts: list[Timeline],
+        start: FloatArray,
+        epochs: FloatArray,
+        inputs: FloatArray | None,
+        of_errors: bool,
+    ) -> Iterator[FloatArray]:
+        """The mean states over drawn orders, of a replica without its group, from sums that all replicas share."""
+        groups, rank = self._groups, self.space.dimension
+        columns = 1 + len(self.blocks.rows) if inputs is None else beside(inputs).shape[1]
+        size = max(1, int(BLOCK_BYTES / 8 / max(len(groups) * rank * columns, 1)))
+        sizes = np.array([group.stop - group.start for group in groups])
+        counted = np.arange(len(groups)) != self._replica
+        for begin in range(0, len(epochs), size):
+            when = epochs[begin : begin + size]
+            key = (of_errors, start.tobytes(), when.tobytes(), None if inputs is None else inputs.tobytes())
+            if self._sums.get("key") != key:
+                sums = np.zeros((len(when), len(groups), rank, columns))
+                place = 0
+                for timeline in parts:
+                    group = next(at for at, one in enumerate(groups) if one.start <= place < one.stop)
+                    for number, state in enumerate(timeline.states(start, when, inputs)):
+                        with np.errstate(over="ignore", invalid="ignore"):
+                            sums[number, group] += state[:, :rank].sum(axis=0)
+                    place += timeline.count
+                self._sums.update(key=key, sums=sums)
+            for state in self._sums["sums"]:
+                with np.errstate(over="ignore", invalid="ignore"):
+                    yield _finite_or_inf(state[counted].sum(axis=0) / sizes[counted].sum())
 
     def coordinates(self, when: FloatArray) -> FloatArray:
         """The mean iterate in row-space coordinates u / scale (k, r) or (k, t, r), at ascending epochs."""
@@ -615,7 +646,7 @@ class StagedTrajectory(AffineTrajectory):
     def _with_stage(self, number: int, stage: StageTrajectory) -> "StagedTrajectory":
         """A copy with another map in one of the stages."""
         made = self._afresh("choice", "visited", "_scaled_data", "_outside", "readout", "settling")
-        made._replica, made._stacked = number, {}
+        made._replica, made._stacked, made._sums = number, {}, {}
         made.stages = [*self.stages[:number], stage, *self.stages[number + 1 :]]
         return made
 
