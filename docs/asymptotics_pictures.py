@@ -35,7 +35,7 @@ def spectra():
         end = 1.02 * full.support[0][1]
         for ax, batches in zip(row, BATCHES, strict=True):
             run = rs.descend(problem, rs.RandomReshuffling(batches), alpha=alpha)
-            eigenvalues = run.epoch.paces[~run.epoch.modes.frozen]
+            eigenvalues = run.epoch.decay_rates[~run.epoch.modes.frozen]
             law = asymptotics.batch_spectrum(aspect, alpha, batches)
             share = len(eigenvalues) / problem.p
             heights, edges = np.histogram(eigenvalues, bins=40, range=(0, end), density=True)

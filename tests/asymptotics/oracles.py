@@ -73,7 +73,7 @@ def finite_risk(problem, batches, alpha, epochs):
     """Bias (frozen part aside) and variance of Core at noise and signal 1, the signal's direction averaged out."""
     run = rs.descend(problem, rs.RandomReshuffling(batches), alpha=alpha)
     modes = run.epoch.modes
-    decay = np.power.outer(1 - run.epoch.paces, np.asarray(epochs, dtype=float)).T
+    decay = np.power.outer(1 - run.epoch.decay_rates, np.asarray(epochs, dtype=float)).T
     sigma = problem.covariance.gram(problem.row_space.lift(modes.vectors))
     bias = decay**2 @ np.diagonal(sigma) / problem.p
     return bias, run.risk(epochs).variance / problem.noise**2

@@ -124,7 +124,7 @@ def test_with_any_sigma_and_source_finite_curves_approach_the_limit_like_one_ove
             run = rs.descend(problem, rs.RandomReshuffling(batches), alpha=alpha)
             modes = problem.row_space.lift(run.epoch.modes.vectors)
             both = (modes.T @ (diagonal[:, np.newaxis] * modes)) * (modes.T @ (signal[:, np.newaxis] * modes))
-            decay = np.power.outer(1 - run.epoch.paces, EPOCHS.astype(float)).T
+            decay = np.power.outer(1 - run.epoch.decay_rates, EPOCHS.astype(float)).T
             bias = np.einsum("ki,ij,kj->k", decay, both, decay)
             totals.append(bias + run.risk(EPOCHS).variance / problem.noise**2)
         errors.append(np.abs(np.mean(totals, axis=0) / limit - 1).max())

@@ -300,7 +300,7 @@ class BatchLaw(EpochLaw):
         diagonal = spectrum.eigenvalues[np.minimum(order, len(spectrum.eigenvalues) - 1)]
         problem = gaussian(n, p, covariance=diagonal, seed=0)
         epoch = Epoch(problem, RandomReshuffling(batches), self.alpha / batches)
-        return np.sort(epoch.paces[~epoch.modes.frozen])
+        return np.sort(epoch.decay_rates[~epoch.modes.frozen])
 
     @property
     def support(self) -> tuple[tuple[float, float], ...]:
