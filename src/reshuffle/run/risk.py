@@ -38,7 +38,7 @@ class Risk:
         How far the total may be off because the mean over orders is not exact: 0 where it is, an estimate for
         the cavity equation, and for sampling so much that at least 99 of 100 seeds are within.
     error_kind : str
-        In which sense it is meant: "exact", "bound", "three standard errors" or "estimate".
+        In which sense it is meant: "exact", "bound", "confidence 99%" or "estimate".
     """
 
     epochs: FloatArray
