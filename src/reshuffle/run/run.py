@@ -12,10 +12,9 @@ from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
 from reshuffle._uncertainty import ErrorKind
 from reshuffle.epoch import select, step_interpolation
-from reshuffle.epoch.accuracy import Accuracy, accuracy
 from reshuffle.epoch.epoch import AffineEpoch, Epoch
 from reshuffle.epoch.moments.select import no_second_moments
-from reshuffle.epoch.select import Choice, Computation
+from reshuffle.epoch.select import Accuracy, Choice, Computation, accuracy
 from reshuffle.epoch.step_interpolation import Interval, StepWindow
 from reshuffle.errors import UnsupportedError
 from reshuffle.problem import checked_problem, checked_start, least_squares
