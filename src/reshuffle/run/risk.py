@@ -8,7 +8,7 @@ import numpy as np
 from reshuffle._arrays import BoolArray, FloatArray
 from reshuffle._linalg import row_norms
 from reshuffle._uncertainty import ErrorKind, significant, with_error
-from reshuffle.problem.covariance import Covariance
+from reshuffle.problem.least_squares import Covariance
 from reshuffle.problem.row_space import RowSpace
 
 _ROOT_OF_RANGE = 1e140
