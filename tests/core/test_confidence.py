@@ -10,7 +10,7 @@ from benchmarks import coverage
 
 import reshuffle as rs
 from reshuffle import _uncertainty
-from reshuffle.epoch.accuracy import warn_of_no_answer, warn_out_of_reach
+from reshuffle._budget import warn_of_no_answer, warn_out_of_reach
 from reshuffle.errors import AccuracyWarning
 from tests.problems import case
 

@@ -14,9 +14,9 @@ from reshuffle._arrays import FloatArray
 from reshuffle._blas import few_threads
 from reshuffle._linalg import chebyshev_transform
 from reshuffle.epoch import select
-from reshuffle.epoch.accuracy import Accuracy
 from reshuffle.epoch.averaging.base import task
 from reshuffle.epoch.mean_map import MeanMap, products
+from reshuffle.epoch.select import Accuracy
 from reshuffle.problem.batches import Blocks
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.schemes.base import Scheme

@@ -17,16 +17,16 @@ import numpy as np
 from reshuffle import _uncertainty
 from reshuffle._arrays import FloatArray
 from reshuffle._blas import few_threads
+from reshuffle._budget import CALL
 from reshuffle._uncertainty import ERROR_KINDS, MOST_GROUPS, ErrorKind
 from reshuffle.epoch import select, visits
-from reshuffle.epoch.accuracy import CALL, Accuracy
 from reshuffle.epoch.averaging.cavity_maps import CavityTimeline
 from reshuffle.epoch.averaging.lattice import Walk
 from reshuffle.epoch.averaging.sampling import SampledTimeline
 from reshuffle.epoch.epoch_map import EpochMap
 from reshuffle.epoch.moments.select import least_known
 from reshuffle.epoch.moments.trajectory import Readout
-from reshuffle.epoch.select import Choice, walk_flops
+from reshuffle.epoch.select import Accuracy, Choice, walk_flops
 from reshuffle.epoch.timeline import AveragedTimeline, StagedTimeline, Timeline, chosen, through_stages
 from reshuffle.epoch.visits import ScaledBlocks
 from reshuffle.errors import UnsupportedError

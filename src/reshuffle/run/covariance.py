@@ -10,8 +10,8 @@ from reshuffle import _arrays
 from reshuffle._arrays import BoolArray, FloatArray, IntArray
 from reshuffle._linalg import norms
 from reshuffle._uncertainty import ErrorKind, quantile, significant
-from reshuffle.epoch.accuracy import Accuracy
 from reshuffle.epoch.moments.trajectory import averaged_spreads, covariances
+from reshuffle.epoch.select import Accuracy
 from reshuffle.epoch.timeline import AveragedTimeline
 from reshuffle.epoch.visits import Inputs
 from reshuffle.problem.least_squares import LeastSquares

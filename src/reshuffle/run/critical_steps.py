@@ -20,17 +20,18 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
 from reshuffle._blas import few_threads
+from reshuffle._budget import require_affordable
 from reshuffle._linalg import eigenvalue
 from reshuffle._progress import track
 from reshuffle._uncertainty import ErrorKind, error_of_mean, jackknife, weakest, with_error
 from reshuffle.epoch import select
-from reshuffle.epoch.accuracy import Accuracy, require_affordable
 from reshuffle.epoch.averaging.drawn_blocks import DrawnBlocks
 from reshuffle.epoch.averaging.lattice import MOST_BATCHES
 from reshuffle.epoch.averaging.sampling import SampledTimeline
 from reshuffle.epoch.epoch import Epoch
 from reshuffle.epoch.moments.drawn import gain
 from reshuffle.epoch.moments.matrix import epoch_flops
+from reshuffle.epoch.select import Accuracy
 from reshuffle.epoch.visits import Visits
 from reshuffle.errors import AccuracyWarning, UnsupportedError
 from reshuffle.problem import checked_problem

@@ -7,8 +7,8 @@ import numpy as np
 
 from reshuffle import _uncertainty
 from reshuffle._arrays import FloatArray, IntArray
+from reshuffle._budget import A_SECOND, CALL, duration, warn_of_no_answer
 from reshuffle._uncertainty import ErrorKind, error_of_mean, significant, with_error
-from reshuffle.epoch.accuracy import A_SECOND, CALL, duration, warn_of_no_answer
 from reshuffle.epoch.epoch import Epoch
 from reshuffle.epoch.moments.select import SecondMomentTask, second_moment_choice, through_stages
 from reshuffle.epoch.moments.trajectory import (

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from reshuffle._arrays import FloatArray
+from reshuffle._budget import A_SECOND, duration, require_affordable
 from reshuffle._uncertainty import ErrorKind
 from reshuffle.epoch import select
-from reshuffle.epoch.accuracy import A_SECOND, duration, require_affordable
 from reshuffle.epoch.moments.matrix import (
     FEWEST_ROUNDS,
     MOST_WRITTEN_OUT,

@@ -12,10 +12,9 @@ from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
 from reshuffle._uncertainty import ErrorKind
 from reshuffle.epoch import select, step_interpolation
-from reshuffle.epoch.accuracy import Accuracy, accuracy
 from reshuffle.epoch.epoch import AffineEpoch, Epoch
 from reshuffle.epoch.moments.select import no_second_moments
-from reshuffle.epoch.select import Choice, Computation
+from reshuffle.epoch.select import Accuracy, Choice, Computation, accuracy
 from reshuffle.epoch.step_interpolation import Interval, StepWindow
 from reshuffle.errors import UnsupportedError
 from reshuffle.problem import checked_problem, checked_start, least_squares
@@ -23,15 +22,14 @@ from reshuffle.problem.least_squares import BinaryScale, LeastSquares
 from reshuffle.problem.outputs import of_output, per_output, stacked
 from reshuffle.recipe import Average, Recipe, StepLike, recipe
 from reshuffle.recipe.timeline import arranged, rearranged
-from reshuffle.run import covariance, expected_risk, limits, risk_interval, stopping
+from reshuffle.run import covariance, expected_risk, limits, stopping
 from reshuffle.run.affine_trajectory import AffineTrajectory, StagedTrajectory
 from reshuffle.run.covariance import OutputCovariances, ParameterCovariance, new_rows
 from reshuffle.run.critical_steps import contracting_step
 from reshuffle.run.expected_risk import ExpectedRisk
 from reshuffle.run.limits import Limit, LimitComparison
 from reshuffle.run.mean_square import MeanSquareStability, mean_square_stability
-from reshuffle.run.risk import Risk
-from reshuffle.run.risk_interval import RiskInterval
+from reshuffle.run.risk import Risk, RiskInterval, two_batch_interval
 from reshuffle.run.stability import FrozenSubspace, RangeAssumption, Stability
 from reshuffle.run.stopping import BestEpoch
 from reshuffle.run.trajectory import ModesTrajectory, Trajectory
@@ -535,7 +533,7 @@ class Run:
                 "risk_interval", "RandomReshuffling with 2 batches and nothing but a step"
             )
         _, drift = self._modes.motion(clock)
-        return risk_interval.two_batch_interval(self._modes.epoch, self._modes.risk(clock), drift)
+        return two_batch_interval(self._modes.epoch, self._modes.risk(clock), drift)
 
 
 def descend(

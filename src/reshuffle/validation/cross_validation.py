@@ -11,8 +11,7 @@ from reshuffle import _arrays
 from reshuffle._arrays import FloatArray, IntArray
 from reshuffle._progress import track
 from reshuffle._uncertainty import ErrorKind, significant, weakest, with_error, with_largest_error
-from reshuffle.epoch.accuracy import Accuracy
-from reshuffle.epoch.select import Choice
+from reshuffle.epoch.select import Accuracy, Choice
 from reshuffle.errors import BudgetError
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.recipe import Recipe

@@ -15,10 +15,9 @@ from numpy.typing import ArrayLike
 from reshuffle import _arrays
 from reshuffle._arrays import BoolArray, FloatArray, IntArray
 from reshuffle._blas import few_threads
+from reshuffle._budget import A_SECOND, CALL, require_affordable, warn, warnings_of
 from reshuffle._progress import track
 from reshuffle._uncertainty import ErrorKind, weakest
-from reshuffle.epoch import accuracy
-from reshuffle.epoch.accuracy import A_SECOND, CALL, require_affordable
 from reshuffle.epoch.averaging.lattice import Walk, fits_in_memory
 from reshuffle.errors import BudgetError
 from reshuffle.problem.least_squares import LeastSquares
@@ -373,7 +372,7 @@ class RowsLeftOut:
                 requested = group[places[group] >= 0]
                 if len(requested):
                     try:
-                        found, words = accuracy.warnings_of(partial(predicted, group, requested))
+                        found, words = warnings_of(partial(predicted, group, requested))
                     except BudgetError as refusal:
                         raise BudgetError(
                             f"leave_one_out takes {len(groups)} runs, which have 1 / {len(groups)} of the budget "
@@ -384,7 +383,7 @@ class RowsLeftOut:
 
         result = summed_up(epochs, problem, rows, when, residuals(), method)
         if said:
-            accuracy.warn(f"of {len(groups)} runs that leave out rows, {len(said)} say: {said[0]}")
+            warn(f"of {len(groups)} runs that leave out rows, {len(said)} say: {said[0]}")
         return inexact.added_to(result, float(weights_of(problem)[rows].sum()))
 
     def _groups(self, rows: IntArray) -> tuple[list[IntArray], str]:
