@@ -12,7 +12,7 @@ from reshuffle._uncertainty import ErrorKind, significant, with_error
 from reshuffle.epoch.averaging.base import repeated_step
 from reshuffle.epoch.epoch import Epoch
 from reshuffle.epoch.select import climbs
-from reshuffle.problem.covariance import Covariance
+from reshuffle.problem.least_squares import Covariance
 from reshuffle.problem.row_space import RowSpace
 
 _ROOT_OF_RANGE = 1e140

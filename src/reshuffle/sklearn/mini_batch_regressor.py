@@ -12,8 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
 from reshuffle._uncertainty import significant
-from reshuffle.problem.sources.opening import opened
-from reshuffle.problem.sources.rows import Stream
+from reshuffle.problem.sources import Stream, opened
 from reshuffle.recipe import averages
 from reshuffle.run import Run
 from reshuffle.sklearn import torch_words

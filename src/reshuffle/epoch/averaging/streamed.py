@@ -25,7 +25,7 @@ from reshuffle.errors import UnsupportedError
 from reshuffle.problem.batches import BatchFactor, Blocks
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.row_space import RowSpace
-from reshuffle.problem.sources.rows import Stream
+from reshuffle.problem.sources import Stream
 from reshuffle.schemes.base import Scheme
 
 Part = TypeVar("Part")

@@ -30,7 +30,7 @@ from reshuffle.epoch.moments.matrix import MOST_ENTRIES, FarMoments
 from reshuffle.epoch.moments.stationary import MeanPart, fixed_point
 from reshuffle.epoch.timeline import AveragedTimeline, Timeline
 from reshuffle.epoch.visits import Inputs
-from reshuffle.problem.covariance import Covariance
+from reshuffle.problem.least_squares import Covariance
 from reshuffle.problem.row_space import RowSpace
 
 _STILL = 1e-15
