@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray, IntArray
-from reshuffle._blas import each, one_thread
+from reshuffle._linalg import each, one_thread
 from reshuffle._progress import ticking, track
 from reshuffle.problem import checked_problem, checked_start
 from reshuffle.problem.least_squares import LeastSquares
