@@ -1,4 +1,4 @@
-"""The recipe of a run: the step of every epoch or visit, the penalty, the momentum, averages of iterates, stages."""
+"""Recipes of runs: the step of every epoch or visit, penalty, momentum, averages of iterates, stages."""
 
 import math
 from abc import ABC, abstractmethod
