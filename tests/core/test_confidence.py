@@ -181,3 +181,14 @@ def test_a_risk_that_sampling_cannot_tell_is_told():
     run = rs.descend(problem, rs.RandomReshuffling(24), 0.6, method="sampling", budget=1.0)
     with pytest.warns(AccuracyWarning, match="known too poorly for the risk after 10 epochs"):
         run.risk(10)
+
+
+def test_the_kind_of_drawn_errors_equals_its_old_name_with_a_warning():
+    problem = rs.gaussian(20, 4, noise=0.5, seed=7)
+    kind = rs.descend(problem, rs.RandomReshuffling(8), 0.1, method="sampling").error_kind
+    assert kind == "confidence 99%"
+    assert kind != "exact"
+    with pytest.warns(DeprecationWarning, match="confidence 99%"):
+        assert kind == "three standard errors"
+    with pytest.warns(DeprecationWarning, match="confidence 99%"):
+        assert not kind != "three standard errors"  # noqa: SIM202

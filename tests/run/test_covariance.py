@@ -200,7 +200,7 @@ def test_sampled_runs_carry_an_error_that_covers_the_truth(seed):
     rows = np.eye(4)
     exact = rs.descend(problem, rs.RandomReshuffling(8), 0.1).covariance([1, 6])
     drawn = rs.descend(problem, rs.RandomReshuffling(8), 0.1, method="sampling", seed=seed).covariance([1, 6])
-    assert drawn.error_kind == "three standard errors"
+    assert drawn.error_kind == "confidence 99%"
     every = rs.descend(problem, rs.ShuffleOnce(5), 0.1).covariance([1, 6])
     some = rs.descend(problem, rs.ShuffleOnce(5, draws=60, seed=seed), 0.1).covariance([1, 6])
     for one, other in ((exact, drawn), (every, some)):

@@ -36,7 +36,7 @@ def test_every_run_has_the_same_face(scheme, recipe):
     iterates = run.iterate([1, 2])
     np.testing.assert_allclose(run.predict(np.eye(5), [1, 2]), iterates, atol=1e-15)
     for answer in (run.risk(2), run.expected_risk(2), run.limit(), run.compare_limit(), run.stability()):
-        assert answer.error_kind in ("exact", "bound", "three standard errors", "estimate")
+        assert answer.error_kind in ("exact", "bound", "confidence 99%", "estimate")
     assert run.best_epoch().epoch >= 0
     assert run.frozen.dimension >= 0
 

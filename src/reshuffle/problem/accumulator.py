@@ -14,8 +14,7 @@ from numpy.typing import ArrayLike
 from reshuffle import _arrays
 from reshuffle._arrays import AnyArray, FloatArray, IntArray, checked_responses, checked_weights, weighted
 from reshuffle.problem.batches import BatchFactors
-from reshuffle.problem.covariance import CovarianceLike
-from reshuffle.problem.least_squares import LeastSquares
+from reshuffle.problem.least_squares import CovarianceLike, LeastSquares
 from reshuffle.problem.row_space import CompressedRows
 
 _FORMAT = "reshuffle accumulator 1"

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from reshuffle import _arrays
 from reshuffle._arrays import BoolArray, FloatArray, IntArray
 from reshuffle._linalg import norms
-from reshuffle._uncertainty import ErrorKind, quantile, significant
+from reshuffle._uncertainty import CONFIDENCE, ErrorKind, quantile, significant
 from reshuffle.epoch.moments.trajectory import averaged_spreads, covariances
 from reshuffle.epoch.select import Accuracy
 from reshuffle.epoch.timeline import AveragedTimeline
@@ -37,7 +37,7 @@ class ParameterCovariance:
     error : array
         How far the matrix may be off in the Frobenius norm, of the shape of `epochs`.
     error_kind : str
-        In which sense: "exact", "three standard errors" where runs or orders were sampled, "estimate" for what is
+        In which sense: "exact", "confidence 99%" where runs or orders were sampled, "estimate" for what is
         left of the iteration for a fixed point.
 
     >>> import reshuffle as rs
@@ -338,7 +338,7 @@ class _Spread:
             sizes = (np.square(squares[:, 0::2]) + np.square(squares[:, 1::2]) + 2 * products) / 4
             variance = np.maximum(sizes.mean(axis=1) - np.square(_size(found)), 0.0) / others
         errors = quantile(count // 2) * np.sqrt(variance)
-        return self._made(found, errors, "three standard errors", apart)
+        return self._made(found, errors, CONFIDENCE, apart)
 
     def _made(
         self, found: FloatArray, errors: FloatArray, kind: ErrorKind, draws: FloatArray | None = None

@@ -12,7 +12,7 @@ from reshuffle._uncertainty import ErrorKind, significant, with_error
 from reshuffle.epoch.averaging.base import repeated_step
 from reshuffle.epoch.epoch import Epoch
 from reshuffle.epoch.select import climbs
-from reshuffle.problem.covariance import Covariance
+from reshuffle.problem.least_squares import Covariance
 from reshuffle.problem.row_space import RowSpace
 
 _ROOT_OF_RANGE = 1e140
@@ -42,7 +42,7 @@ class Risk:
         How far the total may be off because the mean over orders is not exact: 0 where it is, an estimate for
         the cavity equation, and for sampling so much that at least 99 of 100 seeds are within.
     error_kind : str
-        In which sense it is meant: "exact", "bound", "three standard errors" or "estimate".
+        In which sense it is meant: "exact", "bound", "confidence 99%" or "estimate".
     """
 
     epochs: FloatArray

@@ -125,7 +125,7 @@ class CrossValidation(LeftOutResult):
     error : of the same shape
         How far the mean itself may be off because it is not computed exactly; 0 where it is.
     error_kind : str
-        In which sense: "exact", "bound", "three standard errors" or "estimate".
+        In which sense: "exact", "bound", "confidence 99%" or "estimate".
     method : str
         How rows were left out.
     rows : (m,)

@@ -14,10 +14,10 @@ from numpy.typing import ArrayLike
 
 from reshuffle import _arrays
 from reshuffle._arrays import BoolArray, FloatArray, IntArray
-from reshuffle._blas import few_threads
 from reshuffle._budget import A_SECOND, CALL, require_affordable, warn, warnings_of
+from reshuffle._linalg import few_threads
 from reshuffle._progress import track
-from reshuffle._uncertainty import ErrorKind, weakest
+from reshuffle._uncertainty import CONFIDENCE, ErrorKind, weakest
 from reshuffle.epoch.averaging.lattice import Walk, fits_in_memory
 from reshuffle.errors import BudgetError
 from reshuffle.problem.least_squares import LeastSquares
@@ -81,7 +81,7 @@ class LeaveOneOut(LeftOutResult):
     error : of the same shape
         How far the mean itself may be off because it is not computed exactly; 0 where it is.
     error_kind : str
-        In which sense: "exact", "bound", "three standard errors" or "estimate".
+        In which sense: "exact", "bound", "confidence 99%" or "estimate".
     method : str
         How rows were left out.
     rows : (m,)
@@ -311,7 +311,7 @@ class RowsLeftOut:
         )
         if orders:
             drawn = DrawnOrders(training, orders, self.run.accuracy.seed)
-            found.append(Formula("drawn orders", drawn, drawn.error, "three standard errors", drawn.sizes))
+            found.append(Formula("drawn orders", drawn, drawn.error, CONFIDENCE, drawn.sizes))
         return found if cavity is None or cavity.is_small else found[::-1]
 
     def _by_formulas(self, epochs: FloatArray, rows: IntArray) -> LeftOutResult | None:
