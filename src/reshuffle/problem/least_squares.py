@@ -22,8 +22,7 @@ from reshuffle._arrays import (
     checked_weights,
     weighted,
 )
-from reshuffle._blas import few_threads
-from reshuffle._linalg import eigenvalue, thin_qr
+from reshuffle._linalg import eigenvalue, few_threads, thin_qr
 from reshuffle.errors import MissingTruthError, UnsupportedError
 from reshuffle.problem import batches, kernel, row_space
 from reshuffle.problem.batches import Blocks, RowGroups

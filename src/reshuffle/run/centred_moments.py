@@ -3,8 +3,8 @@
 import numpy as np
 
 from reshuffle._arrays import FloatArray
-from reshuffle._blas import few_threads
 from reshuffle._budget import A_SECOND, AT_ONCE, require_affordable
+from reshuffle._linalg import few_threads
 from reshuffle._uncertainty import further_rounds
 from reshuffle.epoch.averaging.sampling import SampledTimeline
 from reshuffle.epoch.epoch import Epoch

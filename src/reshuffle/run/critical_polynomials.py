@@ -21,9 +21,8 @@ from numpy.polynomial import chebyshev
 from scipy.optimize import brentq
 
 from reshuffle._arrays import FloatArray, IntArray
-from reshuffle._blas import few_threads
 from reshuffle._budget import require_affordable
-from reshuffle._linalg import chebyshev_transform, thin_qr
+from reshuffle._linalg import chebyshev_transform, few_threads, thin_qr
 from reshuffle._progress import track
 from reshuffle.epoch import mean_map
 from reshuffle.epoch.averaging.base import task

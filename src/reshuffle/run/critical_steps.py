@@ -19,9 +19,8 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
-from reshuffle._blas import few_threads
 from reshuffle._budget import require_affordable
-from reshuffle._linalg import eigenvalue
+from reshuffle._linalg import eigenvalue, few_threads
 from reshuffle._progress import track
 from reshuffle._uncertainty import CONFIDENCE, ErrorKind, error_of_mean, jackknife, weakest, with_error
 from reshuffle.epoch import select

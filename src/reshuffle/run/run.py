@@ -21,7 +21,7 @@ from reshuffle.problem import checked_problem, checked_start
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.outputs import of_output, per_output, stacked
 from reshuffle.recipe import Average, Recipe, StepLike, recipe
-from reshuffle.recipe.timeline import arranged, rearranged
+from reshuffle.recipe.recipe import arranged, rearranged
 from reshuffle.run import covariance, expected_risk, limits, stopping
 from reshuffle.run.affine_trajectory import AffineTrajectory, StagedTrajectory
 from reshuffle.run.covariance import OutputCovariances, ParameterCovariance, new_rows

@@ -16,7 +16,7 @@ import numpy as np
 import scipy.linalg
 
 from reshuffle._arrays import FloatArray
-from reshuffle._blas import few_threads
+from reshuffle._linalg import few_threads
 from reshuffle.epoch.averaging import cavity_maps
 from reshuffle.epoch.averaging.cavity import CavityPath, Visiting, span_tolerance
 from reshuffle.epoch.averaging.exact_samples import Whitened, kernel

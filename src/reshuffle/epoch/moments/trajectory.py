@@ -20,8 +20,7 @@ from typing import TypeAlias
 import numpy as np
 
 from reshuffle._arrays import BoolArray, FloatArray
-from reshuffle._blas import few_threads
-from reshuffle._linalg import moving_power
+from reshuffle._linalg import few_threads, moving_power
 from reshuffle._progress import track
 from reshuffle.epoch.epoch_map import EpochMap
 from reshuffle.epoch.moments.independent import epoch_moments
