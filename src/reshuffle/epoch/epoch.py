@@ -10,7 +10,7 @@ import numpy as np
 
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
-from reshuffle._blas import few_threads
+from reshuffle._linalg import few_threads
 from reshuffle._uncertainty import ERROR_KINDS, ErrorKind
 from reshuffle.epoch import mean_map, select
 from reshuffle.epoch.averaging.base import Task, task

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.polynomial import chebyshev
 
 from reshuffle._arrays import FloatArray
-from reshuffle._blas import few_threads
-from reshuffle._linalg import chebyshev_transform
+from reshuffle._linalg import chebyshev_transform, few_threads
 from reshuffle.epoch import select
 from reshuffle.epoch.averaging.base import task
 from reshuffle.epoch.mean_map import MeanMap, products

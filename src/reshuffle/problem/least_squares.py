@@ -22,14 +22,13 @@ from reshuffle._arrays import (
     checked_weights,
     weighted,
 )
-from reshuffle._blas import few_threads
-from reshuffle._linalg import eigenvalue, thin_qr
+from reshuffle._linalg import eigenvalue, few_threads, thin_qr
 from reshuffle.errors import MissingTruthError, UnsupportedError
 from reshuffle.problem import batches, kernel, row_space
 from reshuffle.problem.batches import Blocks, RowGroups
 from reshuffle.problem.kernel import KernelFeatures
 from reshuffle.problem.outputs import of_output
-from reshuffle.problem.row_space import CompressedRows, Reduction, RowSpace
+from reshuffle.problem.row_space import CompressedRows, Reduction, RowSpace, require_size
 from reshuffle.problem.sources import Stream, opened
 
 CovarianceLike: TypeAlias = ArrayLike | LinearOperator | None
@@ -130,6 +129,7 @@ def checked_covariance(value: CovarianceLike, p: int) -> Covariance:
     if isinstance(value, LinearOperator):
         return Covariance(p, _checked_operator(value, p))
     array = _arrays.real_array("covariance", value)
+    require_size("covariance", float(np.abs(array).max(initial=0.0)), 100)
     if array.ndim == 0:
         return Covariance(p, _arrays.nonnegative("covariance", float(array)))
     if array.shape not in ((p,), (p, p)):
@@ -531,6 +531,18 @@ class LeastSquares:
         response = self.reduction.response
         return np.asarray(np.square(response - basis @ (basis.T @ response)).sum(axis=0))
 
+    def require_ordinary(self, start: FloatArray) -> None:
+        """Refuse responses, noise and parameters, times the features, of sizes whose squares are no numbers."""
+        scale = self.compressed.scale
+        given = {"y": self.compressed.y, "noise": self.noise, "start": start, "beta_star": self.beta_star}
+        sizes = {
+            name: float(np.abs(value).max()) * (scale if name in ("start", "beta_star") else 1.0)
+            for name, value in given.items()
+            if value is not None
+        }
+        name = max(sizes, key=lambda each: sizes[each])
+        require_size(name, sizes[name], 100, "" if name in ("y", "noise") else ", times that of X,")
+
     def parameters(self, purpose: str) -> FloatArray:
         """Return beta_star, or say that `purpose` needs it."""
         if self.beta_star is None:
@@ -571,74 +583,3 @@ def checked_start(value: ArrayLike | None, problem: LeastSquares) -> FloatArray:
         return np.zeros(problem.p)
     outputs = None if np.ndim(_arrays.any_array("start", value)) == 1 else problem.outputs
     return checked_columns("start", value, problem.p, outputs, "one entry per parameter")
-
-
-_ORDINARY = 1e100
-"""Sizes between this and its inverse need no other unit than one: their squares are numbers, times others too."""
-
-
-@dataclass(frozen=True)
-class BinaryScale:
-    """Powers of two: 2^parameters for parameters and responses, 2^covariance for Sigma.
-
-    Second moments are squares throughout, and leave the range of float64 long before the risk they lead to.
-    """
-
-    parameters: int
-    covariance: int
-
-    @property
-    def are_one(self) -> bool:
-        """True if nothing is measured in another unit."""
-        return self.parameters == 0 and self.covariance == 0
-
-    @property
-    def of_risk(self) -> int:
-        """The power of two that a risk in these units is multiplied by."""
-        return 2 * self.parameters + self.covariance
-
-    def divided(self, problem: LeastSquares, given_responses: bool) -> LeastSquares:
-        """The problem in these units, of responses and noise only what the expected risk depends on."""
-        beta_star, noise, kept, sigma = (
-            problem.beta_star,
-            problem.noise,
-            problem.compressed,
-            problem.covariance.value,
-        )
-        if self.covariance and not isinstance(sigma, LinearOperator):
-            sigma = np.ldexp(sigma, -self.covariance)
-        return LeastSquares.of_compressed(
-            replace(kept, y=self.vector(kept.y) if given_responses else np.zeros(len(kept.X))),
-            beta_star=None if beta_star is None else self.vector(beta_star),
-            covariance=sigma,
-            noise=None if noise is None or given_responses else np.ldexp(noise, -self.parameters),
-        )
-
-    def vector(self, values: FloatArray) -> FloatArray:
-        """Responses or parameters in these units."""
-        return np.ldexp(values, -self.parameters)
-
-
-def units(problem: LeastSquares, start: FloatArray, given_responses: bool) -> BinaryScale:
-    """Units that make what enters the expected risk of ordinary size; one where it is."""
-
-    def exponent(largest: float) -> int:
-        if largest == 0 or math.isinf(largest) or 1 / _ORDINARY < largest < _ORDINARY:
-            return 0
-        # Large numbers stay as large as they may: beside the noise an error may be small, and its square a number.
-        return math.frexp(largest / _ORDINARY if largest > 1 else largest)[1]
-
-    scale, sigma = problem.row_space.scale, problem.covariance.value
-    sizes = [scale * float(np.abs(start).max())]
-    if problem.beta_star is not None:
-        sizes.append(scale * float(np.abs(problem.beta_star).max()))
-    if given_responses:
-        sizes.append(float(np.abs(problem.compressed.y).max()))
-    elif problem.noise is not None:
-        sizes.append(float(problem.noise))
-    parameters = exponent(max(sizes))
-    covariance = 0 if isinstance(sigma, LinearOperator) else exponent(float(np.abs(sigma).max()))
-    if covariance < 0 and parameters == 0:
-        # What a small Sigma makes of large errors may be a number where their squares are not: they get room.
-        parameters = -covariance // 2
-    return BinaryScale(parameters, covariance)

@@ -1,6 +1,8 @@
-"""The recipe of a run: the step of every epoch or visit, the penalty, the momentum, the average of iterates."""
+"""Recipes of runs: the step of every epoch or visit, penalty, momentum, averages of iterates, stages."""
 
+import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -8,15 +10,126 @@ from numpy.typing import ArrayLike
 
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
+from reshuffle.errors import UnsupportedError
 from reshuffle.problem.row_space import RowSpace
-from reshuffle.recipe.averages import Average
-from reshuffle.recipe.schedules import PerVisit, StepLike, Steps, StepSchedule, checked_steps
+from reshuffle.recipe.schedules import COUNTED, PerVisit, StepLike, Steps, StepSchedule, checked_steps
+from reshuffle.schemes.base import Scheme
 
 Schedule: TypeAlias = float | Steps
 """A number, a tuple with one number per epoch, a function of the epochs done before, or a `StepSchedule`."""
 
 _SCALED_STEPS = (1e-12, 1e12)
 """Steps times the square of the largest feature: below nothing moves in 1e12 visits, beyond one visit is noise."""
+
+
+class Average:
+    """A weighted sum a of the iterates beta, updated after every epoch or every visit: a -> kept a + taken beta.
+
+    `start` epochs are left out. With decay < 1 the sum begins with beta_0, and its weights add up to one; with
+    decay = 1 it begins with zero and is divided by the number of its terms.
+    """
+
+    per: str
+    start: int = 0
+    decay: float = 1.0
+
+    @property
+    def is_per_visit(self) -> bool:
+        """True if the average is updated after every visit, not only after every epoch."""
+        return self.per == "visit"
+
+    def updates(self, steps: int) -> int:
+        """The number of updates in an epoch of `steps` visits."""
+        return steps if self.is_per_visit else 1
+
+    @property
+    def begins_with_iterate(self) -> bool:
+        """True if a is the iterate before the first update; otherwise it is zero."""
+        return self.decay < 1
+
+    @property
+    def kept(self) -> float:
+        """The factor of a in an update."""
+        return self.decay
+
+    @property
+    def taken(self) -> float:
+        """The factor of the iterate in an update."""
+        return 1 - self.decay if self.begins_with_iterate else 1.0
+
+    @property
+    def earliest(self) -> int:
+        """The first epoch after which there is an average."""
+        return 0 if self.begins_with_iterate else self.start + 1
+
+    def divisor(self, epochs: float, steps: int) -> float:
+        """The divisor of a after `epochs` epochs of `steps` visits each."""
+        return 1.0 if self.begins_with_iterate else (epochs - self.start) * self.updates(steps)
+
+
+@dataclass(frozen=True)
+class EMA(Average):
+    """The exponential moving average of the iterates: a -> decay a + (1 - decay) beta, from a = beta_0.
+
+    As torch's `AveragedModel` with `get_ema_multi_avg_fn(decay)` has it, if `update_parameters` is called once
+    before training: the first call copies the parameters. If it is not, torch's average begins with the iterate of
+    the first epoch or visit, and differs from this one by decay^k (beta_1 - beta_0) after k updates.
+
+    Parameters
+    ----------
+    decay : float
+        In [0, 1); with 0 the average is the iterate.
+    per : str
+        Whether it is updated after every "epoch" or after every "visit".
+
+    >>> EMA(0.99, per="visit")
+    EMA(decay=0.99, per='visit')
+    >>> EMA(1.0)
+    Traceback (most recent call last):
+    ...
+    ValueError: decay must be at least 0 and below 1, but it is 1.0.
+    """
+
+    decay: float
+    per: str = "epoch"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "decay", _below_one("decay", self.decay))
+        _arrays.choice("per", self.per, COUNTED)
+
+
+@dataclass(frozen=True)
+class TailAverage(Average):
+    """The mean of all iterates after the first `start` epochs: stochastic weight averaging.
+
+    With per="epoch" the mean of the iterates of epochs start + 1, ..., k, as torch's `AveragedModel` has it that
+    is updated after each of these; with per="visit" that over all visits of these epochs. After `start` epochs or
+    fewer nothing has been averaged, and asking for it is an error.
+
+    Parameters
+    ----------
+    start : int
+        The epochs that are left out.
+    per : str
+        Whether the iterate counts after every "epoch" or after every "visit".
+
+    >>> TailAverage(start=10)
+    TailAverage(start=10, per='epoch')
+    """
+
+    start: int = 0
+    per: str = "epoch"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "start", _arrays.whole_number("start", self.start, 0))
+        _arrays.choice("per", self.per, COUNTED)
+
+
+def _below_one(name: str, value: Any) -> float:
+    number = _arrays.nonnegative(name, value)
+    if number >= 1:
+        raise ValueError(f"{name} must be at least 0 and below 1, but it is {value!r}.")
+    return number
 
 
 @dataclass(frozen=True)
@@ -69,7 +182,7 @@ class Recipe:
     ----------
     schedule : float, tuple of E, callable or StepSchedule
         The step of one visit: always the same, one per epoch, a function of the epochs done before (0, 1, 2, ...),
-        or a schedule, which may go by visits.
+        or a schedule, which may go by visits. It counts through all stages.
     penalty : float
         lambda of the loss + lambda |beta|^2 / 2, torch's weight_decay.
     momentum : float
@@ -81,9 +194,15 @@ class Recipe:
     nesterov : bool
         Whether a visit looks ahead by the momentum, as torch's does.
     visits : int
-        Per epoch.
+        Per epoch; the largest number through stages.
     unpenalized : tuple of int
         Columns of X whose parameters the penalty leaves out; empty without one.
+    stages : tuple of (epochs, visits per epoch)
+        Those that the schedule reaches, if the scheme has stages; the last may have infinitely many epochs.
+    ends : float
+        The last epoch of the last stage of the scheme.
+    offset : int
+        The number of steps of the schedule before the first epoch.
     """
 
     schedule: Schedule
@@ -94,21 +213,62 @@ class Recipe:
     nesterov: bool = False
     visits: int = 1
     unpenalized: tuple[int, ...] = ()
+    stages: tuple[tuple[float, int], ...] = ()
+    ends: float = math.inf
+    offset: int = 0
 
     @property
     def is_constant(self) -> bool:
         """True if all epochs are alike."""
-        return isinstance(self.schedule, float)
+        return isinstance(self.schedule, float) and not self.stages
 
     @property
     def has_limit(self) -> bool:
         """True if epochs are alike from some epoch on, for ever."""
-        return self.is_constant
+        return isinstance(self.schedule, float) and math.isinf(self.ends)
 
-    @property
+    @cached_property
+    def begins(self) -> FloatArray:
+        """The epochs before each of the stages."""
+        return np.cumsum([0.0, *(length for length, _ in self.stages[:-1])])
+
+    @cached_property
     def parts(self) -> "tuple[Recipe, ...]":
         """The recipe of each stage of the scheme, as if the run began with it."""
-        return (self,)
+        if not self.stages:
+            return (self,)
+        made, visited = [], 0.0
+        for begin, (length, visits) in zip(self.begins, self.stages, strict=True):
+            offset = 0.0 if isinstance(self.schedule, float) else visited if self.goes_by_visits else begin
+            made.append(replace(self, visits=visits, stages=(), ends=math.inf, offset=int(offset)))
+            visited += length * visits
+        return tuple(made)
+
+    def fitted(self, scheme: Scheme, n: int) -> "Recipe":
+        """The recipe where epochs take the visits that `scheme` makes to n rows, in each of its stages."""
+        plain = replace(self, visits=scheme.steps(n), stages=(), ends=math.inf)
+        if not scheme.has_stages:
+            return plain
+        if self.average is not None:
+            raise UnsupportedError(
+                f"average must be None for {scheme!r}, whose epochs differ in their visits, but it is "
+                f"{self.average!r}."
+            )
+        stages = [(length, each.steps(n)) for length, each in scheme.stages]
+        counts = [count for _, count in stages]
+        if self.divisor != 1 and len(set(counts)) > 1:
+            raise ValueError(
+                f"step must be given in place of alpha for {scheme!r}, since alpha is step times the visits per "
+                f"epoch, and its stages have {', '.join(map(str, counts))}."
+            )
+        made = replace(plain, stages=tuple(stages[:1]), ends=sum(length for length, _ in stages))
+        for stage in stages[1:]:
+            longer = replace(made, stages=(*made.stages, stage))
+            if longer.parts[-1].horizon < 1:
+                # The schedule is over before this stage begins.
+                break
+            made = longer
+        return made
 
     @property
     def _averages_visits(self) -> bool:
@@ -132,10 +292,13 @@ class Recipe:
     @property
     def horizon(self) -> float:
         """The last epoch that is known."""
+        if self.stages:
+            return min(float(self.begins[-1]) + self.parts[-1].horizon, self.ends)
         if isinstance(self.schedule, StepSchedule):
             length = self.schedule.length
-            return length // self._steps_per_epoch if np.isfinite(length) else np.inf
-        return float(len(self.schedule)) if isinstance(self.schedule, tuple) else np.inf
+        else:
+            length = float(len(self.schedule)) if isinstance(self.schedule, tuple) else math.inf
+        return (length - self.offset) // self._steps_per_epoch if math.isfinite(length) else math.inf
 
     @property
     def goes_by_visits(self) -> bool:
@@ -149,8 +312,11 @@ class Recipe:
 
     def at(self, epoch: int) -> Hyperparameters:
         """The hyperparameters of the epoch after `epoch` others."""
+        if self.stages:
+            number = int(np.searchsorted(self.begins, epoch, side="right")) - 1
+            return self.parts[number].at(epoch - int(self.begins[number]))
         count, steps = self._steps_per_epoch, []
-        for place in range(epoch * count, (epoch + 1) * count):
+        for place in range(self.offset + epoch * count, self.offset + (epoch + 1) * count):
             if callable(self.schedule):
                 step = _arrays.nonnegative(f"step({place})", self.schedule(place))
             else:
@@ -178,34 +344,34 @@ class Recipe:
     def epochs(self, epochs: Any) -> FloatArray:
         """Return the epochs asked for, if the schedule knows them and there is an average by then."""
         when = _arrays.epochs(epochs)
-        if not when.size:
-            return when
-        if float(when.min()) < self.earliest:
+        first, last = float(when.min(initial=np.inf)), float(when.max(initial=0.0))
+        if first < self.earliest:
             raise ValueError(
                 f"epochs must be at least {self.earliest} for {self.average!r}, which averages nothing before, but "
-                f"one is {float(when.min()):g}; try a smaller start, or later epochs."
+                f"one is {first:g}; try a smaller start, or later epochs."
             )
-        last = float(when.max())
-        if self.is_constant:
+        if last > self.ends:
+            raise ValueError(
+                f"epochs must be at most {self.ends:g}, where the last stage ends, but one is {last:g}; "
+                "give more stages, or None for the epochs of the last one."
+            )
+        if self.has_limit:
             return when
         if last > self.horizon:
+            of_visits = ""
+            if isinstance(self.schedule, StepSchedule) and self.goes_by_visits:
+                per_epoch = " through the stages" if self.stages else f", {self.visits} per epoch"
+                of_visits = f" of {self.schedule.length:g} visits{per_epoch}"
             raise ValueError(
-                f"epochs must be at most {self.horizon:g}, the length of the step schedule{self._in_visits}, "
+                f"epochs must be at most {self.horizon:g}, the length of the step schedule{of_visits}, "
                 f"but one is {last:g}; give a longer list, or a function of the epoch."
             )
-        if np.isinf(last):
+        if math.isinf(last):
             raise ValueError(
                 "epochs must be finite under a step schedule, which has no limit, but one is inf; "
                 "give a constant step to ask for limits."
             )
         return when
-
-    @property
-    def _in_visits(self) -> str:
-        if self._steps_per_epoch == 1:
-            return ""
-        assert isinstance(self.schedule, StepSchedule)
-        return f" of {self.schedule.length:g} visits, {self.visits} per epoch"
 
     def __repr__(self) -> str:
         if isinstance(self.schedule, float):
@@ -253,13 +419,10 @@ def checked(
     name, value = ("step", step) if step is not None else ("alpha", alpha)
     by_epoch = callable(value) or _arrays.any_array(name, value).ndim
     schedule = checked_steps(name, value, "epoch") if by_epoch else _arrays.nonnegative(name, value)
-    decay = _arrays.nonnegative("momentum", momentum)
-    if decay >= 1:
-        raise ValueError(f"momentum must be at least 0 and below 1, but it is {momentum!r}.")
     made = Recipe(
         schedule=schedule,
         penalty=penalty,
-        momentum=decay,
+        momentum=_below_one("momentum", momentum),
         divisor=1 if alpha is None else steps_per_epoch,
         nesterov=_arrays.flag("nesterov", nesterov),
         visits=steps_per_epoch,

@@ -16,8 +16,8 @@ import numpy as np
 
 from reshuffle import _uncertainty
 from reshuffle._arrays import FloatArray
-from reshuffle._blas import few_threads
 from reshuffle._budget import CALL
+from reshuffle._linalg import few_threads
 from reshuffle._uncertainty import ERROR_KINDS, MOST_GROUPS, ErrorKind
 from reshuffle.epoch import select, visits
 from reshuffle.epoch.averaging.cavity_maps import CavityTimeline

@@ -73,14 +73,6 @@ class ExpectedRisk:
     error: FloatArray
     error_kind: ErrorKind = "exact"
 
-    def enlarged(self, exponent: int) -> "ExpectedRisk":
-        """A copy in units that are 2^-exponent as large."""
-        with np.errstate(over="ignore", under="ignore"):
-            total, mean, spread, error = (
-                np.ldexp(part, exponent) for part in (self.total, self.mean, self.spread, self.error)
-            )
-        return ExpectedRisk(self.epochs, total, mean, spread, error, self.error_kind)
-
     def __repr__(self) -> str:
         if self.total.ndim or self.epochs.size == 0:
             largest = float(self.error.max(initial=0.0))

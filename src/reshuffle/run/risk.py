@@ -7,8 +7,7 @@ import numpy as np
 import scipy.linalg
 
 from reshuffle._arrays import BoolArray, FloatArray
-from reshuffle._blas import few_threads
-from reshuffle._linalg import row_norms
+from reshuffle._linalg import few_threads, row_norms
 from reshuffle._uncertainty import ErrorKind, significant, with_error
 from reshuffle.epoch.averaging.base import repeated_step
 from reshuffle.epoch.epoch import Epoch

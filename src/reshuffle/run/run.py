@@ -16,11 +16,10 @@ from reshuffle.epoch.epoch import AffineEpoch, Epoch
 from reshuffle.epoch.select import Accuracy, Choice, Computation, Method, accuracy
 from reshuffle.epoch.step_interpolation import Interval, StepWindow
 from reshuffle.errors import UnsupportedError
-from reshuffle.problem import checked_problem, checked_start, least_squares
-from reshuffle.problem.least_squares import BinaryScale, LeastSquares
+from reshuffle.problem import checked_problem, checked_start
+from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.outputs import of_output, per_output, stacked
 from reshuffle.recipe import Average, Recipe, StepLike, recipe
-from reshuffle.recipe.timeline import arranged, rearranged
 from reshuffle.run import covariance, expected_risk, limits, stopping
 from reshuffle.run.affine_trajectory import AffineTrajectory, StagedTrajectory
 from reshuffle.run.covariance import OutputCovariances, ParameterCovariance, new_rows
@@ -70,7 +69,6 @@ class Run:
         self.problem, self.scheme, self.recipe, self.start = problem, scheme, recipe, start
         self.accuracy = accuracy
         self._of: tuple[Run, int] | None = None
-        self._in_units: dict[tuple[BinaryScale, bool], Run] = {}
         if not self._is_symmetric:
             select.require_stages(scheme)
             for (_, stage), part in zip(scheme.stages, recipe.parts, strict=False):
@@ -85,7 +83,7 @@ class Run:
         Engines keep functions, which no pickle holds, and may be many times the size of the data.
         """
         made_from = ("problem", "scheme", "recipe", "start", "accuracy", "_of")
-        return {name: getattr(self, name) for name in made_from} | {"_in_units": {}}
+        return {name: getattr(self, name) for name in made_from}
 
     def output(self, number: int) -> "Run":
         """The run of output `number` alone, which shares all that does not depend on y: maps, modes, drawn orders.
@@ -228,10 +226,8 @@ class Run:
 
     def _at_step(self, step: float) -> "Run":
         """A copy of the run with another constant step."""
-        constant = replace(self.recipe, schedule=step, divisor=1)
-        if self.scheme.has_stages:
-            # A schedule may have ended before the last stages, which a constant step reaches.
-            constant = rearranged(constant, self.scheme, self.problem.n)
+        # A schedule may have ended before the last stages, which a constant step reaches.
+        constant = replace(self.recipe, schedule=step, divisor=1).fitted(self.scheme, self.problem.n)
         return Run(self.problem, self.scheme, constant, self.start, self.accuracy)
 
     def step_intervals(self, steps: Sequence[float]) -> list[Interval]:
@@ -376,7 +372,7 @@ class Run:
         Run(LeastSquares(n=50, p=20, truth known), Cyclic(batch_size=10), step=0.1)
         """
         problem, scheme = base.fitted(problem, self.scheme)
-        recipe = rearranged(self.recipe, scheme, problem.n)
+        recipe = self.recipe.fitted(scheme, problem.n)
         accuracy = self.accuracy
         if budget is not None:
             accuracy = replace(accuracy, budget=_arrays.positive("budget", budget))
@@ -439,18 +435,7 @@ class Run:
         """
         given = _arrays.flag("given_responses", given_responses)
         clock = self.recipe.epochs(epochs)
-        unit = least_squares.units(self.problem, self.start, given)
-        if unit.are_one:
-            return expected_risk.expected_risk(self._affine, self._modes, clock, given)
-        run = self._measured_in(unit, given)
-        return expected_risk.expected_risk(run._affine, run._modes, clock, given).enlarged(unit.of_risk)
-
-    def _measured_in(self, unit: BinaryScale, given: bool) -> "Run":
-        """A copy of the run in units in which squares are numbers; made once."""
-        if (unit, given) not in self._in_units:
-            problem, start = unit.divided(self.problem, given), unit.vector(self.start)
-            self._in_units[unit, given] = Run(problem, self.scheme, self.recipe, start, self.accuracy)
-        return self._in_units[unit, given]
+        return expected_risk.expected_risk(self._affine, self._modes, clock, given)
 
     def limit(self) -> Limit:
         """The limit of the mean iterate, and its risk there if the truth is known."""
@@ -622,6 +607,5 @@ def descend(
     # Last of all, since rows that are read in chunks are read here.
     problem, scheme = base.fitted(problem, scheme)
     made.require_ordinary(problem.compressed.scale)
-    if scheme.has_stages:
-        made = arranged(made, scheme, problem.n)
-    return Run(problem, scheme, made, begin, wanted)
+    problem.require_ordinary(begin)
+    return Run(problem, scheme, made.fitted(scheme, problem.n), begin, wanted)

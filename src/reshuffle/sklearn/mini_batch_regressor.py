@@ -13,7 +13,7 @@ from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
 from reshuffle._uncertainty import significant
 from reshuffle.problem.sources import Stream, opened
-from reshuffle.recipe import averages
+from reshuffle.recipe import Average
 from reshuffle.run import Run
 from reshuffle.sklearn import torch_words
 from reshuffle.sklearn.estimator_data import checked_data, checked_rows
@@ -120,7 +120,7 @@ class MiniBatchRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         weight_decay: float = 0.0,
         shuffle: bool | str = True,
         drop_last: bool = False,
-        average: averages.Average | None = None,
+        average: Average | None = None,
         fit_intercept: bool = True,
         standardize: bool = False,
         single_run: bool = False,

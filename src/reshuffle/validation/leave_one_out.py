@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike
 
 from reshuffle import _arrays
 from reshuffle._arrays import BoolArray, FloatArray, IntArray
-from reshuffle._blas import few_threads
 from reshuffle._budget import A_SECOND, CALL, require_affordable, warn, warnings_of
+from reshuffle._linalg import few_threads
 from reshuffle._progress import track
 from reshuffle._uncertainty import CONFIDENCE, ErrorKind, weakest
 from reshuffle.epoch.averaging.lattice import Walk, fits_in_memory

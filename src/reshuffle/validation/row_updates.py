@@ -27,9 +27,8 @@ from typing import Protocol
 import numpy as np
 
 from reshuffle._arrays import BoolArray, FloatArray, IntArray
-from reshuffle._blas import each
 from reshuffle._budget import A_SECOND, CALL
-from reshuffle._linalg import power_and_sum
+from reshuffle._linalg import each, power_and_sum
 from reshuffle._progress import track
 from reshuffle.epoch.averaging.lattice import MOST_BATCHES, layer, prefix_weights
 from reshuffle.epoch.visits import MeanVisits, ScaledBlocks, Visits, graded

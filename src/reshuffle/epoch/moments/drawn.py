@@ -17,9 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from reshuffle._arrays import FloatArray, IntArray
-from reshuffle._blas import few_threads
 from reshuffle._budget import A_SECOND, AT_ONCE, CALL, require_affordable
-from reshuffle._linalg import graded_svd
+from reshuffle._linalg import few_threads, graded_svd
 from reshuffle._progress import track
 from reshuffle._uncertainty import MOST_GROUPS, error_of_mean, further_rounds
 from reshuffle.epoch.averaging.sampling import Orders, SampledTimeline, follow_each

@@ -18,8 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from reshuffle._arrays import FloatArray
-from reshuffle._blas import few_threads
-from reshuffle._linalg import moving_power
+from reshuffle._linalg import few_threads, moving_power
 from reshuffle._progress import track
 from reshuffle.epoch.epoch_map import EpochMap
 from reshuffle.epoch.moments.lattice import EpochMoments, epoch_moments
