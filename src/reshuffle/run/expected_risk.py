@@ -16,6 +16,7 @@ from reshuffle._uncertainty import (
     significant,
     with_error,
 )
+from reshuffle.epoch.averaging.lattice import climbs
 from reshuffle.epoch.averaging.sampling import SampledTimeline
 from reshuffle.epoch.epoch import Epoch
 from reshuffle.epoch.epoch_map import EpochMap
@@ -23,7 +24,7 @@ from reshuffle.epoch.moments import drawn
 from reshuffle.epoch.moments.drawn import CentredDraws
 from reshuffle.epoch.moments.matrix import flops, squared_moments
 from reshuffle.epoch.moments.trajectory import AveragedMoments, moments_along
-from reshuffle.epoch.select import Choice, Method, climbs, too_much
+from reshuffle.epoch.select import Choice, Method, too_much
 from reshuffle.epoch.timeline import AveragedTimeline
 from reshuffle.epoch.visits import Inputs, Visits
 from reshuffle.run.affine_trajectory import AffineTrajectory

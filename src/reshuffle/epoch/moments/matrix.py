@@ -15,10 +15,9 @@ import numpy as np
 from reshuffle._arrays import FloatArray
 from reshuffle._budget import CALL
 from reshuffle._linalg import few_threads
-from reshuffle.epoch.averaging.lattice import Walk, fits_in_memory
+from reshuffle.epoch.averaging.lattice import Walk, climbs, fits_in_memory
 from reshuffle.epoch.epoch_map import EpochMap
 from reshuffle.epoch.moments.lattice import NEAR_BYTES, EpochMoments, epoch_moments, subsets_of_size
-from reshuffle.epoch.select import climbs
 from reshuffle.epoch.timeline import Timeline
 from reshuffle.epoch.visits import Inputs
 
