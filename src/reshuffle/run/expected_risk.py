@@ -362,7 +362,7 @@ def choice(
     # A few samples are walked through whatever the symmetric mean does.
     engine = run if epoch is None or epoch.scheme.unit.is_cut else epoch
     is_exact = walk.exists and engine.error_kind == "exact"
-    if accuracy.method == "exact" and is_exact:
+    if accuracy.must_be_exact and is_exact:
         require_affordable(
             price, accuracy.budget, f"the exact expected risk after {when[-1] if len(when) else 0:g} epochs",
             'try fewer epochs, fewer batches, a larger budget, or method="auto"',

@@ -78,7 +78,7 @@ def mean_square_stability(run: AffineTrajectory, modes: ModesTrajectory | None =
     of its own would.
     """
     reshuffles, budget = run.scheme.shuffle is Shuffle.EVERY_EPOCH, max(run.accuracy.budget, A_SECOND)
-    if reshuffles and run.accuracy.method != "exact" and _exact_price(run) > budget:
+    if reshuffles and not run.accuracy.must_be_exact and _exact_price(run) > budget:
         return _from_draws(run, modes)
     run = _with_all_orders(run)
     (timeline, *others) = run.timelines
