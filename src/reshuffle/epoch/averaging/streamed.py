@@ -22,9 +22,9 @@ from reshuffle.epoch.averaging.cavity import CavityPath, Visiting, span_toleranc
 from reshuffle.epoch.averaging.exact_samples import Whitened, kernel
 from reshuffle.epoch.mean_map import MeanMap
 from reshuffle.errors import UnsupportedError
-from reshuffle.problem.batches import BatchFactor, Blocks
+from reshuffle.problem.batches import Blocks
 from reshuffle.problem.least_squares import LeastSquares
-from reshuffle.problem.row_space import RowSpace
+from reshuffle.problem.row_space import BatchFactor, RowSpace
 from reshuffle.problem.sources import Stream
 from reshuffle.schemes.base import Scheme
 
