@@ -25,7 +25,7 @@ from reshuffle._progress import track
 from reshuffle._uncertainty import CONFIDENCE, ErrorKind, error_of_mean, jackknife, weakest, with_error
 from reshuffle.epoch import select
 from reshuffle.epoch.averaging.drawn_blocks import DrawnBlocks
-from reshuffle.epoch.averaging.lattice import MOST_BATCHES
+from reshuffle.epoch.averaging.lattice import MOST_BATCHES, climbs
 from reshuffle.epoch.averaging.sampling import SampledTimeline
 from reshuffle.epoch.epoch import Epoch
 from reshuffle.epoch.moments.drawn import gain
@@ -37,9 +37,10 @@ from reshuffle.problem import checked_problem
 from reshuffle.problem.batches import Blocks
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.recipe import recipe
-from reshuffle.run import centred_moments, critical_polynomials
+from reshuffle.run import critical_polynomials
 from reshuffle.run.affine_trajectory import AffineTrajectory
 from reshuffle.run.critical_polynomials import BUDGET
+from reshuffle.run.expected_risk import centred_draws
 from reshuffle.run.mean_square import is_stable
 from reshuffle.run.trajectory import ModesTrajectory
 from reshuffle.schemes import base
@@ -184,8 +185,8 @@ def critical_step(
     drawn = {"growth": COARSE_GROWTH, "precision": _DRAWN_PRECISION}
     if is_linear:
         of_mean = CriticalStep(_linear_critical_step(problem, scheme))
-    elif is_symmetric and critical_polynomials.is_polynomial(problem, scheme):
-        of_mean = _polynomial_step(problem, scheme)
+    elif is_symmetric and (proven := _proven_step(problem, scheme)) is not None:
+        of_mean = CriticalStep(proven)
     elif is_symmetric or _is_drawn(at_rest, of_square=False):
         start = _contracting_start(at_rest, is_drawn=True)
         of_mean = first_crossing(_drawn_rate(at_rest, is_symmetric), start, **drawn)
@@ -207,22 +208,27 @@ def critical_step(
     return CriticalStep(float(of_mean), max(found.error, of_mean.error), kind)
 
 
-def _polynomial_step(problem: LeastSquares, scheme: Scheme) -> CriticalStep:
+def _proven_step(problem: LeastSquares, scheme: Scheme) -> float | None:
+    """Critical step of the mean with proof; None where the mean is not known as a polynomial of the step."""
     visited = sum(len(part) for part in scheme.partition(problem.n))
     if visited < len(problem.compressed.X):
         # Rows that are never visited must not count as directions to be learned. Those that are come first.
         problem = problem.of_first(visited)
     if problem.rank == 0:
-        return CriticalStep(math.inf)
-    blocks = problem.blocks(scheme.partition(problem.n), scheme.divisors(problem.n))
-    start, scale = contracting_step(scheme, problem.n, blocks), problem.row_space.scale
-    return CriticalStep(critical_polynomials.exact_critical_step(problem, scheme, start) / scale / scale)
+        return math.inf
+    blocks, scale = (
+        problem.blocks(scheme.partition(problem.n), scheme.divisors(problem.n)),
+        problem.row_space.scale,
+    )
+    start = contracting_step(scheme, problem.n, blocks)
+    found = critical_polynomials.exact_step(scheme, problem.n, blocks, start)
+    return None if found is None else found / scale / scale
 
 
 def _is_drawn(run: AffineTrajectory, of_square: bool) -> bool:
     """True if the rate is that of drawn orders, since all of them cost too much; refused where none are drawn."""
     steps, is_shuffled = run.walk.steps, run.scheme.shuffle is Shuffle.EVERY_EPOCH
-    if is_shuffled and (not run.walk.exists or (select.climbs(run.scheme) and steps > MOST_BATCHES)):
+    if is_shuffled and (not run.walk.exists or (climbs(run.scheme) and steps > MOST_BATCHES)):
         return True
     timelines, eigenvalues = run.timelines, _EIGENVALUES * float(run.dimension) ** 3
     tried = len(timelines) * (select.walk_flops(timelines[0].walk, run.blocks, run.dimension) + eigenvalues)
@@ -317,7 +323,7 @@ def _drawn_rate(at_rest: AffineTrajectory, is_symmetric: bool) -> RateAt:
         orders = drawn(run)
         if not run.settles_outside:
             return _UNBOUNDED
-        visits = orders.timeline.visits(0)
+        visits = orders.visits
         for expense, most in ((_OF_BLOCKS, _FEWEST_ROUNDS), (_OF_A_TRIAL, _MOST_ROUNDS)):
             rounds = int(np.clip(expense / orders.flops, 1, most))
             found = _rate_of(visits, orders.kernels(rounds), is_symmetric)
@@ -375,7 +381,7 @@ def _drawn_square(at_rest: AffineTrajectory, is_symmetric: bool) -> RateAt:
             with warnings.catch_warnings():
                 # The answer carries its error.
                 warnings.simplefilter("ignore", AccuracyWarning)
-                drawn = centred_moments.undriven(run, modes)
+                drawn = centred_draws(run, modes)
                 drawn.more(_PAIRS)
             with few_threads(run.dimension):
                 known = gain(drawn.maps)

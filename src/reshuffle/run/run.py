@@ -13,15 +13,13 @@ from reshuffle._arrays import FloatArray
 from reshuffle._uncertainty import ErrorKind
 from reshuffle.epoch import select, step_interpolation
 from reshuffle.epoch.epoch import AffineEpoch, Epoch
-from reshuffle.epoch.moments.select import no_second_moments
-from reshuffle.epoch.select import Accuracy, Choice, Computation, accuracy
+from reshuffle.epoch.select import Accuracy, Choice, Computation, Method, accuracy
 from reshuffle.epoch.step_interpolation import Interval, StepWindow
 from reshuffle.errors import UnsupportedError
 from reshuffle.problem import checked_problem, checked_start
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.outputs import of_output, per_output, stacked
 from reshuffle.recipe import Average, Recipe, StepLike, recipe
-from reshuffle.recipe.recipe import arranged, rearranged
 from reshuffle.run import covariance, expected_risk, limits, stopping
 from reshuffle.run.affine_trajectory import AffineTrajectory, StagedTrajectory
 from reshuffle.run.covariance import OutputCovariances, ParameterCovariance, new_rows
@@ -125,7 +123,8 @@ class Run:
         'exact'
         """
         if self.scheme.visits_samples and not self.problem.compressed.are_all:
-            return Computation(self.mean_choice, no_second_moments())
+            missing = Method("none", np.nan, "they need all samples at once, which are not at hand")
+            return Computation(self.mean_choice, Choice("the second moments", (missing,)))
         return Computation(self.mean_choice, self.second_moment_choice(max(1, self.recipe.earliest)))
 
     @property
@@ -137,7 +136,7 @@ class Run:
         """The method of `expected_risk` at these epochs, and with `given_responses`, and its cost."""
         given_responses = _arrays.flag("given_responses", given_responses)
         when = np.unique(self.recipe.epochs(epochs).ravel())
-        return expected_risk.way(self._affine, self._modes, when, given_responses)
+        return expected_risk.choice(self._affine, self._modes, when, given_responses)
 
     @property
     def best_epoch_operations(self) -> float:
@@ -227,10 +226,8 @@ class Run:
 
     def _at_step(self, step: float) -> "Run":
         """A copy of the run with another constant step."""
-        constant = replace(self.recipe, schedule=step, divisor=1)
-        if self.scheme.has_stages:
-            # A schedule may have ended before the last stages, which a constant step reaches.
-            constant = rearranged(constant, self.scheme, self.problem.n)
+        # A schedule may have ended before the last stages, which a constant step reaches.
+        constant = replace(self.recipe, schedule=step, divisor=1).fitted(self.scheme, self.problem.n)
         return Run(self.problem, self.scheme, constant, self.start, self.accuracy)
 
     def step_intervals(self, steps: Sequence[float]) -> list[Interval]:
@@ -375,7 +372,7 @@ class Run:
         Run(LeastSquares(n=50, p=20, truth known), Cyclic(batch_size=10), step=0.1)
         """
         problem, scheme = base.fitted(problem, self.scheme)
-        recipe = rearranged(self.recipe, scheme, problem.n)
+        recipe = self.recipe.fitted(scheme, problem.n)
         accuracy = self.accuracy
         if budget is not None:
             accuracy = replace(accuracy, budget=_arrays.positive("budget", budget))
@@ -611,6 +608,4 @@ def descend(
     problem, scheme = base.fitted(problem, scheme)
     made.require_ordinary(problem.compressed.scale)
     problem.require_ordinary(begin)
-    if scheme.has_stages:
-        made = arranged(made, scheme, problem.n)
-    return Run(problem, scheme, made, begin, wanted)
+    return Run(problem, scheme, made.fitted(scheme, problem.n), begin, wanted)
