@@ -25,7 +25,7 @@ from reshuffle._progress import track
 from reshuffle._uncertainty import CONFIDENCE, ErrorKind, error_of_mean, jackknife, weakest, with_error
 from reshuffle.epoch import select
 from reshuffle.epoch.averaging.drawn_blocks import DrawnBlocks
-from reshuffle.epoch.averaging.lattice import MOST_BATCHES
+from reshuffle.epoch.averaging.lattice import MOST_BATCHES, climbs
 from reshuffle.epoch.averaging.sampling import SampledTimeline
 from reshuffle.epoch.epoch import Epoch
 from reshuffle.epoch.moments.drawn import gain
@@ -37,9 +37,10 @@ from reshuffle.problem import checked_problem
 from reshuffle.problem.batches import Blocks
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.recipe import recipe
-from reshuffle.run import centred_moments, critical_polynomials
+from reshuffle.run import critical_polynomials
 from reshuffle.run.affine_trajectory import AffineTrajectory
 from reshuffle.run.critical_polynomials import BUDGET
+from reshuffle.run.expected_risk import centred_draws
 from reshuffle.run.mean_square import is_stable
 from reshuffle.run.trajectory import ModesTrajectory
 from reshuffle.schemes import base
@@ -214,7 +215,7 @@ def _proven_step(problem: LeastSquares, scheme: Scheme) -> CriticalStep | None:
 def _is_drawn(run: AffineTrajectory, of_square: bool) -> bool:
     """True if the rate is that of drawn orders, since all of them cost too much; refused where none are drawn."""
     steps, is_shuffled = run.walk.steps, run.scheme.shuffle is Shuffle.EVERY_EPOCH
-    if is_shuffled and (not run.walk.exists or (select.climbs(run.scheme) and steps > MOST_BATCHES)):
+    if is_shuffled and (not run.walk.exists or (climbs(run.scheme) and steps > MOST_BATCHES)):
         return True
     timelines, eigenvalues = run.timelines, _EIGENVALUES * float(run.dimension) ** 3
     tried = len(timelines) * (select.walk_flops(timelines[0].walk, run.blocks, run.dimension) + eigenvalues)
@@ -362,7 +363,7 @@ def _drawn_square(at_rest: AffineTrajectory, is_symmetric: bool) -> RateAt:
             with warnings.catch_warnings():
                 # The answer carries its error.
                 warnings.simplefilter("ignore", AccuracyWarning)
-                drawn = centred_moments.undriven(run, modes)
+                drawn = centred_draws(run, modes)
                 drawn.more(_PAIRS)
             with few_threads(run.dimension):
                 known = gain(drawn.maps)
