@@ -315,7 +315,7 @@ class Visiting:
         strongest = np.argsort(self.strengths)[::-1]
         count = min(len(strongest), max(_MOST_SAMPLES // self.size, _FEWEST_SAMPLES))
         chosen = strongest[np.unique(np.geomspace(1, len(strongest), count).round().astype(int) - 1)]
-        samples = self.rows.reshape(len(strongest), -1, self.rows.shape[1])[chosen]
+        samples = self.rows.reshape(len(strongest), self.size, self.rows.shape[1])[chosen]
         if self.size > 1:
             # Rotated so that the rows of a sample hardly act on each other.
             _, rotations = np.linalg.eigh(self.own_strengths(samples.reshape(-1, samples.shape[2])))
