@@ -24,9 +24,7 @@ from reshuffle.epoch.averaging.cavity_maps import CavityTimeline
 from reshuffle.epoch.averaging.lattice import Walk
 from reshuffle.epoch.averaging.sampling import SampledTimeline
 from reshuffle.epoch.epoch_map import EpochMap
-from reshuffle.epoch.moments.select import least_known
-from reshuffle.epoch.moments.trajectory import Readout
-from reshuffle.epoch.select import Accuracy, Choice, walk_flops
+from reshuffle.epoch.select import METHODS, Accuracy, Choice, walk_flops
 from reshuffle.epoch.timeline import AveragedTimeline, StagedTimeline, Timeline, chosen, through_stages
 from reshuffle.epoch.visits import ScaledBlocks
 from reshuffle.errors import UnsupportedError
@@ -36,7 +34,7 @@ from reshuffle.problem.outputs import beside, of_output, with_outputs
 from reshuffle.problem.row_space import Reduction, RowSpace, extended_space
 from reshuffle.recipe import Hyperparameters, Recipe
 from reshuffle.run import stopping
-from reshuffle.run.risk import Risk
+from reshuffle.run.risk import Readout, Risk
 from reshuffle.run.stability import FrozenSubspace, Stability, nothing_frozen, slowness
 from reshuffle.run.stopping import BestEpoch
 from reshuffle.run.trajectory import Trajectory
@@ -601,7 +599,7 @@ class StagedTrajectory(AffineTrajectory):
     @cached_property
     def choice(self) -> Choice:
         """The way in which the mean over orders is taken in the stage where it is known worst."""
-        return least_known([stage.choice for stage in self.stages])
+        return max((stage.choice for stage in self.stages), key=lambda each: METHODS.index(each.taken))
 
     def parts(self, when: FloatArray) -> list[tuple[AffineTrajectory, FloatArray]]:
         """The stages that lead to ascending epochs, and those of each."""
