@@ -6,7 +6,6 @@ from reshuffle._arrays import FloatArray
 from reshuffle._blas import few_threads
 from reshuffle._uncertainty import further_rounds
 from reshuffle.epoch.accuracy import A_SECOND, AT_ONCE, require_affordable
-from reshuffle.epoch.averaging.sampling import SampledTimeline
 from reshuffle.epoch.epoch import Epoch
 from reshuffle.epoch.epoch_map import EpochMap
 from reshuffle.epoch.moments import drawn as drawn_orders
@@ -66,20 +65,10 @@ def spread(
 
 def draws(run: AffineTrajectory, modes: ModesTrajectory | None, inputs: Inputs) -> CentredDraws:
     """No orders yet, beside the mean over all of them as well as it is known."""
-    timeline = SampledTimeline(
-        run.scheme,
-        run.problem.n,
-        run.blocks,
-        run.space,
-        run.recipe,
-        inputs.truth,
-        accuracy=run.accuracy,
-        kept={},
-    )
+    timeline = run.timeline
     if modes is None or run.visited is not run.problem:
         symmetric = run.scheme.is_symmetric and run.recipe.momentum == 0
-        (own,) = run.timelines_of_errors if run.problem.beta_star is not None else run.timelines
-        return CentredDraws(timeline, own.map(0), inputs, symmetric, run.accuracy.seed)
+        return CentredDraws(timeline, timeline.map(0), inputs, symmetric, run.accuracy.seed)
     return CentredDraws(
         timeline, mean_of(modes.epoch, run, timeline.visits(0)), inputs, True, run.accuracy.seed
     )

@@ -12,7 +12,6 @@ from reshuffle._linalg import norms
 from reshuffle._uncertainty import ErrorKind, quantile, significant
 from reshuffle.epoch.accuracy import Accuracy
 from reshuffle.epoch.moments.trajectory import averaged_spreads, covariances
-from reshuffle.epoch.timeline import AveragedTimeline
 from reshuffle.epoch.visits import Inputs
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.outputs import stacked
@@ -278,18 +277,18 @@ class _Spread:
         # Asking for the timelines takes their mean over orders, which simulated runs do without.
         if taken in ("centred maps", "simulation"):
             return self._simulated()
-        return self._of_courses() if len(run.timelines) > 1 else self._followed()
+        return self._of_courses() if run.timeline.count > 1 else self._followed()
 
     def _followed(self) -> ParameterCovariance:
         """Epoch after epoch, by the walk over all orders."""
-        (timeline,) = self.run.timelines
-        if isinstance(timeline, AveragedTimeline):
-            inputs = Inputs(np.zeros(timeline.rank), given=self._responses)
-            spreads = list(averaged_spreads(timeline, inputs, self._start, self.when))
+        run = self.run
+        if run.recipe.average is not None:
+            inputs = Inputs(np.zeros(run.space.dimension), given=self._responses)
+            spreads = list(averaged_spreads(run.timeline, inputs, self._start, self.when))
             found = np.array([spread.covariance for spread in spreads])
             shares = np.array([spread.error for spread in spreads])
         else:
-            snapshots = list(covariances(timeline, self._responses, self._start, self.when))
+            snapshots = list(covariances(run.stages, self._responses, self._start, self.when))
             found = np.array([snapshot.second for snapshot in snapshots])
             shares = np.array([snapshot.error for snapshot in snapshots])
         with np.errstate(over="ignore", invalid="ignore"):
@@ -300,15 +299,15 @@ class _Spread:
     def _of_courses(self) -> ParameterCovariance:
         """Over the orders that may have been drawn at the start."""
         run, rank = self.run, self.run.space.dimension
-        states = np.zeros((len(self.when), len(run.timelines), rank))
+        states = np.zeros((len(self.when), run.timeline.count, rank))
 
         def watch(place: slice, number: int, seen: FloatArray) -> None:
             states[number, place] = seen[:, :rank, 0]
 
-        inputs = np.concatenate([[1.0], self._responses])
+        inputs = np.concatenate([[0.0], self._responses])
         for _ in run.means(self._start, self.when, inputs, watch=watch):
             pass
-        return self._of_draws(states, sampled=run.samples_orders)
+        return self._of_draws(states, sampled=run.timeline.samples_orders)
 
     def _simulated(self) -> ParameterCovariance:
         """From runs that are trained."""

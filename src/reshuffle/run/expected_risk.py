@@ -20,7 +20,6 @@ from reshuffle.epoch.moments.trajectory import (
     second_moments,
 )
 from reshuffle.epoch.select import Choice, climbs
-from reshuffle.epoch.timeline import AveragedTimeline
 from reshuffle.epoch.visits import Inputs
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.run import centred_moments
@@ -228,26 +227,21 @@ def _followed(
 ) -> ExpectedRisk:
     """Visit by visit, along every timeline, by the walk over all orders."""
     when = np.unique(clock.ravel())
-    inputs, timelines = _inputs(run, given_responses), run.timelines_of_errors
-    if len(timelines) > 1:
+    inputs, timeline = _inputs(run, given_responses), run.timeline
+    if timeline.count > 1:
         return _of_courses(run, inputs, clock)
-    timeline, engine = timelines[0], run if modes is None else modes
-    if (
-        modes is not None
-        and timeline.recipe.is_constant
-        and climbs(run.scheme)
-        and run.visited is run.problem
-    ):
+    engine = run if modes is None else modes
+    if modes is not None and run.recipe.is_constant and climbs(run.scheme) and run.visited is run.problem:
         # The symmetric mean is known already.
         timeline.learn(centred_moments.mean_of(modes.epoch, run, timeline.visits(0)))
     mean, _ = _mean_risk(engine, when, given_responses)
     error = run.inside(run.start - run.problem.parameters("the expected risk"))
-    if not timeline.scheme.is_random:
+    if not any(stage.scheme.is_random for stage in run.stages):
         return deterministic(clock, mean)
-    if isinstance(timeline, AveragedTimeline):
+    if run.recipe.average is not None:
         spreads = averaged_spreads(timeline, inputs, error, when)
         return of_spreads(clock, spreads, run.readout, mean)
-    taken = second_moments(timeline, inputs, error, when)
+    taken = second_moments(run.stages, inputs, error, when)
     return of_moments(clock, taken, run.outside_decay(when), run.readout, mean)
 
 
@@ -465,15 +459,15 @@ def _of_courses(run: AffineTrajectory, inputs: Inputs, clock: FloatArray) -> Exp
     given = None if inputs.given is None else np.concatenate([[1.0], inputs.given])
     noise = inputs.noise if given is None else 0.0
     rank, outside_decay = run.space.dimension, run.outside_decay(when)
-    risks, mean = np.zeros((len(run.timelines_of_errors), len(when))), np.zeros(len(when))
+    risks, mean = np.zeros((run.timeline.count, len(when))), np.zeros(len(when))
 
     def watch(place: slice, number: int, states: FloatArray) -> None:
         risks[place, number] = run.readout.risks(states[:, :rank], float(outside_decay[number]), noise)
 
     error = run.inside(run.start - run.problem.parameters("the expected risk"))
-    for number, state in enumerate(run.means(error, when, given, of_errors=True, watch=watch)):
+    for number, state in enumerate(run.means(error, when, given, watch)):
         mean[number] = run.readout.risks(state[np.newaxis], float(outside_decay[number]), noise)[0]
-    return of_courses(clock, risks, mean, run.samples_orders)
+    return of_courses(clock, risks, mean, run.timeline.samples_orders)
 
 
 _WAYS = {

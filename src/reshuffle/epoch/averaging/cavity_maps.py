@@ -10,7 +10,6 @@ every sample by chance. The factor is calibrated on problems whose means are kno
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,9 +20,7 @@ from reshuffle.epoch.averaging.cavity import Visiting
 from reshuffle.epoch.averaging.exact_samples import Whitened, in_row_space, kernel
 from reshuffle.epoch.epoch_map import EpochMap
 from reshuffle.epoch.mean_map import MeanMap
-from reshuffle.epoch.timeline import Timeline
 from reshuffle.epoch.visits import Visits
-from reshuffle.recipe import Hyperparameters
 
 _FACTOR = 3.0
 """Calibrated: answers are within the error in more than 99 of 100 cases."""
@@ -243,54 +240,12 @@ _TOLERANCE = 1e-7
 """Tolerance of the equation, relative to the mean map: far below what it neglects."""
 
 
-@dataclass(eq=False, kw_only=True)
-class CavityTimeline(Timeline):
-    """A `Timeline` whose mean is that of the cavity equation, or one of its replicas.
-
-    Parameters
-    ----------
-    scheme : Scheme
-        That shuffles samples in every epoch, in visits that weigh the same but for the last.
-    n, blocks, space, recipe, truth
-        As in `Timeline`; the blocks are single rows.
-    kept : dict
-        Where the map and its replicas are kept, by the hyperparameters of the epoch.
-    replica : int, optional
-        Which of the maps that are put off by what the equation neglects this one is; by default none of them.
-    """
-
-    kept: dict[Hyperparameters, list[EpochMap]]
-    replica: int | None = None
-
-    @property
-    def replicas(self) -> int:
-        """The number of replicas, in every epoch."""
-        return len(self._with_replicas(0)) - 1
-
-    @property
-    def missed(self) -> float:
-        """Relative error of the decay rates in root mean square; nan without a solution."""
-        if not self._with_replicas(0):
-            return math.nan
-        visits = self.visits(0)
-        visiting = _visiting(visits, self.scheme.sizes(self.n) / self.scheme.step_divisors(self.n))
-        entries = self._with_replicas(0)[0].entries[:, 1:].T
-        return root_mean_square(shares_of(visiting.rows, entries, neglected(visiting, entries, _TOLERANCE)))
-
-    def map(self, epoch: int) -> EpochMap:
-        """The mean map of the epoch after `epoch` others."""
-        made = self._with_replicas(epoch)
-        if not made:
-            return _beyond_numbers(self.visits(epoch), self.walk.steps)
-        return made[0 if self.replica is None else 1 + self.replica]
-
-    def _with_replicas(self, epoch: int) -> list[EpochMap]:
-        visits = self.visits(epoch)
-        if visits.hyperparameters not in self.kept:
-            shares = self.scheme.sizes(self.n) / self.scheme.step_divisors(self.n)
-            truth = np.zeros(visits.rank) if self.truth is None else self.truth
-            self.kept[visits.hyperparameters] = cavity_maps(visits, visits.unit_force(truth), shares)
-        return self.kept[visits.hyperparameters]
+def rate_error(visits: Visits, shares: FloatArray, maps: list[EpochMap]) -> float:
+    """Relative error of the decay rates of `cavity_maps` in root mean square; nan without a solution."""
+    if not maps:
+        return math.nan
+    visiting, entries = _visiting(visits, shares), maps[0].entries[:, 1:].T
+    return root_mean_square(shares_of(visiting.rows, entries, neglected(visiting, entries, _TOLERANCE)))
 
 
 def cavity_maps(visits: Visits, force: FloatArray, shares: FloatArray) -> list[EpochMap]:
@@ -346,7 +301,7 @@ def _visiting(visits: Visits, shares: FloatArray) -> Visiting:
     )
 
 
-def _beyond_numbers(visits: Visits, steps: int) -> EpochMap:
+def beyond_numbers(visits: Visits, steps: int) -> EpochMap:
     """The map where not even the equation has a solution: it grows without bound."""
     d, rows = visits.dimension, len(visits.blocks.rows)
     weight, sizes = visits.sizes_of(steps, np.zeros(visits.rank))

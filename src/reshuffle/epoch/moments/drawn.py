@@ -21,9 +21,10 @@ from reshuffle._linalg import graded_svd
 from reshuffle._progress import track
 from reshuffle._uncertainty import error_of_mean
 from reshuffle.epoch.accuracy import CALL
-from reshuffle.epoch.averaging.sampling import SampledTimeline, follow_each
+from reshuffle.epoch.averaging.sampling import follow_each
 from reshuffle.epoch.epoch_map import EpochMap
 from reshuffle.epoch.moments.stationary import Lyapunov, limit_of, perron
+from reshuffle.epoch.timeline import Timeline
 from reshuffle.epoch.visits import Inputs
 
 _TOLERANCE = 1e-6
@@ -249,7 +250,7 @@ class CentredDraws:
 
     Parameters
     ----------
-    timeline : SampledTimeline
+    timeline : Timeline
         Which orders there are, and what their visits do; its own mean is not asked for.
     mean : EpochMap
         The mean map of an epoch as well as it is known.
@@ -262,7 +263,7 @@ class CentredDraws:
 
     def __init__(
         self,
-        timeline: SampledTimeline,
+        timeline: Timeline,
         mean: EpochMap,
         inputs: Inputs,
         is_symmetric: bool,

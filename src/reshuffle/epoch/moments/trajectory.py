@@ -11,7 +11,7 @@ Y are the covariances V_zu and V_uu after the epoch, times taken and its square.
 through the recursion of second moments together. Once M and C stand, what is left of the above is squared.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -28,7 +28,7 @@ from reshuffle.epoch.moments.independent import epoch_moments
 from reshuffle.epoch.moments.lattice import EpochMoments
 from reshuffle.epoch.moments.matrix import MOST_ENTRIES, FarMoments
 from reshuffle.epoch.moments.stationary import MeanPart, fixed_point
-from reshuffle.epoch.timeline import AveragedTimeline, Timeline
+from reshuffle.epoch.timeline import Timeline, through_stages
 from reshuffle.epoch.visits import Inputs
 from reshuffle.problem.covariance import Covariance
 from reshuffle.problem.row_space import RowSpace
@@ -138,36 +138,36 @@ class Snapshot:
 
 
 def second_moments(
-    timeline: Timeline, inputs: Inputs, start: FloatArray, epochs: FloatArray
+    stages: Sequence[Timeline], inputs: Inputs, start: FloatArray, epochs: FloatArray
 ) -> Iterator[Snapshot]:
     """E z z' and E z over orders and noise at ascending epochs, from the error u_0 (r,)."""
-    visits = timeline.visits(0)
+    visits = stages[0].visits(0)
     state = np.zeros(visits.dimension)
     state[: visits.rank] = start
-    moments = epoch_moments(timeline, inputs).start(state)
-    return _followed(timeline, inputs, moments, epochs, EpochMoments.change, _end_of_second)
+    moments = epoch_moments(stages[0], inputs).start(state)
+    return _followed(stages, inputs, moments, epochs, EpochMoments.change, _end_of_second)
 
 
 def covariances(
-    timeline: Timeline, responses: FloatArray, start: FloatArray, epochs: FloatArray
+    stages: Sequence[Timeline], responses: FloatArray, start: FloatArray, epochs: FloatArray
 ) -> Iterator[Snapshot]:
     """Covariance and mean of the parameters u over the orders at ascending epochs, from u_0 (r,).
 
     Parameters
     ----------
-    timeline : Timeline
-        Of the parameters, with fresh orders in every epoch.
+    stages : list of Timeline
+        With fresh orders in every epoch.
     responses : (rows,)
         Of the rows of its blocks.
     start : (r,)
     epochs : (k,)
         Infinity included, which asks for the fixed point.
     """
-    rank, d = timeline.visits(0).rank, timeline.visits(0).dimension
+    rank, d = stages[0].visits(0).rank, stages[0].visits(0).dimension
     moments = np.zeros((d, d + 1))
     moments[:rank, d] = start
     inputs = Inputs(np.zeros(rank), given=responses)
-    return _followed(timeline, inputs, moments, epochs, EpochMoments.covariance_change, _end_of_covariance)
+    return _followed(stages, inputs, moments, epochs, EpochMoments.covariance_change, _end_of_covariance)
 
 
 Change: TypeAlias = Callable[[EpochMoments, FloatArray], FloatArray]
@@ -177,15 +177,20 @@ End: TypeAlias = Callable[[Timeline, Inputs, FloatArray], tuple[FloatArray, Floa
 
 
 def _followed(
-    timeline: Timeline, inputs: Inputs, moments: FloatArray, epochs: FloatArray, change: Change, end: End
+    stages: Sequence[Timeline],
+    inputs: Inputs,
+    moments: FloatArray,
+    epochs: FloatArray,
+    change: Change,
+    end: End,
 ) -> Iterator[Snapshot]:
-    """Follow moments through the parts of a timeline, each from where the one before it has ended."""
-    for part in timeline.parts(epochs):
+    """Follow moments through the stages, each from where the one before it has ended."""
+    for stage, local, requested in through_stages([one.length for one in stages], epochs):
         reached = moments
-        found = _along(part.timeline, inputs, moments, part.epochs, change, end)
+        found = _along(stages[stage], inputs, moments, local, change, end)
         for number, (snapshot, current) in enumerate(found):
             reached = current
-            if number < part.asked:
+            if number < requested:
                 yield snapshot
         moments = reached
 
@@ -252,7 +257,7 @@ def stationary(timeline: Timeline, inputs: Inputs, start: FloatArray) -> tuple[F
     once = timeline.map(0)
     cross = once.fixed_point()
     if inputs.given is not None:
-        cross = cross[:, :1] + cross[:, 1:] @ inputs.given[:, np.newaxis]
+        cross = inputs.constant * cross[:, :1] + cross[:, 1:] @ inputs.given[:, np.newaxis]
     else:
         cross[:, 1:] *= inputs.noise
     second, error = fixed_point(moments.change_beside(cross), MeanPart(once), start)
@@ -274,7 +279,7 @@ def _end_of_covariance(
     if not timeline.settles:
         return np.full((d, d), np.inf), np.full(d, np.inf), 0.0
     assert inputs.given is not None
-    once = timeline.map(0).with_inputs(np.concatenate([[1.0], inputs.given]))
+    once = timeline.map(0).with_inputs(np.concatenate([[0.0], inputs.given]))
     mean = once.fixed_point()
     # What orders do to the way there is what they would do to a covariance.
     apart = begin[:, d:] - mean
@@ -330,21 +335,24 @@ class _Joint:
 
 
 def averaged_spreads(
-    timeline: AveragedTimeline, inputs: Inputs, start: FloatArray, epochs: FloatArray
+    timeline: Timeline, inputs: Inputs, start: FloatArray, epochs: FloatArray
 ) -> Iterator[Spread]:
     """The covariance of the average at each of the ascending epochs, from the error e_0 (r,)."""
     if timeline.recipe.is_constant and timeline.recipe.at(0).step == 0:
-        return (Spread(np.zeros((timeline.rank, timeline.rank))) for _ in epochs)
+        rank = timeline.visits(0).rank
+        return (Spread(np.zeros((rank, rank))) for _ in epochs)
     return _Follower(timeline, inputs).spreads(start, epochs)
 
 
 class _Follower:
     """Moments along one timeline, epoch by epoch until the state stands."""
 
-    def __init__(self, timeline: AveragedTimeline, inputs: Inputs):
-        self.timeline, self.average, self.inputs = timeline, timeline.average, inputs
+    def __init__(self, timeline: Timeline, inputs: Inputs):
+        assert timeline.recipe.average is not None
+        self.timeline, self.average, self.inputs = timeline, timeline.recipe.average, inputs
         self._made: dict[Timeline, EpochMoments] = {}
-        self.rank, self.d, self.steps = timeline.rank, timeline.state, timeline.walk.steps
+        visits, self.steps = timeline.visits(0), timeline.walk.steps
+        self.rank, self.d = visits.rank, visits.plain_dimension
         # What an epoch leaves of the average, and what it takes of its covariance.
         self.left, self.lost = moving_power(self.average.kept, self.average.updates(self.steps))
 
@@ -370,7 +378,7 @@ class _Follower:
 
     def _begin(self, start: FloatArray) -> _Joint:
         d, r = self.d, self.rank
-        mean = np.zeros((d, self.inputs.count(self.timeline.source.visits(0))))
+        mean = np.zeros((d, self.inputs.count(self.timeline.visits(0))))
         mean[:r, 0] = start
         return _Joint(mean[:, :1] @ mean[:, :1].T, mean, np.zeros((d, r)), np.zeros((r, r)))
 
@@ -418,7 +426,7 @@ class _Follower:
 
     def _by_visits(self, epoch: int, now: _Joint) -> _Joint:
         d, r = self.d, self.rank
-        recursion = self._recursion(self.timeline.source, epoch)
+        recursion = self._recursion(self.timeline, epoch)
         mean = np.vstack([now.mean, np.zeros((r, now.mean.shape[1]))])
         joint = np.block([[now.second, now.mixed], [now.mixed.T, now.average]])
         moments = np.hstack([joint, mean])
@@ -429,7 +437,7 @@ class _Follower:
 
     def _leap(self, now: _Joint, count: int) -> _Joint:
         """After so many epochs more of a state that stands: V_za, and half of V_aa, move by an affine map."""
-        d, r, loss = self.d, self.rank, self.timeline.followed.map(0).loss
+        d, r, loss = self.d, self.rank, self.timeline.with_inputs(0, None, averages=True).loss
         added = self._onward(self.average.start, now.alone())
         kernel = np.zeros((d + r, d + r))
         kernel[:d, :d] = (1 - self.left) * np.eye(d) + self.left * loss[:d, :d]
