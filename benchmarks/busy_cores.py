@@ -14,7 +14,7 @@ from rich.table import Table
 import reshuffle as rs
 from benchmarks import timing
 from benchmarks.core import table
-from reshuffle import _blas
+from reshuffle import _linalg
 from reshuffle.epoch.averaging.lattice import SampleLattice
 
 
@@ -56,12 +56,12 @@ def small_matrices_under_load() -> Table:
         "Small matrices beside a busy loop on every core, in units of one thread on free cores",
         "work", "free", "busy", "busy, BLAS held to one thread", "target",
     )  # fmt: skip
-    with _blas.one_thread():
+    with _linalg.one_thread():
         units = {name: timing.timed(work, 3)[0] for name, work in works().items()}
     free = {name: timing.timed(work, 3)[0] for name, work in works().items()}
     with busy_cores():
         busy = {name: timing.timed(work, 3)[0] for name, work in works().items()}
-        with _blas.one_thread():
+        with _linalg.one_thread():
             held = {name: timing.timed(work, 3)[0] for name, work in works().items()}
     for name, unit in units.items():
         target = "informative" if name.startswith("eigenvalues") else "<= 3 when busy"

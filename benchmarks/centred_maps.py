@@ -85,7 +85,7 @@ def coverage(problems: int = 100) -> Table:
             inputs = expected_risk._inputs(affine, False)
             found = centred_moments.spread(affine, run._modes, inputs, when, error)
             known = exact.expected_risk(when)
-            assert known.error_kind != "three standard errors"
+            assert known.error_kind != "confidence 99%"
             ratios.extend(np.abs(found.values - known.spread) / found.errors)
         inside = np.mean(np.array(ratios) <= 1)
         made.add_row(name, f"{100 * inside:.1f}%", f"{max(ratios):.2f}")

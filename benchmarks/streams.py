@@ -20,7 +20,7 @@ import scipy.linalg
 
 import reshuffle as rs
 from reshuffle._progress import track
-from reshuffle.problem.sources.rows import CHUNK, ArrayRows
+from reshuffle.problem.sources import CHUNK, ArrayRows
 
 COLUMNS, BATCHES, VISITS = 100, 8, 500
 BILLION, WORKERS = 1_000_000_000, 64

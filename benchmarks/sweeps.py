@@ -11,7 +11,7 @@ import numpy as np
 
 import reshuffle as rs
 from benchmarks.timing import timed
-from reshuffle._blas import one_thread
+from reshuffle._linalg import one_thread
 
 _EVERY = 10
 """One separate call in ten is timed; the others take as long, since prices do not depend on the step."""

@@ -39,7 +39,7 @@ def sized(X, features=1.0, responses=1.0, **changes):
 @pytest.mark.parametrize("X", [TALL, WIDE], ids=["tall", "wide"])
 @pytest.mark.parametrize("scheme", SCHEMES, ids=str)
 @pytest.mark.parametrize("momentum", [0.0, 0.5])
-@pytest.mark.parametrize(("features", "responses"), [(1e100, 1e160), (1.0, 1e-160), (1e-20, 1e120)])
+@pytest.mark.parametrize(("features", "responses"), [(1e80, 1e95), (1.0, 1e-95), (1e-20, 1e95)])
 def test_answers_are_those_of_ordinary_units(X, scheme, momentum, features, responses):
     ordinary, extreme = (
         rs.descend(problem, scheme, 0.1 / size / size, momentum=momentum, **FEW_DRAWS)
@@ -60,33 +60,32 @@ def test_answers_are_those_of_ordinary_units(X, scheme, momentum, features, resp
 
 
 def test_the_distance_of_limits_is_finite_where_the_vector_is():
-    run = rs.descend(rs.LeastSquares(TALL, [1e160, 2e160, -1e160]), rs.RandomReshuffling(3), 0.5)
+    run = rs.descend(rs.LeastSquares(TALL, [1e95, 2e95, -1e95]), rs.RandomReshuffling(3), 0.5)
     found = run.compare_limit()
     assert math.isclose(found.distance, math.hypot(*found.difference), rel_tol=1e-12)
-    assert 1e150 < found.distance < 1e161
+    assert 1e85 < found.distance < 1e96
 
 
 @pytest.mark.parametrize("scheme", SCHEMES, ids=str)
 @pytest.mark.parametrize("momentum", [0.0, 0.5])
 def test_beyond_the_range_of_numbers_is_infinite(scheme, momentum):
-    problem = rs.LeastSquares(1e-150 * TALL, [1e160, -1e160, 1e160], beta_star=[1.0, 1.0], noise=1e160)
+    problem = rs.LeastSquares(1e-150 * TALL, [1e95, -1e95, 1e95], beta_star=[1.0, 1.0], noise=1e95)
     run = rs.descend(problem, scheme, 1e299, momentum=momentum, **FEW_DRAWS)
-    assert np.isinf(run.iterate(math.inf)).all()
-    assert run.training_loss(math.inf) == math.inf
+    assert (np.abs(run.iterate(math.inf)) > 1e240).all()
     assert run.risk(math.inf).total == math.inf
-    assert run.compare_limit().distance == math.inf
+    assert run.expected_risk(3).total == math.inf
 
 
 @pytest.mark.parametrize("scheme", SCHEMES, ids=str)
 @pytest.mark.parametrize("momentum", [0.0, 0.5])
 @pytest.mark.parametrize(
-    "covariance", [1e308, np.full(2, 1e308), 1e308 * np.array([[1.0, 0.5], [0.5, 1.0]])], ids=np.ndim
+    "covariance", [1e99, np.full(2, 1e99), 1e99 * np.array([[1.0, 0.5], [0.5, 1.0]])], ids=np.ndim
 )
-@pytest.mark.parametrize("noise", [0.5, 1e160])
+@pytest.mark.parametrize("noise", [0.5, 1e95])
 def test_a_covariance_at_the_end_of_the_range(scheme, momentum, covariance, noise):
     # Errors of 1e-3: their squares bring the risk back into the range, unless the noise is far beyond.
     size = 1e-3
-    unit = covariance / 1e308
+    unit = covariance / 1e99
     small = {"beta_star": [size, size], "noise": size * noise}
     runs = [
         rs.descend(sized(TALL, covariance=sigma, **small), scheme, 0.1, momentum=momentum, **FEW_DRAWS)
@@ -94,9 +93,9 @@ def test_a_covariance_at_the_end_of_the_range(scheme, momentum, covariance, nois
     ]
     ordinary, extreme = (run.risk([0, 3, math.inf]).total for run in runs)
     with np.errstate(over="ignore"):
-        np.testing.assert_allclose(extreme, ordinary * 1e308, rtol=1e-9)
+        np.testing.assert_allclose(extreme, ordinary * 1e99, rtol=1e-9)
         mean, expected = (run.expected_risk([0, 3]).total for run in runs)
-        np.testing.assert_allclose(expected, mean * 1e308, rtol=1e-9)
+        np.testing.assert_allclose(expected, mean * 1e99, rtol=1e-9)
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.5])
@@ -169,17 +168,17 @@ def test_next_to_nothing_happens_in_every_scheme_and_question(X, kind, recipe):
     "form", [lambda sigma: 1.0, lambda sigma: sigma, np.diag], ids=["I", "vector", "matrix"]
 )
 def test_responses_that_do_not_count_set_no_unit(scheme, recipe, form):
-    """With noise of its own the expected risk depends on no response: not even on one of 1e160."""
+    """With noise of its own the expected risk depends on no response: not even on one of 1e95."""
     sigma = np.asarray(form(np.array([1.0, 2.0])))
     known = {"beta_star": [0.3, -0.2], "noise": 2.6}
     ordinary, extreme = (
         rs.descend(
             rs.LeastSquares(TALL, size * np.ones(3), covariance=covariance, **known), scheme, 0.1, **recipe
         )
-        for size, covariance in ((1.0, sigma), (1e160, 1e-200 * sigma))
+        for size, covariance in ((1.0, sigma), (1e95, 1e-95 * sigma))
     )
     np.testing.assert_allclose(
-        extreme.expected_risk([0, 1, 3]).total, 1e-200 * ordinary.expected_risk([0, 1, 3]).total, rtol=1e-9
+        extreme.expected_risk([0, 1, 3]).total, 1e-95 * ordinary.expected_risk([0, 1, 3]).total, rtol=1e-9
     )
 
 
@@ -191,9 +190,9 @@ def test_a_covariance_and_responses_at_opposite_ends(scheme, recipe):
         rs.descend(sized(TALL, responses=size, covariance=covariance), scheme, 0.1, **recipe)
         .expected_risk([0, 1, 3], given_responses=True)
         .total
-        for size, covariance in ((1.0, sigma), (1e160, 1e-300 * sigma))
+        for size, covariance in ((1.0, sigma), (1e95, 1e-90 * sigma))
     ]
-    np.testing.assert_allclose(risks[1], 1e20 * risks[0], rtol=1e-9)
+    np.testing.assert_allclose(risks[1], 1e100 * risks[0], rtol=1e-9)
 
 
 @pytest.mark.parametrize("scheme", SCHEMES, ids=str)
@@ -280,12 +279,14 @@ def test_second_moments_that_leave_the_range_do_so_in_silence(scheme, step):
 
 @pytest.mark.parametrize("scheme", SCHEMES, ids=str)
 @pytest.mark.parametrize("recipe", RECIPES, ids=str)
-@pytest.mark.parametrize("size", [1e100, 1e120])
+@pytest.mark.parametrize("size", [1e110, 1e120])
 def test_a_risk_that_is_beyond_the_range_from_the_start_is_so_in_silence(scheme, recipe, size):
-    """What is frozen alone is: 1e200 times the square of 1e100."""
-    sigma = 1e200 * (np.eye(4) + 0.5)
-    problem = rs.LeastSquares(WIDE, np.ones(3), beta_star=size * np.ones(4), covariance=sigma, noise=0.5)
-    run = rs.descend(problem, scheme, 0.1, **recipe, **FEW_DRAWS)
+    """What is frozen alone is: 1e99 times the square of 1e110."""
+    sigma, recipe = 1e99 * (np.eye(4) + 0.5), {**recipe, "penalty": 1e-60 * recipe.get("penalty", 0.0)}
+    problem = rs.LeastSquares(
+        1e-30 * WIDE, np.ones(3), beta_star=size * np.ones(4), covariance=sigma, noise=0.5
+    )
+    run = rs.descend(problem, scheme, 1e59, **recipe, **FEW_DRAWS)
     assert np.isinf(run.risk([0, 1, 3, math.inf]).total).all()
     assert np.isinf(run.expected_risk([0, 1, 3]).total).all()
     assert run.best_epoch().risk == math.inf
@@ -348,11 +349,11 @@ def test_means_beside_squares_are_not_lost_in_the_rounding_of_what_enters():
 
 
 @pytest.mark.parametrize(
-    "covariance", [1e-200, [1e-200, 3e-200], 1e-200 * np.array([[2.0, 1.0], [1.0, 2.0]])], ids=np.ndim
+    "covariance", [1e-95, [1e-95, 3e-95], 1e-95 * np.array([[2.0, 1.0], [1.0, 2.0]])], ids=np.ndim
 )
 def test_a_tiny_covariance_beside_huge_noise_keeps_its_digits(covariance):
     problem = rs.LeastSquares(
-        np.eye(2), np.zeros(2), beta_star=[0.3, -0.2], covariance=covariance, noise=1e155
+        np.eye(2), np.zeros(2), beta_star=[0.3, -0.2], covariance=covariance, noise=1e95
     )
     for scheme in (rs.FullBatch(), rs.RandomReshuffling(2), rs.Cyclic(2)):
         run = rs.descend(problem, scheme, step=1e-11)
@@ -381,14 +382,26 @@ def test_a_limit_is_infinite_as_a_whole_where_anything_grows(scheme):
 
 
 @pytest.mark.parametrize("scheme", [rs.FullBatch(), rs.RandomReshuffling(2), rs.Cyclic(2)], ids=repr)
-def test_errors_whose_squares_are_no_numbers_have_a_risk_under_a_tiny_covariance(scheme):
-    """A run that has grown to 1e173 under Sigma = 1e-201: its risk is a number, its second moment is none."""
-    problem = rs.LeastSquares(np.eye(2), np.zeros(2), beta_star=[0.3, -0.2], covariance=1e-201, noise=0.5)
+def test_a_diverging_run_whose_squares_are_no_numbers_has_a_finite_mean_or_is_infinite(scheme):
+    """A run that has grown to 1e173 under Sigma = 1e-95: the mean iterate has a risk, the second moment is none."""
+    problem = rs.LeastSquares(np.eye(2), np.zeros(2), beta_star=[0.3, -0.2], covariance=1e-95, noise=0.5)
     run = rs.descend(problem, scheme, step=2e10)
-    epochs = [1, 17]
-    grown = math.sqrt(float(run.risk(17).total)) / math.sqrt(1e-201)
-    assert 1e155 < grown < 1e250
-    found = run.expected_risk(epochs)
-    np.testing.assert_allclose(found.mean, run.risk(epochs).total, rtol=1e-9)
-    assert np.isfinite(found.total).all()
-    assert (found.total >= found.mean * (1 - 1e-9)).all()
+    assert np.isfinite(run.risk([1, 17]).total).all()
+    found = run.expected_risk([1, 17])
+    assert (found.total >= run.risk([1, 17]).total * (1 - 1e-9)).all()
+
+
+@pytest.mark.parametrize("size", [1e-101, 1e101])
+@pytest.mark.parametrize("name", ["y", "noise", "beta_star", "start", "covariance"])
+def test_sizes_whose_squares_are_no_numbers_are_refused(name, size):
+    known = {
+        "y": np.zeros(3),
+        "noise": 0.0,
+        "beta_star": np.zeros(2),
+        "start": np.zeros(2),
+        "covariance": 1.0,
+    }
+    known[name] = size * np.ones(np.shape(known[name]))
+    X, start = TALL / np.abs(TALL).max(), known.pop("start")
+    with pytest.raises(ValueError, match=rf"{name} must have its largest entry.* between 1e-100 and 1e100"):
+        rs.descend(rs.LeastSquares(X, **known), rs.FullBatch(), 0.1, start=start)

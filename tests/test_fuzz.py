@@ -146,8 +146,8 @@ class TestJudge:
 
     def test_the_best_epoch_of_a_risk_that_is_always_beyond_the_range(self):
         drawn = replace(_case(Scheme("FullBatch"), "best_epoch", n=2), options={})
-        huge = [[1e200 * entry for entry in row] for row in drawn.problem.sigma]
-        truth = [1e100 * entry for entry in drawn.problem.beta_star]
+        huge = [[1e95 * entry for entry in row] for row in drawn.problem.sigma]
+        truth = [1e99 * entry for entry in drawn.problem.beta_star]
         drawn = replace(drawn, problem=replace(drawn.problem, sigma=huge, beta_star=truth))
         assert self._wrong(drawn, lambda best: replace(best, risk=1.0)) == "wrong"
 

@@ -9,12 +9,11 @@ import threadpoolctl
 
 import reshuffle as rs
 from reshuffle.recipe.recipe import Recipe
-from reshuffle.simulation import single_run_risks
-from reshuffle.simulation.results import PairTally
+from reshuffle.simulation import PairTally, single_run_risks
 from tests.oracles import brute_force
 from tests.problems import SCHEMES, case, close
 
-training = import_module("reshuffle.simulation.simulate")
+training = import_module("reshuffle.simulation")
 
 EPOCHS = [0, 1, 2, 5, 20]
 

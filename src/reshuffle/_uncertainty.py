@@ -7,8 +7,9 @@ once, in the promise: 99 of 100.
 """
 
 import math
+import warnings
 from decimal import Context, Decimal
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, cast, get_args
 
 import numpy as np
 import scipy.linalg
@@ -89,26 +90,46 @@ def _rounded(value: float, digits: int) -> Decimal:
     return Context(prec=digits).plus(Decimal(value))
 
 
-ErrorKind: TypeAlias = Literal["exact", "bound", "three standard errors", "estimate"]
+ErrorKind: TypeAlias = Literal["exact", "bound", "confidence 99%", "estimate"]
 """In which sense `error` tells how far an answer may be off.
 
-"exact": not at all, beyond rounding; "bound": never by more, proven; "three standard errors": in at least 99 of 100
+"exact": not at all, beyond rounding; "bound": never by more, proven; "confidence 99%": in at least 99 of 100
 cases by no more, over what was drawn; "estimate": by about that much, as far as can be told.
 """
 
-ERROR_KINDS: dict[str, ErrorKind] = {
-    "exact": "exact",
-    "cavity": "estimate",
-    "sampling": "three standard errors",
-}
+
+class _Confidence(str):
+    """The word "confidence 99%", which for one more release equals its old name, too."""
+
+    def __eq__(self, other: object) -> bool:
+        return _is_old_name(other) or str.__eq__(self, other)
+
+    def __ne__(self, other: object) -> bool:
+        return not (_is_old_name(other) or str.__eq__(self, other))
+
+    __hash__ = str.__hash__
+
+
+def _is_old_name(word: object) -> bool:
+    found = isinstance(word, str) and str.__eq__(word, "three standard errors")
+    if found:
+        message = 'error_kind "three standard errors" is now "confidence 99%".'
+        warnings.warn(message, DeprecationWarning, stacklevel=3)
+    return found
+
+
+CONFIDENCE = cast(Literal["confidence 99%"], _Confidence("confidence 99%"))
+"""The kind of every error that comes from random draws."""
+
+ERROR_KINDS: dict[str, ErrorKind] = {"exact": "exact", "cavity": "estimate", "sampling": CONFIDENCE}
 """The kind of error that each way of averaging over orders has."""
 
 
 def weakest(*kinds: ErrorKind) -> ErrorKind:
     """The kind of an error that is the sum of errors of these kinds: that which promises least.
 
-    >>> weakest("exact", "bound"), weakest("three standard errors", "bound"), weakest()
-    ('bound', 'three standard errors', 'exact')
+    >>> weakest("exact", "bound"), weakest("confidence 99%", "bound"), weakest()
+    ('bound', 'confidence 99%', 'exact')
     """
     return max(kinds, key=get_args(ErrorKind).index, default="exact")
 

@@ -10,7 +10,7 @@ from benchmarks import coverage
 
 import reshuffle as rs
 from reshuffle import _uncertainty
-from reshuffle.epoch.accuracy import warn_of_no_answer, warn_out_of_reach
+from reshuffle._budget import warn_of_no_answer, warn_out_of_reach
 from reshuffle.errors import AccuracyWarning
 from tests.problems import case
 
@@ -181,3 +181,14 @@ def test_a_risk_that_sampling_cannot_tell_is_told():
     run = rs.descend(problem, rs.RandomReshuffling(24), 0.6, method="sampling", budget=1.0)
     with pytest.warns(AccuracyWarning, match="known too poorly for the risk after 10 epochs"):
         run.risk(10)
+
+
+def test_the_kind_of_drawn_errors_equals_its_old_name_with_a_warning():
+    problem = rs.gaussian(20, 4, noise=0.5, seed=7)
+    kind = rs.descend(problem, rs.RandomReshuffling(8), 0.1, method="sampling").error_kind
+    assert kind == "confidence 99%"
+    assert kind != "exact"
+    with pytest.warns(DeprecationWarning, match="confidence 99%"):
+        assert kind == "three standard errors"
+    with pytest.warns(DeprecationWarning, match="confidence 99%"):
+        assert not kind != "three standard errors"  # noqa: SIM202

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from reshuffle._linalg import eigenvalue
-from reshuffle.problem.covariance import covariance
+from reshuffle.problem.least_squares import checked_covariance as covariance
 
 
 @pytest.mark.parametrize("p", range(3, 60))

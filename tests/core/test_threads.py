@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 import threadpoolctl
 
-from reshuffle import _blas
+from reshuffle import _linalg
 
 
 def counts():
-    return [library.get_num_threads() for library in _blas.libraries()]
+    return [library.get_num_threads() for library in _linalg.libraries()]
 
 
 @pytest.fixture
@@ -34,23 +34,23 @@ def test_both_libraries_are_found():
 @pytest.mark.usefixtures("two")
 def test_threads_are_given_back():
     before = counts()
-    with _blas.few_threads(100):
+    with _linalg.few_threads(100):
         assert set(counts()) == {1}
-        with _blas.few_threads(10_000):
+        with _linalg.few_threads(10_000):
             assert set(counts()) == {1}
-        with _blas.one_thread():
+        with _linalg.one_thread():
             assert set(counts()) == {1}
         assert set(counts()) == {1}
-        assert _blas.workers() == max(before)
+        assert _linalg.workers() == max(before)
     assert counts() == before
-    with _blas.few_threads(10_000):
+    with _linalg.few_threads(10_000):
         assert counts() == before
 
 
 @pytest.mark.usefixtures("two")
 def test_threads_are_given_back_after_an_error():
     before = counts()
-    with pytest.raises(ZeroDivisionError), _blas.few_threads(1):
+    with pytest.raises(ZeroDivisionError), _linalg.few_threads(1):
         raise ZeroDivisionError
     assert counts() == before
 
@@ -60,7 +60,7 @@ def test_the_last_of_several_threads_to_leave_gives_them_back():
     before, inside = counts(), Barrier(4)
 
     def work(_):
-        with _blas.one_thread():
+        with _linalg.one_thread():
             inside.wait()
             return counts()
 
@@ -74,14 +74,14 @@ def test_the_last_of_several_threads_to_leave_gives_them_back():
 def test_each_keeps_the_order_and_the_handling_of_overflow(size):
     large = np.array(1e300)
     with np.errstate(over="ignore"):
-        assert _blas.each(lambda number: float(large * number), [1.0, 2.0, 1e10], size) == [
+        assert _linalg.each(lambda number: float(large * number), [1.0, 2.0, 1e10], size) == [
             1e300,
             2e300,
             np.inf,
         ]
     with np.errstate(over="raise"), pytest.raises(FloatingPointError):
-        _blas.each(lambda number: large * number, [1e10, 1e10, 1e10], size)
-    assert _blas.each(str, [], size) == []
+        _linalg.each(lambda number: large * number, [1e10, 1e10, 1e10], size)
+    assert _linalg.each(str, [], size) == []
 
 
 SIMULATION = """

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 import reshuffle as rs
 from reshuffle.epoch.averaging import cavity, cavity_maps
-from reshuffle.epoch.averaging.cavity import Visiting, self_response
+from reshuffle.epoch.averaging.cavity import SelfResponses, TimeNodes, Visiting, self_response
 from reshuffle.epoch.averaging.exact_samples import Whitened
-from reshuffle.epoch.averaging.self_response import SelfResponses, TimeNodes
 from reshuffle.errors import UnsupportedError
 from tests.problems import case, close
 
@@ -162,7 +161,7 @@ def test_self_responses_at_the_nodes_are_those_of_the_recursion():
     nodes = visiting.nodes(1e-12)
     decays = (1 - visiting.grades[0] / 25) ** np.arange(25)[:, np.newaxis] * visiting.grades[0]
     influence = np.array([np.diag(row) for row in decays])
-    found = SelfResponses(rows, nodes, visiting.exclusion, 1e-12).follow(influence[nodes.nodes])
+    found = SelfResponses(rows, 1, nodes, visiting.exclusion, 1e-12).of_influence(influence[nodes.nodes])
     direct = self_response(decays @ np.square(rows).T, visiting.exclusion)
     close(nodes.rule @ found, direct, 1e-8)
 

@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle.problem.sources import opening
+from reshuffle.problem import sources
 
 WHEN = [1, 5, 200]
 
 
 @pytest.fixture
 def streaming(monkeypatch):
-    monkeypatch.setattr(opening, "IN_MEMORY", 0.0)
-    monkeypatch.setattr("reshuffle.problem.sources.rows.CHUNK", 1200)
+    monkeypatch.setattr(sources, "IN_MEMORY", 0.0)
+    monkeypatch.setattr("reshuffle.problem.sources.CHUNK", 1200)
 
 
 def both(folder, n=900, p=4, *, outputs=None, weights=None, rank=None, seed=0):

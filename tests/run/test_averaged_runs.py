@@ -157,7 +157,7 @@ def test_errors_of_the_cavity_cover_the_exact_answer(average):
     exact = rs.descend(problem, scheme, alpha=0.2, average=average)
     run = rs.descend(problem, scheme, alpha=0.2, average=average, method="cavity", rtol=0.01)
     off = np.linalg.norm(run.iterate(epochs) - exact.iterate(epochs), axis=-1)
-    assert (off[:3] > 1e-9).all()
+    assert (off > 1e-9).all()
     assert (off <= run.iterate_error(epochs)).all()
     risk = run.risk(epochs)
     assert risk.error_kind == "estimate"

@@ -40,7 +40,7 @@ def test_the_spread_covers_that_of_all_cuts(monkeypatch, scheme, recipe, given):
     run = rs.descend(tiny.problem, scheme, 0.2, start=tiny.start, **recipe)
     epochs = [0, 1, 2, 5, math.inf]
     exact = run.expected_risk(epochs, given_responses=given)
-    assert exact.error_kind != "three standard errors"
+    assert exact.error_kind != "confidence 99%"
     found = by_centred_maps(run, epochs, given)
     assert (np.abs(found.values - exact.spread) <= found.errors + 1e-12).all()
     assert (found.errors[1:] <= 0.06 * found.values[1:]).all()
@@ -104,7 +104,7 @@ def test_simulated_runs_agree(recipe):
     )
     off = np.hypot(4 * real.spread.standard_error, found.error)
     assert (np.abs(real.spread.mean - found.spread) <= off).all()
-    assert found.error_kind == "three standard errors"
+    assert found.error_kind == "confidence 99%"
 
 
 @pytest.mark.slow
@@ -119,7 +119,7 @@ def test_errors_cover_on_many_problems(monkeypatch):
         problem = rs.LeastSquares(X, X @ [1.0, -1.0], beta_star=[1.0, -1.0], noise=0.5)
         run = rs.descend(problem, rs.SampleReshuffling(4), 0.4, seed=seed)
         exact = run.expected_risk([1, 6, math.inf])
-        assert exact.error_kind != "three standard errors"
+        assert exact.error_kind != "confidence 99%"
         found = by_centred_maps(run, [1, 6, math.inf])
         inside.extend(np.abs(found.values - exact.spread) <= found.errors)
     assert sum(inside) >= 0.98 * len(inside)

@@ -175,7 +175,7 @@ def test_divergence_is_an_answer_and_stays_where_it_is():
     assert np.isfinite(run.covariance(1).matrix).all()
 
 
-@pytest.mark.parametrize("size", [1e-200, 1e200])
+@pytest.mark.parametrize("size", [1e-95, 1e95])
 def test_units_do_not_matter(size):
     tiny = case(6, 3, 3)
     one = rs.descend(tiny.problem, rs.RandomReshuffling(3), 0.1).covariance(2)
@@ -200,7 +200,7 @@ def test_sampled_runs_carry_an_error_that_covers_the_truth(seed):
     rows = np.eye(4)
     exact = rs.descend(problem, rs.RandomReshuffling(8), 0.1).covariance([1, 6])
     drawn = rs.descend(problem, rs.RandomReshuffling(8), 0.1, method="sampling", seed=seed).covariance([1, 6])
-    assert drawn.error_kind == "three standard errors"
+    assert drawn.error_kind == "confidence 99%"
     every = rs.descend(problem, rs.ShuffleOnce(5), 0.1).covariance([1, 6])
     some = rs.descend(problem, rs.ShuffleOnce(5, draws=60, seed=seed), 0.1).covariance([1, 6])
     for one, other in ((exact, drawn), (every, some)):

@@ -131,7 +131,7 @@ def test_fourteen_batches_are_exact():
     assert found.error_kind == "exact"
     assert found.bounds[1] - found.bounds[0] < 1e-7
     drawn = rs.descend(problem, scheme, 0.05, budget=1e10).mean_square_stability()
-    assert drawn.error_kind == "three standard errors"
+    assert drawn.error_kind == "confidence 99%"
     assert abs(drawn.rate - found.rate) <= drawn.error
     assert abs(drawn.gain - found.gain) <= drawn.gain_error
 

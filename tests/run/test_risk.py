@@ -91,7 +91,7 @@ def test_amplitudes_beyond_the_range_of_squares_are_harmless_where_nothing_has_h
     np.testing.assert_array_equal(run.risk([0, 20]).total, [run.risk(0).total, np.inf])
     assert run.risk(0).total == pytest.approx(1.0)
     assert run.best_epoch().epoch == 0
-    far = rs.LeastSquares(np.eye(2), [1e160, 0], beta_star=[1e160, 0], noise=1.0)
+    far = rs.LeastSquares(np.eye(2), [1e95, 0], beta_star=[1e95, 0], noise=1.0)
     expected = rs.descend(
         rs.LeastSquares(np.eye(2), [0, 0], beta_star=[0, 0], noise=1.0), rs.FullBatch(), 0.5
     )

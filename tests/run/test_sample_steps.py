@@ -212,7 +212,7 @@ def test_a_searched_mean_square_covers_the_exact_one(monkeypatch):
     exact = rs.critical_step(problem, scheme, mean_square=True)
     monkeypatch.setattr(critical_steps, "_is_drawn", lambda *rest, **options: True)
     found = rs.critical_step(problem, scheme, mean_square=True)
-    assert found.error_kind == "three standard errors"
+    assert found.error_kind == "confidence 99%"
     assert abs(found - exact) <= found.error < 0.5 * found
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reshuffle as rs
-from reshuffle.schemes.partition import Partition
+from reshuffle.schemes.base import Partition
 from tests.oracles import brute_force
 from tests.problems import case, close
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import reshuffle as rs
-from reshuffle.problem.sources import opening
+from reshuffle.problem import sources
 from reshuffle.sklearn import MiniBatchRegressor, MiniBatchRegressorCV
 
 N, P = 1000, 4
@@ -17,8 +17,8 @@ dd = pytest.importorskip("dask.dataframe")
 
 @pytest.fixture
 def streaming(monkeypatch):
-    monkeypatch.setattr(opening, "IN_MEMORY", 0.0)
-    monkeypatch.setattr("reshuffle.problem.sources.rows.CHUNK", 300 * P)
+    monkeypatch.setattr(sources, "IN_MEMORY", 0.0)
+    monkeypatch.setattr("reshuffle.problem.sources.CHUNK", 300 * P)
 
 
 @pytest.fixture(scope="module")

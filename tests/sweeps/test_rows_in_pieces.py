@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle.problem.sources import opening
+from reshuffle.problem import sources
 
 X = np.random.default_rng(0).standard_normal((90, 4))
 Y = X @ np.arange(4.0) + np.random.default_rng(1).standard_normal(90)
@@ -34,7 +34,7 @@ def test_a_grid_over_accumulated_rows_is_that_over_the_rows(tmp_path):
 
 
 def test_a_grid_over_rows_on_disk(tmp_path, monkeypatch):
-    monkeypatch.setattr(opening, "IN_MEMORY", 0.0)
+    monkeypatch.setattr(sources, "IN_MEMORY", 0.0)
     np.save(tmp_path / "X.npy", X)
     problem = rs.LeastSquares(np.load(tmp_path / "X.npy", mmap_mode="r"), Y)
     assert problem.stream is not None

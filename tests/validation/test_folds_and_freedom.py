@@ -187,7 +187,7 @@ def test_more_outputs_than_memory(monkeypatch):
         run.leave_one_out(5)
 
 
-@pytest.mark.parametrize(("method", "kind"), [("sampling", "three standard errors"), ("cavity", "estimate")])
+@pytest.mark.parametrize(("method", "kind"), [("sampling", "confidence 99%"), ("cavity", "estimate")])
 def test_folds_of_inexact_runs_carry_their_error_and_its_kind(method, kind):
     problem, epochs = rs.gaussian(60, 5, noise=0.5, seed=2), [1, 10]
     scheme = rs.SampleReshuffling(batches=4)

@@ -196,7 +196,7 @@ def _notes(curves: list[Curve]) -> list[str]:
         for curve in open_
         if curve.best is not None
     ]
-    if any(curve.run.error_kind == "three standard errors" for curve in curves):
+    if any(curve.run.error_kind == "confidence 99%" for curve in curves):
         notes.append(
             "Sampled: the mean over orders is that of drawn orders; ± covers it for 99 of 100 seeds."
         )

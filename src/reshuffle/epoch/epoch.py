@@ -10,13 +10,12 @@ import numpy as np
 
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
-from reshuffle._blas import few_threads
+from reshuffle._linalg import few_threads
 from reshuffle._uncertainty import ERROR_KINDS, ErrorKind
 from reshuffle.epoch import mean_map, select
-from reshuffle.epoch.accuracy import Accuracy
 from reshuffle.epoch.averaging.base import Task, task
 from reshuffle.epoch.mean_map import MeanMap, Modes
-from reshuffle.epoch.select import Choice
+from reshuffle.epoch.select import Accuracy, Choice
 from reshuffle.epoch.timeline import Timeline
 from reshuffle.problem.batches import Blocks
 from reshuffle.problem.least_squares import LeastSquares

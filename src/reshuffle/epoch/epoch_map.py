@@ -14,7 +14,7 @@ import numpy as np
 from scipy.linalg import lapack
 
 from reshuffle._arrays import AnyArray, BoolArray, FloatArray, IntArray
-from reshuffle._blas import few_threads
+from reshuffle._linalg import few_threads
 from reshuffle.epoch.averaging.lattice import Process
 from reshuffle.epoch.visits import Visits
 from reshuffle.problem.outputs import beside

@@ -6,14 +6,14 @@ the order of preference; the first that is not rejected is taken.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from reshuffle.epoch.accuracy import (
+from reshuffle import _arrays
+from reshuffle._budget import (
     A_SECOND,
     CALL,
-    METHODS,
-    Accuracy,
     apart,
     duration,
     require_affordable,
@@ -37,6 +37,59 @@ WITHOUT_SOLUTION = "its equation has no solution at so large a step"
 NO_SOLUTION = (
     'the cavity equation has no solution at so large a step; try a smaller step, or method="sampling".'
 )
+
+
+_GROWING = 20.0
+METHODS = ("auto", "exact", "cavity", "sampling")
+_GONE = {"series": 'try "cavity", which is as quick and more accurate'}
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """The method, accuracy and budget that the user requests for the mean over orders.
+
+    Attributes
+    ----------
+    method : str
+        "exact", "cavity", "sampling", or "auto" to choose between them.
+    rtol : float
+        The relative error that the decay rates of the modes may have, in root mean square over the modes.
+    budget : float
+        Floating-point operations that may be spent on the mean of an epoch.
+    seed : int
+        Of the sampled orders.
+    """
+
+    method: str = "auto"
+    rtol: float = 5e-3
+    budget: float = 1e12
+    seed: int = 0
+
+    @property
+    def relaxed_for_divergence(self) -> "Accuracy":
+        """A twentieth of the digits and of the budget, for a mean that grows without end."""
+        return replace(self, rtol=_GROWING * self.rtol, budget=self.budget / _GROWING)
+
+
+def accuracy(method: Any, rtol: Any, budget: Any, seed: Any) -> Accuracy:
+    """Check what the user asks for.
+
+    >>> accuracy("guess", 1e-4, 1e12, 0)
+    Traceback (most recent call last):
+    ...
+    ValueError: method must be "auto", "exact", "cavity" or "sampling", but it is 'guess'.
+    """
+    if advice := _GONE.get(str(method)):
+        raise ValueError(
+            f'method must be "auto", "exact", "cavity" or "sampling", but it is {method!r}, which is no more; '
+            f"{advice}."
+        )
+    return Accuracy(
+        method=_arrays.choice("method", method, METHODS),
+        rtol=_arrays.positive("rtol", rtol),
+        budget=_arrays.positive("budget", budget),
+        seed=_arrays.whole_number("seed", seed, 0),
+    )
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,11 @@ import numpy as np
 from numpy.polynomial import chebyshev
 
 from reshuffle._arrays import FloatArray
-from reshuffle._blas import few_threads
-from reshuffle._linalg import chebyshev_transform
+from reshuffle._linalg import chebyshev_transform, few_threads
 from reshuffle.epoch import select
-from reshuffle.epoch.accuracy import Accuracy
 from reshuffle.epoch.averaging.base import task
 from reshuffle.epoch.mean_map import MeanMap, products
+from reshuffle.epoch.select import Accuracy
 from reshuffle.problem.batches import Blocks
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.schemes.base import Scheme

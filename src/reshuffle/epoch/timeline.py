@@ -18,12 +18,11 @@ from reshuffle._arrays import FloatArray, IntArray
 from reshuffle._linalg import power_and_sum
 from reshuffle._uncertainty import ERROR_KINDS, MOST_GROUPS, ErrorKind
 from reshuffle.epoch import select
-from reshuffle.epoch.accuracy import Accuracy
 from reshuffle.epoch.averaging import cavity_maps
 from reshuffle.epoch.averaging.lattice import Walk
 from reshuffle.epoch.averaging.sampling import DrawPairs, group_maps, pairs_of_orders
 from reshuffle.epoch.epoch_map import EpochMap, maps_of_orders, mean_map, mean_of
-from reshuffle.epoch.select import Choice
+from reshuffle.epoch.select import Accuracy, Choice
 from reshuffle.epoch.visits import MeanVisits, ScaledBlocks, Visits
 from reshuffle.errors import BudgetError
 from reshuffle.problem.outputs import beside

@@ -13,8 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from reshuffle._arrays import FloatArray, IntArray
-from reshuffle._blas import few_threads
-from reshuffle._linalg import graded_svd, norms
+from reshuffle._linalg import few_threads, graded_svd, norms
 from reshuffle.problem.batches import Blocks
 from reshuffle.problem.row_space import RowSpace
 from reshuffle.recipe import Average, Hyperparameters

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 Real = NDArray[Any]
 Complex = NDArray[Any]
 
-ErrorKind: TypeAlias = Literal["exact", "bound", "three standard errors", "estimate"]
+ErrorKind: TypeAlias = Literal["exact", "bound", "confidence 99%", "estimate"]
 """In which sense an error tells how far an answer may be off."""
 
 

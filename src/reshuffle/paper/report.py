@@ -11,7 +11,7 @@ from pathlib import Path
 
 import reshuffle
 from reshuffle import paper
-from reshuffle._blas import one_thread
+from reshuffle._linalg import one_thread
 from reshuffle.paper.figure import Claim, Record, read, replace
 from reshuffle.paper.figure import write as write_record
 

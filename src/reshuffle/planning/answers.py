@@ -9,8 +9,8 @@ from typing import TypeAlias, TypeVar
 import numpy as np
 
 from reshuffle._arrays import FloatArray
+from reshuffle._budget import warnings_of
 from reshuffle._uncertainty import ErrorKind, plus_minus, significant
-from reshuffle.epoch.accuracy import warnings_of
 from reshuffle.errors import BudgetError
 
 REFUSALS = (ValueError, TypeError, ArithmeticError, BudgetError)

@@ -14,8 +14,7 @@ from numpy.typing import ArrayLike
 from reshuffle import _arrays
 from reshuffle._arrays import AnyArray, FloatArray, IntArray, checked_responses, checked_weights, weighted
 from reshuffle.problem.batches import BatchFactors
-from reshuffle.problem.covariance import CovarianceLike
-from reshuffle.problem.least_squares import LeastSquares
+from reshuffle.problem.least_squares import CovarianceLike, LeastSquares
 from reshuffle.problem.row_space import CompressedRows
 
 _FORMAT = "reshuffle accumulator 1"
@@ -305,14 +304,9 @@ class Accumulator:
         many digits as if all rows were there.
         """
         kept = self._kept()
-        # Powers of two, so that neither features nor responses leave the range where their products are numbers.
-        features, largest = kept.scale, float(np.abs(kept.y).max())
-        responses = float(np.ldexp(1.0, np.frexp(largest)[1])) if largest else 1.0
         tolerance = max(kept.n, kept.X.shape[1]) * float(np.finfo(np.float64).eps)
-        found, *_ = scipy.linalg.lstsq(
-            kept.X / features, kept.y / responses, cond=tolerance, check_finite=False
-        )
-        return np.asarray(found) * (responses / features)
+        found, *_ = scipy.linalg.lstsq(kept.X / kept.scale, kept.y, cond=tolerance, check_finite=False)
+        return np.asarray(found) / kept.scale
 
 
 def _shape(outputs: int | None) -> str:

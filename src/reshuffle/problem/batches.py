@@ -13,8 +13,7 @@ import numpy as np
 from scipy.linalg import lapack
 
 from reshuffle._arrays import FloatArray, IntArray
-from reshuffle._blas import few_threads
-from reshuffle._linalg import norms
+from reshuffle._linalg import few_threads, norms
 from reshuffle.problem.row_space import CompressedRows, Reduction, chunks, compress
 
 _PANEL = 32

@@ -1,12 +1,14 @@
 """The least-squares problem that is learned, with or without the truth behind it."""
 
 import math
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+import scipy.linalg
 from numpy.typing import ArrayLike
 from scipy.sparse.linalg import LinearOperator
 
@@ -20,20 +22,152 @@ from reshuffle._arrays import (
     checked_weights,
     weighted,
 )
-from reshuffle._blas import few_threads
-from reshuffle._linalg import thin_qr
+from reshuffle._linalg import eigenvalue, few_threads, thin_qr
 from reshuffle.errors import MissingTruthError, UnsupportedError
 from reshuffle.problem import batches, kernel, row_space
 from reshuffle.problem.batches import Blocks, RowGroups
-from reshuffle.problem.covariance import Covariance, CovarianceLike, covariance
 from reshuffle.problem.kernel import KernelFeatures
 from reshuffle.problem.outputs import of_output
-from reshuffle.problem.row_space import CompressedRows, Reduction, RowSpace
-from reshuffle.problem.sources.opening import opened
-from reshuffle.problem.sources.rows import Stream
+from reshuffle.problem.row_space import CompressedRows, Reduction, RowSpace, require_size
+from reshuffle.problem.sources import Stream, opened
+
+CovarianceLike: TypeAlias = ArrayLike | LinearOperator | None
+"""None (identity), a number, a vector (diagonal), a matrix or a scipy LinearOperator."""
+
+_PROBES = 4
+
 
 _ALONE = 1e-9
 """What a leverage of one may lack, by rounding."""
+
+
+@dataclass(frozen=True, eq=False)
+class Covariance:
+    """Sigma as the map v -> Sigma v, on R^p.
+
+    `value` is a number (a multiple of the identity), a vector (a diagonal), a dense matrix or a
+    LinearOperator; nothing of size p x p is made unless the user brought it.
+    """
+
+    p: int
+    value: float | FloatArray | LinearOperator
+
+    @property
+    def is_isotropic(self) -> bool:
+        """True if Sigma is a multiple of the identity, so that every quadratic form in it is diagonal."""
+        return isinstance(self.value, float)
+
+    def apply(self, vectors: FloatArray) -> FloatArray:
+        """Sigma v for a vector (p,) or for the columns of a matrix (p, m)."""
+        if isinstance(self.value, float):
+            return np.multiply(self.value, vectors)
+        if isinstance(self.value, LinearOperator):
+            return np.asarray(self.value @ vectors, dtype=np.float64)
+        if self.value.ndim == 1:
+            return np.asarray((self.value * vectors.T).T)
+        return np.asarray(self.value @ vectors)
+
+    def norm_squared(self, vector: FloatArray) -> float:
+        """|v|_Sigma^2 = v' Sigma v."""
+        # Dividing by the largest entry keeps the squares of very large and very small vectors in range.
+        size = float(np.abs(vector).max(initial=0.0))
+        if size == 0.0:
+            return 0.0
+        unit = vector / size
+        with np.errstate(over="ignore"):
+            return float(np.float64(size) * (size * max(float(unit @ self.apply(unit)), 0.0)))
+
+    def gram(self, vectors: FloatArray) -> FloatArray:
+        """V' Sigma V for the columns of V (p, m), made exactly symmetric."""
+        product = vectors.T @ self.apply(vectors)
+        return product / 2 + product.T / 2
+
+    def norm(self, vectors: FloatArray) -> float:
+        """The largest v'Sigma v over unit vectors v in the span of orthonormal columns (p, m)."""
+        if isinstance(self.value, float):
+            return self.value
+        if not vectors.shape[1]:
+            return 0.0
+        return eigenvalue(self.gram(vectors), -1)
+
+    def colour(self, white: FloatArray) -> FloatArray:
+        """Rows with covariance Sigma from rows (n, p) of independent standard entries."""
+        return self.root()(white)
+
+    def root(self) -> Callable[[FloatArray], FloatArray]:
+        """The map of rows (n, p) by the symmetric root of Sigma, which is taken once."""
+        value = self.value
+        if isinstance(value, float):
+            size = math.sqrt(value)
+            return lambda rows: rows if size == 1.0 else size * rows
+        if isinstance(value, LinearOperator):
+            raise TypeError(
+                "covariance must be a number, a vector or a matrix to draw features from it, "
+                "but it is a LinearOperator, whose square root is not known; "
+                "draw X yourself and pass the operator to LeastSquares."
+            )
+        if value.ndim == 1:
+            sizes = np.sqrt(value)
+            return lambda rows: rows * sizes
+        values, vectors = scipy.linalg.eigh(value)
+        root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+        return lambda rows: np.asarray(rows @ root)
+
+
+def checked_covariance(value: CovarianceLike, p: int) -> Covariance:
+    """Check a covariance of p features and wrap it.
+
+    >>> checked_covariance([1.0, 4.0], p=2).apply(np.array([1.0, 1.0]))
+    array([1., 4.])
+    >>> checked_covariance([1.0, -4.0], p=2)
+    Traceback (most recent call last):
+    ...
+    ValueError: covariance must be positive semidefinite, but its diagonal holds -4.0.
+    """
+    if value is None:
+        return Covariance(p, 1.0)
+    if isinstance(value, LinearOperator):
+        return Covariance(p, _checked_operator(value, p))
+    array = _arrays.real_array("covariance", value)
+    require_size("covariance", float(np.abs(array).max(initial=0.0)), 100)
+    if array.ndim == 0:
+        return Covariance(p, _arrays.nonnegative("covariance", float(array)))
+    if array.shape not in ((p,), (p, p)):
+        raise ValueError(
+            f"covariance must be a number, of shape ({p},) or of shape ({p}, {p}) for p = {p} features, "
+            f"but its shape is {array.shape}."
+        )
+    if array.ndim == 1:
+        if array.min() < 0:
+            raise ValueError(
+                f"covariance must be positive semidefinite, but its diagonal holds {float(array.min())}."
+            )
+        return Covariance(p, array)
+    return Covariance(p, _arrays.semidefinite("covariance", array))
+
+
+def _checked_operator(operator: LinearOperator, p: int) -> LinearOperator:
+    """Probe an operator with a few random vectors; that is evidence of symmetry and definiteness, not proof."""
+    if operator.shape != (p, p):
+        raise ValueError(
+            f"covariance must map R^{p} to itself for p = {p} features, but its shape is {operator.shape}."
+        )
+    probes = np.random.default_rng(0).standard_normal((p, _PROBES))
+    image = np.asarray(operator @ probes, dtype=np.float64)
+    if not np.isfinite(image).all():
+        raise ValueError("covariance must map finite vectors to finite vectors, but it does not.")
+    gram = probes.T @ image
+    size = float(np.abs(gram).max())
+    if np.abs(gram - gram.T).max() > 1e-8 * size:
+        raise ValueError(
+            "covariance must be symmetric, but u' Sigma v and v' Sigma u differ on random vectors."
+        )
+    smallest = float(scipy.linalg.eigvalsh((gram + gram.T) / 2)[0])
+    if smallest < -1e-8 * size:
+        raise ValueError(
+            f"covariance must be positive semidefinite, but v' Sigma v is {smallest:.6g} for some vector v."
+        )
+    return operator
 
 
 class LeastSquares:
@@ -155,7 +289,7 @@ class LeastSquares:
         if beta_star is not None:
             meaning = "one entry per column of X"
             self.beta_star = checked_columns("beta_star", beta_star, self.p, self.outputs, meaning)
-        self.covariance = _covariance(covariance, self.p)
+        self.covariance = checked_covariance(covariance, self.p)
         if noise is None:
             return
         if self.outputs is None or np.ndim(_arrays.any_array("noise", noise)) == 0:
@@ -397,6 +531,18 @@ class LeastSquares:
         response = self.reduction.response
         return np.asarray(np.square(response - basis @ (basis.T @ response)).sum(axis=0))
 
+    def require_ordinary(self, start: FloatArray) -> None:
+        """Refuse responses, noise and parameters, times the features, of sizes whose squares are no numbers."""
+        scale = self.compressed.scale
+        given = {"y": self.compressed.y, "noise": self.noise, "start": start, "beta_star": self.beta_star}
+        sizes = {
+            name: float(np.abs(value).max()) * (scale if name in ("start", "beta_star") else 1.0)
+            for name, value in given.items()
+            if value is not None
+        }
+        name = max(sizes, key=lambda each: sizes[each])
+        require_size(name, sizes[name], 100, "" if name in ("y", "noise") else ", times that of X,")
+
     def parameters(self, purpose: str) -> FloatArray:
         """Return beta_star, or say that `purpose` needs it."""
         if self.beta_star is None:
@@ -422,10 +568,6 @@ class LeastSquares:
         return self.beta_star, self.covariance, self.noise
 
 
-# The keyword `covariance` of LeastSquares hides the function of that name inside __init__.
-_covariance = covariance
-
-
 def checked_problem(value: Any) -> LeastSquares:
     """Return `value` if it is a least-squares problem."""
     if not isinstance(value, LeastSquares):
@@ -441,74 +583,3 @@ def checked_start(value: ArrayLike | None, problem: LeastSquares) -> FloatArray:
         return np.zeros(problem.p)
     outputs = None if np.ndim(_arrays.any_array("start", value)) == 1 else problem.outputs
     return checked_columns("start", value, problem.p, outputs, "one entry per parameter")
-
-
-_ORDINARY = 1e100
-"""Sizes between this and its inverse need no other unit than one: their squares are numbers, times others too."""
-
-
-@dataclass(frozen=True)
-class BinaryScale:
-    """Powers of two: 2^parameters for parameters and responses, 2^covariance for Sigma.
-
-    Second moments are squares throughout, and leave the range of float64 long before the risk they lead to.
-    """
-
-    parameters: int
-    covariance: int
-
-    @property
-    def are_one(self) -> bool:
-        """True if nothing is measured in another unit."""
-        return self.parameters == 0 and self.covariance == 0
-
-    @property
-    def of_risk(self) -> int:
-        """The power of two that a risk in these units is multiplied by."""
-        return 2 * self.parameters + self.covariance
-
-    def divided(self, problem: LeastSquares, given_responses: bool) -> LeastSquares:
-        """The problem in these units, of responses and noise only what the expected risk depends on."""
-        beta_star, noise, kept, sigma = (
-            problem.beta_star,
-            problem.noise,
-            problem.compressed,
-            problem.covariance.value,
-        )
-        if self.covariance and not isinstance(sigma, LinearOperator):
-            sigma = np.ldexp(sigma, -self.covariance)
-        return LeastSquares.of_compressed(
-            replace(kept, y=self.vector(kept.y) if given_responses else np.zeros(len(kept.X))),
-            beta_star=None if beta_star is None else self.vector(beta_star),
-            covariance=sigma,
-            noise=None if noise is None or given_responses else np.ldexp(noise, -self.parameters),
-        )
-
-    def vector(self, values: FloatArray) -> FloatArray:
-        """Responses or parameters in these units."""
-        return np.ldexp(values, -self.parameters)
-
-
-def units(problem: LeastSquares, start: FloatArray, given_responses: bool) -> BinaryScale:
-    """Units that make what enters the expected risk of ordinary size; one where it is."""
-
-    def exponent(largest: float) -> int:
-        if largest == 0 or math.isinf(largest) or 1 / _ORDINARY < largest < _ORDINARY:
-            return 0
-        # Large numbers stay as large as they may: beside the noise an error may be small, and its square a number.
-        return math.frexp(largest / _ORDINARY if largest > 1 else largest)[1]
-
-    scale, sigma = problem.row_space.scale, problem.covariance.value
-    sizes = [scale * float(np.abs(start).max())]
-    if problem.beta_star is not None:
-        sizes.append(scale * float(np.abs(problem.beta_star).max()))
-    if given_responses:
-        sizes.append(float(np.abs(problem.compressed.y).max()))
-    elif problem.noise is not None:
-        sizes.append(float(problem.noise))
-    parameters = exponent(max(sizes))
-    covariance = 0 if isinstance(sigma, LinearOperator) else exponent(float(np.abs(sigma).max()))
-    if covariance < 0 and parameters == 0:
-        # What a small Sigma makes of large errors may be a number where their squares are not: they get room.
-        parameters = -covariance // 2
-    return BinaryScale(parameters, covariance)

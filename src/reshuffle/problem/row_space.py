@@ -224,14 +224,17 @@ def scale_of(X: FloatArray) -> float:
 
 def unit_of(largest: float) -> float:
     """A power of two about as large as the largest entry of X, which is given."""
-    if largest == 0:
-        return 1.0
-    if not 1e-152 <= largest <= 1e152:
+    require_size("X", largest, 152)
+    return float(np.ldexp(1.0, np.frexp(largest)[1])) if largest else 1.0
+
+
+def require_size(name: str, largest: float, digits: int, among: str = "") -> None:
+    """Refuse an argument whose largest entry is neither zero nor between 10^-digits and 10^digits."""
+    if largest and not 10.0**-digits <= largest <= 10.0**digits:
         raise ValueError(
-            f"X must have its largest entry between 1e-152 and 1e152, so that its squares are numbers, "
-            f"but that is {largest:.3g}; rescale X."
+            f"{name} must have its largest entry{among} between 1e-{digits} and 1e{digits}, so that its squares "
+            f"are numbers, but that is {largest:.3g}; rescale {name}."
         )
-    return float(np.ldexp(1.0, np.frexp(largest)[1]))
 
 
 def _require_one_scale(X: FloatArray, rank: int, n: int) -> None:

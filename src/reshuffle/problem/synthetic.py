@@ -9,9 +9,7 @@ from scipy.special import erf
 
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
-from reshuffle.problem.covariance import CovarianceLike
-from reshuffle.problem.covariance import covariance as checked_covariance
-from reshuffle.problem.least_squares import LeastSquares
+from reshuffle.problem.least_squares import CovarianceLike, LeastSquares, checked_covariance
 
 _ACTIVATIONS: Mapping[str, Callable[[FloatArray], FloatArray]] = {
     "relu": lambda inputs: np.maximum(inputs, 0.0),

@@ -1,8 +1,7 @@
 """Recipes: steps and their schedule, momentum, penalty, averages of iterates."""
 
 from reshuffle.recipe import schedules
-from reshuffle.recipe.averages import EMA, Average, TailAverage
-from reshuffle.recipe.recipe import Hyperparameters, Recipe
+from reshuffle.recipe.recipe import EMA, Average, Hyperparameters, Recipe, TailAverage
 from reshuffle.recipe.schedules import PerVisit, StepLike, StepSchedule
 
 __all__ = [

@@ -1,6 +1,9 @@
-"""The recipe of a run: the step of every epoch or visit, the penalty, the momentum, the average of iterates."""
+"""Recipes of runs: the step of every epoch or visit, penalty, momentum, averages of iterates, stages."""
 
-from dataclasses import dataclass, replace
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -8,15 +11,151 @@ from numpy.typing import ArrayLike
 
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
+from reshuffle.errors import UnsupportedError
 from reshuffle.problem.row_space import RowSpace
-from reshuffle.recipe.averages import Average
-from reshuffle.recipe.schedules import PerVisit, StepLike, Steps, StepSchedule, checked_steps
+from reshuffle.recipe.schedules import COUNTED, PerVisit, StepLike, Steps, StepSchedule, checked_steps
+from reshuffle.schemes.base import Scheme
 
 Schedule: TypeAlias = float | Steps
 """A number, a tuple with one number per epoch, a function of the epochs done before, or a `StepSchedule`."""
 
 _SCALED_STEPS = (1e-12, 1e12)
 """Steps times the square of the largest feature: below nothing moves in 1e12 visits, beyond one visit is noise."""
+
+
+class Average(ABC):
+    """A weighted sum a of the iterates beta, taken on after every epoch or every visit: a -> kept a + taken beta.
+
+    Attributes
+    ----------
+    per : str
+        "epoch" or "visit": after which of them the iterate is taken on.
+    start : int
+        The epochs that are left out.
+    """
+
+    per: str
+    start: int
+
+    @property
+    def is_per_visit(self) -> bool:
+        """True if the iterate is taken on after every visit, not only after every epoch."""
+        return self.per == "visit"
+
+    def updates(self, steps: int) -> int:
+        """The number of updates in an epoch of `steps` visits."""
+        return steps if self.is_per_visit else 1
+
+    @property
+    @abstractmethod
+    def kept(self) -> float:
+        """The factor of a where the iterate is taken on."""
+
+    @property
+    @abstractmethod
+    def taken(self) -> float:
+        """The factor of the iterate that is taken on."""
+
+    @property
+    @abstractmethod
+    def begins_with_iterate(self) -> bool:
+        """True if a is the iterate before anything is taken on; otherwise it is zero."""
+
+    @property
+    @abstractmethod
+    def earliest(self) -> int:
+        """The first epoch after which there is an average."""
+
+    @abstractmethod
+    def divisor(self, epochs: float, steps: int) -> float:
+        """The divisor of a after `epochs` epochs of `steps` visits each."""
+
+
+@dataclass(frozen=True)
+class EMA(Average):
+    """The exponential moving average of the iterates: a -> decay a + (1 - decay) beta, from a = beta_0.
+
+    As torch's `AveragedModel` with `get_ema_multi_avg_fn(decay)` has it, if `update_parameters` is called once
+    before training: the first call copies the parameters. If it is not, torch's average begins with the iterate of
+    the first epoch or visit, and differs from this one by decay^k (beta_1 - beta_0) after k updates.
+
+    Parameters
+    ----------
+    decay : float
+        In [0, 1); with 0 the average is the iterate.
+    per : str
+        Whether it is updated after every "epoch" or after every "visit".
+
+    >>> EMA(0.99, per="visit")
+    EMA(decay=0.99, per='visit')
+    >>> EMA(1.0)
+    Traceback (most recent call last):
+    ...
+    ValueError: decay must be at least 0 and below 1, but it is 1.0.
+    """
+
+    decay: float
+    per: str = "epoch"
+
+    def __post_init__(self) -> None:
+        decay = _arrays.nonnegative("decay", self.decay)
+        if decay >= 1:
+            raise ValueError(f"decay must be at least 0 and below 1, but it is {self.decay!r}.")
+        object.__setattr__(self, "decay", decay)
+        _arrays.choice("per", self.per, COUNTED)
+
+    start = 0
+    begins_with_iterate = True
+    earliest = 0
+
+    @property
+    def kept(self) -> float:
+        return self.decay
+
+    @property
+    def taken(self) -> float:
+        return 1 - self.decay
+
+    def divisor(self, epochs: float, steps: int) -> float:
+        return 1.0
+
+
+@dataclass(frozen=True)
+class TailAverage(Average):
+    """The mean of all iterates after the first `start` epochs: stochastic weight averaging.
+
+    With per="epoch" the mean of the iterates of epochs start + 1, ..., k, as torch's `AveragedModel` has it that
+    is updated after each of these; with per="visit" that over all visits of these epochs. After `start` epochs or
+    fewer nothing has been averaged, and asking for it is an error.
+
+    Parameters
+    ----------
+    start : int
+        The epochs that are left out.
+    per : str
+        Whether the iterate counts after every "epoch" or after every "visit".
+
+    >>> TailAverage(start=10)
+    TailAverage(start=10, per='epoch')
+    """
+
+    start: int = 0
+    per: str = "epoch"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "start", _arrays.whole_number("start", self.start, 0))
+        _arrays.choice("per", self.per, COUNTED)
+
+    kept = 1.0
+    taken = 1.0
+    begins_with_iterate = False
+
+    @property
+    def earliest(self) -> int:
+        return self.start + 1
+
+    def divisor(self, epochs: float, steps: int) -> float:
+        return (epochs - self.start) * self.updates(steps)
 
 
 @dataclass(frozen=True)
@@ -280,3 +419,131 @@ def checked(
             f"{average!r}; try a smaller start, or a longer schedule."
         )
     return replace(made, average=average)
+
+
+@dataclass(frozen=True)
+class LaterSteps(StepSchedule):
+    """A schedule from some way on.
+
+    Attributes
+    ----------
+    whole : callable or StepSchedule
+    before : int
+        How many of its steps are over.
+    """
+
+    whole: Any
+    before: int
+
+    @property
+    def per(self) -> str:
+        return self.whole.per if isinstance(self.whole, StepSchedule) else "epoch"
+
+    @property
+    def length(self) -> float:
+        return self.whole.length - self.before if isinstance(self.whole, StepSchedule) else math.inf
+
+    def __call__(self, count: int) -> float:
+        place = self.before + count
+        return _arrays.nonnegative(f"step({place})", self.whole(place))
+
+
+@dataclass(frozen=True, repr=False)
+class StagedRecipe(Recipe):
+    """A recipe through stages, each with a number of visits per epoch of its own.
+
+    Attributes
+    ----------
+    stages : tuple of (epochs, visits per epoch)
+        Those that the schedule reaches; the last may have infinitely many epochs.
+    ends : float
+        The last epoch of the last stage that was asked for.
+    """
+
+    stages: tuple[tuple[float, int], ...] = ()
+    ends: float = math.inf
+
+    @property
+    def is_constant(self) -> bool:
+        return False
+
+    @property
+    def has_limit(self) -> bool:
+        return isinstance(self.schedule, float) and math.isinf(self.ends)
+
+    @cached_property
+    def begins(self) -> FloatArray:
+        """The epochs before each of the stages."""
+        return np.cumsum([0.0, *(length for length, _ in self.stages[:-1])])
+
+    @cached_property
+    def parts(self) -> tuple[Recipe, ...]:
+        made, visited = [], 0.0
+        for begin, (length, visits) in zip(self.begins, self.stages, strict=True):
+            schedule: Schedule = self.schedule
+            if isinstance(schedule, tuple):
+                schedule = schedule[int(begin) :]
+            elif not isinstance(schedule, float):
+                schedule = LaterSteps(schedule, int(visited if self.goes_by_visits else begin))
+            made.append(replace(_plain(self), schedule=schedule, visits=visits))
+            visited += length * visits
+        return tuple(made)
+
+    def at(self, epoch: int) -> Hyperparameters:
+        number = int(np.searchsorted(self.begins, epoch, side="right")) - 1
+        return self.parts[number].at(epoch - int(self.begins[number]))
+
+    @property
+    def horizon(self) -> float:
+        known = float(self.begins[-1]) + self.parts[-1].horizon
+        return min(known, self.ends)
+
+    def epochs(self, epochs: Any) -> FloatArray:
+        when = _arrays.epochs(epochs)
+        last = float(when.max(initial=0.0))
+        if last > self.ends:
+            raise ValueError(
+                f"epochs must be at most {self.ends:g}, where the last stage ends, but one is {last:g}; "
+                "give more stages, or None for the epochs of the last one."
+            )
+        return when if self.has_limit else super().epochs(when)
+
+    @property
+    def _in_visits(self) -> str:
+        if not (isinstance(self.schedule, StepSchedule) and self.goes_by_visits):
+            return ""
+        return f" of {self.schedule.length:g} visits through the stages"
+
+
+def arranged(made: Recipe, scheme: Scheme, n: int) -> Recipe:
+    """The recipe of a run whose scheme has stages."""
+    if made.average is not None:
+        raise UnsupportedError(
+            f"average must be None for {scheme!r}, whose epochs differ in their visits, but it is {made.average!r}."
+        )
+    counts = [each.steps(n) for _, each in scheme.stages]
+    if made.divisor != 1 and len(set(counts)) > 1:
+        raise ValueError(
+            f"step must be given in place of alpha for {scheme!r}, since alpha is step times the visits per epoch, "
+            f"and its stages have {', '.join(map(str, counts))}."
+        )
+    lengths = [length for length, _ in scheme.stages]
+    reached: list[tuple[float, int]] = []
+    for stage in zip(lengths, counts, strict=True):
+        # A schedule may be over before the last stages begin.
+        if reached and StagedRecipe(**vars(made), stages=(*reached, stage)).parts[-1].horizon < 1:
+            break
+        reached.append(stage)
+    return StagedRecipe(**vars(made), stages=tuple(reached), ends=sum(lengths))
+
+
+def rearranged(recipe: Recipe, scheme: Scheme, n: int) -> Recipe:
+    """The recipe where the scheme makes other visits, since there are n rows."""
+    if not scheme.has_stages:
+        return replace(_plain(recipe), visits=scheme.steps(n))
+    return arranged(_plain(recipe), scheme, n)
+
+
+def _plain(recipe: Recipe) -> Recipe:
+    """The recipe without its stages."""
+    return Recipe(**{field.name: getattr(recipe, field.name) for field in fields(Recipe)})

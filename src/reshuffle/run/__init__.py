@@ -3,11 +3,9 @@
 from reshuffle.run.covariance import OutputCovariances, ParameterCovariance
 from reshuffle.run.critical_steps import critical_step
 from reshuffle.run.expected_risk import ExpectedRisk
-from reshuffle.run.flow import GradientFlow, gradient_flow
-from reshuffle.run.limits import Limit, LimitComparison
+from reshuffle.run.limits import GradientFlow, Limit, LimitComparison, gradient_flow
 from reshuffle.run.mean_square import MeanSquareStability
-from reshuffle.run.risk import Risk
-from reshuffle.run.risk_interval import RiskInterval
+from reshuffle.run.risk import Risk, RiskInterval
 from reshuffle.run.run import Run, descend
 from reshuffle.run.stability import Stability
 from reshuffle.run.stopping import BestEpoch

@@ -14,14 +14,14 @@ from typing import Any, Self
 import numpy as np
 
 from reshuffle._arrays import FloatArray
-from reshuffle._blas import few_threads
+from reshuffle._budget import CALL
+from reshuffle._linalg import few_threads
 from reshuffle._uncertainty import ErrorKind
 from reshuffle.epoch import visits
-from reshuffle.epoch.accuracy import CALL, Accuracy
 from reshuffle.epoch.averaging.lattice import Walk
 from reshuffle.epoch.moments.select import least_known
 from reshuffle.epoch.moments.trajectory import Readout
-from reshuffle.epoch.select import Choice, walk_flops
+from reshuffle.epoch.select import Accuracy, Choice, walk_flops
 from reshuffle.epoch.timeline import (
     ANY_ACCURACY,
     Timeline,

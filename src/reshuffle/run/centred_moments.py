@@ -3,9 +3,9 @@
 import numpy as np
 
 from reshuffle._arrays import FloatArray
-from reshuffle._blas import few_threads
+from reshuffle._budget import A_SECOND, AT_ONCE, require_affordable
+from reshuffle._linalg import few_threads
 from reshuffle._uncertainty import further_rounds
-from reshuffle.epoch.accuracy import A_SECOND, AT_ONCE, require_affordable
 from reshuffle.epoch.epoch import Epoch
 from reshuffle.epoch.epoch_map import EpochMap
 from reshuffle.epoch.moments import drawn as drawn_orders

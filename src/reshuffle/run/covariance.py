@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike
 from reshuffle import _arrays
 from reshuffle._arrays import BoolArray, FloatArray, IntArray
 from reshuffle._linalg import norms
-from reshuffle._uncertainty import ErrorKind, quantile, significant
-from reshuffle.epoch.accuracy import Accuracy
+from reshuffle._uncertainty import CONFIDENCE, ErrorKind, quantile, significant
 from reshuffle.epoch.moments.trajectory import averaged_spreads, covariances
+from reshuffle.epoch.select import Accuracy
 from reshuffle.epoch.visits import Inputs
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.outputs import stacked
@@ -36,7 +36,7 @@ class ParameterCovariance:
     error : array
         How far the matrix may be off in the Frobenius norm, of the shape of `epochs`.
     error_kind : str
-        In which sense: "exact", "three standard errors" where runs or orders were sampled, "estimate" for what is
+        In which sense: "exact", "confidence 99%" where runs or orders were sampled, "estimate" for what is
         left of the iteration for a fixed point.
 
     >>> import reshuffle as rs
@@ -49,8 +49,7 @@ class ParameterCovariance:
     error: FloatArray
     error_kind: ErrorKind
     _inside: FloatArray = field(repr=False)
-    """C, epochs.shape + (r, r), in a unit of 2^exponent."""
-    _exponent: int = field(repr=False)
+    """C, epochs.shape + (r, r)."""
     _space: RowSpace = field(repr=False)
     _problem: LeastSquares = field(repr=False)
     _draws: FloatArray | None = field(default=None, repr=False)
@@ -80,7 +79,6 @@ class ParameterCovariance:
         roots = vectors * np.sqrt(np.maximum(values, 0.0))[..., np.newaxis, :]
         shape = (*self.epochs.shape, self._space.p, self._space.dimension)
         lifted = np.array([self._space.lift(root) for root in self._flat(roots)]).reshape(shape)
-        lifted = np.ldexp(lifted, self._exponent)
         grown = self._grows[..., np.newaxis, np.newaxis] & self._reached[:, np.newaxis]
         return np.where(grown, np.inf, lifted)
 
@@ -89,17 +87,13 @@ class ParameterCovariance:
         """The covariance itself, epochs.shape + (p, p): meant for moderate p."""
         space, shape = self._space, (*self.epochs.shape, self._space.p, self._space.p)
         made = [space.lift(space.lift(one).T) for one in self._flat(self._finite)]
-        with np.errstate(over="ignore"):
-            lifted = np.ldexp(np.array(made).reshape(shape), 2 * self._exponent)
         grown = self._grows[..., np.newaxis, np.newaxis] & np.logical_and.outer(self._reached, self._reached)
-        return np.where(grown, np.inf, lifted)
+        return np.where(grown, np.inf, np.array(made).reshape(shape))
 
     @property
     def trace(self) -> FloatArray:
         """E |beta_k - E beta_k|^2, of the shape of `epochs`."""
-        with np.errstate(over="ignore"):
-            total = np.ldexp(np.trace(self._finite, axis1=-2, axis2=-1), 2 * self._exponent)
-        return np.where(self._grows, np.inf, total)
+        return np.where(self._grows, np.inf, np.trace(self._finite, axis1=-2, axis2=-1))
 
     @property
     def standard_deviations(self) -> FloatArray:
@@ -128,15 +122,14 @@ class ParameterCovariance:
         pairs = (along[:, 0::2] + along[:, 1::2]) / 2
         count = pairs.shape[1]
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            squares = np.ldexp(pairs.std(axis=1, ddof=1) / np.sqrt(count), 2 * self._exponent)
+            squares = pairs.std(axis=1, ddof=1) / np.sqrt(count)
             off = quantile(count) * squares[self._back].reshape(found.shape)
             return np.where(np.isinf(found), np.inf, np.where(off == 0, 0.0, off / (2 * found)))
 
     def _deviations(self, seen: FloatArray, reached: BoolArray) -> FloatArray:
         """Sqrt(w'C w) for the columns w of (r, m), inf where C grows and w has a part in it."""
         squares = np.einsum("...ij,im,jm->...m", self._finite, seen, seen, optimize=True)
-        with np.errstate(over="ignore"):
-            found = np.ldexp(np.sqrt(np.maximum(squares, 0.0)), self._exponent)
+        found = np.sqrt(np.maximum(squares, 0.0))
         return np.where(self._grows[..., np.newaxis] & reached, np.inf, found)
 
     @cached_property
@@ -254,19 +247,12 @@ def covariance(
 
 
 class _Spread:
-    """A question to a run, in a unit in which squares of its parameters are numbers."""
+    """The spread of a run over its orders, in coordinates scale V'beta."""
 
     def __init__(self, run: AffineTrajectory, clock: FloatArray):
         self.run, self.clock = run, clock
         self.when, self.back = np.unique(clock.ravel(), return_inverse=True)
-        inside = run.space.coordinates(run.start)
-        self._scale = _exponent(run.space.scale) - 1
-        largest = float(np.abs(inside).max(initial=0.0))
-        sizes = [_exponent(largest) + self._scale] if largest else []
-        sizes += [_exponent(float(np.abs(run.blocks.response).max(initial=0.0)))]
-        self._unit = max(sizes)
-        self._start = np.ldexp(inside, self._scale - self._unit)
-        self._responses = np.ldexp(run.blocks.response, -self._unit)
+        self._start, self._responses = run.inside(run.start), run.blocks.response
 
     def by(self, taken: str) -> ParameterCovariance:
         """The answer, in the way that was taken."""
@@ -319,7 +305,7 @@ class _Spread:
             run.problem, run.scheme, run.recipe, run.start, self.when, runs, run.accuracy.seed,
             lambda parameters: run.space.coordinates(parameters.T).T,
         )  # fmt: skip
-        return self._of_draws(np.ldexp(states, self._scale - self._unit), sampled=True)
+        return self._of_draws(run.space.scale * states, sampled=True)
 
     def _of_draws(self, states: FloatArray, sampled: bool) -> ParameterCovariance:
         """The covariance of equally likely states (times, draws, r): all there are, or a sample in pairs."""
@@ -332,29 +318,30 @@ class _Spread:
             pairs, others = (apart[:, 0::2] + apart[:, 1::2]) / 2, count / 2 - 1
             # What the mean of the draws is off by is missing in their squares.
             found += pairs.swapaxes(1, 2) @ pairs / (count / 2 * others)
-            squares = np.square(apart).sum(axis=2)
-            products = np.square((apart[:, 0::2] * apart[:, 1::2]).sum(axis=2))
+            # Fourth powers leave the range of numbers where squares do not.
+            largest = np.abs(apart).max(axis=(1, 2), initial=0.0)
+            largest = np.where(np.isfinite(largest) & (largest > 0), largest, 1.0)
+            unit = apart / largest[:, np.newaxis, np.newaxis]
+            squares = np.square(unit).sum(axis=2)
+            products = np.square((unit[:, 0::2] * unit[:, 1::2]).sum(axis=2))
             sizes = (np.square(squares[:, 0::2]) + np.square(squares[:, 1::2]) + 2 * products) / 4
-            variance = np.maximum(sizes.mean(axis=1) - np.square(_size(found)), 0.0) / others
-        errors = quantile(count // 2) * np.sqrt(variance)
-        return self._made(found, errors, "three standard errors", apart)
+            variance = sizes.mean(axis=1) - np.square(_size(found) / largest / largest)
+            errors = quantile(count // 2) * np.sqrt(np.maximum(variance, 0.0) / others) * largest * largest
+        return self._made(found, errors, CONFIDENCE, apart)
 
     def _made(
         self, found: FloatArray, errors: FloatArray, kind: ErrorKind, draws: FloatArray | None = None
     ) -> ParameterCovariance:
-        run, shape, exponent = self.run, self.clock.shape, self._unit - self._scale
+        run, shape, scale = self.run, self.clock.shape, self.run.space.scale
         found = np.where(np.isfinite(found).all(axis=(1, 2), keepdims=True), found, np.inf)
-        with np.errstate(over="ignore"):
-            errors = np.ldexp(np.where(np.isfinite(errors), errors, np.inf), 2 * exponent)
+        found = found / scale / scale
+        errors = np.where(np.isfinite(errors), errors, np.inf) / scale / scale
         inside = found[self.back].reshape(*shape, *found.shape[1:])
         error = errors[self.back].reshape(shape)
         return ParameterCovariance(
-            self.clock, error, kind, inside, exponent, run.space, run.problem, draws, self.back
+            self.clock, error, kind, inside, run.space, run.problem,
+            None if draws is None else draws / scale, self.back,
         )  # fmt: skip
-
-
-def _exponent(number: float) -> int:
-    return int(np.frexp(number)[1])
 
 
 def _size(matrices: FloatArray) -> FloatArray:

@@ -21,11 +21,10 @@ from numpy.polynomial import chebyshev
 from scipy.optimize import brentq
 
 from reshuffle._arrays import FloatArray, IntArray
-from reshuffle._blas import few_threads
-from reshuffle._linalg import chebyshev_transform, thin_qr
+from reshuffle._budget import require_affordable
+from reshuffle._linalg import chebyshev_transform, few_threads, thin_qr
 from reshuffle._progress import track
 from reshuffle.epoch import mean_map
-from reshuffle.epoch.accuracy import require_affordable
 from reshuffle.epoch.averaging.base import task
 from reshuffle.problem.batches import Blocks
 from reshuffle.problem.least_squares import LeastSquares

@@ -19,17 +19,17 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
-from reshuffle._blas import few_threads
-from reshuffle._linalg import eigenvalue
+from reshuffle._budget import require_affordable
+from reshuffle._linalg import eigenvalue, few_threads
 from reshuffle._progress import track
-from reshuffle._uncertainty import ErrorKind, error_of_mean, jackknife, weakest, with_error
+from reshuffle._uncertainty import CONFIDENCE, ErrorKind, error_of_mean, jackknife, weakest, with_error
 from reshuffle.epoch import select
-from reshuffle.epoch.accuracy import Accuracy, require_affordable
 from reshuffle.epoch.averaging.drawn_blocks import DrawnBlocks
 from reshuffle.epoch.averaging.lattice import MOST_BATCHES
 from reshuffle.epoch.epoch import Epoch
 from reshuffle.epoch.moments.drawn import gain
 from reshuffle.epoch.moments.matrix import epoch_flops
+from reshuffle.epoch.select import Accuracy
 from reshuffle.epoch.visits import Visits
 from reshuffle.errors import AccuracyWarning, UnsupportedError
 from reshuffle.problem import checked_problem
@@ -167,7 +167,7 @@ def critical_step(
     2.0
     >>> step = rs.critical_step(rs.gaussian(60, 3, seed=0), rs.SampleReshuffling(4), mean_square=True)
     >>> bool(0 < step.error < 0.1 * step), step.error_kind
-    (True, 'three standard errors')
+    (True, 'confidence 99%')
     """
     problem, scheme = base.fitted(checked_problem(problem), scheme)
     scheme = base.without_stages(scheme, "the critical step")
@@ -348,9 +348,7 @@ def _rate_of(visits: Visits, kernels: FloatArray, is_symmetric: bool) -> Rate:
     # Rates grow by powers of the step, and their errors with them: one that is seen at all is off by a factor.
     is_seen = sizes > errors / _SEEN
     least = np.divide(np.square(sizes), sizes + errors, out=np.zeros_like(sizes), where=is_seen)
-    return Rate(
-        float(sizes.max()), float(least.max()), float((sizes + errors).max()), "three standard errors"
-    )
+    return Rate(float(sizes.max()), float(least.max()), float((sizes + errors).max()), CONFIDENCE)
 
 
 def _drawn_square(at_rest: AffineTrajectory, is_symmetric: bool) -> RateAt:
@@ -380,7 +378,7 @@ def _drawn_square(at_rest: AffineTrajectory, is_symmetric: bool) -> RateAt:
         least = (
             known.value * known.value / most if known.value and math.isfinite(known.value) else known.value
         )
-        return Rate(known.value, least, most, "three standard errors")
+        return Rate(known.value, least, most, CONFIDENCE)
 
     return rate
 

@@ -7,8 +7,8 @@ import numpy as np
 
 from reshuffle import _uncertainty
 from reshuffle._arrays import FloatArray, IntArray
-from reshuffle._uncertainty import ErrorKind, error_of_mean, significant, with_error
-from reshuffle.epoch.accuracy import A_SECOND, CALL, duration, warn_of_no_answer
+from reshuffle._budget import A_SECOND, CALL, duration, warn_of_no_answer
+from reshuffle._uncertainty import CONFIDENCE, ErrorKind, error_of_mean, significant, with_error
 from reshuffle.epoch.epoch import Epoch
 from reshuffle.epoch.moments.select import SecondMomentTask, second_moment_choice, through_stages
 from reshuffle.epoch.moments.trajectory import (
@@ -52,7 +52,7 @@ class ExpectedRisk:
         Of the total: where orders were sampled so much that at least 99 of 100 seeds are within, an estimate of
         what is left of the iteration for a fixed point, and 0 where all is exact up to rounding.
     error_kind : str
-        In which of these senses: "three standard errors", "estimate" or "exact".
+        In which of these senses: "confidence 99%", "estimate" or "exact".
     """
 
     epochs: FloatArray
@@ -61,14 +61,6 @@ class ExpectedRisk:
     spread: FloatArray
     error: FloatArray
     error_kind: ErrorKind = "exact"
-
-    def enlarged(self, exponent: int) -> "ExpectedRisk":
-        """A copy in units that are 2^-exponent as large."""
-        with np.errstate(over="ignore", under="ignore"):
-            total, mean, spread, error = (
-                np.ldexp(part, exponent) for part in (self.total, self.mean, self.spread, self.error)
-            )
-        return ExpectedRisk(self.epochs, total, mean, spread, error, self.error_kind)
 
     def __repr__(self) -> str:
         if self.total.ndim or self.epochs.size == 0:
@@ -153,14 +145,14 @@ def of_courses(clock: FloatArray, risks: FloatArray, mean: FloatArray, sampled: 
     errors = np.zeros(risks.shape[1])
     if sampled:
         errors = error_of_mean((risks[0::2] + risks[1::2]) / 2)
-    kind: ErrorKind = "three standard errors" if sampled else "exact"
+    kind: ErrorKind = CONFIDENCE if sampled else "exact"
     return _spread_over(clock, back, risks.mean(axis=0), mean, errors, kind)
 
 
 def of_estimate(clock: FloatArray, mean: FloatArray, spread: FloatArray, errors: FloatArray) -> ExpectedRisk:
     """A spread that was estimated, at the distinct epochs."""
     _, back = np.unique(clock.ravel(), return_inverse=True)
-    return _spread_over(clock, back, mean + spread, mean, errors, "three standard errors")
+    return _spread_over(clock, back, mean + spread, mean, errors, CONFIDENCE)
 
 
 def _spread_over(

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from reshuffle._arrays import FloatArray
-from reshuffle._uncertainty import ErrorKind
+from reshuffle._budget import A_SECOND, duration, require_affordable
+from reshuffle._uncertainty import CONFIDENCE, ErrorKind
 from reshuffle.epoch import select
-from reshuffle.epoch.accuracy import A_SECOND, duration, require_affordable
 from reshuffle.epoch.moments.matrix import (
     FEWEST_ROUNDS,
     MOST_WRITTEN_OUT,
@@ -126,7 +126,7 @@ def _from_draws(run: AffineTrajectory, modes: ModesTrajectory | None) -> MeanSqu
     share = mean.error / max(1 - mean.rate, mean.error) if mean.error and mean.converges else 0.0
     return MeanSquareStability(
         mean.converges and gain.value < 1, value, (value - error, value + error), gain.value,
-        error, gain.error + (gain.value * share if share else 0.0), "three standard errors",
+        error, gain.error + (gain.value * share if share else 0.0), CONFIDENCE,
     )  # fmt: skip
 
 

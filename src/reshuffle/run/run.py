@@ -12,26 +12,24 @@ from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
 from reshuffle._uncertainty import ErrorKind
 from reshuffle.epoch import select, step_interpolation
-from reshuffle.epoch.accuracy import Accuracy, accuracy
 from reshuffle.epoch.epoch import AffineEpoch, Epoch
 from reshuffle.epoch.moments.select import no_second_moments
-from reshuffle.epoch.select import Choice, Computation
+from reshuffle.epoch.select import Accuracy, Choice, Computation, accuracy
 from reshuffle.epoch.step_interpolation import Interval, StepWindow
 from reshuffle.errors import UnsupportedError
-from reshuffle.problem import checked_problem, checked_start, least_squares
-from reshuffle.problem.least_squares import BinaryScale, LeastSquares
+from reshuffle.problem import checked_problem, checked_start
+from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.outputs import of_output, per_output, stacked
 from reshuffle.recipe import Average, Recipe, StepLike, recipe
-from reshuffle.recipe.timeline import arranged, rearranged
-from reshuffle.run import covariance, expected_risk, limits, risk_interval, stopping
+from reshuffle.recipe.recipe import arranged, rearranged
+from reshuffle.run import covariance, expected_risk, limits, stopping
 from reshuffle.run.affine_trajectory import AffineTrajectory
 from reshuffle.run.covariance import OutputCovariances, ParameterCovariance, new_rows
 from reshuffle.run.critical_steps import contracting_step
 from reshuffle.run.expected_risk import ExpectedRisk
 from reshuffle.run.limits import Limit, LimitComparison
 from reshuffle.run.mean_square import MeanSquareStability, mean_square_stability
-from reshuffle.run.risk import Risk
-from reshuffle.run.risk_interval import RiskInterval
+from reshuffle.run.risk import Risk, RiskInterval, two_batch_interval
 from reshuffle.run.stability import FrozenSubspace, RangeAssumption, Stability
 from reshuffle.run.stopping import BestEpoch
 from reshuffle.run.trajectory import ModesTrajectory, Trajectory
@@ -73,7 +71,6 @@ class Run:
         self.problem, self.scheme, self.recipe, self.start = problem, scheme, recipe, start
         self.accuracy = accuracy
         self._of: tuple[Run, int] | None = None
-        self._in_units: dict[tuple[BinaryScale, bool], Run] = {}
         if not self._is_symmetric:
             select.require_stages(scheme)
             for (_, stage), part in zip(scheme.stages, recipe.parts, strict=False):
@@ -88,7 +85,7 @@ class Run:
         Engines keep functions, which no pickle holds, and may be many times the size of the data.
         """
         made_from = ("problem", "scheme", "recipe", "start", "accuracy", "_of")
-        return {name: getattr(self, name) for name in made_from} | {"_in_units": {}}
+        return {name: getattr(self, name) for name in made_from}
 
     def output(self, number: int) -> "Run":
         """The run of output `number` alone, which shares all that does not depend on y: maps, modes, drawn orders.
@@ -440,18 +437,7 @@ class Run:
         """
         given = _arrays.flag("given_responses", given_responses)
         clock = self.recipe.epochs(epochs)
-        unit = least_squares.units(self.problem, self.start, given)
-        if unit.are_one:
-            return expected_risk.expected_risk(self._affine, self._modes, clock, given)
-        run = self._measured_in(unit, given)
-        return expected_risk.expected_risk(run._affine, run._modes, clock, given).enlarged(unit.of_risk)
-
-    def _measured_in(self, unit: BinaryScale, given: bool) -> "Run":
-        """A copy of the run in units in which squares are numbers; made once."""
-        if (unit, given) not in self._in_units:
-            problem, start = unit.divided(self.problem, given), unit.vector(self.start)
-            self._in_units[unit, given] = Run(problem, self.scheme, self.recipe, start, self.accuracy)
-        return self._in_units[unit, given]
+        return expected_risk.expected_risk(self._affine, self._modes, clock, given)
 
     def limit(self) -> Limit:
         """The limit of the mean iterate, and its risk there if the truth is known."""
@@ -534,7 +520,7 @@ class Run:
                 "risk_interval", "RandomReshuffling with 2 batches and nothing but a step"
             )
         _, drift = self._modes.motion(clock)
-        return risk_interval.two_batch_interval(self._modes.epoch, self._modes.risk(clock), drift)
+        return two_batch_interval(self._modes.epoch, self._modes.risk(clock), drift)
 
 
 def descend(
@@ -623,6 +609,7 @@ def descend(
     # Last of all, since rows that are read in chunks are read here.
     problem, scheme = base.fitted(problem, scheme)
     made.require_ordinary(problem.compressed.scale)
+    problem.require_ordinary(begin)
     if scheme.has_stages:
         made = arranged(made, scheme, problem.n)
     return Run(problem, scheme, made, begin, wanted)

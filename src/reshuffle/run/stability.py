@@ -49,16 +49,9 @@ class Stability:
 
 
 def stability(
-    decay_rates: FloatArray,
-    repeats: int,
-    range_assumption: bool,
-    compressed: CompressedRows,
-    share: float = 0.0,
+    decay_rates: FloatArray, repeats: int, range_assumption: bool, compressed: CompressedRows
 ) -> Stability:
-    """Stability from the decay rates x of the modes in the range of Z, each multiplied by 1 - x.
-
-    `share` is how far each x may be off, relative to itself.
-    """
+    """Stability from the decay rates x of the modes in the range of Z, each multiplied by 1 - x."""
     with np.errstate(over="ignore"):
         factors = np.abs(1 - decay_rates) ** repeats
     # 1 - x rounds to one for x below eps: such a mode still converges, if slowly.
@@ -66,9 +59,8 @@ def stability(
     converges = are_stable and range_assumption
     # The distance from one, which the rate itself has lost to rounding.
     gap = repeats * float(np.minimum(decay_rates, 2 - decay_rates).min(initial=np.inf))
-    error = rate_error(decay_rates, repeats, share) if share else 0.0
     advice = slowness(compressed, gap) if converges else ""
-    return Stability(converges, float(factors.max(initial=0.0)), error, "bound" if share else "exact", advice)
+    return Stability(converges, float(factors.max(initial=0.0)), advice=advice)
 
 
 def slowness(compressed: CompressedRows, gap: float) -> str:
@@ -90,18 +82,6 @@ def slowness(compressed: CompressedRows, gap: float) -> str:
         else "X is ill-conditioned or the step far too small: try another step, fewer columns or a penalty"
     )
     return f"a factor 1/e takes {epochs} epochs; {cause}"
-
-
-def rate_error(decay_rates: FloatArray, repeats: int, share: float) -> float:
-    """Error of the largest |1 - x|^repeats if each x is known up to a share of itself."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        ends = np.abs(1 - decay_rates * (1 + share * np.array([[-1.0], [1.0]])))
-        gaps = np.abs(1 - decay_rates)
-        # A mode for which x = 1 is possible may vanish.
-        least = np.maximum(gaps - share * np.abs(decay_rates), 0.0)
-        lowest, rate, largest = (float((values**repeats).max(initial=0.0)) for values in (least, gaps, ends))
-        error = max(largest - rate, rate - lowest)
-    return error if np.isfinite(error) else np.inf
 
 
 @dataclass(frozen=True)

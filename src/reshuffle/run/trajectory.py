@@ -15,9 +15,9 @@ import numpy as np
 
 from reshuffle import _uncertainty
 from reshuffle._arrays import BoolArray, FloatArray
+from reshuffle._budget import warn_of_no_answer
 from reshuffle._linalg import moving_mean, norm, power_and_sum, tail_mean
 from reshuffle._uncertainty import ERROR_KINDS, ErrorKind
-from reshuffle.epoch.accuracy import warn_of_no_answer
 from reshuffle.epoch.epoch import Epoch
 from reshuffle.epoch.select import Choice
 from reshuffle.problem.least_squares import LeastSquares

@@ -10,8 +10,7 @@ import numpy as np
 
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray, IntArray
-from reshuffle.schemes.base import OrderLike, Scheme, Shuffle, permutations
-from reshuffle.schemes.partition import Batches, Partition
+from reshuffle.schemes.base import Batches, OrderLike, Partition, Scheme, Shuffle, permutations
 
 
 class FullBatch(Scheme):

@@ -9,9 +9,8 @@ from reshuffle._arrays import FloatArray, IntArray
 from reshuffle.errors import UnsupportedError
 from reshuffle.problem.batches import RowGroups
 from reshuffle.problem.row_space import CompressedRows
-from reshuffle.schemes.base import Scheme, Shuffle, Unit, Visit, permutations, rows_of
+from reshuffle.schemes.base import Batches, Scheme, Shuffle, Unit, Visit, permutations, rows_of
 from reshuffle.schemes.fixed_batches import Cyclic, FullBatch, RandomReshuffling
-from reshuffle.schemes.partition import Batches
 
 
 class SampleReshuffling(Scheme):

@@ -12,9 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
 from reshuffle._uncertainty import significant
-from reshuffle.problem.sources.opening import opened
-from reshuffle.problem.sources.rows import Stream
-from reshuffle.recipe import averages
+from reshuffle.problem.sources import Stream, opened
+from reshuffle.recipe import Average
 from reshuffle.run import Run
 from reshuffle.sklearn import torch_words
 from reshuffle.sklearn.estimator_data import checked_data, checked_rows
@@ -121,7 +120,7 @@ class MiniBatchRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         weight_decay: float = 0.0,
         shuffle: bool | str = True,
         drop_last: bool = False,
-        average: averages.Average | None = None,
+        average: Average | None = None,
         fit_intercept: bool = True,
         standardize: bool = False,
         single_run: bool = False,

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
-from reshuffle.recipe.averages import Average
+from reshuffle.recipe import Average
 from reshuffle.run import Run
 from reshuffle.sklearn.estimator_data import Data, checked_data, checked_rows
 from reshuffle.sklearn.held_out import HeldOut, by_folds, cv_table, one_by_one

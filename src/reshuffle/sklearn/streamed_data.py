@@ -9,8 +9,7 @@ import numpy as np
 from reshuffle._arrays import FloatArray
 from reshuffle.errors import UnsupportedError
 from reshuffle.problem import LeastSquares
-from reshuffle.problem.sources.opening import opened, opened_rows
-from reshuffle.problem.sources.rows import RowSource, Standardization, Stream, as_numbers
+from reshuffle.problem.sources import RowSource, Standardization, Stream, as_numbers, opened, opened_rows
 from reshuffle.sklearn.estimator_data import Centred, is_constant_column
 
 

@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
 from reshuffle.problem import LeastSquares
-from reshuffle.problem.sources.rows import Stream
+from reshuffle.problem.sources import Stream
 from reshuffle.recipe import StepLike
 from reshuffle.run import Run, descend
 from reshuffle.run.critical_steps import contracting_step

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Any, Protocol
 
 from reshuffle import _arrays
-from reshuffle._blas import one_thread
+from reshuffle._linalg import one_thread
 
 Task = tuple[Any, ...]
 """The arguments of a function; what an executor was given to `share` or to `hold` may stand among them."""

@@ -10,8 +10,7 @@ import numpy as np
 
 from reshuffle._arrays import FloatArray
 from reshuffle.problem.least_squares import LeastSquares
-from reshuffle.schemes.base import Scheme
-from reshuffle.schemes.partition import Partition
+from reshuffle.schemes.base import Partition, Scheme
 from reshuffle.sweeps.asked import Question
 from reshuffle.sweeps.grid import Point
 

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from reshuffle import _arrays, _uncertainty
 from reshuffle._arrays import FloatArray, IntArray
-from reshuffle._blas import each
+from reshuffle._linalg import each
 from reshuffle._progress import track
 from reshuffle._uncertainty import ErrorKind
 from reshuffle.epoch.select import Choice

@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike
 
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
-from reshuffle.epoch.accuracy import Accuracy
-from reshuffle.epoch.select import decomposition_choice
+from reshuffle.epoch.select import Accuracy, decomposition_choice
 from reshuffle.problem.kernel import KernelFeatures
 from reshuffle.run import Run, critical_step
 from reshuffle.torch.drawn_runs import DrawnRuns

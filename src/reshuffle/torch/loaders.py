@@ -15,8 +15,7 @@ from reshuffle.schemes import (
     SampleWithReplacement,
     Scheme,
 )
-from reshuffle.schemes.base import rows_of
-from reshuffle.schemes.partition import Partition
+from reshuffle.schemes.base import Partition, rows_of
 from reshuffle.torch.torch_models import kind, torch_itself
 
 

@@ -21,7 +21,7 @@ import scipy.linalg
 import scipy.special
 
 from reshuffle._arrays import AnyArray, BoolArray, FloatArray, IntArray
-from reshuffle.epoch.accuracy import A_SECOND
+from reshuffle._budget import A_SECOND
 from reshuffle.epoch.averaging.lattice import available_bytes
 from reshuffle.errors import BudgetError
 

@@ -11,8 +11,7 @@ from reshuffle import _arrays
 from reshuffle._arrays import FloatArray, IntArray
 from reshuffle._progress import track
 from reshuffle._uncertainty import ErrorKind, significant, weakest, with_error, with_largest_error
-from reshuffle.epoch.accuracy import Accuracy
-from reshuffle.epoch.select import Choice
+from reshuffle.epoch.select import Accuracy, Choice
 from reshuffle.errors import BudgetError
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.recipe import Recipe
@@ -126,7 +125,7 @@ class CrossValidation(LeftOutResult):
     error : of the same shape
         How far the mean itself may be off because it is not computed exactly; 0 where it is.
     error_kind : str
-        In which sense: "exact", "bound", "three standard errors" or "estimate".
+        In which sense: "exact", "bound", "confidence 99%" or "estimate".
     method : str
         How rows were left out.
     rows : (m,)

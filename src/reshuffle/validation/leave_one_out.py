@@ -14,11 +14,10 @@ from numpy.typing import ArrayLike
 
 from reshuffle import _arrays
 from reshuffle._arrays import BoolArray, FloatArray, IntArray
-from reshuffle._blas import few_threads
+from reshuffle._budget import A_SECOND, CALL, require_affordable, warn, warnings_of
+from reshuffle._linalg import few_threads
 from reshuffle._progress import track
-from reshuffle._uncertainty import ErrorKind, weakest
-from reshuffle.epoch import accuracy
-from reshuffle.epoch.accuracy import A_SECOND, CALL, require_affordable
+from reshuffle._uncertainty import CONFIDENCE, ErrorKind, weakest
 from reshuffle.epoch.averaging.lattice import Walk, fits_in_memory
 from reshuffle.errors import BudgetError
 from reshuffle.problem.least_squares import LeastSquares
@@ -82,7 +81,7 @@ class LeaveOneOut(LeftOutResult):
     error : of the same shape
         How far the mean itself may be off because it is not computed exactly; 0 where it is.
     error_kind : str
-        In which sense: "exact", "bound", "three standard errors" or "estimate".
+        In which sense: "exact", "bound", "confidence 99%" or "estimate".
     method : str
         How rows were left out.
     rows : (m,)
@@ -312,7 +311,7 @@ class RowsLeftOut:
         )
         if orders:
             drawn = DrawnOrders(training, orders, self.run.accuracy.seed)
-            found.append(Formula("drawn orders", drawn, drawn.error, "three standard errors", drawn.sizes))
+            found.append(Formula("drawn orders", drawn, drawn.error, CONFIDENCE, drawn.sizes))
         return found if cavity is None or cavity.is_small else found[::-1]
 
     def _by_formulas(self, epochs: FloatArray, rows: IntArray) -> LeftOutResult | None:
@@ -373,7 +372,7 @@ class RowsLeftOut:
                 requested = group[places[group] >= 0]
                 if len(requested):
                     try:
-                        found, words = accuracy.warnings_of(partial(predicted, group, requested))
+                        found, words = warnings_of(partial(predicted, group, requested))
                     except BudgetError as refusal:
                         raise BudgetError(
                             f"leave_one_out takes {len(groups)} runs, which have 1 / {len(groups)} of the budget "
@@ -384,7 +383,7 @@ class RowsLeftOut:
 
         result = summed_up(epochs, problem, rows, when, residuals(), method)
         if said:
-            accuracy.warn(f"of {len(groups)} runs that leave out rows, {len(said)} say: {said[0]}")
+            warn(f"of {len(groups)} runs that leave out rows, {len(said)} say: {said[0]}")
         return inexact.added_to(result, float(weights_of(problem)[rows].sum()))
 
     def _groups(self, rows: IntArray) -> tuple[list[IntArray], str]:

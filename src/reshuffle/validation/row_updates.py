@@ -27,10 +27,9 @@ from typing import Protocol
 import numpy as np
 
 from reshuffle._arrays import BoolArray, FloatArray, IntArray
-from reshuffle._blas import each
-from reshuffle._linalg import power_and_sum
+from reshuffle._budget import A_SECOND, CALL
+from reshuffle._linalg import each, power_and_sum
 from reshuffle._progress import track
-from reshuffle.epoch.accuracy import A_SECOND, CALL
 from reshuffle.epoch.averaging.lattice import MOST_BATCHES, layer, prefix_weights
 from reshuffle.epoch.visits import MeanVisits, ScaledBlocks, Visits, graded
 from reshuffle.problem.least_squares import LeastSquares

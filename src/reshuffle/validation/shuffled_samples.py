@@ -9,10 +9,10 @@ from itertools import pairwise
 import numpy as np
 
 from reshuffle._arrays import FloatArray, IntArray
+from reshuffle._budget import A_SECOND, CALL
 from reshuffle._linalg import root_mean_square, thin_qr
 from reshuffle._progress import track
 from reshuffle._uncertainty import MOST_GROUPS, jackknife, quantile
-from reshuffle.epoch.accuracy import A_SECOND, CALL
 from reshuffle.epoch.averaging import cavity_maps
 from reshuffle.epoch.averaging.cavity import Visiting, are_alike, solve
 from reshuffle.epoch.averaging.lattice import available_bytes

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import reshuffle as rs
-from reshuffle.problem.sources import opening
+from reshuffle.problem import sources
 
 N, P = 1300, 4
 
@@ -15,8 +15,8 @@ N, P = 1300, 4
 @pytest.fixture
 def streaming(monkeypatch):
     """Read every file in chunks, however small it is, of a few hundred rows."""
-    monkeypatch.setattr(opening, "IN_MEMORY", 0.0)
-    monkeypatch.setattr("reshuffle.problem.sources.rows.CHUNK", 300 * P)
+    monkeypatch.setattr(sources, "IN_MEMORY", 0.0)
+    monkeypatch.setattr("reshuffle.problem.sources.CHUNK", 300 * P)
 
 
 @pytest.fixture(scope="module")

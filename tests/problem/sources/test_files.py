@@ -12,7 +12,7 @@ import pyarrow.dataset
 import pytest
 
 import reshuffle as rs
-from reshuffle.problem.sources import opening
+from reshuffle.problem.sources import IN_MEMORY
 from tests.problem.sources.conftest import N, P, mapped, npy_folder, parquet_folder
 
 CLOSE = {"rtol": 1e-10, "atol": 1e-10}
@@ -244,7 +244,7 @@ assert now("VmHWM") < peak + limit
 def test_out_of_core_under_a_memory_limit(tmp_path):
     assert hasattr(resource, "RLIMIT_DATA")
     n, p = 170_000, 50
-    assert 8 * n * p > opening.IN_MEMORY
+    assert 8 * n * p > IN_MEMORY
     rng = np.random.default_rng(3)
     X = rng.random((n, p))
     y = X @ rng.standard_normal(p)

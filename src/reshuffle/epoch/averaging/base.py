@@ -3,18 +3,21 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from reshuffle._arrays import FloatArray
 from reshuffle._linalg import thin_qr
-from reshuffle.epoch.accuracy import Accuracy
 from reshuffle.epoch.averaging import exact_samples, lattice, sampling
 from reshuffle.epoch.averaging.exact_samples import Whitened
 from reshuffle.epoch.mean_map import MeanMap
 from reshuffle.errors import BudgetError
 from reshuffle.problem.batches import Blocks
 from reshuffle.schemes.base import Scheme, Shuffle, Unit
+
+if TYPE_CHECKING:
+    from reshuffle.epoch.select import Accuracy
 
 _MOST_ALONE = 12
 """Samples, one per batch, of which all orders are averaged in no time."""
@@ -36,7 +39,7 @@ class Approximation:
 
     whitened: Callable[[], Whitened]
     shares: FloatArray
-    sample: Callable[[Accuracy], MeanMap]
+    sample: "Callable[[Accuracy], MeanMap]"
 
 
 @dataclass(frozen=True, eq=False)

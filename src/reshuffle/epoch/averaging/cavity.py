@@ -15,31 +15,170 @@ itself, w a_i(t-1-s) Y P u_i a_i(s) at visit s, is given back, and what the othe
 The closure: in the last mean a sample is left out of one side at a time, E' E - mean E' mean E where both would
 be, plus each side's own mean. All that is neglected is of samples that meet each other crosswise, i, j, i, j; it is
 of order 1/n^2, and nothing if there are two batches. The equation for a_i is solved by numbers per sample,
-a_i(t) = sum_{s<=t} rho_i(t-s) u_i'Q H_s (`SelfResponses`), so that samples speak to each other through the k x k
-matrices M_t = sum_i rho_i(t) u_i u_i' alone. All functions of the visits are kept at few of them (`TimeNodes`),
+a_i(t) = sum_{s<=t} rho_i(t-s) u_i'Q H_s (`SelfResponses`), so that samples act on each other through the k x k
+matrices M_t = sum_i rho_i(t) u_i u_i' alone. All functions of the visits are computed at few of them (`TimeNodes`),
 and the path is found by iteration: each round takes a few weighted Gram matrices and products of small matrices.
+A sample may also be a matrix U_i of m rows that are visited together: then rho_i(t) is m x m.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 import scipy.fft
+import scipy.linalg
 
 from reshuffle._arrays import FloatArray, IntArray
 from reshuffle._progress import track
-from reshuffle.epoch.averaging.self_response import (
-    GroupSelfResponses,
-    SelfResponses,
-    TimeNodes,
-    convolve_nearly_diagonal,
-)
-
-# What a visit of shuffled samples does to the state: every sample by a matrix of rank one, the rest alike.
 
 _MOST_MODES, _DEGREES, _MOST_SAMPLES, _FEWEST_SAMPLES = 200, 4, 30, 4
-"""Modes, powers of time and samples that the functions of the visits are taken from; all others are alike."""
+"""Modes, powers of time and samples whose functions of the visits the nodes are chosen for."""
+_FINEST_SPAN, _COARSEST_SPAN = 1e-9, 1e-6
+"""Functions of the visits that are smaller than that, relative to the largest, are left out."""
+_COARSEST_RESPONSE = 1e-3
+"""The largest tolerance of self responses, relative to the largest of them."""
+_MOST_ROUNDS, _MOST_RESPONSE_ROUNDS, _FEW_ROUNDS = 60, 200, 2
+"""Rounds of the equation, of self responses, and of those that begin with the last round's."""
+_RUNS_AWAY = 1e4
+"""The self response of a sample over an epoch from which on it explodes; others reach a hundred."""
+_CHUNK, _GROUP_CHUNK = 1 << 14, 1 << 24
+"""Samples of one row, or numbers of samples of several rows, whose self responses are computed at a time."""
+_MANY_MODES = 100
+"""Modes from which on products of matrices take longer than to find what can be left out of them."""
+_OF_TOLERANCE = 0.1
+"""The share of the tolerance that may be left out of a product."""
+
+
+@dataclass(frozen=True, eq=False)
+class TimeNodes:
+    """A few of the visits 0 .. B-1, from which functions of the visits are interpolated.
+
+    The visits of an epoch act on a mode nearly like a power of one visit. So the functions that arise nearly lie in
+    the span of few: the leading singular vectors of those powers, and of powers times time, which small changes
+    make of them. A function of that span is known from its values at as many visits, chosen by a pivoted QR.
+
+    Attributes
+    ----------
+    nodes : (q,)
+        Ascending.
+    rule : (B, q)
+        f(t) = sum_a rule[t, a] f(nodes[a]).
+    """
+
+    nodes: IntArray
+    rule: FloatArray
+
+    @classmethod
+    def spanning(cls, shapes: FloatArray, tolerance: float) -> "TimeNodes":
+        """Nodes for functions (B, any number) of the visits, to a tolerance relative to the largest.
+
+        >>> shapes = 0.9 ** np.outer(np.arange(50), [1.0, 2.0, 3.0])
+        >>> found = TimeNodes.spanning(shapes, 1e-12)
+        >>> bool(np.allclose(found.rule @ shapes[found.nodes], shapes, atol=1e-10)), len(found.nodes)
+        (True, 3)
+        """
+        left, singular, _ = scipy.linalg.svd(shapes, full_matrices=False, check_finite=False)
+        count = max(1, int((singular > tolerance * singular[0]).sum()))
+        basis = left[:, :count]
+        _, _, pivots = scipy.linalg.qr(basis.T, mode="economic", pivoting=True, check_finite=False)
+        nodes = np.sort(pivots[:count]).astype(np.int64)
+        rule = scipy.linalg.solve(basis[nodes].T, basis.T, check_finite=False).T
+        rule[nodes] = np.eye(count)
+        return cls(nodes, rule)
+
+    @cached_property
+    def convolution(self) -> FloatArray:
+        """C (q, q, q): sum_{u<t} f(t-1-u) g(u) at node t is sum_ab C[t, a, b] f_a g_b."""
+        return np.array([self.convolution_at(t) for t in self.nodes.tolist()])
+
+    def convolution_at(self, t: int) -> FloatArray:
+        """C (q, q) of the convolution at any t from 0 to B."""
+        return np.asarray(self.rule[:t][::-1].T @ self.rule[:t])
+
+    def summed_convolution(self, until: int) -> FloatArray:
+        """R (q, q): sum_{t<until} sum_{s<t} r(t-1-s) h(s) is sum_ab R[a, b] h_a r_b."""
+        # Summed over t, each h(s) meets the sums of r up to what is left after s.
+        sums = np.cumsum(self.rule, axis=0)
+        weights = np.zeros((until, len(self.nodes)))
+        weights[: until - 1] = sums[: until - 1][::-1]
+        return np.asarray(self.rule[:until].T @ weights)
+
+    def convolve(self, first: FloatArray, second: FloatArray) -> FloatArray:
+        """The convolution (q, a, c) of paths (q, a, b) and (q, b, c) of matrices."""
+        visits, shared, columns = second.shape
+        side = np.ascontiguousarray(first.swapaxes(0, 1)).reshape(first.shape[1], visits * shared)
+        flat = second.reshape(visits, shared * columns)
+        return np.array([side @ (at @ flat).reshape(visits * shared, columns) for at in self.convolution])
+
+    def convolve_scalars(self, first: FloatArray, second: FloatArray) -> FloatArray:
+        """The convolution of numbers (q, samples), of each sample by itself."""
+        return np.array([np.einsum("an,an->n", first, at @ second) for at in self.convolution])
+
+    def convolve_samples(self, first: FloatArray, second: FloatArray) -> FloatArray:
+        """The convolution of matrices (samples, q, m, m), of each sample by itself."""
+        samples, q, size, _ = first.shape
+        side = first.swapaxes(1, 2).reshape(samples, 1, size, q * size)
+        # Samples come first, so that no copy is made of the largest array.
+        at = self.convolution.reshape(q * q, q) @ second.reshape(samples, q, size * size)
+        return np.asarray(side @ at.reshape(samples, q, q * size, size))
+
+    def convolve_nearly_diagonal(self, first: FloatArray, second: FloatArray, tolerance: float) -> FloatArray:
+        """The convolution of paths (q, k, k), to a tolerance relative to its largest entry.
+
+        In the coordinates of the modes a path is diagonal but for what is particular to samples. So it is split
+        into its diagonal and few matrices times functions of the visit: diagonals cost no products, and where two
+        of the others meet, which is of second order, a product is taken only if it counts.
+
+        >>> nodes = TimeNodes.spanning(0.9 ** np.outer(np.arange(20), [1.0, 2.0]), 1e-12)
+        >>> path = np.array([[[1.0, 0.1], [0.1, 0.5]], [[0.8, 0.0], [0.2, 0.4]]])
+        >>> bool(np.allclose(nodes.convolve_nearly_diagonal(path, path, 1e-12), nodes.convolve(path, path)))
+        True
+        """
+        diagonals, parts = [], []
+        for path in (first, second):
+            diagonal, terms = without_diagonal(path, tolerance * float(np.abs(path).max(initial=0.0)))
+            diagonals.append(diagonal)
+            parts.append([(shape[:, np.newaxis], flat.reshape(path.shape[1:])) for shape, flat in terms])
+        made = np.zeros_like(first)
+        np.einsum("qkk->qk", made)[:] = self.convolve_scalars(*diagonals)
+        for shape, matrix in parts[0]:
+            for at, scale in zip(made, self.convolve_scalars(shape, diagonals[1]), strict=True):
+                at += matrix * scale
+        for shape, matrix in parts[1]:
+            for at, scale in zip(made, self.convolve_scalars(diagonals[0], shape), strict=True):
+                at += scale[:, np.newaxis] * matrix
+        threshold = tolerance * float(np.abs(made).max(initial=0.0))
+        for shape, matrix in parts[0]:
+            for other, beside in parts[1]:
+                weights = self.convolve_scalars(shape, other)[:, 0]
+                largest = np.abs(weights).max(initial=0.0)
+                if largest * np.linalg.norm(matrix) * np.linalg.norm(beside) > threshold:
+                    product = matrix @ beside
+                    for at, weight in zip(made, weights, strict=True):
+                        at += weight * product
+        return made
+
+
+def leading(matrix: FloatArray, threshold: float) -> Iterator[tuple[FloatArray, FloatArray]]:
+    """The terms (q,), (n,) of a singular value decomposition of (q, n) that are above a threshold.
+
+    From the Gram matrix of the rows: singular values below 1e-8 of the largest are rounding, and left out.
+    """
+    values, vectors = scipy.linalg.eigh(matrix @ matrix.T, check_finite=False)
+    floor = max(threshold**2, 1e-15 * float(values[-1]) if len(values) else 0.0)
+    for value, vector in zip(values[::-1], vectors.T[::-1], strict=True):
+        if value > floor:
+            yield vector, vector @ matrix
+
+
+def without_diagonal(
+    path: FloatArray, threshold: float
+) -> tuple[FloatArray, Iterator[tuple[FloatArray, FloatArray]]]:
+    """The diagonals (q, k) of a path (q, k, k), and the leading terms (q,), (k k,) of all else."""
+    off = path.copy()
+    np.einsum("qkk->qk", off)[:] = 0.0
+    return np.einsum("qkk->qk", path), leading(off.reshape(len(off), -1), threshold)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,11 +200,11 @@ class Visiting:
     weight : float
         w, of a sample in the mean of a visit.
     last : float
-        What the last visit weighs beside the others: less than one if its batch is cut short but not its divisor.
+        Weight of the last visit beside the others: less than one if its batch is cut short but not its divisor.
     steps : int
         B.
     size : int
-        How many rows a sample has, which are always visited together: then u_i is a matrix U_i of them.
+        Rows of a sample, which are always visited together: then u_i is a matrix U_i of them.
     """
 
     rows: FloatArray
@@ -83,11 +222,6 @@ class Visiting:
         return np.asarray(np.einsum("ij,ij->j", self.rows, self.rows))
 
     @property
-    def dimension(self) -> int:
-        """The length d of the state."""
-        return self.grades.size
-
-    @property
     def samples(self) -> int:
         """n."""
         return len(self.rows) // self.size
@@ -95,8 +229,7 @@ class Visiting:
     @property
     def exclusion(self) -> float:
         """The weight w n / (n - 1) of a sample in the mean over all samples but one."""
-        n = self.samples
-        return self.weight * n / max(n - 1, 1)
+        return self.weight * self.samples / max(self.samples - 1, 1)
 
     def push(self, matrix: FloatArray) -> FloatArray:
         """P M (..., d, m) for M (..., k, m)."""
@@ -113,24 +246,14 @@ class Visiting:
         return np.asarray(np.einsum("abk,bkm->akm", self.still, blocks).reshape(matrix.shape))
 
     @cached_property
-    def _kernel(self) -> FloatArray:
-        """The kernel of the mean visit of each mode, (k, parts, parts)."""
+    def kernel(self) -> FloatArray:
+        """The kernel K of the mean visit of each mode, (k, parts, parts)."""
         kernel = np.moveaxis(self.still, 2, 0).copy()
         kernel[:, :, 0] += self.weight * np.multiply.outer(self.squares, self.entry)
         return kernel
 
-    @property
-    def alone(self) -> FloatArray:
-        """I - Y K (k, parts, parts), the mean visit of each mode, were all visits independent."""
-        return np.asarray(np.eye(len(self.entry)) - self.grades.T[:, :, np.newaxis] * self._kernel)
-
-    @property
-    def alone_after(self) -> FloatArray:
-        """I - K Y (k, parts, parts), the mean visit from the other side."""
-        return np.asarray(np.eye(len(self.entry)) - self._kernel * self.grades.T[:, np.newaxis, :])
-
     def powers(self, maps: FloatArray) -> FloatArray:
-        """The powers 0 .. B-1 of maps (modes, parts, parts), (B, modes, parts, parts)."""
+        """The powers 0 .. B-1 of maps (k, parts, parts) of the modes, (B, k, parts, parts)."""
         found = np.empty((self.steps, *maps.shape))
         found[0] = np.eye(maps.shape[1])
         for visit in range(1, self.steps):
@@ -138,11 +261,14 @@ class Visiting:
         return found
 
     @cached_property
+    def independent(self) -> FloatArray:
+        """Powers (B, k, parts, parts) of the mean visit I - Y K of each mode, as if visits were independent."""
+        return self.powers(np.eye(len(self.entry)) - self.grades.T[:, :, np.newaxis] * self.kernel)
+
+    @cached_property
     def along(self) -> FloatArray:
         """u'Q G_t Y P u per mode (B, k), were visits independent."""
-        return np.asarray(
-            np.einsum("tkb,bk,b->tk", self.powers(self.alone)[:, :, 0], self.grades, self.entry)
-        )
+        return np.asarray(np.einsum("tkb,bk,b->tk", self.independent[:, :, 0], self.grades, self.entry))
 
     @cached_property
     def strength(self) -> FloatArray:
@@ -165,24 +291,36 @@ class Visiting:
         """Bounds on the self responses of some samples (m, k), (m,)."""
         return np.asarray(np.square(rows) @ self.strength)
 
-    def nodes(self, tolerance: float) -> TimeNodes | None:
-        """The visits at which functions of the visits are computed.
+    def tolerances(self, tolerance: float) -> tuple[float, float]:
+        """Tolerances of the self responses and of the span of the functions of the visits."""
+        # Samples change the map by no more than the strongest acts on itself: fewer digits of that suffice.
+        strength = min(1.0, float(self.strengths.max(initial=0.0)))
+        of_responses = min(tolerance / max(strength, 1e-300), _COARSEST_RESPONSE)
+        return of_responses, min(max(1e-2 * of_responses, _FINEST_SPAN), _COARSEST_SPAN)
 
-        Their span is told from the powers of single modes, times powers of time, which is what small changes of the
-        modes make of them, and from the self responses of a few samples, strong and weak ones, as independent
-        visits would make them. None where they leave the range of numbers.
+    def nodes(self, tolerance: float) -> TimeNodes | None:
+        """The visits at which functions of the visits are computed; None where these overflow.
+
+        For the powers of single modes, times powers of time, which is what small changes of the modes make of them,
+        and for the self responses of a few samples, strong and weak ones, as independent visits would make them.
         """
         if not np.isfinite(self.along).all():
             return None
-        functions = self.along if len(self.entry) == 1 else self.powers(self.alone).reshape(self.steps, -1)
+        functions = self.along if len(self.entry) == 1 else self.independent.reshape(self.steps, -1)
         order = np.argsort(np.abs(functions).sum(axis=0))
-        functions = functions[:, order[_spread(len(order), _MOST_MODES)]]
+        spread = np.linspace(0, len(order) - 1, min(len(order), _MOST_MODES)).round().astype(np.int64)
+        functions = functions[:, order[np.unique(spread)]]
         time = np.linspace(0, 1, self.steps)[:, np.newaxis]
         shapes = [time**degree * functions for degree in range(_DEGREES)]
         strongest = np.argsort(self.strengths)[::-1]
         count = min(len(strongest), max(_MOST_SAMPLES // self.size, _FEWEST_SAMPLES))
-        samples = np.geomspace(1, len(strongest), count).round().astype(int) - 1
-        influence = self.along @ np.square(self._seen_apart(strongest[np.unique(samples)])).T
+        chosen = strongest[np.unique(np.geomspace(1, len(strongest), count).round().astype(int) - 1)]
+        samples = self.rows.reshape(len(strongest), -1, self.rows.shape[1])[chosen]
+        if self.size > 1:
+            # Rotated so that the rows of a sample hardly act on each other.
+            _, rotations = np.linalg.eigh(self.own_strengths(samples.reshape(-1, samples.shape[2])))
+            samples = rotations.swapaxes(1, 2) @ samples
+        influence = self.along @ np.square(samples.reshape(-1, samples.shape[2])).T
         # Constants are among them in any case: at step zero there is nothing else.
         together = np.hstack([np.ones((self.steps, 1)), *shapes, self_response(influence, self.exclusion)])
         if not np.isfinite(together).all():
@@ -190,23 +328,10 @@ class Visiting:
         together = together[:, together.any(axis=0)]
         return TimeNodes.spanning(together / np.abs(together).max(axis=0), tolerance)
 
-    def _seen_apart(self, chosen: IntArray) -> FloatArray:
-        """The rows of some samples, turned so that those of a sample hardly act on each other."""
-        if self.size == 1:
-            return self.rows[chosen]
-        samples = self.rows.reshape(self.samples, self.size, -1)[chosen]
-        _, turns = np.linalg.eigh(self.own_strengths(samples.reshape(-1, samples.shape[2])))
-        return np.asarray((turns.swapaxes(1, 2) @ samples).reshape(-1, samples.shape[2]))
-
 
 def are_alike(shares: FloatArray) -> bool:
     """True if all visits weigh the same, but for the last."""
     return bool((shares[:-1] == shares[0]).all())
-
-
-def _spread(count: int, most: int) -> IntArray:
-    """At most so many of the numbers 0 .. count-1, evenly spread, the ends included."""
-    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(np.int64))
 
 
 def self_response(influence: FloatArray, exclusion: float) -> FloatArray:
@@ -244,15 +369,264 @@ def _product(first: FloatArray, second: FloatArray, size: int) -> FloatArray:
     return product
 
 
-_FINEST_SPAN, _COARSEST_SPAN = 1e-9, 1e-6
-"""Functions of the visits that are smaller than that, relative to the largest, are left out."""
-_COARSEST_ECHO = 1e-3
-"""The largest tolerance of self responses, relative to the largest of them."""
-_MOST_ROUNDS = 60
-_MANY_MODES = 100
-"""Modes from which on products of matrices take longer than to look for what can be left out of them."""
-_OF_TOLERANCE = 0.1
-"""The share of the tolerance that may be left out of a product."""
+class SelfResponses:
+    """The self responses of samples of m rows each, at the nodes: numbers where m is 1, otherwise matrices.
+
+    The influence of sample i on what it meets returns to it through the others,
+
+        rho_i(0) = I,   rho_i(t+1) = e sum_{s<=t} g_i(t-s) rho_i(s),   g_i(t) = sum_{s<=t} rho_i(t-s) gamma_i(s),
+
+    with gamma_i(t) = U_i Gamma_t U_i' for matrices Gamma_t that all samples share. With r(t) = rho(t+1) these are
+    two convolutions, r = e (g + g * r) and g = gamma + r * gamma, solved at the nodes by iteration. The generating
+    function of rho is (I - e z g(z))^-1: the same from either side, whether or not the g_i commute.
+
+    Parameters
+    ----------
+    rows : (n m, k)
+    size : int
+        m.
+    nodes : TimeNodes
+    exclusion : float
+        The weight e of a sample in the mean over all samples but one.
+    tolerance : float
+        Of sums over samples, relative to the largest of the functions of the visits that they are.
+    """
+
+    def __init__(self, rows: FloatArray, size: int, nodes: TimeNodes, exclusion: float, tolerance: float):
+        self._rows, self._size, self._nodes = rows, size, nodes
+        self._samples = rows.reshape(-1, size, rows.shape[1])
+        self._exclusion, self._tolerance = exclusion, tolerance
+        self._last: FloatArray | None = None
+
+    @property
+    def first(self) -> FloatArray:
+        """rho(0) of every sample, (n,) or (n, m, m)."""
+        n, size = len(self._samples), self._size
+        return np.ones(n) if size == 1 else np.broadcast_to(np.eye(size), (n, size, size))
+
+    @cached_property
+    def _squares(self) -> FloatArray:
+        return np.square(self._rows)
+
+    def of_influence(self, influence: FloatArray) -> FloatArray:
+        """The self responses r_i (q, n) or (q, n, m, m) that matrices Gamma (q, k, k) make."""
+        diagonals = np.einsum("qkk->qk", influence)
+        if self._size == 1:
+            gamma = diagonals @ self._squares.T
+        else:
+            gamma = np.stack([self._own(self._samples * diagonal) for diagonal in diagonals])
+        # Beside its diagonal Gamma consists of few matrices, times functions of the visit.
+        _, terms = without_diagonal(influence, self._tolerance * float(np.abs(gamma).max(initial=0.0)))
+        for shape, matrix in terms:
+            images = self._samples @ matrix.reshape(influence.shape[1:])
+            gamma += np.multiply.outer(shape, self._own(images))
+        return self.of_meeting(gamma)
+
+    def _own(self, images: FloatArray) -> FloatArray:
+        """Products of images (n, m, k) of the rows of each sample with its own rows, (n,) or (n, m, m)."""
+        if self._size == 1:
+            return np.asarray(np.einsum("ijk,ijk->i", images, self._samples))
+        return np.asarray(images @ self._samples.swapaxes(1, 2))
+
+    def of_meeting(self, gamma: FloatArray) -> FloatArray:
+        """The self responses r_i of what each sample meets of its own influence, gamma_i, of the same shape."""
+        q, n = gamma.shape[:2]
+        if self._size == 1:
+            parts = (gamma[:, start : start + _CHUNK] for start in range(0, n, _CHUNK))
+            return np.hstack([self._solved(self._nodes.convolve_scalars, part) for part in parts])
+        gamma = np.ascontiguousarray(gamma.swapaxes(0, 1))
+        height = max(1, _GROUP_CHUNK // (q * q * self._size**2))
+        chunks = [slice(start, start + height) for start in range(0, n, height)]
+        # Products of matrices are dear: from the last round on, and to no more digits than are needed.
+        self._last = np.concatenate(
+            [
+                self._solved(
+                    self._nodes.convolve_samples,
+                    gamma[chunk],
+                    None if self._last is None else self._last[chunk],
+                    1e-2 * self._tolerance,
+                )
+                for chunk in chunks
+            ]
+        )
+        return np.ascontiguousarray(self._last.swapaxes(0, 1))
+
+    def _solved(
+        self,
+        convolve: Callable[[FloatArray, FloatArray], FloatArray],
+        gamma: FloatArray,
+        begin: FloatArray | None = None,
+        tolerance: float = 1e-12,
+    ) -> FloatArray:
+        """Iterate until the largest entry of r stays as it is; infinite where it runs away."""
+        rho = self._exclusion * gamma if begin is None else begin
+        # After a beginning from the round before the next one comes soon.
+        for _ in range(_MOST_RESPONSE_ROUNDS if begin is None else _FEW_ROUNDS):
+            met = gamma + convolve(rho, gamma)
+            following = self._exclusion * (met + convolve(met, rho))
+            change = float(np.abs(following - rho).max(initial=0.0))
+            rho, size = following, float(np.abs(following).max(initial=0.0))
+            if not change > tolerance * size:
+                break
+            if not len(self._nodes.rule) * size < _RUNS_AWAY:
+                return np.full_like(rho, np.inf)
+        return np.asarray(rho)
+
+    def _weighted(self, weights: FloatArray, *, transposed: bool = False) -> FloatArray:
+        """The rows (n m, k), those of each sample multiplied by its number or matrix in weights (n m m,)."""
+        if self._size == 1:
+            return weights[:, np.newaxis] * self._rows
+        matrices = weights.reshape(-1, self._size, self._size)
+        matrices = matrices.swapaxes(1, 2) if transposed else matrices
+        return np.asarray((matrices @ self._samples).reshape(self._rows.shape))
+
+    def weighted_grams(self, rho: FloatArray) -> FloatArray:
+        """sum_i U_i'r_i U_i (q, k, k) at every node, of weights (q, n) or (q, n, m, m)."""
+        flat, k = rho.reshape(len(rho), -1), self._rows.shape[1]
+        total = np.zeros((len(rho), k * k))
+        size = float(np.linalg.norm(flat, axis=1).max(initial=0.0))
+        for shape, weights in leading(flat, self._tolerance * size):
+            total += np.multiply.outer(shape, (self._rows.T @ self._weighted(weights)).ravel())
+        return total.reshape(len(rho), k, k)
+
+    def weighted_images(self, weights: FloatArray, maps: FloatArray, tolerance: float) -> FloatArray:
+        """The columns of sum_q maps[q] U_i'weights[q, i] for every sample, as rows (n m, d), for maps (q, d, k)."""
+        flat = weights.reshape(len(weights), -1)
+        images = np.zeros((len(self._rows), maps.shape[1]))
+        # What all samples have in common is the larger part, and costs one product whatever the tolerance.
+        threshold = tolerance * float(np.linalg.norm(flat, axis=1).max(initial=0.0))
+        for shape, own in leading(flat, threshold):
+            images += self._weighted(own, transposed=True) @ np.tensordot(shape, maps, 1).T
+        return images
+
+
+@dataclass(frozen=True, eq=False)
+class Path:
+    """K_B (d, d), K_t and N_t (q, d, d) at the nodes, H_t = I - Y N_t, and Gamma_t (q, k, k) of the last round."""
+
+    end: FloatArray
+    kernels: FloatArray
+    inner: FloatArray
+    influence: FloatArray
+
+
+class CavityEquation:
+    """One round of the iteration, and what follows from its end.
+
+    Both sides of products are needed: with H_t = I - Y N_t, what comes after is I - N_t Y.
+    """
+
+    def __init__(self, visiting: Visiting, tolerance: float, response_tolerance: float, nodes: TimeNodes):
+        self.visiting, self.tolerance, self.nodes = visiting, tolerance, nodes
+        self.k, self.response_tolerance = visiting.rows.shape[1], response_tolerance
+        self._grades = visiting.grades.ravel()
+        self._squares = visiting.squares[:, np.newaxis]
+
+    @classmethod
+    def of(cls, visiting: Visiting, tolerance: float) -> "CavityEquation | None":
+        """The equation at the nodes that a tolerance needs; None where functions of the visits overflow."""
+        response_tolerance, span = visiting.tolerances(tolerance)
+        nodes = visiting.nodes(span)
+        return None if nodes is None else cls(visiting, tolerance, response_tolerance, nodes)
+
+    def _before(self, kernels: FloatArray) -> FloatArray:
+        """I - Y K (..., d, d)."""
+        return np.asarray(np.eye(len(self._grades)) - self._grades[:, np.newaxis] * kernels)
+
+    def _after(self, kernels: FloatArray) -> FloatArray:
+        """(I - K Y) P (..., d, k)."""
+        return self.visiting.seen(np.eye(len(self._grades)) - kernels * self._grades)
+
+    def responses_of(self, rows: FloatArray) -> SelfResponses:
+        """The solver for the self responses of some samples."""
+        visiting = self.visiting
+        return SelfResponses(rows, visiting.size, self.nodes, visiting.exclusion, self.response_tolerance)
+
+    def path(self, grams: Callable[[FloatArray], FloatArray | None]) -> Path | None:
+        """Iterate from independent visits on, until the mean map stays as it is; None if it has no solution.
+
+        `grams` gives sum_i U_i'r_i U_i (q, k, k) for Gamma_t (q, k, k); None if these are no numbers.
+        """
+        kernels, end = self._integrate(np.zeros((len(self.nodes.nodes), self.k, len(self._grades))))
+        inner, share = kernels, 1 / self.visiting.samples
+        for _ in track(range(_MOST_ROUNDS), None, "solving the cavity equation"):
+            before, after = self._before(inner)[:, : self.k], self._after(inner)
+            influence = self.visiting.seen(before * self._grades)
+            weighted = grams(influence)
+            if weighted is None:
+                return None
+            met = self._squares * before + self._convolve(weighted, before)
+            left = after * self._squares.T + self._convolve(after, weighted)
+            kernels, following = self._integrate(met - self._squares * self._before(kernels)[:, : self.k])
+            # The mean effect of the others in the place of a sample: each side in turn leaves it out.
+            before, after = self._before(kernels)[:, : self.k], self._after(kernels)
+            others = self._convolve(after, share * (met - self._squares * before))
+            inner = kernels + self.visiting.exclusion * (others + self._convolve(share * left, before))
+            change = float(np.abs(following - end).max(initial=0.0) / np.abs(following).max(initial=1e-300))
+            end = following
+            if change <= self.tolerance:
+                return Path(end, kernels, inner, influence)
+        return None
+
+    def _integrate(self, sources: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """K_t at the nodes and K_B, where S_t is U'U Q G_t plus sources (q, k, d).
+
+        Modes act on each other through the sources alone: K_t is the convolution of the powers of what a visit does
+        to each mode by itself with all that is added per visit.
+        """
+        visiting, nodes = self.visiting, self.nodes
+        parts, k = visiting.grades.shape
+        identity = np.eye(parts * k)
+        constant = visiting.rest(identity) + visiting.weight * visiting.push(self._squares * identity[:k])
+        added = constant + visiting.weight * visiting.push(sources)
+        # A product for every mode, of all times at once: (times a, visits b) with (visits b, columns). Shapes are
+        # written out: features that are all zero have no modes, and of an empty array -1 cannot be told.
+        visits = len(added) * parts
+        apart = added.reshape(len(added), parts, k, parts * k).transpose(2, 0, 1, 3)
+        times = len(nodes.nodes) + 1
+        met = self._rules.reshape(k, times * parts, visits) @ apart.reshape(k, visits, parts * k)
+        by_time = met.reshape(k, times, parts, parts * k).transpose(1, 2, 0, 3)
+        found = by_time.reshape(times, parts * k, parts * k)
+        kernels, end = found[:-1], found[-1]
+        if visiting.last != 1:
+            state = self._before(end)
+            of_rows = self._squares * state[:k] + np.tensordot(nodes.rule[-1], sources, 1)
+            end = end + visiting.rest(state) + visiting.weight * visiting.last * visiting.push(of_rows)
+        return kernels, end
+
+    @cached_property
+    def _rules(self) -> FloatArray:
+        """Weights (k, times, parts, q, parts) of what is added at the nodes, in K at the nodes and at the end."""
+        visiting, nodes = self.visiting, self.nodes
+        after = np.eye(len(visiting.entry)) - visiting.kernel * visiting.grades.T[:, np.newaxis, :]
+        powers = visiting.powers(after)[nodes.nodes]
+        times = [*nodes.nodes.tolist(), visiting.steps if visiting.last == 1 else visiting.steps - 1]
+        return np.stack([np.einsum("pq,pkab->kaqb", nodes.convolution_at(t), powers) for t in times], axis=1)
+
+    def _convolve(self, first: FloatArray, second: FloatArray) -> FloatArray:
+        if self.k >= _MANY_MODES and first.shape == second.shape:
+            return self.nodes.convolve_nearly_diagonal(first, second, _OF_TOLERANCE * self.tolerance)
+        return self.nodes.convolve(first, second)
+
+    def entries(self, inner: FloatArray, responses: SelfResponses, rho: FloatArray) -> FloatArray:
+        """The mean over its visits of what comes after a sample's own, w sum_t E[visits after t | not i] P u_i.
+
+        The last visit is affine in its weight: what is cut short lies between a whole visit and none.
+        """
+        visiting, nodes, after = self.visiting, self.nodes, self._after(inner)
+
+        def images(steps: int) -> FloatArray:
+            """Of sum_{t<steps} sum_{s<=t} rho_i(t-s) H_s."""
+            weights = np.multiply.outer(nodes.rule[:steps].sum(axis=0), responses.first)
+            weights = weights + np.tensordot(nodes.summed_convolution(steps), rho, 1)
+            return responses.weighted_images(weights, after, self.tolerance)
+
+        whole = images(visiting.steps)
+        if visiting.last != 1:
+            short = images(visiting.steps - 1).T
+            none = short - visiting.rest(self._grades[:, np.newaxis] * short)
+            whole = visiting.last * whole + (1 - visiting.last) * none.T
+        return np.asarray(visiting.weight * whole)
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,221 +635,74 @@ class Solution:
 
     Attributes
     ----------
+    equation : CavityEquation
     kernel : (d, d)
         K.
     entries : (n, d)
-        The columns of E, how the response of each sample enters, as rows.
-    modifier : callable
-        i -> the kernel (d, d) of the mean of the visits before the visit to sample i, I - Y K.
-    pushed : callable
-        f -> the entry (d,) of what enters as f (d,) at every visit.
+        The columns of E, the input map of the response of each sample, as rows.
     nodes : TimeNodes
-        Visits at which the path is known.
-    path : (q, d, d)
-        K_t at the nodes.
-    inner : (q, d, d)
-        N_t at the nodes, with H_t = I - Y N_t.
+    path, inner : (q, d, d)
+        K_t and N_t at the nodes, with H_t = I - Y N_t.
     self_response : (q, n) or (q, n, m, m)
         rho_i(t + 1) at the nodes; matrices where a sample has m rows.
     """
 
+    equation: CavityEquation
     kernel: FloatArray
     entries: FloatArray
-    modifier: Callable[[int], FloatArray]
-    pushed: Callable[[FloatArray], FloatArray]
     nodes: TimeNodes
     path: FloatArray
     inner: FloatArray
     self_response: FloatArray
 
+    def modifier(self, sample: int) -> FloatArray:
+        """The mean over the visits t at which a sample may be of K (d, d) in E[t visits | not i] = I - Y K."""
+        nodes, visiting = self.nodes, self.equation.visiting
+        size, grades = visiting.size, visiting.grades.ravel()
+        rows, identity = visiting.rows[size * sample : size * (sample + 1)], np.eye(len(grades))
+        rho = self.self_response[:, sample].reshape(-1, size, size)
+        after = visiting.seen(identity - self.inner * grades) @ rows.T
+        before = rows @ (identity - grades[:, np.newaxis] * self.inner)[:, : rows.shape[1]]
+        after, before = after + nodes.convolve(after, rho), before + nodes.convolve(rho, before)
+        kernels = self.inner - visiting.exclusion * nodes.convolve(after, before)
+        weights = np.ones(visiting.steps)
+        weights[-1] = visiting.last
+        return np.asarray(np.tensordot(weights @ nodes.rule / weights.sum(), kernels, 1))
 
-def solve(visiting: Visiting, tolerance: float) -> Solution | None:
-    """Solve the cavity equation, until rounds change the mean map by less than a share `tolerance` of itself.
-
-    None if they lead nowhere: steps so large that samples' influence on themselves grows without bound.
-    """
-    with np.errstate(over="ignore", invalid="ignore"):
-        enough, span = span_tolerance(visiting, tolerance)
-        nodes = visiting.nodes(span)
-        return None if nodes is None else CavityPath(visiting, tolerance, enough, nodes).solution()
-
-
-def span_tolerance(visiting: Visiting, tolerance: float) -> tuple[float, float]:
-    """Tolerances of the self responses and of the span of the functions of the visits."""
-    # Samples change the map by no more than the strongest acts on itself: fewer digits of what they do will do.
-    strength = min(1.0, float(visiting.strengths.max(initial=0.0)))
-    enough = min(tolerance / max(strength, 1e-300), _COARSEST_ECHO)
-    return enough, min(max(1e-2 * enough, _FINEST_SPAN), _COARSEST_SPAN)
-
-
-class CavityPath:
-    """K_t and H_t at the nodes, and one round of the iteration for them.
-
-    Both sides of products are needed: with H_t = I - Y N_t, what comes after is I - N_t Y.
-    """
-
-    def __init__(self, visiting: Visiting, tolerance: float, enough: float, nodes: TimeNodes):
-        self.visiting, self.tolerance, self.nodes = visiting, tolerance, nodes
-        self.k, self.share = visiting.rows.shape[1], 1 / visiting.samples
-        self._grades = visiting.grades.ravel()
-        self._squares = visiting.squares[:, np.newaxis]
-        self.enough = enough
-
-    def _before(self, kernels: FloatArray) -> FloatArray:
-        """I - Y K (..., d, d)."""
-        return np.asarray(np.eye(len(self._grades)) - self._grades[:, np.newaxis] * kernels)
-
-    def _after(self, kernels: FloatArray) -> FloatArray:
-        """I - K Y (..., d, d)."""
-        return np.asarray(np.eye(len(self._grades)) - kernels * self._grades)
-
-    def solution(self) -> Solution | None:
-        """The mean of the epoch, where all samples are at hand."""
-        found = self.settled()
-        if found is None:
-            return None
-        end, kernels, inner, _ = found
-        solver, rho = self._followed
-        modifier, pushed = partial(self._modifier, inner, rho), partial(self._pushed, kernels)
-        entries = self.entries(inner, solver, rho)
-        return Solution(end, entries, modifier, pushed, self.nodes, kernels, inner, rho)
-
-    def settled(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray] | None:
-        """Iterate from independent visits on, until the mean map stays as it is or is no longer a number.
-
-        K_B, K_t and N_t at the nodes, and the influence that the last self responses were followed from.
-        """
-        kernels, end = self._integrate(np.zeros((len(self.nodes.nodes), self.k, len(self._grades))))
-        inner = kernels
-        for _ in track(range(_MOST_ROUNDS), None, "solving the cavity equation"):
-            influence = self._influence(inner)
-            grams = self.grams(influence)
-            if grams is None:
-                return None
-            kernels, inner, following = self._round(kernels, inner, grams)
-            change = float(np.abs(following - end).max(initial=0.0) / np.abs(following).max(initial=1e-300))
-            end = following
-            if change <= self.tolerance:
-                return end, kernels, inner, influence
-        return None
-
-    def _influence(self, inner: FloatArray) -> FloatArray:
-        """Gamma (q, k, k), shared by all samples: u_i'Gamma_t u_i is what sample i meets of its own influence."""
-        return self.visiting.seen(self._before(inner)[:, : self.k] * self._grades)
-
-    def solver_for(self, rows: FloatArray) -> SelfResponses | GroupSelfResponses:
-        """The solver for the self responses of some samples (m, k)."""
-        size, exclusion = self.visiting.size, self.visiting.exclusion
-        if size > 1:
-            return GroupSelfResponses(rows, size, self.nodes, exclusion, self.enough)
-        return SelfResponses(rows, self.nodes, exclusion, self.enough)
-
-    @cached_property
-    def _solver(self) -> SelfResponses | GroupSelfResponses:
-        return self.solver_for(self.visiting.rows)
-
-    def grams(self, influence: FloatArray) -> FloatArray | None:
-        """sum_i r_i u_i u_i' (q, k, k), of the self responses of all samples; None if they are no numbers."""
-        self._followed = self._solver, self._solver.follow(influence)
-        solver, rho = self._followed
-        return solver.weighted_grams(rho) if np.isfinite(rho).all() else None
-
-    def _round(
-        self, kernels: FloatArray, inner: FloatArray, grams: FloatArray
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """K_t and N_t at the nodes, and K_B, from those of the round before."""
-        before, after = self._before(inner)[:, : self.k], self.visiting.seen(self._after(inner))
-        met = self._squares * before + self._convolve(grams, before)
-        left = after * self._squares.T + self._convolve(after, grams)
-        kernels, end = self._integrate(met - self._squares * self._before(kernels)[:, : self.k])
-        return kernels, kernels + self.visiting.exclusion * self._others(kernels, met, left), end
-
-    def _integrate(self, sources: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """K_t at the nodes and K_B, where S_t is U'U Q G_t plus sources (q, k, d).
-
-        Modes see each other through the sources alone: K_t is the convolution of the powers of what a visit does to
-        each mode by itself with all that is added per visit.
-        """
-        visiting, nodes = self.visiting, self.nodes
-        parts, k = visiting.grades.shape
-        constant = visiting.rest(np.eye(parts * k)) + visiting.weight * visiting.push(
-            self._squares * np.eye(parts * k)[:k]
+    def pushed(self, force: FloatArray) -> FloatArray:
+        """The entry (d,) of what enters as f (d,) at every visit: like that of a sample, but of no sample."""
+        visiting, rule, grades = (
+            self.equation.visiting,
+            self.nodes.rule,
+            self.equation.visiting.grades.ravel(),
         )
-        added = constant + visiting.weight * visiting.push(sources)
-        # A product for every mode, of all times at once: (times a, visits b) with (visits b, columns). Shapes are
-        # written out: features that are all zero have no modes, and of an empty array -1 cannot be told.
-        visits = len(added) * parts
-        apart = added.reshape(len(added), parts, k, parts * k).transpose(2, 0, 1, 3)
-        by_mode = apart.reshape(k, visits, parts * k)
-        powers = visiting.powers(visiting.alone_after)[nodes.nodes]
-        times = [*nodes.nodes.tolist(), visiting.steps if visiting.last == 1 else visiting.steps - 1]
-        rules = [np.einsum("pq,pkab->kaqb", nodes.convolution_at(t), powers) for t in times]
-        met = np.stack(rules, axis=1).reshape(k, len(times) * parts, visits) @ by_mode
-        by_time = met.reshape(k, len(times), parts, parts * k).transpose(1, 2, 0, 3)
-        found = by_time.reshape(len(times), parts * k, parts * k)
-        kernels, before_last = found[:-1], found[-1]
-        if visiting.last == 1:
-            return kernels, before_last
-        state = self._before(before_last)
-        met = self._squares * state[:k] + np.tensordot(nodes.rule[-1], sources, 1)
-        return kernels, before_last + visiting.rest(state) + visiting.weight * visiting.last * visiting.push(
-            met
-        )
-
-    def _others(self, kernels: FloatArray, met: FloatArray, left: FloatArray) -> FloatArray:
-        """The mean effect of the others in the place of a sample, (q, d, d): each side in turn leaves it out."""
-        after = self.visiting.seen(self._after(kernels))
-        before = self._before(kernels)[:, : self.k]
-        others = self._convolve(after, self.share * (met - self._squares * before))
-        return others + self._convolve(self.share * left, before)
-
-    def _convolve(self, first: FloatArray, second: FloatArray) -> FloatArray:
-        """Of many modes, by their diagonals and what little there is beside."""
-        if self.k >= _MANY_MODES and first.shape == second.shape:
-            return convolve_nearly_diagonal(self.nodes, first, second, _OF_TOLERANCE * self.tolerance)
-        return self.nodes.convolve(first, second)
-
-    def entries(
-        self, inner: FloatArray, solver: SelfResponses | GroupSelfResponses, rho: FloatArray
-    ) -> FloatArray:
-        """The mean over its visits of what comes after a sample's own, w sum_t E[visits after t | not i] P u_i.
-
-        The last visit is affine in its weight: what is cut short lies between a whole visit and none.
-        """
-        visiting, steps = self.visiting, self.visiting.steps
-        after = self.visiting.seen(self._after(inner))
-        whole = solver.weighted_images(self._visited(solver, rho, steps), after, self.tolerance)
-        if visiting.last != 1:
-            short = solver.weighted_images(self._visited(solver, rho, steps - 1), after, self.tolerance).T
-            none = short - visiting.rest(self._grades[:, np.newaxis] * short)
-            whole = visiting.last * whole + (1 - visiting.last) * none.T
-        return np.asarray(visiting.weight * whole)
-
-    def _pushed(self, kernels: FloatArray, force: FloatArray) -> FloatArray:
-        """The sum over the visits of what comes after, E[visits after t] f: like `entries`, of no sample."""
-        steps, rule, last = self.visiting.steps, self.nodes.rule, self.visiting.last
-        lost = kernels @ (self._grades * force)
+        steps, last, lost = visiting.steps, visiting.last, self.path @ (grades * force)
         whole = steps * force - rule.sum(axis=0) @ lost
         if last == 1:
             return np.asarray(whole)
         short = ((steps - 1) * force - rule[:-1].sum(axis=0) @ lost)[:, np.newaxis]
-        none = short - self.visiting.rest(self._grades[:, np.newaxis] * short)
+        none = short - visiting.rest(grades[:, np.newaxis] * short)
         return np.asarray(last * whole + (1 - last) * (force + none[:, 0]))
 
-    def _modifier(self, inner: FloatArray, rho: FloatArray, sample: int) -> FloatArray:
-        """The mean over the visits t at which a sample may be of K in E[t visits | not i] = I - Y K."""
-        nodes, size = self.nodes, self.visiting.size
-        rows = self.visiting.rows[size * sample : size * (sample + 1)]
-        rhythm = rho[:, sample].reshape(-1, size, size)
-        after = self.visiting.seen(self._after(inner)) @ rows.T
-        before = rows @ self._before(inner)[:, : self.k]
-        after, before = after + nodes.convolve(after, rhythm), before + nodes.convolve(rhythm, before)
-        kernels = inner - self.visiting.exclusion * nodes.convolve(after, before)
-        weights = np.ones(self.visiting.steps)
-        weights[-1] = self.visiting.last
-        return np.asarray(np.tensordot(weights @ nodes.rule / weights.sum(), kernels, 1))
 
-    def _visited(self, solver: SelfResponses | GroupSelfResponses, rho: FloatArray, steps: int) -> FloatArray:
-        """The weights (q, n) of H at the nodes in sum_{t<steps} sum_{s<=t} rho_i(t-s) H_s."""
-        total = np.multiply.outer(self.nodes.rule[:steps].sum(axis=0), solver.alone)
-        return np.asarray(total + np.tensordot(self.nodes.summed_convolution(steps), rho, 1))
+def solve(visiting: Visiting, tolerance: float) -> Solution | None:
+    """Solve the cavity equation, until rounds change the mean map by less than a share `tolerance` of itself.
+
+    None if it has no solution: steps so large that samples' influence on themselves grows without bound.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        equation = CavityEquation.of(visiting, tolerance)
+        if equation is None:
+            return None
+        responses, rho = equation.responses_of(visiting.rows), np.zeros(0)
+
+        def grams(influence: FloatArray) -> FloatArray | None:
+            nonlocal rho
+            rho = responses.of_influence(influence)
+            return responses.weighted_grams(rho) if np.isfinite(rho).all() else None
+
+        found = equation.path(grams)
+        if found is None:
+            return None
+        entries = equation.entries(found.inner, responses, rho)
+        return Solution(equation, found.end, entries, equation.nodes, found.kernels, found.inner, rho)

@@ -1,15 +1,16 @@
-"""Mean maps of the cavity equation, with replicas that are put off by an estimate of what it neglects.
+"""Mean maps of the cavity equation, with replicas that are perturbed by an estimate of what it neglects.
 
 What is neglected are samples that meet crosswise, i, j, i, j. To leading order they change the entry of sample i by
 sum_j g_ij^3 E_j, where E_j is the entry of sample j and g_ij what both do to each other in the course of an epoch;
-a sample that has a direction to itself is put off by about g_ii^2 / n. Signs and factors of order one are unknown.
-So answers are asked of several maps that are put off by that much: in all modes alike, in every mode by chance, in
-every sample by chance. The factor is calibrated on problems whose means are known exactly
+a sample that has a direction to itself is off by about g_ii^2 / n. Signs and factors of order one are unknown.
+So answers are computed from several maps that are perturbed by that much: in all modes alike, in every mode by
+chance, in every sample by chance. The factor is calibrated on problems whose means are known exactly
 (benchmarks/cavity_coverage.py).
 """
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -25,7 +26,7 @@ from reshuffle.epoch.visits import Visits
 _FACTOR = 3.0
 """Calibrated: answers are within the error in more than 99 of 100 cases."""
 _FACTOR_OF_GROUPS, _CHANCE_OF_GROUPS = 2.0, 0.7
-"""Factors for groups, whose leading error has a sign: replicas with random signs are put off by less."""
+"""Factors for groups, whose leading error has a sign: replicas with random signs are perturbed by less."""
 _FINEST_OF_ROUNDS = 1e-12
 """A change from round to round that is rounding."""
 _OF_GROUPS, _FINEST = 0.1, 1e-8
@@ -34,10 +35,12 @@ _SATURATES = 3.0
 """The error grows with the effect s of an epoch on a mode like s / (1 + s / 3)."""
 _MOST_OPERATIONS = 2e10
 _CHUNK = 1 << 22
-"""Entries of the Gram matrix of the samples that are held at a time."""
+"""Entries of the Gram matrix of the samples that are computed at a time."""
 _BY_CHANCE = 2
 _MOST_ENTRIES = 1e7
-"""Entries of a input map up to which several replicas of it are kept."""
+"""Entries of an input map up to which several replicas of it are made."""
+_TOLERANCE = 1e-7
+"""Tolerance of the equation with momentum or a penalty, relative to the mean map: far below what it neglects."""
 
 
 def neglected(
@@ -45,13 +48,13 @@ def neglected(
 ) -> FloatArray:
     """Estimated error (n, d) of the entries (n, d) of the samples.
 
-    `tolerance` is that of the iteration, `of_groups` what `_of_groups` tells, if that is known already.
+    `tolerance` is that of the iteration, `of_groups` the leading error of groups, if that is known already.
     """
     rows, strength, own = visiting.rows, visiting.strength, visiting.strengths
     n, k = rows.shape
     if visiting.steps <= 2 or 4.0 * n * n * (k + visiting.size) > _MOST_OPERATIONS:
         return by_own_meetings(visiting, rows, entries, tolerance)
-    if is_of_groups(visiting):
+    if visiting.size > 1:
         missed = _of_groups(visiting) if of_groups is None else of_groups
         off = _FACTOR_OF_GROUPS * visiting.weight * visiting.steps * missed
         return np.asarray(tolerance * entries + np.hstack([part * off for part in visiting.entry]))
@@ -64,11 +67,6 @@ def neglected(
         # A power of three is taken by pow, which is fifty times as slow as two products.
         crosswise[part] += met * met * met @ entries
     return np.asarray(_FACTOR * crosswise)
-
-
-def is_of_groups(visiting: Visiting) -> bool:
-    """True if batches are drawn, or samples of several rows: few, and each of them strong."""
-    return visiting.size > 1
 
 
 def _of_groups(visiting: Visiting) -> FloatArray:
@@ -106,39 +104,34 @@ def _of_groups(visiting: Visiting) -> FloatArray:
     return np.asarray(off.swapaxes(1, 2).reshape(flat.shape))
 
 
-def _among_own(weights: FloatArray, entries: FloatArray) -> FloatArray:
-    """The entries (n m, d), those of each sample weighed by a matrix (n, m, m)."""
-    samples, size, _ = weights.shape
-    return np.asarray((weights @ entries.reshape(samples, size, -1)).reshape(entries.shape))
-
-
 def by_own_meetings(
     visiting: Visiting, rows: FloatArray, entries: FloatArray, tolerance: float
 ) -> FloatArray:
-    """Estimated error of the entries of some samples (m, k) where pairs are too many to be looked at.
+    """Estimated error of the entries of some samples (m, k) where pairs are too many to be computed.
 
     The squares of the samples' own meetings are more than those of pairs; of two visits nothing is neglected.
     """
     if visiting.size > 1 and visiting.steps > 2:
         between = visiting.own_strengths(rows)
-        return tolerance * entries + _among_own(between @ between, entries)
+        samples = entries.reshape(len(between), visiting.size, -1)
+        return np.asarray(tolerance * entries + (between @ between @ samples).reshape(entries.shape))
     own = visiting.strengths_of(rows) if visiting.steps > 2 else np.zeros(len(rows))
     return np.asarray((np.square(own) + tolerance)[:, np.newaxis] * entries)
 
 
-def put_off(off: FloatArray, by_chance: float = 1.0) -> list[FloatArray]:
-    """The error (n, d), and a share `by_chance` of it with random signs per mode and per sample."""
+def put_off(visiting: Visiting, off: FloatArray) -> list[FloatArray]:
+    """The error (n, d), and a share of it with random signs per mode and per sample."""
     n, d = off.shape
     if n * d > _MOST_ENTRIES:
         return put_off_together(off)
-    rng = np.random.default_rng(0)
+    rng, share = np.random.default_rng(0), _CHANCE_OF_GROUPS if visiting.size > 1 else 1.0
     by_mode = rng.choice([-1.0, 1.0], size=(_BY_CHANCE, 1, d))
     by_sample = rng.choice([-1.0, 1.0], size=(_BY_CHANCE, n, 1))
-    return [off, *(by_chance * off * signs for signs in [*by_mode, *by_sample])]
+    return [off, *(share * off * signs for signs in [*by_mode, *by_sample])]
 
 
 def put_off_together(off: FloatArray) -> list[FloatArray]:
-    """The error of large problems in one direction, with room for the others."""
+    """The error of large problems in one direction, large enough for the others."""
     return [_BY_CHANCE * off]
 
 
@@ -148,9 +141,6 @@ def shares_of(rows: FloatArray, entries: FloatArray, off: FloatArray) -> FloatAr
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.einsum("ik,ik->k", off[:, :k], rows) / np.einsum("ik,ik->k", entries[:, :k], rows)
     return np.where(np.isnan(share), 0.0, np.abs(share))
-
-
-# The mean over orders of shuffled samples with momentum, a penalty or a schedule: by the cavity equation.
 
 
 def cavity_tolerance(rtol: float) -> float:
@@ -164,7 +154,7 @@ def by_cavity(whitened: Whitened, shares: FloatArray, rtol: float, spares: bool)
     Parameters
     ----------
     shares : (B,)
-        What each visit weighs: all alike, but for the last.
+        The weight of each visit: all alike, but for the last.
     rtol : float
         The equation is solved a good deal better than that.
     spares : bool
@@ -182,7 +172,7 @@ def by_cavity(whitened: Whitened, shares: FloatArray, rtol: float, spares: bool)
         size=size,
     )  # fmt: skip
     tolerance, of_groups = cavity_tolerance(rtol), None
-    if is_of_groups(visiting):
+    if size > 1:
         # What is neglected is known beforehand, and rounds must not show beside it.
         of_groups = _of_groups(visiting)
         missed = root_mean_square(shares_of(visiting.rows, visiting.rows, of_groups))
@@ -199,25 +189,24 @@ def by_cavity(whitened: Whitened, shares: FloatArray, rtol: float, spares: bool)
         inside = found.modifier(sample)
         return in_row_space(whitened, np.eye(k) - root[:, np.newaxis] * (inside + inside.T) / 2 * root)
 
+    entries = found.entries[places]
     if first is None:
-        inner, left_out = kernel(whitened, found.entries[places].T), tolerance
+        inner, left_out = kernel(whitened, entries.T), tolerance
     else:
         inner, left_out = first.kernel, tolerance + first.left_out
-    off = neglected(visiting, found.entries, left_out, of_groups)
-    by_chance = _CHANCE_OF_GROUPS if is_of_groups(visiting) else 1.0
-    known, off = (inner, found.entries[places]), off[places]
-    return cavity_map(whitened, known, off, lambda: put_off(off, by_chance), modifier)
+    off = neglected(visiting, found.entries, left_out, of_groups)[places]
+    return cavity_map(whitened, inner, entries, off, partial(put_off, visiting, off), modifier)
 
 
 def cavity_map(
     whitened: Whitened,
-    known: tuple[FloatArray, FloatArray],
+    inner: FloatArray,
+    entries: FloatArray,
     off: FloatArray,
-    replicas: Callable[[], list[FloatArray]],
+    perturbations: Callable[[], list[FloatArray]],
     modifier: Callable[[int], FloatArray],
 ) -> MeanMap:
-    """The map of a kernel (k, k) and entries (n, k) that may be off by `off`, and of what these may be instead."""
-    inner, entries = known
+    """The map of a kernel (k, k) and entries (n, k) that may be off by `off`, with perturbed replicas."""
     errors = shares_of(whitened.orthonormal, entries, off)
 
     def made(
@@ -229,15 +218,10 @@ def cavity_map(
             typical_error=root_mean_square(errors), make_replicas=replicas,
         )  # fmt: skip
 
-    def instead() -> tuple[MeanMap, ...]:
-        changes = ((each, kernel(whitened, each.T)) for each in replicas())
-        return tuple(made(inner + in_kernel, entries + each) for each, in_kernel in changes)
+    def replicas() -> tuple[MeanMap, ...]:
+        return tuple(made(inner + kernel(whitened, each.T), entries + each) for each in perturbations())
 
-    return made(inner, entries, instead)
-
-
-_TOLERANCE = 1e-7
-"""Tolerance of the equation, relative to the mean map: far below what it neglects."""
+    return made(inner, entries, replicas)
 
 
 def rate_error(visits: Visits, shares: FloatArray, maps: list[EpochMap]) -> float:
@@ -249,7 +233,7 @@ def rate_error(visits: Visits, shares: FloatArray, maps: list[EpochMap]) -> floa
 
 
 def cavity_maps(visits: Visits, force: FloatArray, shares: FloatArray) -> list[EpochMap]:
-    """The mean map of an epoch, and those that are put off by what is neglected; none if there is no solution.
+    """The mean map of an epoch, and those that are perturbed by what is neglected; none if there is no solution.
 
     Parameters
     ----------
@@ -257,31 +241,23 @@ def cavity_maps(visits: Visits, force: FloatArray, shares: FloatArray) -> list[E
     force : (r,)
         Minus the gradient of the penalty, which enters at every visit with the constant input 1.
     shares : (B,)
-        What each visit weighs.
+        The weight of each visit.
     """
     visiting = _visiting(visits, shares)
     found = cavity.solve(visiting, _TOLERANCE)
     if found is None:
         return []
     weight, sizes = visits.sizes_of(visiting.steps, force)
+    constant = found.pushed(visits.pushed(force, 0))[:, np.newaxis]
 
-    def made(off: FloatArray | float) -> EpochMap:
+    def made(off: FloatArray) -> EpochMap:
         kernel = found.kernel.copy()
-        if isinstance(off, np.ndarray):
-            kernel[:, : visits.rank] += off.T @ visiting.rows
-        entries = np.hstack([found.pushed(visits.pushed(force, 0))[:, np.newaxis], (found.entries + off).T])
+        kernel[:, : visits.rank] += off.T @ visiting.rows
+        entries = np.hstack([constant, (found.entries + off).T])
         return EpochMap(visits.left, visits.right, kernel, entries, weight, sizes)
 
-    return [
-        made(0.0),
-        *(
-            made(off)
-            for off in put_off(
-                neglected(visiting, found.entries, _TOLERANCE),
-                _CHANCE_OF_GROUPS if is_of_groups(visiting) else 1.0,
-            )
-        ),
-    ]
+    off = neglected(visiting, found.entries, _TOLERANCE)
+    return [made(each) for each in [np.zeros_like(off), *put_off(visiting, off)]]
 
 
 def _visiting(visits: Visits, shares: FloatArray) -> Visiting:
@@ -290,21 +266,15 @@ def _visiting(visits: Visits, shares: FloatArray) -> Visiting:
     parts = visits.dimension // k if k else 1
     entry, still = visits.rank_one_parts()
     return Visiting(
-        rows=visits.unit,
-        grades=(visits.left * visits.right).reshape(parts, k),
-        still=still,
-        entry=entry,
-        weight=float(shares[0]) / rows,
-        last=float(shares[-1] / shares[0]),
-        steps=len(shares),
+        rows=visits.unit, grades=(visits.left * visits.right).reshape(parts, k), still=still, entry=entry,
+        weight=float(shares[0]) / rows, last=float(shares[-1] / shares[0]), steps=len(shares),
         size=rows // visits.blocks.batches,
-    )
+    )  # fmt: skip
 
 
 def beyond_numbers(visits: Visits, steps: int) -> EpochMap:
     """The map where not even the equation has a solution: it grows without bound."""
     d, rows = visits.dimension, len(visits.blocks.rows)
     weight, sizes = visits.sizes_of(steps, np.zeros(visits.rank))
-    return EpochMap(
-        visits.left, visits.right, np.full((d, d), np.inf), np.full((d, 1 + rows), np.inf), weight, sizes
-    )
+    kernel, entries = np.full((d, d), np.inf), np.full((d, 1 + rows), np.inf)
+    return EpochMap(visits.left, visits.right, kernel, entries, weight, sizes)

@@ -16,7 +16,7 @@ from itertools import pairwise
 import numpy as np
 
 from reshuffle._arrays import FloatArray
-from reshuffle._blas import few_threads
+from reshuffle._linalg import few_threads
 from reshuffle._uncertainty import MOST_GROUPS
 from reshuffle.epoch.averaging.sampling import Orders
 from reshuffle.epoch.timeline import Timeline

@@ -16,8 +16,7 @@ from scipy.linalg import blas
 
 from reshuffle._arrays import FloatArray
 from reshuffle._linalg import root_mean_square
-from reshuffle.epoch.averaging.cavity import Visiting, span_tolerance
-from reshuffle.epoch.averaging.self_response import SelfResponses, TimeNodes, leading
+from reshuffle.epoch.averaging.cavity import SelfResponses, TimeNodes, Visiting, leading
 
 # The cavity equation of modes that do not see each other: numbers per mode, where `equation` has matrices.
 #
@@ -293,7 +292,7 @@ def solve(visiting: Visiting, tolerance: float) -> FirstOrder | None:
     if not is_plain or len(visiting.squares) < FEWEST_MODES:
         return None
     with np.errstate(over="ignore", invalid="ignore"):
-        enough, span = span_tolerance(visiting, tolerance)
+        enough, span = visiting.tolerances(tolerance)
         nodes = visiting.nodes(span)
         return None if nodes is None else _Weighed(visiting, nodes, tolerance, enough).solution()
 
@@ -346,7 +345,7 @@ class _Weighed:
         """The diagonals, and the self responses: the mean (q,), shapes (q, a) times weights (a, n)."""
         rows, squared = self._visiting.rows, np.square(self._visiting.rows)
         round_of = SingleModesRound(self._visiting, self._nodes, self._decay_rates)
-        solver = SelfResponses(rows, self._nodes, self._visiting.exclusion, self._enough)
+        solver = SelfResponses(rows, 1, self._nodes, self._visiting.exclusion, self._enough)
         modes = round_of.independent
         for _ in range(_MOST_ROUNDS):
             rho = solver.of_meeting((self._decay_rates * modes.before) @ squared.T)

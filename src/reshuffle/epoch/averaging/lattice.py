@@ -18,10 +18,9 @@ import numpy as np
 import scipy.special
 
 from reshuffle._arrays import FloatArray, IntArray
-from reshuffle._blas import each, workers
-from reshuffle._linalg import thin_qr
+from reshuffle._budget import CALL
+from reshuffle._linalg import each, thin_qr, workers
 from reshuffle._progress import track
-from reshuffle.epoch.accuracy import CALL
 from reshuffle.epoch.mean_map import MeanMap
 from reshuffle.errors import BudgetError
 from reshuffle.problem.batches import Blocks

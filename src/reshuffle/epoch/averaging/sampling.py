@@ -11,21 +11,25 @@ never the entries of other rows.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.linalg
 
 from reshuffle._arrays import FloatArray, IntArray
+from reshuffle._budget import A_SECOND, AT_ONCE, CALL, require_affordable, warn_out_of_reach
 from reshuffle._linalg import graded_svd, norms
 from reshuffle._progress import track
 from reshuffle._uncertainty import error_of_mean, further_rounds, number_of_groups, quantile
-from reshuffle.epoch.accuracy import A_SECOND, AT_ONCE, CALL, Accuracy, require_affordable, warn_out_of_reach
 from reshuffle.epoch.epoch_map import EpochMap, mean_of
 from reshuffle.epoch.mean_map import MeanMap
 from reshuffle.epoch.visits import ScaledBlocks, Visits
 from reshuffle.problem.batches import Blocks
 from reshuffle.recipe import Hyperparameters
 from reshuffle.schemes.base import Scheme, permutations, rows_of
+
+if TYPE_CHECKING:
+    from reshuffle.epoch.select import Accuracy
 
 _SMALLEST_ROOT = 1e-5
 _STACKED_BYTES = 2e7
@@ -55,7 +59,7 @@ DrawPairs = Callable[[np.random.Generator, int], Orders]
 """Draws as many pairs of an order and its reverse."""
 
 
-def group_maps(visits: Visits, force: FloatArray, draw: DrawPairs, wanted: Accuracy) -> list[EpochMap]:
+def group_maps(visits: Visits, force: FloatArray, draw: DrawPairs, wanted: "Accuracy") -> list[EpochMap]:
     """The mean maps of the groups of draws, until the decay rates are known to rtol or the budget is spent.
 
     Parameters
@@ -65,7 +69,7 @@ def group_maps(visits: Visits, force: FloatArray, draw: DrawPairs, wanted: Accur
     force : (r,)
         Minus the gradient that enters at every visit with the constant input 1, without the factor L.
     draw : callable
-    wanted : Accuracy
+    wanted : "Accuracy"
     """
     tally = _drawn(visits, force, draw, wanted)
     if wanted.rtol < tally.error < np.inf and not tally.explodes:
@@ -74,7 +78,7 @@ def group_maps(visits: Visits, force: FloatArray, draw: DrawPairs, wanted: Accur
     return tally.maps
 
 
-def _drawn(visits: Visits, force: FloatArray, draw: DrawPairs, wanted: Accuracy) -> "_Tally":
+def _drawn(visits: Visits, force: FloatArray, draw: DrawPairs, wanted: "Accuracy") -> "_Tally":
     """Draw until the decay rates are known to rtol or the budget is spent; only once what surely explodes.
 
     Only a twentieth of the budget is spent where the relative error stays above one: more orders do not help there.
@@ -97,7 +101,7 @@ def _drawn(visits: Visits, force: FloatArray, draw: DrawPairs, wanted: Accuracy)
 class _Tally:
     """The sums of the maps of each group."""
 
-    def __init__(self, visits: Visits, force: FloatArray, draw: DrawPairs, wanted: Accuracy):
+    def __init__(self, visits: Visits, force: FloatArray, draw: DrawPairs, wanted: "Accuracy"):
         self._visits, self._force, self._draw = visits, force, draw
         self._rng = np.random.default_rng(wanted.seed)
         d, rows = visits.dimension, len(visits.blocks.rows)
@@ -270,7 +274,7 @@ def pairs_of_orders(scheme: Scheme, n: int, blocks: Blocks) -> DrawPairs:
     return draw
 
 
-def mean_map(scheme: Scheme, n: int, blocks: Blocks, step: float, accuracy: Accuracy) -> MeanMap:
+def mean_map(scheme: Scheme, n: int, blocks: Blocks, step: float, accuracy: "Accuracy") -> MeanMap:
     """The mean of a symmetric epoch from drawn orders, with a replica without each group of draws."""
     unit, singular, turn = graded_svd(blocks.rows)
     # Rows that are never visited leave directions in which nothing moves.

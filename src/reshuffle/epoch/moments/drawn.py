@@ -17,10 +17,10 @@ import numpy as np
 
 from reshuffle import _uncertainty
 from reshuffle._arrays import FloatArray, IntArray
+from reshuffle._budget import CALL
 from reshuffle._linalg import graded_svd
 from reshuffle._progress import track
 from reshuffle._uncertainty import error_of_mean
-from reshuffle.epoch.accuracy import CALL
 from reshuffle.epoch.averaging.sampling import follow_each
 from reshuffle.epoch.epoch_map import EpochMap
 from reshuffle.epoch.moments.stationary import Lyapunov, limit_of, perron

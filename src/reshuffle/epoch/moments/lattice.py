@@ -23,7 +23,7 @@ from typing import TypeAlias
 import numpy as np
 
 from reshuffle._arrays import FloatArray, IntArray
-from reshuffle._blas import few_threads
+from reshuffle._linalg import few_threads
 from reshuffle.epoch.averaging.lattice import Walk, require_few
 from reshuffle.epoch.timeline import Timeline
 from reshuffle.epoch.visits import Inputs, Visits

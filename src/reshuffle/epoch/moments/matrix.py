@@ -13,8 +13,8 @@ from math import comb
 import numpy as np
 
 from reshuffle._arrays import FloatArray, IntArray
-from reshuffle._blas import few_threads
-from reshuffle.epoch.accuracy import CALL
+from reshuffle._budget import CALL
+from reshuffle._linalg import few_threads
 from reshuffle.epoch.averaging.lattice import Walk, fits_in_memory
 from reshuffle.epoch.epoch_map import EpochMap
 from reshuffle.epoch.moments.independent import epoch_moments

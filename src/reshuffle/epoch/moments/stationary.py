@@ -16,7 +16,7 @@ import scipy.linalg
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigs
 
 from reshuffle._arrays import AnyArray, FloatArray
-from reshuffle._blas import few_threads
+from reshuffle._linalg import few_threads
 from reshuffle._progress import track
 from reshuffle.epoch.epoch_map import EpochMap
 

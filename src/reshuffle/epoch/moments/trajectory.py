@@ -20,8 +20,7 @@ from typing import TypeAlias
 import numpy as np
 
 from reshuffle._arrays import BoolArray, FloatArray
-from reshuffle._blas import few_threads
-from reshuffle._linalg import moving_power
+from reshuffle._linalg import few_threads, moving_power
 from reshuffle._progress import track
 from reshuffle.epoch.epoch_map import EpochMap
 from reshuffle.epoch.moments.independent import epoch_moments
@@ -30,7 +29,7 @@ from reshuffle.epoch.moments.matrix import MOST_ENTRIES, FarMoments
 from reshuffle.epoch.moments.stationary import MeanPart, fixed_point
 from reshuffle.epoch.timeline import Timeline, through_stages
 from reshuffle.epoch.visits import Inputs
-from reshuffle.problem.covariance import Covariance
+from reshuffle.problem.least_squares import Covariance
 from reshuffle.problem.row_space import RowSpace
 
 _STILL = 1e-15

@@ -9,17 +9,12 @@ import numpy as np
 
 from reshuffle._arrays import AnyArray, FloatArray, IntArray, checked_responses
 from reshuffle.problem.batches import BatchFactors, RowGroups
-from reshuffle.problem.sources.rows import Prepare, RowSource, Stream, as_numbers, response_columns
+from reshuffle.problem.sources import Prepare, RowSource, Stream, as_numbers, is_dask, response_columns
 
 Part = TypeVar("Part")
 
 _AT_ONCE = 8
 """Factors that are merged by one task."""
-
-
-def is_dask(value: Any) -> bool:
-    """True for collections of Dask, which is not imported to be asked."""
-    return type(value).__module__.partition(".")[0] in ("dask", "dask_expr") and hasattr(value, "to_delayed")
 
 
 class DaskRows(RowSource):

@@ -1,76 +1,23 @@
-"""The method, accuracy and budget with which an epoch is averaged."""
+"""Prices in floating-point operations, refusals of what exceeds the budget, and warnings about accuracy."""
 
 import sys
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
-from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
 from reshuffle._uncertainty import significant
 from reshuffle.errors import AccuracyWarning, BudgetError
 
 CALL = 2e5
-"""Operations that could have been done in the time that a call with small matrices takes anyway."""
+"""Operations that fit in the time of a call with small matrices."""
 A_SECOND = 1.6e10
 """Operations of a second or so, on one core; what takes no longer is done whatever the budget."""
 AT_ONCE = A_SECOND / 20
-"""Operations of first draws: nobody waits for these, and means of several are nearer to normal than single ones."""
-_GROWING = 20.0
+"""Operations of first draws: means of several are nearer to normal than single ones."""
 Answer = TypeVar("Answer")
-METHODS = ("auto", "exact", "cavity", "sampling")
-_GONE = {"series": 'try "cavity", which is as quick and more accurate'}
-
-
-@dataclass(frozen=True)
-class Accuracy:
-    """The method, accuracy and budget that the user requests for the mean over orders.
-
-    Attributes
-    ----------
-    method : str
-        "exact", "cavity", "sampling", or "auto" to choose between them.
-    rtol : float
-        The relative error that the decay rates of the modes may have, in root mean square over the modes.
-    budget : float
-        Floating-point operations that may be spent on the mean of an epoch.
-    seed : int
-        Of the sampled orders.
-    """
-
-    method: str = "auto"
-    rtol: float = 5e-3
-    budget: float = 1e12
-    seed: int = 0
-
-    @property
-    def relaxed_for_divergence(self) -> "Accuracy":
-        """A twentieth of the digits and of the budget, for a mean that grows without end."""
-        return replace(self, rtol=_GROWING * self.rtol, budget=self.budget / _GROWING)
-
-
-def accuracy(method: Any, rtol: Any, budget: Any, seed: Any) -> Accuracy:
-    """Check what the user asks for.
-
-    >>> accuracy("guess", 1e-4, 1e12, 0)
-    Traceback (most recent call last):
-    ...
-    ValueError: method must be "auto", "exact", "cavity" or "sampling", but it is 'guess'.
-    """
-    if advice := _GONE.get(str(method)):
-        raise ValueError(
-            f'method must be "auto", "exact", "cavity" or "sampling", but it is {method!r}, which is no more; '
-            f"{advice}."
-        )
-    return Accuracy(
-        method=_arrays.choice("method", method, METHODS),
-        rtol=_arrays.positive("rtol", rtol),
-        budget=_arrays.positive("budget", budget),
-        seed=_arrays.whole_number("seed", seed, 0),
-    )
 
 
 def duration(operations: float) -> str:
