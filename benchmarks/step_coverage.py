@@ -159,13 +159,13 @@ SETTINGS = (
 @contextmanager
 def as_if_many(searched: bool) -> Iterator[None]:
     """Nothing is known exactly, if searched."""
-    known = critical_polynomials.is_polynomial
+    known = critical_polynomials.exact_step
     if searched:
-        critical_polynomials.is_polynomial = lambda *_: False
+        critical_polynomials.exact_step = lambda *_: None
     try:
         yield
     finally:
-        critical_polynomials.is_polynomial = known
+        critical_polynomials.exact_step = known
 
 
 def measured(setting: Setting, problems: int) -> tuple[FloatArray, FloatArray]:

@@ -19,7 +19,7 @@ from reshuffle.problem import checked_problem, checked_start
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.outputs import of_output, stacked
 from reshuffle.recipe import Average, StepLike, recipe
-from reshuffle.recipe.recipe import Recipe, arranged
+from reshuffle.recipe.recipe import Recipe
 from reshuffle.schemes import base
 from reshuffle.schemes.base import Scheme, Unit, Visit
 
@@ -501,8 +501,7 @@ def _trained(
     steps = scheme.steps(problem.n)
     made = recipe.checked(step, alpha, penalty, momentum, steps, nesterov, unpenalized, problem.p, average)
     made.require_ordinary(problem.compressed.scale)
-    if scheme.has_stages:
-        made = arranged(made, scheme, problem.n)
+    made = made.fitted(scheme, problem.n)
     when = _arrays.epochs(epochs)
     if not np.isfinite(when).all():
         raise ValueError(

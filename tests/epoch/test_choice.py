@@ -172,9 +172,11 @@ def test_first_draws_beyond_the_budget_are_refused(recipe):
 
 def test_certified_critical_steps_have_a_budget():
     problem = rs.gaussian(400, 50, noise=0.5, seed=0)
-    assert critical_polynomials.is_polynomial(problem, rs.RandomReshuffling(4))
-    assert not critical_polynomials.is_polynomial(problem, rs.RandomReshuffling(18))
-    assert not critical_polynomials.is_polynomial(problem, rs.SampleReshuffling(5))
+    for scheme, is_known in (
+        (rs.RandomReshuffling(4), True), (rs.RandomReshuffling(18), False), (rs.SampleReshuffling(5), False)
+    ):  # fmt: skip
+        blocks = problem.blocks(scheme.partition(400), scheme.divisors(400))
+        assert (critical_polynomials.exact_step(scheme, 400, blocks, 0.1) is not None) == is_known
 
 
 def test_a_search_for_the_best_epoch_keeps_to_its_budget():

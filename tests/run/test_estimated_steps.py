@@ -15,7 +15,7 @@ from reshuffle.run.critical_steps import CriticalStep, Rate, first_crossing
 def searched(monkeypatch):
     """Every threshold is searched, whatever is known better."""
     monkeypatch.setattr(critical_steps, "_is_drawn", lambda *rest, **options: True)
-    monkeypatch.setattr(critical_polynomials, "is_polynomial", lambda *rest: False)
+    monkeypatch.setattr(critical_polynomials, "exact_step", lambda *rest: None)
 
 
 @pytest.mark.slow

@@ -1,8 +1,7 @@
 """Recipes of runs: the step of every epoch or visit, penalty, momentum, averages of iterates, stages."""
 
 import math
-from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -23,23 +22,20 @@ _SCALED_STEPS = (1e-12, 1e12)
 """Steps times the square of the largest feature: below nothing moves in 1e12 visits, beyond one visit is noise."""
 
 
-class Average(ABC):
-    """A weighted sum a of the iterates beta, taken on after every epoch or every visit: a -> kept a + taken beta.
+class Average:
+    """A weighted sum a of the iterates beta, updated after every epoch or every visit: a -> kept a + taken beta.
 
-    Attributes
-    ----------
-    per : str
-        "epoch" or "visit": after which of them the iterate is taken on.
-    start : int
-        The epochs that are left out.
+    `start` epochs are left out. With decay < 1 the sum begins with beta_0, and its weights add up to one; with
+    decay = 1 it begins with zero and is divided by the number of its terms.
     """
 
     per: str
-    start: int
+    start: int = 0
+    decay: float = 1.0
 
     @property
     def is_per_visit(self) -> bool:
-        """True if the iterate is taken on after every visit, not only after every epoch."""
+        """True if the average is updated after every visit, not only after every epoch."""
         return self.per == "visit"
 
     def updates(self, steps: int) -> int:
@@ -47,28 +43,28 @@ class Average(ABC):
         return steps if self.is_per_visit else 1
 
     @property
-    @abstractmethod
-    def kept(self) -> float:
-        """The factor of a where the iterate is taken on."""
-
-    @property
-    @abstractmethod
-    def taken(self) -> float:
-        """The factor of the iterate that is taken on."""
-
-    @property
-    @abstractmethod
     def begins_with_iterate(self) -> bool:
-        """True if a is the iterate before anything is taken on; otherwise it is zero."""
+        """True if a is the iterate before the first update; otherwise it is zero."""
+        return self.decay < 1
 
     @property
-    @abstractmethod
+    def kept(self) -> float:
+        """The factor of a in an update."""
+        return self.decay
+
+    @property
+    def taken(self) -> float:
+        """The factor of the iterate in an update."""
+        return 1 - self.decay if self.begins_with_iterate else 1.0
+
+    @property
     def earliest(self) -> int:
         """The first epoch after which there is an average."""
+        return 0 if self.begins_with_iterate else self.start + 1
 
-    @abstractmethod
     def divisor(self, epochs: float, steps: int) -> float:
         """The divisor of a after `epochs` epochs of `steps` visits each."""
+        return 1.0 if self.begins_with_iterate else (epochs - self.start) * self.updates(steps)
 
 
 @dataclass(frozen=True)
@@ -98,26 +94,8 @@ class EMA(Average):
     per: str = "epoch"
 
     def __post_init__(self) -> None:
-        decay = _arrays.nonnegative("decay", self.decay)
-        if decay >= 1:
-            raise ValueError(f"decay must be at least 0 and below 1, but it is {self.decay!r}.")
-        object.__setattr__(self, "decay", decay)
+        object.__setattr__(self, "decay", _below_one("decay", self.decay))
         _arrays.choice("per", self.per, COUNTED)
-
-    start = 0
-    begins_with_iterate = True
-    earliest = 0
-
-    @property
-    def kept(self) -> float:
-        return self.decay
-
-    @property
-    def taken(self) -> float:
-        return 1 - self.decay
-
-    def divisor(self, epochs: float, steps: int) -> float:
-        return 1.0
 
 
 @dataclass(frozen=True)
@@ -146,16 +124,12 @@ class TailAverage(Average):
         object.__setattr__(self, "start", _arrays.whole_number("start", self.start, 0))
         _arrays.choice("per", self.per, COUNTED)
 
-    kept = 1.0
-    taken = 1.0
-    begins_with_iterate = False
 
-    @property
-    def earliest(self) -> int:
-        return self.start + 1
-
-    def divisor(self, epochs: float, steps: int) -> float:
-        return (epochs - self.start) * self.updates(steps)
+def _below_one(name: str, value: Any) -> float:
+    number = _arrays.nonnegative(name, value)
+    if number >= 1:
+        raise ValueError(f"{name} must be at least 0 and below 1, but it is {value!r}.")
+    return number
 
 
 @dataclass(frozen=True)
@@ -208,7 +182,7 @@ class Recipe:
     ----------
     schedule : float, tuple of E, callable or StepSchedule
         The step of one visit: always the same, one per epoch, a function of the epochs done before (0, 1, 2, ...),
-        or a schedule, which may go by visits.
+        or a schedule, which may go by visits. It counts through all stages.
     penalty : float
         lambda of the loss + lambda |beta|^2 / 2, torch's weight_decay.
     momentum : float
@@ -220,9 +194,15 @@ class Recipe:
     nesterov : bool
         Whether a visit looks ahead by the momentum, as torch's does.
     visits : int
-        Per epoch.
+        Per epoch; the largest number through stages.
     unpenalized : tuple of int
         Columns of X whose parameters the penalty leaves out; empty without one.
+    stages : tuple of (epochs, visits per epoch)
+        Those that the schedule reaches, if the scheme has stages; the last may have infinitely many epochs.
+    ends : float
+        The last epoch of the last stage of the scheme.
+    offset : int
+        The number of steps of the schedule before the first epoch.
     """
 
     schedule: Schedule
@@ -233,21 +213,62 @@ class Recipe:
     nesterov: bool = False
     visits: int = 1
     unpenalized: tuple[int, ...] = ()
+    stages: tuple[tuple[float, int], ...] = ()
+    ends: float = math.inf
+    offset: int = 0
 
     @property
     def is_constant(self) -> bool:
         """True if all epochs are alike."""
-        return isinstance(self.schedule, float)
+        return isinstance(self.schedule, float) and not self.stages
 
     @property
     def has_limit(self) -> bool:
         """True if epochs are alike from some epoch on, for ever."""
-        return self.is_constant
+        return isinstance(self.schedule, float) and math.isinf(self.ends)
 
-    @property
+    @cached_property
+    def begins(self) -> FloatArray:
+        """The epochs before each of the stages."""
+        return np.cumsum([0.0, *(length for length, _ in self.stages[:-1])])
+
+    @cached_property
     def parts(self) -> "tuple[Recipe, ...]":
         """The recipe of each stage of the scheme, as if the run began with it."""
-        return (self,)
+        if not self.stages:
+            return (self,)
+        made, visited = [], 0.0
+        for begin, (length, visits) in zip(self.begins, self.stages, strict=True):
+            offset = 0.0 if isinstance(self.schedule, float) else visited if self.goes_by_visits else begin
+            made.append(replace(self, visits=visits, stages=(), ends=math.inf, offset=int(offset)))
+            visited += length * visits
+        return tuple(made)
+
+    def fitted(self, scheme: Scheme, n: int) -> "Recipe":
+        """The recipe where epochs take the visits that `scheme` makes to n rows, in each of its stages."""
+        plain = replace(self, visits=scheme.steps(n), stages=(), ends=math.inf)
+        if not scheme.has_stages:
+            return plain
+        if self.average is not None:
+            raise UnsupportedError(
+                f"average must be None for {scheme!r}, whose epochs differ in their visits, but it is "
+                f"{self.average!r}."
+            )
+        stages = [(length, each.steps(n)) for length, each in scheme.stages]
+        counts = [count for _, count in stages]
+        if self.divisor != 1 and len(set(counts)) > 1:
+            raise ValueError(
+                f"step must be given in place of alpha for {scheme!r}, since alpha is step times the visits per "
+                f"epoch, and its stages have {', '.join(map(str, counts))}."
+            )
+        made = replace(plain, stages=tuple(stages[:1]), ends=sum(length for length, _ in stages))
+        for stage in stages[1:]:
+            longer = replace(made, stages=(*made.stages, stage))
+            if longer.parts[-1].horizon < 1:
+                # The schedule is over before this stage begins.
+                break
+            made = longer
+        return made
 
     @property
     def _averages_visits(self) -> bool:
@@ -271,10 +292,13 @@ class Recipe:
     @property
     def horizon(self) -> float:
         """The last epoch that is known."""
+        if self.stages:
+            return min(float(self.begins[-1]) + self.parts[-1].horizon, self.ends)
         if isinstance(self.schedule, StepSchedule):
             length = self.schedule.length
-            return length // self._steps_per_epoch if np.isfinite(length) else np.inf
-        return float(len(self.schedule)) if isinstance(self.schedule, tuple) else np.inf
+        else:
+            length = float(len(self.schedule)) if isinstance(self.schedule, tuple) else math.inf
+        return (length - self.offset) // self._steps_per_epoch if math.isfinite(length) else math.inf
 
     @property
     def goes_by_visits(self) -> bool:
@@ -288,8 +312,11 @@ class Recipe:
 
     def at(self, epoch: int) -> Hyperparameters:
         """The hyperparameters of the epoch after `epoch` others."""
+        if self.stages:
+            number = int(np.searchsorted(self.begins, epoch, side="right")) - 1
+            return self.parts[number].at(epoch - int(self.begins[number]))
         count, steps = self._steps_per_epoch, []
-        for place in range(epoch * count, (epoch + 1) * count):
+        for place in range(self.offset + epoch * count, self.offset + (epoch + 1) * count):
             if callable(self.schedule):
                 step = _arrays.nonnegative(f"step({place})", self.schedule(place))
             else:
@@ -317,34 +344,34 @@ class Recipe:
     def epochs(self, epochs: Any) -> FloatArray:
         """Return the epochs asked for, if the schedule knows them and there is an average by then."""
         when = _arrays.epochs(epochs)
-        if not when.size:
-            return when
-        if float(when.min()) < self.earliest:
+        first, last = float(when.min(initial=np.inf)), float(when.max(initial=0.0))
+        if first < self.earliest:
             raise ValueError(
                 f"epochs must be at least {self.earliest} for {self.average!r}, which averages nothing before, but "
-                f"one is {float(when.min()):g}; try a smaller start, or later epochs."
+                f"one is {first:g}; try a smaller start, or later epochs."
             )
-        last = float(when.max())
-        if self.is_constant:
+        if last > self.ends:
+            raise ValueError(
+                f"epochs must be at most {self.ends:g}, where the last stage ends, but one is {last:g}; "
+                "give more stages, or None for the epochs of the last one."
+            )
+        if self.has_limit:
             return when
         if last > self.horizon:
+            of_visits = ""
+            if isinstance(self.schedule, StepSchedule) and self.goes_by_visits:
+                per_epoch = " through the stages" if self.stages else f", {self.visits} per epoch"
+                of_visits = f" of {self.schedule.length:g} visits{per_epoch}"
             raise ValueError(
-                f"epochs must be at most {self.horizon:g}, the length of the step schedule{self._in_visits}, "
+                f"epochs must be at most {self.horizon:g}, the length of the step schedule{of_visits}, "
                 f"but one is {last:g}; give a longer list, or a function of the epoch."
             )
-        if np.isinf(last):
+        if math.isinf(last):
             raise ValueError(
                 "epochs must be finite under a step schedule, which has no limit, but one is inf; "
                 "give a constant step to ask for limits."
             )
         return when
-
-    @property
-    def _in_visits(self) -> str:
-        if self._steps_per_epoch == 1:
-            return ""
-        assert isinstance(self.schedule, StepSchedule)
-        return f" of {self.schedule.length:g} visits, {self.visits} per epoch"
 
     def __repr__(self) -> str:
         if isinstance(self.schedule, float):
@@ -392,13 +419,10 @@ def checked(
     name, value = ("step", step) if step is not None else ("alpha", alpha)
     by_epoch = callable(value) or _arrays.any_array(name, value).ndim
     schedule = checked_steps(name, value, "epoch") if by_epoch else _arrays.nonnegative(name, value)
-    decay = _arrays.nonnegative("momentum", momentum)
-    if decay >= 1:
-        raise ValueError(f"momentum must be at least 0 and below 1, but it is {momentum!r}.")
     made = Recipe(
         schedule=schedule,
         penalty=penalty,
-        momentum=decay,
+        momentum=_below_one("momentum", momentum),
         divisor=1 if alpha is None else steps_per_epoch,
         nesterov=_arrays.flag("nesterov", nesterov),
         visits=steps_per_epoch,
@@ -419,131 +443,3 @@ def checked(
             f"{average!r}; try a smaller start, or a longer schedule."
         )
     return replace(made, average=average)
-
-
-@dataclass(frozen=True)
-class LaterSteps(StepSchedule):
-    """A schedule from some way on.
-
-    Attributes
-    ----------
-    whole : callable or StepSchedule
-    before : int
-        How many of its steps are over.
-    """
-
-    whole: Any
-    before: int
-
-    @property
-    def per(self) -> str:
-        return self.whole.per if isinstance(self.whole, StepSchedule) else "epoch"
-
-    @property
-    def length(self) -> float:
-        return self.whole.length - self.before if isinstance(self.whole, StepSchedule) else math.inf
-
-    def __call__(self, count: int) -> float:
-        place = self.before + count
-        return _arrays.nonnegative(f"step({place})", self.whole(place))
-
-
-@dataclass(frozen=True, repr=False)
-class StagedRecipe(Recipe):
-    """A recipe through stages, each with a number of visits per epoch of its own.
-
-    Attributes
-    ----------
-    stages : tuple of (epochs, visits per epoch)
-        Those that the schedule reaches; the last may have infinitely many epochs.
-    ends : float
-        The last epoch of the last stage that was asked for.
-    """
-
-    stages: tuple[tuple[float, int], ...] = ()
-    ends: float = math.inf
-
-    @property
-    def is_constant(self) -> bool:
-        return False
-
-    @property
-    def has_limit(self) -> bool:
-        return isinstance(self.schedule, float) and math.isinf(self.ends)
-
-    @cached_property
-    def begins(self) -> FloatArray:
-        """The epochs before each of the stages."""
-        return np.cumsum([0.0, *(length for length, _ in self.stages[:-1])])
-
-    @cached_property
-    def parts(self) -> tuple[Recipe, ...]:
-        made, visited = [], 0.0
-        for begin, (length, visits) in zip(self.begins, self.stages, strict=True):
-            schedule: Schedule = self.schedule
-            if isinstance(schedule, tuple):
-                schedule = schedule[int(begin) :]
-            elif not isinstance(schedule, float):
-                schedule = LaterSteps(schedule, int(visited if self.goes_by_visits else begin))
-            made.append(replace(_plain(self), schedule=schedule, visits=visits))
-            visited += length * visits
-        return tuple(made)
-
-    def at(self, epoch: int) -> Hyperparameters:
-        number = int(np.searchsorted(self.begins, epoch, side="right")) - 1
-        return self.parts[number].at(epoch - int(self.begins[number]))
-
-    @property
-    def horizon(self) -> float:
-        known = float(self.begins[-1]) + self.parts[-1].horizon
-        return min(known, self.ends)
-
-    def epochs(self, epochs: Any) -> FloatArray:
-        when = _arrays.epochs(epochs)
-        last = float(when.max(initial=0.0))
-        if last > self.ends:
-            raise ValueError(
-                f"epochs must be at most {self.ends:g}, where the last stage ends, but one is {last:g}; "
-                "give more stages, or None for the epochs of the last one."
-            )
-        return when if self.has_limit else super().epochs(when)
-
-    @property
-    def _in_visits(self) -> str:
-        if not (isinstance(self.schedule, StepSchedule) and self.goes_by_visits):
-            return ""
-        return f" of {self.schedule.length:g} visits through the stages"
-
-
-def arranged(made: Recipe, scheme: Scheme, n: int) -> Recipe:
-    """The recipe of a run whose scheme has stages."""
-    if made.average is not None:
-        raise UnsupportedError(
-            f"average must be None for {scheme!r}, whose epochs differ in their visits, but it is {made.average!r}."
-        )
-    counts = [each.steps(n) for _, each in scheme.stages]
-    if made.divisor != 1 and len(set(counts)) > 1:
-        raise ValueError(
-            f"step must be given in place of alpha for {scheme!r}, since alpha is step times the visits per epoch, "
-            f"and its stages have {', '.join(map(str, counts))}."
-        )
-    lengths = [length for length, _ in scheme.stages]
-    reached: list[tuple[float, int]] = []
-    for stage in zip(lengths, counts, strict=True):
-        # A schedule may be over before the last stages begin.
-        if reached and StagedRecipe(**vars(made), stages=(*reached, stage)).parts[-1].horizon < 1:
-            break
-        reached.append(stage)
-    return StagedRecipe(**vars(made), stages=tuple(reached), ends=sum(lengths))
-
-
-def rearranged(recipe: Recipe, scheme: Scheme, n: int) -> Recipe:
-    """The recipe where the scheme makes other visits, since there are n rows."""
-    if not scheme.has_stages:
-        return replace(_plain(recipe), visits=scheme.steps(n))
-    return arranged(_plain(recipe), scheme, n)
-
-
-def _plain(recipe: Recipe) -> Recipe:
-    """The recipe without its stages."""
-    return Recipe(**{field.name: getattr(recipe, field.name) for field in fields(Recipe)})

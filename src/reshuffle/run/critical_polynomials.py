@@ -13,6 +13,7 @@ and past none of them: quadratically fast where it crosses zero, geometrically w
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Context, Decimal, localcontext
 from itertools import count
 
 import numpy as np
@@ -21,14 +22,13 @@ from numpy.polynomial import chebyshev
 from scipy.optimize import brentq
 
 from reshuffle._arrays import FloatArray, IntArray
-from reshuffle._budget import require_affordable
-from reshuffle._linalg import chebyshev_transform, few_threads, thin_qr
+from reshuffle._linalg import few_threads, graded_svd
 from reshuffle._progress import track
 from reshuffle.epoch import mean_map
 from reshuffle.epoch.averaging.base import task
+from reshuffle.epoch.averaging.drawn_blocks import subset_layers
 from reshuffle.problem.batches import Blocks
-from reshuffle.problem.least_squares import LeastSquares
-from reshuffle.schemes.base import Scheme, Shuffle
+from reshuffle.schemes.base import Scheme
 
 BUDGET = 1e13
 """Operations that may be spent on a critical step: ten minutes or so."""
@@ -44,9 +44,9 @@ _WINDOW, _REACH, _STRETCH = 1.25, 4.0, 1e3
 """Multiples of a step: up to which bounds of derivatives are sharp, and the mean is interpolated, at most; and how
 far the mean may stretch there."""
 _MOST_SUMS = 2e7
-"""Products of long integers that the coefficients of f take, at most: some seconds."""
-_LONG = 100
-"""Bits behind the point of factors in long integers: more than a double has."""
+"""Products of long numbers that the coefficients of f take, at most: some seconds."""
+_DIGITS, _LONG = 60, 100
+"""Digits of f beyond those that its sum loses, and bits of a square behind the point."""
 _MOST_SAMPLES, _MOST_ENTRIES, _MOST_FLOPS = 20, 1e7, 3e9
 """Of subsets of few samples: how many samples, entries of a layer, and operations at B steps. 14 samples in as many
 dimensions, one per batch, are below; a search, which interpolates several times, takes 5 s for them."""
@@ -55,19 +55,13 @@ _OF_A_CALL = 160.0
 _NEVER = 1e-15
 """A chance that is none, beside the largest."""
 
+Kernel = Callable[[float], FloatArray]
+"""Whitened kernel K (r, r) at a step, I - Abar = step R'K R: it has the signs of Z however ill-conditioned X is."""
+
 
 @dataclass(frozen=True)
 class Gap:
-    """A function of the step at one step, positive where the run converges.
-
-    Attributes
-    ----------
-    step, value, slope : float
-        Where, how large, and its derivative.
-    fall, curvature : float
-        g(step + h) >= value - fall h - curvature h^2 / 2 for all h >= 0.
-    rounding : float
-        How far the value may be off.
+    """A function of the step at one step, positive where the run converges, known up to `rounding`.
 
     >>> Gap(1.0, 2.0, 0.0, 0.0, 1.0).reach, Gap(1.0, 2.0, -2.0, 2.0, 0.0).reach
     (2.0, 1.0)
@@ -113,44 +107,57 @@ def first_zero(gap: Callable[[float], Gap], start: float, end: float = math.inf)
     return step
 
 
-def is_polynomial(problem: LeastSquares, scheme: Scheme) -> bool:
-    """True if `exact_critical_step` knows the mean at all steps it needs, within its budget."""
-    if scheme.steps(problem.n) == 1 or scheme.shuffle is not Shuffle.EVERY_EPOCH:
-        return True
-    blocks = problem.blocks(scheme.partition(problem.n), scheme.divisors(problem.n))
-    if _has_rank_one(scheme, problem.n, blocks) or _has_few_samples(scheme, problem.n, blocks):
-        return True
-    price = task(scheme, problem.n, blocks, 1.0)
-    return (price.degree + 1) * price.exact_flops <= BUDGET
+def exact_step(scheme: Scheme, n: int, blocks: Blocks, start: float) -> float | None:
+    """Critical step of the mean of random reshuffling, in the units of the features; None if that costs too much.
 
-
-def exact_critical_step(problem: LeastSquares, scheme: Scheme, start: float) -> float:
-    """Critical step of the mean of random reshuffling, from a step `start` at which every visit is a contraction.
-
-    Features of rank one have a number for a mean (`_rank_one_gap`); the others have matrices, polynomials of the
-    step that are known through their values at Chebyshev nodes (`_first_indefinite`). The step is that of features
-    divided by their scale.
+    Every visit must be a contraction at `start`. Features of rank one have a number for a mean. Others have
+    matrices, polynomials of the step: from all subsets of few samples, or from the exact mean over orders,
+    whichever is cheaper.
     """
-    blocks = problem.blocks(scheme.partition(problem.n), scheme.divisors(problem.n))
+    visits = visits_taken(scheme, n, blocks)
+    most = int(visits[1][-1])
     with few_threads(math.sqrt(blocks.rows.size)):
-        if _has_rank_one(scheme, problem.n, blocks):
-            return first_zero(_rank_one_gap(scheme, problem.n, blocks), start)
-        return _first_indefinite(_kernels(scheme, problem.n, blocks), start)
+        if blocks.rows.shape[1] == 1 and (
+            visits[1][0] == blocks.batches or most * blocks.batches <= _MOST_SUMS
+        ):
+            return first_zero(_rank_one_gap(blocks, *visits), start)
+        price = task(scheme, n, blocks, start)
+        of_orders = (price.degree + 1) * price.exact_flops
+        of_samples = _flops_of_few_samples(scheme, n, blocks)
+        if min(of_orders, of_samples) > BUDGET:
+            return None
+        if of_samples < of_orders:
+            return _first_indefinite(*_few_samples(blocks, *visits), most - 1, start)
+        mean = price.exact()
+        _, triangle, _ = mean_map.whitened(mean)
+        root = math.sqrt(mean.stride / start) * triangle
+        return _first_indefinite(
+            lambda step: mean_map.whitened(task(scheme, n, blocks, step).exact())[2],
+            root,
+            price.degree,
+            start,
+        )
 
 
-class _MatrixPolynomial:
-    """A symmetric matrix (r, r), polynomial in the step, through its values at Chebyshev nodes of an interval."""
+# ----------------------------------------------------------------------------------------- polynomials of matrices
 
-    def __init__(self, matrix: Callable[[float], FloatArray], degree: int, low: float, high: float):
-        self.degree, self.low, self.high = degree, low, high
-        nodes = low + (high - low) * (chebyshev.chebpts1(degree + 1) + 1) / 2
-        values = np.array([matrix(float(node)) for node in nodes])
-        self._coefficients = np.tensordot(chebyshev_transform(degree + 1), values, axes=1)
+
+class _Polynomial:
+    """A symmetric matrix (r, r), polynomial in the step, from its values at Chebyshev nodes of an interval."""
+
+    def __init__(self, matrix: Kernel, degree: int, low: float, high: float):
+        self.degree, self._middle, self._half = degree, (low + high) / 2, (high - low) / 2
+
+        def values(nodes: FloatArray) -> FloatArray:
+            return np.array([matrix(self._middle + self._half * node).ravel() for node in nodes.tolist()])
+
+        flat = chebyshev.chebinterpolate(values, degree)
+        size = math.isqrt(flat.shape[1])
+        self._coefficients = flat.reshape(-1, size, size)
 
     def __call__(self, step: float) -> FloatArray:
         """The matrix at a step."""
-        node = 2 * (step - self.low) / (self.high - self.low) - 1
-        return np.tensordot(chebyshev.chebvander(node, self.degree)[0], self._coefficients, axes=1)
+        return np.asarray(chebyshev.chebval((step - self._middle) / self._half, self._coefficients))
 
     def gap(self) -> Callable[[float], Gap]:
         """The smallest eigenvalue, as a function of the step in the interval.
@@ -159,86 +166,56 @@ class _MatrixPolynomial:
         j^2 (j^2 - 1) / 3. The smallest eigenvalue of M + h M' is concave in h, and zero where -1 / h is the
         smallest eigenvalue of M' relative to M: it is above its chord up to there.
         """
-        squares, stretch = np.arange(self.degree + 1) ** 2, 2 / (self.high - self.low)
+        squares = np.arange(self.degree + 1) ** 2
         sizes = np.array([np.abs(scipy.linalg.eigvalsh(matrix)).max() for matrix in self._coefficients])
-        curvature = float(squares * (squares - 1) / 3 @ sizes) * stretch**2
+        curvature = float(squares * (squares - 1) / 3 @ sizes) / self._half**2
         rounding = _ROUNDING * float(sizes.sum())
-        slopes = chebyshev.chebder(self._coefficients, scl=stretch) if self.degree else 0 * self._coefficients
+        slopes = chebyshev.chebder(self._coefficients, scl=1 / self._half)
 
         def at(step: float) -> Gap:
             matrix = self(step)
-            node = 2 * (step - self.low) / (self.high - self.low) - 1
-            slope = np.tensordot(chebyshev.chebvander(node, len(slopes) - 1)[0], slopes, axes=1)
+            slope = np.asarray(chebyshev.chebval((step - self._middle) / self._half, slopes))
             (value,), vectors = scipy.linalg.eigh(matrix, subset_by_index=[0, 0], check_finite=False)
-            along = float(vectors[:, 0] @ slope @ vectors[:, 0])
-            if value <= rounding:
-                return Gap(step, float(value), along, math.inf, curvature, rounding)
-            (relative,) = scipy.linalg.eigh(
-                slope, matrix, subset_by_index=[0, 0], eigvals_only=True, check_finite=False
-            )
-            return Gap(step, float(value), along, float(value * max(-relative, 0.0)), curvature, rounding)
+            along, fall = float(vectors[:, 0] @ slope @ vectors[:, 0]), math.inf
+            if value > rounding:
+                (relative,) = scipy.linalg.eigh(
+                    slope, matrix, subset_by_index=[0, 0], eigvals_only=True, check_finite=False
+                )
+                fall = float(value * max(-relative, 0.0))
+            return Gap(step, float(value), along, fall, curvature, rounding)
 
         return at
 
 
-@dataclass(frozen=True, eq=False)
-class _Kernels:
-    """Whitened kernel K (r, r) of Z = R'K R, a polynomial of this degree; I - Abar = B step Z.
-
-    K has the signs of the eigenvalues of Z however badly X is conditioned. `at` gives R, K and B at a step.
-    """
-
-    degree: int
-    at: Callable[[float], tuple[FloatArray, FloatArray, float]]
-
-
-def _first_indefinite(kernels: _Kernels, low: float) -> float:
-    """First step from `low` at which K or 2 I - B step R'K R stops being positive definite."""
-    triangle, kernel, batches = kernels.at(low)
-    identity = np.eye(len(kernel))
+def _first_indefinite(kernel: Kernel, root: FloatArray, degree: int, low: float) -> float:
+    """First step from `low` at which K or 2 I - step R'K R, with the root R, stops being positive definite."""
+    two = 2 * np.eye(len(root))
     while True:
         # The visits at a step f times the contracting one stretch by 2 f - 1 at most: their product is kept near
         # enough to 1 that what its size costs in rounding is a fraction of the precision.
-        reach = low * float(np.clip((1 + _STRETCH ** (1 / (kernels.degree + 1))) / 2, _WINDOW, _REACH))
-        mean = _MatrixPolynomial(lambda step: kernels.at(step)[1], kernels.degree, low, reach)
+        reach = low * float(np.clip((1 + _STRETCH ** (1 / (degree + 1))) / 2, _WINDOW, _REACH))
+        mean = _Polynomial(kernel, degree, low, reach)
 
-        def to_two(step: float, mean: _MatrixPolynomial = mean) -> FloatArray:
-            return np.asarray(2 * identity - batches * step * (triangle.T @ mean(step) @ triangle))
+        def to_two(step: float, mean: Kernel = mean) -> FloatArray:
+            return np.asarray(two - step * (root.T @ mean(step) @ root))
 
         while low < reach:
             high = min(_WINDOW * low, reach)
-            end = first_zero(_MatrixPolynomial(mean, mean.degree, low, high).gap(), low, high)
-            end = first_zero(_MatrixPolynomial(to_two, mean.degree + 1, low, high).gap(), low, end)
+            end = first_zero(_Polynomial(mean, degree, low, high).gap(), low, high)
+            end = first_zero(_Polynomial(to_two, degree + 1, low, high).gap(), low, end)
             if end < high:
                 return end
             low = high
 
 
-def _kernels(scheme: Scheme, n: int, blocks: Blocks) -> _Kernels:
-    """Kernels from all subsets of few samples, or from the exact mean over orders, whichever is cheaper."""
-    price = task(scheme, n, blocks, 1.0)
-    expense = (price.degree + 1) * price.exact_flops
-    if _has_few_samples(scheme, n, blocks) and expense > (price.degree + 1) * _flops(scheme, n, blocks):
-        return _kernels_of_few_samples(scheme, n, blocks)
-    if math.isfinite(price.exact_flops):
-        require_affordable(
-            expense, BUDGET, f"the critical step of {price.steps} batches",
-            "try fewer batches, or stability() of descend(...) at the steps of interest",
-        )  # fmt: skip
-
-    def at(step: float) -> tuple[FloatArray, FloatArray, float]:
-        mean = task(scheme, n, blocks, step).exact()
-        _, triangle, kernel = mean_map.whitened(mean)
-        return triangle, kernel, mean.stride / step
-
-    return _Kernels(price.degree, at)
+# ------------------------------------------------------------------------------------------------------ few samples
 
 
 def visits_taken(scheme: Scheme, n: int, blocks: Blocks) -> tuple[float, IntArray, FloatArray]:
-    """The largest weight of a visit, and how many visits of that weight an epoch has, with the chance of each.
+    """Largest weight of a visit, and how many visits of that weight an epoch has, with the chance of each.
 
-    One sample of a batch stands for it in the mean over orders: a visit is one to any of its samples. With a
-    smaller weight, by a factor r, it is one of the largest weight that takes place with the chance r.
+    In the mean over orders a visit is one to any of the samples of its batch. With a smaller weight, by a factor r,
+    it is one of the largest weight that takes place with the chance r.
 
     >>> import reshuffle as rs
     >>> scheme = rs.SampleReshuffling(batch_size=2, normalize="equal")
@@ -258,70 +235,45 @@ def visits_taken(scheme: Scheme, n: int, blocks: Blocks) -> tuple[float, IntArra
     return top, visits[counts], chances[counts]
 
 
-def _flops(scheme: Scheme, n: int, blocks: Blocks) -> float:
-    """Operations of the kernel of few samples at one step; infinite for subsets beyond count."""
+def _flops_of_few_samples(scheme: Scheme, n: int, blocks: Blocks) -> float:
+    """Operations of the kernel from subsets of samples at B steps; infinite where they are too many."""
     samples, steps = blocks.batches, scheme.steps(n)
     rows, rank = map(float, blocks.rows.shape)
-    if samples > _MOST_SAMPLES:
+    if not scheme.unit.is_cut or samples > _MOST_SAMPLES:
         return math.inf
-    visits = sum(size * math.comb(samples, size) for size in range(1, steps + 1))
-    return float(visits) * (_OF_A_CALL + 8.0 * rows / samples * rank**2)
+    visits = float(sum(size * math.comb(samples, size) for size in range(1, steps + 1)))
+    flops = steps * visits * (_OF_A_CALL + 8.0 * rows / samples * rank**2)
+    entries = math.comb(samples, samples // 2) * rank**2
+    return flops if flops <= _MOST_FLOPS and entries <= _MOST_ENTRIES else math.inf
 
 
-def _has_few_samples(scheme: Scheme, n: int, blocks: Blocks) -> bool:
-    """True if shuffled samples, or groups of rows, are so few that all subsets are followed."""
-    samples, rank = blocks.batches, float(blocks.rows.shape[1])
-    shuffles = scheme.shuffle is Shuffle.EVERY_EPOCH and scheme.unit.is_cut
-    if not shuffles or scheme.steps(n) * _flops(scheme, n, blocks) > _MOST_FLOPS:
-        return False
-    return float(math.comb(samples, samples // 2)) * rank**2 <= _MOST_ENTRIES
+def _few_samples(
+    blocks: Blocks, weight: float, visits: IntArray, chances: FloatArray
+) -> tuple[Kernel, FloatArray]:
+    """Kernel of the mean over all orders of few shuffled samples, and the root R (r, r).
 
-
-def _kernels_of_few_samples(scheme: Scheme, n: int, blocks: Blocks) -> _Kernels:
-    """Kernels of the mean over all orders of few shuffled samples, by a recursion over subsets S of B samples.
-
-    Abar is the mean of F(S), with F(S) = mean over i in S of (I - step x_i x_i') F(S - i). In terms of kernels,
-    (I - F(S)) / step = R'K(S) R and x_i = R'U_i',
-
-        K(S) = mean over i in S of K(S - i) + U_i'U_i (I - step R R'K(S - i)).
+    With X = U R and R = diag(s) Q', a visit to sample i has the kernel U_i'U_i. The mean over orders of B visits is
+    the mean over all subsets of B samples.
     """
-    weight, visits, chances = visits_taken(scheme, n, blocks)
-    most, samples = int(visits[-1]), blocks.batches
-    orthonormal, triangle = thin_qr(blocks.rows)
-    between, rank = triangle @ triangle.T, len(triangle)
-    members = np.arange(1 << samples)
-    sizes = np.array([subset.bit_count() for subset in members.tolist()])
+    orthonormal, singular, turn = graded_svd(blocks.rows)
+    rows = [orthonormal[blocks.of(sample)] for sample in range(blocks.batches)]
+    kernels = weight * np.array([some.T @ some for some in rows])
     chance_of = dict(zip(visits.tolist(), chances.tolist(), strict=True))
 
-    def at(step: float) -> tuple[FloatArray, FloatArray, float]:
-        places = np.empty(len(members), dtype=np.int64)
-        layer, total = np.zeros((1, rank, rank)), np.zeros((rank, rank))
-        for size in range(1, most + 1):
-            places[members[sizes == size - 1]] = np.arange(len(layer))
-            subsets = members[sizes == size]
-            following = np.zeros((len(subsets), rank, rank))
-            for sample in range(samples):
-                rows = orthonormal[blocks.of(sample)]
-                chosen = np.flatnonzero(subsets >> sample & 1)
-                before = layer[places[subsets[chosen] ^ (1 << sample)]]
-                seen = rows - step * (rows @ between) @ before
-                following[chosen] += before + weight * rows.T @ seen
-            layer = following / size
-            total += chance_of.get(size, 0.0) * layer.mean(axis=0)
-        return triangle, np.asarray((total + total.T) / 2), 1.0
+    def kernel(step: float) -> FloatArray:
+        layers = subset_layers(kernels, step * np.square(singular), int(visits[-1]))
+        total = sum(chance_of.get(size, 0.0) * layer.mean(axis=0) for size, layer in enumerate(layers))
+        return np.asarray((total + np.transpose(total)) / 2)
 
-    return _Kernels(most - 1, at)
+    return kernel, singular[:, np.newaxis] * turn.T
 
 
-def _has_rank_one(scheme: Scheme, n: int, blocks: Blocks) -> bool:
-    """True if features have rank one, and every epoch draws a fresh order of batches, samples or groups."""
-    if blocks.rows.shape[1] != 1 or scheme.shuffle is not Shuffle.EVERY_EPOCH:
-        return False
-    _, visits, _ = visits_taken(scheme, n, blocks)
-    return bool(visits[0] == blocks.batches or visits[-1] * blocks.batches <= _MOST_SUMS)
+# --------------------------------------------------------------------------------------------------------- rank one
 
 
-def _rank_one_gap(scheme: Scheme, n: int, blocks: Blocks) -> Callable[[float], Gap]:
+def _rank_one_gap(
+    blocks: Blocks, weight: float, visits: IntArray, chances: FloatArray
+) -> Callable[[float], Gap]:
     """-log |f| of features of rank one, as a function of the step.
 
     Where all rows are multiples of one direction, with squared lengths a_j, a visit multiplies by 1 - step a_j, for
@@ -334,7 +286,6 @@ def _rank_one_gap(scheme: Scheme, n: int, blocks: Blocks) -> Callable[[float], G
 
         log |f(step + h)| <= log |f| + h f'/f + h^2 / 2 ((f'/f)^2 - f''/f)          for all h.
     """
-    weight, visits, chances = visits_taken(scheme, n, blocks)
     squares = np.add.reduceat(np.square(blocks.rows[:, 0]), blocks.offsets[:-1]) * weight / blocks.divisors
     top = float(squares.max())
     mean = None if visits[0] == len(squares) else _SymmetricMean(squares / top, visits, chances)
@@ -347,7 +298,7 @@ def _rank_one_gap(scheme: Scheme, n: int, blocks: Blocks) -> Callable[[float], G
             log = float(np.log(np.abs(factors)).sum()) if len(inverse) else -math.inf
             slope, square = -float(inverse.sum()), float(inverse @ inverse)
         else:
-            log, slope, bend = mean.at(step * top)
+            log, slope, bend = mean(step * top)
             slope, square = slope * top, max(slope * slope - bend, slope * slope / visits[-1]) * top * top
         if math.isinf(log):
             return at(step * (1 - _BESIDE))
@@ -359,50 +310,43 @@ def _rank_one_gap(scheme: Scheme, n: int, blocks: Blocks) -> Callable[[float], G
 class _SymmetricMean:
     """f(x) = mean over the number J of visits (chances) of e_J(1 - x a) / binom(n, J), for a (n,) between 0 and 1.
 
-    Its terms are up to (1 + x)^J times as large as f: they are summed in integers of as many bits as that takes.
+    Its terms are up to (1 + x)^J times as large as f: they are summed with as many digits as that takes.
     """
 
     def __init__(self, squares: FloatArray, visits: IntArray, chances: FloatArray):
         self._squares = [int(math.ldexp(square, _LONG)) for square in squares.tolist()]
-        self._visits, self._chances = visits.tolist(), chances.tolist()
-        self._bits, self._coefficients = 0, [0]
+        self._visits = visits.tolist()
+        self._chances = [Decimal(chance) for chance in chances.tolist()]
+        self._context, self._coefficients = Context(prec=1), [Decimal(0)]
 
-    def _sum(self, bits: int) -> None:
-        """Find the coefficients of f, with so many bits behind the point."""
+    def _sum(self) -> list[Decimal]:
+        """Coefficients of f, as well as the digits allow."""
         n, most = len(self._squares), self._visits[-1]
-        sums = np.array([1 << bits] + [0] * most, dtype=object)
+        # Whole numbers of so many bits behind the point: twice as fast as decimals.
+        one = 1 << int(self._context.prec * math.log2(10))
+        sums = np.array([one] + [0] * most, dtype=object)
         for square in track(self._squares, n, "symmetric functions"):
             sums[1:] += sums[:-1] * square >> _LONG
-        weights = [
-            sum(
-                int(math.ldexp(chance, _LONG)) * math.comb(each, i)
-                for each, chance in zip(self._visits, self._chances, strict=True)
-            )
-            for i in range(most + 1)
-        ]
-        self._bits = bits
-        self._coefficients = [
-            (-1) ** i * (total * weights[i] // math.comb(n, i) >> _LONG) for i, total in enumerate(sums)
+        chances = list(zip(self._visits, self._chances, strict=True))
+        weights = [sum(chance * math.comb(each, i) for each, chance in chances) for i in range(most + 1)]
+        return [
+            (-1) ** i * total * weights[i] / (one * math.comb(n, i)) for i, total in enumerate(sums.tolist())
         ]
 
-    def at(self, x: float) -> tuple[float, float, float]:
+    def __call__(self, x: float) -> tuple[float, float, float]:
         """log |f|, f'/f and f''/f; -inf where f is zero."""
         most = self._visits[-1]
-        bits = int(most * math.log2(1 + x) + math.log2(len(self._squares))) + 2 * _LONG
-        if bits > self._bits:
-            self._sum(int(bits + most * 0.6))
-        place, value, slope, bend = int(math.ldexp(x, _LONG)), 0, 0, 0
-        for coefficient in reversed(self._coefficients):
-            bend = (bend * place >> _LONG) + slope
-            slope = (slope * place >> _LONG) + value
-            value = (value * place >> _LONG) + coefficient
-        if value == 0:
-            return -math.inf, 0.0, 0.0
-        one = 1 << self._bits
-        is_small = 2 * abs(value) < one
-        log = (
-            math.log(abs(value)) - self._bits * math.log(2)
-            if is_small
-            else math.log1p((abs(value) - one) / one)
-        )
-        return log, slope / value, 2 * bend / value
+        digits = int(most * math.log10(1 + x) + math.log10(len(self._squares))) + _DIGITS
+        if digits > self._context.prec:
+            self._context = Context(prec=digits + most // 5)
+            with localcontext(self._context):
+                self._coefficients = self._sum()
+        place, value, slope, bend = Decimal(x), Decimal(0), Decimal(0), Decimal(0)
+        with localcontext(self._context):
+            for coefficient in reversed(self._coefficients):
+                bend = bend * place + slope
+                slope = slope * place + value
+                value = value * place + coefficient
+            if value == 0:
+                return -math.inf, 0.0, 0.0
+            return float(abs(value).ln(Context(prec=30))), float(slope / value), float(2 * bend / value)

@@ -183,8 +183,8 @@ def critical_step(
     drawn = {"growth": COARSE_GROWTH, "precision": _DRAWN_PRECISION}
     if is_linear:
         of_mean = CriticalStep(_linear_critical_step(problem, scheme))
-    elif is_symmetric and critical_polynomials.is_polynomial(problem, scheme):
-        of_mean = _polynomial_step(problem, scheme)
+    elif is_symmetric and (proven := _proven_step(problem, scheme)) is not None:
+        of_mean = CriticalStep(proven)
     elif is_symmetric or _is_drawn(at_rest, of_square=False):
         start = _contracting_start(at_rest, is_drawn=True)
         of_mean = first_crossing(_drawn_rate(at_rest, is_symmetric), start, **drawn)
@@ -206,16 +206,21 @@ def critical_step(
     return CriticalStep(float(of_mean), max(found.error, of_mean.error), kind)
 
 
-def _polynomial_step(problem: LeastSquares, scheme: Scheme) -> CriticalStep:
+def _proven_step(problem: LeastSquares, scheme: Scheme) -> float | None:
+    """Critical step of the mean with proof; None where the mean is not known as a polynomial of the step."""
     visited = sum(len(part) for part in scheme.partition(problem.n))
     if visited < len(problem.compressed.X):
         # Rows that are never visited must not count as directions to be learned. Those that are come first.
         problem = problem.of_first(visited)
     if problem.rank == 0:
-        return CriticalStep(math.inf)
-    blocks = problem.blocks(scheme.partition(problem.n), scheme.divisors(problem.n))
-    start, scale = contracting_step(scheme, problem.n, blocks), problem.row_space.scale
-    return CriticalStep(critical_polynomials.exact_critical_step(problem, scheme, start) / scale / scale)
+        return math.inf
+    blocks, scale = (
+        problem.blocks(scheme.partition(problem.n), scheme.divisors(problem.n)),
+        problem.row_space.scale,
+    )
+    start = contracting_step(scheme, problem.n, blocks)
+    found = critical_polynomials.exact_step(scheme, problem.n, blocks, start)
+    return None if found is None else found / scale / scale
 
 
 def _is_drawn(run: AffineTrajectory, of_square: bool) -> bool:
@@ -298,7 +303,6 @@ def _exact_square(at_rest: AffineTrajectory) -> RateAt:
 def _drawn_rate(at_rest: AffineTrajectory, is_symmetric: bool) -> RateAt:
     """Spectral radius of the mean over drawn orders, the same at every step (`DrawnBlocks`)."""
     steps = at_rest.scheme.steps(at_rest.problem.n)
-
     require_affordable(
         _TRIES * DrawnBlocks(_with_step(at_rest, 1.0).timeline, _OF_BLOCKS).flops, BUDGET,
         f"the critical step of {steps} batches",
@@ -310,7 +314,7 @@ def _drawn_rate(at_rest: AffineTrajectory, is_symmetric: bool) -> RateAt:
         orders = DrawnBlocks(run.timeline, _OF_BLOCKS)
         if not run.settles_outside:
             return _UNBOUNDED
-        visits = orders.timeline.visits(0)
+        visits = orders.visits
         for expense, most in ((_OF_BLOCKS, _FEWEST_ROUNDS), (_OF_A_TRIAL, _MOST_ROUNDS)):
             rounds = int(np.clip(expense / orders.flops, 1, most))
             found = _rate_of(visits, orders.kernels(rounds), is_symmetric)

@@ -21,7 +21,6 @@ from reshuffle.problem import checked_problem, checked_start
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.outputs import of_output, per_output, stacked
 from reshuffle.recipe import Average, Recipe, StepLike, recipe
-from reshuffle.recipe.recipe import arranged, rearranged
 from reshuffle.run import covariance, expected_risk, limits, stopping
 from reshuffle.run.affine_trajectory import AffineTrajectory
 from reshuffle.run.covariance import OutputCovariances, ParameterCovariance, new_rows
@@ -226,10 +225,8 @@ class Run:
 
     def _at_step(self, step: float) -> "Run":
         """A copy of the run with another constant step."""
-        constant = replace(self.recipe, schedule=step, divisor=1)
-        if self.scheme.has_stages:
-            # A schedule may have ended before the last stages, which a constant step reaches.
-            constant = rearranged(constant, self.scheme, self.problem.n)
+        # A schedule may have ended before the last stages, which a constant step reaches.
+        constant = replace(self.recipe, schedule=step, divisor=1).fitted(self.scheme, self.problem.n)
         return Run(self.problem, self.scheme, constant, self.start, self.accuracy)
 
     def step_intervals(self, steps: Sequence[float]) -> list[Interval]:
@@ -374,7 +371,7 @@ class Run:
         Run(LeastSquares(n=50, p=20, truth known), Cyclic(batch_size=10), step=0.1)
         """
         problem, scheme = base.fitted(problem, self.scheme)
-        recipe = rearranged(self.recipe, scheme, problem.n)
+        recipe = self.recipe.fitted(scheme, problem.n)
         accuracy = self.accuracy
         if budget is not None:
             accuracy = replace(accuracy, budget=_arrays.positive("budget", budget))
@@ -610,6 +607,4 @@ def descend(
     problem, scheme = base.fitted(problem, scheme)
     made.require_ordinary(problem.compressed.scale)
     problem.require_ordinary(begin)
-    if scheme.has_stages:
-        made = arranged(made, scheme, problem.n)
-    return Run(problem, scheme, made, begin, wanted)
+    return Run(problem, scheme, made.fitted(scheme, problem.n), begin, wanted)

@@ -10,7 +10,7 @@ overshoot 2 to 8 times: 10 (L = 4), 60 to 400 (L = 6), 200 to 1e4 (L = 8), 300 t
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
@@ -23,13 +23,12 @@ from reshuffle.epoch.timeline import Timeline
 from reshuffle.epoch.visits import Visits
 
 _MOST_BLOCKS = 12
-_STACKED_ENTRIES = 1 << 21
-"""Numbers of the largest layer of subsets that is kept at a time."""
+_STACKED_ENTRIES = 1 << 17
+"""Numbers of the largest layer of subsets: what leaves the cache takes three times as long."""
 _OF_A_PRODUCT = 300.0
 """Operations that a product of small matrices costs beside its own."""
 
 
-@dataclass(frozen=True, eq=False)
 class DrawnBlocks:
     """Drawn orders of the epochs of a run, cut into blocks; the same orders whatever the step.
 
@@ -41,67 +40,54 @@ class DrawnBlocks:
         Operations of one draw for each group: blocks are as many as that allows.
     """
 
-    timeline: Timeline
-    budget: float
-
-    @property
-    def _visits(self) -> Visits:
-        return self.timeline.visits(0)
-
-    @property
-    def _steps(self) -> int:
-        return self.timeline.scheme.steps(self.timeline.n)
-
-    @property
-    def blocks(self) -> int:
-        """L, the number of blocks."""
+    def __init__(self, timeline: Timeline, budget: float):
+        self._timeline, self.visits = timeline, timeline.visits(0)
+        self._steps = timeline.scheme.steps(timeline.n)
         affordable = (
             blocks
             for blocks in range(min(_MOST_BLOCKS, self._steps), 1, -1)
-            if MOST_GROUPS * self._lattice_flops(blocks) <= self.budget
+            if MOST_GROUPS * self._lattice_flops(blocks) <= budget
         )
-        return next(affordable, 1)
+        self._blocks = next(affordable, 1)
+        (rows, rank), d = self.visits.blocks.rows.shape, self.visits.dimension
+        of_visits = 4.0 * rows * rank * d + self._steps * (10.0 * d**2 + _OF_A_PRODUCT)
+        self.flops = float(MOST_GROUPS * (of_visits + self._lattice_flops(self._blocks)))
+        """Operations of one draw for each group."""
+        self._rng, self._drawn = (
+            np.random.default_rng(timeline.accuracy.seed),
+            np.zeros((0, MOST_GROUPS, d, d)),
+        )
 
     def _lattice_flops(self, blocks: int) -> float:
         half = _later(blocks)
         products = sum(size * math.comb(blocks, size) for size in range(1, half + 1)) + math.comb(
             blocks, half
         )
-        return float(products) * (2.0 * self._visits.dimension**3 + _OF_A_PRODUCT)
-
-    @property
-    def flops(self) -> float:
-        """Operations of one draw for each group."""
-        visits = self._visits
-        rows, rank = visits.blocks.rows.shape
-        of_visits = 4.0 * rows * rank * visits.dimension + self._steps * (
-            10.0 * visits.dimension**2 + _OF_A_PRODUCT
-        )
-        return float(MOST_GROUPS * (of_visits + self._lattice_flops(self.blocks)))
+        return float(products) * (2.0 * self.visits.dimension**3 + _OF_A_PRODUCT)
 
     def kernels(self, rounds: int) -> FloatArray:
-        """Mean kernels K (groups, d, d) of `EpochMap`, each over so many draws."""
-        visits, groups = self._visits, MOST_GROUPS
-        largest = math.comb(self.blocks, self.blocks // 2) * visits.dimension**2
-        stacked = max(1, min(groups * rounds, int(_STACKED_ENTRIES / max(largest, 1))))
-        rng, found = np.random.default_rng(self.timeline.accuracy.seed), []
-        with few_threads(visits.dimension), np.errstate(over="ignore", invalid="ignore"):
-            for first in range(0, groups * rounds, stacked):
-                count = min(stacked, groups * rounds - first)
-                drawn = self.timeline.draw_pairs(rng, count)
-                found.append(self._over_blocks(visits, Orders(drawn.rows[:count], drawn.divisors[:count])))
-            kernels = np.concatenate(found).reshape(rounds, groups, *found[0].shape[1:]).mean(axis=0)
-            symmetric = self.timeline.scheme.is_symmetric and not visits.momentum
+        """Mean kernels K (groups, d, d) of `EpochMap`, over so many draws each: all earlier ones, and more."""
+        d, missing = self.visits.dimension, MOST_GROUPS * (rounds - len(self._drawn))
+        largest = math.comb(self._blocks, self._blocks // 2) * d**2
+        stacked = max(1, int(_STACKED_ENTRIES / max(largest, 1)))
+        found = [self._drawn.reshape(-1, d, d)]
+        with few_threads(d), np.errstate(over="ignore", invalid="ignore"):
+            for first in range(0, missing, stacked):
+                some = min(stacked, missing - first)
+                drawn = self._timeline.draw_pairs(self._rng, some)
+                found.append(self._over_blocks(Orders(drawn.rows[:some], drawn.divisors[:some])))
+            self._drawn = np.concatenate(found).reshape(rounds, MOST_GROUPS, d, d)
+            kernels = self._drawn.mean(axis=0)
+            symmetric = self._timeline.scheme.is_symmetric and not self.visits.momentum
             return np.asarray((kernels + kernels.swapaxes(1, 2)) / 2 if symmetric else kernels)
 
-    def _over_blocks(self, visits: Visits, orders: Orders) -> FloatArray:
+    def _over_blocks(self, orders: Orders) -> FloatArray:
         """K (k, d, d) of drawn orders, averaged over the orders of their blocks."""
+        scheme, n, visits = self._timeline.scheme, self._timeline.n, self.visits
         # A last visit that weighs less than the others stays the last.
-        sizes = self.timeline.scheme.sizes(self.timeline.n) / self.timeline.scheme.step_divisors(
-            self.timeline.n
-        )
-        whole = self._steps - (self.timeline.scheme.unit.is_cut and bool(sizes[-1] < sizes[0]))
-        cuts = np.linspace(0, whole, min(self.blocks, whole) + 1).astype(int)
+        sizes = scheme.sizes(n) / scheme.step_divisors(n)
+        whole = self._steps - (scheme.unit.is_cut and bool(sizes[-1] < sizes[0]))
+        cuts = np.linspace(0, whole, min(self._blocks, whole) + 1).astype(int)
         kernels = [followed(visits, orders, *ends) for ends in pairwise(cuts)]
         grades = visits.left * visits.right
         mean = over_orders(np.array(kernels), grades)
@@ -118,22 +104,32 @@ def over_orders(kernels: FloatArray, grades: FloatArray) -> FloatArray:
     array([[2.]])
     """
     blocks = len(kernels)
-    members = np.arange(1 << blocks)
-    sizes = np.array([subset.bit_count() for subset in members.tolist()])
-    places, after = np.empty(len(members), dtype=np.int64), kernels * grades
-    layers = [np.zeros((1, *kernels.shape[1:]))]
-    for size in range(1, _later(blocks) + 1):
-        places[members[sizes == size - 1]] = np.arange(len(layers[-1]))
-        subsets = members[sizes == size]
-        following = np.zeros((len(subsets), *kernels.shape[1:]))
-        for block in range(blocks):
-            chosen = np.flatnonzero(subsets >> block & 1)
-            before = layers[-1][places[subsets[chosen] ^ (1 << block)]]
-            following[chosen] += before + kernels[block] - after[block] @ before
-        layers = [layers[-1], following / size]
+    *_, layer, later = subset_layers(kernels, grades, _later(blocks))
     # The complements of ascending subsets descend.
-    later, earlier = layers[-1], layers[-1 if blocks % 2 == 0 else 0][::-1]
+    earlier = (later if blocks % 2 == 0 else layer)[::-1]
     return np.asarray((later + earlier - (later * grades) @ earlier).mean(axis=0))
+
+
+def subset_layers(kernels: FloatArray, grades: FloatArray, most: int) -> Iterator[FloatArray]:
+    """K (subsets, ..., d, d) of the mean over orders of all subsets of 0, 1, ..., most of the maps I - L K_i R.
+
+    Kernels are (L, ..., d, d), with grades L R (d,). Subsets are ascending binary numbers.
+    """
+    members = np.arange(1 << len(kernels))
+    sizes = np.array([subset.bit_count() for subset in members.tolist()])
+    places, after = np.empty(len(members), dtype=np.int64), np.eye(len(grades)) - kernels * grades
+    layer = np.zeros((1, *kernels.shape[1:]))
+    yield layer
+    for size in range(1, most + 1):
+        places[members[sizes == size - 1]] = np.arange(len(layer))
+        subsets = members[sizes == size]
+        inside = subsets[:, np.newaxis] >> np.arange(len(kernels)) & 1
+        following = np.tensordot(inside / size, kernels, 1)
+        for number, one in enumerate(after / size):
+            chosen = np.flatnonzero(inside[:, number])
+            following[chosen] += one @ layer[places[subsets[chosen] ^ (1 << number)]]
+        layer = following
+        yield layer
 
 
 def _later(blocks: int) -> int:
