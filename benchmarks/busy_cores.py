@@ -15,7 +15,7 @@ import reshuffle as rs
 from benchmarks import timing
 from benchmarks.core import table
 from reshuffle import _linalg
-from reshuffle.epoch.averaging.lattice import SampleLattice
+from reshuffle.epoch.averaging.lattice import over_samples
 
 
 @contextmanager
@@ -46,7 +46,7 @@ def works() -> dict[str, Callable[[], object]]:
         "eigenvalues of 120 x 120": lambda: scipy.linalg.eigh(square + square.T),
         "a curve, n = 300, p = 120, B = 4": curve,
         "the same with momentum": lambda: curve(momentum=0.5),
-        "the lattice, n = 1000, p = 500, B = 8": lambda: SampleLattice(blocks, 0.01).kernel(),
+        "the lattice, n = 1000, p = 500, B = 8": lambda: over_samples(blocks, 0.01),
     }
 
 

@@ -10,7 +10,7 @@ from rich.table import Table
 import reshuffle as rs
 from benchmarks import timing
 from benchmarks.peers.plain_loop import plain_loop
-from reshuffle.epoch.averaging.lattice import SampleLattice
+from reshuffle.epoch.averaging.lattice import over_samples
 
 BATCHES = (1, 2, 4)
 ALPHA = 0.2
@@ -29,10 +29,10 @@ def lattice_against_its_floor() -> Table:
     n, p, batches = 1000, 500, 8
     blocks = rs.gaussian(n, p, seed=0).blocks(rs.RandomReshuffling(batches).partition(n))
     rate = timing.product_rate(n // batches, p, p)
-    seconds, _ = timing.timed(lambda: SampleLattice(blocks, 0.01).kernel(), 3)
+    seconds, _ = timing.timed(lambda: over_samples(blocks, 0.01), 3)
     through_features = batches * 2 ** (batches - 1) * 4 * (n // batches) * p**2
     tracemalloc.start()
-    SampleLattice(blocks, 0.01).kernel()
+    over_samples(blocks, 0.01)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     layers = [8 * comb(batches, size) * (size * n // batches) ** 2 for size in range(batches // 2 + 1)]

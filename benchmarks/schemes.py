@@ -19,7 +19,7 @@ def twelve_batches_against_their_floor() -> Table:
     blocks = rs.gaussian(n, p, seed=0).blocks(rs.RandomReshuffling(batches).partition(n))
     rate = timing.product_rate(p, p, p)
     seconds, _ = timing.timed(lambda: lattice.reshuffled_mean_map(blocks, 0.01))
-    cheaper = min(lattice.sample_flops(blocks.sizes), lattice.parameter_flops(batches, p))
+    cheaper = lattice.flops(blocks)
     through_features = batches * 2 ** (batches - 1) * 4 * (n // batches) * p**2
     made = table("Twelve batches exactly, n = 1200, p = 200", "quantity", "measured", "target")
     made.add_row(

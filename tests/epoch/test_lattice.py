@@ -9,7 +9,6 @@ from hypothesis import given
 
 import reshuffle as rs
 from reshuffle.epoch.averaging import lattice
-from reshuffle.epoch.averaging.lattice import ParameterLattice, SampleLattice
 from tests.oracles import brute_force
 from tests.problems import SCHEMES, case, cases, close
 
@@ -24,7 +23,7 @@ def test_both_lattices_equal_the_enumeration_of_all_orders(n, p, batches, equal)
     blocks = tiny.problem.blocks(rs.RandomReshuffling(tiny.partition).partition(n))
     space = tiny.problem.row_space
     step = tiny.step * space.scale**2
-    for mean in (lattice._over_samples(blocks, step), lattice._over_parameters(blocks, step)):
+    for mean in (lattice.over_samples(blocks, step), lattice.over_parameters(blocks, step)):
         Z = space.lift(space.lift(mean.factor.T @ mean.weigh(mean.factor)).T)
         close(np.eye(p) - mean.stride * Z, A)
         close(
@@ -63,19 +62,18 @@ def test_tiny_steps_keep_every_digit_of_z():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [SampleLattice, ParameterLattice])
-def test_layers_are_freed_as_they_are_used(kind):
+@pytest.mark.parametrize("average", [lattice.over_samples, lattice.over_parameters])
+def test_layers_are_freed_as_they_are_used(average):
     batches, n, p = 10, 160, 80
     problem = rs.gaussian(n, p, seed=0)
     blocks = problem.blocks(rs.RandomReshuffling(batches).partition(n))
     # Once before it is measured: what Python loads and caches the first time is not the lattice's.
-    kind(blocks, 0.01)
+    average(blocks, 0.01)
     tracemalloc.start()
-    if kind is SampleLattice:
-        SampleLattice(blocks, 0.01).kernel()
+    average(blocks, 0.01)
+    if average is lattice.over_samples:
         layers = [comb(batches, size) * (size * n // batches) ** 2 for size in range(batches // 2 + 1)]
     else:
-        ParameterLattice(blocks, 0.01)
         layers = [comb(batches, size) * p**2 for size in range(batches + 1)]
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()

@@ -23,14 +23,14 @@ from reshuffle.epoch.averaging.base import Approximation, Task
 from reshuffle.epoch.averaging.cavity import are_alike
 from reshuffle.epoch.averaging.cavity_maps import by_cavity
 from reshuffle.epoch.averaging.first_order import FEWEST_MODES
-from reshuffle.epoch.averaging.lattice import Walk, cuts_orders, fits_in_memory, require_few
+from reshuffle.epoch.averaging.lattice import Walk, climbs, cuts_orders, fits_in_memory, require_few
 from reshuffle.epoch.averaging.streamed import samples_of
 from reshuffle.epoch.mean_map import MeanMap, grows
 from reshuffle.errors import UnsupportedError
 from reshuffle.problem.batches import Blocks
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.recipe import Recipe
-from reshuffle.schemes.base import Scheme, Shuffle, Unit
+from reshuffle.schemes.base import Scheme, Shuffle
 
 OUT_OF_REACH = "it takes more memory than this machine can spare, or more batches than anyone waits for"
 WITHOUT_SOLUTION = "its equation has no solution at so large a step"
@@ -386,11 +386,6 @@ def walk_flops(walk: Walk, blocks: Blocks, dimension: int, inputs: int | None = 
     visited = rows / blocks.batches
     each = 4.0 * min(visited, rank) * rank * columns + 6.0 * dimension * columns + _CALLS * CALL
     return float(walk.visits * each)
-
-
-def climbs(scheme: Scheme) -> bool:
-    """True if a walk goes up the lattice of subsets of the batches."""
-    return (scheme.shuffle, scheme.unit) == (Shuffle.EVERY_EPOCH, Unit.BATCH)
 
 
 def affine_choice(

@@ -25,7 +25,7 @@ from reshuffle._progress import track
 from reshuffle._uncertainty import CONFIDENCE, ErrorKind, error_of_mean, jackknife, weakest, with_error
 from reshuffle.epoch import select
 from reshuffle.epoch.averaging.drawn_blocks import DrawnBlocks
-from reshuffle.epoch.averaging.lattice import MOST_BATCHES
+from reshuffle.epoch.averaging.lattice import MOST_BATCHES, climbs
 from reshuffle.epoch.epoch import Epoch
 from reshuffle.epoch.moments.drawn import gain
 from reshuffle.epoch.moments.matrix import epoch_flops
@@ -226,7 +226,7 @@ def _proven_step(problem: LeastSquares, scheme: Scheme) -> float | None:
 def _is_drawn(run: AffineTrajectory, of_square: bool) -> bool:
     """True if the rate is that of drawn orders, since all of them cost too much; refused where none are drawn."""
     steps, is_shuffled = run.walk.steps, run.scheme.shuffle is Shuffle.EVERY_EPOCH
-    if is_shuffled and (not run.walk.exists or (select.climbs(run.scheme) and steps > MOST_BATCHES)):
+    if is_shuffled and (not run.walk.exists or (climbs(run.scheme) and steps > MOST_BATCHES)):
         return True
     timeline, eigenvalues = run.timeline, _EIGENVALUES * float(run.dimension) ** 3
     tried = timeline.count * (select.walk_flops(timeline.walk, run.blocks, run.dimension) + eigenvalues)

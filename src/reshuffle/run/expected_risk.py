@@ -9,6 +9,7 @@ from reshuffle import _uncertainty
 from reshuffle._arrays import FloatArray, IntArray
 from reshuffle._budget import A_SECOND, CALL, duration, warn_of_no_answer
 from reshuffle._uncertainty import CONFIDENCE, ErrorKind, error_of_mean, significant, with_error
+from reshuffle.epoch.averaging.lattice import climbs
 from reshuffle.epoch.epoch import Epoch
 from reshuffle.epoch.moments.select import SecondMomentTask, second_moment_choice, through_stages
 from reshuffle.epoch.moments.trajectory import (
@@ -19,7 +20,7 @@ from reshuffle.epoch.moments.trajectory import (
     leaps,
     second_moments,
 )
-from reshuffle.epoch.select import Choice, climbs
+from reshuffle.epoch.select import Choice
 from reshuffle.epoch.visits import Inputs
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.run import centred_moments

@@ -8,6 +8,7 @@ from reshuffle._arrays import FloatArray
 from reshuffle._budget import A_SECOND, duration, require_affordable
 from reshuffle._uncertainty import CONFIDENCE, ErrorKind
 from reshuffle.epoch import select
+from reshuffle.epoch.averaging.lattice import climbs
 from reshuffle.epoch.moments.matrix import (
     FEWEST_ROUNDS,
     MOST_WRITTEN_OUT,
@@ -80,7 +81,7 @@ def mean_square_stability(run: AffineTrajectory, modes: ModesTrajectory | None =
         return _from_draws(run, modes)
     run = _with_all_orders(run)
     timeline = run.timeline
-    is_lattice = select.climbs(run.scheme) and is_written_out(timeline)
+    is_lattice = climbs(run.scheme) and is_written_out(timeline)
     if modes is not None and run.visited is run.problem and is_lattice:
         timeline.learn(centred_moments.mean_of(modes.epoch, run, timeline.visits(0)))
     spreads = timeline.count == 1 and timeline.scheme.is_random and run.recipe.at(0).step != 0

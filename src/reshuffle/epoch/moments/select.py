@@ -8,9 +8,9 @@ import numpy as np
 from reshuffle import _uncertainty
 from reshuffle._arrays import FloatArray
 from reshuffle._budget import A_SECOND, require_affordable
-from reshuffle.epoch.averaging.lattice import Walk
+from reshuffle.epoch.averaging.lattice import Walk, climbs
 from reshuffle.epoch.moments import drawn, matrix
-from reshuffle.epoch.select import METHODS, Accuracy, Choice, Method, climbs, too_much
+from reshuffle.epoch.select import METHODS, Accuracy, Choice, Method, too_much
 from reshuffle.schemes.base import Shuffle
 
 _REMEMBERED_BYTES = 4e9
