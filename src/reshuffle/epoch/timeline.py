@@ -94,7 +94,8 @@ class Timeline:
         self.replica: int | None = None
         self._last: Visits | None = None
         self._whole: Timeline | None = None
-        self._solved: dict[tuple[str, Hyperparameters], list[EpochMap]] = {}
+        self._by_cavity: dict[Hyperparameters, list[EpochMap]] = {}
+        self._by_group: dict[Hyperparameters, list[EpochMap]] = {}
         self._sums: dict[str, Any] = {}
         self._forget()
 
@@ -114,7 +115,7 @@ class Timeline:
 
     def with_truth(self, truth: FloatArray | None) -> "Timeline":
         """The timeline of the errors of another output: without a penalty the same one."""
-        return self._copy(truth=truth, _solved={}, _sums={}) if self.recipe.penalty else self
+        return self._copy(truth=truth, _by_cavity={}, _by_group={}, _sums={}) if self.recipe.penalty else self
 
     @property
     def count(self) -> int:
@@ -140,7 +141,7 @@ class Timeline:
     def _cavity_error(self) -> float:
         """Relative error of the cavity equation's decay rates in root mean square; nan without a solution."""
         visits = self.visits(0)
-        return cavity_maps.rate_error(visits, self._shares, self._solutions("cavity", visits))
+        return cavity_maps.rate_error(visits, self._shares, self._cavity_maps(visits))
 
     @cached_property
     def _grows(self) -> bool:
@@ -148,7 +149,7 @@ class Timeline:
         error = self._cavity_error
         if math.isnan(error):
             return True
-        return self._solutions("cavity", self.visits(0))[0].radius * (1 - _OF_THE_WORST * error) > 1
+        return self._cavity_maps(self.visits(0))[0].radius * (1 - _OF_THE_WORST * error) > 1
 
     @property
     def _shares(self) -> FloatArray:
@@ -160,17 +161,22 @@ class Timeline:
         """Draws pairs of an order of the scheme and its reverse."""
         return pairs_of_orders(self.scheme, self.n, self.blocks)
 
-    def _solutions(self, method: str, visits: Visits) -> list[EpochMap]:
-        """The maps of the groups of drawn orders, or the cavity's and its replicas: none without a solution."""
-        key = method, visits.hyperparameters
-        if key not in self._solved:
-            force = self.force(visits)
-            if method == "cavity":
-                self._solved[key] = cavity_maps.cavity_maps(visits, force, self._shares)
-            else:
-                wanted = select.asked_of_draws(self.choice, self.accuracy, lambda: self._grows)
-                self._solved[key] = group_maps(visits, force, self.draw_pairs, wanted)
-        return self._solved[key]
+    def _cavity_maps(self, visits: Visits) -> list[EpochMap]:
+        """The map of the cavity equation and its replicas, which all replicas share; none without a solution."""
+        known = self._by_cavity.get(visits.hyperparameters)
+        if known is None:
+            known = cavity_maps.cavity_maps(visits, self.force(visits), self._shares)
+            self._by_cavity[visits.hyperparameters] = known
+        return known
+
+    def _group_maps(self, visits: Visits) -> list[EpochMap]:
+        """The maps of the groups of drawn orders, which all replicas share."""
+        known = self._by_group.get(visits.hyperparameters)
+        if known is None:
+            wanted = select.asked_of_draws(self.choice, self.accuracy, lambda: self._grows)
+            known = group_maps(visits, self.force(visits), self.draw_pairs, wanted)
+            self._by_group[visits.hyperparameters] = known
+        return known
 
     @property
     def samples_orders(self) -> bool:
@@ -185,9 +191,9 @@ class Timeline:
         if self.orders is not None:
             made = [copy(self) for _ in self._groups]
         else:
-            method = self.choice.taken
-            count = len(self._solutions(method, self.visits(0))) - (method == "cavity")
-            made = [self._copy() for _ in range(count)]
+            solved = self.error_kind == "estimate"
+            maps = self._cavity_maps(self.visits(0))[1:] if solved else self._group_maps(self.visits(0))
+            made = [self._copy() for _ in maps]
         for number, each in enumerate(made):
             each.replica = number
         return made
@@ -235,12 +241,12 @@ class Timeline:
         force = self.force(visits)
         if self.orders is not None:
             return maps_of_orders(visits, force, self.orders)
-        if (method := self.choice.taken) == "cavity":
-            found = self._solutions(method, visits)
+        if self.error_kind == "estimate":
+            found = self._cavity_maps(visits)
             place = 0 if self.replica is None else 1 + self.replica
             return found[place] if found else cavity_maps.beyond_numbers(visits, self.walk.steps)
-        if method == "sampling":
-            groups = self._solutions(method, visits)
+        if self.error_kind != "exact":
+            groups = self._group_maps(visits)
             with np.errstate(over="ignore", invalid="ignore"):
                 return mean_of([one for number, one in enumerate(groups) if number != self.replica])
         if self._draws(Unit.BATCH):
@@ -353,10 +359,10 @@ class Timeline:
         if self.recipe.is_constant or not len(epochs) or self.orders is not None:
             return
         source = self if self._whole is None else self._whole
-        if source.choice.taken != "sampling":
+        if source.error_kind in ("exact", "estimate"):
             return
         unlike = len({self.recipe.at(epoch) for epoch in range(int(epochs[-1]))})
-        groups = source._solutions("sampling", source.visits(0))
+        groups = source._group_maps(source.visits(0))
         needed = unlike * sum(8.0 * (one.kernel.size + one.entries.size) for one in groups)
         if needed > DRAWN_BYTES:
             raise BudgetError(
