@@ -13,7 +13,7 @@ from benchmarks import timing
 from benchmarks.core import table
 from benchmarks.expected_risk import fresh
 from reshuffle._uncertainty import MOST_GROUPS, quantile
-from reshuffle.run import centred_moments, expected_risk
+from reshuffle.run import expected_risk
 
 SCHEME, STEP = rs.SampleReshuffling(batch_size=32), 0.01
 
@@ -80,13 +80,10 @@ def coverage(problems: int = 100) -> Table:
         for seed in range(problems):
             exact, run = _small(name, seed, 1e12), _small(name, seed, 1e8)
             when = np.array([1.0, 6.0, np.inf])
-            affine = run._affine
-            error = affine.inside(run.start - run.problem.beta_star)
-            inputs = expected_risk._inputs(affine, False)
-            found = centred_moments.spread(affine, run._modes, inputs, when, error)
+            found = expected_risk._by_centred_maps(run._affine, run._modes, when, False)
             known = exact.expected_risk(when)
             assert known.error_kind != "confidence 99%"
-            ratios.extend(np.abs(found.values - known.spread) / found.errors)
+            ratios.extend(np.abs(found.spread - known.spread) / found.error)
         inside = np.mean(np.array(ratios) <= 1)
         made.add_row(name, f"{100 * inside:.1f}%", f"{max(ratios):.2f}")
     return made

@@ -371,12 +371,13 @@ def main() -> None:
             then, now = (min(column) for column in zip(*rounds, strict=True))
             numbers[name] = then, now
             made.add_row(name, f"{then:.3g}", f"{now:.3g}", f"{now / then:.2f}")
+            if options.json:
+                # A run that is cut short leaves the rows it has.
+                options.json.write_text(json.dumps(numbers, indent=1))
     known = [now / then for then, now in numbers.values() if math.isfinite(now) and math.isfinite(then)]
     mean = math.exp(sum(map(math.log, known)) / max(len(known), 1))
     made.add_row(f"geometric mean of {len(known)}", "", "", f"{mean:.2f}")
     Console(width=110).print(made)
-    if options.json:
-        options.json.write_text(json.dumps(numbers, indent=1))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from reshuffle.epoch.moments import drawn as drawn_orders
 from reshuffle.epoch.moments import stationary
 from reshuffle.epoch.moments.stationary import Lyapunov, limit_of
 from reshuffle.epoch.visits import Inputs
-from reshuffle.run import centred_moments, expected_risk
+from reshuffle.run import expected_risk
 from tests.problems import case
 
 RECIPES = [{}, {"penalty": 0.3}, {"momentum": 0.4, "penalty": 0.2}]
@@ -24,10 +24,7 @@ SCHEMES = [
 
 def by_centred_maps(run, epochs, given=False):
     """The spread by centred maps whether or not anything better is known."""
-    affine = run._affine
-    error = affine.inside(run.start - run.problem.beta_star)
-    inputs = expected_risk._inputs(affine, given)
-    return centred_moments.spread(affine, run._modes, inputs, np.array(epochs), error)
+    return expected_risk._by_centred_maps(run._affine, run._modes, np.array(epochs), given)
 
 
 @pytest.mark.slow
@@ -35,15 +32,15 @@ def by_centred_maps(run, epochs, given=False):
 @pytest.mark.parametrize("scheme", SCHEMES, ids=repr)
 @pytest.mark.parametrize("given", [False, True])
 def test_the_spread_covers_that_of_all_cuts(monkeypatch, scheme, recipe, given):
-    monkeypatch.setattr(centred_moments, "SHARE", 0.06)
+    monkeypatch.setattr(drawn_orders, "SHARE", 0.06)
     tiny = case(7, 3, 1, step=0.2)
     run = rs.descend(tiny.problem, scheme, 0.2, start=tiny.start, **recipe)
     epochs = [0, 1, 2, 5, math.inf]
     exact = run.expected_risk(epochs, given_responses=given)
     assert exact.error_kind != "confidence 99%"
     found = by_centred_maps(run, epochs, given)
-    assert (np.abs(found.values - exact.spread) <= found.errors + 1e-12).all()
-    assert (found.errors[1:] <= 0.06 * found.values[1:]).all()
+    assert (np.abs(found.spread - exact.spread) <= found.error + 1e-12).all()
+    assert (found.error[1:] <= 0.06 * found.spread[1:]).all()
 
 
 @pytest.mark.parametrize("recipe", [{}, {"momentum": 0.4}], ids=repr)
@@ -54,7 +51,7 @@ def test_radii_cover_those_of_all_cuts(batches, recipe, step):
     run = rs.descend(tiny.problem, rs.SampleReshuffling(batches), step, **recipe)
     exact = run.mean_square_stability()
     assert exact.error_kind == "exact"
-    drawn = centred_moments.undriven(run._affine, run._modes)
+    drawn = expected_risk.centred_draws(run._affine, run._modes)
     drawn.more(30)
     rate, gain = drawn_orders.rate(drawn.maps), drawn_orders.gain(drawn.maps)
     assert abs(rate.value - exact.rate) <= rate.error
@@ -66,7 +63,7 @@ def test_the_larger_radius_by_iteration_is_that_of_the_matrix(monkeypatch):
     """Entries that are too many to write out are left to Arnoldi's iteration."""
     problem = rs.gaussian(60, 6, seed=0)
     run = rs.descend(problem, rs.SampleReshuffling(5), 0.1)
-    drawn = centred_moments.undriven(run._affine, run._modes)
+    drawn = expected_risk.centred_draws(run._affine, run._modes)
     drawn.more(2)
     written = drawn_orders.rate(drawn.maps), drawn_orders.gain(drawn.maps)
     monkeypatch.setattr(stationary, "_WRITTEN_OUT", 0)
@@ -110,7 +107,7 @@ def test_simulated_runs_agree(recipe):
 @pytest.mark.slow
 def test_errors_cover_on_many_problems(monkeypatch):
     """Over generated problems, some of them with heavy tails; benchmarks/centred_coverage.py has more."""
-    monkeypatch.setattr(centred_moments, "SHARE", 0.2)
+    monkeypatch.setattr(drawn_orders, "SHARE", 0.2)
     inside = []
     for seed in range(9):
         rng = np.random.default_rng(seed)
@@ -121,7 +118,7 @@ def test_errors_cover_on_many_problems(monkeypatch):
         exact = run.expected_risk([1, 6, math.inf])
         assert exact.error_kind != "confidence 99%"
         found = by_centred_maps(run, [1, 6, math.inf])
-        inside.extend(np.abs(found.values - exact.spread) <= found.errors)
+        inside.extend(np.abs(found.spread - exact.spread) <= found.error)
     assert sum(inside) >= 0.98 * len(inside)
 
 
@@ -155,7 +152,7 @@ def test_sums_over_all_powers_and_fixed_points():
 
 def test_nothing_enters_a_run_that_is_undriven():
     run = rs.descend(rs.gaussian(20, 3, seed=0), rs.SampleReshuffling(4), 0.1)
-    drawn = centred_moments.undriven(run._affine, run._modes)
+    drawn = expected_risk.centred_draws(run._affine, run._modes)
     drawn.more(1)
     assert not drawn.maps.own.any()
     assert not drawn.maps.pushes.any()

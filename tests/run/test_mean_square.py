@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import reshuffle as rs
 from reshuffle.epoch.moments import matrix as written
-from reshuffle.epoch.moments.independent import epoch_moments
+from reshuffle.epoch.moments.lattice import epoch_moments
 from reshuffle.epoch.visits import Inputs
 from reshuffle.recipe import Recipe
 from reshuffle.run import mean_square

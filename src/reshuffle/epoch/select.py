@@ -66,6 +66,11 @@ class Accuracy:
     seed: int = 0
 
     @property
+    def must_be_exact(self) -> bool:
+        """True if only an exact answer is accepted."""
+        return self.method == "exact"
+
+    @property
     def relaxed_for_divergence(self) -> "Accuracy":
         """A twentieth of the digits and of the budget, for a mean that grows without end."""
         return replace(self, rtol=_GROWING * self.rtol, budget=self.budget / _GROWING)

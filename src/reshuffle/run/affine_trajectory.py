@@ -19,9 +19,7 @@ from reshuffle._linalg import few_threads
 from reshuffle._uncertainty import ErrorKind
 from reshuffle.epoch import visits
 from reshuffle.epoch.averaging.lattice import Walk
-from reshuffle.epoch.moments.select import least_known
-from reshuffle.epoch.moments.trajectory import Readout
-from reshuffle.epoch.select import Accuracy, Choice, walk_flops
+from reshuffle.epoch.select import METHODS, Accuracy, Choice, walk_flops
 from reshuffle.epoch.timeline import (
     ANY_ACCURACY,
     Timeline,
@@ -38,7 +36,7 @@ from reshuffle.problem.outputs import of_output, with_outputs
 from reshuffle.problem.row_space import Reduction, RowSpace, extended_space
 from reshuffle.recipe import Recipe
 from reshuffle.run import stopping
-from reshuffle.run.risk import Risk
+from reshuffle.run.risk import Readout, Risk
 from reshuffle.run.stability import FrozenSubspace, Stability, nothing_frozen, slowness
 from reshuffle.run.stopping import BestEpoch
 from reshuffle.run.trajectory import Trajectory
@@ -135,7 +133,7 @@ class AffineTrajectory(Trajectory):
     @property
     def choice(self) -> Choice:
         """The way in which the mean over orders is taken, in the stage where it is known worst."""
-        return least_known([stage.choice for stage in self.stages])
+        return max((stage.choice for stage in self.stages), key=lambda each: METHODS.index(each.taken))
 
     @property
     def dimension(self) -> int:

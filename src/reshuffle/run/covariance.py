@@ -10,7 +10,7 @@ from reshuffle import _arrays
 from reshuffle._arrays import BoolArray, FloatArray, IntArray
 from reshuffle._linalg import norms
 from reshuffle._uncertainty import CONFIDENCE, ErrorKind, quantile, significant
-from reshuffle.epoch.moments.trajectory import averaged_spreads, covariances
+from reshuffle.epoch.moments.trajectory import AveragedMoments, moments_along
 from reshuffle.epoch.select import Accuracy
 from reshuffle.epoch.visits import Inputs
 from reshuffle.problem.least_squares import LeastSquares
@@ -242,7 +242,7 @@ def covariance(
     clock : any shape
     """
     return _Spread(run, clock).by(
-        expected_risk.way(run, modes, np.unique(clock.ravel()), True, squares=False).taken
+        expected_risk.choice(run, modes, np.unique(clock.ravel()), True, squares=False).taken
     )
 
 
@@ -258,7 +258,7 @@ class _Spread:
         """The answer, in the way that was taken."""
         run, count, rank = self.run, len(self.when), self.run.space.dimension
         moves = run.start.any() or run.blocks.response.any()
-        if not (count and moves and run.scheme.is_random):
+        if not (count and rank and moves and run.scheme.is_random):
             return self._made(np.zeros((count, rank, rank)), np.zeros(count), "exact")
         # Asking for the timelines takes their mean over orders, which simulated runs do without.
         if taken in ("centred maps", "simulation"):
@@ -267,16 +267,17 @@ class _Spread:
 
     def _followed(self) -> ParameterCovariance:
         """Epoch after epoch, by the walk over all orders."""
-        run = self.run
-        if run.recipe.average is not None:
-            inputs = Inputs(np.zeros(run.space.dimension), given=self._responses)
-            spreads = list(averaged_spreads(run.timeline, inputs, self._start, self.when))
-            found = np.array([spread.covariance for spread in spreads])
-            shares = np.array([spread.error for spread in spreads])
+        timeline = self.run.timeline
+        inputs = Inputs(np.zeros(timeline.visits(0).rank), given=self._responses)
+        if timeline.recipe.average is not None:
+            followed = list(AveragedMoments(timeline, inputs, self._start).covariances(self.when))
         else:
-            snapshots = list(covariances(run.stages, self._responses, self._start, self.when))
-            found = np.array([snapshot.second for snapshot in snapshots])
-            shares = np.array([snapshot.error for snapshot in snapshots])
+            snapshots = moments_along(self.run.stages, inputs, self._start, self.when, centred=True)
+            followed = [(snapshot.matrix, snapshot.error) for snapshot in snapshots]
+        found, shares = (
+            np.array([matrix for matrix, _ in followed]),
+            np.array([error for _, error in followed]),
+        )
         with np.errstate(over="ignore", invalid="ignore"):
             # That something grows without bound is known for sure.
             errors = np.where(shares == 0, 0.0, shares * _size(found))

@@ -36,9 +36,10 @@ from reshuffle.problem import checked_problem
 from reshuffle.problem.batches import Blocks
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.recipe import recipe
-from reshuffle.run import centred_moments, critical_polynomials
+from reshuffle.run import critical_polynomials
 from reshuffle.run.affine_trajectory import AffineTrajectory
 from reshuffle.run.critical_polynomials import BUDGET
+from reshuffle.run.expected_risk import centred_draws
 from reshuffle.run.mean_square import is_stable
 from reshuffle.run.trajectory import ModesTrajectory
 from reshuffle.schemes import base
@@ -372,7 +373,7 @@ def _drawn_square(at_rest: AffineTrajectory, is_symmetric: bool) -> RateAt:
             with warnings.catch_warnings():
                 # The answer carries its error.
                 warnings.simplefilter("ignore", AccuracyWarning)
-                drawn = centred_moments.undriven(run, modes)
+                drawn = centred_draws(run, modes)
                 drawn.more(_PAIRS)
             with few_threads(run.dimension):
                 known = gain(drawn.maps)

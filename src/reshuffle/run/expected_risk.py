@@ -1,36 +1,45 @@
 """The risk of the run itself: over orders and noise, not of the mean iterate."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
-from reshuffle import _uncertainty
-from reshuffle._arrays import FloatArray, IntArray
-from reshuffle._budget import A_SECOND, CALL, duration, warn_of_no_answer
-from reshuffle._uncertainty import CONFIDENCE, ErrorKind, error_of_mean, significant, with_error
+from reshuffle._arrays import FloatArray
+from reshuffle._budget import A_SECOND, CALL, duration, require_affordable, warn_of_no_answer
+from reshuffle._uncertainty import (
+    CONFIDENCE,
+    MOST_GROUPS,
+    ErrorKind,
+    error_of_mean,
+    quantile,
+    significant,
+    with_error,
+)
 from reshuffle.epoch.averaging.lattice import climbs
 from reshuffle.epoch.epoch import Epoch
-from reshuffle.epoch.moments.select import SecondMomentTask, second_moment_choice, through_stages
-from reshuffle.epoch.moments.trajectory import (
-    Readout,
-    Snapshot,
-    Spread,
-    averaged_spreads,
-    leaps,
-    second_moments,
-)
-from reshuffle.epoch.select import Choice
-from reshuffle.epoch.visits import Inputs
-from reshuffle.problem.least_squares import LeastSquares
-from reshuffle.run import centred_moments
+from reshuffle.epoch.epoch_map import EpochMap
+from reshuffle.epoch.moments import drawn
+from reshuffle.epoch.moments.drawn import CentredDraws
+from reshuffle.epoch.moments.matrix import flops, squared_moments
+from reshuffle.epoch.moments.trajectory import AveragedMoments, moments_along
+from reshuffle.epoch.select import Choice, Method, too_much
+from reshuffle.epoch.visits import Inputs, Visits
 from reshuffle.run.affine_trajectory import AffineTrajectory
 from reshuffle.run.trajectory import ModesTrajectory
-from reshuffle.schemes.base import Unit
+from reshuffle.schemes.base import Shuffle, Unit
 from reshuffle.simulation import simulate
 
 _ROUNDING = 1e-8
 """Relative to the terms that are added: what many epochs of rounding may do to a sum of them."""
+_SAMPLED_FLOPS = 4e10
+_FEWEST_RUNS, _MOST_RUNS = 100, 4000
+_REMEMBERED_BYTES = 4e9
+"""Memory of the mean maps of all subsets of the batches."""
+_ROUNDS_OF_A_LIMIT = 100
+"""Epochs of second moments that their limit costs."""
+_ALL_ANEW = 3.0
+"""The price of an epoch with a step of its own, over that of one that is like the others."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,51 +83,86 @@ class ExpectedRisk:
         )
 
 
-def of_moments(
-    clock: FloatArray,
-    snapshots: Iterator[Snapshot],
-    outside_decay: FloatArray,
-    readout: Readout,
-    mean: FloatArray,
-) -> ExpectedRisk:
-    """Put together what the moments of the error say.
+class _Found(NamedTuple):
+    """Mean and spread at the distinct epochs (k,), error and kind of their sum, and the sum if it is known."""
 
-    Parameters
-    ----------
-    clock : any shape
-    snapshots : iterator of Snapshot
-        At each of the distinct epochs, ascending.
-    outside_decay, mean : (distinct epochs,)
-        What is left outside the row space, and the risk of the mean iterate.
-    readout : Readout
+    mean: FloatArray
+    spread: FloatArray
+    error: FloatArray
+    kind: ErrorKind
+    total: FloatArray | None = None
+
+
+def expected_risk(
+    run: AffineTrajectory, modes: ModesTrajectory | None, clock: FloatArray, given_responses: bool
+) -> ExpectedRisk:
+    """E |beta_k - beta_star|_Sigma^2 over orders and noise, at epochs of any shape.
+
+    `modes` is the same run in the modes of its mean map, if that is symmetric. With `given_responses` the average
+    is over the orders alone, with the responses of the problem.
     """
     when, back = np.unique(clock.ravel(), return_inverse=True)
-    totals, errors = np.zeros(len(when)), np.zeros(len(when))
-    for number, (snapshot, fade) in enumerate(zip(snapshots, outside_decay, strict=True)):
-        inside = readout.inside(snapshot.second)
-        if np.isfinite(inside):
-            cross = readout.between(snapshot.mean, float(fade))
-            outside = readout.outside(float(fade))
-            rounding = _ROUNDING * (readout.size(snapshot.second) + abs(cross) + outside)
-            totals[number] = _nonnegative(inside + cross + outside, rounding, when[number])
-        else:
-            totals[number] = np.inf
+    if given_responses:
+        run.problem.parameters("the risk given the responses")
+    else:
+        run.problem.truth("the expected risk")
+    # From zero to responses of zero the error and the residuals of the truth would cancel at every visit, and what
+    # expands enlarges the rounding.
+    at_rest = given_responses and not (run.start.any() or run.visited.compressed.y.any())
+    by = _followed
+    if at_rest or not run.space.dimension:
+        by = _deterministic
+    else:
+        taken = choice(run, modes, when, given_responses).taken
+        if taken in ("centred maps", "simulation"):
+            by = _by_centred_maps if taken == "centred maps" else _simulated
+        elif taken in ("each order by itself", "no orders differ"):
+            by = _of_orders if run.timeline.count > 1 else _deterministic
+    mean, spread, error, kind, total = by(run, modes, when, given_responses)
+    total = mean + spread if total is None else total
+    spread = np.where(np.isinf(total), np.inf, spread)
+    total, mean, spread, error = np.stack([total, mean, spread, error])[:, back].reshape(4, *clock.shape)
+    return ExpectedRisk(clock, total, mean, spread, error, kind)
+
+
+def _deterministic(
+    run: AffineTrajectory, modes: ModesTrajectory | None, when: FloatArray, given_responses: bool
+) -> _Found:
+    """A run that is always the same is its own mean: nothing is spread."""
+    mean, _ = _mean_risk(run, modes, when, given_responses)
+    return _Found(mean, np.zeros(len(when)), np.zeros(len(when)), "exact")
+
+
+def _followed(
+    run: AffineTrajectory, modes: ModesTrajectory | None, when: FloatArray, given_responses: bool
+) -> _Found:
+    """Visit by visit, by the recursion over all orders."""
+    inputs, timeline, readout = _inputs(run, given_responses), run.timeline, run.readout
+    if modes is not None and run.recipe.is_constant and climbs(run.scheme) and run.visited is run.problem:
+        # The symmetric mean is known already.
+        timeline.learn(mean_of(modes.epoch, run, timeline.visits(0)))
+    mean, _ = _mean_risk(run, modes, when, given_responses)
+    start = run.inside(run.start - run.problem.parameters("the expected risk"))
+    totals, spread, errors = np.zeros(len(when)), np.zeros(len(when)), np.zeros(len(when))
+    if run.recipe.average is not None:
+        followed = AveragedMoments(timeline, inputs, start).covariances(when)
+        for number, (covariance, share) in enumerate(followed):
+            # Rounding may leave a covariance of nothing just below zero.
+            spread[number] = max(readout.inside(covariance), 0.0)
+            errors[number] = share * spread[number] if share else 0.0
+        return _Found(mean, spread, errors, "estimate" if errors.any() else "exact")
+    snapshots = moments_along(run.stages, inputs, start, when)
+    for number, (snapshot, fade) in enumerate(zip(snapshots, run.outside_decay(when), strict=True)):
+        inside = totals[number] = readout.inside(snapshot.matrix)
         errors[number] = snapshot.error * inside if snapshot.error else 0.0
-    return _spread_over(clock, back, totals, mean, errors, "estimate" if errors.any() else "exact")
-
-
-def of_spreads(
-    clock: FloatArray, spreads: Iterator[Spread], readout: Readout, mean: FloatArray
-) -> ExpectedRisk:
-    """The expected risk of what the orders add to an average, at each of the distinct epochs, ascending."""
-    _, back = np.unique(clock.ravel(), return_inverse=True)
-    # Rounding may leave a covariance of nothing just below zero.
-    sizes = [(max(readout.inside(each.covariance), 0.0), each.error) for each in spreads]
-    spread = np.array([size for size, _ in sizes])
-    errors = np.array([error * size if error else 0.0 for size, error in sizes])
-    made = _spread_over(clock, back, mean + spread, mean, errors, "estimate" if errors.any() else "exact")
-    # It may be too small to be seen in a difference of the two.
-    return replace(made, spread=spread[back].reshape(clock.shape))
+        if np.isfinite(inside):
+            cross, outside = readout.between(snapshot.mean, float(fade)), readout.outside(float(fade))
+            rounding = _ROUNDING * (readout.size(snapshot.matrix) + abs(cross) + outside)
+            totals[number] = _nonnegative(inside + cross + outside, rounding, when[number])
+    with np.errstate(invalid="ignore"):
+        # Both are sums of the same size, so that their difference may round to just below zero.
+        spread = np.maximum(totals - mean, 0.0)
+    return _Found(mean, spread, errors, "estimate" if errors.any() else "exact", totals)
 
 
 def _nonnegative(total: float, rounding: float, epoch: float) -> float:
@@ -131,176 +175,79 @@ def _nonnegative(total: float, rounding: float, epoch: float) -> float:
     return max(total, 0.0)
 
 
-def deterministic(clock: FloatArray, mean: FloatArray) -> ExpectedRisk:
-    """A run that is always the same is its own mean: nothing is spread."""
-    _, back = np.unique(clock.ravel(), return_inverse=True)
-    return _spread_over(clock, back, mean, mean, np.zeros(len(mean)))
+def _of_orders(
+    run: AffineTrajectory, modes: ModesTrajectory | None, when: FloatArray, given_responses: bool
+) -> _Found:
+    """Over orders that are drawn once, along each of which nothing is random but the noise."""
+    inputs, readout, rank = _inputs(run, given_responses), run.readout, run.space.dimension
+    given = None if inputs.given is None else np.concatenate([[1.0], inputs.given])
+    outside_decay = run.outside_decay(when)
+    risks, mean = np.zeros((run.timeline.count, len(when))), np.zeros(len(when))
 
+    def watch(place: slice, number: int, states: FloatArray) -> None:
+        risks[place, number] = readout.risks(states[:, :rank], float(outside_decay[number]), inputs.noise)
 
-def of_courses(clock: FloatArray, risks: FloatArray, mean: FloatArray, sampled: bool) -> ExpectedRisk:
-    """Average the risks (timelines, distinct epochs) of runs that differ in their first draw alone.
-
-    Sampled timelines come in pairs of an order and its reverse, whose differences tell the error.
-    """
-    _, back = np.unique(clock.ravel(), return_inverse=True)
-    errors = np.zeros(risks.shape[1])
-    if sampled:
-        errors = error_of_mean((risks[0::2] + risks[1::2]) / 2)
-    kind: ErrorKind = CONFIDENCE if sampled else "exact"
-    return _spread_over(clock, back, risks.mean(axis=0), mean, errors, kind)
-
-
-def of_estimate(clock: FloatArray, mean: FloatArray, spread: FloatArray, errors: FloatArray) -> ExpectedRisk:
-    """A spread that was estimated, at the distinct epochs."""
-    _, back = np.unique(clock.ravel(), return_inverse=True)
-    return _spread_over(clock, back, mean + spread, mean, errors, CONFIDENCE)
-
-
-def _spread_over(
-    clock: FloatArray,
-    back: IntArray,
-    totals: FloatArray,
-    mean: FloatArray,
-    errors: FloatArray,
-    kind: ErrorKind = "exact",
-) -> ExpectedRisk:
+    error = run.inside(run.start - run.problem.parameters("the expected risk"))
+    for number, state in enumerate(run.means(error, when, given, watch)):
+        mean[number] = readout.risks(state[np.newaxis], float(outside_decay[number]), inputs.noise)[0]
+    total, sampled = risks.mean(axis=0), run.timeline.samples_orders
+    # Sampled orders come in pairs of an order and its reverse, whose differences tell the error.
+    errors = error_of_mean((risks[0::2] + risks[1::2]) / 2) if sampled else np.zeros(len(when))
     with np.errstate(invalid="ignore"):
-        # Both are sums of the same size, so that their difference may round to just below zero.
-        spread = np.where(np.isinf(totals), np.inf, np.maximum(totals - mean, 0.0))
-    shape = clock.shape
-    return ExpectedRisk(
-        clock,
-        totals[back].reshape(shape),
-        mean[back].reshape(shape),
-        spread[back].reshape(shape),
-        errors[back].reshape(shape),
-        kind,
-    )
+        spread = np.maximum(total - mean, 0.0)
+    return _Found(mean, spread, errors, CONFIDENCE if sampled else "exact", total)
 
 
-_SAMPLED_FLOPS = 4e10
-_FEWEST_RUNS, _MOST_RUNS = 100, 4000
-
-
-def expected_risk(
-    run: AffineTrajectory, modes: ModesTrajectory | None, clock: FloatArray, given_responses: bool
-) -> ExpectedRisk:
-    """E |beta_k - beta_star|_Sigma^2 over orders and noise, at epochs of any shape.
-
-    Parameters
-    ----------
-    run : AffineTrajectory
-    modes : ModesTrajectory or None
-        The same run in the modes of its mean map, if that is symmetric.
-    clock : any shape
-    given_responses : bool
-        Average over the orders alone, with the responses of the problem.
-    """
-    when = np.unique(clock.ravel())
-    _require_truth(run.problem, given_responses)
-    if given_responses and _is_at_rest(run):
-        mean, _ = _mean_risk(run if modes is None else modes, when, given_responses)
-        return deterministic(clock, mean)
-    by = _WAYS.get(way(run, modes, when, given_responses).taken, _followed)
-    return by(run, modes, clock, given_responses)
+def _by_centred_maps(
+    run: AffineTrajectory, modes: ModesTrajectory | None, when: FloatArray, given_responses: bool
+) -> _Found:
+    """The mean iterate's risk as it is known, plus the spread by the centred maps of drawn orders."""
+    mean, mean_error = _mean_risk(run, modes, when, given_responses)
+    inputs, rank, scale = _inputs(run, given_responses), run.space.dimension, run.space.scale
+    error = run.start - run.problem.parameters("the expected risk")
+    weights, start = np.zeros((run.dimension, run.dimension)), np.zeros(run.dimension)
+    weights[:rank, :rank], start[:rank] = run.readout.gram / scale / scale, run.inside(error)
+    spread, errors = centred_draws(run, modes, inputs).spread(weights, start, when, run.accuracy.budget)
+    # Of the spread an error of the decay rates is as large a share as of the time for which what orders do lasts.
+    share = 0.0 if modes is None else modes.epoch.error
+    with np.errstate(invalid="ignore"):
+        errors = np.where(np.isfinite(mean), np.hypot(errors + share * spread, mean_error), np.inf)
+    warn_of_no_answer(when, mean + spread, errors, run.problem.covariance.norm_squared(error))
+    return _Found(mean, spread, errors, CONFIDENCE)
 
 
 def _simulated(
-    run: AffineTrajectory, modes: ModesTrajectory | None, clock: FloatArray, given_responses: bool
-) -> ExpectedRisk:
-    """From runs that are trained; whether so many are affordable is asked before anything is computed."""
-    when = np.unique(clock.ravel())
-    runs = affordable(run, when)
-    mean, error = _mean_risk(run if modes is None else modes, when, given_responses)
-    return by_sampling(run, clock, mean, error, runs, given_responses)
+    run: AffineTrajectory, modes: ModesTrajectory | None, when: FloatArray, given_responses: bool
+) -> _Found:
+    """The mean iterate's risk as it is known, plus the spread of simulated runs, with its standard error.
 
-
-def _followed(
-    run: AffineTrajectory, modes: ModesTrajectory | None, clock: FloatArray, given_responses: bool
-) -> ExpectedRisk:
-    """Visit by visit, along every timeline, by the walk over all orders."""
-    when = np.unique(clock.ravel())
-    inputs, timeline = _inputs(run, given_responses), run.timeline
-    if timeline.count > 1:
-        return _of_courses(run, inputs, clock)
-    engine = run if modes is None else modes
-    if modes is not None and run.recipe.is_constant and climbs(run.scheme) and run.visited is run.problem:
-        # The symmetric mean is known already.
-        timeline.learn(centred_moments.mean_of(modes.epoch, run, timeline.visits(0)))
-    mean, _ = _mean_risk(engine, when, given_responses)
-    error = run.inside(run.start - run.problem.parameters("the expected risk"))
-    if not any(stage.scheme.is_random for stage in run.stages):
-        return deterministic(clock, mean)
-    if run.recipe.average is not None:
-        spreads = averaged_spreads(timeline, inputs, error, when)
-        return of_spreads(clock, spreads, run.readout, mean)
-    taken = second_moments(run.stages, inputs, error, when)
-    return of_moments(clock, taken, run.outside_decay(when), run.readout, mean)
-
-
-def way(
-    run: AffineTrajectory,
-    modes: ModesTrajectory | None,
-    when: FloatArray,
-    given_responses: bool,
-    squares: bool = True,
-) -> Choice:
-    """The method of the second moments of a run, up to the given ascending epochs.
-
-    `squares` says whether the map of an epoch may be squared where the state is small.
+    Runs come in pairs that share their noise: half their squared distance has the spread for its mean, and the
+    noise, by far the larger part of what varies, cancels in it.
     """
-    if run.scheme.has_stages:
-        return through_stages(
-            [way(stage, None, local, given_responses, squares) for stage, local in run.parts(when)]
-        )
-    epoch, recipe = None if modes is None else modes.epoch, run.recipe
-    plain = epoch is not None and climbs(epoch.scheme)
-    # Their shapes are the same, and these are there already.
-    blocks = epoch.blocks if epoch is not None and plain else run.blocks
-    dimension = run.problem.rank if plain else run.dimension
-    # Averages have a recursion of their own beside the general one.
-    last = recipe.average is None
-    moves = dimension > 0 if epoch is None or not plain else bool(epoch.decay_rates.any())
-    moves = moves and last and recipe.is_constant and recipe.at(0).step > 0
-    leap = leaps(dimension, not given_responses, when) if moves and squares else 0
-    rows, rank = blocks.rows.shape
-    task = SecondMomentTask(
-        run.walk, rows, rank, blocks.batches, dimension, when, given_responses,
-        mean_is_exact=_mean_is_exact(run, epoch), is_constant=recipe.is_constant, moves=moves, leap=leap,
-        settling=lambda: _settling(run, epoch),
-    )  # fmt: skip
-    return second_moment_choice(task, run.accuracy)
-
-
-def _is_at_rest(run: AffineTrajectory) -> bool:
-    """True if nothing ever moves, from zero to responses of zero.
-
-    The error and the residuals of the truth would cancel at every visit, and what expands enlarges the rounding.
-    """
-    return not (run.start.any() or run.visited.compressed.y.any())
-
-
-def _mean_is_exact(run: AffineTrajectory, epoch: Epoch | None) -> bool:
-    """True if the mean beside which second moments are followed is exact: a few samples are walked through."""
-    if not run.walk.exists:
-        return False
-    engine = run if epoch is None or epoch.scheme.unit.is_cut else epoch
-    return engine.error_kind == "exact"
-
-
-def _settling(run: AffineTrajectory, epoch: Epoch | None) -> float:
-    """The number of epochs, about, that change anything: until all has faded into rounding, or has overflowed."""
-    if not run.recipe.is_constant:
-        return np.inf
-    if epoch is None:
-        rate = run.stability().rate
-        if rate in (0.0, np.inf):
-            return 1.0
-        return float((40 if rate < 1 else 800) / abs(np.log(rate))) if rate != 1 else np.inf
-    moving = epoch.decay_rates[epoch.decay_rates != 0]
-    with np.errstate(divide="ignore"):
-        speed = np.abs(np.log(np.abs(1 - moving))).min(initial=np.inf)
-    return float(800 / speed) if speed else np.inf
+    problem, recipe, runs = run.problem, run.recipe, affordable(run, when)
+    mean, mean_error = _mean_risk(run, modes, when, given_responses)
+    simulated = simulate(
+        problem,
+        run.scheme,
+        step=recipe.schedule if recipe.divisor == 1 else None,
+        alpha=None if recipe.divisor == 1 else recipe.schedule,
+        penalty=recipe.penalty,
+        momentum=recipe.momentum,
+        average=recipe.average,
+        nesterov=recipe.nesterov,
+        unpenalized=recipe.unpenalized,
+        epochs=when,
+        runs=runs,
+        start=run.start,
+        seed=run.accuracy.seed,
+        fresh_noise=not given_responses,
+    )
+    assert simulated.spread is not None
+    spread = simulated.spread.mean
+    errors = np.hypot(quantile(runs // 2) * simulated.spread.standard_error, mean_error)
+    begin = problem.covariance.norm_squared(run.start - problem.parameters("the expected risk"))
+    warn_of_no_answer(when, mean + spread, errors, begin)
+    return _Found(mean, spread, errors, CONFIDENCE)
 
 
 def affordable(run: AffineTrajectory, when: FloatArray) -> int:
@@ -325,85 +272,10 @@ def affordable(run: AffineTrajectory, when: FloatArray) -> int:
             f"estimated from simulated runs, but one is {last:g}; the budget is {budget:.1g} operations, "
             f"{duration(budget)}; try a larger budget, or RandomReshuffling with few batches."
         )
-    affordable = _SAMPLED_FLOPS / a_run
+    runs = _SAMPLED_FLOPS / a_run
     if batches * calls > _SAMPLED_FLOPS:
-        affordable = min(affordable, _SAMPLED_FLOPS / calls)
-    return 2 * int(np.clip(affordable, _FEWEST_RUNS, _MOST_RUNS) / 2)
-
-
-def by_centred_maps(
-    run: AffineTrajectory, modes: ModesTrajectory | None, clock: FloatArray, given_responses: bool
-) -> ExpectedRisk:
-    """The mean iterate's risk as it is known, plus the spread by the centred maps of drawn orders."""
-    when, problem = np.unique(clock.ravel()), run.problem
-    mean, mean_error = _mean_risk(run if modes is None else modes, when, given_responses)
-    error = run.start - problem.parameters("the expected risk")
-    found = centred_moments.spread(run, modes, _inputs(run, given_responses), when, run.inside(error))
-    # Of the spread an error of the decay rates is as large a share as of the time for which what orders do is kept.
-    share = 0.0 if modes is None else modes.epoch.error
-    with np.errstate(invalid="ignore"):
-        errors = np.where(
-            np.isfinite(mean), np.hypot(found.errors + share * found.values, mean_error), np.inf
-        )
-    warn_of_no_answer(when, mean + found.values, errors, problem.covariance.norm_squared(error))
-    return of_estimate(clock, mean, found.values, errors)
-
-
-def by_sampling(
-    run: AffineTrajectory,
-    clock: FloatArray,
-    mean: FloatArray,
-    mean_error: FloatArray,
-    runs: int,
-    given_responses: bool,
-) -> ExpectedRisk:
-    """The mean iterate's risk as it is known, plus the spread of simulated runs, with its standard error.
-
-    Runs come in pairs that share their noise: half their squared distance has the spread for its mean, and the
-    noise, by far the larger part of what varies, cancels in it.
-
-    Parameters
-    ----------
-    run : AffineTrajectory
-    clock : any shape
-        Epochs, finite.
-    mean, mean_error : (distinct epochs,)
-        The risk of the mean iterate, and its error.
-    runs : int
-        How many to simulate.
-    given_responses : bool
-    """
-    problem, made, when = run.problem, run.recipe, np.unique(clock.ravel())
-    simulated = simulate(
-        problem,
-        run.scheme,
-        step=made.schedule if made.divisor == 1 else None,
-        alpha=None if made.divisor == 1 else made.schedule,
-        penalty=made.penalty,
-        momentum=made.momentum,
-        average=made.average,
-        nesterov=made.nesterov,
-        unpenalized=made.unpenalized,
-        epochs=when,
-        runs=runs,
-        start=run.start,
-        seed=run.accuracy.seed,
-        fresh_noise=not given_responses,
-    )
-    assert simulated.spread is not None
-    spread = simulated.spread
-    errors = np.hypot(_uncertainty.quantile(runs // 2) * spread.standard_error, mean_error)
-    begin = problem.covariance.norm_squared(run.start - problem.parameters("the expected risk"))
-    warn_of_no_answer(when, mean + spread.mean, errors, begin)
-    return of_estimate(clock, mean, spread.mean, errors)
-
-
-def _require_truth(problem: LeastSquares, given_responses: bool) -> None:
-    """Say what is missing before anything is computed."""
-    if given_responses:
-        problem.parameters("the risk given the responses")
-    else:
-        problem.truth("the expected risk")
+        runs = min(runs, _SAMPLED_FLOPS / calls)
+    return 2 * int(np.clip(runs, _FEWEST_RUNS, _MOST_RUNS) / 2)
 
 
 def _inputs(run: AffineTrajectory, given_responses: bool) -> Inputs:
@@ -416,55 +288,153 @@ def _inputs(run: AffineTrajectory, given_responses: bool) -> Inputs:
 
 
 def _mean_risk(
-    run: AffineTrajectory | ModesTrajectory, when: FloatArray, given_responses: bool
+    affine: AffineTrajectory, modes: ModesTrajectory | None, when: FloatArray, given_responses: bool
 ) -> tuple[FloatArray, FloatArray]:
-    """The risk of the mean iterate, and its error."""
+    """The risk of the mean iterate, and its error; given the responses, |b - beta_star|_Sigma^2 at b itself."""
+    run = affine if modes is None else modes
     if not given_responses:
         risk = run.risk(when)
         return risk.total, risk.error
-    return given_risk(run, when)
-
-
-def given_risk(run: AffineTrajectory | ModesTrajectory, when: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """|b - beta_star|_Sigma^2 at the mean iterate b itself, and how far the error of b may put it off."""
     problem, covariance = run.problem, run.problem.covariance
     beta_star = problem.parameters("the risk given the responses")
 
-    def risk(run: AffineTrajectory | ModesTrajectory) -> FloatArray:
+    def of(run: AffineTrajectory | ModesTrajectory) -> FloatArray:
         errors = run.iterate(when) - beta_star
         return np.array([covariance.norm_squared(e) if np.isfinite(e).all() else np.inf for e in errors])
 
-    value = risk(run)
-    sampled = run.sampling_error(risk, value)
+    value = of(run)
+    sampled = run.sampling_error(of, value)
     if sampled.any():
         return value, sampled
     off = run.iterate_error(when)
     if off.any():
-        space = run.space if isinstance(run, AffineTrajectory) else problem.row_space
+        space = affine.space if modes is None else problem.row_space
         off = off * np.sqrt(covariance.norm(space.lift(np.eye(space.dimension))))
     with np.errstate(invalid="ignore"):
         return value, np.where(off == 0, 0.0, 2 * np.sqrt(value) * off + off**2)
 
 
-def _of_courses(run: AffineTrajectory, inputs: Inputs, clock: FloatArray) -> ExpectedRisk:
-    """Over timelines that differ in their first draw alone, and along which nothing is random but the noise."""
-    when = np.unique(clock.ravel())
-    given = None if inputs.given is None else np.concatenate([[1.0], inputs.given])
-    noise = inputs.noise if given is None else 0.0
-    rank, outside_decay = run.space.dimension, run.outside_decay(when)
-    risks, mean = np.zeros((run.timeline.count, len(when))), np.zeros(len(when))
+def choice(
+    run: AffineTrajectory,
+    modes: ModesTrajectory | None,
+    when: FloatArray,
+    given_responses: bool,
+    squares: bool = True,
+) -> Choice:
+    """The method of the second moments of a run, up to the given ascending epochs.
 
-    def watch(place: slice, number: int, states: FloatArray) -> None:
-        risks[place, number] = run.readout.risks(states[:, :rank], float(outside_decay[number]), noise)
+    The recursion over all orders if it is affordable beside an exact mean. Where orders are too many for it,
+    centred maps of drawn orders serve all epochs, if these are alike; otherwise runs are simulated. `squares` says
+    whether the map of an epoch may be squared where the state is small.
+    """
+    if run.scheme.has_stages:
+        return _of_stages([choice(each, None, at, given_responses, squares) for each, at in run.parts(when)])
+    question, walk, recipe, accuracy = "the second moments", run.walk, run.recipe, run.accuracy
+    if walk.scheme.shuffle is Shuffle.ONCE:
+        return Choice(question, (Method("each order by itself", np.nan),))
+    if not walk.scheme.is_random:
+        return Choice(question, (Method("no orders differ", 0.0),))
+    epoch = None if modes is None else modes.epoch
+    # The blocks of a symmetric epoch are there already, and have the same shapes.
+    plain = epoch is not None and climbs(epoch.scheme)
+    blocks = epoch.blocks if epoch is not None and plain else run.blocks
+    d, budget = run.problem.rank if plain else run.dimension, max(accuracy.budget, A_SECOND)
+    (rows, rank), each_rows = blocks.rows.shape, len(blocks.rows) / blocks.batches
+    moves = d > 0 and recipe.average is None and recipe.is_constant and recipe.at(0).step > 0
+    finite = when[np.isfinite(when)]
+    last, with_limit = float(finite.max(initial=0.0)), len(finite) < len(when)
 
-    error = run.inside(run.start - run.problem.parameters("the expected risk"))
-    for number, state in enumerate(run.means(error, when, given, watch)):
-        mean[number] = run.readout.risks(state[np.newaxis], float(outside_decay[number]), noise)[0]
-    return of_courses(clock, risks, mean, run.timeline.samples_orders)
+    price = np.inf
+    if walk.exists:
+        price = flops(walk, d, rank, each_rows)
+        if not given_responses:
+            price += 2.0 * walk.visits * min(each_rows, rank) * d * d
+            if climbs(walk.scheme) and 2.0**walk.steps * 8 * d * d > _REMEMBERED_BYTES:
+                price = np.inf
+        if count := squared_moments(d, not given_responses, when) if moves and squares else 0:
+            price *= count + _ROUNDS_OF_A_LIMIT
+        else:
+            price *= 1.0 if recipe.is_constant else _ALL_ANEW
+            rounds = last if last * price <= budget else min(last, _settling(run, epoch))
+            price *= rounds + _ROUNDS_OF_A_LIMIT * with_limit
+    # A few samples are walked through whatever the symmetric mean does.
+    engine = run if epoch is None or epoch.scheme.unit.is_cut else epoch
+    is_exact = walk.exists and engine.error_kind == "exact"
+    if accuracy.must_be_exact and is_exact:
+        require_affordable(
+            price, accuracy.budget, f"the exact expected risk after {when[-1] if len(when) else 0:g} epochs",
+            'try fewer epochs, fewer batches, a larger budget, or method="auto"',
+        )  # fmt: skip
+    of_recursion = too_much(price, budget) if is_exact else "the mean over orders is not exact"
+
+    of_maps, price_of_maps = "they are for a fresh order in every epoch, at a step that stays", np.nan
+    if walk.scheme.shuffle is Shuffle.EVERY_EPOCH and moves:
+        pairs = drawn.FEWEST_PAIRS * MOST_GROUPS
+        price_of_maps = drawn.draw_flops(pairs, d, rows, walk.steps) + drawn.follow_flops(2 * pairs, d, when)
+        of_maps = too_much(price_of_maps, budget) if of_recursion else "the exact recursion is affordable"
+    of_simulation = "" if of_recursion else "the exact recursion is affordable"
+    return Choice(
+        question,
+        (
+            Method("recursion", price, of_recursion),
+            Method("centred maps", price_of_maps, of_maps),
+            Method("simulation", np.nan, of_simulation),
+        ),
+    )
 
 
-_WAYS = {
-    "centred maps": by_centred_maps,
-    "simulation": _simulated,
-}
-"""What is done in the ways that the planner knows beside following every visit."""
+def _of_stages(choices: list[Choice]) -> Choice:
+    """The method of second moments through stages: at the dearest's price, or simulated if not in all."""
+    others = [each for each in choices if each.taken not in ("recursion", "no orders differ")]
+    if not others:
+        return max(choices, key=lambda each: each.method.operations)
+    alone = "it is for runs whose epochs are all alike"
+    methods = (
+        each if each.rejected_because or each.name == "simulation" else replace(each, rejected_because=alone)
+        for each in others[0].methods
+    )
+    return Choice(others[0].question, tuple(methods))
+
+
+def _settling(run: AffineTrajectory, epoch: Epoch | None) -> float:
+    """The number of epochs, about, that change anything: until all is lost in rounding, or has overflowed."""
+    if not run.recipe.is_constant:
+        return np.inf
+    if epoch is None:
+        rate = run.stability().rate
+        if rate in (0.0, np.inf):
+            return 1.0
+        return float((40 if rate < 1 else 800) / abs(np.log(rate))) if rate != 1 else np.inf
+    moving = epoch.decay_rates[epoch.decay_rates != 0]
+    with np.errstate(divide="ignore"):
+        speed = np.abs(np.log(np.abs(1 - moving))).min(initial=np.inf)
+    return float(800 / speed) if speed else np.inf
+
+
+def centred_draws(
+    run: AffineTrajectory, modes: ModesTrajectory | None, inputs: Inputs | None = None
+) -> CentredDraws:
+    """No orders yet, beside the mean over all of them as well as it is known; by default nothing enters."""
+    if inputs is None:
+        inputs = Inputs(np.zeros(run.space.dimension), given=np.zeros(len(run.blocks.rows)))
+    timeline = run.timeline
+    if modes is not None and run.visited is run.problem:
+        mean, is_symmetric = mean_of(modes.epoch, run, timeline.visits(0)), True
+    else:
+        mean, is_symmetric = timeline.map(0), run.scheme.is_symmetric and run.recipe.momentum == 0
+    return CentredDraws(timeline, mean, inputs, is_symmetric, run.accuracy.seed)
+
+
+def mean_of(epoch: Epoch, run: AffineTrajectory, visits: Visits) -> EpochMap:
+    """The mean map of a symmetric epoch in the graded coordinates of a run over the same rows and its visits."""
+    mean, turn = epoch.mean, run.space.rotation
+    assert turn is not None
+    known = epoch.problem.row_space.rotation
+    factor = mean.factor @ (turn if known is None else known.T @ turn) / visits.sizes
+    steps = run.walk.steps
+    kernel, input_map = steps * (factor.T @ mean.weigh(factor)), steps * mean.mapped_inputs(factor)
+    force = np.zeros(run.dimension)
+    entries = np.column_stack([force, input_map])
+    return EpochMap(
+        visits.left, visits.right, (kernel + kernel.T) / 2, entries, *visits.sizes_of(steps, force)
+    )

@@ -16,7 +16,6 @@ from reshuffle.epoch.moments.matrix import (
     epoch_flops,
     is_written_out,
 )
-from reshuffle.epoch.moments.select import draws_squares
 from reshuffle.epoch.moments.stationary import (
     ROUNDS,
     Enclosure,
@@ -26,9 +25,10 @@ from reshuffle.epoch.moments.stationary import (
 )
 from reshuffle.epoch.timeline import Timeline
 from reshuffle.errors import BudgetError
-from reshuffle.run import centred_moments
 from reshuffle.run.affine_trajectory import AffineTrajectory
+from reshuffle.run.expected_risk import centred_draws, mean_of
 from reshuffle.run.trajectory import ModesTrajectory
+from reshuffle.schemes.base import Shuffle
 
 _ROUNDING = 1e-12
 """Relative size of a difference of two changes that is nothing but rounding."""
@@ -77,14 +77,17 @@ def mean_square_stability(run: AffineTrajectory, modes: ModesTrajectory | None =
     `modes` is the same run in the modes of its mean map, if that is symmetric: it knows more of the mean than draws
     of its own would.
     """
-    if draws_squares(run.walk, _exact_price(run), run.accuracy):
+    reshuffles, budget = run.scheme.shuffle is Shuffle.EVERY_EPOCH, max(run.accuracy.budget, A_SECOND)
+    if reshuffles and not run.accuracy.must_be_exact and _exact_price(run) > budget:
         return _from_draws(run, modes)
     run = _with_all_orders(run)
     timeline = run.timeline
     is_lattice = climbs(run.scheme) and is_written_out(timeline)
     if modes is not None and run.visited is run.problem and is_lattice:
-        timeline.learn(centred_moments.mean_of(modes.epoch, run, timeline.visits(0)))
-    spreads = timeline.count == 1 and timeline.scheme.is_random and run.recipe.at(0).step != 0
+        timeline.learn(mean_of(modes.epoch, run, timeline.visits(0)))
+    spreads = (
+        timeline.count == 1 and timeline.scheme.is_random and run.dimension and run.recipe.at(0).step != 0
+    )
     rounds = _affordable_rounds(timeline, run.accuracy.budget) if spreads else 0
     mean = run.stability()
     with np.errstate(over="ignore"):
@@ -119,7 +122,7 @@ def _from_draws(run: AffineTrajectory, modes: ModesTrajectory | None) -> MeanSqu
     square = float(np.square(mean.rate))
     if run.recipe.at(0).step == 0 or not run.space.dimension:
         return MeanSquareStability(mean.converges, square, (square, square), 0.0)
-    rate, gain = centred_moments.radii(run, modes)
+    rate, gain = centred_draws(run, modes).radii(run.accuracy.budget)
     # The mean knows of what a penalty does outside the row space, too.
     value = max(rate.value, square)
     # Where the mean is not exact the rate is off by what its square is, the gain by its share in the decay rate.

@@ -13,8 +13,7 @@ from reshuffle._arrays import FloatArray
 from reshuffle._uncertainty import ErrorKind
 from reshuffle.epoch import select, step_interpolation
 from reshuffle.epoch.epoch import AffineEpoch, Epoch
-from reshuffle.epoch.moments.select import no_second_moments
-from reshuffle.epoch.select import Accuracy, Choice, Computation, accuracy
+from reshuffle.epoch.select import Accuracy, Choice, Computation, Method, accuracy
 from reshuffle.epoch.step_interpolation import Interval, StepWindow
 from reshuffle.errors import UnsupportedError
 from reshuffle.problem import checked_problem, checked_start
@@ -124,7 +123,8 @@ class Run:
         'exact'
         """
         if self.scheme.visits_samples and not self.problem.compressed.are_all:
-            return Computation(self.mean_choice, no_second_moments())
+            missing = Method("none", np.nan, "they need all samples at once, which are not at hand")
+            return Computation(self.mean_choice, Choice("the second moments", (missing,)))
         return Computation(self.mean_choice, self.second_moment_choice(max(1, self.recipe.earliest)))
 
     @property
@@ -136,7 +136,7 @@ class Run:
         """The method of `expected_risk` at these epochs, and with `given_responses`, and its cost."""
         given_responses = _arrays.flag("given_responses", given_responses)
         when = np.unique(self.recipe.epochs(epochs).ravel())
-        return expected_risk.way(self._affine, self._modes, when, given_responses)
+        return expected_risk.choice(self._affine, self._modes, when, given_responses)
 
     @property
     def best_epoch_operations(self) -> float:

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from enum import Enum
+from itertools import repeat
 from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
@@ -277,17 +278,7 @@ class Unit(Enum):
 
 @dataclass(frozen=True, eq=False)
 class Visit:
-    """One step of some of the runs of a simulation.
-
-    Attributes
-    ----------
-    runs : (k,)
-        Which runs make it.
-    rows : (m,) or (k, m)
-        The rows of the batch: the same for these runs, or for each its own.
-    divisor : float
-        What the sum of the gradients of the rows is divided by.
-    """
+    """One step of runs (k,) of a simulation: by rows (m,), or (k, m) for each its own, and their divisor."""
 
     runs: IntArray
     rows: IntArray
@@ -306,8 +297,6 @@ class Scheme(ABC):
     numpy Generator, and the number of runs.
     """
 
-    shuffle: ClassVar[Shuffle]
-    """When the order is drawn."""
     unit: ClassVar[Unit] = Unit.BATCH
     """Objects that are put in order."""
     rows_per_unit: int = 1
@@ -336,6 +325,11 @@ class Scheme(ABC):
     """The scheme as it was made, if this one visits statistics that are kept in place of rows."""
     met: CompressedRows | None = None
     """Those that it visits."""
+
+    @property
+    @abstractmethod
+    def shuffle(self) -> Shuffle:
+        """When the order is drawn: an attribute of each kind of scheme."""
 
     @property
     def visits_samples(self) -> bool:
@@ -410,15 +404,28 @@ class Scheme(ABC):
 
     def order(self, n: int) -> IntArray:
         """The order of the batches (steps,), if it never changes."""
+        if self.shuffle is Shuffle.NEVER:
+            return np.arange(self.steps(n))
         raise TypeError(f"{self!r} has no fixed order.")
 
     def orders(self, n: int) -> Sequence[IntArray]:
         """The equally likely orders (steps,) of the batches, if they are drawn from a list."""
         raise TypeError(f"{self!r} draws from no list of orders.")
 
-    @abstractmethod
     def draw(self, n: int, rng: np.random.Generator, runs: int) -> Iterator[IntArray]:
         """Draw the order in which each run visits, (runs, units) per epoch, epoch after epoch without end."""
+        units = len(self.divisors(n))
+        if self.shuffle is Shuffle.NEVER:
+            yield from repeat(np.tile(self.order(n), (runs, 1)))
+        if self.shuffle is Shuffle.ONCE:
+            yield from repeat(permutations(rng, runs, units))
+        while self.shuffle is Shuffle.FROM_A_LIST:
+            orders = np.array(self.orders(n))
+            yield orders[rng.integers(len(orders), size=runs)]
+        while self.shuffle is Shuffle.EVERY_EPOCH:
+            yield permutations(rng, runs, units)
+        while True:
+            yield rng.integers(units, size=(runs, units))
 
     def visits(self, n: int, rng: np.random.Generator, runs: int) -> Iterator[Iterator[Visit]]:
         """Draw what each of several runs does: the visits of an epoch, epoch after epoch without end."""
@@ -548,7 +555,3 @@ def without_stages(scheme: Scheme, question: str) -> Scheme:
             f"{question} has no answer for {scheme!r}, whose stages have one each; ask for that of a single stage."
         )
     return scheme
-
-
-OrderLike = ArrayLike
-"""The numbers 0 .. B-1 of the batches, in the order of the visits."""

@@ -7,10 +7,11 @@ from math import factorial
 from typing import Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray, IntArray
-from reshuffle.schemes.base import Batches, OrderLike, Partition, Scheme, Shuffle, permutations
+from reshuffle.schemes.base import Batches, Partition, Scheme, Shuffle
 
 
 class FullBatch(Scheme):
@@ -33,28 +34,29 @@ class FullBatch(Scheme):
     def with_batch_size(self, batch_size: int) -> Self:
         raise self._no_counterpart("all rows in one batch")
 
-    def order(self, n: int) -> IntArray:
-        return np.zeros(1, dtype=np.int64)
 
-    def draw(self, n: int, rng: np.random.Generator, runs: int) -> Iterator[IntArray]:
-        return repeat(np.zeros((runs, 1), dtype=np.int64))
+class Cyclic(Scheme):
+    """The batches of a fixed partition in a fixed order: torch's DataLoader(shuffle=False).
 
-
-class FixedOrder(Scheme):
-    """Visits in an order that does not change from epoch to epoch, so that an epoch is no symmetric map.
+    An epoch multiplies the error by A = (I - step W_B) ... (I - step W_1), which is not symmetric.
 
     Parameters
     ----------
     batches, batch_size, drop_last, normalize
-        As in `Partition`.
+        As in RandomReshuffling.
     order : sequence of int, optional
-        The numbers 0 .. B-1 of the batches, in the order of the visits.
+        The order of the visits; by default 0, 1, ..., B-1.
+
+    >>> Cyclic(batches=3, order=[2, 0, 1])
+    Cyclic(batches=3, order=[2, 0, 1])
     """
+
+    shuffle = Shuffle.NEVER
 
     def __init__(
         self,
         batches: Batches = None,
-        order: OrderLike | None = None,
+        order: ArrayLike | None = None,
         *,
         batch_size: int | None = None,
         drop_last: bool = False,
@@ -62,14 +64,15 @@ class FixedOrder(Scheme):
     ):
         super().__init__(batches, batch_size=batch_size, drop_last=drop_last, normalize=normalize)
         self._order: IntArray | None = None
-        if order is not None:
-            numbers = _arrays.any_array("order", order)
-            if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
-                raise ValueError(
-                    f"order must be a one-dimensional sequence of the numbers of the batches, but it is {order!r}."
-                )
-            self._order = numbers.astype(np.int64)
-        if self._order is not None and self.batches is not None:
+        if order is None:
+            return
+        numbers = _arrays.any_array("order", order)
+        if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
+            raise ValueError(
+                f"order must be a one-dimensional sequence of the numbers of the batches, but it is {order!r}."
+            )
+        self._order = numbers.astype(np.int64)
+        if self.batches is not None:
             self._require_fit(self.batches)
 
     def __repr__(self) -> str:
@@ -104,34 +107,12 @@ class FixedOrder(Scheme):
         self.steps(n)
         return super().divisors(n)
 
-
-class Cyclic(FixedOrder):
-    """The batches of a fixed partition in a fixed order: torch's DataLoader(shuffle=False).
-
-    An epoch multiplies the error by A = (I - step W_B) ... (I - step W_1), which is not symmetric.
-
-    Parameters
-    ----------
-    batches, batch_size, drop_last, normalize
-        As in RandomReshuffling.
-    order : sequence of int, optional
-        The order of the visits; by default 0, 1, ..., B-1.
-
-    >>> Cyclic(batches=3, order=[2, 0, 1])
-    Cyclic(batches=3, order=[2, 0, 1])
-    """
-
-    shuffle = Shuffle.NEVER
-
     @classmethod
     def along(cls, partition: Partition, order: IntArray) -> "Cyclic":
         """The scheme of a partition that exists already."""
         made = cls(len(order), order)
         made._partition = partition
         return made
-
-    def draw(self, n: int, rng: np.random.Generator, runs: int) -> Iterator[IntArray]:
-        return repeat(np.tile(self.order(n), (runs, 1)))
 
 
 class RandomReshuffling(Scheme):
@@ -156,10 +137,6 @@ class RandomReshuffling(Scheme):
 
     shuffle = Shuffle.EVERY_EPOCH
 
-    def draw(self, n: int, rng: np.random.Generator, runs: int) -> Iterator[IntArray]:
-        while True:
-            yield permutations(rng, runs, self.steps(n))
-
     def equivalent(self, n: int) -> Scheme:
         return Cyclic.along(self._partition, np.arange(1)) if self.steps(n) == 1 else self
 
@@ -169,7 +146,7 @@ _MOST_ENUMERATED = 720
 _DRAWS = 256
 
 
-class ShuffleOnce(FixedOrder):
+class ShuffleOnce(Cyclic):
     """One uniformly random order of the batches of a fixed partition, drawn at the start and kept.
 
     The mean over the draws of A_tau^k is not the k-th power of a mean, so each order is followed by itself: all of
@@ -197,7 +174,7 @@ class ShuffleOnce(FixedOrder):
     def __init__(
         self,
         batches: Batches = None,
-        order: OrderLike | None = None,
+        order: ArrayLike | None = None,
         *,
         draws: int | None = None,
         seed: int | np.random.Generator = 0,
@@ -237,9 +214,6 @@ class ShuffleOnce(FixedOrder):
         return [Cyclic.along(self._partition, order) for pair in forward for order in (pair, pair[::-1])]
 
     def draw(self, n: int, rng: np.random.Generator, runs: int) -> Iterator[IntArray]:
-        if self._order is not None:
-            kept = np.tile(self._order, (runs, 1))
-        else:
-            kept = permutations(rng, runs, self.steps(n))
-        while True:
-            yield kept
+        if self._order is None:
+            return super().draw(n, rng, runs)
+        return repeat(np.tile(self._order, (runs, 1)))

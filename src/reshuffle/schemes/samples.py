@@ -1,6 +1,8 @@
 """Schemes whose batches are drawn: shuffled samples or groups, cut into batches, and draws for every step."""
 
+import math
 from collections.abc import Iterator
+from typing import ClassVar
 
 import numpy as np
 
@@ -13,7 +15,49 @@ from reshuffle.schemes.base import Batches, Scheme, Shuffle, Unit, Visit, permut
 from reshuffle.schemes.fixed_batches import Cyclic, FullBatch, RandomReshuffling
 
 
-class SampleReshuffling(Scheme):
+class ShuffledUnits(Scheme):
+    """All units of `rows_per_unit` rows once per epoch in a uniformly random order, cut into batches."""
+
+    shuffle = Shuffle.EVERY_EPOCH
+    takes_members = False
+    most_alone: ClassVar[float]
+    """The largest number of units for which batches of one unit each are a fixed partition with a quicker mean."""
+
+    def _units(self, n: int) -> int:
+        if n % self.rows_per_unit:
+            raise ValueError(f"rows must divide the number of rows, {n}, but it is {self.rows_per_unit}.")
+        return n // self.rows_per_unit
+
+    def steps(self, n: int) -> int:
+        return len(self._partition.sizes(self._units(n)))
+
+    def sizes(self, n: int) -> IntArray:
+        return self._partition.sizes(self._units(n)) * self.rows_per_unit
+
+    def step_divisors(self, n: int) -> FloatArray:
+        return self._partition.divisors(self._units(n)) * self.rows_per_unit
+
+    def partition(self, n: int) -> list[IntArray]:
+        self.sizes(n)
+        return list(np.arange(n, dtype=np.int64).reshape(-1, self.rows_per_unit))
+
+    def divisors(self, n: int) -> FloatArray:
+        return np.ones(self._units(n))
+
+    def _sample_visits(self, n: int, order: IntArray) -> Iterator[Visit]:
+        return super()._sample_visits(n, rows_of(order, self.rows_per_unit))
+
+    def equivalent(self, n: int) -> Scheme:
+        sizes = self.sizes(n)
+        if not np.array_equal(sizes, self.step_divisors(n)):
+            return self
+        if len(sizes) == 1 and sizes[0] == n:
+            return FullBatch()
+        alone = len(sizes) == self._units(n) <= self.most_alone
+        return RandomReshuffling(batch_size=self.rows_per_unit) if alone else self
+
+
+class SampleReshuffling(ShuffledUnits):
     """All samples once per epoch in a uniformly random order, cut into batches: DataLoader(shuffle=True).
 
     Batches have no members of their own, so the mean over all n! orders is that over one sample from each batch:
@@ -32,9 +76,8 @@ class SampleReshuffling(Scheme):
     SampleReshuffling(batch_size=32)
     """
 
-    shuffle = Shuffle.EVERY_EPOCH
     unit = Unit.SAMPLE
-    takes_members = False
+    most_alone = math.inf
 
     def groups(self, n: int) -> RowGroups:
         self.sizes(n)
@@ -49,36 +92,8 @@ class SampleReshuffling(Scheme):
                 "give LeastSquares the source of the rows."
             )
 
-    def partition(self, n: int) -> list[IntArray]:
-        self.sizes(n)
-        return list(np.arange(n, dtype=np.int64)[:, np.newaxis])
 
-    def divisors(self, n: int) -> FloatArray:
-        return np.ones(n)
-
-    def draw(self, n: int, rng: np.random.Generator, runs: int) -> Iterator[IntArray]:
-        while True:
-            yield permutations(rng, runs, n)
-
-    def equivalent(self, n: int) -> Scheme:
-        return as_batches(self, n, alone=self.steps(n) == n)
-
-
-def as_batches(scheme: Scheme, n: int, *, alone: bool) -> Scheme:
-    """A scheme of units that are cut, as one of fixed batches: of all rows, or of one unit each (alone)."""
-    sizes = scheme.sizes(n)
-    if not np.array_equal(sizes, scheme.step_divisors(n)):
-        return scheme
-    if len(sizes) == 1 and sizes[0] == n:
-        return FullBatch()
-    return RandomReshuffling(batch_size=scheme.rows_per_unit) if alone else scheme
-
-
-_FEW = 12
-"""Batches of which all orders are averaged in no time."""
-
-
-class GroupReshuffling(Scheme):
+class GroupReshuffling(ShuffledUnits):
     """Samples of several rows each, once per epoch in a uniformly random order, cut into batches.
 
     The outputs of a network share its parameters, so that a sample of t outputs is t rows that are always visited
@@ -106,10 +121,9 @@ class GroupReshuffling(Scheme):
     ValueError: rows must divide the number of rows, 10, but it is 3.
     """
 
-    shuffle = Shuffle.EVERY_EPOCH
     unit = Unit.GROUP
-    takes_members = False
     example = "10, batch_size=32"
+    most_alone = 12.0
 
     def __init__(
         self,
@@ -130,61 +144,18 @@ class GroupReshuffling(Scheme):
     def settings(self) -> tuple[object, ...]:
         return (*super().settings, self.rows_per_unit)
 
-    def _samples(self, n: int) -> int:
-        if n % self.rows_per_unit:
-            raise ValueError(f"rows must divide the number of rows, {n}, but it is {self.rows_per_unit}.")
-        return n // self.rows_per_unit
-
     def _visit_compressed(self, kept: CompressedRows, first_rows: IntArray | None) -> None:
-        raise self._not_kept(kept.n)
+        self.groups(kept.n)
 
     def groups(self, n: int) -> RowGroups:
-        raise self._not_kept(n)
-
-    def _not_kept(self, n: int) -> UnsupportedError:
-        return UnsupportedError(
+        raise UnsupportedError(
             f"{self!r} cuts groups of rows into batches anew in every epoch, and needs the rows themselves, but "
             f"these {n} rows are not in memory; give LeastSquares the rows, or in_memory=True."
         )
 
-    def steps(self, n: int) -> int:
-        return len(self._partition.sizes(self._samples(n)))
-
-    def sizes(self, n: int) -> IntArray:
-        return self._partition.sizes(self._samples(n)) * self.rows_per_unit
-
-    def step_divisors(self, n: int) -> FloatArray:
-        return self._partition.divisors(self._samples(n)) * self.rows_per_unit
-
-    def partition(self, n: int) -> list[IntArray]:
-        self.sizes(n)
-        return list(np.arange(n, dtype=np.int64).reshape(-1, self.rows_per_unit))
-
-    def divisors(self, n: int) -> FloatArray:
-        return np.ones(self._samples(n))
-
-    def draw(self, n: int, rng: np.random.Generator, runs: int) -> Iterator[IntArray]:
-        while True:
-            yield permutations(rng, runs, self._samples(n))
-
-    def _sample_visits(self, n: int, order: IntArray) -> Iterator[Visit]:
-        return super()._sample_visits(n, rows_of(order, self.rows_per_unit))
-
-    def equivalent(self, n: int) -> Scheme:
-        # Of more there is no exact mean over orders, but the cavity equation.
-        return as_batches(self, n, alone=self.steps(n) == self._samples(n) <= _FEW)
-
 
 class DrawnSamples(Scheme):
-    """Batches of m rows, drawn from all rows afresh for every step.
-
-    Parameters
-    ----------
-    batch_size : int
-        m, the rows drawn for a step.
-    drop_last : bool
-        Leave out the last step of an epoch if fewer than m rows are left for it.
-    """
+    """Batches of m = batch_size rows, drawn from all rows afresh for every step."""
 
     shuffle = Shuffle.EVERY_STEP
     unit = Unit.SAMPLE
@@ -194,7 +165,6 @@ class DrawnSamples(Scheme):
         if batch_size is None:
             raise ValueError("batch_size must be a whole number of at least 1, but it is None.")
         super().__init__(batch_size=batch_size, drop_last=drop_last)
-
         self._kept: int | None = None
 
     def _visit_compressed(self, kept: CompressedRows, first_rows: IntArray | None) -> None:
@@ -253,10 +223,6 @@ class WithReplacement(Scheme):
     """
 
     shuffle = Shuffle.EVERY_STEP
-
-    def draw(self, n: int, rng: np.random.Generator, runs: int) -> Iterator[IntArray]:
-        while True:
-            yield rng.integers(self.steps(n), size=(runs, self.steps(n)))
 
     def equivalent(self, n: int) -> Scheme:
         if self.steps(n) == 1:

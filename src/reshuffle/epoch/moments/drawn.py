@@ -9,40 +9,76 @@ for the spread V = E (e - E e)(e - E e)', where m + S eta is the mean of e over 
 differ by is left to chance: a fixed set of drawn maps D_t stands for E, in every epoch, and makes a positive map.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
-from reshuffle import _uncertainty
 from reshuffle._arrays import FloatArray, IntArray
-from reshuffle._budget import CALL
-from reshuffle._linalg import graded_svd
+from reshuffle._budget import A_SECOND, AT_ONCE, CALL, require_affordable
+from reshuffle._linalg import few_threads, graded_svd
 from reshuffle._progress import track
-from reshuffle._uncertainty import error_of_mean
-from reshuffle.epoch.averaging.sampling import follow_each
+from reshuffle._uncertainty import MOST_GROUPS, error_of_mean, further_rounds
+from reshuffle.epoch.averaging.sampling import Orders, follow_each
 from reshuffle.epoch.epoch_map import EpochMap
 from reshuffle.epoch.moments.stationary import Lyapunov, limit_of, perron
 from reshuffle.epoch.timeline import Timeline
 from reshuffle.epoch.visits import Inputs
 
+SHARE = 0.02
+"""The error of the spread relative to itself that is asked for."""
+FEWEST_PAIRS = 2
+"""Pairs of orders in each group before anything is answered."""
+_KNOWN = 0.02
+"""How far the gain may be off: it counts beside one."""
+_SHARE_OF_BUDGET = 0.1
+_MOST_ORDERS = 16_000
+_FIRST_PAIRS = 4
+_APPLIED = 200
+"""Applications of all maps that two radii take, with those of halves, about."""
 _TOLERANCE = 1e-6
-"""Of an argument relative to its size: what is less is not looked at. Answers from draws are known to a percent."""
+"""Of an argument relative to its size: smaller parts are ignored. Answers from draws are known to a percent."""
+_STILL = 1e-13
+"""Relative change in an epoch below which the next ones are not worth their time."""
+_SETTLED = 1e-7
+"""Relative change in a round below which a limit, which is known to a percent, is reached."""
+_NEW_EPOCHS = 30
+"""Epochs after which nearly all that a linear map does to the moments of later ones is known."""
 _MOST_BYTES = 2e9
+_STACKED_BYTES = 2e7
+_MOST_STACKED = 256
+
+
+def draw_flops(pairs: float, dimension: int, rows: int, steps: int) -> float:
+    """Operations of drawing so many pairs of orders, calls included."""
+    d = float(dimension)
+    each = 8.0 * rows * d * d + 10.0 * steps * d * d + 12.0 * d**3
+    stacks = np.ceil(pairs / _stacked_pairs(dimension, rows))
+    return float(2 * pairs * each + 10 * CALL * steps * stacks)
+
+
+def _stacked_pairs(dimension: int, rows: int) -> int:
+    """The number of pairs that are followed at once."""
+    each = max(8.0 * dimension * (4 * dimension + 2 * rows), 1.0)
+    return max(1, int(min(_STACKED_BYTES / each, _MOST_STACKED) / 2))
+
+
+def follow_flops(orders: float, dimension: int, epochs: FloatArray) -> float:
+    """Operations of following so many maps through the epochs, forth and back: few epochs show anything new."""
+    finite = epochs[np.isfinite(epochs)]
+    last = float(finite.max(initial=0.0))
+    new = min(last, _NEW_EPOCHS) + _NEW_EPOCHS * (len(finite) < len(epochs))
+    small = 20.0 * float(dimension) ** 3 + 500.0 * dimension**2 + 20 * CALL
+    return float(new * 8.0 * orders * dimension**3 + last * small)
 
 
 class Remembered:
-    """The images of all arguments so far, of which the next one is nearly a linear combination.
+    """A linear map (d, c) -> (groups, d, d) that stores its images: the next argument is nearly a combination.
 
-    The moments of a run change smoothly from epoch to epoch: after a dozen epochs or two nothing new is to be seen.
-
-    Parameters
-    ----------
-    image : callable
-        Linear, (d, c) -> (groups, d, d): what each group of draws makes of an argument.
-    units : (d, c)
-        What arguments are multiplied by before their sizes are compared.
+    The moments of a run change smoothly from epoch to epoch: after a dozen epochs or two nothing new is seen.
+    Arguments are multiplied by `units` (d, c) before their sizes are compared.
 
     >>> calls = []
     >>> double = Remembered(lambda matrix: calls.append(1) or 2 * matrix[np.newaxis], np.ones((2, 2)))
@@ -58,10 +94,10 @@ class Remembered:
         self._units = np.maximum(units, _TOLERANCE * units.max(initial=0.0))
         self._directions = np.zeros((0, self._units.size))
         self._images: list[FloatArray] = []
-        self._means = np.zeros((0, 0, 0))
+        self._means = np.zeros((0, len(units), len(units)))
 
     def shares(self, matrix: FloatArray) -> FloatArray:
-        """What the argument has of each of the directions so far (j,), after its own is among them."""
+        """The components (j,) of an argument along each of the directions so far, its own among them."""
         flat = (self._units * matrix).ravel()
         shares = self._directions @ flat
         rest = flat - shares @ self._directions
@@ -69,8 +105,11 @@ class Remembered:
         again = self._directions @ rest
         rest, shares = rest - again @ self._directions, shares + again
         new = float(np.linalg.norm(rest))
-        if np.isfinite(new) and new > _TOLERANCE * float(np.linalg.norm(flat)) and not self._is_full:
-            self._add(rest / new)
+        is_full = sum(one.nbytes for one in self._images) > _MOST_BYTES
+        if np.isfinite(new) and new > _TOLERANCE * float(np.linalg.norm(flat)) and not is_full:
+            self._directions = np.vstack([self._directions, rest / new])
+            self._images.append(self._image((rest / new).reshape(self._units.shape) / self._units))
+            self._means = np.concatenate([self._means, self._images[-1].mean(axis=0)[np.newaxis]])
             shares = np.append(shares, new)
         return np.asarray(shares)
 
@@ -79,14 +118,12 @@ class Remembered:
         return self.combined(self.shares(matrix))
 
     def combined(self, shares: FloatArray) -> FloatArray:
-        """The shares of a combination of the directions."""
-        # An image is square even where its argument is not, and an argument of zeros has no direction.
-        d = len(self._units)
-        return np.asarray(np.tensordot(shares, self._means, 1)) if len(shares) else np.zeros((d, d))
+        """The mean image (d, d) of a combination of the directions; an argument of zeros has none."""
+        return np.asarray(np.tensordot(shares, self._means, 1))
 
     @property
     def directions(self) -> FloatArray:
-        """The arguments (j, d, c) that were looked at."""
+        """The arguments (j, d, c) that have been mapped."""
         return np.asarray(self._directions.reshape(-1, *self._units.shape) / self._units)
 
     @property
@@ -94,33 +131,22 @@ class Remembered:
         """Their images (j, groups, d, d)."""
         return np.array(self._images)
 
-    def _add(self, direction: FloatArray) -> None:
-        image = self._image(direction.reshape(self._units.shape) / self._units)
-        self._directions = np.vstack([self._directions, direction])
-        self._images.append(image)
-        mean = image.mean(axis=0)[np.newaxis]
-        self._means = np.concatenate([self._means, mean]) if len(self._means) else mean
-
-    @property
-    def _is_full(self) -> bool:
-        return sum(one.nbytes for one in self._images) > _MOST_BYTES
-
 
 @dataclass(frozen=True, eq=False)
 class CentredMaps:
     """Drawn maps of an epoch less their mean, in coordinates z of the state in which Abar is balanced.
 
     With S = G Nbar, where G is the sum of the powers of Abar, all noise enters through matrices of the size of the
-    state: noise^2 (N_t - Nbar) Nbar' for each order, and the mean of noise^2 (N_t - Nbar)(N_t - Nbar)'.
+    state. Orders of a group are side by side, one matrix (d, orders d) of a group.
 
     Attributes
     ----------
     mean : (d, d)
         Abar.
     maps : (groups, d, orders, d)
-        D_t, of as many orders in each group: what stands side by side is one matrix (d, orders d) of a group.
+        D_t, of as many orders in each group.
     pushes : (groups, d, orders, d + 1)
-        Beside each of them noise^2 (N_t - Nbar) Nbar' and c_t - cbar.
+        noise^2 (N_t - Nbar) Nbar' and c_t - cbar.
     own : (groups, d, d)
         The means of noise^2 (N_t - Nbar)(N_t - Nbar)' + (c_t - cbar)(c_t - cbar)'.
     inlet : (d, d)
@@ -138,7 +164,7 @@ class CentredMaps:
 
     @property
     def groups(self) -> int:
-        """In how many groups orders were drawn."""
+        """The number of groups of orders."""
         return len(self.maps)
 
     @property
@@ -155,10 +181,6 @@ class CentredMaps:
         """M (d, d) -> the mean of D_t M D_t' over each group."""
         return Remembered(self.of_groups, self._units)
 
-    def of_groups(self, second: FloatArray) -> FloatArray:
-        """The mean of D_t M D_t' over each group (groups, d, d)."""
-        return self._times(self._after(second), self.maps)
-
     @cached_property
     def adjoint(self) -> Remembered:
         """M (d, d) -> the mean of D_t' M D_t, by which weights go back through an epoch, of all orders."""
@@ -167,8 +189,12 @@ class CentredMaps:
     @cached_property
     def crossed(self) -> Remembered:
         """(G, m) (d, d + 1) -> the mean of D_t (G X_t' + m (c_t - cbar)') and its transpose over each group."""
-        roots = np.sqrt(np.diag(self._units))
-        return Remembered(self._crossed, np.column_stack([self._units, roots]))
+
+        def image(path: FloatArray) -> FloatArray:
+            one_sided = self._products(path, self.pushes)
+            return one_sided + one_sided.swapaxes(1, 2)
+
+        return Remembered(image, np.column_stack([self._units, np.sqrt(np.diag(self._units))]))
 
     @property
     def _units(self) -> FloatArray:
@@ -176,70 +202,29 @@ class CentredMaps:
         roots = np.sqrt(np.abs(1 - np.diag(self.mean)))
         return np.outer(roots, roots)
 
+    def of_groups(self, second: FloatArray) -> FloatArray:
+        """The mean of D_t M D_t' over each group (groups, d, d)."""
+        return self._products(second, self.maps)
+
+    def _products(self, columns: FloatArray, other: FloatArray) -> FloatArray:
+        """The mean of D_t M Y_t' over each group (groups, d, d), for M (d, c) and Y (groups, d, orders, c)."""
+        wide = (self.groups, self.dimension, -1)
+        after = self.maps.reshape(-1, self.dimension) @ columns
+        return np.asarray(after.reshape(wide) @ other.reshape(wide).swapaxes(1, 2) / self.maps.shape[2])
+
     def weighed(self, weights: FloatArray) -> FloatArray:
         """The mean of D_t' M D_t over all orders (d, d)."""
         d, flat = self.dimension, self.maps.reshape(-1, self.dimension)
-        weighed = (weights @ self.maps.reshape(self.groups, d, -1)).reshape(-1, d)
-        return np.asarray(_symmetric(flat.T @ weighed) / (self.groups * self.maps.shape[2]))
-
-    def _crossed(self, path: FloatArray) -> FloatArray:
-        one_sided = self._times(self._after(path), self.pushes)
-        return one_sided + one_sided.swapaxes(1, 2)
-
-    def _after(self, columns: FloatArray) -> FloatArray:
-        """D_t M for all orders, for M (d, c)."""
-        return np.asarray(self.maps.reshape(-1, self.dimension) @ columns)
-
-    def _times(self, one: FloatArray, other: FloatArray) -> FloatArray:
-        """The sum over orders and over what stands side by side, over the orders of a group."""
-        wide = (self.groups, self.dimension, -1)
-        product = one.reshape(wide) @ other.reshape(wide).swapaxes(1, 2)
-        return np.asarray(product / self.maps.shape[2])
+        weighed = flat.T @ (weights @ self.maps.reshape(self.groups, d, -1)).reshape(-1, d)
+        return np.asarray((weighed + weighed.T) / 2 / (self.groups * self.maps.shape[2]))
 
 
-@dataclass(frozen=True, eq=False)
-class DrawnMaps:
+class _Drawn(NamedTuple):
     """D_t (k, d, d), what enters beside it (k, d, d + 1), and the sum of its own squares (d, d), of some orders."""
 
     maps: FloatArray
     pushes: FloatArray
     own: FloatArray
-
-    @staticmethod
-    def gathered(groups: Sequence[Sequence["DrawnMaps"]]) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """What groups of equally many orders have, as `CentredMaps` keeps it."""
-
-        def side_by_side(parts: list[FloatArray]) -> FloatArray:
-            return np.concatenate(parts).swapaxes(0, 1)
-
-        maps = np.array([side_by_side([one.maps for one in group]) for group in groups])
-        pushes = np.array([side_by_side([one.pushes for one in group]) for group in groups])
-        own = np.array([np.sum([one.own for one in group], axis=0) for group in groups])
-        return np.ascontiguousarray(maps), np.ascontiguousarray(pushes), own / maps.shape[2]
-
-
-def _symmetric(matrix: FloatArray) -> FloatArray:
-    return np.asarray((matrix + matrix.T) / 2)
-
-
-_STACKED_BYTES = 2e7
-_MOST_STACKED = 256
-FEWEST_PAIRS = 2
-"""In each group, before anything is told."""
-
-
-def draw_flops(pairs: float, dimension: int, rows: int, steps: int) -> float:
-    """Operations of drawing so many pairs of orders, calls included."""
-    d = float(dimension)
-    each = 8.0 * rows * d * d + 10.0 * steps * d * d + 12.0 * d**3
-    stacks = np.ceil(pairs / stacked_pairs(dimension, rows))
-    return float(2 * pairs * each + 10 * CALL * steps * stacks)
-
-
-def stacked_pairs(dimension: int, rows: int) -> int:
-    """The number of pairs that are followed at once."""
-    each = max(8.0 * dimension * (4 * dimension + 2 * rows), 1.0)
-    return max(1, int(min(_STACKED_BYTES / each, _MOST_STACKED) / 2))
 
 
 class CentredDraws:
@@ -251,53 +236,28 @@ class CentredDraws:
     Parameters
     ----------
     timeline : Timeline
-        Which orders there are, and what their visits do; its own mean is not asked for.
+        Draws orders and makes their visits; its own mean is not used.
     mean : EpochMap
         The mean map of an epoch as well as it is known.
     inputs : Inputs
     is_symmetric : bool
-        Whether the mean map is known to be.
+        True if the mean map is known to be symmetric.
     seed : int
-    groups : int
     """
 
-    def __init__(
-        self,
-        timeline: Timeline,
-        mean: EpochMap,
-        inputs: Inputs,
-        is_symmetric: bool,
-        seed: int,
-        groups: int = _uncertainty.MOST_GROUPS,
-    ):
+    def __init__(self, timeline: Timeline, mean: EpochMap, inputs: Inputs, is_symmetric: bool, seed: int):
         self._timeline, self._mean, self._inputs = timeline, mean, inputs
         self._visits, self.is_symmetric = timeline.visits(0), is_symmetric
-        self._rngs = [np.random.default_rng([seed, group]) for group in range(groups)]
-        self._drawn: list[list[DrawnMaps]] = [[] for _ in range(groups)]
-
-    @cached_property
-    def _turn(self) -> FloatArray:
-        return _modes(self._mean) if self.is_symmetric else np.eye(len(self._mean.kernel))
-
-    @cached_property
-    def basis(self) -> FloatArray:
-        """(d, d): the state that coordinates stand for, as its columns."""
-        units = np.sqrt(self._mean.left) / np.sqrt(self._mean.right)
-        return np.asarray(units[:, np.newaxis] * self._turn)
-
-    @cached_property
-    def _roots(self) -> FloatArray:
+        self._rngs = [np.random.default_rng([seed, group]) for group in range(MOST_GROUPS)]
+        self._drawn: list[list[_Drawn]] = [[] for _ in self._rngs]
+        turn = _modes(mean) if is_symmetric else np.eye(len(mean.kernel))
+        self.basis = (np.sqrt(mean.left) / np.sqrt(mean.right))[:, np.newaxis] * turn
+        """(d, d): the states of unit coordinates, as its columns."""
+        self._roots = turn.T * (np.sqrt(mean.left) * np.sqrt(mean.right))
         """(d, d): from a kernel or an entry between L and R to these coordinates."""
-        return np.asarray(self._turn.T * (np.sqrt(self._mean.left) * np.sqrt(self._mean.right)))
-
-    @cached_property
-    def _entries(self) -> FloatArray:
+        self._entries = np.ascontiguousarray(inputs.noise * mean.entries[:, 1:].T)
         """(rows, d): noise times Nbar, as the kernels are, without the factors of the coordinates."""
-        return np.ascontiguousarray(self._inputs.noise * self._mean.entries[:, 1:].T)
-
-    @cached_property
-    def _drift(self) -> FloatArray:
-        return np.asarray(self._roots @ self._constant(self._mean.entries[:, 0], self._mean.entries[:, 1:].T))
+        self._drift = self._roots @ self._constant(mean.entries[:, 0], mean.entries[:, 1:].T)
 
     def _constant(self, constant: FloatArray, entries: FloatArray) -> FloatArray:
         """The inputs that are the same in every run: the force of a penalty, and responses that are given."""
@@ -305,66 +265,123 @@ class CentredDraws:
         return constant if given is None else constant + given @ entries
 
     @property
-    def orders(self) -> int:
-        """The number of drawn orders."""
-        return sum(len(one.maps) for group in self._drawn for one in group)
-
-    @property
-    def groups(self) -> int:
-        """In how many groups."""
-        return len(self._drawn)
+    def pairs(self) -> int:
+        """The number of pairs of orders in each group."""
+        return sum(len(one.maps) for one in self._drawn[0]) // 2
 
     def flops(self, pairs: int) -> float:
         """Operations of so many more pairs in each group, calls included."""
-        rows = len(self._visits.blocks.rows)
-        return self.groups * draw_flops(pairs, self._visits.dimension, rows, self._timeline.walk.steps)
-
-    @property
-    def _stacked_pairs(self) -> int:
-        return stacked_pairs(self._visits.dimension, len(self._visits.blocks.rows))
+        visits, steps = self._visits, self._timeline.walk.steps
+        return len(self._drawn) * draw_flops(pairs, visits.dimension, len(visits.blocks.rows), steps)
 
     def more(self, pairs: int) -> None:
         """Draw so many more pairs for each group."""
-        groups = range(len(self._drawn))
-        for group in track(groups, len(groups), "drawing orders"):
-            left = pairs
-            while left:
-                some = min(left, self._stacked_pairs)
-                self._drawn[group].append(self._draw(self._rngs[group], some))
-                left -= some
+        at_once = _stacked_pairs(self._visits.dimension, len(self._visits.blocks.rows))
+        sizes = [min(at_once, pairs - done) for done in range(0, pairs, at_once)]
+        tasks = [(group, size) for group in range(len(self._drawn)) for size in sizes]
+        waiting: list[tuple[int, Orders]] = []
+        for number, (group, size) in enumerate(track(tasks, len(tasks), "drawing orders"), 1):
+            waiting.append((group, self._timeline.draw_pairs(self._rngs[group], size)))
+            held = sum(len(orders.rows) for _, orders in waiting) // 2
+            if number == len(tasks) or held + tasks[number][1] > at_once:
+                self._follow(waiting)
+                waiting = []
 
-    def _draw(self, rng: np.random.Generator, pairs: int) -> DrawnMaps:
+    def _follow(self, drawn: list[tuple[int, Orders]]) -> None:
+        """Add the maps of drawn orders to those of their groups; all orders are followed side by side."""
         visits, mean, roots = self._visits, self._mean, self._roots
-        force = visits.unit_force(self._inputs.truth)
+        rows = np.concatenate([orders.rows for _, orders in drawn])
+        every = Orders(rows, np.concatenate([orders.divisors for _, orders in drawn]))
+        first = 0
         with np.errstate(over="ignore", invalid="ignore"):
-            kernel, constant, entries = follow_each(visits, force, self._timeline.draw_pairs(rng, pairs))
+            kernel, constant, entries = follow_each(visits, visits.unit_force(self._inputs.truth), every)
             maps = roots @ (mean.kernel - kernel) @ roots.T
             pushed = (self._constant(constant, entries) @ roots.T - self._drift)[:, :, np.newaxis]
-            beside, own = np.zeros_like(maps), _squares(pushed)
-            if self._inputs.given is None and self._inputs.noise:
-                noise = self._inputs.noise * entries - self._entries
-                beside = roots @ (noise.swapaxes(1, 2) @ self._entries) @ roots.T
-                flat = noise.reshape(-1, len(roots))
-                own += roots @ (flat.T @ flat) @ roots.T
-            return DrawnMaps(maps, np.concatenate([beside, pushed], axis=2), own)
+            for group, orders in drawn:
+                here = slice(first, first + len(orders.rows))
+                beside, own = np.zeros_like(maps[here]), pushed[here, :, 0].T @ pushed[here, :, 0]
+                if self._inputs.given is None and self._inputs.noise:
+                    noise = self._inputs.noise * entries[here] - self._entries
+                    beside = roots @ (noise.swapaxes(1, 2) @ self._entries) @ roots.T
+                    flat = noise.reshape(-1, len(roots))
+                    own = own + roots @ (flat.T @ flat) @ roots.T
+                pushes = np.concatenate([beside, pushed[here]], axis=2)
+                self._drawn[group].append(_Drawn(maps[here], pushes, own))
+                first = here.stop
 
     @property
     def maps(self) -> CentredMaps:
         """All that were drawn."""
-        maps, pushes, own = DrawnMaps.gathered(self._drawn)
+
+        def side_by_side(part: str) -> FloatArray:
+            groups = [np.concatenate([getattr(one, part) for one in group]) for group in self._drawn]
+            return np.ascontiguousarray(np.array(groups).swapaxes(1, 2))
+
         loss = self._roots @ self._mean.kernel @ self._roots.T
         if self.is_symmetric:
             loss = np.diag(np.diag(loss))
         entries = self._entries @ self._roots.T
-        given = self._inputs.given is not None
-        inlet = np.zeros_like(loss) if given else entries.T @ entries
-        return CentredMaps(np.eye(len(loss)) - loss, maps, pushes, own, inlet, self._drift)
+        inlet = np.zeros_like(loss) if self._inputs.given is not None else entries.T @ entries
+        own = np.array([np.sum([one.own for one in group], axis=0) for group in self._drawn])
+        maps, pushes = side_by_side("maps"), side_by_side("pushes")
+        return CentredMaps(
+            np.eye(len(loss)) - loss, maps, pushes, own / maps.shape[2], inlet, self._drift
+        )  # fmt: skip
 
+    def spread(
+        self, weights: FloatArray, start: FloatArray, epochs: FloatArray, budget: float
+    ) -> tuple[FloatArray, FloatArray]:
+        """The trace of weights (d, d) and the spread from a start (d,) after ascending epochs, and its error.
 
-def _squares(stack: FloatArray) -> FloatArray:
-    """The sum of M M' over a stack (k, d, c)."""
-    wide = stack.swapaxes(0, 1).reshape(stack.shape[1], -1)
-    return np.asarray(wide @ wide.T)
+        Orders are drawn until that is `SHARE` of the spread at every epoch, or a tenth of the budget is spent.
+        """
+        basis, d, groups = self.basis, len(self.basis), len(self._drawn)
+        weights = basis.T @ weights @ basis
+        begin = np.asarray(np.linalg.solve(basis, start), dtype=np.float64)
+        # Weights of 1e-170 have no squares: they are followed in units of their own.
+        exponent = int(np.frexp(np.abs(weights).max(initial=0.0))[1])
+        weights, left = np.ldexp(weights, -exponent), max(_SHARE_OF_BUDGET * budget, A_SECOND)
+        more = int(np.clip(AT_ONCE / self.flops(1), FEWEST_PAIRS, 16))
+        with few_threads(d):
+            while more >= 1:
+                self.more(more)
+                values, errors = spread(self.maps, weights, begin, epochs)
+                follow, known = (
+                    follow_flops(2 * groups * self.pairs, d, epochs),
+                    np.isfinite(values) & (values > 0),
+                )
+                left -= self.flops(more) + follow
+                excess = float((errors[known] / values[known]).max(initial=0.0)) / SHARE
+                if excess <= 1 or not np.isfinite(excess):
+                    break
+                each = (self.flops(self.pairs) + follow) / self.pairs
+                most = _MOST_ORDERS // (2 * groups) - self.pairs
+                more = min(further_rounds(self.pairs, excess, left / each), most)
+        with np.errstate(over="ignore"):
+            return np.ldexp(values, exponent), np.ldexp(errors, exponent)
+
+    def radii(self, budget: float) -> "tuple[Radius, Radius]":
+        """The rate and the gain, from as many draws as it takes to know the gain, or a tenth of the budget."""
+        d, groups, left = len(self.basis), len(self._drawn), max(_SHARE_OF_BUDGET * budget, A_SECOND)
+
+        def price(pairs: int) -> float:
+            return self.flops(pairs) + _APPLIED * 4.0 * 2.0 * groups * pairs * float(d) ** 3
+
+        require_affordable(
+            price(_FIRST_PAIRS), max(left, budget), "the mean square from a few drawn orders",
+            "try fewer rows or features, a larger budget, or expected_risk at the epochs of interest",
+        )  # fmt: skip
+        more = _FIRST_PAIRS
+        with few_threads(d):
+            while more >= 1:
+                self.more(more)
+                left -= price(more)
+                maps = self.maps
+                known = gain(maps)
+                excess = known.error / (_KNOWN * max(1.0, known.value))
+                most = min(left * self.pairs / price(self.pairs), _MOST_ORDERS // (2 * groups) - self.pairs)
+                more = further_rounds(self.pairs, excess, most) if 1 < excess < np.inf else 0
+            return rate(maps), known
 
 
 def _modes(mean: EpochMap) -> FloatArray:
@@ -378,132 +395,33 @@ def _modes(mean: EpochMap) -> FloatArray:
     return np.asarray(graded_svd(lower.T * roots)[2])
 
 
-_STILL = 1e-13
-"""Relative change in an epoch below which the next ones are not worth their time."""
-_SETTLED = 1e-7
-"""Relative change in a round below which a limit, which is known to a percent, is reached."""
-_LOOKED_AT = 30
-"""Epochs after which nearly all that a linear map does to the moments of later ones is known."""
-
-
-def follow_flops(orders: float, dimension: int, epochs: FloatArray) -> float:
-    """Operations of following so many maps through the epochs, forth and back: few epochs show anything new."""
-    finite = epochs[np.isfinite(epochs)]
-    last = float(finite.max(initial=0.0))
-    looked_at = min(last, _LOOKED_AT) + _LOOKED_AT * (len(finite) < len(epochs))
-    small = 20.0 * float(dimension) ** 3 + 500.0 * dimension**2 + 20 * CALL
-    return float(looked_at * 8.0 * orders * dimension**3 + last * small)
-
-
-@dataclass(frozen=True, eq=False)
-class Spread:
-    """The trace of weights and the spread after each of the epochs (k,), and how far it may be off."""
-
-    values: FloatArray
-    errors: FloatArray
-
-
-def spread(maps: CentredMaps, weights: FloatArray, start: FloatArray, epochs: FloatArray) -> Spread:
-    """Follow the spread from a start z_0 (d,) through ascending epochs, infinity included.
+def spread(
+    maps: CentredMaps, weights: FloatArray, start: FloatArray, epochs: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """The trace of weights (d, d) and the spread from a start z_0 (d,) after ascending epochs (k,), and its error.
 
     To first order what a group of draws does to an answer is the sum over the epochs of what it adds to the spread
     there, weighed by what the later ones leave of it: weights go back through an epoch by its adjoint.
-
-    Parameters
-    ----------
-    maps : CentredMaps
-    weights : (d, d)
-        Symmetric.
-    start : (d,)
-    epochs : (k,)
     """
     finite = epochs[np.isfinite(epochs)]
     values, errors = np.full(len(epochs), np.inf), np.full(len(epochs), np.inf)
     with np.errstate(over="ignore", invalid="ignore"):
-        path = _forward(maps, weights, start, int(finite.max(initial=0.0)))
-        when = np.minimum(finite, len(path.values) - 1).astype(np.int64)
-        values[: len(when)] = path.values[when]
-        known = when[np.isfinite(path.values[when])]
-        errors[: len(known)] = error_of_mean(_of_groups(maps, weights, path, known).T)
+        path, *added = _forward(maps, weights, start, int(finite.max(initial=0.0)))
+        when = np.minimum(finite, len(path) - 1).astype(np.int64)
+        values[: len(when)] = path[when]
+        known = when[np.isfinite(path[when])]
+        errors[: len(known)] = error_of_mean(_of_groups(maps, weights, added, known).T)
         if len(finite) < len(epochs):
             values[-1], errors[-1] = _end(maps, weights)
-    return Spread(values, errors)
+    return values, errors
 
 
-@dataclass(frozen=True, eq=False)
-class _Path:
-    """The values (k + 1,) after 0 to k epochs, and what each of these saw of the directions of two linear maps."""
-
-    values: FloatArray
-    of_spread: FloatArray
-    of_cross: FloatArray
-
-
-def _forward(maps: CentredMaps, weights: FloatArray, start: FloatArray, count: int) -> _Path:
-    """So many epochs, or until nothing changes any more, or all has left the range of numbers."""
-    state, values, seen, crossed = _State.at(maps, start), [0.0], [], []
-    for _ in track(range(count), count, "the spread of runs"):
-        seen.append(maps.spread.shares(state.second(maps)))
-        crossed.append(maps.crossed.shares(state.path))
-        added = maps.spread.combined(seen[-1]) + maps.crossed.combined(crossed[-1]) + maps.own.mean(axis=0)
-        following = state.after(maps, added)
-        values.append(max(float(np.vdot(weights, following.spread)), 0.0))
-        if not np.isfinite(values[-1]):
-            values[-1] = np.inf
-            break
-        if not following.differs(state):
-            break
-        state = following
-    return _Path(np.array(values), _padded(seen), _padded(crossed))
-
-
-def _padded(rows: list[FloatArray]) -> FloatArray:
-    """Directions that were not known yet had no share."""
-    padded = np.zeros((len(rows), max((len(row) for row in rows), default=0)))
-    for row, values in zip(padded, rows, strict=True):
-        row[: len(values)] = values
-    return padded
-
-
-def _of_groups(maps: CentredMaps, weights: FloatArray, path: _Path, when: IntArray) -> FloatArray:
-    """What the answers after each of the epochs would be by one group, to first order: (epochs, groups)."""
-    last, groups = int(when.max(initial=0)), maps.groups
-    back = _padded(list(_backward(maps, weights, last)))
-    seen = np.column_stack([path.of_spread[:last], path.of_cross[:last], np.ones(last)])
-    images = [maps.spread.images, maps.crossed.images, maps.own[np.newaxis]]
-    added = np.concatenate([some.reshape(-1, groups, weights.size) for some in images])
-    # (groups, directions of weights, directions of what is added).
-    forms = maps.adjoint.directions.reshape(-1, weights.size) @ added.transpose(1, 2, 0)
-    answers = np.zeros((len(when), groups))
-    for number, epoch in enumerate(when):
-        ages = np.minimum(np.arange(epoch)[::-1], len(back) - 1)
-        answers[number] = np.tensordot(forms, back[ages].T @ seen[:epoch], 2)
-    return answers
-
-
-def _backward(maps: CentredMaps, weights: FloatArray, count: int) -> Iterator[FloatArray]:
-    """Weights of what is added 0, 1, 2, ... epochs before it is looked at, until they stand still."""
-    for _ in track(range(count), count, "weights of the spread"):
-        shares = maps.adjoint.shares(weights)
-        yield shares
-        before = weights
-        weights = maps.mean.T @ weights @ maps.mean + maps.adjoint.combined(shares)
-        if np.abs(weights - before).max(initial=0.0) <= _STILL * np.abs(weights).max(initial=0.0):
-            return
-
-
-@dataclass(frozen=True, eq=False)
-class _State:
+class _State(NamedTuple):
     """The spread V (d, d), the mean m (d,) and the sum G (d, d) of the powers of Abar."""
 
     spread: FloatArray
     mean: FloatArray
     sums: FloatArray
-
-    @classmethod
-    def at(cls, maps: CentredMaps, start: FloatArray) -> "_State":
-        nothing = np.zeros_like(maps.mean)
-        return cls(nothing, start, nothing)
 
     def second(self, maps: CentredMaps) -> FloatArray:
         """E e e' (d, d), which what orders differ by acts on."""
@@ -514,21 +432,74 @@ class _State:
         """(G, m) (d, d + 1), beside which pushes differ."""
         return np.column_stack([self.sums, self.mean])
 
-    def differs(self, before: "_State") -> bool:
-        """True if anything has changed, by more than rounding."""
-        pairs = ((self.spread, before.spread), (self.mean, before.mean), (self.sums, before.sums))
-        return any(
-            np.abs(now - then).max(initial=0.0) > _STILL * np.abs(now).max(initial=0.0) for now, then in pairs
-        )
 
-    def after(self, maps: CentredMaps, added: FloatArray) -> "_State":
-        """One epoch later, in which the orders add so much (d, d)."""
-        spread = maps.mean @ self.spread @ maps.mean.T + added
-        return _State(
-            (spread + spread.T) / 2,
-            maps.mean @ self.mean + maps.drift,
-            np.eye(len(self.sums)) + maps.mean @ self.sums,
+def _forward(
+    maps: CentredMaps, weights: FloatArray, start: FloatArray, count: int
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """The values after 0 to `count` epochs, and the shares of each of these in the directions of two linear maps.
+
+    Fewer, if nothing changes any more, or all has left the range of numbers.
+    """
+    nothing = np.zeros_like(maps.mean)
+    state, values, seen, crossed = _State(nothing, start, nothing), [0.0], [], []
+    for _ in track(range(count), count, "the spread of runs"):
+        seen.append(maps.spread.shares(state.second(maps)))
+        crossed.append(maps.crossed.shares(state.path))
+        added = maps.spread.combined(seen[-1]) + maps.crossed.combined(crossed[-1]) + maps.own.mean(axis=0)
+        second = maps.mean @ state.spread @ maps.mean.T + added
+        following = _State(
+            (second + second.T) / 2,
+            maps.mean @ state.mean + maps.drift,
+            np.eye(maps.dimension) + maps.mean @ state.sums,
         )
+        values.append(max(float(np.vdot(weights, following.spread)), 0.0))
+        if not np.isfinite(values[-1]):
+            values[-1] = np.inf
+            break
+        if all(_stands(now, then) for now, then in zip(following, state, strict=True)):
+            break
+        state = following
+    return np.array(values), _padded(seen), _padded(crossed)
+
+
+def _stands(now: FloatArray, then: FloatArray) -> bool:
+    """True if nothing has changed by more than rounding."""
+    return bool(np.abs(now - then).max(initial=0.0) <= _STILL * np.abs(now).max(initial=0.0))
+
+
+def _padded(rows: list[FloatArray]) -> FloatArray:
+    """Shares (epochs, directions): in directions that were not known yet there was none."""
+    padded = np.zeros((len(rows), max((len(row) for row in rows), default=0)))
+    for row, values in zip(padded, rows, strict=True):
+        row[: len(values)] = values
+    return padded
+
+
+def _of_groups(maps: CentredMaps, weights: FloatArray, added: list[FloatArray], when: IntArray) -> FloatArray:
+    """The answers of each group by itself after each of the epochs, to first order: (epochs, groups)."""
+    last, groups = int(when.max(initial=0)), maps.groups
+    back = _padded(list(_backward(maps, weights, last)))
+    seen = np.column_stack([*(shares[:last] for shares in added), np.ones(last)])
+    images = [maps.spread.images, maps.crossed.images, maps.own[np.newaxis]]
+    enters = np.concatenate([some.reshape(-1, groups, weights.size) for some in images])
+    # (groups, directions of weights, directions of what is added).
+    forms = maps.adjoint.directions.reshape(-1, weights.size) @ enters.transpose(1, 2, 0)
+    answers = np.zeros((len(when), groups))
+    for number, epoch in enumerate(when):
+        ages = np.minimum(np.arange(epoch)[::-1], len(back) - 1)
+        answers[number] = np.tensordot(forms, back[ages].T @ seen[:epoch], 2)
+    return answers
+
+
+def _backward(maps: CentredMaps, weights: FloatArray, count: int) -> Iterator[FloatArray]:
+    """Shares of the weights of what is added 0, 1, 2, ... epochs before the answer, until they change no more."""
+    for _ in track(range(count), count, "weights of the spread"):
+        shares = maps.adjoint.shares(weights)
+        yield shares
+        before = weights
+        weights = maps.mean.T @ weights @ maps.mean + maps.adjoint.combined(shares)
+        if _stands(weights, before):
+            return
 
 
 def _end(maps: CentredMaps, weights: FloatArray) -> tuple[float, float]:
@@ -551,8 +522,7 @@ def _end(maps: CentredMaps, weights: FloatArray) -> tuple[float, float]:
     return float(np.vdot(weights, limit)), float(error_of_mean(of_groups))
 
 
-@dataclass(frozen=True)
-class Radius:
+class Radius(NamedTuple):
     """A spectral radius, and how far it may be off."""
 
     value: float

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import combinations
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -26,10 +26,8 @@ from reshuffle._arrays import FloatArray, IntArray
 from reshuffle._linalg import few_threads
 from reshuffle.epoch.averaging.lattice import Walk, require_few
 from reshuffle.epoch.timeline import Timeline
-from reshuffle.epoch.visits import Inputs, Visits
+from reshuffle.epoch.visits import Inputs, MeanVisits, Visits
 from reshuffle.schemes.base import Shuffle, Unit
-
-Nodes: TypeAlias = IntArray | slice
 
 _FEW_ROWS = 0.6
 """Rows of a batch, relative to the rank, below which two products with them are cheaper than one with their Gram
@@ -38,20 +36,8 @@ NEAR_BYTES = 1.2e5
 """Memory of the matrices that are averaged at once: little enough to stay near a core."""
 
 
-@dataclass(frozen=True, eq=False)
-class Layer:
-    """Visit number `slot` of all orders.
-
-    Attributes
-    ----------
-    slot : int
-    nodes : int
-        What may have been visited after it.
-    ways : int
-        Visits that lead to each node; all are equally likely.
-    visits : list of (batch, before, after)
-        From which nodes (k,) of the layer before to which nodes (k,) a batch leads.
-    """
+class Layer(NamedTuple):
+    """One visit of all orders: `ways` visits (batch, nodes before, nodes after) lead to a node, equally likely."""
 
     slot: int
     nodes: int
@@ -67,16 +53,14 @@ def layers(walk: Walk) -> list[Layer]:
     >>> [layer.nodes for layer in layers(Walk(rs.RandomReshuffling(4), 8))]
     [4, 6, 4, 1]
     """
-    kind = walk.scheme.shuffle, walk.scheme.unit
-    if kind == (Shuffle.EVERY_EPOCH, Unit.BATCH):
-        return _subsets(walk.steps)
-    if kind[0] is Shuffle.EVERY_EPOCH:
-        return _sets_of_samples(walk)
-    if kind[0] is Shuffle.EVERY_STEP:
-        here, batches = np.zeros(1, dtype=np.int64), walk.steps if kind[1] is Unit.BATCH else 1
+    shuffle, unit = walk.scheme.shuffle, walk.scheme.unit
+    if shuffle is Shuffle.EVERY_EPOCH:
+        return _subsets(walk.steps) if unit is Unit.BATCH else _sets_of_samples(walk)
+    if shuffle is Shuffle.EVERY_STEP:
+        here, batches = np.zeros(1, dtype=np.int64), walk.steps if unit is Unit.BATCH else 1
         visits = [(batch, here, here) for batch in range(batches)]
         return [Layer(slot, 1, batches, visits) for slot in range(walk.steps)]
-    listed = kind[0] is Shuffle.FROM_A_LIST
+    listed = shuffle is Shuffle.FROM_A_LIST
     orders = np.array(walk.scheme.orders(walk.n) if listed else [walk.scheme.order(walk.n)])
     made = []
     for slot, visited in enumerate(orders.T):
@@ -88,18 +72,26 @@ def layers(walk: Walk) -> list[Layer]:
 
 def _subsets(batches: int) -> list[Layer]:
     require_few(batches)
-    every = np.arange(2**batches)
-    sizes = sum((every >> batch & 1 for batch in range(batches)), np.zeros_like(every))
-    made, before = [], every[:1]
+    made, before = [], np.zeros(1, dtype=np.int64)
     for size in range(1, batches + 1):
-        after = every[sizes == size]
-        visits = []
+        after, visits = subsets_of_size(batches, size), []
         for batch in range(batches):
             ends = np.flatnonzero(after >> batch & 1)
             visits.append((batch, np.searchsorted(before, after[ends] ^ (1 << batch)), ends))
         made.append(Layer(size - 1, len(after), size, visits))
         before = after
     return made
+
+
+def subsets_of_size(batches: int, size: int) -> IntArray:
+    """Subsets of so many batches, as bits, ascending.
+
+    >>> subsets_of_size(3, 2).tolist()
+    [3, 5, 6]
+    """
+    every = np.arange(2**batches)
+    sizes = sum((every >> batch & 1 for batch in range(batches)), np.zeros_like(every))
+    return np.asarray(every[sizes == size])
 
 
 def _sets_of_samples(walk: Walk) -> list[Layer]:
@@ -121,20 +113,10 @@ def _sets_of_samples(walk: Walk) -> list[Layer]:
 
 @dataclass(frozen=True, eq=False)
 class _Batch:
-    """The gradient W = U'U + penalty of a batch, by its rows or by their Gram matrix, whichever is quicker.
+    """The gradient W = U'U + penalty of a batch: by its rows U, or by `gram` = W where that is quicker.
 
-    Attributes
-    ----------
-    rows : (m, r)
-        U, divided by the root of the batch's divisor.
-    root : float
-        One over that root.
-    columns : (m,)
-        The places of the rows among all inputs.
-    gram : (r, r), optional
-        W, where it is used: then noise is reduced to U'eta.
-    noise_gram : (r, r), optional
-        U'U, likewise.
+    Rows (m, r) are divided by the root of the batch's divisor, whose inverse is `root`; `columns` (m,) are their
+    places among all inputs. With a Gram matrix noise is reduced to U'eta, and `noise_gram` is U'U.
     """
 
     rows: FloatArray
@@ -224,106 +206,61 @@ class _Step:
 
 
 Entry: TypeAlias = Callable[[int, int], tuple[IntArray, FloatArray]]
-"""Which states a visit to a batch in a slot adds to, beside what it does to all of them, and what."""
+"""(batch, slot) -> the states that a visit adds to, beside what it does to all of them, and what it adds."""
 
 
 class EpochMoments:
-    """The map of second moments by one epoch.
+    """The map of second moments by the epoch after `epoch` others of a timeline with a fresh order in every epoch.
 
-    Parameters
-    ----------
-    timeline : Timeline
-        With a fresh order in every epoch.
-    inputs : Inputs
-        What enters: noise or given responses, and the force of a penalty.
-    epoch : int
-        How many epochs came before.
+    Inputs are noise or given responses, and the force of a penalty. The state has at least one coordinate.
     """
 
     def __init__(self, timeline: Timeline, inputs: Inputs, epoch: int = 0):
         self.walk, self.visits, self.inputs = timeline.walk, timeline.visits(epoch), inputs
+        self.layers = layers(self.walk)
         self.rank, self.dimension = self.visits.rank, self.visits.dimension
         self.units, self.grades = self.visits.right, self.visits.left * self.visits.right
+        # A batch may be visited more than once: then E z eta' is followed visit by visit.
+        self.travels = self.walk.scheme.shuffle is not Shuffle.EVERY_EPOCH
         self._scales = np.outer(self.units, self.units)
         self._timeline, self._epoch = timeline, epoch
         self._batches: dict[int, _Batch] = {}
         self._steps: dict[int, _Step] = {}
         self._constants: dict[tuple[int, int], FloatArray] = {}
 
-    @cached_property
-    def layers(self) -> list[Layer]:
-        """The orders of the epoch."""
-        return layers(self.walk)
-
-    def start(self, state: FloatArray) -> FloatArray:
-        """[M, C] of a certain state (d,)."""
-        cross = np.zeros((len(state), self.inputs.count(self.visits)))
-        cross[:, 0] = state
-        return np.hstack([np.outer(state, state), cross])
-
-    def change(self, moments: FloatArray) -> FloatArray:
+    def change(self, moments: FloatArray, centred: bool = False) -> FloatArray:
         """The change over one more epoch of M = E z z' (d, d) and C = E z zeta' (d, inputs), side by side.
 
         The first input is the constant 1, and the others are noise, of which there is none if responses are given.
+        Centred, of the covariance V (d, d) and the mean m (d, 1), given the responses, by the law of total
+        covariance: a sum of squares, so that no digits are lost where runs hardly differ.
         """
         d = self.dimension
-        if not d:
-            return np.zeros_like(moments)
         with few_threads(d), np.errstate(over="ignore", invalid="ignore"):
-            second, cross = self._scales * moments[:, :d], self.units * moments[:, d:].T
-            source = Source(self, cross)
-            change = self._climb(second[:, np.newaxis], source)[:, 0]
-            return np.hstack([_symmetric(change) / self._scales, (source.change() / self.units).T])
+            source = (CentredSource if centred else Source)(self, self.units * moments[:, d:].T)
+            change = self.congruence_change(moments[:, :d], source)
+            return np.hstack([change, (source.change() / self.units).T])
 
-    def change_beside(self, cross: FloatArray) -> Callable[[FloatArray], FloatArray]:
-        """M -> what one more epoch adds to M (d, d), for C (d, inputs) that stays: what enters is computed once."""
-        source = Source(self, self.units * cross.T, remembers=True)
+    def change_beside(self, cross: FloatArray, centred: bool = False) -> Callable[[FloatArray], FloatArray]:
+        """M or V -> what one more epoch adds to it (d, d), for C or m that stays: what enters is computed once."""
+        source = (CentredSource if centred else Source)(self, self.units * cross.T, remembers=True)
+        return lambda second: self.congruence_change(second, source)
 
-        def change(second: FloatArray) -> FloatArray:
-            if not self.dimension:
-                return np.zeros_like(second)
-            with few_threads(self.dimension), np.errstate(over="ignore", invalid="ignore"):
-                stack = (self._scales * second)[:, np.newaxis]
-                return _symmetric(self._climb(stack, source)[:, 0]) / self._scales
-
-        return change
-
-    def congruence_change(self, matrix: FloatArray) -> FloatArray:
-        """E[A M A'] - M (..., d, d) for symmetric M: what an epoch does to second moments when nothing enters."""
-        d = self.dimension
-        if not d:
-            return np.zeros_like(matrix)
-        with few_threads(d), np.errstate(over="ignore", invalid="ignore"):
-            stack = np.moveaxis((self._scales * matrix).reshape(-1, d, d), 0, 1)
-            made = np.moveaxis(self._climb(stack), 1, 0)
-            return np.asarray((made + made.swapaxes(1, 2)).reshape(matrix.shape) / (2 * self._scales))
-
-    def covariance_change(self, moments: FloatArray) -> FloatArray:
-        """The change over one more epoch of the covariance V (d, d) and mean m (d, 1), given the responses.
-
-        By the law of total covariance: a sum of squares, so that no digits are lost where runs hardly differ.
-        """
-        d = self.dimension
-        if not d:
-            return np.zeros_like(moments)
-        with few_threads(d), np.errstate(over="ignore", invalid="ignore"):
-            spread, mean = self._scales * moments[:, :d], self.units * moments[:, d:].T
-            source = CentredSource(self, mean)
-            change = self._climb(spread[:, np.newaxis], source)[:, 0]
-            ends = source.means[-1][:, 0]
-            apart = ends - ends.mean(axis=0)
-            change = _symmetric(change + apart.T @ apart / len(apart))
-            return np.hstack([change / self._scales, (source.change() / self.units).T])
-
-    def _climb(self, stack: FloatArray, source: "Source | None" = None) -> FloatArray:
-        """The change over an epoch of symmetric matrices (d, s, d), averaged over all orders, without inputs."""
-        *_, last = self.changes(stack, source)
-        return np.asarray(last.mean(axis=0))
+    def congruence_change(self, matrix: FloatArray, source: "Source | None" = None) -> FloatArray:
+        """E[A M A'] - M (d, d) over all orders for symmetric M, and what enters from a source."""
+        with few_threads(self.dimension), np.errstate(over="ignore", invalid="ignore"):
+            *_, last = self.changes((self._scales * matrix)[:, np.newaxis], source)
+            change = last.mean(axis=0)[:, 0]
+            if isinstance(source, CentredSource):
+                ends = source.means[-1][:, 0]
+                apart = ends - ends.mean(axis=0)
+                change = change + apart.T @ apart / len(apart)
+            return np.asarray((change + change.T) / 2 / self._scales)
 
     def changes(self, stack: FloatArray, source: "Source | None" = None) -> Iterator[FloatArray]:
         """The sum of the visits in symmetric matrices (d, s, d) at every node (nodes, d, s, d), layer by layer."""
         d, r, count = self.dimension, self.rank, stack.shape[1]
-        width = max(1, int(NEAR_BYTES / (8.0 * count * max(d * d, 1))))
+        width = max(1, int(NEAR_BYTES / (8.0 * count * d * d)))
         change = np.zeros((1, d, count, d))
         for number, layer in enumerate(self.layers):
             step, following = self.step(layer.slot), np.empty((layer.nodes, d, count, d))
@@ -368,11 +305,6 @@ class EpochMoments:
     def drawn(self, number: int, current: FloatArray, source: "Source | None") -> FloatArray | None:
         """The change of matrices (1, d, s, d) by a visit that draws its rows: nothing, where batches are fixed."""
         return None
-
-    @property
-    def travels(self) -> bool:
-        """True if E z eta' is followed visit by visit, since a batch may be visited more than once."""
-        return self.walk.scheme.shuffle is not Shuffle.EVERY_EPOCH
 
     @cached_property
     def mean_changes(self) -> list[FloatArray]:
@@ -426,21 +358,18 @@ class EpochMoments:
         return rows.columns, self.inputs.noise * rows.root * self.step(slot).pushed(rows.rows)
 
     def _slot(self, slot: int) -> int:
-        """One slot stands for all where all are alike."""
+        """Zero for all slots where all are alike."""
         return slot if self.visits.hyperparameters.shares else 0
 
     def batch(self, batch: int) -> _Batch:
         """The gradient of a batch, in the coordinates R z."""
         if batch not in self._batches:
             rows, divisor = self.visits._batches[batch]
-            scaled, penalty_matrix = rows / np.sqrt(divisor), self.visits.penalty_matrix
-            by_gram = penalty_matrix.ndim == 2 or len(rows) > _FEW_ROWS * self.rank
-            own = scaled.T @ scaled if by_gram else None
-            gram = (
-                own
-                if own is None or penalty_matrix.ndim == 1 or not self.visits.penalty
-                else own + penalty_matrix
-            )
+            scaled, penalty = rows / np.sqrt(divisor), self.visits.penalty_matrix
+            by_gram = penalty.ndim == 2 or len(rows) > _FEW_ROWS * self.rank
+            own = gram = scaled.T @ scaled if by_gram else None
+            if own is not None and penalty.ndim == 2 and self.visits.penalty:
+                gram = own + penalty
             columns = self.visits.columns(batch)
             self._batches[batch] = _Batch(scaled, float(1 / np.sqrt(divisor)), columns, gram, own)
         return self._batches[batch]
@@ -449,38 +378,30 @@ class EpochMoments:
         """P and F in a slot."""
         slot = self._slot(slot)
         if slot not in self._steps:
-            visits, parts = self.visits, self.dimension // max(self.rank, 1)
+            visits, parts, scaled = self.visits, self.dimension // self.rank, self.visits.hyperparameters
             push = self.grades * visits.pushed(np.ones(self.rank), slot)
             units: FloatArray = np.asarray(np.kron(np.eye(parts), np.ones((self.rank, 1))), dtype=np.float64)
-            alone = _without_rows(visits)
+            # Visits to a batch of no rows do what every visit does; a penalty matrix is left to the gradient.
+            if visits.penalty_matrix.ndim == 2:
+                scaled = replace(scaled, penalty=0.0)
+            alone = Visits(visits.blocks, scaled, visits.average, [((), 1.0)])
             blocks = (self.grades[:, np.newaxis] * alone.kernel(0, units, slot)).T
             still = -blocks.reshape(parts, parts, self.rank).swapaxes(0, 1) if blocks.any() else None
             self._steps[slot] = _Step(push.reshape(parts, self.rank), still)
         return self._steps[slot]
 
 
-def _without_rows(visits: Visits) -> Visits:
-    """Visits to a batch of no rows: what every visit does. A penalty that is a matrix is left to the gradient."""
-    scaled = visits.hyperparameters
-    if visits.penalty_matrix.ndim == 2:
-        scaled = replace(scaled, penalty=0.0)
-    return Visits(visits.blocks, scaled, visits.average, [((), 1.0)])
-
-
 class Source:
     """The inputs of second moments in an epoch: noise, given responses, and the force of a penalty.
 
-    Parameters
-    ----------
-    moments : EpochMoments
-    cross : (inputs, d)
-        E zeta z' before the epoch: the mean, and E eta z'.
-    remembers : bool
-        Keep what enters, to be asked for again.
+    `cross` (inputs, d) is E zeta z' before the epoch: the mean, and E eta z'. With `remembers`, what enters is
+    stored for the next epochs, before which `cross` is the same.
     """
 
     def __init__(self, moments: EpochMoments, cross: FloatArray, remembers: bool = False):
         self.moments, self.mean, self.noise = moments, cross[:1], cross[1:]
+        given = moments.inputs.given
+        self._is_pushed = given is not None or bool(moments.constant(0, 0).any())
         self._reduced: dict[int, FloatArray] = {}
         self._known: dict[tuple[int, int, int], FloatArray] | None = {} if remembers else None
 
@@ -495,36 +416,28 @@ class Source:
         """The sum so far in E eta z' at every node, (nodes, n, d), where it travels."""
         return self.moments.follow(self.noise, self.moments.noise)
 
-    @cached_property
-    def _is_pushed(self) -> bool:
-        """True if a constant enters."""
-        given = self.moments.inputs.given
-        return given is not None or bool(self.moments.constant(0, 0).any())
-
-    def cross(self, number: int, batch: int, before: Nodes) -> FloatArray | None:
+    def cross(self, number: int, batch: int, before: IntArray | slice) -> FloatArray | None:
         """noise E eta_b z' before a visit (nodes, m, d), reduced; None if there is no noise."""
         if not len(self.noise):
             return None
-        if self._known is None:
-            return self._cross(number, batch, before)
         key = number, batch, before.start if isinstance(before, slice) else int(before[0])
-        if key not in self._known:
-            self._known[key] = self._cross(number, batch, before)
-        return self._known[key]
-
-    def _cross(self, number: int, batch: int, before: Nodes) -> FloatArray:
+        if self._known is not None and key in self._known:
+            return self._known[key]
         moments = self.moments
         rows, noise = moments.batch(batch), moments.inputs.noise
         if batch not in self._reduced:
             self._reduced[batch] = noise * rows.reduced(self.noise[rows.columns])
         own = self._reduced[batch]
         if moments.travels:
-            return own + noise * rows.reduced(self.noises[number][before][:, rows.columns])
-        if not number:
-            return own[np.newaxis]
-        added = own @ moments.mean_changes[number][before]
-        added += own
-        return np.asarray(added)
+            made = own + noise * rows.reduced(self.noises[number][before][:, rows.columns])
+        elif number:
+            made = own @ moments.mean_changes[number][before]
+            made += own
+        else:
+            made = own[np.newaxis]
+        if self._known is not None:
+            self._known[key] = made
+        return np.asarray(made)
 
     def entered(self, number: int, batch: int, before: IntArray, after: IntArray) -> FloatArray | None:
         """h (G m + h / 2)' (nodes, d, d) for the constant h that enters, half of what it adds, if there is one."""
@@ -538,9 +451,9 @@ class Source:
     def change(self) -> FloatArray:
         """The change over the epoch of E zeta z' (inputs, d)."""
         moments = self.moments
-        if not len(self.noise) or moments.travels:
-            paths = [self.means[-1].mean(axis=0)]
-            return np.vstack([*paths, self.noises[-1].mean(axis=0)] if len(self.noise) else paths)
+        if moments.travels or not len(self.noise):
+            of_noise = [self.noises[-1].mean(axis=0)] if len(self.noise) else []
+            return np.vstack([self.means[-1].mean(axis=0), *of_noise])
         mean = moments.mean_changes[-1].mean(axis=0)
         of_mean = self.means[-1].mean(axis=0) if self._is_pushed else self.mean @ mean
         return np.vstack([of_mean, self.noise @ mean + moments.mean_noise])
@@ -557,5 +470,55 @@ class CentredSource(Source):
         return np.asarray(apart.swapaxes(1, 2) * apart / 2)
 
 
-def _symmetric(matrix: FloatArray) -> FloatArray:
-    return np.asarray((matrix + matrix.T) / 2)
+def epoch_moments(timeline: Timeline, inputs: Inputs, epoch: int = 0) -> EpochMoments:
+    """The map of second moments by the epoch after `epoch` others of a timeline."""
+    drawn = isinstance(timeline.visits(epoch), MeanVisits)
+    return (DrawnSteps if drawn else EpochMoments)(timeline, inputs, epoch)
+
+
+class DrawnSteps(EpochMoments):
+    """One epoch of steps that draw their rows from all of them: beside the mean step there is its covariance.
+
+    With residuals rho = X e - eta the gradient of a drawn row has the covariance X' diag(E rho_i^2) X / n - E g g'
+    around g = X'rho / n. That of the mean of m rows is a share of it, which the scheme declares: 1 / m if they are
+    independent, (n - m) / ((n - 1) m) if they are distinct.
+    """
+
+    @cached_property
+    def _shares(self) -> FloatArray:
+        return self.walk.scheme.variance_shares(self.walk.n)
+
+    @cached_property
+    def _gram(self) -> FloatArray:
+        return np.asarray(self.visits.unit.T @ self.visits.unit / self.walk.n)
+
+    def drawn(self, number: int, current: FloatArray, source: Source | None) -> FloatArray:
+        """The covariance (1, d, s, d) that drawing adds to a visit, beside the second moments before it."""
+        r, n, U, W = self.rank, self.walk.n, self.visits.unit, self._gram
+        second = current[0, :r, :, :r]
+        if isinstance(source, CentredSource):
+            mean = source.mean[0] + source.means[number][0, 0]
+            second = second + np.outer(mean[:r], mean[:r])[:, np.newaxis]
+        seen = (U @ second.reshape(r, -1)).reshape(len(U), -1, r)
+        squares = np.einsum("nsi,ni->sn", seen, U)
+        gradients = W @ second.swapaxes(0, 1) @ W
+        if source is not None:
+            of_noise, mixed, own = self._of_inputs(number, source)
+            squares, gradients = squares + of_noise, gradients - mixed - mixed.T + own
+        covariance = (U.T @ (squares[..., np.newaxis] * U) / n - gradients) * self._shares[number]
+        # Every part of the state is pushed by the same gradient, coordinate by coordinate.
+        push = self.step(self.layers[number].slot).push
+        return np.asarray(np.einsum("ai,sij,bj->aisbj", push, covariance, push).reshape(current.shape))
+
+    def _of_inputs(self, number: int, source: Source) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """The parts of noise or given responses in E rho_i^2 (n,) and E g g' (r, r): mixed, and their own."""
+        r, n, U, W, inputs = self.rank, self.walk.n, self.visits.unit, self._gram, self.inputs
+        if inputs.given is not None:
+            mean, pushed = (source.mean[0] + source.means[number][0, 0])[:r], U.T @ inputs.given / n
+            squares = inputs.given * (inputs.given - 2 * (U @ mean))
+            return squares, np.outer(W @ mean, pushed), np.outer(pushed, pushed)
+        if not len(source.noise):
+            return np.zeros(n), np.zeros((r, r)), np.zeros((r, r))
+        cross = inputs.noise * (source.noise + source.noises[number][0])[:, :r]
+        squares = inputs.noise**2 - 2 * np.einsum("ij,ij->i", U, cross)
+        return squares, W @ (cross.T @ U) / n, inputs.noise**2 / n * W

@@ -12,18 +12,14 @@ from math import comb
 
 import numpy as np
 
-from reshuffle._arrays import FloatArray, IntArray
+from reshuffle._arrays import FloatArray
 from reshuffle._budget import CALL
 from reshuffle._linalg import few_threads
-from reshuffle.epoch.averaging.lattice import Walk, fits_in_memory
+from reshuffle.epoch.averaging.lattice import Walk, climbs, fits_in_memory
 from reshuffle.epoch.epoch_map import EpochMap
-from reshuffle.epoch.moments.independent import epoch_moments
-from reshuffle.epoch.moments.lattice import NEAR_BYTES, EpochMoments
+from reshuffle.epoch.moments.lattice import NEAR_BYTES, EpochMoments, epoch_moments, subsets_of_size
 from reshuffle.epoch.timeline import Timeline
 from reshuffle.epoch.visits import Inputs
-from reshuffle.schemes.base import Shuffle, Unit
-
-Map = Callable[[FloatArray], FloatArray]
 
 MOST_ENTRIES = 400
 """Entries of second moments up to which their epoch is written out as a matrix."""
@@ -44,16 +40,11 @@ def flops(walk: Walk, dimension: int, rank: int, rows: float, count: int = 1) ->
     """
     d, first = float(dimension), min(rows, rank)
     each = 8.0 * d * d * count
-    if _climbs(walk) and not fits_in_memory(walk.steps, 2 * each):
+    if climbs(walk.scheme) and not fits_in_memory(walk.steps, 2 * each):
         return np.inf
     products = count * (4 * first * rank * d + 2 * first * rank**2 + 40 * d * d)
     at_once = max(1.0, NEAR_BYTES / max(each, 1.0))
     return float(walk.visits * products + _CALLS * CALL * max(walk.visits / at_once, walk.steps**2))
-
-
-def _climbs(walk: Walk) -> bool:
-    """True if batches are reshuffled, so that nodes are their subsets."""
-    return (walk.scheme.shuffle, walk.scheme.unit) == (Shuffle.EVERY_EPOCH, Unit.BATCH)
 
 
 def epoch_flops(timeline: Timeline) -> float:
@@ -69,7 +60,7 @@ def _once_flops(timeline: Timeline, count: int = 1) -> float:
 def _matrix_flops(timeline: Timeline) -> float:
     d, walk = timeline.visits(0).dimension, timeline.walk
     size, half = d * (d + 1) // 2, (walk.steps + 1) // 2
-    if not _climbs(walk):
+    if not climbs(walk.scheme):
         return _once_flops(timeline, size)
     nodes = comb(walk.steps, half)
     if 16.0 * nodes * size**2 > _MOST_BYTES:
@@ -85,11 +76,12 @@ def is_written_out(timeline: Timeline) -> bool:
     return _matrix_flops(timeline) <= 2 * FEWEST_ROUNDS * _once_flops(timeline)
 
 
-def congruence_change(timeline: Timeline) -> Map:
+def congruence_change(timeline: Timeline) -> Callable[[FloatArray], FloatArray]:
     """M -> E[A M A'] - M over the orders of the first epoch, for symmetric M (d, d)."""
+    visits = timeline.visits(0)
     if not is_written_out(timeline):
-        return epoch_moments(timeline, Inputs(np.zeros(timeline.visits(0).rank))).congruence_change
-    change, packing = _written_out(timeline), Packing(timeline.visits(0).right)
+        return epoch_moments(timeline, Inputs(np.zeros(visits.rank))).congruence_change
+    change, packing = _written_out_first(timeline), Packing(visits.right)
 
     def applied(matrix: FloatArray) -> FloatArray:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -99,8 +91,8 @@ def congruence_change(timeline: Timeline) -> Map:
 
 
 @lru_cache(maxsize=1)
-def _written_out(timeline: Timeline) -> FloatArray:
-    """Both radii ask for it, one after the other."""
+def _written_out_first(timeline: Timeline) -> FloatArray:
+    """T - I of the first epoch: the rate and the gain need it, one after the other."""
     return written_out(epoch_moments(timeline, Inputs(np.zeros(timeline.visits(0).rank))))
 
 
@@ -109,6 +101,7 @@ class Packing:
 
     def __init__(self, units: FloatArray):
         self._scales, self.upper = np.outer(units, units), np.triu_indices(len(units))
+        self.size = len(self.upper[0])
 
     def packed(self, matrix: FloatArray) -> FloatArray:
         """The entries (d (d + 1) / 2,)."""
@@ -128,16 +121,16 @@ class Packing:
 
 def written_out(moments: EpochMoments) -> FloatArray:
     """T - I (s, s) on the entries of R M R, s = d (d + 1) / 2."""
-    d, walk = moments.dimension, moments.walk
+    d, steps = moments.dimension, moments.walk.steps
     upper = np.triu_indices(d)
     size, places = len(upper[0]), np.arange(len(upper[0]))
     stack = np.zeros((d, size, d))
     stack[upper[0], places, upper[1]] = stack[upper[1], places, upper[0]] = 1.0
-    halves = _climbs(walk) and walk.steps >= 4
-    half = (walk.steps + 1) // 2 if halves else len(moments.layers)
+    halves = climbs(moments.walk.scheme) and steps >= 4
+    half = (steps + 1) // 2 if halves else len(moments.layers)
     most = max(layer.nodes for layer in moments.layers[:half])
     height = max(1, int(_STACKED_BYTES / (8.0 * most * d * d)))
-    kept: dict[int, list[FloatArray]] = {walk.steps - half: [], half: []} if halves else {half: []}
+    kept: dict[int, list[FloatArray]] = {steps - half: [], half: []} if halves else {half: []}
     with few_threads(d), np.errstate(over="ignore", invalid="ignore"):
         for first in range(0, size, height):
             for number, change in zip(
@@ -149,39 +142,28 @@ def written_out(moments: EpochMoments) -> FloatArray:
         of = {number: np.concatenate(parts, axis=2) for number, parts in kept.items()}
         if not halves:
             return np.asarray(of[half].mean(axis=0))
-        before, after = of[half], of[walk.steps - half][_rest_of_subsets(walk.steps, half)]
+        complements = 2**steps - 1 - subsets_of_size(steps, half)
+        before = of[half]
+        after = of[steps - half][np.searchsorted(subsets_of_size(steps, steps - half), complements)]
         total = before.mean(axis=0) + after.mean(axis=0)
         for first in range(0, len(before), 64):
             total += (after[first : first + 64] @ before[first : first + 64]).sum(axis=0) / len(before)
         return np.asarray(total)
 
 
-def _rest_of_subsets(batches: int, size: int) -> IntArray:
-    """Where the complements of all subsets of a size are among the subsets of theirs, both in ascending order.
-
-    >>> _rest_of_subsets(3, 2).tolist()
-    [2, 1, 0]
-    """
-    every = np.arange(2**batches)
-    sizes = sum((every >> batch & 1 for batch in range(batches)), np.zeros_like(every))
-    rest = every[-1] ^ every[sizes == size]
-    return np.asarray(np.searchsorted(every[sizes == batches - size], rest))
+def squared_moments(dimension: int, is_noisy: bool, epochs: FloatArray) -> int:
+    """The number of moments whose epoch is squared as a matrix, where they are few and the epochs far; else 0."""
+    last = float(epochs[np.isfinite(epochs)].max(initial=0.0))
+    count = dimension * (dimension + 1) // 2 + dimension * (1 + dimension * is_noisy)
+    return count if count <= MOST_ENTRIES and last > 4 * count else 0
 
 
 class FarMoments:
-    """[M, C] after any number of epochs, as powers of one matrix.
+    """[M, C] after any number of epochs from [M, C] = `start`, which has no noise in it, as powers of one matrix.
 
-    C is told by fewer numbers: with the mean map A and what enters in an epoch [c, N] = L R E, C_k is
-    [A^k m_0 + G_k c, G_k N] for the sum G_k of the powers of A. M, G and A^k m_0 are followed together; where there
-    is no noise, M and the mean.
-
-    Parameters
-    ----------
-    moments : EpochMoments
-    once : EpochMap
-        The mean map of the epoch.
-    start : (d, d + inputs)
-        [M, C] before the first epoch, which knows of no noise yet.
+    C has fewer parameters than entries: with the mean map A and what enters in an epoch [c, N] = L R E, C_k is
+    [A^k m_0 + G_k c, G_k N] for the sum G_k of the powers of A. M, G and A^k m_0 are followed together, one after
+    the other in a vector; without noise, M and the mean.
     """
 
     def __init__(self, moments: EpochMoments, once: EpochMap, start: FloatArray):
@@ -189,27 +171,21 @@ class FarMoments:
         self._moments, self._start, self._packing = moments, start, Packing(moments.units)
         self._is_noisy = inputs.noise > 0
         if inputs.given is not None:
-            once = once.with_inputs(np.concatenate([[1.0], inputs.given]))
+            once = once.with_inputs(np.concatenate([[inputs.constant], inputs.given]))
         self._entries = once.entries.copy()
         self._entries[:, 1:] *= inputs.noise
         self._map = self._joint_map(once.kernel)
 
-    @staticmethod
-    def entries(dimension: int, is_noisy: bool) -> int:
-        """The number of entries that are followed."""
-        return dimension * (dimension + 1) // 2 + dimension * (1 + dimension * is_noisy)
-
     def after(self, epochs: float) -> FloatArray:
         """[M, C] after so many epochs; inf where they have left the range of numbers."""
-        d, begin = self._d, np.zeros((self.entries(self._d, self._is_noisy), 1))
-        size = len(self._packing.upper[0])
+        d, size, begin = self._d, self._packing.size, np.zeros((len(self._map.left), 1))
         begin[:size, 0] = self._packing.packed(self._start[:, :d])
         begin[-d:, 0] = self._moments.units * self._start[:, d]
         made = self._map.after(epochs, begin)[:, 0]
         found = np.zeros_like(self._start)
         with np.errstate(over="ignore", invalid="ignore"):
-            found[:, :d] = self._packing.unpacked(made[:size])
             cross = self._cross(made[size:])
+            found[:, :d] = self._packing.unpacked(made[:size])
             found[:, d : d + cross.shape[1]] = cross
         return np.where(np.isfinite(found), found, np.inf)
 
@@ -223,32 +199,29 @@ class FarMoments:
         return np.asarray(cross / units)
 
     def _joint_map(self, kernel: FloatArray) -> EpochMap:
-        d, grades, count = self._d, self._moments.grades, self.entries(self._d, self._is_noisy)
-        size, identity = len(self._packing.upper[0]), np.eye(d)
+        """The epoch of M, G and the mean, as one affine map; what enters M beside each of them is linear in it."""
+        d, grades, size, identity = self._d, self._moments.grades, self._packing.size, np.eye(self._d)
+        beside = d * d * self._is_noisy + d
         sizes = np.add.outer(grades, grades)[self._packing.upper]
-        # What is looked at is as large as what enters beside it, lest one be lost in the rounding of the other.
-        entered = float(np.abs(grades * self._entries[:, 0]).max(initial=0.0)) or 1.0
-        looked_at = np.ones(count - size)
-        looked_at[-d:] = entered
-        full, entries = np.zeros((count, count)), np.zeros((count, 1))
+        # Probes are as large as what enters beside them, lest one be lost in the rounding of the other.
+        probes = np.ones(beside)
+        probes[-d:] = float(np.abs(grades * self._entries[:, 0]).max(initial=0.0)) or 1.0
+        full, entries = np.zeros((size + beside, size + beside)), np.zeros((size + beside, 1))
 
         def added(path: FloatArray) -> FloatArray:
             moments = np.hstack([np.zeros((d, d)), self._cross(path)])
             return np.asarray(self._packing.packed(self._moments.change(moments)[:, :d]) / sizes)
 
         with np.errstate(over="ignore", invalid="ignore"):
-            entries[:size, 0] = added(np.zeros(count - size))
+            entries[:size, 0] = added(np.zeros(beside))
             full[:size, :size] = -written_out(self._moments) / sizes[:, np.newaxis]
-            for place, large in enumerate(looked_at):
-                unit = np.zeros(count - size)
-                unit[place] = large
-                full[:size, size + place] = (entries[:size, 0] - added(unit)) / large
-        left = np.concatenate([sizes, grades])
+            for place, probe in enumerate(np.diag(probes)):
+                full[:size, size + place] = (entries[:size, 0] - added(probe)) / probes[place]
         if self._is_noisy:
             full[size:-d, size:-d] = np.kron(kernel, identity)
             entries[size:-d, 0] = identity.ravel()
-            left = np.concatenate([sizes, np.repeat(grades, d), grades])
         else:
             entries[-d:, 0] = self._entries[:, 0]
         full[-d:, -d:] = kernel
-        return EpochMap(left, np.ones(count), full, entries, 1.0, np.ones(1))
+        left = np.concatenate([sizes, np.repeat(grades, d * self._is_noisy), grades])
+        return EpochMap(left, np.ones(size + beside), full, entries, 1.0, np.ones(1))
