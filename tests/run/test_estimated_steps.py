@@ -8,7 +8,7 @@ import pytest
 
 import reshuffle as rs
 from reshuffle.run import critical_polynomials, critical_steps
-from reshuffle.run.critical_steps import CriticalStep, Rate, first_crossing
+from reshuffle.run.critical_steps import STABLE, UNSTABLE, CriticalStep, Rate, first_crossing
 
 
 @pytest.fixture
@@ -128,15 +128,15 @@ def test_a_rate_that_rises_with_its_error_leaves_open_how_far():
 
 
 def test_an_exact_rate_is_bisected_from_any_start():
-    found = first_crossing(lambda step: Rate.exact(step < 0.3), 1.0, precision=1e-9)
+    found = first_crossing(lambda step: STABLE if step < 0.3 else UNSTABLE, 1.0, precision=1e-9)
     assert found == pytest.approx(0.3, rel=2e-9)
     assert (found.error, found.error_kind) == (0.0, "exact")
-    assert first_crossing(lambda step: Rate.exact(True), 1.0, 7.0, precision=1e-9) == 7.0
+    assert first_crossing(lambda step: STABLE, 1.0, 7.0, precision=1e-9) == 7.0
 
 
 def test_no_stable_step_is_an_error():
     with pytest.raises(ArithmeticError, match=r"no step between .* is stable up to rounding; try a smaller"):
-        first_crossing(lambda step: Rate.exact(False), 1.0, precision=1e-9)
+        first_crossing(lambda step: UNSTABLE, 1.0, precision=1e-9)
 
 
 def test_what_has_no_features_never_diverges():

@@ -22,7 +22,7 @@ from numpy.polynomial import chebyshev
 from scipy.optimize import brentq
 
 from reshuffle._arrays import FloatArray, IntArray
-from reshuffle._linalg import few_threads, graded_svd
+from reshuffle._linalg import chebyshev_transform, few_threads, graded_svd
 from reshuffle._progress import track
 from reshuffle.epoch import mean_map
 from reshuffle.epoch.averaging.base import task
@@ -147,13 +147,9 @@ class _Polynomial:
 
     def __init__(self, matrix: Kernel, degree: int, low: float, high: float):
         self.degree, self._middle, self._half = degree, (low + high) / 2, (high - low) / 2
-
-        def values(nodes: FloatArray) -> FloatArray:
-            return np.array([matrix(self._middle + self._half * node).ravel() for node in nodes.tolist()])
-
-        flat = chebyshev.chebinterpolate(values, degree)
-        size = math.isqrt(flat.shape[1])
-        self._coefficients = flat.reshape(-1, size, size)
+        nodes = self._middle + self._half * chebyshev.chebpts1(degree + 1)
+        values = np.array([matrix(node) for node in nodes.tolist()])
+        self._coefficients = np.tensordot(chebyshev_transform(degree + 1), values, axes=1)
 
     def __call__(self, step: float) -> FloatArray:
         """The matrix at a step."""

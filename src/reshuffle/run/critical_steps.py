@@ -176,52 +176,39 @@ def critical_step(
     _arrays.flag("mean_square", mean_square)
     is_symmetric = made.is_plain and scheme.is_symmetric
     is_linear = is_symmetric and (scheme.steps(problem.n) == 1 or scheme.shuffle is Shuffle.EVERY_STEP)
-    if is_linear and not mean_square:
-        return CriticalStep(_linear_critical_step(problem, scheme))
+    of_mean = CriticalStep(_linear_critical_step(problem, scheme)) if is_linear else None
+    if of_mean is not None and not mean_square:
+        return of_mean
     at_rest = AffineTrajectory(problem, scheme, replace(made, schedule=0.0), np.zeros(problem.p), _ALL_ORDERS)
     if at_rest.space.dimension == 0 and not (made.penalty and problem.p):
         return CriticalStep(np.inf)
+    exact_start, drawn_start = (_contracting_start(at_rest, is_drawn) for is_drawn in (False, True))
     drawn = {"growth": COARSE_GROWTH, "precision": _DRAWN_PRECISION}
-    if is_linear:
-        of_mean = CriticalStep(_linear_critical_step(problem, scheme))
-    elif is_symmetric and (proven := _proven_step(problem, scheme)) is not None:
-        of_mean = CriticalStep(proven)
-    elif is_symmetric or _is_drawn(at_rest, of_square=False):
-        start = _contracting_start(at_rest, is_drawn=True)
-        of_mean = first_crossing(_drawn_rate(at_rest, is_symmetric), start, **drawn)
-    else:
-        start = _contracting_start(at_rest, is_drawn=False)
-        of_mean = first_crossing(_exact_rate(at_rest), start, precision=_PRECISION)
+    if of_mean is None and is_symmetric:
+        of_mean = _proven_step(at_rest.visited, scheme)
+    if of_mean is None and (is_symmetric or _is_drawn(at_rest, of_square=False)):
+        of_mean = first_crossing(_drawn_rate(at_rest, is_symmetric), drawn_start, **drawn)
+    if of_mean is None:
+        of_mean = first_crossing(_exact_rate(at_rest), exact_start, precision=_PRECISION)
     if not mean_square or not _orders_differ(at_rest, is_symmetric):
         return of_mean
+    mean = float(of_mean)
     if not _is_drawn(at_rest, of_square=True):
-        start = _contracting_start(at_rest, is_drawn=False)
-        return first_crossing(_exact_square(at_rest), start, float(of_mean), precision=_MEAN_SQUARE_PRECISION)
-    last = float(of_mean) + min(of_mean.error, float(of_mean) / 2)
-    start = _contracting_start(at_rest, is_drawn=True)
-    found = first_crossing(_drawn_square(at_rest, is_symmetric), start, last, **drawn)
-    if found < of_mean:
+        return first_crossing(_exact_square(at_rest), exact_start, mean, precision=_MEAN_SQUARE_PRECISION)
+    last = mean + min(of_mean.error, mean / 2)
+    found = first_crossing(_drawn_square(at_rest, is_symmetric), drawn_start, last, **drawn)
+    if found < mean:
         return found
     # Single runs never converge where their mean does not.
-    kind: ErrorKind = found.error_kind if found.error > of_mean.error else of_mean.error_kind
-    return CriticalStep(float(of_mean), max(found.error, of_mean.error), kind)
+    return CriticalStep(mean, *max((one.error, one.error_kind) for one in (found, of_mean)))
 
 
-def _proven_step(problem: LeastSquares, scheme: Scheme) -> float | None:
-    """Critical step of the mean with proof; None where the mean is not known as a polynomial of the step."""
-    visited = sum(len(part) for part in scheme.partition(problem.n))
-    if visited < len(problem.compressed.X):
-        # Rows that are never visited must not count as directions to be learned. Those that are come first.
-        problem = problem.of_first(visited)
-    if problem.rank == 0:
-        return math.inf
-    blocks, scale = (
-        problem.blocks(scheme.partition(problem.n), scheme.divisors(problem.n)),
-        problem.row_space.scale,
-    )
-    start = contracting_step(scheme, problem.n, blocks)
+def _proven_step(problem: LeastSquares, scheme: Scheme) -> CriticalStep | None:
+    """Critical step of the mean over the rows that are visited; None where it is no polynomial within reach."""
+    blocks = problem.blocks(scheme.partition(problem.n), scheme.divisors(problem.n))
+    start, scale = contracting_step(scheme, problem.n, blocks), problem.row_space.scale
     found = critical_polynomials.exact_step(scheme, problem.n, blocks, start)
-    return None if found is None else found / scale / scale
+    return None if found is None else CriticalStep(found / scale / scale)
 
 
 def _is_drawn(run: AffineTrajectory, of_square: bool) -> bool:
@@ -262,19 +249,14 @@ class Rate:
     most: float
     error_kind: ErrorKind = "exact"
 
-    @classmethod
-    def exact(cls, is_stable: bool) -> "Rate":
-        """A rate of which only the side of one is known."""
-        value = 0.0 if is_stable else 1.0
-        return cls(value, value, value)
-
     @property
     def is_open(self) -> bool:
         """True if it may be on either side of one."""
         return self.least < 1 <= self.most
 
 
-_UNBOUNDED = Rate(math.inf, math.inf, math.inf)
+STABLE, UNSTABLE, _UNBOUNDED = (Rate(value, value, value) for value in (0.0, 1.0, math.inf))
+"""Exact rates of which only the side of one is known, and one beyond the range of numbers."""
 RateAt = Callable[[float], Rate]
 
 
@@ -283,7 +265,7 @@ def _with_step(at_rest: AffineTrajectory, step: float) -> AffineTrajectory:
 
 
 def _exact_rate(at_rest: AffineTrajectory) -> RateAt:
-    return lambda step: Rate.exact(_with_step(at_rest, step).converges)
+    return lambda step: STABLE if _with_step(at_rest, step).converges else UNSTABLE
 
 
 def _exact_square(at_rest: AffineTrajectory) -> RateAt:
@@ -294,9 +276,9 @@ def _exact_square(at_rest: AffineTrajectory) -> RateAt:
         nonlocal matrix
         run = _with_step(at_rest, step)
         if not run.converges:
-            return Rate.exact(False)
+            return UNSTABLE
         converges, matrix = is_stable(run.timeline, matrix)
-        return Rate.exact(converges)
+        return STABLE if converges else UNSTABLE
 
     return rate
 
@@ -394,27 +376,13 @@ def _drawn_square(at_rest: AffineTrajectory, is_symmetric: bool) -> RateAt:
 def first_crossing(
     rate: RateAt, start: float, last: float = math.inf, *, growth: float = GROWTH, precision: float
 ) -> CriticalStep:
-    """First step at which a rate reaches one: the last step that was found below, and how far it may be off.
+    """First step from `start` on at which a rate reaches one: the last step below, and how far it may be off.
 
-    Parameters
-    ----------
-    rate : callable
-        The rate at a step.
-    start : float
-        Where to begin; it is halved until it is stable.
-    last : float
-        The answer where the rate is below one at all steps before.
-    growth : float
-        How far steps are apart, where the rate falls or is small.
-    precision : float
-        Relative width to which the crossing is enclosed.
+    Steps are a factor `growth` apart where the rate falls or is small; the crossing is enclosed to a relative width
+    `precision`. The answer is `last` where the rate is below one at all steps before.
 
-    Returns
-    -------
-    CriticalStep
-        Its error reaches from where the rate may be one already to where it surely is. Where it is at no step
-        nearby it reaches to twice the step while the rate rises, an estimate; else everything is open, and the
-        error is infinite.
+    The error reaches from where the rate may be one already to where it surely is. Where it is at no step nearby it
+    reaches to twice the step while the rate rises, an estimate; else everything is open, and the error is infinite.
     """
     rate = cache(rate)
     low = _stable_start(rate, start)
@@ -443,6 +411,7 @@ def first_crossing(
 
 
 def _stable_start(rate: RateAt, start: float) -> float:
+    """The start, halved until it is stable."""
     for halvings in range(_HALVINGS):
         step = math.ldexp(start, -halvings)
         if rate(step).value < 1:
@@ -457,16 +426,14 @@ def _ascending(rate: RateAt, low: float, last: float, growth: float) -> Iterator
     rose = True
     while low < last:
         high = min(low * growth, last)
-        if growth > GROWTH:
-            before, after = rate(low), rate(high)
-            rises = after.value >= before.value
-            # Where the error leaves everything open, finer steps say no more.
-            if max(before.most, after.most) > _NEAR and (rose or rises) and before.most < 1:
-                fine = (low * GROWTH**number for number in range(1, _FINE))
-                yield from (step for step in fine if step < high)
-            rose = rises
+        before, after = rate(low), rate(high)
+        rises = after.value >= before.value
+        # Where the error leaves everything open, finer steps say no more.
+        if max(before.most, after.most) > _NEAR and (rose or rises) and before.most < 1:
+            fine = (low * GROWTH**number for number in range(1, _FINE))
+            yield from (step for step in fine if step < high)
         yield high
-        low = high
+        low, rose = high, rises
 
 
 def _surely_unstable(rate: RateAt, step: float, last: float) -> float:
@@ -568,8 +535,7 @@ def largest_eigenvalue(X: FloatArray, weights: FloatArray, scale: float) -> floa
             return 0.0
         operator = LinearOperator((size, size), matvec=apply, dtype=np.float64)
         try:
-            found = eigsh(operator, k=1, which="LA", v0=start, ncv=_KRYLOV, return_eigenvectors=False)
-            return float(found[0])
+            return float(eigsh(operator, 1, which="LA", v0=start, ncv=_KRYLOV, return_eigenvectors=False)[0])
         except ArpackNoConvergence:
             pass
     gram, height = np.zeros((size, size)), max(1, _CHUNK // size)

@@ -6,15 +6,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from reshuffle._arrays import BoolArray, FloatArray, IntArray
+from reshuffle._arrays import BoolArray, FloatArray
 from reshuffle._uncertainty import ErrorKind, significant, with_error
 from reshuffle.recipe import Recipe
 from reshuffle.run.risk import QuadraticForm, Risk, RiskForms
 from reshuffle.run.stability import Stability
 
-_Moved = tuple[FloatArray, FloatArray]
-"""Decay and drift of each mode, (epochs, r) each."""
-_Motion = Callable[[FloatArray], _Moved]
+_Motion = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
+"""Decay and drift (epochs, r) of each mode after some epochs."""
 
 _TOLERANCE = 1e-12
 """Relative improvement of the risk that is not worth looking for."""
@@ -100,123 +99,64 @@ def best_epoch(motion: _Motion, forms: RiskForms, decay_rates: FloatArray, repea
     """
     alternates = (decay_rates > 1) & (repeats % 2 == 1)
     signs = (1.0, -1.0) if alternates.any() else (1.0,)
-    ends = _grid(decay_rates, repeats)
-    # Where the modes are at each end is kept: an interval is looked at many times, its ends move once.
-    moved = motion(ends)
-    epoch, risk = _best(ends, _total(forms, ends, moved))
-    low, high = ends[:-1], ends[1:]
-    start, end = _take(moved, slice(None, -1)), _take(moved, slice(1, None))
-    spent, error = 0, 0.0
+    epoch, risk, error, spent = 0.0, math.inf, 0.0, 0
+
+    def moved(epochs: FloatArray) -> FloatArray:
+        """Decay and drift (2, epochs, r); the best of these epochs is kept."""
+        nonlocal epoch, risk
+        there = np.array(motion(epochs))
+        risks = Risk(epochs, *forms.parts(*there)).total
+        best = int(np.argmin(risks))
+        if risks[best] < risk:
+            epoch, risk = float(epochs[best]), float(risks[best])
+        return there
+
+    # Epochs twice as far each time, until the slowest mode has converged or overflowed. Where the modes are at each
+    # end is kept: an interval is bounded many times, its ends move once.
+    slowest = np.abs(np.log1p(-np.minimum(np.abs(decay_rates[decay_rates != 0]), 0.5))).min(initial=1.0)
+    last = min(1000 / (repeats * max(float(slowest), 1e-300)), _LAST_EPOCH)
+    ends = np.r_[0.0, 2.0 ** np.arange(math.ceil(math.log2(max(last, 2))) + 1), np.inf]
+    moves = moved(ends)
+    low, high, start, end = ends[:-1], ends[1:], moves[:, :-1], moves[:, 1:]
     while len(low):
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             boxes = [_boxes(start, end, decay_rates, alternates, sign) for sign in signs]
             bounds = np.min([_lower_bounds(forms, *box) for box in boxes], axis=0)
         is_open = (bounds < risk * (1 - _TOLERANCE)) & (high - low > 1)
-        low, high, bounds = low[is_open], high[is_open], bounds[is_open]
         # Every interval has a price of its own beside that of its modes.
-        spent += len(low) * (64 + len(decay_rates))
-        given_up = np.full(len(low), spent > _BUDGET) | (low >= _LAST_EPOCH)
+        spent += int(is_open.sum()) * (64 + len(decay_rates))
+        given_up = is_open & ((spent > _BUDGET) | (low >= _LAST_EPOCH))
         error = max(error, risk - float(bounds[given_up].min(initial=risk)))
-        low, high = low[~given_up], high[~given_up]
-        left = np.flatnonzero(is_open)[~given_up]
-        start, end = _take(start, left), _take(end, left)
-        middle = np.where(np.isinf(high), 2 * np.maximum(low, 1), np.floor((low + high) / 2))
-        if not len(middle):
+        left = is_open & ~given_up
+        low, high, start, end = low[left], high[left], start[:, left], end[:, left]
+        if not len(low):
             break
-        moved = motion(middle)
-        found, lowest = _best(middle, _total(forms, middle, moved))
-        epoch, risk = (found, lowest) if lowest < risk else (epoch, risk)
-        low, high = np.concatenate([low, middle]), np.concatenate([middle, high])
-        start, end = _joined(start, moved), _joined(moved, end)
+        middle = np.where(np.isinf(high), 2 * np.maximum(low, 1), np.floor((low + high) / 2))
+        moves = moved(middle)
+        low, high = np.r_[low, middle], np.r_[middle, high]
+        start, end = np.concatenate([start, moves], axis=1), np.concatenate([moves, end], axis=1)
     return BestEpoch(epoch if math.isinf(epoch) else int(epoch), risk, error)
 
 
-def search_one_by_one(
-    risks_at: Callable[[FloatArray], FloatArray], end: float, last: float, longest: float = LONGEST_SEARCH
-) -> BestEpoch:
-    """Look at epochs one by one until the risk has settled to twelve digits, where nothing is known of its shape.
-
-    Parameters
-    ----------
-    risks_at : callable
-        The risk at epochs (k,).
-    end : float
-        Its limit, or nan.
-    last : float
-        The last epoch there is.
-    longest : float
-        How many epochs to look at.
-    """
-    best, lowest, searched, settled = 0, math.inf, 0, False
-    while searched <= min(last, longest) and not settled:
-        stop = min(max(64, 2 * searched), last + 1, longest + 1)
-        risks = risks_at(np.arange(searched, stop))
-        if risks.min() < lowest:
-            best, lowest = searched + int(np.argmin(risks)), float(risks.min())
-        settled = bool((risks[-32:] == end).all()) or bool(np.allclose(risks[-32:], end, 1e-12, 0.0))
-        searched = int(stop)
-    if end < lowest:
-        return BestEpoch(math.inf, end, 0.0 if settled else end)
-    return BestEpoch(best, lowest, 0.0 if settled or searched > last else lowest)
-
-
-def _best(epochs: FloatArray, risks: FloatArray) -> tuple[float, float]:
-    at = int(np.argmin(risks))
-    return float(epochs[at]), float(risks[at])
-
-
-def _grid(decay_rates: FloatArray, repeats: int) -> FloatArray:
-    """Epochs from 0 to infinity, twice as far each time, until the slowest mode has settled or overflowed."""
-    slowest = float(
-        np.abs(np.log1p(-np.minimum(np.abs(decay_rates[decay_rates != 0]), 0.5))).min(initial=1.0)
-    )
-    last = min(1000 / (repeats * max(slowest, 1e-300)), _LAST_EPOCH)
-    doublings = 2.0 ** np.arange(0, math.ceil(math.log2(max(last, 2))) + 1)
-    return np.concatenate([[0.0], doublings, [np.inf]])
-
-
-def _take(moved: _Moved, which: slice | IntArray) -> _Moved:
-    decay, drift = moved
-    return decay[which], drift[which]
-
-
-def _joined(first: _Moved, second: _Moved) -> _Moved:
-    return np.concatenate([first[0], second[0]]), np.concatenate([first[1], second[1]])
-
-
-def _total(forms: RiskForms, epochs: FloatArray, moved: _Moved) -> FloatArray:
-    return Risk(epochs, *forms.parts(*moved)).total
-
-
 def _boxes(
-    start: _Moved,
-    end: _Moved,
-    decay_rates: FloatArray,
-    alternates: BoolArray,
-    sign: float,
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """The least and largest decay and drift of each mode between two epochs, (intervals, r) each.
+    start: FloatArray, end: FloatArray, decay_rates: FloatArray, alternates: BoolArray, sign: float
+) -> tuple[FloatArray, FloatArray]:
+    """Least and largest decay and drift of each mode between two epochs, (2, intervals, r) each.
 
     `sign` is that of an odd or even power of a negative 1 - x, so both ends are taken as if of one parity.
     """
-    decays, drifts = [], []
+    ends = []
     for decay, drift in (start, end):
-        decays.append(np.where(alternates, sign * np.abs(decay), decay))
-        drifts.append(np.where(alternates, (1 - decays[-1]) / decay_rates, drift))
-    return np.minimum(*decays), np.maximum(*decays), np.minimum(*drifts), np.maximum(*drifts)
+        decay = np.where(alternates, sign * np.abs(decay), decay)
+        ends.append(np.array([decay, np.where(alternates, (1 - decay) / decay_rates, drift)]))
+    return np.minimum(*ends), np.maximum(*ends)
 
 
-def _lower_bounds(
-    forms: RiskForms,
-    least_decay: FloatArray,
-    largest_decay: FloatArray,
-    least_drift: FloatArray,
-    largest_drift: FloatArray,
-) -> FloatArray:
-    """A number below the risk everywhere in each box."""
-    bias = _form_bound(forms.bias, least_decay, largest_decay)
-    variance = _form_bound(forms.variance, least_drift, largest_drift)
-    crosses = [np.where(forms.cross == 0, 0.0, side * forms.cross) for side in (least_decay, largest_decay)]
+def _lower_bounds(forms: RiskForms, least: FloatArray, largest: FloatArray) -> FloatArray:
+    """A number below the risk everywhere in each box of decay and drift, (2, intervals, r) each."""
+    bias = _form_bound(forms.bias, least[0], largest[0])
+    variance = _form_bound(forms.variance, least[1], largest[1])
+    crosses = [np.where(forms.cross == 0, 0.0, side[0] * forms.cross) for side in (least, largest)]
     total = forms.frozen + bias + np.minimum(*crosses).sum(axis=-1) + variance
     # The cross term grows like the root of the bias, and cannot make up for one beyond the range of numbers.
     infinite = (bias == np.inf) | (variance == np.inf) | (forms.frozen == np.inf)
@@ -234,3 +174,23 @@ def _form_bound(form: QuadraticForm, lower: FloatArray, upper: FloatArray) -> Fl
     bound = form(finite) + np.minimum(*ends).sum(axis=-1)
     # Once a mode that the form sees has left the range of numbers, so has the form.
     return np.where((escaped & form.sees).any(axis=-1), np.inf, bound)
+
+
+def search_one_by_one(
+    risks_at: Callable[[FloatArray], FloatArray], end: float, last: float, longest: float = LONGEST_SEARCH
+) -> BestEpoch:
+    """Try epochs one by one until the risk is at its limit `end` (or nan) to twelve digits.
+
+    `risks_at` is the risk at epochs (k,), `last` the last epoch there is, `longest` how many are tried at most.
+    """
+    best, lowest, searched, settled = 0, math.inf, 0, False
+    while searched <= min(last, longest) and not settled:
+        stop = min(max(64, 2 * searched), last + 1, longest + 1)
+        risks = risks_at(np.arange(searched, stop))
+        if risks.min() < lowest:
+            best, lowest = searched + int(np.argmin(risks)), float(risks.min())
+        settled = bool((risks[-32:] == end).all()) or bool(np.allclose(risks[-32:], end, 1e-12, 0.0))
+        searched = int(stop)
+    if end < lowest:
+        return BestEpoch(math.inf, end, 0.0 if settled else end)
+    return BestEpoch(best, lowest, 0.0 if settled or searched > last else lowest)
