@@ -17,8 +17,13 @@ FACE = "sweeps"
 
 
 def imports(path):
-    """(module, name) of every import from this package, those in functions and for type checkers included."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    """(module, name) of every import from this package, those in functions too, not those for type checkers."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for_types = [
+        part for part in tree.body if isinstance(part, ast.If) and ast.unparse(part.test) == "TYPE_CHECKING"
+    ]
+    known = {id(node) for part in for_types for node in ast.walk(part)}
+    for node in (node for node in ast.walk(tree) if id(node) not in known):
         if isinstance(node, ast.Import):
             found = [(alias.name, "") for alias in node.names]
         elif isinstance(node, ast.ImportFrom):

@@ -129,18 +129,6 @@ def thin_qr(matrix: FloatArray, *, overwrite: bool = False) -> tuple[FloatArray,
     return cast("tuple[FloatArray, FloatArray]", factors)
 
 
-def triangularized(matrix: FloatArray, others: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """R with no more rows than columns, matrix = Q R, and Q'others (m, t) with all of Q, which is never formed."""
-    if not matrix.shape[1]:
-        return np.zeros((0, 0)), others
-    (reflectors, tau), upper = scipy.linalg.qr(matrix, mode="raw", check_finite=False)
-    product = np.asfortranarray(others)
-    if product.size:
-        _, work, _ = lapack.dormqr("L", "T", reflectors, tau, product, -1)
-        product, _, _ = lapack.dormqr("L", "T", reflectors, tau, product, int(work[0]))
-    return np.asarray(upper, dtype=np.float64), product
-
-
 def graded_svd(matrix: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """U (m, r), s (r,) descending and V (r, r) with matrix = U diag(s) V', for m >= r.
 

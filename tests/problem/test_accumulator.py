@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import reshuffle as rs
-from reshuffle.problem import batches
+from reshuffle.problem import row_space
 
 CLOSE = {"rtol": 1e-10, "atol": 1e-10}
 WHEN = [0, 1, 7, 300]
@@ -94,7 +94,7 @@ def test_any_cuts_orders_merges_and_files_give_the_answers_from_memory(
     few = {} if waits else {"_FEW_ROWS": 1, "_MANY_ROWS": 16}
     with ExitStack() as stack:
         for name, value in few.items():
-            stack.enter_context(patch.object(batches, name, value))
+            stack.enter_context(patch.object(row_space, name, value))
         for rows in np.split(order, cuts):
             place = rng.integers(3)
             if len(rows):

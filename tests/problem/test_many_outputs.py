@@ -274,7 +274,7 @@ def counted(monkeypatch, module, name):
 
 def test_a_thousand_outputs_share_all_that_costs(monkeypatch):
     problem = posed(40, 6, outputs=1000)
-    factors = counted(monkeypatch, row_space, "triangularized")
+    factors = counted(monkeypatch, row_space.BatchFactor, "_factorize")
     means, maps = counted(monkeypatch, select, "mean_map"), counted(monkeypatch, timeline, "mean_map")
     decompositions = counted(monkeypatch, mean_map, "modes")
     for recipe in ({}, {"momentum": 0.5}):
@@ -286,7 +286,7 @@ def test_a_thousand_outputs_share_all_that_costs(monkeypatch):
             run.output(number).iterate(3)
     assert (len(means), len(decompositions), len(maps)) == (1, 1, 1)
     # Features alone are triangularised: those of the problem, and of each batch of each of the two engines.
-    assert {table.shape[1] for (table, *_) in factors} == {6}
+    assert {table.shape[1] for (_, table, _) in factors} == {6}
     assert len(factors) <= 1 + 2 * 2
 
 
@@ -357,12 +357,14 @@ def test_features_in_chunks(monkeypatch):
         rs.descend(alone(whole, number), rs.RandomReshuffling(3), step=0.05).training_loss([0, 5])
         for number in range(OUTPUTS)
     ])  # fmt: skip
-    monkeypatch.setattr(row_space, "_CHUNK", 16)
+    monkeypatch.setattr(row_space, "_MANY_ROWS", 16)
+    monkeypatch.setattr(row_space, "_FEW_ROWS", 5)
+    factors = counted(monkeypatch, row_space.BatchFactor, "_factorize")
     run = rs.descend(parts, rs.RandomReshuffling(3), step=0.05)
-    assert len(list(row_space.chunks(parts.X, parts.y, 1.0, None))) > 5
     for question in ("iterate", "training_loss"):
         answer = getattr(expected, question)([0, 5])
         agree(getattr(run, question)([0, 5]), [answer[..., number] for number in range(OUTPUTS)])
+    assert len(factors) > 300 / 16
 
 
 @pytest.mark.slow

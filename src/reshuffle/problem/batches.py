@@ -1,27 +1,11 @@
-"""Statistics of batches, in the coordinates of the row space, and how they are gathered from rows in pieces.
-
-An orthogonal change of the rows of a batch keeps X_b'X_b, X_b'y_b and y_b'y_b, which is all that a batch does to
-the parameters. So a triangular factor of p + 1 rows represents a batch of any number of them. Where rows come in
-pieces a batch is kept as R (p, p), Q' times its responses, and the norm of what is left of them; a new piece is
-taken in by LAPACK's QR of a triangle on top of rows (dtpqrt), which costs no more than a QR of the piece alone.
-Never as X'X: that would square the condition number of X.
-"""
+"""Statistics of batches in the coordinates of the row space, and their factors where rows come in pieces."""
 
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import lapack
 
 from reshuffle._arrays import FloatArray, IntArray
-from reshuffle._linalg import few_threads, norms
-from reshuffle.problem.row_space import CompressedRows, Reduction, chunks, compress
-
-_PANEL = 32
-"""Columns that LAPACK works on at a time."""
-_FEW_ROWS = 256
-"""Rows that wait for others: a QR of a single row costs as much as one of some dozens."""
-_MANY_ROWS = 4096
-"""Rows that are taken in at a time: more would not stay in the cache."""
+from reshuffle.problem.row_space import BatchFactor, CompressedRows, Reduction
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,109 +115,18 @@ def split(
     divisors: FloatArray | None = None,
 ) -> Blocks:
     """Cut the data into the batches of a partition, given as row indices; divisors are their lengths by default."""
-    lengths = [len(members) for members in partition]
+    lengths, (n, p) = [len(members) for members in partition], X.shape
     divisors = np.array(lengths, dtype=np.float64) if divisors is None else divisors
     if max(lengths) == 1:
         # Many, and nothing to compress: nothing is copied but once.
         members = np.concatenate(partition)
-        return Blocks(rows_inside(X, reduction, members), y[members], np.arange(len(members) + 1), divisors)
-    space, (n, p), rank = reduction.space, X.shape, reduction.rows.shape[1]
+        return Blocks(reduction.rows_of(X, members), y[members], np.arange(len(members) + 1), divisors)
     if len(partition) == 1 and len(partition[0]) == n >= p:
         return Blocks(reduction.rows, reduction.response, np.array([0, len(reduction.rows)]), divisors)
-    if p > n:
-        table = np.column_stack([reduction.rows, reduction.response])
-        parts = [compress([table[members]], rank, dimensions=y.ndim) for members in partition]
-    else:
-        parts = [
-            compress(
-                (
-                    table
-                    if space.basis is None
-                    else np.column_stack([table[:, :p] @ space.basis, table[:, p:]])
-                    for table in chunks(X, y, space.scale, members)
-                ),
-                rank,
-                dimensions=y.ndim,
-            )
-            for members in partition
-        ]
+    parts = [reduction.factor_of(X, y, members).rows() for members in partition]
     offsets = np.concatenate([[0], np.cumsum([len(rows) for rows, _ in parts])]).astype(np.int64)
     rows, responses = (np.concatenate(halves) for halves in zip(*parts, strict=True))
-    return Blocks(rows, responses, offsets, divisors)
-
-
-def rows_inside(X: FloatArray, reduction: Reduction, members: IntArray) -> FloatArray:
-    """Rows of X (n, p) in the coordinates of the row space, over their scale: (m, r)."""
-    if X.shape[1] > X.shape[0]:
-        return reduction.rows[members]
-    rows = X[members] / reduction.space.scale
-    return rows if reduction.space.basis is None else rows @ reduction.space.basis
-
-
-class BatchFactor:
-    """The rows of one batch, of p features and t responses, as their factor and a few rows that wait for others."""
-
-    def __init__(self, p: int, t: int):
-        self.p, self.t, self.count = p, t, 0
-        self._triangle: FloatArray | None = None
-        self._explained, self._left = np.zeros((p, t)), np.zeros(t)
-        self._waiting: list[tuple[FloatArray, FloatArray]] = []
-        self._waiting_rows = 0
-
-    def add(self, X: FloatArray, y: FloatArray, count: int | None = None) -> None:
-        """Take in rows (m, p) and responses (m, t), which represent `count` rows of the data, by default m."""
-        self.count += len(X) if count is None else count
-        if not len(X):
-            return
-        if self._waiting_rows + len(X) <= max(_FEW_ROWS, self.p + 1):
-            # A copy, since whoever adds may fill the same array with the next rows.
-            self._waiting.append((np.array(X), np.array(y)))
-            self._waiting_rows += len(X)
-            return
-        self._take_waiting()
-        height = max(_MANY_ROWS, self.p + 1)
-        for start in range(0, len(X), height):
-            self._take(X[start : start + height], y[start : start + height])
-
-    def rows(self) -> tuple[FloatArray, FloatArray]:
-        """Rows (k, p) and responses (k, t) that represent the batch: its own if they are few, else p + 1 others."""
-        if self._triangle is None and self._waiting_rows <= self.p + 1:
-            return self._waiting_table()
-        self._take_waiting()
-        assert self._triangle is not None
-        X = np.vstack([np.triu(self._triangle), np.zeros((1, self.p))])
-        return X, np.vstack([self._explained, self._left])
-
-    def _waiting_table(self) -> tuple[FloatArray, FloatArray]:
-        if not self._waiting:
-            return np.zeros((0, self.p)), np.zeros((0, self.t))
-        if len(self._waiting) > 1:
-            tables = zip(*self._waiting, strict=True)
-            self._waiting = [(np.concatenate(next(tables)), np.concatenate(next(tables)))]
-        return self._waiting[0]
-
-    def _take_waiting(self) -> None:
-        if self._waiting:
-            table = self._waiting_table()
-            self._waiting, self._waiting_rows = [], 0
-            self._take(*table)
-
-    def _take(self, X: FloatArray, y: FloatArray) -> None:
-        """One QR of the triangle on top of the rows."""
-        if self._triangle is None:
-            self._triangle = np.zeros((self.p, self.p), order="F")
-        with few_threads(self.p):
-            triangle, reflectors, T, info = lapack.dtpqrt(
-                0, min(_PANEL, self.p), self._triangle, np.array(X, order="F"),
-                overwrite_a=True, overwrite_b=True,
-            )  # fmt: skip
-            explained, left, also = lapack.dtpmqrt(
-                0, reflectors, T, np.asfortranarray(self._explained), np.array(y, order="F"), trans="T",
-                overwrite_a=True, overwrite_b=True,
-            )  # fmt: skip
-        assert info == also == 0, "LAPACK refuses wrong shapes alone"
-        self._triangle, self._explained = triangle, explained
-        self._left = np.hypot(self._left, norms(left.T))
+    return Blocks(rows, responses.reshape(-1, *y.shape[1:]), offsets, divisors)
 
 
 class BatchFactors:

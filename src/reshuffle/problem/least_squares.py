@@ -457,7 +457,7 @@ class LeastSquares:
 
     def rows_inside(self, members: IntArray) -> FloatArray:
         """The rows `members` in the coordinates of the row space, over their scale: x_i'V / scale (m, r)."""
-        return batches.rows_inside(self.X, self.reduction, members)
+        return self.reduction.rows_of(self.X, members)
 
     @cached_property
     def leverages(self) -> FloatArray:

@@ -1,7 +1,11 @@
-"""The row space of X, the only place where anything moves, and the data seen from inside it.
+"""The row space of X, the only place where anything moves, and the data in its coordinates.
 
 Outside Range(X') every W_b, Z and Xtilde' vanish and the error stays frozen, so the dynamics live in
 r = rank X <= min(n, p) coordinates and no p x p matrix is ever needed when p > n.
+
+An orthogonal change of the rows of a batch keeps X_b'X_b, X_b'y_b and y_b'y_b, which is all that a batch does to
+the parameters. So a triangular factor of p + 1 rows represents any number of them, with the accuracy of X itself,
+where X'X would square its condition number.
 
 A penalty on all parameters but some is lambda (I - E E'), with E (p, k) the unit vectors of those. It does not keep
 the row space of X, but it keeps the span of the rows and of E, and so do the visits. That span is E beside the row
@@ -9,7 +13,7 @@ space V of the *other* columns; in the coordinates (E, V) the penalty is lambda 
 no row sees anything, and all is penalized.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -18,14 +22,18 @@ import scipy.linalg
 from scipy.linalg import lapack
 
 from reshuffle._arrays import BoolArray, FloatArray, IntArray
-from reshuffle._linalg import norms, thin_qr, triangularized
+from reshuffle._linalg import few_threads, norms, thin_qr
 from reshuffle.errors import UnsupportedError
 
 _EPS = float(np.finfo(np.float64).eps)
 _UNREACHED = 1e-12
 """Share of a unit vector in a parameter, relative to the size of its column, that is mere rounding."""
-_CHUNK = 1 << 21
-"""Entries of X that are copied at a time."""
+_PANEL = 32
+"""Columns that LAPACK works on at a time."""
+_FEW_ROWS = 256
+"""Rows that wait for others: a QR of a single row costs as much as one of some dozens."""
+_MANY_ROWS = 4096
+"""Rows that are taken in at a time: more would not stay in the cache."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +44,7 @@ class CompressedRows:
     ----------
     X, y
     counts : (B,), optional
-        The rows that each batch has in the data, where others represent them; None if all are kept.
+        The rows that each batch has in the data, where others represent them; None for the rows of the data.
     offsets : (B + 1,), optional
         Batch b is X[offsets[b]:offsets[b + 1]].
     sizes : (p,), optional
@@ -62,9 +70,7 @@ class CompressedRows:
     @cached_property
     def scale(self) -> float:
         """A power of two about as large as the largest entry of the features."""
-        if self.counts is None:
-            return scale_of(self.X)
-        return unit_of(float(self.column_sizes.max()))
+        return scale_of(self.X if self.counts is None else self.column_sizes)
 
     @cached_property
     def column_sizes(self) -> FloatArray:
@@ -75,7 +81,7 @@ class CompressedRows:
 
     @property
     def batches(self) -> list[IntArray]:
-        """Indices of the kept rows of each batch."""
+        """Indices of the compressed rows of each batch."""
         assert self.offsets is not None
         return np.split(np.arange(len(self.X), dtype=np.int64), self.offsets[1:-1])
 
@@ -89,7 +95,7 @@ class CompressedRows:
         )
 
     def require_whole(self, partition: Sequence[IntArray]) -> None:
-        """Refuse parts that are no whole batches: rows that represent a batch mean nothing apart."""
+        """Refuse parts that are not whole batches: rows that represent a batch mean nothing apart."""
         if self.offsets is None:
             return
         ends = set(self.offsets.tolist())
@@ -102,9 +108,81 @@ class CompressedRows:
                 )
 
 
+class BatchFactor:
+    """Triangular factor of rows with p features and t responses, and a few rows that wait for others.
+
+    R (p, p), Q' times the responses, and the norm of the rest of them. New rows enter by LAPACK's QR of a triangle
+    on top of rows (dtpqrt), which costs no more than a QR of the rows alone.
+    """
+
+    def __init__(self, p: int, t: int):
+        self.p, self.t, self.count = p, t, 0
+        self._triangle: FloatArray | None = None
+        self._explained, self._left = np.zeros((p, t)), np.zeros(t)
+        self._waiting: list[tuple[FloatArray, FloatArray]] = []
+        self._waiting_rows = 0
+
+    def add(self, X: FloatArray, y: FloatArray, count: int | None = None) -> None:
+        """Add rows (m, p) and responses (m, t), which represent `count` rows of the data, by default m."""
+        self.count += len(X) if count is None else count
+        if self._waiting_rows + len(X) <= max(_FEW_ROWS, self.p + 1):
+            # A copy, since whoever adds may fill the same array with the next rows.
+            self._waiting += [(np.array(X), np.array(y))] if len(X) else []
+            self._waiting_rows += len(X)
+            return
+        self._factorize_waiting()
+        height = max(_MANY_ROWS, self.p + 1)
+        for start in range(0, len(X), height):
+            self._factorize(X[start : start + height], y[start : start + height])
+
+    def rows(self) -> tuple[FloatArray, FloatArray]:
+        """Rows (k, p) and responses (k, t) that represent the batch: its own if they are few, else p + 1 others."""
+        if self._triangle is None and self._waiting_rows <= self.p + 1:
+            if not self._waiting:
+                return np.zeros((0, self.p)), np.zeros((0, self.t))
+            self._waiting = [self._joined()]
+            return self._waiting[0]
+        return self.factor()
+
+    def factor(self) -> tuple[FloatArray, FloatArray]:
+        """R over a row of zeros (p + 1, p), and the responses (p + 1, t), the norm of what is left of them last."""
+        self._factorize_waiting()
+        assert self._triangle is not None
+        return np.vstack([np.triu(self._triangle), np.zeros(self.p)]), np.vstack(
+            [self._explained, self._left]
+        )
+
+    def _joined(self) -> tuple[FloatArray, FloatArray]:
+        features, responses = zip(*self._waiting, strict=True)
+        return np.concatenate(features), np.concatenate(responses)
+
+    def _factorize_waiting(self) -> None:
+        if self._waiting:
+            self._factorize(*self._joined())
+            self._waiting, self._waiting_rows = [], 0
+
+    def _factorize(self, X: FloatArray, y: FloatArray) -> None:
+        """One QR of the triangle on top of the rows."""
+        if self._triangle is None:
+            self._triangle = np.zeros((self.p, self.p), order="F")
+        left = np.array(y, order="F")
+        if self.p:
+            with few_threads(self.p):
+                self._triangle, reflectors, T, _ = lapack.dtpqrt(
+                    0, min(_PANEL, self.p), self._triangle, np.array(X, order="F"),
+                    overwrite_a=True, overwrite_b=True,
+                )  # fmt: skip
+                if self.t:
+                    self._explained, left, _ = lapack.dtpmqrt(
+                        0, reflectors, T, np.asfortranarray(self._explained), left, trans="T",
+                        overwrite_a=True, overwrite_b=True,
+                    )  # fmt: skip
+        self._left = np.hypot(self._left, norms(left.T))
+
+
 @dataclass(frozen=True, eq=False)
 class RowSpace:
-    """An orthonormal basis V (p, r) of Range(X'), and the power of two that X is measured in.
+    """An orthonormal basis V (p, r) of Range(X'), and the power of two that X is divided by.
 
     `basis` is None when the row space is all of R^p, where V = I costs nothing. Dividing X by `scale`
     (about its largest entry) is exact and keeps products of many features within the range of float64.
@@ -174,33 +252,46 @@ class Reduction:
             total = np.square(seen).sum(axis=0).reshape(moved.shape[1:])
         return np.where(np.isnan(total), np.inf, total)
 
+    def rows_of(self, X: FloatArray, members: IntArray) -> FloatArray:
+        """Some rows of X (n, p) in the coordinates of the row space, over their scale: (m, r)."""
+        if X.shape[1] > X.shape[0]:
+            return self.rows[members]
+        rows = X[members] / self.space.scale
+        return rows if self.space.basis is None else rows @ self.space.basis
+
+    def factor_of(self, X: FloatArray, y: FloatArray, members: IntArray) -> BatchFactor:
+        """The factor of some rows of X (n, p) in these coordinates, with responses y (n,) or (n, t)."""
+        made, height = BatchFactor(self.space.dimension, y[:1].size), max(_MANY_ROWS, X.shape[1] + 1)
+        for start in range(0, len(members), height):
+            part = members[start : start + height]
+            made.add(self.rows_of(X, part), y[part].reshape(len(part), -1))
+        return made
+
 
 def reduce(X: FloatArray, y: FloatArray, scale: float, n: int) -> Reduction:
-    """Find the row space of X and the data in it, with no matrix of size p x p when p > n.
+    """Row space of X (k, p) and the data in it, with no matrix of size p x p when p > k.
 
     The rank is numerical, with the tolerance of numpy.linalg.matrix_rank: max(n, p) eps times the largest singular
     value. It must discard rounding alone: a row or a column that is small but has a direction of its own is
-    refused, since its fate after many epochs cannot be told.
-
-    Parameters
-    ----------
-    X, y : (k, p) and (k,) or (k, t)
-    scale : float
-        The power of two that X is divided by.
-    n : int
-        How many rows of the data the k rows represent.
+    refused, since its fate after many epochs cannot be told. The k rows represent n rows of the data; `scale` is
+    the power of two that X is divided by.
     """
-    rows, p = len(X), X.shape[1]
+    rows, p = X.shape
     basis: FloatArray | None = None
     if p > rows:
         basis, upper = thin_qr(X.T / scale, overwrite=True)
         inside, response, size = np.ascontiguousarray(upper.T), y, p
     else:
-        inside, response = compress(chunks(X, y, scale, None), p, p - 1, y.ndim)
+        whole = Reduction(RowSpace(p, p, scale, None), X, y)
+        inside, response = whole.factor_of(X, y, np.arange(rows)).factor()
+        response = response.reshape(-1, *y.shape[1:])
         upper, size = inside[:p], n
-    if not _clearly_full_rank(upper, size):
+    # LAPACK's estimate of the condition number costs O(r^2) and is trusted only when it leaves no doubt;
+    # the singular values, at O(r^3), decide the rest.
+    reciprocal, _ = lapack.dtrcon(np.asfortranarray(upper), norm="1", uplo="U")
+    if not reciprocal > 100 * size**2 * _EPS:
         left, values, right = scipy.linalg.svd(upper, check_finite=False)
-        kept = values > _tolerance(values, size)
+        kept = values > size * _EPS * values[0]
         if basis is not None:
             basis = basis @ left[:, kept]
             inside = right[kept].T * values[kept]
@@ -219,11 +310,7 @@ def reduce(X: FloatArray, y: FloatArray, scale: float, n: int) -> Reduction:
 
 def scale_of(X: FloatArray) -> float:
     """A power of two about as large as the largest entry of X."""
-    return unit_of(max(float(X.max()), -float(X.min())))
-
-
-def unit_of(largest: float) -> float:
-    """A power of two about as large as the largest entry of X, which is given."""
+    largest = max(float(X.max()), -float(X.min()))
     require_size("X", largest, 152)
     return float(np.ldexp(1.0, np.frexp(largest)[1])) if largest else 1.0
 
@@ -238,27 +325,28 @@ def require_size(name: str, largest: float, digits: int, among: str = "") -> Non
 
 
 def _require_one_scale(X: FloatArray, rank: int, n: int) -> None:
-    """Refuse X if its rank grows once its rows, or its columns, are brought to one size.
+    """Refuse X if its rank grows once its rows, or its columns, are divided by their largest entries.
 
     The sizes of rows that represent n others mean nothing: then only columns are compared.
     """
     tall = X if X.shape[0] >= X.shape[1] else X.T
-    kinds = ("column", "row") if tall is X else ("row", "column")
-    height = _height(tall.shape[1])
+    height = max(_MANY_ROWS, tall.shape[1] + 1)
     parts = [slice(start, start + height) for start in range(0, len(tall), height)]
     across = np.max([np.abs(tall[part]).max(axis=0) for part in parts], axis=0)
     along = np.concatenate([np.abs(tall[part]).max(axis=1) for part in parts])
-
-    def rank_of(tables: Iterable[FloatArray], size: int) -> int:
-        factor, _ = compress((table for table in tables), tall.shape[1])
-        values = scipy.linalg.svdvals(factor, check_finite=False)
-        return int((values > _tolerance(values, size)).sum())
-
-    ranks = [rank_of((tall[part] / _or_one(across) for part in parts), max(len(tall), n)), rank]
-    if n == len(X):
-        ranks[1] = rank_of((tall[part] / _or_one(along[part, np.newaxis]) for part in parts), len(tall))
-    for kind, sizes, found in zip(kinds, (across, along), ranks, strict=True):
-        if found > rank:
+    across_rows, along_rows = (
+        np.where(across > 0, across, 1.0),
+        np.where(along > 0, along, 1.0)[:, np.newaxis],
+    )
+    checks = [("column", across, across_rows, max(len(tall), n)), ("row", along, along_rows, len(tall))]
+    for kind, sizes, divisors, size in checks[: 2 if n == len(X) else 1]:
+        factor = BatchFactor(tall.shape[1], 0)
+        for part in parts:
+            scaled = tall[part] / (divisors if divisors.ndim == 1 else divisors[part])
+            factor.add(scaled, scaled[:, :0])
+        values = scipy.linalg.svdvals(factor.factor()[0], check_finite=False)
+        if int((values > size * _EPS * values[0]).sum()) > rank:
+            kind = kind if tall is X else {"column": "row", "row": "column"}[kind]
             smallest = int(np.argmin(np.where(sizes > 0, sizes, np.inf)))
             raise ValueError(
                 f"X mixes scales too far apart for double precision: {kind} {smallest} has entries of at most "
@@ -267,77 +355,12 @@ def _require_one_scale(X: FloatArray, rank: int, n: int) -> None:
             )
 
 
-def _or_one(sizes: FloatArray) -> FloatArray:
-    return np.where(sizes > 0, sizes, 1.0)
-
-
-def _tolerance(values: FloatArray, size: int) -> float:
-    return size * _EPS * float(values[0])
-
-
-def _clearly_full_rank(upper: FloatArray, size: int) -> bool:
-    # LAPACK's estimate of the condition number costs O(r^2) and is trusted only when it leaves no doubt;
-    # the singular values, at O(r^3), decide the rest.
-    reciprocal, _ = lapack.dtrcon(np.asfortranarray(upper), norm="1", uplo="U")
-    return bool(reciprocal > 100 * size**2 * _EPS)
-
-
-def compress(
-    tables: Iterable[FloatArray], columns: int, fewest: int | None = None, dimensions: int = 2
-) -> tuple[FloatArray, FloatArray]:
-    """The triangular factor R of the first columns of stacked tables, and Q' times the others (rows, t).
-
-    Any orthogonal change of rows keeps X_b'X_b, X_b'y_b and y_b'y_b; through QR they keep the accuracy of X itself,
-    where the products would square its condition number. The norm of what Q does not span is one more row, of
-    features that are zero. Up to `fewest` rows, by default one more than columns, are left as they are. With
-    `dimensions` of 1 the others, a single column, are a vector.
-    """
-    fewest = columns + 1 if fewest is None else fewest
-    kept: FloatArray | None = None
-    left: FloatArray | None = None
-    for table in tables:
-        kept = stacked = table if kept is None else np.vstack([kept, table])
-        if len(stacked) > fewest:
-            upper, others = triangularized(stacked[:, :columns], stacked[:, columns:])
-            kept = np.hstack([upper, others[: len(upper)]])
-            if len(stacked) > columns and others.size:
-                rest = norms(others[columns:].T)
-                left = rest if left is None else np.hypot(left, rest)
-    assert kept is not None
-    if left is not None:
-        kept = np.vstack([kept, np.concatenate([np.zeros(columns), left])])
-    responses = kept[:, columns] if dimensions == 1 else kept[:, columns:]
-    return np.ascontiguousarray(kept[:, :columns]), np.ascontiguousarray(responses)
-
-
-def _height(columns: int) -> int:
-    return max(_CHUNK // (columns + 1), 4 * (columns + 1))
-
-
-def chunks(X: FloatArray, y: FloatArray, scale: float, members: IntArray | None) -> Iterator[FloatArray]:
-    """Tables [X / scale, y] of some thousand rows at a time, of all rows or of the given members."""
-    n = len(X) if members is None else len(members)
-    height = _height(X.shape[1] + (0 if y.ndim == 1 else y.shape[1] - 1))
-    for start in range(0, n, height):
-        part = slice(start, min(start + height, n))
-        chosen = part if members is None else members[part]
-        yield np.column_stack([X[chosen] / scale, y[chosen]])
-
-
 @dataclass(frozen=True, eq=False)
 class ExtendedSpace:
     """The span of the rows of X (n, p) and of the unit vectors of some parameters, of dimension r.
 
-    Attributes
-    ----------
-    space : RowSpace
-        An orthonormal basis (p, r) of it.
-    features : (n, r)
-        X in these coordinates.
-    reduction : Reduction
-        The same features as a problem of their own, all of whose parameters count.
-    penalized : (r,)
-        Which of the coordinates a penalty acts on.
+    `space` has an orthonormal basis (p, r) of it, `features` (n, r) is X in these coordinates, `reduction` the same
+    features as a problem of their own, and `penalized` (r,) marks the coordinates that a penalty acts on.
     """
 
     space: RowSpace
@@ -362,8 +385,9 @@ def extended_space(kept: CompressedRows, reduction: Reduction, columns: IntArray
         # The rows span everything, and X is known in the coordinates of the parameters.
         return ExtendedSpace(reduction.space, X, reduction, penalized)
     part = X[:, columns]
-    values = scipy.linalg.svdvals(part / _or_one(np.abs(part).max(axis=0)), check_finite=False)
-    rank = int((values > _tolerance(values, max(part.shape))).sum())
+    sizes = np.abs(part).max(axis=0)
+    values = scipy.linalg.svdvals(part / np.where(sizes > 0, sizes, 1.0), check_finite=False)
+    rank = int((values > max(part.shape) * _EPS * values[0]).sum())
     if rank < len(columns):
         raise ValueError(
             f"unpenalized must name columns that are linearly independent over the rows that are visited, but "
@@ -377,8 +401,8 @@ def extended_space(kept: CompressedRows, reduction: Reduction, columns: IntArray
     basis[columns, np.arange(len(columns))] = 1.0
     basis[np.flatnonzero(penalized), len(columns) :] = inner.lift(np.eye(inner.dimension))
     features = np.column_stack([part, inner.coordinates(others.T).T])
-    rows, response = features / scale, y
+    own = Reduction(RowSpace(r, r, scale, None), features / scale, y)
     if len(X) >= r:
-        rows, response = compress(chunks(features, y, scale, None), r, dimensions=y.ndim)
-    own = Reduction(RowSpace(r, r, scale, None), rows, response)
+        rows, response = own.factor_of(features, y, np.arange(len(X))).rows()
+        own = Reduction(own.space, rows, response.reshape(-1, *y.shape[1:]))
     return ExtendedSpace(RowSpace(p, r, scale, basis), features, own, np.arange(r) >= len(columns))

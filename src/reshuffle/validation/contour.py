@@ -8,13 +8,12 @@ G = R'(w - A)^-1 L, v = R'(w - A)^-1 g and x_i = R o its residual y_i - x_i'z af
 along any closed curve around the eigenvalues of A_i. Those of symmetric maps lie in a slit of the real axis, and
 w^k is of ordinary size in the disc of radius 1 + 1/k. Between the two an elliptic sine is the best of all curves:
 the trapezoidal rule with N nodes is off by exp(-pi N K' / (8 K)), where the complete elliptic integrals K and K'
-grow with the logarithm of k alone. The first few epochs are followed one by one, in the modes of A.
+grow with the logarithm of k alone. The first few epochs are followed one by one, in the eigenvectors of A.
 """
 
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 import scipy.linalg
@@ -27,18 +26,17 @@ from reshuffle.errors import BudgetError
 
 _DIGITS = 31.0
 """The trapezoidal rule is taken so fine that it is off by exp of minus this."""
-_FEWEST = 8
+_FEWEST, _USUAL = 8, 150
+"""Nodes of a curve at least, and for many epochs about."""
 FARTHEST = 4e9
 """Epochs in which rounding of the decay rates adds up to a millionth."""
 _APART, _APART_COMPLEX = 1e-11, 1e-8
 """Ratio of decay rates below which small ones, and what enters them, are known poorly."""
-_USUAL = 150
-"""Nodes of curves for many epochs, about."""
 _NARROW = 0.02
-"""Room for the curve, relative to that around an empty slit, below which nodes would be too many."""
+"""Width left for the curve, relative to that around an empty slit, below which nodes would be too many."""
 _WORST_BASIS = 1e5
 """Condition number of eigenvectors beyond which they are no coordinates."""
-_CHUNK = 1 << 22
+CHUNK = 1 << 22
 """Numbers that are worked on at a time."""
 _SOLVED = 700.0
 """Operations per entry of the system of a row and node: of small systems in stacks it is memory that takes time.
@@ -46,37 +44,23 @@ Measured: 470 to 1600 for systems of 4 to 10, 330 to 540 for a single one."""
 _WIDENED = 0.02
 """By how much the slit is longer than the decay rates of all rows: leaving one out may add to the largest."""
 _SATURATED, _OPEN = 1e-8, 1e-6
-"""What is left of a row's leverage at most where it alone sees some direction, and at least where it does not."""
+"""Rest of a row's leverage at most where it alone sees some direction, and at least where it does not."""
 _AGREES, _ROUNDED, _TRUSTED = 1e-11, 1e-15, 1e-6
 """Shares by which residuals after one epoch may be off: at first, more per epoch, and at all."""
 
 
 @dataclass(frozen=True, eq=False)
 class Contour:
-    """Nodes and weights in the upper half plane: the integral is twice the real part of the sum.
-
-    Attributes
-    ----------
-    nodes : (N,)
-        omega = 1 - w, in the plane of the decay rates.
-    weights : (N,)
-        dw / (2 pi i), counter-clockwise.
-    """
+    """Nodes 1 - w (N,) and weights dw / (2 pi i) in the upper half plane: integrals are twice the real part."""
 
     nodes: AnyArray
     weights: AnyArray
 
     def powers(self, epochs: FloatArray) -> AnyArray:
-        """(1 - w^k) / (1 - w) (epochs, N), what k applications add up to, times the weights."""
+        """(1 - w^k) / (1 - w), the sum of k powers, times the weights (epochs, N)."""
         with np.errstate(over="ignore", invalid="ignore"):
             rest = -np.expm1(np.multiply.outer(epochs, np.log1p(-self.nodes)))
             return np.asarray(rest / self.nodes * self.weights)
-
-
-def require_resolved(sizes: FloatArray, apart: float = _APART) -> None:
-    """Refuse decay rates so far apart that the small ones, and what enters them, are known poorly."""
-    if sizes.min(initial=np.inf) < apart * sizes.max(initial=0.0):
-        raise ArithmeticError("decay rates are too far apart for their modes to be told from each other.")
 
 
 def around(lowest: float, highest: float, last: float, beside: AnyArray | None = None) -> Contour:
@@ -93,44 +77,35 @@ def around(lowest: float, highest: float, last: float, beside: AnyArray | None =
     # Real ones are in the slit itself, where the integral has a branch cut.
     beside = np.zeros(0, dtype=complex) if beside is None else beside[beside.imag != 0]
     grown = max(1.0, abs(1 - lowest), abs(1 - highest), float(np.abs(1 - beside).max(initial=0.0)))
-    # Where the disc ends beyond the slit: 1/k of its radius, and more for the first few powers.
-    margin = 1 / max(last, 2.0)
-    radius = grown * (1 + margin)
-    low, high = _arctanh(1 - highest, radius), _arctanh(1 - lowest, radius)
+    # The disc ends 1/k of its radius beyond the slit, and farther for the first few powers.
+    radius = grown * (1 + 1 / max(last, 2.0))
+    # artanh(place / radius), where both are near each other.
+    low, high = (0.5 * math.log((radius + 1 - rate) / (radius - 1 + rate)) for rate in (highest, lowest))
     centre, half = math.tanh((low + high) / 2), max((high - low) / 2, 1e-3)
     slit = math.tanh(half)
     parameter = slit**4
     quarter, other = float(scipy.special.ellipk(parameter)), float(scipy.special.ellipkm1(parameter))
+    # Heights above the slit of the rates beside it, by Carlson's form of the inverse elliptic sine.
     place = (1 - beside) / radius
-    far = _heights((place - centre) / (1 - centre * place) / slit, parameter).max(initial=0.0)
-    room = (other / 2 - far) / 2
-    if room < _NARROW * other:
+    sines = (place - centre) / (1 - centre * place) / slit
+    heights = (sines * scipy.special.elliprf(1 - sines**2, 1 - parameter * sines**2, 1.0)).imag
+    far = float(np.abs(heights).max(initial=0.0))
+    width = (other / 2 - far) / 2
+    if width < _NARROW * other:
         raise ArithmeticError("some decay rates are too near to those of runs that diverge.")
-    count = max(_FEWEST, math.ceil(_DIGITS * quarter / (math.pi * room)))
+    count = max(_FEWEST, math.ceil(_DIGITS * quarter / (math.pi * width)))
     along = quarter * (2 * (np.arange(count) + 0.5) / count - 1)
-    sine, slope = _sine(along, far + room, parameter)
+    sine, slope = _sine(along, far + width, parameter)
     mapped, moved = slit * sine, 1 + centre * slit * sine
     distance = 2 / (math.exp(low + high) + 1)
     nodes = 1 - radius + radius * distance * (1 - mapped) / moved
     derivative = radius * (1 - centre**2) / moved**2 * slit * slope
     # Along the upper half from left to right is clockwise.
-    weights = -derivative * (2 * quarter / count) / (2j * math.pi)
-    return Contour(nodes, weights)
-
-
-def _arctanh(place: float, radius: float) -> float:
-    """artanh(place / radius), where both are near each other."""
-    return 0.5 * math.log((radius + place) / (radius - place))
-
-
-def _heights(sines: AnyArray, parameter: float) -> FloatArray:
-    """The heights above the slit of the numbers with these elliptic sines, by Carlson's form of the integral."""
-    squares = np.square(sines)
-    return np.asarray(np.abs((sines * scipy.special.elliprf(1 - squares, 1 - parameter * squares, 1.0)).imag))
+    return Contour(nodes, -derivative * (2 * quarter / count) / (2j * math.pi))
 
 
 def _sine(along: FloatArray, height: float, parameter: float) -> tuple[AnyArray, AnyArray]:
-    """Sn and its derivative at along + i height."""
+    """Elliptic sine and its derivative at along + i height."""
     s, c, d, _ = scipy.special.ellipj(along, parameter)
     s1, c1, d1, _ = scipy.special.ellipj(height, 1 - parameter)
     size = c1**2 + parameter * s**2 * s1**2
@@ -140,132 +115,48 @@ def _sine(along: FloatArray, height: float, parameter: float) -> tuple[AnyArray,
     return sine, cosine * delta
 
 
-class Modes:
-    """Eigenvectors of an epoch map A = I - D, in real coordinates: real and imaginary parts of conjugate pairs.
+def require_resolved(sizes: FloatArray, apart: float = _APART) -> None:
+    """Refuse decay rates so far apart that the small ones, and what enters them, are known poorly."""
+    if sizes.min(initial=np.inf) < apart * sizes.max(initial=0.0):
+        raise ArithmeticError("decay rates are too far apart for their modes to be told from each other.")
 
-    Parameters
-    ----------
-    loss : (d, d)
-        D.
-    is_symmetric : bool
-        Of A. Otherwise eigenvectors are complex, and ArithmeticError is raised if they are no coordinates.
+
+class Modes:
+    """Decay rates and eigenvectors of an epoch map A = I - D; real where it is symmetric.
+
+    ArithmeticError where the eigenvectors of another map are no coordinates.
     """
 
     def __init__(self, loss: FloatArray, *, is_symmetric: bool):
         self.is_symmetric = is_symmetric
         if is_symmetric:
-            values, right = scipy.linalg.eigh((loss + loss.T) / 2, driver="evd", check_finite=False)
-            self.rates: AnyArray = values
-            self._right, self._left = right, right.T
-            self._is_pair = np.zeros(len(values), dtype=bool)
+            self.rates, self.right = scipy.linalg.eigh((loss + loss.T) / 2, driver="evd", check_finite=False)
+            self.left: AnyArray = self.right.T
             return
         if not np.isfinite(loss).all():
             raise ArithmeticError("the mean map is beyond the range of numbers.")
-        values, right = scipy.linalg.eig(loss, check_finite=False)
-        if not np.linalg.cond(right) < _WORST_BASIS:
+        self.rates, self.right = scipy.linalg.eig(loss, check_finite=False)
+        if not np.linalg.cond(self.right) < _WORST_BASIS:
             raise ArithmeticError("the eigenvectors of the mean map are no coordinates.")
-        upper = values.imag >= 0
-        # Of a conjugate pair one is kept.
-        self.rates, self._right = values[upper], right[:, upper]
-        self._left = np.linalg.solve(right, np.eye(len(loss)).astype(complex))[upper]
-        self._is_pair = self.rates.imag > 0
+        self.left = np.linalg.inv(self.right)
 
     @property
     def largest(self) -> float:
         """The largest |1 - rate|."""
         return float(np.abs(1 - self.rates).max(initial=0.0))
 
-    @property
-    def basis(self) -> FloatArray:
-        """The rows (d, d) of the identity, in the coordinates."""
-        return self._real(self._right)
-
-    def seen(self, rows: FloatArray) -> FloatArray:
-        """Rows (..., d) that act on states, in the coordinates."""
-        return self._real(rows @ self._right)
-
-    def entered(self, columns: FloatArray) -> FloatArray:
-        """Columns (d, ...) of states, in the coordinates, as rows (..., d)."""
-        return self._real(np.moveaxis(np.tensordot(self._left, columns, 1), 0, -1))
-
-    def _real(self, numbers: AnyArray) -> FloatArray:
-        if self.is_symmetric:
-            return numbers
-        return np.concatenate([numbers.real, numbers.imag[..., self._is_pair]], axis=-1)
-
-    def products(self, seen: FloatArray, entered: FloatArray) -> FloatArray:
-        """Coefficients (..., d) of seen (w - A)^-1 entered in `functions`."""
-        if self.is_symmetric:
-            return seen * entered
-        count, pair = len(self.rates), self._is_pair
-        found = np.empty(np.broadcast_shapes(seen.shape, entered.shape))
-        found[..., :count] = seen[..., :count] * entered[..., :count]
-        found[..., :count][..., pair] -= seen[..., count:] * entered[..., count:]
-        found[..., count:] = (
-            seen[..., :count][..., pair] * entered[..., count:]
-            + seen[..., count:] * entered[..., :count][..., pair]
-        )
-        return found
-
-    def functions(self, function: Callable[[AnyArray], AnyArray]) -> AnyArray:
-        """Values (d, N) that `products` are multiplied with, of a function of rates (k, 1) -> (k, N)."""
-        own = function(self.rates[:, np.newaxis])
-        if self.is_symmetric:
-            return own
-        other = function(self.rates[self._is_pair, np.newaxis].conj())
-        pairs = own[self._is_pair]
-        own = own.astype(complex)
-        own[self._is_pair] = pairs + other
-        found = np.concatenate([own, 1j * (pairs - other)])
-        return found if np.abs(found.imag).any() else found.real
-
-    def resolvent(self, nodes: AnyArray) -> AnyArray:
-        """(w - A)^-1 as `functions` (d, N), at nodes 1 - w."""
-        return self.functions(lambda rates: 1 / (rates - nodes))
-
-    def moved(self, entered: FloatArray, functions: AnyArray) -> AnyArray:
-        """Images (d, t, N) of entered (t, d), such that seen @ them is what `products` say."""
-        count, pair = len(self.rates), self._is_pair
-        columns = entered.T[..., np.newaxis]
-        found = columns[:count] * functions[:count, np.newaxis]
-        if self.is_symmetric:
-            return found
-        real, imaginary = columns[:count][pair], columns[count:]
-        first, second = functions[:count][pair][:, np.newaxis], functions[count:, np.newaxis]
-        found[pair] += imaginary * second
-        return np.concatenate([found, real * second - imaginary * first])
-
-    def step(self, states: FloatArray) -> FloatArray:
-        """A z for states (..., d) in the coordinates."""
-        count, pair, left = len(self.rates), self._is_pair, 1 - self.rates
-        found = states.copy()
-        found[..., :count] *= left.real
-        if not self.is_symmetric:
-            real, imaginary = states[..., :count][..., pair], states[..., count:]
-            found[..., :count][..., pair] -= left.imag[pair] * imaginary
-            found[..., count:] = left.real[pair] * imaginary + left.imag[pair] * real
-        return found
-
-    @cached_property
-    def metric(self) -> FloatArray:
-        """Weights (d,) with which seen times entered is a product of rows and columns."""
-        if self.is_symmetric:
-            return np.ones(len(self.rates))
-        return np.concatenate([1.0 + self._is_pair, np.full(self._is_pair.sum(), -2.0)])
-
 
 @dataclass(frozen=True, eq=False)
 class RowUpdate:
-    """A_i = A + L C R' and g_i = g - L C alpha for m rows, or groups of s rows, in the coordinates of `Modes`.
+    """A_i = A + L C R' and g_i = g - L C alpha of m rows, or groups of s rows, in the eigenvectors of A.
 
     Attributes
     ----------
     members : (m,)
-        The rows, or groups.
     right : (m, q, d)
         R'.
     left : (m, l, d), optional
-        L'; by default R', where A is symmetric.
+        L'; None for R', where A is symmetric.
     coupling : (m, l, q)
         C.
     alpha : (m, q, t)
@@ -275,8 +166,8 @@ class RowUpdate:
     """
 
     members: IntArray
-    right: FloatArray
-    left: FloatArray | None
+    right: AnyArray
+    left: AnyArray | None
     coupling: FloatArray
     alpha: FloatArray
     picks: FloatArray
@@ -284,62 +175,64 @@ class RowUpdate:
     def of(self, chosen: BoolArray) -> "RowUpdate":
         """The updates of some of the rows."""
         left = None if self.left is None else self.left[chosen]
-        return RowUpdate(
-            self.members[chosen], self.right[chosen], left, self.coupling[chosen], self.alpha[chosen], self.picks
+        return replace(
+            self, members=self.members[chosen], right=self.right[chosen], left=left,
+            coupling=self.coupling[chosen], alpha=self.alpha[chosen],
         )  # fmt: skip
 
-    @property
-    def entering(self) -> FloatArray:
-        """L' (m, l, d)."""
-        return self.right if self.left is None else self.left
+    def picked(self, values: FloatArray) -> FloatArray:
+        """o'V (m, s, ...) of V (m, q, ...): of alpha, the responses."""
+        return np.asarray(np.einsum("qs,mq...->ms...", self.picks, values))
 
 
 @dataclass(frozen=True, eq=False)
 class LeftOutRows:
-    """The mean map of an epoch, and its update for every row.
+    """Mean map of an epoch, and its update for every row: their residuals where they are left out.
 
     Attributes
     ----------
     modes : Modes
-    gains : (t, d)
-        g, in the modes.
+    gains : (d, t)
+        g, in the eigenvectors.
     updates : callable
         (rows, most at a time) -> their `RowUpdate`, chunk by chunk.
     sizes : (q, l, s)
         Of an update.
+    alone : callable
+        () -> which of all rows alone see some direction.
     applications : int
         Of the map per epoch.
     is_monotone : bool
         Whether the decay rates of left-out runs are between zero and the largest of all rows.
-    alone : callable
-        () -> which of all rows alone see some direction.
     """
 
     modes: Modes
-    gains: FloatArray
+    gains: AnyArray
     updates: Callable[[IntArray, int], Iterator[RowUpdate]]
     sizes: tuple[int, int, int]
-    applications: int
-    is_monotone: bool
     alone: Callable[[], BoolArray]
+    applications: int = 1
+    is_monotone: bool = False
 
     @property
     def outputs(self) -> int:
         """t."""
-        return len(self.gains)
+        return int(self.gains.shape[1])
 
-    def residuals(self, rows: IntArray, epochs: FloatArray) -> Iterator[tuple[IntArray, FloatArray]]:
-        """The rows, some at a time, and y_i - x_i'z_i (epochs, rows, s, t) after each of the finite epochs (k,)."""
-        counts = epochs * self.applications
+    def residuals(
+        self, rows: IntArray, epochs: FloatArray, converges: bool
+    ) -> Iterator[tuple[IntArray, FloatArray]]:
+        """The rows, some at a time, and y_i - x_i'z_i (epochs, rows, s, t) after ascending epochs (k,).
+
+        In the limit they are infinite unless the run converges.
+        """
+        finite = epochs[np.isfinite(epochs)]
+        counts, ends = finite * self.applications, len(epochs) - len(finite)
         last = float(counts.max(initial=1.0))
-        curves = self._curves(last, len(epochs), len(rows))
-        if curves is None:
-            for update in self.updates(rows, self._height(1, len(epochs))):
-                yield update.members, self._followed(update, counts)
-            return
+        curves = self._curves(last, len(finite), len(rows))
+        nodes = 1 if curves is None else len(curves[-1].nodes)
         times = np.concatenate([[1.0], counts])
-        rules = [(self.modes.resolvent(curve.nodes), curve.powers(times)) for curve in curves]
-        nodes = len(curves[-1].nodes)
+        rules = [(1 / (self.modes.rates[:, np.newaxis] - c.nodes), c.powers(times)) for c in curves or ()]
         needed = 48.0 * self.sizes[0] * self.outputs * nodes
         if needed > available_bytes() / 2:
             raise BudgetError(
@@ -347,10 +240,16 @@ class LeftOutRows:
                 "take some of the columns of y at a time."
             )
         tolerance = min(max(_AGREES, _ROUNDED * last), _TRUSTED)
+        if ends and converges:
+            require_resolved(np.abs(self.modes.rates), _APART if self.modes.is_symmetric else _APART_COMPLEX)
         for update in self.updates(rows, self._height(nodes, len(epochs))):
-            integrals = self._integrated(update, rules, tolerance)
-            with np.errstate(over="ignore", invalid="ignore"):
-                found = self._responses(update) + integrals[1:]
+            found = np.full((len(epochs), *update.picked(update.alpha).shape), np.inf)
+            if curves is None:
+                found[: len(finite)] = self._followed(update, counts)
+            else:
+                found[: len(finite)] = self._integrated(update, rules, tolerance)
+            if ends and converges:
+                found[len(finite) :] = self._limits(update)
             yield update.members, np.where(np.isfinite(found), found, np.inf)
 
     def _curves(self, last: float, epochs: int, rows: int) -> list[Contour] | None:
@@ -360,7 +259,7 @@ class LeftOutRows:
         lowest, highest = min(float(real.min(initial=0.0)), 0.0), float(real.max(initial=0.0))
         try:
             if last > FARTHEST:
-                raise ArithmeticError("so late what is left of slow modes is not known by their decay rates.")
+                raise ArithmeticError("rounding of the decay rates of slow modes adds up in so many epochs.")
             if self.modes.largest > 1 + 1e-9:
                 raise ArithmeticError(
                     "runs that diverge may do so without some of their rows at other rates."
@@ -371,8 +270,7 @@ class LeftOutRows:
                 curves = [around(lowest, highest, last)]
             else:
                 lowest -= _WIDENED / max(last, 2.0)
-                slits = [(lowest, (1 + _WIDENED) * highest), (lowest, max(2.0, highest))]
-                curves = [around(*slit, last) for slit in slits]
+                curves = [around(lowest, top, last) for top in ((1 + _WIDENED) * highest, max(2.0, highest))]
         except ArithmeticError:
             if rows * self._following(last) > A_SECOND:
                 raise
@@ -386,61 +284,56 @@ class LeftOutRows:
             curves = self._curves(last, len(epochs), rows)
         except ArithmeticError:
             return rows * self._integrating(_USUAL, len(epochs))
-        following = rows * self._following(last)
-        return following if curves is None else rows * self._integrating(len(curves[0].nodes), len(epochs))
+        following = self._following(last)
+        return rows * (following if curves is None else self._integrating(len(curves[0].nodes), len(epochs)))
 
     def _following(self, last: float) -> float:
         """Operations per row of as many applications one by one."""
         q, others, _ = self.sizes
-        return 10.0 * last * len(self.modes.metric) * self.outputs * (q + others + 2)
+        return 10.0 * last * len(self.gains) * self.outputs * (q + others + 2)
 
     def _integrating(self, nodes: int, epochs: int) -> float:
         """Operations per row of an integral."""
         q, others, s = self.sizes
-        products = 2 * len(self.modes.metric) * (others + 1 + 2 * self.outputs)
+        products = 2 * len(self.gains) * (others + 1 + 2 * self.outputs)
         return nodes * (q * (products + _SOLVED * q) + 4.0 * s * self.outputs * epochs)
 
     def _height(self, nodes: int, epochs: int) -> int:
         """Rows at a time."""
         q, others, s = self.sizes
         pairs = q * (q + 1) // 2 if self.modes.is_symmetric else q * others
-        each: int = pairs * (len(self.modes.metric) + 2 * nodes) + self.outputs * (2 * q * nodes + s * epochs)
-        return max(1, _CHUNK // max(each, 1))
-
-    def _responses(self, update: RowUpdate) -> FloatArray:
-        """y_i (m, s, t)."""
-        return np.asarray(np.einsum("qs,mqt->mst", update.picks, update.alpha))
+        each: int = pairs * (len(self.gains) + 2 * nodes) + self.outputs * (2 * q * nodes + s * epochs)
+        return max(1, CHUNK // max(each, 1))
 
     def _followed(self, update: RowUpdate, counts: FloatArray) -> FloatArray:
         """Residuals (epochs, m, s, t), one application after the other."""
-        responses, right = self._responses(update), update.right * self.modes.metric
-        left = np.swapaxes(update.coupling, 1, 2) @ update.entering
-        seen = np.einsum("qs,mqd->msd", update.picks, right)
+        responses, right = update.picked(update.alpha), update.right
+        left = update.coupling.swapaxes(1, 2) @ (right if update.left is None else update.left)
+        seen = np.einsum("qs,mqd->mds", update.picks, right)
         # z -> A z + g + L C (R'z - alpha), for states as rows (m, t, d).
-        gained = self.gains - np.swapaxes(update.alpha, 1, 2) @ left
+        gained = self.gains.T - update.alpha.swapaxes(1, 2) @ left
         states, found = np.zeros_like(gained), np.empty((len(counts), *responses.shape))
-        done, across = 0, np.swapaxes(right, 1, 2)
+        done, across, kept = 0, right.swapaxes(1, 2), 1 - self.modes.rates
         for place in np.argsort(counts):
             while done < counts[place]:
-                states = self.modes.step(states) + gained + states @ across @ left
+                states = kept * states + gained + states @ across @ left
                 done += 1
-            found[place] = responses - np.swapaxes(states @ np.swapaxes(seen, 1, 2), 1, 2)
-        return np.where(np.isfinite(found), found, np.inf)
+            found[place] = responses - (states @ seen).swapaxes(1, 2).real
+        return found
 
     def _integrated(
         self, update: RowUpdate, rules: list[tuple[AnyArray, AnyArray]], tolerance: float
     ) -> FloatArray:
-        """Integrals (1 + epochs, m, s, t) along the first curve that has missed no eigenvalue of a left-out run.
+        """Residuals (epochs, m, s, t) along the first curve that has missed no eigenvalue of a left-out run.
 
         After one application the integral is minus x_i'g_i, which is known without it; what is missed there, as a
         share of the responses, grows with the epochs.
         """
-        ones = self.modes.functions(lambda rates: np.ones(rates.shape))
-        products, missing = (part[..., 0] for part in self._system(update, ones))
+        responses = update.picked(update.alpha)
+        products, missing = self._system(update, np.ones((len(self.gains), 1)))
         # R'L C alpha - R'g, where `missing` is alpha - R'g.
-        known = np.einsum(
-            "qs,mqt->mst", update.picks, products @ update.coupling @ update.alpha + missing - update.alpha
-        )
+        gained = (products[..., 0] @ update.coupling @ update.alpha + missing[..., 0] - update.alpha).real
+        known = update.picked(gained)
         with np.errstate(over="ignore", invalid="ignore"):
             size = np.abs(known).max(initial=0.0) + np.abs(update.alpha).max(initial=0.0)
         best, found = math.inf, np.zeros(0)
@@ -449,7 +342,7 @@ class LeftOutRows:
             flat = solved.reshape(-1, solved.shape[-1])
             with np.errstate(over="ignore", invalid="ignore"):
                 sums = 2 * (powers.real @ flat.real.T - powers.imag @ flat.imag.T)
-                integrals = sums.reshape(len(powers), *solved.shape[:-1])
+                integrals = sums.reshape(len(powers), *responses.shape)
                 off = float(np.abs(integrals[0] - known).max(initial=0.0))
             share = off / size if math.isfinite(size) and size > 0 else 0.0
             if share < best:
@@ -458,16 +351,17 @@ class LeftOutRows:
                 break
         if best > tolerance:
             raise ArithmeticError("the decay rates of left-out runs are not where they were expected.")
-        return found
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.asarray(responses + found[1:])
 
     def _system(self, update: RowUpdate, functions: AnyArray) -> tuple[AnyArray, AnyArray]:
-        """G (m, q, l, N) and alpha - v (m, q, t, N)."""
+        """G (m, q, l, N) and alpha - v (m, q, t, N), for functions (d, N) of the decay rates."""
         rows, q, d = update.right.shape
-        moved = self.modes.moved(self.gains, functions).reshape(d, -1)
+        moved = (self.gains[..., np.newaxis] * functions[:, np.newaxis]).reshape(d, -1)
         mapped_inputs = _product(update.right.reshape(-1, d), moved).reshape(rows, q, self.outputs, -1)
         missing = update.alpha[..., np.newaxis] - mapped_inputs
         if update.left is not None:
-            pairs = self.modes.products(update.right[:, :, np.newaxis], update.left[:, np.newaxis])
+            pairs = update.right[:, :, np.newaxis] * update.left[:, np.newaxis]
             return _product(pairs.reshape(-1, d), functions).reshape(*pairs.shape[:3], -1), missing
         first, second = np.triu_indices(q)
         pairs = update.right[:, first] * update.right[:, second]
@@ -488,40 +382,39 @@ class LeftOutRows:
             picked = np.linalg.solve(np.swapaxes(systems, -1, -2), update.picks)
             return np.asarray(np.einsum("mnqs,mqtn->mstn", picked, missing))
 
-    def limits(self, rows: IntArray) -> Iterator[tuple[IntArray, FloatArray]]:
-        """The rows, some at a time, and their residuals (rows, s, t) in the limit.
+    def _system_at_one(self, update: RowUpdate, power: int) -> tuple[FloatArray, FloatArray]:
+        """G (m, q, l) and alpha - v (m, q, t) with (I - A)^-power in place of (w - A)^-1."""
+        grams, missing = self._system(update, 1 / self.modes.rates[:, np.newaxis] ** power)
+        return grams[..., 0].real, missing[..., 0].real
 
-        The limit is the integrand at w = 1, o'(I - G C)^-1 (alpha - v). A saturated row is the only one to see some
-        direction: both sides of that fraction vanish there, and their derivatives take their places.
+    def _limits(self, update: RowUpdate) -> FloatArray:
+        """Residuals (m, s, t) in the limit: the integrand at w = 1, o'(I - G C)^-1 (alpha - v).
+
+        A saturated row is the only one to see some direction: both sides of that fraction vanish there, and their
+        derivatives take their places.
         """
-        require_resolved(np.abs(self.modes.rates), _APART if self.modes.is_symmetric else _APART_COMPLEX)
-        inverse = self.modes.functions(lambda rates: 1 / rates).real
-        squared = self.modes.functions(lambda rates: 1 / rates**2).real
-        alone = self.alone()
-        for update in self.updates(rows, self._height(2, 1)):
-            grams, missing = (part[..., 0] for part in self._system(update, inverse))
-            systems = np.eye(len(update.picks)) - grams @ update.coupling
-            left, sizes, right = np.linalg.svd(systems)
-            saturated = alone[update.members]
-            share = sizes[:, -1] / np.maximum(sizes[:, 0], 1.0)
-            if (share[~saturated] < _OPEN).any() or (share[saturated] > _SATURATED).any():
-                raise ArithmeticError("leverages next to one are known too poorly.")
-            sizes[saturated, -1] = np.inf
-            solved = np.swapaxes(right, 1, 2) @ ((np.swapaxes(left, 1, 2) @ missing) / sizes[..., np.newaxis])
-            if saturated.any():
-                few = update.of(saturated)
-                slopes, falls = (part[..., 0] for part in self._system(few, squared))
-                # (I - G C) x = alpha - v to first order in 1 - w, seen from the left null vector.
-                across = left[saturated, :, -1][:, np.newaxis]
-                turned = across @ slopes @ few.coupling
-                null = right[saturated, -1][..., np.newaxis]
-                mapped_inputs = across @ (few.alpha - falls)
-                solved[saturated] += null * ((mapped_inputs - turned @ solved[saturated]) / (turned @ null))
-            found = np.einsum("qs,mqt->mst", update.picks, solved)
-            # Its sign is that of the product of the rates without the row: one of them is negative.
-            grows = (np.linalg.det(systems) < 0) & ~saturated
-            found[grows] = np.inf
-            yield update.members, found
+        grams, missing = self._system_at_one(update, 1)
+        systems = np.eye(len(update.picks)) - grams @ update.coupling
+        left, sizes, right = np.linalg.svd(systems)
+        saturated = self.alone()[update.members]
+        share = sizes[:, -1] / np.maximum(sizes[:, 0], 1.0)
+        if (share[~saturated] < _OPEN).any() or (share[saturated] > _SATURATED).any():
+            raise ArithmeticError("leverages next to one are known too poorly.")
+        sizes[saturated, -1] = np.inf
+        solved = right.swapaxes(1, 2) @ ((left.swapaxes(1, 2) @ missing) / sizes[..., np.newaxis])
+        if saturated.any():
+            few = update.of(saturated)
+            slopes, falls = self._system_at_one(few, 2)
+            # (I - G C) x = alpha - v to first order in 1 - w, seen from the left null vector.
+            across = left[saturated, :, -1][:, np.newaxis]
+            turned = across @ slopes @ few.coupling
+            null = right[saturated, -1][..., np.newaxis]
+            mapped_inputs = across @ (few.alpha - falls)
+            solved[saturated] += null * ((mapped_inputs - turned @ solved[saturated]) / (turned @ null))
+        found = update.picked(solved)
+        # The sign of the determinant is that of the product of the rates without the row: one of them is negative.
+        found[(np.linalg.det(systems) < 0) & ~saturated] = np.inf
+        return found
 
     def unmoved(self, update: RowUpdate) -> RowUpdate:
         """The update where rows that alone see a direction leave it unmoved, as they must.
@@ -532,28 +425,26 @@ class LeftOutRows:
         alone = self.alone()[update.members]
         if not alone.any():
             return update
-        few = update.of(alone)
-        inverse = self.modes.functions(lambda rates: 1 / rates).real
-        grams, missing = (part[..., 0] for part in self._system(few, inverse))
+        few, picks = update.of(alone), update.picks
+        grams, missing = self._system_at_one(few, 1)
         values, vectors = np.linalg.eig(np.swapaxes(grams @ few.coupling, 1, 2))
         nearest = np.argmin(np.abs(values - 1), axis=1)
         null = np.take_along_axis(vectors, nearest[:, np.newaxis, np.newaxis], 2).real
         coupling, alpha = update.coupling.copy(), update.alpha.copy()
         coupling[alone] /= np.take_along_axis(values, nearest[:, np.newaxis], 1).real[..., np.newaxis]
         # The response itself, o'alpha, is known.
-        picks = update.picks
         along = null - picks @ (picks.T @ null) / np.square(picks).sum()
-        across = np.swapaxes(null, 1, 2)
+        across = null.swapaxes(1, 2)
         turned = across @ along
         # With a single row of R' there is nothing to turn.
         alpha[alone] -= along * (across @ missing) / np.where(turned == 0, 1.0, turned)
         return replace(update, coupling=coupling, alpha=alpha)
 
 
-def _product(real: FloatArray, other: AnyArray) -> AnyArray:
-    """A real matrix times one that may be complex, as one product of real ones."""
-    if not np.iscomplexobj(other):
-        return real @ other
-    parts = real @ np.hstack([other.real, other.imag])
+def _product(first: AnyArray, other: AnyArray) -> AnyArray:
+    """A matrix product; of a real and a complex matrix as one product of real ones."""
+    if np.iscomplexobj(first) or not np.iscomplexobj(other):
+        return first @ other
+    parts = first @ np.hstack([other.real, other.imag])
     half = other.shape[1]
     return np.asarray(parts[:, :half] + 1j * parts[:, half:])

@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.linalg
@@ -12,13 +13,15 @@ from reshuffle._arrays import FloatArray
 from reshuffle._uncertainty import significant
 from reshuffle.errors import AccuracyWarning, MissingTruthError
 from reshuffle.problem.least_squares import LeastSquares
-from reshuffle.validation.cross_validation import ValidatedRun
+
+if TYPE_CHECKING:
+    from reshuffle.run.run import Run
 
 _ROUNDING = 1e-13
 """The share of all degrees of freedom that may be missing by rounding."""
 
 
-def mallows_cp(run: ValidatedRun, epochs: ArrayLike, *, noise: float | None = None) -> FloatArray:
+def mallows_cp(run: "Run", epochs: ArrayLike, *, noise: float | None = None) -> FloatArray:
     """Mallows' Cp, (|y - X b|^2 + 2 noise^2 df) / n: the test error at the same rows with fresh noise.
 
     Of the shape of `epochs`, or epochs.shape + (t,). Unlike `leave_one_out` it needs the noise, and says
@@ -53,7 +56,7 @@ def mallows_cp(run: ValidatedRun, epochs: ArrayLike, *, noise: float | None = No
     return np.asarray(2 * run.training_loss(when) + 2 * variance * freedom / problem.n)
 
 
-def generalized_cross_validation(run: ValidatedRun, epochs: ArrayLike) -> FloatArray:
+def generalized_cross_validation(run: "Run", epochs: ArrayLike) -> FloatArray:
     """GCV, |y - X b|^2 / n / (1 - df / n)^2, of the shape of `epochs`, with a warning.
 
     It is not consistent for early-stopped descent: the residuals of rows of different leverage are not shrunk
@@ -110,7 +113,7 @@ class RidgeEquivalent:
         )
 
 
-def ridge_equivalent(run: ValidatedRun, epochs: ArrayLike) -> RidgeEquivalent:
+def ridge_equivalent(run: "Run", epochs: ArrayLike) -> RidgeEquivalent:
     """Ridge regression with the same degrees of freedom, and how far apart the two fits are.
 
     >>> import reshuffle as rs

@@ -1,8 +1,8 @@
-"""Cross-validation: every fold is predicted by the run on all other rows; and what it shares with leave-one-out."""
+"""Cross-validation: every fold is predicted by the run on all other rows; and the result of all validation."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields, replace
-from typing import Any, Protocol, TypeAlias
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,61 +11,15 @@ from reshuffle import _arrays
 from reshuffle._arrays import FloatArray, IntArray
 from reshuffle._progress import track
 from reshuffle._uncertainty import ErrorKind, significant, weakest, with_error, with_largest_error
-from reshuffle.epoch.select import Accuracy, Choice
 from reshuffle.errors import BudgetError
 from reshuffle.problem.least_squares import LeastSquares
-from reshuffle.recipe import Recipe
-from reshuffle.schemes.base import Scheme
+from reshuffle.problem.outputs import beside, with_outputs
+
+if TYPE_CHECKING:
+    from reshuffle.run.run import Run
 
 KEPT = 1 << 26
 """Residuals that are kept at most."""
-
-Residuals: TypeAlias = Iterable[tuple[IntArray, FloatArray]]
-"""Places among the rows, some at a time, and their residuals (epochs, rows, t)."""
-
-
-class ValidatedRun(Protocol):
-    """The part of a `Run` that validation uses."""
-
-    problem: LeastSquares
-    scheme: Scheme
-    recipe: Recipe
-    start: FloatArray
-    accuracy: Accuracy
-
-    @property
-    def converges(self) -> bool:
-        """True if the mean iterate has a limit from every start."""
-
-    @property
-    def error_kind(self) -> ErrorKind:
-        """Kind of the errors of means over orders."""
-
-    @property
-    def mean_choice(self) -> Choice:
-        """Method of the mean over orders, known before that is taken."""
-
-    @property
-    def epochs_worth_a_look(self) -> FloatArray:
-        """Epochs up to convergence, and infinity if there is a limit."""
-
-    def on(self, problem: LeastSquares, *, budget: float | None = None) -> "ValidatedRun":
-        """A copy of the run on other rows."""
-
-    def iterate(self, epochs: FloatArray) -> FloatArray:
-        """Mean iterate, epochs.shape + (p,) or (p, t)."""
-
-    def iterate_error(self, epochs: FloatArray) -> FloatArray:
-        """Its error in Euclidean norm, epochs.shape or (..., t)."""
-
-    def training_loss(self, epochs: FloatArray) -> FloatArray:
-        """|y - X b|^2 / (2n), epochs.shape or (..., t)."""
-
-    def degrees_of_freedom(self, epochs: FloatArray) -> FloatArray:
-        """Sum over the rows of d(x_i'b) / dy_i, epochs.shape."""
-
-    def covariance(self, epochs: FloatArray) -> Any:
-        """Spread of single runs around the mean iterate."""
 
 
 class Splitter(Protocol):
@@ -140,7 +94,7 @@ class CrossValidation(LeftOutResult):
     fold_mean_squares: FloatArray
 
 
-def cross_validate(run: ValidatedRun, epochs: ArrayLike | None = None, folds: Folds = 5) -> CrossValidation:
+def cross_validate(run: "Run", epochs: ArrayLike | None = None, folds: Folds = 5) -> CrossValidation:
     """Test error by folds: each is predicted by the run on all other rows, at all epochs at once.
 
     Unlike in `leave_one_out` the rows of a fold are taken away: batches are cut anew from the others.
@@ -165,40 +119,33 @@ def cross_validate(run: ValidatedRun, epochs: ArrayLike | None = None, folds: Fo
     when = np.unique(requested.ravel())
     cuts = _checked(folds, run)
     rows = np.sort(np.concatenate([test for _, test in cuts]))
-    places = np.full(problem.n, -1)
-    places[rows] = np.arange(len(rows))
-    found: list[tuple[IntArray, FloatArray]] = []
-    inexact = InexactRuns(when)
+    weights, predictions, means = weights_of(problem), Predictions(when), []
 
     def residuals() -> Iterator[tuple[IntArray, FloatArray]]:
         for train, test in track(cuts, len(cuts), "cross-validating"):
-            alone = _learning_from(run, train)
-            inexact.add(alone, problem.X[test])
-            found.append((test, residuals_of(problem, test, alone.iterate(when))))
-            yield places[test], found[-1][1]
+            try:
+                alone = run.on(problem.of_rows(train))
+            except ValueError as misfit:
+                raise ValueError(
+                    f"folds must leave rows that the batches of {run.scheme!r} can be cut from, but one leaves "
+                    f"{len(train)} of {problem.n}: {misfit} Try batch_size in place of batches, or more folds."
+                ) from None
+            found = predictions.residuals(alone, problem, test)
+            with np.errstate(over="ignore"):
+                means.append(np.square(found).sum(axis=1) / weights[test].sum())
+            yield test, found
 
-    given = summed_up(requested, problem, rows, when, residuals(), f"{len(cuts)} folds")
-    given = inexact.added_to(given, float(weights_of(problem)[rows].sum()))
-    values = {field.name: getattr(given, field.name) for field in fields(given)}
-    each = [
-        summed_up(requested, problem, test, when, [(np.arange(len(test)), part)], "").mean_square
-        for test, part in found
-    ]
-    return CrossValidation(**values, folds=[test for _, test in cuts], fold_mean_squares=np.array(each))
+    def made(**values: Any) -> CrossValidation:
+        each = np.array(means)[:, np.searchsorted(when, requested.ravel())]
+        shape = len(cuts), *with_outputs(requested.shape, problem.outputs)
+        return CrossValidation(
+            **values, folds=[test for _, test in cuts], fold_mean_squares=each.reshape(shape)
+        )
 
-
-def _learning_from(run: ValidatedRun, rows: IntArray) -> ValidatedRun:
-    """The run on some of the rows, of which there must be enough for its batches."""
-    try:
-        return run.on(run.problem.of_rows(rows))
-    except ValueError as misfit:
-        raise ValueError(
-            f"folds must leave rows that the batches of {run.scheme!r} can be cut from, but one of them leaves "
-            f"{len(rows)} of {run.problem.n}: {misfit} Try batch_size in place of batches, or more folds."
-        ) from None
+    return summed_up(made, requested, problem, rows, residuals(), f"{len(cuts)} folds", predictions.error)
 
 
-def _checked(folds: Folds, run: ValidatedRun) -> list[tuple[IntArray, IntArray]]:
+def _checked(folds: Folds, run: "Run") -> list[tuple[IntArray, IntArray]]:
     """The rows to learn from and to predict, fold by fold, where no row is predicted twice."""
     n = run.problem.n
     if isinstance(folds, str):
@@ -212,7 +159,7 @@ def _checked(folds: Folds, run: ValidatedRun) -> list[tuple[IntArray, IntArray]]
         shuffled = np.random.default_rng(run.accuracy.seed).permutation(n)
         tests = [np.sort(test) for test in np.array_split(shuffled, number)]
         return [(np.setdiff1d(np.arange(n), test), test) for test in tests]
-    cuts = [(_rows(train, n), _rows(test, n)) for train, test in folds]
+    cuts = [(row_numbers("folds", train, n), row_numbers("folds", test, n)) for train, test in folds]
     if not cuts:
         raise ValueError("folds must hold at least one pair (train, test), but there is none.")
     everything = np.concatenate([test for _, test in cuts])
@@ -223,61 +170,87 @@ def _checked(folds: Folds, run: ValidatedRun) -> list[tuple[IntArray, IntArray]]
     return cuts
 
 
-def _rows(value: ArrayLike, n: int) -> IntArray:
-    numbers = _arrays.any_array("folds", value)
+def row_numbers(name: str, value: ArrayLike, n: int) -> IntArray:
+    """Return `value` if it holds numbers of n rows, at least one."""
+    numbers = _arrays.any_array(name, value)
     if numbers.ndim != 1 or numbers.dtype.kind not in "iu" or not len(numbers):
-        raise ValueError(f"folds must hold row numbers, at least one on either side, but one is {value!r}.")
+        raise ValueError(f"{name} must hold at least one row number, such as [0, 1], but one is {value!r}.")
     for number in (int(numbers.min()), int(numbers.max())):
-        _arrays.whole_number("folds", number, 0, n - 1)
+        _arrays.whole_number(name, number, 0, n - 1)
     return numbers.astype(np.int64)
 
 
+Result = TypeVar("Result", bound=LeftOutResult)
+
+
 def summed_up(
+    make: Callable[..., Result],
     epochs: FloatArray,
     problem: LeastSquares,
     rows: IntArray,
-    when: FloatArray,
-    residuals: Residuals,
+    residuals: Iterable[tuple[IntArray, FloatArray]],
     method: str,
-) -> LeftOutResult:
-    """Sum up the residuals (in units of weighted rows) of some rows at ascending epochs, as they come."""
-    outputs = 1 if problem.outputs is None else problem.outputs
-    weights = weights_of(problem)[rows]
+    error: Callable[[FloatArray, float], tuple[FloatArray, ErrorKind]],
+) -> Result:
+    """The result of residuals that come some rows at a time.
+
+    Parameters
+    ----------
+    make : callable
+        The fields of `LeftOutResult` -> the result.
+    rows : (m,)
+        The rows of the result; others are passed over.
+    residuals : pairs of (r,) and (epochs, r, t)
+        Rows, and their residuals in units of weighted rows at the unique epochs.
+    error : callable
+        Mean square (epochs, t) and the sum of the weights -> its error (epochs, t), and the kind of that.
+    """
+    when, outputs = np.unique(epochs.ravel()), problem.outputs or 1
+    places, weights = np.full(problem.n, -1), weights_of(problem)
+    places[rows] = np.arange(len(rows))
     keeps = len(when) * len(rows) * outputs <= KEPT
     kept = np.zeros((len(when), len(rows), outputs)) if keeps else None
-    sums, exponent = np.zeros((3, len(when), outputs)), None
-    for place, found in residuals:
-        if exponent is None:
+    sums, exponent = np.zeros((3, len(when), outputs)), np.zeros((0, outputs), dtype=np.int64)
+    for members, found in residuals:
+        wanted = places[members] >= 0
+        members, found = members[wanted], found[:, wanted]
+        if not len(members):
+            continue
+        if not len(exponent):
             # Squares of squares leave the range of numbers long before the test error does: all are divided by the
             # power of two (epochs, t) next to the largest that is a number.
             sizes = np.where(np.isfinite(found), np.abs(found), 0.0).max(axis=1, initial=0.0)
             exponent = np.frexp(sizes)[1].astype(np.int64)
+        own = weights[members, np.newaxis]
         with np.errstate(over="ignore", invalid="ignore"):
             squares = np.square(np.ldexp(found, -exponent[:, np.newaxis]))
-            each = squares, weights[place, np.newaxis] * squares, np.square(squares)
-            sums += np.stack([part.sum(axis=1) for part in each])
+            sums += np.stack([part.sum(axis=1) for part in (squares, own * squares, np.square(squares))])
             if kept is not None:
-                kept[:, place] = found / np.sqrt(weights[place, np.newaxis])
-    total = weights.sum()
+                kept[:, places[members]] = found / np.sqrt(own)
+    weights = weights[rows]
+    total = float(weights.sum())
     with np.errstate(over="ignore", invalid="ignore"):
         mean = sums[0] / total
         spread = sums[2] - 2 * mean * sums[1] + mean**2 * np.square(weights).sum()
         count = len(rows) / max(len(rows) - 1, 1)
-        error = np.sqrt(np.maximum(count * spread, 0.0)) / total
-        if exponent is not None:
-            mean, error = np.ldexp(mean, 2 * exponent), np.ldexp(error, 2 * exponent)
-    mean, error = (np.where(np.isfinite(part), part, np.inf) for part in (mean, error))
+        standard_error = np.sqrt(np.maximum(count * spread, 0.0)) / total
+        both = (np.ldexp(part, 2 * exponent) for part in (mean, standard_error))
+        mean, standard_error = (np.where(np.isfinite(part), part, np.inf) for part in both)
+        off, kind = error(mean, total)
     back = np.searchsorted(when, epochs.ravel())
-    shape = epochs.shape if problem.outputs is None else (*epochs.shape, outputs)
-    mean, error = mean[back].reshape(shape), error[back].reshape(shape)
-    if kept is not None:
-        tail = (len(rows),) if problem.outputs is None else (len(rows), outputs)
-        kept = kept[back].reshape(*epochs.shape, *tail)
-    return LeftOutResult(epochs, mean, error, np.zeros(shape), "exact", method, rows, kept)
+
+    def shaped(part: FloatArray, *axes: int) -> FloatArray:
+        return part[back].reshape(with_outputs((*epochs.shape, *axes), problem.outputs))
+
+    return make(
+        epochs=epochs, mean_square=shaped(mean), standard_error=shaped(standard_error),
+        error=shaped(np.where(np.isfinite(off), off, np.inf)), error_kind=kind, method=method, rows=rows,
+        _kept=None if kept is None else shaped(kept, len(rows)),
+    )  # fmt: skip
 
 
-class InexactRuns:
-    """Error of a mean square because the runs that predict the rows are not exact.
+class Predictions:
+    """Residuals of rows that runs predict which have not seen them, and the error of their mean square.
 
     Where an iterate is off by at most e in norm, its predictions of rows X are by at most |X| e, so that a sum S of
     squared residuals is off by at most 2 S^(1/2) A + A^2, where A^2 adds up (|X| e)^2 over the runs.
@@ -285,36 +258,29 @@ class InexactRuns:
 
     def __init__(self, when: FloatArray):
         self._when = when
-        self._squares: FloatArray = np.zeros(1)
+        self._squares: FloatArray = np.zeros((len(when), 1))
         self._kind: ErrorKind = "exact"
 
-    def add(self, run: ValidatedRun, X: FloatArray) -> None:
-        """Add a run, and the rows (m, p) that it predicts."""
-        if run.error_kind != "exact":
-            off = float(np.linalg.norm(X, 2)) * run.iterate_error(self._when)
-            with np.errstate(over="ignore"):
-                self._squares = self._squares + np.square(off)
-            self._kind = weakest(self._kind, run.error_kind)
-
-    def added_to(self, result: LeftOutResult, weight: float) -> LeftOutResult:
-        """The result with its error, for rows of that weight in all."""
-        if self._kind == "exact":
-            return result
-        places = np.searchsorted(self._when, result.epochs.ravel())
-        off = np.sqrt(self._squares[places].reshape(result.mean_square.shape) / weight)
+    def residuals(self, run: "Run", problem: LeastSquares, rows: IntArray) -> FloatArray:
+        """y_i - x_i'b (epochs, rows, t) of some rows of a problem; inf if b is."""
+        features, parameters = problem.X[rows], run.iterate(self._when)
+        columns = parameters if parameters.ndim == 3 else parameters[..., np.newaxis]
         with np.errstate(over="ignore", invalid="ignore"):
-            error = 2 * np.sqrt(result.mean_square) * off + np.square(off)
-        return replace(result, error=np.where(np.isfinite(error), error, np.inf), error_kind=self._kind)
+            if run.error_kind != "exact":
+                off = float(np.linalg.norm(features, 2)) * beside(run.iterate_error(self._when))
+                self._squares, self._kind = (
+                    self._squares + np.square(off),
+                    weakest(self._kind, run.error_kind),
+                )
+            found = beside(problem.y[rows]) - features @ columns
+        return np.where(np.isfinite(found), found, np.inf)
 
-
-def residuals_of(problem: LeastSquares, rows: IntArray, parameters: FloatArray) -> FloatArray:
-    """y_i - x_i'b (epochs, rows, t) of some rows, for parameters (epochs, p) or (epochs, p, t); inf if b is."""
-    features = problem.X[rows]
-    columns = parameters if parameters.ndim == 3 else parameters[..., np.newaxis]
-    responses = problem.y[rows] if problem.y.ndim == 2 else problem.y[rows, np.newaxis]
-    with np.errstate(over="ignore", invalid="ignore"):
-        found = responses - features @ columns
-    return np.where(np.isfinite(found), found, np.inf)
+    def error(self, mean: FloatArray, weight: float) -> tuple[FloatArray, ErrorKind]:
+        """Error of a mean square (epochs, t) of rows with that weight in all, and its kind."""
+        if self._kind == "exact":
+            return np.zeros_like(mean), "exact"
+        off = np.sqrt(self._squares / weight)
+        return np.asarray(2 * np.sqrt(mean) * off + np.square(off)), self._kind
 
 
 def weights_of(problem: LeastSquares) -> FloatArray:

@@ -6,45 +6,49 @@ formula (`row_updates`, `shuffled_samples`), one run per row where runs are exac
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reshuffle import _arrays
+from reshuffle import _arrays, _budget
 from reshuffle._arrays import BoolArray, FloatArray, IntArray
-from reshuffle._budget import A_SECOND, CALL, require_affordable, warn, warnings_of
+from reshuffle._budget import A_SECOND, CALL, require_affordable
 from reshuffle._linalg import few_threads
 from reshuffle._progress import track
-from reshuffle._uncertainty import CONFIDENCE, ErrorKind, weakest
+from reshuffle._uncertainty import ErrorKind, weakest
 from reshuffle.epoch.averaging.lattice import Walk, fits_in_memory
 from reshuffle.errors import BudgetError
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.schemes.base import Shuffle, Unit, rows_of
-from reshuffle.validation import row_updates, shuffled_samples
+from reshuffle.validation import shuffled_samples
 from reshuffle.validation.contour import LeftOutRows
 from reshuffle.validation.cross_validation import (
     KEPT,
-    InexactRuns,
     LeftOutResult,
-    ValidatedRun,
-    residuals_of,
+    Predictions,
+    row_numbers,
     summed_up,
     weights_of,
 )
 from reshuffle.validation.row_updates import (
-    ErrorOfMeanSquare,
+    Formula,
     Lattice,
     LeavesOut,
     LeftOutMaps,
     MeanOverOrders,
     Training,
+    mean_visits,
+    single_order,
 )
-from reshuffle.validation.shuffled_samples import Cavity, DrawnOrders
+
+if TYPE_CHECKING:
+    from reshuffle.run.run import Run
 
 _ROWS_OF_ERROR = 128
-"""Rows from which the error of a formula is told: half of them those with the largest error."""
+"""Rows from which the error of a formula is estimated: half of them those with the largest error."""
 _FOLDS = 10
 """Into which rows are cut where they cannot be left out one by one."""
 _SOME = 10_000
@@ -101,7 +105,7 @@ class LeaveOneOut(LeftOutResult):
 
 
 def leave_one_out(
-    run: ValidatedRun,
+    run: "Run",
     epochs: ArrayLike,
     *,
     rows: ArrayLike | None = None,
@@ -140,22 +144,16 @@ def leave_one_out(
     >>> run.leave_one_out(10, of_run=True)
     LeaveOneOut(mean_square=0.299493 (standard error 0.037), exact)
     """
-    run.problem.require_rows("leave_one_out")
+    problem = run.problem
+    problem.require_rows("leave_one_out")
     when = run.recipe.epochs(epochs)
     result = RowsLeftOut(run, _arrays.flag("centred", centred)).ask(when, rows)
-    return _with_spread(result, run, when) if _arrays.flag("of_run", of_run) else result
-
-
-def _with_spread(result: LeaveOneOut, run: ValidatedRun, epochs: FloatArray) -> LeaveOneOut:
-    """Test error of a single run: that of the mean, plus the variance over orders of its predictions."""
-    problem, rows = run.problem, result.rows
-    weights = weights_of(problem)[rows]
-    covariance = run.covariance(epochs)
-    deviation = covariance.deviation(problem.X[rows])
-    off = 2 * deviation * covariance.deviation_error(problem.X[rows])
-    spread, error = (
-        np.asarray(part.sum(axis=epochs.ndim) / weights.sum()) for part in (np.square(deviation), off)
-    )
+    if not _arrays.flag("of_run", of_run):
+        return result
+    covariance, features = run.covariance(when), problem.X[result.rows]
+    deviation, total = covariance.deviation(features), weights_of(problem)[result.rows].sum()
+    off = 2 * deviation * covariance.deviation_error(features)
+    spread, error = (part.sum(axis=when.ndim) / total for part in (np.square(deviation), off))
     with np.errstate(invalid="ignore"):
         return replace(
             result,
@@ -165,93 +163,65 @@ def _with_spread(result: LeaveOneOut, run: ValidatedRun, epochs: FloatArray) -> 
         )
 
 
-@dataclass(frozen=True, eq=False)
-class Formula:
-    """A formula that leaves out rows, or units of several rows.
-
-    Attributes
-    ----------
-    name : str
-        "exact", "subset sizes", "cavity" or "drawn orders".
-    rows : LeavesOut
-    error : callable, optional
-        Error of a mean square, where the formula is not exact: see `ErrorOfMeanSquare`.
-    error_kind : ErrorKind
-    sizes : (n,), optional
-        Error of each row beside the others.
-    unit : int
-        Rows that are left out together.
-    """
-
-    name: str
-    rows: LeavesOut
-    error: ErrorOfMeanSquare | None = None
-    error_kind: ErrorKind = "exact"
-    sizes: FloatArray | None = None
-    unit: int = 1
-
-
-@dataclass(frozen=True, eq=False)
 class RowsLeftOut:
-    """Rows of a run that are left out one by one.
+    """Rows of a run that are left out one by one; of the mean by which they were `centred`, too."""
 
-    Attributes
-    ----------
-    run : ValidatedRun
-    centred : bool
-        Whether rows were centred by their mean, so that a row is left out of that too.
-    """
-
-    run: ValidatedRun
-    centred: bool = False
-
-    def __post_init__(self) -> None:
-        n, size = self.run.problem.n, self.run.scheme.rows_per_unit
-        if n == size:
+    def __init__(self, run: "Run", centred: bool = False):
+        self.run, self.centred, self._problem = run, centred, run.problem
+        size = run.scheme.rows_per_unit
+        if run.problem.n == size:
             raise ValueError(
                 f"leave_one_out needs at least 2 {'samples' if size > 1 else 'rows'}, but X has 1: without it "
                 "nothing is learned."
             )
-        if self.centred and not is_centred(self.run.problem):
+        if centred and not _is_centred(run.problem):
             raise ValueError(
                 "centred must be False, since the columns of X and y have means other than zero; subtract these "
                 "(weighted, if there are weights), or leave it out."
             )
+        self._factors = centring_factors(run.problem) if centred else np.ones(run.problem.n)
+        self._make = partial(LeaveOneOut, problem=run.problem, centred=centred)
 
     def ask(self, epochs: FloatArray, rows: ArrayLike | None = None) -> LeaveOneOut:
-        """Leave out some rows, all by default."""
-        chosen = _chosen_rows(rows, self.run.problem.n)
-        result = self._by_formulas(epochs, chosen) or self._by_runs(epochs, chosen)
-        values = {field.name: getattr(result, field.name) for field in fields(result)}
-        return LeaveOneOut(**values, problem=self.run.problem, centred=self.centred)
+        """Leave out some rows, all by default.
 
-    @cached_property
-    def _factors(self) -> FloatArray:
-        """Factors (n,) of what leaving out each row changes."""
-        problem = self.run.problem
-        return centring_factors(problem) if self.centred else np.ones(problem.n)
+        By the first formula that knows its error, or the first that has an answer, if none does; with momentum, or
+        where samples have several rows, runs that converge are left to folds then.
+        """
+        chosen = np.arange(self._problem.n) if rows is None else row_numbers("rows", rows, self._problem.n)
+        if len(np.unique(chosen)) < len(chosen):
+            raise ValueError("rows must name a row once, but some are there twice.")
+        first, leads = None, not self.run.recipe.momentum and self.run.scheme.rows_per_unit == 1
+        for formula in self._formulas:
+            given = self._by_formula(epochs, chosen, formula)
+            if given is not None and (np.isfinite(given.error) | np.isinf(given.mean_square)).all():
+                return given
+            first = first or given
+            leads = leads or (isinstance(formula.rows, LeftOutRows) and formula.rows.modes.largest > 1)
+        return first if first is not None and leads else self._by_runs(epochs, chosen)
 
     @cached_property
     def _formulas(self) -> list[Formula]:
         """The formulas for leaving out rows, the best first; none if none is within the budget."""
-        run, recipe, n = self.run, self.run.recipe, self.run.problem.n
-        if not recipe.is_constant or recipe.average or recipe.unpenalized:
+        run, recipe, n = self.run, self.run.recipe, self._problem.n
+        if not recipe.is_constant or recipe.average or recipe.unpenalized or recipe.at(0).step == 0:
             return []
         # Formulas leave out single rows, also where batches of whole samples are an equivalent scheme.
         scheme = run.scheme if run.scheme.rows_per_unit > 1 else run.scheme.equivalent(n)
-        training = Training(run.problem, scheme, recipe.at(0), run.start, self._factors)
-        # Of features that are all zero nothing is learned, and there are no modes to leave anything out of.
-        if training.hyperparameters.step == 0 or training.visited_problem.rank == 0:
-            return []
         kept = scheme.shuffle is Shuffle.ONCE and not scheme.samples_orders(n)
+        kept = kept or (scheme.shuffle is Shuffle.NEVER and scheme.steps(n) > 1)
+        if not kept and scheme.shuffle not in (Shuffle.NEVER, Shuffle.EVERY_STEP, Shuffle.EVERY_EPOCH):
+            return []
         try:
             with np.errstate(over="ignore", invalid="ignore"):
-                if kept or (scheme.shuffle is Shuffle.NEVER and scheme.steps(n) > 1):
-                    return self._orders_kept(training)
-                if scheme.shuffle in (Shuffle.NEVER, Shuffle.EVERY_STEP):
-                    return [Formula("exact", row_updates.mean_visits(training))]
-                if scheme.shuffle is not Shuffle.EVERY_EPOCH:
+                training = Training(run, scheme, self._factors)
+                # Of features that are all zero nothing is learned, and there are no modes to leave anything out of.
+                if training.rank == 0:
                     return []
+                if kept:
+                    return self._orders_kept(training)
+                if scheme.shuffle is not Shuffle.EVERY_EPOCH:
+                    return [Formula("exact", mean_visits(training))]
                 return self._batches(training) if scheme.unit is Unit.BATCH else self._shuffled(training)
         except (ArithmeticError, np.linalg.LinAlgError):
             # Steps so large that products leave the range of numbers have no modes.
@@ -259,142 +229,139 @@ class RowsLeftOut:
 
     def _orders_kept(self, training: Training) -> list[Formula]:
         """Every order that a run may keep."""
-        side, n = len(training.roots), training.problem.n
-        schemes = training.scheme.timelines(n)
-        if len(schemes) * (30.0 * side**3 + 10.0 * n * side**2) > self.run.accuracy.budget:
+        side, n = len(training.roots), training.n
+        orders = [each.order(n) for each in training.scheme.timelines(n)]
+        if len(orders) * (30.0 * side**3 + 10.0 * n * side**2) > self.run.accuracy.budget:
             return []
-        orders = [row_updates.single_order(replace(training, scheme=each)) for each in schemes]
-        return [Formula("exact", MeanOverOrders(orders))]
+        return [Formula("exact", MeanOverOrders([single_order(training, order) for order in orders]))]
 
     def _batches(self, training: Training) -> list[Formula]:
         """Fixed batches in random order: by the lattice of their subsets, or the cavity equation."""
-        blocks, budget = training.blocks, self.run.accuracy.budget
-        lattice = Lattice(training)
+        lattice, batches = Lattice(training), len(training.partition)
         if lattice.is_exact:
-            dense = lattice.dense_operations < lattice.contour_operations
-            return [Formula("exact", lattice.dense() if dense else lattice.by_subset())]
-        if blocks.batches == training.problem.n and shuffled_samples.has_cavity(training):
+            return [Formula("exact", lattice.exact())]
+        if batches == training.n and shuffled_samples.has_cavity(training):
             return self._shuffled(training)
-        if not training.is_symmetric and self._refits_are_affordable(training.problem.n):
+        if not training.is_symmetric and self._refits_are_affordable(training.n):
             return []
-        numbers = 8.0 * len(training.roots) ** 2 * (1 + blocks.batches)
         # Ten folds are quick where batches are many: nobody waits a minute for more.
-        patience = min(budget, _PATIENCE * A_SECOND)
-        if not fits_in_memory(blocks.batches, numbers) or lattice.walk_operations > patience:
-            return []
-        made = lattice.by_size()
-        return [Formula("subset sizes", made(1.0), lattice.error_by_size(made), "estimate")]
+        patience = min(self.run.accuracy.budget, _PATIENCE * A_SECOND)
+        numbers = 8.0 * len(training.roots) ** 2 * (1 + batches)
+        affordable = fits_in_memory(batches, numbers) and lattice.walk_operations <= patience
+        return [lattice.by_size()] if affordable else []
 
     def _shuffled(self, training: Training) -> list[Formula]:
         """The cavity equation; affordable drawn orders before it where what it neglects is not small."""
-        unit, budget = training.scheme.rows_per_unit, self.run.accuracy.budget
+        unit, accuracy = training.scheme.rows_per_unit, self.run.accuracy
         # Groups of centred rows leave their mean in a way that no single number tells.
         if not shuffled_samples.has_cavity(training) or (unit > 1 and self.centred):
             return []
         plain = training.is_symmetric and unit == 1
         # Whoever asks for the choice of the mean may have to wait for the cavity equation.
-        has_walk = training.is_symmetric or Walk(training.scheme, training.problem.n).exists
-        if not plain and has_walk and self._refits_are_affordable(training.problem.n // unit):
+        has_walk = training.is_symmetric or Walk(training.scheme, training.n).exists
+        if not plain and has_walk and self._refits_are_affordable(training.n // unit):
             return []
-        found: list[Formula] = []
         try:
-            cavity = Cavity(training)
-            found.append(Formula("cavity", cavity.left_out(), cavity.error, "estimate", cavity.shares, unit))
+            cavity = shuffled_samples.Cavity(training)
+            found = [cavity.formula()]
         except ArithmeticError:
-            cavity = None
+            cavity, found = None, []
         if not plain:
             return found
         # The error is wide where what the cavity neglects is not small, but unknown where rows overshoot.
         knows = cavity is not None and not cavity.overshoots
-        orders = shuffled_samples.affordable_orders(
-            training, A_SECOND if knows else min(budget, _PATIENCE * A_SECOND)
-        )
-        if orders:
-            drawn = DrawnOrders(training, orders, self.run.accuracy.seed)
-            found.append(Formula("drawn orders", drawn, drawn.error, CONFIDENCE, drawn.sizes))
+        patience = A_SECOND if knows else min(accuracy.budget, _PATIENCE * A_SECOND)
+        if orders := shuffled_samples.affordable_orders(training, patience):
+            found.append(shuffled_samples.DrawnOrders(training, orders, accuracy.seed).formula())
         return found if cavity is None or cavity.is_small else found[::-1]
 
-    def _by_formulas(self, epochs: FloatArray, rows: IntArray) -> LeftOutResult | None:
-        """The result of the first formula that knows its error; of the first that has one, if none does.
-
-        With momentum, or where samples have several rows, runs that converge are left to folds then.
-        """
-        first = None
-        for each in self._formulas:
-            given = self._by_formula(epochs, rows, each)
-            if given is not None and (np.isfinite(given.error) | np.isinf(given.mean_square)).all():
-                return given
-            first = first or given
-        plain = not self.run.recipe.momentum and self.run.scheme.rows_per_unit == 1
-        diverges = first is not None and isinstance(each.rows, LeftOutRows) and each.rows.modes.largest > 1
-        return first if plain or diverges else None
-
-    def _by_formula(self, epochs: FloatArray, rows: IntArray, found: Formula) -> LeftOutResult | None:
+    def _by_formula(self, epochs: FloatArray, rows: IntArray, formula: Formula) -> LeaveOneOut | None:
         """None where decay rates of left-out runs are beyond all contours."""
-        run = self.run
-        if isinstance(found.rows, LeftOutRows):
-            when = np.unique(epochs[np.isfinite(epochs)])
+        run, source, when = self.run, formula.rows, np.unique(epochs.ravel())
+        if isinstance(source, LeftOutRows):
             require_affordable(
-                found.rows.operations(len(rows), when), run.accuracy.budget,
-                f"leave_one_out of {len(rows)} rows after {np.unique(epochs).size} different epochs",
+                source.operations(len(rows), when[np.isfinite(when)]), run.accuracy.budget,
+                f"leave_one_out of {len(rows)} rows after {len(when)} different epochs",
                 f"try some of the rows, such as rows=numpy.arange(0, {run.problem.n}, {1 + len(rows) // _SOME}), "
                 "fewer epochs, or a larger budget",
             )  # fmt: skip
         # Maps of all rows know where they lead by themselves.
-        knows = isinstance(found.rows, LeftOutMaps | DrawnOrders)
-        converges = bool(np.isinf(epochs).any()) and (knows or run.converges)
+        converges = bool(np.isinf(when).any()) and (isinstance(source, LeftOutMaps) or run.converges)
+
+        def residuals(source: LeavesOut, rows: IntArray) -> Iterator[tuple[IntArray, FloatArray]]:
+            for units, found in source.residuals(np.unique(rows // formula.unit), when, converges):
+                mine = rows_of(units, formula.unit)
+                yield mine, self._factors[mine, np.newaxis] * found.reshape(len(when), len(mine), -1)
+
+        def error(mean: FloatArray, total: float) -> tuple[FloatArray, ErrorKind]:
+            if formula.error is None:
+                return np.zeros_like(mean), "exact"
+            some, scale = _rows_of_error(rows, formula.sizes, mean.size)
+            places = np.full(run.problem.n, -1)
+            places[some] = np.arange(len(some))
+
+            def of_some(source: LeavesOut) -> FloatArray:
+                made = np.zeros((len(when), len(some), source.outputs))
+                for members, found in residuals(source, some):
+                    wanted = places[members] >= 0
+                    made[:, places[members[wanted]]] = found[:, wanted]
+                return made
+
+            try:
+                return formula.error(of_some, scale / total), formula.error_kind
+            except ArithmeticError:
+                # Rows that are off by as much as they may be leave the contour: nothing is known of them.
+                return np.full_like(mean, np.inf), formula.error_kind
+
         try:
             # Beyond the range of numbers there are no rates to be found, which is noticed.
-            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-                return _evaluated(epochs, run.problem, rows, found, converges, self._factors)
+            with (
+                np.errstate(over="ignore", invalid="ignore", divide="ignore"),
+                few_threads(np.sqrt(run.problem.X.size)),
+            ):
+                whole = residuals(source, rows)
+                return summed_up(self._make, epochs, run.problem, rows, whole, formula.name, error)
         except (ArithmeticError, np.linalg.LinAlgError):
             return None
 
-    def _by_runs(self, epochs: FloatArray, rows: IntArray) -> LeftOutResult:
-        """Run by run if that is exact and affordable, otherwise fold by fold."""
-        groups, method = self._groups(rows)
-        when, problem = np.unique(epochs.ravel()), self.run.problem
-        places = np.full(problem.n, -1)
-        places[rows] = np.arange(len(rows))
-        inexact = InexactRuns(when)
+    def _by_runs(self, epochs: FloatArray, rows: IntArray) -> LeaveOneOut:
+        """Run by run if that is exact and affordable, otherwise fold by fold; samples are left out as a whole."""
+        run, problem, size = self.run, self._problem, self.run.scheme.rows_per_unit
+        samples, count = np.unique(rows // size), problem.n // size
+        if self._refits_are_affordable(len(samples)):
+            groups, method = [rows_of(np.array([sample]), size) for sample in samples], "refits"
+        else:
+            shuffled = np.random.default_rng(run.accuracy.seed).permutation(count)
+            folds = np.array_split(shuffled, min(_FOLDS, count))
+            groups, method = [rows_of(fold, size) for fold in folds], f"{len(folds)} folds"
+        predictions = Predictions(np.unique(epochs.ravel()))
         # All runs together are one question, with one budget and one warning.
-        budget, said = self.run.accuracy.budget / len(groups), []
+        budget, said = run.accuracy.budget / len(groups), []
 
         def predicted(group: IntArray, requested: IntArray) -> FloatArray:
             seen = _centred_by_others(problem, group) if self.centred else problem
-            run = self.run.on(seen.without(group), budget=budget)
-            inexact.add(run, seen.X[requested])
-            return residuals_of(seen, requested, run.iterate(when))
+            return predictions.residuals(run.on(seen.without(group), budget=budget), seen, requested)
 
         def residuals() -> Iterator[tuple[IntArray, FloatArray]]:
             for group in track(groups, len(groups), "leaving out rows"):
                 # A fold is left out as a whole, whichever of its rows are requested.
-                requested = group[places[group] >= 0]
-                if len(requested):
-                    try:
-                        found, words = warnings_of(partial(predicted, group, requested))
-                    except BudgetError as refusal:
-                        raise BudgetError(
-                            f"leave_one_out takes {len(groups)} runs, which have 1 / {len(groups)} of the budget "
-                            f"each: {refusal}"
-                        ) from None
-                    said.extend(words[:1])
-                    yield places[requested], found
+                requested = group[np.isin(group, rows)]
+                if not len(requested):
+                    continue
+                try:
+                    found, words = _budget.warnings_of(partial(predicted, group, requested))
+                except BudgetError as refusal:
+                    raise BudgetError(
+                        f"leave_one_out takes {len(groups)} runs, which have 1 / {len(groups)} of the budget "
+                        f"each: {refusal}"
+                    ) from None
+                said.extend(words[:1])
+                yield requested, found
 
-        result = summed_up(epochs, problem, rows, when, residuals(), method)
+        result = summed_up(self._make, epochs, problem, rows, residuals(), method, predictions.error)
         if said:
-            warn(f"of {len(groups)} runs that leave out rows, {len(said)} say: {said[0]}")
-        return inexact.added_to(result, float(weights_of(problem)[rows].sum()))
-
-    def _groups(self, rows: IntArray) -> tuple[list[IntArray], str]:
-        """Rows that are left out at a time, those of a sample always together; and the method's name."""
-        run, size = self.run, self.run.scheme.rows_per_unit
-        samples, count = np.unique(rows // size), run.problem.n // size
-        if self._refits_are_affordable(len(samples)):
-            return [rows_of(np.array([sample]), size) for sample in samples], "refits"
-        shuffled = np.random.default_rng(run.accuracy.seed).permutation(count)
-        folds = np.array_split(shuffled, min(_FOLDS, count))
-        return [rows_of(fold, size) for fold in folds], f"{len(folds)} folds"
+            _budget.warn(f"of {len(groups)} runs that leave out rows, {len(said)} say: {said[0]}")
+        return result
 
     def _refits_are_affordable(self, count: int) -> bool:
         """True if so many runs are exact and within the budget."""
@@ -404,46 +371,8 @@ class RowsLeftOut:
         return way.name == "exact" and count * each <= self.run.accuracy.budget
 
 
-def _evaluated(
-    epochs: FloatArray,
-    problem: LeastSquares,
-    rows: IntArray,
-    found: Formula,
-    converges: bool,
-    factors: FloatArray,
-) -> LeftOutResult:
-    """Leave out rows by a formula, with its error; residuals are multiplied by factors (n,)."""
-    when = np.unique(epochs.ravel())
-    places = np.full(problem.n, -1)
-    places[rows] = np.arange(len(rows))
-    with few_threads(np.sqrt(problem.X.size)):
-        whole = _residuals(found, rows, when, places, converges, factors)
-        result = summed_up(epochs, problem, rows, when, whole, found.name)
-        if found.error is None:
-            return result
-        some, scale = _rows_of_error(rows, found.sizes, len(when) * found.rows.outputs)
-        places[:] = -1
-        places[some] = np.arange(len(some))
-
-        def residuals(leaving: LeavesOut) -> FloatArray:
-            made = np.zeros((len(when), len(some), leaving.outputs))
-            changed = replace(found, rows=leaving)
-            for place, part in _residuals(changed, some, when, places, converges, factors):
-                made[:, place] = part
-            return made
-
-        try:
-            off = found.error(residuals, scale / weights_of(problem)[rows].sum())
-        except ArithmeticError:
-            # Rows that are off by as much as they may be leave the contour: nothing is known of them.
-            off = np.full((len(when), found.rows.outputs), np.inf)
-    back = np.searchsorted(when, epochs.ravel())
-    error = np.where(np.isnan(off), np.inf, off)[back].reshape(result.mean_square.shape)
-    return replace(result, error=error, error_kind=found.error_kind)
-
-
 def _rows_of_error(rows: IntArray, sizes: FloatArray | None, numbers: int) -> tuple[IntArray, FloatArray]:
-    """Rows from which an error is told, and for how many each stands: the largest for themselves alone."""
+    """Rows from which an error is estimated, and their weights: the largest count for themselves alone."""
     most = max(1, min(_ROWS_OF_ERROR, KEPT // max(numbers, 1)))
     if len(rows) <= most:
         return rows, np.ones(len(rows))
@@ -452,45 +381,6 @@ def _rows_of_error(rows: IntArray, sizes: FloatArray | None, numbers: int) -> tu
     chosen = others[np.linspace(0, len(others) - 1, most - len(largest)).round().astype(int)]
     scale = np.concatenate([np.ones(len(largest)), np.full(len(chosen), len(others) / len(chosen))])
     return rows[np.concatenate([largest, chosen])], scale
-
-
-def _residuals(
-    formula: Formula,
-    rows: IntArray,
-    when: FloatArray,
-    places: IntArray,
-    converges: bool,
-    factors: FloatArray,
-) -> Iterator[tuple[IntArray, FloatArray]]:
-    """Residuals at finite epochs, and in the limit."""
-    finite, leaving = when[np.isfinite(when)], formula.rows
-    units = np.unique(rows // formula.unit)
-    shape = len(when) - len(finite), len(places) // formula.unit, formula.unit, leaving.outputs
-    ends = np.full(shape, np.inf)
-    if len(ends) and converges:
-        for members, found in leaving.limits(units):
-            ends[:, members] = found
-    for members, found in leaving.residuals(units, finite):
-        mine = rows_of(members, formula.unit)
-        both = np.concatenate([found, ends[:, members]]).reshape(len(when), len(mine), -1)
-        wanted = places[mine] >= 0
-        yield places[mine[wanted]], factors[mine[wanted], np.newaxis] * both[:, wanted]
-
-
-def _chosen_rows(rows: ArrayLike | None, n: int) -> IntArray:
-    """Check row numbers; all rows by default."""
-    if rows is None:
-        return np.arange(n)
-    chosen = _arrays.any_array("rows", rows)
-    if chosen.ndim != 1 or chosen.dtype.kind not in "iu" or not len(chosen):
-        raise ValueError(
-            f"rows must be a list of at least one row number, such as [0, 1], but it is {rows!r}."
-        )
-    for number in (int(chosen.min()), int(chosen.max())):
-        _arrays.whole_number("rows", number, 0, n - 1)
-    if len(np.unique(chosen)) < len(chosen):
-        raise ValueError("rows must name a row once, but some are there twice.")
-    return chosen.astype(np.int64)
 
 
 def centring_factors(problem: LeastSquares) -> FloatArray:
@@ -504,7 +394,7 @@ def centring_factors(problem: LeastSquares) -> FloatArray:
     return np.asarray(weights.sum() / (weights.sum() - weights))
 
 
-def is_centred(problem: LeastSquares) -> bool:
+def _is_centred(problem: LeastSquares) -> bool:
     """True if all columns of X and y have a mean of zero, by the weights of the rows."""
     roots = np.sqrt(weights_of(problem))
     for columns in (problem.X, problem.y):

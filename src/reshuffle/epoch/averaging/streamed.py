@@ -22,8 +22,9 @@ from reshuffle.epoch.averaging.cavity import CavityEquation, Visiting
 from reshuffle.epoch.averaging.exact_samples import Whitened, kernel
 from reshuffle.epoch.mean_map import MeanMap
 from reshuffle.errors import UnsupportedError
-from reshuffle.problem.batches import BatchFactor, Blocks
+from reshuffle.problem.batches import Blocks
 from reshuffle.problem.least_squares import LeastSquares
+from reshuffle.problem.row_space import BatchFactor
 from reshuffle.schemes.base import Scheme
 
 Part = TypeVar("Part")
