@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,7 +13,6 @@ from reshuffle._linalg import norms
 from reshuffle._uncertainty import CONFIDENCE, ErrorKind, quantile, significant
 from reshuffle.epoch.moments.trajectory import AveragedMoments, moments_along
 from reshuffle.epoch.select import Accuracy
-from reshuffle.epoch.timeline import AveragedTimeline
 from reshuffle.epoch.visits import Inputs
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.outputs import stacked
@@ -230,122 +230,103 @@ _RUNS = 240
 """Runs that are simulated at the default rtol: standard deviations are known to 1 / sqrt(2 runs), about 5%."""
 
 
+class _Found(NamedTuple):
+    """Covariances (k, r, r) of scale V'beta, errors (k,) and kind, and deviations (k, draws, r) if sampled."""
+
+    covariances: FloatArray
+    errors: FloatArray
+    kind: ErrorKind = "exact"
+    draws: FloatArray | None = None
+
+
 def covariance(
     run: AffineTrajectory, modes: ModesTrajectory | None, clock: FloatArray
 ) -> ParameterCovariance:
     """Cov beta_k over the orders of a run, at epochs of any shape.
 
-    Parameters
-    ----------
-    run : AffineTrajectory
-    modes : ModesTrajectory or None
-        The same run in the modes of its mean map, if that is symmetric.
-    clock : any shape
+    `modes` is the same run in the modes of its mean map, if that is symmetric.
     """
-    return _Spread(run, clock).by(
-        expected_risk.choice(run, modes, np.unique(clock.ravel()), True, squares=False).taken
-    )
+    when, back = np.unique(clock.ravel(), return_inverse=True)
+    count, rank, scale = len(when), run.space.dimension, run.space.scale
+    moves = run.start.any() or run.blocks.response.any()
+    found = _Found(np.zeros((count, rank, rank)), np.zeros(count))
+    if count and rank and moves and run.scheme.is_random:
+        # Simulated runs do without the mean over orders, which the timelines take.
+        is_simulated = expected_risk.choice(run, modes, when, True, squares=False).taken in _SIMULATED
+        by = _simulated if is_simulated else _of_orders if run.timeline.count > 1 else _followed
+        found = by(run, when)
+    matrices, errors, kind, draws = found
+    matrices = np.where(np.isfinite(matrices).all(axis=(1, 2), keepdims=True), matrices, np.inf)
+    inside = (matrices / scale / scale)[back].reshape(*clock.shape, rank, rank)
+    error = (np.where(np.isfinite(errors), errors, np.inf) / scale / scale)[back].reshape(clock.shape)
+    draws = None if draws is None else draws / scale
+    return ParameterCovariance(clock, error, kind, inside, run.space, run.problem, draws, back)
 
 
-class _Spread:
-    """The spread of a run over its orders, in coordinates scale V'beta."""
-
-    def __init__(self, run: AffineTrajectory, clock: FloatArray):
-        self.run, self.clock = run, clock
-        self.when, self.back = np.unique(clock.ravel(), return_inverse=True)
-        self._start, self._responses = run.inside(run.start), run.blocks.response
-
-    def by(self, taken: str) -> ParameterCovariance:
-        """The answer, in the way that was taken."""
-        run, count, rank = self.run, len(self.when), self.run.space.dimension
-        moves = run.start.any() or run.blocks.response.any()
-        if not (count and rank and moves and run.scheme.is_random):
-            return self._made(np.zeros((count, rank, rank)), np.zeros(count), "exact")
-        # Asking for the timelines takes their mean over orders, which simulated runs do without.
-        if taken in ("centred maps", "simulation"):
-            return self._simulated()
-        return self._of_courses() if len(run.timelines) > 1 else self._followed()
-
-    def _followed(self) -> ParameterCovariance:
-        """Epoch after epoch, by the walk over all orders."""
-        (timeline,) = self.run.timelines
-        inputs = Inputs(np.zeros(timeline.visits(0).rank), given=self._responses)
-        if isinstance(timeline, AveragedTimeline):
-            followed = list(AveragedMoments(timeline, inputs, self._start).covariances(self.when))
-        else:
-            snapshots = moments_along(timeline, inputs, self._start, self.when, centred=True)
-            followed = [(snapshot.matrix, snapshot.error) for snapshot in snapshots]
-        found, shares = (
-            np.array([matrix for matrix, _ in followed]),
-            np.array([error for _, error in followed]),
-        )
-        with np.errstate(over="ignore", invalid="ignore"):
-            # That something grows without bound is known for sure.
-            errors = np.where(shares == 0, 0.0, shares * _size(found))
-        return self._made(found, errors, "estimate" if errors.any() else "exact")
-
-    def _of_courses(self) -> ParameterCovariance:
-        """Over the orders that may have been drawn at the start."""
-        run, rank = self.run, self.run.space.dimension
-        states = np.zeros((len(self.when), len(run.timelines), rank))
-
-        def watch(place: slice, number: int, seen: FloatArray) -> None:
-            states[number, place] = seen[:, :rank, 0]
-
-        inputs = np.concatenate([[1.0], self._responses])
-        for _ in run.means(self._start, self.when, inputs, watch=watch):
-            pass
-        return self._of_draws(states, sampled=run.samples_orders)
-
-    def _simulated(self) -> ParameterCovariance:
-        """From runs that are trained."""
-        run, rank = self.run, self.run.space.dimension
-        most = 2 * max(_FEWEST, int(_REMEMBERED_BYTES / 16 / max(1, rank * len(self.when))))
-        wanted = 2 * int(np.ceil(_RUNS / 2 * np.square(max(1.0, Accuracy.rtol / run.accuracy.rtol))))
-        runs = min(expected_risk.affordable(run, self.when), most, wanted)
-        states = simulated_states(
-            run.problem, run.scheme, run.recipe, run.start, self.when, runs, run.accuracy.seed,
-            lambda parameters: run.space.coordinates(parameters.T).T,
-        )  # fmt: skip
-        return self._of_draws(run.space.scale * states, sampled=True)
-
-    def _of_draws(self, states: FloatArray, sampled: bool) -> ParameterCovariance:
-        """The covariance of equally likely states (times, draws, r): all there are, or a sample in pairs."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            apart = states - states.mean(axis=1, keepdims=True)
-            count = states.shape[1]
-            found = apart.swapaxes(1, 2) @ apart / count
-            if not sampled:
-                return self._made(found, np.zeros(len(self.when)), "exact")
-            pairs, others = (apart[:, 0::2] + apart[:, 1::2]) / 2, count / 2 - 1
-            # What the mean of the draws is off by is missing in their squares.
-            found += pairs.swapaxes(1, 2) @ pairs / (count / 2 * others)
-            # Fourth powers leave the range of numbers where squares do not.
-            largest = np.abs(apart).max(axis=(1, 2), initial=0.0)
-            largest = np.where(np.isfinite(largest) & (largest > 0), largest, 1.0)
-            unit = apart / largest[:, np.newaxis, np.newaxis]
-            squares = np.square(unit).sum(axis=2)
-            products = np.square((unit[:, 0::2] * unit[:, 1::2]).sum(axis=2))
-            sizes = (np.square(squares[:, 0::2]) + np.square(squares[:, 1::2]) + 2 * products) / 4
-            variance = sizes.mean(axis=1) - np.square(_size(found) / largest / largest)
-            errors = quantile(count // 2) * np.sqrt(np.maximum(variance, 0.0) / others) * largest * largest
-        return self._made(found, errors, CONFIDENCE, apart)
-
-    def _made(
-        self, found: FloatArray, errors: FloatArray, kind: ErrorKind, draws: FloatArray | None = None
-    ) -> ParameterCovariance:
-        run, shape, scale = self.run, self.clock.shape, self.run.space.scale
-        found = np.where(np.isfinite(found).all(axis=(1, 2), keepdims=True), found, np.inf)
-        found = found / scale / scale
-        errors = np.where(np.isfinite(errors), errors, np.inf) / scale / scale
-        inside = found[self.back].reshape(*shape, *found.shape[1:])
-        error = errors[self.back].reshape(shape)
-        return ParameterCovariance(
-            self.clock, error, kind, inside, run.space, run.problem,
-            None if draws is None else draws / scale, self.back,
-        )  # fmt: skip
+_SIMULATED = ("centred maps", "simulation")
+"""Methods of the expected risk in whose place runs are simulated: centred maps give the trace alone."""
 
 
-def _size(matrices: FloatArray) -> FloatArray:
-    """Frobenius norms (k,) of (k, r, r)."""
-    return norms(matrices.reshape(len(matrices), matrices.shape[1] * matrices.shape[2]))
+def _followed(run: AffineTrajectory, when: FloatArray) -> _Found:
+    """Epoch after epoch, by the recursion over all orders."""
+    start = run.inside(run.start)
+    inputs = Inputs(np.zeros(run.space.dimension), given=run.blocks.response)
+    if run.recipe.average is not None:
+        followed = list(AveragedMoments(run.timeline, inputs, start).covariances(when))
+    else:
+        snapshots = moments_along(run.stages, inputs, start, when, centred=True)
+        followed = [(snapshot.matrix, snapshot.error) for snapshot in snapshots]
+    found, shares = np.array([one for one, _ in followed]), np.array([share for _, share in followed])
+    with np.errstate(over="ignore", invalid="ignore"):
+        # That something grows without bound is known for sure.
+        errors = np.where(shares == 0, 0.0, shares * norms(found.reshape(len(found), -1)))
+    return _Found(found, errors, "estimate" if errors.any() else "exact")
+
+
+def _of_orders(run: AffineTrajectory, when: FloatArray) -> _Found:
+    """Over the orders that may have been drawn at the start."""
+    rank = run.space.dimension
+    states = np.zeros((len(when), run.timeline.count, rank))
+
+    def watch(place: slice, number: int, seen: FloatArray) -> None:
+        states[number, place] = seen[:, :rank, 0]
+
+    inputs = np.concatenate([[0.0], run.blocks.response])
+    for _ in run.means(run.inside(run.start), when, inputs, watch=watch):
+        pass
+    return _of_draws(states, run.timeline.samples_orders)
+
+
+def _simulated(run: AffineTrajectory, when: FloatArray) -> _Found:
+    """From runs that are trained."""
+    most = 2 * max(_FEWEST, int(_REMEMBERED_BYTES / 16 / max(1, run.space.dimension * len(when))))
+    wanted = 2 * int(np.ceil(_RUNS / 2 * np.square(max(1.0, Accuracy.rtol / run.accuracy.rtol))))
+    runs = min(expected_risk.affordable(run, when), most, wanted)
+    states = simulated_states(
+        run.problem, run.scheme, run.recipe, run.start, when, runs, run.accuracy.seed,
+        lambda parameters: run.space.coordinates(parameters.T).T,
+    )  # fmt: skip
+    return _of_draws(run.space.scale * states, sampled=True)
+
+
+def _of_draws(states: FloatArray, sampled: bool) -> _Found:
+    """The covariance of equally likely states (times, draws, r): all there are, or a sample in pairs."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        apart = states - states.mean(axis=1, keepdims=True)
+        count = states.shape[1]
+        found = apart.swapaxes(1, 2) @ apart / count
+        if not sampled:
+            return _Found(found, np.zeros(len(states)))
+        pairs, others = (apart[:, 0::2] + apart[:, 1::2]) / 2, count / 2 - 1
+        # What the mean of the draws is off by is missing in their squares.
+        found += pairs.swapaxes(1, 2) @ pairs / (count / 2 * others)
+        # Fourth powers leave the range of numbers where squares do not.
+        largest = np.abs(apart).max(axis=(1, 2), initial=0.0)
+        largest = np.where(np.isfinite(largest) & (largest > 0), largest, 1.0)
+        unit = apart / largest[:, np.newaxis, np.newaxis]
+        squares = np.square(unit).sum(axis=2)
+        products = np.square((unit[:, 0::2] * unit[:, 1::2]).sum(axis=2))
+        sizes = (np.square(squares[:, 0::2]) + np.square(squares[:, 1::2]) + 2 * products) / 4
+        variance = sizes.mean(axis=1) - np.square(norms(found.reshape(len(found), -1)) / largest / largest)
+        errors = quantile(count // 2) * np.sqrt(np.maximum(variance, 0.0) / others) * largest * largest
+    return _Found(found, errors, CONFIDENCE, apart)

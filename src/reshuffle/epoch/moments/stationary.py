@@ -50,11 +50,6 @@ class Lyapunov:
 
     Rows of D that are small keep their digits, since those of I - A^(2^j) = D_j are as small: D_2j = 2 D_j - D_j^2.
 
-    Parameters
-    ----------
-    loss : (d, d)
-        D.
-
     >>> float(Lyapunov(np.array([[0.5]])).solve(np.array([[3.0]]))[0, 0])
     4.0
     """
@@ -101,19 +96,10 @@ class Lyapunov:
 
 
 class MeanPart:
-    """What an epoch does to a second moment M (d, d) through its mean alone: M -> A M A'.
+    """M -> A M A' (d, d) for the mean A of an epoch that contracts.
 
-    Parameters
-    ----------
-    once : EpochMap
-        The mean map, which settles.
-
-    Attributes
-    ----------
-    units : (d,)
-        In which coordinates all parts of a second moment are of ordinary size: M times them from both sides.
-    speeds : (d, d)
-        How much of each part, in these units, an epoch changes.
+    In the coordinates `units` (d,), multiplied from both sides, all parts of a second moment are of ordinary size;
+    `speeds` (d, d) is how much of each part an epoch changes there.
     """
 
     def __init__(self, once: EpochMap):
@@ -185,13 +171,9 @@ def limit_of(once: Map, units: FloatArray, tolerance: float = _SETTLED) -> tuple
 
 @dataclass(frozen=True)
 class Enclosure:
-    """An interval around a spectral radius, and the best estimate of it.
+    """Bounds on a spectral radius, and the best estimate of it.
 
-    Attributes
-    ----------
-    lower, estimate, upper : float
-    matrix : (d, d), optional
-        The definite matrix from which bounds were read last: a good start for a map that is nearly the same.
+    `matrix` (d, d) is the definite matrix that gave the last bounds: a good start for a map nearby.
     """
 
     lower: float
@@ -221,45 +203,26 @@ def positive_radius(
     the extreme eigenvalues of M^-1/2 P(M) M^-1/2. Power iteration on a mean of I and P makes the two meet; on P
     alone it would cycle where -radius, or the radius times another root of one, is an eigenvalue too.
 
-    Parameters
-    ----------
-    positive : callable
-    dimension : int
-    decided : float, optional
-        Stop as soon as it is known to be above or below this number.
-    unit : float
-        What digits count against: those of a radius that is small beside it are not pursued.
-    rounds : int
-        Applications of the map, at most.
-    start : (d, d), optional
-        Any definite matrix; the nearer to the eigenmatrix, the fewer rounds.
+    It starts from any definite matrix, and stops when the radius is known to be on one side of `decided`, after so
+    many `rounds`, or when the bounds are tight relative to the larger of the radius and `unit`.
     """
-    if dimension == 0:
-        return Enclosure(0.0, 0.0, 0.0)
-    with few_threads(dimension):
-        begin = np.eye(dimension) / dimension if start is None else start
-        return _positive_radius(positive, begin, decided, unit, rounds)
-
-
-def _positive_radius(
-    positive: Map, matrix: FloatArray, decided: float | None, unit: float, rounds: int
-) -> Enclosure:
-    dimension = len(matrix)
+    matrix = np.eye(dimension) / dimension if start is None else start
     lower, upper, estimate = 0.0, np.inf, 0.0
-    for _ in track(range(rounds), rounds, "second moments in the long run"):
-        with np.errstate(over="ignore", invalid="ignore"):
-            image = positive(matrix)
-        if not np.isfinite(image).all():
-            return Enclosure(max(lower, 1.0), np.inf, np.inf)
-        estimate = float(np.trace(image) / np.trace(matrix))
-        if estimate <= _NOTHING:
-            return Enclosure(0.0, 0.0, min(upper, _NOTHING * dimension))
-        ratios = scipy.linalg.eigh(image, matrix, eigvals_only=True, check_finite=False)
-        lower, upper = max(lower, float(ratios[0])), min(upper, float(ratios[-1]))
-        tight = upper - lower <= _TIGHT * max(upper, unit)
-        if tight or (decided is not None and (lower > decided or upper < decided)):
-            break
-        matrix = _KEPT * matrix + (1 - _KEPT) * _definite(image)
+    with few_threads(dimension):
+        for _ in track(range(rounds), rounds, "second moments in the long run"):
+            with np.errstate(over="ignore", invalid="ignore"):
+                image = positive(matrix)
+            if not np.isfinite(image).all():
+                return Enclosure(max(lower, 1.0), np.inf, np.inf)
+            estimate = float(np.trace(image) / np.trace(matrix))
+            if estimate <= _NOTHING:
+                return Enclosure(0.0, 0.0, min(upper, _NOTHING * dimension))
+            ratios = scipy.linalg.eigh(image, matrix, eigvals_only=True, check_finite=False)
+            lower, upper = max(lower, float(ratios[0])), min(upper, float(ratios[-1]))
+            tight = upper - lower <= _TIGHT * max(upper, unit)
+            if tight or (decided is not None and (lower > decided or upper < decided)):
+                break
+            matrix = _KEPT * matrix + (1 - _KEPT) * _definite(image)
     return Enclosure(min(lower, upper), min(max(estimate, lower), upper), upper, matrix)
 
 
