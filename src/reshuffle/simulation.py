@@ -17,7 +17,7 @@ from reshuffle._progress import ticking, track
 from reshuffle._uncertainty import CONFIDENCE, ErrorKind, mean_squares, with_error, with_largest_error
 from reshuffle.problem import checked_problem, checked_start
 from reshuffle.problem.least_squares import LeastSquares
-from reshuffle.problem.outputs import of_output, stacked
+from reshuffle.problem.outputs import stacked
 from reshuffle.recipe import Average, StepLike, recipe
 from reshuffle.recipe.recipe import Recipe
 from reshuffle.schemes import base
@@ -30,12 +30,18 @@ MOST_ENTRIES = 1 << 24
 """Parameters of the runs that are trained together, at most."""
 _SLICE = 256
 """Runs whose products one thread does."""
+_FEWEST_ROWS = 2 / 3
+"""Rows per column from which a batch is visited by its sums."""
+_FEW = 512
+"""Runs that are trained together even where that is more: only those at the same batch share a product."""
+_HISTORY_ENTRIES = 1 << 26
+"""Parameters of a block where every run is kept at all of the stops, to be tried on test samples of its own."""
+_KEPT_ENTRIES = 1 << 27
+"""The same for all blocks that are trained at a time."""
 
 
 def copied_generator(rng: np.random.Generator) -> np.random.Generator:
-    """A generator in the same state, which spawns the same generators.
-
-    numpy 1.26 and 2.0 forget in copies what is spawned from: copies would spawn by chance.
+    """A generator in the same state that spawns the same generators; copies of numpy 1.26 and 2.0 spawn others.
 
     >>> given = np.random.default_rng(1)
     >>> int(copied_generator(given).spawn(1)[0].integers(1000)), int(given.spawn(1)[0].integers(1000))
@@ -117,19 +123,17 @@ class Simulation:
 
 
 class PairTally:
-    """Sums over pairs of runs at each of the stops: runs of a pair share their noise."""
+    """Sums over pairs of runs at each of the stops: runs of a pair share their noise.
+
+    `samples` are the values of each pair, (pairs,) of each block at each stop, by their names in `Simulation`.
+    """
 
     def __init__(self, problem: LeastSquares, stops: int):
-        self.problem = problem
-        self.knows_truth = problem.beta_star is not None
-        self.pairs = np.zeros(stops)
-        self.mean = np.zeros((stops, problem.p))
-        self.squares = np.zeros((stops, problem.p))
-        self.units = np.ones(stops)
-        self.risks: list[list[FloatArray]] = [[] for _ in range(stops)]
-        self.products: list[list[FloatArray]] = [[] for _ in range(stops)]
-        self.distances: list[list[FloatArray]] = [[] for _ in range(stops)]
-        self.tests: list[list[FloatArray]] = [[] for _ in range(stops)]
+        self.problem, self.knows_truth = problem, problem.beta_star is not None
+        self.pairs, self.units = np.zeros(stops), np.ones(stops)
+        self.mean, self.squares = np.zeros((stops, problem.p)), np.zeros((stops, problem.p))
+        names = ("expected_risk", "risk", "spread") if self.knows_truth else ()
+        self.samples: dict[str, list[list[FloatArray]]] = {name: [[] for _ in range(stops)] for name in names}
 
     def add(self, stop: int, state: FloatArray) -> None:
         """Take down the parameters (runs, p) of a block of runs."""
@@ -146,10 +150,10 @@ class PairTally:
                 errors = state - np.asarray(self.problem.beta_star)
                 weighted = self.problem.covariance.apply(errors.T).T
                 risks = np.einsum("ij,ij->i", errors, weighted)
-                self.risks[stop].append((risks[0::2] + risks[1::2]) / 2)
-                self.products[stop].append(np.einsum("ij,ij->i", errors[0::2], weighted[1::2]))
                 apart, weighted_apart = errors[0::2] - errors[1::2], weighted[0::2] - weighted[1::2]
-                self.distances[stop].append(np.einsum("ij,ij->i", apart, weighted_apart) / 2)
+                self.samples["expected_risk"][stop].append((risks[0::2] + risks[1::2]) / 2)
+                self.samples["risk"][stop].append(np.einsum("ij,ij->i", errors[0::2], weighted[1::2]))
+                self.samples["spread"][stop].append(np.einsum("ij,ij->i", apart, weighted_apart) / 2)
 
     def add_tests(self, history: FloatArray, copies: int, samples: int, rng: np.random.Generator) -> None:
         """Try each run of (stops, runs, p) on test samples of its own, the same ones at every stop.
@@ -165,8 +169,7 @@ class PairTally:
                 for run in range(history.shape[1])
             ]
         )
-        for stop, values in enumerate(errors.T):
-            self.tests[stop].append((values[0::2] + values[1::2]) / 2)
+        self.samples["test_error"] = [[(values[0::2] + values[1::2]) / 2] for values in errors.T]
 
     def merge(self, other: "PairTally") -> None:
         """Take in the runs of another block, by the update of Chan, Golub and LeVeque."""
@@ -180,10 +183,8 @@ class PairTally:
             self.squares += np.square(shift / unit) * counts * share
             self.mean += shift * share
         self.pairs += other.pairs
-        for mine, theirs in (
-            (self.risks, other.risks), (self.products, other.products), (self.distances, other.distances),
-            (self.tests, other.tests),
-        ):  # fmt: skip
+        for name, theirs in other.samples.items():
+            mine = self.samples.setdefault(name, [[] for _ in theirs])
             for stop, parts in enumerate(theirs):
                 mine[stop] += parts
 
@@ -206,52 +207,40 @@ class PairTally:
 
         with np.errstate(invalid="ignore"):
             of_iterate = self.units[:, np.newaxis] * np.sqrt(self.squares / (pairs - 1) / pairs)
-        return Simulation(
-            epochs=epochs,
-            iterate=estimate(self.mean, of_iterate),
-            expected_risk=of_samples(self.risks) if self.knows_truth else None,
-            risk=of_samples(self.products) if self.knows_truth else None,
-            spread=of_samples(self.distances) if self.knows_truth else None,
-            test_error=of_samples(self.tests) if any(self.tests) else None,
-            runs=runs,
-        )
+        made = {name: of_samples(parts) for name, parts in self.samples.items()}
+        answers = {name: made.get(name) for name in ("expected_risk", "risk", "spread", "test_error")}
+        return Simulation(epochs, estimate(self.mean, of_iterate), **answers, runs=runs)
 
 
+@dataclass(eq=False)
 class Trial:
-    """The problem, scheme and recipe that all runs share, whichever block they are in."""
+    """The problem, scheme and recipe that all runs share, whichever block they are in, for `epochs` in all.
 
-    def __init__(
-        self,
-        problem: LeastSquares,
-        scheme: Scheme,
-        made: Recipe,
-        start: FloatArray,
-        epochs: int,
-        fresh_noise: bool,
-        output: int = 0,
-        alone: bool = True,
-    ):
-        self.problem, self.scheme, self.recipe, self.start = problem, scheme, made, start
-        self.fresh_noise, self.output, self.alone = fresh_noise, output, alone
-        self.unit, self.batches = 1.0, dict[bytes, FloatArray]()
-        if epochs > 4 * problem.p:
-            size = max(float(problem.X.max(initial=0.0)), -float(problem.X.min(initial=0.0)))
-            # Exact to divide by, and products of what is left are within the range of numbers.
-            self.unit = float(np.ldexp(1.0, int(np.frexp(size)[1]) - 1)) if size else 1.0
-            self.batches = dict(self._summed_batches())
+    Batches with many rows are visited by their sums X_b'X_b / unit^2, found by their rows: that takes 2 p^2
+    operations, by the rows themselves 4 m p. Only `alone` may a block use the threads.
+    """
 
-    def _summed_batches(self) -> "Iterator[tuple[bytes, FloatArray]]":
-        """X_b'X_b / unit^2 of batches with many rows, by their rows.
+    problem: LeastSquares
+    scheme: Scheme
+    recipe: Recipe
+    start: FloatArray
+    epochs: int
+    fresh_noise: bool = False
+    output: int = 0
+    alone: bool = True
 
-        A visit by these sums takes 2 p^2 operations, by the rows themselves 4 m p.
-        """
-        n, p = self.problem.X.shape
+    def __post_init__(self) -> None:
+        X, self.unit, self.batches = self.problem.X, 1.0, dict[bytes, FloatArray]()
+        if self.epochs <= 4 * self.problem.p:
+            return
+        size = max(float(X.max(initial=0.0)), -float(X.min(initial=0.0)))
+        # Exact to divide by, and products of what is left are within the range of numbers.
+        self.unit = float(np.ldexp(1.0, int(np.frexp(size)[1]) - 1)) if size else 1.0
         for _, stage in self.scheme.stages:
-            if stage.unit is Unit.BATCH:
-                for rows in stage.partition(n):
-                    if 2 * p <= 3 * len(rows):
-                        features = self.problem.X[rows] / self.unit
-                        yield rows.tobytes(), features.T @ features
+            for rows in stage.partition(self.problem.n) if stage.unit is Unit.BATCH else ():
+                if _FEWEST_ROWS * self.problem.p <= len(rows):
+                    features = X[rows] / self.unit
+                    self.batches[rows.tobytes()] = features.T @ features
 
 
 class Block:
@@ -309,14 +298,12 @@ class Block:
 
     def _visit(self, visit: Visit) -> None:
         with np.errstate(over="ignore", invalid="ignore"):
-            if visit.rows.ndim == 1:
-                name = visit.rows.tobytes()
-                if name in self.trial.batches:
-                    self._step_by_sums(visit, name)
-                else:
-                    self._step_together(visit)
-            else:
+            if visit.rows.ndim > 1:
                 self._step_apart(visit)
+            elif (name := visit.rows.tobytes()) in self.trial.batches:
+                self._step_by_sums(visit, name)
+            else:
+                self._step_together(visit)
 
     def _step_by_sums(self, visit: Visit, name: bytes) -> None:
         """Several runs at the same rows, X_b'(X_b b - y_b) as (X_b'X_b) b - X_b'y_b."""
@@ -390,14 +377,6 @@ class Block:
             self._take_on(self.taken_on, runs)
 
 
-_FEW = 512
-"""Runs that are trained together even where that is more: only those at the same batch share a product."""
-_HISTORY_ENTRIES = 1 << 26
-"""Parameters of a block where every run is kept at all of the stops, to be tried on test samples of its own."""
-_KEPT_ENTRIES = 1 << 27
-"""The same for all blocks that are trained at a time."""
-
-
 def simulate(
     problem: LeastSquares,
     scheme: Scheme,
@@ -469,19 +448,17 @@ def simulate(
     for wanted, purpose in ((fresh_noise, "fresh_noise"), (test_samples, "test_samples")):
         if wanted:
             problem.require_truth(purpose)
-    if problem.outputs is None:
-        return _simulated(problem, scheme, made, start, when, runs, rng, fresh_noise, test_samples, progress)
-    # The same randomness for every output, and so the same orders; a generator that was given has then moved on.
-    streams = [*(copied_generator(rng) for _ in range(problem.outputs - 1)), rng]
-    return stacked(
-        [
-            _simulated(
-                problem.output(number), scheme, made, of_output(start, number), when, runs, stream, fresh_noise,
-                test_samples, progress, number,
-            )
-            for number, stream in enumerate(streams)
-        ]
-    )  # fmt: skip
+    stops = max(1, len(np.unique(when))) if test_samples else 0
+    sizes = _block_sizes(runs, problem, stops, fresh_noise)
+    in_all, answers = runs * int(when.max(initial=0.0)), []
+    for output in range(problem.outputs or 1):
+        # The same randomness, and so the same orders, for every output; a generator that was given moves on.
+        stream = copied_generator(rng) if output + 1 < (problem.outputs or 1) else rng
+        one = problem if problem.outputs is None else problem.output(output)
+        begin = start if start.ndim == 1 else start[:, output]
+        trial = Trial(one, scheme, made, begin, in_all, fresh_noise, output, alone=len(sizes) == 1)
+        answers.append(_simulated(trial, when, sizes, stream, test_samples, progress))
+    return answers[0] if problem.outputs is None else stacked(answers)
 
 
 def _trained(
@@ -512,87 +489,69 @@ def _trained(
 
 
 def _simulated(
-    problem: LeastSquares,
-    scheme: Scheme,
-    made: Recipe,
-    start: FloatArray,
+    trial: Trial,
     when: FloatArray,
-    runs: int,
+    sizes: list[int],
     rng: np.random.Generator,
-    fresh_noise: bool,
     test_samples: int,
     progress: bool | None,
-    output: int = 0,
 ) -> Simulation:
-    """Simulate one output; the arguments are checked."""
+    """Simulate one output, in blocks of so many runs."""
     stops, positions = np.unique(when.ravel(), return_inverse=True)
-    last = int(stops[-1]) if len(stops) else 0
-    widest = max(problem.p, problem.n if fresh_noise else 1)
-    kept = problem.p * max(1, len(stops)) if test_samples else 0
-    sizes = _block_sizes(runs, problem.p, widest, kept)
-    trial = Trial(problem, scheme, made, start, runs * last, fresh_noise, output, alone=len(sizes) == 1)
-    stopped = Event()
-    total = PairTally(problem, len(stops))
+    last, p = int(stops.max(initial=0.0)), trial.problem.p
+    stopped, total = Event(), PairTally(trial.problem, len(stops))
     # How a product rounds depends on how many threads share it.
     with one_thread(), ticking(len(sizes) * (last + 1), "simulating", progress) as tick:
 
         def tallied(task: tuple[int, np.random.Generator, FloatArray | None]) -> PairTally:
+            """Train a block, and stop when nobody waits for it any more."""
             size, stream, history = task
-            return _block_tally(trial, size, stream, stops, history, test_samples, tick, stopped)
+            block, tally = Block(trial, size, stream, copied=True), PairTally(trial.problem, len(stops))
+            distinct = len(block.state)
+            for epoch, state in block.epochs(last):
+                for stop in np.flatnonzero(stops == epoch):
+                    tally.add(
+                        int(stop), np.repeat(state, size // distinct, axis=0) if distinct < size else state
+                    )
+                    if history is not None:
+                        history[stop, :distinct] = state
+                tick()
+                if stopped.is_set():
+                    return tally
+            if history is not None:
+                tally.add_tests(history[:, :distinct], size // distinct, test_samples, stream)
+            return tally
 
-        together = min(len(sizes), max(1, _KEPT_ENTRIES // (max(sizes) * kept)) if kept else len(sizes))
+        together = len(sizes)
+        if test_samples:
+            together = min(together, max(1, _KEPT_ENTRIES // (max(sizes) * p * max(1, len(stops)))))
         # Memory from the system costs as much as filling it twice: later blocks have that of earlier ones.
-        shape = (len(stops), max(sizes), problem.p)
-        histories = [np.empty(shape) if kept else None for _ in range(together)]
+        shape = (len(stops), max(sizes), p)
+        histories = [np.empty(shape) if test_samples else None for _ in range(together)]
         tasks = list(zip(sizes, rng.spawn(len(sizes)), cycle(histories), strict=False))
         # From as much work as it takes to hand it to a thread; the products inside have one thread in any case.
-        side = min(np.cbrt(4.0 * sizes[0] * problem.p * problem.n * max(1, last)), 500.0)
+        side = min(np.cbrt(4.0 * sizes[0] * p * trial.problem.n * max(1, last)), 500.0)
         for first in range(0, len(tasks), together):
             for tally in each(tallied, tasks[first : first + together], side, stopped.set):
                 total.merge(tally)
-        return total.result(when, positions, runs)
+        return total.result(when, positions, sum(sizes))
 
 
-def _block_sizes(runs: int, p: int, widest: int, kept: int) -> list[int]:
-    """The number of runs of each block, pairs undivided; `kept` is what a run keeps of its history.
+def _block_sizes(runs: int, problem: LeastSquares, stops: int, fresh_noise: bool) -> list[int]:
+    """The number of runs of each block, pairs undivided, where each keeps its parameters at so many stops.
 
     Whatever the scheme: with the same seed all have the same noise, which cancels in what they differ by.
     """
-    height = min(max(BLOCK_ENTRIES // p, _FEW), MOST_ENTRIES // widest)
-    if kept:
-        height = min(height, _HISTORY_ENTRIES // kept)
+    widest = max(problem.p, problem.n if fresh_noise else 1)
+    height = min(max(BLOCK_ENTRIES // problem.p, _FEW), MOST_ENTRIES // widest)
+    if stops:
+        height = min(height, _HISTORY_ENTRIES // (problem.p * stops))
     pairs = runs // 2
     count = -(-pairs // max(2, height // 2))
     # Two threads should end together.
     count += count % 2 if count > 1 else 0
     ends = np.linspace(0, pairs, count + 1).round().astype(int)
     return [2 * int(size) for size in np.diff(ends)]
-
-
-def _block_tally(
-    trial: "Trial",
-    size: int,
-    stream: np.random.Generator,
-    stops: FloatArray,
-    history: FloatArray | None,
-    test_samples: int,
-    tick: Callable[[], None],
-    stopped: Event,
-) -> "PairTally":
-    """Train a block and take down what is reported; cut short when nobody waits for it any more."""
-    block, tally = Block(trial, size, stream, copied=True), PairTally(trial.problem, len(stops))
-    distinct, last = len(block.state), int(stops[-1]) if len(stops) else 0
-    for epoch, state in block.epochs(last):
-        for stop in np.flatnonzero(stops == epoch):
-            tally.add(int(stop), np.repeat(state, size // distinct, axis=0) if distinct < size else state)
-            if history is not None:
-                history[stop, :distinct] = state
-        tick()
-        if stopped.is_set():
-            return tally
-    if history is not None:
-        tally.add_tests(history[:, :distinct], size // distinct, test_samples, stream)
-    return tally
 
 
 def simulated_states(

@@ -21,9 +21,10 @@ from reshuffle._budget import A_SECOND, AT_ONCE, CALL, require_affordable
 from reshuffle._linalg import few_threads, graded_svd
 from reshuffle._progress import track
 from reshuffle._uncertainty import MOST_GROUPS, error_of_mean, further_rounds
-from reshuffle.epoch.averaging.sampling import Orders, SampledTimeline, follow_each
+from reshuffle.epoch.averaging.sampling import Orders, follow_each
 from reshuffle.epoch.epoch_map import EpochMap
 from reshuffle.epoch.moments.stationary import Lyapunov, limit_of, perron
+from reshuffle.epoch.timeline import Timeline
 from reshuffle.epoch.visits import Inputs
 
 SHARE = 0.02
@@ -215,7 +216,7 @@ class CentredDraws:
 
     Parameters
     ----------
-    timeline : SampledTimeline
+    timeline : Timeline
         Draws orders and makes their visits; its own mean is not used.
     mean : EpochMap
         The mean map of an epoch as well as it is known.
@@ -225,9 +226,7 @@ class CentredDraws:
     seed : int
     """
 
-    def __init__(
-        self, timeline: SampledTimeline, mean: EpochMap, inputs: Inputs, is_symmetric: bool, seed: int
-    ):
+    def __init__(self, timeline: Timeline, mean: EpochMap, inputs: Inputs, is_symmetric: bool, seed: int):
         self._timeline, self._mean, self._inputs = timeline, mean, inputs
         self._visits, self.is_symmetric = timeline.visits(0), is_symmetric
         self._rngs = [np.random.default_rng([seed, group]) for group in range(MOST_GROUPS)]

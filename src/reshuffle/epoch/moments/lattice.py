@@ -489,7 +489,6 @@ class CentredSource(Source):
 
 def epoch_moments(timeline: Timeline, inputs: Inputs, epoch: int = 0) -> EpochMoments:
     """The map of second moments by the epoch after `epoch` others of a timeline."""
-    timeline, epoch = timeline.within(epoch)
     drawn = isinstance(timeline.visits(epoch), MeanVisits)
     return (DrawnSteps if drawn else EpochMoments)(timeline, inputs, epoch)
 
