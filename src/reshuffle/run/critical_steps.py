@@ -26,7 +26,6 @@ from reshuffle._uncertainty import CONFIDENCE, ErrorKind, error_of_mean, jackkni
 from reshuffle.epoch import select
 from reshuffle.epoch.averaging.drawn_blocks import DrawnBlocks
 from reshuffle.epoch.averaging.lattice import MOST_BATCHES, climbs
-from reshuffle.epoch.averaging.sampling import SampledTimeline
 from reshuffle.epoch.epoch import Epoch
 from reshuffle.epoch.moments.drawn import gain
 from reshuffle.epoch.moments.matrix import epoch_flops
@@ -217,10 +216,10 @@ def _is_drawn(run: AffineTrajectory, of_square: bool) -> bool:
     steps, is_shuffled = run.walk.steps, run.scheme.shuffle is Shuffle.EVERY_EPOCH
     if is_shuffled and (not run.walk.exists or (climbs(run.scheme) and steps > MOST_BATCHES)):
         return True
-    timelines, eigenvalues = run.timelines, _EIGENVALUES * float(run.dimension) ** 3
-    tried = len(timelines) * (select.walk_flops(timelines[0].walk, run.blocks, run.dimension) + eigenvalues)
+    timeline, eigenvalues = run.timeline, _EIGENVALUES * float(run.dimension) ** 3
+    tried = timeline.count * (select.walk_flops(timeline.walk, run.blocks, run.dimension) + eigenvalues)
     if of_square:
-        tried += _ROUNDS_OF_A_TRY * (epoch_flops(timelines[0]) + eigenvalues)
+        tried += _ROUNDS_OF_A_TRY * (epoch_flops(timeline) + eigenvalues)
     tries = _TRIES + (math.log(100 * steps**2) / math.log(GROWTH) if run.recipe.momentum else 0)
     if is_shuffled:
         return bool(tries * tried > BUDGET)
@@ -235,8 +234,7 @@ def _orders_differ(run: AffineTrajectory, is_symmetric: bool) -> bool:
     """True if epochs differ in what they do to the state; if not, the mean square is the square of the mean."""
     if is_symmetric and run.space.dimension == 1 and run.scheme.shuffle is Shuffle.EVERY_EPOCH:
         return run.scheme.unit.is_cut
-    timelines = run.scheme.timelines(run.problem.n)
-    return len(timelines) == 1 and timelines[0].is_random
+    return run.timeline.count == 1 and run.timeline.scheme.is_random
 
 
 # --------------------------------------------------------------------------------------------- rates of a step
@@ -279,7 +277,7 @@ def _exact_square(at_rest: AffineTrajectory) -> RateAt:
         run = _with_step(at_rest, step)
         if not run.converges:
             return UNSTABLE
-        converges, matrix = is_stable(run.timelines[0], matrix)
+        converges, matrix = is_stable(run.timeline, matrix)
         return STABLE if converges else UNSTABLE
 
     return rate
@@ -288,21 +286,15 @@ def _exact_square(at_rest: AffineTrajectory) -> RateAt:
 def _drawn_rate(at_rest: AffineTrajectory, is_symmetric: bool) -> RateAt:
     """Spectral radius of the mean over drawn orders, the same at every step (`DrawnBlocks`)."""
     steps = at_rest.scheme.steps(at_rest.problem.n)
-
-    def drawn(run: AffineTrajectory) -> DrawnBlocks:
-        timeline = SampledTimeline(
-            run.scheme, run.problem.n, run.blocks, run.space, run.recipe, None, accuracy=_FIRST_DRAWS, kept={}
-        )
-        return DrawnBlocks(timeline, _OF_BLOCKS)
-
     require_affordable(
-        _TRIES * drawn(_with_step(at_rest, 1.0)).flops, BUDGET, f"the critical step of {steps} batches",
+        _TRIES * DrawnBlocks(_with_step(at_rest, 1.0).timeline, _OF_BLOCKS).flops, BUDGET,
+        f"the critical step of {steps} batches",
         "try fewer rows or features, or stability() of descend(...) at the steps of interest",
     )  # fmt: skip
 
     def rate(step: float) -> Rate:
         run = _with_step(at_rest, step)
-        orders = drawn(run)
+        orders = DrawnBlocks(run.timeline, _OF_BLOCKS)
         if not run.settles_outside:
             return _UNBOUNDED
         visits = orders.visits

@@ -124,12 +124,9 @@ def minimum_norm(problem: LeastSquares, start: FloatArray) -> FloatArray:
     reduction, space = problem.reduction, problem.row_space
     if space.dimension == 0:
         return start.copy() if problem.outputs is None else np.repeat(beside(start), problem.outputs, axis=1)
-    # The solver squares its residuals, which must be numbers.
-    unit = float(np.abs(reduction.response).max()) or 1.0
-    solution = scipy.linalg.lstsq(reduction.rows, reduction.response / unit, cond=0.0, check_finite=False)[0]
-    with np.errstate(over="ignore"):
-        inside = space.lift(solution) * unit / space.scale
-        return (space.outside(start) if solution.ndim == 1 else beside(space.outside(start))) + inside
+    solution = scipy.linalg.lstsq(reduction.rows, reduction.response, cond=0.0, check_finite=False)[0]
+    outside = space.outside(start)
+    return (outside if solution.ndim == 1 else beside(outside)) + space.lift(solution) / space.scale
 
 
 def compare(problem: LeastSquares, start: FloatArray, limit: Limit) -> LimitComparison:

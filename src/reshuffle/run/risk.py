@@ -1,6 +1,5 @@
 """Test error of the mean iterate, as quadratic forms in its modes, and bounds on it that need Z alone."""
 
-import math
 from dataclasses import dataclass, field, fields
 
 import numpy as np
@@ -9,14 +8,12 @@ import scipy.linalg
 from reshuffle._arrays import BoolArray, FloatArray
 from reshuffle._linalg import few_threads, row_norms
 from reshuffle._uncertainty import ErrorKind, significant, with_error
-from reshuffle.epoch.averaging.base import repeated_step
 from reshuffle.epoch.averaging.lattice import climbs
+from reshuffle.epoch.averaging.samples import repeated_step
 from reshuffle.epoch.epoch import Epoch
 from reshuffle.problem.least_squares import Covariance
 from reshuffle.problem.row_space import RowSpace
 
-_ROOT_OF_RANGE = 1e140
-"""Numbers below this have squares, and sums of many of them, within the range of float64."""
 _UNSEEN = 1e-14
 """Weight of a coordinate, relative to the largest, that is mere rounding."""
 
@@ -83,8 +80,7 @@ class Risk:
 class QuadraticForm:
     """a -> (d a)' S (d a), with amplitudes d (r,) >= 0 and S positive semidefinite, or the identity if None.
 
-    Amplitudes are kept apart from S so that their squares, which may leave the range of numbers, are only taken
-    together with those of what they multiply.
+    Amplitudes are kept apart from S: their squares, which may overflow, are taken together with what they multiply.
     """
 
     amplitude: FloatArray
@@ -93,80 +89,31 @@ class QuadraticForm:
     @property
     def sees(self) -> BoolArray:
         """True for the entries of `a` that the form depends on."""
-        return (
-            self.amplitude > 0
-            if self.matrix is None
-            else (self.amplitude > 0) & (np.diagonal(self.matrix) > 0)
-        )
+        seen = self.amplitude > 0
+        return seen if self.matrix is None else seen & (np.diagonal(self.matrix) > 0)
 
     def __call__(self, vectors: FloatArray) -> FloatArray:
         """Evaluate at each vector of (..., r); infinite entries give inf unless the form does not see them."""
-        if self.matrix is None:
-            return self._sum_of_squares(vectors)
-        grows = np.isinf(vectors)
-        with np.errstate(over="ignore"):
-            weighted = np.where(grows, 0.0, vectors) * self.amplitude
-        grows |= np.isinf(weighted)
-        # No -1 in the shape: of features that are all zero there are no modes to divide by.
-        flat = np.where(grows, 0.0, weighted).reshape(math.prod(grows.shape[:-1]), grows.shape[-1])
-        largest, entry = np.abs(flat).max(initial=0.0), np.abs(self.matrix).max(initial=0.0)
-        in_range = largest < _ROOT_OF_RANGE and entry < _ROOT_OF_RANGE
-        if in_range and max(largest, 1.0) * entry < _ROOT_OF_RANGE:
-            value = self._product(flat)
-        else:
-            value = self._scaled_product(flat, float(entry))
-        value = value.reshape(grows.shape[:-1])
-        return np.where((grows & self.sees).any(axis=-1), np.inf, value)
-
-    def _product(self, rows: FloatArray) -> FloatArray:
-        """The form w' S w at each row w. Entries alike in all rows (settled modes) are done once."""
-        assert self.matrix is not None
-        if not len(rows):
-            return np.zeros(0)
-        moving = (rows != rows[0]).any(axis=0)
-        still = np.where(moving, 0.0, rows[0])
-        shared = self.matrix @ still
-        active = rows[:, moving]
-        among = self.matrix if moving.all() else self.matrix[np.ix_(moving, moving)]
-        value = still @ shared + 2 * (active @ shared[moving]) + np.einsum("ij,ij->i", active @ among, active)
-        return np.asarray(np.maximum(value, 0.0))
-
-    def _scaled_product(self, rows: FloatArray, entry: float) -> FloatArray:
-        """The form where squares might overflow: dividing rows and S by their largest entries avoids inf - inf."""
-        assert self.matrix is not None
-        size = np.abs(rows).max(axis=1, initial=0.0)
-        unit = rows / np.where(size == 0, 1.0, size)[:, np.newaxis]
-        value = np.maximum((unit * (unit @ (self.matrix / (entry or 1.0)))).sum(axis=1), 0.0)
-        with np.errstate(over="ignore", invalid="ignore"):
-            return np.where(value == 0, 0.0, (entry * size) * (size * value))
-
-    def _sum_of_squares(self, vectors: FloatArray) -> FloatArray:
-        seen = self.sees
-        chosen = vectors if seen.all() else vectors[..., seen]
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             # An amplitude beyond the range of numbers makes nothing of nothing.
-            weighted = np.where(chosen == 0, 0.0, chosen * self.amplitude[seen])
-            return np.asarray(np.einsum("...i,...i->...", weighted, weighted))
+            weighted = np.where(self.sees & (vectors != 0), vectors * self.amplitude, 0.0)
+            across = weighted if self.matrix is None else weighted @ self.matrix
+            value = np.einsum("...i,...i->...", across, weighted)
+        return np.where(np.isfinite(value), np.maximum(value, 0.0), np.inf)
 
     def gradient(self, vectors: FloatArray) -> FloatArray:
         """Half the gradient, d S (d a), at each finite vector of (..., r)."""
         weighted = vectors * self.amplitude
-        if self.matrix is not None:
-            weighted = weighted @ self.matrix
-        return weighted * self.amplitude
+        return (weighted if self.matrix is None else weighted @ self.matrix) * self.amplitude
 
 
 def linear_form(weights: FloatArray, vectors: FloatArray) -> FloatArray:
-    """The form a -> w'a at each vector of (..., r); infinite entries give an infinity of the sign of their sum."""
+    """The form a -> w'a at each vector of (..., r), infinite where an entry that counts is."""
     if not weights.any():
         return np.zeros(vectors.shape[:-1])
-    grows = np.isinf(vectors)
-    finite = np.where(grows, 0.0, vectors)
     with np.errstate(over="ignore", invalid="ignore"):
-        value = finite @ weights
-        escaping = np.where(grows, np.sign(vectors), 0.0) @ weights
-        value = np.where(np.isnan(value), np.inf, value)
-        return np.where(escaping == 0, value, np.copysign(np.inf, escaping))
+        value = np.where(weights == 0, 0.0, vectors * weights).sum(axis=-1)
+    return np.where(np.isnan(value), np.inf, value)
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,13 +143,7 @@ class RiskForms:
     ) -> "RiskForms":
         """Collect the forms, for an initial error (p,), the input map (r, rows) of the noise, and the truth.
 
-        Parameters
-        ----------
-        space : RowSpace
-        modes : (r, r)
-            In row-space coordinates.
-        frozen_modes : (r,)
-            Those of the null space of Z.
+        Modes (r, r) are in row-space coordinates; `frozen_modes` (r,) are those of the null space of Z.
         """
         inside = modes.T @ space.coordinates(error)
         moving = np.where(frozen_modes, 0.0, inside)
@@ -256,45 +197,21 @@ def two_batch_interval(epoch: Epoch, risk: Risk, drift: FloatArray) -> RiskInter
     The variance lies between (1 -+ step |W|) times noise^2 tr(G Sigma G Z^+) / n, with G = I - (I - 2 step Z)^k and
     W = (W_1 + W_2) / 2, provided step |W| <= 1. The cross term that the paper omits is part of both ends. With
     unequal batches Xtilde_b carries the weight n / (2 m_b), and the ends the smaller and the larger of the two.
-
-    Parameters
-    ----------
-    epoch : Epoch
-        Of RandomReshuffling with two batches.
-    risk : Risk
-        The exact risk, of which frozen, bias and cross are used.
-    drift : (..., r)
-        The geometric sums of the modes at the same epochs.
+    `risk` is exact, and its frozen, bias and cross are used; `drift` (..., r) are the geometric sums of the modes.
     """
     if not (climbs(epoch.scheme) and epoch.blocks.batches == 2):
         raise ValueError(
             f"risk_interval holds for RandomReshuffling with 2 batches, but the scheme is {epoch.scheme}; "
             "risk(epochs) is exact for every scheme."
         )
-    reach = epoch.mean.stride / 2 * _norm(epoch)
+    # |W| of the features divided by their scale.
+    norm = float(scipy.linalg.svdvals(repeated_step(epoch.blocks, 1.0, 2).factor).max(initial=0.0)) ** 2
+    reach = epoch.mean.stride / 2 * norm
     if reach > 1 + 1e-12:
         raise ValueError(
             f"risk_interval needs step <= 1 / |W| = {epoch.step / reach:.6g}, but step is {epoch.step:.6g}; "
             "risk(epochs) is exact for every step."
         )
-    weights = epoch.problem.n / (2 * epoch.blocks.divisors)
-    spread = _noise_through_inverse(epoch, drift)
-    rest = risk.frozen + risk.bias + risk.cross
-    return RiskInterval(
-        epochs=risk.epochs,
-        lower=rest + max(1 - reach, 0.0) * weights.min() * spread,
-        upper=rest + (1 + reach) * weights.max() * spread,
-    )
-
-
-def _norm(epoch: Epoch) -> float:
-    """|W| of the features divided by their scale."""
-    factor = repeated_step(epoch.blocks, 1.0, 2).factor
-    return float(scipy.linalg.svdvals(factor).max(initial=0.0)) ** 2
-
-
-def _noise_through_inverse(epoch: Epoch, drift: FloatArray) -> FloatArray:
-    """noise^2 tr(G Sigma G Z^+) / n."""
     problem = epoch.problem
     _, covariance, noise = problem.truth("risk_interval")
     lifted = problem.row_space.lift(epoch.modes.vectors)
@@ -303,8 +220,12 @@ def _noise_through_inverse(epoch: Epoch, drift: FloatArray) -> FloatArray:
     moving = np.where(epoch.decay_rates == 0, 0.0, drift)
     with np.errstate(over="ignore", invalid="ignore"):
         amplitude = noise * epoch.mean.stride / problem.row_space.scale * moving
-        weighed = np.where(moving == 0, 0.0, amplitude * np.sqrt(sizes * epoch.modes.values / problem.n))
-        return np.asarray(np.square(weighed).sum(axis=-1))
+        weighted = np.where(moving == 0, 0.0, amplitude * np.sqrt(sizes * epoch.modes.values / problem.n))
+        spread = np.square(weighted).sum(axis=-1)
+    weights = problem.n / (2 * epoch.blocks.divisors)
+    rest = risk.frozen + risk.bias + risk.cross
+    lower = rest + max(1 - reach, 0.0) * weights.min() * spread
+    return RiskInterval(risk.epochs, lower, rest + (1 + reach) * weights.max() * spread)
 
 
 class Readout:

@@ -18,7 +18,8 @@ import numpy as np
 from reshuffle._arrays import FloatArray
 from reshuffle._linalg import few_threads
 from reshuffle._uncertainty import MOST_GROUPS
-from reshuffle.epoch.averaging.sampling import Orders, SampledTimeline
+from reshuffle.epoch.averaging.sampling import Orders
+from reshuffle.epoch.timeline import Timeline
 from reshuffle.epoch.visits import Visits
 
 _MOST_BLOCKS = 12
@@ -33,13 +34,13 @@ class DrawnBlocks:
 
     Parameters
     ----------
-    timeline : SampledTimeline
+    timeline : Timeline
         Draws orders, and says what a visit does.
     budget : float
         Operations of one draw for each group: blocks are as many as that allows.
     """
 
-    def __init__(self, timeline: SampledTimeline, budget: float):
+    def __init__(self, timeline: Timeline, budget: float):
         self._timeline, self.visits = timeline, timeline.visits(0)
         self._steps = timeline.scheme.steps(timeline.n)
         affordable = (
