@@ -212,8 +212,8 @@ def _backwards(
 ) -> FloatArray:
     """K (k, d, d) of the visits of each order from slot `first` to `last`, the last of them first.
 
-    K -> K + P K_b, P = I - K L R: what was visited later is to the left. `see` sees of each visit its slot, K of all
-    that comes after it, P and P E_b (k, d, m).
+    K -> K + P K_b, P = I - K L R: what was visited later is to the left. `see` is given the slot of each visit,
+    K of all that comes after it, P and P E_b (k, d, m).
     """
     rank, d, grades = visits.rank, visits.dimension, visits.left * visits.right
     padded = np.vstack([visits.unit, np.zeros(rank)])
