@@ -168,8 +168,8 @@ class RowUpdate:
         return RowUpdate(self.members[chosen], self.right[chosen], left, *parts)
 
 
-Views: TypeAlias = Callable[[int, IntArray], tuple[AnyArray, AnyArray | None, FloatArray]]
-"""A group, and some of its rows -> their R', L' and alpha."""
+Seen: TypeAlias = tuple[AnyArray, AnyArray | None, FloatArray]
+"""R', L' and alpha of some rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,9 +182,9 @@ class LeftOutRows:
     gains : (d, t)
         g, in the eigenvectors.
     views : callable
-        R', L' and alpha of rows, by their group.
+        A group, and some of its rows -> their R', L' and alpha.
     groups : (n,)
-        Which rows have which views.
+        Of each row.
     coupling, factors : (l, q) and (n,)
         C, and what it is multiplied by for each row.
     picks : (q, s)
@@ -201,7 +201,7 @@ class LeftOutRows:
 
     modes: Modes
     gains: AnyArray
-    views: Views
+    views: Callable[[int, IntArray], Seen]
     groups: IntArray
     coupling: FloatArray
     factors: FloatArray
@@ -226,10 +226,10 @@ class LeftOutRows:
         finite = epochs[np.isfinite(epochs)]
         counts, ends = finite * self.applications, len(epochs) - len(finite)
         last = float(counts.max(initial=1.0))
-        curves = self._curves(last, len(finite), len(rows))
-        nodes = 1 if curves is None else len(curves[-1].nodes)
+        curves, _ = self._curves(last, len(finite), len(rows))
+        nodes = len(curves[-1].nodes) if curves else 1
         times = np.concatenate([[1.0], counts])
-        rules = [(1 / (self.modes.rates[:, np.newaxis] - c.nodes), c.powers(times)) for c in curves or ()]
+        rules = [(1 / (self.modes.rates[:, np.newaxis] - c.nodes), c.powers(times)) for c in curves]
         needed = 48.0 * len(self.picks) * self.outputs * nodes
         if needed > available_bytes() / 2:
             raise BudgetError(
@@ -241,19 +241,19 @@ class LeftOutRows:
             require_resolved(np.abs(self.modes.rates), _APART if self.modes.is_symmetric else _APART_COMPLEX)
         for update in self._updates(rows, nodes, len(epochs)):
             found = np.full((len(epochs), *self._picked(update.alpha).shape), np.inf)
-            if curves is None:
-                found[: len(finite)] = self._followed(update, counts)
-            else:
+            if curves:
                 found[: len(finite)] = self._integrated(update, rules, tolerance)
+            else:
+                found[: len(finite)] = self._followed(update, counts)
             if ends and converges:
                 found[len(finite) :] = self._limits(update)
             yield update.members, np.where(np.isfinite(found), found, np.inf)
 
     def _updates(self, rows: IntArray, nodes: int, epochs: int) -> Iterator[RowUpdate]:
         """Updates of the rows, as many at a time as memory allows for."""
-        q, (others, s) = len(self.picks), (len(self.coupling), self.picks.shape[1])
-        pairs = q * (q + 1) // 2 if self.modes.is_symmetric else q * others
-        each: int = pairs * (len(self.gains) + 2 * nodes) + self.outputs * (2 * q * nodes + s * epochs)
+        (q, s), (d, t) = self.picks.shape, self.gains.shape
+        pairs = q * (q + 1) // 2 if self.modes.is_symmetric else q * len(self.coupling)
+        each: int = pairs * (d + 2 * nodes) + t * (2 * q * nodes + s * epochs)
         height = max(1, CHUNK // max(each, 1))
         for group in np.unique(self.groups[rows]):
             mine = rows[self.groups[rows] == group]
@@ -269,8 +269,12 @@ class LeftOutRows:
         """o'V (m, s, t) of V (m, q, t): of alpha, the responses."""
         return np.asarray(np.einsum("qs,mqt->mst", self.picks, values))
 
-    def _curves(self, last: float, epochs: int, rows: int) -> list[Contour] | None:
-        """Curves around the decay rates of all left-out runs, as a rule and at most; None to follow epochs."""
+    def _curves(self, last: float, epochs: int, rows: int) -> tuple[list[Contour], float]:
+        """Curves around the decay rates of all left-out runs, as a rule and at most, and operations per row.
+
+        No curves where the first few epochs are better followed one by one, or runs diverge.
+        """
+        following = 10.0 * last * self.gains.size * (len(self.picks) + len(self.coupling) + 2)
         real = self.modes.rates.real
         # Nothing is known of a row's own direction once it is left out: its rate may be zero.
         lowest, highest = min(float(real.min(initial=0.0)), 0.0), float(real.max(initial=0.0))
@@ -279,7 +283,7 @@ class LeftOutRows:
                 raise ArithmeticError("rounding of the decay rates of slow modes adds up in so many epochs.")
             if self.modes.largest > 1 + 1e-9:
                 raise ArithmeticError(
-                    "runs that diverge may do so without some of their rows at other rates."
+                    "runs that diverge may do so at other rates without some of their rows."
                 )
             if not self.modes.is_symmetric:
                 curves = [around(lowest, max(highest, 1e-3), last, self.modes.rates)]
@@ -289,31 +293,24 @@ class LeftOutRows:
                 lowest -= _WIDENED / max(last, 2.0)
                 curves = [around(lowest, top, last) for top in ((1 + _WIDENED) * highest, max(2.0, highest))]
         except ArithmeticError:
-            if rows * self._following(last) > A_SECOND:
+            if rows * following > A_SECOND:
                 raise
-            return None
-        return None if self._following(last) < self._integrating(len(curves[0].nodes), epochs) else curves
+            return [], following
+        integrating = len(curves[0].nodes) * self._per_node(epochs)
+        return ([], following) if following < integrating else (curves, integrating)
 
     def operations(self, rows: int, epochs: FloatArray) -> float:
         """Operations of the residuals of so many rows, after each of the finite epochs (k,)."""
         last = float((epochs * self.applications).max(initial=1.0))
         try:
-            curves = self._curves(last, len(epochs), rows)
+            return rows * self._curves(last, len(epochs), rows)[1]
         except ArithmeticError:
-            return rows * self._integrating(_USUAL, len(epochs))
-        following = self._following(last)
-        return rows * (following if curves is None else self._integrating(len(curves[0].nodes), len(epochs)))
+            return rows * _USUAL * self._per_node(len(epochs))
 
-    def _following(self, last: float) -> float:
-        """Operations per row of as many applications one by one."""
-        q, others = len(self.picks), len(self.coupling)
-        return 10.0 * last * len(self.gains) * self.outputs * (q + others + 2)
-
-    def _integrating(self, nodes: int, epochs: int) -> float:
-        """Operations per row of an integral."""
-        q, others, s = len(self.picks), len(self.coupling), self.picks.shape[1]
-        products = 2 * len(self.gains) * (others + 1 + 2 * self.outputs)
-        return nodes * (q * (products + _SOLVED * q) + 4.0 * s * self.outputs * epochs)
+    def _per_node(self, epochs: int) -> float:
+        """Operations of a row at a node."""
+        (q, s), others, (d, t) = self.picks.shape, len(self.coupling), self.gains.shape
+        return float(q * (2 * d * (others + 1 + 2 * t) + _SOLVED * q) + 4.0 * s * t * epochs)
 
     def _followed(self, update: RowUpdate, counts: FloatArray) -> FloatArray:
         """Residuals (epochs, m, s, t), one application after the other."""

@@ -22,11 +22,11 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from reshuffle._arrays import AnyArray, BoolArray, FloatArray, IntArray
+from reshuffle._arrays import BoolArray, FloatArray, IntArray
 from reshuffle._budget import A_SECOND, CALL
 from reshuffle._linalg import each, power_and_sum
 from reshuffle._progress import track
@@ -36,7 +36,7 @@ from reshuffle.epoch.visits import MeanVisits, ScaledBlocks, Visits, graded
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.outputs import beside
 from reshuffle.schemes.base import Scheme, Shuffle
-from reshuffle.validation.contour import CHUNK, FARTHEST, LeftOutRows, Modes, require_resolved
+from reshuffle.validation.contour import CHUNK, FARTHEST, LeftOutRows, Modes, Seen, require_resolved
 
 if TYPE_CHECKING:
     from reshuffle.run.run import Run
@@ -52,40 +52,20 @@ _NODES = 150.0
 """Nodes of a contour, about, real and imaginary parts."""
 
 
-class LeavesOut(Protocol):
-    """Source of the residuals of rows, or groups of s rows, that are left out one by one."""
-
-    @property
-    def outputs(self) -> int:
-        """t."""
-
-    def residuals(
-        self, rows: IntArray, epochs: FloatArray, converges: bool
-    ) -> Iterator[tuple[IntArray, FloatArray]]:
-        """The rows, some at a time, and y_i - x_i'b_i (epochs, rows, s, t) after ascending epochs (k,)."""
-
-
-Residuals = Callable[[LeavesOut], FloatArray]
+LeavesOut: TypeAlias = "LeftOutRows | LeftOutMaps | MeanOverOrders"
+"""Source of residuals: rows, ascending epochs (k,) and whether the run converges -> some of the rows at a time, and
+their residuals y_i - x_i'b_i (epochs, rows, s, t), for groups of s rows that are left out together."""
+Residuals: TypeAlias = Callable[[LeavesOut], FloatArray]
 """Source -> residuals (epochs, m, t) of the rows from which an error is estimated."""
-Maps = tuple[IntArray, FloatArray, FloatArray, FloatArray, FloatArray]
+Maps: TypeAlias = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
 
 
 @dataclass(frozen=True, eq=False)
 class Formula:
     """A formula that leaves out rows, or units of several rows.
 
-    Attributes
-    ----------
-    name : str
-        "exact", "subset sizes", "cavity" or "drawn orders".
-    rows : LeavesOut
-    error : callable, optional
-        Residuals of any source, and weights (m,) of their squares -> error (epochs, t) of the sum of the squares.
-    error_kind : ErrorKind
-    sizes : (n,), optional
-        Error of each row beside the others.
-    unit : int
-        Rows that are left out together.
+    `error` takes the residuals of any source, and weights (m,) of their squares, to the error (epochs, t) of their
+    sum; `sizes` (n,) are the errors of rows beside each other.
     """
 
     name: str
@@ -194,20 +174,14 @@ def seen_through(
     learned: Sequence[FloatArray],
     after: Sequence[FloatArray] | None = None,
     root: FloatArray | None = None,
-) -> Callable[[IntArray], tuple[AnyArray, AnyArray | None, FloatArray]]:
+) -> Callable[[IntArray], Seen]:
     """Rows (m,) -> R' (m, q, d), L' (m, l, d) and alpha (m, q, t), where all meet the same maps in their visit.
 
-    Parameters
-    ----------
-    before, after : lists of (d, d)
-        I minus the maps before the visit, and after it, by default the same in another order.
-    learned : list of (r, t)
-        By the visits before.
-    root : (d,), optional
-        By which features are multiplied.
+    These are I minus (d, d) before and after it, by default the same in another order; `learned` (r, t) by those
+    before. Features are multiplied by `root` (d,).
     """
-    r, q, larger = training.rank, len(before), np.ones(len(training.roots)) if root is None else root
-    larger = larger[:, np.newaxis]
+    r, q = training.rank, len(before)
+    larger = (np.ones(len(training.roots)) if root is None else root)[:, np.newaxis]
     # Before the first visit nothing has moved.
     seen = [modes.right[:r] - one[:r] @ modes.right if one.any() else modes.right[:r] for one in before]
     right = np.stack([larger[:r] * one for one in seen], axis=1).reshape(r, -1)
@@ -217,15 +191,12 @@ def seen_through(
         entered = [(modes.left @ (entry - one @ entry)).T for one in (before if after is None else after)]
         left = np.stack(entered, axis=1).reshape(r, -1)
 
-    def views(members: IntArray) -> tuple[AnyArray, AnyArray | None, FloatArray]:
+    def views(members: IntArray) -> Seen:
         rows, responses = training.rows(members)
         shape = len(members), q, -1
         entering = None if left is None else (rows @ left).reshape(len(members), -1, len(larger))
-        return (
-            (rows @ right).reshape(shape),
-            entering,
-            responses[:, np.newaxis] - (rows @ known).reshape(shape),
-        )
+        alpha = responses[:, np.newaxis] - (rows @ known).reshape(shape)
+        return (rows @ right).reshape(shape), entering, alpha
 
     return views
 
@@ -237,26 +208,23 @@ def _left_out(
     coupling: FloatArray,
     after: Sequence[Sequence[FloatArray]] | None = None,
     *,
-    is_symmetric: bool,
     is_exact: bool = True,
     applications: int | None = None,
 ) -> LeftOutRows:
     """Updates of batches, or of all rows alike, from [K, E] (d, d + t) of an epoch, and before each batch."""
     lost, gained = training.map_of(state)
-    modes = Modes(lost, is_symmetric=is_symmetric)
-
-    def of_batch(number: int) -> Callable[[IntArray], tuple[AnyArray, AnyArray | None, FloatArray]]:
-        maps, learned = zip(*(training.map_of(one) for one in before[number]), strict=True)
+    modes = Modes(lost, is_symmetric=training.is_symmetric and after is None)
+    views = []
+    for batch, states in enumerate(before):
+        maps, learned = zip(*map(training.map_of, states), strict=True)
         inside = [one[: training.rank] for one in learned]
-        return seen_through(training, modes, maps, inside, None if after is None else after[number])
-
-    views = [of_batch(number) for number in range(len(before))]
+        views.append(seen_through(training, modes, maps, inside, None if after is None else after[batch]))
     return LeftOutRows(
         modes, modes.left @ gained, lambda batch, members: views[batch](members),
         np.minimum(training.batch_of, len(views) - 1), coupling, training.factors / training.divisors,
         np.eye(coupling.shape[1], 1), lambda: training.alone,
         is_exact=bool(training.visits.penalty) or (is_exact and not training.leaves_means),
-        applications=applications or 1, is_monotone=is_symmetric and applications is not None,
+        applications=applications or 1, is_monotone=modes.is_symmetric and applications is not None,
     )  # fmt: skip
 
 
@@ -269,10 +237,8 @@ def mean_visits(training: Training) -> LeftOutRows:
     kernel[:, : visits.rank] += np.concatenate([part * visits.gram for part in entry])
     state = np.hstack([kernel, training.force + visits.unit_entry(0, 0) @ training.missing])
     coupling = np.full((1, 1), 1 / training.blocks.batches)
-    return _left_out(
-        training, state, [[0 * state]], coupling, is_symmetric=training.is_symmetric,
-        applications=training.scheme.steps(training.n),
-    )  # fmt: skip
+    steps = training.scheme.steps(training.n)
+    return _left_out(training, state, [[0 * state]], coupling, applications=steps)
 
 
 def single_order(training: Training, order: IntArray) -> LeftOutRows:
@@ -289,7 +255,7 @@ def single_order(training: Training, order: IntArray) -> LeftOutRows:
         following = following - (following * training.roots) @ own
     batches, coupling = range(len(before)), np.array([[0.0, 1.0]])
     parts = ([maps[batch] for batch in batches] for maps in (before, after))
-    return _left_out(training, state, next(parts), coupling, next(parts), is_symmetric=False)
+    return _left_out(training, state, next(parts), coupling, next(parts))
 
 
 @dataclass(frozen=True, eq=False)
@@ -297,11 +263,6 @@ class MeanOverOrders:
     """Mean of the residuals over equally likely orders, of which a run keeps one."""
 
     orders: list[LeftOutRows]
-
-    @property
-    def outputs(self) -> int:
-        """t."""
-        return self.orders[0].outputs
 
     def residuals(
         self, rows: IntArray, epochs: FloatArray, converges: bool
@@ -348,8 +309,7 @@ class Lattice:
         if self._is_dense:
             return self._dense(means, [(part, chances[part]) for part in others])
         coupling = np.diag(chances[others[0]])[::-1]
-        before = [means[part] for part in others]
-        return _left_out(self.training, means[-1], before, coupling, is_symmetric=self.training.is_symmetric)
+        return _left_out(self.training, means[-1], [means[part] for part in others], coupling)
 
     def by_size(self) -> Formula:
         """Updates of rank B, from the means over subsets of one size, with the error of what they neglect.
@@ -367,8 +327,7 @@ class Lattice:
         coupling = np.eye(batches)[::-1] / batches
 
         def made(scale: float) -> LeftOutRows:
-            symmetric = training.is_symmetric
-            return _left_out(training, state, means, scale * coupling, is_symmetric=symmetric, is_exact=False)
+            return _left_out(training, state, list(means), scale * coupling, is_exact=False)
 
         blocks, step = training.blocks, training.visits.step / (1 - training.hyperparameters.momentum)
         parts = [blocks.rows[blocks.of(b)] for b in range(batches)]
@@ -431,7 +390,7 @@ class Lattice:
                 left = np.swapaxes(factors * chances[:, np.newaxis] * right[:, ::-1], 1, 2)
                 without[mine] -= left @ right
                 learned[mine] -= left @ alpha
-            return members, rows, responses, without, learned
+            return rows, responses, without, learned
 
         return LeftOutMaps(maps, d, training.outputs, training.alone)
 
@@ -440,17 +399,9 @@ class Lattice:
 class LeftOutMaps:
     """Rows of symmetric maps that are left out where the map without each of them is known: a matrix per row.
 
-    Unlike a contour, which must know where the eigenvalues are, this holds for maps that diverge.
-
-    Attributes
-    ----------
-    maps : callable
-        Rows (m,) -> themselves, their features (m, d), responses (m, t), and without each I - A_i (m, d, d) and g_i
-        (m, d, t).
-    side, outputs : int
-        d and t.
-    alone : (n,)
-        Which of all rows alone see some direction.
+    Unlike a contour, which must know where the eigenvalues are, this holds for maps that diverge. `maps` takes rows
+    (m,) to their features (m, d), responses (m, t), and without each I - A_i (m, d, d) and g_i (m, d, t); `alone`
+    (n,) are those that alone see some direction.
     """
 
     maps: Callable[[IntArray], Maps]
@@ -461,12 +412,13 @@ class LeftOutMaps:
     def residuals(
         self, rows: IntArray, epochs: FloatArray, converges: bool = True
     ) -> Iterator[tuple[IntArray, FloatArray]]:
-        """The rows, some at a time, and y_i - x_i'b_i (epochs, rows, 1, t) after ascending epochs (k,)."""
+        """The rows, some at a time, and y_i - x_i'b_i (epochs, rows, 1, t), whether all converge or not."""
         if float(epochs[np.isfinite(epochs)].max(initial=0.0)) > FARTHEST:
             raise ArithmeticError("rounding of the decay rates of slow modes adds up in so many epochs.")
         height = max(1, CHUNK // max(1, self.side * (self.side + self.outputs) * (1 + len(epochs))))
         for start in range(0, len(rows), height):
-            members, features, responses, lost, gained = self.maps(rows[start : start + height])
+            members = rows[start : start + height]
+            features, responses, lost, gained = self.maps(members)
             if not np.isfinite(lost).all() or not np.isfinite(gained).all():
                 yield members, np.full((len(epochs), len(members), 1, self.outputs), np.inf)
                 continue

@@ -15,7 +15,7 @@ from reshuffle.epoch.averaging import cavity_maps
 from reshuffle.epoch.averaging.cavity import Visiting, are_alike, solve
 from reshuffle.epoch.averaging.lattice import available_bytes
 from reshuffle.schemes.base import permutations, rows_of
-from reshuffle.validation.contour import LeftOutRows, Modes
+from reshuffle.validation.contour import LeftOutRows, Modes, Seen
 from reshuffle.validation.row_updates import (
     Formula,
     LeftOutMaps,
@@ -93,8 +93,7 @@ class Cavity:
 
     def formula(self) -> Formula:
         """The formula with its error."""
-        size = self._size if self.training.scheme.unit.is_cut else 1
-        return Formula("cavity", self._left_out(), self._error, "estimate", self._shares, size)
+        return Formula("cavity", self._left_out(), self._error, "estimate", self._shares, self._size)
 
     @property
     def is_small(self) -> bool:
@@ -156,7 +155,7 @@ class Cavity:
     ) -> LeftOutRows:
         """Updates; put off where each row (n,) or decay rate (r,) is off by a share, or how samples enter is."""
         training, size, nodes = self.training, self._size, self._nodes
-        r, d, whole = training.rank, len(training.roots), training.scheme.unit.is_cut
+        r, d = training.rank, len(training.roots)
         # As if features were larger by a root: what is learned in the end stays, and directions that other rows do
         # not see stay unmoved.
         root = np.ones(d)
@@ -166,37 +165,32 @@ class Cavity:
         gains = modes.left @ (roots * (self._perturbed_input_map if entering else self._input_map))
         lost = roots * self._found.inner * roots.T
         seen = seen_through(training, modes, list(lost), list(self._learned[:, :r]), root=root)
-        q, among = len(lost), np.eye(size if whole else 1)
+        q, among = len(lost), np.eye(size)
         picks = np.kron(nodes.rule[0][:, np.newaxis], among)
+        coupling = np.kron(self._visiting.weight * nodes.convolution_at(self._visiting.steps), among)
 
-        def views(_: int, members: IntArray) -> tuple[AnyArray, AnyArray | None, FloatArray]:
-            units = members if whole else members // size
-            right, left, alpha = seen(rows_of(units, size))
-            own = self._self_response[:, units]
+        def views(_: int, members: IntArray) -> Seen:
+            right, left, alpha = seen(rows_of(members, size))
+            own, m = self._self_response[:, members], len(members)
 
             def returned(plain: AnyArray, own: FloatArray) -> AnyArray:
                 """F_i(t) + sum_{s<t} rho_i(t-s) f_i(s) at the nodes, for f (rows, q, any)."""
-                flat = plain.reshape(len(units), size, q, -1).swapaxes(1, 2).reshape(len(units), q * size, -1)
+                flat = plain.reshape(m, size, q, -1).swapaxes(1, 2).reshape(m, q * size, -1)
                 mixing = np.einsum("tab,amij->mtibj", nodes.convolution, own, optimize=True)
-                full = flat + mixing.reshape(len(units), q * size, q * size) @ flat
-                if whole or size == 1:
-                    return full
-                return full.reshape(len(units), q, size, -1)[np.arange(len(units)), :, members % size]
+                return np.asarray(flat + mixing.reshape(m, q * size, q * size) @ flat)
 
             entered = None if left is None else returned(left, own.swapaxes(2, 3))
             return returned(right, own), entered, returned(alpha, own)
 
-        if among.size > 1 and not training.visits.penalty:
+        if size > 1 and not training.visits.penalty:
             basis, _ = thin_qr(self._rows)
             leverages = np.linalg.norm(basis.reshape(-1, size, basis.shape[1]), 2, axis=(1, 2))
             if leverages.max(initial=0.0) > 1 - _LEVERAGE:
                 raise ArithmeticError("groups of rows that alone see some direction are not told apart.")
         factors = training.factors * (1 if shares is None else 1 + shares)
-        each = slice(None, None, size if whole else 1)
         return LeftOutRows(
-            modes, gains, views, np.zeros(training.n, dtype=np.int64),
-            np.kron(self._visiting.weight * nodes.convolution_at(self._visiting.steps), among), factors[each],
-            picks, lambda: training.alone[each], is_exact=bool(training.visits.penalty),
+            modes, gains, views, np.zeros(training.n, dtype=np.int64), np.asarray(coupling), factors[::size], picks,
+            lambda: training.alone[::size], is_exact=bool(training.visits.penalty),
         )  # fmt: skip
 
     def _error(self, residuals: Residuals, weights: FloatArray) -> FloatArray:
@@ -306,7 +300,7 @@ class DrawnOrders:
 
         def maps(members: IntArray) -> Maps:
             lost, gained = np.split(made()[members], [self._rank], axis=2)
-            return members, self._rows[members], self._targets[members, self._rank :], lost, gained
+            return self._rows[members], self._targets[members, self._rank :], lost, gained
 
         return LeftOutMaps(maps, self._rank, self._training.outputs, self._training.alone)
 
