@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import reshuffle as rs
 from reshuffle.epoch.averaging import cavity, cavity_maps
 from reshuffle.epoch.averaging.cavity import SelfResponses, TimeNodes, Visiting, self_response
-from reshuffle.epoch.averaging.exact_samples import Whitened
+from reshuffle.epoch.averaging.samples import Whitened
 from reshuffle.errors import UnsupportedError
 from tests.problems import case, close
 

@@ -13,9 +13,8 @@ from reshuffle._arrays import FloatArray
 from reshuffle._linalg import few_threads
 from reshuffle._uncertainty import ERROR_KINDS, ErrorKind
 from reshuffle.epoch import mean_map, select
-from reshuffle.epoch.averaging.base import Task, task
 from reshuffle.epoch.mean_map import MeanMap, Modes
-from reshuffle.epoch.select import Accuracy, Choice
+from reshuffle.epoch.select import Accuracy, Choice, Task, task
 from reshuffle.epoch.timeline import Timeline
 from reshuffle.problem.batches import Blocks
 from reshuffle.problem.least_squares import LeastSquares
