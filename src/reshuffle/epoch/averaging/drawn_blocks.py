@@ -18,44 +18,36 @@ import numpy as np
 from reshuffle._arrays import FloatArray
 from reshuffle._linalg import few_threads
 from reshuffle._uncertainty import MOST_GROUPS
-from reshuffle.epoch.averaging.sampling import Orders, SampledTimeline
+from reshuffle.epoch.averaging.sampling import Orders, pairs_of_orders
 from reshuffle.epoch.visits import Visits
+from reshuffle.schemes.base import Scheme
 
 _MOST_BLOCKS = 12
-_STACKED_ENTRIES = 1 << 17
+_STACKED_ENTRIES = 1 << 16
 """Numbers of the largest layer of subsets: what leaves the cache takes three times as long."""
 _OF_A_PRODUCT = 300.0
 """Operations that a product of small matrices costs beside its own."""
 
 
 class DrawnBlocks:
-    """Drawn orders of the epochs of a run, cut into blocks; the same orders whatever the step.
+    """Drawn orders of the epochs of a scheme, cut into blocks; the same orders whatever the step.
 
-    Parameters
-    ----------
-    timeline : SampledTimeline
-        Draws orders, and says what a visit does.
-    budget : float
-        Operations of one draw for each group: blocks are as many as that allows.
+    `budget` are the operations of one draw for each group, `flops` in the end: blocks are as many as that allows.
     """
 
-    def __init__(self, timeline: SampledTimeline, budget: float):
-        self._timeline, self.visits = timeline, timeline.visits(0)
-        self._steps = timeline.scheme.steps(timeline.n)
+    def __init__(self, scheme: Scheme, n: int, visits: Visits, budget: float, seed: int = 0):
+        self._scheme, self._n, self.visits, self._seed = scheme, n, visits, seed
+        self._draw, self._steps = pairs_of_orders(scheme, n, visits.blocks), scheme.steps(n)
         affordable = (
             blocks
             for blocks in range(min(_MOST_BLOCKS, self._steps), 1, -1)
             if MOST_GROUPS * self._lattice_flops(blocks) <= budget
         )
         self._blocks = next(affordable, 1)
-        (rows, rank), d = self.visits.blocks.rows.shape, self.visits.dimension
+        (rows, rank), d = visits.blocks.rows.shape, visits.dimension
         of_visits = 4.0 * rows * rank * d + self._steps * (10.0 * d**2 + _OF_A_PRODUCT)
         self.flops = float(MOST_GROUPS * (of_visits + self._lattice_flops(self._blocks)))
-        """Operations of one draw for each group."""
-        self._rng, self._drawn = (
-            np.random.default_rng(timeline.accuracy.seed),
-            np.zeros((0, MOST_GROUPS, d, d)),
-        )
+        self._rng, self._drawn = np.random.default_rng(seed), np.zeros((0, MOST_GROUPS, d, d))
 
     def _lattice_flops(self, blocks: int) -> float:
         half = _later(blocks)
@@ -73,16 +65,31 @@ class DrawnBlocks:
         with few_threads(d), np.errstate(over="ignore", invalid="ignore"):
             for first in range(0, missing, stacked):
                 some = min(stacked, missing - first)
-                drawn = self._timeline.draw_pairs(self._rng, some)
+                drawn = self._draw(self._rng, some)
                 found.append(self._over_blocks(Orders(drawn.rows[:some], drawn.divisors[:some])))
             self._drawn = np.concatenate(found).reshape(rounds, MOST_GROUPS, d, d)
             kernels = self._drawn.mean(axis=0)
-            symmetric = self._timeline.scheme.is_symmetric and not self.visits.momentum
+            symmetric = self._scheme.is_symmetric and not self.visits.momentum
             return np.asarray((kernels + kernels.swapaxes(1, 2)) / 2 if symmetric else kernels)
+
+    def single(self, pairs: int) -> FloatArray:
+        """Kernels K (groups, 2 pairs, d, d) of so many orders and their reverses in each group."""
+        d, rngs = self.visits.dimension, [np.random.default_rng([self._seed, g]) for g in range(MOST_GROUPS)]
+        drawn = [self._draw(rng, pairs) for rng in rngs]
+        rows, divisors = (
+            np.concatenate(part) for part in zip(*((o.rows, o.divisors) for o in drawn), strict=True)
+        )
+        size = max(1, int(_STACKED_ENTRIES / max(d**2, 1)))
+        with few_threads(d), np.errstate(over="ignore", invalid="ignore"):
+            found = [
+                followed(self.visits, Orders(rows[at : at + size], divisors[at : at + size]), 0, self._steps)
+                for at in range(0, len(rows), size)
+            ]
+        return np.concatenate(found).reshape(MOST_GROUPS, 2 * pairs, d, d)
 
     def _over_blocks(self, orders: Orders) -> FloatArray:
         """K (k, d, d) of drawn orders, averaged over the orders of their blocks."""
-        scheme, n, visits = self._timeline.scheme, self._timeline.n, self.visits
+        scheme, n, visits = self._scheme, self._n, self.visits
         # A last visit that weighs less than the others stays the last.
         sizes = scheme.sizes(n) / scheme.step_divisors(n)
         whole = self._steps - (scheme.unit.is_cut and bool(sizes[-1] < sizes[0]))
