@@ -7,6 +7,7 @@ from rich.table import Table
 import reshuffle as rs
 from benchmarks import timing
 from benchmarks.core import table
+from reshuffle.epoch.timeline import Timeline
 from reshuffle.run.affine_trajectory import AffineTrajectory
 
 EPOCHS = np.array([1.0, 10.0, 100.0])
@@ -38,17 +39,22 @@ def orders_side_by_side() -> Table:
     return made
 
 
+def _one_by_one(engine: AffineTrajectory) -> list[Timeline]:
+    n, schemes = engine.problem.n, engine.scheme.timelines(engine.problem.n)
+    return [Timeline(scheme, n, engine.blocks, engine.space, engine.recipe) for scheme in schemes]
+
+
 def _iterates(engine: AffineTrajectory) -> None:
     inputs, start = np.concatenate([[1.0], engine.blocks.response]), engine.inside(engine.start)
-    for timeline in engine.timelines:
+    for timeline in _one_by_one(engine):
         list(timeline.states(start, EPOCHS, inputs))
 
 
 def _risks(engine: AffineTrajectory) -> None:
     error, rank = engine.inside(engine.start - engine.problem.beta_star), engine.space.dimension
-    for timeline in engine.timelines_of_errors:
+    for timeline in _one_by_one(engine):
         for state in timeline.states(error, EPOCHS):
-            engine.risk_parts(state[:rank], 1.0, 0.5)
+            engine._risk_parts(state[:rank], 1.0, 0.5)
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import reshuffle as rs
 from reshuffle.epoch.averaging import cavity, cavity_maps
 from reshuffle.epoch.averaging.cavity import SelfResponses, TimeNodes, Visiting, self_response
-from reshuffle.epoch.averaging.exact_samples import Whitened
+from reshuffle.epoch.averaging.samples import Whitened
 from reshuffle.errors import UnsupportedError
 from tests.problems import case, close
 
@@ -59,7 +59,7 @@ def test_maps_with_momentum_and_penalty_are_those_of_all_cuts(arguments, recipe)
     problem = case(7, 2, 1, noise=0.5).problem
     scheme = rs.SampleReshuffling(**arguments)
     run = rs.descend(problem, scheme, 0.2, method="exact", **recipe)
-    (timeline,) = run._affine.timelines_of_errors
+    timeline = run._affine.timeline
     exact, visits = timeline.map(0), timeline.visits(0)
     shares = scheme.sizes(7) / scheme.step_divisors(7)
     found, *replicas = cavity_maps.cavity_maps(visits, visits.unit_force(timeline.truth), shares)

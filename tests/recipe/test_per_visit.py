@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import reshuffle as rs
-from reshuffle.epoch.averaging import sampling
+from reshuffle.epoch import timeline
 from tests.oracles import every_order
 from tests.oracles.every_scheme import agree, schemes
 from tests.oracles.extended import DIGITS, Extended, rounded
@@ -194,7 +194,7 @@ def test_more_drawn_epochs_than_fit_into_memory_are_refused(monkeypatch):
     decay = rs.schedules.ExponentialDecay(0.2, 0.99, per="visit")
     run = rs.descend(problem, rs.SampleReshuffling(batch_size=8), decay, rtol=0.1)
     run.iterate(3)
-    monkeypatch.setattr(sampling, "_REMEMBERED_BYTES", 5e4)
+    monkeypatch.setattr(timeline, "DRAWN_BYTES", 5e4)
     with pytest.raises(rs.BudgetError, match=r"the drawn orders of 3 epochs with steps of their own take"):
         run.iterate(3)
     # Epochs that are alike share theirs.

@@ -13,9 +13,8 @@ from reshuffle._arrays import FloatArray
 from reshuffle._linalg import few_threads
 from reshuffle._uncertainty import ERROR_KINDS, ErrorKind
 from reshuffle.epoch import mean_map, select
-from reshuffle.epoch.averaging.base import Task, task
 from reshuffle.epoch.mean_map import MeanMap, Modes
-from reshuffle.epoch.select import Accuracy, Choice
+from reshuffle.epoch.select import Accuracy, Choice, Task, task
 from reshuffle.epoch.timeline import Timeline
 from reshuffle.problem.batches import Blocks
 from reshuffle.problem.least_squares import LeastSquares
@@ -279,20 +278,19 @@ class AffineEpoch:
 
     Attributes
     ----------
-    timelines : list of Timeline
-        Equally likely.
+    timeline : Timeline
     fade : float
         What the error is multiplied by outside the row space: 1 without a penalty.
     method : str
         How the mean over orders is taken.
     """
 
-    timelines: list[Timeline]
+    timeline: Timeline
     fade: float
     method: str
 
     def __repr__(self) -> str:
-        timeline = self.timelines[0]
+        timeline = self.timeline
         return f"AffineEpoch({timeline.scheme}, {timeline.recipe}, method={self.method!r})"
 
     @property
@@ -303,19 +301,14 @@ class AffineEpoch:
     @property
     def matrix(self) -> FloatArray:
         """A (p, p), which the mean error is multiplied by in the first epoch."""
-        space = self.timelines[0].space
-        parts = [
-            timeline.with_inputs(0, np.zeros(1 + len(timeline.blocks.rows))).loss
-            for timeline in self.timelines
-        ]
-        loss = sum(part.reshape(-1, *part.shape[-2:]).sum(axis=0) for part in parts)
-        loss = loss / sum(timeline.count for timeline in self.timelines)
+        space, parts = self.timeline.space, [once.loss for once in self.timeline.responses]
+        loss = sum(part.reshape(-1, *part.shape[-2:]).sum(axis=0) for part in parts) / self.timeline.count
         inside = (1 - self.fade) * np.eye(space.dimension) - loss
         return self.fade * np.eye(space.p) + space.lift(space.lift(inside).T).T
 
     @property
     def Z(self) -> FloatArray:
         """(I - A) / (B step) (p, p), not symmetric in general; with a penalty it is part of it."""
-        timeline = self.timelines[0]
+        timeline = self.timeline
         stride = timeline.walk.steps * timeline.recipe.at(0).step
         return (np.eye(timeline.space.p) - self.matrix) / stride

@@ -1,47 +1,60 @@
 """Selection of the method by which a mean over orders is taken: the one place that compares prices and errors.
 
-A `Choice` can be printed: it says what was taken, at what cost, and why the others were rejected. Methods stand in
-the order of preference; the first that is not rejected is taken.
+There are three averagers: the exact mean (`lattice`, `samples`), the cavity equation (`cavity`, to first order for
+many modes, streamed for rows in chunks), and drawn orders (`sampling`). `select` takes the first in this order that
+is not rejected. A `Choice` can be printed: it says what was taken, at what cost, and why the others were rejected.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
 from reshuffle import _arrays
-from reshuffle._budget import (
-    A_SECOND,
-    CALL,
-    apart,
-    duration,
-    require_affordable,
-    warn_out_of_reach,
-)
-from reshuffle.epoch.averaging.base import Approximation, Task
+from reshuffle._arrays import FloatArray
+from reshuffle._budget import A_SECOND, CALL, apart, duration, require_affordable, warn_out_of_reach
+from reshuffle.epoch.averaging import lattice, samples, sampling
 from reshuffle.epoch.averaging.cavity import are_alike
 from reshuffle.epoch.averaging.cavity_maps import by_cavity
 from reshuffle.epoch.averaging.first_order import FEWEST_MODES
 from reshuffle.epoch.averaging.lattice import Walk, climbs, cuts_orders, fits_in_memory, require_few
+from reshuffle.epoch.averaging.samples import Whitened
 from reshuffle.epoch.averaging.streamed import samples_of
 from reshuffle.epoch.mean_map import MeanMap, grows
-from reshuffle.errors import UnsupportedError
+from reshuffle.errors import BudgetError, UnsupportedError
 from reshuffle.problem.batches import Blocks
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.recipe import Recipe
 from reshuffle.schemes.base import Scheme, Shuffle
+
+METHODS = ("auto", "exact", "cavity", "sampling")
+_GONE = {"series": 'try "cavity", which is as quick and more accurate'}
+_GROWING = 20.0
+"""A mean that grows without end is computed to so many times less accuracy, with so many times less budget."""
+_MOST_ALONE = 12
+"""Samples, one per batch, of which all orders are averaged in no time."""
+_UNKNOWN = 1.0
+"""A relative error at which not even a sign is known."""
+_CAVITY_GRAMS, _CAVITY_PRODUCTS = 60.0, 200.0
+"""Weighted Gram matrices that the cavity equation takes, where samples are strong, and products of modes, about."""
+_RESPONSE_PRODUCTS = 3e4
+"""Products of the small matrices of a group's response to itself: of 15 nodes with 15, in 10 rounds of 15."""
+_FIRST_ORDER_GRAMS = 3.0
+"""Gram matrices of the equation to first order in what leads from one of many modes to another."""
+_DECOMPOSITION = 10.0
+"""Of a symmetric eigendecomposition, over the cube of its rows."""
+_CALLS = 6
+"""Calls with small matrices that a visit takes."""
 
 OUT_OF_REACH = "it takes more memory than this machine can spare, or more batches than anyone waits for"
 WITHOUT_SOLUTION = "its equation has no solution at so large a step"
 NO_SOLUTION = (
     'the cavity equation has no solution at so large a step; try a smaller step, or method="sampling".'
 )
-
-
-_GROWING = 20.0
-METHODS = ("auto", "exact", "cavity", "sampling")
-_GONE = {"series": 'try "cavity", which is as quick and more accurate'}
+_NEEDS_ALL = "it needs all samples at once, but they are read in chunks"
+_DIVERGES = "the mean grows without end, and digits of it are not drawn for"
 
 
 @dataclass(frozen=True)
@@ -77,7 +90,7 @@ class Accuracy:
 
 
 def accuracy(method: Any, rtol: Any, budget: Any, seed: Any) -> Accuracy:
-    """Check what the user asks for.
+    """Check what the user requests.
 
     >>> accuracy("guess", 1e-4, 1e12, 0)
     Traceback (most recent call last):
@@ -111,7 +124,7 @@ class Method:
     """
 
     name: str
-    operations: float
+    operations: float = np.nan
     rejected_because: str = ""
 
     def __repr__(self) -> str:
@@ -142,16 +155,12 @@ class Choice:
     @property
     def method(self) -> Method:
         """The first method that is not rejected; the last, if all are."""
-        return next((way for way in self.methods if not way.rejected_because), self.methods[-1])
+        return next((method for method in self.methods if not method.rejected_because), self.methods[-1])
 
     def __repr__(self) -> str:
+        others = (replace(one, rejected_because=one.rejected_because or "not needed") for one in self.methods)
         lines = [f"{self.question}: {self.method}"]
-        others = (
-            way if way.rejected_because else replace(way, rejected_because="not needed")
-            for way in self.methods
-        )
-        lines += [f"  not {way}" for way in others if way.name != self.taken]
-        return "\n".join(lines)
+        return "\n".join(lines + [f"  not {other}" for other in others if other.name != self.taken])
 
 
 @dataclass(frozen=True)
@@ -191,137 +200,224 @@ def too_far(missed: float, rtol: float) -> str:
     return f"it may be off by {known}, but rtol is {wanted}"
 
 
-# How the mean of a symmetric epoch is taken: exactly, by the cavity equation, or from drawn orders.
+def select(accuracy: Accuracy, candidates: dict[str, Callable[[], Method]]) -> Choice:
+    """Take the first candidate that is not rejected; those after it are not asked for their price."""
+    methods: list[Method] = []
+    for name, priced in candidates.items():
+        affordable = next(
+            (f"the {one.name} mean is affordable" for one in methods if not one.rejected_because), ""
+        )
+        if accuracy.method not in ("auto", name):
+            methods.append(Method(name, rejected_because=f"method is {accuracy.method!r}"))
+        else:
+            methods.append(Method(name, rejected_because=affordable) if affordable else priced())
+    return Choice("the mean over orders", tuple(methods))
 
-_CAVITY_GRAMS, _CAVITY_PRODUCTS = 60.0, 200.0
-"""Weighted Gram matrices that the cavity equation takes, where samples are strong, and products of modes, about."""
-_RESPONSE_PRODUCTS = 3e4
-"""Products of the small matrices of a group's response to itself: of 15 nodes with 15, in 10 rounds of 15."""
-_FIRST_ORDER_GRAMS = 3.0
-"""Gram matrices of the equation to first order in what leads from one of many modes to another."""
-_DECOMPOSITION = 10.0
-"""Of a symmetric eigendecomposition, over the cube of its rows."""
-_KEEPS_ALL = "it needs all samples at once, but they are read in chunks"
-_DIVERGES = "the mean grows without end, and digits of it are not drawn for"
-_UNKNOWN = 1.0
-"""A relative error at which not even a sign is known."""
+
+# The mean of a symmetric epoch.
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """A symmetric epoch to be averaged.
+
+    Attributes
+    ----------
+    steps : int
+        The visits of an epoch.
+    degree : int
+        That of the kernel of the mean map, a polynomial in the step.
+    exact : callable
+        Averages over all orders.
+    exact_flops : float
+        Its price; infinite if it cannot be done.
+    out_of_reach : str
+        Why it cannot be done, if it cannot.
+    shares : (B,), optional
+        The weight of each visit beside the mean one; None where the exact mean is cheap.
+    whitened : callable
+        () -> the rows in the coordinates of the mean step.
+    sample : callable
+        accuracy -> the mean map from drawn orders.
+    """
+
+    steps: int
+    degree: int
+    exact: Callable[[], MeanMap]
+    exact_flops: float = 0.0
+    out_of_reach: str = OUT_OF_REACH
+    shares: FloatArray | None = None
+    whitened: Callable[[], Whitened] | None = None
+    sample: Callable[[Accuracy], MeanMap] | None = None
+
+    def cavity_flops(self, *, whole: bool = False) -> float:
+        """Operations of the cavity equation: to first order where there are many modes, unless it is `whole`."""
+        assert self.whitened is not None
+        whitened = self.whitened()
+        (rows, modes), strength = whitened.orthonormal.shape, float(whitened.row_norms.mean())
+        if not whole and modes >= FEWEST_MODES and whitened.atoms == rows:
+            return float(2.0 * _FIRST_ORDER_GRAMS * modes**2 * rows)
+        strong, size = 0.1 + min(10 * strength, 1.0), int(whitened.sizes.max())
+        responses = _RESPONSE_PRODUCTS * strong * whitened.atoms * float(size) ** 3 if size > 1 else 0.0
+        of_modes = modes**2 * (_CAVITY_GRAMS * strong * rows + _CAVITY_PRODUCTS * modes)
+        return float(2.0 * (of_modes + responses))
+
+
+def task(scheme: Scheme, n: int, blocks: Blocks, step: float) -> Task:
+    """The task of a symmetric scheme over n rows, for features and a step in the scale of the row space."""
+    steps, kind = scheme.steps(n), type(scheme).__name__
+    if scheme.shuffle is Shuffle.EVERY_STEP:
+        return Task(steps, 0, partial(samples.repeated_step, blocks, step, steps))
+    if scheme.shuffle is Shuffle.NEVER and blocks.batches > 1:
+        raise TypeError(
+            f"{kind}.is_symmetric must be False, since its {blocks.batches} batches are visited in a fixed order; "
+            "only a single batch has a symmetric epoch then."
+        )
+    if scheme.shuffle is Shuffle.NEVER:
+        return Task(1, 0, partial(samples.one_batch, blocks, step))
+    if scheme.shuffle is not Shuffle.EVERY_EPOCH:
+        raise TypeError(
+            f"{kind}.is_symmetric must be False: for {scheme.shuffle.value}, of {scheme.unit.value}, there is no "
+            "symmetric mean."
+        )
+    drawn = partial(sampling.mean_map, scheme, n, blocks, step)
+    if not scheme.unit.is_cut:
+        weights = np.repeat(1 / (blocks.batches * blocks.divisors), blocks.sizes)
+        whitened = cache(partial(Whitened.of, blocks.rows, weights, steps * step, blocks.offsets))
+        exact = partial(lattice.reshuffled_mean_map, blocks, step)
+        return Task(
+            steps, steps - 1, exact, lattice.flops(blocks), OUT_OF_REACH, np.ones(steps), whitened, drawn
+        )
+    sizes, divisors = scheme.sizes(n), scheme.step_divisors(n)
+    whitened = cache(
+        partial(Whitened.of, blocks.rows, np.full(len(blocks.rows), 1 / n), steps * step, blocks.offsets)
+    )
+    most = samples.MOST_BATCHES if scheme.rows_per_unit == 1 else samples.MOST_BATCHES_OF_GROUPS
+
+    def of_samples() -> MeanMap:
+        if steps > most:
+            raise BudgetError(
+                f"batches is {steps}, but the exact mean over shuffled samples is computed for at most "
+                f'{most}; try fewer batches, or descend(..., method="auto").'
+            )
+        return samples.mean_map(whitened(), sizes / divisors)
+
+    mean: Callable[[], MeanMap] = of_samples
+    flops = samples.flops(n, blocks.rows.shape[1], steps) if steps <= most else np.inf
+    if most < steps == blocks.batches <= _MOST_ALONE and np.array_equal(sizes, divisors):
+        # One sample per batch: fixed batches in a random order.
+        alone = replace(blocks, divisors=divisors)
+        mean, flops = partial(lattice.reshuffled_mean_map, alone, step), lattice.flops(alone)
+    known = f"the exact mean over shuffled samples is known for at most {most} batches"
+    return Task(steps, steps - 1, mean, flops, known, sizes / divisors, whitened, drawn)
 
 
 def mean_choice(task: Task, accuracy: Accuracy) -> Choice:
     """Select how the mean of a symmetric epoch is taken, as far as prices tell.
 
-    Of "auto", the exact mean where it fits the budget; otherwise the cavity equation, if all visits but the last
-    weigh the same and it fits the budget; otherwise drawn orders. Beside them, what runs that are simulated would
-    cost, to the same error of one answer.
+    Beside the averagers, the price of simulated runs to the same error of one answer.
     """
-    question, method, of = "the mean over orders", accuracy.method, task.approximation
-    if of is None or method == "exact":
-        return Choice(question, (Method("exact", task.exact_flops),))
-    if method != "auto":
-        named = (
-            Method(name, np.nan, "" if name == method else f"method is {method!r}") for name in METHODS[1:]
-        )
-        return Choice(question, tuple(named))
-    of_exact = too_much(task.exact_flops, accuracy.budget, task.out_of_reach or OUT_OF_REACH)
-    exact = Method("exact", task.exact_flops, of_exact)
-    if not of_exact:
-        others = (Method(name, np.nan, "the exact mean is affordable") for name in METHODS[2:])
-        return Choice(question, (exact, *others))
-    cavity = Method("cavity", np.nan, "it is for visits that weigh the same, but for the last")
-    if are_alike(of.shares):
-        price = _price_of_cavity(of)
-        cavity = Method("cavity", price, too_much(price, accuracy.budget))
-    rows, modes = of.whitened().orthonormal.shape
+    budget = accuracy.budget if accuracy.method == "auto" else np.inf
+
+    def exact() -> Method:
+        # What is insisted on is refused where it is computed.
+        known = accuracy.method == "exact" or task.shares is None
+        against = "" if known else too_much(task.exact_flops, budget, task.out_of_reach)
+        return Method("exact", task.exact_flops, against)
+
+    def cavity() -> Method:
+        if accuracy.method == "cavity":
+            return Method("cavity")
+        if task.shares is None or not are_alike(task.shares):
+            return Method("cavity", rejected_because="it is for visits that weigh the same, but for the last")
+        price = task.cavity_flops()
+        return Method("cavity", price, too_much(price, budget))
+
+    if task.whitened is None:
+        return select(replace(accuracy, method="exact"), {"exact": exact})
+    chosen = select(accuracy, {"exact": exact, "cavity": cavity, "sampling": lambda: Method("sampling")})
+    if chosen.taken == "exact" or accuracy.method != "auto":
+        return chosen
+    rows, modes = task.whitened().orthonormal.shape
     simulated = Method(
         "simulation", 4.0 * rows * modes / accuracy.rtol**2, "it answers for one start and one y at a time"
     )
-    return Choice(question, (exact, cavity, Method("sampling", np.nan), simulated))
+    return replace(chosen, methods=(*chosen.methods, simulated))
 
 
 def averages_all_orders(task: Task, accuracy: Accuracy) -> bool:
     """True if the mean is taken over all orders of shuffled batches, exactly: a polynomial in the step."""
-    is_shuffled = task.approximation is not None and task.exact_flops <= max(accuracy.budget, A_SECOND)
+    is_shuffled = task.shares is not None and task.exact_flops <= max(accuracy.budget, A_SECOND)
     return is_shuffled and mean_choice(task, accuracy).taken == "exact"
 
 
-def _price_of_cavity(of: Approximation, *, keeps_all: bool = False) -> float:
-    """Operations of the cavity equation: to first order where there are many modes, unless all is to be kept."""
-    whitened = of.whitened()
-    (rows, modes), strength = whitened.orthonormal.shape, float(whitened.row_norms.mean())
-    if not keeps_all and modes >= FEWEST_MODES and whitened.atoms == rows:
-        return float(2.0 * _FIRST_ORDER_GRAMS * modes**2 * rows)
-    strong, size = 0.1 + min(10 * strength, 1.0), int(whitened.sizes.max())
-    responses = _RESPONSE_PRODUCTS * strong * whitened.atoms * float(size) ** 3 if size > 1 else 0.0
-    return float(
-        2.0 * modes**2 * (_CAVITY_GRAMS * strong * rows + _CAVITY_PRODUCTS * modes) + 2.0 * responses
-    )
-
-
 def mean_map(task: Task, accuracy: Accuracy) -> tuple[MeanMap, Choice]:
-    """Average a symmetric epoch; where rtol is out of reach, by the more accurate of its ways, with a warning.
+    """Average a symmetric epoch; where rtol is out of reach, by the more accurate method, with a warning.
 
-    Beside the map, the choice as it turned out: what a way misses is known for certain once it has been gone.
+    Beside the map, the choice as it turned out: the error of a method is known once its map is.
     """
-    if accuracy.method == "exact" and np.isfinite(task.exact_flops) and task.approximation is not None:
-        require_affordable(
-            task.exact_flops, accuracy.budget, f"the exact mean over the orders of {task.steps} batches",
-            'try fewer batches, a larger budget, or method="auto"',
-        )  # fmt: skip
-    chosen, of = mean_choice(task, accuracy), task.approximation
-    if chosen.taken == "exact" or of is None:
+    chosen = mean_choice(task, accuracy)
+    if chosen.taken == "exact":
+        if accuracy.method == "exact" and task.shares is not None and np.isfinite(task.exact_flops):
+            require_affordable(
+                task.exact_flops, accuracy.budget, f"the exact mean over the orders of {task.steps} batches",
+                'try fewer batches, a larger budget, or method="auto"',
+            )  # fmt: skip
         return task.exact(), chosen
     with np.errstate(over="ignore", invalid="ignore"):
-        mean, of_cavity, of_draws = _approximate(of, chosen, accuracy)
+        mean, against = _approximate(task, chosen, accuracy)
         mean.require_finite(task.steps)
-    wanted = accuracy.relaxed_for_divergence if of_draws == _DIVERGES else accuracy
+    wanted = accuracy.relaxed_for_divergence if against.get("sampling") == _DIVERGES else accuracy
     if mean.missed > wanted.rtol:
         advice = "try a larger budget, a larger rtol or a smaller step"
         if accuracy.method == "cavity":
             advice = 'try a smaller step, or method="auto"'
         warn_out_of_reach(mean.missed, mean.method, wanted.rtol, advice)
-    turned_out = {"sampling": of_draws} | ({"cavity": of_cavity} if chosen.taken == "cavity" else {})
-    ways = (
-        replace(way, rejected_because=turned_out.get(way.name) or way.rejected_because)
-        for way in chosen.methods
-    )
-    return mean, Choice(chosen.question, tuple(ways))
+    methods = [
+        replace(one, rejected_because=against.get(one.name) or one.rejected_because) for one in chosen.methods
+    ]
+    methods = [replace(one, rejected_because="") if one.name == mean.method else one for one in methods]
+    return mean, replace(chosen, methods=tuple(methods))
 
 
-def _approximate(of: Approximation, chosen: Choice, accuracy: Accuracy) -> tuple[MeanMap, str, str]:
-    """The mean map by the cavity equation or from drawn orders, and what speaks against the one and the other.
+def _approximate(task: Task, chosen: Choice, accuracy: Accuracy) -> tuple[MeanMap, dict[str, str]]:
+    """The mean map by the cavity equation or from drawn orders, and the reasons against either.
 
     Where the equation takes longer than a second, orders are drawn for as long first: where batches are large they
     differ by little. Where the mean explodes, first draws are all that is drawn.
     """
-    drawn, insists = None, accuracy.method != "auto"
+    assert task.sample is not None
+    insists, drawn = accuracy.method != "auto", None
     if chosen.taken != "cavity":
-        return of.sample(accuracy), "", ""
+        return task.sample(accuracy), {}
     if not insists and chosen.method.operations > A_SECOND:
-        drawn = of.sample(replace(accuracy, budget=min(accuracy.budget, chosen.method.operations)))
+        drawn = task.sample(replace(accuracy, budget=min(accuracy.budget, chosen.method.operations)))
         if not accuracy.rtol < drawn.missed <= _UNKNOWN:
-            return drawn, "it takes longer than to draw orders", ""
-    found = _by_cavity(of, accuracy)
+            return drawn, {"cavity": "it takes longer than to draw orders"}
+    found = _by_cavity(task, accuracy)
     against = too_far(found.missed, accuracy.rtol) if found else WITHOUT_SOLUTION
     if found is not None and (insists or not against):
-        return found, "", ""
+        return found, {}
     if found is not None and grows(found):
-        return found, "", _DIVERGES
+        return found, {"sampling": _DIVERGES}
     explodes = found is None or found.missed > _UNKNOWN
     if drawn is None or not explodes:
-        drawn = of.sample(accuracy.relaxed_for_divergence if explodes else accuracy)
+        drawn = task.sample(accuracy.relaxed_for_divergence if explodes else accuracy)
     if found is None or drawn.missed < found.missed:
-        return drawn, against, ""
-    return found, "", too_far(drawn.missed, accuracy.rtol)
+        return drawn, {"cavity": against}
+    return found, {"sampling": too_far(drawn.missed, accuracy.rtol)}
 
 
-def _by_cavity(of: Approximation, accuracy: Accuracy) -> MeanMap | None:
-    """The cavity's map, if its equation has a solution: not where what samples do to themselves grows for ever."""
-    if not are_alike(of.shares):
+def _by_cavity(task: Task, accuracy: Accuracy) -> MeanMap | None:
+    """The cavity's map, if its equation has a solution: not where self responses grow without end."""
+    assert task.shares is not None
+    assert task.whitened is not None
+    if not are_alike(task.shares):
         raise ValueError(
             'method must be "auto", "exact" or "sampling" for visits that weigh differently, but it is \'cavity\'.'
         )
-    spares = _price_of_cavity(of, keeps_all=True) > accuracy.budget
-    found = by_cavity(of.whitened(), of.shares, accuracy.rtol, spares)
+    spares = task.cavity_flops(whole=True) > accuracy.budget
+    found = by_cavity(task.whitened(), task.shares, accuracy.rtol, spares)
     if found is None and accuracy.method == "cavity":
         raise UnsupportedError(NO_SOLUTION)
     return found
@@ -329,20 +425,19 @@ def _by_cavity(of: Approximation, accuracy: Accuracy) -> MeanMap | None:
 
 def choice_of_samples(problem: LeastSquares) -> Choice:
     """The cavity equation, the only method for shuffled samples that are read in chunks."""
-    others = (Method(name, float("nan"), _KEEPS_ALL) for name in METHODS[1:] if name != "cavity")
+    others = (Method(name, rejected_because=_NEEDS_ALL) for name in ("exact", "sampling"))
     passes = 0 if problem.stream is None else problem.stream.passes
-    question = f"the mean over orders (rows read {passes} times so far)"
-    return Choice(question, (Method("cavity", float("nan")), *others))
+    return Choice(f"the mean over orders (rows read {passes} times so far)", (Method("cavity"), *others))
 
 
 def mean_of_samples(
     problem: LeastSquares, scheme: Scheme, scaled_step: float, accuracy: Accuracy
 ) -> tuple[MeanMap, Blocks]:
-    """The mean map of shuffled samples that are read in chunks, and rows that stand for all of them."""
+    """The mean map of shuffled samples that are read in chunks, and rows that replace all of them."""
     if accuracy.method not in ("auto", "cavity"):
         raise UnsupportedError(
             f'method must be "auto" or "cavity" for shuffled samples that are read in chunks, but it is '
-            f"{accuracy.method!r}; {_KEEPS_ALL}."
+            f"{accuracy.method!r}; {_NEEDS_ALL}."
         )
     n = problem.n
     if not are_alike(scheme.sizes(n) / scheme.step_divisors(n)):
@@ -361,21 +456,18 @@ def mean_of_samples(
 def decomposition_choice(rows: int, accuracy: Accuracy) -> Choice:
     """Select "decomposed" or "followed" for a problem of so many rows, given by their kernel.
 
-    Followed along drawn orders where its eigenvectors alone take more operations than the budget has, unless a way
-    of averaging that goes by them is asked for.
+    Followed along drawn orders where its eigenvectors alone take more operations than the budget has, unless a
+    method that needs them is requested.
 
     >>> decomposition_choice(1000, Accuracy()).taken, decomposition_choice(10_000, Accuracy()).taken
     ('decomposed', 'followed')
     """
     price = _DECOMPOSITION * float(rows) ** 3
     against = too_much(price, accuracy.budget) if accuracy.method in ("auto", "sampling") else ""
-    return Choice("a linear network", (Method("decomposed", price, against), Method("followed", np.nan)))
+    return Choice("a linear network", (Method("decomposed", price, against), Method("followed")))
 
 
-# How the mean of an epoch that is not symmetric is taken: by a walk, the cavity equation, or from drawn orders.
-
-_CALLS = 6
-"""Calls with small matrices that a visit takes."""
+# The mean of an epoch that is not symmetric.
 
 
 def walk_flops(walk: Walk, blocks: Blocks, dimension: int, inputs: int | None = None) -> float:
@@ -404,58 +496,44 @@ def affine_choice(
 ) -> Choice:
     """Select how the mean of an epoch that is not symmetric is taken.
 
-    By the walk over all orders, the cavity equation or draws. `missed` solves that equation, and tells by how much
-    it may miss the decay rates; nan if it has no solution. `grows` tells whether its map does, of which less
-    is asked.
+    `missed` solves the cavity equation, and gives the relative error of the decay rates; nan if it has no solution.
+    `grows` tells whether its map does, which is computed to less accuracy.
     """
-    question, method = "the mean over orders", accuracy.method
     known = affine_methods(walk, recipe)
     price = walk_flops(walk, blocks, dimension) if walk.exists else np.nan
+
+    def exact() -> Method:
+        if accuracy.method == "exact":
+            require_few(walk.steps)
+            require_affordable(
+                price, accuracy.budget, f"the exact mean over the orders of {walk.steps} batches",
+                'try fewer batches, a larger budget, or method="auto"',
+            )  # fmt: skip
+        if not walk.exists:
+            return Method("exact", price, "no walk is known over its orders")
+        # What takes a second or less is exact whatever the budget.
+        return Method("exact", price, too_much(price, max(accuracy.budget, A_SECOND)))
+
+    def cavity() -> Method:
+        share = missed()
+        if np.isnan(share) and accuracy.method == "cavity":
+            raise UnsupportedError(NO_SOLUTION)
+        if np.isnan(share) or accuracy.method == "cavity":
+            return Method("cavity", rejected_because=WITHOUT_SOLUTION if np.isnan(share) else "")
+        wanted = accuracy.relaxed_for_divergence if share > accuracy.rtol and grows() else accuracy
+        return Method("cavity", rejected_because=too_far(share, wanted.rtol))
+
     if len(known) == 1:
-        (name,) = known
-        return Choice(question, (Method(name, price),))
-    if method == "exact":
-        require_few(walk.steps)
-        require_affordable(
-            price, accuracy.budget, f"the exact mean over the orders of {walk.steps} batches",
-            'try fewer batches, a larger budget, or method="auto"',
-        )  # fmt: skip
-    # What takes a second or less is exact whatever the budget.
-    of_exact = (
-        too_much(price, max(accuracy.budget, A_SECOND)) if walk.exists else "no walk is known over its orders"
-    )
-    if method in ("cavity", "sampling"):
-        of_exact = f"method is {method!r}"
-    ways = [Method("exact", price, of_exact)]
+        return Choice("the mean over orders", (Method(known[0], price),))
+    candidates: dict[str, Callable[[], Method]] = {"exact": exact}
     if "cavity" in known:
-        ways.append(Method("cavity", np.nan, _of_affine_cavity(ways, accuracy, missed, grows)))
-    unneeded = next((f"the {way.name} mean is affordable" for way in ways if not way.rejected_because), "")
-    return Choice(question, (*ways, Method("sampling", np.nan, unneeded)))
-
-
-def _of_affine_cavity(
-    ways: list[Method], accuracy: Accuracy, missed: Callable[[], float], grows: Callable[[], bool]
-) -> str:
-    """The reason to reject the cavity equation, beside other methods."""
-    if accuracy.method == "sampling":
-        return f"method is {accuracy.method!r}"
-    if not ways[0].rejected_because:
-        return "the exact mean is affordable"
-    share = missed()
-    if np.isnan(share) and accuracy.method == "cavity":
-        raise UnsupportedError(NO_SOLUTION)
-    if np.isnan(share):
-        return WITHOUT_SOLUTION
-    if accuracy.method == "cavity":
-        return ""
-    return too_far(
-        share, (accuracy.relaxed_for_divergence if share > accuracy.rtol and grows() else accuracy).rtol
-    )
+        candidates["cavity"] = cavity
+    return select(accuracy, candidates | {"sampling": lambda: Method("sampling")})
 
 
 def asked_of_draws(chosen: Choice, accuracy: Accuracy, grows: Callable[[], bool]) -> Accuracy:
     """Accuracy requested of drawn orders: less if the cavity equation, where it was tried, says that they grow."""
-    tried = accuracy.method == "auto" and any(way.name == "cavity" for way in chosen.methods)
+    tried = accuracy.method == "auto" and any(one.name == "cavity" for one in chosen.methods)
     return accuracy.relaxed_for_divergence if tried and grows() else accuracy
 
 
@@ -468,21 +546,13 @@ def affine_methods(walk: Walk, recipe: Recipe) -> list[str]:
     scheme, n = walk.scheme, walk.n
     followed = scheme.shuffle is Shuffle.ONCE and not scheme.samples_orders(n)
     draws = scheme.shuffle is Shuffle.EVERY_EPOCH or scheme.samples_orders(n)
-    shuffles = cuts_orders(scheme)
-    cavity = shuffles and recipe.is_even and are_alike(scheme.sizes(n) / scheme.step_divisors(n))
+    alike = are_alike(scheme.sizes(n) / scheme.step_divisors(n))
+    cavity = cuts_orders(scheme) and recipe.is_even and alike
     return ["exact"] * (walk.exists or followed) + ["cavity"] * cavity + ["sampling"] * draws
 
 
 def require_stages(scheme: Scheme) -> None:
-    """Refuse stages that have no mean map of an epoch.
-
-    >>> import reshuffle as rs
-    >>> require_stages(rs.Stages([(5, rs.ShuffleOnce(2)), (None, rs.FullBatch())]))
-    Traceback (most recent call last):
-    ...
-    reshuffle.errors.UnsupportedError: descend has no answer for stages that draw one order and keep it, \
-such as ShuffleOnce(batches=2); try RandomReshuffling or Cyclic in its place, or simulate(...).
-    """
+    """Refuse stages that have no mean map of an epoch: those that draw one order and keep it."""
     for _, stage in scheme.stages:
         if stage is not scheme and stage.shuffle is Shuffle.ONCE:
             raise UnsupportedError(
@@ -492,14 +562,7 @@ such as ShuffleOnce(batches=2); try RandomReshuffling or Cyclic in its place, or
 
 
 def require_known(scheme: Scheme, recipe: Recipe, n: int, method: str) -> None:
-    """Refuse a method that the scheme has not got where epochs are not symmetric.
-
-    >>> import reshuffle as rs
-    >>> require_known(rs.Cyclic(2), Recipe(0.1), 10, "cavity")
-    Traceback (most recent call last):
-    ...
-    ValueError: method must be "auto" or "exact" for Cyclic(batches=2) with this recipe, but it is 'cavity'.
-    """
+    """Refuse a method that the scheme has not got where epochs are not symmetric."""
     known = ["auto", *affine_methods(Walk(scheme.equivalent(n), n), recipe)]
     if method not in known:
         words = [f'"{word}"' for word in known]
@@ -510,5 +573,5 @@ def require_known(scheme: Scheme, recipe: Recipe, n: int, method: str) -> None:
 
 
 def for_every_visit(accuracy: Accuracy) -> Accuracy:
-    """Accuracy requested of a symmetric run that is followed visit by visit."""
+    """Accuracy requested of a symmetric run whose visits are averaged: "exact" there is of the epochs alone."""
     return accuracy if accuracy.method in ("cavity", "sampling") else replace(accuracy, method="auto")

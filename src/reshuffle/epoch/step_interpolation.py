@@ -13,9 +13,8 @@ from numpy.polynomial import chebyshev
 from reshuffle._arrays import FloatArray
 from reshuffle._linalg import chebyshev_transform, few_threads
 from reshuffle.epoch import select
-from reshuffle.epoch.averaging.base import task
 from reshuffle.epoch.mean_map import MeanMap, products
-from reshuffle.epoch.select import Accuracy
+from reshuffle.epoch.select import Accuracy, task
 from reshuffle.problem.batches import Blocks
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.schemes.base import Scheme

@@ -1,84 +1,204 @@
-"""The mean state of a run along its epochs: the maps of its segments of equal epochs, applied one after another.
+"""The mean state of a run along its epochs: maps of segments of equal epochs, applied one after another.
 
-A `Timeline` is one scheme; `StagedTimeline` one scheme after the other, `AveragedTimeline` an average of iterates.
-Where a run draws its order once, the maps and states of all equally likely orders have a leading axis.
+A `Timeline` is one scheme with one recipe; a run through stages has one for each stage. An average of iterates is
+one more block of the state. Where a run draws its order once, the equally likely orders are a leading axis.
 """
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from copy import copy
+from dataclasses import replace
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, pairwise
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 
 from reshuffle._arrays import FloatArray, IntArray
 from reshuffle._linalg import power_and_sum
+from reshuffle._uncertainty import ERROR_KINDS, MOST_GROUPS, ErrorKind
+from reshuffle.epoch import select
+from reshuffle.epoch.averaging import cavity_maps
 from reshuffle.epoch.averaging.lattice import Walk
-from reshuffle.epoch.epoch_map import EpochMap, maps_of_orders, mean_map
+from reshuffle.epoch.averaging.sampling import DrawPairs, group_maps, pairs_of_orders
+from reshuffle.epoch.epoch_map import EpochMap, maps_of_orders, mean_map, mean_of
+from reshuffle.epoch.select import Accuracy, Choice
 from reshuffle.epoch.visits import MeanVisits, ScaledBlocks, Visits
+from reshuffle.errors import BudgetError
 from reshuffle.problem.outputs import beside
 from reshuffle.problem.row_space import RowSpace
-from reshuffle.recipe import Average, Hyperparameters, Recipe
+from reshuffle.recipe import Hyperparameters, Recipe
 from reshuffle.schemes.base import Scheme, Shuffle, Unit
 
-_REMEMBERED_BYTES = 1e9
+REMEMBERED_BYTES = 1e9
+"""Memory of the maps of a schedule, which may have one for every epoch."""
+DRAWN_BYTES = 4e9
+"""Memory of the maps of all groups of drawn orders, which the replicas of a run share."""
+CHUNK_BYTES = 1.6e7
+"""Memory of the maps and the states of a chunk of orders, with what is worked on: about a cache."""
+BLOCK_BYTES = 1e8
+"""Memory of the sums over orders, which are added up chunk by chunk."""
+_OF_THE_WORST = 3.0
+"""How far the worst mode may be off, over the root mean square of all."""
+
+ANY_ACCURACY = Accuracy(rtol=math.inf)
+"""Whatever the first draws give, where orders are drawn."""
+
+Watch: TypeAlias = Callable[[slice, int, FloatArray], None]
+"""Sees the states (k, d, z) along some of the orders, after the epoch of that number."""
 
 
-@dataclass(frozen=True, eq=False)
-class Part:
-    """Some epochs of one timeline, counted from its beginning.
-
-    Attributes
-    ----------
-    timeline : Timeline
-    epochs : (k,)
-        Ascending.
-    asked : int
-        How many of them are requested; one more is where the next part begins.
-    """
-
-    timeline: "Timeline"
-    epochs: FloatArray
-    asked: int
-
-
-@dataclass(eq=False)
 class Timeline:
-    """The mean over the orders of one scheme, as states (d, 1 + rows) that inputs (1, y) are multiplied with.
+    """The epochs of one scheme and recipe: visits, mean maps over orders with replicas, and the mean states.
+
+    Inputs are zeta = (1, y of the rows of the blocks). The first enters with the force of a penalty at the truth,
+    which acts on errors u - u_star; for parameters it is 0 in place of 1.
 
     Parameters
     ----------
     scheme : Scheme
     n : int
         Rows.
-    blocks : GradedBlocks
+    blocks : ScaledBlocks
     space : RowSpace
     recipe : Recipe
     truth : (r,), optional
-        u_star: then the states are those of the error, and the penalty moves it towards -u_star.
+        u_star.
+    accuracy : Accuracy
+        Of the mean over orders.
+    length : float
+        Epochs, if it is a stage that ends.
     orders : (c, steps), optional
-        Equally likely orders of visits, of which a run keeps one: maps and states have a leading axis of c.
+        Equally likely orders, each of them followed by itself; by default those between which the scheme chooses.
     """
 
-    scheme: Scheme
-    n: int
-    blocks: ScaledBlocks
-    space: RowSpace
-    recipe: Recipe
-    truth: FloatArray | None = None
-    orders: IntArray | None = None
-
-    def __post_init__(self) -> None:
-        self.walk = Walk(self.scheme, self.n)
-        self._maps: dict[Hyperparameters, EpochMap] = {}
+    def __init__(
+        self,
+        scheme: Scheme,
+        n: int,
+        blocks: ScaledBlocks,
+        space: RowSpace,
+        recipe: Recipe,
+        truth: FloatArray | None = None,
+        accuracy: Accuracy = ANY_ACCURACY,
+        length: float = math.inf,
+        orders: IntArray | None = None,
+    ):
+        self._chosen_from, self.n, self.blocks, self.space = scheme, n, blocks, space
+        self.recipe, self.truth, self.accuracy, self.length = recipe, truth, accuracy, length
+        alternatives = scheme.timelines(n)
+        if orders is None and len(alternatives) > 1:
+            orders = np.array([each.order(n) for each in alternatives])
+        self.scheme, self.orders = alternatives[0], orders
+        self.walk = Walk(self.scheme, n)
+        self.replica: int | None = None
         self._last: Visits | None = None
-        self._last_with_inputs: tuple[Hyperparameters, FloatArray | None, EpochMap] | None = None
+        self._whole: Timeline | None = None
+        self._by_cavity: dict[Hyperparameters, list[EpochMap]] = {}
+        self._by_group: dict[Hyperparameters, list[EpochMap]] = {}
+        self._sums: dict[str, Any] = {}
+        self._forget()
+
+    def _forget(self) -> None:
+        """Drop the maps, which are others in a copy."""
+        self._maps: dict[Hyperparameters, EpochMap] = {}
+        self._applied: dict[bool, tuple[Hyperparameters, FloatArray | None, EpochMap]] = {}
+        self._cut: dict[bool, list[Timeline]] = {}
+        for name in ("responses", "plain"):
+            self.__dict__.pop(name, None)
+
+    def _copy(self, **changes: Any) -> Self:
+        made = copy(self)
+        made.__dict__.update(changes)
+        made._forget()
+        return made
+
+    def with_truth(self, truth: FloatArray | None) -> "Timeline":
+        """The timeline of the errors of another output: without a penalty the same one."""
+        return self._copy(truth=truth, _by_cavity={}, _by_group={}, _sums={}) if self.recipe.penalty else self
 
     @property
     def count(self) -> int:
         """The number of orders that are followed apart."""
         return 1 if self.orders is None else len(self.orders)
+
+    # How the mean over orders is taken, and the replicas that carry its error.
+
+    @cached_property
+    def choice(self) -> Choice:
+        """The way in which the mean over orders is taken, and why."""
+        return select.affine_choice(
+            Walk(self._chosen_from, self.n), self.recipe, self.blocks, self.visits(0).dimension, self.accuracy,
+            lambda: self._cavity_error, lambda: self._grows,
+        )  # fmt: skip
+
+    @property
+    def error_kind(self) -> ErrorKind:
+        """The meaning of errors."""
+        return ERROR_KINDS[self.choice.taken]
+
+    @cached_property
+    def _cavity_error(self) -> float:
+        """Relative error of the cavity equation's decay rates in root mean square; nan without a solution."""
+        visits = self.visits(0)
+        return cavity_maps.rate_error(visits, self._shares, self._cavity_maps(visits))
+
+    @cached_property
+    def _grows(self) -> bool:
+        """True if the mean of the cavity equation grows for certain: it has no solution if a sample alone does."""
+        error = self._cavity_error
+        if math.isnan(error):
+            return True
+        return self._cavity_maps(self.visits(0))[0].radius * (1 - _OF_THE_WORST * error) > 1
+
+    @property
+    def _shares(self) -> FloatArray:
+        """What each visit weighs, (steps,)."""
+        return np.asarray(self.scheme.sizes(self.n) / self.scheme.step_divisors(self.n))
+
+    @cached_property
+    def draw_pairs(self) -> DrawPairs:
+        """Draws pairs of an order of the scheme and its reverse."""
+        return pairs_of_orders(self.scheme, self.n, self.blocks)
+
+    def _cavity_maps(self, visits: Visits) -> list[EpochMap]:
+        """The map of the cavity equation and its replicas, which all replicas share; none without a solution."""
+        known = self._by_cavity.get(visits.hyperparameters)
+        if known is None:
+            known = cavity_maps.cavity_maps(visits, self.force(visits), self._shares)
+            self._by_cavity[visits.hyperparameters] = known
+        return known
+
+    def _group_maps(self, visits: Visits) -> list[EpochMap]:
+        """The maps of the groups of drawn orders, which all replicas share."""
+        known = self._by_group.get(visits.hyperparameters)
+        if known is None:
+            wanted = select.asked_of_draws(self.choice, self.accuracy, lambda: self._grows)
+            known = group_maps(visits, self.force(visits), self.draw_pairs, wanted)
+            self._by_group[visits.hyperparameters] = known
+        return known
+
+    @property
+    def samples_orders(self) -> bool:
+        """True if the orders that are followed apart are a sample of all there are."""
+        return self._chosen_from.samples_orders(self.n)
+
+    @property
+    def replicas(self) -> "list[Timeline]":
+        """Copies with each of the maps that carry the error, or without each group of drawn orders."""
+        if self.error_kind == "exact" or self.replica is not None:
+            return []
+        if self.orders is not None:
+            made = [copy(self) for _ in self._groups]
+        else:
+            solved = self.error_kind == "estimate"
+            maps = self._cavity_maps(self.visits(0))[1:] if solved else self._group_maps(self.visits(0))
+            made = [self._copy() for _ in maps]
+        for number, each in enumerate(made):
+            each.replica = number
+        return made
+
+    # Visits and maps.
 
     def visits(self, epoch: int) -> Visits:
         """The visits of the epoch after `epoch` others: mostly those of the epoch before."""
@@ -88,20 +208,16 @@ class Timeline:
         return self._last
 
     def _visits(self, scaled: Hyperparameters) -> Visits:
+        average = self.recipe.average
+        average = average if average is not None and average.is_per_visit else None
         if self.orders is None and self._draws(Unit.SAMPLE):
-            return MeanVisits(self.blocks, scaled, self._average)
+            return MeanVisits(self.blocks, scaled, average)
         drawn = self.walk.drawn_batches if self.orders is None and self.walk.exists else None
-        return Visits(self.blocks, scaled, self._average, drawn)
+        return Visits(self.blocks, scaled, average, drawn)
 
     def _draws(self, unit: Unit) -> bool:
         """True if every step draws independently of the others."""
         return (self.scheme.shuffle, self.scheme.unit) == (Shuffle.EVERY_STEP, unit)
-
-    @property
-    def _average(self) -> Average | None:
-        """The average that is part of the state, if one is updated after every visit."""
-        average = self.recipe.average
-        return average if average is not None and average.is_per_visit else None
 
     def force(self, visits: Visits) -> FloatArray:
         """Minus the gradient (r,) of the penalty at the truth, which enters at every visit."""
@@ -109,278 +225,275 @@ class Timeline:
 
     def map(self, epoch: int) -> EpochMap:
         """The mean map of the epoch after `epoch` others."""
+        if self._whole is not None:
+            return self._alone(self._whole.map(epoch))
         visits = self.visits(epoch)
         scaled = visits.hyperparameters
         if scaled not in self._maps:
             made = self._mean_map(visits)
             # Under a schedule every epoch may have a map of its own.
-            if 8.0 * (made.kernel.size + made.entries.size) * len(self._maps) > _REMEMBERED_BYTES:
+            if 8.0 * (made.kernel.size + made.entries.size) * len(self._maps) > REMEMBERED_BYTES:
                 self._maps.clear()
             self._maps[scaled] = made
         return self._maps[scaled]
 
     def _mean_map(self, visits: Visits) -> EpochMap:
-        force, follow = self.force(visits), self.walk.of
+        force = self.force(visits)
         if self.orders is not None:
             return maps_of_orders(visits, force, self.orders)
+        if self.error_kind == "estimate":
+            found = self._cavity_maps(visits)
+            place = 0 if self.replica is None else 1 + self.replica
+            return found[place] if found else cavity_maps.beyond_numbers(visits, self.walk.steps)
+        if self.error_kind != "exact":
+            groups = self._group_maps(visits)
+            with np.errstate(over="ignore", invalid="ignore"):
+                return mean_of([one for number, one in enumerate(groups) if number != self.replica])
         if self._draws(Unit.BATCH):
             # Independent visits: the mean of their product is that of as many mean visits.
-            visits = MeanVisits(self.blocks, visits.hyperparameters, self._average)
-            follow = self.walk.one_after_the_other
-        return mean_map(follow, self.walk.steps, visits, force)
-
-    def with_inputs(self, epoch: int, inputs: FloatArray | None) -> EpochMap:
-        """The mean map of the epoch after `epoch` others, with the inputs (1 + rows, t) if they are given.
-
-        Remembered while hyperparameters and inputs stay the same, since the map keeps its powers.
-        """
-        if inputs is None:
-            return self.map(epoch)
-        visits = self.visits(epoch)
-        scaled = visits.hyperparameters
-        if (
-            self._last_with_inputs is None
-            or self._last_with_inputs[0] != scaled
-            or self._last_with_inputs[1] is not inputs
-        ):
-            if self.orders is None or scaled in self._maps:
-                made = self.map(epoch).with_inputs(inputs)
-            else:
-                # Of many orders a column per output is much less than one per row.
-                made = maps_of_orders(visits, self.force(visits), self.orders, inputs)
-            self._last_with_inputs = scaled, inputs, made
-        return self._last_with_inputs[2]
-
-    def parts(self, epochs: FloatArray) -> "Iterator[Part]":
-        """The timelines that lead to the ascending epochs, one after the other."""
-        yield Part(self, epochs, len(epochs))
-
-    def within(self, epoch: int) -> "tuple[Timeline, int]":
-        """The timeline that the epoch after `epoch` others belongs to, and how many of its own were before."""
-        return self, epoch
-
-    @property
-    def source(self) -> "Timeline":
-        """The timeline whose maps are the means over orders."""
-        return self
+            visits = MeanVisits(self.blocks, visits.hyperparameters, visits.average)
+            return mean_map(self.walk.one_after_the_other, self.walk.steps, visits, force)
+        return mean_map(self.walk.of, self.walk.steps, visits, force)
 
     def learn(self, once: EpochMap) -> None:
         """Take over the map of the first epoch from somewhere else, where it was found more quickly."""
         self._maps[self.visits(0).hyperparameters] = once
 
+    def with_inputs(self, epoch: int, inputs: FloatArray | None, averages: bool = False) -> EpochMap:
+        """The mean map of the epoch after `epoch` others, with the inputs (1 + rows, t) if they are given.
+
+        With `averages` it has the average per epoch beside the state. Remembered while hyperparameters and inputs
+        stay the same, since the map keeps its powers.
+        """
+        visits = self.visits(epoch)
+        scaled, known = visits.hyperparameters, self._applied.get(averages)
+        if known is not None and known[0] == scaled and known[1] is inputs:
+            return known[2]
+        if self._whole is not None:
+            made = self._alone(self._whole.with_inputs(epoch, inputs))
+        elif inputs is None:
+            made = self.map(epoch)
+        elif self.orders is None or scaled in self._maps:
+            made = self.map(epoch).with_inputs(inputs)
+        else:
+            # Of many orders a column per output is much less than one per row.
+            made = maps_of_orders(visits, self.force(visits), self.orders, inputs)
+        if averages and self.recipe.average is not None and visits.average is None:
+            made = made.with_average(visits.rank, self.recipe.average)
+        self._applied[averages] = scaled, inputs, made
+        return made
+
     @cached_property
+    def plain(self) -> "Timeline":
+        """The timeline of the iterates themselves, without an average in the state."""
+        if self.recipe.average is None:
+            return self
+        return self._copy(recipe=replace(self.recipe, average=None), _whole=self, _last=None)
+
+    def _alone(self, once: EpochMap) -> EpochMap:
+        """The map without an average per visit."""
+        d = self.visits(0).plain_dimension
+        return once if len(once.left) == d else once.part(np.arange(d))
+
+    @cached_property
+    def responses(self) -> list[EpochMap]:
+        """The maps of the iterates in the first epoch, whatever its inputs, in chunks of orders."""
+        if self.orders is None:
+            return [self.plain.map(0)]
+        nothing = np.zeros(1 + len(self.blocks.rows))
+        return [chunk.plain.with_inputs(0, nothing) for chunk in self._chunks(nothing)]
+
+    @property
     def settles(self) -> bool:
         """True if the mean converges from every start, along every order."""
-        return self.recipe.at(0).step == 0 or self.response.converges
+        return self.recipe.at(0).step == 0 or all(once.converges for once in self.responses)
 
     @property
     def rate(self) -> float:
         """The spectral radius of the epoch, the largest of all orders."""
-        return self.response.radius
+        return max(once.radius for once in self.responses)
 
-    @property
-    def response(self) -> EpochMap:
-        """The map of the first epoch, whatever its inputs."""
-        return (
-            self.map(0) if self.orders is None else self.with_inputs(0, np.zeros(1 + len(self.blocks.rows)))
-        )
-
-    def states(
-        self, start: FloatArray, epochs: FloatArray, inputs: FloatArray | None = None
-    ) -> Iterator[FloatArray]:
-        """The states after each of the epochs, which are ascending, from u_0 or e_0 (r,).
-
-        They are (d, 1 + rows), to be multiplied with the inputs, or (d, t) if those (1 + rows, t) are given, of t
-        outputs; (d, 1) for (1 + rows,). The start is (r,), or (r, t) then.
-        """
-        return self.propagate(self.begin(start, inputs), epochs, inputs)
-
-    def propagate(
-        self, begin: FloatArray, epochs: FloatArray, inputs: FloatArray | None = None
-    ) -> Iterator[FloatArray]:
-        """The states (..., d, z) after each of the ascending epochs, from a state; what leaves all numbers is inf.
-
-        Equal epochs in a row are one power of their map.
-        """
-        current, done = begin, 0
-        for epoch in epochs:
-            if np.isinf(epoch):
-                current = begin if self.recipe.at(0).step == 0 else self.with_inputs(0, inputs).limit(begin)
-            while done < epoch < np.inf:
-                end = int(epoch)
-                if not self.recipe.is_constant:
-                    now = self.recipe.at(done)
-                    end = next((late for late in range(done + 1, end) if self.recipe.at(late) != now), end)
-                current, done = self.with_inputs(done, inputs).after(end - done, current), end
-            yield current
+    # States.
 
     def begin(self, start: FloatArray, inputs: FloatArray | None) -> FloatArray:
-        """The states before the first epoch."""
-        return self._begin_with(self.visits(0).dimension, start, inputs)
-
-    def _begin_with(self, dimension: int, start: FloatArray, inputs: FloatArray | None) -> FloatArray:
-        """States (d, 1 + rows) that nothing has entered, or (d, t) for inputs of t outputs."""
-        columns = 1 + len(self.blocks.rows) if inputs is None else beside(inputs).shape[1]
-        begin = np.zeros((dimension, columns))
+        """The state (..., d, 1 + rows) before the first epoch, or (..., d, t) for inputs of t outputs."""
+        columns = self._columns(inputs)
+        begin = np.zeros((self.visits(0).plain_dimension, columns))
         if inputs is None:
             begin[: len(start), 0] = start
         else:
             begin[: len(start)] = beside(start)
         return begin if self.orders is None else np.repeat(begin[np.newaxis], self.count, axis=0)
 
+    def _columns(self, inputs: FloatArray | None) -> int:
+        return 1 + len(self.blocks.rows) if inputs is None else beside(inputs).shape[1]
 
-class DerivedTimeline(Timeline):
-    """A timeline whose maps are made of those of another, from a later epoch on.
+    def propagate(
+        self,
+        begin: FloatArray,
+        epochs: FloatArray,
+        inputs: FloatArray | None = None,
+        first: int = 0,
+        averages: bool = False,
+    ) -> Iterator[FloatArray]:
+        """The states (..., d, z) at ascending epochs, from the state after `first`; what overflows is inf.
 
-    Parameters
-    ----------
-    source : Timeline
-    recipe : Recipe
-        Whose visits these maps belong to.
-    derive : callable
-        Makes a map of each of its maps.
-    first : int
-        The epochs of the source that are left out.
-    """
+        Equal epochs in a row are one power of their map.
+        """
+        self._require_memory(epochs)
+        current, done = begin, first
+        for epoch in epochs:
+            if np.isinf(epoch):
+                at_rest = self.recipe.at(0).step == 0
+                current = begin if at_rest else self.with_inputs(0, inputs, averages).limit(begin)
+            while done < epoch < np.inf:
+                end = int(epoch)
+                if not self.recipe.is_constant:
+                    now = self.recipe.at(done)
+                    end = next((late for late in range(done + 1, end) if self.recipe.at(late) != now), end)
+                current, done = self.with_inputs(done, inputs, averages).after(end - done, current), end
+            yield current
 
-    def __init__(
-        self, source: Timeline, recipe: Recipe, derive: Callable[[EpochMap], EpochMap], first: int = 0
-    ):
-        super().__init__(
-            source.scheme, source.n, source.blocks, source.space, recipe, source.truth, source.orders
-        )
-        self._source, self._derive, self._first = source, derive, first
-
-    @property
-    def source(self) -> Timeline:
-        """The timeline whose maps are the means over orders."""
-        return self._source
-
-    def map(self, epoch: int) -> EpochMap:
-        """The mean map of the epoch after `epoch` others that are not left out."""
-        return self._derive(self._source.map(self._first + epoch))
-
-    def with_inputs(self, epoch: int, inputs: FloatArray | None) -> EpochMap:
-        """The mean map with the inputs (1 + rows, t), if they are given."""
-        once = self._source.with_inputs(self._first + epoch, inputs)
-        known = self._last_with_inputs
-        if known is None or known[0] != self.visits(epoch).hyperparameters or known[1] is not inputs:
-            self._last_with_inputs = known = self.visits(epoch).hyperparameters, inputs, self._derive(once)
-        return known[2]
-
-
-class AveragedTimeline(Timeline):
-    """A `Timeline` that answers for the average of the iterates: its states are (r, 1 + rows).
-
-    Parameters
-    ----------
-    source : Timeline
-        With the average in its state where it is taken per visit.
-    average : Average
-    """
-
-    def __init__(self, source: Timeline, average: Average):
-        super().__init__(
-            source.scheme, source.n, source.blocks, source.space, source.recipe, source.truth, source.orders
-        )
-        self._source, self.average = source, average
-        visits = source.visits(0)
-        self.rank, self.state = visits.rank, visits.plain_dimension
-
-    @property
-    def source(self) -> Timeline:
-        """The timeline whose maps are the means over orders."""
-        return self._source
-
-    @cached_property
-    def plain(self) -> Timeline:
-        """The course of the iterates themselves."""
-        if not self.average.is_per_visit:
-            return self._source
-        place, recipe = np.arange(self.state), replace(self.recipe, average=None)
-        return DerivedTimeline(self._source, recipe, lambda once: once.part(place))
-
-    @cached_property
-    def followed(self) -> Timeline:
-        """The course of the state and the average beside it, from where that begins."""
-
-        def derive(once: EpochMap) -> EpochMap:
-            return once if self.average.is_per_visit else once.with_average(self.rank, self.average)
-
-        return DerivedTimeline(self._source, self.recipe, derive, self.average.start)
-
-    @property
-    def response(self) -> EpochMap:
-        """The map of the iterates in the first epoch, whatever its inputs."""
-        return self.plain.response
+    def _require_memory(self, epochs: FloatArray) -> None:
+        """Refuse a schedule whose maps of drawn orders, which all replicas share, do not fit."""
+        if self.recipe.is_constant or not len(epochs) or self.orders is not None:
+            return
+        source = self if self._whole is None else self._whole
+        if source.error_kind in ("exact", "estimate"):
+            return
+        unlike = len({self.recipe.at(epoch) for epoch in range(int(epochs[-1]))})
+        groups = source._group_maps(source.visits(0))
+        needed = unlike * sum(8.0 * (one.kernel.size + one.entries.size) for one in groups)
+        if needed > DRAWN_BYTES:
+            raise BudgetError(
+                f"the drawn orders of {unlike} epochs with steps of their own take {needed:.1g} bytes, but at most "
+                f"{DRAWN_BYTES:.1g} are kept; try fewer epochs, steps that change less often, fixed batches "
+                "that are few (RandomReshuffling), or simulate(...)."
+            )
 
     def states(
         self, start: FloatArray, epochs: FloatArray, inputs: FloatArray | None = None
     ) -> Iterator[FloatArray]:
-        """The average after each of the ascending epochs, from u_0 or e_0 (r,): (r, 1 + rows), or (r, t).
+        """The states, or the averages of the iterates, at ascending epochs, from u_0 or e_0 (r,) or (r, t).
 
-        The state is followed alone to where the average begins, and beside the average from there on. A sum grows
-        where the iterate settles: it is followed as it is, and divided in the end.
+        They are (..., d, 1 + rows), to be multiplied with the inputs, or (..., d, t) if those (1 + rows, t) are
+        given. With an average the state is followed alone to where that begins, and beside it from there on. A sum
+        grows where the iterate converges: it is followed as it is, and divided in the end.
         """
-        average, rank, first = self.average, self.rank, self.average.start
-        begin = self._begin_with(self.state, start, inputs)
-        (state,) = self.plain.propagate(begin, np.array([float(first)]), inputs)
+        average, visits, begin = self.recipe.average, self.visits(0), self.begin(start, inputs)
+        if average is None:
+            yield from self.propagate(begin, epochs, inputs)
+            return
+        rank, place = visits.rank, visits.plain_dimension
+        (state,) = self.plain.propagate(begin, np.array([float(average.start)]), inputs)
         own = state[..., :rank, :]
         both = np.concatenate([state, own if average.begins_with_iterate else np.zeros_like(own)], axis=-2)
         finite = epochs[np.isfinite(epochs)]
-        for epoch, current in zip(finite, self.followed.propagate(both, finite - first, inputs), strict=True):
-            yield current[..., self.state :, :] / average.divisor(epoch, self.walk.steps)
-        for _ in epochs[np.isinf(epochs)]:
-            yield self._end(begin, inputs)
+        followed = self.propagate(both, finite, inputs, average.start, averages=True)
+        for epoch, current in zip(finite, followed, strict=True):
+            yield current[..., place:, :] / average.divisor(epoch, self.walk.steps)
+        if len(finite) == len(epochs):
+            return
+        # The limit of the iterate, or the average over the visits of an epoch there if all of them count.
+        (end,) = self.plain.propagate(begin, np.array([np.inf]), inputs)
+        own = end[..., :rank, :]
+        if average.is_per_visit:
+            both = np.concatenate([end, np.zeros_like(own)], axis=-2)
+            added = self.with_inputs(average.start, inputs, averages=True).after(1, both)[..., place:, :]
+            _, visited = power_and_sum(np.array([1 - average.kept]), np.asarray(float(self.walk.steps)))
+            own = added / (average.taken * float(visited[0]))
+        yield from (np.asarray(own) for _ in epochs[len(finite) :])
 
-    def _end(self, begin: FloatArray, inputs: FloatArray | None) -> FloatArray:
-        """The limit of the iterate, or the average over the visits of an epoch there if all of them count."""
-        (state,) = self.plain.propagate(begin, np.array([np.inf]), inputs)
-        if not self.average.is_per_visit:
-            return np.asarray(state[..., : self.rank, :])
-        both = np.concatenate([state, np.zeros_like(state[..., : self.rank, :])], axis=-2)
-        added = self.followed.with_inputs(0, inputs).after(1, both)[..., self.state :, :]
-        _, visits = power_and_sum(np.array([1 - self.average.kept]), np.asarray(float(self.walk.steps)))
-        return np.asarray(added / (self.average.taken * float(visits[0])))
+    def means(
+        self,
+        start: FloatArray,
+        epochs: FloatArray,
+        inputs: FloatArray | None = None,
+        watch: Watch | None = None,
+    ) -> Iterator[FloatArray]:
+        """The states (r, 1 + rows), or (r, t) for given inputs, averaged over orders, at ascending epochs.
 
+        Where a run draws its order once, `watch` sees the states along each order, and a replica leaves its group
+        out. Epochs are followed block by block, so that the sums over chunks of orders fit in memory.
+        """
+        rank = self.space.dimension
+        if self.orders is None:
+            for state in self.states(start, epochs, inputs):
+                yield finite_or_inf(state[:rank])
+            return
+        groups, size = self._groups, max(len(epochs), 1)
+        if self.recipe.is_constant or self.samples_orders:
+            each = 8 * len(groups) * rank * self._columns(inputs)
+            size = max(1, int(BLOCK_BYTES / max(each, 1)))
+        sizes = np.array([group.stop - group.start for group in groups])
+        counted = np.arange(len(groups)) != self.replica
+        for first in range(0, len(epochs), size):
+            when = epochs[first : first + size]
+            key = (start.tobytes(), when.tobytes(), None if inputs is None else inputs.tobytes())
+            if watch is not None or self._sums.get("key") != key:
+                # All replicas share the sums.
+                self._sums.update(key=key, sums=self._sums_over(groups, start, when, inputs, first, watch))
+            for state in self._sums["sums"]:
+                with np.errstate(over="ignore", invalid="ignore"):
+                    yield finite_or_inf(state[counted].sum(axis=0) / sizes[counted].sum())
 
-@dataclass(frozen=True, eq=False)
-class ChosenBlocks(ScaledBlocks):
-    """Batches that are any of the rows: every stage has its own, of rows that all stages share.
+    def _sums_over(
+        self,
+        groups: list[slice],
+        start: FloatArray,
+        when: FloatArray,
+        inputs: FloatArray | None,
+        first: int,
+        watch: Watch | None,
+    ) -> FloatArray:
+        """The sums (k, groups, r, z) of the states over the orders of each group."""
+        rank, place = self.space.dimension, 0
+        sums = np.zeros((len(when), len(groups), rank, self._columns(inputs)))
+        for chunk in self._chunks(inputs):
+            group = next(at for at, one in enumerate(groups) if one.start <= place < one.stop)
+            for number, state in enumerate(chunk.states(start, when, inputs)):
+                if watch is not None:
+                    watch(slice(place, place + chunk.count), first + number, state)
+                with np.errstate(over="ignore", invalid="ignore"):
+                    sums[number, group] += state[:, :rank].sum(axis=0)
+            place += chunk.count
+        return sums
 
-    Rows are not compressed, since what is entered with them must mean the same in every stage.
+    @property
+    def _groups(self) -> list[slice]:
+        """The orders of each group that is left out in turn: pairs of an order and its reverse stay together."""
+        if not self.samples_orders:
+            return [slice(0, self.count)]
+        pairs = self.count // 2
+        ends = 2 * np.unique(np.linspace(0, pairs, min(MOST_GROUPS, pairs) + 1).astype(int))
+        return [slice(int(first), int(last)) for first, last in pairwise(ends)]
 
-    Attributes
-    ----------
-    members : tuple of (m_b,)
-        The rows of each batch.
-    """
+    @property
+    def chunks(self) -> int:
+        """The number of chunks of orders that are followed one after the other, with an input per row."""
+        return 1 if self.orders is None else len(self._chunks(None))
 
-    members: tuple[IntArray, ...] = ()
-
-    def of(self, batch: int) -> IntArray:
-        """The rows of one batch."""
-        return self.members[batch]
-
-    def columns(self, batch: int) -> IntArray:
-        """The rows of one batch."""
-        return self.members[batch]
-
-
-def chosen(blocks: ScaledBlocks, members: Sequence[IntArray], divisors: FloatArray) -> ChosenBlocks:
-    """Other batches of the same rows."""
-    offsets = np.concatenate([[0], np.cumsum([len(rows) for rows in members])]).astype(np.int64)
-    return ChosenBlocks(
-        blocks.rows, blocks.response, offsets, divisors, blocks.unit, blocks.singular, blocks.penalty_matrix,
-        tuple(members),
-    )  # fmt: skip
+    def _chunks(self, inputs: FloatArray | None) -> "list[Timeline]":
+        """Timelines of as many orders of a group side by side as memory allows for."""
+        if (inputs is None) not in self._cut:
+            assert self.orders is not None
+            d = max(self.visits(0).dimension, 1)
+            # Kernels and entries of a power, of its square and of what they are made from; and the states.
+            each = 8.0 * d * (6 * d + 4 * self._columns(inputs))
+            size = 2 * max(1, int(CHUNK_BYTES / each / 2))
+            self._cut[inputs is None] = [
+                self._copy(orders=self.orders[at : min(at + size, group.stop)])
+                for group in self._groups
+                for at in range(group.start, group.stop, size)
+            ]
+        return self._cut[inputs is None]
 
 
 def through_stages(lengths: Sequence[float], epochs: FloatArray) -> Iterator[tuple[int, FloatArray, int]]:
     """The epochs of each stage that lead to the ascending ones, and how many of these are requested.
 
-    >>> for stage, local, asked in through_stages([2, 3, math.inf], np.array([1.0, 5.0, 9.0])):
-    ...     print(stage, local, asked)
+    >>> for stage, local, requested in through_stages([2, 3, math.inf], np.array([1.0, 5.0, 9.0])):
+    ...     print(stage, local, requested)
     0 [1. 2.] 1
     1 [3.] 1
     2 [4.] 1
@@ -389,10 +502,10 @@ def through_stages(lengths: Sequence[float], epochs: FloatArray) -> Iterator[tup
     for stage, end in enumerate(accumulate(lengths)):
         stop = int(np.searchsorted(epochs, end, side="right"))
         local = epochs[done:stop] - (end - lengths[stage] if math.isfinite(end) else sum(lengths[:stage]))
-        asked, is_last = len(local), stop == len(epochs)
-        if not is_last and not (asked and local[-1] == lengths[stage]):
+        requested, is_last = len(local), stop == len(epochs)
+        if not is_last and not (requested and local[-1] == lengths[stage]):
             local = np.append(local, lengths[stage])
-        yield stage, local, asked
+        yield stage, local, requested
         done = stop
         if is_last:
             return
@@ -401,58 +514,25 @@ def through_stages(lengths: Sequence[float], epochs: FloatArray) -> Iterator[tup
     )
 
 
-@dataclass(eq=False, kw_only=True)
-class StagedTimeline(Timeline):
-    """A `Timeline` that is another one in every stage.
+def states_through(
+    stages: Sequence[Timeline], start: FloatArray, epochs: FloatArray, inputs: FloatArray | None = None
+) -> Iterator[FloatArray]:
+    """The states (..., d, z) at ascending epochs, stage after stage."""
+    if len(stages) == 1:
+        yield from stages[0].states(start, epochs, inputs)
+        return
+    current = stages[0].begin(start, inputs)
+    for number, local, requested in through_stages([stage.length for stage in stages], epochs):
+        grown = ~np.isfinite(current).all(axis=-2, keepdims=True)
+        states = stages[number].propagate(np.where(grown, 0.0, current), local, inputs)
+        for place, (epoch, state) in enumerate(zip(local, states, strict=True)):
+            # What has overflowed does not come back, but in the limit.
+            returns = np.isinf(epoch) and stages[number].settles
+            current = state if returns else np.where(grown, np.inf, state)
+            if place < requested:
+                yield current
 
-    Parameters
-    ----------
-    scheme, n, blocks, space, recipe, truth
-        As in `Timeline`, of the whole run; the blocks are single rows.
-    timelines : list of Timeline
-        That of each stage, as if the run began with it.
-    lengths : list of float
-        The epochs of each stage.
-    """
 
-    timelines: list[Timeline]
-    lengths: list[float] = field(default_factory=list)
-
-    def within(self, epoch: int) -> tuple[Timeline, int]:
-        """The course of the stage that an epoch belongs to, and how many epochs of the stage were before."""
-        begin = 0
-        for timeline, length in zip(self.timelines, self.lengths, strict=True):
-            if epoch < begin + length:
-                return timeline, epoch - begin
-            begin += int(length)
-        raise IndexError(epoch)
-
-    def parts(self, epochs: FloatArray) -> Iterator[Part]:
-        """The epochs of each stage."""
-        for stage, local, asked in through_stages(self.lengths, epochs):
-            yield Part(self.timelines[stage], local, asked)
-
-    def visits(self, epoch: int) -> Visits:
-        """The visits of the epoch after `epoch` others."""
-        timeline, local = self.within(epoch)
-        return timeline.visits(local)
-
-    def map(self, epoch: int) -> EpochMap:
-        """The mean map of the epoch after `epoch` others."""
-        timeline, local = self.within(epoch)
-        return timeline.map(local)
-
-    def propagate(
-        self, begin: FloatArray, epochs: FloatArray, inputs: FloatArray | None = None
-    ) -> Iterator[FloatArray]:
-        """The states after each of the ascending epochs, stage by stage."""
-        current = begin
-        for part in self.parts(epochs):
-            grown = ~np.isfinite(current).all(axis=-2, keepdims=True)
-            states = part.timeline.propagate(np.where(grown, 0.0, current), part.epochs, inputs)
-            for number, (epoch, state) in enumerate(zip(part.epochs, states, strict=True)):
-                # What has left the range of numbers does not come back to it, but in the end.
-                returns = np.isinf(epoch) and part.timeline.settles
-                current = state if returns else np.where(grown, np.inf, state)
-                if number < part.asked:
-                    yield current
+def finite_or_inf(values: FloatArray) -> FloatArray:
+    """The values, with inf for nan and -inf: what overflows is inf."""
+    return np.where(np.isfinite(values), values, np.inf)

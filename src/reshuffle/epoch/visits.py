@@ -35,15 +35,29 @@ class ScaledBlocks(Blocks):
     penalty_matrix : (r, r), optional
         P'P of a penalty that leaves parameters out, divided by s from both sides; then s knows of it, and U'U and
         `penalty_matrix` are together of ordinary size.
+    members : tuple of (m_b,), optional
+        The rows of each batch, if they are any of the rows: every stage has its own batches of the same rows.
     """
 
     unit: FloatArray
     singular: FloatArray
     penalty_matrix: FloatArray | None = None
+    members: tuple[IntArray, ...] | None = None
+
+    def of(self, batch: int) -> slice | IntArray:
+        """The place of one batch's rows."""
+        return super().of(batch) if self.members is None else self.members[batch]
 
     def columns(self, batch: int) -> IntArray:
         """The places of the rows of a batch."""
+        if self.members is not None:
+            return self.members[batch]
         return np.arange(self.offsets[batch], self.offsets[batch + 1])
+
+    def with_batches(self, members: Sequence[IntArray], divisors: FloatArray) -> "ScaledBlocks":
+        """Other batches of the same rows, which are not compressed."""
+        offsets = np.concatenate([[0], np.cumsum([len(rows) for rows in members])]).astype(np.int64)
+        return replace(self, offsets=offsets, divisors=divisors, members=tuple(members))
 
 
 def graded(
@@ -329,6 +343,11 @@ class Inputs:
     truth: FloatArray
     noise: float = 0.0
     given: FloatArray | None = None
+
+    @property
+    def constant(self) -> float:
+        """The first input: 0 for parameters, on which the force of a penalty at the truth does not act."""
+        return 1.0 if self.truth.any() else 0.0
 
     def count(self, visits: Visits) -> int:
         """The number of inputs."""

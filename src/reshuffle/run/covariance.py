@@ -13,7 +13,6 @@ from reshuffle._linalg import norms
 from reshuffle._uncertainty import CONFIDENCE, ErrorKind, quantile, significant
 from reshuffle.epoch.moments.trajectory import AveragedMoments, moments_along
 from reshuffle.epoch.select import Accuracy
-from reshuffle.epoch.timeline import AveragedTimeline
 from reshuffle.epoch.visits import Inputs
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.outputs import stacked
@@ -254,7 +253,7 @@ def covariance(
     if count and rank and moves and run.scheme.is_random:
         # Simulated runs do without the mean over orders, which the timelines take.
         is_simulated = expected_risk.choice(run, modes, when, True, squares=False).taken in _SIMULATED
-        by = _simulated if is_simulated else _of_orders if len(run.timelines) > 1 else _followed
+        by = _simulated if is_simulated else _of_orders if run.timeline.count > 1 else _followed
         found = by(run, when)
     matrices, errors, kind, draws = found
     matrices = np.where(np.isfinite(matrices).all(axis=(1, 2), keepdims=True), matrices, np.inf)
@@ -270,12 +269,12 @@ _SIMULATED = ("centred maps", "simulation")
 
 def _followed(run: AffineTrajectory, when: FloatArray) -> _Found:
     """Epoch after epoch, by the recursion over all orders."""
-    (timeline,), start = run.timelines, run.inside(run.start)
+    start = run.inside(run.start)
     inputs = Inputs(np.zeros(run.space.dimension), given=run.blocks.response)
-    if isinstance(timeline, AveragedTimeline):
-        followed = list(AveragedMoments(timeline, inputs, start).covariances(when))
+    if run.recipe.average is not None:
+        followed = list(AveragedMoments(run.timeline, inputs, start).covariances(when))
     else:
-        snapshots = moments_along(timeline, inputs, start, when, centred=True)
+        snapshots = moments_along(run.stages, inputs, start, when, centred=True)
         followed = [(snapshot.matrix, snapshot.error) for snapshot in snapshots]
     found, shares = np.array([one for one, _ in followed]), np.array([share for _, share in followed])
     with np.errstate(over="ignore", invalid="ignore"):
@@ -287,15 +286,15 @@ def _followed(run: AffineTrajectory, when: FloatArray) -> _Found:
 def _of_orders(run: AffineTrajectory, when: FloatArray) -> _Found:
     """Over the orders that may have been drawn at the start."""
     rank = run.space.dimension
-    states = np.zeros((len(when), len(run.timelines), rank))
+    states = np.zeros((len(when), run.timeline.count, rank))
 
     def watch(place: slice, number: int, seen: FloatArray) -> None:
         states[number, place] = seen[:, :rank, 0]
 
-    inputs = np.concatenate([[1.0], run.blocks.response])
+    inputs = np.concatenate([[0.0], run.blocks.response])
     for _ in run.means(run.inside(run.start), when, inputs, watch=watch):
         pass
-    return _of_draws(states, run.samples_orders)
+    return _of_draws(states, run.timeline.samples_orders)
 
 
 def _simulated(run: AffineTrajectory, when: FloatArray) -> _Found:

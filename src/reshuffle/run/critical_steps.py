@@ -19,7 +19,7 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
 from reshuffle._budget import require_affordable
-from reshuffle._linalg import eigenvalue
+from reshuffle._linalg import eigenvalue, few_threads
 from reshuffle._progress import track
 from reshuffle._uncertainty import CONFIDENCE, ErrorKind, error_of_mean, jackknife, weakest, with_error
 from reshuffle.epoch import select
@@ -28,7 +28,6 @@ from reshuffle.epoch.averaging.lattice import MOST_BATCHES, climbs
 from reshuffle.epoch.moments.drawn import CentredMaps, gain
 from reshuffle.epoch.moments.matrix import epoch_flops
 from reshuffle.epoch.select import Accuracy
-from reshuffle.epoch.timeline import Timeline
 from reshuffle.epoch.visits import Visits
 from reshuffle.problem import checked_problem
 from reshuffle.problem.batches import Blocks
@@ -212,10 +211,10 @@ def _is_drawn(run: AffineTrajectory, of_square: bool) -> bool:
     steps, is_shuffled = run.walk.steps, run.scheme.shuffle is Shuffle.EVERY_EPOCH
     if is_shuffled and (not run.walk.exists or (climbs(run.scheme) and steps > MOST_BATCHES)):
         return True
-    timelines, eigenvalues = run.timelines, _EIGENVALUES * float(run.dimension) ** 3
-    tried = len(timelines) * (select.walk_flops(timelines[0].walk, run.blocks, run.dimension) + eigenvalues)
+    timeline, eigenvalues = run.timeline, _EIGENVALUES * float(run.dimension) ** 3
+    tried = timeline.count * (select.walk_flops(timeline.walk, run.blocks, run.dimension) + eigenvalues)
     if of_square:
-        tried += _ROUNDS_OF_A_TRY * (epoch_flops(timelines[0]) + eigenvalues)
+        tried += _ROUNDS_OF_A_TRY * (epoch_flops(timeline) + eigenvalues)
     tries = _TRIES + (math.log(100 * steps**2) / math.log(GROWTH) if run.recipe.momentum else 0)
     if is_shuffled:
         return bool(tries * tried > BUDGET)
@@ -230,8 +229,7 @@ def _orders_differ(run: AffineTrajectory, is_symmetric: bool) -> bool:
     """True if epochs differ in what they do to the state; if not, the mean square is the square of the mean."""
     if is_symmetric and run.space.dimension == 1 and run.scheme.shuffle is Shuffle.EVERY_EPOCH:
         return run.scheme.unit.is_cut
-    timelines = run.scheme.timelines(run.problem.n)
-    return len(timelines) == 1 and timelines[0].is_random
+    return run.timeline.count == 1 and run.timeline.scheme.is_random
 
 
 # --------------------------------------------------------------------------------------------- rates of a step
@@ -274,7 +272,7 @@ def _exact_square(at_rest: AffineTrajectory) -> RateAt:
         run = _with_step(at_rest, step)
         if not run.converges:
             return UNSTABLE
-        converges, matrix = is_stable(run.timelines[0], matrix)
+        converges, matrix = is_stable(run.timeline, matrix)
         return STABLE if converges else UNSTABLE
 
     return rate
@@ -282,8 +280,7 @@ def _exact_square(at_rest: AffineTrajectory) -> RateAt:
 
 def _drawn(run: AffineTrajectory) -> DrawnBlocks:
     """Orders of an epoch at the step of a run, the same at every step."""
-    timeline = Timeline(run.scheme, run.problem.n, run.blocks, run.space, run.recipe)
-    return DrawnBlocks(run.scheme, run.problem.n, timeline.visits(0), _OF_BLOCKS)
+    return DrawnBlocks(run.timeline, _OF_BLOCKS)
 
 
 def _drawn_rate(at_rest: AffineTrajectory, is_symmetric: bool) -> RateAt:
@@ -356,12 +353,9 @@ def _drawn_square(at_rest: AffineTrajectory) -> RateAt:
             maps = scales * (mean - orders.single(_PAIRS))
         if not (run.settles_outside and np.isfinite(maps).all()):
             return _UNBOUNDED
-        nothing = np.zeros((len(maps), 0))
-        known = gain(
-            CentredMaps(
-                np.eye(len(mean)) - scales * mean, maps.swapaxes(1, 2), nothing, nothing, nothing, nothing
-            )
-        )
+        mean, nothing = np.eye(len(mean)) - scales * mean, np.zeros((len(maps), 0))
+        with few_threads(len(mean)):
+            known = gain(CentredMaps(mean, maps.swapaxes(1, 2), nothing, nothing, nothing, nothing))
         most = known.value + known.error
         least = known.value * known.value / most if 0 < known.value < math.inf else known.value
         return Rate(known.value, least, most, CONFIDENCE)

@@ -17,15 +17,13 @@ from reshuffle._uncertainty import (
     with_error,
 )
 from reshuffle.epoch.averaging.lattice import climbs
-from reshuffle.epoch.averaging.sampling import SampledTimeline
 from reshuffle.epoch.epoch import Epoch
 from reshuffle.epoch.epoch_map import EpochMap
 from reshuffle.epoch.moments import drawn
 from reshuffle.epoch.moments.drawn import CentredDraws
-from reshuffle.epoch.moments.matrix import flops, squared_moments
-from reshuffle.epoch.moments.trajectory import AveragedMoments, moments_along
+from reshuffle.epoch.moments.lattice import flops
+from reshuffle.epoch.moments.trajectory import AveragedMoments, moments_along, squared_moments
 from reshuffle.epoch.select import Choice, Method, too_much
-from reshuffle.epoch.timeline import AveragedTimeline
 from reshuffle.epoch.visits import Inputs, Visits
 from reshuffle.run.affine_trajectory import AffineTrajectory
 from reshuffle.run.trajectory import ModesTrajectory
@@ -119,7 +117,7 @@ def expected_risk(
         if taken in ("centred maps", "simulation"):
             by = _by_centred_maps if taken == "centred maps" else _simulated
         elif taken in ("each order by itself", "no orders differ"):
-            by = _of_orders if len(run.timelines_of_errors) > 1 else _deterministic
+            by = _of_orders if run.timeline.count > 1 else _deterministic
     mean, spread, error, kind, total = by(run, modes, when, given_responses)
     total = mean + spread if total is None else total
     spread = np.where(np.isinf(total), np.inf, spread)
@@ -139,21 +137,21 @@ def _followed(
     run: AffineTrajectory, modes: ModesTrajectory | None, when: FloatArray, given_responses: bool
 ) -> _Found:
     """Visit by visit, by the recursion over all orders."""
-    inputs, (timeline,), readout = _inputs(run, given_responses), run.timelines_of_errors, run.readout
+    inputs, timeline, readout = _inputs(run, given_responses), run.timeline, run.readout
     if modes is not None and run.recipe.is_constant and climbs(run.scheme) and run.visited is run.problem:
         # The symmetric mean is known already.
         timeline.learn(mean_of(modes.epoch, run, timeline.visits(0)))
     mean, _ = _mean_risk(run, modes, when, given_responses)
     start = run.inside(run.start - run.problem.parameters("the expected risk"))
     totals, spread, errors = np.zeros(len(when)), np.zeros(len(when)), np.zeros(len(when))
-    if isinstance(timeline, AveragedTimeline):
+    if run.recipe.average is not None:
         followed = AveragedMoments(timeline, inputs, start).covariances(when)
         for number, (covariance, share) in enumerate(followed):
             # Rounding may leave a covariance of nothing just below zero.
             spread[number] = max(readout.inside(covariance), 0.0)
             errors[number] = share * spread[number] if share else 0.0
         return _Found(mean, spread, errors, "estimate" if errors.any() else "exact")
-    snapshots = moments_along(timeline, inputs, start, when)
+    snapshots = moments_along(run.stages, inputs, start, when)
     for number, (snapshot, fade) in enumerate(zip(snapshots, run.outside_decay(when), strict=True)):
         inside = totals[number] = readout.inside(snapshot.matrix)
         errors[number] = snapshot.error * inside if snapshot.error else 0.0
@@ -184,15 +182,15 @@ def _of_orders(
     inputs, readout, rank = _inputs(run, given_responses), run.readout, run.space.dimension
     given = None if inputs.given is None else np.concatenate([[1.0], inputs.given])
     outside_decay = run.outside_decay(when)
-    risks, mean = np.zeros((len(run.timelines_of_errors), len(when))), np.zeros(len(when))
+    risks, mean = np.zeros((run.timeline.count, len(when))), np.zeros(len(when))
 
     def watch(place: slice, number: int, states: FloatArray) -> None:
         risks[place, number] = readout.risks(states[:, :rank], float(outside_decay[number]), inputs.noise)
 
     error = run.inside(run.start - run.problem.parameters("the expected risk"))
-    for number, state in enumerate(run.means(error, when, given, of_errors=True, watch=watch)):
+    for number, state in enumerate(run.means(error, when, given, watch)):
         mean[number] = readout.risks(state[np.newaxis], float(outside_decay[number]), inputs.noise)[0]
-    total, sampled = risks.mean(axis=0), run.samples_orders
+    total, sampled = risks.mean(axis=0), run.timeline.samples_orders
     # Sampled orders come in pairs of an order and its reverse, whose differences tell the error.
     errors = error_of_mean((risks[0::2] + risks[1::2]) / 2) if sampled else np.zeros(len(when))
     with np.errstate(invalid="ignore"):
@@ -305,15 +303,7 @@ def _mean_risk(
         return np.array([covariance.norm_squared(e) if np.isfinite(e).all() else np.inf for e in errors])
 
     value = of(run)
-    sampled = run.sampling_error(of, value)
-    if sampled.any():
-        return value, sampled
-    off = run.iterate_error(when)
-    if off.any():
-        space = affine.space if modes is None else problem.row_space
-        off = off * np.sqrt(covariance.norm(space.lift(np.eye(space.dimension))))
-    with np.errstate(invalid="ignore"):
-        return value, np.where(off == 0, 0.0, 2 * np.sqrt(value) * off + off**2)
+    return value, run.sampling_error(of, value)
 
 
 def choice(
@@ -369,20 +359,16 @@ def choice(
         )  # fmt: skip
     of_recursion = too_much(price, budget) if is_exact else "the mean over orders is not exact"
 
-    of_maps, price_of_maps = "they are for a fresh order in every epoch, at a step that stays", np.nan
-    if walk.scheme.shuffle is Shuffle.EVERY_EPOCH and moves:
+    unneeded = "" if of_recursion else "the exact recursion is affordable"
+    of_maps, price_of_maps = unneeded, np.nan
+    if walk.scheme.shuffle is not Shuffle.EVERY_EPOCH or not moves:
+        of_maps = "they are for a fresh order in every epoch, at a step that stays"
+    elif not unneeded:
         pairs = drawn.FEWEST_PAIRS * MOST_GROUPS
         price_of_maps = drawn.draw_flops(pairs, d, rows, walk.steps) + drawn.follow_flops(2 * pairs, d, when)
-        of_maps = too_much(price_of_maps, budget) if of_recursion else "the exact recursion is affordable"
-    of_simulation = "" if of_recursion else "the exact recursion is affordable"
-    return Choice(
-        question,
-        (
-            Method("recursion", price, of_recursion),
-            Method("centred maps", price_of_maps, of_maps),
-            Method("simulation", np.nan, of_simulation),
-        ),
-    )
+        of_maps = too_much(price_of_maps, budget)
+    methods = ("recursion", price, of_recursion), ("centred maps", price_of_maps, of_maps)
+    return Choice(question, tuple(Method(*each) for each in (*methods, ("simulation", np.nan, unneeded))))
 
 
 def _of_stages(choices: list[Choice]) -> Choice:
@@ -419,14 +405,11 @@ def centred_draws(
     """No orders yet, beside the mean over all of them as well as it is known; by default nothing enters."""
     if inputs is None:
         inputs = Inputs(np.zeros(run.space.dimension), given=np.zeros(len(run.blocks.rows)))
-    timeline = SampledTimeline(
-        run.scheme, run.problem.n, run.blocks, run.space, run.recipe, inputs.truth, accuracy=run.accuracy, kept={}
-    )  # fmt: skip
+    timeline = run.timeline
     if modes is not None and run.visited is run.problem:
         mean, is_symmetric = mean_of(modes.epoch, run, timeline.visits(0)), True
     else:
-        (own,) = run.timelines_of_errors if run.problem.beta_star is not None else run.timelines
-        mean, is_symmetric = own.map(0), run.scheme.is_symmetric and run.recipe.momentum == 0
+        mean, is_symmetric = timeline.map(0), run.scheme.is_symmetric and run.recipe.momentum == 0
     return CentredDraws(timeline, mean, inputs, is_symmetric, run.accuracy.seed)
 
 

@@ -81,11 +81,13 @@ def mean_square_stability(run: AffineTrajectory, modes: ModesTrajectory | None =
     if reshuffles and not run.accuracy.must_be_exact and _exact_price(run) > budget:
         return _from_draws(run, modes)
     run = _with_all_orders(run)
-    (timeline, *others) = run.timelines
+    timeline = run.timeline
     is_lattice = climbs(run.scheme) and is_written_out(timeline)
     if modes is not None and run.visited is run.problem and is_lattice:
         timeline.learn(mean_of(modes.epoch, run, timeline.visits(0)))
-    spreads = not others and timeline.scheme.is_random and run.dimension and run.recipe.at(0).step != 0
+    spreads = (
+        timeline.count == 1 and timeline.scheme.is_random and run.dimension and run.recipe.at(0).step != 0
+    )
     rounds = _affordable_rounds(timeline, run.accuracy.budget) if spreads else 0
     mean = run.stability()
     with np.errstate(over="ignore"):
@@ -111,9 +113,8 @@ def _exact_price(run: AffineTrajectory) -> float:
     """Operations that no exact answer costs less than."""
     if not run.walk.exists:
         return np.inf
-    timeline = Timeline(run.scheme, run.problem.n, run.blocks, run.space, run.recipe)
-    rounds = 1.0 if is_written_out(timeline) else 2.0 * FEWEST_ROUNDS
-    return select.walk_flops(run.walk, run.blocks, run.dimension) + rounds * epoch_flops(timeline)
+    rounds = 1.0 if is_written_out(run.timeline) else 2.0 * FEWEST_ROUNDS
+    return select.walk_flops(run.walk, run.blocks, run.dimension) + rounds * epoch_flops(run.timeline)
 
 
 def _from_draws(run: AffineTrajectory, modes: ModesTrajectory | None) -> MeanSquareStability:

@@ -8,8 +8,8 @@ import scipy.linalg
 from reshuffle._arrays import BoolArray, FloatArray
 from reshuffle._linalg import few_threads, row_norms
 from reshuffle._uncertainty import ErrorKind, significant, with_error
-from reshuffle.epoch.averaging.base import repeated_step
 from reshuffle.epoch.averaging.lattice import climbs
+from reshuffle.epoch.averaging.samples import repeated_step
 from reshuffle.epoch.epoch import Epoch
 from reshuffle.problem.least_squares import Covariance
 from reshuffle.problem.row_space import RowSpace

@@ -21,7 +21,7 @@ from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.outputs import of_output, per_output, stacked
 from reshuffle.recipe import Average, Recipe, StepLike, recipe
 from reshuffle.run import covariance, expected_risk, limits, stopping
-from reshuffle.run.affine_trajectory import AffineTrajectory, StagedTrajectory
+from reshuffle.run.affine_trajectory import AffineTrajectory
 from reshuffle.run.covariance import OutputCovariances, ParameterCovariance, new_rows
 from reshuffle.run.critical_steps import contracting_step
 from reshuffle.run.expected_risk import ExpectedRisk
@@ -155,7 +155,7 @@ class Run:
                 "epoch", "one scheme and a constant step without momentum: only then is it one map of beta"
             )
         return AffineEpoch(
-            self._affine.chunks(inputs=np.zeros(0)),
+            self._affine.timeline,
             float(self._affine.outside_decay(np.ones(1))[0]),
             self.method,
         )
@@ -183,8 +183,7 @@ class Run:
             whole, number = self._of
             return whole._affine.output(number)
         wanted = select.for_every_visit(self.accuracy) if self._is_symmetric else self.accuracy
-        engine = StagedTrajectory if self.scheme.has_stages else AffineTrajectory
-        return engine(self.problem, self.scheme, self.recipe, self.start, wanted)
+        return AffineTrajectory(self.problem, self.scheme, self.recipe, self.start, wanted)
 
     @property
     def _engine(self) -> Trajectory:

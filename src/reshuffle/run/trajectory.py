@@ -17,7 +17,7 @@ from reshuffle import _uncertainty
 from reshuffle._arrays import BoolArray, FloatArray
 from reshuffle._budget import warn_of_no_answer
 from reshuffle._linalg import moving_mean, norm, power_and_sum, tail_mean
-from reshuffle._uncertainty import ErrorKind
+from reshuffle._uncertainty import ERROR_KINDS, ErrorKind
 from reshuffle.epoch.epoch import Epoch
 from reshuffle.epoch.select import Choice
 from reshuffle.problem.least_squares import LeastSquares
@@ -59,23 +59,23 @@ class Trajectory(ABC):
 
     @property
     @abstractmethod
+    def choice(self) -> Choice:
+        """The way in which the mean over orders is taken, and why."""
+
+    @property
     def method(self) -> str:
         """The way in which the mean over orders is taken: "exact", "cavity" or "sampling"."""
+        return self.choice.taken
 
     @property
-    @abstractmethod
-    def choice(self) -> Choice:
-        """The reasons for that way."""
-
-    @property
-    @abstractmethod
     def error_kind(self) -> ErrorKind:
         """The meaning of errors."""
+        return ERROR_KINDS[self.method]
 
     @property
     @abstractmethod
-    def replicas(self) -> "Sequence[Trajectory]":
-        """Trajectories with other maps, which carry the error; none if the map is exact."""
+    def replicas(self) -> "Sequence[tuple[ErrorKind, Sequence[Trajectory]]]":
+        """Trajectories with other maps of a stage, which carry its error; none if all maps are exact."""
 
     @abstractmethod
     def coordinates(self, when: FloatArray) -> FloatArray:
@@ -170,10 +170,11 @@ class Trajectory(ABC):
 
     def sampling_error(self, answer: Callable[[Any], FloatArray], here: FloatArray) -> FloatArray:
         """The error of an answer of this run, which is `here`, because its map is not exact; 0 if it is."""
-        if not self.replicas:
-            return np.zeros_like(here)
-        answers = np.array([answer(replica) for replica in self.replicas])
-        return _uncertainty.of_replicas(self.error_kind, here, answers)
+        error = np.zeros_like(here)
+        for kind, replicas in self.replicas:
+            answers = np.array([answer(replica) for replica in replicas])
+            error = error + _uncertainty.of_replicas(kind, here, answers)
+        return error
 
     def iterate_error(self, epochs: FloatArray) -> FloatArray:
         """The error of the mean iterate in Euclidean norm, epochs.shape or + (t,).
@@ -239,15 +240,11 @@ class ModesTrajectory(Trajectory):
         """The reasons for that way."""
         return self.epoch.choice
 
-    @property
-    def error_kind(self) -> ErrorKind:
-        """The meaning of errors."""
-        return self.epoch.error_kind
-
     @cached_property
-    def replicas(self) -> "list[ModesTrajectory]":
+    def replicas(self) -> "list[tuple[ErrorKind, list[ModesTrajectory]]]":
         """The trajectories of the replicas of the mean map."""
-        return [type(self)(epoch, self.start, self.average) for epoch in self.epoch.replicas]
+        copies = [type(self)(epoch, self.start, self.average) for epoch in self.epoch.replicas]
+        return [(self.error_kind, copies)] if copies else []
 
     @property
     def directions(self) -> FloatArray:

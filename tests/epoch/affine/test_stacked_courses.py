@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle.run import affine_trajectory
+from reshuffle.epoch import timeline
+from reshuffle.epoch.timeline import Timeline
 
 EPOCHS = np.array([0.0, 1.0, 2.0, 3.0, 50.0, 51.0, 52.0, 4096.0, 1e12, math.inf])
 
@@ -14,6 +15,13 @@ EPOCHS = np.array([0.0, 1.0, 2.0, 3.0, 50.0, 51.0, 52.0, 4096.0, 1e12, math.inf]
 def engine_of(step, recipe, scheme=rs.ShuffleOnce(3)):  # noqa: B008
     problem = rs.gaussian(6, 4, noise=0.5, seed=3)
     return rs.descend(problem, scheme, step=step, start=[1.0, -1.0, 2.0, 0.5], **recipe)._affine
+
+
+def one_by_one(engine):
+    """A timeline for each of the orders."""
+    n, recipe, truth = engine.problem.n, engine.recipe, engine.timeline.truth
+    schemes = engine.scheme.timelines(n)
+    return [Timeline(scheme, n, engine.blocks, engine.space, recipe, truth) for scheme in schemes]
 
 
 def close_states(states, expected):
@@ -28,24 +36,22 @@ def close_states(states, expected):
 @pytest.mark.parametrize("with_inputs", [False, True])
 def test_courses_at_once_are_those_one_by_one(recipe, step, with_inputs):
     engine = engine_of(step, recipe)
-    timelines, start = engine.timelines, engine.inside(engine.start)
+    together, timelines, start = engine.timeline, one_by_one(engine), engine.inside(engine.start)
     inputs = np.concatenate([[1.0], engine.blocks.response]) if with_inputs else None
-    (together,) = engine.chunks(inputs=inputs)
     states = [each.copy() for each in together.states(start, EPOCHS, inputs)]
-    for number, timeline in enumerate(timelines):
-        for each, expected in zip(states, timeline.states(start, EPOCHS, inputs), strict=True):
+    for number, alone in enumerate(timelines):
+        for each, expected in zip(states, alone.states(start, EPOCHS, inputs), strict=True):
             close_states(each[number], expected)
-    assert together.settles == all(timeline.settles for timeline in timelines)
-    assert together.rate == pytest.approx(max(timeline.rate for timeline in timelines), rel=1e-9)
+    assert together.settles == all(alone.settles for alone in timelines)
+    assert together.rate == pytest.approx(max(alone.rate for alone in timelines), rel=1e-9)
 
 
 def test_a_schedule_is_followed_by_all_courses():
     engine = engine_of(lambda epoch: 0.4 / (1 + epoch), {"momentum": 0.3})
-    timelines, start, epochs = engine.timelines, engine.inside(engine.start), np.array([0.0, 2.0, 5.0])
-    (together,) = engine.chunks()
-    states = list(together.states(start, epochs))
-    for number, timeline in enumerate(timelines):
-        for each, expected in zip(states, timeline.states(start, epochs), strict=True):
+    timelines, start, epochs = one_by_one(engine), engine.inside(engine.start), np.array([0.0, 2.0, 5.0])
+    states = list(engine.timeline.states(start, epochs))
+    for number, alone in enumerate(timelines):
+        for each, expected in zip(states, alone.states(start, epochs), strict=True):
             close_states(each[number], expected)
 
 
@@ -67,8 +73,8 @@ def test_small_chunks_say_the_same_as_large_ones(scheme, monkeypatch):
         ]  # fmt: skip
 
     at_once = answers()
-    monkeypatch.setattr(affine_trajectory, "CHUNK_BYTES", 1.0)
-    monkeypatch.setattr(affine_trajectory, "BLOCK_BYTES", 1.0)
-    assert len(rs.descend(problem, scheme, step=0.2)._affine.chunks()) > 1
+    monkeypatch.setattr(timeline, "CHUNK_BYTES", 1.0)
+    monkeypatch.setattr(timeline, "BLOCK_BYTES", 1.0)
+    assert rs.descend(problem, scheme, step=0.2)._affine.timeline.chunks > 1
     for one, other in zip(at_once, answers(), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-13)

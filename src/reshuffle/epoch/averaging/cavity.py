@@ -284,7 +284,7 @@ class Visiting:
 
     def own_strengths(self, rows: FloatArray) -> FloatArray:
         """Effects of the rows of each of some samples (m * size, k) on each other, (m, size, size)."""
-        samples = rows.reshape(-1, self.size, rows.shape[1])
+        samples = rows.reshape(len(rows) // self.size, self.size, rows.shape[1])
         return np.asarray((samples * self.strength) @ samples.swapaxes(1, 2))
 
     def strengths_of(self, rows: FloatArray) -> FloatArray:
@@ -315,12 +315,14 @@ class Visiting:
         strongest = np.argsort(self.strengths)[::-1]
         count = min(len(strongest), max(_MOST_SAMPLES // self.size, _FEWEST_SAMPLES))
         chosen = strongest[np.unique(np.geomspace(1, len(strongest), count).round().astype(int) - 1)]
-        samples = self.rows.reshape(len(strongest), -1, self.rows.shape[1])[chosen]
+        shape = len(chosen) * self.size, self.rows.shape[1]
+        rows = self.rows.reshape(len(strongest), self.size, shape[1])[chosen].reshape(shape)
         if self.size > 1:
             # Rotated so that the rows of a sample hardly act on each other.
-            _, rotations = np.linalg.eigh(self.own_strengths(samples.reshape(-1, samples.shape[2])))
-            samples = rotations.swapaxes(1, 2) @ samples
-        influence = self.along @ np.square(samples.reshape(-1, samples.shape[2])).T
+            _, rotations = np.linalg.eigh(self.own_strengths(rows))
+            samples = rows.reshape(len(chosen), self.size, shape[1])
+            rows = (rotations.swapaxes(1, 2) @ samples).reshape(shape)
+        influence = self.along @ np.square(rows).T
         # Constants are among them in any case: at step zero there is nothing else.
         together = np.hstack([np.ones((self.steps, 1)), *shapes, self_response(influence, self.exclusion)])
         if not np.isfinite(together).all():
@@ -394,7 +396,7 @@ class SelfResponses:
 
     def __init__(self, rows: FloatArray, size: int, nodes: TimeNodes, exclusion: float, tolerance: float):
         self._rows, self._size, self._nodes = rows, size, nodes
-        self._samples = rows.reshape(-1, size, rows.shape[1])
+        self._samples = rows.reshape(len(rows) // size, size, rows.shape[1])
         self._exclusion, self._tolerance = exclusion, tolerance
         self._last: FloatArray | None = None
 

@@ -10,7 +10,6 @@ chance, in every sample by chance. The factor is calibrated on problems whose me
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -19,12 +18,10 @@ from reshuffle._arrays import FloatArray
 from reshuffle._linalg import root_mean_square
 from reshuffle.epoch.averaging import cavity, first_order
 from reshuffle.epoch.averaging.cavity import Visiting
-from reshuffle.epoch.averaging.exact_samples import Whitened, in_row_space, kernel
+from reshuffle.epoch.averaging.samples import Whitened, in_row_space, kernel
 from reshuffle.epoch.epoch_map import EpochMap
 from reshuffle.epoch.mean_map import MeanMap
-from reshuffle.epoch.timeline import Timeline
 from reshuffle.epoch.visits import Visits
-from reshuffle.recipe import Hyperparameters
 
 _FACTOR = 3.0
 """Calibrated: answers are within the error in more than 99 of 100 cases."""
@@ -227,58 +224,12 @@ def cavity_map(
     return made(inner, entries, replicas)
 
 
-@dataclass(eq=False, kw_only=True)
-class CavityTimeline(Timeline):
-    """A `Timeline` whose mean is that of the cavity equation, or one of its replicas.
-
-    Parameters
-    ----------
-    scheme : Scheme
-        That shuffles samples in every epoch, in visits that weigh the same but for the last.
-    n, blocks, space, recipe, truth
-        As in `Timeline`; the blocks are single rows.
-    kept : dict
-        The map and its replicas, by the hyperparameters of the epoch.
-    replica : int, optional
-        The number of the perturbed map that this one is; by default none of them.
-    """
-
-    kept: dict[Hyperparameters, list[EpochMap]]
-    replica: int | None = None
-
-    @property
-    def replicas(self) -> int:
-        """The number of replicas, in every epoch."""
-        return len(self._with_replicas(0)) - 1
-
-    @property
-    def missed(self) -> float:
-        """Relative error of the decay rates in root mean square; nan without a solution."""
-        if not self._with_replicas(0):
-            return math.nan
-        visiting = _visiting(self.visits(0), self._shares)
-        entries = self._with_replicas(0)[0].entries[:, 1:].T
-        return root_mean_square(shares_of(visiting.rows, entries, neglected(visiting, entries, _TOLERANCE)))
-
-    @property
-    def _shares(self) -> FloatArray:
-        return np.asarray(self.scheme.sizes(self.n) / self.scheme.step_divisors(self.n))
-
-    def map(self, epoch: int) -> EpochMap:
-        """The mean map of the epoch after `epoch` others; infinite where the equation has no solution."""
-        made, visits = self._with_replicas(epoch), self.visits(epoch)
-        if made:
-            return made[0 if self.replica is None else 1 + self.replica]
-        d, rows = visits.dimension, len(visits.blocks.rows)
-        weight, sizes = visits.sizes_of(self.walk.steps, np.zeros(visits.rank))
-        kernel, entries = np.full((d, d), np.inf), np.full((d, 1 + rows), np.inf)
-        return EpochMap(visits.left, visits.right, kernel, entries, weight, sizes)
-
-    def _with_replicas(self, epoch: int) -> list[EpochMap]:
-        visits = self.visits(epoch)
-        if visits.hyperparameters not in self.kept:
-            self.kept[visits.hyperparameters] = cavity_maps(visits, self.force(visits), self._shares)
-        return self.kept[visits.hyperparameters]
+def rate_error(visits: Visits, shares: FloatArray, maps: list[EpochMap]) -> float:
+    """Relative error of the decay rates of `cavity_maps` in root mean square; nan without a solution."""
+    if not maps:
+        return math.nan
+    visiting, entries = _visiting(visits, shares), maps[0].entries[:, 1:].T
+    return root_mean_square(shares_of(visiting.rows, entries, neglected(visiting, entries, _TOLERANCE)))
 
 
 def cavity_maps(visits: Visits, force: FloatArray, shares: FloatArray) -> list[EpochMap]:
@@ -319,3 +270,11 @@ def _visiting(visits: Visits, shares: FloatArray) -> Visiting:
         weight=float(shares[0]) / rows, last=float(shares[-1] / shares[0]), steps=len(shares),
         size=rows // visits.blocks.batches,
     )  # fmt: skip
+
+
+def beyond_numbers(visits: Visits, steps: int) -> EpochMap:
+    """The map where not even the equation has a solution: it grows without bound."""
+    d, rows = visits.dimension, len(visits.blocks.rows)
+    weight, sizes = visits.sizes_of(steps, np.zeros(visits.rank))
+    kernel, entries = np.full((d, d), np.inf), np.full((d, 1 + rows), np.inf)
+    return EpochMap(visits.left, visits.right, kernel, entries, weight, sizes)

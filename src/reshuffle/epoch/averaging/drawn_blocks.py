@@ -18,9 +18,9 @@ import numpy as np
 from reshuffle._arrays import FloatArray
 from reshuffle._linalg import few_threads
 from reshuffle._uncertainty import MOST_GROUPS
-from reshuffle.epoch.averaging.sampling import Orders, pairs_of_orders
+from reshuffle.epoch.averaging.sampling import Orders
+from reshuffle.epoch.timeline import Timeline
 from reshuffle.epoch.visits import Visits
-from reshuffle.schemes.base import Scheme
 
 _MOST_BLOCKS = 12
 _STACKED_ENTRIES = 1 << 16
@@ -30,21 +30,21 @@ _OF_A_PRODUCT = 300.0
 
 
 class DrawnBlocks:
-    """Drawn orders of the epochs of a scheme, cut into blocks; the same orders whatever the step.
+    """Drawn orders of the epochs of a timeline, cut into blocks; the same orders whatever the step.
 
     `budget` are the operations of one draw for each group, `flops` in the end: blocks are as many as that allows.
     """
 
-    def __init__(self, scheme: Scheme, n: int, visits: Visits, budget: float, seed: int = 0):
-        self._scheme, self._n, self.visits, self._seed = scheme, n, visits, seed
-        self._draw, self._steps = pairs_of_orders(scheme, n, visits.blocks), scheme.steps(n)
+    def __init__(self, timeline: Timeline, budget: float, seed: int = 0):
+        self._scheme, self._n, self._seed = timeline.scheme, timeline.n, seed
+        self._draw, self._steps, self.visits = timeline.draw_pairs, timeline.walk.steps, timeline.visits(0)
         affordable = (
             blocks
             for blocks in range(min(_MOST_BLOCKS, self._steps), 1, -1)
             if MOST_GROUPS * self._lattice_flops(blocks) <= budget
         )
         self._blocks = next(affordable, 1)
-        (rows, rank), d = visits.blocks.rows.shape, visits.dimension
+        (rows, rank), d = self.visits.blocks.rows.shape, self.visits.dimension
         of_visits = 4.0 * rows * rank * d + self._steps * (10.0 * d**2 + _OF_A_PRODUCT)
         self.flops = float(MOST_GROUPS * (of_visits + self._lattice_flops(self._blocks)))
         self._rng, self._drawn = np.random.default_rng(seed), np.zeros((0, MOST_GROUPS, d, d))

@@ -11,7 +11,7 @@ beside the means of schemes whose orders are fixed or independent. Subsets are b
 
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, combinations
@@ -35,7 +35,11 @@ MOST_BATCHES = 20
 _MOST_WALKED = 5000
 """Visits of a walk over all ways to cut samples into batches: beyond, orders are drawn."""
 
+_FEW_BATCHES = 8
+"""Batches whose lattice is climbed in no time."""
+
 State = TypeVar("State")
+Item = TypeVar("Item")
 
 
 def layers(
@@ -98,6 +102,11 @@ def prefix_weights(batches: int) -> list[float]:
     [0.3333333333333333, 0.16666666666666666, 0.3333333333333333]
     """
     return [1 / (batches * comb(batches - 1, size)) for size in range(batches)]
+
+
+def _tracked(items: Sequence[Item], batches: int) -> Iterable[Item]:
+    """The items, with a progress bar where batches are many."""
+    return track(items, len(items), "averaging orders") if batches > _FEW_BATCHES else items
 
 
 def fits_in_memory(batches: int, state_bytes: float) -> bool:
@@ -197,7 +206,7 @@ def over_parameters(blocks: Blocks, step: float) -> MeanMap:
     prefix_means = [np.zeros((rank, rank)) for _ in parts]
     everything = (1 << batches) - 1
     climb = layers(list(range(batches)), np.zeros((rank, rank)), average, lambda size: rank * np.cbrt(size))
-    for weight in track(prefix_weights(batches), batches, "averaging orders"):
+    for weight in _tracked(prefix_weights(batches), batches):
         for subset, mean in next(climb).items():
             for batch in elements(everything ^ subset):
                 prefix_means[batch] += weight * mean
@@ -277,7 +286,7 @@ def over_samples(blocks: Blocks, step: float) -> MeanMap:
 
     to_the_middle = climb(list(range(batches)))
     longer = next(to_the_middle)
-    for _ in track(range(half), half, "averaging orders"):
+    for _ in _tracked(range(half), batches):
         # In two statements, so that the layer before is freed before the next is made.
         shorter = longer
         longer = next(to_the_middle)
@@ -295,7 +304,7 @@ def over_samples(blocks: Blocks, step: float) -> MeanMap:
     # A few at a time: all of the products together would be another layer.
     few = workers()
     starts = range(0, len(pairs), few)
-    for start in track(starts, len(starts), "averaging orders"):
+    for start in _tracked(starts, batches):
         some = pairs[start : start + few]
         for pair, (first, second, met) in zip(some, each(meet, some, typical * batches / 2), strict=True):
             total[np.ix_(first, first)] += shorter[pair[0]]
@@ -375,7 +384,7 @@ class Walk:
         scheme, steps = self.scheme, float(self.steps)
         if climbs(scheme):
             # Every subset is reached from each of its members.
-            return steps * 2.0 ** (steps - 1)
+            return float(steps * 2.0 ** (steps - 1))
         if cuts_orders(scheme):
             # Every set of samples is reached by each of the batches that may have come last.
             ends = np.cumsum(self.units_taken)

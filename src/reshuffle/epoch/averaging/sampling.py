@@ -9,9 +9,8 @@ never the entries of other rows.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,9 +23,7 @@ from reshuffle._progress import track
 from reshuffle._uncertainty import error_of_mean, further_rounds, number_of_groups, quantile
 from reshuffle.epoch.epoch_map import EpochMap, mean_of
 from reshuffle.epoch.mean_map import MeanMap
-from reshuffle.epoch.timeline import Timeline
 from reshuffle.epoch.visits import ScaledBlocks, Visits
-from reshuffle.errors import BudgetError
 from reshuffle.problem.batches import Blocks
 from reshuffle.recipe import Hyperparameters
 from reshuffle.schemes.base import Scheme, permutations, rows_of
@@ -39,7 +36,6 @@ _STACKED_BYTES = 2e7
 _MOST_STACKED = 256
 _AT_ONCE = 32
 """Pairs of orders that are followed at once for the modifier of a batch."""
-_REMEMBERED_BYTES = 4e9
 _EXPLODES = 2.0
 """A growth per epoch beyond which nobody waits for digits."""
 _STANDS = 1e-14
@@ -246,75 +242,6 @@ def drawn_rate_error(losses: FloatArray, modes: int) -> float:
         counts = np.minimum(np.abs(1 - values), 1.0)
         shares = np.where(spread == 0, 0.0, counts * spread / np.abs(decay_rates))
     return quantile(groups) * float(norms(shares)) / math.sqrt(modes)
-
-
-@dataclass(eq=False, kw_only=True)
-class SampledTimeline(Timeline):
-    """A `Timeline` whose mean is that of drawn orders, in groups.
-
-    Parameters
-    ----------
-    scheme : Scheme
-        That draws a fresh order in every epoch.
-    n, blocks, space, recipe, truth
-        As in `Timeline`; the blocks are the batches, or single rows if samples are shuffled.
-    accuracy : "Accuracy"
-    kept : dict
-        The maps of the groups, by the hyperparameters of the epoch, for all timelines that share them.
-    left_out : int, optional
-        The group that is not counted.
-    """
-
-    accuracy: "Accuracy"
-    kept: dict[Hyperparameters, list[EpochMap]]
-    left_out: int | None = None
-
-    def map(self, epoch: int) -> EpochMap:
-        """The mean over the orders of the groups that count."""
-        visits = self.visits(epoch)
-        groups = self._of_groups(epoch)
-        if visits.hyperparameters not in self._maps:
-            counted = [m for g, m in enumerate(groups) if g != self.left_out]
-            with np.errstate(over="ignore", invalid="ignore"):
-                self._maps[visits.hyperparameters] = mean_of(counted)
-        return self._maps[visits.hyperparameters]
-
-    def propagate(
-        self, begin: FloatArray, epochs: FloatArray, inputs: FloatArray | None = None
-    ) -> Iterator[FloatArray]:
-        """As in `Timeline`, if the maps of all epochs that are unlike fit into memory."""
-        if not self.recipe.is_constant and len(epochs):
-            self._require_room(int(epochs[-1]))
-        return super().propagate(begin, epochs, inputs)
-
-    def _require_room(self, last: int) -> None:
-        """Refuse a schedule whose maps, which all replicas share, do not fit."""
-        unlike = len({self.recipe.at(epoch) for epoch in range(last)})
-        needed = unlike * sum(8.0 * (one.kernel.size + one.entries.size) for one in self._of_groups(0))
-        if needed > _REMEMBERED_BYTES:
-            raise BudgetError(
-                f"the drawn orders of {unlike} epochs with steps of their own take {needed:.1g} bytes, but at most "
-                f"{_REMEMBERED_BYTES:.1g} are kept; try fewer epochs, steps that change less often, fixed batches "
-                "that are few (RandomReshuffling), or simulate(...)."
-            )
-
-    @property
-    def replicas(self) -> int:
-        """The number of groups, in every epoch."""
-        return len(self._of_groups(0))
-
-    @cached_property
-    def draw_pairs(self) -> DrawPairs:
-        """Draws pairs of orders of the scheme."""
-        return pairs_of_orders(self.scheme, self.n, self.blocks)
-
-    def _of_groups(self, epoch: int) -> list[EpochMap]:
-        visits = self.visits(epoch)
-        if visits.hyperparameters not in self.kept:
-            truth = np.zeros(visits.rank) if self.truth is None else self.truth
-            force = visits.unit_force(truth)
-            self.kept[visits.hyperparameters] = group_maps(visits, force, self.draw_pairs, self.accuracy)
-        return self.kept[visits.hyperparameters]
 
 
 def _cut(samples: IntArray, sizes: IntArray, padding: int) -> IntArray:

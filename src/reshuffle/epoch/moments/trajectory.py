@@ -11,7 +11,7 @@ Y are the covariances V_zu and V_uu after the epoch, times taken and its square.
 through the recursion of second moments together. Once M and C stand, what is left of the above is squared.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -22,9 +22,9 @@ from reshuffle._linalg import few_threads, moving_power
 from reshuffle._progress import track
 from reshuffle.epoch.epoch_map import EpochMap
 from reshuffle.epoch.moments.lattice import EpochMoments, epoch_moments
-from reshuffle.epoch.moments.matrix import FarMoments, squared_moments
+from reshuffle.epoch.moments.matrix import MOST_ENTRIES, FarMoments
 from reshuffle.epoch.moments.stationary import MeanPart, fixed_point
-from reshuffle.epoch.timeline import AveragedTimeline, Timeline
+from reshuffle.epoch.timeline import Timeline, through_stages
 from reshuffle.epoch.visits import Inputs
 
 _STILL = 1e-15
@@ -40,24 +40,31 @@ class Snapshot(NamedTuple):
 
 
 def moments_along(
-    timeline: Timeline, inputs: Inputs, start: FloatArray, epochs: FloatArray, centred: bool = False
+    stages: Sequence[Timeline], inputs: Inputs, start: FloatArray, epochs: FloatArray, centred: bool = False
 ) -> Iterator[Snapshot]:
     """E u u' and E u over orders and noise at ascending epochs, infinity included, from u_0 (r,).
 
     Centred, the covariance of u over the orders in place of E u u', given the responses.
     """
-    visits = timeline.visits(0)
+    visits = stages[0].visits(0)
     d = visits.dimension
     current = np.zeros((d, d + inputs.count(visits)))
     current[: visits.rank, d] = start
     if not centred:
         current[:, :d] = np.outer(current[:, d], current[:, d])
-    for part in timeline.parts(epochs):
-        found = _along(part.timeline, inputs, current, part.epochs, centred)
+    for stage, local, requested in through_stages([one.length for one in stages], epochs):
+        found = _along(stages[stage], inputs, current, local, centred)
         for number, (snapshot, reached) in enumerate(found):
             current = reached
-            if number < part.asked:
+            if number < requested:
                 yield snapshot
+
+
+def squared_moments(dimension: int, is_noisy: bool, epochs: FloatArray) -> int:
+    """The number of moments whose epoch is squared as a matrix, where they are few and the epochs far; else 0."""
+    last = float(epochs[np.isfinite(epochs)].max(initial=0.0))
+    count = dimension * (dimension + 1) // 2 + dimension * (1 + dimension * is_noisy)
+    return count if count <= MOST_ENTRIES and last > 4 * count else 0
 
 
 def _along(
@@ -116,7 +123,7 @@ def stationary(
         return np.full((d, d), np.inf), np.full((d, begin.shape[1] - d), np.inf), 0.0
     once, start = timeline.map(0), begin[:, :d]
     if inputs.given is not None:
-        once = once.with_inputs(np.concatenate([[1.0], inputs.given]))
+        once = once.with_inputs(np.concatenate([[inputs.constant], inputs.given]))
     cross = once.fixed_point()
     cross[:, 1:] *= inputs.noise
     if centred:
@@ -149,13 +156,15 @@ class _Joint(NamedTuple):
 class AveragedMoments:
     """Moments of the average of iterates along a timeline, epoch by epoch until the state stands."""
 
-    def __init__(self, timeline: AveragedTimeline, inputs: Inputs, start: FloatArray):
-        self.timeline, self.average, self.inputs = timeline, timeline.average, inputs
+    def __init__(self, timeline: Timeline, inputs: Inputs, start: FloatArray):
+        assert timeline.recipe.average is not None
+        self.timeline, self.average, self.inputs = timeline, timeline.recipe.average, inputs
         self._made: dict[Timeline, EpochMoments] = {}
-        self.rank, self.d, self.steps = timeline.rank, timeline.state, timeline.walk.steps
+        visits, self.steps = timeline.visits(0), timeline.walk.steps
+        self.rank, self.d = visits.rank, visits.plain_dimension
         # What an epoch leaves of the average, and what it takes of its covariance.
         self.left, self.lost = moving_power(self.average.kept, self.average.updates(self.steps))
-        mean = np.zeros((self.d, inputs.count(timeline.source.visits(0))))
+        mean = np.zeros((self.d, inputs.count(visits)))
         mean[: self.rank, 0] = start
         nothing = np.zeros((self.d, self.rank))
         self._begin = _Joint(mean[:, :1] @ mean[:, :1].T, mean, nothing, nothing[: self.rank])
@@ -225,14 +234,14 @@ class AveragedMoments:
         mean = np.vstack([now.mean, np.zeros((r, now.mean.shape[1]))])
         joint = np.block([[now.second, now.mixed], [now.mixed.T, now.average]])
         moments = np.hstack([joint, mean])
-        after = moments + self._recursion(self.timeline.source, epoch).change(moments)
+        after = moments + self._recursion(self.timeline, epoch).change(moments)
         joint, mean = after[:, : d + r], after[:, d + r :]
         beside = joint[:, d:] - mean @ mean[d:].T
         return _Joint(joint[:d, :d], mean[:d], beside[:d], _symmetric(beside[d:]))
 
     def _leap(self, now: _Joint, count: int) -> _Joint:
         """After so many epochs more of a state that stands: V_za, and half of V_aa, move by an affine map."""
-        d, r, loss = self.d, self.rank, self.timeline.followed.map(0).loss
+        d, r, loss = self.d, self.rank, self.timeline.with_inputs(0, None, averages=True).loss
         alone = now._replace(mixed=np.zeros((d, r)), average=np.zeros((r, r)))
         added = self._after(self.average.start, alone)
         kernel = np.zeros((d + r, d + r))

@@ -1,9 +1,9 @@
-"""The exact mean over the orders of shuffled samples, for two to four batches, and the coordinates that it is in.
+"""Exact means over drawn or shuffled samples: independent steps, and shuffled samples in two to four batches.
 
 With the weight w_i of row i in the mean gradient of an epoch (1 / (B m_b) for batches, 1 / n for samples), the
 singular value decomposition of the weighted rows sqrt(w) C = O diag(s) V' makes every W_b a product of few
 orthonormal rows: step W_b = L P_b L in the basis V, where P_b = O_b'O_b, sum_b P_b = I and L^2 = diag(x) is what
-all visits add up to, x = B step s^2. A word in the W_b begins and ends with L, so that
+all visits add up to, x = B step s^2 (`Whitened`). A word in the W_b begins and ends with L, so that
 
     I - Abar = L K L,   K = Y O,   Y_b = L^-1 Pi_b L O_b'   (k, rows of b),
 
@@ -17,9 +17,9 @@ pairs, and no sum of polynomial cost is known for them.
 """
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import pairwise
 
 import numpy as np
 import scipy.linalg
@@ -27,6 +27,7 @@ import scipy.linalg
 from reshuffle._arrays import FloatArray, IntArray
 from reshuffle._linalg import thin_qr
 from reshuffle.epoch.mean_map import MeanMap
+from reshuffle.problem.batches import Blocks
 
 MOST_BATCHES = 4
 MOST_BATCHES_OF_GROUPS = 3
@@ -94,10 +95,6 @@ class Whitened:
         """The rows of each atom."""
         return np.diff(self.offsets)
 
-    def of_atom(self, atom: int) -> FloatArray:
-        """O_b (m, k)."""
-        return self.orthonormal[self.offsets[atom] : self.offsets[atom + 1]]
-
     @cached_property
     def row_norms(self) -> FloatArray:
         """o'diag(x) o (q,): what a visit does along its own row."""
@@ -133,6 +130,30 @@ def in_row_space(whitened: Whitened, inside: FloatArray) -> FloatArray:
     return np.asarray(identity + basis.T @ (inside - np.eye(len(norms))) @ basis)
 
 
+def one_batch(blocks: Blocks, step: float) -> MeanMap:
+    """The map of a single batch: Z = W, with the kernel I / n."""
+    kernel = np.full(len(blocks.rows), 1 / blocks.divisors[0])
+    identity = np.eye(blocks.rows.shape[1])
+    return MeanMap(blocks.rows, kernel, kernel, step, 1, blocks.weight, lambda batch: identity)
+
+
+def repeated_step(blocks: Blocks, step: float, steps: int) -> MeanMap:
+    """The mean of a step on one of the blocks, each as likely as the others, done so many times per epoch."""
+    roots = np.sqrt(np.repeat(1 / (blocks.batches * blocks.divisors), blocks.sizes))[:, np.newaxis]
+    orthonormal, factor = thin_qr(roots * blocks.rows)
+    identity = np.eye(factor.shape[1])
+
+    def modifier(batch: int) -> FloatArray:
+        one_step = identity - step * (factor.T @ factor)
+        # Horner's rule for the mean of 1, A, ..., A^(steps-1): what comes after a given visit.
+        mean = identity
+        for _ in range(steps - 1):
+            mean = identity + one_step @ mean
+        return mean / steps
+
+    return MeanMap(factor, np.ones(len(factor)), (orthonormal * roots).T, step, steps, 1.0, modifier)
+
+
 def flops(n: int, rank: int, steps: int) -> float:
     """Operations of `mean_map`."""
     return 12.0 * n * rank**2 + (4.0 * n**2 * rank if steps == MOST_BATCHES else 0.0)
@@ -142,18 +163,18 @@ def mean_map(whitened: Whitened, shares: FloatArray) -> MeanMap:
     """The mean over all orders of the samples, cut into batches whose visits weigh `shares` (B,)."""
     steps, coefficients = len(shares), _coefficients(shares, whitened.atoms)
     with np.errstate(over="ignore", invalid="ignore"):
-        inputs = coefficients[1] * whitened.orthonormal
+        rows = whitened.orthonormal
+        met = _through_own(whitened, whitened.decay_rates, rows)
+        inputs = coefficients[1] * rows
         if steps > 1:
-            inputs = inputs - coefficients[2] * _degree_one(whitened)
+            inputs = inputs - coefficients[2] * (rows * whitened.decay_rates - met)
         if steps > 2:
-            inputs = inputs + coefficients[3] * _degree_two(whitened)
+            inputs = inputs + coefficients[3] * _degree_two(whitened, met)
         if steps == MOST_BATCHES:
             inputs = inputs - coefficients[4] * _degree_three(whitened)
-        alone = len(whitened.orthonormal) == whitened.atoms
-        modifier = partial(_modifier_of_sample if alone else _modifier_of_group, whitened, coefficients)
         return MeanMap(
             whitened.factor, kernel(whitened, inputs.T), inputs.T * whitened.roots, whitened.unit, 1, 1.0,
-            lambda sample: in_row_space(whitened, modifier(sample)),
+            partial(_modifier, whitened, coefficients, met),
         ).require_finite(steps)  # fmt: skip
 
 
@@ -171,26 +192,22 @@ def _coefficients(shares: FloatArray, n: int) -> FloatArray:
     return np.asarray(symmetric / falling)
 
 
-def _degree_one(whitened: Whitened) -> FloatArray:
-    """E_1: X o - P_b X o."""
-    x, rows = whitened.decay_rates, whitened.orthonormal
-    result = rows * x
-    for place, own in _atoms(whitened):
-        result[place] -= (own * x) @ own.T @ own
-    return result
+def _through_own(whitened: Whitened, weights: FloatArray, vectors: FloatArray) -> FloatArray:
+    """(O_b diag(w) O_b') M_b (q, k), for the rows M_b of each atom b in `vectors` (q, k) and weights (k,)."""
+    rows = whitened.orthonormal
+    if len(rows) == whitened.atoms:
+        return np.asarray((rows**2 @ weights)[:, np.newaxis] * vectors)
+    found = np.empty_like(vectors)
+    for start, stop in pairwise(whitened.offsets):
+        found[start:stop] = (rows[start:stop] * weights) @ rows[start:stop].T @ vectors[start:stop]
+    return found
 
 
-def _degree_two(whitened: Whitened) -> FloatArray:
-    """E_2: (X^2 - X P_b X - P_b X^2 + 2 (P_b X)^2 - Q) o, with Q = sum_a P_a X P_a X."""
+def _degree_two(whitened: Whitened, met: FloatArray) -> FloatArray:
+    """E_2: (X^2 - X P_b X - P_b X^2 + 2 (P_b X)^2 - Q) o, with Q = sum_a P_a X P_a X; P_b X o is `met`."""
     x, rows = whitened.decay_rates, whitened.orthonormal
-    pairs = np.zeros((len(x), len(x)))
-    result = rows * x**2
-    for place, own in _atoms(whitened):
-        gram = (own * x) @ own.T
-        met = gram @ own
-        pairs += own.T @ met
-        result[place] -= met * x + ((own * x**2) @ own.T - 2 * gram @ gram) @ own
-    return np.asarray(result - (rows * x) @ pairs)
+    own = met * x + _through_own(whitened, x**2, rows) - 2 * _through_own(whitened, x, met)
+    return np.asarray(rows * x**2 - own - (rows * x) @ (rows.T @ met))
 
 
 def _degree_three(whitened: Whitened) -> FloatArray:
@@ -225,58 +242,28 @@ def _degree_three(whitened: Whitened) -> FloatArray:
     )
 
 
-def _modifier_of_sample(whitened: Whitened, coefficients: FloatArray, sample: int) -> FloatArray:
-    """Pi_i in the basis V (k, k), for atoms that are single rows and up to four batches.
-
-    The same sums as above, as matrices: E_1 = S', E_2 = S'^2 - Q', E_3 as in `_degree_three`, where every
-    word P X P X ... P is left without its last X, and L stands at both ends.
-    """
-    x, own = whitened.decay_rates, whitened.orthonormal[sample]
-    others = np.delete(whitened.orthonormal, sample, axis=0)
-    met = np.einsum("ij,j,ij->i", others, x, others)[:, np.newaxis]
-    single = np.eye(len(x)) - np.outer(own, own)
-    pairs = others.T @ (met * others)
-    words = [single]
-    if len(coefficients) > 3:
-        words.append((single * x) @ single - pairs)
-    if len(coefficients) > 4:
+def _modifier(whitened: Whitened, coefficients: FloatArray, met: FloatArray, atom: int) -> FloatArray:
+    """Pi_b (r, r): the same sums as matrices, where words P X ... P have no last X, and L at both ends."""
+    x, rows, place = whitened.decay_rates, whitened.orthonormal, slice(*whitened.offsets[atom : atom + 2])
+    single = np.eye(len(x)) - rows[place].T @ rows[place]
+    pairs = rows.T @ met - rows[place].T @ met[place]
+    words = [single, (single * x) @ single - pairs]
+    if len(coefficients) > MOST_BATCHES:
+        others, own = np.delete(rows, atom, axis=0), np.delete(whitened.row_norms, atom)[:, np.newaxis]
         around = np.einsum("ij,ij->i", (others * x) @ single, others * x)[:, np.newaxis]
         words.append(
             ((single * x) @ single * x) @ single
             - (pairs * x) @ single
             - (single * x) @ pairs
             - others.T @ (around * others)
-            + 2 * others.T @ (met**2 * others)
+            + 2 * others.T @ (own**2 * others)
         )
-    inside = sum(
-        ((-1) ** degree * coefficients[degree + 1]) * word
-        for degree, word in enumerate(words, start=1)
-        if degree + 1 < len(coefficients)
-    )
+    # Of two batches there is but the first word, and of one there is none.
+    inside = np.zeros_like(single)
+    for degree, (word, coefficient) in enumerate(zip(words, coefficients[2:], strict=False), start=1):
+        inside += (-1) ** degree * coefficient * word
     root = np.sqrt(x)
-    return np.asarray(coefficients[1] * np.eye(len(x)) + root[:, np.newaxis] * inside * root)
-
-
-def _modifier_of_group(whitened: Whitened, coefficients: FloatArray, atom: int) -> FloatArray:
-    """Pi_i in the basis V (k, k), for atoms of any number of rows and up to three batches: E_1 and E_2 as above."""
-    x, own = whitened.decay_rates, whitened.of_atom(atom)
-    single = np.eye(len(x)) - own.T @ own
-    inside = -coefficients[2] * single if len(coefficients) > 2 else np.zeros_like(single)
-    if len(coefficients) > 3:
-        pairs = np.zeros_like(single)
-        for place, rows in _atoms(whitened):
-            if place.start != whitened.offsets[atom]:
-                pairs += rows.T @ ((rows * x) @ rows.T) @ rows
-        inside += coefficients[3] * ((single * x) @ single - pairs)
-    root = np.sqrt(x)
-    return np.asarray(coefficients[1] * np.eye(len(x)) + root[:, np.newaxis] * inside * root)
-
-
-def _atoms(whitened: Whitened) -> Iterator[tuple[slice, FloatArray]]:
-    """The rows of each atom, and where they are."""
-    for start, stop in zip(whitened.offsets[:-1], whitened.offsets[1:], strict=True):
-        place = slice(int(start), int(stop))
-        yield place, whitened.orthonormal[place]
+    return in_row_space(whitened, coefficients[1] * np.eye(len(x)) + root[:, np.newaxis] * inside * root)
 
 
 def _cubes(whitened: Whitened) -> FloatArray:
