@@ -23,8 +23,8 @@ from reshuffle._linalg import eigenvalue, few_threads
 from reshuffle._progress import track
 from reshuffle._uncertainty import CONFIDENCE, ErrorKind, error_of_mean, jackknife, weakest, with_error
 from reshuffle.epoch import select
-from reshuffle.epoch.averaging.drawn_blocks import DrawnBlocks
 from reshuffle.epoch.averaging.lattice import MOST_BATCHES, climbs
+from reshuffle.epoch.averaging.sampling import DrawnBlocks
 from reshuffle.epoch.moments.drawn import CentredMaps, gain
 from reshuffle.epoch.moments.matrix import epoch_flops
 from reshuffle.epoch.select import Accuracy
