@@ -20,7 +20,7 @@ import scipy.linalg
 
 import reshuffle as rs
 from reshuffle._progress import track
-from reshuffle.problem.sources import CHUNK, ArrayRows
+from reshuffle.problem.sources import CHUNK, array_rows
 
 COLUMNS, BATCHES, VISITS = 100, 8, 500
 BILLION, WORKERS = 1_000_000_000, 64
@@ -69,7 +69,7 @@ def reference(folder: Path) -> None:
     """Read every chunk, and take its QR."""
     X, y = np.load(folder / "X.npy", mmap_mode="r"), np.load(folder / "y.npy")
     start = 0
-    for chunk in ArrayRows(X).chunks():
+    for chunk in array_rows(X).chunks():
         table = np.column_stack([chunk, y[start : start + len(chunk)]])
         scipy.linalg.qr(table, mode="r", check_finite=False, overwrite_a=True)
         start += len(chunk)

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -23,8 +24,13 @@ def test_type_checkers_are_told_the_names_that_exist():
     block = next(
         node for node in tree.body if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
     )
-    told = {alias.name: node.module for node in block.body for alias in node.names}
-    assert told == reshuffle._HOMES | dict.fromkeys(reshuffle._ROOMS, "reshuffle") | {"*": reshuffle._SCHEMES}
+    told = {}
+    for node in block.body:
+        names = [alias.name for alias in node.names]
+        offered = import_module(node.module).__all__ if names == ["*"] else names
+        told |= dict.fromkeys(offered, node.module)
+    schemes = dict.fromkeys(reshuffle.schemes.__all__, reshuffle._SCHEMES)
+    assert told == reshuffle._HOMES | dict.fromkeys(reshuffle._PACKAGES, "reshuffle") | schemes
     assert len(set(reshuffle.__all__)) == len(reshuffle.__all__)
     for name in reshuffle.__all__:
         assert getattr(reshuffle, name).__name__.rpartition(".")[2] == name

@@ -34,95 +34,46 @@ if TYPE_CHECKING:
     from reshuffle.recipe import PerVisit as PerVisit
     from reshuffle.recipe import TailAverage as TailAverage
     from reshuffle.recipe import schedules as schedules
-    from reshuffle.run import BestEpoch as BestEpoch
-    from reshuffle.run import ExpectedRisk as ExpectedRisk
-    from reshuffle.run import GradientFlow as GradientFlow
-    from reshuffle.run import Limit as Limit
-    from reshuffle.run import LimitComparison as LimitComparison
-    from reshuffle.run import MeanSquareStability as MeanSquareStability
-    from reshuffle.run import OutputCovariances as OutputCovariances
-    from reshuffle.run import ParameterCovariance as ParameterCovariance
-    from reshuffle.run import Risk as Risk
-    from reshuffle.run import RiskInterval as RiskInterval
-    from reshuffle.run import Run as Run
-    from reshuffle.run import Stability as Stability
-    from reshuffle.run import critical_step as critical_step
-    from reshuffle.run import descend as descend
-    from reshuffle.run import gradient_flow as gradient_flow
+    from reshuffle.run import *  # noqa: F403
     from reshuffle.schemes import *  # noqa: F403
     from reshuffle.simulation import Estimate as Estimate
     from reshuffle.simulation import Simulation as Simulation
     from reshuffle.simulation import simulate as simulate
     from reshuffle.sweeps import sweep as sweep
-    from reshuffle.validation import CrossValidation as CrossValidation
-    from reshuffle.validation import LeaveOneOut as LeaveOneOut
-    from reshuffle.validation import RidgeEquivalent as RidgeEquivalent
+    from reshuffle.validation import *  # noqa: F403
 
 __version__ = "0.2.0.dev0"
 
 # A name is imported when it is first asked for, so that `reshuffle --help` does not wait for numpy and scipy.
 # The lines above say the same to type checkers and editors; a test compares the two. Schemes are not listed here:
 # the package offers all that `reshuffle.schemes` registers.
-_HOMES = {
-    "EMA": "reshuffle.recipe",
-    "Accumulator": "reshuffle.problem",
-    "AccuracyWarning": "reshuffle.errors",
-    "BestEpoch": "reshuffle.run",
-    "BudgetError": "reshuffle.errors",
-    "ConvergenceError": "reshuffle.free.checks",
-    "CrossValidation": "reshuffle.validation",
-    "Epoch": "reshuffle.epoch.epoch",
-    "Estimate": "reshuffle.simulation",
-    "ExpectedRisk": "reshuffle.run",
-    "Explanation": "reshuffle.planning",
-    "GradientFlow": "reshuffle.run",
-    "LeastSquares": "reshuffle.problem",
-    "LeaveOneOut": "reshuffle.validation",
-    "Limit": "reshuffle.run",
-    "LimitComparison": "reshuffle.run",
-    "Match": "reshuffle.planning",
-    "MeanSquareStability": "reshuffle.run",
-    "MissingTruthError": "reshuffle.errors",
-    "OutputCovariances": "reshuffle.run",
-    "ParameterCovariance": "reshuffle.run",
-    "PerVisit": "reshuffle.recipe",
-    "Plan": "reshuffle.planning",
-    "RidgeEquivalent": "reshuffle.validation",
-    "Risk": "reshuffle.run",
-    "RiskInterval": "reshuffle.run",
-    "Run": "reshuffle.run",
-    "SchemeComparison": "reshuffle.planning",
-    "Simulation": "reshuffle.simulation",
-    "Stability": "reshuffle.run",
-    "TailAverage": "reshuffle.recipe",
-    "UnsupportedError": "reshuffle.errors",
-    "compare_schemes": "reshuffle.planning",
-    "critical_step": "reshuffle.run",
-    "descend": "reshuffle.run",
-    "explain": "reshuffle.planning",
-    "gaussian": "reshuffle.problem",
-    "gradient_flow": "reshuffle.run",
-    "match": "reshuffle.planning",
-    "plan": "reshuffle.planning",
-    "random_features": "reshuffle.problem",
-    "schedules": "reshuffle.recipe",
-    "simulate": "reshuffle.simulation",
-    "sweep": "reshuffle.sweeps",
+_NAMES = {
+    "epoch.epoch": "Epoch",
+    "errors": "AccuracyWarning BudgetError MissingTruthError UnsupportedError",
+    "free.checks": "ConvergenceError",
+    "planning": "Explanation Match Plan SchemeComparison compare_schemes explain match plan",
+    "problem": "Accumulator LeastSquares gaussian random_features",
+    "recipe": "EMA PerVisit TailAverage schedules",
+    "run": "BestEpoch ExpectedRisk GradientFlow Limit LimitComparison MeanSquareStability OutputCovariances "
+    "ParameterCovariance Risk RiskInterval Run Stability critical_step descend gradient_flow",
+    "simulation": "Estimate Simulation simulate",
+    "sweeps": "sweep",
+    "validation": "CrossValidation LeaveOneOut RidgeEquivalent",
 }
-_ROOMS = ("asymptotics", "free", "plotting", "sklearn", "torch")
-
+_HOMES = {name: f"reshuffle.{home}" for home, names in _NAMES.items() for name in names.split()}
+_PACKAGES = ("asymptotics", "free", "plotting", "sklearn", "torch")
 _SCHEMES = "reshuffle.schemes"
 
 if not TYPE_CHECKING:
     # Type checkers must not see this, or they would believe in every name.
 
     def __getattr__(name: str) -> object:
-        if name in _ROOMS:
+        if name in _PACKAGES:
             return import_module(f"{__name__}.{name}")
         if name == "__all__":
-            return [*_HOMES, *import_module(_SCHEMES).__all__, *_ROOMS]
+            return [*_HOMES, *import_module(_SCHEMES).__all__, *_PACKAGES]
         home = _HOMES.get(name)
-        # Only a class can be a scheme: rooms such as `cli` are asked for here, too, and must not wait for numpy.
+        # Only a class can be a scheme: packages such as `cli` come here, too, and must not wait for numpy.
         if home is None and name[:1].isupper() and name in import_module(_SCHEMES).__all__:
             home = _SCHEMES
         if home is None:

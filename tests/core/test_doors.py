@@ -79,7 +79,7 @@ _RUNS = {"Run": rs.RandomReshuffling(2)}
 
 def _public_callables():
     """Every function, constructor and method of the package that a user calls, as (name, callable)."""
-    for name in (each for each in rs.__all__ if each not in rs._ROOMS):
+    for name in (each for each in rs.__all__ if each not in rs._PACKAGES):
         item = getattr(rs, name)
         if inspect.ismodule(item):
             yield from ((f"{name}.{inner}", getattr(item, inner)) for inner in item.__all__)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle.epoch.averaging.drawn_blocks import over_orders
+from reshuffle.epoch.averaging.sampling import over_orders
 from reshuffle.run import critical_polynomials, critical_steps
 
 

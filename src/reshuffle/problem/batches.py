@@ -10,9 +10,9 @@ from reshuffle.problem.row_space import BatchFactor, CompressedRows, Reduction
 
 @dataclass(frozen=True, eq=False)
 class RowGroups:
-    """Rows 0 .. n-1 in groups: contiguous ones that end at `ends` (G,), or as `labels` (n,) say.
+    """Rows 0 .. n-1 in groups: contiguous ones that end at `ends` (G,), or by their `labels` (n,).
 
-    >>> RowGroups(np.array([2, 5])).of(1, 4)
+    >>> RowGroups(np.array([2, 5])).at(np.arange(1, 4))
     array([0, 1, 1])
     """
 
@@ -33,10 +33,6 @@ class RowGroups:
     def sizes(self) -> IntArray:
         """The rows of each group, (G,)."""
         return np.diff(self.ends, prepend=0)
-
-    def of(self, start: int, stop: int) -> IntArray:
-        """The group of each of the rows start .. stop-1."""
-        return self.at(np.arange(start, stop))
 
     def at(self, rows: IntArray) -> IntArray:
         """The group of each of some rows."""
@@ -67,8 +63,8 @@ class RowGroups:
         """
         if self.labels is None and other.labels is None:
             return RowGroups(np.union1d(self.ends, other.ends))
-        n = int(self.ends[-1])
-        both = np.stack([self.of(0, n), other.of(0, n)])
+        rows = np.arange(self.ends[-1])
+        both = np.stack([self.at(rows), other.at(rows)])
         return RowGroups.labelled(np.unique(both, axis=1, return_inverse=True)[1].ravel())
 
 
@@ -130,13 +126,7 @@ def split(
 
 
 class BatchFactors:
-    """The factors of all batches.
-
-    Parameters
-    ----------
-    batches, p : int
-    outputs : int or None
-        t, or None if responses are a vector.
+    """The factors of all batches, of p features and t outputs, or None if responses are a vector.
 
     >>> factors = BatchFactors(1, 1, None)
     >>> factors.add(np.full((1000, 1), 2.0), np.ones(1000), 0)
@@ -154,26 +144,27 @@ class BatchFactors:
         return np.array([factor.count for factor in self._factors], dtype=np.int64)
 
     def add(self, X: FloatArray, y: FloatArray, batch: int) -> None:
-        """Take rows X (m, p) and responses y (m,) or (m, t) into one batch."""
+        """Add rows X (m, p) and responses y (m,) or (m, t) to one batch."""
         np.maximum(self.sizes, np.maximum(X.max(axis=0), -X.min(axis=0)), out=self.sizes)
         self._factors[batch].add(X, y.reshape(len(X), -1))
 
     def add_labelled(self, X: FloatArray, y: FloatArray, labels: IntArray) -> None:
-        """Take each row into the batch of its label."""
+        """Add each row to the batch of its label."""
         for label in np.unique(labels).tolist():
             members = np.flatnonzero(labels == label)
             first, last = int(members[0]), int(members[-1]) + 1
-            # No copy where they stand together.
+            # No copy where they are contiguous.
             rows = slice(first, last) if last - first == len(members) else members
             self.add(X[rows], y[rows], label)
 
-    def settle(self) -> None:
-        """Let no more rows wait than represent a batch, before all this is sent elsewhere."""
+    def compacted(self) -> "BatchFactors":
+        """These factors with no more rows than represent each batch, before they are sent elsewhere."""
         for factor in self._factors:
             factor.rows()
+        return self
 
     def merge(self, kept: CompressedRows, *, together: bool = False) -> None:
-        """Take in compressed batches: each into that of its number, or all `together` into the first one."""
+        """Add compressed batches: each to that of its number, or all `together` to the first one."""
         assert kept.counts is not None
         np.maximum(self.sizes, kept.column_sizes, out=self.sizes)
         y = kept.y.reshape(len(kept.X), -1)
@@ -185,12 +176,8 @@ class BatchFactors:
 
     def compressed(self) -> CompressedRows:
         """The rows that represent all batches."""
-        tables = [factor.rows() for factor in self._factors]
-        y = np.concatenate([responses for _, responses in tables])
-        return CompressedRows(
-            X=np.concatenate([rows for rows, _ in tables]),
-            y=y[:, 0].copy() if self.outputs is None else y,
-            counts=self.counts,
-            offsets=np.concatenate([[0], np.cumsum([len(rows) for rows, _ in tables])]).astype(np.int64),
-            sizes=self.sizes.copy(),
-        )
+        features, responses = zip(*(factor.rows() for factor in self._factors), strict=True)
+        offsets = np.concatenate([[0], np.cumsum([len(rows) for rows in features])]).astype(np.int64)
+        y = np.concatenate(responses)
+        y = y[:, 0].copy() if self.outputs is None else y
+        return CompressedRows(np.concatenate(features), y, self.counts, offsets, self.sizes.copy())

@@ -18,30 +18,28 @@ _AT_ONCE = 8
 
 
 class DaskRows(RowSource):
-    """The blocks of rows of an array or of a dataframe.
+    """The blocks of rows, delayed, of an array or of a dataframe, and the number of rows of each."""
 
-    Attributes
-    ----------
-    blocks : list of delayed
-        Arrays (m, columns), frames, or vectors.
-    lengths : list of int
-        The rows of each.
-    """
+    def __init__(
+        self,
+        blocks: Sequence[Any],
+        lengths: Sequence[int],
+        columns: int | None,
+        names: list[str] | None = None,
+    ):
+        super().__init__(sum(lengths), columns, self._computed, names)
+        self.blocks, self.lengths = list(blocks), list(lengths)
 
-    def __init__(self, blocks: Sequence[Any], lengths: Sequence[int], columns: int | None):
-        self.blocks, self.lengths, self.columns = list(blocks), list(lengths), columns
-        self.rows = sum(self.lengths)
+    def _computed(self, height: int) -> Iterator[AnyArray]:
+        return (np.asarray(block.compute()) for block in self.blocks)
 
     def chosen(self, names: str | list[str]) -> "DaskRows":
         """Some columns of frames, or a single one as a vector, of blocks that are read once for all of them."""
-        # Asked for by themselves, few columns may be cut into other blocks than many.
+        # By themselves, few columns may be cut into other blocks than many.
         blocks = [_delayed(_columns)(block, names) for block in self.blocks]
-        made = DaskRows(blocks, self.lengths, None if isinstance(names, str) else len(names))
-        made.names = None if isinstance(names, str) else names
-        return made
-
-    def chunks(self) -> Iterator[AnyArray]:
-        return (np.asarray(block.compute()) for block in self.blocks)
+        if isinstance(names, str):
+            return DaskRows(blocks, self.lengths, None)
+        return DaskRows(blocks, self.lengths, len(names), names)
 
 
 def opened(X: Any, y: Any) -> tuple[DaskRows, RowSource]:
@@ -66,15 +64,15 @@ def opened(X: Any, y: Any) -> tuple[DaskRows, RowSource]:
         y = y.rechunk({0: tuple(features.lengths)})
     responses = _blocks("y", y)
     if responses.rows == features.rows and responses.lengths != features.lengths:
+        cuts = [
+            ", ".join(map(str, lengths[:5])) + (", ..." if len(lengths) > 5 else "")
+            for lengths in (features.lengths, responses.lengths)
+        ]
         raise ValueError(
-            f"y must be cut into blocks as X is, of {_shown(features.lengths)} rows, but its blocks have "
-            f"{_shown(responses.lengths)}; repartition one of them."
+            f"y must be cut into blocks as X is, of {cuts[0]} rows, but its blocks have {cuts[1]}; repartition "
+            "one of them."
         )
     return features, responses
-
-
-def _columns(frame: Any, names: str | list[str]) -> Any:
-    return frame[names]
 
 
 def opened_rows(X: Any, names: Sequence[str] | None) -> DaskRows:
@@ -83,8 +81,8 @@ def opened_rows(X: Any, names: Sequence[str] | None) -> DaskRows:
     return rows if names is None or rows.names is None else rows.chosen(list(names))
 
 
-def _shown(lengths: Sequence[int]) -> str:
-    return ", ".join(map(str, lengths[:5])) + (", ..." if len(lengths) > 5 else "")
+def _columns(frame: Any, names: str | list[str]) -> Any:
+    return frame[names]
 
 
 def _is_array(value: Any) -> bool:
@@ -92,7 +90,8 @@ def _is_array(value: Any) -> bool:
 
 
 def _blocks(name: str, value: Any) -> DaskRows:
-    """The blocks of a collection, and how many rows each has, which is counted where that is not known."""
+    """The blocks of a collection that have rows, which are counted where their number is not known."""
+    columns, names = None, None
     if _is_array(value):
         if value.ndim not in (1, 2):
             raise ValueError(f"{name} must be of one or two dimensions, but its shape is {value.shape}.")
@@ -102,23 +101,17 @@ def _blocks(name: str, value: Any) -> DaskRows:
     else:
         blocks = list(value.to_delayed())
         lengths = [np.nan] * len(blocks)
-        columns = len(value.columns) if value.ndim == 2 else None
+        if value.ndim == 2:
+            columns, names = len(value.columns), list(value.columns)
     if np.isnan(lengths).any():
-        lengths = list(_dask().compute(*[_delayed(len)(block) for block in blocks]))
+        lengths = list(import_module("dask").compute(*[_delayed(len)(block) for block in blocks]))
     full = [(block, int(length)) for block, length in zip(blocks, lengths, strict=True) if length]
-    made = DaskRows([block for block, _ in full], [length for _, length in full], columns)
-    made.names = None if _is_array(value) or value.ndim == 1 else list(value.columns)
-    return made
-
-
-def _dask() -> Any:
-    """Dask itself, which is there if a collection of it is."""
-    return import_module("dask")
+    return DaskRows([block for block, _ in full], [length for _, length in full], columns, names)
 
 
 def _delayed(value: Any) -> Any:
     # Named at random: hashing the data would cost as much as reducing them.
-    return _dask().delayed(value, pure=False)
+    return import_module("dask").delayed(value, pure=False)
 
 
 class DaskStream(Stream):
@@ -128,14 +121,14 @@ class DaskStream(Stream):
     _responses: DaskRows
 
     def factors(self, groups: RowGroups) -> BatchFactors:
+        outputs, ends = self.outputs, groups.ends
 
         def reduced(start: int, X: FloatArray, y: FloatArray, labels: IntArray | None) -> BatchFactors:
-            made = BatchFactors(groups.count, X.shape[1], outputs)
-            made.add_labelled(X, y, RowGroups(ends).of(start, start + len(X)) if labels is None else labels)
-            made.settle()
-            return made
+            made = BatchFactors(len(ends), X.shape[1], outputs)
+            rows = np.arange(start, start + len(X))
+            made.add_labelled(X, y, RowGroups(ends).at(rows) if labels is None else labels)
+            return made.compacted()
 
-        outputs, ends = self.outputs, groups.ends
         return self._tree(reduced, _merged, groups.labels, self._prepare)
 
     def gathered(
@@ -160,19 +153,18 @@ class DaskStream(Stream):
     ) -> Part:
         """Apply `work` to the first row's number and the rows of each block; merge the results some at a time."""
         self.passes += 1
-        ends = np.cumsum(self._features.lengths)
-        rows = [
-            slice(int(stop - height), int(stop))
-            for stop, height in zip(ends, self._features.lengths, strict=True)
-        ]
-        parts = [
-            _delayed(_on_block)(
-                work, prepare, block, responses, part.start, self.p,
-                None if self._weights is None else self._weights[part],
-                None if labels is None else labels[part],
+        stops = np.cumsum(self._features.lengths)
+        blocks = zip(
+            self._features.blocks, self._responses.blocks, self._features.lengths, stops, strict=True
+        )
+        parts = []
+        for block, responses, height, stop in blocks:
+            rows = slice(int(stop - height), int(stop))
+            weights = None if self.weights is None else self.weights[rows]
+            own = None if labels is None else labels[rows]
+            parts.append(
+                _delayed(_on_block)(work, prepare, block, responses, rows.start, self.p, weights, own)
             )
-            for block, responses, part in zip(self._features.blocks, self._responses.blocks, rows, strict=True)
-        ]  # fmt: skip
         while len(parts) > 1:
             parts = [_delayed(merged)(parts[at : at + _AT_ONCE]) for at in range(0, len(parts), _AT_ONCE)]
         found: Part = parts[0].compute()
@@ -201,9 +193,8 @@ def _on_block(
 
 
 def _merged(parts: Sequence[BatchFactors]) -> BatchFactors:
-    """The factors of several blocks, as new ones: what a task was given may be given to it again."""
+    """The factors of several blocks, as new ones: the inputs of a task may be given to it again."""
     made = BatchFactors(len(parts[0].counts), parts[0].p, parts[0].outputs)
     for part in parts:
         made.merge(part.compressed())
-    made.settle()
-    return made
+    return made.compacted()

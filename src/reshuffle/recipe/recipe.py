@@ -138,13 +138,7 @@ class Hyperparameters:
 
     With g the gradient of the batch's mean loss plus penalty * beta, the buffer v starts at zero and
     v -> momentum v + g, beta -> beta - step v; with nesterov, beta -> beta - step (g + momentum v), the new v.
-
-    Attributes
-    ----------
-    step : float
-        The largest step of the epoch.
-    shares : tuple of B
-        The step of each visit of the epoch, over the largest; empty if all are the same.
+    `step` is the largest of the epoch, `shares` (B,) that of each visit over it; empty if all are the same.
     """
 
     step: float
@@ -153,20 +147,21 @@ class Hyperparameters:
     nesterov: bool = False
     shares: tuple[float, ...] = ()
 
-    def of_gradient(self, slot: int) -> float:
-        """The factor of step times the gradient, by which the visit after `slot` others moves the parameters."""
-        return self._share(slot) * (1 + self.momentum if self.nesterov else 1.0)
-
-    def of_buffer(self, slot: int) -> float:
-        """The factor of step times the buffer before the visit."""
-        return self._share(slot) * (self.momentum * self.momentum if self.nesterov else self.momentum)
+    def share(self, slot: int) -> float:
+        """The step of the visit after `slot` others, over the largest of the epoch."""
+        return self.shares[slot] if self.shares else 1.0
 
     def step_of(self, slot: int) -> float:
         """The step of the visit after `slot` others."""
-        return self.step * self._share(slot)
+        return self.step * self.share(slot)
 
-    def _share(self, slot: int) -> float:
-        return self.shares[slot] if self.shares else 1.0
+    def of_gradient(self, slot: int) -> float:
+        """The factor of step times the gradient, by which the visit after `slot` others moves the parameters."""
+        return self.share(slot) * (1 + self.momentum if self.nesterov else 1.0)
+
+    def of_buffer(self, slot: int) -> float:
+        """The factor of step times the buffer before the visit."""
+        return self.share(slot) * (self.momentum * self.momentum if self.nesterov else self.momentum)
 
     def scaled(self, space: RowSpace) -> "Hyperparameters":
         """Hyperparameters for features divided by their scale."""
@@ -178,31 +173,12 @@ class Hyperparameters:
 class Recipe:
     """The hyperparameters of every epoch; recipes are equal if their entries are.
 
-    Attributes
-    ----------
-    schedule : float, tuple of E, callable or StepSchedule
-        The step of one visit: always the same, one per epoch, a function of the epochs done before (0, 1, 2, ...),
-        or a schedule, which may go by visits. It counts through all stages.
-    penalty : float
-        lambda of the loss + lambda |beta|^2 / 2, torch's weight_decay.
-    momentum : float
-        Of the heavy ball, in [0, 1).
-    divisor : int
-        The divisor of the schedule: 1, or the steps of an epoch if it was given as alpha.
-    average : Average, optional
-        Of the iterates, which takes the place of the last one in all answers.
-    nesterov : bool
-        Whether a visit looks ahead by the momentum, as torch's does.
-    visits : int
-        Per epoch; the largest number through stages.
-    unpenalized : tuple of int
-        Columns of X whose parameters the penalty leaves out; empty without one.
-    stages : tuple of (epochs, visits per epoch)
-        Those that the schedule reaches, if the scheme has stages; the last may have infinitely many epochs.
-    ends : float
-        The last epoch of the last stage of the scheme.
-    offset : int
-        The number of steps of the schedule before the first epoch.
+    `schedule` is the step of one visit: always the same, one per epoch, a function of the epochs done before, or a
+    schedule, which may go by visits. It counts through all stages, begins after `offset` of its steps, and is
+    divided by `divisor`: 1, or the steps of an epoch if it was given as alpha. `average` takes the place of the
+    last iterate in all answers. `visits` are those of an epoch. The penalty leaves out the columns `unpenalized`.
+    `stages` are pairs of epochs and visits per epoch, as far as the schedule reaches, if the scheme has stages;
+    the last of these `ends`.
     """
 
     schedule: Schedule
@@ -271,13 +247,14 @@ class Recipe:
         return made
 
     @property
-    def _averages_visits(self) -> bool:
+    def averages_visits(self) -> bool:
+        """True if the average is updated after every visit."""
         return self.average is not None and self.average.is_per_visit
 
     @property
     def is_plain(self) -> bool:
         """True if there is nothing but a step in an epoch."""
-        return self.is_constant and self.penalty == 0 and self.momentum == 0 and not self._averages_visits
+        return self.is_constant and self.penalty == 0 and self.momentum == 0 and not self.averages_visits
 
     @property
     def earliest(self) -> int:
@@ -287,7 +264,7 @@ class Recipe:
     @property
     def is_even(self) -> bool:
         """True if the visits of an epoch are alike, and treat all parameters alike."""
-        return self._steps_per_epoch == 1 and not self._averages_visits and not self.unpenalized
+        return self._steps_per_epoch == 1 and not self.averages_visits and not self.unpenalized
 
     @property
     def horizon(self) -> float:

@@ -1,7 +1,7 @@
 """Step schedules: the step of every epoch, or of every visit; those of torch.optim.lr_scheduler as `rs.schedules`.
 
 Each ready one is a function of t, the epochs done before, or the visits with per="visit": torch's scheduler stepped
-after every epoch, or after every batch. `step` is torch's base learning rate, or alpha where that is given.
+after every epoch, or after every batch.
 """
 
 import math
@@ -37,10 +37,7 @@ COUNTED = ("epoch", "visit")
 
 
 class StepSchedule(ABC):
-    """The steps of a run as a function of how many epochs, or visits, were before: 0, 1, 2, ...
-
-    Schedules are equal if their entries are.
-    """
+    """The steps of a run as a function of how many epochs, or visits, were before: 0, 1, 2, ..."""
 
     @property
     @abstractmethod
@@ -104,21 +101,14 @@ class PerVisit(StepSchedule):
 
 
 def checked_steps(name: str, value: Any, per: str) -> Steps:
-    """Return a list of steps >= 0, one per epoch or visit, as a tuple; and a function as it is.
-
-    >>> checked_steps("step", [0.1, -0.2], "epoch")
-    Traceback (most recent call last):
-    ...
-    ValueError: step must hold numbers >= 0, but step[1] is -0.2.
-    """
+    """Return a list of steps >= 0, one per epoch or visit, as a tuple; and a function as it is."""
     if isinstance(value, type):
+        made = value.__name__
         raise TypeError(
-            f"{name} must be a schedule that is made, but it is the class {value.__name__}; "
-            f"call it: {value.__name__}(...)."
+            f"{name} must be a schedule that is made, but it is the class {made}; call it: {made}(...)."
         )
     if callable(value):
-        function: Callable[[int], Any] = value
-        return function
+        return cast(Steps, value)
     steps = _arrays.real_array(name, value, advice=f"give a number >= 0 for every {per}")
     if steps.ndim != 1 or steps.size == 0:
         raise ValueError(
@@ -131,17 +121,17 @@ def checked_steps(name: str, value: Any, per: str) -> Steps:
     return tuple(steps.tolist())
 
 
-def _factor(name: str, value: Any) -> float:
-    number = _arrays.positive(name, value)
-    if number > 1:
-        raise ValueError(f"{name} must be above 0 and at most 1, but it is {value!r}.")
-    return number
-
-
 def _share(name: str, value: Any, most: float = 1.0) -> float:
     number = _arrays.nonnegative(name, value)
     if number > most:
         raise ValueError(f"{name} must be between 0 and {most:g}, but it is {value!r}.")
+    return number
+
+
+def _factor(name: str, value: Any) -> float:
+    number = _arrays.positive(name, value)
+    if number > 1:
+        raise ValueError(f"{name} must be above 0 and at most 1, but it is {value!r}.")
     return number
 
 
@@ -169,10 +159,9 @@ class ReadySchedule(StepSchedule):
                 object.__setattr__(self, one.name, check(one.name, getattr(self, one.name)))
 
     def __repr__(self) -> str:
-        own = [one.name for one in fields(self) if one.name != "per"]
-        words = [f"{name}={getattr(self, name)!r}" for name in own]
-        words += ["per='visit'"] if self.per == "visit" else []
-        return f"{type(self).__name__}({', '.join(words)})"
+        # `per` is the first of the fields, but can be given by its name alone.
+        own = [*fields(self)[1:], *(fields(self)[:1] if self.per == "visit" else ())]
+        return f"{type(self).__name__}({', '.join(f'{one.name}={getattr(self, one.name)!r}' for one in own)})"
 
 
 def _between(start: float, end: float, done: float, shape: str) -> float:
@@ -189,6 +178,7 @@ class StepDecay(ReadySchedule):
     Parameters
     ----------
     step : float
+        torch's base learning rate, or alpha where that is given.
     every : int
         torch's step_size.
     factor : float
@@ -214,11 +204,8 @@ class ExponentialDecay(ReadySchedule):
 
     Parameters
     ----------
-    step : float
-    factor : float
-        torch's gamma, above 0 and at most 1.
-    per : str
-        "epoch" or "visit".
+    step, factor, per
+        As in StepDecay.
 
     >>> ExponentialDecay(0.8, 0.5)(3)
     0.1
@@ -237,13 +224,12 @@ class CosineAnnealing(ReadySchedule):
 
     Parameters
     ----------
-    step : float
+    step, per
+        As in StepDecay.
     until : int
         torch's T_max, when the step is smallest.
     end : float
         torch's eta_min, the smallest step.
-    per : str
-        "epoch" or "visit".
 
     >>> [round(CosineAnnealing(0.2, until=4)(t), 4) for t in range(6)]
     [0.2, 0.1707, 0.1, 0.0293, 0.0, 0.0293]
@@ -265,13 +251,12 @@ class ConstantWarmup(ReadySchedule):
 
     Parameters
     ----------
-    step : float
+    step, per
+        As in StepDecay.
     until : int
         torch's total_iters.
     factor : float
         Between 0 and 1.
-    per : str
-        "epoch" or "visit".
 
     >>> [ConstantWarmup(0.3, until=2, factor=0.5)(t) for t in range(3)]
     [0.15, 0.15, 0.3]
@@ -291,13 +276,12 @@ class LinearWarmup(ReadySchedule):
 
     Parameters
     ----------
-    step : float
+    step, per
+        As in StepDecay.
     until : int
         torch's total_iters.
     start, end : float
         torch's start_factor and end_factor, between 0 and 1. With start=1 and end=0 it is a linear decay.
-    per : str
-        "epoch" or "visit".
 
     >>> [LinearWarmup(0.4, until=4, start=0.0)(t) for t in range(6)]
     [0.0, 0.1, 0.2, 0.30000000000000004, 0.4, 0.4]
@@ -320,7 +304,8 @@ class WarmupStableDecay(ReadySchedule):
 
     Parameters
     ----------
-    step : float
+    step, per
+        As in StepDecay.
     total : int
         The whole length.
     warmup, decay : int
@@ -329,8 +314,6 @@ class WarmupStableDecay(ReadySchedule):
         What the step is multiplied by at the beginning and at the end, between 0 and 1.
     shape : str
         How it goes down: "linear" or "cosine".
-    per : str
-        "epoch" or "visit".
 
     >>> [WarmupStableDecay(1.0, total=7, warmup=2, decay=2)(t) for t in range(8)]
     [0.0, 0.5, 1.0, 1.0, 1.0, 1.0, 0.5, 0.0]
@@ -367,10 +350,8 @@ class OneCycle(ReadySchedule):
 
     Parameters
     ----------
-    peak : float
-        torch's max_lr.
-    total : int
-        torch's total_steps.
+    peak, total
+        torch's max_lr and total_steps.
     warmup : float
         torch's pct_start, the share of `total` that goes up, between 0 and 1; at most half with three_phase.
     shape : str
@@ -426,7 +407,6 @@ class Joined(StepSchedule):
     at : list of int
         torch's milestones: when each but the first begins, ascending.
 
-    >>> from reshuffle.recipe.schedules import CosineAnnealing, LinearWarmup
     >>> warm = Joined([LinearWarmup(0.2, until=2, start=0.5), CosineAnnealing(0.2, until=4)], at=[2])
     >>> [round(warm(t), 4) for t in range(7)]
     [0.1, 0.15, 0.2, 0.1707, 0.1, 0.0293, 0.0]

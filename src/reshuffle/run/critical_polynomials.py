@@ -25,7 +25,7 @@ from reshuffle._arrays import FloatArray, IntArray
 from reshuffle._linalg import chebyshev_transform, few_threads, graded_svd
 from reshuffle._progress import track
 from reshuffle.epoch import mean_map
-from reshuffle.epoch.averaging.drawn_blocks import subset_layers
+from reshuffle.epoch.averaging.sampling import subset_layers
 from reshuffle.epoch.select import task
 from reshuffle.problem.batches import Blocks
 from reshuffle.schemes.base import Scheme

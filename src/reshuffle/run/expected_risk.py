@@ -21,8 +21,8 @@ from reshuffle.epoch.epoch import Epoch
 from reshuffle.epoch.epoch_map import EpochMap
 from reshuffle.epoch.moments import drawn
 from reshuffle.epoch.moments.drawn import CentredDraws
-from reshuffle.epoch.moments.matrix import flops, squared_moments
-from reshuffle.epoch.moments.trajectory import AveragedMoments, moments_along
+from reshuffle.epoch.moments.lattice import flops
+from reshuffle.epoch.moments.trajectory import AveragedMoments, moments_along, squared_moments
 from reshuffle.epoch.select import Choice, Method, too_much
 from reshuffle.epoch.visits import Inputs, Visits
 from reshuffle.run.affine_trajectory import AffineTrajectory
@@ -303,15 +303,7 @@ def _mean_risk(
         return np.array([covariance.norm_squared(e) if np.isfinite(e).all() else np.inf for e in errors])
 
     value = of(run)
-    sampled = run.sampling_error(of, value)
-    if sampled.any():
-        return value, sampled
-    off = run.iterate_error(when)
-    if off.any():
-        space = affine.space if modes is None else problem.row_space
-        off = off * np.sqrt(covariance.norm(space.lift(np.eye(space.dimension))))
-    with np.errstate(invalid="ignore"):
-        return value, np.where(off == 0, 0.0, 2 * np.sqrt(value) * off + off**2)
+    return value, run.sampling_error(of, value)
 
 
 def choice(
@@ -367,20 +359,16 @@ def choice(
         )  # fmt: skip
     of_recursion = too_much(price, budget) if is_exact else "the mean over orders is not exact"
 
-    of_maps, price_of_maps = "they are for a fresh order in every epoch, at a step that stays", np.nan
-    if walk.scheme.shuffle is Shuffle.EVERY_EPOCH and moves:
+    unneeded = "" if of_recursion else "the exact recursion is affordable"
+    of_maps, price_of_maps = unneeded, np.nan
+    if walk.scheme.shuffle is not Shuffle.EVERY_EPOCH or not moves:
+        of_maps = "they are for a fresh order in every epoch, at a step that stays"
+    elif not unneeded:
         pairs = drawn.FEWEST_PAIRS * MOST_GROUPS
         price_of_maps = drawn.draw_flops(pairs, d, rows, walk.steps) + drawn.follow_flops(2 * pairs, d, when)
-        of_maps = too_much(price_of_maps, budget) if of_recursion else "the exact recursion is affordable"
-    of_simulation = "" if of_recursion else "the exact recursion is affordable"
-    return Choice(
-        question,
-        (
-            Method("recursion", price, of_recursion),
-            Method("centred maps", price_of_maps, of_maps),
-            Method("simulation", np.nan, of_simulation),
-        ),
-    )
+        of_maps = too_much(price_of_maps, budget)
+    methods = ("recursion", price, of_recursion), ("centred maps", price_of_maps, of_maps)
+    return Choice(question, tuple(Method(*each) for each in (*methods, ("simulation", np.nan, unneeded))))
 
 
 def _of_stages(choices: list[Choice]) -> Choice:

@@ -22,8 +22,6 @@ from reshuffle.problem.row_space import CompressedRows
 Batches: TypeAlias = int | Iterable[ArrayLike] | None
 """B, or the rows of each batch."""
 
-_NORMALIZATIONS = ("own", "equal")
-
 
 @dataclass(eq=False, repr=False)
 class Partition:
@@ -64,6 +62,7 @@ class Partition:
     def __post_init__(self) -> None:
         self.number: int | None = None
         self._explicit: list[IntArray] | None = None
+        self._compressed: tuple[list[IntArray], IntArray] | None = None
         if self.batch_size is not None:
             if self.batches is not None:
                 raise TypeError(
@@ -83,7 +82,7 @@ class Partition:
                 "drop_last must come with batch_size, since a given number of batches has no shorter last one, "
                 "but batch_size is None."
             )
-        self.normalize = _arrays.choice("normalize", self.normalize, _NORMALIZATIONS)
+        self.normalize = _arrays.choice("normalize", self.normalize, ("own", "equal"))
 
     def __repr__(self) -> str:
         words = ["an explicit partition"] if self._explicit is not None else []
@@ -96,7 +95,8 @@ class Partition:
     def settings(self) -> tuple[object, ...]:
         """Equal for equal partitions alone."""
         rows = None if self._explicit is None else tuple(tuple(part.tolist()) for part in self._explicit)
-        return self.number, self.batch_size, rows, self.drop_last, self.normalize
+        counts = () if self._compressed is None else (tuple(self._compressed[1].tolist()),)
+        return self.number, self.batch_size, rows, self.drop_last, self.normalize, *counts
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Partition) and self.settings == other.settings
@@ -106,15 +106,17 @@ class Partition:
 
     @property
     def is_explicit(self) -> bool:
-        """True if the rows of each batch were given."""
-        return self._explicit is not None
+        """True if the rows of each batch were given, or are compressed."""
+        return self._explicit is not None or self._compressed is not None
 
     def with_batch_size(self, batch_size: int) -> "Partition":
         """Blocks of this many rows, with the same `drop_last` and `normalize`."""
         return Partition(batch_size=batch_size, drop_last=self.drop_last, normalize=self.normalize)
 
     def members(self, n: int) -> list[IntArray]:
-        """The row indices of each batch, for n rows."""
+        """The row indices of each batch, for n rows; of compressed rows those that represent it."""
+        if self._compressed is not None:
+            return list(self._compressed[0])
         if self._explicit is not None:
             everything = np.concatenate(self._explicit)
             low, high = int(everything.min()), int(everything.max())
@@ -133,7 +135,9 @@ class Partition:
         return np.split(np.arange(n, dtype=np.int64)[: self.sizes(n).sum()], np.cumsum(self.sizes(n))[:-1])
 
     def sizes(self, n: int) -> IntArray:
-        """The rows of each batch, (B,)."""
+        """The number of rows of each batch, (B,)."""
+        if self._compressed is not None:
+            return self._compressed[1]
         if self._explicit is not None:
             return np.array([len(part) for part in self._explicit], dtype=np.int64)
         if self.batch_size is not None:
@@ -147,10 +151,8 @@ class Partition:
             return np.array([self.batch_size] * whole + last, dtype=np.int64)
         assert self.number is not None
         if self.number > n:
-            raise ValueError(
-                f"batches must be a whole number between 1 and {n}, the number of rows, "
-                f"but it is {self.number}."
-            )
+            allowed = f"a whole number between 1 and {n}, the number of rows"
+            raise ValueError(f"batches must be {allowed}, but it is {self.number}.")
         return (n + np.arange(self.number, dtype=np.int64)[::-1]) // self.number
 
     def groups(self, n: int) -> RowGroups:
@@ -167,6 +169,36 @@ class Partition:
         """The divisors of the sum of the gradients of each batch's rows, (B,)."""
         sizes = self.sizes(n).astype(np.float64)
         return sizes if self.normalize == "own" else np.full(len(sizes), sizes.mean())
+
+    def on_compressed(self, kept: CompressedRows, first_rows: IntArray | None) -> "Partition":
+        """The partition by the compressed rows that represent each batch.
+
+        Without `first_rows` the batches are there already: a partition asks for all of them, or for all rows in one
+        batch. With them every batch is some of the groups that are kept, and `first_rows` has a row of each group.
+        """
+        places, made = kept.batches, copy.copy(self)
+        if first_rows is not None:
+            counts, labels = self.sizes(kept.n), self.groups(kept.n).at(first_rows)
+            groups = [np.flatnonzero(labels == batch) for batch in range(len(counts))]
+            members = [np.concatenate([places[one] for one in some]) for some in groups]
+            made._compressed = members, counts
+            return made
+        assert kept.counts is not None
+        found = len(kept.counts)
+        if self.batch_size is not None or self.is_explicit:
+            raise UnsupportedError(
+                f"scheme must ask for batches={found}, as they were filled, but it asks for {self}; "
+                "a row has found its batch when it was added, and sizes are what they became."
+            )
+        if self.number not in (1, found):
+            raise ValueError(
+                f"batches must be {found}, the number of batches that were filled, or 1, but it is "
+                f"{self.number}; fill rs.Accumulator(batches={self.number}) for that."
+            )
+        made._compressed = places, kept.counts
+        if self.number == 1:
+            made._compressed = [np.arange(len(kept.X), dtype=np.int64)], np.array([kept.n])
+        return made
 
 
 def _index_arrays(batches: Iterable[Any]) -> list[IntArray]:
@@ -189,66 +221,11 @@ def _index_arrays(batches: Iterable[Any]) -> list[IntArray]:
     return [part.astype(np.int64) for part in parts]
 
 
-class CompressedBatches(Partition):
-    """The batches of a partition, by the kept rows that represent each, and the rows that each has in the data.
-
-    Without `first_rows` the batches are there already: a partition asks for all of them, or for all rows in one
-    batch. With them every batch is some of the groups that are kept, and `first_rows` has a row of each group.
-    """
-
-    def __init__(self, origin: Partition, kept: CompressedRows, first_rows: IntArray | None = None):
-        members, counts = self._found(origin, kept) if first_rows is None else ([], origin.sizes(kept.n))
-        if first_rows is not None:
-            labels, places = origin.groups(kept.n).at(first_rows), kept.batches
-            for batch in range(len(counts)):
-                members.append(np.concatenate([places[group] for group in np.flatnonzero(labels == batch)]))
-        super().__init__(len(members), normalize=origin.normalize)
-        self.origin, self._members, self._counts = origin, members, counts
-        self.number, self.batch_size = origin.number, origin.batch_size
-
-    @staticmethod
-    def _found(origin: Partition, kept: CompressedRows) -> tuple[list[IntArray], IntArray]:
-        assert kept.counts is not None
-        found = len(kept.counts)
-        if origin.batch_size is not None or origin.is_explicit:
-            raise UnsupportedError(
-                f"scheme must ask for batches={found}, as they were filled, but it asks for {origin}; "
-                "a row has found its batch when it was added, and sizes are what they became."
-            )
-        if origin.number == 1:
-            return [np.arange(len(kept.X), dtype=np.int64)], np.array([kept.n])
-        if origin.number != found:
-            raise ValueError(
-                f"batches must be {found}, the number of batches that were filled, or 1, but it is "
-                f"{origin.number}; fill rs.Accumulator(batches={origin.number}) for that."
-            )
-        return kept.batches, kept.counts
-
-    def __repr__(self) -> str:
-        return repr(self.origin)
-
-    @property
-    def settings(self) -> tuple[object, ...]:
-        return *self.origin.settings, tuple(self._counts.tolist())
-
-    @property
-    def is_explicit(self) -> bool:
-        return True
-
-    def members(self, n: int) -> list[IntArray]:
-        return list(self._members)
-
-    def sizes(self, n: int) -> IntArray:
-        return self._counts
-
-
 class Shuffle(Enum):
     """When the order of the visits is drawn; what computes an epoch goes by this, never by a scheme's type.
 
-    `NEVER`: the order is fixed, and `Scheme.order` tells it. `ONCE`: it is uniformly random, drawn at the start and
-    kept. `EVERY_EPOCH`: every epoch draws a uniformly random one. `EVERY_STEP`: every step draws by itself.
-    `FROM_A_LIST`: every epoch draws one of the equally likely orders that `Scheme.orders` lists. `BY_STAGE`: as the
-    stage has it that an epoch belongs to, which is for `Stages` alone.
+    `Scheme.order` tells the fixed order of `NEVER`, `Scheme.orders` the equally likely ones of `FROM_A_LIST`;
+    `BY_STAGE` is for `Stages` alone.
     """
 
     NEVER = "a fixed order"
@@ -260,11 +237,7 @@ class Shuffle(Enum):
 
 
 class Unit(Enum):
-    """The objects that are put in order, or drawn.
-
-    `BATCH`: the batches of a fixed partition of the rows. `SAMPLE`: single samples, which are cut into batches
-    afterwards. `GROUP`: samples of several rows each, which are cut into batches afterwards.
-    """
+    """The objects that are put in order, or drawn."""
 
     BATCH = "the batches of a fixed partition"
     SAMPLE = "single samples, which are cut into batches afterwards"
@@ -348,7 +321,7 @@ class Scheme(ABC):
         return made
 
     def _visit_compressed(self, kept: CompressedRows, first_rows: IntArray | None) -> None:
-        self._partition = CompressedBatches(self._partition, kept, first_rows)
+        self._partition = self._partition.on_compressed(kept, first_rows)
 
     @property
     def is_symmetric(self) -> bool:

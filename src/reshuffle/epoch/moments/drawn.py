@@ -137,40 +137,21 @@ class CentredMaps:
     """Drawn maps of an epoch less their mean, in coordinates z of the state in which Abar is balanced.
 
     With S = G Nbar, where G is the sum of the powers of Abar, all noise enters through matrices of the size of the
-    state. Orders of a group are side by side, one matrix (d, orders d) of a group.
-
-    Attributes
-    ----------
-    mean : (d, d)
-        Abar.
-    maps : (groups, d, orders, d)
-        D_t, of as many orders in each group.
-    pushes : (groups, d, orders, d + 1)
-        noise^2 (N_t - Nbar) Nbar' and c_t - cbar.
-    own : (groups, d, d)
-        The means of noise^2 (N_t - Nbar)(N_t - Nbar)' + (c_t - cbar)(c_t - cbar)'.
-    inlet : (d, d)
-        noise^2 Nbar Nbar'.
-    drift : (d,)
-        Cbar.
+    state. The orders of a group are side by side, as many in each: one matrix (d, orders d).
     """
 
     mean: FloatArray
+    """Abar (d, d)."""
     maps: FloatArray
+    """D_t (groups, d, orders, d)."""
     pushes: FloatArray
+    """noise^2 (N_t - Nbar) Nbar' and c_t - cbar (groups, d, orders, d + 1)."""
     own: FloatArray
+    """The means of noise^2 (N_t - Nbar)(N_t - Nbar)' + (c_t - cbar)(c_t - cbar)' (groups, d, d)."""
     inlet: FloatArray
+    """noise^2 Nbar Nbar' (d, d)."""
     drift: FloatArray
-
-    @property
-    def groups(self) -> int:
-        """The number of groups of orders."""
-        return len(self.maps)
-
-    @property
-    def dimension(self) -> int:
-        """The length of the state."""
-        return len(self.mean)
+    """Cbar (d,)."""
 
     def some(self, groups: slice) -> "CentredMaps":
         """A copy with some of the groups."""
@@ -208,15 +189,15 @@ class CentredMaps:
 
     def _products(self, columns: FloatArray, other: FloatArray) -> FloatArray:
         """The mean of D_t M Y_t' over each group (groups, d, d), for M (d, c) and Y (groups, d, orders, c)."""
-        wide = (self.groups, self.dimension, -1)
-        after = self.maps.reshape(-1, self.dimension) @ columns
+        wide = (*self.maps.shape[:2], -1)
+        after = self.maps.reshape(-1, len(self.mean)) @ columns
         return np.asarray(after.reshape(wide) @ other.reshape(wide).swapaxes(1, 2) / self.maps.shape[2])
 
     def weighed(self, weights: FloatArray) -> FloatArray:
         """The mean of D_t' M D_t over all orders (d, d)."""
-        d, flat = self.dimension, self.maps.reshape(-1, self.dimension)
-        weighed = flat.T @ (weights @ self.maps.reshape(self.groups, d, -1)).reshape(-1, d)
-        return np.asarray((weighed + weighed.T) / 2 / (self.groups * self.maps.shape[2]))
+        groups, d, orders, _ = self.maps.shape
+        weighed = self.maps.reshape(-1, d).T @ (weights @ self.maps.reshape(groups, d, -1)).reshape(-1, d)
+        return np.asarray((weighed + weighed.T) / 2 / (groups * orders))
 
 
 class _Drawn(NamedTuple):
@@ -450,7 +431,7 @@ def _forward(
         following = _State(
             (second + second.T) / 2,
             maps.mean @ state.mean + maps.drift,
-            np.eye(maps.dimension) + maps.mean @ state.sums,
+            np.eye(len(maps.mean)) + maps.mean @ state.sums,
         )
         values.append(max(float(np.vdot(weights, following.spread)), 0.0))
         if not np.isfinite(values[-1]):
@@ -477,7 +458,7 @@ def _padded(rows: list[FloatArray]) -> FloatArray:
 
 def _of_groups(maps: CentredMaps, weights: FloatArray, added: list[FloatArray], when: IntArray) -> FloatArray:
     """The answers of each group by itself after each of the epochs, to first order: (epochs, groups)."""
-    last, groups = int(when.max(initial=0)), maps.groups
+    last, groups = int(when.max(initial=0)), len(maps.maps)
     back = _padded(list(_backward(maps, weights, last)))
     seen = np.column_stack([*(shares[:last] for shares in added), np.ones(last)])
     images = [maps.spread.images, maps.crossed.images, maps.own[np.newaxis]]
@@ -504,7 +485,7 @@ def _backward(maps: CentredMaps, weights: FloatArray, count: int) -> Iterator[Fl
 
 def _end(maps: CentredMaps, weights: FloatArray) -> tuple[float, float]:
     """The limit of the trace of weights and the spread, and how far it may be off; inf if there is none."""
-    d = maps.dimension
+    d = len(maps.mean)
     through, units = Lyapunov(np.eye(d) - maps.mean), np.ones(d)
     if not through.exists:
         return np.inf, np.inf
@@ -518,7 +499,7 @@ def _end(maps: CentredMaps, weights: FloatArray) -> tuple[float, float]:
         return np.inf, np.inf
     second = np.tensordot(maps.spread.shares(limit + state.second(maps)), maps.spread.images, 1)
     added = second + np.tensordot(maps.crossed.shares(state.path), maps.crossed.images, 1) + maps.own
-    of_groups = added.reshape(maps.groups, -1) @ back.ravel()
+    of_groups = added.reshape(len(maps.maps), -1) @ back.ravel()
     return float(np.vdot(weights, limit)), float(error_of_mean(of_groups))
 
 
@@ -531,7 +512,7 @@ class Radius(NamedTuple):
 
 def rate(maps: CentredMaps) -> Radius:
     """The spectral radius of M -> Abar M Abar' + E[D M D']."""
-    return _unbiased(maps, _of_rate)
+    return _unbiased(maps, None)
 
 
 def gain(maps: CentredMaps) -> Radius:
@@ -539,49 +520,34 @@ def gain(maps: CentredMaps) -> Radius:
 
     Infinite where the mean diverges.
     """
-    return _unbiased(maps, _of_gain)
+    through = Lyapunov(np.eye(len(maps.mean)) - maps.mean)
+    return _unbiased(maps, through) if through.exists else Radius(np.inf, 0.0)
 
 
-def _unbiased(maps: CentredMaps, of: Callable[[CentredMaps], tuple[float, FloatArray]]) -> Radius:
-    value, moved = of(maps)
-    if not np.isfinite(value):
-        return Radius(np.inf, 0.0)
-    half = maps.groups // 2
-    halves = [of(maps.some(slice(half)))[0], of(maps.some(slice(half, None)))[0]]
+def _unbiased(maps: CentredMaps, through: Lyapunov | None) -> Radius:
+    """The radius less its bias, which is as large as what halves of the draws differ by."""
+    value, moved = _radius(maps, through)
+    half = len(maps.maps) // 2
+    halves = [_radius(maps.some(part), through)[0] for part in (slice(half), slice(half, None))]
     bias = float(np.mean(halves)) - value
     return Radius(max(value - bias, 0.0), float(error_of_mean(moved)) + abs(bias))
 
 
-def _of_rate(maps: CentredMaps) -> tuple[float, FloatArray]:
-    """The radius, and what each group would make of it to first order (groups,)."""
+def _radius(maps: CentredMaps, through: Lyapunov | None) -> tuple[float, FloatArray]:
+    """The rate, or the gain if the powers of Abar are summed, and what each group makes of it to first order."""
     mean = maps.mean
 
     def forth(matrix: FloatArray) -> FloatArray:
-        return np.asarray(mean @ matrix @ mean.T + maps.of_groups(matrix).mean(axis=0))
+        added = maps.of_groups(matrix).mean(axis=0)
+        return np.asarray(mean @ matrix @ mean.T + added if through is None else through.solve(added))
 
     def back(matrix: FloatArray) -> FloatArray:
-        return mean.T @ matrix @ mean + maps.weighed(matrix)
-
-    value, right, left = perron(forth, back, maps.dimension)
-    return value, _moved(maps, right, left, float(np.vdot(left, right)))
-
-
-def _of_gain(maps: CentredMaps) -> tuple[float, FloatArray]:
-    through = Lyapunov(np.eye(maps.dimension) - maps.mean)
-    if not through.exists:
-        return np.inf, np.zeros(maps.groups)
-
-    def forth(matrix: FloatArray) -> FloatArray:
-        return through.solve(maps.of_groups(matrix).mean(axis=0))
-
-    def back(matrix: FloatArray) -> FloatArray:
+        if through is None:
+            return mean.T @ matrix @ mean + maps.weighed(matrix)
         return maps.weighed(through.adjoint(matrix))
 
-    value, right, left = perron(forth, back, maps.dimension)
-    return value, _moved(maps, right, through.adjoint(left), float(np.vdot(left, right)))
-
-
-def _moved(maps: CentredMaps, right: FloatArray, left: FloatArray, size: float) -> FloatArray:
-    """A radius moves by <left, dE(right)> / <left, right>."""
-    added = maps.of_groups(right).reshape(maps.groups, -1) @ left.ravel()
-    return np.asarray(added / size) if size else np.zeros(maps.groups)
+    value, right, left = perron(forth, back, len(mean))
+    # A radius moves by <left, dE(right)> / <left, right>.
+    size, weights = float(np.vdot(left, right)), left if through is None else through.adjoint(left)
+    added = maps.of_groups(right).reshape(len(maps.maps), -1) @ weights.ravel()
+    return value, np.asarray(added / size) if size else np.zeros(len(added))

@@ -23,8 +23,9 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from reshuffle._arrays import FloatArray, IntArray
+from reshuffle._budget import CALL
 from reshuffle._linalg import few_threads
-from reshuffle.epoch.averaging.lattice import Walk, require_few
+from reshuffle.epoch.averaging.lattice import Walk, climbs, fits_in_memory, require_few
 from reshuffle.epoch.timeline import Timeline
 from reshuffle.epoch.visits import Inputs, MeanVisits, Visits
 from reshuffle.schemes.base import Shuffle, Unit
@@ -32,8 +33,24 @@ from reshuffle.schemes.base import Shuffle, Unit
 _FEW_ROWS = 0.6
 """Rows of a batch, relative to the rank, below which two products with them are cheaper than one with their Gram
 matrix: both take as long at 0.6 and rank 100."""
-NEAR_BYTES = 1.2e5
+_NEAR_BYTES = 1.2e5
 """Memory of the matrices that are averaged at once: little enough to stay near a core."""
+_CALLS = 3
+"""Calls with small matrices that the visits to a batch take, for some nodes at once."""
+
+
+def flops(walk: Walk, dimension: int, rank: int, rows: float, count: int = 1) -> float:
+    """Operations of an epoch of `count` second moments, calls included; infinite if memory is out of reach.
+
+    `rows` is the mean number of rows of a batch.
+    """
+    d, first = float(dimension), min(rows, rank)
+    each = 8.0 * d * d * count
+    if climbs(walk.scheme) and not fits_in_memory(walk.steps, 2 * each):
+        return np.inf
+    products = count * (4 * first * rank * d + 2 * first * rank**2 + 40 * d * d)
+    at_once = max(1.0, _NEAR_BYTES / max(each, 1.0))
+    return float(walk.visits * products + _CALLS * CALL * max(walk.visits / at_once, walk.steps**2))
 
 
 class Layer(NamedTuple):
@@ -260,7 +277,7 @@ class EpochMoments:
     def changes(self, stack: FloatArray, source: "Source | None" = None) -> Iterator[FloatArray]:
         """The sum of the visits in symmetric matrices (d, s, d) at every node (nodes, d, s, d), layer by layer."""
         d, r, count = self.dimension, self.rank, stack.shape[1]
-        width = max(1, int(NEAR_BYTES / (8.0 * count * d * d)))
+        width = max(1, int(_NEAR_BYTES / (8.0 * count * d * d)))
         change = np.zeros((1, d, count, d))
         for number, layer in enumerate(self.layers):
             step, following = self.step(layer.slot), np.empty((layer.nodes, d, count, d))

@@ -15,9 +15,9 @@ import numpy as np
 from reshuffle._arrays import FloatArray
 from reshuffle._budget import CALL
 from reshuffle._linalg import few_threads
-from reshuffle.epoch.averaging.lattice import Walk, climbs, fits_in_memory
+from reshuffle.epoch.averaging.lattice import climbs
 from reshuffle.epoch.epoch_map import EpochMap
-from reshuffle.epoch.moments.lattice import NEAR_BYTES, EpochMoments, epoch_moments, subsets_of_size
+from reshuffle.epoch.moments.lattice import EpochMoments, epoch_moments, flops, subsets_of_size
 from reshuffle.epoch.timeline import Timeline
 from reshuffle.epoch.visits import Inputs
 
@@ -27,24 +27,8 @@ MOST_WRITTEN_OUT = 120
 """Entries of a second moment up to which all eigenvalues of its epoch are looked at."""
 FEWEST_ROUNDS = 20
 """Applications of an epoch without which there is no use to begin."""
-_CALLS = 3
-"""Calls with small matrices that the visits to a batch take, for some nodes at once."""
 _STACKED_BYTES = 2e8
 _MOST_BYTES = 2e9
-
-
-def flops(walk: Walk, dimension: int, rank: int, rows: float, count: int = 1) -> float:
-    """Operations of an epoch of `count` second moments, calls included; infinite if memory is out of reach.
-
-    `rows` is the mean number of rows of a batch.
-    """
-    d, first = float(dimension), min(rows, rank)
-    each = 8.0 * d * d * count
-    if climbs(walk.scheme) and not fits_in_memory(walk.steps, 2 * each):
-        return np.inf
-    products = count * (4 * first * rank * d + 2 * first * rank**2 + 40 * d * d)
-    at_once = max(1.0, NEAR_BYTES / max(each, 1.0))
-    return float(walk.visits * products + _CALLS * CALL * max(walk.visits / at_once, walk.steps**2))
 
 
 def epoch_flops(timeline: Timeline) -> float:
@@ -149,13 +133,6 @@ def written_out(moments: EpochMoments) -> FloatArray:
         for first in range(0, len(before), 64):
             total += (after[first : first + 64] @ before[first : first + 64]).sum(axis=0) / len(before)
         return np.asarray(total)
-
-
-def squared_moments(dimension: int, is_noisy: bool, epochs: FloatArray) -> int:
-    """The number of moments whose epoch is squared as a matrix, where they are few and the epochs far; else 0."""
-    last = float(epochs[np.isfinite(epochs)].max(initial=0.0))
-    count = dimension * (dimension + 1) // 2 + dimension * (1 + dimension * is_noisy)
-    return count if count <= MOST_ENTRIES and last > 4 * count else 0
 
 
 class FarMoments:

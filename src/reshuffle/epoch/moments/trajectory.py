@@ -22,7 +22,7 @@ from reshuffle._linalg import few_threads, moving_power
 from reshuffle._progress import track
 from reshuffle.epoch.epoch_map import EpochMap
 from reshuffle.epoch.moments.lattice import EpochMoments, epoch_moments
-from reshuffle.epoch.moments.matrix import FarMoments, squared_moments
+from reshuffle.epoch.moments.matrix import MOST_ENTRIES, FarMoments
 from reshuffle.epoch.moments.stationary import MeanPart, fixed_point
 from reshuffle.epoch.timeline import Timeline, through_stages
 from reshuffle.epoch.visits import Inputs
@@ -58,6 +58,13 @@ def moments_along(
             current = reached
             if number < requested:
                 yield snapshot
+
+
+def squared_moments(dimension: int, is_noisy: bool, epochs: FloatArray) -> int:
+    """The number of moments whose epoch is squared as a matrix, where they are few and the epochs far; else 0."""
+    last = float(epochs[np.isfinite(epochs)].max(initial=0.0))
+    count = dimension * (dimension + 1) // 2 + dimension * (1 + dimension * is_noisy)
+    return count if count <= MOST_ENTRIES and last > 4 * count else 0
 
 
 def _along(
