@@ -37,20 +37,10 @@ _MOST_STEPS = 128
 
 @dataclass(frozen=True, eq=False)
 class EpochMap:
-    """z -> z - D z + N zeta with D = L K R and N = L E, for diagonal L and R.
+    """z -> z - D z + N zeta with D = L K R and N = L E: diagonals L, R (d,), K (..., d, d) and E (..., d, z).
 
-    Attributes
-    ----------
-    left, right : (d,)
-        L and R.
-    kernel : (..., d, d)
-        K.
-    entries : (..., d, z)
-        E, the input map.
-    weight : float
-        The size of K before anything cancels in it: what visits undo of each other is known up to rounding of this.
-    entry_sizes : (z,)
-        The sizes of the columns of E, likewise before anything cancels.
+    `weight` is the size of K, and `entry_sizes` (z,) those of the columns of E, before anything cancels in them:
+    what visits undo of each other is known up to rounding of these.
     """
 
     left: FloatArray
@@ -69,11 +59,6 @@ class EpochMap:
     def finite(self) -> BoolArray:
         """True for the maps (...) whose entries are finite numbers."""
         return np.asarray(np.isfinite(self.graded).all(axis=(-2, -1)) & np.isfinite(self.left).all())
-
-    @property
-    def is_finite(self) -> bool:
-        """True if all maps are within the range of numbers."""
-        return bool(self.finite.all())
 
     def __call__(self, states: FloatArray) -> FloatArray:
         """Send states (..., d, z), one a column of the inputs, through the map."""
@@ -100,14 +85,10 @@ class EpochMap:
             return self
         known: tuple[int, EpochMap] | None = self.__dict__.get("_power")
         if known is None or known[0] != times:
-            doubled, left, made = self, times, None
-            while left:
-                if left & 1:
-                    made = doubled if made is None else made.then(doubled)
-                left >>= 1
-                doubled = doubled.then(doubled) if left else doubled
-            assert made is not None
-            self.__dict__["_power"] = known = times, made
+            half = self.power(times // 2)
+            made = half.then(half)
+            known = times, made.then(self) if times % 2 else made
+            self.__dict__["_power"] = known
         return known[1]
 
     def after(self, count: float, states: FloatArray) -> FloatArray:
@@ -147,10 +128,9 @@ class EpochMap:
             if settled.any():
                 one = replace(self, kernel=self.kernel[settled], entries=self.entries[settled])
                 limits[settled] = one.fixed_point()
-            for place in np.argwhere(~settled):
-                at = tuple(place)
-                one = replace(self, kernel=self.kernel[at], entries=self.entries[at])
-                limits[at] = one._limit_beside_frozen(limits[at])
+            for place in map(tuple, np.argwhere(~settled)):
+                one = replace(self, kernel=self.kernel[place], entries=self.entries[place])
+                limits[place] = one._limit_beside_frozen(limits[place])
         return np.where(self._absent(states), 0.0, limits)
 
     def fixed_point(self) -> FloatArray:
@@ -160,7 +140,7 @@ class EpochMap:
     def _limit_beside_frozen(self, states: FloatArray) -> FloatArray:
         """The limit (d, z) of a single map that does not contract."""
         infinite = np.full_like(states, np.inf)
-        if not self.is_finite:
+        if not self.finite:
             return infinite
         size = max(float(np.abs(self.graded).max()), self.weight * float(self.grades.max()))
         frozen = np.abs(self.eigenvalues) <= _ROUNDING * size
@@ -171,10 +151,7 @@ class EpochMap:
         if values[-count] > _ROUNDING * self.weight:
             return infinite
         # D = L K R vanishes on R^-1 v for K v = 0, and u'L^-1 D = 0 for u'K = 0.
-        stays, sees = (
-            right[-count:].T / self.right[:, np.newaxis],
-            left[:, -count:].T / self.left,
-        )
+        stays, sees = right[-count:].T / self.right[:, np.newaxis], left[:, -count:].T / self.left
         moved = right[:-count].T @ ((left[:, :-count].T @ self.entries) / values[:-count, np.newaxis])
         moved /= self.right[:, np.newaxis]
         limit = moved + stays @ np.linalg.solve(sees @ stays, sees @ (states - moved))
@@ -222,9 +199,7 @@ class EpochMap:
             kernel=kernel,
             entries=entries,
             weight=max(
-                self.weight,
-                average.taken + float(shares.max(initial=0.0)) * self.weight,
-                1 - average.kept,
+                self.weight, average.taken + float(shares.max(initial=0.0)) * self.weight, 1 - average.kept
             ),
         )
 
@@ -249,8 +224,8 @@ class EpochMap:
 
     @property
     def radius(self) -> float:
-        """The largest spectral radius of A, over all maps; inf where one has left the range of numbers."""
-        if not self.is_finite:
+        """The largest spectral radius of A, over all maps; inf where one has overflowed."""
+        if not self.finite.all():
             return np.inf
         return float(np.abs(1 - self.eigenvalues).max(initial=0.0))
 
@@ -258,48 +233,40 @@ class EpochMap:
     def settles(self) -> BoolArray:
         """True for the maps (...) that contract: every eigenvalue x of D has |1 - x| < 1.
 
-        Told from A^(2^j): doubling forgets its rounding errors where a mode has decayed, and keeps all digits of
-        those that hardly have.
+        By A^(2^j): doubling forgets its rounding errors where a mode has decayed, and keeps all digits of those
+        that hardly have.
         """
-        d = len(self.left)
-        settled = np.array(self.finite, dtype=bool).reshape(-1)
-        kernels = self.kernel.reshape(len(settled), d, d)
-        with few_threads(d):
-            where = np.flatnonzero(settled)
-            settled[where] = _contracts(self.left, self.right, kernels[where], self.weight)
-        return settled.reshape(self.kernel.shape[:-2])
+        d, shape = len(self.left), self.kernel.shape[:-2]
+        if not d:
+            return np.ones(shape, dtype=bool)
+        finite, kernels = self.finite.reshape(-1), self.kernel.reshape(-1, d, d)
+        # The maps that are not decided yet.
+        left = np.array(
+            [at for at in np.flatnonzero(finite) if not _is_singular(kernels[at], self.weight)], int
+        )
+        contracts, kernels = np.zeros(len(finite), dtype=bool), kernels[left]
+        roots, identity = np.sqrt(self.left) * np.sqrt(self.right), np.eye(d)
+        with few_threads(d), np.errstate(over="ignore", invalid="ignore"):
+            for _ in range(_DOUBLINGS):
+                power = np.abs(identity - roots[:, np.newaxis] * kernels * roots)
+                most = _largest(power)
+                # Sums of rows are taken only where they may be that small.
+                decayed = most < _HALF
+                if decayed.any():
+                    decayed = power.sum(axis=2).max(axis=1) < _HALF
+                    contracts[left[decayed]] = True
+                following = 2 * kernels - (kernels * self.grades) @ kernels
+                stays = _largest(np.abs(following - kernels)) <= _EPS * _largest(np.abs(kernels))
+                goes_on = (most < _LOST) & ~(decayed | stays)
+                if not goes_on.any():
+                    break
+                left, kernels = (left, following) if goes_on.all() else (left[goes_on], following[goes_on])
+        return contracts.reshape(shape)
 
     @property
     def converges(self) -> bool:
         """True if all maps contract."""
         return bool(self.settles.all())
-
-
-def _contracts(left: FloatArray, right: FloatArray, kernels: FloatArray, weight: float) -> BoolArray:
-    """True for the finite maps I - L K R (c, d, d) whose powers vanish as they are doubled."""
-    fading = np.array([not _is_singular(kernel, weight) for kernel in kernels], dtype=bool)
-    roots, identity = np.sqrt(left) * np.sqrt(right), np.eye(len(left))
-    # Those of which it is not known yet.
-    open_ = np.flatnonzero(fading)
-    kernels = kernels[open_]
-    fading[open_] = False
-    grades = left * right
-    with np.errstate(over="ignore", invalid="ignore"):
-        for _ in range(_DOUBLINGS if len(left) else 0):
-            left_over = np.abs(identity - roots[:, np.newaxis] * kernels * roots)
-            most = _largest(left_over)
-            # Sums of rows are taken only where they may be that small.
-            faded = most < _HALF
-            if faded.any():
-                faded = left_over.sum(axis=2).max(axis=1) < _HALF
-                fading[open_[faded]] = True
-            following = 2 * kernels - (kernels * grades) @ kernels
-            stays = _largest(np.abs(following - kernels)) <= _EPS * _largest(np.abs(kernels))
-            goes_on = (most < _LOST) & ~(faded | stays)
-            if not goes_on.any():
-                break
-            open_, kernels = (open_, following) if goes_on.all() else (open_[goes_on], following[goes_on])
-    return fading if len(left) else np.ones(len(fading), dtype=bool)
 
 
 def _largest(matrices: FloatArray) -> FloatArray:
@@ -310,8 +277,6 @@ def _largest(matrices: FloatArray) -> FloatArray:
 
 def _is_singular(kernel: FloatArray, weight: float) -> bool:
     """True if visits undo each other in some direction, up to rounding: nothing moves there."""
-    if not len(kernel):
-        return False
     factors, *_ = lapack.dgetrf(kernel)
     norm = float(np.abs(kernel).sum(axis=0).max())
     reciprocal, _ = lapack.dgecon(factors, norm)
@@ -327,17 +292,9 @@ def settling(x: AnyArray) -> AnyArray:
 
 
 def mean_map(follow: Follow, steps: int, visits: Visits, force: FloatArray) -> EpochMap:
-    """The mean over the orders of an epoch, with inputs zeta = (1, y of the rows of the blocks).
+    """The mean over the orders of an epoch of so many steps, with inputs zeta = (1, y of the rows of the blocks).
 
-    Parameters
-    ----------
-    follow : callable
-        The mean of a process over the orders of an epoch.
-    steps : int
-        Visits of an epoch.
-    visits : Visits
-    force : (r,)
-        Minus the gradient that enters at every visit with the constant input 1, without the factor L.
+    `follow` is the mean of a process over these orders. The `force` (r,) enters at every visit with the input 1.
     """
     d, rows = visits.dimension, len(visits.blocks.rows)
     visit = _visit(visits, force, d + 1 + rows, None)
@@ -351,14 +308,7 @@ def maps_of_orders(
 ) -> EpochMap:
     """The maps of many orders (c, steps) of visits; orders that begin alike share their first visits.
 
-    Parameters
-    ----------
-    visits : Visits
-    force : (r,)
-        Minus the gradient of the penalty, which enters at every visit with the constant input 1.
-    orders : (c, steps)
-    inputs : (1 + rows,) or (1 + rows, t), optional
-        The inputs, if they are known: then a column enters for each output.
+    Where the inputs (1 + rows,) or (1 + rows, t) are known a column enters for each output.
     """
     d, rows = visits.dimension, len(visits.blocks.rows)
     given = None if inputs is None else beside(inputs)
@@ -390,11 +340,8 @@ def _visit(
     def visit(batch: int, before: FloatArray, slot: int) -> FloatArray:
         # [K, E] -> [K + K_b (I - R L K), E - K_b R L E + E_b].
         following = before + visits.kernel(batch, begin - grades * before, slot) if d else before.copy()
-        entry, columns, constant = (
-            visits.unit_entry(batch, slot),
-            visits.columns(batch),
-            visits.pushed(force, slot),
-        )
+        entry, columns = visits.unit_entry(batch, slot), visits.columns(batch)
+        constant = visits.pushed(force, slot)
         if given is None:
             following[..., d] += constant
             following[..., d + 1 + columns] += entry
@@ -427,8 +374,5 @@ def average(states: Sequence[FloatArray] | FloatArray) -> FloatArray:
 
 def mean_of(maps: Sequence[EpochMap]) -> EpochMap:
     """The mean of equally likely maps of the same step."""
-    return replace(
-        maps[0],
-        kernel=average([one.kernel for one in maps]),
-        entries=average([one.entries for one in maps]),
-    )
+    kernel, entries = average([one.kernel for one in maps]), average([one.entries for one in maps])
+    return replace(maps[0], kernel=kernel, entries=entries)

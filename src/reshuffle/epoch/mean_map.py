@@ -1,15 +1,25 @@
-"""The averaged map of an epoch, as the few small matrices that determine it."""
+"""The symmetric mean map of an epoch as the small matrices that determine it, and its modes."""
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, reduce
+from typing import Literal
 
 import numpy as np
 import scipy.linalg
 
 from reshuffle._arrays import BoolArray, FloatArray
 from reshuffle._linalg import graded_svd, thin_qr
+
+_EPS = float(np.finfo(np.float64).eps)
+_ROUNDING = 4
+LEVEL = 1e-6
+"""Eigenvalues above this ratio to the largest of their level have at least nine digits."""
+_NINE_DIGITS = 1e-9
+"""Of a map that is not known that well itself, eigenvalues need no more."""
+_MARGIN = 1e3
+"""How much better than the map its eigenvalues are to be known, in units of rounding."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,13 +38,13 @@ class MeanMap:
     input_map : (q, rows) or (q,)
         A, through which the responses of the (compressed) rows enter: Xtilde' = n F'A; a vector for a diagonal.
     stride : float
-        What Z is multiplied by in one application: B step for an epoch of random reshuffling.
+        The factor of Z in one application: B step for an epoch of random reshuffling.
     repeats : int
         Applications in an epoch.
     weight : float
         The largest weight of a row in the gradient: the size of K at small steps, before anything cancels.
     modifier : callable
-        b -> Pi_b (r, r), computed when asked for.
+        b -> Pi_b (r, r).
     method : str
         "exact", "cavity" or "sampling".
     error : float
@@ -43,7 +53,7 @@ class MeanMap:
     typical_error : float, optional
         The same in root mean square over the modes; by default that of the worst.
     make_replicas : callable
-        () -> the replicas, which are made when they are asked for.
+        () -> the replicas.
     products : (r, r) and (r, rows), optional
         F'K F and F'A, where they are known already.
     """
@@ -63,11 +73,7 @@ class MeanMap:
 
     @cached_property
     def replicas(self) -> tuple["MeanMap", ...]:
-        """From which errors of all answers follow.
-
-        For sampling the map without each group of draws in turn, for the cavity maps that are put off by what it
-        neglects.
-        """
+        """The map without each group of draws in turn, or perturbed by what the cavity equation neglects."""
         return self.make_replicas()
 
     @property
@@ -76,7 +82,7 @@ class MeanMap:
         return self.error if math.isnan(self.typical_error) else self.typical_error
 
     def require_finite(self, steps: int) -> "MeanMap":
-        """Return the map itself, or say that its step makes no sense for a product over so many batches."""
+        """Return the map itself; refuse a step at which a product over so many batches overflows."""
         if not (np.isfinite(self.kernel).all() and np.isfinite(self.input_map).all()):
             raise OverflowError(
                 f"step is so large for these data that products over {steps} batches leave the range of "
@@ -97,29 +103,12 @@ class MeanMap:
         )
 
 
-_EPS = float(np.finfo(np.float64).eps)
-_ROUNDING = 4
-LEVEL = 1e-6
-"""Eigenvalues above this ratio to the largest of their level have at least nine digits."""
-_NINE_DIGITS = 1e-9
-"""Of a map that is not known that well itself, eigenvalues need no more."""
-_MARGIN = 1e3
-"""How much better than the map its eigenvalues are to be known, in units of rounding: it is some of these."""
-
-
 @dataclass(frozen=True, eq=False)
 class Modes:
-    """Z = Q diag(values) Q' on the row space, r x r.
+    """Z = Q diag(values) Q' on the row space: values (r,) ascending, those of the null space zero; Q (r, r).
 
-    Attributes
-    ----------
-    values : (r,)
-        Ascending; those of the null space of Z are exactly zero.
-    vectors : (r, r)
-        Q.
-    factors : tuple of arrays
-        Matrices whose product is the input map. For ill-conditioned features that of F'A itself would lose the
-        digits of the small modes.
+    The product of `factors` is the input map Q'F'A. For ill-conditioned features that of F'A itself would lose the
+    digits of the small modes.
     """
 
     values: FloatArray
@@ -152,25 +141,23 @@ def modes(mean: MeanMap) -> Modes:
     singular values of X itself.
     """
     Z, entry = products(mean) if mean.products is None else mean.products
-    # LAPACK squares what it is given: a step of 1e150 is answered in units in which it can be.
-    exponent = int(np.frexp(max(Z.max(initial=0.0), -Z.min(initial=0.0)))[1])
-    scaled = np.ldexp(Z, -1 - exponent)
-    scaled += scaled.T.copy()
-    values, vectors = scipy.linalg.eigh(scaled, driver="evd", overwrite_a=True, check_finite=False)
-    values = np.ldexp(values, exponent)
+    values, vectors = _eigh((Z + Z.T) / 2)
     # Where visits cancel each other Z is all rounding, so its size is not read off its eigenvalues alone.
     mean_size = mean.weight * float(np.square(mean.factor).sum()) / max(1, len(values))
     size = float(np.abs(values).max(initial=mean_size))
-    level = LEVEL
-    if mean.error > _NINE_DIGITS:
-        # Digits that the map itself has not got are not looked for.
-        level = min(level, _MARGIN * _EPS / mean.error)
+    # Digits that the map itself has not got are not computed.
+    level = min(LEVEL, _MARGIN * _EPS / mean.error) if mean.error > _NINE_DIGITS else LEVEL
     if np.abs(values).min(initial=np.inf) < level * size:
-        sizes = diagonal_of(mean.factor)
+        sizes = _diagonal_of(mean.factor)
         if sizes is None or mean.error <= _NINE_DIGITS or not _is_definite(mean):
             return _from_factors(mean, values, vectors, _EPS * len(mean.factor) * size)
         values, vectors = refined(values, vectors, sizes, mean.kernel, level)
     return Modes(values, vectors, (vectors.T, entry))
+
+
+def _eigh(matrix: FloatArray, driver: Literal["ev", "evd"] = "evd") -> tuple[FloatArray, FloatArray]:
+    values, vectors = scipy.linalg.eigh(matrix, driver=driver, check_finite=False)
+    return values, vectors
 
 
 def refined(
@@ -178,40 +165,26 @@ def refined(
 ) -> tuple[FloatArray, FloatArray]:
     """The eigenvalues (r,), ascending, and eigenvectors (r, r) of diag(s) K diag(s), level by level.
 
-    The eigenvalues are as far apart as the squares of s, and those that are found at once are known up to eps times
-    the largest. The eigenvectors of all that is small span their space just as well, though. In that space the form
-    is small itself, so that it is made anew, of S q, and decomposed anew.
-
-    Parameters
-    ----------
-    values, vectors : (r,) and (r, r)
-        Of the whole form, ascending; those of small eigenvalues are taken for a basis of their space alone.
-    sizes : (r,)
-        s, positive.
-    kernel : (r, r)
-        K, positive definite.
-    level : float
-        Down to which ratio to the largest of their level eigenvalues are good enough.
+    The eigenvalues are as far apart as the squares of s (r,), and those that are found at once are known up to eps
+    times the largest. The eigenvectors of all that is small span their space just as well, though. In that space
+    the form is small itself, so that it is made anew, of S q, and decomposed anew. K (r, r) is positive definite.
 
     >>> sizes, kernel = np.array([1.0, 1e-9]), np.array([[1.0, 0.5], [0.5, 1.0]])
     >>> found, _ = refined(*np.linalg.eigh(sizes[:, np.newaxis] * kernel * sizes), sizes, kernel)
     >>> print(found / [0.75e-18, 1.0])
     [1. 1.]
     """
-    count = len(values)
+    count, values, vectors = len(values), values.copy(), vectors.copy()
     while count > 1 and values[0] < level * values[count - 1]:
         count = int(np.searchsorted(values[:count], level * values[count - 1]))
         images = sizes[:, np.newaxis] * vectors[:, :count]
         form = images.T @ (kernel @ images)
-        # LAPACK squares what it is given.
-        unit = float(np.abs(form).max())
-        found, turn = scipy.linalg.eigh((form + form.T) / (2 * unit), driver="evd", check_finite=False)
-        values, vectors = values.copy(), vectors.copy()
-        values[:count], vectors[:, :count] = unit * found, vectors[:, :count] @ turn
+        values[:count], rotation = _eigh((form + form.T) / 2)
+        vectors[:, :count] = vectors[:, :count] @ rotation
     return values, vectors
 
 
-def diagonal_of(factor: FloatArray) -> FloatArray | None:
+def _diagonal_of(factor: FloatArray) -> FloatArray | None:
     """The diagonal of a matrix (q, r) that has nothing else, and nothing that is zero in it; otherwise None."""
     if factor.shape[0] != factor.shape[1]:
         return None
@@ -223,9 +196,9 @@ def _is_definite(mean: MeanMap) -> bool:
     """True if K is positive definite beyond rounding."""
     if mean.kernel.ndim == 1:
         return False
-    blur = _EPS * len(mean.factor) * max(mean.weight, float(np.diagonal(mean.kernel).max()))
     shifted = np.array(mean.kernel, order="F")
-    np.einsum("kk->k", shifted)[:] -= blur
+    diagonal = np.einsum("kk->k", shifted)
+    diagonal -= _EPS * len(mean.factor) * max(mean.weight, float(diagonal.max()))
     _, info = scipy.linalg.lapack.dpotrf(shifted, lower=True, overwrite_a=True)
     return bool(info == 0)
 
@@ -240,7 +213,7 @@ def grows(mean: MeanMap) -> bool:
 
 def products(mean: MeanMap) -> tuple[FloatArray, FloatArray]:
     """F'K F (r, r) and F'A (r, rows)."""
-    sizes = diagonal_of(mean.factor)
+    sizes = _diagonal_of(mean.factor)
     if sizes is not None and mean.kernel.ndim == mean.input_map.ndim == 2:
         return sizes[:, np.newaxis] * mean.kernel * sizes, sizes[:, np.newaxis] * mean.input_map
     weighed = mean.weigh(mean.factor)
@@ -260,17 +233,25 @@ def _from_factors(mean: MeanMap, values: FloatArray, vectors: FloatArray, blur: 
     orthonormal, triangle, kernel = whitened(mean)
     spread = scipy.linalg.eigvalsh(kernel, check_finite=False)
     tolerance = _EPS * len(mean.factor) * max(mean.weight, float(np.abs(spread).max()))
-    is_regular = float(np.abs(spread).min()) > tolerance
-    if spread[0] < 0 and is_regular and _rank(triangle) == triangle.shape[1]:
+    sizes = scipy.linalg.svdvals(triangle, check_finite=False)
+    # Rows are known up to the rounding of the basis that they are in; some may never be visited.
+    rank = int((sizes > _ROUNDING * _EPS * max(triangle.shape) * sizes[0]).sum())
+    if spread[0] < 0 and float(np.abs(spread).min()) > tolerance and rank == triangle.shape[1]:
         return _indefinite(mean, orthonormal, triangle, kernel)
     if spread[0] <= tolerance:
-        negative = int((spread < -tolerance).sum())
-        return Modes(
-            _with_signs(values, blur, negative), vectors, (mean.mapped_inputs(mean.factor @ vectors),)
-        )
+        # How fast modes of negative eigenvalues of K grow is lost in rounding; that they do is not.
+        signed = np.where(np.abs(values) <= blur, 0.0, values)
+        growing = np.arange(len(values)) < int((spread < -tolerance).sum())
+        signed = np.where(growing & (signed == 0), -np.finfo(np.float64).tiny, signed)
+        return Modes(signed, vectors, (mean.mapped_inputs(mean.factor @ vectors),))
     lower = scipy.linalg.cholesky(kernel, lower=True, check_finite=False)
-    left, singular, right = _singular_vectors(lower.T @ triangle)
-    singular[_rank(triangle) :] = 0.0
+    product = lower.T @ triangle
+    if product.shape[0] == product.shape[1]:
+        left, singular, right = graded_svd(product)
+    else:
+        left, singular, transposed = scipy.linalg.svd(product, check_finite=False)
+        right = transposed.T
+    singular[rank:] = 0.0
     # F q = s U L^-T u for each singular triple (u, s, q), without a difference of large numbers.
     images = orthonormal @ scipy.linalg.solve_triangular(lower, left, lower=True, trans="T") * singular
     missing = len(right) - len(singular)
@@ -285,42 +266,13 @@ def _indefinite(mean: MeanMap, orthonormal: FloatArray, triangle: FloatArray, ke
     they belong to.
     """
     left, singular, right = graded_svd(triangle)
-    exponent = int(np.frexp(np.abs(kernel).max())[1])
-    inner = np.ldexp(left.T @ kernel @ left, -exponent)
+    inner = left.T @ kernel @ left
     inner = (inner + inner.T) / 2
     # Digits of what is small survive the reduction to a tridiagonal matrix if it comes last, in the lower triangle.
-    values, turned = scipy.linalg.eigh(
-        singular[:, np.newaxis] * inner * singular, driver="ev", lower=True, check_finite=False
-    )
+    values, turned = _eigh(singular[:, np.newaxis] * inner * singular, driver="ev")
     images = singular[:, np.newaxis] * turned
     # H diag(s) q = x diag(s)^-1 q for every mode q: slow ones are known better by the right side.
     inverse = scipy.linalg.inv(inner, check_finite=False)
     slow = np.abs(values) * np.linalg.norm(inverse) < singular[0] * singular[-1]
     images[:, slow] = inverse @ (turned[:, slow] / singular[:, np.newaxis]) * values[slow]
-    input_map = mean.mapped_inputs(orthonormal @ (left @ images))
-    return Modes(np.ldexp(values, exponent), right @ turned, (input_map,))
-
-
-def _singular_vectors(product: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """U (q, q), s (q,) and V (r, r) complete, for q <= r rows."""
-    if len(product) == product.shape[1]:
-        return graded_svd(product)
-    left, values, right = scipy.linalg.svd(product, check_finite=False)
-    return left, values, right.T
-
-
-def _rank(triangle: FloatArray) -> int:
-    """The rank of the features that are visited: less than r if some rows never are."""
-    values = scipy.linalg.svdvals(triangle, check_finite=False)
-    # Rows are known up to the rounding of the basis that they are in, some eps times the number of its vectors.
-    return int((values > _ROUNDING * _EPS * max(triangle.shape) * values[0]).sum())
-
-
-def _with_signs(values: FloatArray, blur: float, negative: int) -> FloatArray:
-    """Put what is blurred to zero, but keep as many values negative as the kernel has negative eigenvalues.
-
-    How fast those modes grow is lost in rounding; that they do, in the end, is not.
-    """
-    signed = np.where(np.abs(values) <= blur, 0.0, values)
-    growing = np.arange(len(values)) < negative
-    return np.where(growing & (signed == 0), -np.finfo(np.float64).tiny, signed)
+    return Modes(values, right @ turned, (mean.mapped_inputs(orthonormal @ (left @ images)),))

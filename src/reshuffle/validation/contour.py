@@ -14,6 +14,7 @@ grow with the logarithm of k alone. The first few epochs are followed one by one
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 import scipy.linalg
@@ -21,6 +22,7 @@ import scipy.special
 
 from reshuffle._arrays import AnyArray, BoolArray, FloatArray, IntArray
 from reshuffle._budget import A_SECOND
+from reshuffle._progress import track
 from reshuffle.epoch.averaging.lattice import available_bytes
 from reshuffle.errors import BudgetError
 
@@ -148,41 +150,26 @@ class Modes:
 
 @dataclass(frozen=True, eq=False)
 class RowUpdate:
-    """A_i = A + L C R' and g_i = g - L C alpha of m rows, or groups of s rows, in the eigenvectors of A.
+    """A_i = A + L C R' and g_i = g - L C alpha of m rows, or groups of rows, in the eigenvectors of A.
 
-    Attributes
-    ----------
-    members : (m,)
-    right : (m, q, d)
-        R'.
-    left : (m, l, d), optional
-        L'; None for R', where A is symmetric.
-    coupling : (m, l, q)
-        C.
-    alpha : (m, q, t)
-        Residuals of the row where it is visited.
-    picks : (q, s)
-        o, with x_i = R o.
+    L' is None where it is R', since A is symmetric; alpha are the residuals of a row where it is visited.
     """
 
-    members: IntArray
-    right: AnyArray
-    left: AnyArray | None
-    coupling: FloatArray
-    alpha: FloatArray
-    picks: FloatArray
+    members: IntArray  # (m,)
+    right: AnyArray  # R' (m, q, d)
+    left: AnyArray | None  # L' (m, l, d)
+    coupling: FloatArray  # C (m, l, q)
+    alpha: FloatArray  # (m, q, t)
 
     def of(self, chosen: BoolArray) -> "RowUpdate":
         """The updates of some of the rows."""
         left = None if self.left is None else self.left[chosen]
-        return replace(
-            self, members=self.members[chosen], right=self.right[chosen], left=left,
-            coupling=self.coupling[chosen], alpha=self.alpha[chosen],
-        )  # fmt: skip
+        parts = (part[chosen] for part in (self.coupling, self.alpha))
+        return RowUpdate(self.members[chosen], self.right[chosen], left, *parts)
 
-    def picked(self, values: FloatArray) -> FloatArray:
-        """o'V (m, s, ...) of V (m, q, ...): of alpha, the responses."""
-        return np.asarray(np.einsum("qs,mq...->ms...", self.picks, values))
+
+Seen: TypeAlias = tuple[AnyArray, AnyArray | None, FloatArray]
+"""R', L' and alpha of some rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,12 +181,18 @@ class LeftOutRows:
     modes : Modes
     gains : (d, t)
         g, in the eigenvectors.
-    updates : callable
-        (rows, most at a time) -> their `RowUpdate`, chunk by chunk.
-    sizes : (q, l, s)
-        Of an update.
+    views : callable
+        A group, and some of its rows -> their R', L' and alpha.
+    groups : (n,)
+        Of each row.
+    coupling, factors : (l, q) and (n,)
+        C, and what it is multiplied by for each row.
+    picks : (q, s)
+        o, with x_i = R o: s rows are left out together.
     alone : callable
-        () -> which of all rows alone see some direction.
+        () -> which of all rows (n,) alone see some direction.
+    is_exact : bool
+        Whether updates leave that direction unmoved by themselves.
     applications : int
         Of the map per epoch.
     is_monotone : bool
@@ -208,9 +201,13 @@ class LeftOutRows:
 
     modes: Modes
     gains: AnyArray
-    updates: Callable[[IntArray, int], Iterator[RowUpdate]]
-    sizes: tuple[int, int, int]
+    views: Callable[[int, IntArray], Seen]
+    groups: IntArray
+    coupling: FloatArray
+    factors: FloatArray
+    picks: FloatArray
     alone: Callable[[], BoolArray]
+    is_exact: bool = True
     applications: int = 1
     is_monotone: bool = False
 
@@ -229,11 +226,11 @@ class LeftOutRows:
         finite = epochs[np.isfinite(epochs)]
         counts, ends = finite * self.applications, len(epochs) - len(finite)
         last = float(counts.max(initial=1.0))
-        curves = self._curves(last, len(finite), len(rows))
-        nodes = 1 if curves is None else len(curves[-1].nodes)
+        curves, _ = self._curves(last, len(finite), len(rows))
+        nodes = len(curves[-1].nodes) if curves else 1
         times = np.concatenate([[1.0], counts])
-        rules = [(1 / (self.modes.rates[:, np.newaxis] - c.nodes), c.powers(times)) for c in curves or ()]
-        needed = 48.0 * self.sizes[0] * self.outputs * nodes
+        rules = [(1 / (self.modes.rates[:, np.newaxis] - c.nodes), c.powers(times)) for c in curves]
+        needed = 48.0 * len(self.picks) * self.outputs * nodes
         if needed > available_bytes() / 2:
             raise BudgetError(
                 f"leave_one_out of {self.outputs} outputs takes {needed / 1e9:.1f} GB for a single row; "
@@ -242,18 +239,42 @@ class LeftOutRows:
         tolerance = min(max(_AGREES, _ROUNDED * last), _TRUSTED)
         if ends and converges:
             require_resolved(np.abs(self.modes.rates), _APART if self.modes.is_symmetric else _APART_COMPLEX)
-        for update in self.updates(rows, self._height(nodes, len(epochs))):
-            found = np.full((len(epochs), *update.picked(update.alpha).shape), np.inf)
-            if curves is None:
-                found[: len(finite)] = self._followed(update, counts)
-            else:
+        for update in self._updates(rows, nodes, len(epochs)):
+            found = np.full((len(epochs), *self._picked(update.alpha).shape), np.inf)
+            if curves:
                 found[: len(finite)] = self._integrated(update, rules, tolerance)
+            else:
+                found[: len(finite)] = self._followed(update, counts)
             if ends and converges:
                 found[len(finite) :] = self._limits(update)
             yield update.members, np.where(np.isfinite(found), found, np.inf)
 
-    def _curves(self, last: float, epochs: int, rows: int) -> list[Contour] | None:
-        """Curves around the decay rates of all left-out runs, as a rule and at most; None to follow epochs."""
+    def _updates(self, rows: IntArray, nodes: int, epochs: int) -> Iterator[RowUpdate]:
+        """Updates of the rows, as many at a time as memory allows for."""
+        (q, s), (d, t) = self.picks.shape, self.gains.shape
+        pairs = q * (q + 1) // 2 if self.modes.is_symmetric else q * len(self.coupling)
+        each: int = pairs * (d + 2 * nodes) + t * (2 * q * nodes + s * epochs)
+        height = max(1, CHUNK // max(each, 1))
+        for group in np.unique(self.groups[rows]):
+            mine = rows[self.groups[rows] == group]
+            starts = range(0, len(mine), height)
+            for start in track(starts, len(starts), "leaving out rows, part"):
+                members = mine[start : start + height]
+                right, left, alpha = self.views(group, members)
+                coupling = self.factors[members, np.newaxis, np.newaxis] * self.coupling
+                update = RowUpdate(members, right, left, coupling, alpha)
+                yield update if self.is_exact else self._unmoved(update)
+
+    def _picked(self, values: FloatArray) -> FloatArray:
+        """o'V (m, s, t) of V (m, q, t): of alpha, the responses."""
+        return np.asarray(np.einsum("qs,mqt->mst", self.picks, values))
+
+    def _curves(self, last: float, epochs: int, rows: int) -> tuple[list[Contour], float]:
+        """Curves around the decay rates of all left-out runs, as a rule and at most, and operations per row.
+
+        No curves where the first few epochs are better followed one by one, or runs diverge.
+        """
+        following = 10.0 * last * self.gains.size * (len(self.picks) + len(self.coupling) + 2)
         real = self.modes.rates.real
         # Nothing is known of a row's own direction once it is left out: its rate may be zero.
         lowest, highest = min(float(real.min(initial=0.0)), 0.0), float(real.max(initial=0.0))
@@ -262,7 +283,7 @@ class LeftOutRows:
                 raise ArithmeticError("rounding of the decay rates of slow modes adds up in so many epochs.")
             if self.modes.largest > 1 + 1e-9:
                 raise ArithmeticError(
-                    "runs that diverge may do so without some of their rows at other rates."
+                    "runs that diverge may do so at other rates without some of their rows."
                 )
             if not self.modes.is_symmetric:
                 curves = [around(lowest, max(highest, 1e-3), last, self.modes.rates)]
@@ -272,44 +293,30 @@ class LeftOutRows:
                 lowest -= _WIDENED / max(last, 2.0)
                 curves = [around(lowest, top, last) for top in ((1 + _WIDENED) * highest, max(2.0, highest))]
         except ArithmeticError:
-            if rows * self._following(last) > A_SECOND:
+            if rows * following > A_SECOND:
                 raise
-            return None
-        return None if self._following(last) < self._integrating(len(curves[0].nodes), epochs) else curves
+            return [], following
+        integrating = len(curves[0].nodes) * self._per_node(epochs)
+        return ([], following) if following < integrating else (curves, integrating)
 
     def operations(self, rows: int, epochs: FloatArray) -> float:
         """Operations of the residuals of so many rows, after each of the finite epochs (k,)."""
         last = float((epochs * self.applications).max(initial=1.0))
         try:
-            curves = self._curves(last, len(epochs), rows)
+            return rows * self._curves(last, len(epochs), rows)[1]
         except ArithmeticError:
-            return rows * self._integrating(_USUAL, len(epochs))
-        following = self._following(last)
-        return rows * (following if curves is None else self._integrating(len(curves[0].nodes), len(epochs)))
+            return rows * _USUAL * self._per_node(len(epochs))
 
-    def _following(self, last: float) -> float:
-        """Operations per row of as many applications one by one."""
-        q, others, _ = self.sizes
-        return 10.0 * last * len(self.gains) * self.outputs * (q + others + 2)
-
-    def _integrating(self, nodes: int, epochs: int) -> float:
-        """Operations per row of an integral."""
-        q, others, s = self.sizes
-        products = 2 * len(self.gains) * (others + 1 + 2 * self.outputs)
-        return nodes * (q * (products + _SOLVED * q) + 4.0 * s * self.outputs * epochs)
-
-    def _height(self, nodes: int, epochs: int) -> int:
-        """Rows at a time."""
-        q, others, s = self.sizes
-        pairs = q * (q + 1) // 2 if self.modes.is_symmetric else q * others
-        each: int = pairs * (len(self.gains) + 2 * nodes) + self.outputs * (2 * q * nodes + s * epochs)
-        return max(1, CHUNK // max(each, 1))
+    def _per_node(self, epochs: int) -> float:
+        """Operations of a row at a node."""
+        (q, s), others, (d, t) = self.picks.shape, len(self.coupling), self.gains.shape
+        return float(q * (2 * d * (others + 1 + 2 * t) + _SOLVED * q) + 4.0 * s * t * epochs)
 
     def _followed(self, update: RowUpdate, counts: FloatArray) -> FloatArray:
         """Residuals (epochs, m, s, t), one application after the other."""
-        responses, right = update.picked(update.alpha), update.right
+        responses, right = self._picked(update.alpha), update.right
         left = update.coupling.swapaxes(1, 2) @ (right if update.left is None else update.left)
-        seen = np.einsum("qs,mqd->mds", update.picks, right)
+        seen = np.einsum("qs,mqd->mds", self.picks, right)
         # z -> A z + g + L C (R'z - alpha), for states as rows (m, t, d).
         gained = self.gains.T - update.alpha.swapaxes(1, 2) @ left
         states, found = np.zeros_like(gained), np.empty((len(counts), *responses.shape))
@@ -329,11 +336,11 @@ class LeftOutRows:
         After one application the integral is minus x_i'g_i, which is known without it; what is missed there, as a
         share of the responses, grows with the epochs.
         """
-        responses = update.picked(update.alpha)
+        responses = self._picked(update.alpha)
         products, missing = self._system(update, np.ones((len(self.gains), 1)))
         # R'L C alpha - R'g, where `missing` is alpha - R'g.
         gained = (products[..., 0] @ update.coupling @ update.alpha + missing[..., 0] - update.alpha).real
-        known = update.picked(gained)
+        known = self._picked(gained)
         with np.errstate(over="ignore", invalid="ignore"):
             size = np.abs(known).max(initial=0.0) + np.abs(update.alpha).max(initial=0.0)
         best, found = math.inf, np.zeros(0)
@@ -375,11 +382,11 @@ class LeftOutRows:
         """O'(I - G C)^-1 (alpha - v), (m, s, t, N)."""
         grams, missing = self._system(update, functions)
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-            if len(update.picks) == 1:
+            if len(self.picks) == 1:
                 return missing / (1 - update.coupling[..., np.newaxis] * grams)
             # (m, N, q, q), and the picked rows of the inverse alone, however many outputs there are.
-            systems = np.eye(len(update.picks)) - np.moveaxis(grams, 3, 1) @ update.coupling[:, np.newaxis]
-            picked = np.linalg.solve(np.swapaxes(systems, -1, -2), update.picks)
+            systems = np.eye(len(self.picks)) - np.moveaxis(grams, 3, 1) @ update.coupling[:, np.newaxis]
+            picked = np.linalg.solve(np.swapaxes(systems, -1, -2), self.picks)
             return np.asarray(np.einsum("mnqs,mqtn->mstn", picked, missing))
 
     def _system_at_one(self, update: RowUpdate, power: int) -> tuple[FloatArray, FloatArray]:
@@ -394,7 +401,7 @@ class LeftOutRows:
         derivatives take their places.
         """
         grams, missing = self._system_at_one(update, 1)
-        systems = np.eye(len(update.picks)) - grams @ update.coupling
+        systems = np.eye(len(self.picks)) - grams @ update.coupling
         left, sizes, right = np.linalg.svd(systems)
         saturated = self.alone()[update.members]
         share = sizes[:, -1] / np.maximum(sizes[:, 0], 1.0)
@@ -411,12 +418,12 @@ class LeftOutRows:
             null = right[saturated, -1][..., np.newaxis]
             mapped_inputs = across @ (few.alpha - falls)
             solved[saturated] += null * ((mapped_inputs - turned @ solved[saturated]) / (turned @ null))
-        found = update.picked(solved)
+        found = self._picked(solved)
         # The sign of the determinant is that of the product of the rates without the row: one of them is negative.
         found[(np.linalg.det(systems) < 0) & ~saturated] = np.inf
         return found
 
-    def unmoved(self, update: RowUpdate) -> RowUpdate:
+    def _unmoved(self, update: RowUpdate) -> RowUpdate:
         """The update where rows that alone see a direction leave it unmoved, as they must.
 
         Updates that are not exact may let it move, a little in every epoch. C is multiplied by the number next to
@@ -425,7 +432,7 @@ class LeftOutRows:
         alone = self.alone()[update.members]
         if not alone.any():
             return update
-        few, picks = update.of(alone), update.picks
+        few, picks = update.of(alone), self.picks
         grams, missing = self._system_at_one(few, 1)
         values, vectors = np.linalg.eig(np.swapaxes(grams @ few.coupling, 1, 2))
         nearest = np.argmin(np.abs(values - 1), axis=1)

@@ -12,7 +12,7 @@ from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
 from reshuffle._uncertainty import significant
 from reshuffle.errors import AccuracyWarning, MissingTruthError
-from reshuffle.problem.least_squares import LeastSquares
+from reshuffle.problem.outputs import beside, with_outputs
 
 if TYPE_CHECKING:
     from reshuffle.run.run import Run
@@ -52,7 +52,7 @@ def mallows_cp(run: "Run", epochs: ArrayLike, *, noise: float | None = None) -> 
             f"mallows_cp needs the noise, of which {problem.n} rows that span {problem.rank} directions leave no "
             "trace; pass noise=..., or ask for leave_one_out."
         )
-    freedom = _per_output(run.degrees_of_freedom(when), problem)
+    freedom = run.degrees_of_freedom(when).reshape(when.shape + (1,) * (problem.outputs is not None))
     return np.asarray(2 * run.training_loss(when) + 2 * variance * freedom / problem.n)
 
 
@@ -69,14 +69,11 @@ def generalized_cross_validation(run: "Run", epochs: ArrayLike) -> FloatArray:
         stacklevel=2,
     )
     when = run.recipe.epochs(epochs)
-    left = _per_output(1 - run.degrees_of_freedom(when) / run.problem.n, run.problem)
+    freedom = run.degrees_of_freedom(when).reshape(when.shape + (1,) * (run.problem.outputs is not None))
+    left = 1 - freedom / run.problem.n
     with np.errstate(divide="ignore", invalid="ignore"):
         found = 2 * run.training_loss(when) / np.square(left)
     return np.where(np.isnan(found), np.inf, found)
-
-
-def _per_output(freedom: FloatArray, problem: LeastSquares) -> FloatArray:
-    return freedom if problem.outputs is None else freedom[..., np.newaxis]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -121,70 +118,45 @@ def ridge_equivalent(run: "Run", epochs: ArrayLike) -> RidgeEquivalent:
     >>> rs.descend(problem, rs.FullBatch(), step=0.1).ridge_equivalent(10)
     RidgeEquivalent(penalty=0.547698: 12.3014 degrees of freedom, fits 0.059 apart)
     """
-    requested = run.recipe.epochs(epochs)
+    problem, requested = run.problem, run.recipe.epochs(epochs)
     when, back = np.unique(requested.ravel(), return_inverse=True)
-    freedom = run.degrees_of_freedom(when)
-    ridge = _Ridge(run.problem, run.start)
-    penalties = np.array([ridge.penalty(each) for each in freedom])
-    space = run.problem.row_space
-    outputs = 1 if run.problem.outputs is None else run.problem.outputs
-    distance, travelled = np.zeros((2, len(when), outputs))
+    freedom, reduction, n = run.degrees_of_freedom(when), problem.reduction, problem.n
+    # In the modes of X'X / n, for features over their scale, seen from the start.
+    left, singular, right = scipy.linalg.svd(reduction.rows, full_matrices=False, check_finite=False)
+    space, values, roots = reduction.space, singular**2 / n, (singular / np.sqrt(n))[:, np.newaxis]
+    origin = space.scale * space.coordinates(beside(run.start))
+    missing = beside(reduction.response) - reduction.rows @ origin
+    gradient = singular[:, np.newaxis] * (left.T @ missing) / n
+    penalties = np.array([_penalty(values, each) for each in freedom])
+    distance, travelled = np.zeros((2, len(when), problem.outputs or 1))
     for number, (penalty, iterate) in enumerate(zip(penalties, run.iterate(when), strict=True)):
-        inside = ridge.turn.T @ (
-            space.scale * space.coordinates(_columns(iterate - _like(run.start, iterate)))
-        )
         with np.errstate(invalid="ignore", over="ignore"):
-            travelled[number] = np.linalg.norm(ridge.roots * inside, axis=0)
-            distance[number] = np.linalg.norm(ridge.roots * (inside - ridge.moved(penalty)), axis=0)
+            moved = right @ (space.scale * space.coordinates(beside(iterate)) - origin)
+            travelled[number] = np.linalg.norm(roots * moved, axis=0)
+            distance[number] = np.linalg.norm(
+                roots * (moved - gradient / (values + penalty)[:, np.newaxis]), axis=0
+            )
     with np.errstate(invalid="ignore", divide="ignore"):
         share = np.where(distance == 0, 0.0, distance / travelled)
-    shape = requested.shape if run.problem.outputs is None else (*requested.shape, outputs)
+    shape = with_outputs(requested.shape, problem.outputs)
     found = (np.where(np.isnan(part), np.inf, part)[back].reshape(shape) for part in (distance, share))
-    penalties, freedom = (part[back].reshape(requested.shape) for part in (penalties, freedom))
-    return RidgeEquivalent(requested, penalties, freedom, *found)
+    scaled, freedom = (part[back].reshape(requested.shape) for part in (penalties * space.scale**2, freedom))
+    return RidgeEquivalent(requested, scaled, freedom, *found)
 
 
-class _Ridge:
-    """Ridge regression in the modes of X'X / n, for features over their scale."""
+def _penalty(values: FloatArray, freedom: float) -> float:
+    """Penalty of ridge regression with eigenvalues (r,) and so many degrees of freedom."""
+    if not 0 < freedom < (1 - _ROUNDING) * len(values):
+        return 0.0 if freedom > 0 or not np.isfinite(freedom) else np.inf
+    low = np.log(values.min()) - 45
+    high = np.log(values.max()) + np.log(len(values) / freedom) + 1
 
-    def __init__(self, problem: LeastSquares, start: FloatArray):
-        reduction, n = problem.reduction, problem.n
-        space = reduction.space
-        left, singular, right = scipy.linalg.svd(reduction.rows, full_matrices=False, check_finite=False)
-        self.values, self.turn = singular**2 / n, right.T
-        self.roots = (singular / np.sqrt(n))[:, np.newaxis]
-        origin = space.scale * space.coordinates(_columns(start))
-        missing = _columns(reduction.response) - reduction.rows @ origin
-        self._pulled = (singular[:, np.newaxis] * (left.T @ missing)) / n
-        self._unit = space.scale**2
+    def excess(logarithm: float) -> float:
+        return float((values / (values + np.exp(logarithm))).sum() - freedom)
 
-    def penalty(self, freedom: float) -> float:
-        """The penalty with so many degrees of freedom."""
-        if not 0 < freedom < (1 - _ROUNDING) * len(self.values):
-            return 0.0 if freedom > 0 or not np.isfinite(freedom) else np.inf
-        low = np.log(self.values.min()) - 45
-        high = np.log(self.values.max()) + np.log(len(self.values) / freedom) + 1
+    if excess(low) <= 0:
+        return 0.0
+    # Imported here: of all that a run needs it alone takes a sixth of a second.
+    from scipy.optimize import brentq
 
-        def excess(logarithm: float) -> float:
-            return float((self.values / (self.values + np.exp(logarithm))).sum() - freedom)
-
-        if excess(low) <= 0:
-            return 0.0
-        # Imported here: of all that a run needs it alone takes a sixth of a second.
-        from scipy.optimize import brentq
-
-        return float(np.exp(brentq(excess, low, high, xtol=1e-14)) * self._unit)
-
-    def moved(self, penalty: float) -> FloatArray:
-        """The distance of ridge regression from the start, (r, t)."""
-        if np.isinf(penalty):
-            return np.zeros_like(self._pulled)
-        return np.asarray(self._pulled / (self.values + penalty / self._unit)[:, np.newaxis])
-
-
-def _columns(array: FloatArray) -> FloatArray:
-    return array if array.ndim == 2 else array[:, np.newaxis]
-
-
-def _like(start: FloatArray, iterate: FloatArray) -> FloatArray:
-    return start if start.ndim == iterate.ndim else start[:, np.newaxis]
+    return float(np.exp(brentq(excess, low, high, xtol=1e-14)))

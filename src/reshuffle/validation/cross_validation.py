@@ -71,19 +71,8 @@ class CrossValidation(LeftOutResult):
 
     Attributes
     ----------
-    epochs : any shape
-    mean_square : epochs.shape, or epochs.shape + (t,) for t outputs
-        The mean over the rows, weighted by their sample weights if there are any.
-    standard_error : of the same shape
-        Of that mean as an estimate of the test error: the rows are a sample.
-    error : of the same shape
-        How far the mean itself may be off because it is not computed exactly; 0 where it is.
-    error_kind : str
-        In which sense: "exact", "bound", "confidence 99%" or "estimate".
-    method : str
-        How rows were left out.
-    rows : (m,)
-        Which rows were.
+    epochs, mean_square, standard_error, error, error_kind, method, rows
+        As in `LeaveOneOut`.
     folds : list of (m,)
         The rows of each fold.
     fold_mean_squares : (folds,) + the shape of mean_square
@@ -199,9 +188,8 @@ def summed_up(
     make : callable
         The fields of `LeftOutResult` -> the result.
     rows : (m,)
-        The rows of the result; others are passed over.
     residuals : pairs of (r,) and (epochs, r, t)
-        Rows, and their residuals in units of weighted rows at the unique epochs.
+        Rows, some at a time, and their residuals in units of weighted rows at the unique epochs.
     error : callable
         Mean square (epochs, t) and the sum of the weights -> its error (epochs, t), and the kind of that.
     """
@@ -210,20 +198,13 @@ def summed_up(
     places[rows] = np.arange(len(rows))
     keeps = len(when) * len(rows) * outputs <= KEPT
     kept = np.zeros((len(when), len(rows), outputs)) if keeps else None
-    sums, exponent = np.zeros((3, len(when), outputs)), np.zeros((0, outputs), dtype=np.int64)
+    sums = np.zeros((3, len(when), outputs))
+    # Squares of squares leave the range of numbers long before the test error does: in units of the responses (t,).
+    exponent = np.frexp(np.abs(beside(problem.y)).max(axis=0))[1].astype(np.int64)
     for members, found in residuals:
-        wanted = places[members] >= 0
-        members, found = members[wanted], found[:, wanted]
-        if not len(members):
-            continue
-        if not len(exponent):
-            # Squares of squares leave the range of numbers long before the test error does: all are divided by the
-            # power of two (epochs, t) next to the largest that is a number.
-            sizes = np.where(np.isfinite(found), np.abs(found), 0.0).max(axis=1, initial=0.0)
-            exponent = np.frexp(sizes)[1].astype(np.int64)
         own = weights[members, np.newaxis]
         with np.errstate(over="ignore", invalid="ignore"):
-            squares = np.square(np.ldexp(found, -exponent[:, np.newaxis]))
+            squares = np.square(np.ldexp(found, -exponent))
             sums += np.stack([part.sum(axis=1) for part in (squares, own * squares, np.square(squares))])
             if kept is not None:
                 kept[:, places[members]] = found / np.sqrt(own)

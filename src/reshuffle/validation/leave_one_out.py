@@ -23,7 +23,7 @@ from reshuffle.epoch.averaging.lattice import Walk, fits_in_memory
 from reshuffle.errors import BudgetError
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.schemes.base import Shuffle, Unit, rows_of
-from reshuffle.validation import shuffled_samples
+from reshuffle.validation import row_updates, shuffled_samples
 from reshuffle.validation.contour import LeftOutRows
 from reshuffle.validation.cross_validation import (
     KEPT,
@@ -40,8 +40,6 @@ from reshuffle.validation.row_updates import (
     LeftOutMaps,
     MeanOverOrders,
     Training,
-    mean_visits,
-    single_order,
 )
 
 if TYPE_CHECKING:
@@ -221,7 +219,7 @@ class RowsLeftOut:
                 if kept:
                     return self._orders_kept(training)
                 if scheme.shuffle is not Shuffle.EVERY_EPOCH:
-                    return [Formula("exact", mean_visits(training))]
+                    return [Formula("exact", row_updates.mean_visits(training))]
                 return self._batches(training) if scheme.unit is Unit.BATCH else self._shuffled(training)
         except (ArithmeticError, np.linalg.LinAlgError):
             # Steps so large that products leave the range of numbers have no modes.
@@ -233,7 +231,9 @@ class RowsLeftOut:
         orders = [each.order(n) for each in training.scheme.timelines(n)]
         if len(orders) * (30.0 * side**3 + 10.0 * n * side**2) > self.run.accuracy.budget:
             return []
-        return [Formula("exact", MeanOverOrders([single_order(training, order) for order in orders]))]
+        return [
+            Formula("exact", MeanOverOrders([row_updates.single_order(training, order) for order in orders]))
+        ]
 
     def _batches(self, training: Training) -> list[Formula]:
         """Fixed batches in random order: by the lattice of their subsets, or the cavity equation."""
@@ -291,20 +291,19 @@ class RowsLeftOut:
         def residuals(source: LeavesOut, rows: IntArray) -> Iterator[tuple[IntArray, FloatArray]]:
             for units, found in source.residuals(np.unique(rows // formula.unit), when, converges):
                 mine = rows_of(units, formula.unit)
-                yield mine, self._factors[mine, np.newaxis] * found.reshape(len(when), len(mine), -1)
+                wanted, flat = np.isin(mine, rows), found.reshape(len(when), len(mine), -1)
+                yield mine[wanted], self._factors[mine[wanted], np.newaxis] * flat[:, wanted]
 
         def error(mean: FloatArray, total: float) -> tuple[FloatArray, ErrorKind]:
             if formula.error is None:
                 return np.zeros_like(mean), "exact"
             some, scale = _rows_of_error(rows, formula.sizes, mean.size)
-            places = np.full(run.problem.n, -1)
-            places[some] = np.arange(len(some))
+            order = np.argsort(some)
 
             def of_some(source: LeavesOut) -> FloatArray:
-                made = np.zeros((len(when), len(some), source.outputs))
+                made = np.zeros((len(when), len(some), mean.shape[1]))
                 for members, found in residuals(source, some):
-                    wanted = places[members] >= 0
-                    made[:, places[members[wanted]]] = found[:, wanted]
+                    made[:, order[np.searchsorted(some, members, sorter=order)]] = found
                 return made
 
             try:
@@ -432,26 +431,18 @@ def smallest(ask: Callable[[FloatArray], LeaveOneOut], first: FloatArray) -> lis
     `ask` takes epochs (k,) to leave-one-out. Of each output: the best epoch, and there the mean square, its
     standard error and its error.
     """
-
-    def columns(given: LeaveOneOut) -> FloatArray:
-        parts = np.stack([given.mean_square, given.standard_error, given.error])
-        return parts if parts.ndim == 3 else parts[..., np.newaxis]
-
-    given = ask(first)
-    when, found = given.epochs, columns(given)
-    for output in range(found.shape[2]):
-        while True:
-            best = int(np.argmin(found[0, :, output]))
-            sides = when[max(best - 1, 0) : best + 2]
-            sides = sides[np.isfinite(sides)]
-            inside = np.round(np.linspace(sides[0], sides[-1], _AT_ONCE)) if len(sides) else sides
-            between = np.setdiff1d(inside, when)
-            if not len(between):
-                break
-            given = ask(between)
-            when, places = np.unique(np.concatenate([when, given.epochs]), return_index=True)
-            found = np.concatenate([found, columns(given)], axis=1)[:, places]
+    when, found = np.zeros(0), np.zeros((3, 0, 1))
+    between = first
+    while len(between):
+        given = ask(between)
+        parts = np.stack([given.mean_square, given.standard_error, given.error]).reshape(3, len(between), -1)
+        together = np.concatenate([np.broadcast_to(found, (3, len(when), parts.shape[2])), parts], axis=1)
+        when, places = np.unique(np.concatenate([when, given.epochs]), return_index=True)
+        found = together[:, places]
+        around = [when[max(best - 1, 0) : best + 2] for best in np.argmin(found[0], axis=0)]
+        ends = [sides[np.isfinite(sides)] for sides in around]
+        inside = [np.linspace(sides[0], sides[-1], _AT_ONCE) for sides in ends if len(sides)]
+        between = np.setdiff1d(np.round(np.concatenate([np.zeros(0), *inside])), when)
     places = np.argmin(found[0], axis=0)
     chosen = found[:, places, np.arange(found.shape[2])]
-    each: list[list[float]] = np.column_stack([when[places], *chosen]).tolist()
-    return each
+    return [list(map(float, each)) for each in np.column_stack([when[places], *chosen])]

@@ -22,7 +22,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -36,7 +36,7 @@ from reshuffle.epoch.visits import MeanVisits, ScaledBlocks, Visits, graded
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.outputs import beside
 from reshuffle.schemes.base import Scheme, Shuffle
-from reshuffle.validation.contour import CHUNK, FARTHEST, LeftOutRows, Modes, RowUpdate, require_resolved
+from reshuffle.validation.contour import CHUNK, FARTHEST, LeftOutRows, Modes, Seen, require_resolved
 
 if TYPE_CHECKING:
     from reshuffle.run.run import Run
@@ -52,40 +52,20 @@ _NODES = 150.0
 """Nodes of a contour, about, real and imaginary parts."""
 
 
-class LeavesOut(Protocol):
-    """Source of the residuals of rows, or groups of s rows, that are left out one by one."""
-
-    @property
-    def outputs(self) -> int:
-        """t."""
-
-    def residuals(
-        self, rows: IntArray, epochs: FloatArray, converges: bool
-    ) -> Iterator[tuple[IntArray, FloatArray]]:
-        """The rows, some at a time, and y_i - x_i'b_i (epochs, rows, s, t) after ascending epochs (k,)."""
-
-
-Residuals = Callable[[LeavesOut], FloatArray]
+LeavesOut: TypeAlias = "LeftOutRows | LeftOutMaps | MeanOverOrders"
+"""Source of residuals: rows, ascending epochs (k,) and whether the run converges -> some of the rows at a time, and
+their residuals y_i - x_i'b_i (epochs, rows, s, t), for groups of s rows that are left out together."""
+Residuals: TypeAlias = Callable[[LeavesOut], FloatArray]
 """Source -> residuals (epochs, m, t) of the rows from which an error is estimated."""
-Maps = tuple[IntArray, FloatArray, FloatArray, FloatArray, FloatArray]
+Maps: TypeAlias = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
 
 
 @dataclass(frozen=True, eq=False)
 class Formula:
     """A formula that leaves out rows, or units of several rows.
 
-    Attributes
-    ----------
-    name : str
-        "exact", "subset sizes", "cavity" or "drawn orders".
-    rows : LeavesOut
-    error : callable, optional
-        Residuals of any source, and weights (m,) of their squares -> error (epochs, t) of the sum of the squares.
-    error_kind : ErrorKind
-    sizes : (n,), optional
-        Error of each row beside the others.
-    unit : int
-        Rows that are left out together.
+    `error` takes the residuals of any source, and weights (m,) of their squares, to the error (epochs, t) of their
+    sum; `sizes` (n,) are the errors of rows beside each other.
     """
 
     name: str
@@ -135,10 +115,10 @@ class Training:
         self.rank = self.visits.rank
         # (L R)^1/2 (d,).
         self.roots = np.sqrt(self.visits.left * self.visits.right)
-        # Divisor of the gradient of each row in its visit (n,); infinity if it is not visited.
-        self.divisors = np.full(self.n, np.inf)
-        for members, divisor in zip(self.partition, divisors, strict=True):
-            self.divisors[members] = divisor
+        # Batch of each row, and divisor of its gradient there (n,); infinity if it is not visited.
+        self.batch_of, self.divisors = np.zeros(self.n, dtype=np.int64), np.full(self.n, np.inf)
+        for batch, members in enumerate(self.partition):
+            self.batch_of[members], self.divisors[members] = batch, divisors[batch]
         # The start (r, t), what responses (rows, t) miss there, and what a penalty adds in every visit (d, t).
         self.outputs = int(beside(self.problem.y).shape[1])
         inside = beside(self.space.scale * self.space.coordinates(self.start))
@@ -187,79 +167,65 @@ class Training:
         return roots * state[:, :d] * self.roots, roots * state[:, d:]
 
 
-Views = Callable[[IntArray], RowUpdate]
-"""Rows -> their updates."""
-
-
-def _views(
+def seen_through(
     training: Training,
     modes: Modes,
-    states: Sequence[FloatArray],
-    coupling: FloatArray,
+    before: Sequence[FloatArray],
+    learned: Sequence[FloatArray],
     after: Sequence[FloatArray] | None = None,
-) -> Views:
-    """Updates of rows that see the same maps before and after their visit.
+    root: FloatArray | None = None,
+) -> Callable[[IntArray], Seen]:
+    """Rows (m,) -> R' (m, q, d), L' (m, l, d) and alpha (m, q, t), where all meet the same maps in their visit.
 
-    `states` are [K, E] (d, d + t) of what is visited before, first of all nothing; `after` maps (d, d), by default
-    those of the states in another order; `coupling` C (l, q) without the divisor.
+    These are I minus (d, d) before and after it, by default the same in another order; `learned` (r, t) by those
+    before. Features are multiplied by `root` (d,).
     """
-    r, q, maps = training.rank, len(states), [training.map_of(state) for state in states]
-    before = [np.eye(len(lost)) - lost for lost, _ in maps]
-    learned = np.stack([gained[:r] for _, gained in maps], axis=1).reshape(r, -1)
+    r, q = training.rank, len(before)
+    larger = (np.ones(len(training.roots)) if root is None else root)[:, np.newaxis]
     # Before the first visit nothing has moved.
-    seen = [
-        one[:r] @ modes.right if state.any() else modes.right[:r]
-        for one, state in zip(before, states, strict=True)
-    ]
-    right = np.stack(seen, axis=1).reshape(r, -1)
-    left = None
+    seen = [modes.right[:r] - one[:r] @ modes.right if one.any() else modes.right[:r] for one in before]
+    right = np.stack([larger[:r] * one for one in seen], axis=1).reshape(r, -1)
+    known, left = np.stack(learned, axis=1).reshape(r, -1), None
     if not modes.is_symmetric:
-        entered = [(modes.left @ (one @ training.entry)).T for one in (before if after is None else after)]
+        entry = larger * training.entry
+        entered = [(modes.left @ (entry - one @ entry)).T for one in (before if after is None else after)]
         left = np.stack(entered, axis=1).reshape(r, -1)
 
-    def update(members: IntArray) -> RowUpdate:
+    def views(members: IntArray) -> Seen:
         rows, responses = training.rows(members)
-        m, factors = len(members), (training.factors / training.divisors)[members]
-        return RowUpdate(
-            members,
-            (rows @ right).reshape(m, q, -1),
-            None if left is None else (rows @ left).reshape(m, len(coupling), -1),
-            factors[:, np.newaxis, np.newaxis] * coupling,
-            responses[:, np.newaxis] - (rows @ learned).reshape(m, q, -1),
-            np.eye(q, 1),
-        )
+        shape = len(members), q, -1
+        entering = None if left is None else (rows @ left).reshape(len(members), -1, len(larger))
+        alpha = responses[:, np.newaxis] - (rows @ known).reshape(shape)
+        return (rows @ right).reshape(shape), entering, alpha
 
-    return update
+    return views
 
 
 def _left_out(
     training: Training,
-    modes: Modes,
-    gained: FloatArray,
-    groups: Sequence[tuple[IntArray, Views]],
+    state: FloatArray,
+    before: Sequence[Sequence[FloatArray] | FloatArray],
     coupling: FloatArray,
+    after: Sequence[Sequence[FloatArray]] | None = None,
     *,
     is_exact: bool = True,
-    applications: int = 1,
-    is_monotone: bool = False,
+    applications: int | None = None,
 ) -> LeftOutRows:
-    """Updates of groups of rows, each with its views; rows of no group are not visited, and have a C of zero."""
-    unmoved = not training.visits.penalty and (not is_exact or training.leaves_means)
-    rest = np.setdiff1d(np.arange(training.n), np.concatenate([members for members, _ in groups]))
-
-    def updates(rows: IntArray, height: int) -> Iterator[RowUpdate]:
-        for members, views in [*groups, (rest, groups[0][1])]:
-            mine = rows[np.isin(rows, members)]
-            starts = range(0, len(mine), height)
-            for start in track(starts, len(starts), "leaving out rows, part"):
-                update = views(mine[start : start + height])
-                yield found.unmoved(update) if unmoved else update
-
-    found = LeftOutRows(
-        modes, modes.left @ gained, updates, (coupling.shape[1], len(coupling), 1), lambda: training.alone,
-        applications, is_monotone,
+    """Updates of batches, or of all rows alike, from [K, E] (d, d + t) of an epoch, and before each batch."""
+    lost, gained = training.map_of(state)
+    modes = Modes(lost, is_symmetric=training.is_symmetric and after is None)
+    views = []
+    for batch, states in enumerate(before):
+        maps, learned = zip(*map(training.map_of, states), strict=True)
+        inside = [one[: training.rank] for one in learned]
+        views.append(seen_through(training, modes, maps, inside, None if after is None else after[batch]))
+    return LeftOutRows(
+        modes, modes.left @ gained, lambda batch, members: views[batch](members),
+        np.minimum(training.batch_of, len(views) - 1), coupling, training.factors / training.divisors,
+        np.eye(coupling.shape[1], 1), lambda: training.alone,
+        is_exact=bool(training.visits.penalty) or (is_exact and not training.leaves_means),
+        applications=applications or 1, is_monotone=modes.is_symmetric and applications is not None,
     )  # fmt: skip
-    return found
 
 
 def mean_visits(training: Training) -> LeftOutRows:
@@ -269,16 +235,10 @@ def mean_visits(training: Training) -> LeftOutRows:
     entry, still = visits.rank_one_parts()
     kernel = np.block([[np.diag(block) for block in line] for line in still])
     kernel[:, : visits.rank] += np.concatenate([part * visits.gram for part in entry])
-    learned = training.force + visits.unit_entry(0, 0) @ training.missing
-    state = np.hstack([kernel, learned])
-    lost, gained = training.map_of(state)
-    modes = Modes(lost, is_symmetric=training.is_symmetric)
+    state = np.hstack([kernel, training.force + visits.unit_entry(0, 0) @ training.missing])
     coupling = np.full((1, 1), 1 / training.blocks.batches)
-    groups = [(np.arange(training.n), _views(training, modes, [0 * state], coupling))]
-    return _left_out(
-        training, modes, gained, groups, coupling,
-        applications=training.scheme.steps(training.n), is_monotone=training.is_symmetric,
-    )  # fmt: skip
+    steps = training.scheme.steps(training.n)
+    return _left_out(training, state, [[0 * state]], coupling, applications=steps)
 
 
 def single_order(training: Training, order: IntArray) -> LeftOutRows:
@@ -287,20 +247,15 @@ def single_order(training: Training, order: IntArray) -> LeftOutRows:
     state = nothing = np.zeros((d, d + training.outputs))
     before, after, following = {}, {}, np.eye(d)
     for batch in order.tolist():
-        before[batch], state = state, training.visited(batch, state)
+        # The row itself is seen too, at the start of an epoch.
+        before[batch], state = [nothing, state], training.visited(batch, state)
     for batch in reversed(before):
-        after[batch] = following
+        after[batch] = [np.eye(d) - following]
         own = training.visits.kernel(batch, np.diag(training.roots), 0)
         following = following - (following * training.roots) @ own
-    lost, gained = training.map_of(state)
-    modes = Modes(lost, is_symmetric=False)
-    # The row itself is seen too, at the start of an epoch.
-    coupling = np.array([[0.0, 1.0]])
-    groups = [
-        (training.partition[b], _views(training, modes, [nothing, before[b]], coupling, [after[b]]))
-        for b in before
-    ]
-    return _left_out(training, modes, gained, groups, coupling)
+    batches, coupling = range(len(before)), np.array([[0.0, 1.0]])
+    parts = ([maps[batch] for batch in batches] for maps in (before, after))
+    return _left_out(training, state, next(parts), coupling, next(parts))
 
 
 @dataclass(frozen=True, eq=False)
@@ -308,11 +263,6 @@ class MeanOverOrders:
     """Mean of the residuals over equally likely orders, of which a run keeps one."""
 
     orders: list[LeftOutRows]
-
-    @property
-    def outputs(self) -> int:
-        """t."""
-        return self.orders[0].outputs
 
     def residuals(
         self, rows: IntArray, epochs: FloatArray, converges: bool
@@ -359,7 +309,7 @@ class Lattice:
         if self._is_dense:
             return self._dense(means, [(part, chances[part]) for part in others])
         coupling = np.diag(chances[others[0]])[::-1]
-        return self._updates(means[-1], [means[part] for part in others], coupling)
+        return _left_out(self.training, means[-1], [means[part] for part in others], coupling)
 
     def by_size(self) -> Formula:
         """Updates of rank B, from the means over subsets of one size, with the error of what they neglect.
@@ -377,7 +327,7 @@ class Lattice:
         coupling = np.eye(batches)[::-1] / batches
 
         def made(scale: float) -> LeftOutRows:
-            return self._updates(state, means, scale * coupling, is_exact=False)
+            return _left_out(training, state, list(means), scale * coupling, is_exact=False)
 
         blocks, step = training.blocks, training.visits.step / (1 - training.hyperparameters.momentum)
         parts = [blocks.rows[blocks.of(b)] for b in range(batches)]
@@ -420,21 +370,6 @@ class Lattice:
                 states[here] += self.training.visited(batch, before[at])
         return states / int(subsets[0]).bit_count()
 
-    def _updates(
-        self,
-        state: FloatArray,
-        before: Sequence[FloatArray] | FloatArray,
-        coupling: FloatArray,
-        is_exact: bool = True,
-    ) -> LeftOutRows:
-        """From [K, E] of an epoch, and of what may be before each batch (q, d, d + t)."""
-        training = self.training
-        lost, gained = training.map_of(state)
-        modes = Modes(lost, is_symmetric=training.is_symmetric)
-        views = [_views(training, modes, list(states), coupling) for states in before]
-        groups = list(zip(training.partition, views, strict=True))
-        return _left_out(training, modes, gained, groups, coupling, is_exact=is_exact)
-
     def _dense(self, means: FloatArray, others: list[tuple[IntArray, FloatArray]]) -> "LeftOutMaps":
         """Matrices A_i of plain steps, from [K, E] of all subsets, those without each batch and their chances."""
         training, d = self.training, self._d
@@ -455,7 +390,7 @@ class Lattice:
                 left = np.swapaxes(factors * chances[:, np.newaxis] * right[:, ::-1], 1, 2)
                 without[mine] -= left @ right
                 learned[mine] -= left @ alpha
-            return members, rows, responses, without, learned
+            return rows, responses, without, learned
 
         return LeftOutMaps(maps, d, training.outputs, training.alone)
 
@@ -464,17 +399,9 @@ class Lattice:
 class LeftOutMaps:
     """Rows of symmetric maps that are left out where the map without each of them is known: a matrix per row.
 
-    Unlike a contour, which must know where the eigenvalues are, this holds for maps that diverge.
-
-    Attributes
-    ----------
-    maps : callable
-        Rows (m,) -> themselves, their features (m, d), responses (m, t), and without each I - A_i (m, d, d) and g_i
-        (m, d, t).
-    side, outputs : int
-        d and t.
-    alone : (n,)
-        Which of all rows alone see some direction.
+    Unlike a contour, which must know where the eigenvalues are, this holds for maps that diverge. `maps` takes rows
+    (m,) to their features (m, d), responses (m, t), and without each I - A_i (m, d, d) and g_i (m, d, t); `alone`
+    (n,) are those that alone see some direction.
     """
 
     maps: Callable[[IntArray], Maps]
@@ -485,12 +412,13 @@ class LeftOutMaps:
     def residuals(
         self, rows: IntArray, epochs: FloatArray, converges: bool = True
     ) -> Iterator[tuple[IntArray, FloatArray]]:
-        """The rows, some at a time, and y_i - x_i'b_i (epochs, rows, 1, t) after ascending epochs (k,)."""
+        """The rows, some at a time, and y_i - x_i'b_i (epochs, rows, 1, t), whether all converge or not."""
         if float(epochs[np.isfinite(epochs)].max(initial=0.0)) > FARTHEST:
             raise ArithmeticError("rounding of the decay rates of slow modes adds up in so many epochs.")
         height = max(1, CHUNK // max(1, self.side * (self.side + self.outputs) * (1 + len(epochs))))
         for start in range(0, len(rows), height):
-            members, features, responses, lost, gained = self.maps(rows[start : start + height])
+            members = rows[start : start + height]
+            features, responses, lost, gained = self.maps(members)
             if not np.isfinite(lost).all() or not np.isfinite(gained).all():
                 yield members, np.full((len(epochs), len(members), 1, self.outputs), np.inf)
                 continue

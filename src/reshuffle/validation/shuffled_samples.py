@@ -1,13 +1,12 @@
 """Row updates of shuffled samples: by the cavity equation, or from drawn orders where that neglects too much."""
 
 import math
-from collections.abc import Iterator
 from functools import cache, cached_property
 from itertools import pairwise
 
 import numpy as np
 
-from reshuffle._arrays import FloatArray, IntArray
+from reshuffle._arrays import AnyArray, FloatArray, IntArray
 from reshuffle._budget import A_SECOND, CALL
 from reshuffle._linalg import root_mean_square, thin_qr
 from reshuffle._progress import track
@@ -15,9 +14,17 @@ from reshuffle._uncertainty import CONFIDENCE, MOST_GROUPS, jackknife, quantile
 from reshuffle.epoch.averaging import cavity_maps
 from reshuffle.epoch.averaging.cavity import Visiting, are_alike, solve
 from reshuffle.epoch.averaging.lattice import available_bytes
-from reshuffle.schemes.base import permutations
-from reshuffle.validation.contour import LeftOutRows, Modes, RowUpdate
-from reshuffle.validation.row_updates import Formula, LeftOutMaps, Maps, Residuals, Training, weighted_sum
+from reshuffle.schemes.base import permutations, rows_of
+from reshuffle.validation.contour import LeftOutRows, Modes, Seen
+from reshuffle.validation.row_updates import (
+    Formula,
+    LeftOutMaps,
+    Maps,
+    Residuals,
+    Training,
+    seen_through,
+    weighted_sum,
+)  # fmt: skip
 
 _TOLERANCE, _TOLERANCE_OF_MOMENTUM = 1e-9, 1e-7
 """To which the cavity equation is solved; with momentum it takes four times as long."""
@@ -86,8 +93,7 @@ class Cavity:
 
     def formula(self) -> Formula:
         """The formula with its error."""
-        size = self._size if self.training.scheme.unit.is_cut else 1
-        return Formula("cavity", self._left_out(), self._error, "estimate", self._shares, size)
+        return Formula("cavity", self._left_out(), self._error, "estimate", self._shares, self._size)
 
     @property
     def is_small(self) -> bool:
@@ -149,7 +155,7 @@ class Cavity:
     ) -> LeftOutRows:
         """Updates; put off where each row (n,) or decay rate (r,) is off by a share, or how samples enter is."""
         training, size, nodes = self.training, self._size, self._nodes
-        r, d, whole = training.rank, len(training.roots), training.scheme.unit.is_cut
+        r, d = training.rank, len(training.roots)
         # As if features were larger by a root: what is learned in the end stays, and directions that other rows do
         # not see stay unmoved.
         root = np.ones(d)
@@ -157,59 +163,35 @@ class Cavity:
         roots = (root * training.roots)[:, np.newaxis]
         modes = Modes(roots * self._found.kernel * roots.T, is_symmetric=training.is_symmetric)
         gains = modes.left @ (roots * (self._perturbed_input_map if entering else self._input_map))
-        met = np.eye(d) - roots * self._found.inner * roots.T
-        q = len(met)
-        right = np.moveaxis(root[:r, np.newaxis] * met[:, :r] @ modes.right, 0, 1).reshape(r, -1)
-        left = right[:, :0]
-        if not modes.is_symmetric:
-            entered = modes.left @ (met @ (root[:, np.newaxis] * training.entry))
-            left = np.moveaxis(entered, 2, 0).reshape(r, -1)
-        learned = np.moveaxis(self._learned[:, :r], 0, 1).reshape(r, -1)
-        among = np.eye(size if whole else 1)
-        coupling = np.kron(self._visiting.weight * nodes.convolution_at(self._visiting.steps), among)
+        lost = roots * self._found.inner * roots.T
+        seen = seen_through(training, modes, list(lost), list(self._learned[:, :r]), root=root)
+        q, among = len(lost), np.eye(size)
         picks = np.kron(nodes.rule[0][:, np.newaxis], among)
+        coupling = np.kron(self._visiting.weight * nodes.convolution_at(self._visiting.steps), among)
 
-        def update(members: IntArray) -> RowUpdate:
-            units = members if whole else members // size
-            rows, responses = training.rows((units[:, np.newaxis] * size + np.arange(size)).ravel())
-            own = self._self_response[:, units]
+        def views(_: int, members: IntArray) -> Seen:
+            right, left, alpha = seen(rows_of(members, size))
+            own, m = self._self_response[:, members], len(members)
 
-            def returned(plain: FloatArray, own: FloatArray) -> FloatArray:
+            def returned(plain: AnyArray, own: FloatArray) -> AnyArray:
                 """F_i(t) + sum_{s<t} rho_i(t-s) f_i(s) at the nodes, for f (rows, q, any)."""
-                flat = plain.reshape(len(units), size, q, -1).swapaxes(1, 2).reshape(len(units), q * size, -1)
+                flat = plain.reshape(m, size, q, -1).swapaxes(1, 2).reshape(m, q * size, -1)
                 mixing = np.einsum("tab,amij->mtibj", nodes.convolution, own, optimize=True)
-                full = flat + mixing.reshape(len(units), q * size, q * size) @ flat
-                if whole or size == 1:
-                    return np.asarray(full)
-                each = full.reshape(len(units), q, size, -1)
-                return np.asarray(each[np.arange(len(units)), :, members % size])
+                return np.asarray(flat + mixing.reshape(m, q * size, q * size) @ flat)
 
-            first = members * size if whole else members
-            factors = training.factors[first] * (1 if shares is None else 1 + shares[first])
-            made = RowUpdate(
-                members,
-                returned(rows @ right, own),
-                None if modes.is_symmetric else returned(rows @ left, own.swapaxes(2, 3)),
-                factors[:, np.newaxis, np.newaxis] * coupling,
-                returned(responses[:, np.newaxis] - (rows @ learned).reshape(len(rows), q, -1), own),
-                picks,
-            )
-            # A penalty moves every direction, whoever sees it.
-            return made if training.visits.penalty else found.unmoved(made)
+            entered = None if left is None else returned(left, own.swapaxes(2, 3))
+            return returned(right, own), entered, returned(alpha, own)
 
-        def updates(chosen: IntArray, height: int) -> Iterator[RowUpdate]:
-            starts = range(0, len(chosen), height)
-            for start in track(starts, len(starts), "leaving out rows, part"):
-                yield update(chosen[start : start + height])
-
-        sizes = len(picks), len(coupling), picks.shape[1]
-        if sizes[2] > 1 and not training.visits.penalty:
+        if size > 1 and not training.visits.penalty:
             basis, _ = thin_qr(self._rows)
             leverages = np.linalg.norm(basis.reshape(-1, size, basis.shape[1]), 2, axis=(1, 2))
             if leverages.max(initial=0.0) > 1 - _LEVERAGE:
                 raise ArithmeticError("groups of rows that alone see some direction are not told apart.")
-        found = LeftOutRows(modes, gains, updates, sizes, lambda: training.alone[:: size if whole else 1])
-        return found
+        factors = training.factors * (1 if shares is None else 1 + shares)
+        return LeftOutRows(
+            modes, gains, views, np.zeros(training.n, dtype=np.int64), np.asarray(coupling), factors[::size], picks,
+            lambda: training.alone[::size], is_exact=bool(training.visits.penalty),
+        )  # fmt: skip
 
     def _error(self, residuals: Residuals, weights: FloatArray) -> FloatArray:
         """Error of a mean square.
@@ -318,7 +300,7 @@ class DrawnOrders:
 
         def maps(members: IntArray) -> Maps:
             lost, gained = np.split(made()[members], [self._rank], axis=2)
-            return members, self._rows[members], self._targets[members, self._rank :], lost, gained
+            return self._rows[members], self._targets[members, self._rank :], lost, gained
 
         return LeftOutMaps(maps, self._rank, self._training.outputs, self._training.alone)
 
