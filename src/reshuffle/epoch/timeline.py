@@ -21,9 +21,9 @@ from reshuffle.epoch import select
 from reshuffle.epoch.averaging import cavity_maps
 from reshuffle.epoch.averaging.lattice import Walk
 from reshuffle.epoch.averaging.sampling import DrawPairs, group_maps, pairs_of_orders
-from reshuffle.epoch.epoch_map import EpochMap, maps_of_orders, mean_map, mean_of
+from reshuffle.epoch.epoch_map import EpochMap, mean_of
 from reshuffle.epoch.select import Accuracy, Choice
-from reshuffle.epoch.visits import MeanVisits, ScaledBlocks, Visits
+from reshuffle.epoch.visits import MeanVisits, ScaledBlocks, Visits, maps_of_orders, mean_map
 from reshuffle.errors import BudgetError
 from reshuffle.problem.outputs import beside
 from reshuffle.problem.row_space import RowSpace
@@ -140,8 +140,8 @@ class Timeline:
     @cached_property
     def _cavity_error(self) -> float:
         """Relative error of the cavity equation's decay rates in root mean square; nan without a solution."""
-        visits = self.visits(0)
-        return cavity_maps.rate_error(visits, self._shares, self._cavity_maps(visits))
+        known, visits = self._cavity_maps(self.visits(0)), self._of_samples(self.visits(0))
+        return cavity_maps.rate_error(visits, self._shares, known)
 
     @cached_property
     def _grows(self) -> bool:
@@ -161,11 +161,16 @@ class Timeline:
         """Draws pairs of an order of the scheme and its reverse."""
         return pairs_of_orders(self.scheme, self.n, self.blocks)
 
+    def _of_samples(self, visits: Visits) -> Visits:
+        """The same visits to single samples, where they are to all batches that may be cut of these."""
+        return Visits(self.blocks, visits.hyperparameters, visits.average)
+
     def _cavity_maps(self, visits: Visits) -> list[EpochMap]:
         """The map of the cavity equation and its replicas, which all replicas share; none without a solution."""
         known = self._by_cavity.get(visits.hyperparameters)
         if known is None:
-            known = cavity_maps.cavity_maps(visits, self.force(visits), self._shares)
+            samples = self._of_samples(visits)
+            known = cavity_maps.cavity_maps(samples, self.force(visits), self._shares)
             self._by_cavity[visits.hyperparameters] = known
         return known
 
@@ -212,8 +217,13 @@ class Timeline:
         average = average if average is not None and average.is_per_visit else None
         if self.orders is None and self._draws(Unit.SAMPLE):
             return MeanVisits(self.blocks, scaled, average)
-        drawn = self.walk.drawn_batches if self.orders is None and self.walk.exists else None
-        return Visits(self.blocks, scaled, average, drawn)
+        blocks, drawn = self.blocks, None
+        if self.orders is None and self.walk.exists:
+            drawn = self.walk.drawn_batches
+        if drawn is not None:
+            rows, divisors = zip(*drawn, strict=True)
+            blocks = blocks.with_batches([np.array(one, dtype=np.int64) for one in rows], np.array(divisors))
+        return Visits(blocks, scaled, average)
 
     def _draws(self, unit: Unit) -> bool:
         """True if every step draws independently of the others."""

@@ -401,7 +401,9 @@ class EpochMoments:
             # Visits to a batch of no rows do what every visit does; a penalty matrix is left to the gradient.
             if visits.penalty_matrix.ndim == 2:
                 scaled = replace(scaled, penalty=0.0)
-            alone = Visits(visits.blocks, scaled, visits.average, [((), 1.0)])
+            alone = Visits(
+                visits.blocks.with_batches([np.zeros(0, dtype=np.int64)], np.ones(1)), scaled, visits.average
+            )
             blocks = (self.grades[:, np.newaxis] * alone.kernel(0, units, slot)).T
             still = -blocks.reshape(parts, parts, self.rank).swapaxes(0, 1) if blocks.any() else None
             self._steps[slot] = _Step(push.reshape(parts, self.rank), still)

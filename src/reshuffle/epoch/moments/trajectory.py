@@ -184,12 +184,14 @@ class AveragedMoments:
                 stands = not now.is_finite or (done > self.average.start and self._stands(before, now))
             error = 0.0
             if stands and now.is_finite and done < epoch:
-                now = self._leap(now, epoch - done)
+                half = np.vstack([now.mixed, now.average / 2])
+                half = self._affine_map(now).after(epoch - done, half)
+                now = now._replace(mixed=half[: self.d], average=half[self.d :] + half[self.d :].T)
                 error = _distance(now.covariance, self._end[0].covariance)
             done = epoch
             yield self._covariance(now, epoch), error
         for _ in epochs[np.isinf(epochs)]:
-            yield self._forever()
+            yield self._limit()
 
     def _stands(self, before: _Joint, now: _Joint) -> bool:
         """True if an epoch like the last one changes next to nothing of the state."""
@@ -239,8 +241,8 @@ class AveragedMoments:
         beside = joint[:, d:] - mean @ mean[d:].T
         return _Joint(joint[:d, :d], mean[:d], beside[:d], _symmetric(beside[d:]))
 
-    def _leap(self, now: _Joint, count: int) -> _Joint:
-        """After so many epochs more of a state that stands: V_za, and half of V_aa, move by an affine map."""
+    def _affine_map(self, now: _Joint) -> EpochMap:
+        """The epoch of V_za and half of V_aa (d + r, r) beside a state that stands."""
         d, r, loss = self.d, self.rank, self.timeline.with_inputs(0, None, averages=True).loss
         alone = now._replace(mixed=np.zeros((d, r)), average=np.zeros((r, r)))
         added = self._after(self.average.start, alone)
@@ -249,9 +251,7 @@ class AveragedMoments:
         kernel[d:, :d] = self.left * loss[d:, :d]
         kernel[d:, d:] = self.lost * np.eye(r)
         entries, ones = np.vstack([added.mixed, added.average / 2]), np.ones(d + r)
-        once = EpochMap(ones, ones, kernel, entries, 1.0, np.ones(r))
-        after = once.after(count, np.vstack([now.mixed, now.average / 2]))
-        return now._replace(mixed=after[:d], average=after[d:] + after[d:].T)
+        return EpochMap(ones, ones, kernel, entries, 1.0, np.ones(r))
 
     @cached_property
     def _end(self) -> tuple[_Joint, float]:
@@ -261,16 +261,13 @@ class AveragedMoments:
         second, mean, error = stationary(self.timeline.plain, self.inputs, moments)
         return begin._replace(second=second, mean=mean), error
 
-    def _forever(self) -> tuple[FloatArray, float]:
+    def _limit(self) -> tuple[FloatArray, float]:
         """After infinitely many epochs: a mean over all of them knows no orders, if their mean square converges."""
         end, error = self._end
         if not end.is_finite or self.left == 1:
             return self._covariance(end, self.average.earliest), 0.0
-        loss = self.timeline.plain.map(0).loss
-        added = self._after(0, end).mixed
-        mixed = np.asarray(np.linalg.solve((1 - self.left) * np.eye(self.d) + self.left * loss, added))
-        average = self._after(0, end._replace(mixed=mixed)).average / self.lost
-        return self._covariance(end._replace(average=average), np.inf), error
+        half = self._affine_map(end).fixed_point()[self.d :]
+        return self._covariance(end._replace(average=half + half.T), np.inf), error
 
 
 def _symmetric(matrix: FloatArray) -> FloatArray:
