@@ -87,11 +87,12 @@ def layers(walk: Walk) -> list[Layer]:
     return made
 
 
+@lru_cache(maxsize=4)
 def _subsets(batches: int) -> list[Layer]:
     require_few(batches)
-    made, before = [], np.zeros(1, dtype=np.int64)
-    for size in range(1, batches + 1):
-        after, visits = subsets_of_size(batches, size), []
+    made, (before, *others) = [], subsets_by_size(batches)
+    for size, after in enumerate(others, 1):
+        visits = []
         for batch in range(batches):
             ends = np.flatnonzero(after >> batch & 1)
             visits.append((batch, np.searchsorted(before, after[ends] ^ (1 << batch)), ends))
@@ -100,15 +101,15 @@ def _subsets(batches: int) -> list[Layer]:
     return made
 
 
-def subsets_of_size(batches: int, size: int) -> IntArray:
-    """Subsets of so many batches, as bits, ascending.
+def subsets_by_size(batches: int) -> list[IntArray]:
+    """Subsets of the batches as bits, ascending, for every size from none to all.
 
-    >>> subsets_of_size(3, 2).tolist()
-    [3, 5, 6]
+    >>> [some.tolist() for some in subsets_by_size(2)]
+    [[0], [1, 2], [3]]
     """
     every = np.arange(2**batches)
     sizes = sum((every >> batch & 1 for batch in range(batches)), np.zeros_like(every))
-    return np.asarray(every[sizes == size])
+    return [every[sizes == size] for size in range(batches + 1)]
 
 
 def _sets_of_samples(walk: Walk) -> list[Layer]:

@@ -17,7 +17,7 @@ from reshuffle._budget import CALL
 from reshuffle._linalg import few_threads
 from reshuffle.epoch.averaging.lattice import climbs
 from reshuffle.epoch.epoch_map import EpochMap
-from reshuffle.epoch.moments.lattice import EpochMoments, epoch_moments, flops, subsets_of_size
+from reshuffle.epoch.moments.lattice import EpochMoments, epoch_moments, flops, subsets_by_size
 from reshuffle.epoch.timeline import Timeline
 from reshuffle.epoch.visits import Inputs
 
@@ -126,9 +126,8 @@ def written_out(moments: EpochMoments) -> FloatArray:
         of = {number: np.concatenate(parts, axis=2) for number, parts in kept.items()}
         if not halves:
             return np.asarray(of[half].mean(axis=0))
-        complements = 2**steps - 1 - subsets_of_size(steps, half)
-        before = of[half]
-        after = of[steps - half][np.searchsorted(subsets_of_size(steps, steps - half), complements)]
+        before, subsets = of[half], subsets_by_size(steps)
+        after = of[steps - half][np.searchsorted(subsets[steps - half], 2**steps - 1 - subsets[half])]
         total = before.mean(axis=0) + after.mean(axis=0)
         for first in range(0, len(before), 64):
             total += (after[first : first + 64] @ before[first : first + 64]).sum(axis=0) / len(before)
