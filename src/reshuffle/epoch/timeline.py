@@ -21,9 +21,9 @@ from reshuffle.epoch import select
 from reshuffle.epoch.averaging import cavity_maps
 from reshuffle.epoch.averaging.lattice import Walk
 from reshuffle.epoch.averaging.sampling import DrawPairs, group_maps, pairs_of_orders
-from reshuffle.epoch.epoch_map import EpochMap, maps_of_orders, mean_map, mean_of
+from reshuffle.epoch.epoch_map import EpochMap, mean_of
 from reshuffle.epoch.select import Accuracy, Choice
-from reshuffle.epoch.visits import MeanVisits, ScaledBlocks, Visits
+from reshuffle.epoch.visits import MeanVisits, ScaledBlocks, Visits, maps_of_orders, mean_map
 from reshuffle.errors import BudgetError
 from reshuffle.problem.outputs import beside
 from reshuffle.problem.row_space import RowSpace

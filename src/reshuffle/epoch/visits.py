@@ -5,18 +5,24 @@ batch is C_b Q = U_b diag(s), so that small directions are small columns, not di
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 
 from reshuffle._arrays import FloatArray, IntArray
 from reshuffle._linalg import few_threads, graded_svd, norms
+from reshuffle.epoch.averaging.lattice import Process
+from reshuffle.epoch.epoch_map import EpochMap, average
 from reshuffle.problem.batches import Blocks
+from reshuffle.problem.outputs import beside
 from reshuffle.problem.row_space import RowSpace
 from reshuffle.recipe import Average, Hyperparameters
 
+Follow: TypeAlias = Callable[[Process[FloatArray]], FloatArray]
+"""The mean of a process over the orders of an epoch."""
 _WELL_CONDITIONED = 1e-3
 """Smallest eigenvalue of rows and penalty, in units in which they are one on the diagonal."""
 
@@ -290,6 +296,74 @@ class MeanVisits(Visits):
     def columns(self, batch: int) -> IntArray:
         """All rows."""
         return np.arange(len(self.blocks.rows))
+
+
+def mean_map(follow: Follow, steps: int, visits: Visits, force: FloatArray) -> EpochMap:
+    """The mean over the orders of an epoch of so many steps, with inputs zeta = (1, y of the rows of the blocks).
+
+    `follow` is the mean of a process over these orders. The `force` (r,) enters at every visit with the input 1.
+    """
+    d, rows = visits.dimension, len(visits.blocks.rows)
+    visit = _visit(visits, force, d + 1 + rows, None)
+    with few_threads(d), np.errstate(over="ignore", invalid="ignore"):
+        end = follow(Process(visit, average, np.zeros((d, d + 1 + rows))))
+    return _of_columns(visits, end, *visits.sizes_of(steps, force))
+
+
+def maps_of_orders(
+    visits: Visits, force: FloatArray, orders: IntArray, inputs: FloatArray | None = None
+) -> EpochMap:
+    """The maps of many orders (c, steps) of visits; orders that begin alike share their first visits.
+
+    Where the inputs (1 + rows,) or (1 + rows, t) are known a column enters for each output.
+    """
+    d, rows = visits.dimension, len(visits.blocks.rows)
+    given = None if inputs is None else beside(inputs)
+    width = d + (1 + rows if given is None else given.shape[1])
+    visit = _visit(visits, force, width, given)
+    states, places = np.zeros((1, d, width)), np.zeros(len(orders), dtype=np.int64)
+    with few_threads(d), np.errstate(over="ignore", invalid="ignore"):
+        for slot, visited in enumerate(orders.T):
+            prefixes, places = np.unique(np.stack([places, visited], axis=1), axis=0, return_inverse=True)
+            following = np.empty((len(prefixes), d, width))
+            for batch in np.unique(visited):
+                here = prefixes[:, 1] == batch
+                following[here] = visit(int(batch), states[prefixes[here, 0]], slot)
+            states = following
+        states = states[places]
+    weight, sizes = visits.sizes_of(orders.shape[1], force)
+    if given is not None:
+        sizes = np.max(np.abs(given) * sizes[:, np.newaxis], axis=0)
+    return _of_columns(visits, states, weight, sizes)
+
+
+def _visit(
+    visits: Visits, force: FloatArray, width: int, given: FloatArray | None
+) -> Callable[[int, FloatArray, int], FloatArray]:
+    """A visit as it changes [K, E] (..., d, width), with an input per row or with given inputs."""
+    d, grades = visits.dimension, (visits.left * visits.right)[:, np.newaxis]
+    begin = np.eye(d, width)
+
+    def visit(batch: int, before: FloatArray, slot: int) -> FloatArray:
+        # [K, E] -> [K + K_b (I - R L K), E - K_b R L E + E_b].
+        following = before + visits.kernel(batch, begin - grades * before, slot) if d else before.copy()
+        entry, columns = visits.unit_entry(batch, slot), visits.columns(batch)
+        constant = visits.pushed(force, slot)
+        if given is None:
+            following[..., d] += constant
+            following[..., d + 1 + columns] += entry
+        else:
+            following[..., d:] += constant[:, np.newaxis] * given[0] + entry @ given[1 + columns]
+        return np.asarray(following)
+
+    return visit
+
+
+def _of_columns(visits: Visits, columns: FloatArray, weight: float, sizes: FloatArray) -> EpochMap:
+    """The map of [K, E] (..., d, d + z)."""
+    d = visits.dimension
+    kernel, entries = (np.ascontiguousarray(part) for part in (columns[..., :d], columns[..., d:]))
+    return EpochMap(visits.left, visits.right, kernel, entries, weight, sizes)
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,8 +30,7 @@ from reshuffle._budget import A_SECOND, AT_ONCE, CALL, require_affordable, warn_
 from reshuffle._linalg import few_threads, graded_svd, norms
 from reshuffle._progress import track
 from reshuffle._uncertainty import MOST_GROUPS, error_of_mean, further_rounds, number_of_groups, quantile
-from reshuffle.epoch.epoch_map import EpochMap, mean_of
-from reshuffle.epoch.mean_map import MeanMap
+from reshuffle.epoch.epoch_map import EpochMap, MeanMap, mean_of
 from reshuffle.epoch.visits import ScaledBlocks, Visits
 from reshuffle.problem.batches import Blocks
 from reshuffle.recipe import Hyperparameters
