@@ -51,7 +51,7 @@ class ExpectedRisk:
     Attributes
     ----------
     epochs : array
-        As asked for.
+        The requested epochs.
     total : array
         The expected risk: mean + spread.
     mean : array
@@ -174,11 +174,14 @@ class _Question:
                 errors[number] = share * spread[number] if share else 0.0
         else:
             totals, snapshots = np.zeros(len(when)), moments_along(run.stages, self.inputs, self.start, when)
-            for number, (snapshot, fade) in enumerate(zip(snapshots, run.outside_decay(when), strict=True)):
+            for number, (snapshot, decay) in enumerate(zip(snapshots, run.outside_decay(when), strict=True)):
                 inside = totals[number] = readout.inside(snapshot.matrix)
                 errors[number] = snapshot.error * inside if snapshot.error else 0.0
                 if np.isfinite(inside):
-                    cross, outside = readout.between(snapshot.mean, float(fade)), readout.outside(float(fade))
+                    cross, outside = (
+                        readout.between(snapshot.mean, float(decay)),
+                        readout.outside(float(decay)),
+                    )
                     rounding = _ROUNDING * (readout.size(snapshot.matrix) + abs(cross) + outside)
                     totals[number] = _nonnegative(inside + cross + outside, rounding, when[number])
             spread = _difference(totals, mean)
@@ -197,7 +200,7 @@ class _Question:
         for number, state in enumerate(run.means(self.start, self.when, given, watch)):
             mean[number] = readout.risks(state[np.newaxis], float(outside_decay[number]), inputs.noise)[0]
         total, sampled = risks.mean(axis=0), run.timeline.samples_orders
-        # Sampled orders come in pairs of an order and its reverse, whose differences tell the error.
+        # Sampled orders come in pairs of an order and its reverse, whose differences give the error.
         errors = error_of_mean((risks[0::2] + risks[1::2]) / 2) if sampled else np.zeros(len(self.when))
         return _Found(mean, _difference(total, mean), errors, CONFIDENCE if sampled else "exact", total)
 

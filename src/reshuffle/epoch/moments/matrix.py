@@ -24,7 +24,7 @@ from reshuffle.epoch.visits import Inputs
 MOST_ENTRIES = 400
 """Entries of second moments up to which their epoch is written out as a matrix."""
 MOST_WRITTEN_OUT = 120
-"""Entries of a second moment up to which all eigenvalues of its epoch are looked at."""
+"""Entries of a second moment up to which all eigenvalues of its epoch are computed."""
 FEWEST_ROUNDS = 20
 """Applications of an epoch without which there is no use to begin."""
 _STACKED_BYTES = 2e8
@@ -114,16 +114,16 @@ def written_out(moments: EpochMoments) -> FloatArray:
     half = (steps + 1) // 2 if halves else len(moments.layers)
     most = max(layer.nodes for layer in moments.layers[:half])
     height = max(1, int(_STACKED_BYTES / (8.0 * most * d * d)))
-    kept: dict[int, list[FloatArray]] = {steps - half: [], half: []} if halves else {half: []}
+    found: dict[int, list[FloatArray]] = {steps - half: [], half: []} if halves else {half: []}
     with few_threads(d), np.errstate(over="ignore", invalid="ignore"):
         for first in range(0, size, height):
             for number, change in zip(
                 range(1, half + 1), moments.changes(stack[:, first : first + height]), strict=False
             ):
-                if number in kept:
+                if number in found:
                     # (nodes, entries, some of the unit matrices).
-                    kept[number].append(change[:, upper[0], :, upper[1]].transpose(1, 0, 2))
-        of = {number: np.concatenate(parts, axis=2) for number, parts in kept.items()}
+                    found[number].append(change[:, upper[0], :, upper[1]].transpose(1, 0, 2))
+        of = {number: np.concatenate(parts, axis=2) for number, parts in found.items()}
         if not halves:
             return np.asarray(of[half].mean(axis=0))
         before, subsets = of[half], subsets_by_size(steps)
