@@ -38,8 +38,12 @@ _FINEST_SPAN, _COARSEST_SPAN = 1e-9, 1e-6
 """Functions of the visits that are smaller than that, relative to the largest, are left out."""
 _COARSEST_RESPONSE = 1e-3
 """The largest tolerance of self responses, relative to the largest of them."""
-_MOST_ROUNDS, _MOST_RESPONSE_ROUNDS, _FEW_ROUNDS = 60, 200, 2
-"""Rounds of the equation, of self responses, and of those that begin with the last round's."""
+_MOST_ROUNDS, _MOST_RESPONSE_ROUNDS = 60, 200
+"""Rounds of the equation, and of self responses."""
+_FIRST_RESPONSE = 1e-3
+"""Tolerance of the self responses of groups in the first round, whose influence is not known any better."""
+_MARGIN = 10.0
+"""Rounds end where the next is expected to change the mean map by so much less than the tolerance."""
 _RUNS_AWAY = 1e4
 """The self response of a sample over an epoch from which on it explodes; others reach a hundred."""
 _CHUNK, _GROUP_CHUNK = 1 << 14, 1 << 24
@@ -437,33 +441,27 @@ class SelfResponses:
             parts = (gamma[:, start : start + _CHUNK] for start in range(0, n, _CHUNK))
             return np.hstack([self._solved(self._nodes.convolve_scalars, part) for part in parts])
         gamma = np.ascontiguousarray(gamma.swapaxes(0, 1))
+        convolve, found = self._nodes.convolve_samples, []
         height = max(1, _GROUP_CHUNK // (q * q * self._size**2))
-        chunks = [slice(start, start + height) for start in range(0, n, height)]
-        # Products of matrices are dear: from the last round on, and to no more digits than are needed.
-        self._last = np.concatenate(
-            [
-                self._solved(
-                    self._nodes.convolve_samples,
-                    gamma[chunk],
-                    None if self._last is None else self._last[chunk],
-                    1e-2 * self._tolerance,
-                )
-                for chunk in chunks
-            ]
-        )
+        for chunk in (slice(start, start + height) for start in range(0, n, height)):
+            begin = None if self._last is None else self._last[chunk]
+            found.append(self._solved(convolve, gamma[chunk], _FIRST_RESPONSE, begin))
+        self._last = np.concatenate(found)
         return np.ascontiguousarray(self._last.swapaxes(0, 1))
 
     def _solved(
         self,
         convolve: Callable[[FloatArray, FloatArray], FloatArray],
         gamma: FloatArray,
-        begin: FloatArray | None = None,
         tolerance: float = 1e-12,
+        begin: FloatArray | None = None,
     ) -> FloatArray:
-        """Iterate until the largest entry of r stays as it is; infinite where it runs away."""
+        """Iterate until the largest entry of r stays as it is; infinite where it runs away.
+
+        One round is enough from those of the last influence on: the equation takes as many rounds as with more.
+        """
         rho = self._exclusion * gamma if begin is None else begin
-        # After a beginning from the round before the next one comes soon.
-        for _ in range(_MOST_RESPONSE_ROUNDS if begin is None else _FEW_ROUNDS):
+        for _ in range(_MOST_RESPONSE_ROUNDS if begin is None else 1):
             met = gamma + convolve(rho, gamma)
             following = self._exclusion * (met + convolve(met, rho))
             change = float(np.abs(following - rho).max(initial=0.0))
@@ -550,7 +548,7 @@ class CavityEquation:
         `grams` gives sum_i U_i'r_i U_i (q, k, k) for Gamma_t (q, k, k); None if these are no numbers.
         """
         kernels, end = self._integrate(np.zeros((len(self.nodes.nodes), self.k, len(self._grades))))
-        inner, share = kernels, 1 / self.visiting.samples
+        inner, share, changes = kernels, 1 / self.visiting.samples, list[float]()
         for _ in track(range(_MOST_ROUNDS), None, "solving the cavity equation"):
             before, after = self._before(inner)[:, : self.k], self._after(inner)
             influence = self.visiting.seen(before * self._grades)
@@ -565,8 +563,10 @@ class CavityEquation:
             others = self._convolve(after, share * (met - self._squares * before))
             inner = kernels + self.visiting.exclusion * (others + self._convolve(share * left, before))
             change = float(np.abs(following - end).max(initial=0.0) / np.abs(following).max(initial=1e-300))
-            end = following
-            if change <= self.tolerance:
+            end, changes = following, [*changes[-2:], change]
+            # The next change is about this one times the mean ratio of the last two.
+            coming = change * np.sqrt(change / changes[0]) if len(changes) == 3 else np.inf
+            if change <= self.tolerance or _MARGIN * coming <= self.tolerance:
                 return Path(end, kernels, inner, influence)
         return None
 
