@@ -26,14 +26,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import scipy.fft
 import scipy.linalg
 
 from reshuffle._arrays import FloatArray, IntArray
 from reshuffle._progress import track
 
-_MOST_MODES, _DEGREES, _MOST_SAMPLES, _FEWEST_SAMPLES = 200, 4, 30, 4
-"""Modes, powers of time and samples whose functions of the visits the nodes are chosen for."""
+_MOST_MODES, _DEGREES, _FEWEST_SHAPES = 200, 4, 24
+"""Modes and powers of time whose functions of the visits the nodes are chosen for, and their least number."""
 _FINEST_SPAN, _COARSEST_SPAN = 1e-9, 1e-6
 """Functions of the visits that are smaller than that, relative to the largest, are left out."""
 _COARSEST_RESPONSE = 1e-3
@@ -305,8 +304,8 @@ class Visiting:
     def nodes(self, tolerance: float) -> TimeNodes | None:
         """The visits at which functions of the visits are computed; None where these overflow.
 
-        For the powers of single modes, times powers of time, which is what small changes of the modes make of them,
-        and for the self responses of a few samples, strong and weak ones, as independent visits would make them.
+        For the powers of single modes times powers of time, which is what small changes of the modes make of them:
+        self responses differ from their span by less than the equation neglects.
         """
         if not np.isfinite(self.along).all():
             return None
@@ -314,21 +313,10 @@ class Visiting:
         order = np.argsort(np.abs(functions).sum(axis=0))
         spread = np.linspace(0, len(order) - 1, min(len(order), _MOST_MODES)).round().astype(np.int64)
         functions = functions[:, order[np.unique(spread)]]
-        time = np.linspace(0, 1, self.steps)[:, np.newaxis]
-        shapes = [time**degree * functions for degree in range(_DEGREES)]
-        strongest = np.argsort(self.strengths)[::-1]
-        count = min(len(strongest), max(_MOST_SAMPLES // self.size, _FEWEST_SAMPLES))
-        chosen = strongest[np.unique(np.geomspace(1, len(strongest), count).round().astype(int) - 1)]
-        shape = len(chosen) * self.size, self.rows.shape[1]
-        rows = self.rows.reshape(len(strongest), self.size, shape[1])[chosen].reshape(shape)
-        if self.size > 1:
-            # Rotated so that the rows of a sample hardly act on each other.
-            _, rotations = np.linalg.eigh(self.own_strengths(rows))
-            samples = rows.reshape(len(chosen), self.size, shape[1])
-            rows = (rotations.swapaxes(1, 2) @ samples).reshape(shape)
-        influence = self.along @ np.square(rows).T
+        time, degrees = np.linspace(0, 1, self.steps)[:, np.newaxis], _FEWEST_SHAPES // max(len(spread), 1)
+        shapes = [time**degree * functions for degree in range(max(_DEGREES, degrees))]
         # Constants are among them in any case: at step zero there is nothing else.
-        together = np.hstack([np.ones((self.steps, 1)), *shapes, self_response(influence, self.exclusion)])
+        together = np.hstack([np.ones((self.steps, 1)), *shapes])
         if not np.isfinite(together).all():
             return None
         together = together[:, together.any(axis=0)]
@@ -338,41 +326,6 @@ class Visiting:
 def are_alike(shares: FloatArray) -> bool:
     """True if all visits weigh the same, but for the last."""
     return bool((shares[:-1] == shares[0]).all())
-
-
-def self_response(influence: FloatArray, exclusion: float) -> FloatArray:
-    """The self response r (B, samples) to influence gamma (B, samples): r = e (g + g * r), g = gamma + r * gamma.
-
-    As power series in z, where the convolution is a product times z, R = e Gamma S^2 with S = 1 + z R. So
-    S = 1 + e z Gamma S^2, which S = 2 / (1 + (1 - 4 e z Gamma)^(1/2)) solves.
-    """
-    size, gamma = len(influence), exclusion * influence
-    under_root = np.vstack([np.ones((1, gamma.shape[1])), -4 * gamma])[:size]
-    inverse_root = np.ones((1, gamma.shape[1]))
-    while len(inverse_root) < size:
-        # Newton's method, W (3 - D W^2) / 2, doubles the number of terms that are known.
-        longer = min(2 * len(inverse_root), size)
-        missing = -_product(under_root[:longer], _product(inverse_root, inverse_root, longer), longer)
-        missing[0] += 3
-        inverse_root = _product(missing, inverse_root, longer) / 2
-    divisor = _product(under_root, inverse_root, size) / 2
-    divisor[0] += 0.5
-    following = np.ones((1, gamma.shape[1]))
-    while len(following) < size:
-        longer = min(2 * len(following), size)
-        missing = -_product(divisor[:longer], following, longer)
-        missing[0] += 2
-        following = _product(missing, following, longer)
-    # S - 1 would lose the digits of weak self responses.
-    return _product(_product(gamma, following, size), following, size)
-
-
-def _product(first: FloatArray, second: FloatArray, size: int) -> FloatArray:
-    """The first coefficients (size, samples) of the product of power series (any, samples)."""
-    length = scipy.fft.next_fast_len(len(first) + len(second) - 1, real=True)
-    both = (scipy.fft.rfft(series, length, axis=0) for series in (first, second))
-    product: FloatArray = scipy.fft.irfft(np.multiply(*both), length, axis=0)[:size]
-    return product
 
 
 class SelfResponses:
