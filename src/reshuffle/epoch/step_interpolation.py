@@ -14,7 +14,7 @@ from numpy.polynomial import chebyshev
 from reshuffle._arrays import FloatArray
 from reshuffle._linalg import chebyshev_transform, few_threads
 from reshuffle.epoch import select
-from reshuffle.epoch.mean_map import MeanMap, products
+from reshuffle.epoch.epoch_map import MeanMap, products
 from reshuffle.epoch.select import Accuracy, task
 from reshuffle.problem.batches import Blocks
 from reshuffle.problem.least_squares import LeastSquares
