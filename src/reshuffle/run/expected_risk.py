@@ -142,7 +142,7 @@ def _followed(
         # The symmetric mean is known already.
         timeline.learn(mean_of(modes.epoch, run, timeline.visits(0)))
     mean, _ = _mean_risk(run, modes, when, given_responses)
-    start = run.inside(run.start - run.problem.parameters("the expected risk"))
+    start = run.inside(run.initial_error)
     totals, spread, errors = np.zeros(len(when)), np.zeros(len(when)), np.zeros(len(when))
     if run.recipe.average is not None:
         followed = AveragedMoments(timeline, inputs, start).covariances(when)
@@ -180,15 +180,15 @@ def _of_orders(
 ) -> _Found:
     """Over orders that are drawn once, along each of which nothing is random but the noise."""
     inputs, readout, rank = _inputs(run, given_responses), run.readout, run.space.dimension
-    given = None if inputs.given is None else np.concatenate([[1.0], inputs.given])
+    given = None if inputs.given is None else np.concatenate([[1.0], inputs.given])[:, np.newaxis]
     outside_decay = run.outside_decay(when)
     risks, mean = np.zeros((run.timeline.count, len(when))), np.zeros(len(when))
 
     def watch(place: slice, number: int, states: FloatArray) -> None:
         risks[place, number] = readout.risks(states[:, :rank], float(outside_decay[number]), inputs.noise)
 
-    error = run.inside(run.start - run.problem.parameters("the expected risk"))
-    for number, state in enumerate(run.means(error, when, given, watch)):
+    error = run.inside(run.initial_error)
+    for number, state in enumerate(run.means(error[:, np.newaxis], when, given, watch)):
         mean[number] = readout.risks(state[np.newaxis], float(outside_decay[number]), inputs.noise)[0]
     total, sampled = risks.mean(axis=0), run.timeline.samples_orders
     # Sampled orders come in pairs of an order and its reverse, whose differences tell the error.
@@ -204,7 +204,7 @@ def _by_centred_maps(
     """The mean iterate's risk as it is known, plus the spread by the centred maps of drawn orders."""
     mean, mean_error = _mean_risk(run, modes, when, given_responses)
     inputs, rank, scale = _inputs(run, given_responses), run.space.dimension, run.space.scale
-    error = run.start - run.problem.parameters("the expected risk")
+    error = run.initial_error
     weights, start = np.zeros((run.dimension, run.dimension)), np.zeros(run.dimension)
     weights[:rank, :rank], start[:rank] = run.readout.gram / scale / scale, run.inside(error)
     spread, errors = centred_draws(run, modes, inputs).spread(weights, start, when, run.accuracy.budget)
@@ -238,14 +238,14 @@ def _simulated(
         unpenalized=recipe.unpenalized,
         epochs=when,
         runs=runs,
-        start=run.start,
+        start=run.start[:, 0],
         seed=run.accuracy.seed,
         fresh_noise=not given_responses,
     )
     assert simulated.spread is not None
     spread = simulated.spread.mean
     errors = np.hypot(quantile(runs // 2) * simulated.spread.standard_error, mean_error)
-    begin = problem.covariance.norm_squared(run.start - problem.parameters("the expected risk"))
+    begin = problem.covariance.norm_squared(run.initial_error)
     warn_of_no_answer(when, mean + spread, errors, begin)
     return _Found(mean, spread, errors, CONFIDENCE)
 
@@ -282,7 +282,7 @@ def _inputs(run: AffineTrajectory, given_responses: bool) -> Inputs:
     """The inputs of the run."""
     if given_responses:
         truth = run.inside(run.problem.parameters("the risk given the responses"))
-        return Inputs(truth, given=run.blocks.response - run.blocks.rows @ truth)
+        return Inputs(truth, given=run.blocks.response[:, 0] - run.blocks.rows @ truth)
     beta_star, _, noise = run.problem.truth("the expected risk")
     return Inputs(run.inside(beta_star), noise=noise)
 
@@ -299,7 +299,7 @@ def _mean_risk(
     beta_star = problem.parameters("the risk given the responses")
 
     def of(run: AffineTrajectory | ModesTrajectory) -> FloatArray:
-        errors = run.iterate(when) - beta_star
+        errors = run.iterate(when)[..., 0] - beta_star
         return np.array([covariance.norm_squared(e) if np.isfinite(e).all() else np.inf for e in errors])
 
     value = of(run)
