@@ -1,12 +1,13 @@
 """Second moments over orders that are too many for a recursion: by the maps of drawn orders, less their mean.
 
-An epoch sends the error e and the noise eta to A e + N eta + c, with A = Abar + D. Of the mean Abar more is known
-than a few draws could tell, and E[D] = 0, so that
+An epoch sends the error e and the noise eta to A e + N eta + c, with A = Abar + D. The mean Abar is known better
+than from a few draws, and E[D] = 0, so that
 
     V -> Abar V Abar' + E[D V D'] + E[x x'],      x = D m + (c - cbar) + (D S + N - Nbar) eta,
 
 for the spread V = E (e - E e)(e - E e)', where m + S eta is the mean of e over the orders. Only what the orders
-differ by is left to chance: a fixed set of drawn maps D_t stands for E, in every epoch, and makes a positive map.
+differ by is left to chance: the mean over a fixed set of drawn maps D_t replaces E in every epoch,
+and is a positive map.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,12 +24,12 @@ from reshuffle._progress import track
 from reshuffle._uncertainty import MOST_GROUPS, error_of_mean, further_rounds
 from reshuffle.epoch.averaging.sampling import Orders, follow_each
 from reshuffle.epoch.epoch_map import EpochMap
-from reshuffle.epoch.moments.stationary import Lyapunov, limit_of, perron
+from reshuffle.epoch.moments.stationary import Lyapunov, is_stationary, limit_of, perron
 from reshuffle.epoch.timeline import Timeline
 from reshuffle.epoch.visits import Inputs
 
 SHARE = 0.02
-"""The error of the spread relative to itself that is asked for."""
+"""Requested error of the spread, relative to itself."""
 FEWEST_PAIRS = 2
 """Pairs of orders in each group before anything is answered."""
 _KNOWN = 0.02
@@ -40,7 +41,7 @@ _APPLIED = 200
 """Applications of all maps that two radii take, with those of halves, about."""
 _TOLERANCE = 1e-6
 """Of an argument relative to its size: smaller parts are ignored. Answers from draws are known to a percent."""
-_STILL = 1e-13
+_UNCHANGED = 1e-13
 """Relative change in an epoch below which the next ones are not worth their time."""
 _SETTLED = 1e-7
 """Relative change in a round below which a limit, which is known to a percent, is reached."""
@@ -257,8 +258,8 @@ class CentredDraws:
         waiting: list[tuple[int, Orders]] = []
         for number, (group, size) in enumerate(track(tasks, len(tasks), "drawing orders"), 1):
             waiting.append((group, self._timeline.draw_pairs(self._rngs[group], size)))
-            held = sum(len(orders.rows) for _, orders in waiting) // 2
-            if number == len(tasks) or held + tasks[number][1] > at_once:
+            stacked = sum(len(orders.rows) for _, orders in waiting) // 2
+            if number == len(tasks) or stacked + tasks[number][1] > at_once:
                 self._follow(waiting)
                 waiting = []
 
@@ -445,15 +446,10 @@ def _forward(
         if not np.isfinite(values[-1]):
             values[-1] = np.inf
             break
-        if all(_stands(now, then) for now, then in zip(following, state, strict=True)):
+        if all(is_stationary(now, then, _UNCHANGED) for now, then in zip(following, state, strict=True)):
             break
         state = following
     return np.array(values), _padded(seen), _padded(crossed)
-
-
-def _stands(now: FloatArray, then: FloatArray) -> bool:
-    """True if nothing has changed by more than rounding."""
-    return bool(np.abs(now - then).max(initial=0.0) <= _STILL * np.abs(now).max(initial=0.0))
 
 
 def _padded(rows: list[FloatArray]) -> FloatArray:
@@ -487,7 +483,7 @@ def _backward(maps: CentredMaps, weights: FloatArray, count: int) -> Iterator[Fl
         yield shares
         before = weights
         weights = maps.mean.T @ weights @ maps.mean + maps.adjoint.combined(shares)
-        if _stands(weights, before):
+        if is_stationary(weights, before, _UNCHANGED):
             return
 
 
