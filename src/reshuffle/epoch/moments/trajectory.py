@@ -122,7 +122,7 @@ def stationary(
         return np.full((d, d), np.inf), np.full((d, begin.shape[1] - d), np.inf), 0.0
     once, start = timeline.map(0), begin[:, :d]
     if inputs.given is not None:
-        once = once.with_inputs(np.concatenate([[inputs.constant], inputs.given]))
+        once = once.with_inputs(np.concatenate([[inputs.constant], inputs.given])[:, np.newaxis])
     cross = once.fixed_point()
     cross[:, 1:] *= inputs.noise
     if centred:
