@@ -106,14 +106,16 @@ class Trajectory(ABC):
         """The mean iterate after each of the given epochs, epochs.shape + (p, t); inf where it overflows."""
         when, back = np.unique(epochs.ravel(), return_inverse=True)
         coordinates, space = self.coordinates(when), self.space
-        grows = np.asarray(np.isinf(coordinates).any(axis=-1))
-        inside = np.where(grows[..., np.newaxis], 0.0, coordinates) @ self.directions.T
+        grows = np.isinf(coordinates)
+        inside = np.where(grows, 0.0, coordinates) @ self.directions.T
         outside, decay = space.outside(self.start).T, self.outside_decay(when)[:, np.newaxis, np.newaxis]
         flat = inside.reshape(len(when) * len(outside), space.dimension)
         with np.errstate(invalid="ignore"):
             parameters = np.where(outside == 0, 0.0, decay * outside)
             parameters = parameters + space.lift(flat.T).T.reshape(len(when), *outside.shape)
-        parameters[grows] = np.inf
+        if grows.any():
+            reach = space.reach(self.directions, self.problem.compressed.column_sizes)
+            parameters[grows.astype(np.float64) @ reach.T > 0] = np.inf
         return np.ascontiguousarray(parameters[back].swapaxes(1, 2)).reshape(*epochs.shape, *self.start.shape)
 
     def training_loss(self, epochs: FloatArray) -> FloatArray:
@@ -123,8 +125,11 @@ class Trajectory(ABC):
     def _loss_at(self, parameters: FloatArray) -> FloatArray:
         """The loss (..., t) of parameters (..., p, t), from the reduced data."""
         reduction, space = self.problem.reduction, self.problem.row_space
-        finite = np.asarray(np.isfinite(parameters).all(axis=-2))
-        columns = np.moveaxis(np.where(finite[..., np.newaxis, :], parameters, 0.0), -2, 0)
+        # What no row sees may grow as it likes.
+        visible = np.asarray(self.problem.compressed.X.any(axis=0))[:, np.newaxis]
+        seen = np.where(visible, parameters, 0.0)
+        finite = np.asarray(np.isfinite(seen).all(axis=-2))
+        columns = np.moveaxis(np.where(finite[..., np.newaxis, :], seen, 0.0), -2, 0)
         inside = space.coordinates(columns.reshape(space.p, finite.size))
         with np.errstate(over="ignore", invalid="ignore"):
             fitted = (reduction.rows @ (space.scale * inside)).reshape(len(reduction.rows), *finite.shape)
