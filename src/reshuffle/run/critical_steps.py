@@ -174,7 +174,9 @@ def critical_step(
     of_mean = CriticalStep(_linear_critical_step(problem, scheme)) if is_linear else None
     if of_mean is not None and not mean_square:
         return of_mean
-    at_rest = AffineTrajectory(problem, scheme, replace(made, schedule=0.0), np.zeros(problem.p), _ALL_ORDERS)
+    at_rest = AffineTrajectory(
+        problem, scheme, replace(made, schedule=0.0), np.zeros((problem.p, 1)), _ALL_ORDERS
+    )
     if at_rest.space.dimension == 0 and not (made.penalty and problem.p):
         return CriticalStep(np.inf)
     if is_symmetric and not is_linear:
@@ -296,7 +298,7 @@ def _drawn_rate(at_rest: AffineTrajectory, is_symmetric: bool) -> RateAt:
 
     def rate(step: float) -> Rate:
         run = _with_step(at_rest, step)
-        if not run.settles_outside:
+        if not run.converges_outside:
             return _UNBOUNDED
         orders = _drawn(run)
         for expense, most in ((_OF_BLOCKS, _FEWEST_ROUNDS), (_OF_A_TRIAL, _MOST_ROUNDS)):
@@ -354,7 +356,7 @@ def _drawn_square(at_rest: AffineTrajectory) -> RateAt:
         mean = orders.kernels(int(np.clip(_OF_BLOCKS / orders.flops, 1, _FEWEST_ROUNDS))).mean(axis=0)
         with np.errstate(over="ignore", invalid="ignore"):
             maps = scales * (mean - orders.single(_PAIRS))
-        if not (run.settles_outside and np.isfinite(maps).all()):
+        if not (run.converges_outside and np.isfinite(maps).all()):
             return _UNBOUNDED
         mean, nothing = np.eye(len(mean)) - scales * mean, np.zeros((len(maps), 0))
         with few_threads(len(mean)):
