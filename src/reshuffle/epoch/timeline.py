@@ -296,7 +296,7 @@ class Timeline:
         return [chunk.plain.with_inputs(0, nothing) for chunk in self._chunks(nothing)]
 
     @property
-    def settles(self) -> bool:
+    def converges(self) -> bool:
         """True if the mean converges from every start, along every order."""
         return self.recipe.at(0).step == 0 or all(once.converges for once in self.responses)
 
@@ -504,7 +504,7 @@ def states_through(
         states = stages[number].propagate(np.where(grown, 0.0, current), local, inputs)
         for place, (epoch, state) in enumerate(zip(local, states, strict=True)):
             # What has overflowed does not come back, but in the limit.
-            returns = np.isinf(epoch) and stages[number].settles
+            returns = np.isinf(epoch) and stages[number].converges
             current = state if returns else np.where(grown, np.inf, state)
             if place < requested:
                 yield current

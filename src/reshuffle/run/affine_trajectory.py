@@ -84,14 +84,14 @@ class AffineTrajectory(Trajectory):
 
     def with_recipe(self, recipe: Recipe) -> Self:
         """A copy with another step, which shares the decomposition of the data."""
-        return self._copy("stages", "_outside", "settling", recipe=recipe)
+        return self._copy("stages", "_outside", "last_stage", recipe=recipe)
 
     def output(self, number: int) -> Self:
         """The run of one output alone, which shares its maps with all others."""
         problem, (space, blocks), stages = self.problem.output(number), self._scaled_data, self.stages
         blocks = replace(blocks, response=of_output(blocks.response, number))
         made = self._copy(
-            "readout", "settling", "visited",
+            "readout", "last_stage", "visited",
             problem=problem, start=of_output(self.start, number), _scaled_data=(space, blocks),
         )  # fmt: skip
         made.stages = [stage.with_truth(made._truth) for stage in stages]
@@ -101,7 +101,7 @@ class AffineTrajectory(Trajectory):
         """One stage by itself, in the coordinates of the whole run."""
         stage = self.stages[number]
         return self._copy(
-            "settling", "_outside",
+            "last_stage", "_outside",
             scheme=stage.scheme, recipe=stage.recipe, walk=stage.walk, stages=[stage],
             _scaled_data=(self.space, replace(stage.blocks, response=self.blocks.response)),
         )  # fmt: skip
@@ -164,11 +164,13 @@ class AffineTrajectory(Trajectory):
     def _scaled_data(self) -> tuple[RowSpace, ScaledBlocks]:
         visited, unpenalized = self.visited, self.recipe.unpenalized
         if not unpenalized:
-            return visits.graded(visited.row_space, self._blocks(visited.compressed.X, visited.reduction))
+            return visits.scaled_blocks(
+                visited.row_space, self._blocks(visited.compressed.X, visited.reduction)
+            )
         seen = extended_space(visited.compressed, visited.reduction, np.array(unpenalized))
         root = math.sqrt(self.recipe.penalty) / seen.space.scale
         blocks = self._blocks(seen.features, seen.reduction)
-        return visits.graded(seen.space, blocks, root * np.eye(seen.space.dimension)[seen.penalized])
+        return visits.scaled_blocks(seen.space, blocks, root * np.eye(seen.space.dimension)[seen.penalized])
 
     def _blocks(self, X: FloatArray, reduction: Reduction) -> Blocks:
         """The per-batch statistics of features, in the coordinates of their reduction."""
@@ -297,7 +299,7 @@ class AffineTrajectory(Trajectory):
         return frozen, bias, cross, variance
 
     @cached_property
-    def settling(self) -> "AffineTrajectory":
+    def last_stage(self) -> "AffineTrajectory":
         """The run that decides about convergence: the last stage by itself, without rows that others visit."""
         if not self.scheme.has_stages:
             return self
@@ -313,15 +315,15 @@ class AffineTrajectory(Trajectory):
     def converges(self) -> bool:
         """True if the mean iterate has a limit from every start, along every order."""
         if self.scheme.has_stages:
-            return self.settling.converges
+            return self.last_stage.converges
         if not self.recipe.is_constant:
             raise ValueError("stability is that of a constant step, but a step schedule was given.")
-        return self.settles_outside and self.timeline.settles
+        return self.converges_outside and self.timeline.converges
 
     @property
-    def settles_outside(self) -> bool:
+    def converges_outside(self) -> bool:
         """True if the start decays outside the row space, or stays there without a penalty."""
-        return not self._reaches_out or self._outside[0].settles
+        return not self._reaches_out or self._outside[0].converges
 
     @property
     def _reaches_out(self) -> bool:
@@ -331,7 +333,7 @@ class AffineTrajectory(Trajectory):
     def stability(self) -> Stability:
         """Convergence of the mean iterate, and its rate; in the last stage, if there are several."""
         if self.scheme.has_stages:
-            return self.settling.stability()
+            return self.last_stage.stability()
         if self.recipe.is_constant and self.recipe.at(0).step == 0:
             return self._stability()
         if self.timeline.samples_orders:
@@ -386,8 +388,8 @@ class AffineTrajectory(Trajectory):
 
     def parts(self, when: FloatArray) -> "list[tuple[AffineTrajectory, FloatArray]]":
         """The stages that lead to ascending epochs, and those of each."""
-        has_limit = len(when) and np.isinf(when[-1]) and self.scheme.is_random and self.settling.converges
-        if has_limit and not self.stages[-1].settles:
+        has_limit = len(when) and np.isinf(when[-1]) and self.scheme.is_random and self.last_stage.converges
+        if has_limit and not self.stages[-1].converges:
             raise UnsupportedError(
                 f"the spread in the end has no answer for {self.scheme!r}, whose last stage leaves out rows "
                 "that others visit; ask for a finite epoch, or visit all rows in the last stage."

@@ -293,7 +293,7 @@ def _drawn_rate(at_rest: AffineTrajectory, is_symmetric: bool) -> RateAt:
 
     def rate(step: float) -> Rate:
         run = _with_step(at_rest, step)
-        if not run.settles_outside:
+        if not run.converges_outside:
             return _UNBOUNDED
         orders = _drawn(run)
         for expense, most in ((_OF_BLOCKS, _FEWEST_ROUNDS), (_OF_A_TRIAL, _MOST_ROUNDS)):
@@ -351,7 +351,7 @@ def _drawn_square(at_rest: AffineTrajectory) -> RateAt:
         mean = orders.kernels(int(np.clip(_OF_BLOCKS / orders.flops, 1, _FEWEST_ROUNDS))).mean(axis=0)
         with np.errstate(over="ignore", invalid="ignore"):
             maps = scales * (mean - orders.single(_PAIRS))
-        if not (run.settles_outside and np.isfinite(maps).all()):
+        if not (run.converges_outside and np.isfinite(maps).all()):
             return _UNBOUNDED
         mean, nothing = np.eye(len(mean)) - scales * mean, np.zeros((len(maps), 0))
         with few_threads(len(mean)):

@@ -404,7 +404,7 @@ def centred_draws(
 
 
 def mean_of(epoch: Epoch, run: AffineTrajectory, visits: Visits) -> EpochMap:
-    """The mean map of a symmetric epoch in the graded coordinates of a run over the same rows and its visits."""
+    """The mean map of a symmetric epoch in the scaled coordinates of a run over the same rows and its visits."""
     mean, turn = epoch.mean, run.space.rotation
     assert turn is not None
     known = epoch.problem.row_space.rotation

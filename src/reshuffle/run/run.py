@@ -464,7 +464,7 @@ class Run:
         """
         self._require_end("mean_square_stability")
         alone = self._unaveraged
-        return mean_square_stability(alone._affine.settling, alone._modes)
+        return mean_square_stability(alone._affine.last_stage, alone._modes)
 
     def best_epoch(self, *, centred: bool = False) -> BestEpoch:
         """The epoch with the smallest risk of the mean iterate, or of leave-one-out if the truth is not known.

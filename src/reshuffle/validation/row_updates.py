@@ -32,7 +32,7 @@ from reshuffle._linalg import each, power_and_sum
 from reshuffle._progress import track
 from reshuffle._uncertainty import ErrorKind
 from reshuffle.epoch.averaging.lattice import MOST_BATCHES, layer, prefix_weights
-from reshuffle.epoch.visits import MeanVisits, ScaledBlocks, Visits, graded
+from reshuffle.epoch.visits import MeanVisits, ScaledBlocks, Visits, scaled_blocks
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.problem.outputs import beside
 from reshuffle.schemes.base import Scheme, Shuffle
@@ -104,7 +104,7 @@ class Training:
         visited = run.problem if whole else run.problem.of_first(count)
         blocks, self.space = visited.blocks(self.partition, divisors), visited.row_space
         if scheme.shuffle is Shuffle.EVERY_EPOCH and (scheme.unit.is_cut or len(self.partition) == self.n):
-            self.space, self.blocks = graded(self.space, blocks)
+            self.space, self.blocks = scaled_blocks(self.space, blocks)
         else:
             ones = np.ones(self.space.dimension)
             self.blocks = ScaledBlocks(

@@ -42,7 +42,7 @@ def test_courses_at_once_are_those_one_by_one(recipe, step, with_inputs):
     for number, alone in enumerate(timelines):
         for each, expected in zip(states, alone.states(start, EPOCHS, inputs), strict=True):
             close_states(each[number], expected)
-    assert together.settles == all(alone.settles for alone in timelines)
+    assert together.converges == all(alone.converges for alone in timelines)
     assert together.rate == pytest.approx(max(alone.rate for alone in timelines), rel=1e-9)
 
 

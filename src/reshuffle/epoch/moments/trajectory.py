@@ -118,7 +118,7 @@ def stationary(
 ) -> tuple[FloatArray, FloatArray, float]:
     """The limits of M or V (d, d) and of C or m from [M, C] or [V, m], and the error of the first; inf if none."""
     d = len(begin)
-    if not timeline.settles:
+    if not timeline.converges:
         return np.full((d, d), np.inf), np.full((d, begin.shape[1] - d), np.inf), 0.0
     once, start = timeline.map(0), begin[:, :d]
     if inputs.given is not None:
