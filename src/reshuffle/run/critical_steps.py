@@ -511,7 +511,7 @@ def largest_eigenvalue(X: FloatArray, weights: FloatArray, scale: float) -> floa
     factor /= scale
     if len(factor) < factor.shape[1]:
         factor = factor.T
-    size = factor.shape[1]
+    size = min(X.shape)
     if size > _SMALL:
         start = np.random.default_rng(0).standard_normal(size)
         if not (factor @ start).any():
