@@ -65,9 +65,9 @@ class Stages(Scheme):
     def groups(self, n: int) -> RowGroups:
         return reduce(RowGroups.refined, (scheme.groups(n) for _, scheme in self._stages))
 
-    def _visit_compressed(self, kept: CompressedRows, first_rows: IntArray | None) -> None:
+    def _visit_compressed(self, compressed: CompressedRows, first_rows: IntArray | None) -> None:
         self._stages = tuple(
-            (length, scheme.on_compressed(kept, first_rows)) for length, scheme in self._stages
+            (length, scheme.on_compressed(compressed, first_rows)) for length, scheme in self._stages
         )
 
     def steps(self, n: int) -> int:
