@@ -305,6 +305,11 @@ def semidefinite(name: str, matrix: FloatArray) -> FloatArray:
     return symmetric * size
 
 
+def columns(values: FloatArray) -> FloatArray:
+    """A vector (k,) as a column (k, 1); a column per output (k, t) as it is."""
+    return values[:, np.newaxis] if values.ndim == 1 else values
+
+
 def checked_weights(value: Any, n: int) -> FloatArray:
     """Return weights (n,), finite and positive."""
     weights = vector("sample_weight", value, n, "one entry per row of X")

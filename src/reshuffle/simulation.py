@@ -11,13 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from reshuffle import _arrays
-from reshuffle._arrays import FloatArray, IntArray
+from reshuffle._arrays import FloatArray, IntArray, columns
 from reshuffle._linalg import each, norms, one_thread
 from reshuffle._progress import ticking, track
 from reshuffle._uncertainty import CONFIDENCE, ErrorKind, mean_squares, with_error, with_largest_error
 from reshuffle.problem import checked_problem, checked_start
-from reshuffle.problem.least_squares import LeastSquares
-from reshuffle.problem.outputs import stacked
+from reshuffle.problem.least_squares import LeastSquares, stacked
 from reshuffle.recipe import Average, StepLike, recipe
 from reshuffle.recipe.recipe import Recipe
 from reshuffle.schemes import base
@@ -434,7 +433,7 @@ def simulate(
         # The same randomness, and so the same orders, for every output; a generator that was given moves on.
         stream = copied_generator(rng) if output + 1 < (problem.outputs or 1) else rng
         one = problem if problem.outputs is None else problem.output(output)
-        begin = start if start.ndim == 1 else start[:, output]
+        begin = columns(start)[:, output]
         trial = Trial(one, scheme, made, begin, in_all, fresh_noise, output, alone=len(sizes) == 1)
         answers.append(_simulated(trial, when, sizes, stream, test_samples, progress))
     return answers[0] if problem.outputs is None else stacked(answers)

@@ -75,9 +75,9 @@ _TRIES, _ROUNDS_OF_A_TRY = 100, 10
 """About how many steps are tried, and how often second moments are followed at each."""
 _EIGENVALUES = 25
 """Operations of all eigenvalues of a matrix, over the cube of its size; of a Lyapunov equation, too."""
-_SMALL, _KRYLOV, _CHUNK = 400, 40, 1 << 21
+_SMALL, _KRYLOV = 400, 40
 """Rows or columns up to which a Gram matrix costs no more than a few iterations; vectors of an iteration (more than
-is usual, since singular values lie close together at the top); entries of X that are copied at a time."""
+is usual, since singular values lie close together at the top)."""
 
 
 class CriticalStep(float):
@@ -174,13 +174,18 @@ def critical_step(
     of_mean = CriticalStep(_linear_critical_step(problem, scheme)) if is_linear else None
     if of_mean is not None and not mean_square:
         return of_mean
-    at_rest = AffineTrajectory(problem, scheme, replace(made, schedule=0.0), np.zeros(problem.p), _ALL_ORDERS)
+    at_rest = AffineTrajectory(
+        problem, scheme, replace(made, schedule=0.0), np.zeros((problem.p, 1)), _ALL_ORDERS
+    )
     if at_rest.space.dimension == 0 and not (made.penalty and problem.p):
         return CriticalStep(np.inf)
-    exact_start, drawn_start = (_contracting_start(at_rest, is_drawn) for is_drawn in (False, True))
-    drawn = {"growth": COARSE_GROWTH, "precision": _DRAWN_PRECISION}
-    if of_mean is None and is_symmetric:
+    if is_symmetric and not is_linear:
         of_mean = _proven_step(at_rest.visited, scheme)
+    drawn_start = _contracting_start(at_rest)
+    # Orders that are the same in every epoch may drive what oscillates by half a turn per epoch or more, at
+    # sqrt(step w) >= pi / B; drawn ones differ from epoch to epoch.
+    exact_start = drawn_start / scheme.steps(problem.n) ** 2 if made.momentum else drawn_start
+    drawn = {"growth": COARSE_GROWTH, "precision": _DRAWN_PRECISION}
     if of_mean is None and (is_symmetric or _is_drawn(at_rest, of_square=False)):
         of_mean = first_crossing(_drawn_rate(at_rest, is_symmetric), drawn_start, **drawn)
     if of_mean is None:
@@ -293,7 +298,7 @@ def _drawn_rate(at_rest: AffineTrajectory, is_symmetric: bool) -> RateAt:
 
     def rate(step: float) -> Rate:
         run = _with_step(at_rest, step)
-        if not run.settles_outside:
+        if not run.converges_outside:
             return _UNBOUNDED
         orders = _drawn(run)
         for expense, most in ((_OF_BLOCKS, _FEWEST_ROUNDS), (_OF_A_TRIAL, _MOST_ROUNDS)):
@@ -351,7 +356,7 @@ def _drawn_square(at_rest: AffineTrajectory) -> RateAt:
         mean = orders.kernels(int(np.clip(_OF_BLOCKS / orders.flops, 1, _FEWEST_ROUNDS))).mean(axis=0)
         with np.errstate(over="ignore", invalid="ignore"):
             maps = scales * (mean - orders.single(_PAIRS))
-        if not (run.settles_outside and np.isfinite(maps).all()):
+        if not (run.converges_outside and np.isfinite(maps).all()):
             return _UNBOUNDED
         mean, nothing = np.eye(len(mean)) - scales * mean, np.zeros((len(maps), 0))
         with few_threads(len(mean)):
@@ -477,20 +482,12 @@ def contracting_step(scheme: Scheme, n: int, blocks: Blocks, longest: float | No
     return 2 / min(by_rows, by_sum)
 
 
-def _contracting_start(run: AffineTrajectory, is_drawn: bool) -> float:
-    """A step at which every visit is a contraction.
-
-    Momentum makes that no proof, since B visits that differ drive what oscillates by half a turn per epoch or more:
-    sqrt(step w) >= pi / B. So the start is a hundredth of it, over B^2; where orders are drawn, which differ from
-    epoch to epoch and drive nothing in step, a hundredth.
-    """
-    space, n = run.space, run.problem.n
-    inverse = 1 / contracting_step(run.scheme, n, run.blocks) if space.dimension else 0.0
+def _contracting_start(run: AffineTrajectory) -> float:
+    """A step at which every visit is a contraction; with momentum, of which that is no proof, a hundredth of it."""
+    space = run.space
+    inverse = 1 / contracting_step(run.scheme, run.problem.n, run.blocks) if space.dimension else 0.0
     inverse = inverse * space.scale * space.scale + run.recipe.penalty / 2
-    caution = 0.01 if run.recipe.momentum else 1.0
-    if run.recipe.momentum and not is_drawn:
-        caution /= run.scheme.steps(n) ** 2
-    return caution / inverse * (1 - 1e-9)
+    return (0.01 if run.recipe.momentum else 1.0) / inverse * (1 - 1e-9)
 
 
 def _linear_critical_step(problem: LeastSquares, scheme: Scheme) -> float:
@@ -515,26 +512,18 @@ def largest_eigenvalue(X: FloatArray, weights: FloatArray, scale: float) -> floa
     >>> largest_eigenvalue(np.array([[2.0, 0.0], [0.0, 2.0], [0.0, 1.0]]), np.full(3, 0.5), 2.0)
     0.625
     """
-    wide, roots, size = X.shape[0] < X.shape[1], np.sqrt(weights), min(X.shape)
-
-    def apply(vector: FloatArray) -> FloatArray:
-        if wide:
-            return np.asarray(roots * ((X @ ((X.T @ (roots * vector)) / scale)) / scale))
-        return np.asarray((X.T @ (weights * ((X @ vector) / scale))) / scale)
-
+    factor = np.sqrt(weights)[:, np.newaxis] * X
+    factor /= scale
+    if len(factor) < factor.shape[1]:
+        factor = factor.T
+    size = factor.shape[1]
     if size > _SMALL:
         start = np.random.default_rng(0).standard_normal(size)
-        if not apply(start).any():
+        if not (factor @ start).any():
             return 0.0
-        operator = LinearOperator((size, size), matvec=apply, dtype=np.float64)
+        operator = LinearOperator((size, size), lambda vector: factor.T @ (factor @ vector), dtype=np.float64)
         try:
             return float(eigsh(operator, 1, which="LA", v0=start, ncv=_KRYLOV, return_eigenvectors=False)[0])
         except ArpackNoConvergence:
             pass
-    gram, height = np.zeros((size, size)), max(1, _CHUNK // size)
-    for first in range(0, max(X.shape), height):
-        place = slice(first, first + height)
-        part = (roots[:, np.newaxis] * X[:, place]).T if wide else roots[place, np.newaxis] * X[place]
-        part = part / scale
-        gram += part.T @ part
-    return max(eigenvalue(gram, -1), 0.0)
+    return max(eigenvalue(factor.T @ factor, -1), 0.0)

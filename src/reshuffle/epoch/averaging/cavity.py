@@ -26,20 +26,23 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import scipy.fft
 import scipy.linalg
 
 from reshuffle._arrays import FloatArray, IntArray
 from reshuffle._progress import track
 
-_MOST_MODES, _DEGREES, _MOST_SAMPLES, _FEWEST_SAMPLES = 200, 4, 30, 4
-"""Modes, powers of time and samples whose functions of the visits the nodes are chosen for."""
+_MOST_MODES, _DEGREES, _FEWEST_SHAPES = 200, 4, 24
+"""Modes and powers of time whose functions of the visits the nodes are chosen for, and their least number."""
 _FINEST_SPAN, _COARSEST_SPAN = 1e-9, 1e-6
 """Functions of the visits that are smaller than that, relative to the largest, are left out."""
 _COARSEST_RESPONSE = 1e-3
 """The largest tolerance of self responses, relative to the largest of them."""
-_MOST_ROUNDS, _MOST_RESPONSE_ROUNDS, _FEW_ROUNDS = 60, 200, 2
-"""Rounds of the equation, of self responses, and of those that begin with the last round's."""
+_MOST_ROUNDS, _MOST_RESPONSE_ROUNDS = 60, 200
+"""Rounds of the equation, and of self responses."""
+_FIRST_RESPONSE = 1e-3
+"""Tolerance of the self responses of groups in the first round, whose influence is not known any better."""
+_MARGIN = 10.0
+"""Rounds end where the next is expected to change the mean map by so much less than the tolerance."""
 _RUNS_AWAY = 1e4
 """The self response of a sample over an epoch from which on it explodes; others reach a hundred."""
 _CHUNK, _GROUP_CHUNK = 1 << 14, 1 << 24
@@ -301,8 +304,8 @@ class Visiting:
     def nodes(self, tolerance: float) -> TimeNodes | None:
         """The visits at which functions of the visits are computed; None where these overflow.
 
-        For the powers of single modes, times powers of time, which is what small changes of the modes make of them,
-        and for the self responses of a few samples, strong and weak ones, as independent visits would make them.
+        For the powers of single modes times powers of time, which is what small changes of the modes make of them:
+        self responses differ from their span by less than the equation neglects.
         """
         if not np.isfinite(self.along).all():
             return None
@@ -310,21 +313,10 @@ class Visiting:
         order = np.argsort(np.abs(functions).sum(axis=0))
         spread = np.linspace(0, len(order) - 1, min(len(order), _MOST_MODES)).round().astype(np.int64)
         functions = functions[:, order[np.unique(spread)]]
-        time = np.linspace(0, 1, self.steps)[:, np.newaxis]
-        shapes = [time**degree * functions for degree in range(_DEGREES)]
-        strongest = np.argsort(self.strengths)[::-1]
-        count = min(len(strongest), max(_MOST_SAMPLES // self.size, _FEWEST_SAMPLES))
-        chosen = strongest[np.unique(np.geomspace(1, len(strongest), count).round().astype(int) - 1)]
-        shape = len(chosen) * self.size, self.rows.shape[1]
-        rows = self.rows.reshape(len(strongest), self.size, shape[1])[chosen].reshape(shape)
-        if self.size > 1:
-            # Rotated so that the rows of a sample hardly act on each other.
-            _, rotations = np.linalg.eigh(self.own_strengths(rows))
-            samples = rows.reshape(len(chosen), self.size, shape[1])
-            rows = (rotations.swapaxes(1, 2) @ samples).reshape(shape)
-        influence = self.along @ np.square(rows).T
+        time, degrees = np.linspace(0, 1, self.steps)[:, np.newaxis], _FEWEST_SHAPES // max(len(spread), 1)
+        shapes = [time**degree * functions for degree in range(max(_DEGREES, degrees))]
         # Constants are among them in any case: at step zero there is nothing else.
-        together = np.hstack([np.ones((self.steps, 1)), *shapes, self_response(influence, self.exclusion)])
+        together = np.hstack([np.ones((self.steps, 1)), *shapes])
         if not np.isfinite(together).all():
             return None
         together = together[:, together.any(axis=0)]
@@ -334,41 +326,6 @@ class Visiting:
 def are_alike(shares: FloatArray) -> bool:
     """True if all visits weigh the same, but for the last."""
     return bool((shares[:-1] == shares[0]).all())
-
-
-def self_response(influence: FloatArray, exclusion: float) -> FloatArray:
-    """The self response r (B, samples) to influence gamma (B, samples): r = e (g + g * r), g = gamma + r * gamma.
-
-    As power series in z, where the convolution is a product times z, R = e Gamma S^2 with S = 1 + z R. So
-    S = 1 + e z Gamma S^2, which S = 2 / (1 + (1 - 4 e z Gamma)^(1/2)) solves.
-    """
-    size, gamma = len(influence), exclusion * influence
-    under_root = np.vstack([np.ones((1, gamma.shape[1])), -4 * gamma])[:size]
-    inverse_root = np.ones((1, gamma.shape[1]))
-    while len(inverse_root) < size:
-        # Newton's method, W (3 - D W^2) / 2, doubles the number of terms that are known.
-        longer = min(2 * len(inverse_root), size)
-        missing = -_product(under_root[:longer], _product(inverse_root, inverse_root, longer), longer)
-        missing[0] += 3
-        inverse_root = _product(missing, inverse_root, longer) / 2
-    divisor = _product(under_root, inverse_root, size) / 2
-    divisor[0] += 0.5
-    following = np.ones((1, gamma.shape[1]))
-    while len(following) < size:
-        longer = min(2 * len(following), size)
-        missing = -_product(divisor[:longer], following, longer)
-        missing[0] += 2
-        following = _product(missing, following, longer)
-    # S - 1 would lose the digits of weak self responses.
-    return _product(_product(gamma, following, size), following, size)
-
-
-def _product(first: FloatArray, second: FloatArray, size: int) -> FloatArray:
-    """The first coefficients (size, samples) of the product of power series (any, samples)."""
-    length = scipy.fft.next_fast_len(len(first) + len(second) - 1, real=True)
-    both = (scipy.fft.rfft(series, length, axis=0) for series in (first, second))
-    product: FloatArray = scipy.fft.irfft(np.multiply(*both), length, axis=0)[:size]
-    return product
 
 
 class SelfResponses:
@@ -437,33 +394,27 @@ class SelfResponses:
             parts = (gamma[:, start : start + _CHUNK] for start in range(0, n, _CHUNK))
             return np.hstack([self._solved(self._nodes.convolve_scalars, part) for part in parts])
         gamma = np.ascontiguousarray(gamma.swapaxes(0, 1))
+        convolve, found = self._nodes.convolve_samples, []
         height = max(1, _GROUP_CHUNK // (q * q * self._size**2))
-        chunks = [slice(start, start + height) for start in range(0, n, height)]
-        # Products of matrices are dear: from the last round on, and to no more digits than are needed.
-        self._last = np.concatenate(
-            [
-                self._solved(
-                    self._nodes.convolve_samples,
-                    gamma[chunk],
-                    None if self._last is None else self._last[chunk],
-                    1e-2 * self._tolerance,
-                )
-                for chunk in chunks
-            ]
-        )
+        for chunk in (slice(start, start + height) for start in range(0, n, height)):
+            begin = None if self._last is None else self._last[chunk]
+            found.append(self._solved(convolve, gamma[chunk], _FIRST_RESPONSE, begin))
+        self._last = np.concatenate(found)
         return np.ascontiguousarray(self._last.swapaxes(0, 1))
 
     def _solved(
         self,
         convolve: Callable[[FloatArray, FloatArray], FloatArray],
         gamma: FloatArray,
-        begin: FloatArray | None = None,
         tolerance: float = 1e-12,
+        begin: FloatArray | None = None,
     ) -> FloatArray:
-        """Iterate until the largest entry of r stays as it is; infinite where it runs away."""
+        """Iterate until the largest entry of r stays as it is; infinite where it runs away.
+
+        One round is enough from those of the last influence on: the equation takes as many rounds as with more.
+        """
         rho = self._exclusion * gamma if begin is None else begin
-        # After a beginning from the round before the next one comes soon.
-        for _ in range(_MOST_RESPONSE_ROUNDS if begin is None else _FEW_ROUNDS):
+        for _ in range(_MOST_RESPONSE_ROUNDS if begin is None else 1):
             met = gamma + convolve(rho, gamma)
             following = self._exclusion * (met + convolve(met, rho))
             change = float(np.abs(following - rho).max(initial=0.0))
@@ -550,7 +501,7 @@ class CavityEquation:
         `grams` gives sum_i U_i'r_i U_i (q, k, k) for Gamma_t (q, k, k); None if these are no numbers.
         """
         kernels, end = self._integrate(np.zeros((len(self.nodes.nodes), self.k, len(self._grades))))
-        inner, share = kernels, 1 / self.visiting.samples
+        inner, share, changes = kernels, 1 / self.visiting.samples, list[float]()
         for _ in track(range(_MOST_ROUNDS), None, "solving the cavity equation"):
             before, after = self._before(inner)[:, : self.k], self._after(inner)
             influence = self.visiting.seen(before * self._grades)
@@ -565,8 +516,10 @@ class CavityEquation:
             others = self._convolve(after, share * (met - self._squares * before))
             inner = kernels + self.visiting.exclusion * (others + self._convolve(share * left, before))
             change = float(np.abs(following - end).max(initial=0.0) / np.abs(following).max(initial=1e-300))
-            end = following
-            if change <= self.tolerance:
+            end, changes = following, [*changes[-2:], change]
+            # The next change is about this one times the mean ratio of the last two.
+            coming = change * np.sqrt(change / changes[0]) if len(changes) == 3 else np.inf
+            if change <= self.tolerance or _MARGIN * coming <= self.tolerance:
                 return Path(end, kernels, inner, influence)
         return None
 

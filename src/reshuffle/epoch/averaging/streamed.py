@@ -29,17 +29,16 @@ from reshuffle.schemes.base import Scheme
 
 Part = TypeVar("Part")
 
-_SHOWN = 400
-"""Samples, the strongest and any, from which the functions of the visits are taken."""
 _AT_ONCE = 4096
 """Samples whose self responses are computed at a time."""
 
 
 @dataclass(frozen=True, eq=False)
 class StreamedVisiting(Visiting):
-    """An epoch of `count` whitened samples that are not in memory; `rows` are some, the strongest among them."""
+    """An epoch of `count` whitened samples that are not in memory, and the strength of the strongest."""
 
     count: int = 0
+    strongest: float = 0.0
 
     @property
     def samples(self) -> int:
@@ -50,6 +49,11 @@ class StreamedVisiting(Visiting):
     def squares(self) -> FloatArray:
         """The diagonal of U'U, which is one."""
         return np.ones(self.grades.shape[1])
+
+    @cached_property
+    def strengths(self) -> FloatArray:
+        """The largest of the bounds on the self responses, (1,)."""
+        return np.array([self.strongest])
 
 
 class Gathered(Protocol):
@@ -66,7 +70,7 @@ def samples_of(
 ) -> tuple[MeanMap, Blocks] | None:
     """The cavity equation's map of shuffled samples, and rows that replace all; None without a solution.
 
-    One pass over the rows per round of the equation, and two more: for the strongest samples, and for the rows.
+    One pass over the rows per round of the equation, and two more: for the strongest sample, and for the rows.
     """
     n, steps, stream, space = problem.n, scheme.steps(problem.n), problem.stream, problem.row_space
     assert stream is not None
@@ -91,7 +95,9 @@ def samples_of(
         entry=np.ones(1), weight=float(shares[0]) / steps, last=float(shares[-1] / shares[0]), steps=steps,
         count=n,
     )  # fmt: skip
-    visiting = replace(visiting, rows=_shown(gathered, visiting))
+    unknown = visiting
+    strongest = gathered(lambda rows, responses: float(unknown.strengths_of(rows).max()), max)
+    visiting = replace(visiting, strongest=strongest)
     found = _solve(gathered, visiting, cavity_maps.cavity_tolerance(rtol))
     if found is None:
         return None
@@ -102,27 +108,7 @@ def samples_of(
     replicas = partial(cavity_maps.put_off_together, off)
     inner = kernel(whitened, entries.T)
     mean = cavity_maps.cavity_map(whitened, inner, entries, off, replicas, _no_modifier)
-    responses = np.ascontiguousarray(responses[:, 0] if problem.outputs is None else responses)
     return mean, Blocks(math.sqrt(n) * (rows @ factor), responses, offsets, np.ones(len(rows)))
-
-
-def _shown(gathered: Gathered, visiting: Visiting) -> FloatArray:
-    """The strongest samples, and as many others, (s, k)."""
-
-    def strongest(rows: FloatArray) -> FloatArray:
-        return rows[np.argsort(visiting.strengths_of(rows))[::-1][:_SHOWN]]
-
-    def some(rows: FloatArray, responses: FloatArray) -> tuple[FloatArray, FloatArray]:
-        return strongest(rows), rows[:: max(1, len(rows) // _SHOWN)][:_SHOWN]
-
-    def merged(
-        first: tuple[FloatArray, FloatArray], second: tuple[FloatArray, FloatArray]
-    ) -> tuple[FloatArray, FloatArray]:
-        others = np.concatenate([first[1], second[1]])
-        thinned = others[:: max(1, -(-len(others) // _SHOWN))]
-        return strongest(np.concatenate([first[0], second[0]])), thinned
-
-    return np.unique(np.concatenate(gathered(some, merged)), axis=0)
 
 
 def _solve(
