@@ -20,7 +20,6 @@ from scipy.linalg import lapack
 
 from reshuffle._arrays import AnyArray, BoolArray, FloatArray, IntArray
 from reshuffle._linalg import few_threads, graded_svd, thin_qr
-from reshuffle.problem.outputs import beside
 from reshuffle.recipe import Average
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -168,13 +167,12 @@ class EpochMap:
         return np.where(drifts, np.inf, limit)
 
     def with_inputs(self, inputs: FloatArray) -> "EpochMap":
-        """The map with given inputs zeta (z,), or (z, t) of several outputs: a column enters for each."""
-        columns = beside(inputs)
-        sizes = np.abs(columns) * self.entry_sizes[:, np.newaxis]
+        """The map with given inputs zeta (z, t): a column enters for each output."""
+        sizes = np.abs(inputs) * self.entry_sizes[:, np.newaxis]
         # Nothing enters from an input of zero, however far beyond the range of numbers its entry is.
-        some = (columns != 0).any(axis=1)
+        some = (inputs != 0).any(axis=1)
         with np.errstate(over="ignore", invalid="ignore"):
-            entries = self.entries[..., some] @ columns[some]
+            entries = self.entries[..., some] @ inputs[some]
         return replace(self, entries=entries, entry_sizes=sizes.max(axis=0))
 
     def part(self, place: IntArray) -> "EpochMap":

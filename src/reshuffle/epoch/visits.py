@@ -17,7 +17,6 @@ from reshuffle._linalg import few_threads, graded_svd, norms
 from reshuffle.epoch.averaging.lattice import Process
 from reshuffle.epoch.epoch_map import EpochMap, average
 from reshuffle.problem.batches import Blocks
-from reshuffle.problem.outputs import beside
 from reshuffle.problem.row_space import RowSpace
 from reshuffle.recipe import Average, Hyperparameters
 
@@ -315,12 +314,11 @@ def maps_of_orders(
 ) -> EpochMap:
     """The maps of many orders (c, steps) of visits; orders that begin alike share their first visits.
 
-    Where the inputs (1 + rows,) or (1 + rows, t) are known a column enters for each output.
+    Where the inputs (1 + rows, t) are known a column enters for each output.
     """
     d, rows = visits.dimension, len(visits.blocks.rows)
-    given = None if inputs is None else beside(inputs)
-    width = d + (1 + rows if given is None else given.shape[1])
-    visit = _visit(visits, force, width, given)
+    width = d + (1 + rows if inputs is None else inputs.shape[1])
+    visit = _visit(visits, force, width, inputs)
     states, places = np.zeros((1, d, width)), np.zeros(len(orders), dtype=np.int64)
     with few_threads(d), np.errstate(over="ignore", invalid="ignore"):
         for slot, visited in enumerate(orders.T):
@@ -332,8 +330,8 @@ def maps_of_orders(
             states = following
         states = states[places]
     weight, sizes = visits.sizes_of(orders.shape[1], force)
-    if given is not None:
-        sizes = np.max(np.abs(given) * sizes[:, np.newaxis], axis=0)
+    if inputs is not None:
+        sizes = np.max(np.abs(inputs) * sizes[:, np.newaxis], axis=0)
     return _of_columns(visits, states, weight, sizes)
 
 

@@ -79,7 +79,7 @@ class Blocks:
 
     rows: FloatArray
     response: FloatArray
-    """(rows,), or (rows, t) if there are several outputs."""
+    """(rows, t)"""
     offsets: IntArray
     divisors: FloatArray
 
@@ -122,21 +122,21 @@ def split(
     parts = [reduction.factor_of(X, y, members).rows() for members in partition]
     offsets = np.concatenate([[0], np.cumsum([len(rows) for rows, _ in parts])]).astype(np.int64)
     rows, responses = (np.concatenate(halves) for halves in zip(*parts, strict=True))
-    return Blocks(rows, responses.reshape(-1, *y.shape[1:]), offsets, divisors)
+    return Blocks(rows, responses, offsets, divisors)
 
 
 class BatchFactors:
-    """The factors of all batches, of p features and t outputs, or None if responses are a vector.
+    """The factors of all batches, of p features and t outputs.
 
-    >>> factors = BatchFactors(1, 1, None)
-    >>> factors.add(np.full((1000, 1), 2.0), np.ones(1000), 0)
+    >>> factors = BatchFactors(1, 1, 1)
+    >>> factors.add(np.full((1000, 1), 2.0), np.ones((1000, 1)), 0)
     >>> factors.compressed().X.shape, factors.counts
     ((2, 1), array([1000]))
     """
 
-    def __init__(self, batches: int, p: int, outputs: int | None):
-        self.p, self.outputs, self.sizes = p, outputs, np.zeros(p)
-        self._factors = [BatchFactor(p, outputs or 1) for _ in range(batches)]
+    def __init__(self, batches: int, p: int, t: int):
+        self.p, self.t, self.sizes = p, t, np.zeros(p)
+        self._factors = [BatchFactor(p, t) for _ in range(batches)]
 
     @property
     def counts(self) -> IntArray:
@@ -144,9 +144,9 @@ class BatchFactors:
         return np.array([factor.count for factor in self._factors], dtype=np.int64)
 
     def add(self, X: FloatArray, y: FloatArray, batch: int) -> None:
-        """Add rows X (m, p) and responses y (m,) or (m, t) to one batch."""
+        """Add rows X (m, p) and responses y (m, t) to one batch."""
         np.maximum(self.sizes, np.maximum(X.max(axis=0), -X.min(axis=0)), out=self.sizes)
-        self._factors[batch].add(X, y.reshape(len(X), -1))
+        self._factors[batch].add(X, y)
 
     def add_labelled(self, X: FloatArray, y: FloatArray, labels: IntArray) -> None:
         """Add each row to the batch of its label."""
@@ -167,17 +167,15 @@ class BatchFactors:
         """Add compressed batches: each to that of its number, or all `together` to the first one."""
         assert kept.counts is not None
         np.maximum(self.sizes, kept.column_sizes, out=self.sizes)
-        y = kept.y.reshape(len(kept.X), -1)
         if together:
-            self._factors[0].add(kept.X, y, count=kept.n)
+            self._factors[0].add(kept.X, kept.y, count=kept.n)
             return
         for factor, members, count in zip(self._factors, kept.batches, kept.counts, strict=True):
-            factor.add(kept.X[members], y[members], count=int(count))
+            factor.add(kept.X[members], kept.y[members], count=int(count))
 
     def compressed(self) -> CompressedRows:
         """The rows that represent all batches."""
         features, responses = zip(*(factor.rows() for factor in self._factors), strict=True)
         offsets = np.concatenate([[0], np.cumsum([len(rows) for rows in features])]).astype(np.int64)
-        y = np.concatenate(responses)
-        y = y[:, 0].copy() if self.outputs is None else y
-        return CompressedRows(np.concatenate(features), y, self.counts, offsets, self.sizes.copy())
+        X, y = np.concatenate(features), np.concatenate(responses)
+        return CompressedRows(X, y, self.counts, offsets, self.sizes.copy())

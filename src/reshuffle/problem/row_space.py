@@ -38,7 +38,7 @@ _MANY_ROWS = 4096
 
 @dataclass(frozen=True, eq=False)
 class CompressedRows:
-    """Rows X (k, p) with responses y (k,) or (k, t): those of the data, or fewer that represent them.
+    """Rows X (k, p) with responses y (k, t): those of the data, or fewer that represent them.
 
     Attributes
     ----------
@@ -233,7 +233,7 @@ class Reduction:
     space: RowSpace
     rows: FloatArray
     response: FloatArray
-    """(q,), or (q, t) if there are several outputs."""
+    """(q, t)"""
 
     def fitted(self, parameters: FloatArray) -> FloatArray:
         """Q'X b, (q, m) for the columns of (p, m), with Q orthogonal: products of any two are those of X b."""
@@ -242,7 +242,7 @@ class Reduction:
     def squares(self, parameters: FloatArray, axis: int = 0) -> FloatArray:
         """|X b|^2 for each b along an axis of many; inf where it grows without bound.
 
-        >>> reduction = reduce(np.array([[1.0, 0.0], [0.0, 2.0]]), np.zeros(2), 1.0, 2)
+        >>> reduction = reduce(np.array([[1.0, 0.0], [0.0, 2.0]]), np.zeros((2, 1)), 1.0, 2)
         >>> reduction.squares(np.array([[1.0, 1.0], [3.0, 0.0]]), 1)
         array([5., 9.])
         """
@@ -260,11 +260,11 @@ class Reduction:
         return rows if self.space.basis is None else rows @ self.space.basis
 
     def factor_of(self, X: FloatArray, y: FloatArray, members: IntArray) -> BatchFactor:
-        """The factor of some rows of X (n, p) in these coordinates, with responses y (n,) or (n, t)."""
-        made, height = BatchFactor(self.space.dimension, y[:1].size), max(_MANY_ROWS, X.shape[1] + 1)
+        """The factor of some rows of X (n, p) in these coordinates, with responses y (n, t)."""
+        made, height = BatchFactor(self.space.dimension, y.shape[1]), max(_MANY_ROWS, X.shape[1] + 1)
         for start in range(0, len(members), height):
             part = members[start : start + height]
-            made.add(self.rows_of(X, part), y[part].reshape(len(part), -1))
+            made.add(self.rows_of(X, part), y[part])
         return made
 
 
@@ -284,7 +284,6 @@ def reduce(X: FloatArray, y: FloatArray, scale: float, n: int) -> Reduction:
     else:
         whole = Reduction(RowSpace(p, p, scale, None), X, y)
         inside, response = whole.factor_of(X, y, np.arange(rows)).factor()
-        response = response.reshape(-1, *y.shape[1:])
         upper, size = inside[:p], n
     # LAPACK's estimate of the condition number costs O(r^2) and is trusted only when it leaves no doubt;
     # the singular values, at O(r^3), decide the rest.
@@ -372,7 +371,7 @@ class ExtendedSpace:
 def extended_space(kept: CompressedRows, reduction: Reduction, columns: IntArray) -> ExtendedSpace:
     """Extend the row space of the rows, known by their reduction, by the unit vectors of some columns.
 
-    >>> rows = CompressedRows(np.array([[1.0, 1.0, 1.0]]), np.array([2.0]))
+    >>> rows = CompressedRows(np.array([[1.0, 1.0, 1.0]]), np.array([[2.0]]))
     >>> extended = extended_space(rows, reduce(rows.X, rows.y, 1.0, 1), np.array([2]))
     >>> np.abs(extended.features).round(4), extended.penalized
     (array([[1.    , 1.4142]]), array([False,  True]))
@@ -403,6 +402,5 @@ def extended_space(kept: CompressedRows, reduction: Reduction, columns: IntArray
     features = np.column_stack([part, inner.coordinates(others.T).T])
     own = Reduction(RowSpace(r, r, scale, None), features / scale, y)
     if len(X) >= r:
-        rows, response = own.factor_of(features, y, np.arange(len(X))).rows()
-        own = Reduction(own.space, rows, response.reshape(-1, *y.shape[1:]))
+        own = Reduction(own.space, *own.factor_of(features, y, np.arange(len(X))).rows())
     return ExtendedSpace(RowSpace(p, r, scale, basis), features, own, np.arange(r) >= len(columns))

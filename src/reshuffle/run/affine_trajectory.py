@@ -32,7 +32,6 @@ from reshuffle.epoch.visits import ScaledBlocks
 from reshuffle.errors import UnsupportedError
 from reshuffle.problem.batches import Blocks, split
 from reshuffle.problem.least_squares import LeastSquares
-from reshuffle.problem.outputs import of_output, with_outputs
 from reshuffle.problem.row_space import Reduction, RowSpace, extended_space
 from reshuffle.recipe import Recipe
 from reshuffle.run import stopping
@@ -56,7 +55,7 @@ class AffineTrajectory(Trajectory):
     scheme : Scheme
     recipe : Recipe
         Step schedule, penalty, momentum, average.
-    start : (p,) or (p, t)
+    start : (p, t)
     accuracy : Accuracy
         Of the mean over orders.
     """
@@ -89,10 +88,10 @@ class AffineTrajectory(Trajectory):
     def output(self, number: int) -> Self:
         """The run of one output alone, which shares its maps with all others."""
         problem, (space, blocks), stages = self.problem.output(number), self._scaled_data, self.stages
-        blocks = replace(blocks, response=of_output(blocks.response, number))
+        blocks = replace(blocks, response=blocks.response[:, [number]])
         made = self._copy(
             "readout", "last_stage", "visited",
-            problem=problem, start=of_output(self.start, number), _scaled_data=(space, blocks),
+            problem=problem, start=self.start[:, [number]], _scaled_data=(space, blocks),
         )  # fmt: skip
         made.stages = [stage.with_truth(made._truth) for stage in stages]
         return made
@@ -200,7 +199,7 @@ class AffineTrajectory(Trajectory):
     def _outside(self) -> list[Timeline]:
         """The stages of one coordinate outside the row space, where only a penalty acts: a feature that is zero."""
         nothing, n, ends = np.zeros((0, 1)), self.problem.n, np.zeros(2, dtype=np.int64)
-        blocks = ScaledBlocks(nothing, np.zeros(0), ends, np.ones(1), nothing, np.zeros(1))
+        blocks = ScaledBlocks(nothing, np.zeros((0, 1)), ends, np.ones(1), nothing, np.zeros(1))
         return [
             Timeline(
                 stage.scheme, n, blocks, self.space, stage.recipe, length=stage.length,
@@ -213,7 +212,7 @@ class AffineTrajectory(Trajectory):
         """The factor (k,) of the start outside the row space at the ascending epochs; 1 without a penalty."""
         if not self.recipe.penalty:
             return np.ones(len(when))
-        states = states_through(self._outside, np.ones(1), when, np.ones(1))
+        states = states_through(self._outside, np.ones((1, 1)), when, np.ones((1, 1)))
         return np.array([float(state[0, 0, 0]) for state in states])
 
     @property
@@ -247,24 +246,22 @@ class AffineTrajectory(Trajectory):
         return (finite_or_inf(state[: self.space.dimension]) for state in states)
 
     def coordinates(self, when: FloatArray) -> FloatArray:
-        """The mean iterate in row-space coordinates u / scale (k, r) or (k, t, r), at ascending epochs."""
+        """The mean iterate in row-space coordinates u / scale (k, t, r), at ascending epochs."""
         # The run is linear in start and responses; u itself may leave the range before the parameters do, and the
         # responses over the scale before either.
         response = self.blocks.response
-        inputs = np.concatenate([np.zeros((1, *response.shape[1:])), response])
+        inputs = np.vstack([np.zeros(response.shape[1]), response])
         scale, largest = self.space.scale, float(np.abs(inputs).max())
         unit = scale if largest < _LARGEST * scale else 1.0
         states = self.means(self.space.coordinates(self.start) * (scale / unit), when, inputs / unit)
-        several = self.problem.outputs is not None
-        iterates = [state.T if several else state[:, 0] for state in states]
-        shape = with_outputs((len(when),), self.problem.outputs)
+        shape = len(when), response.shape[1], self.space.dimension
         with np.errstate(over="ignore"):
-            return np.array(iterates).reshape(*shape, self.space.dimension) / (scale / unit)
+            return np.array([state.T for state in states]).reshape(shape) / (scale / unit)
 
     def degrees_of_freedom(self, epochs: FloatArray) -> FloatArray:
         """The trace of the matrix that sends the responses to the fit, of the shape of `epochs`."""
         when, back = np.unique(epochs.ravel(), return_inverse=True)
-        states = self.means(np.zeros(self.space.dimension), when)
+        states = self.means(np.zeros((self.space.dimension, 1)), when)
         with np.errstate(over="ignore", invalid="ignore"):
             traces = [float(np.einsum("qr,rq->", self.blocks.rows, state[:, 1:])) for state in states]
         return finite_or_inf(np.array(traces))[back].reshape(epochs.shape)
@@ -273,13 +270,13 @@ class AffineTrajectory(Trajectory):
     def readout(self) -> Readout:
         """The risk as a function of the error."""
         beta_star = self.problem.parameters("the risk")
-        return Readout(self.space, self.problem.covariance, self.start, beta_star)
+        return Readout(self.space, self.problem.covariance, self.start[:, 0], beta_star)
 
     def _risk(self, epochs: FloatArray) -> Risk:
-        beta_star, _, noise = self.problem.truth("the risk")
+        _, _, noise = self.problem.truth("the risk")
         when, back = np.unique(epochs.ravel(), return_inverse=True)
         parts = np.zeros((4, len(when)))
-        states = self.means(self.inside(self.start - beta_star), when)
+        states = self.means(self.inside(self.initial_error)[:, np.newaxis], when)
         # Threads are held once for all epochs: every state is a few small products.
         with few_threads(self.dimension):
             for number, (state, fade) in enumerate(zip(states, self.outside_decay(when), strict=True)):

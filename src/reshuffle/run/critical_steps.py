@@ -171,7 +171,9 @@ def critical_step(
     of_mean = CriticalStep(_linear_critical_step(problem, scheme)) if is_linear else None
     if of_mean is not None and not mean_square:
         return of_mean
-    at_rest = AffineTrajectory(problem, scheme, replace(made, schedule=0.0), np.zeros(problem.p), _ALL_ORDERS)
+    at_rest = AffineTrajectory(
+        problem, scheme, replace(made, schedule=0.0), np.zeros((problem.p, 1)), _ALL_ORDERS
+    )
     if at_rest.space.dimension == 0 and not (made.penalty and problem.p):
         return CriticalStep(np.inf)
     if is_symmetric and not is_linear:

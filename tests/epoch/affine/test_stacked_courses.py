@@ -37,7 +37,7 @@ def close_states(states, expected):
 def test_courses_at_once_are_those_one_by_one(recipe, step, with_inputs):
     engine = engine_of(step, recipe)
     together, timelines, start = engine.timeline, one_by_one(engine), engine.inside(engine.start)
-    inputs = np.concatenate([[1.0], engine.blocks.response]) if with_inputs else None
+    inputs = np.vstack([[1.0], engine.blocks.response]) if with_inputs else None
     states = [each.copy() for each in together.states(start, EPOCHS, inputs)]
     for number, alone in enumerate(timelines):
         for each, expected in zip(states, alone.states(start, EPOCHS, inputs), strict=True):

@@ -108,7 +108,6 @@ def samples_of(
     replicas = partial(cavity_maps.put_off_together, off)
     inner = kernel(whitened, entries.T)
     mean = cavity_maps.cavity_map(whitened, inner, entries, off, replicas, _no_modifier)
-    responses = np.ascontiguousarray(responses[:, 0] if problem.outputs is None else responses)
     return mean, Blocks(math.sqrt(n) * (rows @ factor), responses, offsets, np.ones(len(rows)))
 
 
