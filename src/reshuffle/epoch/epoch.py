@@ -16,8 +16,8 @@ from reshuffle.epoch import epoch_map, select
 from reshuffle.epoch.epoch_map import MeanMap, Modes
 from reshuffle.epoch.select import Accuracy, Choice, Task, task
 from reshuffle.epoch.timeline import Timeline
-from reshuffle.problem.batches import Blocks
 from reshuffle.problem.least_squares import LeastSquares
+from reshuffle.problem.row_space import Blocks
 from reshuffle.schemes.base import Scheme, Shuffle
 
 

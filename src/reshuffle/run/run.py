@@ -327,7 +327,7 @@ class Run:
     @property
     def epochs_worth_a_look(self) -> FloatArray:
         """Epochs up to where nothing moves any more, and the limit if there is one."""
-        last = stopping.last_to_look_at(self.recipe, self.stability() if self.recipe.is_constant else None)
+        last = stopping.last_worth_trying(self.recipe, self.stability() if self.recipe.is_constant else None)
         return leave_one_out.epochs_to_search(
             self.recipe.earliest, last, self.recipe.has_limit and self.converges
         )

@@ -24,7 +24,8 @@ from reshuffle._progress import track
 from reshuffle._uncertainty import MOST_GROUPS, error_of_mean, further_rounds
 from reshuffle.epoch.averaging.sampling import Orders, follow_each
 from reshuffle.epoch.epoch_map import EpochMap
-from reshuffle.epoch.moments.stationary import Lyapunov, is_stationary, limit_of, perron
+from reshuffle.epoch.moments.lattice import is_stationary
+from reshuffle.epoch.moments.stationary import Lyapunov, limit_of, perron
 from reshuffle.epoch.timeline import Timeline
 from reshuffle.epoch.visits import Inputs
 

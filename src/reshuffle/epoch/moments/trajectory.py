@@ -21,9 +21,9 @@ from reshuffle._arrays import FloatArray
 from reshuffle._linalg import few_threads, moving_power
 from reshuffle._progress import track
 from reshuffle.epoch.epoch_map import EpochMap
-from reshuffle.epoch.moments.lattice import EpochMoments, epoch_moments
+from reshuffle.epoch.moments.lattice import EpochMoments, epoch_moments, is_stationary
 from reshuffle.epoch.moments.matrix import MOST_ENTRIES, FarMoments
-from reshuffle.epoch.moments.stationary import MeanPart, fixed_point, is_stationary
+from reshuffle.epoch.moments.stationary import MeanPart, fixed_point
 from reshuffle.epoch.timeline import Timeline, through_stages
 from reshuffle.epoch.visits import Inputs
 
