@@ -80,7 +80,7 @@ def coverage(problems: int = 100) -> Table:
         for seed in range(problems):
             exact, run = _small(name, seed, 1e12), _small(name, seed, 1e8)
             when = np.array([1.0, 6.0, np.inf])
-            found = expected_risk._by_centred_maps(run._affine, run._modes, when, False)
+            found = expected_risk._Question(run._affine, run._modes, when, False).by_centred_maps()
             known = exact.expected_risk(when)
             assert known.error_kind != "confidence 99%"
             ratios.extend(np.abs(found.spread - known.spread) / found.error)

@@ -26,6 +26,9 @@ from scipy.linalg import lapack
 
 from reshuffle._arrays import FloatArray
 
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
 _ROOT_OF_RANGE = 1e140
 """Numbers below this have squares, and sums of many of them, within the range of float64."""
 _LOG_OF_ZERO = -1e250
@@ -42,6 +45,10 @@ _NEAR_ZERO = 0.5
 """Eigenvalue times epochs below which a sum is expanded; beyond, its closed form loses a few bits at most."""
 _TERMS = 16
 """Of that expansion: the m-th is below (m + 1) 2^-m / (m + 2)!."""
+_LARGE = 512
+"""The side of a matrix from which the threads of BLAS are worth their waiting."""
+_SPREAD = 48
+"""The side of a matrix below which a call lasts no longer than it takes to hand it to a thread."""
 
 
 def norms(values: FloatArray) -> FloatArray:
@@ -73,16 +80,10 @@ def row_norms(matrix: FloatArray) -> FloatArray:
 
 
 def power_and_sum(x: FloatArray, count: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """(1 - x)^k and 1 + (1 - x) + ... + (1 - x)^(k - 1), each of shape count.shape + x.shape.
+    """(1 - x)^k and 1 + (1 - x) + ... + (1 - x)^(k - 1), count.shape + (r,), of x (r,) and whole counts k or inf.
 
     For x = 0 the sum is k itself: the k P_0 term of Lemma geometric_series_pinv. Where the powers have no
     limit (x < 0 or x >= 2) the infinite ones are +inf: divergence is an answer.
-
-    Parameters
-    ----------
-    x : (r,)
-    count : any shape
-        k, whole numbers >= 0 or infinity.
 
     >>> power, total = power_and_sum(np.array([0.0, 1e-300, 0.5, 2.5]), np.array([4.0, np.inf]))
     >>> print(power)
@@ -155,19 +156,12 @@ def eigenvalue(matrix: FloatArray, number: int) -> float:
 
     All of them are computed: LAPACK's bisection for a single one, `subset_by_index`, takes four fifths of the time,
     but fails where eigenvalues coincide up to rounding ("Internal Error", for 110 of 4000 such matrices).
-
-    >>> round(eigenvalue(np.array([[2.0, 1.0], [1.0, 2.0]]), -1), 12)
-    3.0
     """
     return float(scipy.linalg.eigvalsh(matrix, driver="evd")[number])
 
 
 def root_mean_square(values: FloatArray) -> float:
-    """The square root of the mean square; 0 of nothing.
-
-    >>> round(root_mean_square(np.array([3.0, 4.0])), 4)
-    3.5355
-    """
+    """The square root of the mean square; 0 of nothing."""
     return norm(values) / len(values) ** 0.5 if len(values) else 0.0
 
 
@@ -175,9 +169,6 @@ def chebyshev_transform(count: int) -> FloatArray:
     """Coefficients of Chebyshev's polynomials from values at `count` of his nodes, (m, m).
 
     At the nodes they are orthogonal: m / 2 is the sum of squares of each, m that of the first.
-
-    >>> print(chebyshev_transform(3) @ np.square(chebyshev.chebpts1(3)))
-    [0.5 0.  0.5]
     """
     transform = chebyshev.chebvander(chebyshev.chebpts1(count), count - 1).T * (2 / count)
     transform[0] /= 2
@@ -185,14 +176,7 @@ def chebyshev_transform(count: int) -> FloatArray:
 
 
 def tail_mean(x: FloatArray, first: int, last: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The means of (1 - x)^j and of G_j over j = first, ..., last, each of shape last.shape + x.shape.
-
-    Parameters
-    ----------
-    x : (r,)
-    first : int
-    last : any shape
-        Finite, at least `first`.
+    """The means of (1 - x)^j and of G_j over j = first, ..., last, last.shape + (r,), of x (r,) and finite last.
 
     >>> power, total = tail_mean(np.array([0.0, 0.5]), 1, np.array([2.0]))
     >>> print(power, total)
@@ -228,14 +212,6 @@ def moving_mean(x: FloatArray, decay: float, count: FloatArray) -> tuple[FloatAr
         d^(k + 1) + (1 - d) h_k(1 - x, d)   and   (1 - d) h_(k - 1)(1, 1 - x, d),
 
     where h_m is the sum of all products of m of its arguments, with repetition: a divided difference of a power.
-
-    Parameters
-    ----------
-    x : (r,)
-    decay : float
-        In [0, 1).
-    count : any shape
-        Finite.
 
     >>> power, total = moving_mean(np.array([0.0, 0.5]), 0.5, np.array([2.0]))
     >>> print(power, total)
@@ -281,24 +257,17 @@ def _all_near_one(x: FloatArray, gap: float, count: FloatArray) -> FloatArray:
 
 
 def moving_power(decay: float, updates: float) -> tuple[float, float]:
-    """decay^m and 1 - decay^(2 m) after m updates, the second without a difference of nearly equal numbers.
-
-    >>> moving_power(0.5, 2)
-    (0.25, 0.9375)
-    """
+    """decay^m and 1 - decay^(2 m) after m updates, the second without a difference of nearly equal numbers."""
     if decay == 0:
         return (0.0, 1.0) if updates else (1.0, 0.0)
     exponent = updates * math.log(decay)
     return math.exp(exponent), -math.expm1(2 * exponent)
 
 
-Item = TypeVar("Item")
-Result = TypeVar("Result")
-
-_LARGE = 512
-"""The side of a matrix from which the threads of BLAS are worth their waiting."""
-_SPREAD = 48
-"""The side of a matrix below which a call lasts no longer than it takes to hand it to a thread."""
+@cache
+def libraries() -> list[threadpoolctl.LibController]:
+    """The BLAS libraries of numpy and scipy, found at the first call: looking for them takes a millisecond."""
+    return list(threadpoolctl.ThreadpoolController().select(user_api="blas").lib_controllers)
 
 
 class _Limit:
@@ -310,12 +279,9 @@ class _Limit:
 
     @property
     def libraries(self) -> list[threadpoolctl.LibController]:
-        """The libraries that are held: whose threads are everyone's, or each thread's own."""
-        return [
-            library
-            for library in libraries()
-            if (getattr(library, "threading_layer", "") == "openmp") is self._of_each_thread
-        ]
+        """Libraries whose number of threads is everyone's, or each thread's own, as OpenMP has it."""
+        by_openmp = [getattr(library, "threading_layer", "") == "openmp" for library in libraries()]
+        return [one for one, own in zip(libraries(), by_openmp, strict=True) if own is self._of_each_thread]
 
     def enter(self) -> None:
         """Hold the libraries to one thread, unless they are."""
@@ -350,12 +316,6 @@ class _Limit:
 
 class _LimitOfEachThread(_Limit, local):
     """One thread per library, for libraries in which every thread has threads of its own."""
-
-
-@cache
-def libraries() -> list[threadpoolctl.LibController]:
-    """The BLAS libraries loaded at the first call: looking for them takes a millisecond."""
-    return list(threadpoolctl.ThreadpoolController().select(user_api="blas").lib_controllers)
 
 
 _LIMITS = (_Limit(), _LimitOfEachThread(True))
@@ -397,13 +357,9 @@ def workers() -> int:
     return max(limit.threads() for limit in _LIMITS)
 
 
-def _nothing() -> None:
-    """Do nothing about those that go on."""
-
-
 @contextmanager
 def _reporting(failure: Callable[[], None]) -> Iterator[None]:
-    """Tell of a failure as soon as there is one: who waits for all of the items hears of it too late."""
+    """Call `failure` as soon as there is one: after all of the items is too late."""
     try:
         yield
     except BaseException:
@@ -415,20 +371,12 @@ def each(
     function: Callable[[Item], Result],
     items: Iterable[Item],
     size: float,
-    abandon: Callable[[], None] = _nothing,
+    abandon: Callable[[], None] = lambda: None,
 ) -> list[Result]:
     """function(item) for each of many independent items, side by side: what BLAS has for threads are ours here.
 
-    Parameters
-    ----------
-    function : callable
-        Releases the interpreter in its products.
-    items : iterable
-    size : float
-        The side of a square matrix of as much work as an item makes.
-    abandon : callable
-        Called where one of the items fails, or where the caller is interrupted: the others are waited for, and
-        may hear of it here.
+    `size` is the side of a square matrix of as much work as an item makes. Where one of the items fails, or the
+    caller is interrupted, the others are waited for, and may learn it from `abandon`, which is called then.
 
     >>> each(lambda number: number**2, [1, 2, 3], size=100)
     [1, 4, 9]

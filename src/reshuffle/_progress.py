@@ -23,13 +23,11 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 
 PATIENCE = 2.0
-"""Seconds without a line, in a loop."""
+"""Seconds without a line or a bar, in a loop."""
 PATIENCE_OUTSIDE = 10.0
 """Seconds without a line, of a command that is in no loop: on a busy machine imports alone take seconds."""
 _SHORTEST, _LONGEST = 10.0, 30.0
 """Seconds between two lines: half of what has passed, within these."""
-_BAR_PATIENCE = 2.0
-"""Seconds without a bar."""
 
 _shown: "Progress | None" = None
 """The display that is open, if any; a terminal has room for one, and more bars join it."""
@@ -37,7 +35,7 @@ _shown: "Progress | None" = None
 
 @dataclass(eq=False)
 class Loop:
-    """A loop that has begun: its description, the number of its parts if that is known, and those done."""
+    """A loop that has begun, and how many of its parts are done."""
 
     description: str
     total: int | None
@@ -49,10 +47,9 @@ class Loop:
 
 
 class Lines:
-    """The plain lines of a process: at most one now and then, whatever number of loops is open.
+    """The plain lines of a process about the `open` loops, the outermost first: at most one line now and then.
 
-    `open` are the loops that have begun, the outermost first; `command` is when the command began whose thread
-    prints the lines, None for the library; `has_bar` tells that a bar is shown, which says the same.
+    `command` is when the command began whose thread prints them, None for the library; a bar says the same.
     """
 
     def __init__(self) -> None:
@@ -92,10 +89,9 @@ lines = Lines()
 def track(
     items: Iterable[Item], total: int | None, description: str, show: bool | None = None
 ) -> Generator[Item, None, None]:
-    """Yield the items, and show how many are done once they have taken long.
+    """Yield the items, `total` of them if known, and show how many are done once they have taken long.
 
-    A bar on standard error after two seconds if that is a terminal; otherwise a plain line. `total` is the number
-    of items, if that is known. `show` forces the bar (True) or forbids both (False).
+    A bar on a terminal, otherwise a plain line; `show` forces the bar (True) or forbids both (False).
     """
     if show is False:
         yield from items
@@ -115,22 +111,20 @@ def track(
 
 
 def _with_bar(items: Iterable[Item], loop: Loop) -> Generator[Item, None, None]:
-    joins, late = _shown is not None, False
     with ExitStack() as stack:
-        bars = stack.enter_context(display()) if joins else None
-        task = bars.add_task(loop.description, total=loop.total, visible=False) if bars else None
-        if bars is not None and task is not None:
+        bars, task = _shown, None
+        if bars is not None:
+            task = bars.add_task(loop.description, total=loop.total, visible=False)
             stack.callback(bars.remove_task, task)
         for item in items:
             yield item
             loop.done += 1
-            late = late or time.monotonic() - loop.begin > _BAR_PATIENCE
-            if late and bars is None:
-                # A display has a price, which what is quick should not pay.
-                bars = stack.enter_context(display())
-                task = bars.add_task(loop.description, total=loop.total)
-            if bars is not None and task is not None:
-                bars.update(task, completed=loop.done, visible=late)
+            if time.monotonic() - loop.begin > PATIENCE:
+                if bars is None or task is None:
+                    # A display has a price, which what is quick should not pay.
+                    bars = stack.enter_context(display())
+                    task = bars.add_task(loop.description, total=loop.total)
+                bars.update(task, completed=loop.done, visible=True)
 
 
 @contextmanager
@@ -153,11 +147,7 @@ def display() -> Iterator["Progress"]:
 
 @contextmanager
 def ticking(total: int | None, description: str, show: bool | None = None) -> Iterator[Callable[[], None]]:
-    """A bar for work that calls the function this gives after every part, from any thread; `total` as in `track`.
-
-    >>> with ticking(2, "working", show=False) as tick:
-    ...     tick()
-    """
+    """A bar for work that calls the function this gives after every part, from any thread, as `track` shows it."""
     items = itertools.count() if total is None else range(total)
     parts, lock = track(items, total, description, show), Lock()
     with closing(parts):

@@ -22,6 +22,12 @@ _LEAST, _MOST = Decimal("1e-4"), Decimal("1e6")
 """Sizes from the first to below the second are written without an exponent."""
 _DIGITS = 6
 """Significant digits of a value, at most: nobody reads more."""
+MOST_GROUPS, FEWEST_GROUPS = 16, 8
+"""Groups of draws. More would tell the error better, and be more to remember and to decompose."""
+_LEVEL = 0.999
+_GROUP_BYTES = 2e9
+_MARGIN = 1.2
+"""More draws than the estimate says, so that the next look is likely to be the last."""
 
 
 def significant(value: float, digits: int = _DIGITS) -> str:
@@ -43,11 +49,7 @@ def significant(value: float, digits: int = _DIGITS) -> str:
 
 
 def factor(value: float) -> str:
-    """A factor as text, to two digits.
-
-    >>> factor(67.31), factor(6.731), factor(67310.0)
-    ('x67', 'x6.7', 'x67000')
-    """
+    """A factor as text, to two digits: x6.7."""
     return f"x{significant(value, 2)}"
 
 
@@ -126,48 +128,23 @@ ERROR_KINDS: dict[str, ErrorKind] = {"exact": "exact", "cavity": "estimate", "sa
 
 
 def weakest(*kinds: ErrorKind) -> ErrorKind:
-    """The kind of an error that is the sum of errors of these kinds: that which promises least.
-
-    >>> weakest("exact", "bound"), weakest("confidence 99%", "bound"), weakest()
-    ('bound', 'confidence 99%', 'exact')
-    """
+    """The weakest of these kinds, that of the sum of errors of each."""
     return max(kinds, key=get_args(ErrorKind).index, default="exact")
 
 
 def with_largest_error(shape: tuple[int, ...], error: FloatArray, kind: ErrorKind) -> str:
-    """An array in words: its shape, and the largest of its errors where there is one.
-
-    >>> with_largest_error((2,), np.array([0.5, 0.0]), "estimate"), with_largest_error((3,), np.zeros(3), "exact")
-    ('of shape (2,) +- 0.5 at most (estimate)', 'of shape (3,)')
-    """
+    """An array in words: its shape, and the largest of its errors where there is one."""
     largest = float(np.max(error, initial=0.0))
     return f"of shape {shape}" + (f" +- {significant(largest, 2)} at most ({kind})" if largest else "")
 
 
 def with_error(value: FloatArray | float, error: FloatArray | float, kind: ErrorKind = "exact") -> str:
-    """A number in words, with its error where there is one.
-
-    >>> with_error(2.0, 0.0), with_error(2.0, 0.0123, "bound")
-    ('2', '2.000 +- 0.012 (bound)')
-    """
+    """A number in words, with its error where there is one: 2.000 +- 0.012 (bound)."""
     return plus_minus(float(value), float(error), "+-") + (f" ({kind})" if error else "")
 
 
-MOST_GROUPS = 16
-"""Groups of draws. More would tell the error better, and be more to remember and to decompose."""
-FEWEST_GROUPS = 8
-_LEVEL = 0.999
-_GROUP_BYTES = 2e9
-_MARGIN = 1.2
-"""More draws than the estimate says, so that the next look is likely to be the last."""
-
-
 def quantile(groups: int) -> float:
-    """The number of standard errors in an error that comes from so many groups.
-
-    >>> round(quantile(16), 3), round(quantile(8), 3), round(quantile(10_000), 2)
-    (4.073, 5.408, 3.29)
-    """
+    """The number of standard errors in an error that comes from so many groups: 4.07 for 16."""
     return float(scipy.special.stdtrit(groups - 1, (1 + _LEVEL) / 2)) if groups > 1 else math.inf
 
 
@@ -182,9 +159,6 @@ def further_rounds(rounds: int, excess: float, affordable: float) -> int:
 
     Every look at the error is a chance to stop because it happens to look small, so looks must be few: no addition
     is smaller than a quarter of what there is.
-
-    >>> further_rounds(1, 10.0, 1e9), further_rounds(100, 1.01, 1e9), further_rounds(100, 1.01, 7.5)
-    (119, 25, 7)
     """
     missing = _MARGIN * excess * excess * rounds - rounds
     return int(min(math.ceil(min(max(missing, rounds / 4, 1.0), 1e15)), affordable))
@@ -204,9 +178,6 @@ def of_replicas(kind: ErrorKind, answer: FloatArray, replicas: FloatArray) -> Fl
 
     Replicas of drawn orders leave out one group each. Those of an estimate are each put off by as much as it may
     be, in different directions, and their effects add up like independent ones.
-
-    >>> round(float(of_replicas("estimate", np.array(1.0), np.array([1.3, 0.6]))), 3)
-    0.5
     """
     if kind != "estimate":
         return jackknife(answer, replicas)
@@ -243,15 +214,6 @@ def mean_squares(
     R has rows, and the triangular factor of Z_r is known in law: independent entries, normal above the diagonal,
     and on it chi with samples, samples - 1, ... degrees of freedom (Bartlett, 1933). That takes r^2 / 2 random
     numbers instead of samples times p.
-
-    Parameters
-    ----------
-    directions : (k, p)
-    samples : int
-        At least 1.
-    rng : Generator
-    draws : int
-        How many times to draw, each with samples of its own.
 
     >>> rng = np.random.default_rng(0)
     >>> directions = np.array([[1.0, 0.0], [2.0, 0.0], [3.0, 4.0]])

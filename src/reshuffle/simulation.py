@@ -130,7 +130,7 @@ class PairTally:
 
     def __init__(self, problem: LeastSquares, stops: int):
         self.problem, self.knows_truth = problem, problem.beta_star is not None
-        self.pairs, self.units = np.zeros(stops), np.ones(stops)
+        self.pairs, self.scale = np.zeros(stops), problem.compressed.scale
         self.mean, self.squares = np.zeros((stops, problem.p)), np.zeros((stops, problem.p))
         names = ("expected_risk", "risk", "spread") if self.knows_truth else ()
         self.samples: dict[str, list[list[FloatArray]]] = {name: [[] for _ in range(stops)] for name in names}
@@ -140,11 +140,9 @@ class PairTally:
         with np.errstate(over="ignore", invalid="ignore"):
             pairs = (state[0::2] + state[1::2]) / 2
             self.pairs[stop], self.mean[stop] = len(pairs), pairs.mean(axis=0)
-            # Squares are kept in units of the parameters: those of tiny ones would vanish.
-            size = float(np.abs(pairs).max(initial=0.0))
-            self.units[stop] = size if 0 < size < np.inf else 1.0
+            # Squares in units of the responses: those of tiny parameters would vanish.
             pairs -= self.mean[stop]
-            pairs /= self.units[stop]
+            pairs *= self.scale
             self.squares[stop] = np.einsum("ij,ij->j", pairs, pairs)
             if self.knows_truth:
                 errors = state - np.asarray(self.problem.beta_star)
@@ -176,11 +174,8 @@ class PairTally:
         counts = self.pairs[:, np.newaxis]
         share = other.pairs[:, np.newaxis] / (counts + other.pairs[:, np.newaxis])
         with np.errstate(over="ignore", invalid="ignore"):
-            self.units = np.where(self.pairs > 0, self.units, other.units)
-            unit = self.units[:, np.newaxis]
             shift = other.mean - self.mean
-            self.squares += other.squares * np.square(other.units / self.units)[:, np.newaxis]
-            self.squares += np.square(shift / unit) * counts * share
+            self.squares += other.squares + np.square(shift * self.scale) * counts * share
             self.mean += shift * share
         self.pairs += other.pairs
         for name, theirs in other.samples.items():
@@ -206,7 +201,7 @@ class PairTally:
                 return estimate(mean, norms(values - mean[:, np.newaxis]) / np.sqrt(pairs * (pairs - 1.0)))
 
         with np.errstate(invalid="ignore"):
-            of_iterate = self.units[:, np.newaxis] * np.sqrt(self.squares / (pairs - 1) / pairs)
+            of_iterate = np.sqrt(self.squares / (pairs - 1) / pairs) / self.scale
         made = {name: of_samples(parts) for name, parts in self.samples.items()}
         answers = {name: made.get(name) for name in ("expected_risk", "risk", "spread", "test_error")}
         return Simulation(epochs, estimate(self.mean, of_iterate), **answers, runs=runs)
@@ -216,7 +211,7 @@ class PairTally:
 class Trial:
     """The problem, scheme and recipe that all runs share, whichever block they are in, for `epochs` in all.
 
-    Batches with many rows are visited by their sums X_b'X_b / unit^2, found by their rows: that takes 2 p^2
+    Batches with many rows are visited by their sums X_b'X_b / scale^2, found by their rows: that takes 2 p^2
     operations, by the rows themselves 4 m p. Only `alone` may a block use the threads.
     """
 
@@ -230,16 +225,11 @@ class Trial:
     alone: bool = True
 
     def __post_init__(self) -> None:
-        X, self.unit, self.batches = self.problem.X, 1.0, dict[bytes, FloatArray]()
-        if self.epochs <= 4 * self.problem.p:
-            return
-        size = max(float(X.max(initial=0.0)), -float(X.min(initial=0.0)))
-        # Exact to divide by, and products of what is left are within the range of numbers.
-        self.unit = float(np.ldexp(1.0, int(np.frexp(size)[1]) - 1)) if size else 1.0
-        for _, stage in self.scheme.stages:
+        self.scale, self.batches = self.problem.compressed.scale, dict[bytes, FloatArray]()
+        for _, stage in self.scheme.stages if self.epochs > 4 * self.problem.p else ():
             for rows in stage.partition(self.problem.n) if stage.unit is Unit.BATCH else ():
                 if _FEWEST_ROWS * self.problem.p <= len(rows):
-                    features = X[rows] / self.unit
+                    features = self.problem.X[rows] / self.scale
                     self.batches[rows.tobytes()] = features.T @ features
 
 
@@ -298,34 +288,39 @@ class Block:
 
     def _visit(self, visit: Visit) -> None:
         with np.errstate(over="ignore", invalid="ignore"):
-            if visit.rows.ndim > 1:
-                self._step_apart(visit)
-            elif (name := visit.rows.tobytes()) in self.trial.batches:
-                self._step_by_sums(visit, name)
-            else:
-                self._step_together(visit)
+            if visit.rows.ndim == 1:
+                # Without a copy where that is all of the runs.
+                current = self.state if len(visit.runs) == len(self.state) else self.state[visit.runs]
+                self._descend(visit.runs, current, self._shared_gradients(visit, current))
+                return
+            # As many runs at a time as the copies of their rows allow.
+            height = max(1, BLOCK_ENTRIES // (visit.rows.shape[1] * self.problem.p))
+            for first in range(0, len(visit.runs), height):
+                runs, rows = visit.runs[first : first + height], visit.rows[first : first + height]
+                features = self.problem.X[rows]
+                noise = np.zeros_like(runs) if len(self.responses) == 1 else runs // self.sharing
+                residuals = (features @ self.state[runs, :, np.newaxis])[..., 0]
+                residuals -= self.responses[noise[:, np.newaxis], rows]
+                gradients = (residuals[:, np.newaxis, :] @ features)[:, 0, :]
+                self._descend(runs, self.state[runs], gradients / visit.divisor)
 
-    def _step_by_sums(self, visit: Visit, name: bytes) -> None:
-        """Several runs at the same rows, X_b'(X_b b - y_b) as (X_b'X_b) b - X_b'y_b."""
-        runs, unit, moments = visit.runs, self.trial.unit, self.trial.batches[name]
-        if name not in self.inputs:
-            self.inputs[name] = self.responses[:, visit.rows] @ (self.problem.X[visit.rows] / unit)
-        current, inputs = self._current(runs), self.inputs[name]
-        scaled = unit * current
-        summed = self._in_slices(lambda part: scaled[part] @ moments, len(runs), moments.size)
-        summed -= inputs if len(inputs) == 1 else inputs[runs // self.sharing]
-        summed *= unit / visit.divisor
-        self._descend(runs, current, summed)
-
-    def _step_together(self, visit: Visit) -> None:
-        """Several runs at the same rows, in two matrix products."""
-        runs, members = visit.runs, visit.rows
+    def _shared_gradients(self, visit: Visit, current: FloatArray) -> FloatArray:
+        """X_b'(X_b b - y_b) / m_b of several runs b (k, p) at the same rows; by X_b'X_b and X_b'y_b if summed."""
+        runs, members, name, scale = visit.runs, visit.rows, visit.rows.tobytes(), self.trial.scale
+        # Each pair of runs has responses of its own, unless all share them.
+        shared = len(self.responses) == 1
+        if name in self.trial.batches:
+            if name not in self.inputs:
+                self.inputs[name] = self.responses[:, members] @ (self.problem.X[members] / scale)
+            moments, inputs, scaled = self.trial.batches[name], self.inputs[name], scale * current
+            summed = self._in_slices(lambda part: scaled[part] @ moments, len(runs), moments.size)
+            summed -= inputs if shared else inputs[runs // self.sharing]
+            summed *= scale / visit.divisor
+            return summed
         is_contiguous = members[-1] - members[0] + 1 == len(members) and (np.diff(members) == 1).all()
         rows = slice(members[0], members[-1] + 1) if is_contiguous else members
-        features, current = self.problem.X[rows], self._current(runs)
-        shared = len(self.responses) == 1
-        # Each pair of runs has responses of its own, unless all share them.
-        responses = self.responses[:, rows] if shared else self.responses[:, rows][runs // self.sharing]
+        features, responses = self.problem.X[rows], self.responses[:, rows]
+        responses = responses if shared else responses[runs // self.sharing]
 
         def gradients(part: slice) -> FloatArray:
             residuals = current[part] @ features.T
@@ -334,11 +329,7 @@ class Block:
 
         summed = self._in_slices(gradients, len(runs), features.size)
         summed /= visit.divisor
-        self._descend(runs, current, summed)
-
-    def _current(self, runs: IntArray) -> FloatArray:
-        """The parameters of some of the runs, without a copy where that is all of them."""
-        return self.state if len(runs) == len(self.state) else self.state[runs]
+        return summed
 
     def _in_slices(self, product: Callable[[slice], FloatArray], runs: int, work: int) -> FloatArray:
         """A product over runs, as many at a time as one thread does."""
@@ -349,18 +340,6 @@ class Block:
             # The threads are busy with other blocks.
             return np.concatenate([product(part) for part in slices])
         return np.concatenate(each(product, slices, np.cbrt(float(_SLICE) * work)))
-
-    def _step_apart(self, visit: Visit) -> None:
-        """Several runs at rows of their own, as many at a time as the copies of those rows allow."""
-        height = max(1, BLOCK_ENTRIES // (visit.rows.shape[1] * self.problem.p))
-        for first in range(0, len(visit.runs), height):
-            runs, rows = visit.runs[first : first + height], visit.rows[first : first + height]
-            features = self.problem.X[rows]
-            noise = np.zeros_like(runs) if len(self.responses) == 1 else runs // self.sharing
-            residuals = (features @ self.state[runs, :, np.newaxis])[..., 0]
-            residuals -= self.responses[noise[:, np.newaxis], rows]
-            gradients = (residuals[:, np.newaxis, :] @ features)[:, 0, :]
-            self._descend(runs, self.state[runs], gradients / visit.divisor)
 
     def _descend(self, runs: IntArray, current: FloatArray, gradients: FloatArray) -> None:
         """One step of torch's SGD with weight decay and momentum."""
@@ -432,9 +411,9 @@ def simulate(
     """
     problem = checked_problem(problem)
     problem.require_rows("a simulation")
-    problem, scheme, made, when = _trained(
-        problem, scheme, step, alpha, epochs, penalty, momentum, nesterov, unpenalized, average
-    )
+    steps = base.scheme_of(scheme).steps(problem.n)
+    made = recipe.checked(step, alpha, penalty, momentum, steps, nesterov, unpenalized, problem.p, average)
+    problem, scheme, made, when = _trained(problem, scheme, made, epochs)
     runs = _arrays.whole_number("runs", runs, 4)
     if runs % 2:
         raise ValueError(
@@ -462,30 +441,17 @@ def simulate(
 
 
 def _trained(
-    problem: LeastSquares,
-    scheme: Scheme,
-    step: StepLike | None,
-    alpha: StepLike | None,
-    epochs: ArrayLike,
-    penalty: float = 0.0,
-    momentum: float = 0.0,
-    nesterov: bool = False,
-    unpenalized: ArrayLike = (),
-    average: Average | None = None,
+    problem: LeastSquares, scheme: Scheme, made: Recipe, epochs: ArrayLike
 ) -> tuple[LeastSquares, Scheme, Recipe, FloatArray]:
-    """Check what is trained, and for how long."""
+    """Fit scheme and recipe to the rows that are trained on, and check for how long."""
     problem, scheme = base.fitted(problem, scheme)
-    steps = scheme.steps(problem.n)
-    made = recipe.checked(step, alpha, penalty, momentum, steps, nesterov, unpenalized, problem.p, average)
     made.require_ordinary(problem.compressed.scale)
-    made = made.fitted(scheme, problem.n)
-    when = _arrays.epochs(epochs)
+    made, when = made.fitted(scheme, problem.n), _arrays.epochs(epochs)
     if not np.isfinite(when).all():
         raise ValueError(
             "epochs must be finite to be simulated, but one is inf; descend(...).limit() is exact."
         )
-    made.epochs(when)
-    return problem, scheme, made, when
+    return problem, scheme, made, made.epochs(when)
 
 
 def _simulated(
@@ -564,16 +530,9 @@ def simulated_states(
     seed: int,
     read: Callable[[FloatArray], FloatArray],
 ) -> FloatArray:
-    """Apply `read` to the parameters of every run on the responses of the problem, (stops, runs, ...).
+    """Apply `read` to the parameters (runs, p) of every run on the responses of the problem: (stops, runs, ...).
 
-    Parameters
-    ----------
-    problem, scheme, made, start, runs, seed
-        As in `simulate`, checked.
-    stops : (k,)
-        Epochs, finite and ascending.
-    read : callable
-        Of the parameters (runs, p).
+    All arguments are checked; `stops` are finite and ascending.
     """
     last, rng = int(stops[-1]) if len(stops) else 0, np.random.default_rng(seed)
     height = 2 * max(2, MOST_ENTRIES // (2 * problem.p))
@@ -622,7 +581,8 @@ def single_run_risks(
     """
     problem = checked_problem(problem)
     beta_star, covariance, _ = problem.truth("single_run_risks")
-    problem, scheme, made, when = _trained(problem, scheme, step, alpha, epochs)
+    made = recipe.checked(step, alpha, 0.0, 0.0, base.scheme_of(scheme).steps(problem.n))
+    problem, scheme, made, when = _trained(problem, scheme, made, epochs)
     stops, positions = np.unique(when.ravel(), return_inverse=True)
 
     def risks(state: FloatArray) -> FloatArray:

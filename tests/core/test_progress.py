@@ -14,6 +14,7 @@ def test_every_item_passes_through(show):
 
 def test_a_bar_is_drawn_on_standard_error_once_it_takes_long(monkeypatch, capsys):
     monkeypatch.setenv("FORCE_COLOR", "1")
+    patience(monkeypatch)
     clock = itertools.count(0, 3)
     monkeypatch.setattr(_progress.time, "monotonic", lambda: float(next(clock)))
     list(_progress.track(range(3), 3, "counting", True))

@@ -11,6 +11,7 @@ import reshuffle as rs
 from reshuffle.epoch.averaging import cavity, cavity_maps
 from reshuffle.epoch.averaging.cavity import SelfResponses, TimeNodes, Visiting, self_response
 from reshuffle.epoch.averaging.samples import Whitened
+from reshuffle.epoch.visits import Visits
 from reshuffle.errors import UnsupportedError
 from tests.problems import case, close
 
@@ -60,7 +61,7 @@ def test_maps_with_momentum_and_penalty_are_those_of_all_cuts(arguments, recipe)
     scheme = rs.SampleReshuffling(**arguments)
     run = rs.descend(problem, scheme, 0.2, method="exact", **recipe)
     timeline = run._affine.timeline
-    exact, visits = timeline.map(0), timeline.visits(0)
+    exact, visits = timeline.map(0), Visits(timeline.blocks, timeline.visits(0).hyperparameters)
     shares = scheme.sizes(7) / scheme.step_divisors(7)
     found, *replicas = cavity_maps.cavity_maps(visits, visits.unit_force(timeline.truth), shares)
     close(found.entries[:, 0], exact.entries[:, 0], 1e-3)

@@ -5,12 +5,12 @@ import pytest
 
 import reshuffle as rs
 from reshuffle._linalg import graded_svd
-from reshuffle.epoch import mean_map
+from reshuffle.epoch import epoch_map
 from reshuffle.epoch.averaging import cavity as whole_equation
 from reshuffle.epoch.averaging import first_order
 from reshuffle.epoch.averaging.cavity import Visiting
 from reshuffle.epoch.averaging.first_order import BetweenModes
-from reshuffle.epoch.mean_map import refined
+from reshuffle.epoch.epoch_map import refined
 from tests.problems import close
 
 TOLERANCE = 1e-6
@@ -98,7 +98,7 @@ def test_answers_are_those_of_the_whole_equation_within_their_error(monkeypatch)
     quick = kernel_run(method="cavity")
     losses = quick.training_loss([1, 20, 1000])
     monkeypatch.setattr(first_order, "FEWEST_MODES", 1000)
-    monkeypatch.setattr(mean_map, "_NINE_DIGITS", np.inf)
+    monkeypatch.setattr(epoch_map, "_NINE_DIGITS", np.inf)
     whole = kernel_run(method="cavity").training_loss([1, 20, 1000])
     assert (np.abs(losses - whole) <= quick._engine.training_loss_error(np.array([1.0, 20, 1000]))).all()
     np.testing.assert_allclose(losses, whole, rtol=1e-4)

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+import reshuffle as rs
 from tests.oracles.every_order import advance, begin
 
 
@@ -51,6 +52,6 @@ def averaged(average, iterates, steps):
     """What an EMA or a TailAverage of the package should make of iterates after each visit."""
     per_visit = average.per == "visit"
     chosen = iterates if per_visit else after_epochs(iterates, steps)
-    if hasattr(average, "decay"):
+    if isinstance(average, rs.EMA):
         return moving(chosen, average.decay)
     return tail(chosen, average.start * (steps if per_visit else 1))

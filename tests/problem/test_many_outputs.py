@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle.epoch import mean_map, select, timeline
+from reshuffle.epoch import epoch_map, select, timeline
 from reshuffle.problem import row_space
 
 SCHEMES = {
@@ -276,7 +276,7 @@ def test_a_thousand_outputs_share_all_that_costs(monkeypatch):
     problem = posed(40, 6, outputs=1000)
     factors = counted(monkeypatch, row_space.BatchFactor, "_factorize")
     means, maps = counted(monkeypatch, select, "mean_map"), counted(monkeypatch, timeline, "mean_map")
-    decompositions = counted(monkeypatch, mean_map, "modes")
+    decompositions = counted(monkeypatch, epoch_map, "modes")
     for recipe in ({}, {"momentum": 0.5}):
         run = rs.descend(problem, rs.RandomReshuffling(2), step=0.05, **recipe)
         assert run.iterate([1, 10, np.inf]).shape == (3, 6, 1000)

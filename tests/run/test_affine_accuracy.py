@@ -114,7 +114,12 @@ def test_single_rows_with_replacement_are_samples_with_replacement():
     batches = rs.descend(few, rs.WithReplacement(batch_size=3), 0.05, penalty=0.1)
     timeline = AffineTrajectory(few, batches.scheme, batches.recipe, np.zeros(3)).timeline
     visits = timeline.visits(0)
-    process = Process(visits.move, lambda states: sum(states) / len(states), np.eye(visits.dimension))
+    left, right = visits.left[:, np.newaxis], visits.right[:, np.newaxis]
+
+    def move(batch, columns, slot):
+        return columns - left * visits.kernel(batch, right * columns, slot)
+
+    process = Process(move, lambda states: sum(states) / len(states), np.eye(visits.dimension))
     walked = Walk(batches.scheme, 9).of(process)
     # In the coordinates of the singular vectors the mean step is diagonal: what is beside it is rounding.
     np.testing.assert_allclose(np.eye(len(walked)) - timeline.map(0).loss, walked, rtol=1e-12, atol=1e-15)

@@ -24,7 +24,7 @@ SCHEMES = [
 
 def by_centred_maps(run, epochs, given=False):
     """The spread by centred maps whether or not anything better is known."""
-    return expected_risk._by_centred_maps(run._affine, run._modes, np.array(epochs), given)
+    return expected_risk._Question(run._affine, run._modes, np.array(epochs), given).by_centred_maps()
 
 
 @pytest.mark.slow

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reshuffle as rs
-from reshuffle.schemes.base import Partition
 from tests.oracles import brute_force
 from tests.problems import case, close
 
@@ -25,9 +24,9 @@ def loader_batches(n, batch_size, drop_last):
 def test_batches_of_a_size_are_those_of_a_data_loader(n, batch_size, drop_last):
     if batch_size > n:
         return
-    cut = Partition(batch_size=batch_size, drop_last=drop_last)
+    cut = rs.RandomReshuffling(batch_size=batch_size, drop_last=drop_last)
     expected = loader_batches(n, batch_size, drop_last)
-    assert [rows.tolist() for rows in cut.members(n)] == expected
+    assert [rows.tolist() for rows in cut.partition(n)] == expected
     assert cut.sizes(n).tolist() == [len(rows) for rows in expected]
     assert cut.divisors(n).tolist() == cut.sizes(n).tolist()
 
@@ -36,7 +35,7 @@ def test_batches_of_a_size_are_those_of_a_data_loader(n, batch_size, drop_last):
 def test_a_number_of_batches_differs_by_at_most_one_row(n, batches):
     if batches > n:
         return
-    members = Partition(batches).members(n)
+    members = rs.RandomReshuffling(batches).partition(n)
     assert [rows.tolist() for rows in members] == [
         part.tolist() for part in np.array_split(np.arange(n), batches)
     ]

@@ -12,8 +12,8 @@ from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
 from reshuffle._linalg import few_threads
 from reshuffle._uncertainty import ERROR_KINDS, ErrorKind
-from reshuffle.epoch import mean_map, select
-from reshuffle.epoch.mean_map import MeanMap, Modes
+from reshuffle.epoch import epoch_map, select
+from reshuffle.epoch.epoch_map import MeanMap, Modes
 from reshuffle.epoch.select import Accuracy, Choice, Task, task
 from reshuffle.epoch.timeline import Timeline
 from reshuffle.problem.batches import Blocks
@@ -156,7 +156,7 @@ class Epoch:
         if self.whole is not None:
             return self.whole[0].modes
         with few_threads(self._side):
-            return mean_map.modes(self.mean)
+            return epoch_map.modes(self.mean)
 
     @property
     def _side(self) -> float:

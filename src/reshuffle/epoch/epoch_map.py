@@ -3,24 +3,25 @@
 D = I - A = L K R is kept in place of A, so that no digits are lost where A is near I, and the kernel K in place of
 D, so that none are lost where features are ill-conditioned: their sizes are in the diagonals L and R alone. Kernels
 and inputs may have leading axes: the equally likely orders of a scheme that draws one at the start.
+
+`MeanMap` is the symmetric special case, in row-space coordinates. Its modes decay independently, so that any number
+of epochs costs one eigendecomposition.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import TypeAlias
+from functools import cached_property, reduce
+from typing import Literal
 
 import numpy as np
+import scipy.linalg
 from scipy.linalg import lapack
 
 from reshuffle._arrays import AnyArray, BoolArray, FloatArray, IntArray
-from reshuffle._linalg import few_threads
-from reshuffle.epoch.averaging.lattice import Process
-from reshuffle.epoch.visits import Visits
+from reshuffle._linalg import few_threads, graded_svd, thin_qr
 from reshuffle.problem.outputs import beside
 from reshuffle.recipe import Average
-
-Follow: TypeAlias = Callable[[Process[FloatArray]], FloatArray]
 
 _EPS = float(np.finfo(np.float64).eps)
 _DOUBLINGS = 1100
@@ -33,24 +34,22 @@ _ROUNDING = 1e-12
 """Relative size of what rounding makes of nothing."""
 _MOST_STEPS = 128
 """Applications that are made one after the other, at most: each of them rounds."""
+_OF_BASIS = 4
+"""Rows are known up to the rounding of the basis that they are in, some of these times its size."""
+LEVEL = 1e-6
+"""Eigenvalues above this ratio to the largest of their level have at least nine digits."""
+_NINE_DIGITS = 1e-9
+"""Of a map that is not known that well itself, eigenvalues need no more."""
+_MARGIN = 1e3
+"""How much better than the map its eigenvalues are to be known, in units of rounding."""
 
 
 @dataclass(frozen=True, eq=False)
 class EpochMap:
-    """z -> z - D z + N zeta with D = L K R and N = L E, for diagonal L and R.
+    """z -> z - D z + N zeta with D = L K R and N = L E: diagonals L, R (d,), K (..., d, d) and E (..., d, z).
 
-    Attributes
-    ----------
-    left, right : (d,)
-        L and R.
-    kernel : (..., d, d)
-        K.
-    entries : (..., d, z)
-        E, the input map.
-    weight : float
-        The size of K before anything cancels in it: what visits undo of each other is known up to rounding of this.
-    entry_sizes : (z,)
-        The sizes of the columns of E, likewise before anything cancels.
+    `weight` is the size of K, and `entry_sizes` (z,) those of the columns of E, before anything cancels in them:
+    what visits undo of each other is known up to rounding of these.
     """
 
     left: FloatArray
@@ -69,11 +68,6 @@ class EpochMap:
     def finite(self) -> BoolArray:
         """True for the maps (...) whose entries are finite numbers."""
         return np.asarray(np.isfinite(self.graded).all(axis=(-2, -1)) & np.isfinite(self.left).all())
-
-    @property
-    def is_finite(self) -> bool:
-        """True if all maps are within the range of numbers."""
-        return bool(self.finite.all())
 
     def __call__(self, states: FloatArray) -> FloatArray:
         """Send states (..., d, z), one a column of the inputs, through the map."""
@@ -100,14 +94,10 @@ class EpochMap:
             return self
         known: tuple[int, EpochMap] | None = self.__dict__.get("_power")
         if known is None or known[0] != times:
-            doubled, left, made = self, times, None
-            while left:
-                if left & 1:
-                    made = doubled if made is None else made.then(doubled)
-                left >>= 1
-                doubled = doubled.then(doubled) if left else doubled
-            assert made is not None
-            self.__dict__["_power"] = known = times, made
+            half = self.power(times // 2)
+            made = half.then(half)
+            known = times, made.then(self) if times % 2 else made
+            self.__dict__["_power"] = known
         return known[1]
 
     def after(self, count: float, states: FloatArray) -> FloatArray:
@@ -147,10 +137,9 @@ class EpochMap:
             if settled.any():
                 one = replace(self, kernel=self.kernel[settled], entries=self.entries[settled])
                 limits[settled] = one.fixed_point()
-            for place in np.argwhere(~settled):
-                at = tuple(place)
-                one = replace(self, kernel=self.kernel[at], entries=self.entries[at])
-                limits[at] = one._limit_beside_frozen(limits[at])
+            for place in map(tuple, np.argwhere(~settled)):
+                one = replace(self, kernel=self.kernel[place], entries=self.entries[place])
+                limits[place] = one._limit_beside_frozen(limits[place])
         return np.where(self._absent(states), 0.0, limits)
 
     def fixed_point(self) -> FloatArray:
@@ -160,7 +149,7 @@ class EpochMap:
     def _limit_beside_frozen(self, states: FloatArray) -> FloatArray:
         """The limit (d, z) of a single map that does not contract."""
         infinite = np.full_like(states, np.inf)
-        if not self.is_finite:
+        if not self.finite:
             return infinite
         size = max(float(np.abs(self.graded).max()), self.weight * float(self.grades.max()))
         frozen = np.abs(self.eigenvalues) <= _ROUNDING * size
@@ -171,10 +160,7 @@ class EpochMap:
         if values[-count] > _ROUNDING * self.weight:
             return infinite
         # D = L K R vanishes on R^-1 v for K v = 0, and u'L^-1 D = 0 for u'K = 0.
-        stays, sees = (
-            right[-count:].T / self.right[:, np.newaxis],
-            left[:, -count:].T / self.left,
-        )
+        stays, sees = right[-count:].T / self.right[:, np.newaxis], left[:, -count:].T / self.left
         moved = right[:-count].T @ ((left[:, :-count].T @ self.entries) / values[:-count, np.newaxis])
         moved /= self.right[:, np.newaxis]
         limit = moved + stays @ np.linalg.solve(sees @ stays, sees @ (states - moved))
@@ -222,9 +208,7 @@ class EpochMap:
             kernel=kernel,
             entries=entries,
             weight=max(
-                self.weight,
-                average.taken + float(shares.max(initial=0.0)) * self.weight,
-                1 - average.kept,
+                self.weight, average.taken + float(shares.max(initial=0.0)) * self.weight, 1 - average.kept
             ),
         )
 
@@ -249,8 +233,8 @@ class EpochMap:
 
     @property
     def radius(self) -> float:
-        """The largest spectral radius of A, over all maps; inf where one has left the range of numbers."""
-        if not self.is_finite:
+        """The largest spectral radius of A, over all maps; inf where one has overflowed."""
+        if not self.finite.all():
             return np.inf
         return float(np.abs(1 - self.eigenvalues).max(initial=0.0))
 
@@ -258,48 +242,40 @@ class EpochMap:
     def settles(self) -> BoolArray:
         """True for the maps (...) that contract: every eigenvalue x of D has |1 - x| < 1.
 
-        Told from A^(2^j): doubling forgets its rounding errors where a mode has decayed, and keeps all digits of
-        those that hardly have.
+        By A^(2^j): doubling forgets its rounding errors where a mode has decayed, and keeps all digits of those
+        that hardly have.
         """
-        d = len(self.left)
-        settled = np.array(self.finite, dtype=bool).reshape(-1)
-        kernels = self.kernel.reshape(len(settled), d, d)
-        with few_threads(d):
-            where = np.flatnonzero(settled)
-            settled[where] = _contracts(self.left, self.right, kernels[where], self.weight)
-        return settled.reshape(self.kernel.shape[:-2])
+        d, shape = len(self.left), self.kernel.shape[:-2]
+        if not d:
+            return np.ones(shape, dtype=bool)
+        finite, kernels = self.finite.reshape(-1), self.kernel.reshape(-1, d, d)
+        # The maps that are not decided yet.
+        left = np.array(
+            [at for at in np.flatnonzero(finite) if not _is_singular(kernels[at], self.weight)], int
+        )
+        contracts, kernels = np.zeros(len(finite), dtype=bool), kernels[left]
+        roots, identity = np.sqrt(self.left) * np.sqrt(self.right), np.eye(d)
+        with few_threads(d), np.errstate(over="ignore", invalid="ignore"):
+            for _ in range(_DOUBLINGS):
+                power = np.abs(identity - roots[:, np.newaxis] * kernels * roots)
+                most = _largest(power)
+                # Sums of rows are taken only where they may be that small.
+                decayed = most < _HALF
+                if decayed.any():
+                    decayed = power.sum(axis=2).max(axis=1) < _HALF
+                    contracts[left[decayed]] = True
+                following = 2 * kernels - (kernels * self.grades) @ kernels
+                stays = _largest(np.abs(following - kernels)) <= _EPS * _largest(np.abs(kernels))
+                goes_on = (most < _LOST) & ~(decayed | stays)
+                if not goes_on.any():
+                    break
+                left, kernels = (left, following) if goes_on.all() else (left[goes_on], following[goes_on])
+        return contracts.reshape(shape)
 
     @property
     def converges(self) -> bool:
         """True if all maps contract."""
         return bool(self.settles.all())
-
-
-def _contracts(left: FloatArray, right: FloatArray, kernels: FloatArray, weight: float) -> BoolArray:
-    """True for the finite maps I - L K R (c, d, d) whose powers vanish as they are doubled."""
-    fading = np.array([not _is_singular(kernel, weight) for kernel in kernels], dtype=bool)
-    roots, identity = np.sqrt(left) * np.sqrt(right), np.eye(len(left))
-    # Those of which it is not known yet.
-    open_ = np.flatnonzero(fading)
-    kernels = kernels[open_]
-    fading[open_] = False
-    grades = left * right
-    with np.errstate(over="ignore", invalid="ignore"):
-        for _ in range(_DOUBLINGS if len(left) else 0):
-            left_over = np.abs(identity - roots[:, np.newaxis] * kernels * roots)
-            most = _largest(left_over)
-            # Sums of rows are taken only where they may be that small.
-            faded = most < _HALF
-            if faded.any():
-                faded = left_over.sum(axis=2).max(axis=1) < _HALF
-                fading[open_[faded]] = True
-            following = 2 * kernels - (kernels * grades) @ kernels
-            stays = _largest(np.abs(following - kernels)) <= _EPS * _largest(np.abs(kernels))
-            goes_on = (most < _LOST) & ~(faded | stays)
-            if not goes_on.any():
-                break
-            open_, kernels = (open_, following) if goes_on.all() else (open_[goes_on], following[goes_on])
-    return fading if len(left) else np.ones(len(fading), dtype=bool)
 
 
 def _largest(matrices: FloatArray) -> FloatArray:
@@ -310,8 +286,6 @@ def _largest(matrices: FloatArray) -> FloatArray:
 
 def _is_singular(kernel: FloatArray, weight: float) -> bool:
     """True if visits undo each other in some direction, up to rounding: nothing moves there."""
-    if not len(kernel):
-        return False
     factors, *_ = lapack.dgetrf(kernel)
     norm = float(np.abs(kernel).sum(axis=0).max())
     reciprocal, _ = lapack.dgecon(factors, norm)
@@ -324,92 +298,6 @@ def settling(x: AnyArray) -> AnyArray:
     size = np.abs(x)
     cosine = np.divide(x.real, size, out=np.zeros(np.shape(size)), where=size > 0)
     return np.asarray(size < 2 * cosine)
-
-
-def mean_map(follow: Follow, steps: int, visits: Visits, force: FloatArray) -> EpochMap:
-    """The mean over the orders of an epoch, with inputs zeta = (1, y of the rows of the blocks).
-
-    Parameters
-    ----------
-    follow : callable
-        The mean of a process over the orders of an epoch.
-    steps : int
-        Visits of an epoch.
-    visits : Visits
-    force : (r,)
-        Minus the gradient that enters at every visit with the constant input 1, without the factor L.
-    """
-    d, rows = visits.dimension, len(visits.blocks.rows)
-    visit = _visit(visits, force, d + 1 + rows, None)
-    with few_threads(d), np.errstate(over="ignore", invalid="ignore"):
-        end = follow(Process(visit, average, np.zeros((d, d + 1 + rows))))
-    return _of_columns(visits, end, *visits.sizes_of(steps, force))
-
-
-def maps_of_orders(
-    visits: Visits, force: FloatArray, orders: IntArray, inputs: FloatArray | None = None
-) -> EpochMap:
-    """The maps of many orders (c, steps) of visits; orders that begin alike share their first visits.
-
-    Parameters
-    ----------
-    visits : Visits
-    force : (r,)
-        Minus the gradient of the penalty, which enters at every visit with the constant input 1.
-    orders : (c, steps)
-    inputs : (1 + rows,) or (1 + rows, t), optional
-        The inputs, if they are known: then a column enters for each output.
-    """
-    d, rows = visits.dimension, len(visits.blocks.rows)
-    given = None if inputs is None else beside(inputs)
-    width = d + (1 + rows if given is None else given.shape[1])
-    visit = _visit(visits, force, width, given)
-    states, places = np.zeros((1, d, width)), np.zeros(len(orders), dtype=np.int64)
-    with few_threads(d), np.errstate(over="ignore", invalid="ignore"):
-        for slot, visited in enumerate(orders.T):
-            prefixes, places = np.unique(np.stack([places, visited], axis=1), axis=0, return_inverse=True)
-            following = np.empty((len(prefixes), d, width))
-            for batch in np.unique(visited):
-                here = prefixes[:, 1] == batch
-                following[here] = visit(int(batch), states[prefixes[here, 0]], slot)
-            states = following
-        states = states[places]
-    weight, sizes = visits.sizes_of(orders.shape[1], force)
-    if given is not None:
-        sizes = np.max(np.abs(given) * sizes[:, np.newaxis], axis=0)
-    return _of_columns(visits, states, weight, sizes)
-
-
-def _visit(
-    visits: Visits, force: FloatArray, width: int, given: FloatArray | None
-) -> Callable[[int, FloatArray, int], FloatArray]:
-    """A visit as it changes [K, E] (..., d, width), with an input per row or with given inputs."""
-    d, grades = visits.dimension, (visits.left * visits.right)[:, np.newaxis]
-    begin = np.eye(d, width)
-
-    def visit(batch: int, before: FloatArray, slot: int) -> FloatArray:
-        # [K, E] -> [K + K_b (I - R L K), E - K_b R L E + E_b].
-        following = before + visits.kernel(batch, begin - grades * before, slot) if d else before.copy()
-        entry, columns, constant = (
-            visits.unit_entry(batch, slot),
-            visits.columns(batch),
-            visits.pushed(force, slot),
-        )
-        if given is None:
-            following[..., d] += constant
-            following[..., d + 1 + columns] += entry
-        else:
-            following[..., d:] += constant[:, np.newaxis] * given[0] + entry @ given[1 + columns]
-        return np.asarray(following)
-
-    return visit
-
-
-def _of_columns(visits: Visits, columns: FloatArray, weight: float, sizes: FloatArray) -> EpochMap:
-    """The map of [K, E] (..., d, d + z)."""
-    d = visits.dimension
-    kernel, entries = (np.ascontiguousarray(part) for part in (columns[..., :d], columns[..., d:]))
-    return EpochMap(visits.left, visits.right, kernel, entries, weight, sizes)
 
 
 def average(states: Sequence[FloatArray] | FloatArray) -> FloatArray:
@@ -427,8 +315,261 @@ def average(states: Sequence[FloatArray] | FloatArray) -> FloatArray:
 
 def mean_of(maps: Sequence[EpochMap]) -> EpochMap:
     """The mean of equally likely maps of the same step."""
-    return replace(
-        maps[0],
-        kernel=average([one.kernel for one in maps]),
-        entries=average([one.entries for one in maps]),
-    )
+    kernel, entries = average([one.kernel for one in maps]), average([one.entries for one in maps])
+    return replace(maps[0], kernel=kernel, entries=entries)
+
+
+@dataclass(frozen=True, eq=False)
+class MeanMap:
+    """The affine map c -> c - stride (F'K F c - F'A y), in row-space coordinates, `repeats` times per epoch.
+
+    Every word in Z begins and ends with features, so Z = F'K F with a small symmetric kernel K in between
+    that stays well conditioned however badly X is; the eigenvalues of Z inherit that accuracy.
+
+    Parameters
+    ----------
+    factor : (q, r)
+        F, the features or their triangular factor.
+    kernel : (q, q) or (q,)
+        K, symmetric; a vector stands for a diagonal.
+    input_map : (q, rows) or (q,)
+        A, through which the responses of the (compressed) rows enter: Xtilde' = n F'A; a vector for a diagonal.
+    stride : float
+        The factor of Z in one application: B step for an epoch of random reshuffling.
+    repeats : int
+        Applications in an epoch.
+    weight : float
+        The largest weight of a row in the gradient: the size of K at small steps, before anything cancels.
+    modifier : callable
+        b -> Pi_b (r, r).
+    method : str
+        "exact", "cavity" or "sampling".
+    error : float
+        The error of the decay rate of the worst mode, relative to that rate: for the cavity an estimate, for
+        sampling so many standard errors.
+    typical_error : float, optional
+        The same in root mean square over the modes; by default that of the worst.
+    make_replicas : callable
+        () -> the replicas.
+    products : (r, r) and (r, rows), optional
+        F'K F and F'A, where they are known already.
+    """
+
+    factor: FloatArray
+    kernel: FloatArray
+    input_map: FloatArray
+    stride: float
+    repeats: int
+    weight: float
+    modifier: Callable[[int], FloatArray]
+    method: str = "exact"
+    error: float = 0.0
+    make_replicas: Callable[[], tuple["MeanMap", ...]] = tuple
+    typical_error: float = math.nan
+    products: tuple[FloatArray, FloatArray] | None = None
+
+    @cached_property
+    def replicas(self) -> tuple["MeanMap", ...]:
+        """The map without each group of draws in turn, or perturbed by what the cavity equation neglects."""
+        return self.make_replicas()
+
+    @property
+    def missed(self) -> float:
+        """The error in root mean square over the modes, which is compared with rtol."""
+        return self.error if math.isnan(self.typical_error) else self.typical_error
+
+    def require_finite(self, steps: int) -> "MeanMap":
+        """Return the map itself; refuse a step at which a product over so many batches overflows."""
+        if not (np.isfinite(self.kernel).all() and np.isfinite(self.input_map).all()):
+            raise OverflowError(
+                f"step is so large for these data that products over {steps} batches leave the range of "
+                "floating-point numbers; the iterates diverge. Try a step near critical_step(problem, scheme)."
+            )
+        return self
+
+    def weigh(self, matrix: FloatArray) -> FloatArray:
+        """K M, for M of shape (q, m)."""
+        return np.asarray(
+            self.kernel @ matrix if self.kernel.ndim == 2 else self.kernel[:, np.newaxis] * matrix
+        )
+
+    def mapped_inputs(self, images: FloatArray) -> FloatArray:
+        """M'A (m, rows), for M of shape (q, m)."""
+        return np.asarray(
+            images.T @ self.input_map if self.input_map.ndim == 2 else images.T * self.input_map
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Modes:
+    """Z = Q diag(values) Q' on the row space: values (r,) ascending, those of the null space zero; Q (r, r).
+
+    The product of `factors` is the input map Q'F'A. For ill-conditioned features that of F'A itself would lose the
+    digits of the small modes.
+    """
+
+    values: FloatArray
+    vectors: FloatArray
+    factors: tuple[FloatArray, ...]
+
+    @cached_property
+    def input_map(self) -> FloatArray:
+        """Q'F'A (r, rows), through which responses enter the modes."""
+        return reduce(np.matmul, self.factors)
+
+    def entering(self, responses: FloatArray) -> FloatArray:
+        """Q'F'A y for responses (rows,) or (rows, t), at less than the price of the input map if these are few."""
+        if "input_map" in self.__dict__:
+            return np.asarray(self.input_map @ responses)
+        return reduce(lambda entered, factor: factor @ entered, reversed(self.factors), responses)
+
+    @property
+    def frozen(self) -> BoolArray:
+        """The modes in which nothing moves."""
+        return np.equal(self.values, 0.0)
+
+
+def modes(mean: MeanMap) -> Modes:
+    """Decompose Z = F'K F.
+
+    The eigenvalues of Z are known to about eps |Z|, which is nothing for those of ill-conditioned features: they
+    may come out negative, and a converging mode would look divergent. Then the factors are used: with
+    F = U R and U'K U = L L', the eigenvalues are the squares of the singular values of L'R, as accurate as the
+    singular values of X itself.
+    """
+    Z, entry = products(mean) if mean.products is None else mean.products
+    values, vectors = _eigh((Z + Z.T) / 2)
+    # Where visits cancel each other Z is all rounding, so its size is not read off its eigenvalues alone.
+    mean_size = mean.weight * float(np.square(mean.factor).sum()) / max(1, len(values))
+    size = float(np.abs(values).max(initial=mean_size))
+    # Digits that the map itself has not got are not computed.
+    level = min(LEVEL, _MARGIN * _EPS / mean.error) if mean.error > _NINE_DIGITS else LEVEL
+    if np.abs(values).min(initial=np.inf) < level * size:
+        sizes = _diagonal_of(mean.factor)
+        if sizes is None or mean.error <= _NINE_DIGITS or not _is_definite(mean):
+            return _from_factors(mean, values, vectors, _EPS * len(mean.factor) * size)
+        values, vectors = refined(values, vectors, sizes, mean.kernel, level)
+    return Modes(values, vectors, (vectors.T, entry))
+
+
+def _eigh(matrix: FloatArray, driver: Literal["ev", "evd"] = "evd") -> tuple[FloatArray, FloatArray]:
+    values, vectors = scipy.linalg.eigh(matrix, driver=driver, check_finite=False)
+    return values, vectors
+
+
+def refined(
+    values: FloatArray, vectors: FloatArray, sizes: FloatArray, kernel: FloatArray, level: float = LEVEL
+) -> tuple[FloatArray, FloatArray]:
+    """The eigenvalues (r,), ascending, and eigenvectors (r, r) of diag(s) K diag(s), level by level.
+
+    The eigenvalues are as far apart as the squares of s (r,), and those that are found at once are known up to eps
+    times the largest. The eigenvectors of all that is small span their space just as well, though. In that space
+    the form is small itself, so that it is made anew, of S q, and decomposed anew. K (r, r) is positive definite.
+
+    >>> sizes, kernel = np.array([1.0, 1e-9]), np.array([[1.0, 0.5], [0.5, 1.0]])
+    >>> found, _ = refined(*np.linalg.eigh(sizes[:, np.newaxis] * kernel * sizes), sizes, kernel)
+    >>> print(found / [0.75e-18, 1.0])
+    [1. 1.]
+    """
+    count, values, vectors = len(values), values.copy(), vectors.copy()
+    while count > 1 and values[0] < level * values[count - 1]:
+        count = int(np.searchsorted(values[:count], level * values[count - 1]))
+        images = sizes[:, np.newaxis] * vectors[:, :count]
+        form = images.T @ (kernel @ images)
+        values[:count], rotation = _eigh((form + form.T) / 2)
+        vectors[:, :count] = vectors[:, :count] @ rotation
+    return values, vectors
+
+
+def _diagonal_of(factor: FloatArray) -> FloatArray | None:
+    """The diagonal of a matrix (q, r) that has nothing else, and nothing that is zero in it; otherwise None."""
+    if factor.shape[0] != factor.shape[1]:
+        return None
+    diagonal = np.diagonal(factor)
+    return diagonal if diagonal.all() and np.count_nonzero(factor) == len(factor) else None
+
+
+def _is_definite(mean: MeanMap) -> bool:
+    """True if K is positive definite beyond rounding."""
+    if mean.kernel.ndim == 1:
+        return False
+    shifted = np.array(mean.kernel, order="F")
+    diagonal = np.einsum("kk->k", shifted)
+    diagonal -= _EPS * len(mean.factor) * max(mean.weight, float(diagonal.max()))
+    _, info = lapack.dpotrf(shifted, lower=True, overwrite_a=True)
+    return bool(info == 0)
+
+
+def grows(mean: MeanMap) -> bool:
+    """True if some mode grows from epoch to epoch, beyond the error of the map."""
+    if not np.isfinite(mean.kernel).all():
+        return True
+    decay_rates = mean.stride * modes(mean).values
+    return bool((np.abs(1 - decay_rates) > 1 + mean.error * np.abs(decay_rates)).any())
+
+
+def products(mean: MeanMap) -> tuple[FloatArray, FloatArray]:
+    """F'K F (r, r) and F'A (r, rows)."""
+    sizes = _diagonal_of(mean.factor)
+    if sizes is not None and mean.kernel.ndim == mean.input_map.ndim == 2:
+        return sizes[:, np.newaxis] * mean.kernel * sizes, sizes[:, np.newaxis] * mean.input_map
+    weighed = mean.weigh(mean.factor)
+    entry = weighed.T if mean.input_map is mean.kernel else mean.mapped_inputs(mean.factor)
+    return mean.factor.T @ weighed, entry
+
+
+def whitened(mean: MeanMap) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """U (q, r), R (r, r) and the kernel U'K U (r, r), for F = U R; by Sylvester's law it has the signs of Z."""
+    orthonormal, triangle = thin_qr(mean.factor)
+    kernel = orthonormal.T @ mean.weigh(orthonormal)
+    return orthonormal, triangle, (kernel + kernel.T) / 2
+
+
+def _from_factors(mean: MeanMap, values: FloatArray, vectors: FloatArray, blur: float) -> Modes:
+    """The modes of a Z whose own eigenvalues are only known up to `blur`."""
+    orthonormal, triangle, kernel = whitened(mean)
+    spread = scipy.linalg.eigvalsh(kernel, check_finite=False)
+    tolerance = _EPS * len(mean.factor) * max(mean.weight, float(np.abs(spread).max()))
+    sizes = scipy.linalg.svdvals(triangle, check_finite=False)
+    # Rows are known up to the rounding of the basis that they are in; some may never be visited.
+    rank = int((sizes > _OF_BASIS * _EPS * max(triangle.shape) * sizes[0]).sum())
+    if spread[0] < 0 and float(np.abs(spread).min()) > tolerance and rank == triangle.shape[1]:
+        return _indefinite(mean, orthonormal, triangle, kernel)
+    if spread[0] <= tolerance:
+        # How fast modes of negative eigenvalues of K grow is lost in rounding; that they do is not.
+        signed = np.where(np.abs(values) <= blur, 0.0, values)
+        growing = np.arange(len(values)) < int((spread < -tolerance).sum())
+        signed = np.where(growing & (signed == 0), -np.finfo(np.float64).tiny, signed)
+        return Modes(signed, vectors, (mean.mapped_inputs(mean.factor @ vectors),))
+    lower = scipy.linalg.cholesky(kernel, lower=True, check_finite=False)
+    product = lower.T @ triangle
+    if product.shape[0] == product.shape[1]:
+        left, singular, right = graded_svd(product)
+    else:
+        left, singular, transposed = scipy.linalg.svd(product, check_finite=False)
+        right = transposed.T
+    singular[rank:] = 0.0
+    # F q = s U L^-T u for each singular triple (u, s, q), without a difference of large numbers.
+    images = orthonormal @ scipy.linalg.solve_triangular(lower, left, lower=True, trans="T") * singular
+    missing = len(right) - len(singular)
+    values, images = np.pad(singular**2, (0, missing)), np.pad(images, ((0, 0), (0, missing)))
+    return Modes(values[::-1], right[:, ::-1], (mean.mapped_inputs(images[:, ::-1]),))
+
+
+def _indefinite(mean: MeanMap, orthonormal: FloatArray, triangle: FloatArray, kernel: FloatArray) -> Modes:
+    """The modes where some grow, from a kernel that is neither definite nor singular.
+
+    With R = P diag(s) T' they are those of diag(s) H diag(s), H = P'K P, whose entries are as small as the modes
+    they belong to.
+    """
+    left, singular, right = graded_svd(triangle)
+    inner = left.T @ kernel @ left
+    inner = (inner + inner.T) / 2
+    # Digits of what is small survive the reduction to a tridiagonal matrix if it comes last, in the lower triangle.
+    values, turned = _eigh(singular[:, np.newaxis] * inner * singular, driver="ev")
+    images = singular[:, np.newaxis] * turned
+    # H diag(s) q = x diag(s)^-1 q for every mode q: slow ones are known better by the right side.
+    inverse = scipy.linalg.inv(inner, check_finite=False)
+    slow = np.abs(values) * np.linalg.norm(inverse) < singular[0] * singular[-1]
+    images[:, slow] = inverse @ (turned[:, slow] / singular[:, np.newaxis]) * values[slow]
+    return Modes(values, right @ turned, (mean.mapped_inputs(orthonormal @ (left @ images)),))

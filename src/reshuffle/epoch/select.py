@@ -22,7 +22,7 @@ from reshuffle.epoch.averaging.first_order import FEWEST_MODES
 from reshuffle.epoch.averaging.lattice import Walk, climbs, cuts_orders, fits_in_memory, require_few
 from reshuffle.epoch.averaging.samples import Whitened
 from reshuffle.epoch.averaging.streamed import samples_of
-from reshuffle.epoch.mean_map import MeanMap, grows
+from reshuffle.epoch.epoch_map import MeanMap, grows
 from reshuffle.errors import BudgetError, UnsupportedError
 from reshuffle.problem.batches import Blocks
 from reshuffle.problem.least_squares import LeastSquares

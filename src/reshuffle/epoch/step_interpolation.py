@@ -1,11 +1,12 @@
 """Mean maps at many steps from those at a few: kernel and input map are polynomials in the step.
 
-With B batches both have degree B - 1, so that B values tell all others. One more is taken: the coefficient that
-must then vanish tells what rounding has done to the others.
+With B batches both have degree B - 1, so that B values give all others. One more is taken: the coefficient that
+must then vanish is what rounding has done to the others.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.polynomial import chebyshev
@@ -13,7 +14,7 @@ from numpy.polynomial import chebyshev
 from reshuffle._arrays import FloatArray
 from reshuffle._linalg import chebyshev_transform, few_threads
 from reshuffle.epoch import select
-from reshuffle.epoch.mean_map import MeanMap, products
+from reshuffle.epoch.epoch_map import MeanMap, products
 from reshuffle.epoch.select import Accuracy, task
 from reshuffle.problem.batches import Blocks
 from reshuffle.problem.least_squares import LeastSquares
@@ -26,7 +27,7 @@ _WIDEST = 2.0
 _NARROWEST = 0.9
 """The ratio of the ends of a window of steps that are nearly equal."""
 _SMALLEST, _LARGEST = 1e-200, 1e6
-"""Steps that are shared, relative to the gentle one; others are left to those who refuse them."""
+"""Steps that are shared, relative to the gentle one; others are refused where they are computed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,30 +41,13 @@ class Interval:
 
     def weights(self, step: float) -> FloatArray:
         """Weights (m,) of the values at the nodes in the value at a step."""
-        place = 2 * (step - self.low) / (self.high - self.low) - 1
-        return np.asarray(chebyshev.chebvander(place, len(self.nodes) - 1)[0] @ self._transform)
-
-    @property
-    def _transform(self) -> FloatArray:
-        """Coefficients of Chebyshev polynomials from values at the nodes (m, m)."""
-        return chebyshev_transform(len(self.nodes))
+        place, count = 2 * (step - self.low) / (self.high - self.low) - 1, len(self.nodes)
+        return np.asarray(chebyshev.chebvander(place, count - 1)[0] @ chebyshev_transform(count))
 
     @property
     def must_vanish(self) -> FloatArray:
         """Weights (m,) of the values at the nodes in the coefficient that is zero but for rounding."""
-        return np.asarray(self._transform[-1])
-
-
-@dataclass(frozen=True, eq=False)
-class NodeMean:
-    """The mean map at one node: F, K, A unless it is K, F'K F (r, r), F'A (r, rows), the weight."""
-
-    factor: FloatArray
-    kernel: FloatArray
-    input_map: FloatArray | None
-    product: FloatArray
-    entry: FloatArray
-    weight: float
+        return np.asarray(chebyshev_transform(len(self.nodes))[-1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,24 +59,24 @@ class StepWindow:
     interval : Interval
     blocks : Blocks
         The per-batch statistics.
-    factor : (q, r)
-    kernels, pulls, products, entries : (m, ...)
+    first : MeanMap
+        That at the first node, whose factor and weight all have in common.
+    kernels, input_maps, products, entries : (m, ...)
         K, A (None if it is K), F'K F and F'A at the nodes.
-    weight : float
-        As in `MeanMap`.
-    defect : float
-        The coefficient of the kernel that is zero but for rounding.
     """
 
     interval: Interval
     blocks: Blocks
-    factor: FloatArray
+    first: MeanMap
     kernels: FloatArray
-    pulls: FloatArray | None
+    input_maps: FloatArray | None
     products: FloatArray
     entries: FloatArray
-    weight: float
-    defect: float
+
+    @cached_property
+    def defect(self) -> float:
+        """The coefficient of the kernel that is zero but for rounding."""
+        return float(np.abs(_combined(self.interval.must_vanish, self.kernels)).max(initial=0.0))
 
     def mean(self, problem: LeastSquares, scheme: Scheme, step: float) -> MeanMap | None:
         """The mean map at a step; None where rounding would show, so that it must be computed by itself."""
@@ -100,15 +84,17 @@ class StepWindow:
         kernel = _combined(weights, self.kernels)
         if not self.defect <= _FORGIVEN * float(np.abs(kernel).max(initial=0.0)):
             return None
-        input_map = kernel if self.pulls is None else _combined(weights, self.pulls)
+        input_map = kernel if self.input_maps is None else _combined(weights, self.input_maps)
         scaled = _scaled(problem, step)
 
         def modifier(batch: int) -> FloatArray:
             return task(scheme, problem.n, self.blocks, scaled).exact().modifier(batch)
 
-        products = _combined(weights, self.products), _combined(weights, self.entries)
+        made = _combined(weights, self.products), _combined(weights, self.entries)
         stride = scheme.steps(problem.n) * scaled
-        return MeanMap(self.factor, kernel, input_map, stride, 1, self.weight, modifier, products=products)
+        return replace(
+            self.first, kernel=kernel, input_map=input_map, stride=stride, modifier=modifier, products=made
+        )
 
 
 def intervals(
@@ -121,70 +107,54 @@ def intervals(
 ) -> list[Interval]:
     """The intervals in which steps are many enough to share their mean maps; other steps are in none.
 
-    Parameters
-    ----------
-    steps : sequence of float
-    gentle : float
-        A step at which every visit shrinks what it sees. Up to a few times that kernels are all of a size; from
-        there on they grow like a power of the step, and one interval would lose the digits of its small steps.
+    At a `gentle` step every visit shrinks what it sees. Up to a few times that kernels are all of a size; beyond,
+    they grow like a power of the step, and one interval would lose the digits of its small steps.
     """
     at_one = task(scheme, problem.n, blocks, 1.0)
     if not (np.isfinite(gentle) and select.averages_all_orders(at_one, accuracy)):
         return []
-    found = []
+    found, count, high = [], at_one.degree + 2, _WIDEST * gentle
     remaining = sorted({step for step in steps if _SMALLEST * gentle < step < _LARGEST * gentle})
-    high = _WIDEST * gentle
     while remaining:
         here = tuple(step for step in remaining if step <= high)
         remaining = remaining[len(here) :]
         high *= _WIDEST
-        if len(here) > at_one.degree + 2:
-            found.append(_interval(here, at_one.degree + 2))
+        if len(here) > count:
+            low = min(here[0], _NARROWEST * here[-1])
+            nodes = low + (here[-1] - low) * (chebyshev.chebpts1(count) + 1) / 2
+            found.append(Interval(low, here[-1], np.asarray(nodes), here))
     return found
 
 
-def _interval(steps: tuple[float, ...], count: int) -> Interval:
-    low, high = min(steps[0], _NARROWEST * steps[-1]), steps[-1]
-    nodes = low + (high - low) * (chebyshev.chebpts1(count) + 1) / 2
-    return Interval(low, high, np.asarray(nodes), steps)
-
-
-def node_mean(problem: LeastSquares, scheme: Scheme, blocks: Blocks, step: float) -> NodeMean:
-    """The exact mean map at one node."""
+def node_mean(problem: LeastSquares, scheme: Scheme, blocks: Blocks, step: float) -> MeanMap:
+    """The exact mean map at one node, with its products."""
     with few_threads(np.sqrt(blocks.rows.size)):
         mean = task(scheme, problem.n, blocks, _scaled(problem, step)).exact()
-        product, entry = products(mean)
-    # Without the function that goes with it, which would take the whole lattice along.
-    input_map = None if mean.input_map is mean.kernel else mean.input_map
-    return NodeMean(mean.factor, mean.kernel, input_map, product, entry, mean.weight)
+        # Without its modifier, which would take the whole lattice along.
+        return replace(mean, products=products(mean), modifier=_no_modifier)
 
 
-def window(blocks: Blocks, interval: Interval, known: Sequence[NodeMean]) -> StepWindow:
-    """Put together what is known at the nodes of an interval."""
-    kernels = _stacked([node.kernel for node in known])
+def window(blocks: Blocks, interval: Interval, known: Sequence[MeanMap]) -> StepWindow:
+    """The window of the mean maps at the nodes of an interval."""
+    made = [products(mean) if mean.products is None else mean.products for mean in known]
+    is_kernel = known[0].input_map is known[0].kernel
     return StepWindow(
         interval=interval,
         blocks=blocks,
-        factor=known[0].factor,
-        kernels=kernels,
-        pulls=None
-        if known[0].input_map is None
-        else _stacked([node.input_map for node in known if node.input_map is not None]),
-        products=_stacked([node.product for node in known]),
-        entries=_stacked([node.entry for node in known]),
-        weight=known[0].weight,
-        defect=float(np.abs(_combined(interval.must_vanish, kernels)).max(initial=0.0)),
+        first=known[0],
+        kernels=np.stack([mean.kernel for mean in known]),
+        input_maps=None if is_kernel else np.stack([mean.input_map for mean in known]),
+        products=np.stack([product for product, _ in made]),
+        entries=np.stack([entry for _, entry in made]),
     )
 
 
+def _no_modifier(batch: int) -> FloatArray:
+    raise NotImplementedError(f"the modifier of batch {batch} is computed at the step itself.")
+
+
 def _scaled(problem: LeastSquares, step: float) -> float:
-    scale = problem.row_space.scale
-    return step * scale * scale
-
-
-def _stacked(values: Sequence[FloatArray]) -> FloatArray:
-    # In one piece each, or combinations would copy all of it every time.
-    return np.ascontiguousarray(np.stack(values))
+    return step * problem.row_space.scale * problem.row_space.scale
 
 
 def _combined(weights: FloatArray, values: FloatArray) -> FloatArray:

@@ -21,9 +21,9 @@ from reshuffle.epoch import select
 from reshuffle.epoch.averaging import cavity_maps
 from reshuffle.epoch.averaging.lattice import Walk
 from reshuffle.epoch.averaging.sampling import DrawPairs, group_maps, pairs_of_orders
-from reshuffle.epoch.epoch_map import EpochMap, maps_of_orders, mean_map, mean_of
+from reshuffle.epoch.epoch_map import EpochMap, mean_of
 from reshuffle.epoch.select import Accuracy, Choice
-from reshuffle.epoch.visits import MeanVisits, ScaledBlocks, Visits
+from reshuffle.epoch.visits import MeanVisits, ScaledBlocks, Visits, maps_of_orders, mean_map
 from reshuffle.errors import BudgetError
 from reshuffle.problem.outputs import beside
 from reshuffle.problem.row_space import RowSpace
@@ -51,25 +51,10 @@ Watch: TypeAlias = Callable[[slice, int, FloatArray], None]
 class Timeline:
     """The epochs of one scheme and recipe: visits, mean maps over orders with replicas, and the mean states.
 
-    Inputs are zeta = (1, y of the rows of the blocks). The first enters with the force of a penalty at the truth,
-    which acts on errors u - u_star; for parameters it is 0 in place of 1.
-
-    Parameters
-    ----------
-    scheme : Scheme
-    n : int
-        Rows.
-    blocks : ScaledBlocks
-    space : RowSpace
-    recipe : Recipe
-    truth : (r,), optional
-        u_star.
-    accuracy : Accuracy
-        Of the mean over orders.
-    length : float
-        Epochs, if it is a stage that ends.
-    orders : (c, steps), optional
-        Equally likely orders, each of them followed by itself; by default those between which the scheme chooses.
+    Inputs are zeta = (1, y of the rows of the blocks). The first enters with the force of a penalty at the truth
+    u_star (r,), which acts on errors u - u_star; for parameters it is 0 in place of 1. A stage has a `length` in
+    epochs. Equally likely `orders` (c, steps), by default those between which the scheme chooses at the start, are
+    followed one by one.
     """
 
     def __init__(
@@ -134,14 +119,14 @@ class Timeline:
 
     @property
     def error_kind(self) -> ErrorKind:
-        """The meaning of errors."""
+        """The meaning of errors: "exact", an "estimate" by the cavity equation, or that of drawn orders."""
         return ERROR_KINDS[self.choice.taken]
 
     @cached_property
     def _cavity_error(self) -> float:
         """Relative error of the cavity equation's decay rates in root mean square; nan without a solution."""
-        visits = self.visits(0)
-        return cavity_maps.rate_error(visits, self._shares, self._cavity_maps(visits))
+        known, visits = self._cavity_maps(self.visits(0)), self._of_samples(self.visits(0))
+        return cavity_maps.rate_error(visits, self._shares, known)
 
     @cached_property
     def _grows(self) -> bool:
@@ -161,22 +146,25 @@ class Timeline:
         """Draws pairs of an order of the scheme and its reverse."""
         return pairs_of_orders(self.scheme, self.n, self.blocks)
 
+    def _of_samples(self, visits: Visits) -> Visits:
+        """The same visits to single samples, where they are to all batches that may be cut of these."""
+        return Visits(self.blocks, visits.hyperparameters, visits.average)
+
     def _cavity_maps(self, visits: Visits) -> list[EpochMap]:
         """The map of the cavity equation and its replicas, which all replicas share; none without a solution."""
-        known = self._by_cavity.get(visits.hyperparameters)
-        if known is None:
-            known = cavity_maps.cavity_maps(visits, self.force(visits), self._shares)
-            self._by_cavity[visits.hyperparameters] = known
-        return known
+        scaled = visits.hyperparameters
+        if scaled not in self._by_cavity:
+            found = cavity_maps.cavity_maps(self._of_samples(visits), self.force(visits), self._shares)
+            self._by_cavity[scaled] = found
+        return self._by_cavity[scaled]
 
     def _group_maps(self, visits: Visits) -> list[EpochMap]:
         """The maps of the groups of drawn orders, which all replicas share."""
-        known = self._by_group.get(visits.hyperparameters)
-        if known is None:
+        scaled = visits.hyperparameters
+        if scaled not in self._by_group:
             wanted = select.asked_of_draws(self.choice, self.accuracy, lambda: self._grows)
-            known = group_maps(visits, self.force(visits), self.draw_pairs, wanted)
-            self._by_group[visits.hyperparameters] = known
-        return known
+            self._by_group[scaled] = group_maps(visits, self.force(visits), self.draw_pairs, wanted)
+        return self._by_group[scaled]
 
     @property
     def samples_orders(self) -> bool:
@@ -190,10 +178,10 @@ class Timeline:
             return []
         if self.orders is not None:
             made = [copy(self) for _ in self._groups]
+        elif self.error_kind == "estimate":
+            made = [self._copy() for _ in self._cavity_maps(self.visits(0))[1:]]
         else:
-            solved = self.error_kind == "estimate"
-            maps = self._cavity_maps(self.visits(0))[1:] if solved else self._group_maps(self.visits(0))
-            made = [self._copy() for _ in maps]
+            made = [self._copy() for _ in self._group_maps(self.visits(0))]
         for number, each in enumerate(made):
             each.replica = number
         return made
@@ -213,7 +201,11 @@ class Timeline:
         if self.orders is None and self._draws(Unit.SAMPLE):
             return MeanVisits(self.blocks, scaled, average)
         drawn = self.walk.drawn_batches if self.orders is None and self.walk.exists else None
-        return Visits(self.blocks, scaled, average, drawn)
+        if drawn is None:
+            return Visits(self.blocks, scaled, average)
+        rows, divisors = zip(*drawn, strict=True)
+        members = [np.array(one, dtype=np.int64) for one in rows]
+        return Visits(self.blocks.with_batches(members, np.array(divisors)), scaled, average)
 
     def _draws(self, unit: Unit) -> bool:
         """True if every step draws independently of the others."""
@@ -332,7 +324,7 @@ class Timeline:
         self,
         begin: FloatArray,
         epochs: FloatArray,
-        inputs: FloatArray | None = None,
+        inputs: FloatArray | None,
         first: int = 0,
         averages: bool = False,
     ) -> Iterator[FloatArray]:
@@ -356,10 +348,9 @@ class Timeline:
 
     def _require_memory(self, epochs: FloatArray) -> None:
         """Refuse a schedule whose maps of drawn orders, which all replicas share, do not fit."""
-        if self.recipe.is_constant or not len(epochs) or self.orders is not None:
-            return
         source = self if self._whole is None else self._whole
-        if source.error_kind in ("exact", "estimate"):
+        is_free = self.recipe.is_constant or self.orders is not None or not len(epochs)
+        if is_free or source.error_kind in ("exact", "estimate"):
             return
         unlike = len({self.recipe.at(epoch) for epoch in range(int(epochs[-1]))})
         groups = source._group_maps(source.visits(0))
@@ -421,43 +412,29 @@ class Timeline:
             for state in self.states(start, epochs, inputs):
                 yield finite_or_inf(state[:rank])
             return
-        groups, size = self._groups, max(len(epochs), 1)
+        groups, columns, size = self._groups, self._columns(inputs), max(len(epochs), 1)
         if self.recipe.is_constant or self.samples_orders:
-            each = 8 * len(groups) * rank * self._columns(inputs)
-            size = max(1, int(BLOCK_BYTES / max(each, 1)))
+            size = max(1, int(BLOCK_BYTES / max(8 * len(groups) * rank * columns, 1)))
         sizes = np.array([group.stop - group.start for group in groups])
         counted = np.arange(len(groups)) != self.replica
         for first in range(0, len(epochs), size):
             when = epochs[first : first + size]
             key = (start.tobytes(), when.tobytes(), None if inputs is None else inputs.tobytes())
             if watch is not None or self._sums.get("key") != key:
-                # All replicas share the sums.
-                self._sums.update(key=key, sums=self._sums_over(groups, start, when, inputs, first, watch))
-            for state in self._sums["sums"]:
+                # The sums over the orders of each group, which all replicas share.
+                sums, place = np.zeros((len(when), len(groups), rank, columns)), 0
+                for chunk in self._chunks(inputs):
+                    group = next(at for at, one in enumerate(groups) if one.start <= place < one.stop)
+                    for number, state in enumerate(chunk.states(start, when, inputs)):
+                        if watch is not None:
+                            watch(slice(place, place + chunk.count), first + number, state)
+                        with np.errstate(over="ignore", invalid="ignore"):
+                            sums[number, group] += state[:, :rank].sum(axis=0)
+                    place += chunk.count
+                self._sums.update(key=key, sums=sums)
+            for summed in self._sums["sums"]:
                 with np.errstate(over="ignore", invalid="ignore"):
-                    yield finite_or_inf(state[counted].sum(axis=0) / sizes[counted].sum())
-
-    def _sums_over(
-        self,
-        groups: list[slice],
-        start: FloatArray,
-        when: FloatArray,
-        inputs: FloatArray | None,
-        first: int,
-        watch: Watch | None,
-    ) -> FloatArray:
-        """The sums (k, groups, r, z) of the states over the orders of each group."""
-        rank, place = self.space.dimension, 0
-        sums = np.zeros((len(when), len(groups), rank, self._columns(inputs)))
-        for chunk in self._chunks(inputs):
-            group = next(at for at, one in enumerate(groups) if one.start <= place < one.stop)
-            for number, state in enumerate(chunk.states(start, when, inputs)):
-                if watch is not None:
-                    watch(slice(place, place + chunk.count), first + number, state)
-                with np.errstate(over="ignore", invalid="ignore"):
-                    sums[number, group] += state[:, :rank].sum(axis=0)
-            place += chunk.count
-        return sums
+                    yield finite_or_inf(summed[counted].sum(axis=0) / sizes[counted].sum())
 
     @property
     def _groups(self) -> list[slice]:

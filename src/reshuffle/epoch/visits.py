@@ -1,42 +1,39 @@
 """One visit to a batch as an affine map on the state: parameters, momentum buffer, average per visit.
 
-Features of any condition number keep their digits in graded coordinates: with X V / scale = U diag(s) Q' every
+Features of any condition number keep their digits in scaled coordinates: with X V / scale = U diag(s) Q' every
 batch is C_b Q = U_b diag(s), so that small directions are small columns, not differences of large ones.
-Whatever an epoch does then carries the factors s beside a kernel of ordinary size.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 
 from reshuffle._arrays import FloatArray, IntArray
 from reshuffle._linalg import few_threads, graded_svd, norms
+from reshuffle.epoch.averaging.lattice import Process
+from reshuffle.epoch.epoch_map import EpochMap, average
 from reshuffle.problem.batches import Blocks
+from reshuffle.problem.outputs import beside
 from reshuffle.problem.row_space import RowSpace
 from reshuffle.recipe import Average, Hyperparameters
 
+Follow: TypeAlias = Callable[[Process[FloatArray]], FloatArray]
+"""The mean of a process over the orders of an epoch."""
 _WELL_CONDITIONED = 1e-3
 """Smallest eigenvalue of rows and penalty, in units in which they are one on the diagonal."""
 
 
 @dataclass(frozen=True, eq=False)
 class ScaledBlocks(Blocks):
-    """Blocks whose rows are `unit` * `singular`.
+    """Blocks whose rows are U diag(s): `unit` (rows, r), with orthonormal columns, and `singular` (r,).
 
-    Attributes
-    ----------
-    unit : (rows, r)
-        U, with orthonormal columns.
-    singular : (r,)
-        s, descending but where there is `penalty_matrix`.
-    penalty_matrix : (r, r), optional
-        P'P of a penalty that leaves parameters out, divided by s from both sides; then s knows of it, and U'U and
-        `penalty_matrix` are together of ordinary size.
-    members : tuple of (m_b,), optional
-        The rows of each batch, if they are any of the rows: every stage has its own batches of the same rows.
+    `penalty_matrix` (r, r) is P'P of a penalty that leaves parameters out, divided by s from both sides; then s
+    knows of it, and U'U and P'P are together of ordinary size. `members` are the rows of each batch, if batches are
+    any of the rows.
     """
 
     unit: FloatArray
@@ -116,23 +113,15 @@ class Visits:
 
     Parameters
     ----------
-    blocks : GradedBlocks
+    blocks : ScaledBlocks
     scaled : Hyperparameters
         For features divided by their scale.
     average : Average, optional
         Of the iterates, updated after every visit.
-    draws : list of (rows, divisor), optional
-        The batches, if they are any rows of the blocks and not the blocks themselves.
     """
 
-    def __init__(
-        self,
-        blocks: ScaledBlocks,
-        scaled: Hyperparameters,
-        average: Average | None = None,
-        draws: Sequence[tuple[tuple[int, ...], float]] | None = None,
-    ):
-        self.blocks, self.hyperparameters, self.average, self._draws = blocks, scaled, average, draws
+    def __init__(self, blocks: ScaledBlocks, scaled: Hyperparameters, average: Average | None = None):
+        self.blocks, self.hyperparameters, self.average = blocks, scaled, average
         self.step, self.penalty, self.momentum = scaled.step, scaled.penalty, scaled.momentum
         self.rank: int = blocks.rows.shape[1]
         self.plain_dimension = self.rank if self.momentum == 0 else 2 * self.rank
@@ -155,11 +144,6 @@ class Visits:
     def dimension(self) -> int:
         """The length of the state, with the average."""
         return len(self.left)
-
-    @property
-    def count(self) -> int:
-        """The number of batches to visit."""
-        return self.blocks.batches if self._draws is None else len(self._draws)
 
     @property
     def weight(self) -> float:
@@ -185,8 +169,6 @@ class Visits:
 
     @cached_property
     def _batches(self) -> list[tuple[FloatArray, float]]:
-        if self._draws is not None:
-            return [(self.unit[list(rows)], divisor) for rows, divisor in self._draws]
         parts = [self.unit[self.blocks.of(batch)] for batch in range(self.blocks.batches)]
         return [
             (np.ascontiguousarray(part), float(divisor))
@@ -195,8 +177,6 @@ class Visits:
 
     def columns(self, batch: int) -> IntArray:
         """The places of the responses of the batch among those of the blocks."""
-        if self._draws is not None:
-            return np.array(self._draws[batch][0], dtype=np.int64)
         return self.blocks.columns(batch)
 
     def kernel(self, batch: int, columns: FloatArray, slot: int) -> FloatArray:
@@ -243,14 +223,6 @@ class Visits:
         """U_b'U_b M / m_b for M (..., r, c)."""
         rows, divisor = self._batches[batch]
         return np.asarray(rows.T @ ((rows @ position) / divisor))
-
-    def loss(self, batch: int, columns: FloatArray, slot: int) -> FloatArray:
-        """L K_b R M for M (d, c): the change of a visit, small when the step is."""
-        return self.left[:, np.newaxis] * self.kernel(batch, self.right[:, np.newaxis] * columns, slot)
-
-    def move(self, batch: int, columns: FloatArray, slot: int) -> FloatArray:
-        """(I - L K_b R) M for M (d, c)."""
-        return columns - self.loss(batch, columns, slot)
 
     def unit_entry(self, batch: int, slot: int) -> FloatArray:
         """E_b (d, m_b)."""
@@ -326,18 +298,81 @@ class MeanVisits(Visits):
         return np.arange(len(self.blocks.rows))
 
 
+def mean_map(follow: Follow, steps: int, visits: Visits, force: FloatArray) -> EpochMap:
+    """The mean over the orders of an epoch of so many steps, with inputs zeta = (1, y of the rows of the blocks).
+
+    `follow` is the mean of a process over these orders. The `force` (r,) enters at every visit with the input 1.
+    """
+    d, rows = visits.dimension, len(visits.blocks.rows)
+    visit = _visit(visits, force, d + 1 + rows, None)
+    with few_threads(d), np.errstate(over="ignore", invalid="ignore"):
+        end = follow(Process(visit, average, np.zeros((d, d + 1 + rows))))
+    return _of_columns(visits, end, *visits.sizes_of(steps, force))
+
+
+def maps_of_orders(
+    visits: Visits, force: FloatArray, orders: IntArray, inputs: FloatArray | None = None
+) -> EpochMap:
+    """The maps of many orders (c, steps) of visits; orders that begin alike share their first visits.
+
+    Where the inputs (1 + rows,) or (1 + rows, t) are known a column enters for each output.
+    """
+    d, rows = visits.dimension, len(visits.blocks.rows)
+    given = None if inputs is None else beside(inputs)
+    width = d + (1 + rows if given is None else given.shape[1])
+    visit = _visit(visits, force, width, given)
+    states, places = np.zeros((1, d, width)), np.zeros(len(orders), dtype=np.int64)
+    with few_threads(d), np.errstate(over="ignore", invalid="ignore"):
+        for slot, visited in enumerate(orders.T):
+            prefixes, places = np.unique(np.stack([places, visited], axis=1), axis=0, return_inverse=True)
+            following = np.empty((len(prefixes), d, width))
+            for batch in np.unique(visited):
+                here = prefixes[:, 1] == batch
+                following[here] = visit(int(batch), states[prefixes[here, 0]], slot)
+            states = following
+        states = states[places]
+    weight, sizes = visits.sizes_of(orders.shape[1], force)
+    if given is not None:
+        sizes = np.max(np.abs(given) * sizes[:, np.newaxis], axis=0)
+    return _of_columns(visits, states, weight, sizes)
+
+
+def _visit(
+    visits: Visits, force: FloatArray, width: int, given: FloatArray | None
+) -> Callable[[int, FloatArray, int], FloatArray]:
+    """A visit as it changes [K, E] (..., d, width), with an input per row or with given inputs."""
+    d, grades = visits.dimension, (visits.left * visits.right)[:, np.newaxis]
+    begin = np.eye(d, width)
+
+    def visit(batch: int, before: FloatArray, slot: int) -> FloatArray:
+        # [K, E] -> [K + K_b (I - R L K), E - K_b R L E + E_b].
+        following = before + visits.kernel(batch, begin - grades * before, slot) if d else before.copy()
+        entry, columns = visits.unit_entry(batch, slot), visits.columns(batch)
+        constant = visits.pushed(force, slot)
+        if given is None:
+            following[..., d] += constant
+            following[..., d + 1 + columns] += entry
+        else:
+            following[..., d:] += constant[:, np.newaxis] * given[0] + entry @ given[1 + columns]
+        return np.asarray(following)
+
+    return visit
+
+
+def _of_columns(visits: Visits, columns: FloatArray, weight: float, sizes: FloatArray) -> EpochMap:
+    """The map of [K, E] (..., d, d + z)."""
+    d = visits.dimension
+    kernel, entries = (np.ascontiguousarray(part) for part in (columns[..., :d], columns[..., d:]))
+    return EpochMap(visits.left, visits.right, kernel, entries, weight, sizes)
+
+
 @dataclass(frozen=True, eq=False)
 class Inputs:
     """White inputs zeta, E zeta zeta' = I, of which the first is the constant 1.
 
-    Parameters
-    ----------
-    truth : (r,)
-        u_star = scale V'beta_star, which a penalty pulls away from.
-    noise : float
-        The standard deviation of independent noise in the responses: one input per row of the blocks; or
-    given : (rows,), optional
-        the noise itself, y - X beta_star, if only the orders are random: then the constant is the only input.
+    The force of a penalty acts at the truth u_star (r,). The others are independent noise of standard deviation
+    `noise`, one per row of the blocks; or the noise itself is `given` (rows,), y - X beta_star, if only the orders
+    are random: then the constant is the only input.
     """
 
     truth: FloatArray
@@ -352,20 +387,3 @@ class Inputs:
     def count(self, visits: Visits) -> int:
         """The number of inputs."""
         return 1 if self.given is not None else 1 + len(visits.blocks.rows)
-
-    def entry(self, visits: Visits, batch: int, slot: int) -> tuple[IntArray, FloatArray]:
-        """The inputs (c,) that enter at a visit, and their input map H (d, c)."""
-        force = visits.force(self.truth, slot)[:, np.newaxis]
-        if self.given is not None:
-            pushed = visits.entry(batch, slot) @ self.given[visits.columns(batch)]
-            return np.zeros(1, dtype=np.int64), force + pushed[:, np.newaxis]
-        columns = np.concatenate([[0], 1 + visits.columns(batch)])
-        return columns, np.hstack([force, self.noise * visits.entry(batch, slot)])
-
-    def residual_squares(self, rows: FloatArray, second: FloatArray, cross: FloatArray) -> FloatArray:
-        """E (x_i'e - eta_i)^2 for each row (n,), from E e e' (r, r) and E e zeta' (r, z)."""
-        own = np.einsum("ij,ij->i", rows @ second, rows)
-        if self.given is not None:
-            return np.asarray(own - 2 * self.given * (rows @ cross[:, 0]) + self.given**2)
-        with_noise = np.einsum("ij,ji->i", rows, cross[:, 1:])
-        return np.asarray(own - 2 * self.noise * with_noise + self.noise**2)

@@ -28,12 +28,12 @@ class ParameterCovariance:
     """E (beta_k - E beta_k)(beta_k - E beta_k)' over the random orders of a run, for the responses at hand.
 
     It is V Q C Q'V', with C (r, r) in the coordinates of the row space of X, outside of which no two runs differ:
-    no matrix of size p x p is made unless `matrix` is asked for. What grows without bound is inf.
+    no matrix of size p x p is made unless `matrix` is used. What grows without bound is inf.
 
     Attributes
     ----------
     epochs : array
-        As asked for.
+        The requested epochs.
     error : array
         How far the matrix may be off in the Frobenius norm, of the shape of `epochs`.
     error_kind : str

@@ -24,7 +24,7 @@ from scipy.optimize import brentq
 from reshuffle._arrays import FloatArray, IntArray
 from reshuffle._linalg import chebyshev_transform, few_threads, graded_svd
 from reshuffle._progress import track
-from reshuffle.epoch import mean_map
+from reshuffle.epoch import epoch_map
 from reshuffle.epoch.averaging.sampling import subset_layers
 from reshuffle.epoch.select import task
 from reshuffle.problem.batches import Blocks
@@ -129,10 +129,10 @@ def exact_step(scheme: Scheme, n: int, blocks: Blocks, start: float) -> float | 
         if of_samples < of_orders:
             return _first_indefinite(*_few_samples(blocks, *visits), most - 1, start)
         mean = price.exact()
-        _, triangle, _ = mean_map.whitened(mean)
+        _, triangle, _ = epoch_map.whitened(mean)
         root = math.sqrt(mean.stride / start) * triangle
         return _first_indefinite(
-            lambda step: mean_map.whitened(task(scheme, n, blocks, step).exact())[2],
+            lambda step: epoch_map.whitened(task(scheme, n, blocks, step).exact())[2],
             root,
             price.degree,
             start,

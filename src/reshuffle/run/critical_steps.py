@@ -7,7 +7,6 @@ I - step W it is 2 / |W|.
 """
 
 import math
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
@@ -26,12 +25,10 @@ from reshuffle._uncertainty import CONFIDENCE, ErrorKind, error_of_mean, jackkni
 from reshuffle.epoch import select
 from reshuffle.epoch.averaging.lattice import MOST_BATCHES, climbs
 from reshuffle.epoch.averaging.sampling import DrawnBlocks
-from reshuffle.epoch.epoch import Epoch
-from reshuffle.epoch.moments.drawn import gain
+from reshuffle.epoch.moments.drawn import CentredMaps, gain
 from reshuffle.epoch.moments.matrix import epoch_flops
 from reshuffle.epoch.select import Accuracy
 from reshuffle.epoch.visits import Visits
-from reshuffle.errors import AccuracyWarning, UnsupportedError
 from reshuffle.problem import checked_problem
 from reshuffle.problem.batches import Blocks
 from reshuffle.problem.least_squares import LeastSquares
@@ -39,9 +36,7 @@ from reshuffle.recipe import recipe
 from reshuffle.run import critical_polynomials
 from reshuffle.run.affine_trajectory import AffineTrajectory
 from reshuffle.run.critical_polynomials import BUDGET
-from reshuffle.run.expected_risk import centred_draws
 from reshuffle.run.mean_square import is_stable
-from reshuffle.run.trajectory import ModesTrajectory
 from reshuffle.schemes import base
 from reshuffle.schemes.base import Scheme, Shuffle, Unit
 
@@ -196,7 +191,7 @@ def critical_step(
     if not _is_drawn(at_rest, of_square=True):
         return first_crossing(_exact_square(at_rest), exact_start, mean, precision=_MEAN_SQUARE_PRECISION)
     last = mean + min(of_mean.error, mean / 2)
-    found = first_crossing(_drawn_square(at_rest, is_symmetric), drawn_start, last, **drawn)
+    found = first_crossing(_drawn_square(at_rest), drawn_start, last, **drawn)
     if found < mean:
         return found
     # Single runs never converge where their mean does not.
@@ -283,24 +278,27 @@ def _exact_square(at_rest: AffineTrajectory) -> RateAt:
     return rate
 
 
+def _drawn(run: AffineTrajectory) -> DrawnBlocks:
+    """Orders of an epoch at the step of a run, the same at every step."""
+    return DrawnBlocks(run.timeline, _OF_BLOCKS)
+
+
 def _drawn_rate(at_rest: AffineTrajectory, is_symmetric: bool) -> RateAt:
-    """Spectral radius of the mean over drawn orders, the same at every step (`DrawnBlocks`)."""
-    steps = at_rest.scheme.steps(at_rest.problem.n)
+    """Spectral radius of the mean over drawn orders."""
     require_affordable(
-        _TRIES * DrawnBlocks(_with_step(at_rest, 1.0).timeline, _OF_BLOCKS).flops, BUDGET,
-        f"the critical step of {steps} batches",
+        _TRIES * _drawn(_with_step(at_rest, 1.0)).flops, BUDGET,
+        f"the critical step of {at_rest.walk.steps} batches",
         "try fewer rows or features, or stability() of descend(...) at the steps of interest",
     )  # fmt: skip
 
     def rate(step: float) -> Rate:
         run = _with_step(at_rest, step)
-        orders = DrawnBlocks(run.timeline, _OF_BLOCKS)
         if not run.settles_outside:
             return _UNBOUNDED
-        visits = orders.visits
+        orders = _drawn(run)
         for expense, most in ((_OF_BLOCKS, _FEWEST_ROUNDS), (_OF_A_TRIAL, _MOST_ROUNDS)):
             rounds = int(np.clip(expense / orders.flops, 1, most))
-            found = _rate_of(visits, orders.kernels(rounds), is_symmetric)
+            found = _rate_of(orders.visits, orders.kernels(rounds), is_symmetric)
             if found.most < _NEAR:
                 break
         return found
@@ -338,8 +336,8 @@ def _rate_of(visits: Visits, kernels: FloatArray, is_symmetric: bool) -> Rate:
     return Rate(float(sizes.max()), float(least.max()), float((sizes + errors).max()), CONFIDENCE)
 
 
-def _drawn_square(at_rest: AffineTrajectory, is_symmetric: bool) -> RateAt:
-    """Gain of the spread by centred maps of drawn orders: at the end of stability it is one, too.
+def _drawn_square(at_rest: AffineTrajectory) -> RateAt:
+    """Gain of the spread by drawn orders less their mean: at the end of stability it is one, too.
 
     A mean of positive numbers, most of which are far below it: where its error is as large as itself it is off by a
     factor.
@@ -347,24 +345,19 @@ def _drawn_square(at_rest: AffineTrajectory, is_symmetric: bool) -> RateAt:
 
     def rate(step: float) -> Rate:
         run = _with_step(at_rest, step)
-        run.accuracy = _FIRST_DRAWS
-        try:
-            modes = None
-            if is_symmetric:
-                modes = ModesTrajectory(Epoch(run.problem, run.scheme, step, _QUICK), np.zeros(run.problem.p))
-            with warnings.catch_warnings():
-                # The answer carries its error.
-                warnings.simplefilter("ignore", AccuracyWarning)
-                drawn = centred_draws(run, modes)
-                drawn.more(_PAIRS)
-            with few_threads(run.dimension):
-                known = gain(drawn.maps)
-        except (OverflowError, UnsupportedError):
+        orders = _drawn(run)
+        roots = np.sqrt(orders.visits.left) * np.sqrt(orders.visits.right)
+        scales = np.outer(roots, roots)
+        mean = orders.kernels(int(np.clip(_OF_BLOCKS / orders.flops, 1, _FEWEST_ROUNDS))).mean(axis=0)
+        with np.errstate(over="ignore", invalid="ignore"):
+            maps = scales * (mean - orders.single(_PAIRS))
+        if not (run.settles_outside and np.isfinite(maps).all()):
             return _UNBOUNDED
+        mean, nothing = np.eye(len(mean)) - scales * mean, np.zeros((len(maps), 0))
+        with few_threads(len(mean)):
+            known = gain(CentredMaps(mean, maps.swapaxes(1, 2), nothing, nothing, nothing, nothing))
         most = known.value + known.error
-        least = (
-            known.value * known.value / most if known.value and math.isfinite(known.value) else known.value
-        )
+        least = known.value * known.value / most if 0 < known.value < math.inf else known.value
         return Rate(known.value, least, most, CONFIDENCE)
 
     return rate

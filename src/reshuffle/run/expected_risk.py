@@ -51,7 +51,7 @@ class ExpectedRisk:
     Attributes
     ----------
     epochs : array
-        As asked for.
+        The requested epochs.
     total : array
         The expected risk: mean + spread.
     mean : array
@@ -102,67 +102,160 @@ def expected_risk(
     is over the orders alone, with the responses of the problem.
     """
     when, back = np.unique(clock.ravel(), return_inverse=True)
-    if given_responses:
-        run.problem.parameters("the risk given the responses")
-    else:
-        run.problem.truth("the expected risk")
+    question = _Question(run, modes, when, given_responses)
     # From zero to responses of zero the error and the residuals of the truth would cancel at every visit, and what
     # expands enlarges the rounding.
     at_rest = given_responses and not (run.start.any() or run.visited.compressed.y.any())
-    by = _followed
+    by = question.followed
     if at_rest or not run.space.dimension:
-        by = _deterministic
+        by = question.deterministic
     else:
         taken = choice(run, modes, when, given_responses).taken
         if taken in ("centred maps", "simulation"):
-            by = _by_centred_maps if taken == "centred maps" else _simulated
+            by = question.by_centred_maps if taken == "centred maps" else question.simulated
         elif taken in ("each order by itself", "no orders differ"):
-            by = _of_orders if run.timeline.count > 1 else _deterministic
-    mean, spread, error, kind, total = by(run, modes, when, given_responses)
+            by = question.of_orders if run.timeline.count > 1 else question.deterministic
+    mean, spread, error, kind, total = by()
     total = mean + spread if total is None else total
     spread = np.where(np.isinf(total), np.inf, spread)
     total, mean, spread, error = np.stack([total, mean, spread, error])[:, back].reshape(4, *clock.shape)
     return ExpectedRisk(clock, total, mean, spread, error, kind)
 
 
-def _deterministic(
-    run: AffineTrajectory, modes: ModesTrajectory | None, when: FloatArray, given_responses: bool
-) -> _Found:
-    """A run that is always the same is its own mean: nothing is spread."""
-    mean, _ = _mean_risk(run, modes, when, given_responses)
-    return _Found(mean, np.zeros(len(when)), np.zeros(len(when)), "exact")
+class _Question:
+    """The expected risk of a run at ascending epochs (k,), and the methods to compute it."""
+
+    def __init__(
+        self, run: AffineTrajectory, modes: ModesTrajectory | None, when: FloatArray, given_responses: bool
+    ):
+        self.run, self.modes, self.when, self.given_responses = run, modes, when, given_responses
+        if given_responses:
+            self.beta_star = run.problem.parameters("the risk given the responses")
+            truth = run.inside(self.beta_star)
+            self.inputs = Inputs(truth, given=run.blocks.response - run.blocks.rows @ truth)
+        else:
+            self.beta_star, _, noise = run.problem.truth("the expected risk")
+            self.inputs = Inputs(run.inside(self.beta_star), noise=noise)
+        self.start = run.inside(run.start - self.beta_star)
+
+    def mean_risk(self) -> tuple[FloatArray, FloatArray]:
+        """The risk of the mean iterate, and its error; given the responses, |b - beta_star|_Sigma^2 at b itself."""
+        run = self.run if self.modes is None else self.modes
+        if not self.given_responses:
+            risk = run.risk(self.when)
+            return risk.total, risk.error
+        covariance = run.problem.covariance
+
+        def of(run: AffineTrajectory | ModesTrajectory) -> FloatArray:
+            errors = run.iterate(self.when) - self.beta_star
+            return np.array([covariance.norm_squared(e) if np.isfinite(e).all() else np.inf for e in errors])
+
+        value = of(run)
+        return value, run.sampling_error(of, value)
+
+    def deterministic(self) -> _Found:
+        """A run that is always the same is its own mean: nothing is spread."""
+        nothing = np.zeros(len(self.when))
+        return _Found(self.mean_risk()[0], nothing, nothing, "exact")
+
+    def followed(self) -> _Found:
+        """Visit by visit, by the recursion over all orders."""
+        run, modes, when, readout = self.run, self.modes, self.when, self.run.readout
+        if modes is not None and run.recipe.is_constant and climbs(run.scheme) and run.visited is run.problem:
+            # The symmetric mean is known already.
+            run.timeline.learn(mean_of(modes.epoch, run, run.timeline.visits(0)))
+        (mean, _), totals = self.mean_risk(), None
+        spread, errors = np.zeros(len(when)), np.zeros(len(when))
+        if run.recipe.average is not None:
+            followed = AveragedMoments(run.timeline, self.inputs, self.start).covariances(when)
+            for number, (covariance, share) in enumerate(followed):
+                # Rounding may leave a covariance of nothing just below zero.
+                spread[number] = max(readout.inside(covariance), 0.0)
+                errors[number] = share * spread[number] if share else 0.0
+        else:
+            totals, snapshots = np.zeros(len(when)), moments_along(run.stages, self.inputs, self.start, when)
+            for number, (snapshot, decay) in enumerate(zip(snapshots, run.outside_decay(when), strict=True)):
+                inside = totals[number] = readout.inside(snapshot.matrix)
+                errors[number] = snapshot.error * inside if snapshot.error else 0.0
+                if np.isfinite(inside):
+                    cross, outside = (
+                        readout.between(snapshot.mean, float(decay)),
+                        readout.outside(float(decay)),
+                    )
+                    rounding = _ROUNDING * (readout.size(snapshot.matrix) + abs(cross) + outside)
+                    totals[number] = _nonnegative(inside + cross + outside, rounding, when[number])
+            spread = _difference(totals, mean)
+        return _Found(mean, spread, errors, "estimate" if errors.any() else "exact", totals)
+
+    def of_orders(self) -> _Found:
+        """Over orders that are drawn once, along each of which nothing is random but the noise."""
+        run, inputs, readout, rank = self.run, self.inputs, self.run.readout, self.run.space.dimension
+        given = None if inputs.given is None else np.concatenate([[1.0], inputs.given])
+        outside_decay, mean = run.outside_decay(self.when), np.zeros(len(self.when))
+        risks = np.zeros((run.timeline.count, len(self.when)))
+
+        def watch(place: slice, number: int, states: FloatArray) -> None:
+            risks[place, number] = readout.risks(states[:, :rank], float(outside_decay[number]), inputs.noise)
+
+        for number, state in enumerate(run.means(self.start, self.when, given, watch)):
+            mean[number] = readout.risks(state[np.newaxis], float(outside_decay[number]), inputs.noise)[0]
+        total, sampled = risks.mean(axis=0), run.timeline.samples_orders
+        # Sampled orders come in pairs of an order and its reverse, whose differences give the error.
+        errors = error_of_mean((risks[0::2] + risks[1::2]) / 2) if sampled else np.zeros(len(self.when))
+        return _Found(mean, _difference(total, mean), errors, CONFIDENCE if sampled else "exact", total)
+
+    def by_centred_maps(self) -> _Found:
+        """The mean iterate's risk as it is known, plus the spread by the centred maps of drawn orders."""
+        run, d, rank, scale = self.run, self.run.dimension, self.run.space.dimension, self.run.space.scale
+        mean, mean_error = self.mean_risk()
+        weights, start = np.zeros((d, d)), np.zeros(d)
+        weights[:rank, :rank], start[:rank] = run.readout.gram / scale / scale, self.start
+        draws = centred_draws(run, self.modes, self.inputs)
+        spread, errors = draws.spread(weights, start, self.when, run.accuracy.budget)
+        # An error of the decay rates is as large a share of the spread as of the time for which it lasts.
+        share = 0.0 if self.modes is None else self.modes.epoch.error
+        with np.errstate(invalid="ignore"):
+            errors = np.where(np.isfinite(mean), np.hypot(errors + share * spread, mean_error), np.inf)
+        return self._estimated(mean, spread, errors)
+
+    def simulated(self) -> _Found:
+        """The mean iterate's risk as it is known, plus the spread of simulated runs, with its standard error.
+
+        Runs come in pairs that share their noise: half their squared distance has the spread for its mean, and the
+        noise, by far the larger part of what varies, cancels in it.
+        """
+        run, recipe, runs = self.run, self.run.recipe, affordable(self.run, self.when)
+        mean, mean_error = self.mean_risk()
+        spread = simulate(
+            run.problem,
+            run.scheme,
+            step=recipe.schedule if recipe.divisor == 1 else None,
+            alpha=None if recipe.divisor == 1 else recipe.schedule,
+            penalty=recipe.penalty,
+            momentum=recipe.momentum,
+            average=recipe.average,
+            nesterov=recipe.nesterov,
+            unpenalized=recipe.unpenalized,
+            epochs=self.when,
+            runs=runs,
+            start=run.start,
+            seed=run.accuracy.seed,
+            fresh_noise=not self.given_responses,
+        ).spread
+        assert spread is not None
+        errors = np.hypot(quantile(runs // 2) * spread.standard_error, mean_error)
+        return self._estimated(mean, spread.mean, errors)
+
+    def _estimated(self, mean: FloatArray, spread: FloatArray, errors: FloatArray) -> _Found:
+        begin = self.run.problem.covariance.norm_squared(self.run.start - self.beta_star)
+        warn_of_no_answer(self.when, mean + spread, errors, begin)
+        return _Found(mean, spread, errors, CONFIDENCE)
 
 
-def _followed(
-    run: AffineTrajectory, modes: ModesTrajectory | None, when: FloatArray, given_responses: bool
-) -> _Found:
-    """Visit by visit, by the recursion over all orders."""
-    inputs, timeline, readout = _inputs(run, given_responses), run.timeline, run.readout
-    if modes is not None and run.recipe.is_constant and climbs(run.scheme) and run.visited is run.problem:
-        # The symmetric mean is known already.
-        timeline.learn(mean_of(modes.epoch, run, timeline.visits(0)))
-    mean, _ = _mean_risk(run, modes, when, given_responses)
-    start = run.inside(run.start - run.problem.parameters("the expected risk"))
-    totals, spread, errors = np.zeros(len(when)), np.zeros(len(when)), np.zeros(len(when))
-    if run.recipe.average is not None:
-        followed = AveragedMoments(timeline, inputs, start).covariances(when)
-        for number, (covariance, share) in enumerate(followed):
-            # Rounding may leave a covariance of nothing just below zero.
-            spread[number] = max(readout.inside(covariance), 0.0)
-            errors[number] = share * spread[number] if share else 0.0
-        return _Found(mean, spread, errors, "estimate" if errors.any() else "exact")
-    snapshots = moments_along(run.stages, inputs, start, when)
-    for number, (snapshot, fade) in enumerate(zip(snapshots, run.outside_decay(when), strict=True)):
-        inside = totals[number] = readout.inside(snapshot.matrix)
-        errors[number] = snapshot.error * inside if snapshot.error else 0.0
-        if np.isfinite(inside):
-            cross, outside = readout.between(snapshot.mean, float(fade)), readout.outside(float(fade))
-            rounding = _ROUNDING * (readout.size(snapshot.matrix) + abs(cross) + outside)
-            totals[number] = _nonnegative(inside + cross + outside, rounding, when[number])
+def _difference(total: FloatArray, mean: FloatArray) -> FloatArray:
+    """The spread: both are sums of the same size, so that their difference may round to just below zero."""
     with np.errstate(invalid="ignore"):
-        # Both are sums of the same size, so that their difference may round to just below zero.
-        spread = np.maximum(totals - mean, 0.0)
-    return _Found(mean, spread, errors, "estimate" if errors.any() else "exact", totals)
+        return np.maximum(total - mean, 0.0)
 
 
 def _nonnegative(total: float, rounding: float, epoch: float) -> float:
@@ -173,81 +266,6 @@ def _nonnegative(total: float, rounding: float, epoch: float) -> float:
             f"({rounding:.1g}): the recursion of second moments has lost its accuracy; try a smaller step."
         )
     return max(total, 0.0)
-
-
-def _of_orders(
-    run: AffineTrajectory, modes: ModesTrajectory | None, when: FloatArray, given_responses: bool
-) -> _Found:
-    """Over orders that are drawn once, along each of which nothing is random but the noise."""
-    inputs, readout, rank = _inputs(run, given_responses), run.readout, run.space.dimension
-    given = None if inputs.given is None else np.concatenate([[1.0], inputs.given])
-    outside_decay = run.outside_decay(when)
-    risks, mean = np.zeros((run.timeline.count, len(when))), np.zeros(len(when))
-
-    def watch(place: slice, number: int, states: FloatArray) -> None:
-        risks[place, number] = readout.risks(states[:, :rank], float(outside_decay[number]), inputs.noise)
-
-    error = run.inside(run.start - run.problem.parameters("the expected risk"))
-    for number, state in enumerate(run.means(error, when, given, watch)):
-        mean[number] = readout.risks(state[np.newaxis], float(outside_decay[number]), inputs.noise)[0]
-    total, sampled = risks.mean(axis=0), run.timeline.samples_orders
-    # Sampled orders come in pairs of an order and its reverse, whose differences tell the error.
-    errors = error_of_mean((risks[0::2] + risks[1::2]) / 2) if sampled else np.zeros(len(when))
-    with np.errstate(invalid="ignore"):
-        spread = np.maximum(total - mean, 0.0)
-    return _Found(mean, spread, errors, CONFIDENCE if sampled else "exact", total)
-
-
-def _by_centred_maps(
-    run: AffineTrajectory, modes: ModesTrajectory | None, when: FloatArray, given_responses: bool
-) -> _Found:
-    """The mean iterate's risk as it is known, plus the spread by the centred maps of drawn orders."""
-    mean, mean_error = _mean_risk(run, modes, when, given_responses)
-    inputs, rank, scale = _inputs(run, given_responses), run.space.dimension, run.space.scale
-    error = run.start - run.problem.parameters("the expected risk")
-    weights, start = np.zeros((run.dimension, run.dimension)), np.zeros(run.dimension)
-    weights[:rank, :rank], start[:rank] = run.readout.gram / scale / scale, run.inside(error)
-    spread, errors = centred_draws(run, modes, inputs).spread(weights, start, when, run.accuracy.budget)
-    # Of the spread an error of the decay rates is as large a share as of the time for which what orders do lasts.
-    share = 0.0 if modes is None else modes.epoch.error
-    with np.errstate(invalid="ignore"):
-        errors = np.where(np.isfinite(mean), np.hypot(errors + share * spread, mean_error), np.inf)
-    warn_of_no_answer(when, mean + spread, errors, run.problem.covariance.norm_squared(error))
-    return _Found(mean, spread, errors, CONFIDENCE)
-
-
-def _simulated(
-    run: AffineTrajectory, modes: ModesTrajectory | None, when: FloatArray, given_responses: bool
-) -> _Found:
-    """The mean iterate's risk as it is known, plus the spread of simulated runs, with its standard error.
-
-    Runs come in pairs that share their noise: half their squared distance has the spread for its mean, and the
-    noise, by far the larger part of what varies, cancels in it.
-    """
-    problem, recipe, runs = run.problem, run.recipe, affordable(run, when)
-    mean, mean_error = _mean_risk(run, modes, when, given_responses)
-    simulated = simulate(
-        problem,
-        run.scheme,
-        step=recipe.schedule if recipe.divisor == 1 else None,
-        alpha=None if recipe.divisor == 1 else recipe.schedule,
-        penalty=recipe.penalty,
-        momentum=recipe.momentum,
-        average=recipe.average,
-        nesterov=recipe.nesterov,
-        unpenalized=recipe.unpenalized,
-        epochs=when,
-        runs=runs,
-        start=run.start,
-        seed=run.accuracy.seed,
-        fresh_noise=not given_responses,
-    )
-    assert simulated.spread is not None
-    spread = simulated.spread.mean
-    errors = np.hypot(quantile(runs // 2) * simulated.spread.standard_error, mean_error)
-    begin = problem.covariance.norm_squared(run.start - problem.parameters("the expected risk"))
-    warn_of_no_answer(when, mean + spread, errors, begin)
-    return _Found(mean, spread, errors, CONFIDENCE)
 
 
 def affordable(run: AffineTrajectory, when: FloatArray) -> int:
@@ -276,34 +294,6 @@ def affordable(run: AffineTrajectory, when: FloatArray) -> int:
     if batches * calls > _SAMPLED_FLOPS:
         runs = min(runs, _SAMPLED_FLOPS / calls)
     return 2 * int(np.clip(runs, _FEWEST_RUNS, _MOST_RUNS) / 2)
-
-
-def _inputs(run: AffineTrajectory, given_responses: bool) -> Inputs:
-    """The inputs of the run."""
-    if given_responses:
-        truth = run.inside(run.problem.parameters("the risk given the responses"))
-        return Inputs(truth, given=run.blocks.response - run.blocks.rows @ truth)
-    beta_star, _, noise = run.problem.truth("the expected risk")
-    return Inputs(run.inside(beta_star), noise=noise)
-
-
-def _mean_risk(
-    affine: AffineTrajectory, modes: ModesTrajectory | None, when: FloatArray, given_responses: bool
-) -> tuple[FloatArray, FloatArray]:
-    """The risk of the mean iterate, and its error; given the responses, |b - beta_star|_Sigma^2 at b itself."""
-    run = affine if modes is None else modes
-    if not given_responses:
-        risk = run.risk(when)
-        return risk.total, risk.error
-    problem, covariance = run.problem, run.problem.covariance
-    beta_star = problem.parameters("the risk given the responses")
-
-    def of(run: AffineTrajectory | ModesTrajectory) -> FloatArray:
-        errors = run.iterate(when) - beta_star
-        return np.array([covariance.norm_squared(e) if np.isfinite(e).all() else np.inf for e in errors])
-
-    value = of(run)
-    return value, run.sampling_error(of, value)
 
 
 def choice(

@@ -4,7 +4,7 @@ import copy
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from enum import Enum
 from itertools import repeat
 from typing import Any, ClassVar, Self, TypeAlias
@@ -21,204 +21,6 @@ from reshuffle.problem.row_space import CompressedRows
 
 Batches: TypeAlias = int | Iterable[ArrayLike] | None
 """B, or the rows of each batch."""
-
-
-@dataclass(eq=False, repr=False)
-class Partition:
-    """A division of rows 0 .. n-1 into batches, and what the sum of each batch's gradients is divided by.
-
-    Parameters
-    ----------
-    batches : int or list of index arrays
-        B, for contiguous blocks of which the first n mod B have one row more than the others; or the rows of
-        each batch.
-    batch_size : int
-        Instead of `batches`: contiguous blocks of this many rows, as torch's DataLoader cuts them. Unless it
-        divides n the last block is shorter; with fewer rows than that there is one block.
-    drop_last : bool
-        With `batch_size`: leave that shorter block out. Of a fixed partition its rows are never visited.
-    normalize : "own" or "equal"
-        "own": a batch's gradient is the mean over its own rows, as in torch and scikit-learn. "equal": the sum is
-        divided by the mean length of the batches (n / B where no row is left out): every row weighs the same.
-
-    >>> [block.tolist() for block in Partition(2).members(5)]
-    [[0, 1, 2], [3, 4]]
-    >>> [block.tolist() for block in Partition(batch_size=2).members(5)]
-    [[0, 1], [2, 3], [4]]
-    >>> Partition(batch_size=2, normalize="equal").divisors(5).round(3)
-    array([1.667, 1.667, 1.667])
-    >>> Partition([[0, 2], [1]]).members(4)
-    Traceback (most recent call last):
-    ...
-    ValueError: batches must cover every row of 0..3 exactly once, but row 3 is in none of them.
-    """
-
-    batches: Batches = None
-    _: KW_ONLY
-    batch_size: int | None = None
-    drop_last: bool = False
-    normalize: str = "own"
-
-    def __post_init__(self) -> None:
-        self.number: int | None = None
-        self._explicit: list[IntArray] | None = None
-        self._compressed: tuple[list[IntArray], IntArray] | None = None
-        if self.batch_size is not None:
-            if self.batches is not None:
-                raise TypeError(
-                    "exactly one of batches and batch_size must be given, "
-                    f"but batches is {self.batches!r} and batch_size is {self.batch_size!r}."
-                )
-            self.batch_size = _arrays.whole_number("batch_size", self.batch_size, 1)
-        elif isinstance(self.batches, Iterable) and not isinstance(self.batches, str):
-            self.batches = self._explicit = _index_arrays(self.batches)
-            self.number = len(self._explicit)
-        else:
-            hint = "Or give batch_size." if self.batches is None else ""
-            self.number = _arrays.whole_number("batches", self.batches, 1, hint=hint)
-        self.drop_last = _arrays.flag("drop_last", self.drop_last)
-        if self.drop_last and self.batch_size is None:
-            raise ValueError(
-                "drop_last must come with batch_size, since a given number of batches has no shorter last one, "
-                "but batch_size is None."
-            )
-        self.normalize = _arrays.choice("normalize", self.normalize, ("own", "equal"))
-
-    def __repr__(self) -> str:
-        words = ["an explicit partition"] if self._explicit is not None else []
-        words.append(f"batches={self.number}" if self.batch_size is None else f"batch_size={self.batch_size}")
-        words += ["drop_last=True"] if self.drop_last else []
-        words += [f"normalize={self.normalize!r}"] if self.normalize != "own" else []
-        return ", ".join(words)
-
-    @property
-    def settings(self) -> tuple[object, ...]:
-        """Equal for equal partitions alone."""
-        rows = None if self._explicit is None else tuple(tuple(part.tolist()) for part in self._explicit)
-        counts = () if self._compressed is None else (tuple(self._compressed[1].tolist()),)
-        return self.number, self.batch_size, rows, self.drop_last, self.normalize, *counts
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Partition) and self.settings == other.settings
-
-    def __hash__(self) -> int:
-        return hash(self.settings)
-
-    @property
-    def is_explicit(self) -> bool:
-        """True if the rows of each batch were given, or are compressed."""
-        return self._explicit is not None or self._compressed is not None
-
-    def with_batch_size(self, batch_size: int) -> "Partition":
-        """Blocks of this many rows, with the same `drop_last` and `normalize`."""
-        return Partition(batch_size=batch_size, drop_last=self.drop_last, normalize=self.normalize)
-
-    def members(self, n: int) -> list[IntArray]:
-        """The row indices of each batch, for n rows; of compressed rows those that represent it."""
-        if self._compressed is not None:
-            return list(self._compressed[0])
-        if self._explicit is not None:
-            everything = np.concatenate(self._explicit)
-            low, high = int(everything.min()), int(everything.max())
-            if low < 0 or high >= n:
-                raise ValueError(
-                    f"batches must hold row indices in 0..{n - 1}, but one is {low if low < 0 else high}."
-                )
-            visits = np.bincount(everything, minlength=n)
-            if (visits != 1).any():
-                row = int(np.flatnonzero(visits != 1)[0])
-                found = "none of them" if visits[row] == 0 else f"{visits[row]} places"
-                raise ValueError(
-                    f"batches must cover every row of 0..{n - 1} exactly once, but row {row} is in {found}."
-                )
-            return list(self._explicit)
-        return np.split(np.arange(n, dtype=np.int64)[: self.sizes(n).sum()], np.cumsum(self.sizes(n))[:-1])
-
-    def sizes(self, n: int) -> IntArray:
-        """The number of rows of each batch, (B,)."""
-        if self._compressed is not None:
-            return self._compressed[1]
-        if self._explicit is not None:
-            return np.array([len(part) for part in self._explicit], dtype=np.int64)
-        if self.batch_size is not None:
-            if self.batch_size > n and self.drop_last:
-                raise ValueError(
-                    f"batch_size must be a whole number between 1 and {n}, the number of rows, but it is "
-                    f"{self.batch_size}, and drop_last leaves nothing."
-                )
-            whole, rest = divmod(n, self.batch_size)
-            last = [rest] * (rest > 0 and not self.drop_last)
-            return np.array([self.batch_size] * whole + last, dtype=np.int64)
-        assert self.number is not None
-        if self.number > n:
-            allowed = f"a whole number between 1 and {n}, the number of rows"
-            raise ValueError(f"batches must be {allowed}, but it is {self.number}.")
-        return (n + np.arange(self.number, dtype=np.int64)[::-1]) // self.number
-
-    def groups(self, n: int) -> RowGroups:
-        """The batch of each of n rows; rows that are never visited are one more group, the last."""
-        if self._explicit is not None:
-            labels = np.empty(n, dtype=np.int64)
-            for number, members in enumerate(self.members(n)):
-                labels[members] = number
-            return RowGroups.labelled(labels)
-        ends = np.cumsum(self.sizes(n))
-        return RowGroups(ends if ends[-1] == n else np.append(ends, n))
-
-    def divisors(self, n: int) -> FloatArray:
-        """The divisors of the sum of the gradients of each batch's rows, (B,)."""
-        sizes = self.sizes(n).astype(np.float64)
-        return sizes if self.normalize == "own" else np.full(len(sizes), sizes.mean())
-
-    def on_compressed(self, kept: CompressedRows, first_rows: IntArray | None) -> "Partition":
-        """The partition by the compressed rows that represent each batch.
-
-        Without `first_rows` the batches are there already: a partition asks for all of them, or for all rows in one
-        batch. With them every batch is some of the groups that are kept, and `first_rows` has a row of each group.
-        """
-        places, made = kept.batches, copy.copy(self)
-        if first_rows is not None:
-            counts, labels = self.sizes(kept.n), self.groups(kept.n).at(first_rows)
-            groups = [np.flatnonzero(labels == batch) for batch in range(len(counts))]
-            members = [np.concatenate([places[one] for one in some]) for some in groups]
-            made._compressed = members, counts
-            return made
-        assert kept.counts is not None
-        found = len(kept.counts)
-        if self.batch_size is not None or self.is_explicit:
-            raise UnsupportedError(
-                f"scheme must ask for batches={found}, as they were filled, but it asks for {self}; "
-                "a row has found its batch when it was added, and sizes are what they became."
-            )
-        if self.number not in (1, found):
-            raise ValueError(
-                f"batches must be {found}, the number of batches that were filled, or 1, but it is "
-                f"{self.number}; fill rs.Accumulator(batches={self.number}) for that."
-            )
-        made._compressed = places, kept.counts
-        if self.number == 1:
-            made._compressed = [np.arange(len(kept.X), dtype=np.int64)], np.array([kept.n])
-        return made
-
-
-def _index_arrays(batches: Iterable[Any]) -> list[IntArray]:
-    try:
-        parts = [_arrays.any_array(f"batches[{number}]", part) for number, part in enumerate(batches)]
-    except (TypeError, ValueError):
-        raise TypeError(
-            f"batches must be a whole number >= 1 or a list of index arrays, but it is {batches!r}."
-        ) from None
-    if not parts:
-        raise ValueError("batches must hold at least one index array, but the list is empty.")
-    for number, part in enumerate(parts):
-        if part.ndim != 1 or part.size == 0 or part.dtype.kind not in "iu":
-            raise ValueError(
-                f"batches[{number}] must be a one-dimensional, non-empty array of row indices, "
-                f"but it has shape {part.shape} and dtype {part.dtype}."
-            )
-        if part.max() > np.iinfo(np.int64).max:
-            raise ValueError(f"batches[{number}] must hold row indices, but one is {part.max()}.")
-    return [part.astype(np.int64) for part in parts]
 
 
 class Shuffle(Enum):
@@ -265,9 +67,22 @@ class Scheme(ABC):
     beta -> beta - step X_b'(X_b beta - y_b) / m_b, where m_b is the number of its rows (or, with
     normalize="equal", the mean number of rows of the batches).
 
-    `batches`, `batch_size`, `drop_last` and `normalize` are those of `Partition`. Schemes are equal if they are of
-    the same kind with the same settings. Methods ask for n, the number of rows, and those that draw for rng, a
-    numpy Generator, and the number of runs.
+    Schemes are equal if they are of the same kind with the same settings. Methods ask for n, the number of rows,
+    and those that draw for rng, a numpy Generator, and the number of runs.
+
+    Parameters
+    ----------
+    batches : int or list of index arrays
+        B, for contiguous blocks of which the first n mod B have one row more than the others; or the rows of
+        each batch.
+    batch_size : int
+        Instead of `batches`: contiguous blocks of this many rows, as torch's DataLoader cuts them. Unless it
+        divides n the last block is shorter; with fewer rows than that there is one block.
+    drop_last : bool
+        With `batch_size`: leave that shorter block out. Of a fixed partition its rows are never visited.
+    normalize : "own" or "equal"
+        "own": a batch's gradient is the mean over its own rows, as in torch and scikit-learn. "equal": the sum is
+        divided by the mean length of the batches (n / B where no row is left out): every row weighs the same.
     """
 
     unit: ClassVar[Unit] = Unit.BATCH
@@ -278,6 +93,14 @@ class Scheme(ABC):
     """True if `batches` may be the rows of each batch; not where every epoch draws them anew."""
     example: ClassVar[str] = "batches=4"
     """Arguments of an example, for messages."""
+    batches: int | None = None
+    """B, the number of batches, if that was given; `steps(n)` knows it in every case."""
+    origin: "Scheme | None" = None
+    """The scheme as it was made, if this one visits statistics that are kept in place of rows."""
+    met: CompressedRows | None = None
+    """Those that it visits."""
+    _explicit: list[IntArray] | None = None
+    _compressed: tuple[list[IntArray], IntArray] | None = None
 
     def __init__(
         self,
@@ -287,17 +110,30 @@ class Scheme(ABC):
         drop_last: bool = False,
         normalize: str = "own",
     ):
-        self._partition = Partition(batches, batch_size=batch_size, drop_last=drop_last, normalize=normalize)
-        if self._partition.is_explicit and not self.takes_members:
-            raise ValueError(
-                "batches must be a whole number of at least 1, since every epoch draws the rows of a batch anew, "
-                "but it is a list of index arrays; try RandomReshuffling."
+        self.batch_size = None if batch_size is None else _arrays.whole_number("batch_size", batch_size, 1)
+        if self.batch_size is not None and batches is not None:
+            raise TypeError(
+                "exactly one of batches and batch_size must be given, "
+                f"but batches is {batches!r} and batch_size is {batch_size!r}."
             )
-
-    origin: "Scheme | None" = None
-    """The scheme as it was made, if this one visits statistics that are kept in place of rows."""
-    met: CompressedRows | None = None
-    """Those that it visits."""
+        if isinstance(batches, Iterable) and not isinstance(batches, str):
+            self._explicit = _index_arrays(batches)
+            self.batches = len(self._explicit)
+            if not self.takes_members:
+                raise ValueError(
+                    "batches must be a whole number of at least 1, since every epoch draws the rows of a batch "
+                    "anew, but it is a list of index arrays; try RandomReshuffling."
+                )
+        elif self.batch_size is None:
+            hint = "Or give batch_size." if batches is None else ""
+            self.batches = _arrays.whole_number("batches", batches, 1, hint=hint)
+        self.drop_last = _arrays.flag("drop_last", drop_last)
+        if self.drop_last and self.batch_size is None:
+            raise ValueError(
+                "drop_last must come with batch_size, since a given number of batches has no shorter last one, "
+                "but batch_size is None."
+            )
+        self.normalize = _arrays.choice("normalize", normalize, ("own", "equal"))
 
     @property
     @abstractmethod
@@ -305,23 +141,14 @@ class Scheme(ABC):
         """When the order is drawn: an attribute of each kind of scheme."""
 
     @property
+    def is_explicit(self) -> bool:
+        """True if the rows of each batch were given, or are compressed."""
+        return self._explicit is not None or self._compressed is not None
+
+    @property
     def visits_samples(self) -> bool:
         """True if single rows matter in any stage, and not only what they sum to in each batch."""
         return self.unit.is_cut
-
-    def groups(self, n: int) -> RowGroups:
-        """The rows, of n that are read in chunks, that are always visited together."""
-        return self._partition.groups(n)
-
-    def on_compressed(self, kept: CompressedRows, first_rows: IntArray | None = None) -> Self:
-        """The scheme on compressed rows `kept`: of batches, or of groups that begin at `first_rows`."""
-        made = copy.copy(self)
-        made._visit_compressed(kept, first_rows)
-        made.origin, made.met = self, kept
-        return made
-
-    def _visit_compressed(self, kept: CompressedRows, first_rows: IntArray | None) -> None:
-        self._partition = self._partition.on_compressed(kept, first_rows)
 
     @property
     def is_symmetric(self) -> bool:
@@ -332,11 +159,6 @@ class Scheme(ABC):
     def is_random(self) -> bool:
         """True if runs differ."""
         return self.shuffle is not Shuffle.NEVER
-
-    @property
-    def batches(self) -> int | None:
-        """B, the number of batches, if that was given; `steps(n)` knows it in every case."""
-        return self._partition.number
 
     @property
     def stages(self) -> "tuple[tuple[float, Scheme], ...]":
@@ -350,15 +172,33 @@ class Scheme(ABC):
 
     def steps(self, n: int) -> int:
         """The number of steps per epoch over n rows."""
-        return len(self._partition.sizes(n))
+        return len(self.sizes(n))
 
     def sizes(self, n: int) -> IntArray:
-        """The rows of each step, (steps,)."""
-        return self._partition.sizes(n)
+        """The number of rows of each step, (steps,)."""
+        if self._compressed is not None:
+            return self._compressed[1]
+        if self._explicit is not None:
+            return np.array([len(part) for part in self._explicit], dtype=np.int64)
+        if self.batch_size is not None:
+            if self.batch_size > n and self.drop_last:
+                raise ValueError(
+                    f"batch_size must be a whole number between 1 and {n}, the number of rows, but it is "
+                    f"{self.batch_size}, and drop_last leaves nothing."
+                )
+            whole, rest = divmod(n, self.batch_size)
+            last = [rest] * (rest > 0 and not self.drop_last)
+            return np.array([self.batch_size] * whole + last, dtype=np.int64)
+        assert self.batches is not None
+        if self.batches > n:
+            allowed = f"a whole number between 1 and {n}, the number of rows"
+            raise ValueError(f"batches must be {allowed}, but it is {self.batches}.")
+        return (n + np.arange(self.batches, dtype=np.int64)[::-1]) // self.batches
 
     def step_divisors(self, n: int) -> FloatArray:
         """The divisors of the sum of the gradients of the rows of each step, (steps,)."""
-        return self._partition.divisors(n)
+        sizes = self.sizes(n).astype(np.float64)
+        return sizes if self.normalize == "own" else np.full(len(sizes), sizes.mean())
 
     def variance_shares(self, n: int) -> FloatArray:
         """Var of the mean gradient of the rows of each step over that of a single row, (steps,).
@@ -368,12 +208,81 @@ class Scheme(ABC):
         return np.asarray(1 / self.sizes(n))
 
     def partition(self, n: int) -> list[IntArray]:
-        """The row indices of each part, for n rows: those that are always visited together."""
-        return self._partition.members(n)
+        """The row indices of each part, for n rows: those that are always visited together.
+
+        Of compressed rows those that represent it.
+        """
+        if self._compressed is not None:
+            return list(self._compressed[0])
+        if self._explicit is None:
+            sizes = self.sizes(n)
+            return np.split(np.arange(sizes.sum(), dtype=np.int64), np.cumsum(sizes)[:-1])
+        everything = np.concatenate(self._explicit)
+        low, high = int(everything.min()), int(everything.max())
+        if low < 0 or high >= n:
+            raise ValueError(
+                f"batches must hold row indices in 0..{n - 1}, but one is {low if low < 0 else high}."
+            )
+        visits = np.bincount(everything, minlength=n)
+        if (visits != 1).any():
+            row = int(np.flatnonzero(visits != 1)[0])
+            found = "none of them" if visits[row] == 0 else f"{visits[row]} places"
+            raise ValueError(
+                f"batches must cover every row of 0..{n - 1} exactly once, but row {row} is in {found}."
+            )
+        return list(self._explicit)
 
     def divisors(self, n: int) -> FloatArray:
         """m_b (parts,), what the sum of the gradients of each part of the partition is divided by."""
-        return self._partition.divisors(n)
+        return self.step_divisors(n)
+
+    def groups(self, n: int) -> RowGroups:
+        """The rows, of n that are read in chunks, that are always visited together.
+
+        Rows that are never visited are one more group, the last.
+        """
+        if self._explicit is not None:
+            labels = np.empty(n, dtype=np.int64)
+            for number, members in enumerate(self.partition(n)):
+                labels[members] = number
+            return RowGroups.labelled(labels)
+        ends = np.cumsum(self.sizes(n))
+        return RowGroups(ends if ends[-1] == n else np.append(ends, n))
+
+    def on_compressed(self, kept: CompressedRows, first_rows: IntArray | None = None) -> Self:
+        """The scheme on compressed rows `kept`: of batches, or of groups that begin at `first_rows`."""
+        made = copy.copy(self)
+        made._visit_compressed(kept, first_rows)
+        made.origin, made.met = self, kept
+        return made
+
+    def _visit_compressed(self, kept: CompressedRows, first_rows: IntArray | None) -> None:
+        """Visit the compressed rows that represent each batch.
+
+        Without `first_rows` the batches are there already: a scheme asks for all of them, or for all rows in one
+        batch. With them every batch is some of the groups that are kept, and `first_rows` has a row of each group.
+        """
+        places = kept.batches
+        if first_rows is not None:
+            counts, labels = self.sizes(kept.n), self.groups(kept.n).at(first_rows)
+            groups = [np.flatnonzero(labels == batch) for batch in range(len(counts))]
+            self._compressed = [np.concatenate([places[one] for one in some]) for some in groups], counts
+            return
+        assert kept.counts is not None
+        found = len(kept.counts)
+        if self.batch_size is not None or self.is_explicit:
+            raise UnsupportedError(
+                f"scheme must ask for batches={found}, as they were filled, but it asks for {self._words}; "
+                "a row has found its batch when it was added, and sizes are what they became."
+            )
+        if self.batches not in (1, found):
+            raise ValueError(
+                f"batches must be {found}, the number of batches that were filled, or 1, but it is "
+                f"{self.batches}; fill rs.Accumulator(batches={self.batches}) for that."
+            )
+        self._compressed = places, kept.counts
+        if self.batches == 1:
+            self._compressed = [np.arange(len(kept.X), dtype=np.int64)], np.array([kept.n])
 
     def order(self, n: int) -> IntArray:
         """The order of the batches (steps,), if it never changes."""
@@ -429,10 +338,10 @@ class Scheme(ABC):
         Rows that were assigned to batches one by one, and an order of the batches that was given, have no such
         counterpart and are refused.
         """
-        if self._partition.is_explicit:
+        if self.is_explicit:
             raise self._no_counterpart("batches whose rows were given")
         made = copy.copy(self)
-        made._partition = self._partition.with_batch_size(batch_size)
+        made.batches, made.batch_size = None, _arrays.whole_number("batch_size", batch_size, 1)
         return made
 
     def _no_counterpart(self, what: str) -> UnsupportedError:
@@ -450,8 +359,10 @@ class Scheme(ABC):
 
     @property
     def settings(self) -> tuple[object, ...]:
-        """Numbers, words, partitions and schemes that are equal for equal schemes of a kind alone."""
-        return (self._partition,)
+        """Numbers, words and schemes that are equal for equal schemes of a kind alone."""
+        rows = None if self._explicit is None else tuple(tuple(part.tolist()) for part in self._explicit)
+        counts = () if self._compressed is None else (tuple(self._compressed[1].tolist()),)
+        return self.batches, self.batch_size, rows, self.drop_last, self.normalize, *counts
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Scheme):
@@ -461,8 +372,38 @@ class Scheme(ABC):
     def __hash__(self) -> int:
         return hash((type(self), self.settings))
 
+    @property
+    def _words(self) -> str:
+        words = ["an explicit partition"] if self._explicit is not None else []
+        words.append(
+            f"batches={self.batches}" if self.batch_size is None else f"batch_size={self.batch_size}"
+        )
+        words += ["drop_last=True"] if self.drop_last else []
+        words += [f"normalize={self.normalize!r}"] if self.normalize != "own" else []
+        return ", ".join(words)
+
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._partition})"
+        return f"{type(self).__name__}({self._words})"
+
+
+def _index_arrays(batches: Iterable[Any]) -> list[IntArray]:
+    try:
+        parts = [_arrays.any_array(f"batches[{number}]", part) for number, part in enumerate(batches)]
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"batches must be a whole number >= 1 or a list of index arrays, but it is {batches!r}."
+        ) from None
+    if not parts:
+        raise ValueError("batches must hold at least one index array, but the list is empty.")
+    for number, part in enumerate(parts):
+        if part.ndim != 1 or part.size == 0 or part.dtype.kind not in "iu":
+            raise ValueError(
+                f"batches[{number}] must be a one-dimensional, non-empty array of row indices, "
+                f"but it has shape {part.shape} and dtype {part.dtype}."
+            )
+        if part.max() > np.iinfo(np.int64).max:
+            raise ValueError(f"batches[{number}] must hold row indices, but one is {part.max()}.")
+    return [part.astype(np.int64) for part in parts]
 
 
 def permutations(rng: np.random.Generator, runs: int, length: int) -> IntArray:

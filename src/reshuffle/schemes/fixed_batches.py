@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from reshuffle import _arrays
 from reshuffle._arrays import FloatArray, IntArray
-from reshuffle.schemes.base import Batches, Partition, Scheme, Shuffle
+from reshuffle.schemes.base import Batches, Scheme, Shuffle
 
 
 class FullBatch(Scheme):
@@ -77,7 +77,7 @@ class Cyclic(Scheme):
 
     def __repr__(self) -> str:
         order = "" if self._order is None else f", order={self._order.tolist()}"
-        return f"{type(self).__name__}({self._partition}{order})"
+        return f"{type(self).__name__}({self._words}{order})"
 
     @property
     def settings(self) -> tuple[object, ...]:
@@ -108,10 +108,10 @@ class Cyclic(Scheme):
         return super().divisors(n)
 
     @classmethod
-    def along(cls, partition: Partition, order: IntArray) -> "Cyclic":
-        """The scheme of a partition that exists already."""
-        made = cls(len(order), order)
-        made._partition = partition
+    def along(cls, scheme: Scheme, order: IntArray) -> "Cyclic":
+        """The batches of another scheme in this order."""
+        made = cls.__new__(cls)
+        vars(made).update(vars(scheme) | {"_order": order, "origin": None, "met": None})
         return made
 
 
@@ -123,7 +123,7 @@ class RandomReshuffling(Scheme):
     batches : int or list of index arrays
         B, for contiguous blocks that differ by at most one row; or the rows of each batch.
     batch_size, drop_last, normalize
-        Instead of `batches`, blocks of this many rows, with or without a shorter last one: see `Partition`.
+        Instead of `batches`, blocks of this many rows, with or without a shorter last one: see `Scheme`.
         Batches need not be equal: with W_b = X_b'X_b / m_b, m_b the rows of the batch (or their mean number, with
         normalize="equal"), Z = (1/B) sum_b Pi_b W_b, and the rows of Xtilde_b = X_b Pi_b carry the weight
         n / (B m_b), which is 1 for equal batches. With drop_last=True the same last rows are left out in every
@@ -138,7 +138,7 @@ class RandomReshuffling(Scheme):
     shuffle = Shuffle.EVERY_EPOCH
 
     def equivalent(self, n: int) -> Scheme:
-        return Cyclic.along(self._partition, np.arange(1)) if self.steps(n) == 1 else self
+        return Cyclic.along(self, np.arange(1)) if self.steps(n) == 1 else self
 
 
 _MOST_ENUMERATED = 720
@@ -201,17 +201,17 @@ class ShuffleOnce(Cyclic):
 
     def timelines(self, n: int) -> Sequence[Scheme]:
         if self._order is not None:
-            return [Cyclic.along(self._partition, self._order)]
+            return [Cyclic.along(self, self._order)]
         steps = self.steps(n)
         if not self.samples_orders(n):
             # Of an order and its reverse exactly one begins with the smaller batch.
             forward = [np.array(order) for order in every_order(range(steps)) if order[0] <= order[-1]]
             if steps == 1:
-                return [Cyclic.along(self._partition, forward[0])]
+                return [Cyclic.along(self, forward[0])]
         else:
             rng = np.random.default_rng(self._sample_seed)
             forward = [rng.permutation(steps) for _ in range((self.draws or _DRAWS) // 2)]
-        return [Cyclic.along(self._partition, order) for pair in forward for order in (pair, pair[::-1])]
+        return [Cyclic.along(self, order) for pair in forward for order in (pair, pair[::-1])]
 
     def draw(self, n: int, rng: np.random.Generator, runs: int) -> Iterator[IntArray]:
         if self._order is None:

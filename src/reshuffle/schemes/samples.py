@@ -28,14 +28,8 @@ class ShuffledUnits(Scheme):
             raise ValueError(f"rows must divide the number of rows, {n}, but it is {self.rows_per_unit}.")
         return n // self.rows_per_unit
 
-    def steps(self, n: int) -> int:
-        return len(self._partition.sizes(self._units(n)))
-
     def sizes(self, n: int) -> IntArray:
-        return self._partition.sizes(self._units(n)) * self.rows_per_unit
-
-    def step_divisors(self, n: int) -> FloatArray:
-        return self._partition.divisors(self._units(n)) * self.rows_per_unit
+        return super().sizes(self._units(n)) * self.rows_per_unit
 
     def partition(self, n: int) -> list[IntArray]:
         self.sizes(n)
@@ -70,7 +64,7 @@ class SampleReshuffling(ShuffledUnits):
     batches : int
         B, for batches that differ by at most one row.
     batch_size, drop_last, normalize
-        As in torch's DataLoader: see `Partition`. With drop_last=True other rows are left out in every epoch.
+        As in torch's DataLoader: see `Scheme`. With drop_last=True other rows are left out in every epoch.
 
     >>> SampleReshuffling(batch_size=32)
     SampleReshuffling(batch_size=32)
@@ -138,7 +132,7 @@ class GroupReshuffling(ShuffledUnits):
         super().__init__(batches, batch_size=batch_size, drop_last=drop_last, normalize=normalize)
 
     def __repr__(self) -> str:
-        return f"GroupReshuffling({self.rows_per_unit}, {self._partition})"
+        return f"GroupReshuffling({self.rows_per_unit}, {self._words})"
 
     @property
     def settings(self) -> tuple[object, ...]:
@@ -226,7 +220,7 @@ class WithReplacement(Scheme):
 
     def equivalent(self, n: int) -> Scheme:
         if self.steps(n) == 1:
-            return Cyclic.along(self._partition, np.arange(1))
+            return Cyclic.along(self, np.arange(1))
         covers = self.met is None and len(self.divisors(n)) == n
         return SampleWithReplacement(batch_size=1) if covers and (self.divisors(n) == 1).all() else self
 

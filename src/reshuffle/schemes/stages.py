@@ -59,10 +59,6 @@ class Stages(Scheme):
         return any(scheme.is_random for _, scheme in self._stages)
 
     @property
-    def batches(self) -> int | None:
-        return None
-
-    @property
     def visits_samples(self) -> bool:
         return any(scheme.visits_samples for _, scheme in self._stages)
 

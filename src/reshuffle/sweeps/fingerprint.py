@@ -10,7 +10,7 @@ import numpy as np
 
 from reshuffle._arrays import FloatArray
 from reshuffle.problem.least_squares import LeastSquares
-from reshuffle.schemes.base import Partition, Scheme
+from reshuffle.schemes.base import Scheme
 from reshuffle.sweeps.asked import Question
 from reshuffle.sweeps.grid import Point
 
@@ -57,7 +57,7 @@ def _plain(content: Any) -> Any:
         return {str(name): _plain(value) for name, value in content.items()}
     if isinstance(content, (tuple, list)):
         return [_plain(value) for value in content]
-    if isinstance(content, (Scheme, Partition)):
+    if isinstance(content, Scheme):
         return [_name(content), _plain(content.settings)]
     if is_dataclass(content):
         return [_name(content), {each.name: _plain(getattr(content, each.name)) for each in fields(content)}]

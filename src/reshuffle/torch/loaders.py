@@ -15,7 +15,7 @@ from reshuffle.schemes import (
     SampleWithReplacement,
     Scheme,
 )
-from reshuffle.schemes.base import Partition, rows_of
+from reshuffle.schemes.base import rows_of
 from reshuffle.torch.torch_models import kind, torch_itself
 
 
@@ -27,7 +27,7 @@ class Visits:
     ----------
     scheme : type of scheme
         How samples are put in order.
-    partition : Partition
+    partition : Cyclic
         How the ordered samples are cut into batches.
     samples : int
         n.
@@ -36,7 +36,7 @@ class Visits:
     """
 
     scheme: type[Scheme]
-    partition: Partition
+    partition: Cyclic
     samples: int
     rows: int = 1
 
@@ -55,7 +55,7 @@ class Visits:
     def _made(self, normalize: str) -> Scheme:
         cut, rows = self.partition, self.rows
         if cut.is_explicit:
-            return Cyclic([rows_of(part, rows) for part in cut.members(self.samples)], normalize=normalize)
+            return Cyclic([rows_of(part, rows) for part in cut.partition(self.samples)], normalize=normalize)
         assert cut.batch_size is not None
         if self.scheme is SampleWithReplacement:
             if rows > 1:
@@ -112,7 +112,7 @@ def visits(loader: Any) -> Visits:
             f"{kind(cutter)}, whose order cannot be read off; describe it by a scheme of reshuffle."
         )
     scheme, samples = _order(cutter.sampler, len(loader.dataset))
-    cut = Partition(batch_size=cutter.batch_size, drop_last=bool(cutter.drop_last))
+    cut = Cyclic(batch_size=cutter.batch_size, drop_last=bool(cutter.drop_last))
     # Refused here if there are fewer rows than a batch takes, and these are dropped.
     cut.sizes(samples)
     return Visits(scheme, cut, samples)
@@ -146,7 +146,7 @@ def _listed(batches: Any, length: int) -> Visits:
             f"a list of batches must name each of the {length} samples once, but it names {sum(map(len, rows))}, "
             f"of which {samples} are different."
         )
-    return Visits(Cyclic, Partition([list(batch) for batch in rows]), length)
+    return Visits(Cyclic, Cyclic([list(batch) for batch in rows]), length)
 
 
 def outputs(loader: Any, given: int | None = None) -> int:

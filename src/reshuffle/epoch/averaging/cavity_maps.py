@@ -19,8 +19,7 @@ from reshuffle._linalg import root_mean_square
 from reshuffle.epoch.averaging import cavity, first_order
 from reshuffle.epoch.averaging.cavity import Visiting
 from reshuffle.epoch.averaging.samples import Whitened, in_row_space, kernel
-from reshuffle.epoch.epoch_map import EpochMap
-from reshuffle.epoch.mean_map import MeanMap
+from reshuffle.epoch.epoch_map import EpochMap, MeanMap
 from reshuffle.epoch.visits import Visits
 
 _FACTOR = 3.0

@@ -25,7 +25,7 @@ from reshuffle._arrays import FloatArray, IntArray
 from reshuffle._budget import CALL
 from reshuffle._linalg import each, thin_qr, workers
 from reshuffle._progress import track
-from reshuffle.epoch.mean_map import MeanMap
+from reshuffle.epoch.epoch_map import MeanMap
 from reshuffle.errors import BudgetError
 from reshuffle.problem.batches import Blocks
 from reshuffle.schemes.base import Scheme, Shuffle, Unit

@@ -26,7 +26,7 @@ import scipy.linalg
 
 from reshuffle._arrays import FloatArray, IntArray
 from reshuffle._linalg import thin_qr
-from reshuffle.epoch.mean_map import MeanMap
+from reshuffle.epoch.epoch_map import MeanMap
 from reshuffle.problem.batches import Blocks
 
 MOST_BATCHES = 4

@@ -30,8 +30,7 @@ from reshuffle._budget import A_SECOND, AT_ONCE, CALL, require_affordable, warn_
 from reshuffle._linalg import few_threads, graded_svd, norms
 from reshuffle._progress import track
 from reshuffle._uncertainty import MOST_GROUPS, error_of_mean, further_rounds, number_of_groups, quantile
-from reshuffle.epoch.epoch_map import EpochMap, mean_of
-from reshuffle.epoch.mean_map import MeanMap
+from reshuffle.epoch.epoch_map import EpochMap, MeanMap, mean_of
 from reshuffle.epoch.visits import ScaledBlocks, Visits
 from reshuffle.problem.batches import Blocks
 from reshuffle.recipe import Hyperparameters
@@ -47,7 +46,7 @@ _MOST_STACKED = 256
 _AT_ONCE = 32
 """Pairs of orders that are followed at once for the modifier of a batch."""
 _MOST_BLOCKS = 12
-_STACKED_ENTRIES = 1 << 17
+_STACKED_ENTRIES = 1 << 16
 """Numbers of the largest layer of subsets: what leaves the cache takes three times as long."""
 _OF_A_PRODUCT = 300.0
 """Operations that a product of small matrices costs beside its own."""
@@ -400,6 +399,23 @@ class DrawnBlocks:
             kernels = self._drawn.mean(axis=0)
             symmetric = self._timeline.scheme.is_symmetric and not self.visits.momentum
             return np.asarray((kernels + kernels.swapaxes(1, 2)) / 2 if symmetric else kernels)
+
+    def single(self, pairs: int) -> FloatArray:
+        """Kernels K (groups, 2 pairs, d, d) of so many orders and their reverses in each group."""
+        d, seed = self.visits.dimension, self._timeline.accuracy.seed
+        rngs = [np.random.default_rng([seed, group]) for group in range(MOST_GROUPS)]
+        drawn = [self._timeline.draw_pairs(rng, pairs) for rng in rngs]
+        rows = np.concatenate([orders.rows for orders in drawn])
+        divisors = np.concatenate([orders.divisors for orders in drawn])
+        size = max(1, int(_STACKED_ENTRIES / max(d**2, 1)))
+        with few_threads(d), np.errstate(over="ignore", invalid="ignore"):
+            found = [
+                _backwards(
+                    self.visits, Orders(rows[at : at + size], divisors[at : at + size]), 0, self._steps
+                )
+                for at in range(0, len(rows), size)
+            ]
+        return np.concatenate(found).reshape(MOST_GROUPS, 2 * pairs, d, d)
 
     def _over_blocks(self, orders: Orders) -> FloatArray:
         """K (k, d, d) of drawn orders, averaged over the orders of their blocks."""

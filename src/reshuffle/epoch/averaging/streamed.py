@@ -20,7 +20,7 @@ from reshuffle._linalg import few_threads
 from reshuffle.epoch.averaging import cavity_maps
 from reshuffle.epoch.averaging.cavity import CavityEquation, Visiting
 from reshuffle.epoch.averaging.samples import Whitened, kernel
-from reshuffle.epoch.mean_map import MeanMap
+from reshuffle.epoch.epoch_map import MeanMap
 from reshuffle.errors import UnsupportedError
 from reshuffle.problem.batches import Blocks
 from reshuffle.problem.least_squares import LeastSquares

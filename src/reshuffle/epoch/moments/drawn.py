@@ -1,18 +1,19 @@
 """Second moments over orders that are too many for a recursion: by the maps of drawn orders, less their mean.
 
-An epoch sends the error e and the noise eta to A e + N eta + c, with A = Abar + D. Of the mean Abar more is known
-than a few draws could tell, and E[D] = 0, so that
+An epoch sends the error e and the noise eta to A e + N eta + c, with A = Abar + D. The mean Abar is known better
+than from a few draws, and E[D] = 0, so that
 
     V -> Abar V Abar' + E[D V D'] + E[x x'],      x = D m + (c - cbar) + (D S + N - Nbar) eta,
 
 for the spread V = E (e - E e)(e - E e)', where m + S eta is the mean of e over the orders. Only what the orders
-differ by is left to chance: a fixed set of drawn maps D_t stands for E, in every epoch, and makes a positive map.
+differ by is left to chance: the mean over a fixed set of drawn maps D_t replaces E in every epoch,
+and is a positive map.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -23,12 +24,12 @@ from reshuffle._progress import track
 from reshuffle._uncertainty import MOST_GROUPS, error_of_mean, further_rounds
 from reshuffle.epoch.averaging.sampling import Orders, follow_each
 from reshuffle.epoch.epoch_map import EpochMap
-from reshuffle.epoch.moments.stationary import Lyapunov, limit_of, perron
+from reshuffle.epoch.moments.stationary import Lyapunov, is_stationary, limit_of, perron
 from reshuffle.epoch.timeline import Timeline
 from reshuffle.epoch.visits import Inputs
 
 SHARE = 0.02
-"""The error of the spread relative to itself that is asked for."""
+"""Requested error of the spread, relative to itself."""
 FEWEST_PAIRS = 2
 """Pairs of orders in each group before anything is answered."""
 _KNOWN = 0.02
@@ -40,7 +41,7 @@ _APPLIED = 200
 """Applications of all maps that two radii take, with those of halves, about."""
 _TOLERANCE = 1e-6
 """Of an argument relative to its size: smaller parts are ignored. Answers from draws are known to a percent."""
-_STILL = 1e-13
+_UNCHANGED = 1e-13
 """Relative change in an epoch below which the next ones are not worth their time."""
 _SETTLED = 1e-7
 """Relative change in a round below which a limit, which is known to a percent, is reached."""
@@ -49,6 +50,8 @@ _NEW_EPOCHS = 30
 _MOST_BYTES = 2e9
 _STACKED_BYTES = 2e7
 _MOST_STACKED = 256
+
+Answer = TypeVar("Answer")
 
 
 def draw_flops(pairs: float, dimension: int, rows: int, steps: int) -> float:
@@ -214,16 +217,8 @@ class CentredDraws:
     In the coordinates (R / L)^1/2 z of `EpochMap` the mean has the graded loss; if that is symmetric they are
     turned to its modes.
 
-    Parameters
-    ----------
-    timeline : Timeline
-        Draws orders and makes their visits; its own mean is not used.
-    mean : EpochMap
-        The mean map of an epoch as well as it is known.
-    inputs : Inputs
-    is_symmetric : bool
-        True if the mean map is known to be symmetric.
-    seed : int
+    The timeline draws orders and makes their visits; its own mean is not used, but `mean`, the mean map of an epoch
+    as well as it is known. `is_symmetric` says whether that is symmetric.
     """
 
     def __init__(self, timeline: Timeline, mean: EpochMap, inputs: Inputs, is_symmetric: bool, seed: int):
@@ -263,8 +258,8 @@ class CentredDraws:
         waiting: list[tuple[int, Orders]] = []
         for number, (group, size) in enumerate(track(tasks, len(tasks), "drawing orders"), 1):
             waiting.append((group, self._timeline.draw_pairs(self._rngs[group], size)))
-            held = sum(len(orders.rows) for _, orders in waiting) // 2
-            if number == len(tasks) or held + tasks[number][1] > at_once:
+            stacked = sum(len(orders.rows) for _, orders in waiting) // 2
+            if number == len(tasks) or stacked + tasks[number][1] > at_once:
                 self._follow(waiting)
                 waiting = []
 
@@ -314,55 +309,69 @@ class CentredDraws:
     ) -> tuple[FloatArray, FloatArray]:
         """The trace of weights (d, d) and the spread from a start (d,) after ascending epochs, and its error.
 
-        Orders are drawn until that is `SHARE` of the spread at every epoch, or a tenth of the budget is spent.
+        Orders are drawn until that is `SHARE` of the spread at every epoch.
         """
-        basis, d, groups = self.basis, len(self.basis), len(self._drawn)
+        basis, groups = self.basis, len(self._drawn)
         weights = basis.T @ weights @ basis
         begin = np.asarray(np.linalg.solve(basis, start), dtype=np.float64)
         # Weights of 1e-170 have no squares: they are followed in units of their own.
         exponent = int(np.frexp(np.abs(weights).max(initial=0.0))[1])
-        weights, left = np.ldexp(weights, -exponent), max(_SHARE_OF_BUDGET * budget, A_SECOND)
-        more = int(np.clip(AT_ONCE / self.flops(1), FEWEST_PAIRS, 16))
-        with few_threads(d):
-            while more >= 1:
-                self.more(more)
-                values, errors = spread(self.maps, weights, begin, epochs)
-                follow, known = (
-                    follow_flops(2 * groups * self.pairs, d, epochs),
-                    np.isfinite(values) & (values > 0),
-                )
-                left -= self.flops(more) + follow
-                excess = float((errors[known] / values[known]).max(initial=0.0)) / SHARE
-                if excess <= 1 or not np.isfinite(excess):
-                    break
-                each = (self.flops(self.pairs) + follow) / self.pairs
-                most = _MOST_ORDERS // (2 * groups) - self.pairs
-                more = min(further_rounds(self.pairs, excess, left / each), most)
+        weights = np.ldexp(weights, -exponent)
+
+        def found(maps: CentredMaps) -> tuple[tuple[FloatArray, FloatArray], float]:
+            values, errors = spread(maps, weights, begin, epochs)
+            known = np.isfinite(values) & (values > 0)
+            return (values, errors), float((errors[known] / values[known]).max(initial=0.0)) / SHARE
+
+        def price(pairs: int) -> float:
+            return self.flops(pairs) + follow_flops(2 * groups * pairs, len(basis), epochs)
+
+        first = int(np.clip(AT_ONCE / self.flops(1), FEWEST_PAIRS, 16))
+        values, errors = self._draw_until(found, price, first, budget)
         with np.errstate(over="ignore"):
             return np.ldexp(values, exponent), np.ldexp(errors, exponent)
 
     def radii(self, budget: float) -> "tuple[Radius, Radius]":
-        """The rate and the gain, from as many draws as it takes to know the gain, or a tenth of the budget."""
-        d, groups, left = len(self.basis), len(self._drawn), max(_SHARE_OF_BUDGET * budget, A_SECOND)
+        """The rate and the gain, from as many draws as it takes to know the gain."""
+        d, groups = len(self.basis), len(self._drawn)
+
+        def found(maps: CentredMaps) -> tuple[Radius, float]:
+            known = gain(maps)
+            return known, known.error / (_KNOWN * max(1.0, known.value))
 
         def price(pairs: int) -> float:
             return self.flops(pairs) + _APPLIED * 4.0 * 2.0 * groups * pairs * float(d) ** 3
 
         require_affordable(
-            price(_FIRST_PAIRS), max(left, budget), "the mean square from a few drawn orders",
+            price(_FIRST_PAIRS), budget, "the mean square from a few drawn orders",
             "try fewer rows or features, a larger budget, or expected_risk at the epochs of interest",
         )  # fmt: skip
-        more = _FIRST_PAIRS
-        with few_threads(d):
-            while more >= 1:
+        known = self._draw_until(found, price, _FIRST_PAIRS, budget)
+        return rate(self.maps), known
+
+    def _draw_until(
+        self,
+        found: Callable[[CentredMaps], tuple[Answer, float]],
+        price: Callable[[int], float],
+        first: int,
+        budget: float,
+    ) -> Answer:
+        """The answer of so many orders that its error is small enough, or a tenth of the budget is spent.
+
+        Beside the answer `found` returns by how much its error is too large.
+        """
+        more, left = first, max(_SHARE_OF_BUDGET * budget, A_SECOND)
+        with few_threads(len(self.basis)):
+            while True:
                 self.more(more)
                 left -= price(more)
-                maps = self.maps
-                known = gain(maps)
-                excess = known.error / (_KNOWN * max(1.0, known.value))
-                most = min(left * self.pairs / price(self.pairs), _MOST_ORDERS // (2 * groups) - self.pairs)
+                answer, excess = found(self.maps)
+                most = min(
+                    left * self.pairs / price(self.pairs), _MOST_ORDERS // (2 * len(self._drawn)) - self.pairs
+                )
                 more = further_rounds(self.pairs, excess, most) if 1 < excess < np.inf else 0
-            return rate(maps), known
+                if more < 1:
+                    return answer
 
 
 def _modes(mean: EpochMap) -> FloatArray:
@@ -437,15 +446,10 @@ def _forward(
         if not np.isfinite(values[-1]):
             values[-1] = np.inf
             break
-        if all(_stands(now, then) for now, then in zip(following, state, strict=True)):
+        if all(is_stationary(now, then, _UNCHANGED) for now, then in zip(following, state, strict=True)):
             break
         state = following
     return np.array(values), _padded(seen), _padded(crossed)
-
-
-def _stands(now: FloatArray, then: FloatArray) -> bool:
-    """True if nothing has changed by more than rounding."""
-    return bool(np.abs(now - then).max(initial=0.0) <= _STILL * np.abs(now).max(initial=0.0))
 
 
 def _padded(rows: list[FloatArray]) -> FloatArray:
@@ -479,7 +483,7 @@ def _backward(maps: CentredMaps, weights: FloatArray, count: int) -> Iterator[Fl
         yield shares
         before = weights
         weights = maps.mean.T @ weights @ maps.mean + maps.adjoint.combined(shares)
-        if _stands(weights, before):
+        if is_stationary(weights, before, _UNCHANGED):
             return
 
 

@@ -87,11 +87,12 @@ def layers(walk: Walk) -> list[Layer]:
     return made
 
 
+@lru_cache(maxsize=4)
 def _subsets(batches: int) -> list[Layer]:
     require_few(batches)
-    made, before = [], np.zeros(1, dtype=np.int64)
-    for size in range(1, batches + 1):
-        after, visits = subsets_of_size(batches, size), []
+    made, (before, *others) = [], subsets_by_size(batches)
+    for size, after in enumerate(others, 1):
+        visits = []
         for batch in range(batches):
             ends = np.flatnonzero(after >> batch & 1)
             visits.append((batch, np.searchsorted(before, after[ends] ^ (1 << batch)), ends))
@@ -100,15 +101,15 @@ def _subsets(batches: int) -> list[Layer]:
     return made
 
 
-def subsets_of_size(batches: int, size: int) -> IntArray:
-    """Subsets of so many batches, as bits, ascending.
+def subsets_by_size(batches: int) -> list[IntArray]:
+    """Subsets of the batches as bits, ascending, for every size from none to all.
 
-    >>> subsets_of_size(3, 2).tolist()
-    [3, 5, 6]
+    >>> [some.tolist() for some in subsets_by_size(2)]
+    [[0], [1, 2], [3]]
     """
     every = np.arange(2**batches)
     sizes = sum((every >> batch & 1 for batch in range(batches)), np.zeros_like(every))
-    return np.asarray(every[sizes == size])
+    return [every[sizes == size] for size in range(batches + 1)]
 
 
 def _sets_of_samples(walk: Walk) -> list[Layer]:
@@ -170,7 +171,7 @@ class _Batch:
         if cross is not None:
             own = self.rows if self.noise_gram is None else self.noise_gram
             inner += (noise * self.root) ** 2 / 2 * own[:, np.newaxis]
-        if step.still is None:
+        if step.moves is None:
             gradients -= step.pushed(inner)
             if self.gram is None:
                 return (self.rows.T @ gradients.reshape(nodes, len(first), -1)).reshape(seen.shape), None
@@ -184,20 +185,20 @@ class _Batch:
 
 @dataclass(frozen=True, eq=False)
 class _Step:
-    """P = push (x) W and F = I + still of a visit: (parts, r), and (parts, parts, r) if it is not zero."""
+    """P = push (x) W and F = I + moves of a visit: (parts, r), and (parts, parts, r) if it is not zero."""
 
     push: FloatArray
-    still: FloatArray | None
+    moves: FloatArray | None
 
     @cached_property
     def _blocks(self) -> list[tuple[slice, slice, FloatArray]]:
         """The blocks of F - I that are not zero: to which part, of which part, and what (r,)."""
-        if self.still is None:
+        if self.moves is None:
             return []
-        parts, _, rank = self.still.shape
+        parts, _, rank = self.moves.shape
         places = [slice(part * rank, (part + 1) * rank) for part in range(parts)]
-        some = zip(*np.nonzero(self.still.any(axis=2)), strict=True)
-        return [(places[to], places[of], self.still[to, of]) for to, of in some]
+        some = zip(*np.nonzero(self.moves.any(axis=2)), strict=True)
+        return [(places[to], places[of], self.moves[to, of]) for to, of in some]
 
     def moved(self, states: FloatArray) -> FloatArray:
         """(F - I) z for states z (..., d)."""
@@ -305,7 +306,7 @@ class EpochMoments:
                     if entered is not None:
                         added = np.zeros((nodes, d, d)) if added is None else added
                         added[place] += entered + entered.swapaxes(1, 2)
-                if step.still is not None:
+                if step.moves is not None:
                     total += step.conjugated(total + layer.ways * stack)
                     outer += step.moved(outer) - step.pushed(inner)
                 if added is not None:
@@ -401,10 +402,12 @@ class EpochMoments:
             # Visits to a batch of no rows do what every visit does; a penalty matrix is left to the gradient.
             if visits.penalty_matrix.ndim == 2:
                 scaled = replace(scaled, penalty=0.0)
-            alone = Visits(visits.blocks, scaled, visits.average, [((), 1.0)])
+            alone = Visits(
+                visits.blocks.with_batches([np.zeros(0, dtype=np.int64)], np.ones(1)), scaled, visits.average
+            )
             blocks = (self.grades[:, np.newaxis] * alone.kernel(0, units, slot)).T
-            still = -blocks.reshape(parts, parts, self.rank).swapaxes(0, 1) if blocks.any() else None
-            self._steps[slot] = _Step(push.reshape(parts, self.rank), still)
+            moves = -blocks.reshape(parts, parts, self.rank).swapaxes(0, 1) if blocks.any() else None
+            self._steps[slot] = _Step(push.reshape(parts, self.rank), moves)
         return self._steps[slot]
 
 

@@ -17,14 +17,14 @@ from reshuffle._budget import CALL
 from reshuffle._linalg import few_threads
 from reshuffle.epoch.averaging.lattice import climbs
 from reshuffle.epoch.epoch_map import EpochMap
-from reshuffle.epoch.moments.lattice import EpochMoments, epoch_moments, flops, subsets_of_size
+from reshuffle.epoch.moments.lattice import EpochMoments, epoch_moments, flops, subsets_by_size
 from reshuffle.epoch.timeline import Timeline
 from reshuffle.epoch.visits import Inputs
 
 MOST_ENTRIES = 400
 """Entries of second moments up to which their epoch is written out as a matrix."""
 MOST_WRITTEN_OUT = 120
-"""Entries of a second moment up to which all eigenvalues of its epoch are looked at."""
+"""Entries of a second moment up to which all eigenvalues of its epoch are computed."""
 FEWEST_ROUNDS = 20
 """Applications of an epoch without which there is no use to begin."""
 _STACKED_BYTES = 2e8
@@ -114,21 +114,20 @@ def written_out(moments: EpochMoments) -> FloatArray:
     half = (steps + 1) // 2 if halves else len(moments.layers)
     most = max(layer.nodes for layer in moments.layers[:half])
     height = max(1, int(_STACKED_BYTES / (8.0 * most * d * d)))
-    kept: dict[int, list[FloatArray]] = {steps - half: [], half: []} if halves else {half: []}
+    found: dict[int, list[FloatArray]] = {steps - half: [], half: []} if halves else {half: []}
     with few_threads(d), np.errstate(over="ignore", invalid="ignore"):
         for first in range(0, size, height):
             for number, change in zip(
                 range(1, half + 1), moments.changes(stack[:, first : first + height]), strict=False
             ):
-                if number in kept:
+                if number in found:
                     # (nodes, entries, some of the unit matrices).
-                    kept[number].append(change[:, upper[0], :, upper[1]].transpose(1, 0, 2))
-        of = {number: np.concatenate(parts, axis=2) for number, parts in kept.items()}
+                    found[number].append(change[:, upper[0], :, upper[1]].transpose(1, 0, 2))
+        of = {number: np.concatenate(parts, axis=2) for number, parts in found.items()}
         if not halves:
             return np.asarray(of[half].mean(axis=0))
-        complements = 2**steps - 1 - subsets_of_size(steps, half)
-        before = of[half]
-        after = of[steps - half][np.searchsorted(subsets_of_size(steps, steps - half), complements)]
+        before, subsets = of[half], subsets_by_size(steps)
+        after = of[steps - half][np.searchsorted(subsets[steps - half], 2**steps - 1 - subsets[half])]
         total = before.mean(axis=0) + after.mean(axis=0)
         for first in range(0, len(before), 64):
             total += (after[first : first + 64] @ before[first : first + 64]).sum(axis=0) / len(before)

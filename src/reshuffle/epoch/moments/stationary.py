@@ -26,7 +26,7 @@ ROUNDS = 500
 """Applications of an epoch after which a fixed point or a spectral radius is reported as far as it is known."""
 _TIGHT = 1e-8
 """Relative width of bounds on a spectral radius that are not improved any more."""
-_SETTLED = 1e-14
+_CONVERGED = 1e-14
 _CYCLE = 12
 """Rounds over which growth is measured: a multiple of the periods with which increments may come and go."""
 _GROWN = 1e100
@@ -34,7 +34,7 @@ _GROWN = 1e100
 _KEPT = 0.25
 """Share of the matrix before in that after a round, without which a power iteration may cycle for ever."""
 _DOUBLINGS = 1100
-_FADED = 1e-9
+_NEGLIGIBLE = 1e-9
 """Size of a power of A whose square changes no digit any more."""
 _LOST = 1e100
 """Size of a power of A that does not return."""
@@ -59,13 +59,13 @@ class Lyapunov:
 
     @cached_property
     def _losses(self) -> list[FloatArray] | None:
-        """I - A^(2^j) until A has faded; None if it does not."""
+        """I - A^(2^j) until A^(2^j) is negligible; None if it never is."""
         losses, identity = [self.loss], np.eye(len(self.loss))
         with np.errstate(over="ignore", invalid="ignore"):
             for _ in range(_DOUBLINGS):
                 last = losses[-1]
                 left = float(np.abs(identity - last).max(initial=0.0))
-                if left < _FADED:
+                if left < _NEGLIGIBLE:
                     return losses
                 following = 2 * last - last @ last
                 moved, eps = np.abs(following - last).max(axis=1), np.finfo(np.float64).eps
@@ -123,6 +123,11 @@ def _symmetric(matrix: FloatArray) -> FloatArray:
     return np.asarray((matrix + matrix.T) / 2)
 
 
+def is_stationary(now: FloatArray, before: FloatArray, tolerance: float) -> bool:
+    """True if nothing has changed by more than a share of the largest entry."""
+    return bool(np.abs(now - before).max(initial=0.0) <= tolerance * np.abs(now).max(initial=0.0))
+
+
 def fixed_point(change: Map, mean: MeanPart, start: FloatArray) -> tuple[FloatArray, float]:
     """The limit of M -> T(M) + R from M_0 (d, d), and its relative error; inf if it grows.
 
@@ -149,7 +154,7 @@ def _is_definite(units: FloatArray, matrix: FloatArray) -> bool:
     return len(values) == 0 or bool(values[0] > _NOTHING * values[-1])
 
 
-def limit_of(once: Map, units: FloatArray, tolerance: float = _SETTLED) -> tuple[FloatArray, float]:
+def limit_of(once: Map, units: FloatArray, tolerance: float = _CONVERGED) -> tuple[FloatArray, float]:
     """The limit of an affine map of matrices (d, d) from zero, and its relative error; inf if it grows."""
     matrix, scales = np.zeros((len(units), len(units))), np.outer(units, units)
     changes: list[float] = []
@@ -230,7 +235,7 @@ def perron(forth: Map, back: Map, dimension: int) -> tuple[float, FloatArray, Fl
     """The spectral radius of a positive map of symmetric matrices (d, d), and its right and left eigenmatrices.
 
     It is the eigenvalue with the largest real part (Krein and Rutman). `back` is the adjoint of `forth` for the
-    trace of products, and is not asked of small matrices.
+    trace of products, and is not used for small matrices.
 
     >>> value, right, left = perron(lambda M: M / 2, lambda M: M / 2, 1)
     >>> value, abs(right).item(), abs(left).item()
@@ -270,7 +275,7 @@ def _largest(of: Map, start: FloatArray) -> tuple[float, FloatArray]:
         values, vectors = np.asarray(unfinished.eigenvalues), np.asarray(unfinished.eigenvectors)
         if not len(values):
             raise ArithmeticError(
-                "the spectral radius of the second moments did not settle; try a smaller step, or a penalty."
+                "the spectral radius of the second moments did not converge; try a smaller step, or a penalty."
             ) from None
     return float(values[0].real), np.asarray(vectors[:, 0].real)
 

@@ -8,7 +8,7 @@ the average a is followed without its own mean given zeta, by V_za = E z a' and 
 where A and S are what the mean over orders makes of z for z and a, `left` is what it leaves of a, and X and Y
 depend on M and C alone. Per epoch, a -> kept a + taken u with u the parameters in z: then S = taken A_u, and X and
 Y are the covariances V_zu and V_uu after the epoch, times taken and its square. Per visit, state and average go
-through the recursion of second moments together. Once M and C stand, what is left of the above is squared.
+through the recursion of second moments together. Once M and C are stationary, what is left of the above is squared.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,11 +23,11 @@ from reshuffle._progress import track
 from reshuffle.epoch.epoch_map import EpochMap
 from reshuffle.epoch.moments.lattice import EpochMoments, epoch_moments
 from reshuffle.epoch.moments.matrix import MOST_ENTRIES, FarMoments
-from reshuffle.epoch.moments.stationary import MeanPart, fixed_point
+from reshuffle.epoch.moments.stationary import MeanPart, fixed_point, is_stationary
 from reshuffle.epoch.timeline import Timeline, through_stages
 from reshuffle.epoch.visits import Inputs
 
-_STILL = 1e-15
+_UNCHANGED = 1e-15
 """Relative change in an epoch below which the next ones are not worth their time."""
 
 
@@ -73,7 +73,7 @@ def _along(
     """The results at each of the epochs of one scheme, and the moments [M, C] or [V, m] there."""
     recursion, d = epoch_moments(timeline, inputs), len(begin)
     rank, constant, step = timeline.visits(0).rank, timeline.recipe.is_constant, timeline.recipe.at(0).step
-    current, done, stands = begin, 0, False
+    current, done, ended = begin, 0, False
     far: FarMoments | None = None
     may_square = constant and step > 0 and not centred and not begin[:, d + 1 :].any()
     if may_square and squared_moments(d, inputs.noise > 0, epochs):
@@ -84,16 +84,15 @@ def _along(
             current = far.after(epoch)
         elif np.isfinite(epoch):
             for passed in track(range(done, int(epoch)), int(epoch) - done, "second moments"):
-                if stands:
+                if ended:
                     break
                 made = recursion if constant else epoch_moments(timeline, inputs, passed)
                 with np.errstate(over="ignore", invalid="ignore"):
                     before, current = current, current + made.change(current, centred)
-                    moved = float(np.abs(current - before).max(initial=0.0))
-                size = float(np.abs(current).max(initial=0.0))
-                stands = not np.isfinite(size) or (constant and moved <= _STILL * size)
+                is_finite = bool(np.isfinite(current).all())
+                ended = not is_finite or (constant and is_stationary(current, before, _UNCHANGED))
             done = int(epoch)
-        if last is None and (np.isinf(epoch) or (stands and np.isfinite(current).all())):
+        if last is None and (np.isinf(epoch) or (ended and np.isfinite(current).all())):
             matrix, mean, error = current[:, :d], current[:, d:], 0.0
             if step:
                 matrix, mean, error = stationary(timeline, inputs, begin, centred)
@@ -109,7 +108,7 @@ def _along(
 
 
 def _distance(here: FloatArray, end: FloatArray) -> float:
-    """The distance of a matrix that seems to stand still from its limit, relative to its size."""
+    """The distance of a matrix that seems stationary from its limit, relative to its size."""
     size = float(np.abs(here).max(initial=0.0))
     return float(np.abs(here - end).max(initial=0.0)) / size if size else 0.0
 
@@ -154,7 +153,7 @@ class _Joint(NamedTuple):
 
 
 class AveragedMoments:
-    """Moments of the average of iterates along a timeline, epoch by epoch until the state stands."""
+    """Moments of the average of iterates along a timeline, epoch by epoch until the state is stationary."""
 
     def __init__(self, timeline: Timeline, inputs: Inputs, start: FloatArray):
         assert timeline.recipe.average is not None
@@ -171,32 +170,30 @@ class AveragedMoments:
 
     def covariances(self, epochs: FloatArray) -> Iterator[tuple[FloatArray, float]]:
         """The covariance (r, r) of the average over orders at ascending epochs, and its relative error."""
-        recipe, now, done, stands = self.timeline.recipe, self._begin, 0, False
+        recipe, now, done, ended = self.timeline.recipe, self._begin, 0, False
         if recipe.is_constant and recipe.at(0).step == 0:
             yield from ((np.zeros((self.rank, self.rank)), 0.0) for _ in epochs)
             return
         for epoch in epochs[np.isfinite(epochs)].astype(int):
             for _ in track(range(done, epoch), epoch - done, "second moments of an average"):
-                if stands:
+                if ended:
                     break
                 now, before = self._after(done, now), now
                 done += 1
-                stands = not now.is_finite or (done > self.average.start and self._stands(before, now))
+                is_same = all(
+                    is_stationary(*both, _UNCHANGED) for both in zip(now[:2], before[:2], strict=True)
+                )
+                ended = not now.is_finite or (recipe.is_constant and done > self.average.start and is_same)
             error = 0.0
-            if stands and now.is_finite and done < epoch:
-                now = self._leap(now, epoch - done)
+            if ended and now.is_finite and done < epoch:
+                half = np.vstack([now.mixed, now.average / 2])
+                half = self._affine_map(now).after(epoch - done, half)
+                now = now._replace(mixed=half[: self.d], average=half[self.d :] + half[self.d :].T)
                 error = _distance(now.covariance, self._end[0].covariance)
             done = epoch
             yield self._covariance(now, epoch), error
         for _ in epochs[np.isinf(epochs)]:
-            yield self._forever()
-
-    def _stands(self, before: _Joint, now: _Joint) -> bool:
-        """True if an epoch like the last one changes next to nothing of the state."""
-        return self.timeline.recipe.is_constant and all(
-            float(np.abs(new - old).max(initial=0.0)) <= _STILL * float(np.abs(new).max(initial=0.0))
-            for new, old in ((now.second, before.second), (now.mean, before.mean))
-        )
+            yield self._limit()
 
     def _covariance(self, now: _Joint, epoch: float) -> FloatArray:
         divisor = self.average.divisor(epoch, self.steps)
@@ -239,8 +236,8 @@ class AveragedMoments:
         beside = joint[:, d:] - mean @ mean[d:].T
         return _Joint(joint[:d, :d], mean[:d], beside[:d], _symmetric(beside[d:]))
 
-    def _leap(self, now: _Joint, count: int) -> _Joint:
-        """After so many epochs more of a state that stands: V_za, and half of V_aa, move by an affine map."""
+    def _affine_map(self, now: _Joint) -> EpochMap:
+        """The epoch of V_za and half of V_aa (d + r, r) beside a stationary state."""
         d, r, loss = self.d, self.rank, self.timeline.with_inputs(0, None, averages=True).loss
         alone = now._replace(mixed=np.zeros((d, r)), average=np.zeros((r, r)))
         added = self._after(self.average.start, alone)
@@ -249,9 +246,7 @@ class AveragedMoments:
         kernel[d:, :d] = self.left * loss[d:, :d]
         kernel[d:, d:] = self.lost * np.eye(r)
         entries, ones = np.vstack([added.mixed, added.average / 2]), np.ones(d + r)
-        once = EpochMap(ones, ones, kernel, entries, 1.0, np.ones(r))
-        after = once.after(count, np.vstack([now.mixed, now.average / 2]))
-        return now._replace(mixed=after[:d], average=after[d:] + after[d:].T)
+        return EpochMap(ones, ones, kernel, entries, 1.0, np.ones(r))
 
     @cached_property
     def _end(self) -> tuple[_Joint, float]:
@@ -261,16 +256,13 @@ class AveragedMoments:
         second, mean, error = stationary(self.timeline.plain, self.inputs, moments)
         return begin._replace(second=second, mean=mean), error
 
-    def _forever(self) -> tuple[FloatArray, float]:
+    def _limit(self) -> tuple[FloatArray, float]:
         """After infinitely many epochs: a mean over all of them knows no orders, if their mean square converges."""
         end, error = self._end
         if not end.is_finite or self.left == 1:
             return self._covariance(end, self.average.earliest), 0.0
-        loss = self.timeline.plain.map(0).loss
-        added = self._after(0, end).mixed
-        mixed = np.asarray(np.linalg.solve((1 - self.left) * np.eye(self.d) + self.left * loss, added))
-        average = self._after(0, end._replace(mixed=mixed)).average / self.lost
-        return self._covariance(end._replace(average=average), np.inf), error
+        half = self._affine_map(end).fixed_point()[self.d :]
+        return self._covariance(end._replace(average=half + half.T), np.inf), error
 
 
 def _symmetric(matrix: FloatArray) -> FloatArray:
