@@ -138,7 +138,8 @@ class Modes:
             return
         if not np.isfinite(loss).all():
             raise ArithmeticError("the mean map is beyond the range of numbers.")
-        values, vectors = scipy.linalg.eig(loss, check_finite=False)
+        # Vectors are real where all values are.
+        values, vectors = (part.astype(complex) for part in scipy.linalg.eig(loss, check_finite=False))
         if not np.linalg.cond(vectors) < _WORST_BASIS:
             raise ArithmeticError("the eigenvectors of the mean map are no coordinates.")
         upper = values.imag >= 0
@@ -467,7 +468,7 @@ def product(first: FloatArray, other: AnyArray) -> AnyArray:
     """First @ other of a real and another matrix, or stacks of them, by real products alone."""
     if not np.iscomplexobj(other):
         return np.asarray(first @ other)
-    return np.asarray((first @ _parts(other)).view(complex))
+    return np.ascontiguousarray(first @ _parts(other)).view(complex)
 
 
 def _parts(numbers: AnyArray) -> FloatArray:
