@@ -45,13 +45,13 @@ def _one_by_one(engine: AffineTrajectory) -> list[Timeline]:
 
 
 def _iterates(engine: AffineTrajectory) -> None:
-    inputs, start = np.concatenate([[1.0], engine.blocks.response]), engine.inside(engine.start)
+    inputs, start = np.vstack([[1.0], engine.blocks.response]), engine.inside(engine.start)
     for timeline in _one_by_one(engine):
         list(timeline.states(start, EPOCHS, inputs))
 
 
 def _risks(engine: AffineTrajectory) -> None:
-    error, rank = engine.inside(engine.start - engine.problem.beta_star), engine.space.dimension
+    error, rank = engine.inside(engine.initial_error)[:, np.newaxis], engine.space.dimension
     for timeline in _one_by_one(engine):
         for state in timeline.states(error, EPOCHS):
             engine._risk_parts(state[:rank], 1.0, 0.5)

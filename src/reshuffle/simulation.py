@@ -11,13 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from reshuffle import _arrays
-from reshuffle._arrays import FloatArray, IntArray
+from reshuffle._arrays import FloatArray, IntArray, columns
 from reshuffle._linalg import each, norms, one_thread
 from reshuffle._progress import ticking, track
 from reshuffle._uncertainty import CONFIDENCE, ErrorKind, mean_squares, with_error, with_largest_error
 from reshuffle.problem import checked_problem, checked_start
-from reshuffle.problem.least_squares import LeastSquares
-from reshuffle.problem.outputs import stacked
+from reshuffle.problem.least_squares import LeastSquares, stacked
 from reshuffle.recipe import Average, StepLike, recipe
 from reshuffle.recipe.recipe import Recipe
 from reshuffle.schemes import base
@@ -35,7 +34,7 @@ _FEWEST_ROWS = 2 / 3
 _FEW = 512
 """Runs that are trained together even where that is more: only those at the same batch share a product."""
 _HISTORY_ENTRIES = 1 << 26
-"""Parameters of a block where every run is kept at all of the stops, to be tried on test samples of its own."""
+"""Parameters of a block where every run is stored at all of the stops, to be tried on test samples of its own."""
 _KEPT_ENTRIES = 1 << 27
 """The same for all blocks that are trained at a time."""
 
@@ -93,7 +92,7 @@ class Simulation:
     Attributes
     ----------
     epochs : array
-        As asked for; the estimates carry its shape.
+        As requested; the estimates carry its shape.
     iterate : Estimate
         The mean iterate, epochs.shape + (p,), over orders (and over noise, if that was drawn anew).
     expected_risk : Estimate or None
@@ -184,7 +183,7 @@ class PairTally:
                 mine[stop] += parts
 
     def result(self, epochs: FloatArray, positions: IntArray, runs: int) -> Simulation:
-        """Spread the tallies over the epochs as they were asked for."""
+        """Estimates at the requested epochs."""
         pairs = runs // 2
 
         def estimate(mean: FloatArray, error: FloatArray) -> Estimate:
@@ -434,7 +433,7 @@ def simulate(
         # The same randomness, and so the same orders, for every output; a generator that was given moves on.
         stream = copied_generator(rng) if output + 1 < (problem.outputs or 1) else rng
         one = problem if problem.outputs is None else problem.output(output)
-        begin = start if start.ndim == 1 else start[:, output]
+        begin = columns(start)[:, output]
         trial = Trial(one, scheme, made, begin, in_all, fresh_noise, output, alone=len(sizes) == 1)
         answers.append(_simulated(trial, when, sizes, stream, test_samples, progress))
     return answers[0] if problem.outputs is None else stacked(answers)

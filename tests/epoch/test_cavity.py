@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import reshuffle as rs
 from reshuffle.epoch.averaging import cavity, cavity_maps
-from reshuffle.epoch.averaging.cavity import SelfResponses, TimeNodes, Visiting, self_response
+from reshuffle.epoch.averaging.cavity import SelfResponses, TimeNodes, Visiting
 from reshuffle.epoch.averaging.samples import Whitened
 from reshuffle.epoch.visits import Visits
 from reshuffle.errors import UnsupportedError
@@ -155,6 +155,15 @@ def test_functions_are_known_from_their_nodes(bases, steps):
         close(np.einsum("an,ab,bn->n", known, nodes.convolution_at(t), known), direct, 1e-6)
 
 
+def one_after_the_other(influence, exclusion):
+    """R = e (g + g * r), g = gamma + r * gamma, visit by visit."""
+    found, met = np.zeros_like(influence), np.zeros_like(influence)
+    for t in range(len(influence)):
+        met[t] = influence[t] + sum(found[t - 1 - s] * influence[s] for s in range(t))
+        found[t] = exclusion * (met[t] + sum(met[t - 1 - s] * found[s] for s in range(t)))
+    return found
+
+
 def test_self_responses_at_the_nodes_are_those_of_the_recursion():
     rng = np.random.default_rng(0)
     rows = np.linalg.qr(rng.standard_normal((40, 3)))[0]
@@ -163,7 +172,7 @@ def test_self_responses_at_the_nodes_are_those_of_the_recursion():
     decays = (1 - visiting.grades[0] / 25) ** np.arange(25)[:, np.newaxis] * visiting.grades[0]
     influence = np.array([np.diag(row) for row in decays])
     found = SelfResponses(rows, 1, nodes, visiting.exclusion, 1e-12).of_influence(influence[nodes.nodes])
-    direct = self_response(decays @ np.square(rows).T, visiting.exclusion)
+    direct = one_after_the_other(decays @ np.square(rows).T, visiting.exclusion)
     close(nodes.rule @ found, direct, 1e-8)
 
 

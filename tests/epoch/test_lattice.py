@@ -27,7 +27,7 @@ def test_both_lattices_equal_the_enumeration_of_all_orders(n, p, batches, equal)
         Z = space.lift(space.lift(mean.factor.T @ mean.weigh(mean.factor)).T)
         close(np.eye(p) - mean.stride * Z, A)
         close(
-            mean.stride / space.scale * space.lift(mean.mapped_inputs(mean.factor) @ blocks.response),
+            mean.stride / space.scale * space.lift(mean.mapped_inputs(mean.factor) @ blocks.response[:, 0]),
             N @ tiny.problem.y,
         )
         for batch in range(batches):

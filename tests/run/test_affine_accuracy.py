@@ -112,7 +112,7 @@ def test_single_rows_with_replacement_are_samples_with_replacement():
     # The walk over batches, which knows nothing of this, agrees.
     few = rs.gaussian(9, 3, noise=0.5, seed=1)
     batches = rs.descend(few, rs.WithReplacement(batch_size=3), 0.05, penalty=0.1)
-    timeline = AffineTrajectory(few, batches.scheme, batches.recipe, np.zeros(3)).timeline
+    timeline = AffineTrajectory(few, batches.scheme, batches.recipe, np.zeros((3, 1))).timeline
     visits = timeline.visits(0)
     left, right = visits.left[:, np.newaxis], visits.right[:, np.newaxis]
 

@@ -247,7 +247,7 @@ def test_hundreds_of_epochs_agree_with_the_general_recursion(fraction):
     step = fraction * rs.critical_step(problem, scheme)
     epochs = [10, 100, 400, 600]
     found = rs.descend(problem, scheme, step=step).expected_risk(epochs)
-    engine = AffineTrajectory(problem, scheme, Recipe(step), np.zeros(20))
+    engine = AffineTrajectory(problem, scheme, Recipe(step), np.zeros((20, 1)))
     general = expected_risk.expected_risk(engine, None, np.array(epochs, dtype=float), False)
     np.testing.assert_allclose(found.total, general.total, rtol=1e-10)
     if fraction == 0.7:

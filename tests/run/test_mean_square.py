@@ -117,7 +117,7 @@ def test_a_search_among_many_courses_is_refused_with_its_price():
 def test_few_parameters_are_averaged_over_the_orders_of_many_batches():
     """Matrices on the entries of second moments, a layer of subsets at a time, against the recursion."""
     problem, scheme = rs.gaussian(40, 3, noise=0.5, seed=0), rs.RandomReshuffling(9)
-    timeline = AffineTrajectory(problem, scheme, Recipe(0.1), np.zeros(3)).timeline
+    timeline = AffineTrajectory(problem, scheme, Recipe(0.1), np.zeros((3, 1))).timeline
     assert written.is_written_out(timeline)
     matrix = np.array([[2.0, 0.5, 0.1], [0.5, 1.0, -0.3], [0.1, -0.3, 1.5]])
     walked = epoch_moments(timeline, Inputs(np.zeros(3))).congruence_change(matrix)

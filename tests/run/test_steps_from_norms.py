@@ -40,7 +40,6 @@ MATRICES = {
 @pytest.mark.parametrize("equal", [True, False])
 def test_it_is_that_of_the_decomposition(monkeypatch, name, small, equal):
     monkeypatch.setattr(critical_steps, "_SMALL", small)
-    monkeypatch.setattr(critical_steps, "_CHUNK", 1000)
     X = MATRICES[name]
     weights = np.full(len(X), 0.25) if equal else 0.1 + RNG.random(len(X))
     scale = row_space.scale_of(X)

@@ -6,34 +6,8 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle.epoch.averaging.cavity import self_response
 from reshuffle.errors import AccuracyWarning, BudgetError
 from tests.counted import at_most
-
-
-def one_after_the_other(influence, exclusion):
-    """R = e (g + g * r), g = gamma + r * gamma, visit by visit."""
-    found, met = np.zeros_like(influence), np.zeros_like(influence)
-    for t in range(len(influence)):
-        met[t] = influence[t] + sum(found[t - 1 - s] * influence[s] for s in range(t))
-        found[t] = exclusion * (met[t] + sum(met[t - 1 - s] * found[s] for s in range(t)))
-    return found
-
-
-@pytest.mark.parametrize("visits", [1, 2, 3, 50, 129])
-@pytest.mark.parametrize("strength", [1e-12, 0.2, 2.0, -3.0])
-def test_self_responses_are_those_of_the_recursion(visits, strength):
-    decay = np.array([0.5, 3.0, 20.0])
-    influence = strength * np.exp(-np.outer(np.arange(visits), decay) / visits)
-    known = one_after_the_other(influence, 1 / visits)
-    off = np.abs(self_response(influence, 1 / visits) - known).max(axis=0) / np.abs(known).max(axis=0)
-    assert (off < 1e-13).all()
-
-
-def test_self_responses_of_many_visits_take_few_calls():
-    with at_most(20_000):
-        found = self_response(np.exp(-np.linspace(0, 5, 30_000))[:, np.newaxis], 1 / 30_000)
-    assert np.isfinite(found).all()
 
 
 def test_subsets_of_many_batches_are_averaged_in_stacks():

@@ -137,7 +137,7 @@ class FixedDimension:
         reduction = self.problem.reduction
         left, values, right = scipy.linalg.svd(reduction.rows, full_matrices=False, check_finite=False)
         vectors = reduction.space.lift(right.T)
-        return values * reduction.space.scale, vectors, left.T @ reduction.response
+        return values * reduction.space.scale, vectors, left.T @ self.problem.squeezed(reduction.response)
 
     @cached_property
     def paces(self) -> FloatArray:

@@ -16,9 +16,8 @@ from reshuffle.epoch import epoch_map, select
 from reshuffle.epoch.epoch_map import MeanMap, Modes
 from reshuffle.epoch.select import Accuracy, Choice, Task, task
 from reshuffle.epoch.timeline import Timeline
-from reshuffle.problem.batches import Blocks
 from reshuffle.problem.least_squares import LeastSquares
-from reshuffle.problem.outputs import of_output
+from reshuffle.problem.row_space import Blocks
 from reshuffle.schemes.base import Scheme, Shuffle
 
 
@@ -36,15 +35,12 @@ class Epoch:
         Of one visit.
     accuracy : Accuracy
         How the mean over orders is to be taken.
-    whole : (Epoch, int), optional
-        The epoch of many outputs that this one is one of, and its number: only responses are its own.
     """
 
     problem: LeastSquares
     scheme: Scheme
     step: float
     accuracy: Accuracy = field(default_factory=Accuracy)
-    whole: "tuple[Epoch, int] | None" = None
 
     def __repr__(self) -> str:
         return f"Epoch({self.scheme}, step={self.step:g}, method={self.accuracy.method!r})"
@@ -52,10 +48,6 @@ class Epoch:
     def __getstate__(self) -> dict[str, Any]:
         """The attributes, for pickles and copies: maps and modes follow from them, and keep functions."""
         return {attribute.name: getattr(self, attribute.name) for attribute in fields(self)}
-
-    def output(self, number: int) -> "Epoch":
-        """The epoch of one output alone, that of this `number`, from 0."""
-        return replace(self, problem=self.problem.output(number), whole=(self, number))
 
     def adopt(self, blocks: Blocks, mean: MeanMap | None) -> None:
         """Take over the statistics of the batches (blocks), and their mean map if it is known to those who call."""
@@ -76,7 +68,7 @@ class Epoch:
     @property
     def choice(self) -> Choice:
         """The reasons for the method: costs beforehand, or as it turned out, once the mean is known."""
-        known = (self if self.whole is None else self.whole[0]).__dict__.get("_averaged")
+        known = self.__dict__.get("_averaged")
         if known is None and self.reads_samples:
             return select.choice_of_samples(self.problem)
         return known[1] if known else select.mean_choice(self._task, self.accuracy)
@@ -93,9 +85,6 @@ class Epoch:
     @cached_property
     def blocks(self) -> Blocks:
         """The per-batch statistics."""
-        if self.whole is not None:
-            blocks = self.whole[0].blocks
-            return replace(blocks, response=of_output(blocks.response, self.whole[1]))
         if self.reads_samples:
             return self._read[1]
         return self.problem.blocks(
@@ -116,7 +105,7 @@ class Epoch:
     @cached_property
     def mean(self) -> MeanMap:
         """The map in row-space coordinates, for features divided by their scale."""
-        return self._averaged[0] if self.whole is None else self.whole[0].mean
+        return self._averaged[0]
 
     @cached_property
     def _averaged(self) -> tuple[MeanMap, Choice]:
@@ -146,15 +135,11 @@ class Epoch:
     @cached_property
     def replicas(self) -> "list[Epoch]":
         """Copies of the epoch with each of the maps that carry its error; none if it is exact."""
-        if self.whole is not None:
-            return [replica.output(self.whole[1]) for replica in self.whole[0].replicas]
         return [_with_mean(self, mean) for mean in self.mean.replicas]
 
     @cached_property
     def modes(self) -> Modes:
         """The modes of one application of the mean map."""
-        if self.whole is not None:
-            return self.whole[0].modes
         with few_threads(self._side):
             return epoch_map.modes(self.mean)
 
@@ -178,13 +163,11 @@ class Epoch:
     @cached_property
     def input_map(self) -> FloatArray:
         """(r, rows): how the responses of the rows of the blocks enter each mode in one application."""
-        if self.whole is not None:
-            return self.whole[0].input_map
         with np.errstate(over="ignore", invalid="ignore"):
             return self._finite(self._natural_stride * self.modes.input_map)
 
     def entering(self, responses: FloatArray) -> FloatArray:
-        """The responses (rows,) or (rows, t) as they enter each mode in one application, (r,) or (r, t)."""
+        """The responses (rows, t) as they enter each mode in one application, (r, t)."""
         with np.errstate(over="ignore", invalid="ignore"):
             entered = self._natural_stride * self.modes.entering(responses)
             # What leaves the range of numbers does so in the input map itself, which is refused, or is infinite.

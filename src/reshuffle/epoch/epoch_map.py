@@ -20,7 +20,6 @@ from scipy.linalg import lapack
 
 from reshuffle._arrays import AnyArray, BoolArray, FloatArray, IntArray
 from reshuffle._linalg import few_threads, graded_svd, thin_qr
-from reshuffle.problem.outputs import beside
 from reshuffle.recipe import Average
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -67,7 +66,7 @@ class EpochMap:
     @cached_property
     def finite(self) -> BoolArray:
         """True for the maps (...) whose entries are finite numbers."""
-        return np.asarray(np.isfinite(self.graded).all(axis=(-2, -1)) & np.isfinite(self.left).all())
+        return np.asarray(np.isfinite(self.scaled_loss).all(axis=(-2, -1)) & np.isfinite(self.left).all())
 
     def __call__(self, states: FloatArray) -> FloatArray:
         """Send states (..., d, z), one a column of the inputs, through the map."""
@@ -132,12 +131,12 @@ class EpochMap:
         inputs enter; a map that grows anywhere is inf as a whole.
         """
         limits = np.array(np.broadcast_to(states, (*self.kernel.shape[:-2], *states.shape[-2:])))
-        settled = self.settles
+        contracts = self.contracts
         with few_threads(len(self.left)):
-            if settled.any():
-                one = replace(self, kernel=self.kernel[settled], entries=self.entries[settled])
-                limits[settled] = one.fixed_point()
-            for place in map(tuple, np.argwhere(~settled)):
+            if contracts.any():
+                one = replace(self, kernel=self.kernel[contracts], entries=self.entries[contracts])
+                limits[contracts] = one.fixed_point()
+            for place in map(tuple, np.argwhere(~contracts)):
                 one = replace(self, kernel=self.kernel[place], entries=self.entries[place])
                 limits[place] = one._limit_beside_frozen(limits[place])
         return np.where(self._absent(states), 0.0, limits)
@@ -151,10 +150,10 @@ class EpochMap:
         infinite = np.full_like(states, np.inf)
         if not self.finite:
             return infinite
-        size = max(float(np.abs(self.graded).max()), self.weight * float(self.grades.max()))
+        size = max(float(np.abs(self.scaled_loss).max()), self.weight * float(self.grades.max()))
         frozen = np.abs(self.eigenvalues) <= _ROUNDING * size
         count = int(frozen.sum())
-        if not count or not settling(self.eigenvalues[~frozen]).all() or not self.left.all():
+        if not count or not decays(self.eigenvalues[~frozen]).all() or not self.left.all():
             return infinite
         left, values, right = np.linalg.svd(self.kernel)
         if values[-count] > _ROUNDING * self.weight:
@@ -168,13 +167,12 @@ class EpochMap:
         return np.where(drifts, np.inf, limit)
 
     def with_inputs(self, inputs: FloatArray) -> "EpochMap":
-        """The map with given inputs zeta (z,), or (z, t) of several outputs: a column enters for each."""
-        columns = beside(inputs)
-        sizes = np.abs(columns) * self.entry_sizes[:, np.newaxis]
+        """The map with given inputs zeta (z, t): a column enters for each output."""
+        sizes = np.abs(inputs) * self.entry_sizes[:, np.newaxis]
         # Nothing enters from an input of zero, however far beyond the range of numbers its entry is.
-        some = (columns != 0).any(axis=1)
+        some = (inputs != 0).any(axis=1)
         with np.errstate(over="ignore", invalid="ignore"):
-            entries = self.entries[..., some] @ columns[some]
+            entries = self.entries[..., some] @ inputs[some]
         return replace(self, entries=entries, entry_sizes=sizes.max(axis=0))
 
     def part(self, place: IntArray) -> "EpochMap":
@@ -213,7 +211,7 @@ class EpochMap:
         )
 
     @cached_property
-    def graded(self) -> FloatArray:
+    def scaled_loss(self) -> FloatArray:
         """D (..., d, d) where it is as small to the right as to the left: R^1/2 L^1/2 K L^1/2 R^1/2."""
         roots = np.sqrt(self.left) * np.sqrt(self.right)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -225,10 +223,10 @@ class EpochMap:
         # The QR algorithm keeps most digits of the small eigenvalues if the large ones come first. LAPACK scales
         # matrices beyond 1e138 down, and its eigenvalues not up again.
         order = np.argsort(-self.grades, kind="stable")
-        graded = self.graded[..., order[:, np.newaxis], order]
-        exponents = np.frexp(np.abs(graded).max(axis=(-2, -1), initial=0.0))[1]
+        scaled = self.scaled_loss[..., order[:, np.newaxis], order]
+        exponents = np.frexp(np.abs(scaled).max(axis=(-2, -1), initial=0.0))[1]
         with few_threads(len(order)):
-            values = np.linalg.eigvals(np.ldexp(graded, -exponents[..., np.newaxis, np.newaxis]))
+            values = np.linalg.eigvals(np.ldexp(scaled, -exponents[..., np.newaxis, np.newaxis]))
         return np.asarray(values * np.ldexp(1.0, exponents)[..., np.newaxis])
 
     @property
@@ -239,7 +237,7 @@ class EpochMap:
         return float(np.abs(1 - self.eigenvalues).max(initial=0.0))
 
     @cached_property
-    def settles(self) -> BoolArray:
+    def contracts(self) -> BoolArray:
         """True for the maps (...) that contract: every eigenvalue x of D has |1 - x| < 1.
 
         By A^(2^j): doubling forgets its rounding errors where a mode has decayed, and keeps all digits of those
@@ -275,7 +273,7 @@ class EpochMap:
     @property
     def converges(self) -> bool:
         """True if all maps contract."""
-        return bool(self.settles.all())
+        return bool(self.contracts.all())
 
 
 def _largest(matrices: FloatArray) -> FloatArray:
@@ -292,7 +290,7 @@ def _is_singular(kernel: FloatArray, weight: float) -> bool:
     return bool(reciprocal * norm <= _EPS * len(kernel) * weight)
 
 
-def settling(x: AnyArray) -> AnyArray:
+def decays(x: AnyArray) -> AnyArray:
     """True where |1 - x| < 1, told from x itself: 1 - x would round to one."""
     # |1 - x|^2 < 1 is |x| < 2 Re x / |x|.
     size = np.abs(x)

@@ -25,7 +25,6 @@ from reshuffle.epoch.epoch_map import EpochMap, mean_of
 from reshuffle.epoch.select import Accuracy, Choice
 from reshuffle.epoch.visits import MeanVisits, ScaledBlocks, Visits, maps_of_orders, mean_map
 from reshuffle.errors import BudgetError
-from reshuffle.problem.outputs import beside
 from reshuffle.problem.row_space import RowSpace
 from reshuffle.recipe import Hyperparameters, Recipe
 from reshuffle.schemes.base import Scheme, Shuffle, Unit
@@ -292,11 +291,11 @@ class Timeline:
         """The maps of the iterates in the first epoch, whatever its inputs, in chunks of orders."""
         if self.orders is None:
             return [self.plain.map(0)]
-        nothing = np.zeros(1 + len(self.blocks.rows))
+        nothing = np.zeros((1 + len(self.blocks.rows), 1))
         return [chunk.plain.with_inputs(0, nothing) for chunk in self._chunks(nothing)]
 
     @property
-    def settles(self) -> bool:
+    def converges(self) -> bool:
         """True if the mean converges from every start, along every order."""
         return self.recipe.at(0).step == 0 or all(once.converges for once in self.responses)
 
@@ -311,14 +310,11 @@ class Timeline:
         """The state (..., d, 1 + rows) before the first epoch, or (..., d, t) for inputs of t outputs."""
         columns = self._columns(inputs)
         begin = np.zeros((self.visits(0).plain_dimension, columns))
-        if inputs is None:
-            begin[: len(start), 0] = start
-        else:
-            begin[: len(start)] = beside(start)
+        begin[: len(start), : start.shape[1]] = start
         return begin if self.orders is None else np.repeat(begin[np.newaxis], self.count, axis=0)
 
     def _columns(self, inputs: FloatArray | None) -> int:
-        return 1 + len(self.blocks.rows) if inputs is None else beside(inputs).shape[1]
+        return 1 + len(self.blocks.rows) if inputs is None else inputs.shape[1]
 
     def propagate(
         self,
@@ -504,7 +500,7 @@ def states_through(
         states = stages[number].propagate(np.where(grown, 0.0, current), local, inputs)
         for place, (epoch, state) in enumerate(zip(local, states, strict=True)):
             # What has overflowed does not come back, but in the limit.
-            returns = np.isinf(epoch) and stages[number].settles
+            returns = np.isinf(epoch) and stages[number].converges
             current = state if returns else np.where(grown, np.inf, state)
             if place < requested:
                 yield current

@@ -16,9 +16,7 @@ from reshuffle._arrays import FloatArray, IntArray
 from reshuffle._linalg import few_threads, graded_svd, norms
 from reshuffle.epoch.averaging.lattice import Process
 from reshuffle.epoch.epoch_map import EpochMap, average
-from reshuffle.problem.batches import Blocks
-from reshuffle.problem.outputs import beside
-from reshuffle.problem.row_space import RowSpace
+from reshuffle.problem.row_space import Blocks, RowSpace
 from reshuffle.recipe import Average, Hyperparameters
 
 Follow: TypeAlias = Callable[[Process[FloatArray]], FloatArray]
@@ -57,14 +55,14 @@ class ScaledBlocks(Blocks):
         return replace(self, offsets=offsets, divisors=divisors, members=tuple(members))
 
 
-def graded(
+def scaled_blocks(
     space: RowSpace, blocks: Blocks, penalty_rows: FloatArray | None = None
 ) -> tuple[RowSpace, ScaledBlocks]:
     """Turn the row space and the blocks in it to the singular vectors of the rows, with those of a penalty P'P."""
-    unit, singular, turn, penalty_matrix = _factors(blocks.rows, penalty_rows)
-    turned = replace(space, rotation=turn if space.rotation is None else space.rotation @ turn)
+    unit, singular, rotation, penalty_matrix = _factors(blocks.rows, penalty_rows)
+    rotated = replace(space, rotation=rotation if space.rotation is None else space.rotation @ rotation)
     rows = np.ascontiguousarray(unit * singular)
-    return turned, ScaledBlocks(
+    return rotated, ScaledBlocks(
         rows, blocks.response, blocks.offsets, blocks.divisors, unit, singular, penalty_matrix
     )
 
@@ -76,22 +74,22 @@ def _factors(
     stacked = rows if penalty_rows is None else np.vstack([rows, penalty_rows])
     with few_threads(math.sqrt(stacked.size)):
         if len(rows) >= rows.shape[1]:
-            unit, singular, turn = graded_svd(rows)
+            unit, singular, rotation = graded_svd(rows)
             if penalty_rows is None:
-                return unit, singular, turn, None
-            # Rows that are small beside the penalty keep their digits only if they are turned without it.
-            turned = penalty_rows @ turn
-            sizes = np.hypot(singular, norms(turned.T))
-            unit, penalty_matrix = unit * (singular / sizes), (turned / sizes).T @ (turned / sizes)
+                return unit, singular, rotation, None
+            # Rows that are small beside the penalty keep their digits only if they are rotated without it.
+            rotated = penalty_rows @ rotation
+            sizes = np.hypot(singular, norms(rotated.T))
+            unit, penalty_matrix = unit * (singular / sizes), (rotated / sizes).T @ (rotated / sizes)
             if np.linalg.eigvalsh(unit.T @ unit + penalty_matrix).min(initial=1.0) > _WELL_CONDITIONED:
-                return unit, sizes, turn, penalty_matrix
-        unit, singular, turn = graded_svd(stacked)
+                return unit, sizes, rotation, penalty_matrix
+        unit, singular, rotation = graded_svd(stacked)
     of_penalty = unit[len(rows) :]
-    return unit[: len(rows)], singular, turn, of_penalty.T @ of_penalty
+    return unit[: len(rows)], singular, rotation, of_penalty.T @ of_penalty
 
 
 class Visits:
-    """The visits to the batches of `blocks`, in graded row-space coordinates u = scale Q'V'beta.
+    """The visits to the batches of `blocks`, in scaled row-space coordinates u = scale Q'V'beta.
 
     The state z is u (r,), or (u, v / g) with momentum, where g^2 = s^2 + penalty are the sizes of the gradient's
     coordinates. A visit sends it to z - L K_b R z + L E_b y_b with L = (step g, 1), R = (g, 1),
@@ -315,12 +313,11 @@ def maps_of_orders(
 ) -> EpochMap:
     """The maps of many orders (c, steps) of visits; orders that begin alike share their first visits.
 
-    Where the inputs (1 + rows,) or (1 + rows, t) are known a column enters for each output.
+    Where the inputs (1 + rows, t) are known a column enters for each output.
     """
     d, rows = visits.dimension, len(visits.blocks.rows)
-    given = None if inputs is None else beside(inputs)
-    width = d + (1 + rows if given is None else given.shape[1])
-    visit = _visit(visits, force, width, given)
+    width = d + (1 + rows if inputs is None else inputs.shape[1])
+    visit = _visit(visits, force, width, inputs)
     states, places = np.zeros((1, d, width)), np.zeros(len(orders), dtype=np.int64)
     with few_threads(d), np.errstate(over="ignore", invalid="ignore"):
         for slot, visited in enumerate(orders.T):
@@ -332,8 +329,8 @@ def maps_of_orders(
             states = following
         states = states[places]
     weight, sizes = visits.sizes_of(orders.shape[1], force)
-    if given is not None:
-        sizes = np.max(np.abs(given) * sizes[:, np.newaxis], axis=0)
+    if inputs is not None:
+        sizes = np.max(np.abs(inputs) * sizes[:, np.newaxis], axis=0)
     return _of_columns(visits, states, weight, sizes)
 
 

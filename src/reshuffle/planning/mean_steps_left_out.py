@@ -27,7 +27,6 @@ from reshuffle._arrays import AnyArray, FloatArray, IntArray
 from reshuffle._linalg import eigenvalue, norms
 from reshuffle._progress import track
 from reshuffle.problem.least_squares import LeastSquares
-from reshuffle.problem.outputs import beside
 from reshuffle.schemes.base import Scheme
 from reshuffle.validation import contour
 from reshuffle.validation.cross_validation import weights_of
@@ -94,7 +93,7 @@ class Spectrum:
     def input_map(self) -> FloatArray:
         """r'y / n (r, t)."""
         problem = self.problem
-        inside = problem.reduction.rows.T @ beside(problem.reduction.response)
+        inside = problem.reduction.rows.T @ problem.reduction.response
         return np.asarray(self.vectors.T @ inside * (problem.row_space.scale / problem.n))
 
     @cached_property
@@ -160,7 +159,7 @@ class LeftOutCurve:
     def parts(self, members: IntArray) -> FloatArray:
         """(m, t, 1 + 2N): y_i, and the real and imaginary parts of E_i at the nodes."""
         spectrum, n = self.spectrum, self.spectrum.problem.n
-        rows, responses = spectrum.rows(members), beside(spectrum.problem.y)[members]
+        rows, responses = spectrum.rows(members), spectrum.problem.compressed.y[members]
         # (r, N), real and imaginary parts beside each other, so that all products are of real matrices.
         resolvent = 1 / (spectrum.values[:, np.newaxis] - self.nodes)
         split, count = np.hstack([resolvent.real, resolvent.imag]), len(self.nodes)
@@ -245,7 +244,7 @@ def _some_ridge(spectrum: Spectrum, penalties: FloatArray) -> tuple[FloatArray, 
     squares = np.zeros((len(penalties), problem.n))
     resolvent = 1 / (spectrum.values[:, np.newaxis] + penalties)
     for members in spectrum.chunks:
-        rows, responses = spectrum.rows(members), beside(problem.y)[members]
+        rows, responses = spectrum.rows(members), problem.compressed.y[members]
         enlarged = spectrum.enlarged[members, np.newaxis]
         one_minus = 1 / enlarged - np.square(rows) @ resolvent / problem.n
         mapped_inputs = resolvent[:, :, np.newaxis] * spectrum.input_map[:, np.newaxis]

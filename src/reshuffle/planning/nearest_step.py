@@ -13,7 +13,6 @@ from reshuffle import _arrays
 from reshuffle._arrays import FloatArray
 from reshuffle.errors import UnsupportedError
 from reshuffle.planning.matched_step import Match, ScalingRule
-from reshuffle.problem.outputs import beside
 from reshuffle.recipe import Recipe
 from reshuffle.run import Run, critical_step
 from reshuffle.schemes import base
@@ -107,8 +106,7 @@ class _Trajectory:
     def of(cls, run: Run, epochs: FloatArray) -> "_Trajectory":
         run.recipe.epochs(epochs)
         iterates = run.iterate(epochs)
-        begin = run.start if run.start.ndim == iterates.ndim - 1 else beside(run.start)
-        moved = np.sqrt(_squares(run, iterates - begin))
+        moved = np.sqrt(_squares(run, iterates - run.start))
         if not (np.isfinite(moved).all() and moved.all()):
             raise ValueError(
                 f"run must move at all epochs that are compared, but {run!r} does not: "

@@ -12,51 +12,21 @@ import scipy.linalg
 from numpy.typing import ArrayLike
 
 from reshuffle import _arrays
-from reshuffle._arrays import AnyArray, FloatArray, IntArray, checked_responses, checked_weights, weighted
+from reshuffle._arrays import (
+    AnyArray,
+    FloatArray,
+    IntArray,
+    checked_responses,
+    checked_weights,
+    columns,
+    weighted,
+)
 from reshuffle.problem.batches import BatchFactors
 from reshuffle.problem.least_squares import CovarianceLike, LeastSquares
 from reshuffle.problem.row_space import CompressedRows
 
 _FORMAT = "reshuffle accumulator 1"
 _NAMES = ("format", "batches", "weighted", "X", "y", "counts", "offsets", "sizes")
-
-
-def save(path: "str | PathLike[str]", batches: int, is_weighted: bool, kept: CompressedRows | None) -> None:
-    """Write the file beside its place and move it there once it is whole."""
-    target = Path(path)
-    if kept is None:
-        none = np.zeros(0, dtype=np.int64)
-        kept = CompressedRows(np.zeros((0, 0)), np.zeros(0), none, np.zeros(1, dtype=np.int64), np.zeros(0))
-    parts = (_FORMAT, batches, is_weighted, kept.X, kept.y, kept.counts, kept.offsets, kept.sizes)
-    handle, name = tempfile.mkstemp(prefix=target.name, suffix=".part", dir=target.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            np.savez(file, **{key: np.asarray(part) for key, part in zip(_NAMES, parts, strict=True)})  # type: ignore[arg-type]
-        os.replace(name, target)
-    except BaseException:
-        os.unlink(name)
-        raise
-
-
-def load(path: "str | PathLike[str]") -> tuple[int, bool, CompressedRows | None]:
-    """Number of batches, weighted or not, and the compressed rows; refuses files that `save` has not written."""
-    try:
-        # numpy leaves a file open that it was given by name and cannot read.
-        with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
-            found = {name: np.asarray(file[name]) for name in _NAMES}
-        wrong = _wrong(found)
-    except (FileNotFoundError, IsADirectoryError, PermissionError):
-        raise
-    except (OSError, zipfile.BadZipFile, KeyError, ValueError, EOFError, TypeError, AttributeError) as error:
-        wrong = str(error)
-    if wrong:
-        raise ValueError(
-            f"path must be a whole file that Accumulator.save has written, but {os.fspath(path)!r} is not: "
-            f"{wrong.rstrip('.')}."
-        )
-    X, y, counts, offsets, sizes = (found[name] for name in _NAMES[3:])
-    kept = CompressedRows(X, y, counts.astype(np.int64), offsets.astype(np.int64), sizes) if X.size else None
-    return int(found["batches"]), X.size > 0 and bool(found["weighted"]), kept
 
 
 def _wrong(found: dict[str, AnyArray]) -> str:
@@ -115,6 +85,7 @@ class Accumulator:
         self.batches = _arrays.whole_number("batches", batches, 1)
         self._factors: BatchFactors | None = None
         self._is_weighted = False
+        self._outputs: int | None = None
 
     def __repr__(self) -> str:
         if self._factors is None:
@@ -140,7 +111,7 @@ class Accumulator:
     @property
     def outputs(self) -> int | None:
         """The columns of y; None if it is a vector."""
-        return None if self._factors is None else self._factors.outputs
+        return self._outputs
 
     @property
     def counts(self) -> IntArray:
@@ -181,12 +152,12 @@ class Accumulator:
             weights = checked_weights(sample_weight, len(features))
             features, responses = weighted(features, responses, weights)
         if self._factors is None:
-            self._factors = BatchFactors(self.batches, features.shape[1], outputs)
-            self._is_weighted = sample_weight is not None
+            self._factors = BatchFactors(self.batches, features.shape[1], outputs or 1)
+            self._is_weighted, self._outputs = sample_weight is not None, outputs
         if isinstance(labels, int):
-            self._factors.add(features, responses, labels)
+            self._factors.add(features, columns(responses), labels)
         else:
-            self._factors.add_labelled(features, responses, labels)
+            self._factors.add_labelled(features, columns(responses), labels)
         return self
 
     def _labels(self, batch: Any, rows: int) -> int | IntArray:
@@ -241,8 +212,8 @@ class Accumulator:
         if other._factors is None:
             return self
         if self._factors is None:
-            self._factors = BatchFactors(self.batches, other._factors.p, other._factors.outputs)
-            self._is_weighted = other._is_weighted
+            self._factors = BatchFactors(self.batches, other._factors.p, other._factors.t)
+            self._is_weighted, self._outputs = other._is_weighted, other._outputs
         else:
             try:
                 self._require_like(other._factors.p, other.outputs, other._is_weighted)
@@ -254,18 +225,55 @@ class Accumulator:
 
     def save(self, path: "str | PathLike[str]") -> None:
         """Write everything to the file `path`, of numpy's format npz; nothing is left if that fails midway."""
-        save(path, self.batches, self._is_weighted, None if self._factors is None else self._kept())
+        target, none = Path(path), np.zeros(0)
+        parts: tuple[Any, ...] = np.zeros((0, 0)), none, none, none, none
+        if self._factors is not None:
+            rows = self._factors.compressed()
+            y = rows.y[:, 0] if self.outputs is None else rows.y
+            parts = rows.X, y, rows.counts, rows.offsets, rows.sizes
+        named = zip(_NAMES, (_FORMAT, self.batches, self._is_weighted, *parts), strict=True)
+        # Written beside its place, and moved there once it is whole.
+        handle, name = tempfile.mkstemp(prefix=target.name, suffix=".part", dir=target.parent)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                np.savez(file, **{key: np.asarray(part) for key, part in named})  # type: ignore[arg-type]
+            os.replace(name, target)
+        except BaseException:
+            os.unlink(name)
+            raise
 
     @classmethod
     def load(cls, path: "str | PathLike[str]") -> "Accumulator":
         """The accumulator that `save` has written to `path`, for more rows to be added."""
-        batches, is_weighted, kept = load(path)
-        made = cls(batches)
-        if kept is not None:
-            made._is_weighted = is_weighted
-            outputs = None if kept.y.ndim == 1 else kept.y.shape[1]
-            made._factors = BatchFactors(batches, kept.X.shape[1], outputs)
-            made._factors.merge(kept)
+        try:
+            # numpy leaves a file open that it was given by name and cannot read.
+            with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
+                found = {name: np.asarray(file[name]) for name in _NAMES}
+            wrong = _wrong(found)
+        except (FileNotFoundError, IsADirectoryError, PermissionError):
+            raise
+        except (
+            OSError,
+            zipfile.BadZipFile,
+            KeyError,
+            ValueError,
+            EOFError,
+            TypeError,
+            AttributeError,
+        ) as error:
+            wrong = str(error)
+        if wrong:
+            raise ValueError(
+                f"path must be a whole file that Accumulator.save has written, but {os.fspath(path)!r} is not: "
+                f"{wrong.rstrip('.')}."
+            )
+        X, y, counts, offsets, sizes = (found[name] for name in _NAMES[3:])
+        made = cls(int(found["batches"]))
+        if X.size:
+            made._is_weighted, made._outputs = bool(found["weighted"]), None if y.ndim == 1 else y.shape[1]
+            made._factors = BatchFactors(made.batches, X.shape[1], made.outputs or 1)
+            counts, offsets = counts.astype(np.int64), offsets.astype(np.int64)
+            made._factors.merge(CompressedRows(X, columns(y), counts, offsets, sizes))
         return made
 
     def _kept(self) -> CompressedRows:
@@ -295,7 +303,7 @@ class Accumulator:
                 f"every batch must have a row, but batch {empty[0]} of {self.batches} has none; add rows to it, or "
                 "make an accumulator with fewer batches."
             )
-        return LeastSquares.of_compressed(kept, beta_star, covariance, noise, is_weighted=self._is_weighted)
+        return LeastSquares.of_compressed(kept, self.outputs, self._is_weighted, beta_star, covariance, noise)
 
     def coef(self) -> FloatArray:
         """The least-squares solution of all rows so far, (p,) or (p, t), of smallest norm where there are many.
@@ -306,7 +314,7 @@ class Accumulator:
         kept = self._kept()
         tolerance = max(kept.n, kept.X.shape[1]) * float(np.finfo(np.float64).eps)
         found, *_ = scipy.linalg.lstsq(kept.X / kept.scale, kept.y, cond=tolerance, check_finite=False)
-        return np.asarray(found) / kept.scale
+        return np.asarray(found[:, 0] if self.outputs is None else found) / kept.scale
 
 
 def _shape(outputs: int | None) -> str:

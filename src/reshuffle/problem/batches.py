@@ -1,11 +1,11 @@
-"""Statistics of batches in the coordinates of the row space, and their factors where rows come in pieces."""
+"""Groups of rows, and the factors of batches whose rows come in pieces."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
 from reshuffle._arrays import FloatArray, IntArray
-from reshuffle.problem.row_space import BatchFactor, CompressedRows, Reduction
+from reshuffle.problem.row_space import BatchFactor, CompressedRows
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,75 +68,18 @@ class RowGroups:
         return RowGroups.labelled(np.unique(both, axis=1, return_inverse=True)[1].ravel())
 
 
-@dataclass(frozen=True, eq=False)
-class Blocks:
-    """The per-batch statistics: each batch's rows and responses, in row-space coordinates.
-
-    Batch b holds rows[offsets[b]:offsets[b + 1]], and its gradients are divided by divisors[b] = m_b, the number of
-    its rows in the data unless asked otherwise: W_b = scale^2 V rows_b' rows_b V' / m_b. A batch of more than r + 1
-    rows is kept as its triangular factor, so that memory is bounded by B (r + 1)^2 however many rows there are.
-    """
-
-    rows: FloatArray
-    response: FloatArray
-    """(rows,), or (rows, t) if there are several outputs."""
-    offsets: IntArray
-    divisors: FloatArray
-
-    @property
-    def batches(self) -> int:
-        """The number of batches."""
-        return len(self.divisors)
-
-    @property
-    def sizes(self) -> IntArray:
-        """Rows kept of each batch."""
-        return np.diff(self.offsets)
-
-    @property
-    def weight(self) -> float:
-        """The largest weight 1 / (B m_b) that a row has in the mean gradient of the batches."""
-        return 1 / (self.batches * float(self.divisors.min()))
-
-    def of(self, batch: int) -> slice | IntArray:
-        """The place of one batch's rows."""
-        return slice(int(self.offsets[batch]), int(self.offsets[batch + 1]))
-
-
-def split(
-    X: FloatArray,
-    y: FloatArray,
-    reduction: Reduction,
-    partition: list[IntArray],
-    divisors: FloatArray | None = None,
-) -> Blocks:
-    """Cut the data into the batches of a partition, given as row indices; divisors are their lengths by default."""
-    lengths, (n, p) = [len(members) for members in partition], X.shape
-    divisors = np.array(lengths, dtype=np.float64) if divisors is None else divisors
-    if max(lengths) == 1:
-        # Many, and nothing to compress: nothing is copied but once.
-        members = np.concatenate(partition)
-        return Blocks(reduction.rows_of(X, members), y[members], np.arange(len(members) + 1), divisors)
-    if len(partition) == 1 and len(partition[0]) == n >= p:
-        return Blocks(reduction.rows, reduction.response, np.array([0, len(reduction.rows)]), divisors)
-    parts = [reduction.factor_of(X, y, members).rows() for members in partition]
-    offsets = np.concatenate([[0], np.cumsum([len(rows) for rows, _ in parts])]).astype(np.int64)
-    rows, responses = (np.concatenate(halves) for halves in zip(*parts, strict=True))
-    return Blocks(rows, responses.reshape(-1, *y.shape[1:]), offsets, divisors)
-
-
 class BatchFactors:
-    """The factors of all batches, of p features and t outputs, or None if responses are a vector.
+    """The factors of all batches, of p features and t outputs.
 
-    >>> factors = BatchFactors(1, 1, None)
-    >>> factors.add(np.full((1000, 1), 2.0), np.ones(1000), 0)
+    >>> factors = BatchFactors(1, 1, 1)
+    >>> factors.add(np.full((1000, 1), 2.0), np.ones((1000, 1)), 0)
     >>> factors.compressed().X.shape, factors.counts
     ((2, 1), array([1000]))
     """
 
-    def __init__(self, batches: int, p: int, outputs: int | None):
-        self.p, self.outputs, self.sizes = p, outputs, np.zeros(p)
-        self._factors = [BatchFactor(p, outputs or 1) for _ in range(batches)]
+    def __init__(self, batches: int, p: int, t: int):
+        self.p, self.t, self.sizes = p, t, np.zeros(p)
+        self._factors = [BatchFactor(p, t) for _ in range(batches)]
 
     @property
     def counts(self) -> IntArray:
@@ -144,9 +87,9 @@ class BatchFactors:
         return np.array([factor.count for factor in self._factors], dtype=np.int64)
 
     def add(self, X: FloatArray, y: FloatArray, batch: int) -> None:
-        """Add rows X (m, p) and responses y (m,) or (m, t) to one batch."""
+        """Add rows X (m, p) and responses y (m, t) to one batch."""
         np.maximum(self.sizes, np.maximum(X.max(axis=0), -X.min(axis=0)), out=self.sizes)
-        self._factors[batch].add(X, y.reshape(len(X), -1))
+        self._factors[batch].add(X, y)
 
     def add_labelled(self, X: FloatArray, y: FloatArray, labels: IntArray) -> None:
         """Add each row to the batch of its label."""
@@ -167,17 +110,15 @@ class BatchFactors:
         """Add compressed batches: each to that of its number, or all `together` to the first one."""
         assert kept.counts is not None
         np.maximum(self.sizes, kept.column_sizes, out=self.sizes)
-        y = kept.y.reshape(len(kept.X), -1)
         if together:
-            self._factors[0].add(kept.X, y, count=kept.n)
+            self._factors[0].add(kept.X, kept.y, count=kept.n)
             return
         for factor, members, count in zip(self._factors, kept.batches, kept.counts, strict=True):
-            factor.add(kept.X[members], y[members], count=int(count))
+            factor.add(kept.X[members], kept.y[members], count=int(count))
 
     def compressed(self) -> CompressedRows:
         """The rows that represent all batches."""
         features, responses = zip(*(factor.rows() for factor in self._factors), strict=True)
         offsets = np.concatenate([[0], np.cumsum([len(rows) for rows in features])]).astype(np.int64)
-        y = np.concatenate(responses)
-        y = y[:, 0].copy() if self.outputs is None else y
-        return CompressedRows(np.concatenate(features), y, self.counts, offsets, self.sizes.copy())
+        X, y = np.concatenate(features), np.concatenate(responses)
+        return CompressedRows(X, y, self.counts, offsets, self.sizes.copy())

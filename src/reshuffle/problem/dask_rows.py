@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from reshuffle._arrays import AnyArray, FloatArray, IntArray, checked_responses
+from reshuffle._arrays import AnyArray, FloatArray, IntArray, checked_responses, columns
 from reshuffle.problem.batches import BatchFactors, RowGroups
 from reshuffle.problem.sources import Prepare, RowSource, Stream, as_numbers, is_dask, response_columns
 
@@ -121,10 +121,10 @@ class DaskStream(Stream):
     _responses: DaskRows
 
     def factors(self, groups: RowGroups) -> BatchFactors:
-        outputs, ends = self.outputs, groups.ends
+        ends = groups.ends
 
         def reduced(start: int, X: FloatArray, y: FloatArray, labels: IntArray | None) -> BatchFactors:
-            made = BatchFactors(len(ends), X.shape[1], outputs)
+            made = BatchFactors(len(ends), X.shape[1], y.shape[1])
             rows = np.arange(start, start + len(X))
             made.add_labelled(X, y, RowGroups(ends).at(rows) if labels is None else labels)
             return made.compacted()
@@ -183,7 +183,7 @@ def _on_block(
 ) -> Part:
     """Work on one block, once that is checked: a task of Dask."""
     X = as_numbers("X", np.asarray(block), start)
-    y = as_numbers("y", np.asarray(responses), start)
+    y = columns(as_numbers("y", np.asarray(responses), start))
     if len(X) != len(y) or X.shape[1] != p:
         raise ValueError(
             f"X and y must have blocks of the same rows, but from row {start} on their shapes are {X.shape} and "
@@ -194,7 +194,7 @@ def _on_block(
 
 def _merged(parts: Sequence[BatchFactors]) -> BatchFactors:
     """The factors of several blocks, as new ones: the inputs of a task may be given to it again."""
-    made = BatchFactors(len(parts[0].counts), parts[0].p, parts[0].outputs)
+    made = BatchFactors(len(parts[0].counts), parts[0].p, parts[0].t)
     for part in parts:
         made.merge(part.compressed())
     return made.compacted()

@@ -1,11 +1,11 @@
 """The least-squares problem that is learned, with or without the truth behind it."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, TypeAlias
+from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import cached_property, wraps
+from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 import scipy.linalg
@@ -20,15 +20,15 @@ from reshuffle._arrays import (
     checked_columns,
     checked_responses,
     checked_weights,
+    columns,
     weighted,
 )
 from reshuffle._linalg import eigenvalue, few_threads, thin_qr
 from reshuffle.errors import MissingTruthError, UnsupportedError
-from reshuffle.problem import batches, kernel, row_space
-from reshuffle.problem.batches import Blocks, RowGroups
+from reshuffle.problem import kernel, row_space
+from reshuffle.problem.batches import RowGroups
 from reshuffle.problem.kernel import KernelFeatures
-from reshuffle.problem.outputs import of_output
-from reshuffle.problem.row_space import CompressedRows, Reduction, RowSpace, require_size
+from reshuffle.problem.row_space import Blocks, CompressedRows, Reduction, RowSpace, require_size
 from reshuffle.problem.sources import Stream, opened
 
 CovarianceLike: TypeAlias = ArrayLike | LinearOperator | None
@@ -217,15 +217,15 @@ class LeastSquares:
     n: int
     p: int
     outputs: int | None
-    sample_weight: FloatArray | None
+    sample_weight: FloatArray | None = None
     is_weighted: bool
-    beta_star: FloatArray | None
-    noise: float | FloatArray | None
-    new_rows: FloatArray | None
-    stream: Stream | None
+    beta_star: FloatArray | None = None
+    noise: float | FloatArray | None = None
+    new_rows: FloatArray | None = None
+    stream: Stream | None = None
     """The source of rows that are read in chunks, if they are."""
-    _compressed: CompressedRows | None
-    _of: "tuple[LeastSquares, int] | None"
+    _compressed: CompressedRows | None = None
+    _of: "tuple[LeastSquares, int] | None" = None
 
     def __init__(
         self,
@@ -241,66 +241,67 @@ class LeastSquares:
         keep = None if in_memory is None else _arrays.flag("in_memory", in_memory)
         found = X if isinstance(X, Stream) else opened(X, y, sample_weight, keep)
         if isinstance(found, Stream):
-            self._pose(found, found.weights is not None, beta_star, covariance, noise)
+            self.stream, self.n, self.is_weighted = found, found.n, found.weights is not None
+            self._pose(found.p, found.outputs, beta_star, covariance, noise)
             return
         if found is not None:
             X, y = found.X, found.y
         features = _arrays.matrix("X", X)
-        responses, weights = checked_responses(y, len(features)), None
+        responses, self.is_weighted = checked_responses(y, len(features)), sample_weight is not None
         if sample_weight is not None:
-            weights = checked_weights(sample_weight, len(features))
-            features, responses = weighted(features, responses, weights)
-        self._pose(CompressedRows(features, responses), weights is not None, beta_star, covariance, noise)
-        self.sample_weight = weights
+            self.sample_weight = checked_weights(sample_weight, len(features))
+            features, responses = weighted(features, responses, self.sample_weight)
+        self._compressed, self.n = CompressedRows(features, columns(responses)), len(features)
+        outputs = None if responses.ndim == 1 else responses.shape[1]
+        self._pose(features.shape[1], outputs, beta_star, covariance, noise)
 
     @classmethod
     def of_compressed(
         cls,
-        kept: CompressedRows,
+        rows: CompressedRows,
+        outputs: int | None,
+        is_weighted: bool,
         beta_star: ArrayLike | None = None,
         covariance: CovarianceLike = None,
         noise: float | ArrayLike | None = None,
-        *,
-        is_weighted: bool = False,
     ) -> "LeastSquares":
-        """The problem of rows that are checked, or of others that represent them (kept).
-
-        beta_star, covariance and noise are those of LeastSquares; rows with weights say so by is_weighted.
-        """
+        """The problem of compressed rows; all other arguments are those of LeastSquares."""
         made = cls.__new__(cls)
-        made._pose(kept, is_weighted, beta_star, covariance, noise)
+        made._compressed, made.n, made.is_weighted = rows, rows.n, is_weighted
+        made._pose(rows.X.shape[1], outputs, beta_star, covariance, noise)
         return made
 
     def _pose(
         self,
-        data: CompressedRows | Stream,
-        is_weighted: bool,
+        p: int,
+        outputs: int | None,
         beta_star: ArrayLike | None,
         covariance: CovarianceLike,
         noise: float | ArrayLike | None,
     ) -> None:
-        if isinstance(data, Stream):
-            self.p, self.outputs, self.stream, self._compressed = data.p, data.outputs, data, None
-        else:
-            outputs = None if data.y.ndim == 1 else data.y.shape[1]
-            self.p, self.outputs, self.stream, self._compressed = data.X.shape[1], outputs, None, data
-        self.n, self.is_weighted = data.n, is_weighted
-        self.sample_weight = self.new_rows = self._of = self.beta_star = self.noise = None
+        """Check and keep the truth."""
+        self.p, self.outputs, self.covariance = p, outputs, checked_covariance(covariance, p)
         if beta_star is not None:
             meaning = "one entry per column of X"
-            self.beta_star = checked_columns("beta_star", beta_star, self.p, self.outputs, meaning)
-        self.covariance = checked_covariance(covariance, self.p)
-        if noise is None:
-            return
-        if self.outputs is None or np.ndim(_arrays.any_array("noise", noise)) == 0:
+            self.beta_star = checked_columns("beta_star", beta_star, p, outputs, meaning)
+        if noise is not None and (outputs is None or np.ndim(_arrays.any_array("noise", noise)) == 0):
             number = _arrays.nonnegative("noise", noise)
-            self.noise = number if self.outputs is None else np.full(self.outputs, number)
-            return
-        levels = _arrays.vector("noise", noise, self.outputs, "one entry per output")
-        if levels.min() < 0:
-            worst = int(levels.argmin())
-            raise ValueError(f"noise must be finite numbers >= 0, but noise[{worst}] is {levels[worst]}.")
-        self.noise = levels
+            self.noise = number if outputs is None else np.full(outputs, number)
+        elif noise is not None and outputs is not None:
+            levels = _arrays.vector("noise", noise, outputs, "one entry per output")
+            if levels.min() < 0:
+                worst = int(levels.argmin())
+                raise ValueError(f"noise must be finite numbers >= 0, but noise[{worst}] is {levels[worst]}.")
+            self.noise = levels
+
+    def _copy(self, rows: CompressedRows, **changes: Any) -> "LeastSquares":
+        """The problem of other rows, with other attributes."""
+        made = copy(self)
+        for name in ("reduction", "leverages"):
+            made.__dict__.pop(name, None)
+        made.__dict__.update(_compressed=rows, n=rows.n, _of=None)
+        made.__dict__.update(changes)
+        return made
 
     @property
     def compressed(self) -> CompressedRows:
@@ -310,17 +311,14 @@ class LeastSquares:
         assert self.stream is not None
         return self.stream.compressed()
 
-    def has_compressed(self, kept: CompressedRows) -> bool:
-        """True if the batches that are kept are these; nothing is read to find out."""
-        return self._compressed is not None and self._compressed.offsets is kept.offsets
+    def has_compressed(self, rows: CompressedRows) -> bool:
+        """True if the compressed rows are these; nothing is read to find out."""
+        return self._compressed is not None and self._compressed.offsets is rows.offsets
 
     def of_groups(self, groups: RowGroups) -> "LeastSquares":
         """The problem by rows that represent those of each of the groups: one pass over rows on disk."""
         assert self.stream is not None
-        seen = copy(self)
-        seen.__dict__.pop("reduction", None)
-        seen._compressed = self.stream.compressed(groups)
-        return seen
+        return self._copy(self.stream.compressed(groups))
 
     def require_rows(self, purpose: str) -> None:
         """Say that `purpose` needs the rows one by one, if they are not in memory."""
@@ -341,7 +339,11 @@ class LeastSquares:
     def y(self) -> FloatArray:
         """The responses (n,) or (n, t), weighted like the rows."""
         self.require_rows("this question")
-        return self.compressed.y
+        return self.squeezed(self.compressed.y)
+
+    def squeezed(self, answer: FloatArray) -> FloatArray:
+        """An answer (..., t) without its last axis if y is a vector."""
+        return np.asarray(answer[..., 0]) if self.outputs is None else answer
 
     @classmethod
     def from_kernel(
@@ -391,7 +393,7 @@ class LeastSquares:
             )
         features = KernelFeatures(K)
         made = cls(features.rows, y)
-        made.reduction = features.reduction(made.y)
+        made.reduction = features.reduction(made.compressed.y)
         if K_new is not None:
             made.new_rows = features.of(kernel.checked_new(K_new, made.n))
         return made
@@ -414,30 +416,24 @@ class LeastSquares:
                 "output(number) needs responses y of shape (n, outputs), but y is a vector (n,)."
             )
         number = _arrays.whole_number("number", number, 0, self.outputs - 1)
-        alone = copy(self)
-        alone.__dict__.pop("reduction", None)
-        alone._compressed, alone.outputs, alone._of = (
-            replace(self.compressed, y=of_output(self.compressed.y, number)),
-            None,
-            (self, number),
+        return self._copy(
+            replace(self.compressed, y=np.ascontiguousarray(self.compressed.y[:, [number]])),
+            outputs=None,
+            stream=None,
+            beta_star=None if self.beta_star is None else np.ascontiguousarray(self.beta_star[:, number]),
+            noise=None if self.noise is None else float(np.asarray(self.noise)[number]),
+            _of=(self, number),
         )
-        alone.stream = None
-        if self.beta_star is not None:
-            alone.beta_star = of_output(self.beta_star, number)
-        if self.noise is not None:
-            alone.noise = float(np.asarray(self.noise)[number])
-        return alone
 
     @cached_property
     def reduction(self) -> Reduction:
         """The data in the coordinates of its row space, computed once."""
         if self._of is not None:
             whole, number = self._of
-            return replace(whole.reduction, response=of_output(whole.reduction.response, number))
-        with few_threads(math.sqrt(self.compressed.X.size)):
-            return row_space.reduce(
-                self.compressed.X, self.compressed.y, self.compressed.scale, self.compressed.n
-            )
+            return replace(whole.reduction, response=whole.reduction.response[:, [number]])
+        rows = self.compressed
+        with few_threads(math.sqrt(rows.X.size)):
+            return row_space.reduce(rows.X, rows.y, rows.scale, rows.n)
 
     @property
     def row_space(self) -> RowSpace:
@@ -453,7 +449,7 @@ class LeastSquares:
         """The per-batch statistics of a partition, gradients divided by its parts' lengths or by divisors."""
         self.compressed.require_whole(partition)
         with few_threads(math.sqrt(self.compressed.X.size)):
-            return batches.split(self.compressed.X, self.compressed.y, self.reduction, partition, divisors)
+            return row_space.split(self.compressed.X, self.compressed.y, self.reduction, partition, divisors)
 
     def rows_inside(self, members: IntArray) -> FloatArray:
         """The rows `members` in the coordinates of the row space, over their scale: x_i'V / scale (m, r)."""
@@ -499,14 +495,8 @@ class LeastSquares:
         return LeastSquares(X, y)
 
     def of_first(self, count: int) -> "LeastSquares":
-        """The problem of the first `count` of the kept rows alone."""
-        return LeastSquares.of_compressed(
-            self.compressed.first(count),
-            self.beta_star,
-            self.covariance.value,
-            self.noise,
-            is_weighted=self.is_weighted,
-        )
+        """The problem of the first `count` of the compressed rows alone."""
+        return self._copy(self.compressed.first(count), sample_weight=None, stream=None)
 
     def of_rows(self, rows: IntArray) -> "LeastSquares":
         """The problem of some of the rows alone.
@@ -514,11 +504,9 @@ class LeastSquares:
         >>> LeastSquares([[1, 0], [1, 1], [1, 2]], [1, 2, 2]).of_rows(np.array([0, 2]))
         LeastSquares(n=2, p=2, truth unknown)
         """
-        chosen = LeastSquares(self.X[rows], self.y[rows], self.beta_star, noise=self.noise)
-        chosen.covariance = self.covariance
-        if self.sample_weight is not None:
-            chosen.sample_weight, chosen.is_weighted = self.sample_weight[rows], True
-        return chosen
+        weights = None if self.sample_weight is None else self.sample_weight[rows]
+        chosen = CompressedRows(self.X[rows], self.compressed.y[rows])
+        return self._copy(chosen, sample_weight=weights, new_rows=None)
 
     @property
     def residual_squares(self) -> FloatArray:
@@ -529,10 +517,11 @@ class LeastSquares:
         """
         basis, _ = thin_qr(self.reduction.rows)
         response = self.reduction.response
-        return np.asarray(np.square(response - basis @ (basis.T @ response)).sum(axis=0))
+        squares = np.square(response - basis @ (basis.T @ response)).sum(axis=0)
+        return np.asarray(self.squeezed(squares))
 
     def require_ordinary(self, start: FloatArray) -> None:
-        """Refuse responses, noise and parameters, times the features, of sizes whose squares are no numbers."""
+        """Refuse responses, noise, and a truth or `start` times X, of sizes whose squares are no numbers."""
         scale = self.compressed.scale
         given = {"y": self.compressed.y, "noise": self.noise, "start": start, "beta_star": self.beta_star}
         sizes = {
@@ -578,8 +567,46 @@ def checked_problem(value: Any) -> LeastSquares:
 
 
 def checked_start(value: ArrayLike | None, problem: LeastSquares) -> FloatArray:
-    """Return beta_0, zero by default: (p,), which serves all outputs, or (p, t)."""
+    """Return beta_0, zero by default: (p,), or (p, t) for t outputs, which a vector (p,) is repeated for."""
+    outputs = problem.outputs
     if value is None:
-        return np.zeros(problem.p)
-    outputs = None if np.ndim(_arrays.any_array("start", value)) == 1 else problem.outputs
-    return checked_columns("start", value, problem.p, outputs, "one entry per parameter")
+        return np.zeros(problem.p if outputs is None else (problem.p, outputs))
+    shared = outputs is None or np.ndim(_arrays.any_array("start", value)) == 1
+    start = checked_columns("start", value, problem.p, None if shared else outputs, "one entry per parameter")
+    return start if start.ndim == 2 or outputs is None else np.repeat(columns(start), outputs, axis=1)
+
+
+_SHARED = ("epochs", "error_kind", "runs")
+"""Fields of answers that all outputs have in common."""
+Method = TypeVar("Method", bound=Callable[..., Any])
+Answer = TypeVar("Answer")
+
+
+def per_output(method: Method) -> Method:
+    """Let a method of a run that answers for one output answer for many, one after the other."""
+
+    @wraps(method)
+    def answer(run: Any, *args: Any, **kwargs: Any) -> Any:
+        if run.problem.outputs is None:
+            return method(run, *args, **kwargs)
+        return stacked([method(run.output(number), *args, **kwargs) for number in range(run.problem.outputs)])
+
+    return cast(Method, answer)
+
+
+def stacked(answers: Sequence[Answer]) -> Answer:
+    """Dataclasses field by field, arrays with the outputs as their last axis, numbers as an array (t,).
+
+    >>> stacked([np.zeros((3, 2)), np.ones((3, 2))]).shape
+    (3, 2, 2)
+    >>> stacked([1.5, 2.0])
+    array([1.5, 2. ])
+    """
+    first: Any = answers[0]
+    if first is None or isinstance(first, str):
+        return cast(Answer, first)
+    if not is_dataclass(first):
+        return cast(Answer, np.stack([np.asarray(answer) for answer in answers], axis=-1))
+    own = [field.name for field in fields(first) if field.name not in _SHARED]
+    parts = {name: stacked([getattr(answer, name) for answer in answers]) for name in own}
+    return cast(Answer, replace(cast(Any, first), **parts))

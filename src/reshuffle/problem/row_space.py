@@ -38,7 +38,7 @@ _MANY_ROWS = 4096
 
 @dataclass(frozen=True, eq=False)
 class CompressedRows:
-    """Rows X (k, p) with responses y (k,) or (k, t): those of the data, or fewer that represent them.
+    """Rows X (k, p) with responses y (k, t): those of the data, or fewer that represent them.
 
     Attributes
     ----------
@@ -233,7 +233,7 @@ class Reduction:
     space: RowSpace
     rows: FloatArray
     response: FloatArray
-    """(q,), or (q, t) if there are several outputs."""
+    """(q, t)"""
 
     def fitted(self, parameters: FloatArray) -> FloatArray:
         """Q'X b, (q, m) for the columns of (p, m), with Q orthogonal: products of any two are those of X b."""
@@ -242,7 +242,7 @@ class Reduction:
     def squares(self, parameters: FloatArray, axis: int = 0) -> FloatArray:
         """|X b|^2 for each b along an axis of many; inf where it grows without bound.
 
-        >>> reduction = reduce(np.array([[1.0, 0.0], [0.0, 2.0]]), np.zeros(2), 1.0, 2)
+        >>> reduction = reduce(np.array([[1.0, 0.0], [0.0, 2.0]]), np.zeros((2, 1)), 1.0, 2)
         >>> reduction.squares(np.array([[1.0, 1.0], [3.0, 0.0]]), 1)
         array([5., 9.])
         """
@@ -260,11 +260,11 @@ class Reduction:
         return rows if self.space.basis is None else rows @ self.space.basis
 
     def factor_of(self, X: FloatArray, y: FloatArray, members: IntArray) -> BatchFactor:
-        """The factor of some rows of X (n, p) in these coordinates, with responses y (n,) or (n, t)."""
-        made, height = BatchFactor(self.space.dimension, y[:1].size), max(_MANY_ROWS, X.shape[1] + 1)
+        """The factor of some rows of X (n, p) in these coordinates, with responses y (n, t)."""
+        made, height = BatchFactor(self.space.dimension, y.shape[1]), max(_MANY_ROWS, X.shape[1] + 1)
         for start in range(0, len(members), height):
             part = members[start : start + height]
-            made.add(self.rows_of(X, part), y[part].reshape(len(part), -1))
+            made.add(self.rows_of(X, part), y[part])
         return made
 
 
@@ -284,7 +284,6 @@ def reduce(X: FloatArray, y: FloatArray, scale: float, n: int) -> Reduction:
     else:
         whole = Reduction(RowSpace(p, p, scale, None), X, y)
         inside, response = whole.factor_of(X, y, np.arange(rows)).factor()
-        response = response.reshape(-1, *y.shape[1:])
         upper, size = inside[:p], n
     # LAPACK's estimate of the condition number costs O(r^2) and is trusted only when it leaves no doubt;
     # the singular values, at O(r^3), decide the rest.
@@ -306,6 +305,63 @@ def reduce(X: FloatArray, y: FloatArray, scale: float, n: int) -> Reduction:
         # What no row sees has no part in the row space, not even by rounding: what grows must not leak there.
         basis[~X.any(axis=0)] = 0.0
     return Reduction(RowSpace(p, dimension, scale, basis), np.ascontiguousarray(inside), response)
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """The per-batch statistics: each batch's rows and responses, in row-space coordinates.
+
+    Batch b holds rows[offsets[b]:offsets[b + 1]], and its gradients are divided by divisors[b] = m_b, the number of
+    its rows in the data unless asked otherwise: W_b = scale^2 V rows_b' rows_b V' / m_b. A batch of more than r + 1
+    rows is kept as its triangular factor, so that memory is bounded by B (r + 1)^2 however many rows there are.
+    """
+
+    rows: FloatArray
+    response: FloatArray
+    """(rows, t)"""
+    offsets: IntArray
+    divisors: FloatArray
+
+    @property
+    def batches(self) -> int:
+        """The number of batches."""
+        return len(self.divisors)
+
+    @property
+    def sizes(self) -> IntArray:
+        """Rows kept of each batch."""
+        return np.diff(self.offsets)
+
+    @property
+    def weight(self) -> float:
+        """The largest weight 1 / (B m_b) that a row has in the mean gradient of the batches."""
+        return 1 / (self.batches * float(self.divisors.min()))
+
+    def of(self, batch: int) -> slice | IntArray:
+        """The place of one batch's rows."""
+        return slice(int(self.offsets[batch]), int(self.offsets[batch + 1]))
+
+
+def split(
+    X: FloatArray,
+    y: FloatArray,
+    reduction: Reduction,
+    partition: list[IntArray],
+    divisors: FloatArray | None = None,
+) -> Blocks:
+    """Cut the data into the batches of a partition, given as row indices; divisors are their lengths by default."""
+    lengths, (n, p) = [len(members) for members in partition], X.shape
+    divisors = np.array(lengths, dtype=np.float64) if divisors is None else divisors
+    if max(lengths) == 1:
+        # Many, and nothing to compress: nothing is copied but once.
+        members = np.concatenate(partition)
+        return Blocks(reduction.rows_of(X, members), y[members], np.arange(len(members) + 1), divisors)
+    if len(partition) == 1 and len(partition[0]) == n >= p:
+        return Blocks(reduction.rows, reduction.response, np.array([0, len(reduction.rows)]), divisors)
+    parts = [reduction.factor_of(X, y, members).rows() for members in partition]
+    offsets = np.concatenate([[0], np.cumsum([len(rows) for rows, _ in parts])]).astype(np.int64)
+    rows, responses = (np.concatenate(halves) for halves in zip(*parts, strict=True))
+    return Blocks(rows, responses, offsets, divisors)
 
 
 def scale_of(X: FloatArray) -> float:
@@ -372,7 +428,7 @@ class ExtendedSpace:
 def extended_space(kept: CompressedRows, reduction: Reduction, columns: IntArray) -> ExtendedSpace:
     """Extend the row space of the rows, known by their reduction, by the unit vectors of some columns.
 
-    >>> rows = CompressedRows(np.array([[1.0, 1.0, 1.0]]), np.array([2.0]))
+    >>> rows = CompressedRows(np.array([[1.0, 1.0, 1.0]]), np.array([[2.0]]))
     >>> extended = extended_space(rows, reduce(rows.X, rows.y, 1.0, 1), np.array([2]))
     >>> np.abs(extended.features).round(4), extended.penalized
     (array([[1.    , 1.4142]]), array([False,  True]))
@@ -403,6 +459,5 @@ def extended_space(kept: CompressedRows, reduction: Reduction, columns: IntArray
     features = np.column_stack([part, inner.coordinates(others.T).T])
     own = Reduction(RowSpace(r, r, scale, None), features / scale, y)
     if len(X) >= r:
-        rows, response = own.factor_of(features, y, np.arange(len(X))).rows()
-        own = Reduction(own.space, rows, response.reshape(-1, *y.shape[1:]))
+        own = Reduction(own.space, *own.factor_of(features, y, np.arange(len(X))).rows())
     return ExtendedSpace(RowSpace(p, r, scale, basis), features, own, np.arange(r) >= len(columns))

@@ -13,7 +13,15 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 
 from reshuffle import _arrays
-from reshuffle._arrays import AnyArray, BoolArray, FloatArray, checked_responses, checked_weights, weighted
+from reshuffle._arrays import (
+    AnyArray,
+    BoolArray,
+    FloatArray,
+    checked_responses,
+    checked_weights,
+    columns,
+    weighted,
+)
 from reshuffle._progress import track
 from reshuffle.errors import BudgetError
 from reshuffle.problem.batches import BatchFactors, RowGroups
@@ -34,7 +42,7 @@ _REMEMBERED = 4
 _KINDS = "a .npy or .parquet file, or a folder of such files"
 
 Pair: TypeAlias = tuple[FloatArray, FloatArray]
-"""X (m, p) and y (m,) or (m, t)."""
+"""X (m, p) and y (m, t)."""
 Part = TypeVar("Part")
 Prepare: TypeAlias = Callable[[FloatArray, FloatArray, FloatArray | None], Pair]
 """Makes a pair of features, responses and weights."""
@@ -214,7 +222,7 @@ class Standardization:
         """Prepared rows, weighted."""
         features = (X - self.X_mean) / self.X_scale
         features[:, self.is_constant] = 0.0
-        return _as_weighted(features, y - (self.y_mean[0] if y.ndim == 1 else self.y_mean), weights)
+        return _as_weighted(features, y - self.y_mean, weights)
 
 
 def _as_weighted(X: FloatArray, y: FloatArray, weights: FloatArray | None) -> Pair:
@@ -280,7 +288,7 @@ class Stream:
         return self.gathered(Moments.of, Moments.merged, _with_weights)
 
     def pairs(self, prepare: Prepare | None = None) -> Iterator[tuple[int, FloatArray, FloatArray]]:
-        """Number of the first row, features (m, p) and responses (m,) or (m, t), chunk after chunk."""
+        """Number of the first row, features (m, p) and responses (m, t), chunk after chunk."""
         self.passes += 1
         total, start, responses = math.ceil(self.n / self._features.height), 0, self._responses.chunks()
         waiting = np.zeros((0,) if self.outputs is None else (0, self.outputs))
@@ -291,7 +299,7 @@ class Stream:
                     raise ValueError("y must keep as many rows as it had, but it has become shorter since.")
                 waiting = np.concatenate([waiting, following]) if len(waiting) else following
             rows = slice(start, start + len(chunk))
-            X, y = as_numbers("X", chunk, start), as_numbers("y", waiting[: len(chunk)], start)
+            X, y = as_numbers("X", chunk, start), columns(as_numbers("y", waiting[: len(chunk)], start))
             start, waiting = rows.stop, waiting[len(chunk) :]
             weights = None if self.weights is None else self.weights[rows]
             yield rows.start, *(prepare or self._prepare)(X, y, weights)
@@ -312,7 +320,7 @@ class Stream:
                 )
             if groups.count == 1 and self._known:
                 # All rows in one group follow from several: that takes no pass.
-                made = BatchFactors(1, self.p, self.outputs)
+                made = BatchFactors(1, self.p, self.outputs or 1)
                 made.merge(next(reversed(self._known.values())), together=True)
             else:
                 made = self.factors(groups)
@@ -323,7 +331,7 @@ class Stream:
 
     def factors(self, groups: RowGroups) -> BatchFactors:
         """One pass over the rows: the factors of all groups."""
-        made = BatchFactors(groups.count, self.p, self.outputs)
+        made = BatchFactors(groups.count, self.p, self.outputs or 1)
         for start, X, y in self.pairs():
             made.add_labelled(X, y, groups.at(np.arange(start, start + len(X))))
         return made

@@ -30,10 +30,8 @@ from reshuffle.epoch.timeline import (
 )
 from reshuffle.epoch.visits import ScaledBlocks
 from reshuffle.errors import UnsupportedError
-from reshuffle.problem.batches import Blocks, split
 from reshuffle.problem.least_squares import LeastSquares
-from reshuffle.problem.outputs import of_output, with_outputs
-from reshuffle.problem.row_space import Reduction, RowSpace, extended_space
+from reshuffle.problem.row_space import Blocks, Reduction, RowSpace, extended_space, split
 from reshuffle.recipe import Recipe
 from reshuffle.run import stopping
 from reshuffle.run.risk import Readout, Risk
@@ -56,7 +54,7 @@ class AffineTrajectory(Trajectory):
     scheme : Scheme
     recipe : Recipe
         Step schedule, penalty, momentum, average.
-    start : (p,) or (p, t)
+    start : (p, t)
     accuracy : Accuracy
         Of the mean over orders.
     """
@@ -84,15 +82,15 @@ class AffineTrajectory(Trajectory):
 
     def with_recipe(self, recipe: Recipe) -> Self:
         """A copy with another step, which shares the decomposition of the data."""
-        return self._copy("stages", "_outside", "settling", recipe=recipe)
+        return self._copy("stages", "_outside", "last_stage", recipe=recipe)
 
     def output(self, number: int) -> Self:
         """The run of one output alone, which shares its maps with all others."""
         problem, (space, blocks), stages = self.problem.output(number), self._scaled_data, self.stages
-        blocks = replace(blocks, response=of_output(blocks.response, number))
+        blocks = replace(blocks, response=blocks.response[:, [number]])
         made = self._copy(
-            "readout", "settling", "visited",
-            problem=problem, start=of_output(self.start, number), _scaled_data=(space, blocks),
+            "readout", "last_stage", "visited",
+            problem=problem, start=self.start[:, [number]], _scaled_data=(space, blocks),
         )  # fmt: skip
         made.stages = [stage.with_truth(made._truth) for stage in stages]
         return made
@@ -101,7 +99,7 @@ class AffineTrajectory(Trajectory):
         """One stage by itself, in the coordinates of the whole run."""
         stage = self.stages[number]
         return self._copy(
-            "settling", "_outside",
+            "last_stage", "_outside",
             scheme=stage.scheme, recipe=stage.recipe, walk=stage.walk, stages=[stage],
             _scaled_data=(self.space, replace(stage.blocks, response=self.blocks.response)),
         )  # fmt: skip
@@ -164,11 +162,13 @@ class AffineTrajectory(Trajectory):
     def _scaled_data(self) -> tuple[RowSpace, ScaledBlocks]:
         visited, unpenalized = self.visited, self.recipe.unpenalized
         if not unpenalized:
-            return visits.graded(visited.row_space, self._blocks(visited.compressed.X, visited.reduction))
+            return visits.scaled_blocks(
+                visited.row_space, self._blocks(visited.compressed.X, visited.reduction)
+            )
         seen = extended_space(visited.compressed, visited.reduction, np.array(unpenalized))
         root = math.sqrt(self.recipe.penalty) / seen.space.scale
         blocks = self._blocks(seen.features, seen.reduction)
-        return visits.graded(seen.space, blocks, root * np.eye(seen.space.dimension)[seen.penalized])
+        return visits.scaled_blocks(seen.space, blocks, root * np.eye(seen.space.dimension)[seen.penalized])
 
     def _blocks(self, X: FloatArray, reduction: Reduction) -> Blocks:
         """The per-batch statistics of features, in the coordinates of their reduction."""
@@ -198,7 +198,7 @@ class AffineTrajectory(Trajectory):
     def _outside(self) -> list[Timeline]:
         """The stages of one coordinate outside the row space, where only a penalty acts: a feature that is zero."""
         nothing, n, ends = np.zeros((0, 1)), self.problem.n, np.zeros(2, dtype=np.int64)
-        blocks = ScaledBlocks(nothing, np.zeros(0), ends, np.ones(1), nothing, np.zeros(1))
+        blocks = ScaledBlocks(nothing, np.zeros((0, 1)), ends, np.ones(1), nothing, np.zeros(1))
         return [
             Timeline(
                 stage.scheme, n, blocks, self.space, stage.recipe, length=stage.length,
@@ -211,7 +211,7 @@ class AffineTrajectory(Trajectory):
         """The factor (k,) of the start outside the row space at the ascending epochs; 1 without a penalty."""
         if not self.recipe.penalty:
             return np.ones(len(when))
-        states = states_through(self._outside, np.ones(1), when, np.ones(1))
+        states = states_through(self._outside, np.ones((1, 1)), when, np.ones((1, 1)))
         return np.array([float(state[0, 0, 0]) for state in states])
 
     @property
@@ -245,24 +245,22 @@ class AffineTrajectory(Trajectory):
         return (finite_or_inf(state[: self.space.dimension]) for state in states)
 
     def coordinates(self, when: FloatArray) -> FloatArray:
-        """The mean iterate in row-space coordinates u / scale (k, r) or (k, t, r), at ascending epochs."""
+        """The mean iterate in row-space coordinates u / scale (k, t, r), at ascending epochs."""
         # The run is linear in start and responses; u itself may leave the range before the parameters do, and the
         # responses over the scale before either.
         response = self.blocks.response
-        inputs = np.concatenate([np.zeros((1, *response.shape[1:])), response])
+        inputs = np.vstack([np.zeros(response.shape[1]), response])
         scale, largest = self.space.scale, float(np.abs(inputs).max())
         unit = scale if largest < _LARGEST * scale else 1.0
         states = self.means(self.space.coordinates(self.start) * (scale / unit), when, inputs / unit)
-        several = self.problem.outputs is not None
-        iterates = [state.T if several else state[:, 0] for state in states]
-        shape = with_outputs((len(when),), self.problem.outputs)
+        shape = len(when), response.shape[1], self.space.dimension
         with np.errstate(over="ignore"):
-            return np.array(iterates).reshape(*shape, self.space.dimension) / (scale / unit)
+            return np.array([state.T for state in states]).reshape(shape) / (scale / unit)
 
     def degrees_of_freedom(self, epochs: FloatArray) -> FloatArray:
         """The trace of the matrix that sends the responses to the fit, of the shape of `epochs`."""
         when, back = np.unique(epochs.ravel(), return_inverse=True)
-        states = self.means(np.zeros(self.space.dimension), when)
+        states = self.means(np.zeros((self.space.dimension, 1)), when)
         with np.errstate(over="ignore", invalid="ignore"):
             traces = [float(np.einsum("qr,rq->", self.blocks.rows, state[:, 1:])) for state in states]
         return finite_or_inf(np.array(traces))[back].reshape(epochs.shape)
@@ -271,13 +269,13 @@ class AffineTrajectory(Trajectory):
     def readout(self) -> Readout:
         """The risk as a function of the error."""
         beta_star = self.problem.parameters("the risk")
-        return Readout(self.space, self.problem.covariance, self.start, beta_star)
+        return Readout(self.space, self.problem.covariance, self.start[:, 0], beta_star)
 
     def _risk(self, epochs: FloatArray) -> Risk:
-        beta_star, _, noise = self.problem.truth("the risk")
+        _, _, noise = self.problem.truth("the risk")
         when, back = np.unique(epochs.ravel(), return_inverse=True)
         parts = np.zeros((4, len(when)))
-        states = self.means(self.inside(self.start - beta_star), when)
+        states = self.means(self.inside(self.initial_error)[:, np.newaxis], when)
         # Threads are held once for all epochs: every state is a few small products.
         with few_threads(self.dimension):
             for number, (state, fade) in enumerate(zip(states, self.outside_decay(when), strict=True)):
@@ -297,7 +295,7 @@ class AffineTrajectory(Trajectory):
         return frozen, bias, cross, variance
 
     @cached_property
-    def settling(self) -> "AffineTrajectory":
+    def last_stage(self) -> "AffineTrajectory":
         """The run that decides about convergence: the last stage by itself, without rows that others visit."""
         if not self.scheme.has_stages:
             return self
@@ -313,15 +311,15 @@ class AffineTrajectory(Trajectory):
     def converges(self) -> bool:
         """True if the mean iterate has a limit from every start, along every order."""
         if self.scheme.has_stages:
-            return self.settling.converges
+            return self.last_stage.converges
         if not self.recipe.is_constant:
             raise ValueError("stability is that of a constant step, but a step schedule was given.")
-        return self.settles_outside and self.timeline.settles
+        return self.converges_outside and self.timeline.converges
 
     @property
-    def settles_outside(self) -> bool:
+    def converges_outside(self) -> bool:
         """True if the start decays outside the row space, or stays there without a penalty."""
-        return not self._reaches_out or self._outside[0].settles
+        return not self._reaches_out or self._outside[0].converges
 
     @property
     def _reaches_out(self) -> bool:
@@ -331,7 +329,7 @@ class AffineTrajectory(Trajectory):
     def stability(self) -> Stability:
         """Convergence of the mean iterate, and its rate; in the last stage, if there are several."""
         if self.scheme.has_stages:
-            return self.settling.stability()
+            return self.last_stage.stability()
         if self.recipe.is_constant and self.recipe.at(0).step == 0:
             return self._stability()
         if self.timeline.samples_orders:
@@ -386,8 +384,8 @@ class AffineTrajectory(Trajectory):
 
     def parts(self, when: FloatArray) -> "list[tuple[AffineTrajectory, FloatArray]]":
         """The stages that lead to ascending epochs, and those of each."""
-        has_limit = len(when) and np.isinf(when[-1]) and self.scheme.is_random and self.settling.converges
-        if has_limit and not self.stages[-1].settles:
+        has_limit = len(when) and np.isinf(when[-1]) and self.scheme.is_random and self.last_stage.converges
+        if has_limit and not self.stages[-1].converges:
             raise UnsupportedError(
                 f"the spread in the end has no answer for {self.scheme!r}, whose last stage leaves out rows "
                 "that others visit; ask for a finite epoch, or visit all rows in the last stage."

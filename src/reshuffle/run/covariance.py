@@ -14,8 +14,7 @@ from reshuffle._uncertainty import CONFIDENCE, ErrorKind, quantile, significant
 from reshuffle.epoch.moments.trajectory import AveragedMoments, moments_along
 from reshuffle.epoch.select import Accuracy
 from reshuffle.epoch.visits import Inputs
-from reshuffle.problem.least_squares import LeastSquares
-from reshuffle.problem.outputs import stacked
+from reshuffle.problem.least_squares import LeastSquares, stacked
 from reshuffle.problem.row_space import RowSpace
 from reshuffle.run import expected_risk
 from reshuffle.run.affine_trajectory import AffineTrajectory
@@ -269,8 +268,8 @@ _SIMULATED = ("centred maps", "simulation")
 
 def _followed(run: AffineTrajectory, when: FloatArray) -> _Found:
     """Epoch after epoch, by the recursion over all orders."""
-    start = run.inside(run.start)
-    inputs = Inputs(np.zeros(run.space.dimension), given=run.blocks.response)
+    start = run.inside(run.start[:, 0])
+    inputs = Inputs(np.zeros(run.space.dimension), given=run.blocks.response[:, 0])
     if run.recipe.average is not None:
         followed = list(AveragedMoments(run.timeline, inputs, start).covariances(when))
     else:
@@ -291,7 +290,7 @@ def _of_orders(run: AffineTrajectory, when: FloatArray) -> _Found:
     def watch(place: slice, number: int, seen: FloatArray) -> None:
         states[number, place] = seen[:, :rank, 0]
 
-    inputs = np.concatenate([[0.0], run.blocks.response])
+    inputs = np.vstack([[0.0], run.blocks.response])
     for _ in run.means(run.inside(run.start), when, inputs, watch=watch):
         pass
     return _of_draws(states, run.timeline.samples_orders)
@@ -303,7 +302,7 @@ def _simulated(run: AffineTrajectory, when: FloatArray) -> _Found:
     wanted = 2 * int(np.ceil(_RUNS / 2 * np.square(max(1.0, Accuracy.rtol / run.accuracy.rtol))))
     runs = min(expected_risk.affordable(run, when), most, wanted)
     states = simulated_states(
-        run.problem, run.scheme, run.recipe, run.start, when, runs, run.accuracy.seed,
+        run.problem, run.scheme, run.recipe, run.start[:, 0], when, runs, run.accuracy.seed,
         lambda parameters: run.space.coordinates(parameters.T).T,
     )  # fmt: skip
     return _of_draws(run.space.scale * states, sampled=True)

@@ -30,8 +30,8 @@ from reshuffle.epoch.moments.matrix import epoch_flops
 from reshuffle.epoch.select import Accuracy
 from reshuffle.epoch.visits import Visits
 from reshuffle.problem import checked_problem
-from reshuffle.problem.batches import Blocks
 from reshuffle.problem.least_squares import LeastSquares
+from reshuffle.problem.row_space import Blocks
 from reshuffle.recipe import recipe
 from reshuffle.run import critical_polynomials
 from reshuffle.run.affine_trajectory import AffineTrajectory
@@ -60,7 +60,7 @@ _SKEWED, _SEEN = 1.5, 3.0
 """By how much errors of drawn rates are widened, since near the end few of all orders weigh most; and the relative
 error from which on such a rate is nothing but noise: it is two standard errors then."""
 _SMALLEST_ROOT = 1e-5
-"""Of a mode beside the largest: slower ones have the same relative error, and would be lost to rounding."""
+"""Least root of a mode beside the largest: slower ones have the same relative error, and are lost to rounding."""
 _OF_BLOCKS, _OF_A_TRIAL = 3e7, 1.2e8
 """Operations of a draw for each group, and of all draws at a step near the end."""
 _FEWEST_ROUNDS, _MOST_ROUNDS = 4, 64
@@ -68,16 +68,13 @@ _FEWEST_ROUNDS, _MOST_ROUNDS = 4, 64
 _PAIRS = 4
 """Pairs of orders in each group whose maps tell the gain in mean square."""
 _ALL_ORDERS = Accuracy(method="exact", rtol=math.inf, budget=math.inf)
-_QUICK = Accuracy(method="auto", rtol=1e-2, budget=3e9)
-_FIRST_DRAWS = Accuracy(rtol=math.inf, budget=1e10)
-"""Of the mean beside drawn second moments: of symmetric epochs, and of others, for which the first round serves."""
 _TRIES, _ROUNDS_OF_A_TRY = 100, 10
 """About how many steps are tried, and how often second moments are followed at each."""
 _EIGENVALUES = 25
 """Operations of all eigenvalues of a matrix, over the cube of its size; of a Lyapunov equation, too."""
-_SMALL, _KRYLOV, _CHUNK = 400, 40, 1 << 21
+_SMALL, _KRYLOV = 400, 40
 """Rows or columns up to which a Gram matrix costs no more than a few iterations; vectors of an iteration (more than
-is usual, since singular values lie close together at the top); entries of X that are copied at a time."""
+is usual, since singular values lie close together at the top)."""
 
 
 class CriticalStep(float):
@@ -174,13 +171,18 @@ def critical_step(
     of_mean = CriticalStep(_linear_critical_step(problem, scheme)) if is_linear else None
     if of_mean is not None and not mean_square:
         return of_mean
-    at_rest = AffineTrajectory(problem, scheme, replace(made, schedule=0.0), np.zeros(problem.p), _ALL_ORDERS)
+    at_rest = AffineTrajectory(
+        problem, scheme, replace(made, schedule=0.0), np.zeros((problem.p, 1)), _ALL_ORDERS
+    )
     if at_rest.space.dimension == 0 and not (made.penalty and problem.p):
         return CriticalStep(np.inf)
-    exact_start, drawn_start = (_contracting_start(at_rest, is_drawn) for is_drawn in (False, True))
-    drawn = {"growth": COARSE_GROWTH, "precision": _DRAWN_PRECISION}
-    if of_mean is None and is_symmetric:
+    if is_symmetric and not is_linear:
         of_mean = _proven_step(at_rest.visited, scheme)
+    drawn_start = _contracting_start(at_rest)
+    # Orders that are the same in every epoch may drive what oscillates by half a turn per epoch or more, at
+    # sqrt(step w) >= pi / B; drawn ones differ from epoch to epoch.
+    exact_start = drawn_start / scheme.steps(problem.n) ** 2 if made.momentum else drawn_start
+    drawn = {"growth": COARSE_GROWTH, "precision": _DRAWN_PRECISION}
     if of_mean is None and (is_symmetric or _is_drawn(at_rest, of_square=False)):
         of_mean = first_crossing(_drawn_rate(at_rest, is_symmetric), drawn_start, **drawn)
     if of_mean is None:
@@ -293,7 +295,7 @@ def _drawn_rate(at_rest: AffineTrajectory, is_symmetric: bool) -> RateAt:
 
     def rate(step: float) -> Rate:
         run = _with_step(at_rest, step)
-        if not run.settles_outside:
+        if not run.converges_outside:
             return _UNBOUNDED
         orders = _drawn(run)
         for expense, most in ((_OF_BLOCKS, _FEWEST_ROUNDS), (_OF_A_TRIAL, _MOST_ROUNDS)):
@@ -351,7 +353,7 @@ def _drawn_square(at_rest: AffineTrajectory) -> RateAt:
         mean = orders.kernels(int(np.clip(_OF_BLOCKS / orders.flops, 1, _FEWEST_ROUNDS))).mean(axis=0)
         with np.errstate(over="ignore", invalid="ignore"):
             maps = scales * (mean - orders.single(_PAIRS))
-        if not (run.settles_outside and np.isfinite(maps).all()):
+        if not (run.converges_outside and np.isfinite(maps).all()):
             return _UNBOUNDED
         mean, nothing = np.eye(len(mean)) - scales * mean, np.zeros((len(maps), 0))
         with few_threads(len(mean)):
@@ -458,7 +460,7 @@ def contracting_step(scheme: Scheme, n: int, blocks: Blocks, longest: float | No
     """A step below 2 / |W_b| for every batch that may be visited: each visit is then a contraction.
 
     A batch of drawn samples has |W_b| at most the largest |x|^2 times m_b / divisor_b, and at most |X'X| over
-    divisor_b. That |x|^2 is `longest`, where other rows stand for the samples.
+    divisor_b. That |x|^2 is `longest`, where `blocks` are compressed rows.
     """
     if scheme.unit is Unit.BATCH:
         norms = [
@@ -477,20 +479,12 @@ def contracting_step(scheme: Scheme, n: int, blocks: Blocks, longest: float | No
     return 2 / min(by_rows, by_sum)
 
 
-def _contracting_start(run: AffineTrajectory, is_drawn: bool) -> float:
-    """A step at which every visit is a contraction.
-
-    Momentum makes that no proof, since B visits that differ drive what oscillates by half a turn per epoch or more:
-    sqrt(step w) >= pi / B. So the start is a hundredth of it, over B^2; where orders are drawn, which differ from
-    epoch to epoch and drive nothing in step, a hundredth.
-    """
-    space, n = run.space, run.problem.n
-    inverse = 1 / contracting_step(run.scheme, n, run.blocks) if space.dimension else 0.0
+def _contracting_start(run: AffineTrajectory) -> float:
+    """A step at which every visit is a contraction; with momentum, of which that is no proof, a hundredth of it."""
+    space = run.space
+    inverse = 1 / contracting_step(run.scheme, run.problem.n, run.blocks) if space.dimension else 0.0
     inverse = inverse * space.scale * space.scale + run.recipe.penalty / 2
-    caution = 0.01 if run.recipe.momentum else 1.0
-    if run.recipe.momentum and not is_drawn:
-        caution /= run.scheme.steps(n) ** 2
-    return caution / inverse * (1 - 1e-9)
+    return (0.01 if run.recipe.momentum else 1.0) / inverse * (1 - 1e-9)
 
 
 def _linear_critical_step(problem: LeastSquares, scheme: Scheme) -> float:
@@ -515,26 +509,18 @@ def largest_eigenvalue(X: FloatArray, weights: FloatArray, scale: float) -> floa
     >>> largest_eigenvalue(np.array([[2.0, 0.0], [0.0, 2.0], [0.0, 1.0]]), np.full(3, 0.5), 2.0)
     0.625
     """
-    wide, roots, size = X.shape[0] < X.shape[1], np.sqrt(weights), min(X.shape)
-
-    def apply(vector: FloatArray) -> FloatArray:
-        if wide:
-            return np.asarray(roots * ((X @ ((X.T @ (roots * vector)) / scale)) / scale))
-        return np.asarray((X.T @ (weights * ((X @ vector) / scale))) / scale)
-
+    factor = np.sqrt(weights)[:, np.newaxis] * X
+    factor /= scale
+    if len(factor) < factor.shape[1]:
+        factor = factor.T
+    size = min(X.shape)
     if size > _SMALL:
         start = np.random.default_rng(0).standard_normal(size)
-        if not apply(start).any():
+        if not (factor @ start).any():
             return 0.0
-        operator = LinearOperator((size, size), matvec=apply, dtype=np.float64)
+        operator = LinearOperator((size, size), lambda vector: factor.T @ (factor @ vector), dtype=np.float64)
         try:
             return float(eigsh(operator, 1, which="LA", v0=start, ncv=_KRYLOV, return_eigenvectors=False)[0])
         except ArpackNoConvergence:
             pass
-    gram, height = np.zeros((size, size)), max(1, _CHUNK // size)
-    for first in range(0, max(X.shape), height):
-        place = slice(first, first + height)
-        part = (roots[:, np.newaxis] * X[:, place]).T if wide else roots[place, np.newaxis] * X[place]
-        part = part / scale
-        gram += part.T @ part
-    return max(eigenvalue(gram, -1), 0.0)
+    return max(eigenvalue(factor.T @ factor, -1), 0.0)

@@ -132,11 +132,11 @@ class _Question:
         if given_responses:
             self.beta_star = run.problem.parameters("the risk given the responses")
             truth = run.inside(self.beta_star)
-            self.inputs = Inputs(truth, given=run.blocks.response - run.blocks.rows @ truth)
+            self.inputs = Inputs(truth, given=run.blocks.response[:, 0] - run.blocks.rows @ truth)
         else:
             self.beta_star, _, noise = run.problem.truth("the expected risk")
             self.inputs = Inputs(run.inside(self.beta_star), noise=noise)
-        self.start = run.inside(run.start - self.beta_star)
+        self.start = run.inside(run.initial_error)
 
     def mean_risk(self) -> tuple[FloatArray, FloatArray]:
         """The risk of the mean iterate, and its error; given the responses, |b - beta_star|_Sigma^2 at b itself."""
@@ -147,7 +147,7 @@ class _Question:
         covariance = run.problem.covariance
 
         def of(run: AffineTrajectory | ModesTrajectory) -> FloatArray:
-            errors = run.iterate(self.when) - self.beta_star
+            errors = run.iterate(self.when)[..., 0] - self.beta_star
             return np.array([covariance.norm_squared(e) if np.isfinite(e).all() else np.inf for e in errors])
 
         value = of(run)
@@ -190,14 +190,14 @@ class _Question:
     def of_orders(self) -> _Found:
         """Over orders that are drawn once, along each of which nothing is random but the noise."""
         run, inputs, readout, rank = self.run, self.inputs, self.run.readout, self.run.space.dimension
-        given = None if inputs.given is None else np.concatenate([[1.0], inputs.given])
+        given = None if inputs.given is None else np.concatenate([[1.0], inputs.given])[:, np.newaxis]
         outside_decay, mean = run.outside_decay(self.when), np.zeros(len(self.when))
         risks = np.zeros((run.timeline.count, len(self.when)))
 
         def watch(place: slice, number: int, states: FloatArray) -> None:
             risks[place, number] = readout.risks(states[:, :rank], float(outside_decay[number]), inputs.noise)
 
-        for number, state in enumerate(run.means(self.start, self.when, given, watch)):
+        for number, state in enumerate(run.means(self.start[:, np.newaxis], self.when, given, watch)):
             mean[number] = readout.risks(state[np.newaxis], float(outside_decay[number]), inputs.noise)[0]
         total, sampled = risks.mean(axis=0), run.timeline.samples_orders
         # Sampled orders come in pairs of an order and its reverse, whose differences give the error.
@@ -238,7 +238,7 @@ class _Question:
             unpenalized=recipe.unpenalized,
             epochs=self.when,
             runs=runs,
-            start=run.start,
+            start=run.start[:, 0],
             seed=run.accuracy.seed,
             fresh_noise=not self.given_responses,
         ).spread
@@ -247,7 +247,7 @@ class _Question:
         return self._estimated(mean, spread.mean, errors)
 
     def _estimated(self, mean: FloatArray, spread: FloatArray, errors: FloatArray) -> _Found:
-        begin = self.run.problem.covariance.norm_squared(self.run.start - self.beta_star)
+        begin = self.run.problem.covariance.norm_squared(self.run.initial_error)
         warn_of_no_answer(self.when, mean + spread, errors, begin)
         return _Found(mean, spread, errors, CONFIDENCE)
 
@@ -404,7 +404,7 @@ def centred_draws(
 
 
 def mean_of(epoch: Epoch, run: AffineTrajectory, visits: Visits) -> EpochMap:
-    """The mean map of a symmetric epoch in the graded coordinates of a run over the same rows and its visits."""
+    """The mean map of a symmetric epoch in the scaled coordinates of a run over the same rows and its visits."""
     mean, turn = epoch.mean, run.space.rotation
     assert turn is not None
     known = epoch.problem.row_space.rotation

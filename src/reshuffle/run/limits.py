@@ -9,13 +9,12 @@ import scipy.linalg
 from numpy.typing import ArrayLike
 
 from reshuffle import _arrays
-from reshuffle._arrays import FloatArray
-from reshuffle._linalg import norm
+from reshuffle._arrays import FloatArray, columns
+from reshuffle._linalg import norms
 from reshuffle._uncertainty import ErrorKind, significant, with_error
 from reshuffle.epoch.epoch import Epoch
 from reshuffle.problem import checked_problem, checked_start
-from reshuffle.problem.least_squares import LeastSquares
-from reshuffle.problem.outputs import beside, lengths, of_output, per_output
+from reshuffle.problem.least_squares import LeastSquares, per_output
 from reshuffle.run.covariance import OutputCovariances, ParameterCovariance
 from reshuffle.run.risk import Risk
 from reshuffle.run.stability import FrozenSubspace
@@ -30,7 +29,7 @@ class Limit:
     Attributes
     ----------
     converges : bool
-        Whether there is a limit from every start. If not, what grows is inf.
+        True if there is a limit from every start. If not, what grows is inf.
     parameters : (p,) or (p, t)
         P_{Z,0} beta_0 + (Xtilde'X)^+ Xtilde'y. Of t outputs, the numbers below are arrays (t,).
     training_loss : float
@@ -102,15 +101,15 @@ class LimitComparison:
 def limit(engine: Trajectory, risk: Callable[[FloatArray], Risk]) -> Limit:
     """The limit of a mean iterate, and its risk there if the truth is known."""
     problem, forever = engine.problem, np.asarray(np.inf)
-    knows_truth = problem.beta_star is not None and problem.noise is not None
     number: Any = float if problem.outputs is None else np.asarray
+    knows_truth = problem.beta_star is not None and problem.noise is not None
     return Limit(
         converges=engine.converges,
-        parameters=engine.iterate(forever),
-        training_loss=number(engine.training_loss(forever)),
+        parameters=problem.squeezed(engine.iterate(forever)),
+        training_loss=number(problem.squeezed(engine.training_loss(forever))),
         risk=risk(forever) if knows_truth else None,
-        error=number(engine.iterate_error(forever)),
-        training_loss_error=number(engine.training_loss_error(forever)),
+        error=number(problem.squeezed(engine.iterate_error(forever))),
+        training_loss_error=number(problem.squeezed(engine.training_loss_error(forever))),
         error_kind=engine.error_kind,
     )
 
@@ -123,10 +122,9 @@ def minimum_norm(problem: LeastSquares, start: FloatArray) -> FloatArray:
     """
     reduction, space = problem.reduction, problem.row_space
     if space.dimension == 0:
-        return start.copy() if problem.outputs is None else np.repeat(beside(start), problem.outputs, axis=1)
+        return start.copy()
     solution = scipy.linalg.lstsq(reduction.rows, reduction.response, cond=0.0, check_finite=False)[0]
-    outside = space.outside(start)
-    return (outside if solution.ndim == 1 else beside(outside)) + space.lift(solution) / space.scale
+    return space.outside(start) + problem.squeezed(space.lift(solution)) / space.scale
 
 
 def compare(problem: LeastSquares, start: FloatArray, limit: Limit) -> LimitComparison:
@@ -136,12 +134,12 @@ def compare(problem: LeastSquares, start: FloatArray, limit: Limit) -> LimitComp
         difference = limit.parameters - reference
     # Where both are beyond the range of numbers nothing is known of their difference.
     difference = np.where(np.isnan(difference), np.inf, difference)
-    distance: Any = norm(difference) if problem.outputs is None else lengths(difference, problem.outputs)
+    distances: Any = norms(columns(difference).T)
     return LimitComparison(
         regime="overparameterized" if problem.rank == problem.n else "underparameterized",
         minimum_norm=reference,
         difference=difference,
-        distance=distance,
+        distance=float(distances[0]) if problem.outputs is None else distances,
         error=limit.error,
         error_kind=limit.error_kind,
     )
@@ -161,7 +159,7 @@ def excess_loss(problem: LeastSquares, start: FloatArray, parameters: FloatArray
 
 def spread_loss(problem: LeastSquares, covariance: ParameterCovariance | OutputCovariances) -> FloatArray:
     """Tr(X Cov X') / (2n), what the spread of single runs adds to their training loss on average."""
-    # As many rows as parameters stand for all of X, since only the sum over rows is asked for.
+    # The reduced rows have the same sum of squares as all of X.
     space = problem.row_space
     rows = space.scale * space.lift(problem.reduction.rows.T).T
     with np.errstate(over="ignore"):
@@ -182,22 +180,22 @@ class GradientFlow:
         fitted, scheme = base.fitted(problem, FullBatch())
         # The modes of W come from an epoch of full batch, at the step that is one in the units of the features.
         scale = fitted.row_space.scale
-        self._modes = FlowTrajectory(Epoch(fitted, scheme, 1 / scale / scale), start)
+        self._modes = FlowTrajectory(Epoch(fitted, scheme, 1 / scale / scale), columns(start))
 
     def __repr__(self) -> str:
         return f"GradientFlow({self.problem})"
 
     def output(self, number: int) -> "GradientFlow":
         """The flow of one output alone, that of this `number`, from 0."""
-        return GradientFlow(self.problem.output(number), of_output(self.start, number))
+        return GradientFlow(self.problem.output(number), self.start[:, number])
 
     def iterate(self, times: ArrayLike) -> FloatArray:
         """The parameters at each of the given times, of shape times.shape + (p,) or (p, t)."""
-        return self._modes.iterate(_arrays.times(times))
+        return self.problem.squeezed(self._modes.iterate(_arrays.times(times)))
 
     def training_loss(self, times: ArrayLike) -> FloatArray:
         """|y - X b|^2 / (2n), of the shape of `times`."""
-        return self._modes.training_loss(_arrays.times(times))
+        return self.problem.squeezed(self._modes.training_loss(_arrays.times(times)))
 
     @per_output
     def risk(self, times: ArrayLike) -> Risk:

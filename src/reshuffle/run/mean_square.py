@@ -77,44 +77,66 @@ def mean_square_stability(run: AffineTrajectory, modes: ModesTrajectory | None =
     `modes` is the same run in the modes of its mean map, if that is symmetric: it knows more of the mean than draws
     of its own would.
     """
-    reshuffles, budget = run.scheme.shuffle is Shuffle.EVERY_EPOCH, max(run.accuracy.budget, A_SECOND)
-    if reshuffles and not run.accuracy.must_be_exact and _exact_price(run) > budget:
+    budget, timeline, flops, in_all = run.accuracy.budget, run.timeline, np.inf, np.inf
+    if run.walk.exists:
+        flops = select.walk_flops(run.walk, run.blocks, run.dimension)
+        in_all = flops + _fewest_flops(timeline)
+    reshuffles = run.scheme.shuffle is Shuffle.EVERY_EPOCH
+    if reshuffles and not run.accuracy.must_be_exact and in_all > max(budget, A_SECOND):
         return _from_draws(run, modes)
-    run = _with_all_orders(run)
-    timeline = run.timeline
+    if run.error_kind != "exact" and run.walk.exists:
+        if flops > budget:
+            raise BudgetError(
+                f"the mean square over the orders of {run.walk.steps} batches takes 2^batches averages, and more "
+                f"than the budget of {budget:.1g} operations; try fewer batches, more budget, or expected_risk at "
+                "the epochs of interest."
+            )
+        wanted = replace(run.accuracy, method="exact")
+        run = AffineTrajectory(run.problem, run.scheme, run.recipe, run.start, wanted)
+        timeline = run.timeline
     is_lattice = climbs(run.scheme) and is_written_out(timeline)
     if modes is not None and run.visited is run.problem and is_lattice:
         timeline.learn(mean_of(modes.epoch, run, timeline.visits(0)))
-    spreads = (
-        timeline.count == 1 and timeline.scheme.is_random and run.dimension and run.recipe.at(0).step != 0
-    )
-    rounds = _affordable_rounds(timeline, run.accuracy.budget) if spreads else 0
+    spreads = timeline.count == 1 and timeline.scheme.is_random
+    spreads = spreads and run.dimension > 0 and run.recipe.at(0).step != 0
+    rounds = _affordable_rounds(timeline, budget) if spreads else 0
     mean = run.stability()
     with np.errstate(over="ignore"):
         square = float(np.square(mean.rate))
     if not spreads:
-        return MeanSquareStability(
-            mean.converges, square, (square, square), 0.0 if mean.converges else np.inf
-        )
-    rate = _rate(timeline, rounds=rounds)
-    gain = spread_gain(timeline, rounds=rounds) if mean.converges else Enclosure(np.inf, np.inf, np.inf)
-    found = _result(mean.converges, gain, rate, square)
-    if mean.converges and rounds < ROUNDS and _is_open(rate) and _decided(gain, rate) is None:
-        lower, upper = found.bounds
+        gain = 0.0 if mean.converges else np.inf
+        return MeanSquareStability(mean.converges, square, (square, square), gain)
+    rate, gained = _rate(timeline, rounds=rounds), Enclosure(np.inf, np.inf, np.inf)
+    if mean.converges:
+        gained = spread_gain(timeline, rounds=rounds)
+    decided = _decided(gained, rate)
+    converges = mean.converges and (gained.estimate < 1 if decided is None else decided)
+    # The mean knows of what a penalty does outside the row space, too.
+    value, bounds = max(rate.estimate, square), (max(rate.lower, square), max(rate.upper, square))
+    if mean.converges and rounds < ROUNDS and _is_open(rate) and decided is None:
         raise BudgetError(
-            f"the budget of {run.accuracy.budget:.1g} operations, {duration(run.accuracy.budget)}, does not decide "
-            f"whether the mean square converges: its rate is between {lower:.6g} and {upper:.6g}; "
-            "try a larger budget."
+            f"the budget of {budget:.1g} operations, {duration(budget)}, does not decide whether the mean square "
+            f"converges: its rate is between {bounds[0]:.6g} and {bounds[1]:.6g}; try a larger budget."
         )
-    return found
+    if not _is_open(Enclosure(bounds[0], value, bounds[1])):
+        return MeanSquareStability(converges, value, bounds, gained.estimate)
+    error = max(value - bounds[0], bounds[1] - value) if np.isfinite(value) else 0.0
+    return MeanSquareStability(converges, value, bounds, gained.estimate, error, error_kind="bound")
 
 
-def _exact_price(run: AffineTrajectory) -> float:
-    """Operations that no exact answer costs less than."""
-    if not run.walk.exists:
-        return np.inf
-    rounds = 1.0 if is_written_out(run.timeline) else 2.0 * FEWEST_ROUNDS
-    return select.walk_flops(run.walk, run.blocks, run.dimension) + rounds * epoch_flops(run.timeline)
+def _fewest_flops(timeline: Timeline) -> float:
+    """Operations of the recursion without which there is no use to begin."""
+    return epoch_flops(timeline) * (1 if is_written_out(timeline) else 2 * FEWEST_ROUNDS)
+
+
+def _affordable_rounds(timeline: Timeline, budget: float) -> int:
+    """Applications of the recursion that the budget allows for each of the two radii; refused if too few."""
+    require_affordable(
+        _fewest_flops(timeline), budget, f"the mean square over the orders of {timeline.walk.steps} batches",
+        "try fewer batches, a larger budget, or expected_risk at the epochs of interest",
+    )  # fmt: skip
+    rounds = max(budget, A_SECOND) / (2 * epoch_flops(timeline))
+    return ROUNDS if is_written_out(timeline) else int(min(ROUNDS, rounds))
 
 
 def _from_draws(run: AffineTrajectory, modes: ModesTrajectory | None) -> MeanSquareStability:
@@ -132,31 +154,6 @@ def _from_draws(run: AffineTrajectory, modes: ModesTrajectory | None) -> MeanSqu
         mean.converges and gain.value < 1, value, (value - error, value + error), gain.value,
         error, gain.error + (gain.value * share if share else 0.0), CONFIDENCE,
     )  # fmt: skip
-
-
-def _with_all_orders(run: AffineTrajectory) -> AffineTrajectory:
-    """Run with the mean over all orders, where the budget allows for it."""
-    if run.error_kind == "exact" or not run.walk.exists:
-        return run
-    if select.walk_flops(run.walk, run.blocks, run.dimension) > run.accuracy.budget:
-        raise BudgetError(
-            f"the mean square over the orders of {run.walk.steps} batches takes 2^batches averages, and "
-            f"more than the budget of {run.accuracy.budget:.1g} operations; try fewer batches, more budget, "
-            "or expected_risk at the epochs of interest."
-        )
-    wanted = replace(run.accuracy, method="exact")
-    return AffineTrajectory(run.problem, run.scheme, run.recipe, run.start, wanted)
-
-
-def _affordable_rounds(timeline: Timeline, budget: float) -> int:
-    """Applications of the recursion that the budget allows for each of the two radii; refused if too few."""
-    epoch, is_matrix = epoch_flops(timeline), is_written_out(timeline)
-    require_affordable(
-        epoch if is_matrix else 2 * FEWEST_ROUNDS * epoch, budget,
-        f"the mean square over the orders of {timeline.scheme.steps(timeline.n)} batches",
-        "try fewer batches, a larger budget, or expected_risk at the epochs of interest",
-    )  # fmt: skip
-    return ROUNDS if is_matrix else int(min(ROUNDS, max(budget, A_SECOND) / (2 * epoch)))
 
 
 def is_stable(timeline: Timeline, start: FloatArray | None = None) -> tuple[bool, FloatArray | None]:
@@ -204,18 +201,6 @@ def _rate(timeline: Timeline, decided: float | None = None, rounds: int = ROUNDS
 def _is_open(rate: Enclosure) -> bool:
     """True where bounds are so far apart that more rounds would improve them."""
     return rate.upper - rate.lower > _OPEN * rate.upper
-
-
-def _result(mean_converges: bool, gain: Enclosure, rate: Enclosure, square: float) -> MeanSquareStability:
-    """Stability where all orders are averaged over; the rate is at least the square of that of the mean."""
-    decided = _decided(gain, rate)
-    converges = mean_converges and (gain.estimate < 1 if decided is None else decided)
-    # The mean knows of what a penalty does outside the row space, too.
-    value, bounds = max(rate.estimate, square), (max(rate.lower, square), max(rate.upper, square))
-    if not _is_open(Enclosure(bounds[0], value, bounds[1])):
-        return MeanSquareStability(converges, value, bounds, gain.estimate)
-    error = max(value - bounds[0], bounds[1] - value) if np.isfinite(value) else 0.0
-    return MeanSquareStability(converges, value, bounds, gain.estimate, error, error_kind="bound")
 
 
 def spread_gain(

@@ -11,7 +11,7 @@ from reshuffle._uncertainty import ErrorKind, significant, with_error
 from reshuffle.epoch.averaging.lattice import climbs
 from reshuffle.epoch.averaging.samples import repeated_step
 from reshuffle.epoch.epoch import Epoch
-from reshuffle.problem.least_squares import Covariance
+from reshuffle.problem.least_squares import Covariance, LeastSquares
 from reshuffle.problem.row_space import RowSpace
 
 _UNSEEN = 1e-14
@@ -191,7 +191,7 @@ class RiskInterval:
     upper: FloatArray
 
 
-def two_batch_interval(epoch: Epoch, risk: Risk, drift: FloatArray) -> RiskInterval:
+def two_batch_interval(epoch: Epoch, problem: LeastSquares, risk: Risk, drift: FloatArray) -> RiskInterval:
     """Bound the risk of two-batch descent without Xtilde'Xtilde (Proposition twobatch_generr_Zonly).
 
     The variance lies between (1 -+ step |W|) times noise^2 tr(G Sigma G Z^+) / n, with G = I - (I - 2 step Z)^k and
@@ -212,7 +212,6 @@ def two_batch_interval(epoch: Epoch, risk: Risk, drift: FloatArray) -> RiskInter
             f"risk_interval needs step <= 1 / |W| = {epoch.step / reach:.6g}, but step is {epoch.step:.6g}; "
             "risk(epochs) is exact for every step."
         )
-    problem = epoch.problem
     _, covariance, noise = problem.truth("risk_interval")
     lifted = problem.row_space.lift(epoch.modes.vectors)
     sizes = np.einsum("ij,ij->j", lifted, covariance.apply(lifted))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from reshuffle import _arrays
-from reshuffle._arrays import FloatArray
+from reshuffle._arrays import FloatArray, columns
 from reshuffle._uncertainty import ErrorKind
 from reshuffle.epoch import select, step_interpolation
 from reshuffle.epoch.epoch import AffineEpoch, Epoch
@@ -17,8 +17,7 @@ from reshuffle.epoch.select import Accuracy, Choice, Computation, Method, accura
 from reshuffle.epoch.step_interpolation import Interval, StepWindow
 from reshuffle.errors import UnsupportedError
 from reshuffle.problem import checked_problem, checked_start
-from reshuffle.problem.least_squares import LeastSquares
-from reshuffle.problem.outputs import of_output, per_output, stacked
+from reshuffle.problem.least_squares import LeastSquares, per_output, stacked
 from reshuffle.recipe import Average, Recipe, StepLike, recipe
 from reshuffle.run import covariance, expected_risk, limits, stopping
 from reshuffle.run.affine_trajectory import AffineTrajectory
@@ -95,7 +94,7 @@ class Run:
         ([[0.25, 0.1]], [0.1])
         """
         problem = self.problem.output(number)
-        alone = Run(problem, self.scheme, self.recipe, of_output(self.start, number), self.accuracy)
+        alone = Run(problem, self.scheme, self.recipe, self.start[:, number], self.accuracy)
         alone._of = self, number
         return alone
 
@@ -174,7 +173,7 @@ class Run:
         if not self._is_symmetric:
             return None
         epoch = Epoch(self.problem, self.scheme, self.recipe.at(0).step, self.accuracy)
-        return ModesTrajectory(epoch, self.start, self.recipe.average)
+        return ModesTrajectory(epoch, columns(self.start), self.recipe.average)
 
     @cached_property
     def _affine(self) -> AffineTrajectory:
@@ -183,7 +182,7 @@ class Run:
             whole, number = self._of
             return whole._affine.output(number)
         wanted = select.for_every_visit(self.accuracy) if self._is_symmetric else self.accuracy
-        return AffineTrajectory(self.problem, self.scheme, self.recipe, self.start, wanted)
+        return AffineTrajectory(self.problem, self.scheme, self.recipe, columns(self.start), wanted)
 
     @property
     def _engine(self) -> Trajectory:
@@ -246,11 +245,11 @@ class Run:
 
     def iterate(self, epochs: ArrayLike) -> FloatArray:
         """The mean iterate after each of the given epochs, of shape epochs.shape + (p,) or (p, t)."""
-        return self._engine.iterate(self.recipe.epochs(epochs))
+        return self.problem.squeezed(self._engine.iterate(self.recipe.epochs(epochs)))
 
     def iterate_error(self, epochs: ArrayLike) -> FloatArray:
         """The error of the mean iterate in Euclidean norm, epochs.shape or + (t,): see `error_kind`."""
-        return self._engine.iterate_error(self.recipe.epochs(epochs))
+        return self.problem.squeezed(self._engine.iterate_error(self.recipe.epochs(epochs)))
 
     @overload
     def predict(
@@ -323,16 +322,16 @@ class Run:
 
     def training_loss(self, epochs: ArrayLike) -> FloatArray:
         """|y - X b|^2 / (2n) at the mean iterate b, over all rows and without a penalty, as `epochs` in shape."""
-        return self._engine.training_loss(self.recipe.epochs(epochs))
+        return self.problem.squeezed(self._engine.training_loss(self.recipe.epochs(epochs)))
 
     def training_loss_error(self, epochs: ArrayLike) -> FloatArray:
         """The error of the training loss, of the shape of `epochs`: see `error_kind`."""
-        return self._engine.training_loss_error(self.recipe.epochs(epochs))
+        return self.problem.squeezed(self._engine.training_loss_error(self.recipe.epochs(epochs)))
 
     @property
     def epochs_worth_a_look(self) -> FloatArray:
         """Epochs up to where nothing moves any more, and the limit if there is one."""
-        last = stopping.last_to_look_at(self.recipe, self.stability() if self.recipe.is_constant else None)
+        last = stopping.last_worth_trying(self.recipe, self.stability() if self.recipe.is_constant else None)
         return leave_one_out.epochs_to_search(
             self.recipe.earliest, last, self.recipe.has_limit and self.converges
         )
@@ -464,7 +463,7 @@ class Run:
         """
         self._require_end("mean_square_stability")
         alone = self._unaveraged
-        return mean_square_stability(alone._affine.settling, alone._modes)
+        return mean_square_stability(alone._affine.last_stage, alone._modes)
 
     def best_epoch(self, *, centred: bool = False) -> BestEpoch:
         """The epoch with the smallest risk of the mean iterate, or of leave-one-out if the truth is not known.
@@ -517,7 +516,7 @@ class Run:
                 "risk_interval", "RandomReshuffling with 2 batches and nothing but a step"
             )
         _, drift = self._modes.motion(clock)
-        return two_batch_interval(self._modes.epoch, self._modes.risk(clock), drift)
+        return two_batch_interval(self._modes.epoch, self.problem, self._modes.risk(clock), drift)
 
 
 def descend(

@@ -16,12 +16,11 @@ import numpy as np
 from reshuffle import _uncertainty
 from reshuffle._arrays import BoolArray, FloatArray
 from reshuffle._budget import warn_of_no_answer
-from reshuffle._linalg import moving_mean, norm, power_and_sum, tail_mean
+from reshuffle._linalg import moving_mean, norm, norms, power_and_sum, tail_mean
 from reshuffle._uncertainty import ERROR_KINDS, ErrorKind
 from reshuffle.epoch.epoch import Epoch
 from reshuffle.epoch.select import Choice
 from reshuffle.problem.least_squares import LeastSquares
-from reshuffle.problem.outputs import lengths, lifted_rows, of_output, outputs_last, with_outputs
 from reshuffle.problem.row_space import RowSpace
 from reshuffle.recipe import Average
 from reshuffle.run import stopping
@@ -46,7 +45,7 @@ class Trajectory(ABC):
     Attributes
     ----------
     problem : LeastSquares
-    start : (p,) or (p, t)
+    start : (p, t)
     """
 
     problem: LeastSquares
@@ -79,7 +78,7 @@ class Trajectory(ABC):
 
     @abstractmethod
     def coordinates(self, when: FloatArray) -> FloatArray:
-        """The iterate in the basis of `directions`, (k, r) or (k, t, r), at ascending epochs; inf where growing."""
+        """The iterate in the basis of `directions`, (k, t, r), at ascending epochs; inf where growing."""
 
     @property
     @abstractmethod
@@ -117,31 +116,31 @@ class Trajectory(ABC):
         """The stability without its error."""
 
     def iterate(self, epochs: FloatArray) -> FloatArray:
-        """The mean iterate after each of the given epochs, epochs.shape + (p,) or (p, t); inf where it grows."""
+        """The mean iterate after each of the given epochs, epochs.shape + (p, t); inf where it grows."""
         when, back = np.unique(epochs.ravel(), return_inverse=True)
         coordinates, space = self.coordinates(when), self.space
         grows = np.isinf(coordinates)
         inside = np.where(grows, 0.0, coordinates) @ self.directions.T
-        outside = space.outside(self.start).T
-        outside_decay = self.outside_decay(when).reshape(-1, *[1] * (coordinates.ndim - 1))
+        outside, decay = space.outside(self.start).T, self.outside_decay(when)[:, np.newaxis, np.newaxis]
+        flat = inside.reshape(len(when) * len(outside), space.dimension)
         with np.errstate(invalid="ignore"):
-            parameters = np.where(outside == 0, 0.0, outside_decay * outside) + lifted_rows(space, inside)
+            parameters = np.where(outside == 0, 0.0, decay * outside)
+            parameters = parameters + space.lift(flat.T).T.reshape(len(when), *outside.shape)
         if grows.any():
             reach = space.reach(self.directions, self.problem.compressed.column_sizes)
             parameters[grows.astype(np.float64) @ reach.T > 0] = np.inf
-        return outputs_last(parameters[back], epochs.shape, self.problem.outputs)
+        return np.ascontiguousarray(parameters[back].swapaxes(1, 2)).reshape(*epochs.shape, *self.start.shape)
 
     def training_loss(self, epochs: FloatArray) -> FloatArray:
-        """|y - X b|^2 / (2n) at the mean iterate b, over all rows and without the penalty, as `epochs` in shape."""
+        """|y - X b|^2 / (2n) at the mean iterate b, over all rows and without the penalty, epochs.shape + (t,)."""
         return self._loss_at(self.iterate(epochs))
 
     def _loss_at(self, parameters: FloatArray) -> FloatArray:
-        """The loss (...) of parameters (..., p), or (..., t) of (..., p, t), from the reduced data."""
+        """The loss (..., t) of parameters (..., p, t), from the reduced data."""
         reduction, space = self.problem.reduction, self.problem.row_space
-        columns = parameters[..., np.newaxis] if self.problem.outputs is None else parameters
         # What no row sees may grow as it likes.
         visible = np.asarray(self.problem.compressed.X.any(axis=0))[:, np.newaxis]
-        seen = np.where(visible, columns, 0.0)
+        seen = np.where(visible, parameters, 0.0)
         finite = np.asarray(np.isfinite(seen).all(axis=-2))
         columns = np.moveaxis(np.where(finite[..., np.newaxis, :], seen, 0.0), -2, 0)
         inside = space.coordinates(columns.reshape(space.p, finite.size))
@@ -149,8 +148,12 @@ class Trajectory(ABC):
             fitted = (reduction.rows @ (space.scale * inside)).reshape(len(reduction.rows), *finite.shape)
             response = reduction.response.reshape(-1, *[1] * (finite.ndim - 1), finite.shape[-1])
             loss = np.square(fitted - response).sum(axis=0) / (2 * self.problem.n)
-        loss = np.where(finite & np.isfinite(loss), loss, np.inf)
-        return loss[..., 0] if self.problem.outputs is None else loss
+        return np.where(finite & np.isfinite(loss), loss, np.inf)
+
+    @property
+    def initial_error(self) -> FloatArray:
+        """beta_0 - beta_star (p,), of a problem with one output."""
+        return self.start[:, 0] - self.problem.parameters("the risk")
 
     def risk(self, epochs: FloatArray) -> Risk:
         """The risk of the mean iterate, E |b - beta_star|_Sigma^2 over the noise, and its parts.
@@ -165,8 +168,8 @@ class Trajectory(ABC):
 
     def warn_of(self, epochs: FloatArray, total: FloatArray, error: FloatArray) -> None:
         """Warn where the risk is known to less than itself."""
-        apart = self.start - self.problem.parameters("the risk")
-        warn_of_no_answer(epochs, total, error, self.problem.covariance.norm_squared(apart))
+        begin = self.problem.covariance.norm_squared(self.initial_error)
+        warn_of_no_answer(epochs, total, error, begin)
 
     def sampling_error(self, answer: Callable[[Any], FloatArray], here: FloatArray) -> FloatArray:
         """The error of an answer of this run, which is `here`, because its map is not exact; 0 if it is."""
@@ -177,21 +180,21 @@ class Trajectory(ABC):
         return error
 
     def iterate_error(self, epochs: FloatArray) -> FloatArray:
-        """The error of the mean iterate in Euclidean norm, epochs.shape or + (t,).
+        """The error of the mean iterate in Euclidean norm, epochs.shape + (t,).
 
         0 for the exact mean, an estimate for the cavity equation, and for sampled orders so much that at least 99
         of 100 seeds are within.
         """
         if not self.replicas:
-            return np.zeros(with_outputs(epochs.shape, self.problem.outputs))
+            return np.zeros((*epochs.shape, self.start.shape[1]))
         # Coordinates add up like their variances.
         off = self.sampling_error(lambda run: run.iterate(epochs), self.iterate(epochs))
-        return lengths(off, self.problem.outputs)
+        return norms(off.swapaxes(-1, -2))
 
     def training_loss_error(self, epochs: FloatArray) -> FloatArray:
-        """The error of the training loss, of the shape of `epochs`."""
+        """The error of the training loss, epochs.shape + (t,)."""
         if not self.replicas:
-            return np.zeros(with_outputs(epochs.shape, self.problem.outputs))
+            return np.zeros((*epochs.shape, self.start.shape[1]))
         return self.sampling_error(lambda run: run.training_loss(epochs), self.training_loss(epochs))
 
     def stability(self) -> Stability:
@@ -213,17 +216,28 @@ class ModesTrajectory(Trajectory):
     ----------
     epoch : Epoch
         Z, Xtilde and the mean map of one epoch.
-    start : (p,) or (p, t)
+    start : (p, t)
     average : Average, optional
         Per epoch.
+    problem, columns
+        Of one output, its problem and its place among the responses of the epoch.
     """
 
-    def __init__(self, epoch: Epoch, start: FloatArray, average: Average | None = None):
-        self.epoch, self.problem, self.start, self.average = epoch, epoch.problem, start, average
+    def __init__(
+        self,
+        epoch: Epoch,
+        start: FloatArray,
+        average: Average | None = None,
+        problem: LeastSquares | None = None,
+        columns: slice = slice(None),
+    ):
+        self.epoch, self.problem, self.start, self.average = epoch, problem or epoch.problem, start, average
+        self._columns = columns
 
     def output(self, number: int) -> "ModesTrajectory":
         """The trajectory of one output alone, with the same mean map and its modes."""
-        return type(self)(self.epoch.output(number), of_output(self.start, number), self.average)
+        own = slice(number, number + 1)
+        return type(self)(self.epoch, self.start[:, own], self.average, self.problem.output(number), own)
 
     @property
     def space(self) -> RowSpace:
@@ -243,7 +257,8 @@ class ModesTrajectory(Trajectory):
     @cached_property
     def replicas(self) -> "list[tuple[ErrorKind, list[ModesTrajectory]]]":
         """The trajectories of the replicas of the mean map."""
-        copies = [type(self)(epoch, self.start, self.average) for epoch in self.epoch.replicas]
+        shared = self.start, self.average, self.problem, self._columns
+        copies = [type(self)(epoch, *shared) for epoch in self.epoch.replicas]
         return [(self.error_kind, copies)] if copies else []
 
     @property
@@ -272,7 +287,7 @@ class ModesTrajectory(Trajectory):
         """The part of the input map in frozen modes, relative to its size."""
         if not self.frozen_modes.any():
             # Refuses a step at which the input map leaves the range of numbers.
-            self.epoch.entering(np.ones(len(self.epoch.blocks.rows)))
+            self.epoch.entering(np.ones((len(self.epoch.blocks.rows), 1)))
             return 0.0
         stuck = norm(self.epoch.input_map[self.frozen_modes])
         return stuck / self.epoch.input_size if stuck else 0.0
@@ -286,8 +301,8 @@ class ModesTrajectory(Trajectory):
 
     @cached_property
     def _entered(self) -> FloatArray:
-        """The responses in the modes, (r,) or (r, t)."""
-        entered = self.epoch.entering(self.epoch.blocks.response)
+        """The responses in the modes, (r, t)."""
+        entered = self.epoch.entering(self.epoch.blocks.response[:, self._columns])
         if self._violation <= _FORGIVEN and self.frozen_modes.any():
             entered[self.frozen_modes] = 0.0
         return entered
@@ -313,10 +328,8 @@ class ModesTrajectory(Trajectory):
         return decay, drift
 
     def coordinates(self, when: FloatArray) -> FloatArray:
-        """The iterate in the modes, (..., r), or (..., t, r) of several outputs."""
-        decay, drift = self.motion(when)
-        if self.problem.outputs is not None:
-            decay, drift = decay[..., np.newaxis, :], drift[..., np.newaxis, :]
+        """The iterate in the modes, (..., t, r)."""
+        decay, drift = (part[..., np.newaxis, :] for part in self.motion(when))
         start = self.directions.T @ self.space.coordinates(self.start)
         with np.errstate(over="ignore", invalid="ignore"):
             total = times_finite(decay, start.T) + times_finite(drift, self._entered.T)
@@ -324,7 +337,7 @@ class ModesTrajectory(Trajectory):
         return np.where(np.isnan(total), np.inf, total)
 
     def training_loss(self, epochs: FloatArray) -> FloatArray:
-        """|y - X b|^2 / (2n) at the mean iterate b, of the shape of `epochs`, or (..., t)."""
+        """|y - X b|^2 / (2n) at the mean iterate b, epochs.shape + (t,)."""
         coordinates, reduction = self.space.scale * self.coordinates(epochs), self.problem.reduction
         flat = coordinates.reshape(math.prod(coordinates.shape[:-1]), len(self.directions))
         with np.errstate(over="ignore", invalid="ignore"):
@@ -348,12 +361,12 @@ class ModesTrajectory(Trajectory):
     @cached_property
     def risk_forms(self) -> RiskForms:
         """The quadratic forms of the risk in the modes."""
-        beta_star, covariance, noise = self.problem.truth("the risk")
+        _, covariance, noise = self.problem.truth("the risk")
         return RiskForms.of(
             space=self.space,
             modes=self.directions,
             frozen_modes=self.frozen_modes,
-            error=self.start - beta_star,
+            error=self.initial_error,
             input_map=self.input_map,
             covariance=covariance,
             noise=noise,

@@ -9,10 +9,9 @@ import scipy.linalg
 from numpy.typing import ArrayLike
 
 from reshuffle import _arrays
-from reshuffle._arrays import FloatArray
+from reshuffle._arrays import FloatArray, columns
 from reshuffle._uncertainty import significant
 from reshuffle.errors import AccuracyWarning, MissingTruthError
-from reshuffle.problem.outputs import beside, with_outputs
 
 if TYPE_CHECKING:
     from reshuffle.run.run import Run
@@ -124,22 +123,25 @@ def ridge_equivalent(run: "Run", epochs: ArrayLike) -> RidgeEquivalent:
     # In the modes of X'X / n, for features over their scale, seen from the start.
     left, singular, right = scipy.linalg.svd(reduction.rows, full_matrices=False, check_finite=False)
     space, values, roots = reduction.space, singular**2 / n, (singular / np.sqrt(n))[:, np.newaxis]
-    origin = space.scale * space.coordinates(beside(run.start))
-    missing = beside(reduction.response) - reduction.rows @ origin
+    origin = space.scale * space.coordinates(columns(run.start))
+    missing = reduction.response - reduction.rows @ origin
     gradient = singular[:, np.newaxis] * (left.T @ missing) / n
     penalties = np.array([_penalty(values, each) for each in freedom])
     distance, travelled = np.zeros((2, len(when), problem.outputs or 1))
     for number, (penalty, iterate) in enumerate(zip(penalties, run.iterate(when), strict=True)):
         with np.errstate(invalid="ignore", over="ignore"):
-            moved = right @ (space.scale * space.coordinates(beside(iterate)) - origin)
+            moved = right @ (space.scale * space.coordinates(columns(iterate)) - origin)
             travelled[number] = np.linalg.norm(roots * moved, axis=0)
             distance[number] = np.linalg.norm(
                 roots * (moved - gradient / (values + penalty)[:, np.newaxis]), axis=0
             )
     with np.errstate(invalid="ignore", divide="ignore"):
         share = np.where(distance == 0, 0.0, distance / travelled)
-    shape = with_outputs(requested.shape, problem.outputs)
-    found = (np.where(np.isnan(part), np.inf, part)[back].reshape(shape) for part in (distance, share))
+    shape = *requested.shape, problem.outputs or 1
+    found = (
+        problem.squeezed(np.where(np.isnan(part), np.inf, part)[back].reshape(shape))
+        for part in (distance, share)
+    )
     scaled, freedom = (part[back].reshape(requested.shape) for part in (penalties * space.scale**2, freedom))
     return RidgeEquivalent(requested, scaled, freedom, *found)
 

@@ -8,12 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from reshuffle import _arrays
-from reshuffle._arrays import FloatArray, IntArray
+from reshuffle._arrays import FloatArray, IntArray, columns
 from reshuffle._progress import track
 from reshuffle._uncertainty import ErrorKind, significant, weakest, with_error, with_largest_error
 from reshuffle.errors import BudgetError
 from reshuffle.problem.least_squares import LeastSquares
-from reshuffle.problem.outputs import beside, with_outputs
 
 if TYPE_CHECKING:
     from reshuffle.run.run import Run
@@ -126,7 +125,7 @@ def cross_validate(run: "Run", epochs: ArrayLike | None = None, folds: Folds = 5
 
     def made(**values: Any) -> CrossValidation:
         each = np.array(means)[:, np.searchsorted(when, requested.ravel())]
-        shape = len(cuts), *with_outputs(requested.shape, problem.outputs)
+        shape = len(cuts), *requested.shape, *problem.y.shape[1:]
         return CrossValidation(
             **values, folds=[test for _, test in cuts], fold_mean_squares=each.reshape(shape)
         )
@@ -200,7 +199,7 @@ def summed_up(
     kept = np.zeros((len(when), len(rows), outputs)) if keeps else None
     sums = np.zeros((3, len(when), outputs))
     # Squares of squares leave the range of numbers long before the test error does: in units of the responses (t,).
-    exponent = np.frexp(np.abs(beside(problem.y)).max(axis=0))[1].astype(np.int64)
+    exponent = np.frexp(np.abs(problem.compressed.y).max(axis=0))[1].astype(np.int64)
     for members, found in residuals:
         own = weights[members, np.newaxis]
         with np.errstate(over="ignore", invalid="ignore"):
@@ -221,7 +220,7 @@ def summed_up(
     back = np.searchsorted(when, epochs.ravel())
 
     def shaped(part: FloatArray, *axes: int) -> FloatArray:
-        return part[back].reshape(with_outputs((*epochs.shape, *axes), problem.outputs))
+        return problem.squeezed(part[back].reshape(*epochs.shape, *axes, outputs))
 
     return make(
         epochs=epochs, mean_square=shaped(mean), standard_error=shaped(standard_error),
@@ -245,15 +244,15 @@ class Predictions:
     def residuals(self, run: "Run", problem: LeastSquares, rows: IntArray) -> FloatArray:
         """y_i - x_i'b (epochs, rows, t) of some rows of a problem; inf if b is."""
         features, parameters = problem.X[rows], run.iterate(self._when)
-        columns = parameters if parameters.ndim == 3 else parameters[..., np.newaxis]
+        parameters = parameters.reshape(len(self._when), problem.p, -1)
         with np.errstate(over="ignore", invalid="ignore"):
             if run.error_kind != "exact":
-                off = float(np.linalg.norm(features, 2)) * beside(run.iterate_error(self._when))
+                off = float(np.linalg.norm(features, 2)) * columns(run.iterate_error(self._when))
                 self._squares, self._kind = (
                     self._squares + np.square(off),
                     weakest(self._kind, run.error_kind),
                 )
-            found = beside(problem.y[rows]) - features @ columns
+            found = problem.compressed.y[rows] - features @ parameters
         return np.where(np.isfinite(found), found, np.inf)
 
     def error(self, mean: FloatArray, weight: float) -> tuple[FloatArray, ErrorKind]:

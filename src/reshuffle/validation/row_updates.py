@@ -26,15 +26,14 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from reshuffle._arrays import BoolArray, FloatArray, IntArray
+from reshuffle._arrays import BoolArray, FloatArray, IntArray, columns
 from reshuffle._budget import A_SECOND, CALL
 from reshuffle._linalg import each, power_and_sum
 from reshuffle._progress import track
 from reshuffle._uncertainty import ErrorKind
 from reshuffle.epoch.averaging.lattice import MOST_BATCHES, layer, prefix_weights
-from reshuffle.epoch.visits import MeanVisits, ScaledBlocks, Visits, graded
+from reshuffle.epoch.visits import MeanVisits, ScaledBlocks, Visits, scaled_blocks
 from reshuffle.problem.least_squares import LeastSquares
-from reshuffle.problem.outputs import beside
 from reshuffle.schemes.base import Scheme, Shuffle
 from reshuffle.validation.contour import CHUNK, FARTHEST, LeftOutRows, Modes, Seen, product, require_resolved
 
@@ -104,7 +103,7 @@ class Training:
         visited = run.problem if whole else run.problem.of_first(count)
         blocks, self.space = visited.blocks(self.partition, divisors), visited.row_space
         if scheme.shuffle is Shuffle.EVERY_EPOCH and (scheme.unit.is_cut or len(self.partition) == self.n):
-            self.space, self.blocks = graded(self.space, blocks)
+            self.space, self.blocks = scaled_blocks(self.space, blocks)
         else:
             ones = np.ones(self.space.dimension)
             self.blocks = ScaledBlocks(
@@ -120,10 +119,9 @@ class Training:
         for batch, members in enumerate(self.partition):
             self.batch_of[members], self.divisors[members] = batch, divisors[batch]
         # The start (r, t), what responses (rows, t) miss there, and what a penalty adds in every visit (d, t).
-        self.outputs = int(beside(self.problem.y).shape[1])
-        inside = beside(self.space.scale * self.space.coordinates(self.start))
-        self.origin = np.broadcast_to(inside, (self.space.dimension, self.outputs))
-        self.missing = np.asarray(beside(self.blocks.response) - self.blocks.rows @ self.origin)
+        self.outputs = self.blocks.response.shape[1]
+        self.origin = self.space.scale * self.space.coordinates(columns(self.start))
+        self.missing = np.asarray(self.blocks.response - self.blocks.rows @ self.origin)
         forces = [self.visits.pushed(self.visits.unit_force(column), 0) for column in self.origin.T]
         self.force = np.column_stack(forces)
 
@@ -134,7 +132,7 @@ class Training:
             inside = inside if self.space.rotation is None else inside @ self.space.rotation
         else:
             inside = self.space.coordinates(self.problem.X[members].T).T / self.space.scale
-        responses = beside(self.problem.y[members]) - self.problem.X[members] @ beside(self.start)
+        responses = self.problem.compressed.y[members] - self.problem.X[members] @ columns(self.start)
         return math.sqrt(self.visits.step) * inside, responses
 
     @cached_property

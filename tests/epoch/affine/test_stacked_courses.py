@@ -37,12 +37,12 @@ def close_states(states, expected):
 def test_courses_at_once_are_those_one_by_one(recipe, step, with_inputs):
     engine = engine_of(step, recipe)
     together, timelines, start = engine.timeline, one_by_one(engine), engine.inside(engine.start)
-    inputs = np.concatenate([[1.0], engine.blocks.response]) if with_inputs else None
+    inputs = np.vstack([[1.0], engine.blocks.response]) if with_inputs else None
     states = [each.copy() for each in together.states(start, EPOCHS, inputs)]
     for number, alone in enumerate(timelines):
         for each, expected in zip(states, alone.states(start, EPOCHS, inputs), strict=True):
             close_states(each[number], expected)
-    assert together.settles == all(alone.settles for alone in timelines)
+    assert together.converges == all(alone.converges for alone in timelines)
     assert together.rate == pytest.approx(max(alone.rate for alone in timelines), rel=1e-9)
 
 

@@ -26,20 +26,23 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import scipy.fft
 import scipy.linalg
 
 from reshuffle._arrays import FloatArray, IntArray
 from reshuffle._progress import track
 
-_MOST_MODES, _DEGREES, _MOST_SAMPLES, _FEWEST_SAMPLES = 200, 4, 30, 4
-"""Modes, powers of time and samples whose functions of the visits the nodes are chosen for."""
+_MOST_MODES, _DEGREES, _FEWEST_SHAPES = 200, 4, 24
+"""Modes and powers of time whose functions of the visits the nodes are chosen for, and their least number."""
 _FINEST_SPAN, _COARSEST_SPAN = 1e-9, 1e-6
 """Functions of the visits that are smaller than that, relative to the largest, are left out."""
 _COARSEST_RESPONSE = 1e-3
 """The largest tolerance of self responses, relative to the largest of them."""
-_MOST_ROUNDS, _MOST_RESPONSE_ROUNDS, _FEW_ROUNDS = 60, 200, 2
-"""Rounds of the equation, of self responses, and of those that begin with the last round's."""
+_MOST_ROUNDS, _MOST_RESPONSE_ROUNDS = 60, 200
+"""Rounds of the equation, and of self responses."""
+_FIRST_RESPONSE = 1e-3
+"""Tolerance of the self responses of groups in the first round, whose influence is not known any better."""
+_MARGIN = 10.0
+"""Rounds end where the next is expected to change the mean map by so much less than the tolerance."""
 _RUNS_AWAY = 1e4
 """The self response of a sample over an epoch from which on it explodes; others reach a hundred."""
 _CHUNK, _GROUP_CHUNK = 1 << 14, 1 << 24
@@ -301,8 +304,8 @@ class Visiting:
     def nodes(self, tolerance: float) -> TimeNodes | None:
         """The visits at which functions of the visits are computed; None where these overflow.
 
-        For the powers of single modes, times powers of time, which is what small changes of the modes make of them,
-        and for the self responses of a few samples, strong and weak ones, as independent visits would make them.
+        For the powers of single modes times powers of time, which is what small changes of the modes make of them:
+        self responses differ from their span by less than the equation neglects.
         """
         if not np.isfinite(self.along).all():
             return None
@@ -310,21 +313,10 @@ class Visiting:
         order = np.argsort(np.abs(functions).sum(axis=0))
         spread = np.linspace(0, len(order) - 1, min(len(order), _MOST_MODES)).round().astype(np.int64)
         functions = functions[:, order[np.unique(spread)]]
-        time = np.linspace(0, 1, self.steps)[:, np.newaxis]
-        shapes = [time**degree * functions for degree in range(_DEGREES)]
-        strongest = np.argsort(self.strengths)[::-1]
-        count = min(len(strongest), max(_MOST_SAMPLES // self.size, _FEWEST_SAMPLES))
-        chosen = strongest[np.unique(np.geomspace(1, len(strongest), count).round().astype(int) - 1)]
-        shape = len(chosen) * self.size, self.rows.shape[1]
-        rows = self.rows.reshape(len(strongest), self.size, shape[1])[chosen].reshape(shape)
-        if self.size > 1:
-            # Rotated so that the rows of a sample hardly act on each other.
-            _, rotations = np.linalg.eigh(self.own_strengths(rows))
-            samples = rows.reshape(len(chosen), self.size, shape[1])
-            rows = (rotations.swapaxes(1, 2) @ samples).reshape(shape)
-        influence = self.along @ np.square(rows).T
+        time, degrees = np.linspace(0, 1, self.steps)[:, np.newaxis], _FEWEST_SHAPES // max(len(spread), 1)
+        shapes = [time**degree * functions for degree in range(max(_DEGREES, degrees))]
         # Constants are among them in any case: at step zero there is nothing else.
-        together = np.hstack([np.ones((self.steps, 1)), *shapes, self_response(influence, self.exclusion)])
+        together = np.hstack([np.ones((self.steps, 1)), *shapes])
         if not np.isfinite(together).all():
             return None
         together = together[:, together.any(axis=0)]
@@ -334,41 +326,6 @@ class Visiting:
 def are_alike(shares: FloatArray) -> bool:
     """True if all visits weigh the same, but for the last."""
     return bool((shares[:-1] == shares[0]).all())
-
-
-def self_response(influence: FloatArray, exclusion: float) -> FloatArray:
-    """The self response r (B, samples) to influence gamma (B, samples): r = e (g + g * r), g = gamma + r * gamma.
-
-    As power series in z, where the convolution is a product times z, R = e Gamma S^2 with S = 1 + z R. So
-    S = 1 + e z Gamma S^2, which S = 2 / (1 + (1 - 4 e z Gamma)^(1/2)) solves.
-    """
-    size, gamma = len(influence), exclusion * influence
-    under_root = np.vstack([np.ones((1, gamma.shape[1])), -4 * gamma])[:size]
-    inverse_root = np.ones((1, gamma.shape[1]))
-    while len(inverse_root) < size:
-        # Newton's method, W (3 - D W^2) / 2, doubles the number of terms that are known.
-        longer = min(2 * len(inverse_root), size)
-        missing = -_product(under_root[:longer], _product(inverse_root, inverse_root, longer), longer)
-        missing[0] += 3
-        inverse_root = _product(missing, inverse_root, longer) / 2
-    divisor = _product(under_root, inverse_root, size) / 2
-    divisor[0] += 0.5
-    following = np.ones((1, gamma.shape[1]))
-    while len(following) < size:
-        longer = min(2 * len(following), size)
-        missing = -_product(divisor[:longer], following, longer)
-        missing[0] += 2
-        following = _product(missing, following, longer)
-    # S - 1 would lose the digits of weak self responses.
-    return _product(_product(gamma, following, size), following, size)
-
-
-def _product(first: FloatArray, second: FloatArray, size: int) -> FloatArray:
-    """The first coefficients (size, samples) of the product of power series (any, samples)."""
-    length = scipy.fft.next_fast_len(len(first) + len(second) - 1, real=True)
-    both = (scipy.fft.rfft(series, length, axis=0) for series in (first, second))
-    product: FloatArray = scipy.fft.irfft(np.multiply(*both), length, axis=0)[:size]
-    return product
 
 
 class SelfResponses:
@@ -437,33 +394,27 @@ class SelfResponses:
             parts = (gamma[:, start : start + _CHUNK] for start in range(0, n, _CHUNK))
             return np.hstack([self._solved(self._nodes.convolve_scalars, part) for part in parts])
         gamma = np.ascontiguousarray(gamma.swapaxes(0, 1))
+        convolve, found = self._nodes.convolve_samples, []
         height = max(1, _GROUP_CHUNK // (q * q * self._size**2))
-        chunks = [slice(start, start + height) for start in range(0, n, height)]
-        # Products of matrices are dear: from the last round on, and to no more digits than are needed.
-        self._last = np.concatenate(
-            [
-                self._solved(
-                    self._nodes.convolve_samples,
-                    gamma[chunk],
-                    None if self._last is None else self._last[chunk],
-                    1e-2 * self._tolerance,
-                )
-                for chunk in chunks
-            ]
-        )
+        for chunk in (slice(start, start + height) for start in range(0, n, height)):
+            begin = None if self._last is None else self._last[chunk]
+            found.append(self._solved(convolve, gamma[chunk], _FIRST_RESPONSE, begin))
+        self._last = np.concatenate(found)
         return np.ascontiguousarray(self._last.swapaxes(0, 1))
 
     def _solved(
         self,
         convolve: Callable[[FloatArray, FloatArray], FloatArray],
         gamma: FloatArray,
-        begin: FloatArray | None = None,
         tolerance: float = 1e-12,
+        begin: FloatArray | None = None,
     ) -> FloatArray:
-        """Iterate until the largest entry of r stays as it is; infinite where it runs away."""
+        """Iterate until the largest entry of r stays as it is; infinite where it runs away.
+
+        One round is enough from those of the last influence on: the equation takes as many rounds as with more.
+        """
         rho = self._exclusion * gamma if begin is None else begin
-        # After a beginning from the round before the next one comes soon.
-        for _ in range(_MOST_RESPONSE_ROUNDS if begin is None else _FEW_ROUNDS):
+        for _ in range(_MOST_RESPONSE_ROUNDS if begin is None else 1):
             met = gamma + convolve(rho, gamma)
             following = self._exclusion * (met + convolve(met, rho))
             change = float(np.abs(following - rho).max(initial=0.0))
@@ -502,21 +453,31 @@ class SelfResponses:
         return images
 
 
-@dataclass(frozen=True, eq=False)
-class Path:
-    """K_B (d, d), K_t and N_t (q, d, d) at the nodes, H_t = I - Y N_t, and Gamma_t (q, k, k) of the last round."""
-
-    end: FloatArray
-    kernels: FloatArray
-    inner: FloatArray
-    influence: FloatArray
-
-
-class CavityEquation:
-    """One round of the iteration, and what follows from its end.
+class Cavity:
+    """The cavity equation at the nodes; solved, the mean of an epoch v -> v - Y K v + Y E y.
 
     Both sides of products are needed: with H_t = I - Y N_t, what comes after is I - N_t Y.
+
+    Attributes
+    ----------
+    kernel : (d, d)
+        K.
+    path, inner : (q, d, d)
+        K_t and N_t at the nodes.
+    influence : (q, k, k)
+        Gamma_t of the last round.
+    self_response : (q, n) or (q, n, m, m)
+        rho_i(t + 1) at the nodes; matrices where a sample has m rows.
+    entries : (n, d)
+        The columns of E, the input map of the response of each sample, as rows.
     """
+
+    kernel: FloatArray
+    path: FloatArray
+    inner: FloatArray
+    influence: FloatArray
+    self_response: FloatArray
+    entries: FloatArray
 
     def __init__(self, visiting: Visiting, tolerance: float, response_tolerance: float, nodes: TimeNodes):
         self.visiting, self.tolerance, self.nodes = visiting, tolerance, nodes
@@ -525,7 +486,7 @@ class CavityEquation:
         self._squares = visiting.squares[:, np.newaxis]
 
     @classmethod
-    def of(cls, visiting: Visiting, tolerance: float) -> "CavityEquation | None":
+    def of(cls, visiting: Visiting, tolerance: float) -> "Cavity | None":
         """The equation at the nodes that a tolerance needs; None where functions of the visits overflow."""
         response_tolerance, span = visiting.tolerances(tolerance)
         nodes = visiting.nodes(span)
@@ -544,19 +505,19 @@ class CavityEquation:
         visiting = self.visiting
         return SelfResponses(rows, visiting.size, self.nodes, visiting.exclusion, self.response_tolerance)
 
-    def path(self, grams: Callable[[FloatArray], FloatArray | None]) -> Path | None:
-        """Iterate from independent visits on, until the mean map stays as it is; None if it has no solution.
+    def iterate(self, grams: Callable[[FloatArray], FloatArray | None]) -> bool:
+        """Iterate from independent visits on, until the mean map stays as it is; False if there is no solution.
 
         `grams` gives sum_i U_i'r_i U_i (q, k, k) for Gamma_t (q, k, k); None if these are no numbers.
         """
         kernels, end = self._integrate(np.zeros((len(self.nodes.nodes), self.k, len(self._grades))))
-        inner, share = kernels, 1 / self.visiting.samples
+        inner, share, changes = kernels, 1 / self.visiting.samples, list[float]()
         for _ in track(range(_MOST_ROUNDS), None, "solving the cavity equation"):
             before, after = self._before(inner)[:, : self.k], self._after(inner)
             influence = self.visiting.seen(before * self._grades)
             weighted = grams(influence)
             if weighted is None:
-                return None
+                return False
             met = self._squares * before + self._convolve(weighted, before)
             left = after * self._squares.T + self._convolve(after, weighted)
             kernels, following = self._integrate(met - self._squares * self._before(kernels)[:, : self.k])
@@ -565,10 +526,13 @@ class CavityEquation:
             others = self._convolve(after, share * (met - self._squares * before))
             inner = kernels + self.visiting.exclusion * (others + self._convolve(share * left, before))
             change = float(np.abs(following - end).max(initial=0.0) / np.abs(following).max(initial=1e-300))
-            end = following
-            if change <= self.tolerance:
-                return Path(end, kernels, inner, influence)
-        return None
+            end, changes = following, [*changes[-2:], change]
+            # The next change is about this one times the mean ratio of the last two.
+            coming = change * np.sqrt(change / changes[0]) if len(changes) == 3 else np.inf
+            if change <= self.tolerance or _MARGIN * coming <= self.tolerance:
+                self.kernel, self.path, self.inner, self.influence = end, kernels, inner, influence
+                return True
+        return False
 
     def _integrate(self, sources: FloatArray) -> tuple[FloatArray, FloatArray]:
         """K_t at the nodes and K_B, where S_t is U'U Q G_t plus sources (q, k, d).
@@ -610,12 +574,12 @@ class CavityEquation:
             return self.nodes.convolve_nearly_diagonal(first, second, _OF_TOLERANCE * self.tolerance)
         return self.nodes.convolve(first, second)
 
-    def entries(self, inner: FloatArray, responses: SelfResponses, rho: FloatArray) -> FloatArray:
+    def entries_of(self, responses: SelfResponses, rho: FloatArray) -> FloatArray:
         """The mean over its visits of what comes after a sample's own, w sum_t E[visits after t | not i] P u_i.
 
         The last visit is affine in its weight: what is cut short lies between a whole visit and none.
         """
-        visiting, nodes, after = self.visiting, self.nodes, self._after(inner)
+        visiting, nodes, after = self.visiting, self.nodes, self._after(self.inner)
 
         def images(steps: int) -> FloatArray:
             """Of sum_{t<steps} sum_{s<=t} rho_i(t-s) H_s."""
@@ -630,41 +594,12 @@ class CavityEquation:
             whole = visiting.last * whole + (1 - visiting.last) * none.T
         return np.asarray(visiting.weight * whole)
 
-
-@dataclass(frozen=True, eq=False)
-class Solution:
-    """The mean of an epoch: v -> v - Y K v + Y E y, in the coordinates of `Visiting`.
-
-    Attributes
-    ----------
-    equation : CavityEquation
-    kernel : (d, d)
-        K.
-    entries : (n, d)
-        The columns of E, the input map of the response of each sample, as rows.
-    nodes : TimeNodes
-    path, inner : (q, d, d)
-        K_t and N_t at the nodes, with H_t = I - Y N_t.
-    self_response : (q, n) or (q, n, m, m)
-        rho_i(t + 1) at the nodes; matrices where a sample has m rows.
-    """
-
-    equation: CavityEquation
-    kernel: FloatArray
-    entries: FloatArray
-    nodes: TimeNodes
-    path: FloatArray
-    inner: FloatArray
-    self_response: FloatArray
-
     def modifier(self, sample: int) -> FloatArray:
         """The mean over the visits t at which a sample may be of K (d, d) in E[t visits | not i] = I - Y K."""
-        nodes, visiting = self.nodes, self.equation.visiting
-        size, grades = visiting.size, visiting.grades.ravel()
-        rows, identity = visiting.rows[size * sample : size * (sample + 1)], np.eye(len(grades))
+        nodes, visiting, size = self.nodes, self.visiting, self.visiting.size
+        rows = visiting.rows[size * sample : size * (sample + 1)]
         rho = self.self_response[:, sample].reshape(-1, size, size)
-        after = visiting.seen(identity - self.inner * grades) @ rows.T
-        before = rows @ (identity - grades[:, np.newaxis] * self.inner)[:, : rows.shape[1]]
+        after, before = self._after(self.inner) @ rows.T, rows @ self._before(self.inner)[:, : self.k]
         after, before = after + nodes.convolve(after, rho), before + nodes.convolve(rho, before)
         kernels = self.inner - visiting.exclusion * nodes.convolve(after, before)
         weights = np.ones(visiting.steps)
@@ -673,38 +608,33 @@ class Solution:
 
     def pushed(self, force: FloatArray) -> FloatArray:
         """The entry (d,) of what enters as f (d,) at every visit: like that of a sample, but of no sample."""
-        visiting, rule, grades = (
-            self.equation.visiting,
-            self.nodes.rule,
-            self.equation.visiting.grades.ravel(),
-        )
-        steps, last, lost = visiting.steps, visiting.last, self.path @ (grades * force)
+        steps, last, rule = self.visiting.steps, self.visiting.last, self.nodes.rule
+        lost = self.path @ (self._grades * force)
         whole = steps * force - rule.sum(axis=0) @ lost
         if last == 1:
             return np.asarray(whole)
         short = ((steps - 1) * force - rule[:-1].sum(axis=0) @ lost)[:, np.newaxis]
-        none = short - visiting.rest(grades[:, np.newaxis] * short)
+        none = short - self.visiting.rest(self._grades[:, np.newaxis] * short)
         return np.asarray(last * whole + (1 - last) * (force + none[:, 0]))
 
 
-def solve(visiting: Visiting, tolerance: float) -> Solution | None:
+def solve(visiting: Visiting, tolerance: float) -> Cavity | None:
     """Solve the cavity equation, until rounds change the mean map by less than a share `tolerance` of itself.
 
     None if it has no solution: steps so large that samples' influence on themselves grows without bound.
     """
     with np.errstate(over="ignore", invalid="ignore"):
-        equation = CavityEquation.of(visiting, tolerance)
-        if equation is None:
+        found = Cavity.of(visiting, tolerance)
+        if found is None:
             return None
-        responses, rho = equation.responses_of(visiting.rows), np.zeros(0)
+        responses, rho = found.responses_of(visiting.rows), np.zeros(0)
 
         def grams(influence: FloatArray) -> FloatArray | None:
             nonlocal rho
             rho = responses.of_influence(influence)
             return responses.weighted_grams(rho) if np.isfinite(rho).all() else None
 
-        found = equation.path(grams)
-        if found is None:
+        if not found.iterate(grams):
             return None
-        entries = equation.entries(found.inner, responses, rho)
-        return Solution(equation, found.end, entries, equation.nodes, found.kernels, found.inner, rho)
+        found.self_response, found.entries = rho, found.entries_of(responses, rho)
+        return found

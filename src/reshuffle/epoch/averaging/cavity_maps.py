@@ -96,10 +96,14 @@ def _of_groups(visiting: Visiting) -> FloatArray:
     off = -(centred(s**2 * columns) + s * centred(s * columns)) / (6 * n) + twice / (3 * max(n - 2, 1))
     off *= (n / max(n - 1, 1)) ** 2
     others = mean_of_squares @ (s * columns) + s * centred(s**2 * columns)
-    for number, own in enumerate(columns):
-        met = ((flat * s[:, 0]) @ own).reshape(n, size, size)
-        thrice = met @ (met.swapaxes(1, 2) @ met)
-        off[number] -= (flat.T @ thrice.reshape(n * size, size) - others[number] / n) / 24
+    crosswise, weighted = np.zeros_like(flat), flat * s[:, 0]
+    for start, own in zip(range(0, len(flat), size), groups, strict=True):
+        # Every pair of groups once: what one does to the other is the transpose of what that does to it.
+        met = (weighted[start:] @ own.T).reshape(-1, size, size)
+        thrice = (met @ (met.swapaxes(1, 2) @ met)).reshape(-1, size)
+        crosswise[start : start + size] += thrice.T @ flat[start:]
+        crosswise[start + size :] += thrice[size:] @ own
+    off -= (crosswise.reshape(groups.shape).swapaxes(1, 2) - others / n) / 24
     return np.asarray(off.swapaxes(1, 2).reshape(flat.shape))
 
 

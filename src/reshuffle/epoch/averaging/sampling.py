@@ -32,7 +32,7 @@ from reshuffle._progress import track
 from reshuffle._uncertainty import MOST_GROUPS, error_of_mean, further_rounds, number_of_groups, quantile
 from reshuffle.epoch.epoch_map import EpochMap, MeanMap, mean_of
 from reshuffle.epoch.visits import ScaledBlocks, Visits
-from reshuffle.problem.batches import Blocks
+from reshuffle.problem.row_space import Blocks
 from reshuffle.recipe import Hyperparameters
 from reshuffle.schemes.base import Scheme, permutations, rows_of
 
@@ -46,8 +46,9 @@ _MOST_STACKED = 256
 _AT_ONCE = 32
 """Pairs of orders that are followed at once for the modifier of a batch."""
 _MOST_BLOCKS = 12
-_STACKED_ENTRIES = 1 << 16
-"""Numbers of the largest layer of subsets: what leaves the cache takes three times as long."""
+_STACKED_ENTRIES, _VISITED_ENTRIES = 1 << 16, 1 << 20
+"""Numbers of the largest layer of subsets (what leaves the cache takes three times as long), and of the kernels of
+blocks, at a time."""
 _OF_A_PRODUCT = 300.0
 """Operations that a product of small matrices costs beside its own."""
 _EXPLODES = 2.0
@@ -387,8 +388,7 @@ class DrawnBlocks:
     def kernels(self, rounds: int) -> FloatArray:
         """Mean kernels K (groups, d, d) of `EpochMap`, over so many draws each: all earlier ones, and more."""
         d, missing = self.visits.dimension, MOST_GROUPS * (rounds - len(self._drawn))
-        largest = math.comb(self._blocks, self._blocks // 2) * d**2
-        stacked = max(1, int(_STACKED_ENTRIES / max(largest, 1)))
+        stacked = max(1, int(_VISITED_ENTRIES / max(self._blocks * d**2, 1)))
         found = [self._drawn.reshape(-1, d, d)]
         with few_threads(d), np.errstate(over="ignore", invalid="ignore"):
             for first in range(0, missing, stacked):
@@ -425,9 +425,11 @@ class DrawnBlocks:
         whole = self._steps - (scheme.unit.is_cut and bool(sizes[-1] < sizes[0]))
         cuts = np.linspace(0, whole, min(self._blocks, whole) + 1).astype(int)
         grades = visits.left * visits.right
-        mean = over_orders(
-            np.array([_backwards(visits, orders, *ends) for ends in pairwise(cuts.tolist())]), grades
-        )
+        kernels = np.array([_backwards(visits, orders, *ends) for ends in pairwise(cuts.tolist())])
+        largest = math.comb(len(kernels), len(kernels) // 2) * visits.dimension**2
+        size = max(1, int(_STACKED_ENTRIES / max(largest, 1)))
+        some = [over_orders(kernels[:, at : at + size], grades) for at in range(0, kernels.shape[1], size)]
+        mean = np.concatenate(some)
         if whole < self._steps:
             last = _backwards(visits, orders, whole, self._steps)
             mean = mean + last - (last * grades) @ mean

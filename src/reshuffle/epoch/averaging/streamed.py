@@ -18,28 +18,26 @@ import scipy.linalg
 from reshuffle._arrays import FloatArray
 from reshuffle._linalg import few_threads
 from reshuffle.epoch.averaging import cavity_maps
-from reshuffle.epoch.averaging.cavity import CavityEquation, Visiting
+from reshuffle.epoch.averaging.cavity import Cavity, Visiting
 from reshuffle.epoch.averaging.samples import Whitened, kernel
 from reshuffle.epoch.epoch_map import MeanMap
 from reshuffle.errors import UnsupportedError
-from reshuffle.problem.batches import Blocks
 from reshuffle.problem.least_squares import LeastSquares
-from reshuffle.problem.row_space import BatchFactor
+from reshuffle.problem.row_space import BatchFactor, Blocks
 from reshuffle.schemes.base import Scheme
 
 Part = TypeVar("Part")
 
-_SHOWN = 400
-"""Samples, the strongest and any, from which the functions of the visits are taken."""
 _AT_ONCE = 4096
 """Samples whose self responses are computed at a time."""
 
 
 @dataclass(frozen=True, eq=False)
 class StreamedVisiting(Visiting):
-    """An epoch of `count` whitened samples that are not in memory; `rows` are some, the strongest among them."""
+    """An epoch of `count` whitened samples that are not in memory, and the strength of the strongest."""
 
     count: int = 0
+    strongest: float = 0.0
 
     @property
     def samples(self) -> int:
@@ -50,6 +48,11 @@ class StreamedVisiting(Visiting):
     def squares(self) -> FloatArray:
         """The diagonal of U'U, which is one."""
         return np.ones(self.grades.shape[1])
+
+    @cached_property
+    def strengths(self) -> FloatArray:
+        """The largest of the bounds on the self responses, (1,)."""
+        return np.array([self.strongest])
 
 
 class Gathered(Protocol):
@@ -66,7 +69,7 @@ def samples_of(
 ) -> tuple[MeanMap, Blocks] | None:
     """The cavity equation's map of shuffled samples, and rows that replace all; None without a solution.
 
-    One pass over the rows per round of the equation, and two more: for the strongest samples, and for the rows.
+    One pass over the rows per round of the equation, and two more: for the strongest sample, and for the rows.
     """
     n, steps, stream, space = problem.n, scheme.steps(problem.n), problem.stream, problem.row_space
     assert stream is not None
@@ -91,7 +94,9 @@ def samples_of(
         entry=np.ones(1), weight=float(shares[0]) / steps, last=float(shares[-1] / shares[0]), steps=steps,
         count=n,
     )  # fmt: skip
-    visiting = replace(visiting, rows=_shown(gathered, visiting))
+    unknown = visiting
+    strongest = gathered(lambda rows, responses: float(unknown.strengths_of(rows).max()), max)
+    visiting = replace(visiting, strongest=strongest)
     found = _solve(gathered, visiting, cavity_maps.cavity_tolerance(rtol))
     if found is None:
         return None
@@ -102,27 +107,7 @@ def samples_of(
     replicas = partial(cavity_maps.put_off_together, off)
     inner = kernel(whitened, entries.T)
     mean = cavity_maps.cavity_map(whitened, inner, entries, off, replicas, _no_modifier)
-    responses = np.ascontiguousarray(responses[:, 0] if problem.outputs is None else responses)
     return mean, Blocks(math.sqrt(n) * (rows @ factor), responses, offsets, np.ones(len(rows)))
-
-
-def _shown(gathered: Gathered, visiting: Visiting) -> FloatArray:
-    """The strongest samples, and as many others, (s, k)."""
-
-    def strongest(rows: FloatArray) -> FloatArray:
-        return rows[np.argsort(visiting.strengths_of(rows))[::-1][:_SHOWN]]
-
-    def some(rows: FloatArray, responses: FloatArray) -> tuple[FloatArray, FloatArray]:
-        return strongest(rows), rows[:: max(1, len(rows) // _SHOWN)][:_SHOWN]
-
-    def merged(
-        first: tuple[FloatArray, FloatArray], second: tuple[FloatArray, FloatArray]
-    ) -> tuple[FloatArray, FloatArray]:
-        others = np.concatenate([first[1], second[1]])
-        thinned = others[:: max(1, -(-len(others) // _SHOWN))]
-        return strongest(np.concatenate([first[0], second[0]])), thinned
-
-    return np.unique(np.concatenate(gathered(some, merged)), axis=0)
 
 
 def _solve(
@@ -130,7 +115,7 @@ def _solve(
 ) -> tuple[list[FloatArray], FloatArray] | None:
     """Rows u, E, off (each (q, k)) and responses (q, t) with the same products as those of all samples."""
     with np.errstate(over="ignore", invalid="ignore"):
-        equation = CavityEquation.of(visiting, tolerance)
+        equation = Cavity.of(visiting, tolerance)
         if equation is None:
             return None
 
@@ -150,16 +135,14 @@ def _solve(
             found = gathered(weighted, np.add)
             return found if np.isfinite(found).all() else None
 
-        found = equation.path(grams)
-        if found is None:
+        if not equation.iterate(grams):
             return None
-        inner, influence = found.inner, found.influence
 
         def factor(rows: FloatArray, responses: FloatArray) -> BatchFactor:
             made = BatchFactor(3 * equation.k, responses.shape[1])
             for start, part in zip(range(0, len(rows), _AT_ONCE), _parts(rows), strict=True):
                 solver = equation.responses_of(part)
-                entries = equation.entries(inner, solver, solver.of_influence(influence))
+                entries = equation.entries_of(solver, solver.of_influence(equation.influence))
                 off = cavity_maps.by_own_meetings(equation.visiting, part, entries, equation.tolerance)
                 made.add(np.hstack([part, entries, off]), responses[start : start + _AT_ONCE])
             return made

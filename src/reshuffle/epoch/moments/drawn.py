@@ -24,7 +24,8 @@ from reshuffle._progress import track
 from reshuffle._uncertainty import MOST_GROUPS, error_of_mean, further_rounds
 from reshuffle.epoch.averaging.sampling import Orders, follow_each
 from reshuffle.epoch.epoch_map import EpochMap
-from reshuffle.epoch.moments.stationary import Lyapunov, is_stationary, limit_of, perron
+from reshuffle.epoch.moments.lattice import is_stationary
+from reshuffle.epoch.moments.stationary import Lyapunov, limit_of, perron
 from reshuffle.epoch.timeline import Timeline
 from reshuffle.epoch.visits import Inputs
 
@@ -214,7 +215,7 @@ class _Drawn(NamedTuple):
 class CentredDraws:
     """Orders of an epoch, drawn in pairs with their reverses and spread over groups.
 
-    In the coordinates (R / L)^1/2 z of `EpochMap` the mean has the graded loss; if that is symmetric they are
+    In the coordinates (R / L)^1/2 z of `EpochMap` the mean has the scaled loss; if that is symmetric they are
     turned to its modes.
 
     The timeline draws orders and makes their visits; its own mean is not used, but `mean`, the mean map of an epoch
@@ -375,7 +376,7 @@ class CentredDraws:
 
 
 def _modes(mean: EpochMap) -> FloatArray:
-    """The modes (d, d) of the graded loss of a symmetric map, small ones too where it is definite."""
+    """The modes (d, d) of the scaled loss of a symmetric map, small ones too where it is definite."""
     symmetric = (mean.kernel + mean.kernel.T) / 2
     roots = np.sqrt(mean.left) * np.sqrt(mean.right)
     try:

@@ -56,7 +56,6 @@ def flops(walk: Walk, dimension: int, rank: int, rows: float, count: int = 1) ->
 class Layer(NamedTuple):
     """One visit of all orders: `ways` visits (batch, nodes before, nodes after) lead to a node, equally likely."""
 
-    slot: int
     nodes: int
     ways: int
     visits: list[tuple[int, IntArray, IntArray]]
@@ -76,14 +75,14 @@ def layers(walk: Walk) -> list[Layer]:
     if shuffle is Shuffle.EVERY_STEP:
         here, batches = np.zeros(1, dtype=np.int64), walk.steps if unit is Unit.BATCH else 1
         visits = [(batch, here, here) for batch in range(batches)]
-        return [Layer(slot, 1, batches, visits) for slot in range(walk.steps)]
+        return [Layer(1, batches, visits)] * walk.steps
     listed = shuffle is Shuffle.FROM_A_LIST
     orders = np.array(walk.scheme.orders(walk.n) if listed else [walk.scheme.order(walk.n)])
     made = []
     for slot, visited in enumerate(orders.T):
         places = [(int(batch), np.flatnonzero(visited == batch)) for batch in np.unique(visited)]
         visits = [(batch, place if slot else np.zeros_like(place), place) for batch, place in places]
-        made.append(Layer(slot, len(orders), 1, visits))
+        made.append(Layer(len(orders), 1, visits))
     return made
 
 
@@ -96,7 +95,7 @@ def _subsets(batches: int) -> list[Layer]:
         for batch in range(batches):
             ends = np.flatnonzero(after >> batch & 1)
             visits.append((batch, np.searchsorted(before, after[ends] ^ (1 << batch)), ends))
-        made.append(Layer(size - 1, len(after), size, visits))
+        made.append(Layer(len(after), size, visits))
         before = after
     return made
 
@@ -115,7 +114,7 @@ def subsets_by_size(batches: int) -> list[IntArray]:
 def _sets_of_samples(walk: Walk) -> list[Layer]:
     numbers = {units: number for number, (units, _) in enumerate(walk.drawn_units)}
     before, taken, made = {frozenset[int](): 0}, 0, []
-    for slot, size in enumerate(walk.units_taken.tolist()):
+    for size in walk.units_taken.tolist():
         taken += size
         every = combinations(range(walk.n // walk.scheme.rows_per_unit), taken)
         after = {frozenset(samples): number for number, samples in enumerate(every)}
@@ -124,7 +123,7 @@ def _sets_of_samples(walk: Walk) -> list[Layer]:
             for last in combinations(sorted(samples), size):
                 ways.setdefault(numbers[last], []).append((before[samples.difference(last)], end))
         visits = [(batch, *np.array(pairs).T) for batch, pairs in ways.items()]
-        made.append(Layer(slot, len(after), sum(map(len, ways.values())) // len(after), visits))
+        made.append(Layer(len(after), sum(map(len, ways.values())) // len(after), visits))
         before = after
     return made
 
@@ -142,6 +141,17 @@ class _Batch:
     columns: IntArray
     gram: FloatArray | None
     noise_gram: FloatArray | None
+
+    @classmethod
+    def of(cls, visits: Visits, batch: int) -> "_Batch":
+        """The gradient of a batch, in the coordinates R z."""
+        rows, divisor = visits._batches[batch]
+        scaled, penalty = rows / np.sqrt(divisor), visits.penalty_matrix
+        by_gram = penalty.ndim == 2 or len(rows) > _FEW_ROWS * visits.rank
+        own = gram = scaled.T @ scaled if by_gram else None
+        if own is not None and penalty.ndim == 2 and visits.penalty:
+            gram = own + penalty
+        return cls(scaled, float(1 / np.sqrt(divisor)), visits.columns(batch), gram, own)
 
     def gradient(self, states: FloatArray) -> FloatArray:
         """W u for states u (c, r), one a row."""
@@ -189,6 +199,20 @@ class _Step:
 
     push: FloatArray
     moves: FloatArray | None
+
+    @classmethod
+    def of(cls, visits: Visits, slot: int) -> "_Step":
+        """P and F in a slot."""
+        r, parts, scaled = visits.rank, visits.dimension // visits.rank, visits.hyperparameters
+        grades, units = visits.left * visits.right, np.kron(np.eye(parts), np.ones((r, 1)))
+        # Visits to a batch of no rows do what every visit does; a penalty matrix is left to the gradient.
+        if visits.penalty_matrix.ndim == 2:
+            scaled = replace(scaled, penalty=0.0)
+        nothing = visits.blocks.with_batches([np.zeros(0, dtype=np.int64)], np.ones(1))
+        alone = Visits(nothing, scaled, visits.average)
+        blocks = (grades[:, np.newaxis] * alone.kernel(0, np.asarray(units, dtype=np.float64), slot)).T
+        moves = -blocks.reshape(parts, parts, r).swapaxes(0, 1) if blocks.any() else None
+        return cls((grades * visits.pushed(np.ones(r), slot)).reshape(parts, r), moves)
 
     @cached_property
     def _blocks(self) -> list[tuple[slice, slice, FloatArray]]:
@@ -242,8 +266,10 @@ class EpochMoments:
         self.travels = self.walk.scheme.shuffle is not Shuffle.EVERY_EPOCH
         self._scales = np.outer(self.units, self.units)
         self._timeline, self._epoch = timeline, epoch
-        self._batches: dict[int, _Batch] = {}
-        self._steps: dict[int, _Step] = {}
+        self.batches = [_Batch.of(self.visits, batch) for batch in range(self.visits.blocks.batches)]
+        self.steps = [_Step.of(self.visits, 0)] * self.walk.steps
+        if self.visits.hyperparameters.shares:
+            self.steps = [_Step.of(self.visits, slot) for slot in range(self.walk.steps)]
         self._constants: dict[tuple[int, int], FloatArray] = {}
 
     def change(self, moments: FloatArray, centred: bool = False) -> FloatArray:
@@ -280,8 +306,8 @@ class EpochMoments:
         d, r, count = self.dimension, self.rank, stack.shape[1]
         width = max(1, int(_NEAR_BYTES / (8.0 * count * d * d)))
         change = np.zeros((1, d, count, d))
-        for number, layer in enumerate(self.layers):
-            step, following = self.step(layer.slot), np.empty((layer.nodes, d, count, d))
+        for slot, layer in enumerate(self.layers):
+            step, following = self.steps[slot], np.empty((layer.nodes, d, count, d))
             for low in range(0, layer.nodes, width):
                 nodes = min(width, layer.nodes - low)
                 total, outer = np.zeros((nodes, d, count, d)), np.zeros((nodes, r, count, d))
@@ -295,14 +321,14 @@ class EpochMoments:
                     start = slice(before[0], before[0] + 1) if len(before) == 1 else before
                     place = slice(None) if len(after) == nodes else after - low
                     total[place] += change[start]
-                    cross = None if source is None else source.cross(number, batch, start)
-                    lost = self.batch(batch).lost(
+                    cross = None if source is None else source.cross(slot, batch, start)
+                    lost = self.batches[batch].lost(
                         change[start, :r] + stack[:r], cross, self.inputs.noise, step
                     )
                     outer[place] += lost[0]
                     if lost[1] is not None:
                         inner[place] += lost[1]
-                    entered = None if source is None else source.entered(number, batch, before, after)
+                    entered = None if source is None else source.entered(slot, batch, before, after)
                     if entered is not None:
                         added = np.zeros((nodes, d, d)) if added is None else added
                         added[place] += entered + entered.swapaxes(1, 2)
@@ -316,11 +342,11 @@ class EpochMoments:
                     total[:, place] -= pushed
                     total[..., place] -= pushed.transpose(0, 3, 2, 1)
                 np.divide(total, layer.ways, out=following[low : low + nodes])
-            drawn = self.drawn(number, stack + change, source)
+            drawn = self.drawn(slot, stack + change, source)
             change = following if drawn is None else following + drawn
             yield change
 
-    def drawn(self, number: int, current: FloatArray, source: "Source | None") -> FloatArray | None:
+    def drawn(self, slot: int, current: FloatArray, source: "Source | None") -> FloatArray | None:
         """The change of matrices (1, d, s, d) by a visit that draws its rows: nothing, where batches are fixed."""
         return None
 
@@ -338,10 +364,10 @@ class EpochMoments:
     def follow(self, states: FloatArray, entry: Entry | None = None) -> list[FloatArray]:
         """The sum of the visits in the means of states (c, d), one a row: (nodes, c, d), layer by layer."""
         changes = [np.zeros((1, *states.shape))]
-        for layer in self.layers:
+        for slot, layer in enumerate(self.layers):
             total = np.zeros((layer.nodes, *states.shape))
             for batch, before, after in layer.visits:
-                total[after] += self.visited(states, changes[-1][before], batch, layer.slot, entry)
+                total[after] += self.visited(states, changes[-1][before], batch, slot, entry)
             changes.append(total / layer.ways)
         return changes
 
@@ -349,9 +375,9 @@ class EpochMoments:
         self, states: FloatArray, change: FloatArray, batch: int, slot: int, entry: Entry | None = None
     ) -> FloatArray:
         """The sum so far in states (c, d) after one more visit, from what has been before (nodes, c, d)."""
-        step = self.step(slot)
+        step = self.steps[slot]
         current = states + change
-        gradients = self.batch(batch).gradient(current[..., : self.rank].reshape(-1, self.rank))
+        gradients = self.batches[batch].gradient(current[..., : self.rank].reshape(-1, self.rank))
         following = change + step.moved(current)
         following -= step.pushed(gradients.reshape(*current.shape[:-1], self.rank))
         if entry is not None:
@@ -361,7 +387,7 @@ class EpochMoments:
 
     def constant(self, batch: int, slot: int) -> FloatArray:
         """The input of every visit to a batch alike (d,): the force of a penalty, and given responses."""
-        key = batch, self._slot(slot)
+        key = batch, slot if self.visits.hyperparameters.shares else 0
         if key not in self._constants:
             visits, given = self.visits, self.inputs.given
             entry = visits.force(self.inputs.truth, slot)
@@ -372,43 +398,8 @@ class EpochMoments:
 
     def noise(self, batch: int, slot: int) -> tuple[IntArray, FloatArray]:
         """The noise that enters at a visit to a batch, and its input map: (m,), (m, d)."""
-        rows = self.batch(batch)
-        return rows.columns, self.inputs.noise * rows.root * self.step(slot).pushed(rows.rows)
-
-    def _slot(self, slot: int) -> int:
-        """Zero for all slots where all are alike."""
-        return slot if self.visits.hyperparameters.shares else 0
-
-    def batch(self, batch: int) -> _Batch:
-        """The gradient of a batch, in the coordinates R z."""
-        if batch not in self._batches:
-            rows, divisor = self.visits._batches[batch]
-            scaled, penalty = rows / np.sqrt(divisor), self.visits.penalty_matrix
-            by_gram = penalty.ndim == 2 or len(rows) > _FEW_ROWS * self.rank
-            own = gram = scaled.T @ scaled if by_gram else None
-            if own is not None and penalty.ndim == 2 and self.visits.penalty:
-                gram = own + penalty
-            columns = self.visits.columns(batch)
-            self._batches[batch] = _Batch(scaled, float(1 / np.sqrt(divisor)), columns, gram, own)
-        return self._batches[batch]
-
-    def step(self, slot: int) -> _Step:
-        """P and F in a slot."""
-        slot = self._slot(slot)
-        if slot not in self._steps:
-            visits, parts, scaled = self.visits, self.dimension // self.rank, self.visits.hyperparameters
-            push = self.grades * visits.pushed(np.ones(self.rank), slot)
-            units: FloatArray = np.asarray(np.kron(np.eye(parts), np.ones((self.rank, 1))), dtype=np.float64)
-            # Visits to a batch of no rows do what every visit does; a penalty matrix is left to the gradient.
-            if visits.penalty_matrix.ndim == 2:
-                scaled = replace(scaled, penalty=0.0)
-            alone = Visits(
-                visits.blocks.with_batches([np.zeros(0, dtype=np.int64)], np.ones(1)), scaled, visits.average
-            )
-            blocks = (self.grades[:, np.newaxis] * alone.kernel(0, units, slot)).T
-            moves = -blocks.reshape(parts, parts, self.rank).swapaxes(0, 1) if blocks.any() else None
-            self._steps[slot] = _Step(push.reshape(parts, self.rank), moves)
-        return self._steps[slot]
+        rows = self.batches[batch]
+        return rows.columns, self.inputs.noise * rows.root * self.steps[slot].pushed(rows.rows)
 
 
 class Source:
@@ -436,22 +427,22 @@ class Source:
         """The sum so far in E eta z' at every node, (nodes, n, d), where it travels."""
         return self.moments.follow(self.noise, self.moments.noise)
 
-    def cross(self, number: int, batch: int, before: IntArray | slice) -> FloatArray | None:
+    def cross(self, slot: int, batch: int, before: IntArray | slice) -> FloatArray | None:
         """noise E eta_b z' before a visit (nodes, m, d), reduced; None if there is no noise."""
         if not len(self.noise):
             return None
-        key = number, batch, before.start if isinstance(before, slice) else int(before[0])
+        key = slot, batch, before.start if isinstance(before, slice) else int(before[0])
         if self._known is not None and key in self._known:
             return self._known[key]
         moments = self.moments
-        rows, noise = moments.batch(batch), moments.inputs.noise
+        rows, noise = moments.batches[batch], moments.inputs.noise
         if batch not in self._reduced:
             self._reduced[batch] = noise * rows.reduced(self.noise[rows.columns])
         own = self._reduced[batch]
         if moments.travels:
-            made = own + noise * rows.reduced(self.noises[number][before][:, rows.columns])
-        elif number:
-            made = own @ moments.mean_changes[number][before]
+            made = own + noise * rows.reduced(self.noises[slot][before][:, rows.columns])
+        elif slot:
+            made = own @ moments.mean_changes[slot][before]
             made += own
         else:
             made = own[np.newaxis]
@@ -459,13 +450,12 @@ class Source:
             self._known[key] = made
         return np.asarray(made)
 
-    def entered(self, number: int, batch: int, before: IntArray, after: IntArray) -> FloatArray | None:
+    def entered(self, slot: int, batch: int, before: IntArray, after: IntArray) -> FloatArray | None:
         """h (G m + h / 2)' (nodes, d, d) for the constant h that enters, half of what it adds, if there is one."""
         if not self._is_pushed:
             return None
-        slot = self.moments.layers[number].slot
         constant = self.moments.constant(batch, slot)
-        mean = self.mean + self.moments.visited(self.mean, self.means[number][before], batch, slot)
+        mean = self.mean + self.moments.visited(self.mean, self.means[slot][before], batch, slot)
         return np.asarray(constant[:, np.newaxis] * (mean + constant / 2))
 
     def change(self) -> FloatArray:
@@ -482,11 +472,10 @@ class Source:
 class CentredSource(Source):
     """The growth of the covariance of a state over the orders, given the responses: means that meet differ."""
 
-    def entered(self, number: int, batch: int, before: IntArray, after: IntArray) -> FloatArray:
+    def entered(self, slot: int, batch: int, before: IntArray, after: IntArray) -> FloatArray:
         """Half the squares (nodes, d, d) of what the mean after a visit differs by from that of its node."""
-        slot = self.moments.layers[number].slot
-        arrived = self.moments.visited(self.mean, self.means[number][before], batch, slot)
-        apart = arrived + self.moments.constant(batch, slot) - self.means[number + 1][after]
+        arrived = self.moments.visited(self.mean, self.means[slot][before], batch, slot)
+        apart = arrived + self.moments.constant(batch, slot) - self.means[slot + 1][after]
         return np.asarray(apart.swapaxes(1, 2) * apart / 2)
 
 
@@ -512,33 +501,38 @@ class DrawnSteps(EpochMoments):
     def _gram(self) -> FloatArray:
         return np.asarray(self.visits.unit.T @ self.visits.unit / self.walk.n)
 
-    def drawn(self, number: int, current: FloatArray, source: Source | None) -> FloatArray:
+    def drawn(self, slot: int, current: FloatArray, source: Source | None) -> FloatArray:
         """The covariance (1, d, s, d) that drawing adds to a visit, beside the second moments before it."""
         r, n, U, W = self.rank, self.walk.n, self.visits.unit, self._gram
         second = current[0, :r, :, :r]
         if isinstance(source, CentredSource):
-            mean = source.mean[0] + source.means[number][0, 0]
+            mean = source.mean[0] + source.means[slot][0, 0]
             second = second + np.outer(mean[:r], mean[:r])[:, np.newaxis]
         seen = (U @ second.reshape(r, -1)).reshape(len(U), -1, r)
         squares = np.einsum("nsi,ni->sn", seen, U)
         gradients = W @ second.swapaxes(0, 1) @ W
         if source is not None:
-            of_noise, mixed, own = self._of_inputs(number, source)
+            of_noise, mixed, own = self._of_inputs(slot, source)
             squares, gradients = squares + of_noise, gradients - mixed - mixed.T + own
-        covariance = (U.T @ (squares[..., np.newaxis] * U) / n - gradients) * self._shares[number]
+        covariance = (U.T @ (squares[..., np.newaxis] * U) / n - gradients) * self._shares[slot]
         # Every part of the state is pushed by the same gradient, coordinate by coordinate.
-        push = self.step(self.layers[number].slot).push
+        push = self.steps[slot].push
         return np.asarray(np.einsum("ai,sij,bj->aisbj", push, covariance, push).reshape(current.shape))
 
-    def _of_inputs(self, number: int, source: Source) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def _of_inputs(self, slot: int, source: Source) -> tuple[FloatArray, FloatArray, FloatArray]:
         """The parts of noise or given responses in E rho_i^2 (n,) and E g g' (r, r): mixed, and their own."""
         r, n, U, W, inputs = self.rank, self.walk.n, self.visits.unit, self._gram, self.inputs
         if inputs.given is not None:
-            mean, pushed = (source.mean[0] + source.means[number][0, 0])[:r], U.T @ inputs.given / n
+            mean, pushed = (source.mean[0] + source.means[slot][0, 0])[:r], U.T @ inputs.given / n
             squares = inputs.given * (inputs.given - 2 * (U @ mean))
             return squares, np.outer(W @ mean, pushed), np.outer(pushed, pushed)
         if not len(source.noise):
             return np.zeros(n), np.zeros((r, r)), np.zeros((r, r))
-        cross = inputs.noise * (source.noise + source.noises[number][0])[:, :r]
+        cross = inputs.noise * (source.noise + source.noises[slot][0])[:, :r]
         squares = inputs.noise**2 - 2 * np.einsum("ij,ij->i", U, cross)
         return squares, W @ (cross.T @ U) / n, inputs.noise**2 / n * W
+
+
+def is_stationary(now: FloatArray, before: FloatArray, tolerance: float) -> bool:
+    """True if nothing has changed by more than a share of the largest entry."""
+    return bool(np.abs(now - before).max(initial=0.0) <= tolerance * np.abs(now).max(initial=0.0))

@@ -147,7 +147,7 @@ class FarMoments:
         self._moments, self._start, self._packing = moments, start, Packing(moments.units)
         self._is_noisy = inputs.noise > 0
         if inputs.given is not None:
-            once = once.with_inputs(np.concatenate([[inputs.constant], inputs.given]))
+            once = once.with_inputs(np.concatenate([[inputs.constant], inputs.given])[:, np.newaxis])
         self._entries = once.entries.copy()
         self._entries[:, 1:] *= inputs.noise
         self._map = self._joint_map(once.kernel)

@@ -123,11 +123,6 @@ def _symmetric(matrix: FloatArray) -> FloatArray:
     return np.asarray((matrix + matrix.T) / 2)
 
 
-def is_stationary(now: FloatArray, before: FloatArray, tolerance: float) -> bool:
-    """True if nothing has changed by more than a share of the largest entry."""
-    return bool(np.abs(now - before).max(initial=0.0) <= tolerance * np.abs(now).max(initial=0.0))
-
-
 def fixed_point(change: Map, mean: MeanPart, start: FloatArray) -> tuple[FloatArray, float]:
     """The limit of M -> T(M) + R from M_0 (d, d), and its relative error; inf if it grows.
 

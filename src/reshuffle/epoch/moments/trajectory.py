@@ -21,9 +21,9 @@ from reshuffle._arrays import FloatArray
 from reshuffle._linalg import few_threads, moving_power
 from reshuffle._progress import track
 from reshuffle.epoch.epoch_map import EpochMap
-from reshuffle.epoch.moments.lattice import EpochMoments, epoch_moments
+from reshuffle.epoch.moments.lattice import EpochMoments, epoch_moments, is_stationary
 from reshuffle.epoch.moments.matrix import MOST_ENTRIES, FarMoments
-from reshuffle.epoch.moments.stationary import MeanPart, fixed_point, is_stationary
+from reshuffle.epoch.moments.stationary import MeanPart, fixed_point
 from reshuffle.epoch.timeline import Timeline, through_stages
 from reshuffle.epoch.visits import Inputs
 
@@ -118,11 +118,11 @@ def stationary(
 ) -> tuple[FloatArray, FloatArray, float]:
     """The limits of M or V (d, d) and of C or m from [M, C] or [V, m], and the error of the first; inf if none."""
     d = len(begin)
-    if not timeline.settles:
+    if not timeline.converges:
         return np.full((d, d), np.inf), np.full((d, begin.shape[1] - d), np.inf), 0.0
     once, start = timeline.map(0), begin[:, :d]
     if inputs.given is not None:
-        once = once.with_inputs(np.concatenate([[inputs.constant], inputs.given]))
+        once = once.with_inputs(np.concatenate([[inputs.constant], inputs.given])[:, np.newaxis])
     cross = once.fixed_point()
     cross[:, 1:] *= inputs.noise
     if centred:
