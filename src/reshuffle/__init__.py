@@ -1,4 +1,4 @@
-"""What mini-batch gradient descent does to a least-squares problem, exactly and without training.
+"""Mini-batch gradient descent on least-squares problems: its answers, exactly and without training.
 
 problem -> scheme and recipe -> epoch -> run -> risk, limit, stability, stopping
 """
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.2.0.dev0"
 
-# A name is imported when it is first asked for, so that `reshuffle --help` does not wait for numpy and scipy.
+# A name is imported when it is first used, so that `reshuffle --help` does not wait for numpy and scipy.
 # The lines above say the same to type checkers and editors; a test compares the two. Schemes are not listed here:
 # the package offers all that `reshuffle.schemes` registers.
 _NAMES = {

@@ -67,7 +67,7 @@ def real_array(name: str, value: Any, advice: str = "drop or impute such rows fi
 
 def any_array(name: str, value: Any) -> AnyArray:
     """Return `value` as an array of whatever it holds, a tensor without its gradient."""
-    # torch refuses numpy a tensor that is part of a graph or on another device, and is not imported to be asked.
+    # torch refuses numpy a tensor that is part of a graph or on another device, and is not imported here.
     if callable(getattr(value, "detach", None)) and callable(getattr(value, "cpu", None)):
         value = value.detach().cpu()
     try:
@@ -126,7 +126,7 @@ def _refuse_entries(name: str, value: Any, array: AnyArray) -> NoReturn:
 
 
 def _wrong_entries(array: AnyArray) -> BoolArray:
-    """Mask of the entries of an array of another kind that are no real numbers; all, where none can be told."""
+    """Mask of the entries of an array of another kind that are no real numbers; all, if none differs."""
     tests: dict[str, Callable[[Any], bool]] = {
         "O": lambda entry: not _is_number_or_flag(entry),
         "c": lambda entry: bool(entry.imag),
@@ -259,7 +259,7 @@ def times(value: Any, name: str = "times", kind: str = "numbers") -> FloatArray:
     """Return times >= 0 as float64, of any shape; infinity asks for the limit."""
     array = any_array(name, value)
     if array.dtype.kind == "O" and all(map(_is_real, array.flat)):
-        # Whole numbers beyond 2^63, and whatever stands beside them.
+        # Whole numbers beyond 2^63, and whatever is beside them.
         array = np.array([float(max(min(entry, 1e300), -1e300)) for entry in array.flat]).reshape(array.shape)
     if array.dtype.kind not in "iuf":
         raise TypeError(f"{name} must be numbers, but their dtype is {array.dtype}.")

@@ -32,8 +32,8 @@ Result = TypeVar("Result")
 _ROOT_OF_RANGE = 1e140
 """Numbers below this have squares, and sums of many of them, within the range of float64."""
 _LOG_OF_ZERO = -1e250
-"""Stands for log(0): its exponential is 0, and 0 times it is 0."""
-_FADED = -750.0
+"""In place of log(0): its exponential is 0, and 0 times it is 0."""
+_NO_EXPONENTIAL = -750.0
 """Exponents below have an exponential of zero."""
 _NEAR = 0.5
 """Exponents nearer to zero than this need expm1; beyond, 1 - exp(e) loses at most a bit."""
@@ -100,8 +100,8 @@ def power_and_sum(x: FloatArray, count: FloatArray) -> tuple[FloatArray, FloatAr
         logarithm = np.where(x < 1, np.log1p(-np.minimum(x, 1.0)), np.log1p(np.maximum(x, 1.0) - 2))
     logarithm = np.maximum(logarithm, _LOG_OF_ZERO)
     power, rest = np.zeros(count.shape + x.shape), np.ones(count.shape + x.shape)
-    # Modes that have faded out before the first count are not worth an exponential, a slow one at that.
-    alive = logarithm * terms.min(initial=np.inf if terms.size else 0.0) > _FADED
+    # Modes that are zero before the first count are not worth an exponential, a slow one at that.
+    alive = logarithm * terms.min(initial=np.inf if terms.size else 0.0) > _NO_EXPONENTIAL
     exponent = terms[..., np.newaxis] * logarithm[alive]
     with np.errstate(over="ignore", under="ignore"):
         powers = np.exp(exponent)

@@ -30,7 +30,7 @@ _SHORTEST, _LONGEST = 10.0, 30.0
 """Seconds between two lines: half of what has passed, within these."""
 
 _shown: "Progress | None" = None
-"""The display that is open, if any; a terminal has room for one, and more bars join it."""
+"""The display that is open, if any; a terminal takes one, and more bars join it."""
 
 
 @dataclass(eq=False)

@@ -2,8 +2,8 @@
 
 Draws are spread over a few groups, and the answer without each group in turn tells its standard error. So few
 groups know their own spread no better than Student's t says: the error is as many standard errors as make it cover
-in 999 of 1000 cases if the groups are normal. That leaves room for what is not normal, and for looking more than
-once, in the promise: 99 of 100.
+in 999 of 1000 cases if the groups are normal. The margin to the 99 of 100 that are
+reported is for what is not normal, and for checking the error more than once.
 """
 
 import math
@@ -96,7 +96,7 @@ ErrorKind: TypeAlias = Literal["exact", "bound", "confidence 99%", "estimate"]
 """In which sense `error` tells how far an answer may be off.
 
 "exact": not at all, beyond rounding; "bound": never by more, proven; "confidence 99%": in at least 99 of 100
-cases by no more, over what was drawn; "estimate": by about that much, as far as can be told.
+cases by no more, over what was drawn; "estimate": by about that much.
 """
 
 
@@ -157,7 +157,7 @@ def number_of_groups(flops: float, size: float, budget: float) -> int:
 def further_rounds(rounds: int, excess: float, affordable: float) -> int:
     """The number of rounds of draws to add to `rounds`, whose error is `excess` times what it should be.
 
-    Every look at the error is a chance to stop because it happens to look small, so looks must be few: no addition
+    Every check of the error is a chance to stop because it happens to be small, so checks must be few: no addition
     is smaller than a quarter of what there is.
     """
     missing = _MARGIN * excess * excess * rounds - rounds

@@ -2,11 +2,11 @@
 
 
 class MissingTruthError(ValueError):
-    """A question about the test error was asked of a problem that does not know the truth."""
+    """A question about the test error of a problem whose truth is unknown."""
 
 
 class UnsupportedError(TypeError):
-    """A question was asked of a run that has no answer to it, whatever the budget."""
+    """A question to which a run has no answer, whatever the budget."""
 
 
 class BudgetError(RuntimeError):
@@ -14,4 +14,4 @@ class BudgetError(RuntimeError):
 
 
 class AccuracyWarning(UserWarning):
-    """An answer is less accurate than was asked for; it carries its error."""
+    """An answer is less accurate than requested; it carries its error."""

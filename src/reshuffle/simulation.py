@@ -34,7 +34,7 @@ _FEWEST_ROWS = 2 / 3
 _FEW = 512
 """Runs that are trained together even where that is more: only those at the same batch share a product."""
 _HISTORY_ENTRIES = 1 << 26
-"""Parameters of a block where every run is kept at all of the stops, to be tried on test samples of its own."""
+"""Parameters of a block where every run is stored at all of the stops, to be tried on test samples of its own."""
 _KEPT_ENTRIES = 1 << 27
 """The same for all blocks that are trained at a time."""
 
@@ -92,7 +92,7 @@ class Simulation:
     Attributes
     ----------
     epochs : array
-        As asked for; the estimates carry its shape.
+        As requested; the estimates carry its shape.
     iterate : Estimate
         The mean iterate, epochs.shape + (p,), over orders (and over noise, if that was drawn anew).
     expected_risk : Estimate or None
@@ -183,7 +183,7 @@ class PairTally:
                 mine[stop] += parts
 
     def result(self, epochs: FloatArray, positions: IntArray, runs: int) -> Simulation:
-        """Spread the tallies over the epochs as they were asked for."""
+        """Estimates at the requested epochs."""
         pairs = runs // 2
 
         def estimate(mean: FloatArray, error: FloatArray) -> Estimate:
@@ -562,15 +562,7 @@ def single_run_risks(
 ) -> FloatArray:
     """The risk |b - beta_star|_Sigma^2 of every single run, not their mean: epochs.shape + (runs,).
 
-    Parameters
-    ----------
-    problem
-        One output, with its truth known; all runs train on its responses.
-    scheme, step, alpha
-        As in `descend`.
-    epochs : int or array of int
-        When to look; finite.
-    runs, seed : int
+    The problem has one output and knows its truth; all runs train on its responses. Arguments as in `simulate`.
 
     >>> import reshuffle as rs
     >>> problem = rs.gaussian(20, 5, seed=3)

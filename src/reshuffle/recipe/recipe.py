@@ -319,7 +319,7 @@ class Recipe:
                 )
 
     def epochs(self, epochs: Any) -> FloatArray:
-        """Return the epochs asked for, if the schedule knows them and there is an average by then."""
+        """Return the requested epochs, if the schedule knows them and there is an average by then."""
         when = _arrays.epochs(epochs)
         first, last = float(when.min(initial=np.inf)), float(when.max(initial=0.0))
         if first < self.earliest:

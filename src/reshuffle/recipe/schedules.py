@@ -149,7 +149,7 @@ Counted: TypeAlias = Annotated[str, partial(_arrays.choice, allowed=COUNTED)]
 
 @dataclass(frozen=True, repr=False)
 class ReadySchedule(StepSchedule):
-    """A schedule that goes by epochs unless it is told to go by visits."""
+    """A schedule that goes by epochs, or by visits."""
 
     per: Counted = field(default="epoch", kw_only=True)
 

@@ -27,7 +27,7 @@ from reshuffle._progress import track
 from reshuffle.epoch import epoch_map
 from reshuffle.epoch.averaging.sampling import subset_layers
 from reshuffle.epoch.select import task
-from reshuffle.problem.batches import Blocks
+from reshuffle.problem.row_space import Blocks
 from reshuffle.schemes.base import Scheme
 
 BUDGET = 1e13
@@ -39,7 +39,7 @@ _NEAR_TOUCH = 1e-3
 _BESIDE = 1e-6
 """Relative distance from a zero of f, at which -log |f| has a pole, to where it is evaluated instead."""
 _ROUNDING = 1e-13
-"""Of an eigenvalue, relative to a bound on its matrix; of -log |f| for each factor, over a hundred."""
+"""Rounding of an eigenvalue, relative to a bound on its matrix; of -log |f| for each factor, over a hundred."""
 _WINDOW, _REACH, _STRETCH = 1.25, 4.0, 1e3
 """Multiples of a step: up to which bounds of derivatives are sharp, and the mean is interpolated, at most; and how
 far the mean may stretch there."""
@@ -48,7 +48,7 @@ _MOST_SUMS = 2e7
 _DIGITS, _LONG = 60, 100
 """Digits of f beyond those that its sum loses, and bits of a square behind the point."""
 _MOST_SAMPLES, _MOST_ENTRIES, _MOST_FLOPS = 20, 1e7, 3e9
-"""Of subsets of few samples: how many samples, entries of a layer, and operations at B steps. 14 samples in as many
+"""Most samples whose subsets are followed, entries of a layer, and operations at B steps. 14 samples in as many
 dimensions, one per batch, are below; a search, which interpolates several times, takes 5 s for them."""
 _OF_A_CALL = 160.0
 """Operations that a subset costs beside its products, of matrices that are multiplied many at a time."""
@@ -187,7 +187,7 @@ def _first_indefinite(kernel: Kernel, root: FloatArray, degree: int, low: float)
     """First step from `low` at which K or 2 I - step R'K R, with the root R, stops being positive definite."""
     two = 2 * np.eye(len(root))
     while True:
-        # The visits at a step f times the contracting one stretch by 2 f - 1 at most: their product is kept near
+        # The visits at a step f times the contracting one stretch by 2 f - 1 at most: their product stays near
         # enough to 1 that what its size costs in rounding is a fraction of the precision.
         reach = low * float(np.clip((1 + _STRETCH ** (1 / (degree + 1))) / 2, _WINDOW, _REACH))
         mean = _Polynomial(kernel, degree, low, reach)

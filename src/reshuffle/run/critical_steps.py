@@ -30,8 +30,8 @@ from reshuffle.epoch.moments.matrix import epoch_flops
 from reshuffle.epoch.select import Accuracy
 from reshuffle.epoch.visits import Visits
 from reshuffle.problem import checked_problem
-from reshuffle.problem.batches import Blocks
 from reshuffle.problem.least_squares import LeastSquares
+from reshuffle.problem.row_space import Blocks
 from reshuffle.recipe import recipe
 from reshuffle.run import critical_polynomials
 from reshuffle.run.affine_trajectory import AffineTrajectory
@@ -60,7 +60,7 @@ _SKEWED, _SEEN = 1.5, 3.0
 """By how much errors of drawn rates are widened, since near the end few of all orders weigh most; and the relative
 error from which on such a rate is nothing but noise: it is two standard errors then."""
 _SMALLEST_ROOT = 1e-5
-"""Of a mode beside the largest: slower ones have the same relative error, and would be lost to rounding."""
+"""Least root of a mode beside the largest: slower ones have the same relative error, and are lost to rounding."""
 _OF_BLOCKS, _OF_A_TRIAL = 3e7, 1.2e8
 """Operations of a draw for each group, and of all draws at a step near the end."""
 _FEWEST_ROUNDS, _MOST_ROUNDS = 4, 64
@@ -68,9 +68,6 @@ _FEWEST_ROUNDS, _MOST_ROUNDS = 4, 64
 _PAIRS = 4
 """Pairs of orders in each group whose maps tell the gain in mean square."""
 _ALL_ORDERS = Accuracy(method="exact", rtol=math.inf, budget=math.inf)
-_QUICK = Accuracy(method="auto", rtol=1e-2, budget=3e9)
-_FIRST_DRAWS = Accuracy(rtol=math.inf, budget=1e10)
-"""Of the mean beside drawn second moments: of symmetric epochs, and of others, for which the first round serves."""
 _TRIES, _ROUNDS_OF_A_TRY = 100, 10
 """About how many steps are tried, and how often second moments are followed at each."""
 _EIGENVALUES = 25
@@ -463,7 +460,7 @@ def contracting_step(scheme: Scheme, n: int, blocks: Blocks, longest: float | No
     """A step below 2 / |W_b| for every batch that may be visited: each visit is then a contraction.
 
     A batch of drawn samples has |W_b| at most the largest |x|^2 times m_b / divisor_b, and at most |X'X| over
-    divisor_b. That |x|^2 is `longest`, where other rows stand for the samples.
+    divisor_b. That |x|^2 is `longest`, where `blocks` are compressed rows.
     """
     if scheme.unit is Unit.BATCH:
         norms = [
@@ -516,7 +513,7 @@ def largest_eigenvalue(X: FloatArray, weights: FloatArray, scale: float) -> floa
     factor /= scale
     if len(factor) < factor.shape[1]:
         factor = factor.T
-    size = factor.shape[1]
+    size = min(X.shape)
     if size > _SMALL:
         start = np.random.default_rng(0).standard_normal(size)
         if not (factor @ start).any():

@@ -29,7 +29,7 @@ class Limit:
     Attributes
     ----------
     converges : bool
-        Whether there is a limit from every start. If not, what grows is inf.
+        True if there is a limit from every start. If not, what grows is inf.
     parameters : (p,) or (p, t)
         P_{Z,0} beta_0 + (Xtilde'X)^+ Xtilde'y. Of t outputs, the numbers below are arrays (t,).
     training_loss : float
@@ -159,7 +159,7 @@ def excess_loss(problem: LeastSquares, start: FloatArray, parameters: FloatArray
 
 def spread_loss(problem: LeastSquares, covariance: ParameterCovariance) -> FloatArray:
     """Tr(X Cov X') / (2n), what the spread of single runs adds to their training loss on average."""
-    # As many rows as parameters stand for all of X, since only the sum over rows is asked for.
+    # The reduced rows have the same sum of squares as all of X.
     space = problem.row_space
     rows = space.scale * space.lift(problem.reduction.rows.T).T
     with np.errstate(over="ignore"):

@@ -29,7 +29,7 @@ from reshuffle.run.mean_square import MeanSquareStability, mean_square_stability
 from reshuffle.run.risk import Risk, RiskInterval, two_batch_interval
 from reshuffle.run.stability import FrozenSubspace, RangeAssumption, Stability
 from reshuffle.run.stopping import BestEpoch
-from reshuffle.run.trajectory import ModesTrajectory, Trajectory
+from reshuffle.run.trajectory import ModesTrajectory
 from reshuffle.schemes import base
 from reshuffle.schemes.base import Scheme
 from reshuffle.validation import criteria, cross_validation, leave_one_out
@@ -153,11 +153,7 @@ class Run:
             raise self._unsupported(
                 "epoch", "one scheme and a constant step without momentum: only then is it one map of beta"
             )
-        return AffineEpoch(
-            self._affine.timeline,
-            float(self._affine.outside_decay(np.ones(1))[0]),
-            self.method,
-        )
+        return AffineEpoch(self._affine.timeline, float(self._affine.outside_decay(np.ones(1))[0]))
 
     @property
     def _is_symmetric(self) -> bool:
@@ -185,7 +181,7 @@ class Run:
         return AffineTrajectory(self.problem, self.scheme, self.recipe, columns(self.start), wanted)
 
     @property
-    def _engine(self) -> Trajectory:
+    def _engine(self) -> AffineTrajectory | ModesTrajectory:
         return self._affine if self._modes is None else self._modes
 
     @cached_property
@@ -332,7 +328,7 @@ class Run:
     @property
     def epochs_worth_a_look(self) -> FloatArray:
         """Epochs up to where nothing moves any more, and the limit if there is one."""
-        last = stopping.last_to_look_at(self.recipe, self.stability() if self.recipe.is_constant else None)
+        last = stopping.last_worth_trying(self.recipe, self.stability() if self.recipe.is_constant else None)
         return leave_one_out.epochs_to_search(
             self.recipe.earliest, last, self.recipe.has_limit and self.converges
         )

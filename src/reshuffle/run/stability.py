@@ -98,7 +98,7 @@ class RangeAssumption:
 
 @dataclass(frozen=True, eq=False)
 class FrozenSubspace:
-    """The null space of Z, in which the error never fades.
+    """The null space of Z, in which the error never decays.
 
     Under the range assumption the iterate does not move there at all; without it the noise drifts on.
     """

@@ -16,14 +16,14 @@ _Motion = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 """Decay and drift (epochs, r) of each mode after some epochs."""
 
 _TOLERANCE = 1e-12
-"""Relative improvement of the risk that is not worth looking for."""
+"""Relative improvement of the risk that is not searched for."""
 _BUDGET = 1 << 27
 """Work, in entries of (intervals, modes) arrays, after which the search stops and reports what is still open."""
 _LAST_EPOCH = 2.0**53
-_SETTLED, _FARTHEST = 36.0, 1e6
-"""What a logarithm of a decay beyond which nothing moves is, and how far leave-one-out is looked at."""
+_CONVERGED, _FARTHEST = 36.0, 1e6
+"""Logarithm of a decay beyond which nothing moves, and the last epoch of a search by leave-one-out."""
 LONGEST_SEARCH = 20_000
-"""Epochs that are looked at one by one."""
+"""Epochs that are tried one by one."""
 
 
 @dataclass(frozen=True)
@@ -75,12 +75,12 @@ class BestEpoch:
         return f"BestEpoch(epoch={self.epoch:g}, risk={risk}{open_})"
 
 
-def last_to_look_at(recipe: Recipe, stability: Stability | None) -> float:
-    """By when a run with a constant step has settled, or left the range of numbers; at most 1e6 epochs."""
+def last_worth_trying(recipe: Recipe, stability: Stability | None) -> float:
+    """Epoch by which a run with a constant step has converged, or overflowed; at most 1e6."""
     if stability is None:
         return min(recipe.horizon, float(LONGEST_SEARCH))
     decay_rate = abs(math.log(stability.rate)) if 0 < stability.rate < math.inf else math.inf
-    return min(recipe.horizon, max(_SETTLED / max(decay_rate, 1e-300), recipe.earliest + 1.0), _FARTHEST)
+    return min(recipe.horizon, max(_CONVERGED / max(decay_rate, 1e-300), recipe.earliest + 1.0), _FARTHEST)
 
 
 def by_leave_one_out(epoch: float, mean_square: float, standard_error: float, error: float) -> BestEpoch:
@@ -102,7 +102,7 @@ def best_epoch(motion: _Motion, forms: RiskForms, decay_rates: FloatArray, repea
     epoch, risk, error, spent = 0.0, math.inf, 0.0, 0
 
     def moved(epochs: FloatArray) -> FloatArray:
-        """Decay and drift (2, epochs, r); the best of these epochs is kept."""
+        """Decay and drift (2, epochs, r); the best of these epochs is remembered."""
         nonlocal epoch, risk
         there = np.array(motion(epochs))
         risks = Risk(epochs, *forms.parts(*there)).total
@@ -183,14 +183,14 @@ def search_one_by_one(
 
     `risks_at` is the risk at epochs (k,), `last` the last epoch there is, `longest` how many are tried at most.
     """
-    best, lowest, searched, settled = 0, math.inf, 0, False
-    while searched <= min(last, longest) and not settled:
+    best, lowest, searched, is_over = 0, math.inf, 0, False
+    while searched <= min(last, longest) and not is_over:
         stop = min(max(64, 2 * searched), last + 1, longest + 1)
         risks = risks_at(np.arange(searched, stop))
         if risks.min() < lowest:
             best, lowest = searched + int(np.argmin(risks)), float(risks.min())
-        settled = bool((risks[-32:] == end).all()) or bool(np.allclose(risks[-32:], end, 1e-12, 0.0))
+        is_over = bool((risks[-32:] == end).all()) or bool(np.allclose(risks[-32:], end, 1e-12, 0.0))
         searched = int(stop)
     if end < lowest:
-        return BestEpoch(math.inf, end, 0.0 if settled else end)
-    return BestEpoch(best, lowest, 0.0 if settled or searched > last else lowest)
+        return BestEpoch(math.inf, end, 0.0 if is_over else end)
+    return BestEpoch(best, lowest, 0.0 if is_over or searched > last else lowest)

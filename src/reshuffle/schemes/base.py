@@ -24,7 +24,7 @@ Batches: TypeAlias = int | Iterable[ArrayLike] | None
 
 
 class Shuffle(Enum):
-    """When the order of the visits is drawn; what computes an epoch goes by this, never by a scheme's type.
+    """Times at which the order of the visits is drawn: epochs are computed by this, never by a scheme's type.
 
     `Scheme.order` tells the fixed order of `NEVER`, `Scheme.orders` the equally likely ones of `FROM_A_LIST`;
     `BY_STAGE` is for `Stages` alone.
@@ -96,7 +96,7 @@ class Scheme(ABC):
     batches: int | None = None
     """B, the number of batches, if that was given; `steps(n)` knows it in every case."""
     origin: "Scheme | None" = None
-    """The scheme as it was made, if this one visits statistics that are kept in place of rows."""
+    """The scheme as it was made, if this one visits compressed rows."""
     met: CompressedRows | None = None
     """Those that it visits."""
     _explicit: list[IntArray] | None = None
@@ -138,7 +138,7 @@ class Scheme(ABC):
     @property
     @abstractmethod
     def shuffle(self) -> Shuffle:
-        """When the order is drawn: an attribute of each kind of scheme."""
+        """The time at which the order is drawn: an attribute of each kind of scheme."""
 
     @property
     def is_explicit(self) -> bool:
@@ -162,7 +162,7 @@ class Scheme(ABC):
 
     @property
     def stages(self) -> "tuple[tuple[float, Scheme], ...]":
-        """Pairs of epochs and scheme, one after the other: most schemes are kept for ever."""
+        """Pairs of epochs and scheme, one after the other; most schemes have a single one without end."""
         return ((math.inf, self),)
 
     @property
@@ -201,17 +201,11 @@ class Scheme(ABC):
         return sizes if self.normalize == "own" else np.full(len(sizes), sizes.mean())
 
     def variance_shares(self, n: int) -> FloatArray:
-        """Var of the mean gradient of the rows of each step over that of a single row, (steps,).
-
-        Where every step draws its samples: 1 / m for m independent ones.
-        """
+        """Var of the mean gradient of each step's drawn rows over that of a single row: 1 / m, (steps,)."""
         return np.asarray(1 / self.sizes(n))
 
     def partition(self, n: int) -> list[IntArray]:
-        """The row indices of each part, for n rows: those that are always visited together.
-
-        Of compressed rows those that represent it.
-        """
+        """The row indices of each part, for n rows: those, or their compressed rows, that are visited together."""
         if self._compressed is not None:
             return list(self._compressed[0])
         if self._explicit is None:
@@ -239,8 +233,11 @@ class Scheme(ABC):
     def groups(self, n: int) -> RowGroups:
         """The rows, of n that are read in chunks, that are always visited together.
 
-        Rows that are never visited are one more group, the last.
+        Rows that are never visited are one more group, the last; all rows are one if batches are drawn anew.
         """
+        if self.unit.is_cut:
+            self.sizes(n)
+            return RowGroups.whole(n)
         if self._explicit is not None:
             labels = np.empty(n, dtype=np.int64)
             for number, members in enumerate(self.partition(n)):
@@ -249,27 +246,27 @@ class Scheme(ABC):
         ends = np.cumsum(self.sizes(n))
         return RowGroups(ends if ends[-1] == n else np.append(ends, n))
 
-    def on_compressed(self, kept: CompressedRows, first_rows: IntArray | None = None) -> Self:
-        """The scheme on compressed rows `kept`: of batches, or of groups that begin at `first_rows`."""
+    def on_compressed(self, compressed: CompressedRows, first_rows: IntArray | None = None) -> Self:
+        """The scheme on `compressed` rows: of batches, or of groups that begin at `first_rows`."""
         made = copy.copy(self)
-        made._visit_compressed(kept, first_rows)
-        made.origin, made.met = self, kept
+        made._visit_compressed(compressed, first_rows)
+        made.origin, made.met = self, compressed
         return made
 
-    def _visit_compressed(self, kept: CompressedRows, first_rows: IntArray | None) -> None:
+    def _visit_compressed(self, compressed: CompressedRows, first_rows: IntArray | None) -> None:
         """Visit the compressed rows that represent each batch.
 
         Without `first_rows` the batches are there already: a scheme asks for all of them, or for all rows in one
-        batch. With them every batch is some of the groups that are kept, and `first_rows` has a row of each group.
+        batch. With them every batch is some of the compressed groups, and `first_rows` has a row of each group.
         """
-        places = kept.batches
+        places = compressed.batches
         if first_rows is not None:
-            counts, labels = self.sizes(kept.n), self.groups(kept.n).at(first_rows)
+            counts, labels = self.sizes(compressed.n), self.groups(compressed.n).at(first_rows)
             groups = [np.flatnonzero(labels == batch) for batch in range(len(counts))]
             self._compressed = [np.concatenate([places[one] for one in some]) for some in groups], counts
             return
-        assert kept.counts is not None
-        found = len(kept.counts)
+        assert compressed.counts is not None
+        found = len(compressed.counts)
         if self.batch_size is not None or self.is_explicit:
             raise UnsupportedError(
                 f"scheme must ask for batches={found}, as they were filled, but it asks for {self._words}; "
@@ -280,9 +277,9 @@ class Scheme(ABC):
                 f"batches must be {found}, the number of batches that were filled, or 1, but it is "
                 f"{self.batches}; fill rs.Accumulator(batches={self.batches}) for that."
             )
-        self._compressed = places, kept.counts
+        self._compressed = places, compressed.counts
         if self.batches == 1:
-            self._compressed = [np.arange(len(kept.X), dtype=np.int64)], np.array([kept.n])
+            self._compressed = [np.arange(len(compressed.X), dtype=np.int64)], np.array([compressed.n])
 
     def order(self, n: int) -> IntArray:
         """The order of the batches (steps,), if it never changes."""
@@ -422,7 +419,7 @@ def rows_of(groups: IntArray, rows: int) -> IntArray:
 
 
 def fitted(problem: LeastSquares, value: Any) -> tuple[LeastSquares, Scheme]:
-    """Return a problem and a scheme whose batches fit it, made to visit what is kept of the rows.
+    """Return a problem and a scheme whose batches fit it, made to visit its compressed rows.
 
     Rows that are read in chunks are read here, once for all batches of the scheme, unless they have been before.
     """
@@ -458,12 +455,12 @@ def scheme_of(value: Any) -> Scheme:
         raise TypeError(f"scheme must be made before it is used: {made} in place of {value.__name__}.")
     if not isinstance(value, Scheme):
         raise TypeError(f"scheme must be a scheme such as RandomReshuffling(batches=4), but it is {value!r}.")
-    # One that visits what was kept of other data is cut anew.
+    # One that visits the compressed rows of other data is cut anew.
     return value.origin or value
 
 
 def without_stages(scheme: Scheme, question: str) -> Scheme:
-    """Return a scheme that is kept for ever; refuse one that has stages, each with an answer of its own."""
+    """Return a scheme without stages; refuse one that has them, each with an answer of its own."""
     if scheme.has_stages:
         raise UnsupportedError(
             f"{question} has no answer for {scheme!r}, whose stages have one each; ask for that of a single stage."

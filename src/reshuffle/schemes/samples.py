@@ -73,17 +73,13 @@ class SampleReshuffling(ShuffledUnits):
     unit = Unit.SAMPLE
     most_alone = math.inf
 
-    def groups(self, n: int) -> RowGroups:
-        self.sizes(n)
-        return RowGroups.whole(n)
-
-    def _visit_compressed(self, kept: CompressedRows, first_rows: IntArray | None) -> None:
+    def _visit_compressed(self, compressed: CompressedRows, first_rows: IntArray | None) -> None:
         # Samples are read anew, in chunks, where there is a source; which rows meet is drawn in every epoch.
         if first_rows is None:
             raise UnsupportedError(
-                f"{self!r} cuts single rows into batches anew in every epoch, but of these {kept.n} rows only the "
-                "statistics of each batch are kept; try RandomReshuffling with the batches that were filled, or "
-                "give LeastSquares the source of the rows."
+                f"{self!r} cuts single rows into batches anew in every epoch, but of these {compressed.n} rows "
+                "only the statistics of each batch are kept; try RandomReshuffling with the batches that were "
+                "filled, or give LeastSquares the source of the rows."
             )
 
 
@@ -138,8 +134,8 @@ class GroupReshuffling(ShuffledUnits):
     def settings(self) -> tuple[object, ...]:
         return (*super().settings, self.rows_per_unit)
 
-    def _visit_compressed(self, kept: CompressedRows, first_rows: IntArray | None) -> None:
-        self.groups(kept.n)
+    def _visit_compressed(self, compressed: CompressedRows, first_rows: IntArray | None) -> None:
+        self.groups(compressed.n)
 
     def groups(self, n: int) -> RowGroups:
         raise UnsupportedError(
@@ -161,12 +157,9 @@ class DrawnSamples(Scheme):
         super().__init__(batch_size=batch_size, drop_last=drop_last)
         self._kept: int | None = None
 
-    def _visit_compressed(self, kept: CompressedRows, first_rows: IntArray | None) -> None:
+    def _visit_compressed(self, compressed: CompressedRows, first_rows: IntArray | None) -> None:
         # The mean step needs no more than all rows together.
-        self._kept = len(kept.X)
-
-    def groups(self, n: int) -> RowGroups:
-        return RowGroups.whole(n)
+        self._kept = len(compressed.X)
 
     def partition(self, n: int) -> list[IntArray]:
         return [np.arange(n if self._kept is None else self._kept, dtype=np.int64)]

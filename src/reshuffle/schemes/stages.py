@@ -65,9 +65,9 @@ class Stages(Scheme):
     def groups(self, n: int) -> RowGroups:
         return reduce(RowGroups.refined, (scheme.groups(n) for _, scheme in self._stages))
 
-    def _visit_compressed(self, kept: CompressedRows, first_rows: IntArray | None) -> None:
+    def _visit_compressed(self, compressed: CompressedRows, first_rows: IntArray | None) -> None:
         self._stages = tuple(
-            (length, scheme.on_compressed(kept, first_rows)) for length, scheme in self._stages
+            (length, scheme.on_compressed(compressed, first_rows)) for length, scheme in self._stages
         )
 
     def steps(self, n: int) -> int:
@@ -75,9 +75,6 @@ class Stages(Scheme):
 
     def sizes(self, n: int) -> IntArray:
         raise self._unknown("the rows of each step")
-
-    def step_divisors(self, n: int) -> FloatArray:
-        raise self._unknown("the divisor of each step")
 
     def with_batch_size(self, batch_size: int) -> Self:
         raise self._no_counterpart("stages")
@@ -121,25 +118,20 @@ def _checked(stages: Any) -> tuple[tuple[float, Scheme], ...]:
     for number, stage in enumerate(stages):
         if not isinstance(stage, list | tuple) or len(stage) != 2:
             raise ValueError(f"stages[{number}] must be a pair of epochs and a scheme, but it is {stage!r}.")
-        length, scheme = stage
+        (length, scheme), name = stage, f"the scheme of stages[{number}]"
+        if not isinstance(scheme, Scheme):
+            example = "RandomReshuffling(batches=4)"
+            raise TypeError(f"{name} must be a scheme such as {example}, but it is {scheme!r}.")
+        if scheme.has_stages:
+            raise ValueError(
+                f"{name} must not have stages itself, but it is {scheme!r}; put all stages into one list."
+            )
         name = f"the epochs of stages[{number}]"
-        if length is not None and not (isinstance(length, float) and length == math.inf):
+        if length is not None and length != math.inf:
             length = float(_arrays.whole_number(name, length, 1, hint="None is for ever."))
-        elif number == len(stages) - 1:
-            length = math.inf
-        else:
+        elif number < len(stages) - 1:
             raise ValueError(
                 f"{name} must be a whole number of at least 1, since others follow, but it is {length!r}."
             )
-        if not isinstance(scheme, Scheme):
-            raise TypeError(
-                f"the scheme of stages[{number}] must be a scheme such as RandomReshuffling(batches=4), "
-                f"but it is {scheme!r}."
-            )
-        if scheme.has_stages:
-            raise ValueError(
-                f"the scheme of stages[{number}] must not have stages itself, but it is {scheme!r}; "
-                "put all stages into one list."
-            )
-        made.append((length, scheme))
+        made.append((math.inf if length is None else length, scheme))
     return tuple(made)

@@ -453,21 +453,31 @@ class SelfResponses:
         return images
 
 
-@dataclass(frozen=True, eq=False)
-class Path:
-    """K_B (d, d), K_t and N_t (q, d, d) at the nodes, H_t = I - Y N_t, and Gamma_t (q, k, k) of the last round."""
-
-    end: FloatArray
-    kernels: FloatArray
-    inner: FloatArray
-    influence: FloatArray
-
-
-class CavityEquation:
-    """One round of the iteration, and what follows from its end.
+class Cavity:
+    """The cavity equation at the nodes; solved, the mean of an epoch v -> v - Y K v + Y E y.
 
     Both sides of products are needed: with H_t = I - Y N_t, what comes after is I - N_t Y.
+
+    Attributes
+    ----------
+    kernel : (d, d)
+        K.
+    path, inner : (q, d, d)
+        K_t and N_t at the nodes.
+    influence : (q, k, k)
+        Gamma_t of the last round.
+    self_response : (q, n) or (q, n, m, m)
+        rho_i(t + 1) at the nodes; matrices where a sample has m rows.
+    entries : (n, d)
+        The columns of E, the input map of the response of each sample, as rows.
     """
+
+    kernel: FloatArray
+    path: FloatArray
+    inner: FloatArray
+    influence: FloatArray
+    self_response: FloatArray
+    entries: FloatArray
 
     def __init__(self, visiting: Visiting, tolerance: float, response_tolerance: float, nodes: TimeNodes):
         self.visiting, self.tolerance, self.nodes = visiting, tolerance, nodes
@@ -476,7 +486,7 @@ class CavityEquation:
         self._squares = visiting.squares[:, np.newaxis]
 
     @classmethod
-    def of(cls, visiting: Visiting, tolerance: float) -> "CavityEquation | None":
+    def of(cls, visiting: Visiting, tolerance: float) -> "Cavity | None":
         """The equation at the nodes that a tolerance needs; None where functions of the visits overflow."""
         response_tolerance, span = visiting.tolerances(tolerance)
         nodes = visiting.nodes(span)
@@ -495,8 +505,8 @@ class CavityEquation:
         visiting = self.visiting
         return SelfResponses(rows, visiting.size, self.nodes, visiting.exclusion, self.response_tolerance)
 
-    def path(self, grams: Callable[[FloatArray], FloatArray | None]) -> Path | None:
-        """Iterate from independent visits on, until the mean map stays as it is; None if it has no solution.
+    def iterate(self, grams: Callable[[FloatArray], FloatArray | None]) -> bool:
+        """Iterate from independent visits on, until the mean map stays as it is; False if there is no solution.
 
         `grams` gives sum_i U_i'r_i U_i (q, k, k) for Gamma_t (q, k, k); None if these are no numbers.
         """
@@ -507,7 +517,7 @@ class CavityEquation:
             influence = self.visiting.seen(before * self._grades)
             weighted = grams(influence)
             if weighted is None:
-                return None
+                return False
             met = self._squares * before + self._convolve(weighted, before)
             left = after * self._squares.T + self._convolve(after, weighted)
             kernels, following = self._integrate(met - self._squares * self._before(kernels)[:, : self.k])
@@ -520,8 +530,9 @@ class CavityEquation:
             # The next change is about this one times the mean ratio of the last two.
             coming = change * np.sqrt(change / changes[0]) if len(changes) == 3 else np.inf
             if change <= self.tolerance or _MARGIN * coming <= self.tolerance:
-                return Path(end, kernels, inner, influence)
-        return None
+                self.kernel, self.path, self.inner, self.influence = end, kernels, inner, influence
+                return True
+        return False
 
     def _integrate(self, sources: FloatArray) -> tuple[FloatArray, FloatArray]:
         """K_t at the nodes and K_B, where S_t is U'U Q G_t plus sources (q, k, d).
@@ -563,12 +574,12 @@ class CavityEquation:
             return self.nodes.convolve_nearly_diagonal(first, second, _OF_TOLERANCE * self.tolerance)
         return self.nodes.convolve(first, second)
 
-    def entries(self, inner: FloatArray, responses: SelfResponses, rho: FloatArray) -> FloatArray:
+    def entries_of(self, responses: SelfResponses, rho: FloatArray) -> FloatArray:
         """The mean over its visits of what comes after a sample's own, w sum_t E[visits after t | not i] P u_i.
 
         The last visit is affine in its weight: what is cut short lies between a whole visit and none.
         """
-        visiting, nodes, after = self.visiting, self.nodes, self._after(inner)
+        visiting, nodes, after = self.visiting, self.nodes, self._after(self.inner)
 
         def images(steps: int) -> FloatArray:
             """Of sum_{t<steps} sum_{s<=t} rho_i(t-s) H_s."""
@@ -583,41 +594,12 @@ class CavityEquation:
             whole = visiting.last * whole + (1 - visiting.last) * none.T
         return np.asarray(visiting.weight * whole)
 
-
-@dataclass(frozen=True, eq=False)
-class Solution:
-    """The mean of an epoch: v -> v - Y K v + Y E y, in the coordinates of `Visiting`.
-
-    Attributes
-    ----------
-    equation : CavityEquation
-    kernel : (d, d)
-        K.
-    entries : (n, d)
-        The columns of E, the input map of the response of each sample, as rows.
-    nodes : TimeNodes
-    path, inner : (q, d, d)
-        K_t and N_t at the nodes, with H_t = I - Y N_t.
-    self_response : (q, n) or (q, n, m, m)
-        rho_i(t + 1) at the nodes; matrices where a sample has m rows.
-    """
-
-    equation: CavityEquation
-    kernel: FloatArray
-    entries: FloatArray
-    nodes: TimeNodes
-    path: FloatArray
-    inner: FloatArray
-    self_response: FloatArray
-
     def modifier(self, sample: int) -> FloatArray:
         """The mean over the visits t at which a sample may be of K (d, d) in E[t visits | not i] = I - Y K."""
-        nodes, visiting = self.nodes, self.equation.visiting
-        size, grades = visiting.size, visiting.grades.ravel()
-        rows, identity = visiting.rows[size * sample : size * (sample + 1)], np.eye(len(grades))
+        nodes, visiting, size = self.nodes, self.visiting, self.visiting.size
+        rows = visiting.rows[size * sample : size * (sample + 1)]
         rho = self.self_response[:, sample].reshape(-1, size, size)
-        after = visiting.seen(identity - self.inner * grades) @ rows.T
-        before = rows @ (identity - grades[:, np.newaxis] * self.inner)[:, : rows.shape[1]]
+        after, before = self._after(self.inner) @ rows.T, rows @ self._before(self.inner)[:, : self.k]
         after, before = after + nodes.convolve(after, rho), before + nodes.convolve(rho, before)
         kernels = self.inner - visiting.exclusion * nodes.convolve(after, before)
         weights = np.ones(visiting.steps)
@@ -626,38 +608,33 @@ class Solution:
 
     def pushed(self, force: FloatArray) -> FloatArray:
         """The entry (d,) of what enters as f (d,) at every visit: like that of a sample, but of no sample."""
-        visiting, rule, grades = (
-            self.equation.visiting,
-            self.nodes.rule,
-            self.equation.visiting.grades.ravel(),
-        )
-        steps, last, lost = visiting.steps, visiting.last, self.path @ (grades * force)
+        steps, last, rule = self.visiting.steps, self.visiting.last, self.nodes.rule
+        lost = self.path @ (self._grades * force)
         whole = steps * force - rule.sum(axis=0) @ lost
         if last == 1:
             return np.asarray(whole)
         short = ((steps - 1) * force - rule[:-1].sum(axis=0) @ lost)[:, np.newaxis]
-        none = short - visiting.rest(grades[:, np.newaxis] * short)
+        none = short - self.visiting.rest(self._grades[:, np.newaxis] * short)
         return np.asarray(last * whole + (1 - last) * (force + none[:, 0]))
 
 
-def solve(visiting: Visiting, tolerance: float) -> Solution | None:
+def solve(visiting: Visiting, tolerance: float) -> Cavity | None:
     """Solve the cavity equation, until rounds change the mean map by less than a share `tolerance` of itself.
 
     None if it has no solution: steps so large that samples' influence on themselves grows without bound.
     """
     with np.errstate(over="ignore", invalid="ignore"):
-        equation = CavityEquation.of(visiting, tolerance)
-        if equation is None:
+        found = Cavity.of(visiting, tolerance)
+        if found is None:
             return None
-        responses, rho = equation.responses_of(visiting.rows), np.zeros(0)
+        responses, rho = found.responses_of(visiting.rows), np.zeros(0)
 
         def grams(influence: FloatArray) -> FloatArray | None:
             nonlocal rho
             rho = responses.of_influence(influence)
             return responses.weighted_grams(rho) if np.isfinite(rho).all() else None
 
-        found = equation.path(grams)
-        if found is None:
+        if not found.iterate(grams):
             return None
-        entries = equation.entries(found.inner, responses, rho)
-        return Solution(equation, found.end, entries, equation.nodes, found.kernels, found.inner, rho)
+        found.self_response, found.entries = rho, found.entries_of(responses, rho)
+        return found

@@ -178,7 +178,7 @@ def _polynomials(grid: FloatArray, points: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class FirstOrder:
-    """The mean of an epoch as in `cavity.Solution`, from diagonals and what is between them.
+    """The mean of an epoch as in `cavity.Cavity`, from diagonals and what is between them.
 
     Attributes
     ----------

@@ -18,13 +18,12 @@ import scipy.linalg
 from reshuffle._arrays import FloatArray
 from reshuffle._linalg import few_threads
 from reshuffle.epoch.averaging import cavity_maps
-from reshuffle.epoch.averaging.cavity import CavityEquation, Visiting
+from reshuffle.epoch.averaging.cavity import Cavity, Visiting
 from reshuffle.epoch.averaging.samples import Whitened, kernel
 from reshuffle.epoch.epoch_map import MeanMap
 from reshuffle.errors import UnsupportedError
-from reshuffle.problem.batches import Blocks
 from reshuffle.problem.least_squares import LeastSquares
-from reshuffle.problem.row_space import BatchFactor
+from reshuffle.problem.row_space import BatchFactor, Blocks
 from reshuffle.schemes.base import Scheme
 
 Part = TypeVar("Part")
@@ -116,7 +115,7 @@ def _solve(
 ) -> tuple[list[FloatArray], FloatArray] | None:
     """Rows u, E, off (each (q, k)) and responses (q, t) with the same products as those of all samples."""
     with np.errstate(over="ignore", invalid="ignore"):
-        equation = CavityEquation.of(visiting, tolerance)
+        equation = Cavity.of(visiting, tolerance)
         if equation is None:
             return None
 
@@ -136,16 +135,14 @@ def _solve(
             found = gathered(weighted, np.add)
             return found if np.isfinite(found).all() else None
 
-        found = equation.path(grams)
-        if found is None:
+        if not equation.iterate(grams):
             return None
-        inner, influence = found.inner, found.influence
 
         def factor(rows: FloatArray, responses: FloatArray) -> BatchFactor:
             made = BatchFactor(3 * equation.k, responses.shape[1])
             for start, part in zip(range(0, len(rows), _AT_ONCE), _parts(rows), strict=True):
                 solver = equation.responses_of(part)
-                entries = equation.entries(inner, solver, solver.of_influence(influence))
+                entries = equation.entries_of(solver, solver.of_influence(equation.influence))
                 off = cavity_maps.by_own_meetings(equation.visiting, part, entries, equation.tolerance)
                 made.add(np.hstack([part, entries, off]), responses[start : start + _AT_ONCE])
             return made
