@@ -39,6 +39,7 @@ class ParameterCovariance:
     error_kind : str
         In which sense: "exact", "confidence 99%" where runs or orders were sampled, "estimate" for what is
         left of the iteration for a fixed point.
+    problem : LeastSquares
 
     >>> import reshuffle as rs
     >>> problem = rs.LeastSquares([[1.0], [2.0]], [1.0, 0.0])
@@ -83,7 +84,7 @@ class ParameterCovariance:
         ]  # fmt: skip
 
     def output(self, number: int) -> "ParameterCovariance":
-        """The covariance of one output."""
+        """The covariance of output `number` by itself."""
         return self.outputs[number]
 
     @property
