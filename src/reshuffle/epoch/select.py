@@ -24,8 +24,8 @@ from reshuffle.epoch.averaging.samples import Whitened
 from reshuffle.epoch.averaging.streamed import samples_of
 from reshuffle.epoch.epoch_map import MeanMap, grows
 from reshuffle.errors import BudgetError, UnsupportedError
-from reshuffle.problem.batches import Blocks
 from reshuffle.problem.least_squares import LeastSquares
+from reshuffle.problem.row_space import Blocks
 from reshuffle.recipe import Recipe
 from reshuffle.schemes.base import Scheme, Shuffle
 

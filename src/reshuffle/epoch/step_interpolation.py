@@ -16,8 +16,8 @@ from reshuffle._linalg import chebyshev_transform, few_threads
 from reshuffle.epoch import select
 from reshuffle.epoch.epoch_map import MeanMap, products
 from reshuffle.epoch.select import Accuracy, task
-from reshuffle.problem.batches import Blocks
 from reshuffle.problem.least_squares import LeastSquares
+from reshuffle.problem.row_space import Blocks
 from reshuffle.schemes.base import Scheme
 
 _FORGIVEN = 1e-12

@@ -16,8 +16,7 @@ from reshuffle._arrays import FloatArray, IntArray
 from reshuffle._linalg import few_threads, graded_svd, norms
 from reshuffle.epoch.averaging.lattice import Process
 from reshuffle.epoch.epoch_map import EpochMap, average
-from reshuffle.problem.batches import Blocks
-from reshuffle.problem.row_space import RowSpace
+from reshuffle.problem.row_space import Blocks, RowSpace
 from reshuffle.recipe import Average, Hyperparameters
 
 Follow: TypeAlias = Callable[[Process[FloatArray]], FloatArray]

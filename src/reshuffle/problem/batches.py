@@ -1,11 +1,11 @@
-"""Statistics of batches in the coordinates of the row space, and their factors where rows come in pieces."""
+"""Groups of rows, and the factors of batches whose rows come in pieces."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
 from reshuffle._arrays import FloatArray, IntArray
-from reshuffle.problem.row_space import BatchFactor, CompressedRows, Reduction
+from reshuffle.problem.row_space import BatchFactor, CompressedRows
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,63 +66,6 @@ class RowGroups:
         rows = np.arange(self.ends[-1])
         both = np.stack([self.at(rows), other.at(rows)])
         return RowGroups.labelled(np.unique(both, axis=1, return_inverse=True)[1].ravel())
-
-
-@dataclass(frozen=True, eq=False)
-class Blocks:
-    """The per-batch statistics: each batch's rows and responses, in row-space coordinates.
-
-    Batch b holds rows[offsets[b]:offsets[b + 1]], and its gradients are divided by divisors[b] = m_b, the number of
-    its rows in the data unless asked otherwise: W_b = scale^2 V rows_b' rows_b V' / m_b. A batch of more than r + 1
-    rows is kept as its triangular factor, so that memory is bounded by B (r + 1)^2 however many rows there are.
-    """
-
-    rows: FloatArray
-    response: FloatArray
-    """(rows, t)"""
-    offsets: IntArray
-    divisors: FloatArray
-
-    @property
-    def batches(self) -> int:
-        """The number of batches."""
-        return len(self.divisors)
-
-    @property
-    def sizes(self) -> IntArray:
-        """Rows kept of each batch."""
-        return np.diff(self.offsets)
-
-    @property
-    def weight(self) -> float:
-        """The largest weight 1 / (B m_b) that a row has in the mean gradient of the batches."""
-        return 1 / (self.batches * float(self.divisors.min()))
-
-    def of(self, batch: int) -> slice | IntArray:
-        """The place of one batch's rows."""
-        return slice(int(self.offsets[batch]), int(self.offsets[batch + 1]))
-
-
-def split(
-    X: FloatArray,
-    y: FloatArray,
-    reduction: Reduction,
-    partition: list[IntArray],
-    divisors: FloatArray | None = None,
-) -> Blocks:
-    """Cut the data into the batches of a partition, given as row indices; divisors are their lengths by default."""
-    lengths, (n, p) = [len(members) for members in partition], X.shape
-    divisors = np.array(lengths, dtype=np.float64) if divisors is None else divisors
-    if max(lengths) == 1:
-        # Many, and nothing to compress: nothing is copied but once.
-        members = np.concatenate(partition)
-        return Blocks(reduction.rows_of(X, members), y[members], np.arange(len(members) + 1), divisors)
-    if len(partition) == 1 and len(partition[0]) == n >= p:
-        return Blocks(reduction.rows, reduction.response, np.array([0, len(reduction.rows)]), divisors)
-    parts = [reduction.factor_of(X, y, members).rows() for members in partition]
-    offsets = np.concatenate([[0], np.cumsum([len(rows) for rows, _ in parts])]).astype(np.int64)
-    rows, responses = (np.concatenate(halves) for halves in zip(*parts, strict=True))
-    return Blocks(rows, responses, offsets, divisors)
 
 
 class BatchFactors:

@@ -25,10 +25,10 @@ from reshuffle._arrays import (
 )
 from reshuffle._linalg import eigenvalue, few_threads, thin_qr
 from reshuffle.errors import MissingTruthError, UnsupportedError
-from reshuffle.problem import batches, kernel, row_space
-from reshuffle.problem.batches import Blocks, RowGroups
+from reshuffle.problem import kernel, row_space
+from reshuffle.problem.batches import RowGroups
 from reshuffle.problem.kernel import KernelFeatures
-from reshuffle.problem.row_space import CompressedRows, Reduction, RowSpace, require_size
+from reshuffle.problem.row_space import Blocks, CompressedRows, Reduction, RowSpace, require_size
 from reshuffle.problem.sources import Stream, opened
 
 CovarianceLike: TypeAlias = ArrayLike | LinearOperator | None
@@ -449,7 +449,7 @@ class LeastSquares:
         """The per-batch statistics of a partition, gradients divided by its parts' lengths or by divisors."""
         self.compressed.require_whole(partition)
         with few_threads(math.sqrt(self.compressed.X.size)):
-            return batches.split(self.compressed.X, self.compressed.y, self.reduction, partition, divisors)
+            return row_space.split(self.compressed.X, self.compressed.y, self.reduction, partition, divisors)
 
     def rows_inside(self, members: IntArray) -> FloatArray:
         """The rows `members` in the coordinates of the row space, over their scale: x_i'V / scale (m, r)."""

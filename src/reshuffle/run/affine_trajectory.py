@@ -30,9 +30,8 @@ from reshuffle.epoch.timeline import (
 )
 from reshuffle.epoch.visits import ScaledBlocks
 from reshuffle.errors import UnsupportedError
-from reshuffle.problem.batches import Blocks, split
 from reshuffle.problem.least_squares import LeastSquares
-from reshuffle.problem.row_space import Reduction, RowSpace, extended_space
+from reshuffle.problem.row_space import Blocks, Reduction, RowSpace, extended_space, split
 from reshuffle.recipe import Recipe
 from reshuffle.run import stopping
 from reshuffle.run.risk import Readout, Risk

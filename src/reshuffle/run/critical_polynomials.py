@@ -27,7 +27,7 @@ from reshuffle._progress import track
 from reshuffle.epoch import epoch_map
 from reshuffle.epoch.averaging.sampling import subset_layers
 from reshuffle.epoch.select import task
-from reshuffle.problem.batches import Blocks
+from reshuffle.problem.row_space import Blocks
 from reshuffle.schemes.base import Scheme
 
 BUDGET = 1e13

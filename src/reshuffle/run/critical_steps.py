@@ -30,8 +30,8 @@ from reshuffle.epoch.moments.matrix import epoch_flops
 from reshuffle.epoch.select import Accuracy
 from reshuffle.epoch.visits import Visits
 from reshuffle.problem import checked_problem
-from reshuffle.problem.batches import Blocks
 from reshuffle.problem.least_squares import LeastSquares
+from reshuffle.problem.row_space import Blocks
 from reshuffle.recipe import recipe
 from reshuffle.run import critical_polynomials
 from reshuffle.run.affine_trajectory import AffineTrajectory

@@ -27,7 +27,7 @@ from reshuffle._linalg import each, thin_qr, workers
 from reshuffle._progress import track
 from reshuffle.epoch.epoch_map import MeanMap
 from reshuffle.errors import BudgetError
-from reshuffle.problem.batches import Blocks
+from reshuffle.problem.row_space import Blocks
 from reshuffle.schemes.base import Scheme, Shuffle, Unit
 
 MOST_BATCHES = 20

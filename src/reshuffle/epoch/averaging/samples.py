@@ -27,7 +27,7 @@ import scipy.linalg
 from reshuffle._arrays import FloatArray, IntArray
 from reshuffle._linalg import thin_qr
 from reshuffle.epoch.epoch_map import MeanMap
-from reshuffle.problem.batches import Blocks
+from reshuffle.problem.row_space import Blocks
 
 MOST_BATCHES = 4
 MOST_BATCHES_OF_GROUPS = 3

@@ -32,7 +32,7 @@ from reshuffle._progress import track
 from reshuffle._uncertainty import MOST_GROUPS, error_of_mean, further_rounds, number_of_groups, quantile
 from reshuffle.epoch.epoch_map import EpochMap, MeanMap, mean_of
 from reshuffle.epoch.visits import ScaledBlocks, Visits
-from reshuffle.problem.batches import Blocks
+from reshuffle.problem.row_space import Blocks
 from reshuffle.recipe import Hyperparameters
 from reshuffle.schemes.base import Scheme, permutations, rows_of
 

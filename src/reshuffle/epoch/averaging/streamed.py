@@ -22,9 +22,8 @@ from reshuffle.epoch.averaging.cavity import Cavity, Visiting
 from reshuffle.epoch.averaging.samples import Whitened, kernel
 from reshuffle.epoch.epoch_map import MeanMap
 from reshuffle.errors import UnsupportedError
-from reshuffle.problem.batches import Blocks
 from reshuffle.problem.least_squares import LeastSquares
-from reshuffle.problem.row_space import BatchFactor
+from reshuffle.problem.row_space import BatchFactor, Blocks
 from reshuffle.schemes.base import Scheme
 
 Part = TypeVar("Part")
