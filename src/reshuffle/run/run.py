@@ -21,7 +21,7 @@ from reshuffle.problem.least_squares import LeastSquares, per_output, stacked
 from reshuffle.recipe import Average, Recipe, StepLike, recipe
 from reshuffle.run import covariance, expected_risk, limits, stopping
 from reshuffle.run.affine_trajectory import AffineTrajectory
-from reshuffle.run.covariance import OutputCovariances, ParameterCovariance, new_rows
+from reshuffle.run.covariance import ParameterCovariance, new_rows
 from reshuffle.run.critical_steps import contracting_step
 from reshuffle.run.expected_risk import ExpectedRisk
 from reshuffle.run.limits import Limit, LimitComparison
@@ -292,13 +292,13 @@ class Run:
             )
         return self.problem.new_rows
 
-    def covariance(self, epochs: ArrayLike) -> ParameterCovariance | OutputCovariances:
+    def covariance(self, epochs: ArrayLike) -> ParameterCovariance:
         """The covariance over the orders of the parameters of single runs, around the mean iterate.
 
         Given the responses y of the problem; no truth is needed. Exact where second moments are, by a recursion
         of the covariance itself, and otherwise estimated from simulated runs, with an error. No matrix of size
         p x p is made unless `.matrix` is asked for: `.factor` (p, r), `.standard_deviations` and
-        `.deviation(X_new)` do without. Of several outputs, that of each: see `OutputCovariances`.
+        `.deviation(X_new)` do without. Of several outputs, that of each.
 
         Parameters
         ----------
@@ -314,7 +314,8 @@ class Run:
         if outputs is None:
             return covariance.covariance(self._affine, self._modes, clock)
         each = (self.output(number) for number in range(outputs))
-        return OutputCovariances([covariance.covariance(run._affine, run._modes, clock) for run in each])
+        found = [covariance.covariance(run._affine, run._modes, clock) for run in each]
+        return covariance.beside(found, self.problem)
 
     def training_loss(self, epochs: ArrayLike) -> FloatArray:
         """|y - X b|^2 / (2n) at the mean iterate b, over all rows and without a penalty, as `epochs` in shape."""
