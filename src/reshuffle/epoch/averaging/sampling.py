@@ -456,7 +456,7 @@ def subset_layers(kernels: FloatArray, grades: FloatArray, most: int) -> Iterato
 
 @lru_cache(maxsize=1)
 def _subsets(count: int, most: int) -> list[tuple[IntArray, list[tuple[IntArray, IntArray]]]]:
-    """Members (subsets, count) of all subsets of each size; for each, the subsets with it, and the places without it."""
+    """Members (subsets, count) of all subsets of each size; for each, the subsets with it, and those without it."""
     every, found = np.arange(1 << count), []
     sizes = np.array([subset.bit_count() for subset in every.tolist()])
     places = np.empty(len(every), dtype=np.int64)
