@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -156,6 +156,11 @@ def new_rows(X_new: ArrayLike, p: int) -> FloatArray:
     return rows
 
 
+def _of_each(name: str, meaning: str) -> Any:
+    """A property of `OutputCovariances`: that of each output, along one more last axis."""
+    return property(lambda self: stacked([getattr(one, name) for one in self.outputs]), doc=meaning)
+
+
 @dataclass(frozen=True, eq=False)
 class OutputCovariances:
     """`ParameterCovariance` of each of t outputs, for the same epochs: the outputs are the last axis of all arrays.
@@ -178,40 +183,23 @@ class OutputCovariances:
         p = self.outputs[0]._space.p
         return f"OutputCovariances(shape={(*self.epochs.shape, p, p, len(self.outputs))})"
 
+    error = _of_each("error", "The error of each matrix in the Frobenius norm, epochs.shape + (t,).")
+    factor = _of_each("factor", "F of shape epochs.shape + (p, r, t).")
+    matrix = _of_each("matrix", "The covariances themselves, epochs.shape + (p, p, t).")
+    trace = _of_each("trace", "E |beta_k - E beta_k|^2, epochs.shape + (t,).")
+    standard_deviations = _of_each(
+        "standard_deviations", "The standard deviation of each parameter, epochs.shape + (p, t)."
+    )
+
     @property
     def epochs(self) -> FloatArray:
         """The requested epochs."""
         return self.outputs[0].epochs
 
     @property
-    def error(self) -> FloatArray:
-        """The error of each matrix in the Frobenius norm, epochs.shape + (t,)."""
-        return stacked([one.error for one in self.outputs])
-
-    @property
     def error_kind(self) -> ErrorKind:
         """In which sense."""
         return next((one.error_kind for one in self.outputs if one.error.any()), self.outputs[0].error_kind)
-
-    @property
-    def factor(self) -> FloatArray:
-        """F of shape epochs.shape + (p, r, t)."""
-        return stacked([one.factor for one in self.outputs])
-
-    @property
-    def matrix(self) -> FloatArray:
-        """The covariances themselves, epochs.shape + (p, p, t)."""
-        return stacked([one.matrix for one in self.outputs])
-
-    @property
-    def trace(self) -> FloatArray:
-        """E |beta_k - E beta_k|^2, epochs.shape + (t,)."""
-        return stacked([one.trace for one in self.outputs])
-
-    @property
-    def standard_deviations(self) -> FloatArray:
-        """The standard deviation of each parameter, epochs.shape + (p, t)."""
-        return stacked([one.standard_deviations for one in self.outputs])
 
     def deviation(self, X_new: ArrayLike) -> FloatArray:
         """The standard deviations of what single runs say of new rows X_new (m, p), epochs.shape + (m, t)."""
