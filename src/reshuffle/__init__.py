@@ -54,7 +54,7 @@ _NAMES = {
     "planning": "Explanation Match Plan SchemeComparison compare_schemes explain match plan",
     "problem": "Accumulator LeastSquares gaussian random_features",
     "recipe": "EMA PerVisit TailAverage schedules",
-    "run": "BestEpoch ExpectedRisk GradientFlow Limit LimitComparison MeanSquareStability OutputCovariances "
+    "run": "BestEpoch ExpectedRisk GradientFlow Limit LimitComparison MeanSquareStability "
     "ParameterCovariance Risk RiskInterval Run Stability critical_step descend gradient_flow",
     "simulation": "Estimate Simulation simulate",
     "sweeps": "sweep",

@@ -562,15 +562,7 @@ def single_run_risks(
 ) -> FloatArray:
     """The risk |b - beta_star|_Sigma^2 of every single run, not their mean: epochs.shape + (runs,).
 
-    Parameters
-    ----------
-    problem
-        One output, with its truth known; all runs train on its responses.
-    scheme, step, alpha
-        As in `descend`.
-    epochs : int or array of int
-        When to look; finite.
-    runs, seed : int
+    The problem has one output and knows its truth; all runs train on its responses. Arguments as in `simulate`.
 
     >>> import reshuffle as rs
     >>> problem = rs.gaussian(20, 5, seed=3)

@@ -171,7 +171,7 @@ def test_the_spread_of_runs(scheme, recipe):
     for number, answer in enumerate(answers):
         agree(answer, [single.predict(new, [1, 2], return_std=True)[number] for single in singles])
     assert found.factor.shape[-1] == OUTPUTS
-    assert str(found) == "OutputCovariances(shape=(2, 4, 4, 3))"
+    assert str(found).startswith("ParameterCovariance(shape=(2, 4, 4, 3)")
 
 
 @asked

@@ -68,9 +68,9 @@ class Epoch:
     @property
     def choice(self) -> Choice:
         """The reasons for the method: costs beforehand, or as it turned out, once the mean is known."""
-        known = self.__dict__.get("_averaged")
-        if known is None and self.reads_samples:
+        if self.reads_samples:
             return select.choice_of_samples(self.problem)
+        known = self.__dict__.get("_averaged")
         return known[1] if known else select.mean_choice(self._task, self.accuracy)
 
     @property
@@ -105,27 +105,17 @@ class Epoch:
     @cached_property
     def mean(self) -> MeanMap:
         """The map in row-space coordinates, for features divided by their scale."""
-        return self._averaged[0]
+        return (self._read if self.reads_samples else self._averaged)[0]
 
     @cached_property
     def _averaged(self) -> tuple[MeanMap, Choice]:
-        if self.reads_samples:
-            return self._read[0], self.choice
         with few_threads(self._side):
             return select.mean_map(self._task, self.accuracy)
 
     @property
     def _scaled_step(self) -> float:
         """The step, for features divided by their scale."""
-        scale = self.problem.row_space.scale
-        scaled_step = self.step * scale * scale
-        if scaled_step and not 1e-280 < scaled_step < 1e300:
-            raise OverflowError(
-                f"step is {self.step:g}, but for features of size {scale:.1g} steps must be between "
-                f"{1e-280 / scale / scale:.1g} and {1e300 / scale / scale:.1g} to be computed with at all; "
-                "try critical_step(problem, scheme)."
-            )
-        return scaled_step
+        return self.step * self.problem.row_space.scale**2
 
     @property
     def _task(self) -> Task:
@@ -135,7 +125,10 @@ class Epoch:
     @cached_property
     def replicas(self) -> "list[Epoch]":
         """Copies of the epoch with each of the maps that carry its error; none if it is exact."""
-        return [_with_mean(self, mean) for mean in self.mean.replicas]
+        copies = [replace(self) for _ in self.mean.replicas]
+        for copy, mean in zip(copies, self.mean.replicas, strict=True):
+            copy.__dict__.update(mean=mean, blocks=self.blocks)
+        return copies
 
     @cached_property
     def modes(self) -> Modes:
@@ -164,7 +157,13 @@ class Epoch:
     def input_map(self) -> FloatArray:
         """(r, rows): how the responses of the rows of the blocks enter each mode in one application."""
         with np.errstate(over="ignore", invalid="ignore"):
-            return self._finite(self._natural_stride * self.modes.input_map)
+            input_map = self._natural_stride * self.modes.input_map
+        if not np.isfinite(input_map).all():
+            raise OverflowError(
+                f"step is {self.step:g}, so large that a single epoch leaves the range of floating-point numbers; "
+                "the iterates diverge. Try a step near critical_step(problem, scheme)."
+            )
+        return input_map
 
     def entering(self, responses: FloatArray) -> FloatArray:
         """The responses (rows, t) as they enter each mode in one application, (r, t)."""
@@ -176,14 +175,6 @@ class Epoch:
     @property
     def _natural_stride(self) -> float:
         return self.mean.stride / self.problem.row_space.scale
-
-    def _finite(self, input_map: FloatArray) -> FloatArray:
-        if not np.isfinite(input_map).all():
-            raise OverflowError(
-                f"step is {self.step:g}, so large that a single epoch leaves the range of floating-point numbers; "
-                "the iterates diverge. Try a step near critical_step(problem, scheme)."
-            )
-        return input_map
 
     @property
     def input_size(self) -> float:
@@ -248,13 +239,6 @@ class Epoch:
         return space.lift(space.lift(inside).T)
 
 
-def _with_mean(epoch: Epoch, mean: MeanMap) -> Epoch:
-    """The epoch with its mean map, and the statistics it shares, filled in beforehand."""
-    copy = replace(epoch)
-    copy.__dict__.update(mean=mean, blocks=epoch.blocks)
-    return copy
-
-
 @dataclass(frozen=True, eq=False)
 class AffineEpoch:
     """The mean of the first epoch of a run with a constant step and no momentum: what the error is multiplied by.
@@ -262,32 +246,34 @@ class AffineEpoch:
     Attributes
     ----------
     timeline : Timeline
-    fade : float
-        What the error is multiplied by outside the row space: 1 without a penalty.
-    method : str
-        How the mean over orders is taken.
+    outside_decay : float
+        The factor of the error outside the row space: 1 without a penalty.
     """
 
     timeline: Timeline
-    fade: float
-    method: str
+    outside_decay: float
 
     def __repr__(self) -> str:
         timeline = self.timeline
         return f"AffineEpoch({timeline.scheme}, {timeline.recipe}, method={self.method!r})"
 
     @property
+    def method(self) -> str:
+        """The way in which the mean over orders was taken: "exact", "cavity" or "sampling"."""
+        return self.timeline.choice.taken
+
+    @property
     def error_kind(self) -> ErrorKind:
         """In which sense errors are meant."""
-        return ERROR_KINDS[self.method]
+        return self.timeline.error_kind
 
     @property
     def matrix(self) -> FloatArray:
         """A (p, p), which the mean error is multiplied by in the first epoch."""
         space, parts = self.timeline.space, [once.loss for once in self.timeline.responses]
         loss = sum(part.reshape(-1, *part.shape[-2:]).sum(axis=0) for part in parts) / self.timeline.count
-        inside = (1 - self.fade) * np.eye(space.dimension) - loss
-        return self.fade * np.eye(space.p) + space.lift(space.lift(inside).T).T
+        inside = (1 - self.outside_decay) * np.eye(space.dimension) - loss
+        return self.outside_decay * np.eye(space.p) + space.lift(space.lift(inside).T).T
 
     @property
     def Z(self) -> FloatArray:

@@ -219,36 +219,18 @@ def select(accuracy: Accuracy, candidates: dict[str, Callable[[], Method]]) -> C
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """A symmetric epoch to be averaged.
+    """A symmetric epoch to be averaged."""
 
-    Attributes
-    ----------
-    steps : int
-        The visits of an epoch.
-    degree : int
-        That of the kernel of the mean map, a polynomial in the step.
-    exact : callable
-        Averages over all orders.
-    exact_flops : float
-        Its price; infinite if it cannot be done.
-    out_of_reach : str
-        Why it cannot be done, if it cannot.
-    shares : (B,), optional
-        The weight of each visit beside the mean one; None where the exact mean is cheap.
-    whitened : callable
-        () -> the rows in the coordinates of the mean step.
-    sample : callable
-        accuracy -> the mean map from drawn orders.
-    """
-
-    steps: int
-    degree: int
-    exact: Callable[[], MeanMap]
-    exact_flops: float = 0.0
-    out_of_reach: str = OUT_OF_REACH
-    shares: FloatArray | None = None
-    whitened: Callable[[], Whitened] | None = None
-    sample: Callable[[Accuracy], MeanMap] | None = None
+    steps: int  # the visits of an epoch
+    degree: int  # of the kernel of the mean map, a polynomial in the step
+    exact: Callable[[], MeanMap]  # averages over all orders
+    exact_flops: float = 0.0  # infinite if it cannot be done
+    out_of_reach: str = OUT_OF_REACH  # why it cannot be done, if it cannot
+    shares: FloatArray | None = (
+        None  # the weight (B,) of each visit beside the mean one; None if exact is cheap
+    )
+    whitened: Callable[[], Whitened] | None = None  # the rows in the coordinates of the mean step
+    sample: Callable[[Accuracy], MeanMap] | None = None  # the mean map from drawn orders
 
     def cavity_flops(self, *, whole: bool = False) -> float:
         """Operations of the cavity equation: to first order where there are many modes, unless it is `whole`."""

@@ -52,26 +52,15 @@ class Interval:
 
 @dataclass(frozen=True, eq=False)
 class StepWindow:
-    """Mean maps at the nodes of an interval, from which those at all its steps follow.
-
-    Attributes
-    ----------
-    interval : Interval
-    blocks : Blocks
-        The per-batch statistics.
-    first : MeanMap
-        That at the first node, whose factor and weight all have in common.
-    kernels, input_maps, products, entries : (m, ...)
-        K, A (None if it is K), F'K F and F'A at the nodes.
-    """
+    """Mean maps at the nodes of an interval, from which those at all its steps follow."""
 
     interval: Interval
-    blocks: Blocks
-    first: MeanMap
-    kernels: FloatArray
-    input_maps: FloatArray | None
-    products: FloatArray
-    entries: FloatArray
+    blocks: Blocks  # the per-batch statistics
+    first: MeanMap  # at the first node; factor and weight are common to all
+    kernels: FloatArray  # K (m, ...) at the nodes
+    input_maps: FloatArray | None  # A (m, ...); None if it is K
+    products: FloatArray  # F'K F (m, r, r)
+    entries: FloatArray  # F'A (m, r, rows)
 
     @cached_property
     def defect(self) -> float:

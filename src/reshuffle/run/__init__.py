@@ -1,6 +1,6 @@
 """Runs, and what people ask of them."""
 
-from reshuffle.run.covariance import OutputCovariances, ParameterCovariance
+from reshuffle.run.covariance import ParameterCovariance
 from reshuffle.run.critical_steps import critical_step
 from reshuffle.run.expected_risk import ExpectedRisk
 from reshuffle.run.limits import GradientFlow, Limit, LimitComparison, gradient_flow
@@ -17,7 +17,6 @@ __all__ = [
     "Limit",
     "LimitComparison",
     "MeanSquareStability",
-    "OutputCovariances",
     "ParameterCovariance",
     "Risk",
     "RiskInterval",

@@ -1,8 +1,8 @@
 """The covariance of the parameters over the random orders, and the spread of predictions."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,7 +14,7 @@ from reshuffle._uncertainty import CONFIDENCE, ErrorKind, quantile, significant
 from reshuffle.epoch.moments.trajectory import AveragedMoments, moments_along
 from reshuffle.epoch.select import Accuracy
 from reshuffle.epoch.visits import Inputs
-from reshuffle.problem.least_squares import LeastSquares, stacked
+from reshuffle.problem.least_squares import LeastSquares, per_output, stacked
 from reshuffle.problem.row_space import RowSpace
 from reshuffle.run import expected_risk
 from reshuffle.run.affine_trajectory import AffineTrajectory
@@ -27,7 +27,8 @@ class ParameterCovariance:
     """E (beta_k - E beta_k)(beta_k - E beta_k)' over the random orders of a run, for the responses at hand.
 
     It is V Q C Q'V', with C (r, r) in the coordinates of the row space of X, outside of which no two runs differ:
-    no matrix of size p x p is made unless `matrix` is used. What grows without bound is inf.
+    no matrix of size p x p is made unless `matrix` is used. What grows without bound is inf. Of t outputs all
+    arrays have one more axis, the last.
 
     Attributes
     ----------
@@ -38,30 +39,52 @@ class ParameterCovariance:
     error_kind : str
         In which sense: "exact", "confidence 99%" where runs or orders were sampled, "estimate" for what is
         left of the iteration for a fixed point.
+    problem : LeastSquares
 
     >>> import reshuffle as rs
     >>> problem = rs.LeastSquares([[1.0], [2.0]], [1.0, 0.0])
     >>> rs.descend(problem, rs.RandomReshuffling(2), step=0.1).covariance([1, 2]).matrix.round(6).tolist()
     [[[0.0004]], [[0.000517]]]
+    >>> problem = rs.LeastSquares([[1.0], [2.0]], [[1.0, 2.0], [0.0, 0.0]])
+    >>> found = rs.descend(problem, rs.RandomReshuffling(2), step=0.1).covariance([1, 2])
+    >>> found.matrix.shape, found.trace.round(6).tolist()
+    ((2, 1, 1, 2), [[0.0004, 0.0016], [0.000517, 0.002067]])
     """
 
     epochs: FloatArray
     error: FloatArray
     error_kind: ErrorKind
+    problem: LeastSquares = field(repr=False)
     _inside: FloatArray = field(repr=False)
-    """C, epochs.shape + (r, r)."""
+    """C, epochs.shape + (r, r), or (r, r, t)."""
     _space: RowSpace = field(repr=False)
-    _problem: LeastSquares = field(repr=False)
-    _draws: FloatArray | None = field(default=None, repr=False)
-    """Deviations from the mean (distinct epochs, draws, r) of sampled runs; neighbours belong together."""
-    _back: IntArray | None = field(default=None, repr=False)
+    _back: IntArray = field(repr=False)
+    """The place of each epoch among the distinct ones."""
+    _draws: tuple[FloatArray | None, ...] = field(repr=False)
+    """Deviations from the mean (distinct epochs, draws, r) of sampled runs, in pairs, of each output."""
 
     def __repr__(self) -> str:
-        shape = (*self.epochs.shape, self._space.p, self._space.p)
+        shape = (*self.epochs.shape, self._space.p, self._space.p, *self.error.shape[self.epochs.ndim :])
         largest = float(self.error.max(initial=0.0))
         off = f", error at most {significant(largest, 2)} ({self.error_kind})" if largest else ""
-        total = f", trace={float(self.trace):.6g}" if not self.epochs.ndim else ""
+        total = f", trace={float(self.trace):.6g}" if not self.error.ndim else ""
         return f"ParameterCovariance(shape={shape}{total}{off})"
+
+    @property
+    def outputs(self) -> "list[ParameterCovariance]":
+        """The covariance of each output by itself."""
+        if self.problem.outputs is None:
+            return [self]
+        made = []
+        for number, draws in enumerate(self._draws):
+            problem, error = self.problem.output(number), self.error[..., number]
+            inside = self._inside[..., number]
+            made.append(replace(self, error=error, problem=problem, _inside=inside, _draws=(draws,)))
+        return made
+
+    def output(self, number: int) -> "ParameterCovariance":
+        """The covariance of output `number` by itself."""
+        return self.outputs[number]
 
     @property
     def _grows(self) -> BoolArray:
@@ -73,6 +96,7 @@ class ParameterCovariance:
         return np.where(self._grows[..., np.newaxis, np.newaxis], 0.0, self._inside)
 
     @property
+    @per_output
     def factor(self) -> FloatArray:
         """F of shape epochs.shape + (p, r), with covariance = F F': all there is to know where p is large."""
         values, vectors = np.linalg.eigh(self._finite)
@@ -83,6 +107,7 @@ class ParameterCovariance:
         return np.where(grown, np.inf, lifted)
 
     @property
+    @per_output
     def matrix(self) -> FloatArray:
         """The covariance itself, epochs.shape + (p, p): meant for moderate p."""
         space, shape = self._space, (*self.epochs.shape, self._space.p, self._space.p)
@@ -91,11 +116,13 @@ class ParameterCovariance:
         return np.where(grown, np.inf, np.array(made).reshape(shape))
 
     @property
+    @per_output
     def trace(self) -> FloatArray:
         """E |beta_k - E beta_k|^2, of the shape of `epochs`."""
         return np.where(self._grows, np.inf, np.trace(self._finite, axis1=-2, axis2=-1))
 
     @property
+    @per_output
     def standard_deviations(self) -> FloatArray:
         """The standard deviation of each parameter, epochs.shape + (p,)."""
         identity = self._space.coordinates(np.eye(self._space.p)) if self._space.p <= _MANY else None
@@ -103,22 +130,25 @@ class ParameterCovariance:
             return norms(self.factor)
         return self._deviations(identity, self._reached)
 
+    @per_output
     def deviation(self, X_new: ArrayLike) -> FloatArray:
         """The standard deviations of what single runs say of new rows X_new (m, p), epochs.shape + (m,)."""
         rows = new_rows(X_new, self._space.p)
         seen = self._space.coordinates(rows.T)
         return self._deviations(seen, norms(seen.T) > _UNSEEN * norms(rows))
 
+    @per_output
     def deviation_error(self, X_new: ArrayLike) -> FloatArray:
         """The error of `deviation(X_new)`, epochs.shape + (m,), in the sense of `error_kind`."""
         rows = new_rows(X_new, self._space.p)
         found = self.deviation(X_new)
-        if self._draws is None or self._back is None:
+        (draws,) = self._draws
+        if draws is None:
             # To first order, and never by more than the root of what the matrix is off by.
             off = self.error[..., np.newaxis] * np.square(norms(rows))
             with np.errstate(divide="ignore", invalid="ignore"):
                 return np.where(off == 0, 0.0, np.minimum(off / (2 * found), np.sqrt(off)))
-        along = np.square(self._draws @ self._space.coordinates(rows.T))
+        along = np.square(draws @ self._space.coordinates(rows.T))
         pairs = (along[:, 0::2] + along[:, 1::2]) / 2
         count = pairs.shape[1]
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -135,7 +165,7 @@ class ParameterCovariance:
     @cached_property
     def _reached(self) -> BoolArray:
         """True for the parameters (p,) that the row space has a part in."""
-        sizes = self._problem.compressed.column_sizes
+        sizes = self.problem.compressed.column_sizes
         return np.asarray(self._space.reach(np.eye(self._space.dimension), sizes).any(axis=1))
 
     def _flat(self, matrices: FloatArray) -> FloatArray:
@@ -154,60 +184,6 @@ def new_rows(X_new: ArrayLike, p: int) -> FloatArray:
     if rows.shape[1] != p:
         raise ValueError(f"X_new must have {p} columns, one per parameter, but its shape is {rows.shape}.")
     return rows
-
-
-def _of_each(name: str, meaning: str) -> Any:
-    """A property of `OutputCovariances`: that of each output, along one more last axis."""
-    return property(lambda self: stacked([getattr(one, name) for one in self.outputs]), doc=meaning)
-
-
-@dataclass(frozen=True, eq=False)
-class OutputCovariances:
-    """`ParameterCovariance` of each of t outputs, for the same epochs: the outputs are the last axis of all arrays.
-
-    Attributes
-    ----------
-    outputs : list of ParameterCovariance
-        That of each output by itself.
-
-    >>> import reshuffle as rs
-    >>> problem = rs.LeastSquares([[1.0], [2.0]], [[1.0, 2.0], [0.0, 0.0]])
-    >>> found = rs.descend(problem, rs.RandomReshuffling(2), step=0.1).covariance([1, 2])
-    >>> found.matrix.shape, found.trace.round(6).tolist()
-    ((2, 1, 1, 2), [[0.0004, 0.0016], [0.000517, 0.002067]])
-    """
-
-    outputs: list[ParameterCovariance]
-
-    def __repr__(self) -> str:
-        p = self.outputs[0]._space.p
-        return f"OutputCovariances(shape={(*self.epochs.shape, p, p, len(self.outputs))})"
-
-    error = _of_each("error", "The error of each matrix in the Frobenius norm, epochs.shape + (t,).")
-    factor = _of_each("factor", "F of shape epochs.shape + (p, r, t).")
-    matrix = _of_each("matrix", "The covariances themselves, epochs.shape + (p, p, t).")
-    trace = _of_each("trace", "E |beta_k - E beta_k|^2, epochs.shape + (t,).")
-    standard_deviations = _of_each(
-        "standard_deviations", "The standard deviation of each parameter, epochs.shape + (p, t)."
-    )
-
-    @property
-    def epochs(self) -> FloatArray:
-        """The requested epochs."""
-        return self.outputs[0].epochs
-
-    @property
-    def error_kind(self) -> ErrorKind:
-        """In which sense."""
-        return next((one.error_kind for one in self.outputs if one.error.any()), self.outputs[0].error_kind)
-
-    def deviation(self, X_new: ArrayLike) -> FloatArray:
-        """The standard deviations of what single runs say of new rows X_new (m, p), epochs.shape + (m, t)."""
-        return stacked([one.deviation(X_new) for one in self.outputs])
-
-    def deviation_error(self, X_new: ArrayLike) -> FloatArray:
-        """The error of `deviation(X_new)`, epochs.shape + (m, t), in the sense of `error_kind`."""
-        return stacked([one.deviation_error(X_new) for one in self.outputs])
 
 
 _REMEMBERED_BYTES = 2e8
@@ -247,7 +223,15 @@ def covariance(
     inside = (matrices / scale / scale)[back].reshape(*clock.shape, rank, rank)
     error = (np.where(np.isfinite(errors), errors, np.inf) / scale / scale)[back].reshape(clock.shape)
     draws = None if draws is None else draws / scale
-    return ParameterCovariance(clock, error, kind, inside, run.space, run.problem, draws, back)
+    return ParameterCovariance(clock, error, kind, run.problem, inside, run.space, back, (draws,))
+
+
+def beside(each: list[ParameterCovariance], problem: LeastSquares) -> ParameterCovariance:
+    """The covariances of all outputs of a problem, from that of each."""
+    error, inside = stacked([one.error for one in each]), stacked([one._inside for one in each])
+    kind = next((one.error_kind for one in each if one.error.any()), each[0].error_kind)
+    draws = tuple(one._draws[0] for one in each)
+    return replace(each[0], error=error, error_kind=kind, problem=problem, _inside=inside, _draws=draws)
 
 
 _SIMULATED = ("centred maps", "simulation")

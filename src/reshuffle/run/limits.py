@@ -15,7 +15,7 @@ from reshuffle._uncertainty import ErrorKind, significant, with_error
 from reshuffle.epoch.epoch import Epoch
 from reshuffle.problem import checked_problem, checked_start
 from reshuffle.problem.least_squares import LeastSquares, per_output
-from reshuffle.run.covariance import OutputCovariances, ParameterCovariance
+from reshuffle.run.covariance import ParameterCovariance
 from reshuffle.run.risk import Risk
 from reshuffle.run.stability import FrozenSubspace
 from reshuffle.run.trajectory import ModesTrajectory, Trajectory
@@ -157,7 +157,7 @@ def excess_loss(problem: LeastSquares, start: FloatArray, parameters: FloatArray
     return np.asarray(squares / (2 * problem.n))
 
 
-def spread_loss(problem: LeastSquares, covariance: ParameterCovariance | OutputCovariances) -> FloatArray:
+def spread_loss(problem: LeastSquares, covariance: ParameterCovariance) -> FloatArray:
     """Tr(X Cov X') / (2n), what the spread of single runs adds to their training loss on average."""
     # The reduced rows have the same sum of squares as all of X.
     space = problem.row_space

@@ -21,7 +21,7 @@ from reshuffle.problem.least_squares import LeastSquares, per_output, stacked
 from reshuffle.recipe import Average, Recipe, StepLike, recipe
 from reshuffle.run import covariance, expected_risk, limits, stopping
 from reshuffle.run.affine_trajectory import AffineTrajectory
-from reshuffle.run.covariance import OutputCovariances, ParameterCovariance, new_rows
+from reshuffle.run.covariance import ParameterCovariance, new_rows
 from reshuffle.run.critical_steps import contracting_step
 from reshuffle.run.expected_risk import ExpectedRisk
 from reshuffle.run.limits import Limit, LimitComparison
@@ -29,7 +29,7 @@ from reshuffle.run.mean_square import MeanSquareStability, mean_square_stability
 from reshuffle.run.risk import Risk, RiskInterval, two_batch_interval
 from reshuffle.run.stability import FrozenSubspace, RangeAssumption, Stability
 from reshuffle.run.stopping import BestEpoch
-from reshuffle.run.trajectory import ModesTrajectory, Trajectory
+from reshuffle.run.trajectory import ModesTrajectory
 from reshuffle.schemes import base
 from reshuffle.schemes.base import Scheme
 from reshuffle.validation import criteria, cross_validation, leave_one_out
@@ -153,11 +153,7 @@ class Run:
             raise self._unsupported(
                 "epoch", "one scheme and a constant step without momentum: only then is it one map of beta"
             )
-        return AffineEpoch(
-            self._affine.timeline,
-            float(self._affine.outside_decay(np.ones(1))[0]),
-            self.method,
-        )
+        return AffineEpoch(self._affine.timeline, float(self._affine.outside_decay(np.ones(1))[0]))
 
     @property
     def _is_symmetric(self) -> bool:
@@ -185,7 +181,7 @@ class Run:
         return AffineTrajectory(self.problem, self.scheme, self.recipe, columns(self.start), wanted)
 
     @property
-    def _engine(self) -> Trajectory:
+    def _engine(self) -> AffineTrajectory | ModesTrajectory:
         return self._affine if self._modes is None else self._modes
 
     @cached_property
@@ -296,13 +292,13 @@ class Run:
             )
         return self.problem.new_rows
 
-    def covariance(self, epochs: ArrayLike) -> ParameterCovariance | OutputCovariances:
+    def covariance(self, epochs: ArrayLike) -> ParameterCovariance:
         """The covariance over the orders of the parameters of single runs, around the mean iterate.
 
         Given the responses y of the problem; no truth is needed. Exact where second moments are, by a recursion
         of the covariance itself, and otherwise estimated from simulated runs, with an error. No matrix of size
         p x p is made unless `.matrix` is asked for: `.factor` (p, r), `.standard_deviations` and
-        `.deviation(X_new)` do without. Of several outputs, that of each: see `OutputCovariances`.
+        `.deviation(X_new)` do without. Of several outputs, that of each.
 
         Parameters
         ----------
@@ -318,7 +314,8 @@ class Run:
         if outputs is None:
             return covariance.covariance(self._affine, self._modes, clock)
         each = (self.output(number) for number in range(outputs))
-        return OutputCovariances([covariance.covariance(run._affine, run._modes, clock) for run in each])
+        found = [covariance.covariance(run._affine, run._modes, clock) for run in each]
+        return covariance.beside(found, self.problem)
 
     def training_loss(self, epochs: ArrayLike) -> FloatArray:
         """|y - X b|^2 / (2n) at the mean iterate b, over all rows and without a penalty, as `epochs` in shape."""

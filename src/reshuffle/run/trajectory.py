@@ -37,15 +37,10 @@ _FORGIVEN = 1e-10
 
 
 class Trajectory(ABC):
-    """The mean iterate along the epochs, of any shape, which are checked before they come here.
+    """The mean iterate of a run from a start (p, t) along the epochs, of any shape, which are checked already.
 
     Where the mean map is not exact, `replicas` are the same trajectory with other maps; the error of every answer
     follows from the answers of the replicas.
-
-    Attributes
-    ----------
-    problem : LeastSquares
-    start : (p, t)
     """
 
     problem: LeastSquares
@@ -89,10 +84,6 @@ class Trajectory(ABC):
         """The factor (k,) of the start outside the row space at ascending epochs; 1 without a penalty."""
         return np.ones(len(when))
 
-    @abstractmethod
-    def degrees_of_freedom(self, epochs: FloatArray) -> FloatArray:
-        """The trace of the matrix that sends the responses to the fit, of the shape of `epochs`."""
-
     @property
     @abstractmethod
     def frozen(self) -> FrozenSubspace:
@@ -104,10 +95,6 @@ class Trajectory(ABC):
         """True if the mean iterate has a limit from every start."""
 
     @abstractmethod
-    def best_epoch(self) -> BestEpoch:
-        """The epoch with the smallest risk of the mean iterate."""
-
-    @abstractmethod
     def _risk(self, epochs: FloatArray) -> Risk:
         """The risk without its error."""
 
@@ -116,7 +103,7 @@ class Trajectory(ABC):
         """The stability without its error."""
 
     def iterate(self, epochs: FloatArray) -> FloatArray:
-        """The mean iterate after each of the given epochs, epochs.shape + (p, t); inf where it grows."""
+        """The mean iterate after each of the given epochs, epochs.shape + (p, t); inf where it overflows."""
         when, back = np.unique(epochs.ravel(), return_inverse=True)
         coordinates, space = self.coordinates(when), self.space
         grows = np.isinf(coordinates)
@@ -163,13 +150,9 @@ class Trajectory(ABC):
         risk = self._risk(epochs)
         error = self.sampling_error(lambda run: run._risk(epochs).total, risk.total)
         if error.any():
-            self.warn_of(epochs, risk.total, error)
+            begin = self.problem.covariance.norm_squared(self.initial_error)
+            warn_of_no_answer(epochs, risk.total, error, begin)
         return replace(risk, error=error, error_kind=self.error_kind)
-
-    def warn_of(self, epochs: FloatArray, total: FloatArray, error: FloatArray) -> None:
-        """Warn where the risk is known to less than itself."""
-        begin = self.problem.covariance.norm_squared(self.initial_error)
-        warn_of_no_answer(epochs, total, error, begin)
 
     def sampling_error(self, answer: Callable[[Any], FloatArray], here: FloatArray) -> FloatArray:
         """The error of an answer of this run, which is `here`, because its map is not exact; 0 if it is."""

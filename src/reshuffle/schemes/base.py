@@ -201,17 +201,11 @@ class Scheme(ABC):
         return sizes if self.normalize == "own" else np.full(len(sizes), sizes.mean())
 
     def variance_shares(self, n: int) -> FloatArray:
-        """Var of the mean gradient of the rows of each step over that of a single row, (steps,).
-
-        Where every step draws its samples: 1 / m for m independent ones.
-        """
+        """Var of the mean gradient of each step's drawn rows over that of a single row: 1 / m, (steps,)."""
         return np.asarray(1 / self.sizes(n))
 
     def partition(self, n: int) -> list[IntArray]:
-        """The row indices of each part, for n rows: those that are always visited together.
-
-        Of compressed rows those that represent it.
-        """
+        """The row indices of each part, for n rows: those, or their compressed rows, that are visited together."""
         if self._compressed is not None:
             return list(self._compressed[0])
         if self._explicit is None:
@@ -239,8 +233,11 @@ class Scheme(ABC):
     def groups(self, n: int) -> RowGroups:
         """The rows, of n that are read in chunks, that are always visited together.
 
-        Rows that are never visited are one more group, the last.
+        Rows that are never visited are one more group, the last; all rows are one if batches are drawn anew.
         """
+        if self.unit.is_cut:
+            self.sizes(n)
+            return RowGroups.whole(n)
         if self._explicit is not None:
             labels = np.empty(n, dtype=np.int64)
             for number, members in enumerate(self.partition(n)):
@@ -417,6 +414,8 @@ def rows_of(groups: IntArray, rows: int) -> IntArray:
     >>> rows_of(np.array([2, 0]), 2)
     array([4, 5, 0, 1])
     """
+    if rows == 1:
+        return groups
     members = groups[..., np.newaxis] * rows + np.arange(rows)
     return members.reshape(*groups.shape[:-1], -1)
 

@@ -73,10 +73,6 @@ class SampleReshuffling(ShuffledUnits):
     unit = Unit.SAMPLE
     most_alone = math.inf
 
-    def groups(self, n: int) -> RowGroups:
-        self.sizes(n)
-        return RowGroups.whole(n)
-
     def _visit_compressed(self, compressed: CompressedRows, first_rows: IntArray | None) -> None:
         # Samples are read anew, in chunks, where there is a source; which rows meet is drawn in every epoch.
         if first_rows is None:
@@ -164,9 +160,6 @@ class DrawnSamples(Scheme):
     def _visit_compressed(self, compressed: CompressedRows, first_rows: IntArray | None) -> None:
         # The mean step needs no more than all rows together.
         self._kept = len(compressed.X)
-
-    def groups(self, n: int) -> RowGroups:
-        return RowGroups.whole(n)
 
     def partition(self, n: int) -> list[IntArray]:
         return [np.arange(n if self._kept is None else self._kept, dtype=np.int64)]

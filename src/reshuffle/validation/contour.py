@@ -124,7 +124,7 @@ def require_resolved(sizes: FloatArray, apart: float = _APART) -> None:
 
 
 class Modes:
-    """Decay rates and eigenvectors of an epoch map A = I - D; real where it is symmetric.
+    """Decay rates (k,) and eigenvectors of an epoch map A = I - D; one of each conjugate pair.
 
     ArithmeticError where the eigenvectors of another map are no coordinates.
     """
@@ -134,13 +134,17 @@ class Modes:
         if is_symmetric:
             self.rates, self.right = scipy.linalg.eigh((loss + loss.T) / 2, driver="evd", check_finite=False)
             self.left: AnyArray = self.right.T
+            self.is_pair = np.zeros(len(loss), dtype=bool)
             return
         if not np.isfinite(loss).all():
             raise ArithmeticError("the mean map is beyond the range of numbers.")
-        self.rates, self.right = scipy.linalg.eig(loss, check_finite=False)
-        if not np.linalg.cond(self.right) < _WORST_BASIS:
+        # Vectors are real where all values are.
+        values, vectors = (part.astype(complex) for part in scipy.linalg.eig(loss, check_finite=False))
+        if not np.linalg.cond(vectors) < _WORST_BASIS:
             raise ArithmeticError("the eigenvectors of the mean map are no coordinates.")
-        self.left = np.linalg.inv(self.right)
+        upper = values.imag >= 0
+        self.rates, self.right, self.left = values[upper], vectors[:, upper], np.linalg.inv(vectors)[upper]
+        self.is_pair = self.rates.imag > 0
 
     @property
     def largest(self) -> float:
@@ -174,47 +178,19 @@ Seen: TypeAlias = tuple[AnyArray, AnyArray | None, FloatArray]
 
 @dataclass(frozen=True, eq=False)
 class LeftOutRows:
-    """Mean map of an epoch, and its update for every row: their residuals where they are left out.
-
-    Attributes
-    ----------
-    modes : Modes
-    gains : (d, t)
-        g, in the eigenvectors.
-    views : callable
-        A group, and some of its rows -> their R', L' and alpha.
-    groups : (n,)
-        Of each row.
-    coupling, factors : (l, q) and (n,)
-        C, and what it is multiplied by for each row.
-    picks : (q, s)
-        o, with x_i = R o: s rows are left out together.
-    alone : callable
-        () -> which of all rows (n,) alone see some direction.
-    is_exact : bool
-        Whether updates leave that direction unmoved by themselves.
-    applications : int
-        Of the map per epoch.
-    is_monotone : bool
-        Whether the decay rates of left-out runs are between zero and the largest of all rows.
-    """
+    """Mean map of an epoch, and its update for every row: their residuals where they are left out."""
 
     modes: Modes
-    gains: AnyArray
-    views: Callable[[int, IntArray], Seen]
-    groups: IntArray
-    coupling: FloatArray
-    factors: FloatArray
-    picks: FloatArray
-    alone: Callable[[], BoolArray]
-    is_exact: bool = True
-    applications: int = 1
-    is_monotone: bool = False
-
-    @property
-    def outputs(self) -> int:
-        """t."""
-        return int(self.gains.shape[1])
+    gains: AnyArray  # (k, t): g, in the eigenvectors
+    views: Callable[[int, IntArray], Seen]  # of some of the rows of a group
+    groups: IntArray  # (n,): that of each row
+    coupling: FloatArray  # (l, q): C
+    factors: FloatArray  # (n,): of C, for each row
+    picks: FloatArray  # (q, s): o, with x_i = R o, of s rows that are left out together
+    alone: Callable[[], BoolArray]  # (n,): rows that alone see some direction
+    is_exact: bool = True  # updates leave that direction unmoved
+    applications: int = 1  # of the map per epoch
+    is_monotone: bool = False  # decay rates of left-out runs are between zero and the largest of all rows
 
     def residuals(
         self, rows: IntArray, epochs: FloatArray, converges: bool
@@ -228,12 +204,12 @@ class LeftOutRows:
         last = float(counts.max(initial=1.0))
         curves, _ = self._curves(last, len(finite), len(rows))
         nodes = len(curves[-1].nodes) if curves else 1
-        times = np.concatenate([[1.0], counts])
-        rules = [(1 / (self.modes.rates[:, np.newaxis] - c.nodes), c.powers(times)) for c in curves]
-        needed = 48.0 * len(self.picks) * self.outputs * nodes
+        rules = [(curve.nodes, curve.powers(np.concatenate([[1.0], counts]))) for curve in curves]
+        outputs = self.gains.shape[1]
+        needed = 48.0 * len(self.picks) * outputs * nodes
         if needed > available_bytes() / 2:
             raise BudgetError(
-                f"leave_one_out of {self.outputs} outputs takes {needed / 1e9:.1f} GB for a single row; "
+                f"leave_one_out of {outputs} outputs takes {needed / 1e9:.1f} GB for a single row; "
                 "take some of the columns of y at a time."
             )
         tolerance = min(max(_AGREES, _ROUNDED * last), _TRUSTED)
@@ -251,7 +227,7 @@ class LeftOutRows:
 
     def _updates(self, rows: IntArray, nodes: int, epochs: int) -> Iterator[RowUpdate]:
         """Updates of the rows, as many at a time as memory allows for."""
-        (q, s), (d, t) = self.picks.shape, self.gains.shape
+        (q, s), d, t = self.picks.shape, len(self.modes.right), self.gains.shape[1]
         pairs = q * (q + 1) // 2 if self.modes.is_symmetric else q * len(self.coupling)
         each: int = pairs * (d + 2 * nodes) + t * (2 * q * nodes + s * epochs)
         height = max(1, CHUNK // max(each, 1))
@@ -274,7 +250,8 @@ class LeftOutRows:
 
         No curves where the first few epochs are better followed one by one, or runs diverge.
         """
-        following = 10.0 * last * self.gains.size * (len(self.picks) + len(self.coupling) + 2)
+        others = len(self.picks) + len(self.coupling) + 2
+        following = 10.0 * last * len(self.modes.right) * self.gains.shape[1] * others
         real = self.modes.rates.real
         # Nothing is known of a row's own direction once it is left out: its rate may be zero.
         lowest, highest = min(float(real.min(initial=0.0)), 0.0), float(real.max(initial=0.0))
@@ -309,21 +286,24 @@ class LeftOutRows:
 
     def _per_node(self, epochs: int) -> float:
         """Operations of a row at a node."""
-        (q, s), others, (d, t) = self.picks.shape, len(self.coupling), self.gains.shape
+        (q, s), (d, _), t = self.picks.shape, self.modes.right.shape, self.gains.shape[1]
+        others = len(self.coupling)
         return float(q * (2 * d * (others + 1 + 2 * t) + _SOLVED * q) + 4.0 * s * t * epochs)
 
     def _followed(self, update: RowUpdate, counts: FloatArray) -> FloatArray:
         """Residuals (epochs, m, s, t), one application after the other."""
-        responses, right = self._picked(update.alpha), update.right
-        left = update.coupling.swapaxes(1, 2) @ (right if update.left is None else update.left)
+        responses = self._picked(update.alpha)
+        left = product(update.coupling.swapaxes(1, 2), update.right if update.left is None else update.left)
+        # A mode and its conjugate add up to twice the real part.
+        right = (1 + self.modes.is_pair) * update.right
         seen = np.einsum("qs,mqd->mds", self.picks, right)
         # z -> A z + g + L C (R'z - alpha), for states as rows (m, t, d).
-        gained = self.gains.T - update.alpha.swapaxes(1, 2) @ left
+        gained = self.gains.T - product(update.alpha.swapaxes(1, 2), left)
         states, found = np.zeros_like(gained), np.empty((len(counts), *responses.shape))
         done, across, kept = 0, right.swapaxes(1, 2), 1 - self.modes.rates
         for place in np.argsort(counts):
             while done < counts[place]:
-                states = kept * states + gained + states @ across @ left
+                states = kept * states + gained + product((states @ across).real, left)
                 done += 1
             found[place] = responses - (states @ seen).swapaxes(1, 2).real
         return found
@@ -337,15 +317,15 @@ class LeftOutRows:
         share of the responses, grows with the epochs.
         """
         responses = self._picked(update.alpha)
-        products, missing = self._system(update, np.ones((len(self.gains), 1)))
+        products, missing = self._system(update, np.ones_like)
         # R'L C alpha - R'g, where `missing` is alpha - R'g.
         gained = (products[..., 0] @ update.coupling @ update.alpha + missing[..., 0] - update.alpha).real
         known = self._picked(gained)
         with np.errstate(over="ignore", invalid="ignore"):
             size = np.abs(known).max(initial=0.0) + np.abs(update.alpha).max(initial=0.0)
         best, found = math.inf, np.zeros(0)
-        for resolvent, powers in rules:
-            solved = self._solved(update, resolvent)
+        for nodes, powers in rules:
+            solved = self._solved(update, nodes)
             flat = solved.reshape(-1, solved.shape[-1])
             with np.errstate(over="ignore", invalid="ignore"):
                 sums = 2 * (powers.real @ flat.real.T - powers.imag @ flat.imag.T)
@@ -361,26 +341,36 @@ class LeftOutRows:
         with np.errstate(over="ignore", invalid="ignore"):
             return np.asarray(responses + found[1:])
 
-    def _system(self, update: RowUpdate, functions: AnyArray) -> tuple[AnyArray, AnyArray]:
-        """G (m, q, l, N) and alpha - v (m, q, t, N), for functions (d, N) of the decay rates."""
-        rows, q, d = update.right.shape
-        moved = (self.gains[..., np.newaxis] * functions[:, np.newaxis]).reshape(d, -1)
-        mapped_inputs = _product(update.right.reshape(-1, d), moved).reshape(rows, q, self.outputs, -1)
-        missing = update.alpha[..., np.newaxis] - mapped_inputs
+    def _system(
+        self, update: RowUpdate, function: Callable[[AnyArray], AnyArray]
+    ) -> tuple[AnyArray, AnyArray]:
+        """G (m, q, l, N) and alpha - v (m, q, t, N), for a function of the decay rates (k, 1) -> (k, N)."""
+        rows, q, k = update.right.shape
+        rates, pair = self.modes.rates[:, np.newaxis], self.modes.is_pair[:, np.newaxis]
+        values = function(rates)
+        moved = self.gains[..., np.newaxis] * values[:, np.newaxis]
+        if not self.modes.is_symmetric:
+            others = pair * function(rates.conj())
+            moved = _with_conjugates(moved, self.gains.conj()[..., np.newaxis] * others[:, np.newaxis])
+            values = _with_conjugates(values, others)
+        mapped_inputs = product(_parts(update.right).reshape(rows * q, -1), moved.reshape(len(moved), -1))
+        missing = update.alpha[..., np.newaxis] - mapped_inputs.reshape(rows, q, self.gains.shape[1], -1)
         if update.left is not None:
             pairs = update.right[:, :, np.newaxis] * update.left[:, np.newaxis]
-            return _product(pairs.reshape(-1, d), functions).reshape(*pairs.shape[:3], -1), missing
+            return product(_parts(pairs).reshape(-1, len(values)), values).reshape(
+                *pairs.shape[:3], -1
+            ), missing
         first, second = np.triu_indices(q)
         pairs = update.right[:, first] * update.right[:, second]
-        upper = _product(pairs.reshape(-1, d), functions).reshape(rows, len(first), -1)
-        grams = np.empty((rows, q, q, upper.shape[2]), dtype=functions.dtype)
+        upper = product(pairs.reshape(-1, k), values).reshape(rows, len(first), -1)
+        grams = np.empty((rows, q, q, upper.shape[2]), dtype=values.dtype)
         grams[:, first, second] = upper
         grams[:, second, first] = upper
         return grams, missing
 
-    def _solved(self, update: RowUpdate, functions: AnyArray) -> AnyArray:
+    def _solved(self, update: RowUpdate, nodes: AnyArray) -> AnyArray:
         """O'(I - G C)^-1 (alpha - v), (m, s, t, N)."""
-        grams, missing = self._system(update, functions)
+        grams, missing = self._system(update, lambda rates: 1 / (rates - nodes))
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             if len(self.picks) == 1:
                 return missing / (1 - update.coupling[..., np.newaxis] * grams)
@@ -391,7 +381,7 @@ class LeftOutRows:
 
     def _system_at_one(self, update: RowUpdate, power: int) -> tuple[FloatArray, FloatArray]:
         """G (m, q, l) and alpha - v (m, q, t) with (I - A)^-power in place of (w - A)^-1."""
-        grams, missing = self._system(update, 1 / self.modes.rates[:, np.newaxis] ** power)
+        grams, missing = self._system(update, lambda rates: 1 / rates**power)
         return grams[..., 0].real, missing[..., 0].real
 
     def _limits(self, update: RowUpdate) -> FloatArray:
@@ -448,10 +438,18 @@ class LeftOutRows:
         return replace(update, coupling=coupling, alpha=alpha)
 
 
-def _product(first: AnyArray, other: AnyArray) -> AnyArray:
-    """A matrix product; of a real and a complex matrix as one product of real ones."""
-    if np.iscomplexobj(first) or not np.iscomplexobj(other):
-        return first @ other
-    parts = first @ np.hstack([other.real, other.imag])
-    half = other.shape[1]
-    return np.asarray(parts[:, :half] + 1j * parts[:, half:])
+def product(first: FloatArray, other: AnyArray) -> AnyArray:
+    """First @ other of a real and another matrix, or stacks of them, by real products alone."""
+    if not np.iscomplexobj(other):
+        return np.asarray(first @ other)
+    return np.ascontiguousarray(first @ _parts(other)).view(complex)
+
+
+def _parts(numbers: AnyArray) -> FloatArray:
+    """Real and imaginary parts (..., 2k) of complex numbers (..., k), in turns; real numbers as they are."""
+    return np.ascontiguousarray(numbers).view(float)
+
+
+def _with_conjugates(one: AnyArray, other: AnyArray) -> AnyArray:
+    """Matrix (2k, ...) for z' one + conj(z)' other as `_parts` of z times it, for matrices (k, ...)."""
+    return np.stack([one + other, 1j * (one - other)], axis=1).reshape(2 * len(one), *one.shape[1:])

@@ -35,7 +35,7 @@ from reshuffle.epoch.averaging.lattice import MOST_BATCHES, layer, prefix_weight
 from reshuffle.epoch.visits import MeanVisits, ScaledBlocks, Visits, scaled_blocks
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.schemes.base import Scheme, Shuffle
-from reshuffle.validation.contour import CHUNK, FARTHEST, LeftOutRows, Modes, Seen, require_resolved
+from reshuffle.validation.contour import CHUNK, FARTHEST, LeftOutRows, Modes, Seen, product, require_resolved
 
 if TYPE_CHECKING:
     from reshuffle.run.run import Run
@@ -181,20 +181,23 @@ def seen_through(
     r, q = training.rank, len(before)
     larger = (np.ones(len(training.roots)) if root is None else root)[:, np.newaxis]
     # Before the first visit nothing has moved.
-    seen = [modes.right[:r] - one[:r] @ modes.right if one.any() else modes.right[:r] for one in before]
+    seen = [
+        modes.right[:r] - product(one[:r], modes.right) if one.any() else modes.right[:r] for one in before
+    ]
     right = np.stack([larger[:r] * one for one in seen], axis=1).reshape(r, -1)
     known, left = np.stack(learned, axis=1).reshape(r, -1), None
     if not modes.is_symmetric:
         entry = larger * training.entry
-        entered = [(modes.left @ (entry - one @ entry)).T for one in (before if after is None else after)]
+        maps = before if after is None else after
+        entered = [product((entry - one @ entry).T, modes.left.T) for one in maps]
         left = np.stack(entered, axis=1).reshape(r, -1)
 
     def views(members: IntArray) -> Seen:
         rows, responses = training.rows(members)
         shape = len(members), q, -1
-        entering = None if left is None else (rows @ left).reshape(len(members), -1, len(larger))
+        entering = None if left is None else product(rows, left).reshape(len(members), -1, len(modes.rates))
         alpha = responses[:, np.newaxis] - (rows @ known).reshape(shape)
-        return (rows @ right).reshape(shape), entering, alpha
+        return product(rows, right).reshape(shape), entering, alpha
 
     return views
 

@@ -1,6 +1,7 @@
 """Row updates of shuffled samples: by the cavity equation, or from drawn orders where that neglects too much."""
 
 import math
+from dataclasses import replace
 from functools import cache, cached_property
 from itertools import pairwise
 
@@ -15,7 +16,7 @@ from reshuffle.epoch.averaging import cavity_maps
 from reshuffle.epoch.averaging.cavity import Visiting, are_alike, solve
 from reshuffle.epoch.averaging.lattice import available_bytes
 from reshuffle.schemes.base import permutations, rows_of
-from reshuffle.validation.contour import LeftOutRows, Modes, Seen
+from reshuffle.validation.contour import LeftOutRows, Modes, Seen, product
 from reshuffle.validation.row_updates import (
     Formula,
     LeftOutMaps,
@@ -93,7 +94,16 @@ class Cavity:
 
     def formula(self) -> Formula:
         """The formula with its error."""
-        return Formula("cavity", self._left_out(), self._error, "estimate", self._shares, self._size)
+        if self._size > 1 and not self.training.visits.penalty:
+            basis, _ = thin_qr(self._rows)
+            leverages = np.linalg.norm(basis.reshape(self._units.shape), 2, axis=(1, 2))
+            if leverages.max(initial=0.0) > 1 - _LEVERAGE:
+                raise ArithmeticError("groups of rows that alone see some direction are not told apart.")
+        return Formula("cavity", self._updates, self._error, "estimate", self._shares, self._size)
+
+    @cached_property
+    def _updates(self) -> LeftOutRows:
+        return self._left_out(0.0)
 
     @property
     def is_small(self) -> bool:
@@ -150,10 +160,8 @@ class Cavity:
         ]
         return shares, bool(np.abs(responses).max(initial=0.0) / divisor > _OVERSHOOTS)
 
-    def _left_out(
-        self, *, shares: FloatArray | None = None, of_rates: FloatArray | float = 0.0, entering: bool = False
-    ) -> LeftOutRows:
-        """Updates; put off where each row (n,) or decay rate (r,) is off by a share, or how samples enter is."""
+    def _left_out(self, of_rates: FloatArray | float) -> LeftOutRows:
+        """Updates, where each decay rate (r,) is off by a share."""
         training, size, nodes = self.training, self._size, self._nodes
         r, d = training.rank, len(training.roots)
         # As if features were larger by a root: what is learned in the end stays, and directions that other rows do
@@ -162,7 +170,7 @@ class Cavity:
         root[:r] = np.sqrt(np.maximum(1 + np.broadcast_to(of_rates, (r,)), 0.0))
         roots = (root * training.roots)[:, np.newaxis]
         modes = Modes(roots * self._found.kernel * roots.T, is_symmetric=training.is_symmetric)
-        gains = modes.left @ (roots * (self._perturbed_input_map if entering else self._input_map))
+        gains = modes.left @ (roots * self._input_map)
         lost = roots * self._found.inner * roots.T
         seen = seen_through(training, modes, list(lost), list(self._learned[:, :r]), root=root)
         q, among = len(lost), np.eye(size)
@@ -177,20 +185,15 @@ class Cavity:
                 """F_i(t) + sum_{s<t} rho_i(t-s) f_i(s) at the nodes, for f (rows, q, any)."""
                 flat = plain.reshape(m, size, q, -1).swapaxes(1, 2).reshape(m, q * size, -1)
                 mixing = np.einsum("tab,amij->mtibj", nodes.convolution, own, optimize=True)
-                return np.asarray(flat + mixing.reshape(m, q * size, q * size) @ flat)
+                return np.asarray(flat + product(mixing.reshape(m, q * size, q * size), flat))
 
             entered = None if left is None else returned(left, own.swapaxes(2, 3))
             return returned(right, own), entered, returned(alpha, own)
 
-        if size > 1 and not training.visits.penalty:
-            basis, _ = thin_qr(self._rows)
-            leverages = np.linalg.norm(basis.reshape(-1, size, basis.shape[1]), 2, axis=(1, 2))
-            if leverages.max(initial=0.0) > 1 - _LEVERAGE:
-                raise ArithmeticError("groups of rows that alone see some direction are not told apart.")
-        factors = training.factors * (1 if shares is None else 1 + shares)
         return LeftOutRows(
-            modes, gains, views, np.zeros(training.n, dtype=np.int64), np.asarray(coupling), factors[::size], picks,
-            lambda: training.alone[::size], is_exact=bool(training.visits.penalty),
+            modes, gains, views, np.zeros(training.n, dtype=np.int64), np.asarray(coupling),
+            training.factors[::size], picks, lambda: training.alone[::size],
+            is_exact=bool(training.visits.penalty),
         )  # fmt: skip
 
     def _error(self, residuals: Residuals, weights: FloatArray) -> FloatArray:
@@ -200,17 +203,19 @@ class Cavity:
         The mean map may be off in the decay rates of all modes alike, in those of every other one, and in how
         samples enter, by chance: these add up like independent ones.
         """
-        here = np.square(residuals(self._left_out()))
+        updates, roots = self._updates, self.training.roots[:, np.newaxis]
+        here = np.square(residuals(updates))
         if self.overshoots:
             return np.full((len(here), here.shape[2]), np.inf)
-        less = np.square(residuals(self._left_out(shares=-self._shares)))
+        fewer = updates.factors * (1 - self._shares[:: self._size])
+        less = np.square(residuals(replace(updates, factors=fewer)))
         by_rows = weighted_sum(np.abs(less - here), weights)
         by_mean = np.zeros_like(by_rows)
         every_other = np.where(np.arange(self.training.rank) % 2, self._of_mean, -self._of_mean)
         for put_off in (
-            self._left_out(of_rates=self._of_mean),
-            self._left_out(of_rates=every_other),
-            self._left_out(entering=True),
+            self._left_out(self._of_mean),
+            self._left_out(every_other),
+            replace(updates, gains=updates.modes.left @ (roots * self._perturbed_input_map)),
         ):
             apart = weighted_sum(np.square(residuals(put_off)) - here, weights)
             with np.errstate(over="ignore"):

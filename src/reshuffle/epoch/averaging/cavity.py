@@ -60,17 +60,10 @@ class TimeNodes:
     The visits of an epoch act on a mode nearly like a power of one visit. So the functions that arise nearly lie in
     the span of few: the leading singular vectors of those powers, and of powers times time, which small changes
     make of them. A function of that span is known from its values at as many visits, chosen by a pivoted QR.
-
-    Attributes
-    ----------
-    nodes : (q,)
-        Ascending.
-    rule : (B, q)
-        f(t) = sum_a rule[t, a] f(nodes[a]).
     """
 
-    nodes: IntArray
-    rule: FloatArray
+    nodes: IntArray  # (q,), ascending
+    rule: FloatArray  # (B, q): f(t) = sum_a rule[t, a] f(nodes[a])
 
     @classmethod
     def spanning(cls, shapes: FloatArray, tolerance: float) -> "TimeNodes":
@@ -189,35 +182,16 @@ class Visiting:
     """An epoch of shuffled samples on states of d = parts * k coordinates.
 
     A visit to the samples of a batch sends v to v - Y (K_0 + (w n / m) sum_i P u_i u_i'Q) v.
-
-    Attributes
-    ----------
-    rows : (n, k)
-        u_i; U'U is diagonal.
-    grades : (parts, k)
-        Y.
-    still : (parts, parts, k)
-        K_0, made of diagonal blocks.
-    entry : (parts,)
-        P = entry (x) I; Q takes the first part.
-    weight : float
-        w, of a sample in the mean of a visit.
-    last : float
-        Weight of the last visit beside the others: less than one if its batch is cut short but not its divisor.
-    steps : int
-        B.
-    size : int
-        Rows of a sample, which are always visited together: then u_i is a matrix U_i of them.
     """
 
-    rows: FloatArray
-    grades: FloatArray
-    still: FloatArray
-    entry: FloatArray
-    weight: float
-    last: float
-    steps: int
-    size: int = 1
+    rows: FloatArray  # u_i (n, k); U'U is diagonal
+    grades: FloatArray  # Y (parts, k)
+    still: FloatArray  # K_0 (parts, parts, k), made of diagonal blocks
+    entry: FloatArray  # (parts,): P = entry (x) I; Q takes the first part
+    weight: float  # w, of a sample in the mean of a visit
+    last: float  # weight of the last visit beside the others: less than one if its batch alone is cut short
+    steps: int  # B
+    size: int = 1  # rows of a sample, which are always visited together: then u_i is a matrix U_i of them
 
     @cached_property
     def squares(self) -> FloatArray:
@@ -339,16 +313,7 @@ class SelfResponses:
     two convolutions, r = e (g + g * r) and g = gamma + r * gamma, solved at the nodes by iteration. The generating
     function of rho is (I - e z g(z))^-1: the same from either side, whether or not the g_i commute.
 
-    Parameters
-    ----------
-    rows : (n m, k)
-    size : int
-        m.
-    nodes : TimeNodes
-    exclusion : float
-        The weight e of a sample in the mean over all samples but one.
-    tolerance : float
-        Of sums over samples, relative to the largest of the functions of the visits that they are.
+    Rows are (n m, k); sums over samples have a tolerance relative to the largest of the functions that they are.
     """
 
     def __init__(self, rows: FloatArray, size: int, nodes: TimeNodes, exclusion: float, tolerance: float):
@@ -457,27 +422,14 @@ class Cavity:
     """The cavity equation at the nodes; solved, the mean of an epoch v -> v - Y K v + Y E y.
 
     Both sides of products are needed: with H_t = I - Y N_t, what comes after is I - N_t Y.
-
-    Attributes
-    ----------
-    kernel : (d, d)
-        K.
-    path, inner : (q, d, d)
-        K_t and N_t at the nodes.
-    influence : (q, k, k)
-        Gamma_t of the last round.
-    self_response : (q, n) or (q, n, m, m)
-        rho_i(t + 1) at the nodes; matrices where a sample has m rows.
-    entries : (n, d)
-        The columns of E, the input map of the response of each sample, as rows.
     """
 
-    kernel: FloatArray
-    path: FloatArray
-    inner: FloatArray
-    influence: FloatArray
-    self_response: FloatArray
-    entries: FloatArray
+    kernel: FloatArray  # K (d, d)
+    path: FloatArray  # K_t (q, d, d) at the nodes
+    inner: FloatArray  # N_t (q, d, d) at the nodes
+    influence: FloatArray  # Gamma_t (q, k, k) of the last round
+    self_response: FloatArray  # rho_i(t + 1) at the nodes, (q, n), or (q, n, m, m) where a sample has m rows
+    entries: FloatArray  # the columns of E, the input map of the response of each sample, as rows (n, d)
 
     def __init__(self, visiting: Visiting, tolerance: float, response_tolerance: float, nodes: TimeNodes):
         self.visiting, self.tolerance, self.nodes = visiting, tolerance, nodes

@@ -39,13 +39,8 @@ class SingleModes:
 
         s = h + m * h,   K = w p * (1 + s - g),   N = K + (e / n) (g * (s - g) + s * g),   p(t) = (1 - w x)^t.
 
-    Parameters
-    ----------
-    visiting : Visiting
-        Of states of one part with nothing beside the samples, whose rows are orthonormal.
-    nodes : TimeNodes
-    decay_rates : (m,)
-        x of the modes; not necessarily those of `visiting`.
+    Of states of one part with nothing beside the samples, whose rows are orthonormal; the modes, of decay rates
+    (m,), are not necessarily those of the visits.
     """
 
     def __init__(self, visiting: Visiting, nodes: TimeNodes, decay_rates: FloatArray):
@@ -93,27 +88,14 @@ class BetweenModes:
 
     These are q equations per pair of modes, whose solution is a smooth function of the two decay rates. It is
     computed at few pairs of decay rates, and at all others by polynomials.
-
-    Attributes
-    ----------
-    visiting : Visiting
-    nodes : TimeNodes
-    common : (q,)
-        The mean of the self responses over the samples.
-    sources : (q, a)
-        f, the shapes of what is particular to samples.
-    weights : (q,)
-        Weights of the nodes in the sums over N' that are computed.
-    tolerance : float
-        To which single modes are solved.
     """
 
     visiting: Visiting
     nodes: TimeNodes
-    common: FloatArray
-    sources: FloatArray
-    weights: FloatArray
-    tolerance: float
+    common: FloatArray  # the mean (q,) of the self responses over the samples
+    sources: FloatArray  # f (q, a), the shapes of what is particular to samples
+    weights: FloatArray  # (q,), of the nodes in the sums over N' that are computed
+    tolerance: float  # to which single modes are solved
 
     def interpolated(self, decay_rates: FloatArray, accuracy: float) -> tuple[FloatArray, FloatArray] | None:
         """P (k, m) and values (a, m, m): source a has P values[a] P' at all pairs of decay rates (k,).
@@ -178,37 +160,17 @@ def _polynomials(grid: FloatArray, points: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class FirstOrder:
-    """The mean of an epoch as in `cavity.Cavity`, from diagonals and what is between them.
-
-    Attributes
-    ----------
-    visiting : Visiting
-    nodes : TimeNodes
-    modes : SingleModes
-        The diagonals.
-    kernel : (k, k)
-        K, symmetric.
-    entries : (n, k)
-        The columns of E, the input map of the response of each sample, as rows.
-    between : (k, k)
-        What is between the modes in the mean over the visits of N_t.
-    self_response : (q, n)
-        rho_i(t + 1) at the nodes.
-    left_out : float
-        What is of second order, relative to the decay rates: an estimate.
-    suffices : bool
-        Whether that is small beside the tolerance.
-    """
+    """The mean of an epoch as in `cavity.Cavity`, from diagonals and what is between them."""
 
     visiting: Visiting
     nodes: TimeNodes
-    modes: SingleModes
-    kernel: FloatArray
-    entries: FloatArray
-    between: FloatArray
-    self_response: FloatArray
-    left_out: float
-    suffices: bool
+    modes: SingleModes  # the diagonals
+    kernel: FloatArray  # K (k, k), symmetric
+    entries: FloatArray  # the columns of E, the input map of the response of each sample, as rows (n, k)
+    between: FloatArray  # what is between the modes in the mean over the visits of N_t (k, k)
+    self_response: FloatArray  # rho_i(t + 1) at the nodes (q, n)
+    left_out: float  # what is of second order, relative to the decay rates: an estimate
+    suffices: bool  # whether that is small beside the tolerance
 
     def modifier(self, sample: int) -> FloatArray:
         """The kernel (k, k) of the mean of the visits before the visit to a sample, I - Y K."""

@@ -326,20 +326,13 @@ def over_samples(blocks: Blocks, step: float) -> MeanMap:
 
 @dataclass(frozen=True, eq=False)
 class Process(Generic[State]):
-    """A linear process through the visits of an epoch.
-
-    Attributes
-    ----------
-    visit : callable
-        (b, state, slot) -> the state after a visit to batch b, the epoch's visit number `slot`, from 0; linear, up
-        to a constant.
-    mean : callable
-        The mean of a list of equally likely states.
-    start : state
-    """
+    """A linear process through the visits of an epoch."""
 
     visit: Callable[[int, State, int], State]
+    """(b, state, slot) -> the state after a visit to batch b, the epoch's visit number `slot`, from 0; linear, up
+    to a constant."""
     mean: Callable[[Sequence[State]], State]
+    """The mean of a list of equally likely states."""
     start: State
 
     def along(self, order: IntArray | range) -> State:

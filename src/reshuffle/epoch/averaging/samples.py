@@ -42,30 +42,14 @@ _PROBES = 3
 
 @dataclass(frozen=True, eq=False)
 class Whitened:
-    """Rows in the coordinates of their mean step, at one step; the atoms are what is visited as a whole.
+    """Rows in the coordinates of their mean step, at one step; the atoms are what is visited as a whole."""
 
-    Attributes
-    ----------
-    orthonormal : (q, k)
-        O.
-    factor : (k, r)
-        diag(s) V', so that Z = factor' K factor.
-    roots : (q,)
-        sqrt(w).
-    decay_rates : (k,)
-        x = unit s^2, what a mode is multiplied by exp(-x) with, were the visits infinitely many and small.
-    unit : float
-        B step.
-    offsets : (atoms + 1,)
-        Where the rows of each atom begin.
-    """
-
-    orthonormal: FloatArray
-    factor: FloatArray
-    roots: FloatArray
-    decay_rates: FloatArray
-    unit: float
-    offsets: IntArray
+    orthonormal: FloatArray  # O (q, k)
+    factor: FloatArray  # diag(s) V' (k, r), so that Z = factor' K factor
+    roots: FloatArray  # sqrt(w) (q,)
+    decay_rates: FloatArray  # x = unit s^2 (k,): exp(-x) is left of a mode by infinitely many small visits
+    unit: float  # B step
+    offsets: IntArray  # (atoms + 1,): where the rows of each atom begin
 
     @classmethod
     def of(cls, rows: FloatArray, weights: FloatArray, unit: float, offsets: IntArray) -> "Whitened":

@@ -19,6 +19,7 @@ overshoot 2 to 8 times: 10 (L = 4), 60 to 400 (L = 6), 200 to 1e4 (L = 8), 300 t
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -80,69 +81,58 @@ def group_maps(visits: Visits, force: FloatArray, draw: DrawPairs, wanted: "Accu
     Parameters
     ----------
     visits : Visits
-        Which rows there are, and what a visit does with some of them.
     force : (r,)
         Minus the gradient that enters at every visit with the constant input 1, without the factor L.
     draw : callable
     wanted : Accuracy
     """
-    tally = _drawn(visits, force, draw, wanted)
-    if wanted.rtol < tally.error < np.inf and not tally.explodes:
+    drawn = _Draws(visits, force, draw, wanted)
+    if wanted.rtol < drawn.error < np.inf and not drawn.explodes:
         advice = "try a larger budget, a larger rtol or a smaller step"
-        warn_out_of_reach(tally.error, "sampling", wanted.rtol, advice)
-    return tally.maps
+        warn_out_of_reach(drawn.error, "sampling", wanted.rtol, advice)
+    return drawn.maps
 
 
-def _drawn(visits: Visits, force: FloatArray, draw: DrawPairs, wanted: "Accuracy") -> "_Tally":
-    """Draw until the decay rates are known to rtol or the budget is spent; only once what surely explodes.
+class _Draws:
+    """Mean maps of groups of orders, drawn until the decay rates are known to rtol or the budget is spent.
 
-    Only a twentieth of the budget is spent where the relative error stays above one: more orders do not help there.
+    Only once what surely explodes, and for a twentieth of the budget where the relative error stays above one: more
+    orders do not help there.
     """
-    tally = _Tally(visits, force, draw, wanted)
-    require_affordable(
-        tally.expense, wanted.budget, "the mean over a few drawn orders",
-        "try a larger budget, or fewer rows or features",
-    )  # fmt: skip
-    left = wanted.budget - tally.more(1)
-    while wanted.rtol < tally.error < np.inf and not tally.explodes:
-        affordable = left if tally.error <= _UNKNOWN else left - (1 - 1 / _IN_VAIN) * wanted.budget
-        if affordable < tally.expense:
-            break
-        excess = tally.error / wanted.rtol
-        left -= tally.more(further_rounds(tally.rounds, excess, affordable / tally.expense))
-    return tally
-
-
-class _Tally:
-    """The sums of the maps of each group."""
 
     def __init__(self, visits: Visits, force: FloatArray, draw: DrawPairs, wanted: "Accuracy"):
         self._visits, self._force, self._draw = visits, force, draw
         self._rng = np.random.default_rng(wanted.seed)
-        d, rows = visits.dimension, len(visits.blocks.rows)
+        (rows, rank), d = visits.blocks.rows.shape, visits.dimension
         self._steps = draw(np.random.default_rng(0), 1).rows.shape[1]
-        self._pairs = 1
-        # One pair for each group is followed in any case, and its map is kept twice.
+
+        def stack_flops(pairs: int) -> float:
+            each = 4.0 * rows * d * rank + 10.0 * self._steps * d * d
+            return float(2 * pairs * each + 8 * CALL * self._steps)
+
+        # One pair for each group is followed in any case, and its map is stored twice.
         size = 2 * 8.0 * d * (d + 1 + rows)
-        self._groups = number_of_groups(self._stack_flops, size, max(wanted.budget, A_SECOND))
+        groups = number_of_groups(stack_flops(1), size, max(wanted.budget, A_SECOND))
         # Of features that are all zero nothing is stacked.
         each = max(8.0 * d * (4 * d + 2 * rows), 1.0)
-        self._pairs = max(1, int(min(_STACKED_BYTES / each, _MOST_STACKED) / 2))
-        while self._pairs > 1 and self.expense > max(wanted.budget, AT_ONCE):
-            self._pairs //= 2
-        self._kernel, self._entries = np.zeros((self._groups, d, d)), np.zeros((self._groups, d, 1 + rows))
-        self.rounds, self.error = 0, np.inf
-
-    @property
-    def _stack_flops(self) -> float:
-        d, (rows, rank) = self._visits.dimension, self._visits.blocks.rows.shape
-        each = 4.0 * rows * d * rank + 10.0 * self._steps * d * d
-        return float(2 * self._pairs * each + 8 * CALL * self._steps)
-
-    @property
-    def expense(self) -> float:
-        """Operations of a round: a stack of pairs for every group."""
-        return self._groups * self._stack_flops
+        pairs = max(1, int(min(_STACKED_BYTES / each, _MOST_STACKED) / 2))
+        while pairs > 1 and groups * stack_flops(pairs) > max(wanted.budget, AT_ONCE):
+            pairs //= 2
+        self._kernel, self._entries = np.zeros((groups, d, d)), np.zeros((groups, d, 1 + rows))
+        self._rounds, self._pairs, self.error = 0, pairs, np.inf
+        expense = groups * stack_flops(pairs)
+        require_affordable(
+            expense, wanted.budget, "the mean over a few drawn orders",
+            "try a larger budget, or fewer rows or features",
+        )  # fmt: skip
+        left, rounds = wanted.budget, 1
+        while rounds:
+            self._follow(rounds)
+            left -= rounds * expense
+            affordable = left if self.error <= _UNKNOWN else left - (1 - 1 / _IN_VAIN) * wanted.budget
+            if not wanted.rtol < self.error < np.inf or self.explodes or affordable < expense:
+                break
+            rounds = further_rounds(self._rounds, self.error / wanted.rtol, affordable / expense)
 
     @property
     def explodes(self) -> bool:
@@ -152,34 +142,33 @@ class _Tally:
     @property
     def pairs(self) -> int:
         """The number of orders drawn, each with its reverse."""
-        return self._groups * self._pairs * self.rounds
+        return len(self._kernel) * self._pairs * self._rounds
 
     @property
     def maps(self) -> list[EpochMap]:
         """The mean of each group."""
-        visits = self._visits
+        visits, rounds = self._visits, self._rounds
         weight, sizes = visits.sizes_of(self._steps, self._force)
         return [
-            EpochMap(visits.left, visits.right, kernel / self.rounds, entries / self.rounds, weight, sizes)
+            EpochMap(visits.left, visits.right, kernel / rounds, entries / rounds, weight, sizes)
             for kernel, entries in zip(self._kernel, self._entries, strict=True)
         ]
 
-    def more(self, rounds: int) -> float:
-        """Add so many rounds, and return what they cost."""
+    def _follow(self, rounds: int) -> None:
+        """Add so many rounds: a stack of pairs for every group in each."""
         with np.errstate(over="ignore", invalid="ignore"):
             for _ in track(range(rounds), rounds, "drawing orders"):
-                for group in range(self._groups):
+                for kernel, entries in zip(self._kernel, self._entries, strict=True):
                     orders = self._draw(self._rng, self._pairs)
-                    kernels, constant, entries = follow_each(self._visits, self._force, orders)
-                    self._kernel[group] += kernels.mean(axis=0)
-                    self._entries[group, :, 0] += constant.mean(axis=0)
-                    self._entries[group, :, 1:] += entries.mean(axis=0).T
-            self.rounds += rounds
+                    kernels, constant, of_rows = follow_each(self._visits, self._force, orders)
+                    kernel += kernels.mean(axis=0)
+                    entries[:, 0] += constant.mean(axis=0)
+                    entries[:, 1:] += of_rows.mean(axis=0).T
+            self._rounds += rounds
             # An average has no decay rate of its own.
             state = np.arange(self._visits.plain_dimension)
             losses = np.array([_loss(one.part(state)) for one in self.maps])
             self.error = drawn_rate_error(losses, self._visits.rank)
-        return rounds * self.expense
 
 
 def follow_each(
@@ -313,8 +302,8 @@ def mean_map(scheme: Scheme, n: int, blocks: Blocks, step: float, accuracy: "Acc
     scaled = ScaledBlocks(rows, blocks.response, blocks.offsets, blocks.divisors, unit, singular)
     visits, steps = Visits(scaled, Hyperparameters(step)), scheme.steps(n)
     force, draw = np.zeros(len(singular)), pairs_of_orders(scheme, n, scaled)
-    tally = _drawn(visits, force, draw, accuracy)
-    groups = tally.maps
+    drawn = _Draws(visits, force, draw, accuracy)
+    groups = drawn.maps
     decay = np.array([np.diagonal(group.kernel) for group in groups])
     with np.errstate(divide="ignore", invalid="ignore"):
         shares = np.nan_to_num(error_of_mean(decay) / np.abs(decay.mean(axis=0)), posinf=np.inf)
@@ -331,7 +320,7 @@ def mean_map(scheme: Scheme, n: int, blocks: Blocks, step: float, accuracy: "Acc
             shares = 1 / orders.divisors[here, visit]
             total, weight = total + np.tensordot(shares, kernels[here], 1), weight + float(shares.sum())
 
-        for _ in range(-(-tally.pairs // _AT_ONCE)):
+        for _ in range(-(-drawn.pairs // _AT_ONCE)):
             orders = draw(rng, _AT_ONCE)
             follow_each(visits, force, orders, watch)
         inside = visits.left[:, np.newaxis] * (total / (weight or 1.0)) * visits.right
@@ -342,7 +331,7 @@ def mean_map(scheme: Scheme, n: int, blocks: Blocks, step: float, accuracy: "Acc
         kernel, inputs = mean.kernel / steps, mean.entries[:, 1:] / steps
         return MeanMap(
             factor, (kernel + kernel.T) / 2, inputs, steps * step, 1, 1.0, modifier, method="sampling",
-            error=float(shares.max(initial=0.0)), typical_error=tally.error, make_replicas=replicas,
+            error=float(shares.max(initial=0.0)), typical_error=drawn.error, make_replicas=replicas,
         )  # fmt: skip
 
     def without_each() -> tuple[MeanMap, ...]:
@@ -455,18 +444,27 @@ def subset_layers(kernels: FloatArray, grades: FloatArray, most: int) -> Iterato
 
     Kernels are (L, ..., d, d), with grades L R (d,). Subsets are ascending binary numbers.
     """
-    members = np.arange(1 << len(kernels))
-    sizes = np.array([subset.bit_count() for subset in members.tolist()])
-    places, after = np.empty(len(members), dtype=np.int64), np.eye(len(grades)) - kernels * grades
-    layer = np.zeros((1, *kernels.shape[1:]))
+    after, layer = np.eye(len(grades)) - kernels * grades, np.zeros((1, *kernels.shape[1:]))
     yield layer
-    for size in range(1, most + 1):
-        places[members[sizes == size - 1]] = np.arange(len(layer))
-        subsets = members[sizes == size]
-        inside = subsets[:, np.newaxis] >> np.arange(len(kernels)) & 1
+    for size, (inside, members) in enumerate(_subsets(len(kernels), most), 1):
         following = np.tensordot(inside / size, kernels, 1)
-        for number, one in enumerate(after / size):
-            chosen = np.flatnonzero(inside[:, number])
-            following[chosen] += one @ layer[places[subsets[chosen] ^ (1 << number)]]
+        for one, (with_it, without) in zip(after / size, members, strict=True):
+            following[with_it] += one @ layer[without]
         layer = following
         yield layer
+
+
+@lru_cache(maxsize=1)
+def _subsets(count: int, most: int) -> list[tuple[IntArray, list[tuple[IntArray, IntArray]]]]:
+    """Members (subsets, count) of all subsets of each size; for each, the subsets with it, and those without it."""
+    every, found = np.arange(1 << count), []
+    sizes = np.array([subset.bit_count() for subset in every.tolist()])
+    places = np.empty(len(every), dtype=np.int64)
+    for size in range(1, most + 1):
+        before, subsets = every[sizes == size - 1], every[sizes == size]
+        places[before] = np.arange(len(before))
+        inside = subsets[:, np.newaxis] >> np.arange(count) & 1
+        chosen = [np.flatnonzero(column) for column in inside.T]
+        rest = [places[subsets[some] ^ (1 << number)] for number, some in enumerate(chosen)]
+        found.append((inside, list(zip(chosen, rest, strict=True))))
+    return found
