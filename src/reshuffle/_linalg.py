@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import cache
+from functools import cache, cached_property
 from threading import Lock, local
 from typing import TypeVar, cast
 
@@ -277,7 +277,7 @@ class _Limit:
         self._lock, self._depth, self._of_each_thread = Lock(), 0, of_each_thread
         self._before: list[int] = []
 
-    @property
+    @cached_property
     def libraries(self) -> list[threadpoolctl.LibController]:
         """Libraries whose number of threads is everyone's, or each thread's own, as OpenMP has it."""
         by_openmp = [getattr(library, "threading_layer", "") == "openmp" for library in libraries()]

@@ -324,33 +324,11 @@ class MeanMap:
     Every word in Z begins and ends with features, so Z = F'K F with a small symmetric kernel K in between
     that stays well conditioned however badly X is; the eigenvalues of Z inherit that accuracy.
 
-    Parameters
-    ----------
-    factor : (q, r)
-        F, the features or their triangular factor.
-    kernel : (q, q) or (q,)
-        K, symmetric; a vector stands for a diagonal.
-    input_map : (q, rows) or (q,)
-        A, through which the responses of the (compressed) rows enter: Xtilde' = n F'A; a vector for a diagonal.
-    stride : float
-        The factor of Z in one application: B step for an epoch of random reshuffling.
-    repeats : int
-        Applications in an epoch.
-    weight : float
-        The largest weight of a row in the gradient: the size of K at small steps, before anything cancels.
-    modifier : callable
-        b -> Pi_b (r, r).
-    method : str
-        "exact", "cavity" or "sampling".
-    error : float
-        The error of the decay rate of the worst mode, relative to that rate: for the cavity an estimate, for
-        sampling so many standard errors.
-    typical_error : float, optional
-        The same in root mean square over the modes; by default that of the worst.
-    make_replicas : callable
-        () -> the replicas.
-    products : (r, r) and (r, rows), optional
-        F'K F and F'A, where they are known already.
+    F (q, r) is the features or their triangular factor, K is (q, q), and A (q, rows), with Xtilde' = n F'A; vectors
+    (q,) stand for diagonals. The stride is B step for random reshuffling. `weight` is the largest weight of a row
+    in the gradient, the size of K before anything cancels, and `modifier` b -> Pi_b (r, r). `error` is that of the
+    decay rate of the worst mode, relative to that rate; `typical_error` is in root mean square over the modes.
+    `products` are F'K F and F'A, where they are known already.
     """
 
     factor: FloatArray

@@ -102,20 +102,14 @@ class Visits:
 
     With Nesterov's momentum the first rows are [(1 + momentum) H, momentum^2] and (1 + momentum) U_b' / m_b; where
     the steps of an epoch differ, L has the largest, and the first rows are multiplied by what each is of it. So a
-    visit is told by its batch and by its slot: how many visits of the epoch were before it.
+    visit depends on its batch and on its slot: how many visits of the epoch were before it.
 
     An average a -> kept a + taken u after every visit is one more block of the state, in the units 1/g of L and g
     of R, so that nothing in its kernel depends on how the features are conditioned, either:
 
         a -> a - (1/g) [ (1 - kept) g a - taken g u + taken g L (K R z - E y)_u ].
 
-    Parameters
-    ----------
-    blocks : ScaledBlocks
-    scaled : Hyperparameters
-        For features divided by their scale.
-    average : Average, optional
-        Of the iterates, updated after every visit.
+    The hyperparameters are `scaled`: for features divided by their scale.
     """
 
     def __init__(self, blocks: ScaledBlocks, scaled: Hyperparameters, average: Average | None = None):

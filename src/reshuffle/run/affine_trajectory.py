@@ -46,18 +46,7 @@ _SEARCHED = 2000
 
 
 class AffineTrajectory(Trajectory):
-    """Mini-batch gradient descent as an affine recursion on a state: the parameters and the momentum buffer.
-
-    Parameters
-    ----------
-    problem : LeastSquares
-    scheme : Scheme
-    recipe : Recipe
-        Step schedule, penalty, momentum, average.
-    start : (p, t)
-    accuracy : Accuracy
-        Of the mean over orders.
-    """
+    """Mini-batch gradient descent as an affine recursion on a state: the parameters and the momentum buffer."""
 
     def __init__(
         self,
@@ -175,9 +164,8 @@ class AffineTrajectory(Trajectory):
         y, n, space = self.visited.compressed.y, self.problem.n, reduction.space
         partition, divisors = self.scheme.partition(n), self.scheme.divisors(n)
         if self.scheme.visits_samples:
-            self.problem.require_rows(
-                f"what {self.scheme!r} does beyond its mean without momentum or penalty"
-            )
+            question = f"what {self.scheme!r} does beyond its mean without momentum or penalty"
+            self.problem.require_rows(question)
         if self.scheme.unit.is_cut:
             rows = np.ascontiguousarray(space.coordinates(X.T).T / space.scale)
             offsets = np.concatenate([[0], np.cumsum([len(part) for part in partition])])
@@ -278,18 +266,18 @@ class AffineTrajectory(Trajectory):
         states = self.means(self.inside(self.initial_error)[:, np.newaxis], when)
         # Threads are held once for all epochs: every state is a few small products.
         with few_threads(self.dimension):
-            for number, (state, fade) in enumerate(zip(states, self.outside_decay(when), strict=True)):
-                parts[:, number] = self._risk_parts(state, float(fade), noise)
+            for number, (state, decay) in enumerate(zip(states, self.outside_decay(when), strict=True)):
+                parts[:, number] = self._risk_parts(state, float(decay), noise)
         return Risk(epochs, *parts[:, back].reshape(4, *epochs.shape))
 
-    def _risk_parts(self, state: FloatArray, fade: float, noise: float) -> tuple[float, float, float, float]:
+    def _risk_parts(self, state: FloatArray, decay: float, noise: float) -> tuple[float, float, float, float]:
         """Frozen, bias, cross and variance of states (r, 1 + rows): of the mean, and of the noise in each row."""
         readout = self.readout
         with np.errstate(over="ignore"):
             variance = readout.inside_of(noise * state[:, 1:]) if noise else 0.0
         bias = readout.inside_of(state[:, :1])
-        frozen = readout.outside(fade)
-        cross = readout.between(state[:, 0], fade) if np.isfinite(bias) else 0.0
+        frozen = readout.outside(decay)
+        cross = readout.between(state[:, 0], decay) if np.isfinite(bias) else 0.0
         if self.recipe.penalty:
             return 0.0, max(frozen + bias + cross, 0.0), 0.0, variance
         return frozen, bias, cross, variance

@@ -414,6 +414,8 @@ def rows_of(groups: IntArray, rows: int) -> IntArray:
     >>> rows_of(np.array([2, 0]), 2)
     array([4, 5, 0, 1])
     """
+    if rows == 1:
+        return groups
     members = groups[..., np.newaxis] * rows + np.arange(rows)
     return members.reshape(*groups.shape[:-1], -1)
 
