@@ -178,47 +178,19 @@ Seen: TypeAlias = tuple[AnyArray, AnyArray | None, FloatArray]
 
 @dataclass(frozen=True, eq=False)
 class LeftOutRows:
-    """Mean map of an epoch, and its update for every row: their residuals where they are left out.
-
-    Attributes
-    ----------
-    modes : Modes
-    gains : (d, t)
-        g, in the eigenvectors.
-    views : callable
-        A group, and some of its rows -> their R', L' and alpha.
-    groups : (n,)
-        Of each row.
-    coupling, factors : (l, q) and (n,)
-        C, and what it is multiplied by for each row.
-    picks : (q, s)
-        o, with x_i = R o: s rows are left out together.
-    alone : callable
-        () -> which of all rows (n,) alone see some direction.
-    is_exact : bool
-        Whether updates leave that direction unmoved by themselves.
-    applications : int
-        Of the map per epoch.
-    is_monotone : bool
-        Whether the decay rates of left-out runs are between zero and the largest of all rows.
-    """
+    """Mean map of an epoch, and its update for every row: their residuals where they are left out."""
 
     modes: Modes
-    gains: AnyArray
-    views: Callable[[int, IntArray], Seen]
-    groups: IntArray
-    coupling: FloatArray
-    factors: FloatArray
-    picks: FloatArray
-    alone: Callable[[], BoolArray]
-    is_exact: bool = True
-    applications: int = 1
-    is_monotone: bool = False
-
-    @property
-    def outputs(self) -> int:
-        """t."""
-        return int(self.gains.shape[1])
+    gains: AnyArray  # (k, t): g, in the eigenvectors
+    views: Callable[[int, IntArray], Seen]  # of some of the rows of a group
+    groups: IntArray  # (n,): that of each row
+    coupling: FloatArray  # (l, q): C
+    factors: FloatArray  # (n,): of C, for each row
+    picks: FloatArray  # (q, s): o, with x_i = R o, of s rows that are left out together
+    alone: Callable[[], BoolArray]  # (n,): rows that alone see some direction
+    is_exact: bool = True  # updates leave that direction unmoved
+    applications: int = 1  # of the map per epoch
+    is_monotone: bool = False  # decay rates of left-out runs are between zero and the largest of all rows
 
     def residuals(
         self, rows: IntArray, epochs: FloatArray, converges: bool
@@ -233,10 +205,11 @@ class LeftOutRows:
         curves, _ = self._curves(last, len(finite), len(rows))
         nodes = len(curves[-1].nodes) if curves else 1
         rules = [(curve.nodes, curve.powers(np.concatenate([[1.0], counts]))) for curve in curves]
-        needed = 48.0 * len(self.picks) * self.outputs * nodes
+        outputs = self.gains.shape[1]
+        needed = 48.0 * len(self.picks) * outputs * nodes
         if needed > available_bytes() / 2:
             raise BudgetError(
-                f"leave_one_out of {self.outputs} outputs takes {needed / 1e9:.1f} GB for a single row; "
+                f"leave_one_out of {outputs} outputs takes {needed / 1e9:.1f} GB for a single row; "
                 "take some of the columns of y at a time."
             )
         tolerance = min(max(_AGREES, _ROUNDED * last), _TRUSTED)
@@ -254,7 +227,7 @@ class LeftOutRows:
 
     def _updates(self, rows: IntArray, nodes: int, epochs: int) -> Iterator[RowUpdate]:
         """Updates of the rows, as many at a time as memory allows for."""
-        (q, s), d, t = self.picks.shape, len(self.modes.right), self.outputs
+        (q, s), d, t = self.picks.shape, len(self.modes.right), self.gains.shape[1]
         pairs = q * (q + 1) // 2 if self.modes.is_symmetric else q * len(self.coupling)
         each: int = pairs * (d + 2 * nodes) + t * (2 * q * nodes + s * epochs)
         height = max(1, CHUNK // max(each, 1))
@@ -278,7 +251,7 @@ class LeftOutRows:
         No curves where the first few epochs are better followed one by one, or runs diverge.
         """
         others = len(self.picks) + len(self.coupling) + 2
-        following = 10.0 * last * len(self.modes.right) * self.outputs * others
+        following = 10.0 * last * len(self.modes.right) * self.gains.shape[1] * others
         real = self.modes.rates.real
         # Nothing is known of a row's own direction once it is left out: its rate may be zero.
         lowest, highest = min(float(real.min(initial=0.0)), 0.0), float(real.max(initial=0.0))
@@ -313,7 +286,8 @@ class LeftOutRows:
 
     def _per_node(self, epochs: int) -> float:
         """Operations of a row at a node."""
-        (q, s), others, d, t = self.picks.shape, len(self.coupling), len(self.modes.right), self.outputs
+        (q, s), (d, _), t = self.picks.shape, self.modes.right.shape, self.gains.shape[1]
+        others = len(self.coupling)
         return float(q * (2 * d * (others + 1 + 2 * t) + _SOLVED * q) + 4.0 * s * t * epochs)
 
     def _followed(self, update: RowUpdate, counts: FloatArray) -> FloatArray:
@@ -380,7 +354,7 @@ class LeftOutRows:
             moved = _with_conjugates(moved, self.gains.conj()[..., np.newaxis] * others[:, np.newaxis])
             values = _with_conjugates(values, others)
         mapped_inputs = product(_parts(update.right).reshape(rows * q, -1), moved.reshape(len(moved), -1))
-        missing = update.alpha[..., np.newaxis] - mapped_inputs.reshape(rows, q, self.outputs, -1)
+        missing = update.alpha[..., np.newaxis] - mapped_inputs.reshape(rows, q, self.gains.shape[1], -1)
         if update.left is not None:
             pairs = update.right[:, :, np.newaxis] * update.left[:, np.newaxis]
             return product(_parts(pairs).reshape(-1, len(values)), values).reshape(

@@ -67,9 +67,9 @@ def generalized_cross_validation(run: "Run", epochs: ArrayLike) -> FloatArray:
         AccuracyWarning,
         stacklevel=2,
     )
-    when = run.recipe.epochs(epochs)
-    freedom = run.degrees_of_freedom(when).reshape(when.shape + (1,) * (run.problem.outputs is not None))
-    left = 1 - freedom / run.problem.n
+    when, problem = run.recipe.epochs(epochs), run.problem
+    freedom = run.degrees_of_freedom(when).reshape(when.shape + (1,) * (problem.outputs is not None))
+    left = 1 - freedom / problem.n
     with np.errstate(divide="ignore", invalid="ignore"):
         found = 2 * run.training_loss(when) / np.square(left)
     return np.where(np.isnan(found), np.inf, found)

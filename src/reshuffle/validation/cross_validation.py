@@ -180,17 +180,10 @@ def summed_up(
     method: str,
     error: Callable[[FloatArray, float], tuple[FloatArray, ErrorKind]],
 ) -> Result:
-    """The result of residuals that come some rows at a time.
+    """The result, made from the fields of `LeftOutResult`, of residuals (epochs, r, t) of some rows (r,) at a time.
 
-    Parameters
-    ----------
-    make : callable
-        The fields of `LeftOutResult` -> the result.
-    rows : (m,)
-    residuals : pairs of (r,) and (epochs, r, t)
-        Rows, some at a time, and their residuals in units of weighted rows at the unique epochs.
-    error : callable
-        Mean square (epochs, t) and the sum of the weights -> its error (epochs, t), and the kind of that.
+    They are in units of weighted rows, at the unique epochs. `error` takes the mean square (epochs, t) and the sum
+    of the weights to the error and its kind.
     """
     when, outputs = np.unique(epochs.ravel()), problem.outputs or 1
     places, weights = np.full(problem.n, -1), weights_of(problem)
@@ -248,10 +241,8 @@ class Predictions:
         with np.errstate(over="ignore", invalid="ignore"):
             if run.error_kind != "exact":
                 off = float(np.linalg.norm(features, 2)) * columns(run.iterate_error(self._when))
-                self._squares, self._kind = (
-                    self._squares + np.square(off),
-                    weakest(self._kind, run.error_kind),
-                )
+                self._squares = self._squares + np.square(off)
+                self._kind = weakest(self._kind, run.error_kind)
             found = problem.compressed.y[rows] - features @ parameters
         return np.where(np.isfinite(found), found, np.inf)
 

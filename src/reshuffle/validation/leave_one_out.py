@@ -396,11 +396,9 @@ def centring_factors(problem: LeastSquares) -> FloatArray:
 def _is_centred(problem: LeastSquares) -> bool:
     """True if all columns of X and y have a mean of zero, by the weights of the rows."""
     roots = np.sqrt(weights_of(problem))
-    for columns in (problem.X, problem.y):
-        sizes = np.abs(roots @ np.abs(columns))
-        if (np.abs(roots @ columns) > _ROUNDING * sizes).any():
-            return False
-    return True
+    return all(
+        (np.abs(roots @ part) <= _ROUNDING * (roots @ np.abs(part))).all() for part in (problem.X, problem.y)
+    )
 
 
 def _centred_by_others(problem: LeastSquares, rows: IntArray) -> LeastSquares:
