@@ -17,11 +17,6 @@ class RandomRotation(rs.Scheme):
     def orders(self, n):
         return [np.roll(np.arange(self.steps(n)), -first) for first in range(self.steps(n))]
 
-    def draw(self, n, rng, runs):
-        orders = np.array(self.orders(n))
-        while True:
-            yield orders[rng.integers(len(orders), size=runs)]
-
 
 STEP, N, P = 0.15, 9, 3
 

@@ -25,7 +25,7 @@ from reshuffle.schemes.base import Scheme, Shuffle
 class Epoch:
     """The mean of an epoch: beta -> beta - B step (Z beta - Xtilde' y / n) (Theorem batch_dynamics).
 
-    The matrices are made when they are asked for; those of size p x p are meant for moderate p.
+    Matrices are computed when they are first used; those of size p x p are meant for moderate p.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class Epoch:
 
     @property
     def error_kind(self) -> ErrorKind:
-        """In which sense `error` is meant."""
+        """The meaning of `error`."""
         return ERROR_KINDS[self.method]
 
     @property
@@ -99,7 +99,7 @@ class Epoch:
 
     @cached_property
     def _read(self) -> tuple[MeanMap, Blocks]:
-        """The mean map, and rows that stand for all samples."""
+        """The mean map, and the compressed rows of all samples."""
         return select.mean_of_samples(self.problem, self.scheme, self._scaled_step, self.accuracy)
 
     @cached_property
@@ -264,7 +264,7 @@ class AffineEpoch:
 
     @property
     def error_kind(self) -> ErrorKind:
-        """In which sense errors are meant."""
+        """The meaning of errors."""
         return self.timeline.error_kind
 
     @property

@@ -1,8 +1,8 @@
 """The mean of an epoch as an affine map of the state, z -> z - L K R z + L E zeta, and its powers.
 
-D = I - A = L K R is kept in place of A, so that no digits are lost where A is near I, and the kernel K in place of
-D, so that none are lost where features are ill-conditioned: their sizes are in the diagonals L and R alone. Kernels
-and inputs may have leading axes: the equally likely orders of a scheme that draws one at the start.
+D = I - A = L K R is stored in place of A, so that no digits are lost where A is near I, and the kernel K in place
+of D, so that none are lost where features are ill-conditioned: their sizes are in the diagonals L and R alone.
+Kernels and inputs may have leading axes: the equally likely orders of a scheme that draws one at the start.
 
 `MeanMap` is the symmetric special case, in row-space coordinates. Its modes decay independently, so that any number
 of epochs costs one eigendecomposition.
@@ -38,9 +38,9 @@ _OF_BASIS = 4
 LEVEL = 1e-6
 """Eigenvalues above this ratio to the largest of their level have at least nine digits."""
 _NINE_DIGITS = 1e-9
-"""Of a map that is not known that well itself, eigenvalues need no more."""
+"""Relative error of a map above which its eigenvalues need no more digits."""
 _MARGIN = 1e3
-"""How much better than the map its eigenvalues are to be known, in units of rounding."""
+"""Units of rounding by which eigenvalues are known better than their map."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -291,7 +291,7 @@ def _is_singular(kernel: FloatArray, weight: float) -> bool:
 
 
 def decays(x: AnyArray) -> AnyArray:
-    """True where |1 - x| < 1, told from x itself: 1 - x would round to one."""
+    """True where |1 - x| < 1, by x itself: 1 - x would round to one."""
     # |1 - x|^2 < 1 is |x| < 2 Re x / |x|.
     size = np.abs(x)
     cosine = np.divide(x.real, size, out=np.zeros(np.shape(size)), where=size > 0)

@@ -38,7 +38,7 @@ CHUNK_BYTES = 1.6e7
 BLOCK_BYTES = 1e8
 """Memory of the sums over orders, which are added up chunk by chunk."""
 _OF_THE_WORST = 3.0
-"""How far the worst mode may be off, over the root mean square of all."""
+"""Error of the worst mode over the root mean square of all, at most."""
 
 ANY_ACCURACY = Accuracy(rtol=math.inf)
 """Whatever the first draws give, where orders are drawn."""
@@ -137,7 +137,7 @@ class Timeline:
 
     @property
     def _shares(self) -> FloatArray:
-        """What each visit weighs, (steps,)."""
+        """The weight (steps,) of each visit."""
         return np.asarray(self.scheme.sizes(self.n) / self.scheme.step_divisors(self.n))
 
     @cached_property
@@ -146,7 +146,7 @@ class Timeline:
         return pairs_of_orders(self.scheme, self.n, self.blocks)
 
     def _of_samples(self, visits: Visits) -> Visits:
-        """The same visits to single samples, where they are to all batches that may be cut of these."""
+        """Visits to single samples, in place of all batches that may be cut of them."""
         return Visits(self.blocks, visits.hyperparameters, visits.average)
 
     def _cavity_maps(self, visits: Visits) -> list[EpochMap]:

@@ -14,13 +14,13 @@ import numpy as np
 
 from reshuffle._arrays import FloatArray, IntArray
 from reshuffle._linalg import few_threads, graded_svd, norms
-from reshuffle.epoch.averaging.lattice import Process
-from reshuffle.epoch.epoch_map import EpochMap, average
+from reshuffle.epoch.averaging.lattice import Visit
+from reshuffle.epoch.epoch_map import EpochMap
 from reshuffle.problem.row_space import Blocks, RowSpace
 from reshuffle.recipe import Average, Hyperparameters
 
-Follow: TypeAlias = Callable[[Process[FloatArray]], FloatArray]
-"""The mean of a process over the orders of an epoch."""
+Follow: TypeAlias = Callable[[Visit, FloatArray], FloatArray]
+"""A visit, the state before an epoch -> the mean state after it, over its orders."""
 _WELL_CONDITIONED = 1e-3
 """Smallest eigenvalue of rows and penalty, in units in which they are one on the diagonal."""
 
@@ -293,12 +293,12 @@ class MeanVisits(Visits):
 def mean_map(follow: Follow, steps: int, visits: Visits, force: FloatArray) -> EpochMap:
     """The mean over the orders of an epoch of so many steps, with inputs zeta = (1, y of the rows of the blocks).
 
-    `follow` is the mean of a process over these orders. The `force` (r,) enters at every visit with the input 1.
+    `follow` takes the mean over these orders. The `force` (r,) enters at every visit with the input 1.
     """
     d, rows = visits.dimension, len(visits.blocks.rows)
     visit = _visit(visits, force, d + 1 + rows, None)
     with few_threads(d), np.errstate(over="ignore", invalid="ignore"):
-        end = follow(Process(visit, average, np.zeros((d, d + 1 + rows))))
+        end = follow(visit, np.zeros((d, d + 1 + rows)))
     return _of_columns(visits, end, *visits.sizes_of(steps, force))
 
 

@@ -154,22 +154,19 @@ class Accumulator:
         if self._factors is None:
             self._factors = BatchFactors(self.batches, features.shape[1], outputs or 1)
             self._is_weighted, self._outputs = sample_weight is not None, outputs
-        if isinstance(labels, int):
-            self._factors.add(features, columns(responses), labels)
-        else:
-            self._factors.add_labelled(features, columns(responses), labels)
+        self._factors.add_labelled(features, columns(responses), labels)
         return self
 
-    def _labels(self, batch: Any, rows: int) -> int | IntArray:
-        if batch is None:
-            if self.batches > 1:
-                raise ValueError(
-                    f"batch must be given, a whole number between 0 and {self.batches - 1}: that of these rows."
-                )
-            return 0
-        if np.ndim(_arrays.any_array("batch", batch)) == 0:
-            return _arrays.whole_number("batch", batch, 0, self.batches - 1)
-        labels = _arrays.any_array("batch", batch)
+    def _labels(self, batch: Any, rows: int) -> IntArray:
+        """The batch of each row, (rows,)."""
+        if batch is None and self.batches > 1:
+            raise ValueError(
+                f"batch must be given, a whole number between 0 and {self.batches - 1}: that of these rows."
+            )
+        labels = _arrays.any_array("batch", 0 if batch is None else batch)
+        if labels.ndim == 0:
+            number = 0 if batch is None else batch
+            return np.full(rows, _arrays.whole_number("batch", number, 0, self.batches - 1))
         if labels.shape != (rows,) or labels.dtype.kind not in "iu":
             raise ValueError(
                 f"batch must be a whole number or one per row, of shape ({rows},), but its shape is {labels.shape} "

@@ -152,44 +152,32 @@ class DaskStream(Stream):
         prepare: Prepare,
     ) -> Part:
         """Apply `work` to the first row's number and the rows of each block; merge the results some at a time."""
+
+        def on_block(
+            block: Any, responses: Any, start: int, weights: FloatArray | None, labels: IntArray | None
+        ) -> Part:
+            X = as_numbers("X", np.asarray(block), start)
+            y = columns(as_numbers("y", np.asarray(responses), start))
+            if len(X) != len(y) or X.shape[1] != p:
+                raise ValueError(
+                    f"X and y must have blocks of the same rows, but from row {start} on their shapes are "
+                    f"{X.shape} and {y.shape}."
+                )
+            return work(start, *prepare(X, y, weights), labels)
+
         self.passes += 1
-        stops = np.cumsum(self._features.lengths)
-        blocks = zip(
-            self._features.blocks, self._responses.blocks, self._features.lengths, stops, strict=True
-        )
-        parts = []
-        for block, responses, height, stop in blocks:
-            rows = slice(int(stop - height), int(stop))
+        p, start, parts = self.p, 0, []
+        for number, height in enumerate(self._features.lengths):
+            rows = slice(start, start + height)
             weights = None if self.weights is None else self.weights[rows]
             own = None if labels is None else labels[rows]
-            parts.append(
-                _delayed(_on_block)(work, prepare, block, responses, rows.start, self.p, weights, own)
-            )
+            block, responses = self._features.blocks[number], self._responses.blocks[number]
+            parts.append(_delayed(on_block)(block, responses, start, weights, own))
+            start = rows.stop
         while len(parts) > 1:
             parts = [_delayed(merged)(parts[at : at + _AT_ONCE]) for at in range(0, len(parts), _AT_ONCE)]
         found: Part = parts[0].compute()
         return found
-
-
-def _on_block(
-    work: Callable[[int, FloatArray, FloatArray, IntArray | None], Part],
-    prepare: Prepare,
-    block: Any,
-    responses: Any,
-    start: int,
-    p: int,
-    weights: FloatArray | None,
-    labels: IntArray | None,
-) -> Part:
-    """Work on one block, once that is checked: a task of Dask."""
-    X = as_numbers("X", np.asarray(block), start)
-    y = columns(as_numbers("y", np.asarray(responses), start))
-    if len(X) != len(y) or X.shape[1] != p:
-        raise ValueError(
-            f"X and y must have blocks of the same rows, but from row {start} on their shapes are {X.shape} and "
-            f"{y.shape}."
-        )
-    return work(start, *prepare(X, y, weights), labels)
 
 
 def _merged(parts: Sequence[BatchFactors]) -> BatchFactors:

@@ -23,7 +23,7 @@ from reshuffle._arrays import (
     columns,
     weighted,
 )
-from reshuffle._linalg import eigenvalue, few_threads, thin_qr
+from reshuffle._linalg import few_threads, thin_qr
 from reshuffle.errors import MissingTruthError, UnsupportedError
 from reshuffle.problem import kernel, row_space
 from reshuffle.problem.batches import RowGroups
@@ -35,8 +35,7 @@ CovarianceLike: TypeAlias = ArrayLike | LinearOperator | None
 """None (identity), a number, a vector (diagonal), a matrix or a scipy LinearOperator."""
 
 _PROBES = 4
-
-
+"""Random vectors that an operator is tried on."""
 _ALONE = 1e-9
 """What a leverage of one may lack, by rounding."""
 
@@ -82,18 +81,6 @@ class Covariance:
         product = vectors.T @ self.apply(vectors)
         return product / 2 + product.T / 2
 
-    def norm(self, vectors: FloatArray) -> float:
-        """The largest v'Sigma v over unit vectors v in the span of orthonormal columns (p, m)."""
-        if isinstance(self.value, float):
-            return self.value
-        if not vectors.shape[1]:
-            return 0.0
-        return eigenvalue(self.gram(vectors), -1)
-
-    def colour(self, white: FloatArray) -> FloatArray:
-        """Rows with covariance Sigma from rows (n, p) of independent standard entries."""
-        return self.root()(white)
-
     def root(self) -> Callable[[FloatArray], FloatArray]:
         """The map of rows (n, p) by the symmetric root of Sigma, which is taken once."""
         value = self.value
@@ -127,7 +114,17 @@ def checked_covariance(value: CovarianceLike, p: int) -> Covariance:
     if value is None:
         return Covariance(p, 1.0)
     if isinstance(value, LinearOperator):
-        return Covariance(p, _checked_operator(value, p))
+        if value.shape != (p, p):
+            raise ValueError(
+                f"covariance must map R^{p} to itself for p = {p} features, but its shape is {value.shape}."
+            )
+        # Evidence of symmetry and definiteness, not proof.
+        probes = np.random.default_rng(0).standard_normal((p, _PROBES))
+        image = np.asarray(value @ probes, dtype=np.float64)
+        if not np.isfinite(image).all():
+            raise ValueError("covariance must map finite vectors to finite vectors, but it does not.")
+        _arrays.semidefinite("covariance", probes.T @ image)
+        return Covariance(p, value)
     array = _arrays.real_array("covariance", value)
     require_size("covariance", float(np.abs(array).max(initial=0.0)), 100)
     if array.ndim == 0:
@@ -144,30 +141,6 @@ def checked_covariance(value: CovarianceLike, p: int) -> Covariance:
             )
         return Covariance(p, array)
     return Covariance(p, _arrays.semidefinite("covariance", array))
-
-
-def _checked_operator(operator: LinearOperator, p: int) -> LinearOperator:
-    """Probe an operator with a few random vectors; that is evidence of symmetry and definiteness, not proof."""
-    if operator.shape != (p, p):
-        raise ValueError(
-            f"covariance must map R^{p} to itself for p = {p} features, but its shape is {operator.shape}."
-        )
-    probes = np.random.default_rng(0).standard_normal((p, _PROBES))
-    image = np.asarray(operator @ probes, dtype=np.float64)
-    if not np.isfinite(image).all():
-        raise ValueError("covariance must map finite vectors to finite vectors, but it does not.")
-    gram = probes.T @ image
-    size = float(np.abs(gram).max())
-    if np.abs(gram - gram.T).max() > 1e-8 * size:
-        raise ValueError(
-            "covariance must be symmetric, but u' Sigma v and v' Sigma u differ on random vectors."
-        )
-    smallest = float(scipy.linalg.eigvalsh((gram + gram.T) / 2)[0])
-    if smallest < -1e-8 * size:
-        raise ValueError(
-            f"covariance must be positive semidefinite, but v' Sigma v is {smallest:.6g} for some vector v."
-        )
-    return operator
 
 
 class LeastSquares:
@@ -265,7 +238,7 @@ class LeastSquares:
         covariance: CovarianceLike = None,
         noise: float | ArrayLike | None = None,
     ) -> "LeastSquares":
-        """The problem of compressed rows; all other arguments are those of LeastSquares."""
+        """The problem of compressed `rows`, weighted or not (is_weighted); the truth is as in LeastSquares."""
         made = cls.__new__(cls)
         made._compressed, made.n, made.is_weighted = rows, rows.n, is_weighted
         made._pose(rows.X.shape[1], outputs, beta_star, covariance, noise)

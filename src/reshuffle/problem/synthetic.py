@@ -115,7 +115,7 @@ def gaussian(
     p = _arrays.whole_number("p", p, 1)
     noise = _arrays.nonnegative("noise", noise)
     rng = _arrays.generator("seed", seed)
-    X = checked_covariance(covariance, p).colour(rng.standard_normal((n, p)))
+    X = checked_covariance(covariance, p).root()(rng.standard_normal((n, p)))
     if beta_star is None:
         direction = rng.standard_normal(p)
         beta_star = direction / np.linalg.norm(direction)

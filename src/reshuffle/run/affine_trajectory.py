@@ -264,7 +264,7 @@ class AffineTrajectory(Trajectory):
         when, back = np.unique(epochs.ravel(), return_inverse=True)
         parts = np.zeros((4, len(when)))
         states = self.means(self.inside(self.initial_error)[:, np.newaxis], when)
-        # Threads are held once for all epochs: every state is a few small products.
+        # Threads are limited once for all epochs: every state is a few small products.
         with few_threads(self.dimension):
             for number, (state, decay) in enumerate(zip(states, self.outside_decay(when), strict=True)):
                 parts[:, number] = self._risk_parts(state, float(decay), noise)
@@ -391,7 +391,7 @@ class AffineTrajectory(Trajectory):
 
     @property
     def _flops_of_new_steps(self) -> float:
-        """Operations of the map of an epoch, where a schedule asks for another one in every epoch."""
+        """Operations of the map of an epoch, where a schedule has another one in every epoch."""
         if isinstance(self.recipe.schedule, float):
             return 0.0
         steps = self.walk.steps * CALL

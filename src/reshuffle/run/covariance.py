@@ -75,13 +75,12 @@ class ParameterCovariance:
         """The covariance of each output by itself."""
         if self.problem.outputs is None:
             return [self]
-        return [
-            replace(
-                self, error=self.error[..., number], problem=self.problem.output(number),
-                _inside=self._inside[..., number], _draws=(draws,),
-            )
-            for number, draws in enumerate(self._draws)
-        ]  # fmt: skip
+        made = []
+        for number, draws in enumerate(self._draws):
+            problem, error = self.problem.output(number), self.error[..., number]
+            inside = self._inside[..., number]
+            made.append(replace(self, error=error, problem=problem, _inside=inside, _draws=(draws,)))
+        return made
 
     def output(self, number: int) -> "ParameterCovariance":
         """The covariance of output `number` by itself."""

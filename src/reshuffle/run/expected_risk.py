@@ -328,17 +328,16 @@ def choice(
 
     price = np.inf
     if walk.exists:
-        price = flops(walk, d, rank, each_rows)
+        each = flops(walk, d, rank, each_rows)
         if not given_responses:
-            price += 2.0 * walk.visits * min(each_rows, rank) * d * d
+            each += 2.0 * walk.visits * min(each_rows, rank) * d * d
             if climbs(walk.scheme) and 2.0**walk.steps * 8 * d * d > _REMEMBERED_BYTES:
-                price = np.inf
-        if count := squared_moments(d, not given_responses, when) if moves and squares else 0:
-            price *= count + _ROUNDS_OF_A_LIMIT
-        else:
-            price *= 1.0 if recipe.is_constant else _ALL_ANEW
-            rounds = last if last * price <= budget else min(last, _settling(run, epoch))
-            price *= rounds + _ROUNDS_OF_A_LIMIT * with_limit
+                each = np.inf
+        each *= 1.0 if recipe.is_constant else _ALL_ANEW
+        squared = squared_moments(d, not given_responses, when) if moves and squares else 0
+        rounds = last if squared or last * each <= budget else min(last, _settling(run, epoch))
+        rounds = squared + _ROUNDS_OF_A_LIMIT if squared else rounds + _ROUNDS_OF_A_LIMIT * with_limit
+        price = rounds * each if np.isfinite(each) else np.inf
     # A few samples are walked through whatever the symmetric mean does.
     engine = run if epoch is None or epoch.scheme.unit.is_cut else epoch
     is_exact = walk.exists and engine.error_kind == "exact"

@@ -38,10 +38,10 @@ from reshuffle.validation import criteria, cross_validation, leave_one_out
 class Run:
     """Mini-batch gradient descent on a least-squares problem, averaged over the random orders of its visits.
 
-    Made by `descend`. Nothing is trained: what is asked is computed when it is first asked for. `epochs` is a
+    Made by `descend`. Nothing is trained: answers are computed when they are first requested. `epochs` is a
     number or an array of any shape, math.inf included; answers carry its shape, and what grows without bound is
     inf. Of t outputs (responses y of shape (n, t)) answers have one more axis, the last, and `output(j)` is the run
-    of one. Where an average of the iterates was asked for (`descend(..., average=)`), "the iterate" is that average
+    of one. Where an average of the iterates was requested (`descend(..., average=)`), "the iterate" is that average
     in all answers but those about a single epoch (`epoch`) and about convergence, which are the same for both.
 
     Attributes
@@ -53,7 +53,7 @@ class Run:
     start : (p,) or (p, t)
         beta_0.
     accuracy : Accuracy
-        What was asked of the mean over orders: method, rtol, budget and seed.
+        Requirements on the mean over orders: method, rtol, budget and seed.
 
     >>> import reshuffle as rs
     >>> problem = rs.gaussian(100, 20, noise=0.5, seed=1)
@@ -110,7 +110,7 @@ class Run:
 
     @property
     def error_kind(self) -> ErrorKind:
-        """In which sense the errors of means over orders are meant."""
+        """The meaning of the errors of means over orders."""
         return self._engine.error_kind
 
     @property
@@ -466,9 +466,9 @@ class Run:
         """The epoch with the smallest risk of the mean iterate, or of leave-one-out if the truth is not known.
 
         `criterion` tells which. The risk's is certified where epochs are symmetric maps. Otherwise epochs are
-        looked at one by one, up to the end of a step schedule, 20,000 of them or the end of the budget. A tail
-        average settles like 1 / k, hence often later: then `error` says that it is open what comes after those that
-        were looked at. For leave-one-out epochs are looked at in even steps of their logarithm, then one by one
+        tried one by one, up to the end of a step schedule, 20,000 of them or the end of the budget. A tail
+        average converges like 1 / k, hence often later: then `error` says that later epochs than those that were
+        tried are open. For leave-one-out epochs are tried in even steps of their logarithm, then one by one
         around the best; `centred` is that of `leave_one_out`.
 
         >>> import reshuffle as rs

@@ -31,7 +31,7 @@ from reshuffle.run.stopping import BestEpoch
 _CHUNK = 1 << 17
 """Entries of (times, modes) arrays that are worked on at a time, so that they stay in the cache."""
 _LARGE_CHUNK = 1 << 20
-"""The same where products with an (r, r) matrix are to be shared by many times."""
+"""Entries of such arrays where products with an (r, r) matrix are shared by many times."""
 _FORGIVEN = 1e-10
 """Share of Xtilde' in the null space of Z that is put down to rounding."""
 
@@ -380,8 +380,8 @@ class ModesTrajectory(Trajectory):
         """The epoch with the smallest risk, certified unless an average meets modes that change their sign.
 
         An average of what falls falls, so that between two epochs every mode is between its values there. Where the
-        sign of a mode alternates under an average epochs are tried one by one, until the risk has settled or 20,000
-        of them.
+        sign of a mode alternates under an average epochs are tried one by one, until the risk has converged or
+        20,000 of them.
         """
         first = 0 if self.average is None else self.average.earliest
         decay_rates, repeats = self.epoch.decay_rates, self.epoch.mean.repeats

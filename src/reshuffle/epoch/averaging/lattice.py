@@ -12,11 +12,10 @@ beside the means of schemes whose orders are fixed or independent. Subsets are b
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, combinations
 from math import comb
-from typing import Generic, TypeVar
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 import scipy.special
@@ -25,7 +24,7 @@ from reshuffle._arrays import FloatArray, IntArray
 from reshuffle._budget import CALL
 from reshuffle._linalg import each, thin_qr, workers
 from reshuffle._progress import track
-from reshuffle.epoch.epoch_map import MeanMap
+from reshuffle.epoch.epoch_map import MeanMap, average
 from reshuffle.errors import BudgetError
 from reshuffle.problem.row_space import Blocks
 from reshuffle.schemes.base import Scheme, Shuffle, Unit
@@ -38,16 +37,17 @@ _MOST_WALKED = 5000
 _FEW_BATCHES = 8
 """Batches whose lattice is climbed in no time."""
 
-State = TypeVar("State")
+Visit: TypeAlias = Callable[[int, FloatArray, int], FloatArray]
+"""(b, state, slot) -> the state after a visit to batch b, after `slot` others of the epoch; affine in the state."""
 Item = TypeVar("Item")
 
 
 def layers(
     members: list[int],
-    start: State,
-    average: Callable[[int, dict[int, State]], State],
+    start: FloatArray,
+    mean_of: Callable[[int, dict[int, FloatArray]], FloatArray],
     side: Callable[[int], float] | None = None,
-) -> Iterator[dict[int, State]]:
+) -> Iterator[dict[int, FloatArray]]:
     """The means over the orders of the subsets of the members, layer by layer, from the empty set on.
 
     Parameters
@@ -55,7 +55,7 @@ def layers(
     members : list of int
     start : state
         Of the empty set.
-    average : callable
+    mean_of : callable
         (S, layer before) -> the mean over which batch of S comes last.
     side : callable, optional
         Size of the subsets -> the side of a square matrix whose product costs as much as an average: these are
@@ -66,8 +66,8 @@ def layers(
     for size in range(1, len(members) + 1):
         subsets = list(layer(members, size))
 
-        def one(subset: int, previous: dict[int, State] = current) -> State:
-            return average(subset, previous)
+        def one(subset: int, previous: dict[int, FloatArray] = current) -> FloatArray:
+            return mean_of(subset, previous)
 
         averages = [one(subset) for subset in subsets] if side is None else each(one, subsets, side(size))
         current = dict(zip(subsets, averages, strict=True))
@@ -147,7 +147,7 @@ def reshuffled_mean_map(blocks: Blocks, step: float) -> MeanMap:
     """The mean over all B! orders of the batches, from 2^B matrices (section 3.1, Lemma batch_Z_symmetric)."""
     batches = blocks.batches
     require_few(batches)
-    average, _, needed = _cheaper(blocks)
+    cheaper, _, needed = _cheaper(blocks)
     available = available_bytes()
     if needed > available:
         raise BudgetError(
@@ -156,7 +156,7 @@ def reshuffled_mean_map(blocks: Blocks, step: float) -> MeanMap:
             'try fewer batches, or descend(..., method="auto").'
         )
     with np.errstate(over="ignore", invalid="ignore"):
-        return average(blocks, step).require_finite(batches)
+        return cheaper(blocks, step).require_finite(batches)
 
 
 def _cheaper(blocks: Blocks) -> tuple[Callable[[Blocks, float], MeanMap], float, float]:
@@ -193,7 +193,7 @@ def over_parameters(blocks: Blocks, step: float) -> MeanMap:
     shares = [part.T @ part / count for part, count in zip(parts, blocks.divisors, strict=True)]
     visits = [_without(step * (share @ gram)) for share in shares]
 
-    def average(subset: int, previous: dict[int, FloatArray]) -> FloatArray:
+    def mean_of(subset: int, previous: dict[int, FloatArray]) -> FloatArray:
         members = elements(subset)
         mean = np.zeros((rank, rank))
         for batch in members:
@@ -205,7 +205,7 @@ def over_parameters(blocks: Blocks, step: float) -> MeanMap:
     # Means E_b over what comes before batch b, with Pi_b = I - step R'E_b R.
     prefix_means = [np.zeros((rank, rank)) for _ in parts]
     everything = (1 << batches) - 1
-    climb = layers(list(range(batches)), np.zeros((rank, rank)), average, lambda size: rank * np.cbrt(size))
+    climb = layers(list(range(batches)), np.zeros((rank, rank)), mean_of, lambda size: rank * np.cbrt(size))
     for weight in _tracked(prefix_weights(batches), batches):
         for subset, mean in next(climb).items():
             for batch in elements(everything ^ subset):
@@ -254,7 +254,7 @@ def over_samples(blocks: Blocks, step: float) -> MeanMap:
             [np.arange(0), *(np.r_[blocks.of(batch)] for batch in elements(subset))]
         ).astype(np.int64)
 
-    def average(subset: int, previous: dict[int, FloatArray]) -> FloatArray:
+    def mean_of(subset: int, previous: dict[int, FloatArray]) -> FloatArray:
         members = elements(subset)
         mean = np.zeros((sum(sizes[members]),) * 2)
         start = 0
@@ -280,7 +280,7 @@ def over_samples(blocks: Blocks, step: float) -> MeanMap:
 
     def climb(members: list[int]) -> Iterator[dict[int, FloatArray]]:
         return layers(
-            members, np.zeros((0, 0)), average,
+            members, np.zeros((0, 0)), mean_of,
             lambda size: float(np.cbrt(size * typical * ((size - 1) * typical) ** 2)),
         )  # fmt: skip
 
@@ -322,25 +322,6 @@ def over_samples(blocks: Blocks, step: float) -> MeanMap:
         return np.eye(rows.shape[1]) - step * (rows.T @ mean @ rows)
 
     return MeanMap(rows, kernel, kernel, batches * step, 1, blocks.weight, modifier)
-
-
-@dataclass(frozen=True, eq=False)
-class Process(Generic[State]):
-    """A linear process through the visits of an epoch."""
-
-    visit: Callable[[int, State, int], State]
-    """(b, state, slot) -> the state after a visit to batch b, the epoch's visit number `slot`, from 0; linear, up
-    to a constant."""
-    mean: Callable[[Sequence[State]], State]
-    """The mean of a list of equally likely states."""
-    start: State
-
-    def along(self, order: IntArray | range) -> State:
-        """The state after visits in this order."""
-        state = self.start
-        for slot, batch in enumerate(order):
-            state = self.visit(int(batch), state, slot)
-        return state
 
 
 def cuts_orders(scheme: Scheme) -> bool:
@@ -422,8 +403,8 @@ class Walk:
         """Numbers of samples or groups that each step takes, (steps,)."""
         return self.scheme.sizes(self.n) // self.scheme.rows_per_unit
 
-    def of(self, process: Process[State]) -> State:
-        """The mean of a process over the orders of an epoch."""
+    def of(self, visit: Visit, start: FloatArray) -> FloatArray:
+        """The mean state after an epoch, over its orders."""
         scheme = self.scheme
         if not self.exists:
             raise TypeError(
@@ -431,54 +412,62 @@ class Walk:
                 "try RandomReshuffling, or simulate(...)."
             )
         if climbs(scheme):
-            return self._over_subsets(process)
+            return self._over_subsets(visit, start)
         if cuts_orders(scheme):
-            return self._over_sets_of_samples(process)
+            return self._over_sets_of_samples(visit, start)
         if (scheme.shuffle, scheme.unit) == (Shuffle.EVERY_STEP, Unit.BATCH):
             # Every step is the mean over the batches.
-            state = process.start
+            state = start
             for slot in range(self.steps):
-                state = process.mean([process.visit(batch, state, slot) for batch in range(self.steps)])
+                state = average([visit(batch, state, slot) for batch in range(self.steps)])
             return state
         if scheme.shuffle is Shuffle.EVERY_STEP:
             # Each visit is the mean over the samples that it draws.
-            return self.one_after_the_other(process)
+            return self.one_after_the_other(visit, start)
         orders = [scheme.order(self.n)] if scheme.shuffle is Shuffle.NEVER else scheme.orders(self.n)
-        return process.mean([process.along(order) for order in orders])
+        return average([_along(order, visit, start) for order in orders])
 
-    def one_after_the_other(self, process: Process[State]) -> State:
-        """A process through as many visits as an epoch has, all of which are alike."""
-        return process.along(range(self.steps))
+    def one_after_the_other(self, visit: Visit, start: FloatArray) -> FloatArray:
+        """The state after as many visits as an epoch has, all of which are alike."""
+        return _along(range(self.steps), visit, start)
 
-    def _over_subsets(self, process: Process[State]) -> State:
+    def _over_subsets(self, visit: Visit, start: FloatArray) -> FloatArray:
         """Up the subset lattice: the mean over the orders of S is that over which batch of S comes last."""
         require_few(self.steps)
 
-        def average(subset: int, previous: dict[int, State]) -> State:
+        def mean_of(subset: int, previous: dict[int, FloatArray]) -> FloatArray:
             slot = subset.bit_count() - 1
-            return process.mean(
-                [process.visit(batch, previous[subset ^ (1 << batch)], slot) for batch in elements(subset)]
+            return average(
+                [visit(batch, previous[subset ^ (1 << batch)], slot) for batch in elements(subset)]
             )
 
-        climb = layers(list(range(self.steps)), process.start, average)
+        climb = layers(list(range(self.steps)), start, mean_of)
         for current in track(climb, self.steps + 1, "averaging orders"):
             end = current
         return end[(1 << self.steps) - 1]
 
-    def _over_sets_of_samples(self, process: Process[State]) -> State:
+    def _over_sets_of_samples(self, visit: Visit, start: FloatArray) -> FloatArray:
         """Up the lattice of sets of samples: the mean over the ways into a set is that over its last batch."""
         numbers = {units: number for number, (units, _) in enumerate(self.drawn_units)}
-        current: dict[frozenset[int], State] = {frozenset(): process.start}
+        current = {frozenset[int](): start}
         taken = 0
         for slot, size in enumerate(self.units_taken.tolist()):
             taken, previous = taken + size, current
             current = {
-                frozenset(samples): process.mean(
+                frozenset(samples): average(
                     [
-                        process.visit(numbers[last], previous[frozenset(samples).difference(last)], slot)
+                        visit(numbers[last], previous[frozenset(samples).difference(last)], slot)
                         for last in combinations(samples, size)
                     ]
                 )
                 for samples in combinations(range(self._units), taken)
             }
-        return process.mean(list(current.values()))
+        return average(list(current.values()))
+
+
+def _along(order: Iterable[int], visit: Visit, start: FloatArray) -> FloatArray:
+    """The state after visits in this order."""
+    state = start
+    for slot, batch in enumerate(order):
+        state = visit(int(batch), state, slot)
+    return state

@@ -19,6 +19,7 @@ overshoot 2 to 8 times: 10 (L = 4), 60 to 400 (L = 6), 200 to 1e4 (L = 8), 300 t
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -443,18 +444,27 @@ def subset_layers(kernels: FloatArray, grades: FloatArray, most: int) -> Iterato
 
     Kernels are (L, ..., d, d), with grades L R (d,). Subsets are ascending binary numbers.
     """
-    members = np.arange(1 << len(kernels))
-    sizes = np.array([subset.bit_count() for subset in members.tolist()])
-    places, after = np.empty(len(members), dtype=np.int64), np.eye(len(grades)) - kernels * grades
-    layer = np.zeros((1, *kernels.shape[1:]))
+    after, layer = np.eye(len(grades)) - kernels * grades, np.zeros((1, *kernels.shape[1:]))
     yield layer
-    for size in range(1, most + 1):
-        places[members[sizes == size - 1]] = np.arange(len(layer))
-        subsets = members[sizes == size]
-        inside = subsets[:, np.newaxis] >> np.arange(len(kernels)) & 1
+    for size, (inside, members) in enumerate(_subsets(len(kernels), most), 1):
         following = np.tensordot(inside / size, kernels, 1)
-        for number, one in enumerate(after / size):
-            chosen = np.flatnonzero(inside[:, number])
-            following[chosen] += one @ layer[places[subsets[chosen] ^ (1 << number)]]
+        for one, (with_it, without) in zip(after / size, members, strict=True):
+            following[with_it] += one @ layer[without]
         layer = following
         yield layer
+
+
+@lru_cache(maxsize=1)
+def _subsets(count: int, most: int) -> list[tuple[IntArray, list[tuple[IntArray, IntArray]]]]:
+    """Members (subsets, count) of all subsets of each size; for each, the subsets with it, and those without it."""
+    every, found = np.arange(1 << count), []
+    sizes = np.array([subset.bit_count() for subset in every.tolist()])
+    places = np.empty(len(every), dtype=np.int64)
+    for size in range(1, most + 1):
+        before, subsets = every[sizes == size - 1], every[sizes == size]
+        places[before] = np.arange(len(before))
+        inside = subsets[:, np.newaxis] >> np.arange(count) & 1
+        chosen = [np.flatnonzero(column) for column in inside.T]
+        rest = [places[subsets[some] ^ (1 << number)] for number, some in enumerate(chosen)]
+        found.append((inside, list(zip(chosen, rest, strict=True))))
+    return found

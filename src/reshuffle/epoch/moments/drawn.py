@@ -301,9 +301,7 @@ class CentredDraws:
         inlet = np.zeros_like(loss) if self._inputs.given is not None else entries.T @ entries
         own = np.array([np.sum([one.own for one in group], axis=0) for group in self._drawn])
         maps, pushes = side_by_side("maps"), side_by_side("pushes")
-        return CentredMaps(
-            np.eye(len(loss)) - loss, maps, pushes, own / maps.shape[2], inlet, self._drift
-        )  # fmt: skip
+        return CentredMaps(np.eye(len(loss)) - loss, maps, pushes, own / maps.shape[2], inlet, self._drift)
 
     def spread(
         self, weights: FloatArray, start: FloatArray, epochs: FloatArray, budget: float
@@ -344,9 +342,11 @@ class CentredDraws:
             return self.flops(pairs) + _APPLIED * 4.0 * 2.0 * groups * pairs * float(d) ** 3
 
         require_affordable(
-            price(_FIRST_PAIRS), budget, "the mean square from a few drawn orders",
+            price(_FIRST_PAIRS),
+            budget,
+            "the mean square from a few drawn orders",
             "try fewer rows or features, a larger budget, or expected_risk at the epochs of interest",
-        )  # fmt: skip
+        )
         known = self._draw_until(found, price, _FIRST_PAIRS, budget)
         return rate(self.maps), known
 
