@@ -349,6 +349,15 @@ def test_features_of_any_shape_and_rank(n, p, rank):
             )
 
 
+@pytest.mark.parametrize("recipe", [{}, {"momentum": 0.5}], ids=str)
+def test_a_run_on_a_problem_with_another_number_of_outputs(recipe):
+    many = posed()
+    one = alone(many, 1)
+    runs = [rs.descend(problem, rs.RandomReshuffling(3), 0.05, **recipe) for problem in (one, many)]
+    agree(runs[0].on(many).iterate([1, 5])[..., 1:2], [runs[0].iterate([1, 5])])
+    agree(runs[1].on(one).iterate([1, 5])[..., np.newaxis], [runs[0].iterate([1, 5])])
+
+
 def test_features_in_chunks(monkeypatch):
     """A problem that is reduced a few rows at a time loses nothing of any output, nor of its loss."""
     whole, parts = posed(300, 3), posed(300, 3)

@@ -371,7 +371,10 @@ class Run:
         accuracy = self.accuracy
         if budget is not None:
             accuracy = replace(accuracy, budget=_arrays.positive("budget", budget))
-        return Run(problem, scheme, recipe, self.start, accuracy)
+        # The other problem may have another number of outputs; a start that all of them share serves it too.
+        begin = columns(self.start)
+        start = begin[:, 0] if (begin == begin[:, :1]).all() else self.start
+        return Run(problem, scheme, recipe, checked_start(start, problem), accuracy)
 
     def excess_training_loss(self, epochs: ArrayLike, *, of_run: bool = False) -> FloatArray:
         """|X (b - b_ols)|^2 / (2n): by how much the training loss is above that of least squares.
