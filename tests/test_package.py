@@ -62,3 +62,8 @@ def test_the_version_is_the_same_everywhere():
     ).groups()
     assert number == release
     assert (date == "unreleased") == bool(making)
+
+
+def test_a_renamed_name_warns_for_one_release():
+    with pytest.warns(DeprecationWarning, match="ParameterCovariance"):
+        assert reshuffle.OutputCovariances is reshuffle.ParameterCovariance

@@ -3,6 +3,7 @@
 problem -> scheme and recipe -> epoch -> run -> risk, limit, stability, stopping
 """
 
+import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -61,6 +62,7 @@ _NAMES = {
     "validation": "CrossValidation LeaveOneOut RidgeEquivalent",
 }
 _HOMES = {name: f"reshuffle.{home}" for home, names in _NAMES.items() for name in names.split()}
+_RENAMED = {"OutputCovariances": "ParameterCovariance"}
 _PACKAGES = ("asymptotics", "free", "plotting", "sklearn", "torch")
 _SCHEMES = "reshuffle.schemes"
 
@@ -70,6 +72,9 @@ if not TYPE_CHECKING:
     def __getattr__(name: str) -> object:
         if name in _PACKAGES:
             return import_module(f"{__name__}.{name}")
+        if name in _RENAMED:
+            warnings.warn(f"{name} is now {_RENAMED[name]}.", DeprecationWarning, stacklevel=2)
+            return __getattr__(_RENAMED[name])
         if name == "__all__":
             return [*_HOMES, *import_module(_SCHEMES).__all__, *_PACKAGES]
         home = _HOMES.get(name)

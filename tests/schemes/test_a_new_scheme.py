@@ -95,3 +95,11 @@ def test_what_it_declares_wrongly_is_refused():
     for scheme in (Backwards(3), InOrder(3)):
         with pytest.raises(TypeError, match=r"is_symmetric must be False"):
             rs.descend(rs.gaussian(N, P, noise=0.4), scheme, STEP).risk(1)
+
+
+def test_a_scheme_that_draws_samples_for_every_step_must_say_how():
+    class Unfinished(rs.Scheme):
+        shuffle, unit = rs.Shuffle.EVERY_STEP, rs.Unit.SAMPLE
+
+    with pytest.raises(TypeError, match="Unfinished must have a method draw"):
+        next(Unfinished(3).draw(N, np.random.default_rng(0), 2))

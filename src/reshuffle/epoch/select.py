@@ -112,7 +112,7 @@ def accuracy(method: Any, rtol: Any, budget: Any, seed: Any) -> Accuracy:
 
 @dataclass(frozen=True)
 class Method:
-    """One way to compute something.
+    """A method, with its price and the reason against it.
 
     Attributes
     ----------
@@ -201,7 +201,7 @@ def too_far(missed: float, rtol: float) -> str:
 
 
 def select(accuracy: Accuracy, candidates: dict[str, Callable[[], Method]]) -> Choice:
-    """Take the first candidate that is not rejected; those after it are not asked for their price."""
+    """Take the first candidate that is not rejected; those after it are not priced."""
     methods: list[Method] = []
     for name, priced in candidates.items():
         affordable = next(
@@ -295,7 +295,7 @@ def task(scheme: Scheme, n: int, blocks: Blocks, step: float) -> Task:
 
 
 def mean_choice(task: Task, accuracy: Accuracy) -> Choice:
-    """Select how the mean of a symmetric epoch is taken, as far as prices tell.
+    """Select how the mean of a symmetric epoch is taken, as far as prices decide.
 
     Beside the averagers, the price of simulated runs to the same error of one answer.
     """
@@ -479,7 +479,7 @@ def affine_choice(
     """Select how the mean of an epoch that is not symmetric is taken.
 
     `missed` solves the cavity equation, and gives the relative error of the decay rates; nan if it has no solution.
-    `grows` tells whether its map does, which is computed to less accuracy.
+    A map that `grows` is computed to less accuracy.
     """
     known = affine_methods(walk, recipe)
     price = walk_flops(walk, blocks, dimension) if walk.exists else np.nan
@@ -513,7 +513,7 @@ def affine_choice(
     return select(accuracy, candidates | {"sampling": lambda: Method("sampling")})
 
 
-def asked_of_draws(chosen: Choice, accuracy: Accuracy, grows: Callable[[], bool]) -> Accuracy:
+def wanted_of_draws(chosen: Choice, accuracy: Accuracy, grows: Callable[[], bool]) -> Accuracy:
     """Accuracy requested of drawn orders: less if the cavity equation, where it was tried, says that they grow."""
     tried = accuracy.method == "auto" and any(one.name == "cavity" for one in chosen.methods)
     return accuracy.relaxed_for_divergence if tried and grows() else accuracy

@@ -161,7 +161,7 @@ class Timeline:
         """The maps of the groups of drawn orders, which all replicas share."""
         scaled = visits.hyperparameters
         if scaled not in self._by_group:
-            wanted = select.asked_of_draws(self.choice, self.accuracy, lambda: self._grows)
+            wanted = select.wanted_of_draws(self.choice, self.accuracy, lambda: self._grows)
             self._by_group[scaled] = group_maps(visits, self.force(visits), self.draw_pairs, wanted)
         return self._by_group[scaled]
 

@@ -64,8 +64,13 @@ class KernelFeatures:
         self._vectors = np.ascontiguousarray(vectors[:, kept])
         self.rows: FloatArray = self._vectors * self._roots
 
-    def of(self, K_new: FloatArray) -> FloatArray:
+    def of(self, K_new: ArrayLike) -> FloatArray:
         """The features (m, r) of new points, of which K_new (m, n) holds the kernel with the old ones."""
+        K_new, n = _arrays.matrix("K_new", K_new), len(self._vectors)
+        if K_new.shape[1] != n:
+            raise ValueError(
+                f"K_new must have shape (new points, {n}), a column per row of K, but its shape is {K_new.shape}."
+            )
         return np.asarray((K_new @ self._vectors) / self._roots)
 
     def weights(self, parameters: FloatArray) -> FloatArray:
@@ -76,16 +81,6 @@ class KernelFeatures:
         """The data in their row space, which is all of R^r: nothing is left to be found."""
         scale = scale_of(self.rows)
         return Reduction(RowSpace(len(self._roots), len(self._roots), scale, None), self.rows / scale, y)
-
-
-def checked_new(value: Any, n: int) -> FloatArray:
-    """Return K_new (m, n)."""
-    K_new = _arrays.matrix("K_new", value)
-    if K_new.shape[1] != n:
-        raise ValueError(
-            f"K_new must have shape (new points, {n}), a column per row of K, but its shape is {K_new.shape}."
-        )
-    return K_new
 
 
 def named(

@@ -368,7 +368,7 @@ class LeastSquares:
         made = cls(features.rows, y)
         made.reduction = features.reduction(made.compressed.y)
         if K_new is not None:
-            made.new_rows = features.of(kernel.checked_new(K_new, made.n))
+            made.new_rows = features.of(K_new)
         return made
 
     def __repr__(self) -> str:

@@ -411,26 +411,17 @@ def _require_one_scale(X: FloatArray, rank: int, n: int) -> None:
             )
 
 
-@dataclass(frozen=True, eq=False)
-class ExtendedSpace:
-    """The span of the rows of X (n, p) and of the unit vectors of some parameters, of dimension r.
+def extended_space(
+    kept: CompressedRows, reduction: Reduction, columns: IntArray
+) -> tuple[RowSpace, FloatArray, Reduction, BoolArray]:
+    """Span of the rows, known by their reduction, and of the unit vectors of some columns, of dimension r.
 
-    `space` has an orthonormal basis (p, r) of it, `features` (n, r) is X in these coordinates, `reduction` the same
-    features as a problem of their own, and `penalized` (r,) marks the coordinates that a penalty acts on.
-    """
-
-    space: RowSpace
-    features: FloatArray
-    reduction: Reduction
-    penalized: BoolArray
-
-
-def extended_space(kept: CompressedRows, reduction: Reduction, columns: IntArray) -> ExtendedSpace:
-    """Extend the row space of the rows, known by their reduction, by the unit vectors of some columns.
+    Returns it with its basis (p, r), X (n, r) in these coordinates, the same features as a problem of their own,
+    and the mask (r,) of the coordinates that a penalty acts on.
 
     >>> rows = CompressedRows(np.array([[1.0, 1.0, 1.0]]), np.array([[2.0]]))
-    >>> extended = extended_space(rows, reduce(rows.X, rows.y, 1.0, 1), np.array([2]))
-    >>> np.abs(extended.features).round(4), extended.penalized
+    >>> _, features, _, penalized = extended_space(rows, reduce(rows.X, rows.y, 1.0, 1), np.array([2]))
+    >>> np.abs(features).round(4), penalized
     (array([[1.    , 1.4142]]), array([False,  True]))
     """
     X, y = kept.X, kept.y
@@ -439,7 +430,7 @@ def extended_space(kept: CompressedRows, reduction: Reduction, columns: IntArray
     penalized[columns] = False
     if reduction.space.basis is None:
         # The rows span everything, and X is known in the coordinates of the parameters.
-        return ExtendedSpace(reduction.space, X, reduction, penalized)
+        return reduction.space, X, reduction, penalized
     part = X[:, columns]
     sizes = np.abs(part).max(axis=0)
     values = scipy.linalg.svdvals(part / np.where(sizes > 0, sizes, 1.0), check_finite=False)
@@ -460,4 +451,4 @@ def extended_space(kept: CompressedRows, reduction: Reduction, columns: IntArray
     own = Reduction(RowSpace(r, r, scale, None), features / scale, y)
     if len(X) >= r:
         own = Reduction(own.space, *own.factor_of(features, y, np.arange(len(X))).rows())
-    return ExtendedSpace(RowSpace(p, r, scale, basis), features, own, np.arange(r) >= len(columns))
+    return RowSpace(p, r, scale, basis), features, own, np.arange(r) >= len(columns)

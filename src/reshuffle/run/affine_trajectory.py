@@ -154,10 +154,12 @@ class AffineTrajectory(Trajectory):
             return visits.scaled_blocks(
                 visited.row_space, self._blocks(visited.compressed.X, visited.reduction)
             )
-        seen = extended_space(visited.compressed, visited.reduction, np.array(unpenalized))
-        root = math.sqrt(self.recipe.penalty) / seen.space.scale
-        blocks = self._blocks(seen.features, seen.reduction)
-        return visits.scaled_blocks(seen.space, blocks, root * np.eye(seen.space.dimension)[seen.penalized])
+        space, features, reduction, penalized = extended_space(
+            visited.compressed, visited.reduction, np.array(unpenalized)
+        )
+        root = math.sqrt(self.recipe.penalty) / space.scale
+        blocks = self._blocks(features, reduction)
+        return visits.scaled_blocks(space, blocks, root * np.eye(space.dimension)[penalized])
 
     def _blocks(self, X: FloatArray, reduction: Reduction) -> Blocks:
         """The per-batch statistics of features, in the coordinates of their reduction."""

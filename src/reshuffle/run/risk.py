@@ -230,7 +230,7 @@ def two_batch_interval(epoch: Epoch, problem: LeastSquares, risk: Risk, drift: F
 class Readout:
     """|V u / scale + o|_Sigma^2 for the error u (r,) inside the row space and o (p,) outside.
 
-    Outside, nothing but a penalty acts: o = fade start - beta_star, both without what X sees of them.
+    Outside, nothing but a penalty acts: o = decay start - beta_star, both without what X sees of them.
     """
 
     def __init__(self, space: RowSpace, covariance: Covariance, start: FloatArray, beta_star: FloatArray):
@@ -240,31 +240,28 @@ class Readout:
         sizes = np.abs(self.gram).max(axis=0, initial=0.0)
         self._unseen: BoolArray = sizes <= _UNSEEN * sizes.max(initial=0.0)
         ends = np.stack([space.outside(start), space.outside(beta_star)])
-        # In a unit of their own, so that their squares are numbers.
-        self._unit = float(np.abs(ends).max()) or 1.0
-        weighted = covariance.apply((ends / self._unit).T)
-        self._outer = (ends / self._unit) @ weighted
-        self._inner = space.coordinates(weighted)
-
-    def outside(self, fade: float) -> float:
-        """|o|_Sigma^2."""
-        if np.isinf(fade) and self._outer[0, 0] > 0:
-            return np.inf
-        weights = self._weights(fade)
         with np.errstate(over="ignore", invalid="ignore"):
-            value = self._unit * (self._unit * max(float(weights @ self._outer @ weights), 0.0))
-        return value if np.isfinite(value) else np.inf
+            weighted = covariance.apply(ends.T)
+            self._outer, self._inner = ends @ weighted, space.coordinates(weighted)
 
-    def _weights(self, fade: float) -> FloatArray:
-        """Of start and beta_star; where nothing starts outside nothing can grow there."""
-        return np.array([fade if np.isfinite(fade) else 0.0, -1.0])
+    def outside(self, decay: float) -> float:
+        """|o|_Sigma^2."""
+        if np.isinf(decay) and self._outer[0, 0] > 0:
+            return np.inf
+        weights = self._weights(decay)
+        with np.errstate(over="ignore", invalid="ignore"):
+            value = float(weights @ self._outer @ weights)
+        return max(value, 0.0) if np.isfinite(value) else np.inf
 
-    def between(self, mean: FloatArray, fade: float) -> float:
+    def _weights(self, decay: float) -> FloatArray:
+        """Factors of start and beta_star in o; where nothing starts outside nothing can grow there."""
+        return np.array([decay if np.isfinite(decay) else 0.0, -1.0])
+
+    def between(self, mean: FloatArray, decay: float) -> float:
         """2 o'Sigma V u / scale, for the mean u of the errors."""
         seen = np.where(self._unseen, 0.0, mean)
         with np.errstate(over="ignore", invalid="ignore"):
-            along = float((self._inner @ self._weights(fade)) @ (seen / self.space.scale))
-        return 2 * self._unit * along
+            return 2 * float((self._inner @ self._weights(decay)) @ (seen / self.space.scale))
 
     def inside(self, second: FloatArray) -> float:
         """The trace of Sigma and the second moment V E[u u'] V' / scale^2."""
@@ -287,13 +284,13 @@ class Readout:
             value = float(np.vdot(unit, self.gram @ unit))
         return max(value, 0.0) if np.isfinite(value) else np.inf
 
-    def risks(self, states: FloatArray, fade: float, noise: float) -> FloatArray:
+    def risks(self, states: FloatArray, decay: float, noise: float) -> FloatArray:
         """The risk of each of several states (k, r, 1 + rows): of the mean, and of the noise in each row."""
         used = states if noise else states[..., :1]
         with few_threads(len(self.gram)), np.errstate(over="ignore", invalid="ignore"):
             seen = np.where(self._unseen[:, np.newaxis], 0.0, used) / self.space.scale
             seen[..., 1:] *= noise
             squares = np.einsum("kij,kij->k", seen, self.gram @ seen)
-            along = 2 * self._unit * (seen[..., 0] @ (self._inner @ self._weights(fade)))
-            totals = np.maximum(np.maximum(squares, 0.0) + along + self.outside(fade), 0.0)
+            along = 2 * (seen[..., 0] @ (self._inner @ self._weights(decay)))
+            totals = np.maximum(np.maximum(squares, 0.0) + along + self.outside(decay), 0.0)
         return np.where(np.isfinite(squares) & np.isfinite(totals), totals, np.inf)

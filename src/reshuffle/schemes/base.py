@@ -303,8 +303,9 @@ class Scheme(ABC):
             yield orders[rng.integers(len(orders), size=runs)]
         while self.shuffle is Shuffle.EVERY_EPOCH:
             yield permutations(rng, runs, units)
-        while True:
+        while self.shuffle is Shuffle.EVERY_STEP and self.unit is Unit.BATCH:
             yield rng.integers(units, size=(runs, units))
+        raise TypeError(f"{type(self).__name__} must have a method draw of its own for {self.unit.value}.")
 
     def visits(self, n: int, rng: np.random.Generator, runs: int) -> Iterator[Iterator[Visit]]:
         """Draw what each of several runs does: the visits of an epoch, epoch after epoch without end."""

@@ -120,7 +120,7 @@ def _sine(along: FloatArray, height: float, parameter: float) -> tuple[AnyArray,
 def require_resolved(sizes: FloatArray, apart: float = _APART) -> None:
     """Refuse decay rates so far apart that the small ones, and what enters them, are known poorly."""
     if sizes.min(initial=np.inf) < apart * sizes.max(initial=0.0):
-        raise ArithmeticError("decay rates are too far apart for their modes to be told from each other.")
+        raise ArithmeticError("decay rates are too far apart for their modes to be separated.")
 
 
 class Modes:

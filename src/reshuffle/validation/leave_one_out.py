@@ -253,7 +253,7 @@ class RowsLeftOut:
     def _shuffled(self, training: Training) -> list[Formula]:
         """The cavity equation; affordable drawn orders before it where what it neglects is not small."""
         unit, accuracy = training.scheme.rows_per_unit, self.run.accuracy
-        # Groups of centred rows leave their mean in a way that no single number tells.
+        # Groups of centred rows have no single factor for leaving their mean.
         if not shuffled_samples.has_cavity(training) or (unit > 1 and self.centred):
             return []
         plain = training.is_symmetric and unit == 1
@@ -276,7 +276,7 @@ class RowsLeftOut:
         return found if cavity is None or cavity.is_small else found[::-1]
 
     def _by_formula(self, epochs: FloatArray, rows: IntArray, formula: Formula) -> LeaveOneOut | None:
-        """None where decay rates of left-out runs are beyond all contours."""
+        """The result by a formula; None where decay rates of left-out runs are beyond all contours."""
         run, source, when = self.run, formula.rows, np.unique(epochs.ravel())
         if isinstance(source, LeftOutRows):
             require_affordable(

@@ -45,7 +45,7 @@ _PER_NUMBER = 60.0
 _DIRECTIONS = 4
 """Epochs at which the direction is sought that changes an answer most."""
 _LEVERAGE = 1e-6
-"""Rest of the leverage of groups of rows that can be told from groups that alone see some direction."""
+"""Rest of the leverage of groups of rows that are not taken for groups that alone see some direction."""
 _CALLS = 3.0
 """Calls with small matrices that a visit takes."""
 
@@ -98,7 +98,7 @@ class Cavity:
             basis, _ = thin_qr(self._rows)
             leverages = np.linalg.norm(basis.reshape(self._units.shape), 2, axis=(1, 2))
             if leverages.max(initial=0.0) > 1 - _LEVERAGE:
-                raise ArithmeticError("groups of rows that alone see some direction are not told apart.")
+                raise ArithmeticError("groups of rows next to leverage one are known too poorly.")
         return Formula("cavity", self._updates, self._error, "estimate", self._shares, self._size)
 
     @cached_property

@@ -498,7 +498,7 @@ class Cavity:
         constant = visiting.rest(identity) + visiting.weight * visiting.push(self._squares * identity[:k])
         added = constant + visiting.weight * visiting.push(sources)
         # A product for every mode, of all times at once: (times a, visits b) with (visits b, columns). Shapes are
-        # written out: features that are all zero have no modes, and of an empty array -1 cannot be told.
+        # written out: features that are all zero have no modes, and of an empty array -1 is not known.
         visits = len(added) * parts
         apart = added.reshape(len(added), parts, k, parts * k).transpose(2, 0, 1, 3)
         times = len(nodes.nodes) + 1
@@ -534,7 +534,7 @@ class Cavity:
         visiting, nodes, after = self.visiting, self.nodes, self._after(self.inner)
 
         def images(steps: int) -> FloatArray:
-            """Of sum_{t<steps} sum_{s<=t} rho_i(t-s) H_s."""
+            """Images (n, d) of the rows by sum_{t<steps} sum_{s<=t} rho_i(t-s) H_s."""
             weights = np.multiply.outer(nodes.rule[:steps].sum(axis=0), responses.first)
             weights = weights + np.tensordot(nodes.summed_convolution(steps), rho, 1)
             return responses.weighted_images(weights, after, self.tolerance)

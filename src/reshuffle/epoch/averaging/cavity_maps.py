@@ -122,18 +122,18 @@ def by_own_meetings(
     return np.asarray((np.square(own) + tolerance)[:, np.newaxis] * entries)
 
 
-def put_off(visiting: Visiting, off: FloatArray) -> list[FloatArray]:
+def perturbed(visiting: Visiting, off: FloatArray) -> list[FloatArray]:
     """The error (n, d), and a share of it with random signs per mode and per sample."""
     n, d = off.shape
     if n * d > _MOST_ENTRIES:
-        return put_off_together(off)
+        return perturbed_together(off)
     rng, share = np.random.default_rng(0), _CHANCE_OF_GROUPS if visiting.size > 1 else 1.0
     by_mode = rng.choice([-1.0, 1.0], size=(_BY_CHANCE, 1, d))
     by_sample = rng.choice([-1.0, 1.0], size=(_BY_CHANCE, n, 1))
     return [off, *(share * off * signs for signs in [*by_mode, *by_sample])]
 
 
-def put_off_together(off: FloatArray) -> list[FloatArray]:
+def perturbed_together(off: FloatArray) -> list[FloatArray]:
     """The error of large problems in one direction, large enough for the others."""
     return [_BY_CHANCE * off]
 
@@ -152,7 +152,7 @@ def cavity_tolerance(rtol: float) -> float:
 
 
 def by_cavity(whitened: Whitened, shares: FloatArray, rtol: float, spares: bool) -> MeanMap | None:
-    """The cavity equation's map of shuffled samples, with a replica for every way in which it may be off.
+    """The cavity equation's map of shuffled samples, with perturbed replicas that carry its error.
 
     Parameters
     ----------
@@ -198,7 +198,7 @@ def by_cavity(whitened: Whitened, shares: FloatArray, rtol: float, spares: bool)
     else:
         inner, left_out = first.kernel, tolerance + first.left_out
     off = neglected(visiting, found.entries, left_out, of_groups)[places]
-    return cavity_map(whitened, inner, entries, off, partial(put_off, visiting, off), modifier)
+    return cavity_map(whitened, inner, entries, off, partial(perturbed, visiting, off), modifier)
 
 
 def cavity_map(
@@ -260,7 +260,7 @@ def cavity_maps(visits: Visits, force: FloatArray, shares: FloatArray) -> list[E
         return EpochMap(visits.left, visits.right, kernel, entries, weight, sizes)
 
     off = neglected(visiting, found.entries, _TOLERANCE)
-    return [made(each) for each in [np.zeros_like(off), *put_off(visiting, off)]]
+    return [made(each) for each in [np.zeros_like(off), *perturbed(visiting, off)]]
 
 
 def _visiting(visits: Visits, shares: FloatArray) -> Visiting:

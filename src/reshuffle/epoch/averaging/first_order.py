@@ -75,7 +75,7 @@ class SingleModes:
 
 @dataclass(frozen=True, eq=False)
 class BetweenModes:
-    """What samples make modes do to each other, to first order.
+    """The part of N_t between the modes, to first order in how samples differ.
 
     The self responses r_i(t) of the samples are alike up to a part d_i(t) = sum_a f_a(t) w_ai of few terms. That
     part alone leads from one mode to another, through the Gram matrices W_a = U'diag(w_a) U. To first order in it
@@ -223,7 +223,7 @@ def solve(visiting: Visiting, tolerance: float) -> FirstOrder | None:
             gram *= polynomials @ values[number] @ polynomials.T
             between += gram
         with np.errstate(divide="ignore"):
-            # What leads from a mode to others and back, and what samples meet of their own on such ways.
+            # What leads from a mode to others and back, and the influence of samples on themselves by such detours.
             returns = np.einsum("kl,l,kl->k", coupling, decay_rates, between) / (weights @ modes.inner)
         compared = rows[:: max(1, len(rows) // _COMPARED)] * decay_rates
         own_ways = visiting.weight * np.einsum("ik,ik->i", compared @ between, compared)

@@ -7,7 +7,7 @@ all visits add up to, x = B step s^2 (`Whitened`). A word in the W_b begins and 
 
     I - Abar = L K L,   K = Y O,   Y_b = L^-1 Pi_b L O_b'   (k, rows of b),
 
-and Y, the input map, gives the kernel of Z and the way of the responses both.
+and Y, the input map, gives both the kernel of Z and how the responses enter.
 
 A word of samples a_1 .. a_j before sample b is P_a1 X ... P_aj X o for each row o of b, where X = diag(x). E_j is
 the sum over ordered tuples of j distinct samples other than b, and Abar = sum_j (-1)^j a_j E_j. Expanding the
@@ -33,7 +33,7 @@ MOST_BATCHES = 4
 MOST_BATCHES_OF_GROUPS = 3
 """Samples of one row meet in pairs as numbers, which have cubes; those of several rows meet as matrices."""
 _CHUNK = 1 << 22
-"""Entries of the Gram matrix of the samples that are held at a time."""
+"""Entries of the Gram matrix of the samples that are computed at a time."""
 _MANY_COLUMNS = 100
 _APART = 1e-14
 """The cosine of the angle between columns that are orthogonal, up to rounding."""
@@ -92,14 +92,14 @@ def _orthogonal(matrix: FloatArray) -> FloatArray | None:
     norms = np.linalg.norm(matrix, axis=0)
     if not norms.min() > 0:
         return None
-    # If they are, M'M is diagonal, and what it makes of any vector tells: all cosines, added up with random signs.
+    # If they are, M'M is diagonal, and its product with a vector shows it: all cosines, with random signs.
     signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(len(norms), _PROBES))
     added = (matrix.T @ (matrix @ (signs / norms[:, np.newaxis]))) / norms[:, np.newaxis] - signs
     return norms if np.abs(added).max() < _APART * math.sqrt(len(norms)) else None
 
 
 def kernel(whitened: Whitened, input_map: FloatArray) -> FloatArray:
-    """The symmetric part of Y O (k, k), for a input map Y (k, q)."""
+    """The symmetric part of Y O (k, k), for an input map Y (k, q)."""
     product = input_map @ whitened.orthonormal
     return np.asarray((product + product.T) / 2)
 

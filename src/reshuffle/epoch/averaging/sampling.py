@@ -243,7 +243,7 @@ def drawn_rate_error(losses: FloatArray, modes: int) -> float:
     """Relative error of the eigenvalues x of D = mean of `losses` (groups, d, d), in root mean square.
 
     To first order a rate moves by l'(dD) r / l'r, with l and r its eigenvectors. A mode counts by |1 - x|, what an
-    epoch leaves of it: the buffers of momentum make many that fade at once, with eigenvectors that are nearly
+    epoch leaves of it: the buffers of momentum make many that decay at once, with eigenvectors that are nearly
     parallel, so the mean is over as many `modes` as there are parameters. Infinite if anything is.
     """
     mean = losses.mean(axis=0)
@@ -283,10 +283,10 @@ def pairs_of_orders(scheme: Scheme, n: int, blocks: Blocks) -> DrawPairs:
             batches = permutations(rng, pairs, blocks.batches)
             batches = np.concatenate([batches, batches[:, ::-1]])
             return Orders(members[batches], np.asarray(divisors)[batches])
-        kept = len(blocks.rows) // blocks.batches
-        samples = rows_of(permutations(rng, pairs, blocks.batches), kept)
+        rows_each = len(blocks.rows) // blocks.batches
+        samples = rows_of(permutations(rng, pairs, blocks.batches), rows_each)
         both = np.concatenate([samples, samples[:, ::-1]])
-        taken = sizes // scheme.rows_per_unit * kept
+        taken = sizes // scheme.rows_per_unit * rows_each
         return Orders(_cut(both, taken, len(blocks.rows)), np.tile(divisors, (2 * pairs, 1)))
 
     return draw
@@ -294,10 +294,10 @@ def pairs_of_orders(scheme: Scheme, n: int, blocks: Blocks) -> DrawPairs:
 
 def mean_map(scheme: Scheme, n: int, blocks: Blocks, step: float, accuracy: "Accuracy") -> MeanMap:
     """The mean of a symmetric epoch from drawn orders, with a replica without each group of draws."""
-    unit, singular, turn = graded_svd(blocks.rows)
+    unit, singular, rotation = graded_svd(blocks.rows)
     # Rows that are never visited leave directions in which nothing moves.
     moves = singular > _ROUNDING * singular.max(initial=0.0)
-    unit, singular, turn = unit[:, moves], singular[moves], turn[:, moves]
+    unit, singular, rotation = unit[:, moves], singular[moves], rotation[:, moves]
     rows = np.ascontiguousarray(unit * singular)
     scaled = ScaledBlocks(rows, blocks.response, blocks.offsets, blocks.divisors, unit, singular)
     visits, steps = Visits(scaled, Hyperparameters(step)), scheme.steps(n)
@@ -307,7 +307,7 @@ def mean_map(scheme: Scheme, n: int, blocks: Blocks, step: float, accuracy: "Acc
     decay = np.array([np.diagonal(group.kernel) for group in groups])
     with np.errstate(divide="ignore", invalid="ignore"):
         shares = np.nan_to_num(error_of_mean(decay) / np.abs(decay.mean(axis=0)), posinf=np.inf)
-    factor = singular[:, np.newaxis] * turn.T
+    factor = singular[:, np.newaxis] * rotation.T
 
     def modifier(batch: int) -> FloatArray:
         # By symmetry what comes after a visit is what comes before it in the order that is reversed.
@@ -324,7 +324,7 @@ def mean_map(scheme: Scheme, n: int, blocks: Blocks, step: float, accuracy: "Acc
             orders = draw(rng, _AT_ONCE)
             follow_each(visits, force, orders, watch)
         inside = visits.left[:, np.newaxis] * (total / (weight or 1.0)) * visits.right
-        return np.asarray(np.eye(len(turn)) - turn @ inside @ turn.T)
+        return np.asarray(np.eye(len(rotation)) - rotation @ inside @ rotation.T)
 
     def made(counted: list[EpochMap], replicas: Callable[[], tuple[MeanMap, ...]] = tuple) -> MeanMap:
         mean = mean_of(counted)

@@ -104,7 +104,7 @@ def samples_of(
     factor, offsets = singular[:, np.newaxis] * right, np.arange(len(rows) + 1)
     roots = np.full(len(rows), 1 / math.sqrt(n))
     whitened = Whitened(rows, factor, roots, decay_rates, steps * scaled_step, offsets)
-    replicas = partial(cavity_maps.put_off_together, off)
+    replicas = partial(cavity_maps.perturbed_together, off)
     inner = kernel(whitened, entries.T)
     mean = cavity_maps.cavity_map(whitened, inner, entries, off, replicas, _no_modifier)
     return mean, Blocks(math.sqrt(n) * (rows @ factor), responses, offsets, np.ones(len(rows)))
