@@ -44,7 +44,7 @@ _FULL_PIVOTING = 2
 _NEAR_ZERO = 0.5
 """Eigenvalue times epochs below which a sum is expanded; beyond, its closed form loses a few bits at most."""
 _TERMS = 16
-"""Of that expansion: the m-th is below (m + 1) 2^-m / (m + 2)!."""
+"""Terms of that expansion: the m-th is below (m + 1) 2^-m / (m + 2)!."""
 _LARGE = 512
 """The side of a matrix from which the threads of BLAS are worth their waiting."""
 _SPREAD = 48

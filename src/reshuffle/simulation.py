@@ -36,7 +36,7 @@ _FEW = 512
 _HISTORY_ENTRIES = 1 << 26
 """Parameters of a block where every run is stored at all of the stops, to be tried on test samples of its own."""
 _KEPT_ENTRIES = 1 << 27
-"""The same for all blocks that are trained at a time."""
+"""Parameters of all blocks that are trained at a time, stored so."""
 
 
 def copied_generator(rng: np.random.Generator) -> np.random.Generator:

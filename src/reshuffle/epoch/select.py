@@ -44,7 +44,7 @@ _RESPONSE_PRODUCTS = 3e4
 _FIRST_ORDER_GRAMS = 3.0
 """Gram matrices of the equation to first order in what leads from one of many modes to another."""
 _DECOMPOSITION = 10.0
-"""Of a symmetric eigendecomposition, over the cube of its rows."""
+"""Operations of a symmetric eigendecomposition, over the cube of its rows."""
 _CALLS = 6
 """Calls with small matrices that a visit takes."""
 

@@ -11,7 +11,7 @@ from reshuffle._arrays import FloatArray
 from reshuffle.problem.row_space import Reduction, RowSpace, scale_of
 
 _SKEW = 1e-8
-"""What a kernel may differ from its transpose, relative to its largest entry."""
+"""Largest difference of a kernel from its transpose, relative to its largest entry."""
 _ROUNDING = 16.0
 """Eigenvalues that are rounding, in units of n eps times the largest: those of K are rounded too."""
 _SLACK = 100.0

@@ -37,7 +37,7 @@ CovarianceLike: TypeAlias = ArrayLike | LinearOperator | None
 _PROBES = 4
 """Random vectors that an operator is tried on."""
 _ALONE = 1e-9
-"""What a leverage of one may lack, by rounding."""
+"""Rounding of a leverage of one."""
 
 
 @dataclass(frozen=True, eq=False)

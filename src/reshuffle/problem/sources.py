@@ -73,7 +73,7 @@ class RowSource:
             yield chunk.reshape(-1) if self.columns is None else chunk
 
     def as_vector(self) -> "RowSource":
-        """The same rows as numbers, if they have one column."""
+        """A source of these rows as numbers, if they have one column."""
         return RowSource(self.rows, None, self.read) if self.columns == 1 else self
 
 

@@ -33,7 +33,7 @@ Steps: TypeAlias = tuple[float, ...] | Callable[[int], Any]
 """A list, or a function of how many there were before."""
 
 COUNTED = ("epoch", "visit")
-"""What a schedule counts."""
+"""The unit in which a schedule counts."""
 
 
 class StepSchedule(ABC):

@@ -193,7 +193,7 @@ _RUNS = 240
 """Runs that are simulated at the default rtol: standard deviations are known to 1 / sqrt(2 runs), about 5%."""
 
 
-class _Found(NamedTuple):
+class _Covariances(NamedTuple):
     """Covariances (k, r, r) of scale V'beta, errors (k,) and kind, and deviations (k, draws, r) if sampled."""
 
     covariances: FloatArray
@@ -212,7 +212,7 @@ def covariance(
     when, back = np.unique(clock.ravel(), return_inverse=True)
     count, rank, scale = len(when), run.space.dimension, run.space.scale
     moves = run.start.any() or run.blocks.response.any()
-    found = _Found(np.zeros((count, rank, rank)), np.zeros(count))
+    found = _Covariances(np.zeros((count, rank, rank)), np.zeros(count))
     if count and rank and moves and run.scheme.is_random:
         # Simulated runs do without the mean over orders, which the timelines take.
         is_simulated = expected_risk.choice(run, modes, when, True, squares=False).taken in _SIMULATED
@@ -238,7 +238,7 @@ _SIMULATED = ("centred maps", "simulation")
 """Methods of the expected risk in whose place runs are simulated: centred maps give the trace alone."""
 
 
-def _followed(run: AffineTrajectory, when: FloatArray) -> _Found:
+def _followed(run: AffineTrajectory, when: FloatArray) -> _Covariances:
     """Epoch after epoch, by the recursion over all orders."""
     start = run.inside(run.start[:, 0])
     inputs = Inputs(np.zeros(run.space.dimension), given=run.blocks.response[:, 0])
@@ -251,10 +251,10 @@ def _followed(run: AffineTrajectory, when: FloatArray) -> _Found:
     with np.errstate(over="ignore", invalid="ignore"):
         # That something grows without bound is known for sure.
         errors = np.where(shares == 0, 0.0, shares * norms(found.reshape(len(found), -1)))
-    return _Found(found, errors, "estimate" if errors.any() else "exact")
+    return _Covariances(found, errors, "estimate" if errors.any() else "exact")
 
 
-def _of_orders(run: AffineTrajectory, when: FloatArray) -> _Found:
+def _of_orders(run: AffineTrajectory, when: FloatArray) -> _Covariances:
     """Over the orders that may have been drawn at the start."""
     rank = run.space.dimension
     states = np.zeros((len(when), run.timeline.count, rank))
@@ -268,7 +268,7 @@ def _of_orders(run: AffineTrajectory, when: FloatArray) -> _Found:
     return _of_draws(states, run.timeline.samples_orders)
 
 
-def _simulated(run: AffineTrajectory, when: FloatArray) -> _Found:
+def _simulated(run: AffineTrajectory, when: FloatArray) -> _Covariances:
     """From runs that are trained."""
     most = 2 * max(_FEWEST, int(_REMEMBERED_BYTES / 16 / max(1, run.space.dimension * len(when))))
     wanted = 2 * int(np.ceil(_RUNS / 2 * np.square(max(1.0, Accuracy.rtol / run.accuracy.rtol))))
@@ -280,14 +280,14 @@ def _simulated(run: AffineTrajectory, when: FloatArray) -> _Found:
     return _of_draws(run.space.scale * states, sampled=True)
 
 
-def _of_draws(states: FloatArray, sampled: bool) -> _Found:
+def _of_draws(states: FloatArray, sampled: bool) -> _Covariances:
     """The covariance of equally likely states (times, draws, r): all there are, or a sample in pairs."""
     with np.errstate(over="ignore", invalid="ignore"):
         apart = states - states.mean(axis=1, keepdims=True)
         count = states.shape[1]
         found = apart.swapaxes(1, 2) @ apart / count
         if not sampled:
-            return _Found(found, np.zeros(len(states)))
+            return _Covariances(found, np.zeros(len(states)))
         pairs, others = (apart[:, 0::2] + apart[:, 1::2]) / 2, count / 2 - 1
         # What the mean of the draws is off by is missing in their squares.
         found += pairs.swapaxes(1, 2) @ pairs / (count / 2 * others)
@@ -300,4 +300,4 @@ def _of_draws(states: FloatArray, sampled: bool) -> _Found:
         sizes = (np.square(squares[:, 0::2]) + np.square(squares[:, 1::2]) + 2 * products) / 4
         variance = sizes.mean(axis=1) - np.square(norms(found.reshape(len(found), -1)) / largest / largest)
         errors = quantile(count // 2) * np.sqrt(np.maximum(variance, 0.0) / others) * largest * largest
-    return _Found(found, errors, CONFIDENCE, apart)
+    return _Covariances(found, errors, CONFIDENCE, apart)

@@ -69,7 +69,7 @@ _PAIRS = 4
 """Pairs of orders in each group whose maps tell the gain in mean square."""
 _ALL_ORDERS = Accuracy(method="exact", rtol=math.inf, budget=math.inf)
 _TRIES, _ROUNDS_OF_A_TRY = 100, 10
-"""About how many steps are tried, and how often second moments are followed at each."""
+"""Steps that are tried, about, and rounds of second moments at each."""
 _EIGENVALUES = 25
 """Operations of all eigenvalues of a matrix, over the cube of its size; of a Lyapunov equation, too."""
 _SMALL, _KRYLOV = 400, 40

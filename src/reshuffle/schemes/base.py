@@ -98,7 +98,7 @@ class Scheme(ABC):
     origin: "Scheme | None" = None
     """The scheme as it was made, if this one visits compressed rows."""
     met: CompressedRows | None = None
-    """Those that it visits."""
+    """Rows that it visits."""
     _explicit: list[IntArray] | None = None
     _compressed: tuple[list[IntArray], IntArray] | None = None
 

@@ -123,7 +123,7 @@ def require_resolved(sizes: FloatArray, apart: float = _APART) -> None:
         raise ArithmeticError("decay rates are too far apart for their modes to be separated.")
 
 
-class Modes:
+class Eigenvectors:
     """Decay rates (k,) and eigenvectors of an epoch map A = I - D; one of each conjugate pair.
 
     ArithmeticError where the eigenvectors of another map are no coordinates.
@@ -180,7 +180,7 @@ Seen: TypeAlias = tuple[AnyArray, AnyArray | None, FloatArray]
 class LeftOutRows:
     """Mean map of an epoch, and its update for every row: their residuals where they are left out."""
 
-    modes: Modes
+    modes: Eigenvectors
     gains: AnyArray  # (k, t): g, in the eigenvectors
     views: Callable[[int, IntArray], Seen]  # of some of the rows of a group
     groups: IntArray  # (n,): that of each row

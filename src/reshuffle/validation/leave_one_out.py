@@ -262,7 +262,7 @@ class RowsLeftOut:
         if not plain and has_walk and self._refits_are_affordable(training.n // unit):
             return []
         try:
-            cavity = shuffled_samples.Cavity(training)
+            cavity = shuffled_samples.CavityUpdates(training)
             found = [cavity.formula()]
         except ArithmeticError:
             cavity, found = None, []

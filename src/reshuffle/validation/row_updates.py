@@ -35,7 +35,15 @@ from reshuffle.epoch.averaging.lattice import MOST_BATCHES, layer, prefix_weight
 from reshuffle.epoch.visits import MeanVisits, ScaledBlocks, Visits, scaled_blocks
 from reshuffle.problem.least_squares import LeastSquares
 from reshuffle.schemes.base import Scheme, Shuffle
-from reshuffle.validation.contour import CHUNK, FARTHEST, LeftOutRows, Modes, Seen, product, require_resolved
+from reshuffle.validation.contour import (
+    CHUNK,
+    FARTHEST,
+    Eigenvectors,
+    LeftOutRows,
+    Seen,
+    product,
+    require_resolved,
+)
 
 if TYPE_CHECKING:
     from reshuffle.run.run import Run
@@ -167,7 +175,7 @@ class Training:
 
 def seen_through(
     training: Training,
-    modes: Modes,
+    modes: Eigenvectors,
     before: Sequence[FloatArray],
     learned: Sequence[FloatArray],
     after: Sequence[FloatArray] | None = None,
@@ -214,7 +222,7 @@ def _left_out(
 ) -> LeftOutRows:
     """Updates of batches, or of all rows alike, from [K, E] (d, d + t) of an epoch, and before each batch."""
     lost, gained = training.map_of(state)
-    modes = Modes(lost, is_symmetric=training.is_symmetric and after is None)
+    modes = Eigenvectors(lost, is_symmetric=training.is_symmetric and after is None)
     views = []
     for batch, states in enumerate(before):
         maps, learned = zip(*map(training.map_of, states), strict=True)

@@ -16,7 +16,7 @@ from reshuffle.epoch.averaging import cavity_maps
 from reshuffle.epoch.averaging.cavity import Visiting, are_alike, solve
 from reshuffle.epoch.averaging.lattice import available_bytes
 from reshuffle.schemes.base import permutations, rows_of
-from reshuffle.validation.contour import LeftOutRows, Modes, Seen, product
+from reshuffle.validation.contour import Eigenvectors, LeftOutRows, Seen, product
 from reshuffle.validation.row_updates import (
     Formula,
     LeftOutMaps,
@@ -50,7 +50,7 @@ _CALLS = 3.0
 """Calls with small matrices that a visit takes."""
 
 
-class Cavity:
+class CavityUpdates:
     """Updates of shuffled units, samples or batches of equally many rows, by the cavity equation.
 
     With a_i(t) = x_i'E[first t visits | unit i not among them] and b_i(t) = E[t visits | not i] p_i, left and right
@@ -169,7 +169,7 @@ class Cavity:
         root = np.ones(d)
         root[:r] = np.sqrt(np.maximum(1 + np.broadcast_to(of_rates, (r,)), 0.0))
         roots = (root * training.roots)[:, np.newaxis]
-        modes = Modes(roots * self._found.kernel * roots.T, is_symmetric=training.is_symmetric)
+        modes = Eigenvectors(roots * self._found.kernel * roots.T, is_symmetric=training.is_symmetric)
         gains = modes.left @ (roots * self._input_map)
         lost = roots * self._found.inner * roots.T
         seen = seen_through(training, modes, list(lost), list(self._learned[:, :r]), root=root)

@@ -34,14 +34,14 @@ SHARE = 0.02
 FEWEST_PAIRS = 2
 """Pairs of orders in each group before anything is answered."""
 _KNOWN = 0.02
-"""How far the gain may be off: it counts beside one."""
+"""Absolute error of the gain, which is compared with one."""
 _SHARE_OF_BUDGET = 0.1
 _MOST_ORDERS = 16_000
 _FIRST_PAIRS = 4
 _APPLIED = 200
 """Applications of all maps that two radii take, with those of halves, about."""
 _TOLERANCE = 1e-6
-"""Of an argument relative to its size: smaller parts are ignored. Answers from draws are known to a percent."""
+"""Parts of an argument that are ignored, relative to its size: answers from draws are known to a percent."""
 _UNCHANGED = 1e-13
 """Relative change in an epoch below which the next ones are not worth their time."""
 _SETTLED = 1e-7
