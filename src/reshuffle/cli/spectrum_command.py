@@ -104,8 +104,7 @@ def _of_expression(text: str, definitions: tuple[str, ...], moments: int, sample
     import numpy as np
 
     from reshuffle import _progress, free, plotting
-    from reshuffle.free import progress
-    from reshuffle.free.algebra import parser
+    from reshuffle.free import parser, progress
 
     progress.display = partial(_progress.ticking, None)
     law = free.spectrum(parser.parse(text, definitions))

@@ -8,7 +8,6 @@
 [(0.09987126, 0.72195051)]
 """
 
-from reshuffle.free.algebra import Expression, Pencil, apply, block, linearize, sqrt, variables
 from reshuffle.free.certified import CdfBounds, Certificate
 from reshuffle.free.checks import ConvergenceError
 from reshuffle.free.convolution import (
@@ -23,6 +22,8 @@ from reshuffle.free.convolution import (
     multiply,
     subtract,
 )
+from reshuffle.free.expression import Expression, block, variables
+from reshuffle.free.functions import apply, sqrt
 from reshuffle.free.laws import (
     Affine,
     Arcsine,
@@ -44,6 +45,7 @@ from reshuffle.free.laws import (
     Uniform,
     Wachter,
 )
+from reshuffle.free.linearization import Pencil, linearize
 from reshuffle.free.planar import Brown, PlaneGrid, brown
 from reshuffle.free.solver import Resolved
 from reshuffle.free.spectrum import Comparison, Spectrum, spectrum

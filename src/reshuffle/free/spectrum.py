@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from reshuffle.free.algebra.exact_moments import is_polynomial, polynomial_moments
-from reshuffle.free.algebra.expression import Expression
-from reshuffle.free.algebra.requirements import require_invertible, require_self_adjoint
 from reshuffle.free.checks import Complex, ConvergenceError, Real, complex_points, count, number, real_points
+from reshuffle.free.expression import Expression
 from reshuffle.free.laws.law import Law, Pairs
-from reshuffle.free.measure import edges
-from reshuffle.free.measure.measure import Measure
+from reshuffle.free.measure import Measure
+from reshuffle.free.moments import is_polynomial, polynomial_moments
 from reshuffle.free.single_thread import SINGLE_THREAD
 from reshuffle.free.solver.atoms import atoms as atoms_of
 from reshuffle.free.solver.atoms import light_eigenvalues
 from reshuffle.free.solver.effort import BUDGET
 from reshuffle.free.solver.extrapolation import Resolved
-from reshuffle.free.solver.resolvent import Engine
+from reshuffle.free.solver.resolvent import Engine, require_invertible, require_self_adjoint
+from reshuffle.free.support import Support
+from reshuffle.free.support import support as support_of
 from reshuffle.free.weighted import Weighted
 
 SEEDS = 8
@@ -182,8 +182,8 @@ class Spectrum(Law):
             " it has parts too narrow to be found: use density(t) and resolve(t) at chosen points"
         )
 
-    def _support(self, eigenvalues: Real, found: Pairs, size: int) -> edges.Support:
-        nothing = edges.Support((), (), {})
+    def _support(self, eigenvalues: Real, found: Pairs, size: int) -> Support:
+        nothing = Support((), (), {})
         if sum(mass for _, mass in found) > 1 - 1e-8:
             return nothing
         seeds = _away(eigenvalues, found)
@@ -191,7 +191,7 @@ class Spectrum(Law):
             seeds = np.concatenate([seeds, _away(light_eigenvalues(self.engine, size), found)])
         if not len(seeds):
             return nothing
-        return edges.support(self._known, seeds, 3 * size, self.engine.mark, self.engine.ends, self._errors)
+        return support_of(self._known, seeds, 3 * size, self.engine.mark, self.engine.ends, self._errors)
 
     def _known(self, t: Real) -> Real:
         """Return densities, nan where they failed."""

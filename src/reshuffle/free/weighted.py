@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from reshuffle.free.algebra.expression import Expression
-from reshuffle.free.algebra.requirements import require_invertible
 from reshuffle.free.checks import Complex, ConvergenceError, Real, complex_points, real_points
+from reshuffle.free.expression import Expression
 from reshuffle.free.solver.atoms import residues
-from reshuffle.free.solver.resolvent import Engine
+from reshuffle.free.solver.resolvent import Engine, require_invertible
 
 if TYPE_CHECKING:
     from reshuffle.free.spectrum import Spectrum

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from reshuffle import free
-from reshuffle.free.measure.edges import support
-from reshuffle.free.measure.singularities import exponents
+from reshuffle.free.singularities import exponents
 from reshuffle.free.solver import sheet as sheet_module
+from reshuffle.free.support import support
 
 
 def critical_values(places, weights, variance):

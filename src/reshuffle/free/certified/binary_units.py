@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from reshuffle.free.algebra.expression import Expression, Variable
 from reshuffle.free.checks import ConvergenceError
+from reshuffle.free.expression import Expression, Variable
 
 
 def log2(value: Fraction | complex) -> float:

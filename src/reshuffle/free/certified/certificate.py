@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from reshuffle.free.algebra.expression import Expression, Variable
 from reshuffle.free.certified.binary_units import units_of
 from reshuffle.free.certified.exact_pencil import certifiable, cumulants_of, exact_pencil
 from reshuffle.free.certified.unfolded import Unfolded, as_array
 from reshuffle.free.checks import Complex, ConvergenceError
+from reshuffle.free.expression import Expression, Variable
 from reshuffle.free.solver.continuation import follow
 from reshuffle.free.solver.subordination import System
 

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reshuffle.free.algebra.exact_moments import is_polynomial
-from reshuffle.free.algebra.expression import Expression, Variable
-from reshuffle.free.algebra.functions import generated
 from reshuffle.free.certified.binary_units import log2, scaled, scaled_float
+from reshuffle.free.expression import Expression, Variable
+from reshuffle.free.functions import generated
 from reshuffle.free.laws import Affine, FreePoisson, Law, MarchenkoPastur, Semicircle
+from reshuffle.free.moments import is_polynomial
 
 _ROUNDING = 1e-15
 LARGEST = 31

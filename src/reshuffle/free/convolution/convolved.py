@@ -11,13 +11,13 @@ from numpy.typing import ArrayLike
 from reshuffle.free.checks import Complex, ConvergenceError, Real, complex_points, count, real_points
 from reshuffle.free.convolution.weighted_laws import Products, Sums, WeightedLaws
 from reshuffle.free.laws.law import Law, Pairs
-from reshuffle.free.measure import edges
-from reshuffle.free.measure.measure import Measure
-from reshuffle.free.measure.recurrence import cumulants_from_moments, moments_from_cumulants
-from reshuffle.free.measure.singularities import exponent
+from reshuffle.free.measure import Measure
 from reshuffle.free.progress import working
+from reshuffle.free.recurrence import cumulants_from_moments, moments_from_cumulants
+from reshuffle.free.singularities import exponent
 from reshuffle.free.solver.continuation import follow
 from reshuffle.free.solver.extrapolation import Resolved, resolved
+from reshuffle.free.support import support as support_of
 
 COARSE = 1500
 """Points of the first look at a density, from high above the axis."""
@@ -191,7 +191,7 @@ class Convolved(Law):
     def _found(self) -> tuple[Pairs, Measure]:
         seeds = self._seeds()
         for resolution in (300, 1200, 3000):
-            found = edges.support(self._known, seeds, resolution)
+            found = support_of(self._known, seeds, resolution)
             measure = Measure(self._untested, found.pieces, self.atoms, 1e-11, self._powers)
             if abs(measure.mass - 1) < 1e-7:
                 return found.intervals, measure

@@ -21,8 +21,8 @@ from reshuffle.free.checks import (
     require_width,
     size,
 )
-from reshuffle.free.measure.measure import Measure
-from reshuffle.free.measure.recurrence import (
+from reshuffle.free.measure import Measure
+from reshuffle.free.recurrence import (
     cumulants_from_moments,
     moments_from_recurrence,
     recurrence_of_points,

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from reshuffle.free.checks import Complex, Real, complex_points, require_width
 from reshuffle.free.laws.law import Law, Pairs
-from reshuffle.free.measure.measure import Measure
+from reshuffle.free.measure import Measure
 
 ROUNDING = float(np.finfo(float).eps)
 

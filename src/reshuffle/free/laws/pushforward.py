@@ -10,7 +10,7 @@ import numpy as np
 
 from reshuffle.free.checks import Complex, Real, callable_or_raise
 from reshuffle.free.laws.law import Law, Pairs
-from reshuffle.free.measure.measure import Measure
+from reshuffle.free.measure import Measure
 
 GRID = 2001
 MOST = 64

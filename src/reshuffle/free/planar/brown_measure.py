@@ -7,9 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from reshuffle.free.algebra.expression import Expression
-from reshuffle.free.algebra.functions import generated
-from reshuffle.free.algebra.requirements import require_invertible
 from reshuffle.free.checks import (
     Complex,
     ConvergenceError,
@@ -20,9 +17,12 @@ from reshuffle.free.checks import (
     number,
     real_points,
 )
+from reshuffle.free.expression import Expression
+from reshuffle.free.functions import generated
 from reshuffle.free.planar.hermitised import Hermitised, Plane
 from reshuffle.free.planar.kernels import planar_atoms
 from reshuffle.free.solver.extrapolation import Resolved
+from reshuffle.free.solver.resolvent import require_invertible
 from reshuffle.free.spectrum import spectrum
 
 if TYPE_CHECKING:

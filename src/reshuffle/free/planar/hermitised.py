@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.free import progress
-from reshuffle.free.algebra.exact_moments import is_polynomial
-from reshuffle.free.algebra.expression import Expression, block
 from reshuffle.free.checks import Complex, Real
+from reshuffle.free.expression import Expression, block
+from reshuffle.free.moments import is_polynomial
 from reshuffle.free.solver.continuation import ROUNDING, follow
 from reshuffle.free.solver.resolvent import Engine
 from reshuffle.free.solver.subordination import State, System

@@ -5,9 +5,9 @@ from functools import partial
 
 import numpy as np
 
-from reshuffle.free.algebra.exact_moments import is_polynomial
-from reshuffle.free.algebra.expression import Expression
 from reshuffle.free.checks import Complex
+from reshuffle.free.expression import Expression
+from reshuffle.free.moments import is_polynomial
 from reshuffle.free.solver.atoms import atoms as atoms_of
 from reshuffle.free.solver.resolvent import Engine
 

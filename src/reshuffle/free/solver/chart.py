@@ -7,7 +7,7 @@ from numpy.polynomial import chebyshev
 from numpy.typing import NDArray
 
 from reshuffle.free.checks import Complex, Real
-from reshuffle.free.measure.panels import GRID, NODES, TO_COEFFICIENTS
+from reshuffle.free.measure import GRID, NODES, TO_COEFFICIENTS
 
 MANY = 600
 """Points from which on series are made for them."""
