@@ -13,11 +13,10 @@ from reshuffle.free.expression import Expression
 from reshuffle.free.laws.law import Law, Pairs
 from reshuffle.free.measure import Measure
 from reshuffle.free.moments import is_polynomial, polynomial_moments
-from reshuffle.free.single_thread import SINGLE_THREAD
+from reshuffle.free.progress import BUDGET, SINGLE_THREAD
 from reshuffle.free.solver.atoms import atoms as atoms_of
 from reshuffle.free.solver.atoms import light_eigenvalues
-from reshuffle.free.solver.effort import BUDGET
-from reshuffle.free.solver.extrapolation import Resolved
+from reshuffle.free.solver.continuation import Resolved
 from reshuffle.free.solver.resolvent import Engine, require_invertible, require_self_adjoint
 from reshuffle.free.support import Support
 from reshuffle.free.support import support as support_of

@@ -20,11 +20,9 @@ from reshuffle.epoch.epoch import Epoch
 from reshuffle.errors import BudgetError
 from reshuffle.free.checks import Complex, ConvergenceError, Real
 from reshuffle.free.measure import Measure
-from reshuffle.free.progress import working
-from reshuffle.free.solver.continuation import follow
-from reshuffle.free.solver.effort import BUDGET, Effort
-from reshuffle.free.solver.extrapolation import resolved
-from reshuffle.free.solver.sheet import Sheet
+from reshuffle.free.progress import BUDGET, Effort, working
+from reshuffle.free.solver.axis import Sheet
+from reshuffle.free.solver.continuation import follow, resolved
 from reshuffle.free.support import support as support_of
 from reshuffle.problem import gaussian
 from reshuffle.schemes import RandomReshuffling

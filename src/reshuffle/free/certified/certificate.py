@@ -12,7 +12,7 @@ from reshuffle.free.certified.unfolded import Unfolded, as_array
 from reshuffle.free.checks import Complex, ConvergenceError
 from reshuffle.free.expression import Expression, Variable
 from reshuffle.free.solver.continuation import follow
-from reshuffle.free.solver.subordination import System
+from reshuffle.free.solver.system import System
 
 PRECISION = 320
 LIFT = 2.0**-180

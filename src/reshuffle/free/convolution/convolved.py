@@ -15,8 +15,7 @@ from reshuffle.free.measure import Measure
 from reshuffle.free.progress import working
 from reshuffle.free.recurrence import cumulants_from_moments, moments_from_cumulants
 from reshuffle.free.singularities import exponent
-from reshuffle.free.solver.continuation import follow
-from reshuffle.free.solver.extrapolation import Resolved, resolved
+from reshuffle.free.solver.continuation import Resolved, follow, resolved
 from reshuffle.free.support import support as support_of
 
 COARSE = 1500

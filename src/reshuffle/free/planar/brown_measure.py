@@ -21,7 +21,7 @@ from reshuffle.free.expression import Expression
 from reshuffle.free.functions import generated
 from reshuffle.free.planar.hermitised import Hermitised, Plane
 from reshuffle.free.planar.kernels import planar_atoms
-from reshuffle.free.solver.extrapolation import Resolved
+from reshuffle.free.solver.continuation import Resolved
 from reshuffle.free.solver.resolvent import require_invertible
 from reshuffle.free.spectrum import spectrum
 

@@ -12,7 +12,7 @@ from reshuffle.free.expression import Expression, block
 from reshuffle.free.moments import is_polynomial
 from reshuffle.free.solver.continuation import ROUNDING, follow
 from reshuffle.free.solver.resolvent import Engine
-from reshuffle.free.solver.subordination import State, System
+from reshuffle.free.solver.system import State, System
 
 HEIGHT = 1e-3
 """Above the plane, in units of the pencil: where the path ends and the last steps begin."""

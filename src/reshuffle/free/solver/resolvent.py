@@ -21,17 +21,11 @@ from reshuffle.free.functions import generated
 from reshuffle.free.laws import Law
 from reshuffle.free.linearization import Pencil, linearize
 from reshuffle.free.moments import is_polynomial
-from reshuffle.free.progress import working
-from reshuffle.free.single_thread import SINGLE_THREAD
-from reshuffle.free.solver.chart import Chart
-from reshuffle.free.solver.continuation import follow
-from reshuffle.free.solver.effort import Effort
-from reshuffle.free.solver.exchange import exchange
-from reshuffle.free.solver.extrapolation import Resolved, resolved
-from reshuffle.free.solver.fixed_point import PencilSystem
-from reshuffle.free.solver.sheet import Sheet
-from reshuffle.free.solver.subordination import System
-from reshuffle.free.solver.symmetric_system import SymmetricSystem
+from reshuffle.free.progress import SINGLE_THREAD, Effort, working
+from reshuffle.free.solver.axis import Chart, Sheet
+from reshuffle.free.solver.continuation import Resolved, follow, resolved
+from reshuffle.free.solver.symmetry import SymmetricSystem, exchange
+from reshuffle.free.solver.system import PencilSystem, System
 
 if TYPE_CHECKING:
     from reshuffle.free.spectrum import Spectrum
