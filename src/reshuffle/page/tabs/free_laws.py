@@ -158,7 +158,7 @@ def _picture(values: Mapping[str, Any], eigenvalues: "FloatArray", law: "Spectru
     import numpy as np
 
     from reshuffle import plotting
-    from reshuffle.free.view import view
+    from reshuffle.free.plot import view
 
     ax = drawing.axes("eigenvalue", "density", size=(5.4, 3.5))
     atoms = () if law is None else law.atoms
