@@ -63,7 +63,6 @@ class Weighted:
             )
         # Raises for two families, whose joint law does not exist.
         p + weight
-
         require_invertible(weight, spectrum)
         self.law, self.weight = law, weight
         self._size = Engine(_self_adjoint_part(weight)).pencil.factor or 1.0
