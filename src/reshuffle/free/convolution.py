@@ -41,176 +41,178 @@ TOGETHER = 4096
 """Points that are solved at once."""
 
 
-@dataclass(frozen=True)
-class Moved:
-    """One evaluation of the map: what is subtracted from z, the resolvent, the next unknowns and their slopes."""
-
-    subtracted: Complex
-    resolvent: Complex
-    image: Complex
-    points: Complex
-    slopes: Complex
-
-
-class WeightedLaws:
-    """The joint fixed point of laws mu_j that enter t_j times, t_j real and at least one.
-
-    Every law is known through ``K_j(z) = z - 1/G_j(z)``, and so is what they make together: ``G = 1/(z - K)``. The
-    subordinated points zeta_j are where ``K_j(zeta_j)`` is asked for. A `FixedPoint` of the solver, of size one.
+def add(*laws: Law) -> Law:
+    """Return the free additive convolution: the law of ``x_1 + x_2 + ...`` for free x_j.
 
     Parameters
     ----------
-    laws : the mu_j; weights : the t_j, as many; norm : of what they make together, in the units of z.
+    *laws : Law
+        At least one.
+
+    Returns
+    -------
+    Law
+        A `Convolved`; its support, atoms and measure are found when first asked for.
+
+    >>> from reshuffle import free
+    >>> [round(x, 8) for x in free.add(free.Bernoulli(), free.Bernoulli()).support[0]]
+    [-2.0, 2.0]
     """
-
-    size = 1
-    direct = True
-
-    def __init__(self, laws: Sequence[Law], weights: Sequence[float], norm: float):
-        self.laws, self.weights, self.norm = tuple(laws), np.asarray(weights, dtype=float), norm
-        self.unknowns = len(self.laws)
-
-    def base(self, z: Complex, height: Complex) -> Complex:
-        """Return ``z + i height``, shape (points, 1, 1)."""
-        return np.asarray((z + 1j * height)[:, None, None])
-
-    @abstractmethod
-    def start(self, points: int) -> Complex:
-        """Return the unknowns at infinity: what K_j is there, the mean."""
-
-    @abstractmethod
-    def combined(self, unknowns: Complex) -> Complex:
-        """Return K (points,) from the unknowns (points, laws)."""
-
-    @abstractmethod
-    def places(self, z: Complex, unknowns: Complex) -> Complex:
-        """Return the subordinated points zeta_j (points, laws)."""
-
-    @abstractmethod
-    def unknown(self, k: Complex) -> Complex:
-        """Return the unknown that stands for a value of K_j."""
-
-    @abstractmethod
-    def speed(self, state: Moved) -> Complex:
-        """Return how zeta_j moves with the unknowns, (points, laws, laws), times what the image moves with it."""
-
-    @abstractmethod
-    def drift(self, z: Complex, state: Moved) -> Complex:
-        """Return how the image moves with z, (points, laws)."""
-
-    @abstractmethod
-    def pull(self, state: Moved, unknowns: Complex) -> Complex:
-        """Return how K moves as the unknowns do, (points,)."""
-
-    def evaluate(self, base: Complex, unknowns: Complex) -> Moved:
-        """Return the map at ``unknowns`` (points, laws)."""
-        z = base[:, 0, 0]
-        k = self.combined(unknowns)
-        points = self.places(z, unknowns)
-        images, slopes = np.empty_like(points), np.empty_like(points)
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            for j, law in enumerate(self.laws):
-                g = law._cauchy(points[:, j])
-                images[:, j] = points[:, j] - 1 / g
-                slopes[:, j] = 1 + law._cauchy_derivative(points[:, j]) / g**2
-            return Moved(k, (1 / (z - k))[:, None, None], self.unknown(images), points, slopes)
-
-    def jacobian(self, state: Moved) -> Complex:
-        """Return the derivative of the map, (points, laws, laws)."""
-        return self.speed(state)
-
-    def tangent(self, state: Moved, directions: Complex) -> Complex:
-        """Return the derivative of the map along ``directions``, (points, count, laws)."""
-        return np.asarray(directions @ self.speed(state).transpose(0, 2, 1))
-
-    def shift_tangent(self, state: Moved, direction: Complex) -> Complex:
-        """Return the derivative of the map as ``base`` moves along ``direction``, (points, laws)."""
-        z = state.subtracted + 1 / state.resolvent[:, 0, 0]
-        moved = np.broadcast_to(np.asarray(direction).reshape(-1, 1), (len(z), 1))
-        return np.asarray(moved * self.drift(z, state))
-
-    def resolvent_tangent(self, state: Moved, direction: Any, unknowns: Complex) -> Complex:
-        """Return the derivative of G as ``base`` moves along ``direction`` and the unknowns along theirs."""
-        change = np.zeros_like(state.resolvent) + direction
-        return np.asarray(-(state.resolvent**2) * (change - self.pull(state, unknowns)[:, None, None]))
+    return Convolved(_laws(laws), [1.0] * len(laws), product=False)
 
 
-class Sums(WeightedLaws):
-    """``K = sum_j t_j K_j(zeta_j)`` with ``zeta_j = z - K + K_j``; the unknowns are the K_j.
+def multiply(*laws: Law) -> Law:
+    """Return the free multiplicative convolution: the law of ``sqrt(x_1) x_2 sqrt(x_1)`` for free x_j >= 0.
 
-    For two laws these are the subordination functions of Biane (1998) and of Belinschi and Bercovici
-    (2007); for one
-    law of multiplicity t the power of Nica and Speicher (1996).
+    With three, of ``sqrt(x_1) sqrt(x_2) x_3 sqrt(x_2) sqrt(x_1)``, and so on. S-transforms multiply
+    (Voiculescu, 1987).
+
+    Parameters
+    ----------
+    *laws : Law
+        At least one, all on the half-line x >= 0.
+
+    Returns
+    -------
+    Law
+        A `Convolved`.
+
+    >>> from reshuffle import free
+    >>> law = free.MarchenkoPastur(1.0)
+    >>> free.multiply(law, law).moments(4).round(9)
+    array([ 1.,  3., 12., 55.])
     """
-
-    def start(self, points: int) -> Complex:
-        """Return the means."""
-        means = np.array([law.moments(1)[0] for law in self.laws], dtype=complex)
-        return np.tile(means, (points, 1))
-
-    def combined(self, unknowns: Complex) -> Complex:
-        """Return ``sum_j t_j K_j``."""
-        return np.asarray(unknowns @ self.weights)
-
-    def places(self, z: Complex, unknowns: Complex) -> Complex:
-        """Return ``z - K + K_j``."""
-        return np.asarray((z - self.combined(unknowns))[:, None] + unknowns)
-
-    def unknown(self, k: Complex) -> Complex:
-        """Return K_j itself."""
-        return k
-
-    def speed(self, state: Moved) -> Complex:
-        """Return ``K_j'(zeta_j) (delta_ij - t_i)``."""
-        return np.asarray(state.slopes[:, :, None] * (np.eye(self.unknowns) - self.weights))
-
-    def drift(self, z: Complex, state: Moved) -> Complex:
-        """Return ``K_j'(zeta_j)``."""
-        return state.slopes
-
-    def pull(self, state: Moved, unknowns: Complex) -> Complex:
-        """Return ``sum_j t_j dK_j``."""
-        return np.asarray(unknowns @ self.weights)
+    return Convolved(_positive(laws), [1.0] * len(laws), product=True)
 
 
-class Products(WeightedLaws):
-    """``K = prod_j K_j(zeta_j)^t_j`` with ``zeta_j = z K_j / K``, on the half-line; the unknowns are ``log K_j``.
+def gram(sigma: Law, ratio: float) -> Law:
+    """Return the law of ``X Sigma X'/n`` for X (n, p) of independent entries of variance one, ``p = ratio n``.
 
-    With ``eta(1/z) = K(z)/z`` this is ``eta^-1(m)/m = prod_j (eta_j^-1(m)/m)^t_j``, S-transforms that multiply
-    (Voiculescu, 1987). For two laws the plain iteration of the map is that of Belinschi and Bercovici (2007).
+    The matrix of all scalar products of n samples, or a kernel; the covariance of the samples,
+    ``sqrt(Sigma) X'X/n sqrt(Sigma)``, is ``multiply(sigma, MarchenkoPastur(ratio))`` and has the same spectrum but
+    for zeros. The Cauchy transform g obeys ``z = 1/g + ratio E[t/(1 - t g)]``, where t has the law of Sigma
+    (Silverstein, 1995).
+
+    Parameters
+    ----------
+    sigma : Law
+        Of the eigenvalues of Sigma, on the half-line x >= 0.
+    ratio : float
+        Columns per row, p/n.
+
+    Returns
+    -------
+    Law
+        A `Corner` of a `Convolved`.
+
+    >>> from reshuffle import free
+    >>> free.gram(free.Discrete([1.0, 3.0]), 0.5).moments(2).round(9), free.gram(free.Discrete([1.0]), 0.5).atoms
+    (array([1. , 3.5]), ((0.0, 0.5),))
     """
+    ratio = size("ratio", ratio)
+    return Corner(multiply(sigma, MarchenkoPastur(ratio)), 1 / ratio)
 
-    def start(self, points: int) -> Complex:
-        """Return the logarithms of the means."""
-        means = np.array([law.moments(1)[0] for law in self.laws], dtype=complex)
-        return np.tile(np.log(means), (points, 1))
 
-    def combined(self, unknowns: Complex) -> Complex:
-        """Return ``exp(sum_j t_j log K_j)``."""
-        return np.asarray(np.exp(unknowns @ self.weights))
+def additive_power(law: Law, times: float) -> Law:
+    """Return the free additive power: the law of ``times`` free copies added, ``R(g) -> times R(g)``.
 
-    def places(self, z: Complex, unknowns: Complex) -> Complex:
-        """Return ``z K_j / K``."""
-        return np.asarray(z[:, None] * np.exp(unknowns - (unknowns @ self.weights)[:, None]))
+    Source: Nica and Speicher (1996), for every real ``times >= 1``.
 
-    def unknown(self, k: Complex) -> Complex:
-        """Return ``log K_j`` with a cut in the upper half-plane, where no K_j is."""
-        return np.asarray(np.log(1j * k) - 0.5j * np.pi)
+    Parameters
+    ----------
+    law : Law
+    times : float
+        At least 1.
 
-    def speed(self, state: Moved) -> Complex:
-        """Return ``zeta_j K_j'/K_j (delta_ij - t_i)``."""
-        return np.asarray(self._elasticity(state)[:, :, None] * (np.eye(self.unknowns) - self.weights))
+    Returns
+    -------
+    Law
+        A `Convolved`.
 
-    def _elasticity(self, state: Moved) -> Complex:
-        return np.asarray(state.points * state.slopes * np.exp(-state.image))
+    >>> from reshuffle import free
+    >>> free.additive_power(free.Bernoulli(), 1.5).atoms
+    ((-1.5, 0.25), (1.5, 0.25))
+    """
+    return Convolved(_laws((law,)), [number("times", times, low=1.0, high=1e6)], product=False)
 
-    def drift(self, z: Complex, state: Moved) -> Complex:
-        """Return ``zeta_j K_j'/K_j / z``."""
-        return np.asarray(self._elasticity(state) / z[:, None])
 
-    def pull(self, state: Moved, unknowns: Complex) -> Complex:
-        """Return ``K sum_j t_j dlog K_j``."""
-        return np.asarray(state.subtracted * (unknowns @ self.weights))
+def multiplicative_power(law: Law, times: float) -> Law:
+    """Return the free multiplicative power of a law on x >= 0: ``S(m) -> S(m)^times``.
+
+    Source: Belinschi and Bercovici (2005), for every real ``times >= 1``.
+
+    Parameters
+    ----------
+    law : Law
+    times : float
+        At least 1.
+
+    Returns
+    -------
+    Law
+        A `Convolved`.
+
+    >>> from reshuffle import free
+    >>> low, high = free.multiplicative_power(free.MarchenkoPastur(1.0), 2).support[0]
+    >>> round(low, 8), round(high, 8)
+    (0.0, 6.75)
+    """
+    return Convolved(_positive((law,)), [number("times", times, low=1.0, high=1e3)], product=True)
+
+
+def compress(law: Law, rank: float) -> Law:
+    """Return the law of the corner ``p x p`` that a free projection p of trace ``rank`` cuts out of x.
+
+    In the corner, whose own trace is one: the free additive power ``1/rank``, times ``rank`` (Nica and
+    Speicher, 1996).
+
+    Parameters
+    ----------
+    law : Law
+        Of x.
+    rank : float
+        In (0, 1].
+
+    Returns
+    -------
+    Law
+
+    >>> from reshuffle import free
+    >>> [round(x, 8) for x in free.compress(free.Semicircle(), 0.25).support[0]]
+    [-1.0, 1.0]
+    """
+    t = number("rank", rank, low=1e-6, high=1.0)
+    return additive_power(law, 1 / t).affine(t)
+
+
+def _laws(laws: tuple[Law, ...]) -> tuple[Law, ...]:
+    if not laws:
+        raise TypeError(
+            "a convolution needs at least one law, but there is none; pass laws such as Semicircle()"
+        )
+    for law in laws:
+        if not isinstance(law, Law):
+            raise TypeError(
+                f"a convolution needs laws such as Semicircle(), "
+                f"but one is {law!r}; wrap points in Discrete(points)"
+            )
+    return laws
+
+
+def _positive(laws: tuple[Law, ...]) -> tuple[Law, ...]:
+    for law in _laws(laws):
+        low = min([a for a, _ in law.support] + [x for x, _ in law.atoms])
+        if low < 0:
+            raise ValueError(
+                f"a free product needs laws on x >= 0, but one is {law!r}, which reaches down to {low:g}; for"
+                f" other variables write"
+                " the expression, such as spectrum(x * y * x)"
+            )
+        if law.scale == 0:
+            raise ValueError(
+                f"a free product needs laws that are not the point 0, but one is {law!r}; the product would be 0"
+            )
+    return laws
 
 
 class Convolved(Law):
@@ -421,175 +423,173 @@ def _hull(law: Law) -> tuple[float, float]:
     return min(ends), max(ends)
 
 
-def add(*laws: Law) -> Law:
-    """Return the free additive convolution: the law of ``x_1 + x_2 + ...`` for free x_j.
+@dataclass(frozen=True)
+class Moved:
+    """One evaluation of the map: what is subtracted from z, the resolvent, the next unknowns and their slopes."""
+
+    subtracted: Complex
+    resolvent: Complex
+    image: Complex
+    points: Complex
+    slopes: Complex
+
+
+class WeightedLaws:
+    """The joint fixed point of laws mu_j that enter t_j times, t_j real and at least one.
+
+    Every law is known through ``K_j(z) = z - 1/G_j(z)``, and so is what they make together: ``G = 1/(z - K)``. The
+    subordinated points zeta_j are where ``K_j(zeta_j)`` is asked for. A `FixedPoint` of the solver, of size one.
 
     Parameters
     ----------
-    *laws : Law
-        At least one.
-
-    Returns
-    -------
-    Law
-        A `Convolved`; its support, atoms and measure are found when first asked for.
-
-    >>> from reshuffle import free
-    >>> [round(x, 8) for x in free.add(free.Bernoulli(), free.Bernoulli()).support[0]]
-    [-2.0, 2.0]
+    laws : the mu_j; weights : the t_j, as many; norm : of what they make together, in the units of z.
     """
-    return Convolved(_laws(laws), [1.0] * len(laws), product=False)
+
+    size = 1
+    direct = True
+
+    def __init__(self, laws: Sequence[Law], weights: Sequence[float], norm: float):
+        self.laws, self.weights, self.norm = tuple(laws), np.asarray(weights, dtype=float), norm
+        self.unknowns = len(self.laws)
+
+    def base(self, z: Complex, height: Complex) -> Complex:
+        """Return ``z + i height``, shape (points, 1, 1)."""
+        return np.asarray((z + 1j * height)[:, None, None])
+
+    @abstractmethod
+    def start(self, points: int) -> Complex:
+        """Return the unknowns at infinity: what K_j is there, the mean."""
+
+    @abstractmethod
+    def combined(self, unknowns: Complex) -> Complex:
+        """Return K (points,) from the unknowns (points, laws)."""
+
+    @abstractmethod
+    def places(self, z: Complex, unknowns: Complex) -> Complex:
+        """Return the subordinated points zeta_j (points, laws)."""
+
+    @abstractmethod
+    def unknown(self, k: Complex) -> Complex:
+        """Return the unknown that stands for a value of K_j."""
+
+    @abstractmethod
+    def speed(self, state: Moved) -> Complex:
+        """Return how zeta_j moves with the unknowns, (points, laws, laws), times what the image moves with it."""
+
+    @abstractmethod
+    def drift(self, z: Complex, state: Moved) -> Complex:
+        """Return how the image moves with z, (points, laws)."""
+
+    @abstractmethod
+    def pull(self, state: Moved, unknowns: Complex) -> Complex:
+        """Return how K moves as the unknowns do, (points,)."""
+
+    def evaluate(self, base: Complex, unknowns: Complex) -> Moved:
+        """Return the map at ``unknowns`` (points, laws)."""
+        z = base[:, 0, 0]
+        k = self.combined(unknowns)
+        points = self.places(z, unknowns)
+        images, slopes = np.empty_like(points), np.empty_like(points)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            for j, law in enumerate(self.laws):
+                g = law._cauchy(points[:, j])
+                images[:, j] = points[:, j] - 1 / g
+                slopes[:, j] = 1 + law._cauchy_derivative(points[:, j]) / g**2
+            return Moved(k, (1 / (z - k))[:, None, None], self.unknown(images), points, slopes)
+
+    def jacobian(self, state: Moved) -> Complex:
+        """Return the derivative of the map, (points, laws, laws)."""
+        return self.speed(state)
+
+    def tangent(self, state: Moved, directions: Complex) -> Complex:
+        """Return the derivative of the map along ``directions``, (points, count, laws)."""
+        return np.asarray(directions @ self.speed(state).transpose(0, 2, 1))
+
+    def shift_tangent(self, state: Moved, direction: Complex) -> Complex:
+        """Return the derivative of the map as ``base`` moves along ``direction``, (points, laws)."""
+        z = state.subtracted + 1 / state.resolvent[:, 0, 0]
+        moved = np.broadcast_to(np.asarray(direction).reshape(-1, 1), (len(z), 1))
+        return np.asarray(moved * self.drift(z, state))
+
+    def resolvent_tangent(self, state: Moved, direction: Any, unknowns: Complex) -> Complex:
+        """Return the derivative of G as ``base`` moves along ``direction`` and the unknowns along theirs."""
+        change = np.zeros_like(state.resolvent) + direction
+        return np.asarray(-(state.resolvent**2) * (change - self.pull(state, unknowns)[:, None, None]))
 
 
-def multiply(*laws: Law) -> Law:
-    """Return the free multiplicative convolution: the law of ``sqrt(x_1) x_2 sqrt(x_1)`` for free x_j >= 0.
+class Sums(WeightedLaws):
+    """``K = sum_j t_j K_j(zeta_j)`` with ``zeta_j = z - K + K_j``; the unknowns are the K_j.
 
-    With three, of ``sqrt(x_1) sqrt(x_2) x_3 sqrt(x_2) sqrt(x_1)``, and so on. S-transforms multiply
-    (Voiculescu, 1987).
-
-    Parameters
-    ----------
-    *laws : Law
-        At least one, all on the half-line x >= 0.
-
-    Returns
-    -------
-    Law
-        A `Convolved`.
-
-    >>> from reshuffle import free
-    >>> law = free.MarchenkoPastur(1.0)
-    >>> free.multiply(law, law).moments(4).round(9)
-    array([ 1.,  3., 12., 55.])
+    For two laws these are the subordination functions of Biane (1998) and of Belinschi and Bercovici
+    (2007); for one
+    law of multiplicity t the power of Nica and Speicher (1996).
     """
-    return Convolved(_positive(laws), [1.0] * len(laws), product=True)
+
+    def start(self, points: int) -> Complex:
+        """Return the means."""
+        means = np.array([law.moments(1)[0] for law in self.laws], dtype=complex)
+        return np.tile(means, (points, 1))
+
+    def combined(self, unknowns: Complex) -> Complex:
+        """Return ``sum_j t_j K_j``."""
+        return np.asarray(unknowns @ self.weights)
+
+    def places(self, z: Complex, unknowns: Complex) -> Complex:
+        """Return ``z - K + K_j``."""
+        return np.asarray((z - self.combined(unknowns))[:, None] + unknowns)
+
+    def unknown(self, k: Complex) -> Complex:
+        """Return K_j itself."""
+        return k
+
+    def speed(self, state: Moved) -> Complex:
+        """Return ``K_j'(zeta_j) (delta_ij - t_i)``."""
+        return np.asarray(state.slopes[:, :, None] * (np.eye(self.unknowns) - self.weights))
+
+    def drift(self, z: Complex, state: Moved) -> Complex:
+        """Return ``K_j'(zeta_j)``."""
+        return state.slopes
+
+    def pull(self, state: Moved, unknowns: Complex) -> Complex:
+        """Return ``sum_j t_j dK_j``."""
+        return np.asarray(unknowns @ self.weights)
 
 
-def gram(sigma: Law, ratio: float) -> Law:
-    """Return the law of ``X Sigma X'/n`` for X (n, p) of independent entries of variance one, ``p = ratio n``.
+class Products(WeightedLaws):
+    """``K = prod_j K_j(zeta_j)^t_j`` with ``zeta_j = z K_j / K``, on the half-line; the unknowns are ``log K_j``.
 
-    The matrix of all scalar products of n samples, or a kernel; the covariance of the samples,
-    ``sqrt(Sigma) X'X/n sqrt(Sigma)``, is ``multiply(sigma, MarchenkoPastur(ratio))`` and has the same spectrum but
-    for zeros. The Cauchy transform g obeys ``z = 1/g + ratio E[t/(1 - t g)]``, where t has the law of Sigma
-    (Silverstein, 1995).
-
-    Parameters
-    ----------
-    sigma : Law
-        Of the eigenvalues of Sigma, on the half-line x >= 0.
-    ratio : float
-        Columns per row, p/n.
-
-    Returns
-    -------
-    Law
-        A `Corner` of a `Convolved`.
-
-    >>> from reshuffle import free
-    >>> free.gram(free.Discrete([1.0, 3.0]), 0.5).moments(2).round(9), free.gram(free.Discrete([1.0]), 0.5).atoms
-    (array([1. , 3.5]), ((0.0, 0.5),))
+    With ``eta(1/z) = K(z)/z`` this is ``eta^-1(m)/m = prod_j (eta_j^-1(m)/m)^t_j``, S-transforms that multiply
+    (Voiculescu, 1987). For two laws the plain iteration of the map is that of Belinschi and Bercovici (2007).
     """
-    ratio = size("ratio", ratio)
-    return Corner(multiply(sigma, MarchenkoPastur(ratio)), 1 / ratio)
 
+    def start(self, points: int) -> Complex:
+        """Return the logarithms of the means."""
+        means = np.array([law.moments(1)[0] for law in self.laws], dtype=complex)
+        return np.tile(np.log(means), (points, 1))
 
-def additive_power(law: Law, times: float) -> Law:
-    """Return the free additive power: the law of ``times`` free copies added, ``R(g) -> times R(g)``.
+    def combined(self, unknowns: Complex) -> Complex:
+        """Return ``exp(sum_j t_j log K_j)``."""
+        return np.asarray(np.exp(unknowns @ self.weights))
 
-    Source: Nica and Speicher (1996), for every real ``times >= 1``.
+    def places(self, z: Complex, unknowns: Complex) -> Complex:
+        """Return ``z K_j / K``."""
+        return np.asarray(z[:, None] * np.exp(unknowns - (unknowns @ self.weights)[:, None]))
 
-    Parameters
-    ----------
-    law : Law
-    times : float
-        At least 1.
+    def unknown(self, k: Complex) -> Complex:
+        """Return ``log K_j`` with a cut in the upper half-plane, where no K_j is."""
+        return np.asarray(np.log(1j * k) - 0.5j * np.pi)
 
-    Returns
-    -------
-    Law
-        A `Convolved`.
+    def speed(self, state: Moved) -> Complex:
+        """Return ``zeta_j K_j'/K_j (delta_ij - t_i)``."""
+        return np.asarray(self._elasticity(state)[:, :, None] * (np.eye(self.unknowns) - self.weights))
 
-    >>> from reshuffle import free
-    >>> free.additive_power(free.Bernoulli(), 1.5).atoms
-    ((-1.5, 0.25), (1.5, 0.25))
-    """
-    return Convolved(_laws((law,)), [number("times", times, low=1.0, high=1e6)], product=False)
+    def _elasticity(self, state: Moved) -> Complex:
+        return np.asarray(state.points * state.slopes * np.exp(-state.image))
 
+    def drift(self, z: Complex, state: Moved) -> Complex:
+        """Return ``zeta_j K_j'/K_j / z``."""
+        return np.asarray(self._elasticity(state) / z[:, None])
 
-def multiplicative_power(law: Law, times: float) -> Law:
-    """Return the free multiplicative power of a law on x >= 0: ``S(m) -> S(m)^times``.
-
-    Source: Belinschi and Bercovici (2005), for every real ``times >= 1``.
-
-    Parameters
-    ----------
-    law : Law
-    times : float
-        At least 1.
-
-    Returns
-    -------
-    Law
-        A `Convolved`.
-
-    >>> from reshuffle import free
-    >>> low, high = free.multiplicative_power(free.MarchenkoPastur(1.0), 2).support[0]
-    >>> round(low, 8), round(high, 8)
-    (0.0, 6.75)
-    """
-    return Convolved(_positive((law,)), [number("times", times, low=1.0, high=1e3)], product=True)
-
-
-def compress(law: Law, rank: float) -> Law:
-    """Return the law of the corner ``p x p`` that a free projection p of trace ``rank`` cuts out of x.
-
-    In the corner, whose own trace is one: the free additive power ``1/rank``, times ``rank`` (Nica and
-    Speicher, 1996).
-
-    Parameters
-    ----------
-    law : Law
-        Of x.
-    rank : float
-        In (0, 1].
-
-    Returns
-    -------
-    Law
-
-    >>> from reshuffle import free
-    >>> [round(x, 8) for x in free.compress(free.Semicircle(), 0.25).support[0]]
-    [-1.0, 1.0]
-    """
-    t = number("rank", rank, low=1e-6, high=1.0)
-    return additive_power(law, 1 / t).affine(t)
-
-
-def _laws(laws: tuple[Law, ...]) -> tuple[Law, ...]:
-    if not laws:
-        raise TypeError(
-            "a convolution needs at least one law, but there is none; pass laws such as Semicircle()"
-        )
-    for law in laws:
-        if not isinstance(law, Law):
-            raise TypeError(
-                f"a convolution needs laws such as Semicircle(), "
-                f"but one is {law!r}; wrap points in Discrete(points)"
-            )
-    return laws
-
-
-def _positive(laws: tuple[Law, ...]) -> tuple[Law, ...]:
-    for law in _laws(laws):
-        low = min([a for a, _ in law.support] + [x for x, _ in law.atoms])
-        if low < 0:
-            raise ValueError(
-                f"a free product needs laws on x >= 0, but one is {law!r}, which reaches down to {low:g}; for"
-                f" other variables write"
-                " the expression, such as spectrum(x * y * x)"
-            )
-        if law.scale == 0:
-            raise ValueError(
-                f"a free product needs laws that are not the point 0, but one is {law!r}; the product would be 0"
-            )
-    return laws
+    def pull(self, state: Moved, unknowns: Complex) -> Complex:
+        """Return ``K sum_j t_j dlog K_j``."""
+        return np.asarray(state.subtracted * (unknowns @ self.weights))

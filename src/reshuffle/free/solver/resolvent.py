@@ -40,6 +40,147 @@ STEP, STEP_PER_ENTRY = 2.5e-5, 3.5e-7
 WORTH = 5
 
 
+class Engine:
+    """Solves ``(id (x) tau)(z direction - L)^-1`` for the pencil L of an expression.
+
+    Parameters
+    ----------
+    expression : self-adjoint.
+    direction : which rows of its own matrix block z multiplies, all unless given.
+    """
+
+    def __init__(self, expression: Expression, direction: NDArray[Any] | None = None):
+        with SINGLE_THREAD:
+            self.expression = reduced(generated(expression))
+            self.pencil = linearize(self.expression)
+        rows = np.ones(self.pencil.corner) if direction is None else np.asarray(direction, dtype=float)
+        self._last: dict[bool, tuple[Complex, Resolved]] = {}
+        self.direction = np.concatenate([rows, np.zeros(self.pencil.size - self.pencil.corner)])
+
+    @cached_property
+    def effort(self) -> Effort:
+        """What solving has cost."""
+        return Effort(
+            f"the law of {self.expression!r}", STEP + STEP_PER_ENTRY * self.system.unknowns**2, self._refused
+        )
+
+    def _refused(self, needed: float, budget: float) -> ConvergenceError:
+        return ConvergenceError(
+            f"the support and the measure of {self.expression!r} were not found within {budget:g} s of one core: "
+            f"they have parts that are nearly singular; allow more with spectrum(p, budget={10 * budget:g}), or use"
+            " density(t) and cauchy(z) at chosen points"
+        )
+
+    @cached_property
+    def system(self) -> PencilSystem:
+        """The joint fixed-point system of all variables, each scaled to norm one, split where they are alike."""
+        family = self.expression.family
+        laws = (
+            [law / scale for law, scale in zip(family.laws, self.pencil.scales, strict=True)]
+            if family
+            else []
+        )
+        with SINGLE_THREAD:
+            return joint_system(self.pencil, laws, self.direction)
+
+    @cached_property
+    def sheet(self) -> Sheet:
+        """What is known of the resolvent on the real axis."""
+        return Sheet(self.system, self.pencil.corner)
+
+    def mark(self, edges: Real) -> None:
+        """Tell the solver where the spectrum has ends, nearly: beside them it then needs fewer steps."""
+        self.sheet.guides.mark((edges - self.pencil.shift) / self.pencil.factor)
+
+    def ends(self, outside: Real, inside: Real) -> Real:
+        """Return where the spectrum ends between points (n,) outside and inside of it, nan where it is no fold."""
+        pencil, before = self.pencil, self.sheet.steps
+        places = self.sheet.ends(*((x - pencil.shift) / pencil.factor for x in (outside, inside)))
+        self.effort.spend(self.sheet.steps - before)
+        return np.asarray(places * pencil.factor + pencil.shift)
+
+    @cached_property
+    def chart(self) -> Chart:
+        """The same as series, where many points were asked for."""
+        return Chart(self._on_axis)
+
+    def resolvent(self, z: Complex, strict: bool = True) -> Resolved:
+        """Return the first block of the resolvent at z (points,), of shape (points, corner, corner).
+
+        A strict answer is nan where its own error estimate says that no digit can be trusted, after the
+        neighbours were asked too.
+        """
+        pencil = self.pencil
+        with working(self.effort.what):
+            solved = resolved(self._chunks, (z - pencil.shift) / pencil.factor, strict)
+        return Resolved(solved.value / pencil.factor, solved.error / pencil.factor, solved.converged)
+
+    def _chunks(self, inner: Complex) -> tuple[Complex, Real]:
+        corner = self.pencil.corner
+        values = np.full((len(inner), corner, corner), np.nan, dtype=complex)
+        errors = np.full(len(inner), np.inf)
+        width = self.system.unknowns * min(max(self.system.unknowns, 1), 60) + self.pencil.size**2
+        step = max(16, MEMORY // width)
+        on_axis = inner.imag == 0
+        index = np.flatnonzero(~on_axis)
+        for start in range(0, len(index), step):
+            part = index[start : start + step]
+            solution = follow(self.system, inner[part], corner)
+            self.effort.spend(solution.steps)
+            values[part] = solution.resolvent[:, :corner, :corner]
+            errors[part] = np.where(solution.converged, solution.error, np.inf)
+        if on_axis.any():
+            values[on_axis], errors[on_axis] = self.chart.solve(inner.real[on_axis])
+        return values, errors
+
+    def _on_axis(self, x: Real) -> tuple[Complex, Real]:
+        landed = self.sheet.solve(x)
+        self.effort.spend(landed.steps)
+        return landed.values, landed.errors
+
+    def trace(self, z: Complex, strict: bool = True) -> Resolved:
+        """Return the normalised trace of the first block at points of any shape; the last answer is remembered."""
+        points, last = self._last.get(strict, (None, None))
+        if points is None or last is None or not np.array_equal(points, z):
+            solved = self.resolvent(z.ravel(), strict)
+            values = np.trace(solved.value, axis1=1, axis2=2) / self.pencil.corner
+            last = Resolved(
+                values.reshape(z.shape), solved.error.reshape(z.shape), solved.converged.reshape(z.shape)
+            )
+            if z.size <= REMEMBERED:
+                self._last[strict] = z.copy(), last
+        # A copy, since who asked may write into it.
+        return Resolved(last.value.copy(), last.error.copy(), last.converged.copy())
+
+    def sample(self, size: int, seed: int | None) -> Complex:
+        """Return the expression at Haar-rotated matrices, one per variable: (corner size, corner size)."""
+        family = self.expression.family
+        laws = family.laws if family else ()
+        seeds = np.random.SeedSequence(seed).spawn(len(laws))
+        # A spectrum's own matrix is another: that of its expression, whose size is a multiple of this one.
+        matrices = [
+            law._rotated(size, int(s.generate_state(1)[0])) for law, s in zip(laws, seeds, strict=True)
+        ]
+        value = self.expression.evaluate(matrices or [np.zeros((size, size))])
+        return np.asarray((value + value.conj().T) / 2)
+
+
+def joint_system(pencil: Pencil, laws: Sequence[Law], direction: Real) -> PencilSystem:
+    """Return the joint system of all variables, split by the symmetry between them where there is one.
+
+    Small pencils are left as they are: close to strong singularities their rows differ by many orders of size, and
+    the rows of a type are mixtures of them.
+    """
+    if pencil.size >= WORTH and len(laws) > 2 and pencil.is_real:
+        found = exchange(pencil.coefficients.real, pencil.corner, laws)
+        if found is not None:
+            try:
+                return SymmetricSystem(found, laws, direction, pencil.corner)
+            except ArithmeticError:
+                pass
+    return System(pencil.coefficients, laws, direction)
+
+
 def require_self_adjoint(expression: Expression) -> None:
     """Raise unless the expression equals its adjoint.
 
@@ -180,144 +321,3 @@ def _word(word: Word, rules: list[Rule | None]) -> tuple[Word, Any]:
             short = short[: len(short) - rule[0]] + (letter,) * rule[1]
             factor *= rule[2]
     return short, factor
-
-
-class Engine:
-    """Solves ``(id (x) tau)(z direction - L)^-1`` for the pencil L of an expression.
-
-    Parameters
-    ----------
-    expression : self-adjoint.
-    direction : which rows of its own matrix block z multiplies, all unless given.
-    """
-
-    def __init__(self, expression: Expression, direction: NDArray[Any] | None = None):
-        with SINGLE_THREAD:
-            self.expression = reduced(generated(expression))
-            self.pencil = linearize(self.expression)
-        rows = np.ones(self.pencil.corner) if direction is None else np.asarray(direction, dtype=float)
-        self._last: dict[bool, tuple[Complex, Resolved]] = {}
-        self.direction = np.concatenate([rows, np.zeros(self.pencil.size - self.pencil.corner)])
-
-    @cached_property
-    def effort(self) -> Effort:
-        """What solving has cost."""
-        return Effort(
-            f"the law of {self.expression!r}", STEP + STEP_PER_ENTRY * self.system.unknowns**2, self._refused
-        )
-
-    def _refused(self, needed: float, budget: float) -> ConvergenceError:
-        return ConvergenceError(
-            f"the support and the measure of {self.expression!r} were not found within {budget:g} s of one core: "
-            f"they have parts that are nearly singular; allow more with spectrum(p, budget={10 * budget:g}), or use"
-            " density(t) and cauchy(z) at chosen points"
-        )
-
-    @cached_property
-    def system(self) -> PencilSystem:
-        """The joint fixed-point system of all variables, each scaled to norm one, split where they are alike."""
-        family = self.expression.family
-        laws = (
-            [law / scale for law, scale in zip(family.laws, self.pencil.scales, strict=True)]
-            if family
-            else []
-        )
-        with SINGLE_THREAD:
-            return joint_system(self.pencil, laws, self.direction)
-
-    @cached_property
-    def sheet(self) -> Sheet:
-        """What is known of the resolvent on the real axis."""
-        return Sheet(self.system, self.pencil.corner)
-
-    def mark(self, edges: Real) -> None:
-        """Tell the solver where the spectrum has ends, nearly: beside them it then needs fewer steps."""
-        self.sheet.guides.mark((edges - self.pencil.shift) / self.pencil.factor)
-
-    def ends(self, outside: Real, inside: Real) -> Real:
-        """Return where the spectrum ends between points (n,) outside and inside of it, nan where it is no fold."""
-        pencil, before = self.pencil, self.sheet.steps
-        places = self.sheet.ends(*((x - pencil.shift) / pencil.factor for x in (outside, inside)))
-        self.effort.spend(self.sheet.steps - before)
-        return np.asarray(places * pencil.factor + pencil.shift)
-
-    @cached_property
-    def chart(self) -> Chart:
-        """The same as series, where many points were asked for."""
-        return Chart(self._on_axis)
-
-    def resolvent(self, z: Complex, strict: bool = True) -> Resolved:
-        """Return the first block of the resolvent at z (points,), of shape (points, corner, corner).
-
-        A strict answer is nan where its own error estimate says that no digit can be trusted, after the
-        neighbours were asked too.
-        """
-        pencil = self.pencil
-        with working(self.effort.what):
-            solved = resolved(self._chunks, (z - pencil.shift) / pencil.factor, strict)
-        return Resolved(solved.value / pencil.factor, solved.error / pencil.factor, solved.converged)
-
-    def _chunks(self, inner: Complex) -> tuple[Complex, Real]:
-        corner = self.pencil.corner
-        values = np.full((len(inner), corner, corner), np.nan, dtype=complex)
-        errors = np.full(len(inner), np.inf)
-        width = self.system.unknowns * min(max(self.system.unknowns, 1), 60) + self.pencil.size**2
-        step = max(16, MEMORY // width)
-        on_axis = inner.imag == 0
-        index = np.flatnonzero(~on_axis)
-        for start in range(0, len(index), step):
-            part = index[start : start + step]
-            solution = follow(self.system, inner[part], corner)
-            self.effort.spend(solution.steps)
-            values[part] = solution.resolvent[:, :corner, :corner]
-            errors[part] = np.where(solution.converged, solution.error, np.inf)
-        if on_axis.any():
-            values[on_axis], errors[on_axis] = self.chart.solve(inner.real[on_axis])
-        return values, errors
-
-    def _on_axis(self, x: Real) -> tuple[Complex, Real]:
-        landed = self.sheet.solve(x)
-        self.effort.spend(landed.steps)
-        return landed.values, landed.errors
-
-    def trace(self, z: Complex, strict: bool = True) -> Resolved:
-        """Return the normalised trace of the first block at points of any shape; the last answer is remembered."""
-        points, last = self._last.get(strict, (None, None))
-        if points is None or last is None or not np.array_equal(points, z):
-            solved = self.resolvent(z.ravel(), strict)
-            values = np.trace(solved.value, axis1=1, axis2=2) / self.pencil.corner
-            last = Resolved(
-                values.reshape(z.shape), solved.error.reshape(z.shape), solved.converged.reshape(z.shape)
-            )
-            if z.size <= REMEMBERED:
-                self._last[strict] = z.copy(), last
-        # A copy, since who asked may write into it.
-        return Resolved(last.value.copy(), last.error.copy(), last.converged.copy())
-
-    def sample(self, size: int, seed: int | None) -> Complex:
-        """Return the expression at Haar-rotated matrices, one per variable: (corner size, corner size)."""
-        family = self.expression.family
-        laws = family.laws if family else ()
-        seeds = np.random.SeedSequence(seed).spawn(len(laws))
-        # A spectrum's own matrix is another: that of its expression, whose size is a multiple of this one.
-        matrices = [
-            law._rotated(size, int(s.generate_state(1)[0])) for law, s in zip(laws, seeds, strict=True)
-        ]
-        value = self.expression.evaluate(matrices or [np.zeros((size, size))])
-        return np.asarray((value + value.conj().T) / 2)
-
-
-def joint_system(pencil: Pencil, laws: Sequence[Law], direction: Real) -> PencilSystem:
-    """Return the joint system of all variables, split by the symmetry between them where there is one.
-
-    Small pencils are left as they are: close to strong singularities their rows differ by many orders of size, and
-    the rows of a type are mixtures of them.
-    """
-    if pencil.size >= WORTH and len(laws) > 2 and pencil.is_real:
-        found = exchange(pencil.coefficients.real, pencil.corner, laws)
-        if found is not None:
-            try:
-                return SymmetricSystem(found, laws, direction, pencil.corner)
-            except ArithmeticError:
-                pass
-    return System(pencil.coefficients, laws, direction)
